@@ -1,0 +1,31 @@
+"""Backends: the same few verbs over arrays, from readable to fast.
+
+Every backend returns identical integers; only the time differs. A backend is a module with these functions
+(n queries, t partitionings of psi centers, L nested levels: level l uses the first ``levels[l]`` centers of each
+partitioning; center j of partitioning i is ``points[slots[i, j]]``):
+
+==================  =======================================================================================
+``sq_radii``        points, slots, levels -> (L, t, psi): squared distance to the nearest different center
+``assign_cells``    X, points, slots, sq_radii (t, psi), rule -> (n, t) cell indices, OUTSIDE if uncovered
+``count_cells``     X, points, slots, levels, sq_radii (L, t, psi) -> (L, t, psi): queries in each cell
+``sum_at_cells``    ... and tables (L, t, psi) of integers -> (n, L): sum over t of the table at the query's cell
+``count_and_sum``   ... -> counts (L, t, psi) and the sums (n, L) of those counts, from one pass where memory allows
+==================  =======================================================================================
+
+Counts and sums are integers, so no order of summation, number of threads or size of a block can change them.
+"""
+
+from importlib import import_module
+from types import ModuleType
+
+from isobag.backends.rules import RULES
+
+BACKENDS = {"numpy": "isobag.backends._numpy", "numba": "isobag.backends._numba"}
+"""Module of each backend, imported when first asked for."""
+
+__all__ = ["BACKENDS", "RULES", "get_backend"]
+
+
+def get_backend(name: str) -> ModuleType:
+    """Module of the backend called ``name``; ``"auto"`` is the fastest that runs on this machine's processor."""
+    return import_module(BACKENDS["numba" if name == "auto" else name])

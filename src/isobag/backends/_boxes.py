@@ -1,0 +1,135 @@
+"""Few features: the verbs of a backend by walks down a tree of boxes, for one chunk of rows."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from isobag.arrays import Cells, Floats, Ints
+from isobag.backends._threads import map_in_threads, shares
+from isobag.backends.compiled import lanes, walks
+from isobag.backends.compiled.boxes import Boxes, build_boxes
+
+Runs = tuple[Cells, Cells, Ints]
+
+
+def sq_radii(points: Floats, slots: Cells, levels: tuple[int, ...], n_jobs: int | None) -> Floats:
+    """Squared distance from each center to the nearest different center: (L, t, psi)."""
+    radii = np.zeros((len(levels), *slots.shape))
+    sizes = np.array(levels)
+    map_in_threads(lambda i: lanes.nearest_other(points, slots[i], sizes, radii[:, i]), range(len(slots)), n_jobs)
+    return radii
+
+
+def assign_cells(
+    X: Floats, points: Floats, slots: Cells, sq_radii: Floats, rule: str, n_jobs: int | None, cells: Cells
+) -> None:
+    """Write the cell of every query into cells (t, n)."""
+    boxes = build_boxes(X)
+
+    def work(share: slice) -> None:
+        for i, runs in _walk(boxes, points, slots, slots.shape[1:], sq_radii[None], share, rule):
+            starts, names, n_runs = (part[0] for part in runs)
+            walks.expand_runs(starts, names, n_runs, boxes.order, cells[i])
+
+    map_in_threads(work, shares(len(slots), n_jobs), n_jobs)
+
+
+def count_cells(
+    X: Floats, points: Floats, slots: Cells, levels: tuple[int, ...], sq_radii: Floats, n_jobs: int | None
+) -> Ints:
+    """Number of queries in each cell of each level: (L, t, psi)."""
+    boxes = build_boxes(X)
+    counts = np.zeros((len(levels), *slots.shape), dtype=np.int64)
+
+    def work(share: slice) -> None:
+        for i, runs in _walk(boxes, points, slots, levels, sq_radii, share):
+            _count(runs, len(X), counts[:, i])
+
+    map_in_threads(work, shares(len(slots), n_jobs), n_jobs)
+    return counts
+
+
+def sum_at_cells(
+    X: Floats,
+    points: Floats,
+    slots: Cells,
+    levels: tuple[int, ...],
+    sq_radii: Floats,
+    tables: Ints,
+    rule: str,
+    n_jobs: int | None,
+) -> Ints:
+    """Sum over partitionings of the table at the query's cell: (n, L)."""
+    boxes = build_boxes(X)
+
+    def work(share: slice) -> Ints:
+        steps = np.zeros((len(levels), len(X)), dtype=np.int64)
+        for i, runs in _walk(boxes, points, slots, levels, sq_radii, share, rule):
+            _add_steps(runs, tables[:, i], steps)
+        return steps
+
+    return _in_order_of_rows(map_in_threads(work, shares(len(slots), n_jobs), n_jobs), boxes)
+
+
+def fits_one_pass(n: int, slots: Cells, levels: tuple[int, ...]) -> bool:
+    """Whether count_and_sum can be had for a chunk: always, since a partitioning is done before the next begins."""
+    return True
+
+
+def count_and_sum(
+    X: Floats, points: Floats, slots: Cells, levels: tuple[int, ...], sq_radii: Floats, n_jobs: int | None
+) -> tuple[Ints, Ints]:
+    """Counts of all queries, and each query's sum of those counts at its own cells, from one walk each."""
+    boxes = build_boxes(X)
+    counts = np.zeros((len(levels), *slots.shape), dtype=np.int64)
+
+    def work(share: slice) -> Ints:
+        steps = np.zeros((len(levels), len(X)), dtype=np.int64)
+        for i, runs in _walk(boxes, points, slots, levels, sq_radii, share):
+            _count(runs, len(X), counts[:, i])
+            _add_steps(runs, counts[:, i], steps)
+        return steps
+
+    sums = _in_order_of_rows(map_in_threads(work, shares(len(slots), n_jobs), n_jobs), boxes)
+    return counts, sums
+
+
+def _walk(
+    boxes: Boxes,
+    points: Floats,
+    slots: Cells,
+    levels: tuple[int, ...],
+    sq_radii: Floats,
+    share: slice,
+    rule: str = "nearest",
+) -> Iterator[tuple[int, Runs]]:
+    """Partitioning and runs of equal cells, starts (L, n), cells (L, n), number (L,), until the next is asked for."""
+    starts, names = np.empty((2, len(levels), len(boxes.order) + 1), dtype=np.int32)
+    n_runs = np.zeros(len(levels), dtype=np.int64)
+    sizes = np.array(levels)
+    for i in range(share.start, share.stop):
+        if rule == "nearest":
+            walks.search_nearest(boxes, points, slots[i], sizes, sq_radii[:, i], starts, names, n_runs)
+        else:
+            n_runs[0] = walks.search_covering(
+                boxes, points, slots[i], sq_radii[0, i], rule == "smallest", starts[0], names[0]
+            )
+        yield i, (starts, names, n_runs)
+
+
+def _count(runs: Runs, n: int, counts: Ints) -> None:
+    for starts, names, n_runs, level_counts in zip(*runs, counts, strict=True):
+        walks.count_runs(starts, names, n_runs, n, level_counts)
+
+
+def _add_steps(runs: Runs, tables: Ints, steps: Ints) -> None:
+    for starts, names, n_runs, table, level_steps in zip(*runs, tables, steps, strict=True):
+        walks.add_run_steps(starts, names, n_runs, table, level_steps)
+
+
+def _in_order_of_rows(steps: list[Ints], boxes: Boxes) -> Ints:
+    """Running sums of the steps of all threads, put back from tree order: (L, n) each -> (n, L)."""
+    total: Ints = np.add.reduce(steps)
+    sums = np.empty_like(total)
+    sums[:, boxes.order] = total.cumsum(axis=1)
+    return sums.T

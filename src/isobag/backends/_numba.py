@@ -1,0 +1,82 @@
+"""The fast backend: compiled loops in threads, the same integers as the NumPy backend.
+
+One rule chooses the engine: up to BOX_FEATURES features, walks down a tree of boxes of queries; above, matrix
+products. docs/performance.md has the measurements behind it.
+"""
+
+from collections.abc import Iterator
+from types import ModuleType
+
+import numpy as np
+
+from isobag.arrays import Cells, Floats, Ints
+from isobag.backends import _boxes, _products
+from isobag.backends._threads import slices
+
+BOX_FEATURES = 12
+CHUNK_ROWS = 1 << 20
+"""Rows worked on at a time, so that memory beside the input and the answer stays bounded."""
+
+
+def sq_radii(points: Floats, slots: Cells, levels: tuple[int, ...], n_jobs: int | None = None) -> Floats:
+    """Squared distance from each center to the nearest different center: (L, t, psi)."""
+    # Products pay when partitionings share their centers: the distinct points squared against t times psi squared.
+    shared = len(points) ** 2 < 4 * slots.size * slots.shape[1]
+    engine = _products if shared and points.shape[1] > BOX_FEATURES else _boxes
+    radii: Floats = engine.sq_radii(points, slots, levels, n_jobs)
+    return radii
+
+
+def assign_cells(
+    X: Floats, points: Floats, slots: Cells, sq_radii: Floats, rule: str, n_jobs: int | None = None
+) -> Cells:
+    """Cell of every query in every partitioning: (n, t)."""
+    cells = np.empty((len(slots), len(X)), dtype=np.int32)
+    for rows, engine in _chunks(X):
+        engine.assign_cells(X[rows], points, slots, sq_radii, rule, n_jobs, cells[:, rows])
+    return cells.T
+
+
+def count_cells(
+    X: Floats, points: Floats, slots: Cells, levels: tuple[int, ...], sq_radii: Floats, n_jobs: int | None = None
+) -> Ints:
+    """Number of queries in each cell of each level: (L, t, psi)."""
+    counts = np.zeros((len(levels), *slots.shape), dtype=np.int64)
+    for rows, engine in _chunks(X):
+        counts += engine.count_cells(X[rows], points, slots, levels, sq_radii, n_jobs)
+    return counts
+
+
+def sum_at_cells(
+    X: Floats,
+    points: Floats,
+    slots: Cells,
+    levels: tuple[int, ...],
+    sq_radii: Floats,
+    tables: Ints,
+    rule: str = "nearest",
+    n_jobs: int | None = None,
+) -> Ints:
+    """Sum over partitionings of the table at the query's cell, OUTSIDE adding nothing: (n, L)."""
+    sums = np.empty((len(X), len(levels)), dtype=np.int64)
+    for rows, engine in _chunks(X):
+        sums[rows] = engine.sum_at_cells(X[rows], points, slots, levels, sq_radii, tables, rule, n_jobs)
+    return sums
+
+
+def count_and_sum(
+    X: Floats, points: Floats, slots: Cells, levels: tuple[int, ...], sq_radii: Floats, n_jobs: int | None = None
+) -> tuple[Ints, Ints]:
+    """Counts of all queries, and each query's sum of those counts at its own cells: (L, t, psi), (n, L)."""
+    chunks = list(_chunks(X))
+    if len(chunks) == 1 and chunks[0][1].fits_one_pass(len(X), slots, levels):
+        found: tuple[Ints, Ints] = chunks[0][1].count_and_sum(X, points, slots, levels, sq_radii, n_jobs)
+        return found
+    counts = count_cells(X, points, slots, levels, sq_radii, n_jobs)
+    return counts, sum_at_cells(X, points, slots, levels, sq_radii, counts, n_jobs=n_jobs)
+
+
+def _chunks(X: Floats) -> Iterator[tuple[slice, ModuleType]]:
+    """Chunks of rows, and the engine for them."""
+    engine = _boxes if X.shape[1] <= BOX_FEATURES else _products
+    return ((rows, engine) for rows in slices(len(X), CHUNK_ROWS))

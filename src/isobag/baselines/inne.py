@@ -1,0 +1,77 @@
+"""iNNE, isolation by nearest neighbour ensembles (Bandaragoda et al., 2018): the same balls, another score."""
+
+from typing import Any, Self
+
+import numpy as np
+
+from isobag.arrays import Floats, Ints
+from isobag.backends._numpy import sq_distances
+from isobag.detectors.base import PartitioningDetector
+
+_ONE = 1 << 44
+
+
+class INNE(PartitioningDetector):
+    """Isolation using nearest neighbour ensembles.
+
+    The isolation score of x in a partitioning is 1 - r(c') / r(c), where c is the center of the smallest ball that
+    covers x, r its radius and c' the center nearest to c; it is 1 if no ball covers x. ``score_samples`` is minus its
+    mean over the partitionings: in [-1, 0], higher = more normal.
+
+    Parameters are those of IDKPointDetector.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from isobag.baselines import INNE
+    >>> X = np.vstack([np.random.default_rng(0).normal(size=(500, 2)), [[6.0, 6.0]]])
+    >>> int(INNE(random_state=0).fit(X).score_samples(X).argmin())
+    500
+    """
+
+    _lowest_score = -1.0
+
+    def __init__(
+        self,
+        n_estimators: int = 100,
+        max_samples: int | str = "auto",
+        *,
+        scaling: str | None = "minmax",
+        contamination: float | str = "auto",
+        random_state: Any = None,
+        backend: str = "auto",
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_estimators = n_estimators
+        self.max_samples = max_samples
+        self.scaling = scaling
+        self.contamination = contamination
+        self.random_state = random_state
+        self.backend = backend
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Draw the balls from the rows of X: (n, d)."""
+        scaled = self._draw(X)
+        last = self.partitionings_.last
+        self._ratios = np.stack([_radius_ratios(*pair) for pair in zip(last.centers, last.sq_radii[0], strict=True)])
+        return self._set_offset(self._scores(scaled))
+
+    def score_samples(self, X: Any) -> Floats:
+        """Minus the mean isolation score of each row: (n,) in [-1, 0], higher = more normal."""
+        return self._scores(self._scaled(X))
+
+    def _scores(self, scaled: Floats) -> Floats:
+        # As integers the ratios add up to the same in any order.
+        tables = np.rint(self._ratios * _ONE).astype(np.int64)[None]
+        sums: Ints = self.partitionings_.last.sum_at_cells(scaled, tables, self.backend, self.n_jobs, "smallest")
+        return sums[:, 0] / (_ONE * len(self._ratios)) - 1
+
+
+def _radius_ratios(centers: Floats, sq_radii: Floats) -> Floats:
+    """r(c') / r(c) for every center c and its nearest different center c'; 1 where all centers are equal: (psi,)."""
+    ratios = np.ones(len(centers))
+    for j in np.flatnonzero(sq_radii > 0):
+        neighbour = int((sq_distances(centers[j : j + 1], centers)[0] == sq_radii[j]).argmax())
+        ratios[j] = np.sqrt(sq_radii[neighbour] / sq_radii[j])
+    return ratios

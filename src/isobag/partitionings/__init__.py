@@ -1,0 +1,30 @@
+"""Partitionings of the data, by mechanism."""
+
+from typing import Any
+
+import numpy as np
+
+from isobag.arrays import Floats
+from isobag.partitionings import hyperspheres, voronoi
+from isobag.partitionings.base import Partitionings, distinct_points, draw_rows, nested_levels
+
+MECHANISMS = {"hypersphere": hyperspheres.sq_radii, "voronoi": voronoi.sq_radii}
+
+__all__ = ["MECHANISMS", "Partitionings", "draw_partitionings", "nested_levels"]
+
+
+def draw_partitionings(
+    X: Floats,
+    n_estimators: int,
+    levels: tuple[int, ...],
+    mechanism: str,
+    random_state: Any,
+    backend: str,
+    n_jobs: int | None,
+) -> Partitionings:
+    """Draw the centers from the rows of X and compute their radii, for all nested levels."""
+    rows = draw_rows(len(X), n_estimators, levels[-1], random_state)
+    chosen, where = np.unique(rows, return_inverse=True)
+    points, names = distinct_points(X[chosen])
+    slots = names[where].reshape(rows.shape).astype(np.int32)
+    return Partitionings(points, slots, levels, MECHANISMS[mechanism](points, slots, levels, backend, n_jobs))

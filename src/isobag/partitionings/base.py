@@ -1,0 +1,105 @@
+"""Partitionings: all randomness, then the fixed centers and radii that everything downstream looks at."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.utils import check_random_state
+
+from isobag.arrays import Cells, Floats, Ints
+from isobag.backends import get_backend
+
+_ROUND = 64
+
+
+@dataclass(frozen=True)
+class Partitionings:
+    """t partitionings of psi centers: center j of partitioning i is ``points[slots[i, j]]``.
+
+    Rows that several partitionings draw are held once. Level l is the nested partitioning by the first ``levels[l]``
+    centers; the last level is the whole.
+
+    points (m, d) distinct; slots (t, psi) int32; levels ascending, the last is psi; sq_radii (L, t, psi)
+    """
+
+    points: Floats
+    slots: Cells
+    levels: tuple[int, ...]
+    sq_radii: Floats
+
+    @property
+    def centers(self) -> Floats:
+        """The centers, one by one: (t, psi, d)."""
+        return self.points[self.slots]
+
+    @property
+    def last(self) -> "Partitionings":
+        """The same partitionings, without the smaller nested ones."""
+        return Partitionings(self.points, self.slots, self.levels[-1:], self.sq_radii[-1:])
+
+    def assign_cells(self, X: Floats, rule: str, backend: str, n_jobs: int | None) -> Cells:
+        """Cell of every row in every partitioning: (n, t), OUTSIDE if uncovered."""
+        found: Cells = get_backend(backend).assign_cells(X, self.points, self.slots, self.sq_radii[-1], rule, n_jobs)
+        return found
+
+    def count_cells(self, X: Floats, backend: str, n_jobs: int | None) -> Ints:
+        """Number of rows in each cell of each level: (L, t, psi)."""
+        found: Ints = get_backend(backend).count_cells(X, *self._arrays(), n_jobs)
+        return found
+
+    def sum_at_cells(self, X: Floats, tables: Ints, backend: str, n_jobs: int | None, rule: str = "nearest") -> Ints:
+        """Sum over partitionings of the table at each row's cell: tables (L, t, psi) -> (n, L)."""
+        found: Ints = get_backend(backend).sum_at_cells(X, *self._arrays(), tables, rule, n_jobs)
+        return found
+
+    def count_and_sum(self, X: Floats, backend: str, n_jobs: int | None) -> tuple[Ints, Ints]:
+        """Counts, and the sum of the counts at each row's own cells: (L, t, psi), (n, L)."""
+        found: tuple[Ints, Ints] = get_backend(backend).count_and_sum(X, *self._arrays(), n_jobs)
+        return found
+
+    def _arrays(self) -> tuple[Floats, Cells, tuple[int, ...], Floats]:
+        return self.points, self.slots, self.levels, self.sq_radii
+
+
+def draw_rows(n_rows: int, n_estimators: int, n_cells: int, random_state: Any) -> Ints:
+    """Rows drawn without replacement for each partitioning: (t, psi).
+
+    Nested: the first psi rows, and the first t partitionings, of a larger draw with the same seed are the smaller
+    draw. Each partitioning has its own stream of row numbers and keeps the first psi different ones.
+    """
+    seeds = check_random_state(random_state).randint(0, 2**32, size=(n_estimators, 2), dtype=np.uint64)
+    return np.stack([_first_distinct(np.random.default_rng(seed), n_rows, n_cells) for seed in seeds])
+
+
+def _first_distinct(rng: np.random.Generator, n_rows: int, size: int) -> Ints:
+    stream = np.empty(0, dtype=np.int64)
+    while True:
+        missing = max(_ROUND, size - len(stream))
+        rounds = [rng.integers(0, n_rows, size=_ROUND) for _ in range(-(-missing // _ROUND))]
+        stream = np.concatenate([stream, *rounds])
+        _, first = np.unique(stream, return_index=True)
+        if len(first) >= size:
+            return stream[np.sort(first)[:size]]
+
+
+def distinct_points(values: Floats) -> tuple[Floats, Ints]:
+    """Rows of ``values`` without repetitions, and where each row went: (m, d), (n,)."""
+    values = values + 0.0  # -0.0 becomes 0.0, so that equal numbers have equal bits
+    _, first, names = np.unique(_hash_rows(values), return_index=True, return_inverse=True)
+    if not np.array_equal(values[first][names], values):  # two different rows with one hash
+        _, first, names = np.unique(values, axis=0, return_index=True, return_inverse=True)
+    return values[first], names
+
+
+def _hash_rows(values: Floats) -> npt.NDArray[np.uint64]:
+    hashes = np.zeros(len(values), dtype=np.uint64)
+    for column in np.ascontiguousarray(values.T).view(np.uint64):
+        hashes = (hashes ^ column) * np.uint64(0x9E3779B97F4A7C15)
+        hashes ^= hashes >> np.uint64(29)
+    return hashes
+
+
+def nested_levels(n_cells: int) -> tuple[int, ...]:
+    """2, 4, 8, ... below ``n_cells``, and ``n_cells`` itself."""
+    return (*(2**k for k in range(1, n_cells.bit_length()) if 2**k < n_cells), n_cells)
