@@ -4,8 +4,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from isobag import baselines
-    from isobag.detectors import IDKPointDetector
+    from isobag import baselines, datasets
+    from isobag.detectors import IDKGroupDetector, IDKPointDetector
     from isobag.kernels import IsolationDistributionalKernel, IsolationKernel
 
 __version__ = "0.1.0"
@@ -13,11 +13,19 @@ __version__ = "0.1.0"
 _HOMES = {
     "IsolationKernel": "isobag.kernels",
     "IsolationDistributionalKernel": "isobag.kernels",
+    "IDKGroupDetector": "isobag.detectors",
     "IDKPointDetector": "isobag.detectors",
 }
-_MODULES = ("baselines",)
+_MODULES = ("baselines", "datasets")
 
-__all__ = ["IDKPointDetector", "IsolationDistributionalKernel", "IsolationKernel", "baselines"]
+__all__ = [
+    "IDKGroupDetector",
+    "IDKPointDetector",
+    "IsolationDistributionalKernel",
+    "IsolationKernel",
+    "baselines",
+    "datasets",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -18,19 +18,21 @@ def one_hot(cells: Cells, n_cells: int) -> csr_array:
     return csr_array((np.ones(len(columns)), columns, starts), shape=(n, t * n_cells))
 
 
+def count_cells(cells: Cells, n_cells: int) -> Ints:
+    """Number of samples in each cell: cells (n, t), OUTSIDE if uncovered -> (t, n_cells)."""
+    return np.stack([np.bincount(column[column != OUTSIDE], minlength=n_cells) for column in cells.T])
+
+
 def mean_map(cells: Cells, n_cells: int) -> Floats:
     """Share of samples in each cell: Phi_hat(S) = (1/|S|) sum_x Phi(x).
 
     cells (n_samples, t), OUTSIDE if uncovered -> (t, n_cells) float64
     """
-    counts = np.stack([np.bincount(column[column != OUTSIDE], minlength=n_cells) for column in cells.T])
-    return counts / len(cells)
+    return count_cells(cells, n_cells) / len(cells)
 
 
-def group_counts(cells: Cells, n_cells: int, group_ids: Ints, n_groups: int) -> csr_array:
-    """Number of each group's points in each cell: cells (n, t), group_ids (n,) -> CSR (g, t * n_cells) int64."""
-    membership = csr_array(
-        (np.ones(len(group_ids), dtype=np.int64), (group_ids, np.arange(len(group_ids)))),
-        shape=(n_groups, len(group_ids)),
-    )
-    return csr_array(membership @ one_hot(cells, n_cells).astype(np.int64))
+def sum_at_cells(cells: Cells, table: Ints) -> Ints:
+    """Sum over partitionings of the table at each sample's cell, OUTSIDE adding nothing: cells (n, t) -> (n,)."""
+    values = table[np.arange(len(table)), cells]
+    total: Ints = np.where(cells == OUTSIDE, 0, values).sum(axis=1)
+    return total

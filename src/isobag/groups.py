@@ -1,8 +1,10 @@
 """Groups of points: rows with labels, a list of arrays, or a frame with a column of labels."""
 
+from collections.abc import Hashable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from sklearn.base import BaseEstimator
 
 from isobag.arrays import Floats, Ints
@@ -10,44 +12,43 @@ from isobag.validation import check_points, name_group_in_error
 
 
 class Bags(NamedTuple):
-    """Points and the group of each: X (n, d), ids (n,) counting from 0, labels and sizes (g,) by first appearance."""
+    """Points and the group of each: X (n, d), ids (n,) and labels (g,) in order of first appearance."""
 
     X: Floats
     ids: Ints
-    labels: list[Any]
-    sizes: Ints
+    labels: npt.NDArray[Any]
+
+    @property
+    def sizes(self) -> Ints:
+        """Number of points of each group: (g,)."""
+        return np.bincount(self.ids, minlength=len(self.labels))
+
+    def mean_per_group(self, values: Floats) -> Floats:
+        """Mean of one value per point over each group, summed in the order of the points: (n,) -> (g,)."""
+        return np.bincount(self.ids, weights=values, minlength=len(self.labels)) / self.sizes
 
 
 def check_groups(estimator: BaseEstimator, X: Any, groups: Any, *, reset: bool, alone: bool = False) -> Bags:
     """Points and groups as arrays; labels may be any hashables. ``alone``: an array without labels is one group."""
     if isinstance(groups, str):
         X, groups = _split_column(X, groups)
-    if groups is None and isinstance(X, list | tuple) and all(np.ndim(part) == 2 for part in X):
+    if groups is not None:
+        labels = _as_labels(groups)
+        n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
+        if len(labels) != n_rows:
+            raise ValueError(f"groups has {len(labels)} labels and X has {n_rows} rows; need one label for each row.")
+        ids, names = _number_labels(labels)
+        with name_group_in_error(names, ids):
+            return Bags(check_points(estimator, X, reset=reset), ids, names)
+    if isinstance(X, list | tuple) and all(np.ndim(part) == 2 for part in X):
         return _from_parts(estimator, X, reset)
-    if groups is None:
-        if not alone:
-            raise ValueError("groups=None; give a label for every row, or a list with one array for each group.")
-        rows = check_points(estimator, X, reset=reset)
-        return _bags(rows, np.zeros(len(rows), dtype=np.int64), [0])
-    labels = _as_labels(groups)
-    n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
-    if len(labels) != n_rows:
-        raise ValueError(f"groups has {len(labels)} labels and X has {n_rows} rows; need one label for each row.")
-    ids, order = number_labels(labels)
-    with name_group_in_error(order, ids):
-        rows = check_points(estimator, X, reset=reset)
-    return _bags(rows, ids, order)
-
-
-def number_labels(labels: list[Any]) -> tuple[Ints, list[Any]]:
-    """Number of each row's group, and the labels, both in order of first appearance."""
-    numbers: dict[Any, int] = {}
-    ids = np.empty(len(labels), dtype=np.int64)
-    for row, label in enumerate(labels):
-        if label is None or label == "" or label != label:  # noqa: PLR0124, NaN alone differs from itself
-            raise ValueError(f"groups has no label in row {row}: {label!r}. Name the group or remove the row.")
-        ids[row] = numbers.setdefault(label, len(numbers))
-    return ids, list(numbers)
+    if not alone:
+        raise ValueError(
+            f"groups=None with X of type {type(X).__name__}; give a label for every row, or X as a list with one array "
+            "for each group."
+        )
+    rows = check_points(estimator, X, reset=reset)
+    return Bags(rows, np.zeros(len(rows), dtype=np.int64), np.zeros(1, dtype=np.int64))
 
 
 def _from_parts(estimator: BaseEstimator, parts: Any, reset: bool) -> Bags:
@@ -58,8 +59,8 @@ def _from_parts(estimator: BaseEstimator, parts: Any, reset: bool) -> Bags:
     for label, part in enumerate(parts):
         with name_group_in_error([label]):
             checked.append(check_points(estimator, part, reset=reset and label == 0))
-    ids = np.repeat(np.arange(len(checked)), [len(part) for part in checked])
-    return _bags(np.concatenate(checked), ids, list(range(len(checked))))
+    labels = np.arange(len(checked))
+    return Bags(np.concatenate(checked), np.repeat(labels, [len(part) for part in checked]), labels)
 
 
 def _split_column(X: Any, name: str) -> tuple[Any, Any]:
@@ -71,12 +72,41 @@ def _split_column(X: Any, name: str) -> tuple[Any, Any]:
     return X[[column for column in columns if column != name]], X[name]
 
 
-def _as_labels(groups: Any) -> list[Any]:
-    labels = groups.tolist() if hasattr(groups, "tolist") else list(groups)
-    if not isinstance(labels, list):
-        raise ValueError(f"groups={groups!r}; need one label for each row of X.")
+def _as_labels(groups: Any) -> npt.NDArray[Any]:
+    """Labels as a one-dimensional array that keeps tuples and dates whole."""
+    if hasattr(groups, "to_numpy"):
+        groups = groups.to_numpy()
+    if hasattr(groups, "__array__"):
+        labels: npt.NDArray[Any] = np.asarray(groups)
+        if labels.ndim != 1:
+            raise ValueError(f"groups has shape {labels.shape}; need one label for each row.")
+        return labels
+    if not isinstance(groups, Iterable):
+        raise TypeError(f"groups={groups!r}; need one label for each row.")
+    listed = list(groups)
+    labels = np.empty(len(listed), dtype=object)
+    labels[:] = listed
     return labels
 
 
-def _bags(X: Floats, ids: Ints, labels: list[Any]) -> Bags:
-    return Bags(X, ids, labels, np.bincount(ids, minlength=len(labels)))
+def _number_labels(labels: npt.NDArray[Any]) -> tuple[Ints, npt.NDArray[Any]]:
+    """Number of each row's group and the labels, both in order of first appearance: (n,) -> (n,), (g,)."""
+    numbers: dict[Hashable, int] = {}
+    try:
+        ids = np.fromiter((numbers.setdefault(label, len(numbers)) for label in labels.tolist()), np.int64, len(labels))
+    except TypeError as error:
+        raise TypeError(f"groups has a label that cannot be compared ({error}); need hashable labels.") from None
+    # First rows of the groups: where the running maximum of the numbers grows.
+    first_rows = np.flatnonzero(np.diff(np.maximum.accumulate(ids), prepend=-1)) if len(ids) else ids
+    for label, row in zip(numbers, first_rows, strict=True):
+        if _is_missing(label):
+            raise ValueError(f"groups has no label in row {row}: {label!r}. Name the group or remove the row.")
+    return ids, labels[first_rows]
+
+
+def _is_missing(label: Any) -> bool:
+    """None, NaN, NaT, pandas.NA and the empty string stand for no label."""
+    # pandas.NA refuses to say whether it equals itself, and pandas may not be installed to ask.
+    if label is None or type(label).__name__ == "NAType":
+        return True
+    return label == "" if isinstance(label, str) else bool(label != label)  # noqa: PLR0124, NaN differs from itself

@@ -7,14 +7,15 @@ import numpy.typing as npt
 from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils._set_output import _get_output_config
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from isobag.arrays import Cells, Floats
-from isobag.backends import BACKENDS, RULES
-from isobag.embeddings import group_counts, one_hot
+from isobag.backends import RULES
+from isobag.embeddings import one_hot
 from isobag.groups import check_groups
 from isobag.partitionings import MECHANISMS, Partitionings, draw_partitionings
-from isobag.validation import check_n_estimators, check_option, check_points, resolve_max_samples
+from isobag.partitionings.of_groups import count_groups
+from isobag.validation import check_how, check_n_estimators, check_option, check_points, resolve_max_samples
 
 
 class _Kernel(BaseEstimator):
@@ -47,7 +48,7 @@ class _Kernel(BaseEstimator):
         """Draw the partitionings from the rows of X: (n, d)."""
         check_option("mechanism", self.mechanism, MECHANISMS)
         check_option("rule", self.rule, RULES)
-        check_option("backend", self.backend, ("auto", *BACKENDS))
+        check_how(self.backend, self.n_jobs)
         X = check_points(self, X, reset=True, min_rows=2)
         self.max_samples_ = resolve_max_samples(self.max_samples, len(X))
         self.partitionings_ = draw_partitionings(
@@ -144,6 +145,7 @@ class IsolationKernel(TransformerMixin, _Kernel):
     def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
         """Names "partitioning12_cell3" of the columns of ``transform``."""
         check_is_fitted(self)
+        _check_feature_names_in(self, input_features)
         t, psi = self.partitionings_.slots.shape
         return np.array([f"partitioning{i}_cell{j}" for i in range(t) for j in range(psi)], dtype=object)
 
@@ -174,8 +176,10 @@ class IsolationDistributionalKernel(_Kernel):
         """
         check_is_fitted(self)
         bags = check_groups(self, X, groups, reset=False, alone=True)
-        counts = group_counts(self._assign(bags.X), self.max_samples_, bags.ids, len(bags.labels))
-        return csr_array(counts.multiply(1 / bags.sizes[:, None]))
+        maps = count_groups(
+            bags.X, bags.ids, bags.sizes, self.partitionings_, self.rule, False, self.backend, self.n_jobs
+        )
+        return maps.shares
 
     def similarity(self, A: Any, B: Any) -> float:
         """K(A, B) of two sets of points, in [0, 1]."""

@@ -1,16 +1,18 @@
 """The door: every error about input or options is raised here, one sentence with value, place and reason."""
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from isobag.arrays import Floats, Ints
+from isobag.backends import BACKENDS
 
 AUTO_MAX_SAMPLES = 16
 _LARGEST = 1e150
@@ -18,27 +20,26 @@ _LARGEST = 1e150
 
 def check_points(estimator: BaseEstimator, X: Any, *, reset: bool, min_rows: int = 1) -> Floats:
     """Rows of numbers as a float64 array: (n, d). ``reset`` learns the number and names of the features."""
-    _refuse_complex(X)
+    _refuse_what_is_no_number(X)
     try:
         values: Floats = validate_data(
             estimator, X, reset=reset, dtype=np.float64, order="C", ensure_all_finite=False, ensure_min_samples=min_rows
         )
-    except (TypeError, ValueError) as error:
-        place = _first_unreadable(X)
+    except (TypeError, ValueError, OverflowError) as error:
+        place = _first_entry(X, _is_unreadable)
         if place is None:
             raise
-        row, column, value = place
-        raise type(error)(
-            f"X has {value!r} in row {row}, column {_column_name(X, column)}, which is not a number ({error})."
-        ) from None
+        reason = str(error).splitlines()[0]
+        raise type(error)(f"{_described(X, *place)}, which is not a number: {reason}") from None
     _check_magnitudes(values, getattr(estimator, "feature_names_in_", None))
     return values
 
 
-def check_option(name: str, value: Any, allowed: Collection[Any]) -> None:
-    """Refuse a value that is not one of the names allowed."""
-    if not any(value is one or (isinstance(one, str) and one == value) for one in allowed):
+def check_option(name: str, value: Any, allowed: Collection[Any]) -> Any:
+    """The value, if it is one of those allowed."""
+    if not any(value is one or (isinstance(value, str) and value == one) for one in allowed):
         raise ValueError(f"{name}={value!r}; choose one of {', '.join(map(repr, allowed))}.")
+    return value
 
 
 def check_n_estimators(value: Any) -> int:
@@ -61,6 +62,13 @@ def resolve_max_samples(value: Any, n_rows: int, name: str = "max_samples", rows
     return int(value)
 
 
+def check_how(backend: Any, n_jobs: Any) -> None:
+    """Refuse an unknown backend and a number of threads that is none."""
+    check_option("backend", backend, ("auto", *BACKENDS))
+    if n_jobs is not None and (not _is_integer(n_jobs) or n_jobs == 0):
+        raise ValueError(f"n_jobs={n_jobs!r}; need None or an integer other than 0, as in joblib.")
+
+
 def check_contamination(value: Any) -> None:
     """Refuse what is neither "auto" nor a share."""
     if isinstance(value, str) and value == "auto":
@@ -70,7 +78,7 @@ def check_contamination(value: Any) -> None:
 
 
 @contextmanager
-def name_group_in_error(labels: Sequence[Any], ids: Ints | None = None) -> Iterator[None]:
+def name_group_in_error(labels: Any, ids: Ints | None = None) -> Iterator[None]:
     """Say in an error which group it is about: the one that row belongs to, or the only one there is."""
     try:
         yield
@@ -89,14 +97,44 @@ def _is_integer(value: Any) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
-def _refuse_complex(X: Any) -> None:
-    values = np.asarray(X) if isinstance(X, np.ndarray | Sequence) and not isinstance(X, str) else None
-    if values is not None and values.dtype.kind == "c":
-        place = "" if values.ndim != 2 or not values.size else f" in row 0, column 0: {values[0, 0]}"
-        raise ValueError(f"Complex data not supported: X has complex numbers{place}.")
+def _refuse_what_is_no_number(X: Any) -> None:
+    """Refuse text, dates, complex numbers and masked values, which would be converted without a word."""
+    if issparse(X) or isinstance(X, str | bytes | dict) or X is None:
+        return
+    if np.ma.is_masked(X):
+        raise ValueError("X has masked values; fill or remove them first.")
+    kind = getattr(getattr(X, "dtype", None), "kind", "O")
+    if kind == "c":
+        raise ValueError(f"Complex data not supported: {_described(X, *(_first_entry(X, _is_complex) or (0, 0, X)))}.")
+    if kind == "O":
+        kinds = ((_is_complex, "Complex data not supported: {}."), (_is_text, "{}, which is text, not a number."))
+        for is_bad, message in kinds:
+            place = _first_entry(X, is_bad)
+            if place is not None:
+                raise ValueError(message.format(_described(X, *place)))
+    elif kind in "mMUS":
+        place = _first_entry(X, lambda value: True)
+        if place is not None:
+            raise ValueError(f"{_described(X, *place)}, which is not a number.")
 
 
-def _check_magnitudes(values: Floats, names: Any, label: str = "X") -> None:
+def _is_complex(value: Any) -> bool:
+    return isinstance(value, complex | np.complexfloating) and value.imag != 0
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str | bytes)
+
+
+def _is_unreadable(value: Any) -> bool:
+    try:
+        float(value)
+    except (TypeError, ValueError, OverflowError):
+        return True
+    return False
+
+
+def _check_magnitudes(values: Floats, names: Any) -> None:
     """Refuse NaN, infinity, and numbers whose squared distances overflow."""
     if not len(values) or (np.abs(values).max(initial=0.0) <= _LARGEST):  # false for NaN
         return
@@ -104,26 +142,32 @@ def _check_magnitudes(values: Floats, names: Any, label: str = "X") -> None:
     row, column = (int(i) for i in np.argwhere(bad)[0])
     value = values[row, column]
     kind = "NaN" if np.isnan(value) else "infinity" if np.isinf(value) else "a number too large to square"
-    where = f"row {row}, column {_quoted(names, column)}"
     total = int(bad.sum())
-    others = "" if total == 1 else f" and {total - 1} more such {'value' if total == 2 else 'values'}"
-    raise ValueError(f"Input {label} contains {kind}: {value} in {where}{others}. Remove or replace them first.")
+    others = "" if total == 1 else f", the first of {total}"
+    raise ValueError(
+        f"Input X contains {kind}: {value} in row {row}, column {_quoted(names, column)}{others}; "
+        "remove or replace such values first."
+    )
 
 
-def _first_unreadable(X: Any) -> tuple[int, int, Any] | None:
-    """Row, column and value of the first entry that is not a number, if X is a table at all."""
+def _first_entry(X: Any, is_bad: Callable[[Any], bool]) -> tuple[int, int, Any] | None:
+    """Row, column and value of the first bad entry, if X is a table at all."""
+    if getattr(getattr(X, "dtype", None), "kind", "O") in "biuf":
+        return None
     try:
         table = np.asarray(X, dtype=object)
-    except ValueError:
+    except (TypeError, ValueError):
         return None
     if table.ndim != 2:
         return None
     for (row, column), value in np.ndenumerate(table):
-        try:
-            float(value)
-        except (TypeError, ValueError):
+        if is_bad(value):
             return row, column, value
     return None
+
+
+def _described(X: Any, row: int, column: int, value: Any) -> str:
+    return f"X has {value!r} in row {row}, column {_column_name(X, column)}"
 
 
 def _column_name(X: Any, column: int) -> str:

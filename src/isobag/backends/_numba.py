@@ -11,7 +11,20 @@ import numpy as np
 
 from isobag.arrays import Cells, Floats, Ints
 from isobag.backends import _boxes, _products
+from isobag.backends._groups import assign_groups, count_group_cells, dot_counts, group_sq_radii
 from isobag.backends._threads import slices
+
+__all__ = [
+    "assign_cells",
+    "assign_groups",
+    "count_and_sum",
+    "count_cells",
+    "count_group_cells",
+    "dot_counts",
+    "group_sq_radii",
+    "sq_radii",
+    "sum_at_cells",
+]
 
 BOX_FEATURES = 12
 CHUNK_ROWS = 1 << 20

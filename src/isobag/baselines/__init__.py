@@ -1,5 +1,7 @@
 """Other detectors, for comparison: the paper's competitors with the same scikit-learn API."""
 
 from isobag.baselines.inne import INNE
+from isobag.baselines.ocsmm import OCSMM
+from isobag.baselines.two_level import AveragedPointScores, TwoLevelGroupDetector
 
-__all__ = ["INNE"]
+__all__ = ["INNE", "OCSMM", "AveragedPointScores", "TwoLevelGroupDetector"]

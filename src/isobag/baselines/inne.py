@@ -1,6 +1,6 @@
 """iNNE, isolation by nearest neighbour ensembles (Bandaragoda et al., 2018): the same balls, another score."""
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -50,12 +50,12 @@ class INNE(PartitioningDetector):
         self.backend = backend
         self.n_jobs = n_jobs
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Draw the balls from the rows of X: (n, d)."""
+    def _fit_scores(self, X: Any) -> Floats:
+        """Draw the balls from the rows of X (n, d); their scores: (n,)."""
         scaled = self._draw(X)
         last = self.partitionings_.last
         self._ratios = np.stack([_radius_ratios(*pair) for pair in zip(last.centers, last.sq_radii[0], strict=True)])
-        return self._set_offset(self._scores(scaled))
+        return self._scores(scaled)
 
     def score_samples(self, X: Any) -> Floats:
         """Minus the mean isolation score of each row: (n,) in [-1, 0], higher = more normal."""

@@ -1,5 +1,6 @@
 """Detectors of odd points and odd groups."""
 
+from isobag.detectors.group import IDKGroupDetector
 from isobag.detectors.point import IDKPointDetector
 
-__all__ = ["IDKPointDetector"]
+__all__ = ["IDKGroupDetector", "IDKPointDetector"]

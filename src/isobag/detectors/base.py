@@ -8,11 +8,12 @@ from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from isobag.arrays import Floats
-from isobag.backends import BACKENDS
+from isobag.groups import Bags, check_groups
 from isobag.partitionings import MECHANISMS, Partitionings, draw_partitionings, nested_levels
 from isobag.scaling import SCALINGS, Scaling, fit_scaling
 from isobag.validation import (
     check_contamination,
+    check_how,
     check_n_estimators,
     check_option,
     check_points,
@@ -20,12 +21,60 @@ from isobag.validation import (
 )
 
 
-class Detector(OutlierMixin, BaseEstimator):
-    """A detector with ``score_samples`` (higher = more normal), a threshold on it, and decisions."""
+def lower_fence(values: Floats) -> float:
+    """Tukey's lower fence, a threshold that needs no guess of the contamination: q1 - 1.5 (q3 - q1)."""
+    low, high = np.quantile(values, (0.25, 0.75))
+    return float(low - 1.5 * (high - low))
+
+
+def lower_fence_of_logarithms(scores: Floats) -> float:
+    """The same fence, taken on the logarithms of scores that are 0 or more.
+
+    A thousandth of the mean is added first, so that zeros have a logarithm.
+    """
+    floor = 1e-3 * float(np.mean(scores)) + np.finfo(float).tiny
+    return float(np.exp(lower_fence(np.log(scores + floor))) - floor)
+
+
+class Thresholded(OutlierMixin, BaseEstimator):
+    """Scores, higher = more normal, and a threshold on them."""
 
     contamination: float | str
     offset_: float
-    _lowest_score = 0.0
+    _lowest_score: float | None = None  # where scores cannot be lower, their ratios mean more than their differences
+
+    def _set_offset(self, scores: Floats) -> Self:
+        """Fix the threshold from the scores of the training data."""
+        if self.contamination == "auto":
+            self.offset_ = self._auto_offset(scores)
+        else:
+            self.offset_ = float(np.quantile(scores, float(self.contamination)))
+        return self
+
+    def _auto_offset(self, scores: Floats) -> float:
+        if self._lowest_score is None:
+            return lower_fence(scores)
+        return lower_fence_of_logarithms(scores - self._lowest_score) + self._lowest_score
+
+    def _verdicts(self, scores: Floats) -> npt.NDArray[np.int64]:
+        return np.where(scores < self.offset_, -1, 1)
+
+
+class Detector(Thresholded):
+    """A detector of points: ``fit`` learns from ``_fit_scores``, the scores of the training data."""
+
+    def _fit_scores(self, X: Any) -> Floats:
+        """Learn from X (n, d) and return the scores of its rows: (n,)."""
+        raise NotImplementedError
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn what the rows of X (n, d) are like, and where odd ones begin."""
+        return self._set_offset(self._fit_scores(X))
+
+    def fit_predict(self, X: Any, y: Any = None) -> npt.NDArray[np.int64]:
+        """Verdicts on the training data, +1 or -1, from the scores that ``fit`` computes anyway: (n,)."""
+        scores = self._fit_scores(X)
+        return self._set_offset(scores)._verdicts(scores)
 
     def score_samples(self, X: Any) -> Floats:
         """How normal each row is: (n,), higher = more normal."""
@@ -37,25 +86,58 @@ class Detector(OutlierMixin, BaseEstimator):
 
     def predict(self, X: Any) -> npt.NDArray[np.int64]:
         """+1 for normal rows, -1 for anomalies."""
-        return np.where(self.decision_function(X) < 0, -1, 1)
-
-    def _set_offset(self, scores: Floats) -> Self:
-        """Fix the threshold from the scores of the training data."""
-        if self.contamination == "auto":
-            self.offset_ = lower_fence(scores - self._lowest_score) + self._lowest_score
-        else:
-            self.offset_ = float(np.quantile(scores, float(self.contamination)))
-        return self
+        return self._verdicts(self.score_samples(X))
 
 
-def lower_fence(scores: Floats) -> float:
-    """Threshold without a guess of the contamination: Tukey's lower fence, on the logarithms of the scores.
+class GroupDetector(Thresholded):
+    """A detector of groups: a score for each group, and the verdicts that follow from it.
 
-    exp(q1 - 1.5 (q3 - q1)), with a thousandth of the mean added to the scores so that zeros have a logarithm.
+    Input is rows with one label each (or the name of the column of a frame that holds them), or a list of arrays, one
+    for each group: ``fit(X, groups=labels)`` or ``fit([array, array, ...])``, and the same for all other methods.
+    Scores come in the order in which labels first appear, or in list order.
+
+    Fitted: ``labels_`` (g,) of the groups of ``fit``, ``scores_`` (g,) in that order, ``offset_``, ``n_features_in_``.
     """
-    floor = 1e-3 * float(np.mean(scores)) + np.finfo(float).tiny
-    low, high = np.quantile(np.log(scores + floor), (0.25, 0.75))
-    return float(np.exp(low - 1.5 * (high - low)) - floor)
+
+    def _fit_groups(self, bags: Bags) -> Floats:
+        """Learn from the groups, and return their scores: (g,)."""
+        raise NotImplementedError
+
+    def _score_groups(self, bags: Bags) -> Floats:
+        """Score of each group against the groups of ``fit``: (g,)."""
+        raise NotImplementedError
+
+    def fit(self, X: Any, groups: Any = None) -> Self:
+        """Learn what groups are like, and where odd ones begin."""
+        check_contamination(self.contamination)
+        bags = check_groups(self, X, groups, reset=True)
+        self.scores_ = self._fit_groups(bags)
+        self.labels_ = bags.labels
+        return self._set_offset(self.scores_)
+
+    def score_samples(self, X: Any, groups: Any = None) -> Floats:
+        """How normal each group is, new or old, against the groups of ``fit``: (g,), higher = more normal."""
+        check_is_fitted(self)
+        return self._score_groups(check_groups(self, X, groups, reset=False))
+
+    def decision_function(self, X: Any, groups: Any = None) -> Floats:
+        """Score minus ``offset_``: negative for odd groups, (g,)."""
+        return self.score_samples(X, groups) - self.offset_
+
+    def predict(self, X: Any, groups: Any = None) -> npt.NDArray[np.int64]:
+        """+1 for normal groups, -1 for odd ones: (g,)."""
+        return self._verdicts(self.score_samples(X, groups))
+
+    def fit_predict(self, X: Any, groups: Any = None) -> npt.NDArray[np.int64]:
+        """Verdicts on the groups of ``fit`` from the scores that ``fit`` computes anyway: (g,)."""
+        return self.fit(X, groups)._verdicts(self.scores_)
+
+    def rank(self, X: Any, groups: Any = None) -> list[tuple[Any, float]]:
+        """Label and score of every group, the oddest first."""
+        check_is_fitted(self)
+        bags = check_groups(self, X, groups, reset=False)
+        scores = self._score_groups(bags)
+        return [(bags.labels[g], float(scores[g])) for g in np.argsort(scores, kind="stable")]
 
 
 class PartitioningDetector(Detector):
@@ -76,7 +158,7 @@ class PartitioningDetector(Detector):
         """Check options and input, learn the scaling, draw the partitionings; the scaled input: (n, d)."""
         check_option("scaling", self.scaling, SCALINGS)
         check_option("mechanism", self.mechanism, MECHANISMS)
-        check_option("backend", self.backend, ("auto", *BACKENDS))
+        check_how(self.backend, self.n_jobs)
         check_contamination(self.contamination)
         n_estimators = check_n_estimators(self.n_estimators)
         points = check_points(self, X, reset=True, min_rows=2)

@@ -1,16 +1,28 @@
 """The point detector: how similar a point is to the data as a whole."""
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from isobag.arrays import Floats, Ints
 from isobag.detectors.base import PartitioningDetector
-from isobag.partitionings import Partitionings
 from isobag.validation import check_option
 
 SCORES = ("similarity", "norm")
+
+
+class _NotAMethod:
+    """A parameter called ``score``: scikit-learn takes an attribute of that name for a method that needs labels.
+
+    It is set and cloned as any other, and read with ``get_params()["score"]``.
+    """
+
+    def __set__(self, owner: Any, value: Any) -> None:
+        vars(owner)["score"] = value
+
+    def __get__(self, owner: Any, kind: type | None = None) -> Any:
+        raise AttributeError("a detector has no method 'score'; its parameter is get_params()['score'].")
 
 
 class IDKPointDetector(PartitioningDetector):
@@ -26,8 +38,8 @@ class IDKPointDetector(PartitioningDetector):
         integer is the paper's method to the letter. "auto" is 16, or the number of rows if that is less.
     score : "similarity", or "norm" for the paper's cut-down version, the share of partitionings that cover x.
     scaling : "minmax" (every feature to [0, 1] on the training data), "standard", "robust" or None.
-    contamination : share of anomalies in the training data, which fixes ``offset_``; "auto" needs no guess: the lower
-        fence of Tukey's boxplot of the logarithms of the training scores.
+    contamination : share of anomalies in the training data, which fixes ``offset_``; "auto" needs no guess: the
+        lower fence of Tukey's boxplot of the logarithms of the training scores.
     mechanism : "hypersphere" (the paper's) or "voronoi".
     random_state : seed or numpy RandomState; all randomness is drawn in ``fit``.
     backend : "auto", "numba" or "numpy"; the results are identical.
@@ -48,6 +60,9 @@ class IDKPointDetector(PartitioningDetector):
     >>> int(detector.score_samples(X).argmin()), int(detector.predict(X)[-1])
     (500, -1)
     """
+
+    score = _NotAMethod()
+    _lowest_score = 0.0
 
     def __init__(
         self,
@@ -72,45 +87,37 @@ class IDKPointDetector(PartitioningDetector):
         self.backend = backend
         self.n_jobs = n_jobs
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Draw the partitionings from the rows of X (n, d) and count the rows in every cell."""
-        check_option("score", self.score, SCORES)
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters by name, as in every scikit-learn estimator."""
+        return {name: vars(self)[name] for name in self._get_param_names()}
+
+    def _fit_scores(self, X: Any) -> Floats:
+        """Draw the partitionings from the rows of X (n, d) and count the rows in every cell; their scores: (n,)."""
+        score = check_option("score", self.get_params()["score"], SCORES)
         scaled = self._draw(X)  # input, partitionings
-        last = self.partitionings_.last
-        counts, sums = last.count_and_sum(scaled, self.backend, self.n_jobs)  # cells, counted and let go
+        counts, sums = self.partitionings_.count_and_sum(scaled, self.backend, self.n_jobs)  # cells, counted and let go
         self.n_samples_fit_ = len(scaled)
-        self.mean_map_ = counts[0] / len(scaled)  # mean map
-        self._counts = counts
-        self._path_counts: Ints | None = None
-        self._training = X
-        if self.score == "norm":
-            sums = self._sums(last, scaled, counts)
-        return self._set_offset(self._as_scores(sums)[:, 0])  # scores
+        self.mean_map_ = counts[-1] / len(scaled)  # mean map
+        if score == "similarity":
+            self._tables, self._largest = counts, len(scaled)
+        else:
+            self._tables, self._largest = np.ones_like(counts), 1
+            sums = self.partitionings_.last.sum_at_cells(scaled, self._tables[-1:], self.backend, self.n_jobs)
+        return self._as_scores(sums[:, -1])  # scores
 
     def score_samples(self, X: Any) -> Floats:
         """Similarity of each row to the training data: (n,) in [0, 1], higher = more normal."""
         scaled = self._scaled(X)
-        return self._as_scores(self._sums(self.partitionings_.last, scaled, self._counts))[:, 0]
+        sums = self.partitionings_.last.sum_at_cells(scaled, self._tables[-1:], self.backend, self.n_jobs)
+        return self._as_scores(sums[:, 0])
 
     def score_path(self, X: Any) -> Floats:
         """Scores for every psi = 2, 4, ... up to ``max_samples_``, from nested samples in one pass: (n, number of psi).
 
-        Column k is what a detector with max_samples = ``path_[k]`` and the same seed would say. The first call looks at
-        the training data once more, so a detector must have had it before it is pickled.
+        Column k is what a detector with max_samples = ``path_[k]`` and the same seed would say.
         """
         scaled = self._scaled(X)
-        if self._path_counts is None:
-            if self._training is None:
-                raise ValueError(
-                    "score_path needs the training data, which pickling leaves behind: call score_path once before, or "
-                    "fit again."
-                )
-            if X is self._training and self.score == "similarity":
-                self._path_counts, sums = self.partitionings_.count_and_sum(scaled, self.backend, self.n_jobs)
-                return self._as_scores(sums)
-            training = self._scaled(self._training)
-            self._path_counts = self.partitionings_.count_cells(training, self.backend, self.n_jobs)
-        return self._as_scores(self._sums(self.partitionings_, scaled, self._path_counts))
+        return self._as_scores(self.partitionings_.sum_at_cells(scaled, self._tables, self.backend, self.n_jobs))
 
     @property
     def path_(self) -> tuple[int, ...]:
@@ -118,16 +125,5 @@ class IDKPointDetector(PartitioningDetector):
         check_is_fitted(self)
         return self.partitionings_.levels
 
-    def _sums(self, partitionings: Partitionings, scaled: Floats, counts: Ints) -> Ints:
-        """Sum over partitionings of the counts, or for the norm of ones, at the cells of each row: (n, L)."""
-        tables = counts if self.score == "similarity" else np.ones_like(counts)
-        return partitionings.sum_at_cells(scaled, tables, self.backend, self.n_jobs)
-
     def _as_scores(self, sums: Ints) -> Floats:
-        largest = self.n_samples_fit_ if self.score == "similarity" else 1
-        return sums / (largest * len(self.partitionings_.slots))
-
-    def __getstate__(self) -> dict[str, Any]:
-        """All but the training data, which may be large and are needed only for a first ``score_path``."""
-        state: dict[str, Any] = super().__getstate__()
-        return {**state, "_training": None} if "_training" in state else state
+        return sums / (self._largest * len(self.partitionings_.slots))

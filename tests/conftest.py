@@ -1,0 +1,38 @@
+import os
+
+# Read by SciPy when it is imported; without it scikit-learn skips its checks of array API input.
+os.environ.setdefault("SCIPY_ARRAY_API", "1")
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile(
+    "isobag",
+    deadline=None,
+    max_examples=30,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("isobag")
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "slow: sizes that take more than a few seconds")
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(20240611)
+
+
+@pytest.fixture
+def X(rng):
+    """60 points in the plane, a dense and a sparse cluster, three of them far away."""
+    return np.vstack([rng.normal(0, 0.3, (37, 2)), rng.normal(4, 1.5, (20, 2)), [[12, -9], [-8, 7], [15, 15]]])
+
+
+@pytest.fixture
+def grid(rng):
+    """40 points on a 5 x 5 integer grid: ties and duplicates everywhere, and no rounding."""
+    return rng.integers(0, 5, (40, 2)).astype(float)
