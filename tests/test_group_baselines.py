@@ -309,7 +309,7 @@ WRONG_INPUT: dict[str, tuple[Any, Any, str]] = {
     "no groups": ([], None, "X is an empty list"),
     "no rows": (X_OF_FOUR[:0], [], r"0 sample\(s\)"),
     "empty group": ([X_OF_FOUR, X_OF_FOUR[:0]], None, r"Group 1: .*0 sample\(s\)"),
-    "one axis": ([X_OF_FOUR[0]], None, "give a label for every row"),
+    "one axis": ([X_OF_FOUR[0]], None, "Group 0 is no table of points"),
     "other columns": ([X_OF_FOUR, X_OF_FOUR[:, :1]], None, "Group 1: X has 1 features, but OCSMM is expecting 2"),
     "no such column": (X_OF_FOUR, "by", "groups='by'; X has no such column"),
 }

@@ -40,7 +40,7 @@ def check_groups(estimator: BaseEstimator, X: Any, groups: Any, *, reset: bool, 
         ids, names = _number_labels(labels)
         with name_group_in_error(names, ids):
             return Bags(check_points(estimator, X, reset=reset), ids, names)
-    if isinstance(X, list | tuple) and all(np.ndim(part) == 2 for part in X):
+    if isinstance(X, list | tuple) and (not alone or not X or any(np.ndim(part) == 2 for part in X)):
         return _from_parts(estimator, X, reset)
     if not alone:
         raise ValueError(
@@ -57,6 +57,10 @@ def _from_parts(estimator: BaseEstimator, parts: Any, reset: bool) -> Bags:
         raise ValueError("X is an empty list; need one array for each group.")
     checked = []
     for label, part in enumerate(parts):
+        if np.ndim(part) != 2:
+            raise ValueError(
+                f"Group {label} is no table of points: it has {np.ndim(part)} axes and {np.size(part)} numbers."
+            )
         with name_group_in_error([label]):
             checked.append(check_points(estimator, part, reset=reset and label == 0))
     labels = np.arange(len(checked))

@@ -49,8 +49,10 @@ def check_n_estimators(value: Any) -> int:
     return int(value)
 
 
-def resolve_max_samples(value: Any, n_rows: int, name: str = "max_samples", rows: str = "rows of X") -> int:
+def resolve_max_samples(value: Any, n_rows: int, name: str = "max_samples", rows: str = "number of rows") -> int:
     """The number of centers of a partitioning, between 2 and the number of rows."""
+    if n_rows < 2:
+        raise ValueError(f"{n_rows} is the {rows}; need 2 or more: what is odd shows only among others.")
     if isinstance(value, str) and value == "auto":
         return min(AUTO_MAX_SAMPLES, n_rows)
     if not _is_integer(value):

@@ -113,12 +113,12 @@ def count_group_cells(cells: Cells, starts: Ints, n_cells: int, n_columns: int, 
     rows = np.broadcast_to(groups, cells.shape)[kept]
     places = (columns + np.arange(t) * n_columns)[kept]
     shape = (len(starts) - 1, t * n_columns)
-    return csr_array((np.ones(len(rows), dtype=np.int64), (rows, places)), shape=shape)
+    return csr_array((np.ones(len(rows), dtype=np.int32), (rows, places)), shape=shape)
 
 
 def dot_counts(counts: csr_array, centers: csr_array, n_jobs: int | None = None) -> Ints:
     """Dot products of all rows of counts with all centers, integers: (n, centers)."""
-    dots: Ints = (counts @ centers.T).toarray()
+    dots: Ints = (counts.astype(np.int64) @ centers.astype(np.int64).T).toarray()
     return dots
 
 
@@ -139,6 +139,7 @@ def group_sq_distances(
 
 def group_sq_radii(
     dots: Ints,
+    rows: Ints,
     self_dots: Floats,
     sizes: Ints,
     unit: int,
@@ -146,8 +147,8 @@ def group_sq_radii(
     levels: tuple[int, ...],
     n_jobs: int | None = None,
 ) -> Floats:
-    """Squared distance from each mean map to the nearest different one of its partitioning: (L, t, psi)."""
-    sq_dists = group_sq_distances(dots, self_dots, sizes, self_dots, sizes, unit)
+    """Squared distance from each center to the nearest different one; its dot products are dots[rows]: (L, t, psi)."""
+    sq_dists = group_sq_distances(dots[rows], self_dots, sizes, self_dots, sizes, unit)
     radii = np.zeros((len(levels), *slots.shape))
     for i, chosen in enumerate(slots):
         for level, n_cells in enumerate(levels):
@@ -179,7 +180,8 @@ def assign_groups(
 
 def self_dots(counts: csr_array) -> Floats:
     """Dot product of each row of counts with itself: (n,)."""
-    return np.asarray(counts.power(2).sum(axis=1), dtype=np.float64).ravel()
+    squares = csr_array((counts.data.astype(np.float64) ** 2, counts.indices, counts.indptr), shape=counts.shape)
+    return np.asarray(squares.sum(axis=1), dtype=np.float64)
 
 
 def _least_positive(sq_dists: Floats) -> Floats:

@@ -28,10 +28,11 @@ class IDKGroupDetector(GroupDetector):
     ----------
     n_estimators : t, the number of partitionings, at both levels.
     max_samples : psi of level 1, points drawn for each partitioning.
-    group_max_samples : psi of level 2, groups drawn for each partitioning. Integers at both levels with hyperspheres at
-        both are the paper's method to the letter; "auto" is 16, or the number there is if that is less.
-    point_mechanism, group_mechanism : "hypersphere" (the paper's) or "voronoi", at level 1 and level 2. Where many
-        points lie OUTSIDE the balls of level 1, as in many dimensions, "voronoi" tells more about their groups.
+    group_max_samples : psi of level 2, groups drawn for each partitioning. Integers at both levels are the paper's
+        method to the letter; "auto" is 16, or the number there is if that is less.
+    point_mechanism : "hypersphere" (the paper's) or "voronoi" at level 1. Where many points lie OUTSIDE the balls, as
+        in many dimensions, groups look alike to hyperspheres; "auto" is "voronoi" if max_samples is "auto".
+    group_mechanism : "hypersphere" or "voronoi" at level 2.
     outside : whether OUTSIDE counts as one more cell of level 1. Not in the paper.
     scaling : "minmax" (every feature to [0, 1] over all points), "standard", "robust" or None.
     contamination : share of odd groups, which fixes ``offset_``; "auto" needs no guess, as in IDKPointDetector.
@@ -42,8 +43,8 @@ class IDKGroupDetector(GroupDetector):
     Attributes
     ----------
     labels_, scores_ : labels and scores of the groups of ``fit``, in order of first appearance; offset_;
-    max_samples_, group_max_samples_; point_partitionings_, group_partitionings_, scaling_; n_features_in_,
-    feature_names_in_.
+    max_samples_, group_max_samples_, point_mechanism_; point_partitionings_, group_partitionings_, scaling_;
+    n_features_in_, feature_names_in_.
 
     Examples
     --------
@@ -65,7 +66,7 @@ class IDKGroupDetector(GroupDetector):
         max_samples: int | str = "auto",
         group_max_samples: int | str = "auto",
         *,
-        point_mechanism: str = "hypersphere",
+        point_mechanism: str = "auto",
         group_mechanism: str = "hypersphere",
         outside: bool = False,
         scaling: str | None = "minmax",
@@ -88,7 +89,7 @@ class IDKGroupDetector(GroupDetector):
 
     def _fit_groups(self, bags: Bags) -> Floats:
         check_option("scaling", self.scaling, SCALINGS)
-        check_option("point_mechanism", self.point_mechanism, MECHANISMS)
+        check_option("point_mechanism", self.point_mechanism, ("auto", *MECHANISMS))
         check_option("group_mechanism", self.group_mechanism, MECHANISMS)
         check_option("outside", self.outside, (True, False))
         check_how(self.backend, self.n_jobs)
@@ -98,10 +99,13 @@ class IDKGroupDetector(GroupDetector):
         self.group_max_samples_ = resolve_max_samples(
             self.group_max_samples, n_groups, "group_max_samples", "number of groups"
         )
+        self.point_mechanism_ = self.point_mechanism
+        if self.point_mechanism == "auto":
+            self.point_mechanism_ = "voronoi" if self.max_samples == "auto" else "hypersphere"
         seeds = check_random_state(self.random_state).randint(2**31 - 1, size=2)
         self.scaling_ = fit_scaling(bags.X, self.scaling)
         self.point_partitionings_ = draw_partitionings(
-            self.scaling_.apply(bags.X), t, (self.max_samples_,), self.point_mechanism, seeds[0], *self._how()
+            self.scaling_.apply(bags.X), t, (self.max_samples_,), self.point_mechanism_, seeds[0], *self._how()
         )
         self.group_partitionings_, cells = draw_group_partitionings(
             self._mean_maps(bags), t, (self.group_max_samples_,), self.group_mechanism, seeds[1], *self._how()

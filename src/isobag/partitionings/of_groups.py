@@ -126,8 +126,10 @@ def draw_group_partitionings(
     if mechanism == "voronoi":
         sq_radii = np.full((len(levels), *slots.shape), np.inf)
     else:
-        between = dots[chosen] if shared else dots
-        sq_radii = verbs.group_sq_radii(between, centers.self_dots, centers.sizes, unit, slots, levels, n_jobs)
+        rows_of_centers = chosen if shared else np.arange(len(centers))
+        sq_radii = verbs.group_sq_radii(
+            dots, rows_of_centers, centers.self_dots, centers.sizes, unit, slots, levels, n_jobs
+        )
     drawn = GroupPartitionings(centers, unit, slots, levels, sq_radii)
     cells = drawn._assign(maps, dots, backend, n_jobs) if shared else drawn.assign_groups(maps, backend, n_jobs)
     return drawn, cells

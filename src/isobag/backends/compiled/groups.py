@@ -114,23 +114,22 @@ def choose_nearest_groups(dots, self_dots, sizes, center_self_dots, center_sizes
 
 
 @jit
-def nearest_other_groups(first_center, dots, center_self_dots, center_sizes, unit, slots, levels, sq_radii):
-    """Squared distance from the centers first_center, ..., the rows of dots, to the nearest different center."""
+def nearest_other_groups(first, last, dots, rows, center_self_dots, center_sizes, unit, slots, levels, sq_radii):
+    """Squared distance from the centers first to last to the nearest different one; rows: the row of dots of each."""
     sq_dists = np.empty(dots.shape[1])
-    for row in range(len(dots)):
-        own = first_center + row
+    for own in range(first, last):
         measure_groups(
-            dots[row], center_self_dots[own], center_sizes[own], center_self_dots, center_sizes, unit, sq_dists
+            dots[rows[own]], center_self_dots[own], center_sizes[own], center_self_dots, center_sizes, unit, sq_dists
         )
         for i in range(len(slots)):
             for j in range(slots.shape[1]):
                 if slots[i, j] == own:
                     least = np.inf
-                    first = 0
+                    seen = 0
                     for level in range(len(levels)):
-                        for other in slots[i, first : levels[level]]:
+                        for other in slots[i, seen : levels[level]]:
                             if 0.0 < sq_dists[other] < least:
                                 least = sq_dists[other]
-                        first = levels[level]
-                        if j < first:
+                        seen = levels[level]
+                        if j < seen:
                             sq_radii[level, i, j] = least if least < np.inf else 0.0
