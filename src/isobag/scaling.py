@@ -18,22 +18,21 @@ class Scaling(NamedTuple):
         return (X - self.shift) / self.scale
 
 
-def _minmax(X: Floats) -> tuple[Floats, Floats]:
-    low = X.min(axis=0)
-    return low, X.max(axis=0) - low
+def _minmax(X: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats]:
+    return low, high - low
 
 
-def _standard(X: Floats) -> tuple[Floats, Floats]:
+def _standard(X: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats]:
     return X.mean(axis=0), X.std(axis=0)
 
 
-def _robust(X: Floats) -> tuple[Floats, Floats]:
-    low, middle, high = np.quantile(X, (0.25, 0.5, 0.75), axis=0)
-    return middle, high - low
+def _robust(X: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats]:
+    first, middle, third = np.quantile(X, (0.25, 0.5, 0.75), axis=0)
+    return middle, third - first
 
 
-def _none(X: Floats) -> tuple[Floats, Floats]:
-    return np.zeros(X.shape[1]), np.ones(X.shape[1])
+def _none(X: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats]:
+    return np.zeros_like(low), np.ones_like(low)
 
 
 SCALINGS = {"minmax": _minmax, "standard": _standard, "robust": _robust, None: _none}
@@ -42,7 +41,9 @@ SCALINGS = {"minmax": _minmax, "standard": _standard, "robust": _robust, None: _
 
 def fit_scaling(X: Floats, name: str | None) -> Scaling:
     """Learn shift and scale. A feature without spread is only shifted, so a constant one is 0."""
-    shift, spread = SCALINGS[name](X)
+    low, high = X.min(axis=0), X.max(axis=0)
+    shift, spread = SCALINGS[name](X, low, high)
+    if name is None:
+        return Scaling(shift, spread)
     # A constant feature has a mean and a deviation off by rounding; its spread is nothing all the same.
-    constant = X.min(axis=0) == X.max(axis=0)
-    return Scaling(np.where(constant, X[0], shift), np.where(constant | (spread == 0), 1.0, spread))
+    return Scaling(np.where(low == high, low, shift), np.where((low == high) | (spread == 0), 1.0, spread))

@@ -9,7 +9,7 @@ partitioning; center j of partitioning i is ``points[slots[i, j]]``):
 ``assign_cells``    X, points, slots, sq_radii (t, psi), rule -> (n, t) cell indices, OUTSIDE if uncovered
 ``count_cells``     X, points, slots, levels, sq_radii (L, t, psi) -> (L, t, psi): queries in each cell
 ``sum_at_cells``    ... and tables (L, t, psi) of integers -> (n, L): sum over t of the table at the query's cell
-``count_and_sum``   ... -> counts (L, t, psi) and the sums (n, L) of those counts, from one pass where memory allows
+``count_and_sum``   ... -> counts (L, t, psi) and (n,) sums of the last level's, in one pass where memory allows
 ==================  =======================================================================================
 
 Counts and sums are integers, so no order of summation, number of threads or size of a block can change them.

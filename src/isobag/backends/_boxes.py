@@ -71,7 +71,7 @@ def sum_at_cells(
     return _in_order_of_rows(map_in_threads(work, shares(len(slots), n_jobs), n_jobs), boxes)
 
 
-def fits_one_pass(n: int, slots: Cells, levels: tuple[int, ...]) -> bool:
+def fits_one_pass(n: int, slots: Cells) -> bool:
     """Whether count_and_sum can be had for a chunk: always, since a partitioning is done before the next begins."""
     return True
 
@@ -79,19 +79,20 @@ def fits_one_pass(n: int, slots: Cells, levels: tuple[int, ...]) -> bool:
 def count_and_sum(
     X: Floats, points: Floats, slots: Cells, levels: tuple[int, ...], sq_radii: Floats, n_jobs: int | None
 ) -> tuple[Ints, Ints]:
-    """Counts of all queries, and each query's sum of those counts at its own cells, from one walk each."""
+    """Counts of all queries, and each query's sum of the last level's counts at its own cells, from one walk each."""
     boxes = build_boxes(X)
     counts = np.zeros((len(levels), *slots.shape), dtype=np.int64)
 
     def work(share: slice) -> Ints:
-        steps = np.zeros((len(levels), len(X)), dtype=np.int64)
+        steps = np.zeros((1, len(X)), dtype=np.int64)
         for i, runs in _walk(boxes, points, slots, levels, sq_radii, share):
             _count(runs, len(X), counts[:, i])
-            _add_steps(runs, counts[:, i], steps)
+            starts, names, n_runs = runs
+            _add_steps((starts[-1:], names[-1:], n_runs[-1:]), counts[-1:, i], steps)
         return steps
 
     sums = _in_order_of_rows(map_in_threads(work, shares(len(slots), n_jobs), n_jobs), boxes)
-    return counts, sums
+    return counts, sums[:, 0]
 
 
 def _walk(

@@ -26,7 +26,7 @@ __all__ = [
     "sum_at_cells",
 ]
 
-BOX_FEATURES = 12
+BOX_FEATURES = 10
 CHUNK_ROWS = 1 << 20
 """Rows worked on at a time, so that memory beside the input and the answer stays bounded."""
 
@@ -80,13 +80,13 @@ def sum_at_cells(
 def count_and_sum(
     X: Floats, points: Floats, slots: Cells, levels: tuple[int, ...], sq_radii: Floats, n_jobs: int | None = None
 ) -> tuple[Ints, Ints]:
-    """Counts of all queries, and each query's sum of those counts at its own cells: (L, t, psi), (n, L)."""
+    """Counts of all queries, and each query's sum of the last level's counts at its own cells: (L, t, psi), (n,)."""
     chunks = list(_chunks(X))
-    if len(chunks) == 1 and chunks[0][1].fits_one_pass(len(X), slots, levels):
+    if len(chunks) == 1 and chunks[0][1].fits_one_pass(len(X), slots):
         found: tuple[Ints, Ints] = chunks[0][1].count_and_sum(X, points, slots, levels, sq_radii, n_jobs)
         return found
     counts = count_cells(X, points, slots, levels, sq_radii, n_jobs)
-    return counts, sum_at_cells(X, points, slots, levels, sq_radii, counts, n_jobs=n_jobs)
+    return counts, sum_at_cells(X, points, slots, levels[-1:], sq_radii[-1:], counts[-1:], n_jobs=n_jobs)[:, 0]
 
 
 def _chunks(X: Floats) -> Iterator[tuple[slice, ModuleType]]:

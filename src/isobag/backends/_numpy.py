@@ -96,9 +96,9 @@ def sum_at_cells(
 def count_and_sum(
     X: Floats, points: Floats, slots: Cells, levels: tuple[int, ...], sq_radii: Floats, n_jobs: int | None = None
 ) -> tuple[Ints, Ints]:
-    """Counts of all queries, and each query's sum of those counts at its own cells: (L, t, psi), (n, L)."""
+    """Counts of all queries, and each query's sum of the last level's counts at its own cells: (L, t, psi), (n,)."""
     counts = count_cells(X, points, slots, levels, sq_radii)
-    return counts, sum_at_cells(X, points, slots, levels, sq_radii, counts)
+    return counts, sum_at_cells(X, points, slots, levels[-1:], sq_radii[-1:], counts[-1:])[:, 0]
 
 
 def count_group_cells(cells: Cells, starts: Ints, n_cells: int, n_columns: int, n_jobs: int | None = None) -> csr_array:

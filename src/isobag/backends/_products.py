@@ -99,26 +99,25 @@ def sum_at_cells(
     return sums.T
 
 
-def fits_one_pass(n: int, slots: Cells, levels: tuple[int, ...]) -> bool:
+def fits_one_pass(n: int, slots: Cells) -> bool:
     """Whether the cells of a chunk can be kept until all are counted."""
-    return n * len(slots) * len(levels) <= _KEPT_CELLS
+    return n * len(slots) <= _KEPT_CELLS
 
 
 def count_and_sum(
     X: Floats, points: Floats, slots: Cells, levels: tuple[int, ...], sq_radii: Floats, n_jobs: int | None
 ) -> tuple[Ints, Ints]:
-    """Counts of all queries, and each query's sum of those counts at its own cells, from one scan."""
-    cells = np.empty((len(levels), len(slots), len(X)), dtype=np.min_scalar_type(-slots.shape[1] - 1))
+    """Counts of all queries, and each query's sum of the last level's counts at its own cells, from one scan."""
+    cells = np.empty((len(slots), len(X)), dtype=np.min_scalar_type(-slots.shape[1] - 1))
     counts = _count(X, points, slots, levels, sq_radii, n_jobs, cells)
-    sums = np.zeros((len(levels), len(X)), dtype=np.int64)
+    sums = np.zeros(len(X), dtype=np.int64)
 
     def add(block: slice) -> None:
-        for level in range(len(levels)):
-            for i, table in enumerate(counts[level]):
-                products.add_at_cells(cells[level, i, block], table, sums[level, block])
+        for i, table in enumerate(counts[-1]):
+            products.add_at_cells(cells[i, block], table, sums[block])
 
     map_in_threads(add, shares(len(X), n_jobs), n_jobs)
-    return counts, sums.T
+    return counts, sums
 
 
 def _count(
@@ -130,7 +129,7 @@ def _count(
     n_jobs: int | None,
     cells: npt.NDArray[np.signedinteger] | None,
 ) -> Ints:
-    """Counts of all levels; the cells are kept in cells (L, t, n) if given."""
+    """Counts of all levels; the cells of the last level are kept in cells (t, n) if given."""
     all_counts: list[Ints] = []
 
     def start_counting() -> Callable[[slice, int, Cells], None]:
@@ -140,7 +139,7 @@ def _count(
         def count(block: slice, i: int, found: Cells) -> None:
             products.count_block(found, counts[:, i])
             if cells is not None:
-                cells[:, i, block] = found
+                cells[i, block] = found[-1]
 
         return count
 

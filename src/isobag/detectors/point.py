@@ -102,8 +102,8 @@ class IDKPointDetector(PartitioningDetector):
             self._tables, self._largest = counts, len(scaled)
         else:
             self._tables, self._largest = np.ones_like(counts), 1
-            sums = self.partitionings_.last.sum_at_cells(scaled, self._tables[-1:], self.backend, self.n_jobs)
-        return self._as_scores(sums[:, -1])  # scores
+            sums = self.partitionings_.last.sum_at_cells(scaled, self._tables[-1:], self.backend, self.n_jobs)[:, 0]
+        return self._as_scores(sums)  # scores
 
     def score_samples(self, X: Any) -> Floats:
         """Similarity of each row to the training data: (n,) in [0, 1], higher = more normal."""

@@ -54,7 +54,7 @@ class Partitionings:
         return found
 
     def count_and_sum(self, X: Floats, backend: str, n_jobs: int | None) -> tuple[Ints, Ints]:
-        """Counts, and the sum of the counts at each row's own cells: (L, t, psi), (n, L)."""
+        """Counts, and the sum of the last level's counts at each row's own cells: (L, t, psi), (n,)."""
         found: tuple[Ints, Ints] = get_backend(backend).count_and_sum(X, *self._arrays(), n_jobs)
         return found
 

@@ -24,6 +24,7 @@ from isobag.backends.compiled.jit import jit
 from isobag.backends.compiled.lanes import LANES
 
 _SAMPLE = 31
+_SAMPLED = 2048
 
 
 class Boxes(NamedTuple):
@@ -40,32 +41,30 @@ class Boxes(NamedTuple):
 
 
 def build_boxes(X: Floats) -> Boxes:
-    """Sort the queries into a tree of boxes: split at a median of the widest side until LANES or fewer are left."""
+    """Sort the queries into a tree of boxes: split the widest side near its median until LANES or fewer are left.
+
+    Widest side and median of many queries are those of a sample: they decide how fast the search is, never what it
+    finds.
+    """
     return Boxes(*_split_into_boxes(X))
 
 
 @jit
 def _split_into_boxes(X):
-    n, d = X.shape
+    n = len(X)
     rows = X.copy()
     order = np.arange(n)
-    # A split leaves at least one query on each side, so there are fewer than 2 n boxes; usually 4 n / LANES.
     capacity = 4 * (n // LANES) + 64
-    low = np.empty((capacity, d))
-    high = np.empty((capacity, d))
     start = np.empty(capacity, np.int64)
     stop = np.empty(capacity, np.int64)
     right = np.empty(capacity, np.int64)
     depth = np.empty(capacity, np.int64)
     todo = [(0, n, -1, 0)]
-    sample = np.empty(_SAMPLE)
     m = 0
     while len(todo) > 0:
         a, b, parent, level = todo.pop()
         if m == capacity:
             capacity *= 2
-            low = _grown_rows(low, capacity)
-            high = _grown_rows(high, capacity)
             start = _grown(start, capacity)
             stop = _grown(stop, capacity)
             right = _grown(right, capacity)
@@ -76,28 +75,70 @@ def _split_into_boxes(X):
         right[m] = -1
         if parent >= 0:
             right[parent] = m
-        box_low = low[m]
-        box_high = high[m]
-        for k in range(d):
-            box_low[k] = rows[a, k]
-            box_high[k] = rows[a, k]
-        for row in rows[a:b]:
-            for k in range(d):
-                box_low[k] = min(box_low[k], row[k])
-                box_high[k] = max(box_high[k], row[k])
         m += 1
-        if b - a <= LANES:
-            continue
-        side = np.argmax(box_high - box_low)
-        if box_high[side] == box_low[side]:
-            continue
-        for s in range(_SAMPLE):
-            sample[s] = rows[a + (b - a - 1) * s // (_SAMPLE - 1), side]
-        pivot = np.sort(sample)[_SAMPLE // 2]
-        middle = _partition(rows, order, a, b, side, pivot, pivot < box_high[side])
-        todo.append((middle, b, m - 1, level + 1))
-        todo.append((a, middle, -1, level + 1))
-    return order, rows.T.copy(), low[:m], high[:m], start[:m], stop[:m], right[:m], depth[:m]
+        if b - a > LANES:
+            middle = a
+            if b - a > _SAMPLED:
+                middle = _split(rows, order, a, b, (b - a) // 64)
+            if middle in (a, b):  # nothing to split in the sample
+                middle = _split(rows, order, a, b, 1)
+            if middle not in (a, b):
+                todo.append((middle, b, m - 1, level + 1))
+                todo.append((a, middle, -1, level + 1))
+    low, high = _tight_boxes(rows, start[:m], stop[:m], right[:m])
+    return order, rows.T.copy(), low, high, start[:m], stop[:m], right[:m], depth[:m]
+
+
+@jit
+def _split(rows, order, a, b, step):
+    """Reorder rows[a:b] along the widest side of every step-th row; where the upper part starts, a or b if nowhere."""
+    side = 0
+    widest = -1.0
+    for k in range(rows.shape[1]):
+        low = rows[a, k]
+        high = rows[a, k]
+        for row in range(a, b, step):
+            low = min(low, rows[row, k])
+            high = max(high, rows[row, k])
+        if high - low > widest:
+            widest = high - low
+            side = k
+    pivot = _median_of_some(rows, a, b, side)
+    middle = _partition(rows, order, a, b, side, pivot, True)
+    return middle if middle < b else _partition(rows, order, a, b, side, pivot, False)
+
+
+@jit
+def _median_of_some(rows, a, b, side):
+    """Median of _SAMPLE values of rows[a:b], evenly spaced, by insertion."""
+    ordered = np.empty(_SAMPLE)
+    for s in range(_SAMPLE):
+        value = rows[a + (b - a - 1) * s // (_SAMPLE - 1), side]
+        place = s
+        while place > 0 and ordered[place - 1] > value:
+            ordered[place] = ordered[place - 1]
+            place -= 1
+        ordered[place] = value
+    return ordered[_SAMPLE // 2]
+
+
+@jit
+def _tight_boxes(rows, start, stop, right):
+    """Corners of the boxes: of leaves from their rows, of others from their children, which come later."""
+    low = np.empty((len(start), rows.shape[1]))
+    high = np.empty((len(start), rows.shape[1]))
+    for box in range(len(start) - 1, -1, -1):
+        for k in range(rows.shape[1]):
+            if right[box] >= 0:
+                low[box, k] = min(low[box + 1, k], low[right[box], k])
+                high[box, k] = max(high[box + 1, k], high[right[box], k])
+            else:
+                low[box, k] = rows[start[box], k]
+                high[box, k] = rows[start[box], k]
+                for row in range(start[box] + 1, stop[box]):
+                    low[box, k] = min(low[box, k], rows[row, k])
+                    high[box, k] = max(high[box, k], rows[row, k])
+    return low, high
 
 
 @jit
@@ -126,12 +167,5 @@ def _partition(rows, order, a, b, side, pivot, pivot_goes_left):
 @jit
 def _grown(values, capacity):
     grown = np.empty(capacity, values.dtype)
-    grown[: len(values)] = values
-    return grown
-
-
-@jit
-def _grown_rows(values, capacity):
-    grown = np.empty((capacity, values.shape[1]), values.dtype)
     grown[: len(values)] = values
     return grown
