@@ -3,6 +3,8 @@ import os
 # Read by SciPy when it is imported; without it scikit-learn skips its checks of array API input.
 os.environ.setdefault("SCIPY_ARRAY_API", "1")
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
@@ -18,7 +20,17 @@ settings.load_profile("isobag")
 
 
 def pytest_configure(config):
-    config.addinivalue_line("markers", "slow: sizes that take more than a few seconds")
+    """Compiled code is kept by the date of its own file only; drop it if any file it may call is newer."""
+    folder = Path(__file__).parent.parent / "src" / "isobag"
+    sources = [folder / "arrays.py", *folder.glob("backends/compiled/*.py")]
+    kept = list(folder.glob("backends/compiled/__pycache__/*.nb[ic]"))
+    if kept and max(map(_changed, sources)) > min(map(_changed, kept)):
+        for file in kept:
+            file.unlink(missing_ok=True)
+
+
+def _changed(file):
+    return file.stat().st_mtime
 
 
 @pytest.fixture

@@ -86,7 +86,7 @@ def test_ocsmm_is_a_one_class_svm_on_that_kernel(data: Any) -> None:
     groups = [X[labels == label] for label in in_order(labels)]
     kernel = np.array([[gaussian_mean_embedding(G, H, 0.7) for H in groups] for G in groups])
     svm = OneClassSVM(kernel="precomputed", nu=0.2, tol=1e-6).fit(kernel)
-    model = OCSMM(nu=0.2, bandwidth=0.7).fit(X, labels)
+    model = OCSMM(nu=0.2, bandwidth=0.7).fit(X, groups=labels)
     np.testing.assert_allclose(model.decision_function(X, labels), svm.decision_function(kernel), atol=1e-5)
     assert np.array_equal(model.predict(X, labels), svm.predict(kernel))
 
@@ -99,14 +99,14 @@ def test_ocsmm_finds_the_group_that_lies_elsewhere() -> None:
 
 def test_median_bandwidth_is_the_median_distance_between_points() -> None:
     X = np.random.default_rng(0).normal(size=(50, 3))
-    assert OCSMM().fit(X, np.arange(50) // 5).bandwidth_ == np.median(pdist(X))
-    assert OCSMM().fit(np.ones((4, 2)), [0, 0, 1, 1]).bandwidth_ == 1
+    assert OCSMM().fit(X, groups=np.arange(50) // 5).bandwidth_ == np.median(pdist(X))
+    assert OCSMM().fit(np.ones((4, 2)), groups=[0, 0, 1, 1]).bandwidth_ == 1
 
 
 @pytest.mark.parametrize("bandwidth", [0, -1.0, np.inf, np.nan, "scott"])
 def test_a_bandwidth_that_is_none_is_an_error(bandwidth: Any) -> None:
     with pytest.raises(ValueError, match=r"bandwidth=.*; need"):
-        OCSMM(bandwidth=bandwidth).fit(np.eye(4), [0, 0, 1, 1])
+        OCSMM(bandwidth=bandwidth).fit(np.eye(4), groups=[0, 0, 1, 1])
 
 
 def test_two_levels_equal_the_two_steps_by_hand(data: Any) -> None:
@@ -114,7 +114,7 @@ def test_two_levels_equal_the_two_steps_by_hand(data: Any) -> None:
     nystroem = Nystroem(n_components=20, random_state=0).fit(X)
     means = np.array([nystroem.transform(X[labels == label]).mean(axis=0) for label in in_order(labels)])
     expected = KernelDensity(bandwidth=0.3).fit(means).score_samples(means)
-    model = DETECTORS["gaussian"]().fit(X, labels)
+    model = DETECTORS["gaussian"]().fit(X, groups=labels)
     np.testing.assert_allclose(model.score_samples(X, labels), expected, rtol=1e-9)  # a logarithm of the above
 
 
@@ -135,22 +135,22 @@ def test_level_one_may_embed_groups_itself(data: Any) -> None:
     right = np.array([(X[labels == g, 0] > np.median(X[:, 0])).mean() for g in in_order(labels)])
     shares = np.column_stack([right, 1 - right])
     expected = OneClassSVM(kernel="linear").fit(shares).score_samples(shares)
-    model = TwoLevelGroupDetector(CellShares(), OneClassSVM(kernel="linear")).fit(X, labels)
+    model = TwoLevelGroupDetector(CellShares(), OneClassSVM(kernel="linear")).fit(X, groups=labels)
     np.testing.assert_allclose(model.scores_, expected, rtol=ROUNDING)
 
 
 def test_embedding_is_the_same_in_chunks_of_any_size(data: Any, monkeypatch: Any) -> None:
     X, labels = data
-    whole = DETECTORS["sparse"]().fit(X, labels).scores_
+    whole = DETECTORS["sparse"]().fit(X, groups=labels).scores_
     monkeypatch.setattr("isobag.baselines.two_level._CHUNK_POINTS", 7)
-    np.testing.assert_allclose(DETECTORS["sparse"]().fit(X, labels).scores_, whole, rtol=ROUNDING)
+    np.testing.assert_allclose(DETECTORS["sparse"]().fit(X, groups=labels).scores_, whole, rtol=ROUNDING)
 
 
 def test_averaged_point_scores_are_the_mean_over_each_group(data: Any) -> None:
     X, labels = data
     forest = IsolationForest(n_estimators=20, random_state=0).fit(X)
     expected = [forest.score_samples(X[labels == label]).mean() for label in in_order(labels)]
-    np.testing.assert_allclose(DETECTORS["averaged"]().fit(X, labels).scores_, expected, rtol=ROUNDING)
+    np.testing.assert_allclose(DETECTORS["averaged"]().fit(X, groups=labels).scores_, expected, rtol=ROUNDING)
 
 
 class OnlyDecides:
@@ -171,26 +171,28 @@ class OnlyFits:
 def test_decision_function_stands_in_for_score_samples(data: Any) -> None:
     X, labels = data
     expected = [-X[labels == label, 0].mean() for label in in_order(labels)]
-    np.testing.assert_allclose(AveragedPointScores(OnlyDecides()).fit(X, labels).scores_, expected, atol=ROUNDING)
+    np.testing.assert_allclose(
+        AveragedPointScores(OnlyDecides()).fit(X, groups=labels).scores_, expected, atol=ROUNDING
+    )
     identity = TwoLevelGroupDetector(FunctionTransformer(), OnlyDecides())
-    np.testing.assert_allclose(identity.fit(X, labels).scores_, expected, atol=ROUNDING)
+    np.testing.assert_allclose(identity.fit(X, groups=labels).scores_, expected, atol=ROUNDING)
 
 
 def test_a_detector_without_scores_is_an_error() -> None:
     with pytest.raises(TypeError, match="OnlyFits can fit but not score"):
-        AveragedPointScores(OnlyFits()).fit(np.eye(4), [0, 0, 1, 1])
+        AveragedPointScores(OnlyFits()).fit(np.eye(4), groups=[0, 0, 1, 1])
 
 
 def test_parts_are_copied_not_fitted(data: Any) -> None:
     level1, level2 = Nystroem(n_components=5, random_state=0), OneClassSVM()
-    TwoLevelGroupDetector(level1, level2).fit(*data)
+    TwoLevelGroupDetector(level1, level2).fit(data[0], groups=data[1])
     assert not hasattr(level1, "components_") and not hasattr(level2, "offset_")
 
 
 def test_permuting_points_changes_nothing_but_the_order(detector: GroupDetector, data: Any) -> None:
     """Points change places and so do groups; the fitted detector is the same, its rounding is not."""
     X, labels = data
-    detector.fit(X, labels)
+    detector.fit(X, groups=labels)
     shuffled = np.random.default_rng(1).permutation(len(X))
     before = dict(zip(in_order(labels), detector.score_samples(X, labels), strict=True))
     after = dict(zip(in_order(labels[shuffled]), detector.score_samples(X[shuffled], labels[shuffled]), strict=True))
@@ -203,13 +205,16 @@ def test_ocsmm_fitted_on_permuted_groups_agrees_to_the_tolerance_of_its_solver(d
     """Scores are sums of some nu * groups = 6 kernel values; the solver stops within tol = 1e-6 of optimal."""
     X, labels = data
     shuffled = np.random.default_rng(1).permutation(len(X))
-    model, again = OCSMM(bandwidth=0.7).fit(X, labels), OCSMM(bandwidth=0.7).fit(X[shuffled], labels[shuffled])
+    model, again = (
+        OCSMM(bandwidth=0.7).fit(X, groups=labels),
+        OCSMM(bandwidth=0.7).fit(X[shuffled], groups=labels[shuffled]),
+    )
     np.testing.assert_allclose(again.score_samples(X, labels), model.score_samples(X, labels), atol=1e-4)
 
 
 def test_scoring_one_group_alone_equals_scoring_it_among_others(detector: GroupDetector, data: Any) -> None:
     X, labels = data
-    together = detector.fit(X, labels).score_samples(X, labels)
+    together = detector.fit(X, groups=labels).score_samples(X, labels)
     alone = np.concatenate([detector.score_samples([X[labels == label]]) for label in in_order(labels)])
     np.testing.assert_allclose(alone, together, rtol=1e-10, atol=ROUNDING)
 
@@ -217,14 +222,14 @@ def test_scoring_one_group_alone_equals_scoring_it_among_others(detector: GroupD
 @pytest.mark.parametrize("name", ["ocsmm", "averaged"])
 def test_without_matrix_products_one_group_alone_scores_the_same_to_the_last_bit(name: str, data: Any) -> None:
     X, labels = data
-    model = DETECTORS[name]().fit(X, labels)
+    model = DETECTORS[name]().fit(X, groups=labels)
     alone = np.concatenate([model.score_samples([X[labels == label]]) for label in in_order(labels)])
     assert np.array_equal(alone, model.score_samples(X, labels))
 
 
 def test_new_groups_are_scored_without_refitting(detector: GroupDetector, data: Any) -> None:
     X, labels = data
-    before = detector.fit(X, labels).score_samples(X, labels)
+    before = detector.fit(X, groups=labels).score_samples(X, labels)
     far = detector.score_samples(np.full((5, 2), 50.0), ["new"] * 5)
     assert far.shape == (1,) and detector.labels_.tolist() == in_order(labels)
     assert np.array_equal(detector.score_samples(X, labels), before)
@@ -232,20 +237,22 @@ def test_new_groups_are_scored_without_refitting(detector: GroupDetector, data: 
 
 def test_scores_of_fit_are_those_of_score_samples(detector: GroupDetector, data: Any) -> None:
     """The kernel mirrored in fit and whole in scoring differ in rounding."""
-    np.testing.assert_allclose(detector.fit(*data).scores_, detector.score_samples(*data), rtol=1e-10, atol=ROUNDING)
+    np.testing.assert_allclose(
+        detector.fit(data[0], groups=data[1]).scores_, detector.score_samples(*data), rtol=1e-10, atol=ROUNDING
+    )
 
 
 def test_a_list_of_arrays_equals_rows_with_labels(detector: GroupDetector, data: Any) -> None:
     X, labels = data
     order = np.argsort(gather_groups(X, labels).ids, kind="stable")
     listed = [X[labels == label] for label in in_order(labels)]
-    rows = clone(detector).fit(X[order], labels[order])
+    rows = clone(detector).fit(X[order], groups=labels[order])
     assert np.array_equal(detector.fit(listed).scores_, rows.scores_)
     assert detector.labels_.tolist() == list(range(30)) and rows.labels_.tolist() == in_order(labels)
 
 
 def test_verdicts_follow_from_scores(detector: GroupDetector, data: Any) -> None:
-    verdicts = detector.set_params(contamination=0.1).fit_predict(*data)
+    verdicts = detector.set_params(contamination=0.1).fit_predict(data[0], groups=data[1])
     assert verdicts.tolist() == [-1 if score < detector.offset_ else 1 for score in detector.scores_]
     assert (verdicts == -1).sum() == 3
     decisions = detector.decision_function(*data)
@@ -254,7 +261,7 @@ def test_verdicts_follow_from_scores(detector: GroupDetector, data: Any) -> None
 
 
 def test_auto_offset_is_the_lower_tukey_fence(data: Any) -> None:
-    model = DETECTORS["averaged"]().fit(*data)
+    model = DETECTORS["averaged"]().fit(data[0], groups=data[1])
     q1, q3 = np.quantile(model.scores_, [0.25, 0.75])
     assert model.offset_ == pytest.approx(q1 - 1.5 * (q3 - q1))
 
@@ -262,7 +269,7 @@ def test_auto_offset_is_the_lower_tukey_fence(data: Any) -> None:
 @pytest.mark.parametrize("contamination", [0, 0.6, -0.1, "some"])
 def test_contamination_out_of_bounds_is_an_error(detector: GroupDetector, data: Any, contamination: Any) -> None:
     with pytest.raises(ValueError, match=r"contamination=.*; need 'auto' or a share"):
-        detector.set_params(contamination=contamination).fit(*data)
+        detector.set_params(contamination=contamination).fit(data[0], groups=data[1])
 
 
 def label_kinds() -> dict[str, Any]:
@@ -329,7 +336,7 @@ def test_labels_that_are_none_are_a_type_error(groups: Any) -> None:
 
 
 def test_a_group_with_other_columns_at_scoring_is_an_error_that_names_it(detector: GroupDetector, data: Any) -> None:
-    detector.fit(*data)
+    detector.fit(data[0], groups=data[1])
     with pytest.raises(ValueError, match=r"Group 1: X has 3 features, but .* is expecting 2"):
         detector.score_samples([np.zeros((4, 2)), np.zeros((4, 3))])
     with pytest.raises(ValueError, match=r"X has 3 features, but .* is expecting 2"):

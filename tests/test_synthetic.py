@@ -97,7 +97,7 @@ def test_averaged_point_scores_are_blind_and_group_distributions_are_not(make: C
     """Seeds 0-2: point scores .45 to .60, cells .996 and more; a chance AUC with 30 anomalies has a spread of .053."""
     made = make(random_state=0)
     forest = IsolationForest(n_estimators=25, random_state=0)
-    blind = AveragedPointScores(forest).fit(made.X, made.groups).scores_
+    blind = AveragedPointScores(forest).fit(made.X, groups=made.groups).scores_
     assert roc_auc_score(made.y, -blind) < 0.7
     assert roc_auc_score(made.y, oddness_by_cells(made.X, made.groups)) > 0.98
 
@@ -170,7 +170,7 @@ def test_odd_accounts_hide_from_point_scores_and_show_as_groups() -> None:
         X, _, labels, y = make_card_accounts(random_state=seed)
         ids = np.unique(labels, return_inverse=True)[1]
         forest = IsolationForest(n_estimators=50, random_state=seed)
-        blind.append(roc_auc_score(y, -AveragedPointScores(forest).fit(X, labels).scores_))
+        blind.append(roc_auc_score(y, -AveragedPointScores(forest).fit(X, groups=labels).scores_))
         scaled = (X - X.min(axis=0)) / np.ptp(X, axis=0)
         aware.append(roc_auc_score(y, oddness_by_cells(scaled, ids)))
     assert np.mean(blind) < 0.7

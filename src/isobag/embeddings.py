@@ -1,9 +1,9 @@
-"""Cells in, counts out: one-hot feature maps and mean maps."""
+"""Cells in, counts out: one-hot feature maps, counts of cells and sums at cells."""
 
 import numpy as np
 from scipy.sparse import csr_array
 
-from isobag.arrays import OUTSIDE, Cells, Floats, Ints
+from isobag.arrays import OUTSIDE, Cells, Ints
 
 
 def one_hot(cells: Cells, n_cells: int) -> csr_array:
@@ -15,20 +15,14 @@ def one_hot(cells: Cells, n_cells: int) -> csr_array:
     inside = cells != OUTSIDE
     columns = (cells + np.arange(t, dtype=np.int64) * n_cells)[inside]
     starts = np.concatenate([[0], inside.sum(axis=1).cumsum()])
+    if max(len(columns), t * n_cells) < 2**31:  # scikit-learn's SVMs refuse wider indices
+        columns, starts = columns.astype(np.int32), starts.astype(np.int32)
     return csr_array((np.ones(len(columns)), columns, starts), shape=(n, t * n_cells))
 
 
 def count_cells(cells: Cells, n_cells: int) -> Ints:
     """Number of samples in each cell: cells (n, t), OUTSIDE if uncovered -> (t, n_cells)."""
     return np.stack([np.bincount(column[column != OUTSIDE], minlength=n_cells) for column in cells.T])
-
-
-def mean_map(cells: Cells, n_cells: int) -> Floats:
-    """Share of samples in each cell: Phi_hat(S) = (1/|S|) sum_x Phi(x).
-
-    cells (n_samples, t), OUTSIDE if uncovered -> (t, n_cells) float64
-    """
-    return count_cells(cells, n_cells) / len(cells)
 
 
 def sum_at_cells(cells: Cells, table: Ints) -> Ints:

@@ -30,7 +30,7 @@ class Bags(NamedTuple):
 
 def check_groups(estimator: BaseEstimator, X: Any, groups: Any, *, reset: bool, alone: bool = False) -> Bags:
     """Points and groups as arrays; labels may be any hashables. ``alone``: an array without labels is one group."""
-    if isinstance(groups, str):
+    if isinstance(groups, str) or (isinstance(groups, int) and hasattr(X, "columns")):
         X, groups = _split_column(X, groups)
     if groups is not None:
         labels = _as_labels(groups)
@@ -67,7 +67,7 @@ def _from_parts(estimator: BaseEstimator, parts: Any, reset: bool) -> Bags:
     return Bags(np.concatenate(checked), np.repeat(labels, [len(part) for part in checked]), labels)
 
 
-def _split_column(X: Any, name: str) -> tuple[Any, Any]:
+def _split_column(X: Any, name: str | int) -> tuple[Any, Any]:
     """The other columns of a frame, and the column called ``name``."""
     columns = list(getattr(X, "columns", []))
     if name not in columns:

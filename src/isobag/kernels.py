@@ -183,7 +183,10 @@ class IsolationDistributionalKernel(_Kernel):
 
     def similarity(self, A: Any, B: Any) -> float:
         """K(A, B) of two sets of points, in [0, 1]."""
-        return float(self._mean_products(self.embed(A), self.embed(B))[0, 0])
+        products = self._mean_products(self.embed(A), self.embed(B))
+        if products.shape != (1, 1):
+            raise ValueError(f"similarity takes two sets, not {products.shape[0]} and {products.shape[1]}; see gram.")
+        return float(products[0, 0])
 
     def gram(self, X: Any, groups: Any = None) -> Floats:
         """K between all pairs of groups: (g, g)."""

@@ -6,6 +6,8 @@ import numpy as np
 
 from isobag.arrays import Floats
 
+FARTHEST = 1e150
+
 
 class Scaling(NamedTuple):
     """shift (d,) and scale (d,)."""
@@ -14,8 +16,9 @@ class Scaling(NamedTuple):
     scale: Floats
 
     def apply(self, X: Floats) -> Floats:
-        """Scaled copy of X: (n, d)."""
-        return (X - self.shift) / self.scale
+        """Scaled copy of X: (n, d), cut off at 1e150: a row that far out is OUTSIDE, and its square would overflow."""
+        with np.errstate(over="ignore"):
+            return np.clip((X - self.shift) / self.scale, -FARTHEST, FARTHEST)
 
 
 def _minmax(X: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats]:

@@ -1,6 +1,6 @@
 """The door: every error about input or options is raised here, one sentence with value, place and reason."""
 
-import re
+import datetime
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from numbers import Integral, Real
@@ -13,9 +13,9 @@ from sklearn.utils.validation import validate_data
 
 from isobag.arrays import Floats, Ints
 from isobag.backends import BACKENDS
+from isobag.scaling import FARTHEST
 
 AUTO_MAX_SAMPLES = 16
-_LARGEST = 1e150
 
 
 def check_points(estimator: BaseEstimator, X: Any, *, reset: bool, min_rows: int = 1) -> Floats:
@@ -30,7 +30,8 @@ def check_points(estimator: BaseEstimator, X: Any, *, reset: bool, min_rows: int
         if place is None:
             raise
         reason = str(error).splitlines()[0]
-        raise type(error)(f"{_described(X, *place)}, which is not a number: {reason}") from None
+        message = f"{_described(X, *place)}, which is not a number: {reason}"
+        raise _error_at(place[0], message, type(error)) from None
     _check_magnitudes(values, getattr(estimator, "feature_names_in_", None))
     return values
 
@@ -40,6 +41,12 @@ def check_option(name: str, value: Any, allowed: Collection[Any]) -> Any:
     if not any(value is one or (isinstance(value, str) and value == one) for one in allowed):
         raise ValueError(f"{name}={value!r}; choose one of {', '.join(map(repr, allowed))}.")
     return value
+
+
+def check_flag(name: str, value: Any) -> None:
+    """Refuse what is neither true nor false."""
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"{name}={value!r}; choose one of True, False.")
 
 
 def check_n_estimators(value: Any) -> int:
@@ -84,15 +91,20 @@ def name_group_in_error(labels: Any, ids: Ints | None = None) -> Iterator[None]:
     """Say in an error which group it is about: the one that row belongs to, or the only one there is."""
     try:
         yield
-    except (TypeError, ValueError) as error:
-        row = re.search(r" row (\d+)", str(error))
-        if ids is None:
-            label = labels[0]
-        elif row is not None:
-            label = labels[ids[int(row[1])]]
-        else:
+    except (TypeError, ValueError, OverflowError) as error:
+        row = getattr(error, "row", None)
+        if ids is not None and row is None:
             raise
-        raise type(error)(f"Group {label!r}: {error}") from None
+        label = labels[0] if ids is None else labels[ids[row]]
+        shown = label.item() if isinstance(label, np.generic) else label
+        raise type(error)(f"Group {shown!r}: {error}") from None
+
+
+def _error_at(row: int, message: str, kind: type[Exception] = ValueError) -> Exception:
+    """An error that knows the row it is about."""
+    error = kind(message)
+    error.row = row  # type: ignore[attr-defined]
+    return error
 
 
 def _is_integer(value: Any) -> bool:
@@ -101,23 +113,29 @@ def _is_integer(value: Any) -> bool:
 
 def _refuse_what_is_no_number(X: Any) -> None:
     """Refuse text, dates, complex numbers and masked values, which would be converted without a word."""
-    if issparse(X) or isinstance(X, str | bytes | dict) or X is None:
+    if issparse(X) or isinstance(X, str | bytes | dict) or X is None or _is_numeric(X):
         return
     if np.ma.is_masked(X):
         raise ValueError("X has masked values; fill or remove them first.")
-    kind = getattr(getattr(X, "dtype", None), "kind", "O")
-    if kind == "c":
-        raise ValueError(f"Complex data not supported: {_described(X, *(_first_entry(X, _is_complex) or (0, 0, X)))}.")
-    if kind == "O":
-        kinds = ((_is_complex, "Complex data not supported: {}."), (_is_text, "{}, which is text, not a number."))
-        for is_bad, message in kinds:
-            place = _first_entry(X, is_bad)
-            if place is not None:
-                raise ValueError(message.format(_described(X, *place)))
-    elif kind in "mMUS":
-        place = _first_entry(X, lambda value: True)
+    for is_bad, message in (
+        (_is_complex, "Complex data not supported: {}."),
+        (_is_text, "{}, which is text, not a number."),
+        (_is_date, "{}, which is a date, not a number."),
+    ):
+        place = _first_entry(X, is_bad)
         if place is not None:
-            raise ValueError(f"{_described(X, *place)}, which is not a number.")
+            raise _error_at(place[0], message.format(_described(X, *place)))
+    if getattr(getattr(X, "dtype", None), "kind", "") == "c":
+        raise ValueError("Complex data not supported.")
+
+
+def _is_numeric(X: Any) -> bool:
+    """Whether the types of an array or of a frame's columns say that all entries are real numbers."""
+    types = [X.dtype] if hasattr(X, "dtype") else list(getattr(X, "dtypes", [None]))
+    return not np.ma.is_masked(X) and all(
+        kind.kind in "biuf" if hasattr(kind, "kind") else hasattr(kind, "is_numeric") and kind.is_numeric()
+        for kind in types
+    )
 
 
 def _is_complex(value: Any) -> bool:
@@ -126,6 +144,10 @@ def _is_complex(value: Any) -> bool:
 
 def _is_text(value: Any) -> bool:
     return isinstance(value, str | bytes)
+
+
+def _is_date(value: Any) -> bool:
+    return isinstance(value, datetime.date | datetime.timedelta | np.datetime64 | np.timedelta64)
 
 
 def _is_unreadable(value: Any) -> bool:
@@ -138,23 +160,21 @@ def _is_unreadable(value: Any) -> bool:
 
 def _check_magnitudes(values: Floats, names: Any) -> None:
     """Refuse NaN, infinity, and numbers whose squared distances overflow."""
-    if not len(values) or (np.abs(values).max(initial=0.0) <= _LARGEST):  # false for NaN
+    if not len(values) or (np.abs(values).max(initial=0.0) <= FARTHEST):  # false for NaN
         return
-    bad = ~(np.abs(values) <= _LARGEST)
+    bad = ~(np.abs(values) <= FARTHEST)
     row, column = (int(i) for i in np.argwhere(bad)[0])
     value = values[row, column]
     kind = "NaN" if np.isnan(value) else "infinity" if np.isinf(value) else "a number too large to square"
     total = int(bad.sum())
     others = "" if total == 1 else f", the first of {total}"
-    raise ValueError(
-        f"Input X contains {kind}: {value} in row {row}, column {_quoted(names, column)}{others}; "
-        "remove or replace such values first."
-    )
+    place = f"{value} in row {row}, column {_quoted(names, column)}{others}"
+    raise _error_at(row, f"Input X contains {kind}: {place}; remove or replace such values first.")
 
 
 def _first_entry(X: Any, is_bad: Callable[[Any], bool]) -> tuple[int, int, Any] | None:
     """Row, column and value of the first bad entry, if X is a table at all."""
-    if getattr(getattr(X, "dtype", None), "kind", "O") in "biuf":
+    if _is_numeric(X):
         return None
     try:
         table = np.asarray(X, dtype=object)

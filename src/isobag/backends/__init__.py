@@ -12,6 +12,9 @@ partitioning; center j of partitioning i is ``points[slots[i, j]]``):
 ``count_and_sum``   ... -> counts (L, t, psi) and (n,) sums of the last level's, in one pass where memory allows
 ==================  =======================================================================================
 
+and for groups, whose mean maps are sparse counts divided by sizes: ``count_group_cells``, ``dot_counts``,
+``group_sq_radii`` and ``assign_groups``, documented in ``_numpy.py``.
+
 Counts and sums are integers, so no order of summation, number of threads or size of a block can change them.
 """
 

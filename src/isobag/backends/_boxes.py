@@ -105,7 +105,7 @@ def _walk(
     rule: str = "nearest",
 ) -> Iterator[tuple[int, Runs]]:
     """Partitioning and runs of equal cells, starts (L, n), cells (L, n), number (L,), until the next is asked for."""
-    starts, names = np.empty((2, len(levels), len(boxes.order) + 1), dtype=np.int32)
+    starts, names = np.empty((2, len(levels), len(boxes.order)), dtype=np.int32)
     n_runs = np.zeros(len(levels), dtype=np.int64)
     sizes = np.array(levels)
     for i in range(share.start, share.stop):
@@ -130,7 +130,9 @@ def _add_steps(runs: Runs, tables: Ints, steps: Ints) -> None:
 
 def _in_order_of_rows(steps: list[Ints], boxes: Boxes) -> Ints:
     """Running sums of the steps of all threads, put back from tree order: (L, n) each -> (n, L)."""
-    total: Ints = np.add.reduce(steps)
+    total = steps[0]
+    for others in steps[1:]:
+        total += others
     sums = np.empty_like(total)
     sums[:, boxes.order] = total.cumsum(axis=1)
     return sums.T

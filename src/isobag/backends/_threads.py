@@ -1,7 +1,8 @@
 """Threads and blocks of work."""
 
 from collections.abc import Callable, Iterable, Iterator
-from functools import cache
+from contextlib import contextmanager
+from threading import Lock
 from typing import Any, TypeVar
 
 import joblib
@@ -17,11 +18,12 @@ def slices(n: int, size: int) -> Iterator[slice]:
 
 
 def map_in_threads(work: Callable[[S], T], items: Iterable[S], n_jobs: int | None) -> list[T]:
-    """Results of ``work`` on every item, in joblib threads: ``n_jobs`` and joblib contexts mean what they always do."""
+    """Results of ``work`` on every item, in as many threads as ``n_jobs`` and joblib's contexts say."""
     todo = list(items)
-    if len(todo) == 1 or joblib.effective_n_jobs(n_jobs) == 1:
+    n_threads = min(len(todo), joblib.effective_n_jobs(n_jobs))
+    if n_threads == 1:
         return [work(item) for item in todo]
-    return list(joblib.Parallel(n_jobs=n_jobs, require="sharedmem")(joblib.delayed(work)(item) for item in todo))
+    return list(joblib.Parallel(n_jobs=n_threads, backend="threading")(joblib.delayed(work)(item) for item in todo))
 
 
 def shares(n: int, n_jobs: int | None) -> Iterator[slice]:
@@ -29,11 +31,27 @@ def shares(n: int, n_jobs: int | None) -> Iterator[slice]:
     return slices(n, -(-n // joblib.effective_n_jobs(n_jobs)))
 
 
-def single_threaded_blas() -> Any:
-    """Context in which a matrix product uses the calling thread only: the threads are ours."""
-    return _controller().limit(limits=1, user_api="blas")
+@contextmanager
+def single_threaded_blas() -> Iterator[None]:
+    """Context in which a matrix product uses the calling thread only: the threads are ours.
+
+    The limit is one for the whole process. Of several threads in this context the first sets it and the last lifts it,
+    or each would restore what it found and one thread would stay for good.
+    """
+    global _n_inside, _limit  # noqa: PLW0603
+    with _lock:
+        if _n_inside == 0:
+            _limit = ThreadpoolController().limit(limits=1, user_api="blas")
+        _n_inside += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _n_inside -= 1
+            if _n_inside == 0:
+                _limit.restore_original_limits()
 
 
-@cache
-def _controller() -> ThreadpoolController:
-    return ThreadpoolController()
+_lock = Lock()
+_n_inside = 0
+_limit: Any = None

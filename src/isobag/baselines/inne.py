@@ -70,8 +70,7 @@ class INNE(PartitioningDetector):
 
 def _radius_ratios(centers: Floats, sq_radii: Floats) -> Floats:
     """r(c') / r(c) for every center c and its nearest different center c'; 1 where all centers are equal: (psi,)."""
-    ratios = np.ones(len(centers))
-    for j in np.flatnonzero(sq_radii > 0):
-        neighbour = int((sq_distances(centers[j : j + 1], centers)[0] == sq_radii[j]).argmax())
-        ratios[j] = np.sqrt(sq_radii[neighbour] / sq_radii[j])
+    neighbours = (sq_distances(centers, centers) == sq_radii[:, None]).argmax(axis=1)
+    some = sq_radii > 0
+    ratios: Floats = np.sqrt(np.divide(sq_radii[neighbours], sq_radii, out=np.ones_like(sq_radii), where=some))
     return ratios

@@ -107,8 +107,10 @@ class GroupDetector(Thresholded):
         """Score of each group against the groups of ``fit``: (g,)."""
         raise NotImplementedError
 
-    def fit(self, X: Any, groups: Any = None) -> Self:
-        """Learn what groups are like, and where odd ones begin."""
+    def fit(self, X: Any, y: Any = None, groups: Any = None) -> Self:
+        """Learn what groups are like, and where odd ones begin. ``y`` is not used: pipelines pass it."""
+        if y is not None and groups is None:
+            raise ValueError("labels came as y, which is not used; pass them as groups=.")
         check_contamination(self.contamination)
         bags = check_groups(self, X, groups, reset=True)
         self.scores_ = self._fit_groups(bags)
@@ -128,9 +130,9 @@ class GroupDetector(Thresholded):
         """+1 for normal groups, -1 for odd ones: (g,)."""
         return self._verdicts(self.score_samples(X, groups))
 
-    def fit_predict(self, X: Any, groups: Any = None) -> npt.NDArray[np.int64]:
+    def fit_predict(self, X: Any, y: Any = None, groups: Any = None) -> npt.NDArray[np.int64]:
         """Verdicts on the groups of ``fit`` from the scores that ``fit`` computes anyway: (g,)."""
-        return self.fit(X, groups)._verdicts(self.scores_)
+        return self.fit(X, y, groups)._verdicts(self.scores_)
 
     def rank(self, X: Any, groups: Any = None) -> list[tuple[Any, float]]:
         """Label and score of every group, the oddest first."""

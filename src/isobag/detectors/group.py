@@ -11,7 +11,7 @@ from isobag.groups import Bags
 from isobag.partitionings import MECHANISMS, draw_partitionings
 from isobag.partitionings.of_groups import MeanMaps, count_groups, draw_group_partitionings
 from isobag.scaling import SCALINGS, fit_scaling
-from isobag.validation import check_how, check_n_estimators, check_option, resolve_max_samples
+from isobag.validation import check_flag, check_how, check_n_estimators, check_option, resolve_max_samples
 
 
 class IDKGroupDetector(GroupDetector):
@@ -91,7 +91,7 @@ class IDKGroupDetector(GroupDetector):
         check_option("scaling", self.scaling, SCALINGS)
         check_option("point_mechanism", self.point_mechanism, ("auto", *MECHANISMS))
         check_option("group_mechanism", self.group_mechanism, MECHANISMS)
-        check_option("outside", self.outside, (True, False))
+        check_flag("outside", self.outside)
         check_how(self.backend, self.n_jobs)
         t = check_n_estimators(self.n_estimators)
         n_groups = len(bags.labels)
@@ -122,7 +122,7 @@ class IDKGroupDetector(GroupDetector):
         """Level 1: (g, cells) counts and sizes."""
         points = self.scaling_.apply(bags.X)
         return count_groups(
-            points, bags.ids, bags.sizes, self.point_partitionings_, "nearest", self.outside, *self._how()
+            points, bags.ids, bags.sizes, self.point_partitionings_, "nearest", bool(self.outside), *self._how()
         )
 
     def _how(self) -> tuple[str, int | None]:

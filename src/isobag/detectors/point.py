@@ -96,11 +96,9 @@ class IDKPointDetector(PartitioningDetector):
         score = check_option("score", self.get_params()["score"], SCORES)
         scaled = self._draw(X)  # input, partitionings
         counts, sums = self.partitionings_.count_and_sum(scaled, self.backend, self.n_jobs)  # cells, counted and let go
-        self.n_samples_fit_ = len(scaled)
         self.mean_map_ = counts[-1] / len(scaled)  # mean map
-        if score == "similarity":
-            self._tables, self._largest = counts, len(scaled)
-        else:
+        self._tables, self._largest = counts, len(scaled)  # what scores sum, and the most a partitioning can add
+        if score == "norm":
             self._tables, self._largest = np.ones_like(counts), 1
             sums = self.partitionings_.last.sum_at_cells(scaled, self._tables[-1:], self.backend, self.n_jobs)[:, 0]
         return self._as_scores(sums)  # scores

@@ -75,7 +75,7 @@ def draw_rows(n_rows: int, n_estimators: int, n_cells: int, random_state: Any) -
 def _first_distinct(rng: np.random.Generator, n_rows: int, size: int) -> Ints:
     stream = np.empty(0, dtype=np.int64)
     while True:
-        missing = max(_ROUND, size - len(stream))
+        missing = max(size - len(stream), len(stream), _ROUND)
         rounds = [rng.integers(0, n_rows, size=_ROUND) for _ in range(-(-missing // _ROUND))]
         stream = np.concatenate([stream, *rounds])
         _, first = np.unique(stream, return_index=True)

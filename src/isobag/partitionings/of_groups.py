@@ -123,9 +123,8 @@ def draw_group_partitionings(
     # Centers are groups too: where memory allows, one table of dot products serves radii and cells.
     shared = len(maps) * len(centers) <= _KEPT_DOTS
     dots = verbs.dot_counts((maps if shared else centers).counts, centers.counts, n_jobs)
-    if mechanism == "voronoi":
-        sq_radii = np.full((len(levels), *slots.shape), np.inf)
-    else:
+    sq_radii = np.full((len(levels), *slots.shape), np.inf)
+    if mechanism == "hypersphere":
         rows_of_centers = chosen if shared else np.arange(len(centers))
         sq_radii = verbs.group_sq_radii(
             dots, rows_of_centers, centers.self_dots, centers.sizes, unit, slots, levels, n_jobs

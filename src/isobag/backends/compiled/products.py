@@ -4,9 +4,10 @@ With x' = x - mu and c' = c - mu, a product of float32 matrices gives g = |c'|^2
 g + |x'|^2. Let u = 2^-24. Storing x', c' and |c'|^2 in float32 costs a relative error u each, and a sum of d + 1
 products in any order, fused or not, at most (d + 1) u / (1 - (d + 1) u) of the sum of their absolute values. So
 
-    |g - exact| <= (d + 6) u (|x'| + |c'|)^2,
+    |g - exact| <= e / (1 - e) (|x'| + |c'|)^2   with e = (d + 6) u,
 
-and ``tolerance`` adds two more u, far above the rounding of the float64 definition itself, and a term for underflow.
+and ``tolerance`` takes e = (d + 8) u, which covers the rounding of the float64 definition itself many times over, and
+adds a term for underflow.
 A nearest center is certain when the runner-up is more than two tolerances behind, and a query is certainly inside or
 outside when it is more than one tolerance from the boundary. What is not certain is computed again in float64, feature
 by feature, as in the NumPy backend. Values whose squares overflow float32 have an infinite tolerance, and comparisons
@@ -25,7 +26,8 @@ def tolerance(norm, center_norm, d):
     reach = norm + center_norm
     if not reach < 1e18:
         return np.inf  # squares overflow float32
-    return (d + 8) * (2.0**-24 * reach * reach + 2.0**-120)
+    error = (d + 8) * 2.0**-24
+    return error / (1 - error) * reach * reach + (d + 8) * 2.0**-120 if error < 1 else np.inf
 
 
 @jit

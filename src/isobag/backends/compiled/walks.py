@@ -18,7 +18,7 @@ from isobag.backends.compiled.lanes import (
 def search_nearest(boxes, points, slots, levels, sq_radii, starts, cells, n_runs):
     """Runs of equal cells under the rule "nearest", for all levels of one partitioning.
 
-    slots (psi,), levels (L,) ascending, sq_radii (L, psi); written: starts, cells (L, n + 1) and n_runs (L,)
+    slots (psi,), levels (L,) ascending, sq_radii (L, psi); written: starts, cells (L, n) and n_runs (L,)
     """
     d = points.shape[1]
     n_levels = len(levels)
@@ -117,6 +117,7 @@ def search_nearest(boxes, points, slots, levels, sq_radii, starts, cells, n_runs
             continue
         n_queries = _load_lanes(boxes, box, lanes)
         best[:] = np.inf
+        winner[:] = 0
         a = 0
         for level in range(lowest, highest + 1):
             b = target_ends[level]
@@ -127,15 +128,11 @@ def search_nearest(boxes, points, slots, levels, sq_radii, starts, cells, n_runs
                 level_starts = starts[level]
                 level_cells = cells[level]
                 n = n_runs[level]
-                last = level_cells[n - 1] if n > 0 else OUTSIDE - 1
                 for q in range(n_queries):
                     cell = target_names[winner[q]]
-                    cell = cell if best[q] <= radii[cell] else OUTSIDE
-                    # Written always, kept if new: where runs end cannot be predicted, and a branch would be.
-                    level_starts[n] = first + q
-                    level_cells[n] = cell
-                    n += cell != last
-                    last = cell
+                    if best[q] > radii[cell]:
+                        cell = OUTSIDE
+                    n = _append_run(level_starts, level_cells, n, first + q, cell)
                 n_runs[level] = n
 
 
