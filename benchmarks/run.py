@@ -284,9 +284,11 @@ def group_speed():
         detector.fit(X[: len(X) // 10], groups=groups[: len(X) // 10]).score_samples(
             X[:1000], groups[:1000]
         )  # compiled code
-        start = time.perf_counter()
-        detector.fit(X, groups=groups)
-        once = time.perf_counter() - start
+        once = np.inf
+        for _ in range(3 if psi2 < 100 else 1):
+            start = time.perf_counter()
+            detector.fit(X, groups=groups)
+            once = min(once, time.perf_counter() - start)
         row = {"set": name, "points": len(X), "psi": psi, "psi2": psi2, "fit s": once}
         if again:
             start = time.perf_counter()
