@@ -168,14 +168,7 @@ def engines():
         row = {"set": name, "features": X.shape[1], "chosen": "boxes" if X.shape[1] <= BOX_FEATURES else "products"}
         for psi in (16, 128, 1024):
             drawn = draw_partitionings(X, 100, (psi,), "hypersphere", 0, "numba", THREADS)
-            arrays = (
-                X,
-                drawn.points,
-                drawn.slots,
-                drawn.levels,
-                drawn.sq_radii,
-                np.ones_like(drawn.sq_radii, dtype=np.int64),
-            )
+            arrays = (X, drawn, np.ones(drawn.sq_radii.shape, dtype=np.int64))
             by_boxes, by_products = seconds(
                 lambda arrays=arrays: _boxes.sum_at_cells(*arrays, "nearest", THREADS),
                 lambda arrays=arrays: _products.sum_at_cells(*arrays, "nearest", THREADS),

@@ -1,15 +1,14 @@
 """Backends: the same few verbs over arrays, from readable to fast.
 
-Every backend returns identical integers; only the time differs. A backend is a module with these functions
-(n queries, t partitionings of psi centers, L nested levels: level l uses the first ``levels[l]`` centers of each
-partitioning; center j of partitioning i is ``points[slots[i, j]]``):
+Every backend returns identical integers; only the time differs. A backend is a module with these functions, for n
+queries X and the Balls of t partitionings, psi centers each, L nested levels:
 
 ==================  =======================================================================================
 ``sq_radii``        points, slots, levels -> (L, t, psi): squared distance to the nearest different center
-``assign_cells``    X, points, slots, sq_radii (t, psi), rule -> (n, t) cell indices, OUTSIDE if uncovered
-``count_cells``     X, points, slots, levels, sq_radii (L, t, psi) -> (L, t, psi): queries in each cell
-``sum_at_cells``    ... and tables (L, t, psi) of integers -> (n, L): sum over t of the table at the query's cell
-``count_and_sum``   ... -> counts (L, t, psi) and (n,) sums of the last level's, in one pass where memory allows
+``assign_cells``    X, balls, rule -> (n, t): cell indices of the last level, OUTSIDE if uncovered
+``count_cells``     X, balls -> (L, t, psi): queries in each cell
+``sum_at_cells``    X, balls, tables (L, t, psi) -> (n, L): sum over t of the table at the query's cell
+``count_and_sum``   X, balls -> counts and (n,) sums of the last level's, in one pass where memory allows
 ==================  =======================================================================================
 
 and for groups, whose mean maps are sparse counts divided by sizes: ``count_group_cells``, ``dot_counts``,

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from isobag.arrays import Cells, Floats, Ints
+from isobag.arrays import Balls, Cells, Floats, Ints
 from isobag.backends._threads import map_in_threads, shares
 from isobag.backends.compiled import lanes, walks
 from isobag.backends.compiled.boxes import Boxes, build_boxes
@@ -20,101 +20,78 @@ def sq_radii(points: Floats, slots: Cells, levels: tuple[int, ...], n_jobs: int 
     return radii
 
 
-def assign_cells(
-    X: Floats, points: Floats, slots: Cells, sq_radii: Floats, rule: str, n_jobs: int | None, cells: Cells
-) -> None:
+def assign_cells(X: Floats, balls: Balls, rule: str, n_jobs: int | None, cells: Cells) -> None:
     """Write the cell of every query into cells (t, n)."""
     boxes = build_boxes(X)
 
     def work(share: slice) -> None:
-        for i, runs in _walk(boxes, points, slots, slots.shape[1:], sq_radii[None], share, rule):
-            starts, names, n_runs = (part[0] for part in runs)
+        for i, runs in _walk(boxes, balls, share, rule):
+            starts, names, n_runs = (part[-1] for part in runs)
             walks.expand_runs(starts, names, n_runs, boxes.order, cells[i])
 
-    map_in_threads(work, shares(len(slots), n_jobs), n_jobs)
+    map_in_threads(work, shares(len(balls.slots), n_jobs), n_jobs)
 
 
-def count_cells(
-    X: Floats, points: Floats, slots: Cells, levels: tuple[int, ...], sq_radii: Floats, n_jobs: int | None
-) -> Ints:
+def count_cells(X: Floats, balls: Balls, n_jobs: int | None) -> Ints:
     """Number of queries in each cell of each level: (L, t, psi)."""
     boxes = build_boxes(X)
-    counts = np.zeros((len(levels), *slots.shape), dtype=np.int64)
+    counts = np.zeros((len(balls.levels), *balls.slots.shape), dtype=np.int64)
 
     def work(share: slice) -> None:
-        for i, runs in _walk(boxes, points, slots, levels, sq_radii, share):
+        for i, runs in _walk(boxes, balls, share):
             _count(runs, len(X), counts[:, i])
 
-    map_in_threads(work, shares(len(slots), n_jobs), n_jobs)
+    map_in_threads(work, shares(len(balls.slots), n_jobs), n_jobs)
     return counts
 
 
-def sum_at_cells(
-    X: Floats,
-    points: Floats,
-    slots: Cells,
-    levels: tuple[int, ...],
-    sq_radii: Floats,
-    tables: Ints,
-    rule: str,
-    n_jobs: int | None,
-) -> Ints:
+def sum_at_cells(X: Floats, balls: Balls, tables: Ints, rule: str, n_jobs: int | None) -> Ints:
     """Sum over partitionings of the table at the query's cell: (n, L)."""
     boxes = build_boxes(X)
 
     def work(share: slice) -> Ints:
-        steps = np.zeros((len(levels), len(X)), dtype=np.int64)
-        for i, runs in _walk(boxes, points, slots, levels, sq_radii, share, rule):
+        steps = np.zeros((len(balls.levels), len(X)), dtype=np.int64)
+        for i, runs in _walk(boxes, balls, share, rule):
             _add_steps(runs, tables[:, i], steps)
         return steps
 
-    return _in_order_of_rows(map_in_threads(work, shares(len(slots), n_jobs), n_jobs), boxes)
+    return _in_order_of_rows(map_in_threads(work, shares(len(balls.slots), n_jobs), n_jobs), boxes)
 
 
-def fits_one_pass(n: int, slots: Cells) -> bool:
+def fits_one_pass(n: int, balls: Balls) -> bool:
     """Whether count_and_sum can be had for a chunk: always, since a partitioning is done before the next begins."""
     return True
 
 
-def count_and_sum(
-    X: Floats, points: Floats, slots: Cells, levels: tuple[int, ...], sq_radii: Floats, n_jobs: int | None
-) -> tuple[Ints, Ints]:
+def count_and_sum(X: Floats, balls: Balls, n_jobs: int | None) -> tuple[Ints, Ints]:
     """Counts of all queries, and each query's sum of the last level's counts at its own cells, from one walk each."""
     boxes = build_boxes(X)
-    counts = np.zeros((len(levels), *slots.shape), dtype=np.int64)
+    counts = np.zeros((len(balls.levels), *balls.slots.shape), dtype=np.int64)
 
     def work(share: slice) -> Ints:
         steps = np.zeros((1, len(X)), dtype=np.int64)
-        for i, runs in _walk(boxes, points, slots, levels, sq_radii, share):
+        for i, runs in _walk(boxes, balls, share):
             _count(runs, len(X), counts[:, i])
             starts, names, n_runs = runs
             _add_steps((starts[-1:], names[-1:], n_runs[-1:]), counts[-1:, i], steps)
         return steps
 
-    sums = _in_order_of_rows(map_in_threads(work, shares(len(slots), n_jobs), n_jobs), boxes)
+    sums = _in_order_of_rows(map_in_threads(work, shares(len(balls.slots), n_jobs), n_jobs), boxes)
     return counts, sums[:, 0]
 
 
-def _walk(
-    boxes: Boxes,
-    points: Floats,
-    slots: Cells,
-    levels: tuple[int, ...],
-    sq_radii: Floats,
-    share: slice,
-    rule: str = "nearest",
-) -> Iterator[tuple[int, Runs]]:
+def _walk(boxes: Boxes, balls: Balls, share: slice, rule: str = "nearest") -> Iterator[tuple[int, Runs]]:
     """Partitioning and runs of equal cells, starts (L, n), cells (L, n), number (L,), until the next is asked for."""
-    starts, names = np.empty((2, len(levels), len(boxes.order)), dtype=np.int32)
-    n_runs = np.zeros(len(levels), dtype=np.int64)
-    sizes = np.array(levels)
+    starts, names = np.empty((2, len(balls.levels), len(boxes.order)), dtype=np.int32)
+    n_runs = np.zeros(len(balls.levels), dtype=np.int64)
+    sizes = np.array(balls.levels)
     for i in range(share.start, share.stop):
+        centers = balls.points, balls.slots[i]
         if rule == "nearest":
-            walks.search_nearest(boxes, points, slots[i], sizes, sq_radii[:, i], starts, names, n_runs)
+            walks.search_nearest(boxes, *centers, sizes, balls.sq_radii[:, i], starts, names, n_runs)
         else:
-            n_runs[0] = walks.search_covering(
-                boxes, points, slots[i], sq_radii[0, i], rule == "smallest", starts[0], names[0]
-            )
+            smallest = rule == "smallest"
+            n_runs[0] = walks.search_covering(boxes, *centers, balls.sq_radii[0, i], smallest, starts[0], names[0])
         yield i, (starts, names, n_runs)
 
 

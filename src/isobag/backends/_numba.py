@@ -9,7 +9,7 @@ from types import ModuleType
 
 import numpy as np
 
-from isobag.arrays import Cells, Floats, Ints
+from isobag.arrays import Balls, Cells, Floats, Ints, last_level
 from isobag.backends import _boxes, _products
 from isobag.backends._groups import assign_groups, count_group_cells, dot_counts, group_sq_radii
 from isobag.backends._threads import slices
@@ -40,53 +40,38 @@ def sq_radii(points: Floats, slots: Cells, levels: tuple[int, ...], n_jobs: int 
     return radii
 
 
-def assign_cells(
-    X: Floats, points: Floats, slots: Cells, sq_radii: Floats, rule: str, n_jobs: int | None = None
-) -> Cells:
+def assign_cells(X: Floats, balls: Balls, rule: str, n_jobs: int | None = None) -> Cells:
     """Cell of every query in every partitioning: (n, t)."""
-    cells = np.empty((len(slots), len(X)), dtype=np.int32)
+    cells = np.empty((len(balls.slots), len(X)), dtype=np.int32)
     for rows, engine in _chunks(X):
-        engine.assign_cells(X[rows], points, slots, sq_radii, rule, n_jobs, cells[:, rows])
+        engine.assign_cells(X[rows], last_level(balls), rule, n_jobs, cells[:, rows])
     return cells.T
 
 
-def count_cells(
-    X: Floats, points: Floats, slots: Cells, levels: tuple[int, ...], sq_radii: Floats, n_jobs: int | None = None
-) -> Ints:
+def count_cells(X: Floats, balls: Balls, n_jobs: int | None = None) -> Ints:
     """Number of queries in each cell of each level: (L, t, psi)."""
-    counts = np.zeros((len(levels), *slots.shape), dtype=np.int64)
+    counts = np.zeros((len(balls.levels), *balls.slots.shape), dtype=np.int64)
     for rows, engine in _chunks(X):
-        counts += engine.count_cells(X[rows], points, slots, levels, sq_radii, n_jobs)
+        counts += engine.count_cells(X[rows], balls, n_jobs)
     return counts
 
 
-def sum_at_cells(
-    X: Floats,
-    points: Floats,
-    slots: Cells,
-    levels: tuple[int, ...],
-    sq_radii: Floats,
-    tables: Ints,
-    rule: str = "nearest",
-    n_jobs: int | None = None,
-) -> Ints:
+def sum_at_cells(X: Floats, balls: Balls, tables: Ints, rule: str = "nearest", n_jobs: int | None = None) -> Ints:
     """Sum over partitionings of the table at the query's cell, OUTSIDE adding nothing: (n, L)."""
-    sums = np.empty((len(X), len(levels)), dtype=np.int64)
+    sums = np.empty((len(X), len(balls.levels)), dtype=np.int64)
     for rows, engine in _chunks(X):
-        sums[rows] = engine.sum_at_cells(X[rows], points, slots, levels, sq_radii, tables, rule, n_jobs)
+        sums[rows] = engine.sum_at_cells(X[rows], balls, tables, rule, n_jobs)
     return sums
 
 
-def count_and_sum(
-    X: Floats, points: Floats, slots: Cells, levels: tuple[int, ...], sq_radii: Floats, n_jobs: int | None = None
-) -> tuple[Ints, Ints]:
+def count_and_sum(X: Floats, balls: Balls, n_jobs: int | None = None) -> tuple[Ints, Ints]:
     """Counts of all queries, and each query's sum of the last level's counts at its own cells: (L, t, psi), (n,)."""
     chunks = list(_chunks(X))
-    if len(chunks) == 1 and chunks[0][1].fits_one_pass(len(X), slots):
-        found: tuple[Ints, Ints] = chunks[0][1].count_and_sum(X, points, slots, levels, sq_radii, n_jobs)
+    if len(chunks) == 1 and chunks[0][1].fits_one_pass(len(X), balls):
+        found: tuple[Ints, Ints] = chunks[0][1].count_and_sum(X, balls, n_jobs)
         return found
-    counts = count_cells(X, points, slots, levels, sq_radii, n_jobs)
-    return counts, sum_at_cells(X, points, slots, levels[-1:], sq_radii[-1:], counts[-1:], n_jobs=n_jobs)[:, 0]
+    counts = count_cells(X, balls, n_jobs)
+    return counts, sum_at_cells(X, last_level(balls), counts[-1:], n_jobs=n_jobs)[:, 0]
 
 
 def _chunks(X: Floats) -> Iterator[tuple[slice, ModuleType]]:

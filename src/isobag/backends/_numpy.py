@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 from scipy.sparse import csr_array
 
-from isobag.arrays import OUTSIDE, Cells, Floats, Ints
+from isobag.arrays import OUTSIDE, Balls, Cells, Floats, Ints, last_level
 from isobag.backends._threads import slices
 
 _BLOCK_PAIRS = 1 << 22
@@ -49,56 +49,44 @@ def choose_cells(sq_dists: Floats, sq_radii: Floats, rule: str) -> Cells:
     return np.where(covered, chosen, OUTSIDE).astype(np.int32)
 
 
-def assign_cells(
-    X: Floats, points: Floats, slots: Cells, sq_radii: Floats, rule: str, n_jobs: int | None = None
-) -> Cells:
-    """Cell of every query in every partitioning: (n, t)."""
-    cells = np.empty((len(X), len(slots)), dtype=np.int32)
-    for i, chosen in enumerate(slots):
-        for block in _blocks(len(X), len(chosen)):
-            cells[block, i] = choose_cells(sq_distances(X[block], points[chosen]), sq_radii[i], rule)
-    return cells
+def assign_cells(X: Floats, balls: Balls, rule: str, n_jobs: int | None = None) -> Cells:
+    """Cell of every query in every partitioning, of the last level: (n, t)."""
+    return _assign_level(X, balls, -1, rule)
 
 
-def count_cells(
-    X: Floats, points: Floats, slots: Cells, levels: tuple[int, ...], sq_radii: Floats, n_jobs: int | None = None
-) -> Ints:
+def count_cells(X: Floats, balls: Balls, n_jobs: int | None = None) -> Ints:
     """Number of queries in each cell of each level: (L, t, psi)."""
-    t, psi = slots.shape
-    counts = np.zeros((len(levels), t, psi), dtype=np.int64)
-    for level, n_cells in enumerate(levels):
-        cells = assign_cells(X, points, slots[:, :n_cells], sq_radii[level, :, :n_cells], "nearest")
-        for i in range(t):
-            covered = cells[:, i][cells[:, i] != OUTSIDE]
-            counts[level, i] = np.bincount(covered, minlength=psi)
+    counts = np.zeros(balls.sq_radii.shape, dtype=np.int64)
+    for level in range(len(balls.levels)):
+        for i, cells in enumerate(_assign_level(X, balls, level, "nearest").T):
+            counts[level, i] = np.bincount(cells[cells != OUTSIDE], minlength=balls.slots.shape[1])
     return counts
 
 
-def sum_at_cells(
-    X: Floats,
-    points: Floats,
-    slots: Cells,
-    levels: tuple[int, ...],
-    sq_radii: Floats,
-    tables: Ints,
-    rule: str = "nearest",
-    n_jobs: int | None = None,
-) -> Ints:
+def sum_at_cells(X: Floats, balls: Balls, tables: Ints, rule: str = "nearest", n_jobs: int | None = None) -> Ints:
     """Sum over partitionings of the table at the query's cell, OUTSIDE adding nothing: (n, L)."""
-    sums = np.zeros((len(X), len(levels)), dtype=np.int64)
-    for level, n_cells in enumerate(levels):
-        cells = assign_cells(X, points, slots[:, :n_cells], sq_radii[level, :, :n_cells], rule)
-        for i, table in enumerate(tables[level]):
-            sums[:, level] += np.where(cells[:, i] == OUTSIDE, 0, table[cells[:, i]])
+    sums = np.zeros((len(X), len(balls.levels)), dtype=np.int64)
+    for level in range(len(balls.levels)):
+        for table, cells in zip(tables[level], _assign_level(X, balls, level, rule).T, strict=True):
+            sums[:, level] += np.where(cells == OUTSIDE, 0, table[cells])
     return sums
 
 
-def count_and_sum(
-    X: Floats, points: Floats, slots: Cells, levels: tuple[int, ...], sq_radii: Floats, n_jobs: int | None = None
-) -> tuple[Ints, Ints]:
+def count_and_sum(X: Floats, balls: Balls, n_jobs: int | None = None) -> tuple[Ints, Ints]:
     """Counts of all queries, and each query's sum of the last level's counts at its own cells: (L, t, psi), (n,)."""
-    counts = count_cells(X, points, slots, levels, sq_radii)
-    return counts, sum_at_cells(X, points, slots, levels[-1:], sq_radii[-1:], counts[-1:])[:, 0]
+    counts = count_cells(X, balls)
+    return counts, sum_at_cells(X, last_level(balls), counts[-1:])[:, 0]
+
+
+def _assign_level(X: Floats, balls: Balls, level: int, rule: str) -> Cells:
+    """Cell of every query in every partitioning of one level: (n, t)."""
+    n_cells = balls.levels[level]
+    cells = np.empty((len(X), len(balls.slots)), dtype=np.int32)
+    for i, chosen in enumerate(balls.slots[:, :n_cells]):
+        for block in _blocks(len(X), n_cells):
+            sq_dists = sq_distances(X[block], balls.points[chosen])
+            cells[block, i] = choose_cells(sq_dists, balls.sq_radii[level, i, :n_cells], rule)
+    return cells
 
 
 def count_group_cells(cells: Cells, starts: Ints, n_cells: int, n_columns: int, n_jobs: int | None = None) -> csr_array:

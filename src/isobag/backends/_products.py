@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from isobag.arrays import Cells, Floats, Ints
+from isobag.arrays import Balls, Cells, Floats, Ints
 from isobag.backends._threads import map_in_threads, shares, single_threaded_blas, slices
 from isobag.backends.compiled import products
 
@@ -60,56 +60,41 @@ def sq_radii(points: Floats, slots: Cells, levels: tuple[int, ...], n_jobs: int 
     return radii
 
 
-def assign_cells(
-    X: Floats, points: Floats, slots: Cells, sq_radii: Floats, rule: str, n_jobs: int | None, cells: Cells
-) -> None:
+def assign_cells(X: Floats, balls: Balls, rule: str, n_jobs: int | None, cells: Cells) -> None:
     """Write the cell of every query into cells (t, n)."""
 
     def keep(block: slice, i: int, found: Cells) -> None:
-        cells[i, block] = found[0]
+        cells[i, block] = found[-1]
 
-    _scan(X, points, slots, slots.shape[1:], sq_radii[None], rule, n_jobs, lambda: keep)
+    _scan(X, balls, rule, n_jobs, lambda: keep)
 
 
-def count_cells(
-    X: Floats, points: Floats, slots: Cells, levels: tuple[int, ...], sq_radii: Floats, n_jobs: int | None
-) -> Ints:
+def count_cells(X: Floats, balls: Balls, n_jobs: int | None) -> Ints:
     """Number of queries in each cell of each level: (L, t, psi)."""
-    return _count(X, points, slots, levels, sq_radii, n_jobs, None)
+    return _count(X, balls, n_jobs, None)
 
 
-def sum_at_cells(
-    X: Floats,
-    points: Floats,
-    slots: Cells,
-    levels: tuple[int, ...],
-    sq_radii: Floats,
-    tables: Ints,
-    rule: str,
-    n_jobs: int | None,
-) -> Ints:
+def sum_at_cells(X: Floats, balls: Balls, tables: Ints, rule: str, n_jobs: int | None) -> Ints:
     """Sum over partitionings of the table at the query's cell: (n, L)."""
-    sums = np.zeros((len(levels), len(X)), dtype=np.int64)
+    sums = np.zeros((len(balls.levels), len(X)), dtype=np.int64)
 
     def add(block: slice, i: int, found: Cells) -> None:
-        for level in range(len(levels)):
+        for level in range(len(balls.levels)):
             products.add_at_cells(found[level], tables[level, i], sums[level, block])
 
-    _scan(X, points, slots, levels, sq_radii, rule, n_jobs, lambda: add)
+    _scan(X, balls, rule, n_jobs, lambda: add)
     return sums.T
 
 
-def fits_one_pass(n: int, slots: Cells) -> bool:
+def fits_one_pass(n: int, balls: Balls) -> bool:
     """Whether the cells of a chunk can be kept until all are counted."""
-    return n * len(slots) <= _KEPT_CELLS
+    return n * len(balls.slots) <= _KEPT_CELLS
 
 
-def count_and_sum(
-    X: Floats, points: Floats, slots: Cells, levels: tuple[int, ...], sq_radii: Floats, n_jobs: int | None
-) -> tuple[Ints, Ints]:
+def count_and_sum(X: Floats, balls: Balls, n_jobs: int | None) -> tuple[Ints, Ints]:
     """Counts of all queries, and each query's sum of the last level's counts at its own cells, from one scan."""
-    cells = np.empty((len(slots), len(X)), dtype=np.min_scalar_type(-slots.shape[1] - 1))
-    counts = _count(X, points, slots, levels, sq_radii, n_jobs, cells)
+    cells = np.empty((len(balls.slots), len(X)), dtype=np.min_scalar_type(-balls.slots.shape[1] - 1))
+    counts = _count(X, balls, n_jobs, cells)
     sums = np.zeros(len(X), dtype=np.int64)
 
     def add(block: slice) -> None:
@@ -122,10 +107,7 @@ def count_and_sum(
 
 def _count(
     X: Floats,
-    points: Floats,
-    slots: Cells,
-    levels: tuple[int, ...],
-    sq_radii: Floats,
+    balls: Balls,
     n_jobs: int | None,
     cells: npt.NDArray[np.signedinteger] | None,
 ) -> Ints:
@@ -133,7 +115,7 @@ def _count(
     all_counts: list[Ints] = []
 
     def start_counting() -> Callable[[slice, int, Cells], None]:
-        counts = np.zeros((len(levels), *slots.shape), dtype=np.int64)
+        counts = np.zeros((len(balls.levels), *balls.slots.shape), dtype=np.int64)
         all_counts.append(counts)
 
         def count(block: slice, i: int, found: Cells) -> None:
@@ -143,26 +125,23 @@ def _count(
 
         return count
 
-    _scan(X, points, slots, levels, sq_radii, "nearest", n_jobs, start_counting)
+    _scan(X, balls, "nearest", n_jobs, start_counting)
     total: Ints = np.add.reduce(all_counts)
     return total
 
 
 def _scan(
     X: Floats,
-    points: Floats,
-    slots: Cells,
-    levels: tuple[int, ...],
-    sq_radii: Floats,
+    balls: Balls,
     rule: str,
     n_jobs: int | None,
     start: Callable[[], Callable[[slice, int, Cells], None]],
 ) -> None:
     """Find the cells of all queries, block by block; each thread starts a visitor of (block, partitioning, cells)."""
-    factors = _factors(points)
-    max_norms = factors.norms[slots].max(axis=1)
-    n_rows = _block_rows(points)
-    sizes = np.array(levels)
+    factors = _factors(balls.points)
+    max_norms = factors.norms[balls.slots].max(axis=1)
+    n_rows = _block_rows(balls.points)
+    sizes = np.array(balls.levels)
 
     def work(share: slice) -> None:
         visit = start()
@@ -171,13 +150,13 @@ def _scan(
             queries, norms = factors.of(X[block])
             with np.errstate(invalid="ignore", over="ignore"):
                 found = factors.weights @ queries.T
-            cells = np.empty((len(levels), len(queries)), dtype=np.int32)
-            for i, chosen in enumerate(slots):
-                common = found, X[block], norms, points, chosen, max_norms[i]
+            cells = np.empty((len(balls.levels), len(queries)), dtype=np.int32)
+            for i, chosen in enumerate(balls.slots):
+                common = found, X[block], norms, balls.points, chosen, max_norms[i]
                 if rule == "nearest":
-                    products.scan_nearest(*common, sizes, sq_radii[:, i], cells)
+                    products.scan_nearest(*common, sizes, balls.sq_radii[:, i], cells)
                 else:
-                    products.scan_covering(*common, sq_radii[0, i], rule == "smallest", cells[0])
+                    products.scan_covering(*common, balls.sq_radii[0, i], rule == "smallest", cells[0])
                 visit(block, i, cells)
 
     with single_threaded_blas():

@@ -1,32 +1,21 @@
 """Partitionings: all randomness, then the fixed centers and radii that everything downstream looks at."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.utils import check_random_state
 
-from isobag.arrays import Cells, Floats, Ints
+from isobag.arrays import Balls, Cells, Floats, Ints, last_level
 from isobag.backends import get_backend
 
 _ROUND = 64
 
 
-@dataclass(frozen=True)
-class Partitionings:
-    """t partitionings of psi centers: center j of partitioning i is ``points[slots[i, j]]``.
+class Partitionings(Balls):
+    """The balls of t partitionings, and what can be asked of them."""
 
-    Rows that several partitionings draw are held once. Level l is the nested partitioning by the first ``levels[l]``
-    centers; the last level is the whole.
-
-    points (m, d) distinct; slots (t, psi) int32; levels ascending, the last is psi; sq_radii (L, t, psi)
-    """
-
-    points: Floats
-    slots: Cells
-    levels: tuple[int, ...]
-    sq_radii: Floats
+    __slots__ = ()
 
     @property
     def centers(self) -> Floats:
@@ -36,30 +25,27 @@ class Partitionings:
     @property
     def last(self) -> "Partitionings":
         """The same partitionings, without the smaller nested ones."""
-        return Partitionings(self.points, self.slots, self.levels[-1:], self.sq_radii[-1:])
+        return Partitionings(*last_level(self))
 
     def assign_cells(self, X: Floats, rule: str, backend: str, n_jobs: int | None) -> Cells:
         """Cell of every row in every partitioning: (n, t), OUTSIDE if uncovered."""
-        found: Cells = get_backend(backend).assign_cells(X, self.points, self.slots, self.sq_radii[-1], rule, n_jobs)
+        found: Cells = get_backend(backend).assign_cells(X, self, rule, n_jobs)
         return found
 
     def count_cells(self, X: Floats, backend: str, n_jobs: int | None) -> Ints:
         """Number of rows in each cell of each level: (L, t, psi)."""
-        found: Ints = get_backend(backend).count_cells(X, *self._arrays(), n_jobs)
+        found: Ints = get_backend(backend).count_cells(X, self, n_jobs)
         return found
 
     def sum_at_cells(self, X: Floats, tables: Ints, backend: str, n_jobs: int | None, rule: str = "nearest") -> Ints:
         """Sum over partitionings of the table at each row's cell: tables (L, t, psi) -> (n, L)."""
-        found: Ints = get_backend(backend).sum_at_cells(X, *self._arrays(), tables, rule, n_jobs)
+        found: Ints = get_backend(backend).sum_at_cells(X, self, tables, rule, n_jobs)
         return found
 
     def count_and_sum(self, X: Floats, backend: str, n_jobs: int | None) -> tuple[Ints, Ints]:
         """Counts, and the sum of the last level's counts at each row's own cells: (L, t, psi), (n,)."""
-        found: tuple[Ints, Ints] = get_backend(backend).count_and_sum(X, *self._arrays(), n_jobs)
+        found: tuple[Ints, Ints] = get_backend(backend).count_and_sum(X, self, n_jobs)
         return found
-
-    def _arrays(self) -> tuple[Floats, Cells, tuple[int, ...], Floats]:
-        return self.points, self.slots, self.levels, self.sq_radii
 
 
 def draw_rows(n_rows: int, n_estimators: int, n_cells: int, random_state: Any) -> Ints:
