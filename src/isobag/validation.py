@@ -103,7 +103,7 @@ def name_group_in_error(labels: Any, ids: Ints | None = None) -> Iterator[None]:
 def _error_at(row: int, message: str, kind: type[Exception] = ValueError) -> Exception:
     """An error that knows the row it is about."""
     error = kind(message)
-    error.row = row  # type: ignore[attr-defined]
+    error.row = row  # type: ignore[attr-defined]  # of whatever kind, so no class of our own can declare it
     return error
 
 
