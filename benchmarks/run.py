@@ -144,7 +144,7 @@ def products():
     X, _ = load("MNIST_230")
     detector = IDKPointDetector(max_samples=128, random_state=0, n_jobs=THREADS).fit(X)
     A = np.random.default_rng(0).random((4096, X.shape[1])).astype(np.float32)
-    n_points = len(detector.partitionings_.points)
+    n_points = len(detector.views_[0].partitionings.points)
     score, product = seconds(lambda: detector.score_samples(X), lambda: A @ A.T)
     ours = 2 * len(X) * n_points * X.shape[1] / score
     machine = 2 * len(A) ** 2 * X.shape[1] / product

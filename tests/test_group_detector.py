@@ -54,10 +54,10 @@ def rows_and_labels(parts):
 
 
 def oracle_mean_maps(detector, parts):
-    drawn = detector.point_partitionings_
+    drawn = detector.point_views_[0].partitionings
     maps = []
     for part in parts:
-        scaled = (np.asarray(part) - detector.scaling_.shift) / detector.scaling_.scale
+        scaled = (np.asarray(part) - detector.point_views_[0].scaling.shift) / detector.point_views_[0].scaling.scale
         cells = oracle.assign_cells(scaled, drawn.centers, mechanism=detector.point_mechanism_)
         maps.append(group_oracle.mean_map(cells, drawn.slots.shape[1], detector.outside))
     return maps
@@ -128,7 +128,7 @@ def test_backends_and_threads_change_nothing(mechanism):
         how = {"point_mechanism": mechanism, "random_state": 0, "backend": backend, "n_jobs": n_jobs}
         model = IDKGroupDetector(30, 16, 32, **how).fit(parts)
         drawn = model.group_partitionings_
-        radii = (model.point_partitionings_.sq_radii, drawn.sq_radii)
+        radii = (model.point_views_[0].partitionings.sq_radii, drawn.sq_radii)
         return *radii, drawn.centers.counts.toarray(), model.scores_, model.score_samples(new), model.offset_
 
     first = results("numpy", None)
@@ -265,7 +265,7 @@ def test_rank_lists_labels_and_scores_oddest_first(detector, parts):
 def test_the_seed_decides_everything(detector, parts):
     again = clone(detector).fit(parts)
     assert np.array_equal(again.scores_, detector.scores_)
-    assert np.array_equal(again.point_partitionings_.centers, detector.point_partitionings_.centers)
+    assert np.array_equal(again.point_views_[0].partitionings.centers, detector.point_views_[0].partitionings.centers)
     assert not np.array_equal(clone(detector).set_params(random_state=1).fit(parts).scores_, detector.scores_)
     from_state = clone(detector).set_params(random_state=np.random.RandomState(0)).fit(parts)
     assert np.array_equal(from_state.scores_, detector.scores_)

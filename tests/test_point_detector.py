@@ -191,9 +191,10 @@ def test_scores_depend_neither_on_threads_nor_on_the_backend(rng, cls):
         assert_array_equal(result, expected)
 
 
-def test_auto_max_samples_is_16_or_all_rows_of_fewer(X):
-    assert_array_equal(detector(psi="auto").fit(X).score_samples(X), detector(psi=16).fit(X).score_samples(X))
-    assert_array_equal(detector(psi="auto").fit(X[:9]).score_samples(X), detector(psi=9).fit(X[:9]).score_samples(X))
+def test_auto_max_samples_of_inne_is_16_or_all_rows_of_fewer(X):
+    for rows, psi in ((X, 16), (X[:9], 9)):
+        auto, fixed = (INNE(20, choice, random_state=0).fit(rows) for choice in ("auto", psi))
+        assert_array_equal(auto.score_samples(X), fixed.score_samples(X))
 
 
 def test_inne_scores_are_minus_the_mean_isolation_score_of_the_inne_paper(rng):

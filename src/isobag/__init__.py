@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from isobag import baselines, datasets
     from isobag.detectors import IDKGroupDetector, IDKPointDetector
     from isobag.kernels import IsolationDistributionalKernel, IsolationKernel
+    from isobag.two_sample import compare
 
 __version__ = "0.1.0"
 
@@ -15,6 +16,7 @@ _HOMES = {
     "IsolationDistributionalKernel": "isobag.kernels",
     "IDKGroupDetector": "isobag.detectors",
     "IDKPointDetector": "isobag.detectors",
+    "compare": "isobag.two_sample",
 }
 _MODULES = ("baselines", "datasets")
 
@@ -24,6 +26,7 @@ __all__ = [
     "IsolationDistributionalKernel",
     "IsolationKernel",
     "baselines",
+    "compare",
     "datasets",
 ]
 

@@ -23,6 +23,13 @@ class Bags(NamedTuple):
         """Number of points of each group: (g,)."""
         return np.bincount(self.ids, minlength=len(self.labels))
 
+    def take(self, chosen: Ints) -> "Bags":
+        """Only the groups with the numbers given, in that order: (k,)."""
+        numbers = np.full(len(self.labels), -1)
+        numbers[chosen] = np.arange(len(chosen))
+        ids = numbers[self.ids]
+        return Bags(self.X[ids >= 0], ids[ids >= 0], self.labels[chosen])
+
     def mean_per_group(self, values: Floats) -> Floats:
         """Mean of one value per point over each group, summed in the order of the points: (n,) -> (g,)."""
         return np.bincount(self.ids, weights=values, minlength=len(self.labels)) / self.sizes

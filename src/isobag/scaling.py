@@ -20,6 +20,10 @@ class Scaling(NamedTuple):
         with np.errstate(over="ignore"):
             return np.clip((X - self.shift) / self.scale, -FARTHEST, FARTHEST)
 
+    def invert(self, X: Floats) -> Floats:
+        """Back to the units of the data, up to rounding: (n, d)."""
+        return X * self.scale + self.shift
+
 
 def _minmax(X: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats]:
     return low, high - low
@@ -29,17 +33,23 @@ def _standard(X: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats]:
     return X.mean(axis=0), X.std(axis=0)
 
 
+def _absolute(X: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats]:
+    middle = X.mean(axis=0)
+    return middle, np.abs(X - middle).mean(axis=0)
+
+
 def _robust(X: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats]:
     first, middle, third = np.quantile(X, (0.25, 0.5, 0.75), axis=0)
-    return middle, third - first
+    return middle, np.where(third > first, third - first, high - low)
 
 
 def _none(X: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats]:
     return np.zeros_like(low), np.ones_like(low)
 
 
-SCALINGS = {"minmax": _minmax, "standard": _standard, "robust": _robust, None: _none}
-"""minmax: to [0, 1]; standard: mean 0 and standard deviation 1; robust: median 0 and quartiles 1 apart; None: as is."""
+SCALINGS = {"minmax": _minmax, "standard": _standard, "absolute": _absolute, "robust": _robust, None: _none}
+"""minmax: to [0, 1]; standard: mean 0 and standard deviation 1; absolute: mean 0 and mean absolute deviation 1;
+robust: median 0 and quartiles 1 apart, or range 1 where these are equal; None: as is."""
 
 
 def fit_scaling(X: Floats, name: str | None) -> Scaling:

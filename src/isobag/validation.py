@@ -16,6 +16,9 @@ from isobag.backends import BACKENDS
 from isobag.scaling import FARTHEST
 
 AUTO_MAX_SAMPLES = 16
+"""psi of "auto" where one psi is meant."""
+AUTO_LARGEST_SAMPLES = 256
+"""Largest psi of "auto" where all psi = 2, 4, 8, ... up to it are averaged."""
 
 
 def check_points(estimator: BaseEstimator, X: Any, *, reset: bool, min_rows: int = 1) -> Floats:
@@ -56,12 +59,19 @@ def check_n_estimators(value: Any) -> int:
     return int(value)
 
 
-def resolve_max_samples(value: Any, n_rows: int, name: str = "max_samples", rows: str = "number of rows") -> int:
+def largest_samples(n_rows: int) -> int:
+    """Largest psi of an average over psi: at most half of the rows, or most would be centers, each in a cell alone."""
+    return max(2, min(AUTO_LARGEST_SAMPLES, n_rows // 2))
+
+
+def resolve_max_samples(
+    value: Any, n_rows: int, name: str = "max_samples", rows: str = "number of rows", auto: int = AUTO_MAX_SAMPLES
+) -> int:
     """The number of centers of a partitioning, between 2 and the number of rows."""
     if n_rows < 2:
         raise ValueError(f"{n_rows} is the {rows}; need 2 or more: what is odd shows only among others.")
     if isinstance(value, str) and value == "auto":
-        return min(AUTO_MAX_SAMPLES, n_rows)
+        return min(auto, n_rows)
     if not _is_integer(value):
         raise ValueError(f"{name}={value!r}; need an integer of 2 or more, or 'auto'.")
     if value < 2:
@@ -84,6 +94,19 @@ def check_contamination(value: Any) -> None:
         return
     if not isinstance(value, Real) or isinstance(value, bool) or not 0 < float(value) <= 0.5:
         raise ValueError(f"contamination={value!r}; need 'auto' or a share above 0 and at most 0.5.")
+
+
+def check_fdr(value: Any) -> None:
+    """Refuse a false discovery rate that is none."""
+    if not isinstance(value, Real) or isinstance(value, bool) or not 0 < float(value) < 1:
+        raise ValueError(f"fdr={value!r}; need a share between 0 and 1: of the alarms, those that may be false.")
+
+
+def check_permutations(value: Any) -> int:
+    """The number of permutations of a test, 19 or more."""
+    if not _is_integer(value) or value < 19:
+        raise ValueError(f"n_permutations={value!r}; need an integer of 19 or more: no p-value could be below .05.")
+    return int(value)
 
 
 @contextmanager

@@ -139,7 +139,6 @@ def _scan(
 ) -> None:
     """Find the cells of all queries, block by block; each thread starts a visitor of (block, partitioning, cells)."""
     factors = _factors(balls.points)
-    max_norms = factors.norms[balls.slots].max(axis=1)
     n_rows = _block_rows(balls.points)
     sizes = np.array(balls.levels)
 
@@ -152,7 +151,7 @@ def _scan(
                 found = factors.weights @ queries.T
             cells = np.empty((len(balls.levels), len(queries)), dtype=np.int32)
             for i, chosen in enumerate(balls.slots):
-                common = found, X[block], norms, balls.points, chosen, max_norms[i]
+                common = found, X[block], norms, balls.points, factors.norms, chosen
                 if rule == "nearest":
                     products.scan_nearest(*common, sizes, balls.sq_radii[:, i], cells)
                 else:

@@ -7,6 +7,7 @@ import numpy as np
 from isobag.arrays import Floats, Ints
 from isobag.backends._numpy import sq_distances
 from isobag.detectors.base import PartitioningDetector
+from isobag.views import sum_at_cells
 
 _ONE = 1 << 44
 
@@ -18,7 +19,7 @@ class INNE(PartitioningDetector):
     covers x, r its radius and c' the center nearest to c; it is 1 if no ball covers x. ``score_samples`` is minus its
     mean over the partitionings: in [-1, 0], higher = more normal.
 
-    Parameters are those of IDKPointDetector.
+    Parameters are those of IDKPointDetector, but max_samples="auto" is 16, or the number of rows if that is less.
 
     Examples
     --------
@@ -52,19 +53,19 @@ class INNE(PartitioningDetector):
 
     def _fit_scores(self, X: Any) -> Floats:
         """Draw the balls from the rows of X (n, d); their scores: (n,)."""
-        scaled = self._draw(X)
-        last = self.partitionings_.last
+        points = self._draw(X)
+        last = self.views_[0].partitionings.last
         self._ratios = np.stack([_radius_ratios(*pair) for pair in zip(last.centers, last.sq_radii[0], strict=True)])
-        return self._scores(scaled)
+        return self._scores(points)
 
     def score_samples(self, X: Any) -> Floats:
         """Minus the mean isolation score of each row: (n,) in [-1, 0], higher = more normal."""
-        return self._scores(self._scaled(X))
+        return self._scores(self._points(X))
 
-    def _scores(self, scaled: Floats) -> Floats:
+    def _scores(self, points: Floats) -> Floats:
         # As integers the ratios add up to the same in any order.
-        tables = np.rint(self._ratios * _ONE).astype(np.int64)[None]
-        sums: Ints = self.partitionings_.last.sum_at_cells(scaled, tables, self.backend, self.n_jobs, "smallest")
+        tables = [np.rint(self._ratios * _ONE).astype(np.int64)[None]]
+        sums: Ints = sum_at_cells((self.views_[0].last,), points, tables, *self._how(), "smallest")
         return sums[:, 0] / (_ONE * len(self._ratios)) - 1
 
 

@@ -9,8 +9,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from isobag.arrays import Floats
 from isobag.groups import Bags, check_groups
-from isobag.partitionings import MECHANISMS, Partitionings, draw_partitionings, nested_levels
-from isobag.scaling import SCALINGS, Scaling, fit_scaling
+from isobag.partitionings import MECHANISMS, nested_levels
+from isobag.scaling import SCALINGS
 from isobag.validation import (
     check_contamination,
     check_how,
@@ -19,21 +19,21 @@ from isobag.validation import (
     check_points,
     resolve_max_samples,
 )
+from isobag.views import Plan, Views, draw_views
 
 
-def lower_fence(values: Floats) -> float:
-    """Tukey's lower fence, a threshold that needs no guess of the contamination: q1 - 1.5 (q3 - q1)."""
-    low, high = np.quantile(values, (0.25, 0.75))
-    return float(low - 1.5 * (high - low))
+def far_below(values: Floats) -> float:
+    """A threshold that needs no guess of the contamination: two standard deviations below the mean."""
+    return float(np.mean(values) - 2 * np.std(values))
 
 
-def lower_fence_of_logarithms(scores: Floats) -> float:
-    """The same fence, taken on the logarithms of scores that are 0 or more.
+def far_below_in_ratio(scores: Floats) -> float:
+    """The same on the logarithms of scores that are 0 or more.
 
     A thousandth of the mean is added first, so that zeros have a logarithm.
     """
     floor = 1e-3 * float(np.mean(scores)) + np.finfo(float).tiny
-    return float(np.exp(lower_fence(np.log(scores + floor))) - floor)
+    return float(np.exp(far_below(np.log(scores + floor))) - floor)
 
 
 class Thresholded(OutlierMixin, BaseEstimator):
@@ -53,8 +53,8 @@ class Thresholded(OutlierMixin, BaseEstimator):
 
     def _auto_offset(self, scores: Floats) -> float:
         if self._lowest_score is None:
-            return lower_fence(scores)
-        return lower_fence_of_logarithms(scores - self._lowest_score) + self._lowest_score
+            return far_below(scores)
+        return far_below_in_ratio(scores - self._lowest_score) + self._lowest_score
 
     def _verdicts(self, scores: Floats) -> npt.NDArray[np.int64]:
         return np.where(scores < self.offset_, -1, 1)
@@ -153,27 +153,29 @@ class PartitioningDetector(Detector):
     backend: str
     n_jobs: int | None
     max_samples_: int
-    scaling_: Scaling
-    partitionings_: Partitionings
+    views_: Views
+
+    def _plans(self, n_rows: int) -> list[Plan]:
+        """The views to draw: here one, on one scale."""
+        check_option("scaling", self.scaling, SCALINGS)
+        return [Plan(self.scaling, nested_levels(resolve_max_samples(self.max_samples, n_rows)))]
 
     def _draw(self, X: Any) -> Floats:
-        """Check options and input, learn the scaling, draw the partitionings; the scaled input: (n, d)."""
-        check_option("scaling", self.scaling, SCALINGS)
+        """Check options and input, learn the scalings, draw the partitionings; the input as numbers: (n, d)."""
         check_option("mechanism", self.mechanism, MECHANISMS)
         check_how(self.backend, self.n_jobs)
         check_contamination(self.contamination)
         n_estimators = check_n_estimators(self.n_estimators)
         points = check_points(self, X, reset=True, min_rows=2)
-        self.max_samples_ = resolve_max_samples(self.max_samples, len(points))
-        self.scaling_ = fit_scaling(points, self.scaling)
-        scaled = self.scaling_.apply(points)
-        levels = nested_levels(self.max_samples_)
-        self.partitionings_ = draw_partitionings(
-            scaled, n_estimators, levels, self.mechanism, self.random_state, self.backend, self.n_jobs
-        )
-        return scaled
+        plans = self._plans(len(points))
+        self.max_samples_ = plans[0].levels[-1]
+        self.views_ = draw_views(points, n_estimators, plans, self.mechanism, self.random_state, *self._how())
+        return points
 
-    def _scaled(self, X: Any) -> Floats:
-        """Input of a fitted detector, checked and scaled: (n, d)."""
+    def _points(self, X: Any) -> Floats:
+        """Input of a fitted detector, checked: (n, d)."""
         check_is_fitted(self)
-        return self.scaling_.apply(check_points(self, X, reset=False))
+        return check_points(self, X, reset=False)
+
+    def _how(self) -> tuple[str, int | None]:
+        return self.backend, self.n_jobs

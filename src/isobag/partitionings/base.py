@@ -27,6 +27,16 @@ class Partitionings(Balls):
         """The same partitionings, without the smaller nested ones."""
         return Partitionings(*last_level(self))
 
+    def at(self, level: int) -> "Partitionings":
+        """The nested partitionings of one level alone."""
+        psi = self.levels[level]
+        return Partitionings(self.points, self.slots[:, :psi], (psi,), self.sq_radii[level : level + 1, :, :psi])
+
+    @property
+    def unbounded(self) -> "Partitionings":
+        """The same centers without radii: every point is in the cell of its nearest center."""
+        return self._replace(sq_radii=np.full_like(self.sq_radii, np.inf))
+
     def assign_cells(self, X: Floats, rule: str, backend: str, n_jobs: int | None) -> Cells:
         """Cell of every row in every partitioning: (n, t), OUTSIDE if uncovered."""
         found: Cells = get_backend(backend).assign_cells(X, self, rule, n_jobs)

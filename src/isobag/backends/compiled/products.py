@@ -8,10 +8,13 @@ products in any order, fused or not, at most (d + 1) u / (1 - (d + 1) u) of the 
 
 and ``tolerance`` takes e = (d + 8) u, which covers the rounding of the float64 definition itself many times over, and
 adds a term for underflow.
-A nearest center is certain when the runner-up is more than two tolerances behind, and a query is certainly inside or
-outside when it is more than one tolerance from the boundary. What is not certain is computed again in float64, feature
-by feature, as in the NumPy backend. Values whose squares overflow float32 have an infinite tolerance, and comparisons
-are written so that infinities and NaN are never certain.
+Let w be the center of the least g, s its squared distance so found, and e(c) the tolerance of a center. The nearest
+center is no farther than sqrt(s + e(w)), so its norm |c'| is at most |x'| + sqrt(s + e(w)): call the tolerance at that
+norm e'. Its g is then at most that of w plus e(w) + e', and w is certainly the nearest where all other g are larger. A
+center that lies far out has a large tolerance, but as it is far from x as well, it spoils nothing for the others. A
+query is certainly inside or outside when it is more than e(w) from the boundary. What is not certain is computed again
+in float64, feature by feature, as in the NumPy backend. Values whose squares overflow float32 have an infinite
+tolerance, and comparisons are written so that infinities and NaN are never certain.
 """
 
 import numpy as np
@@ -31,6 +34,13 @@ def tolerance(norm, center_norm, d):
 
 
 @jit
+def margin(norm, sq_dist, d):
+    """Largest error of any center within the squared distance given of a query of this norm."""
+    # A trillionth more than the root, for its rounding.
+    return tolerance(norm, norm + np.sqrt(max(sq_dist, 0.0)) * (1 + 1e-12), d)
+
+
+@jit
 def sq_distance(x, c):
     """Squared distance, features summed in order."""
     total = 0.0
@@ -40,11 +50,11 @@ def sq_distance(x, c):
 
 
 @jit
-def scan_nearest(products, X, norms, points, slots, max_norms, levels, sq_radii, cells):
+def scan_nearest(products, X, norms, points, center_norms, slots, levels, sq_radii, cells):
     """Cells under the rule "nearest", all levels of one partitioning, for a block of queries.
 
-    products (points, block) approximate |c'|^2 - 2 x'.c'; X (block, d); norms (block,); slots (psi,); max_norms the
-    largest |c'|; sq_radii (L, psi); written: cells (L, block)
+    products (points, block) approximate |c'|^2 - 2 x'.c'; X (block, d); norms (block,); center_norms (points,);
+    slots (psi,); sq_radii (L, psi); written: cells (L, block)
     """
     n_queries, d = X.shape
     best = np.full(n_queries, np.inf, np.float32)
@@ -65,13 +75,15 @@ def scan_nearest(products, X, norms, points, slots, max_norms, levels, sq_radii,
         first = levels[level]
         for q in range(n_queries):
             j = winner[q]
-            error = tolerance(norms[q], max_norms, d)
-            over = best[q] + norms[q] * norms[q] - sq_radii[level, j]
-            if second[q] - best[q] > 2 * error and abs(over) > error:
+            error = tolerance(norms[q], center_norms[slots[j]], d)
+            sq_dist = best[q] + norms[q] * norms[q]
+            limit = best[q] + error + margin(norms[q], sq_dist + error, d)
+            over = sq_dist - sq_radii[level, j]
+            if second[q] > limit and abs(over) > error:
                 cells[level, q] = j if over < 0 else OUTSIDE
             else:
                 cells[level, q] = _nearest_exactly(
-                    products[:, q], X[q], points, slots[: levels[level]], best[q] + 2 * error, sq_radii[level]
+                    products[:, q], X[q], points, slots[: levels[level]], limit, sq_radii[level]
                 )
 
 
@@ -89,17 +101,17 @@ def _nearest_exactly(products, x, points, slots, limit, sq_radii):
 
 
 @jit
-def scan_covering(products, X, norms, points, slots, max_norms, sq_radii, smallest, cells):
+def scan_covering(products, X, norms, points, center_norms, slots, sq_radii, smallest, cells):
     """Cells under the rules "covering" and "smallest" for one partitioning and a block of queries: cells (block,)."""
     n_queries, d = X.shape
     for q in range(n_queries):
-        error = tolerance(norms[q], max_norms, d)
         sq_norm = norms[q] * norms[q]
         least = np.inf  # the winner's radius or, under "covering", its distance
         most = np.inf  # no center of a larger approximate distance can win
         cell = OUTSIDE
         for j in range(len(slots)):
             sq_dist = products[slots[j], q] + sq_norm
+            error = tolerance(norms[q], center_norms[slots[j]], d)
             if sq_dist - error > sq_radii[j] or sq_dist - error > most:
                 continue
             if smallest and cell != OUTSIDE and sq_radii[j] >= least:
@@ -125,7 +137,6 @@ def nearest_other(products, norms, block, points, slots, levels, radii):
     products (block, points) approximate |c'|^2 - 2 x'.c'; slots (t, psi); radii (L, t, psi) is written
     """
     d = points.shape[1]
-    largest = norms.max()
     for i in range(slots.shape[0]):
         chosen = slots[i]
         for j in range(len(chosen)):
@@ -133,7 +144,6 @@ def nearest_other(products, norms, block, points, slots, levels, radii):
             if own < block[0] or own >= block[1]:
                 continue
             row = products[own - block[0]]
-            error = tolerance(norms[own], largest, d)
             limit = np.inf
             least = np.inf
             first = 0
@@ -141,9 +151,9 @@ def nearest_other(products, norms, block, points, slots, levels, radii):
                 for other in chosen[first : levels[level]]:
                     if not row[other] > limit and other != own:
                         sq_dist = sq_distance(points[own], points[other])
-                        if sq_dist > 0.0:  # points differ, but their squared distance may underflow
-                            least = min(least, sq_dist)
-                            limit = min(limit, row[other] + 2 * error)
+                        if 0.0 < sq_dist < least:  # points differ, but their squared distance may underflow
+                            least = sq_dist
+                            limit = least - norms[own] * norms[own] + margin(norms[own], least, d)
                 first = levels[level]
                 if j < first:
                     radii[level, i, j] = least if least < np.inf else 0.0

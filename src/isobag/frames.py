@@ -1,0 +1,28 @@
+"""Frames in, frames out: results as a frame of the library the input came in."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import narwhals as nw
+import numpy.typing as npt
+
+
+def is_frame(X: Any) -> bool:
+    """Whether X is a data frame of a library that narwhals knows: pandas, polars, Arrow and others."""
+    return isinstance(nw.from_native(X, eager_only=True, pass_through=True), nw.DataFrame)
+
+
+def frame_like(X: Any, columns: Mapping[str, npt.NDArray[Any]], *, same_rows: bool) -> Any:
+    """The columns as a frame of X's library; with the index of X, where it has one, if its rows are those of X."""
+    like = nw.from_native(X, eager_only=True)
+    frame = nw.from_dict(dict(columns), backend=like.implementation).to_native()
+    index = nw.maybe_get_index(like)
+    if same_rows and index is not None:
+        frame.index = index
+    return frame
+
+
+def feature_names(estimator: Any) -> list[str]:
+    """Names of the features of a fitted estimator, "x0", "x1", ... where they came without."""
+    names = getattr(estimator, "feature_names_in_", None)
+    return [f"x{j}" for j in range(estimator.n_features_in_)] if names is None else list(names)

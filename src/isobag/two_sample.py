@@ -1,0 +1,144 @@
+"""Are two samples drawn from one distribution? A permutation test on the mean maps of the two."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.sparse import csr_array
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+
+from isobag.arrays import Floats, Ints
+from isobag.backends._threads import slices
+from isobag.frames import feature_names
+from isobag.validation import check_how, check_n_estimators, check_permutations, check_points
+from isobag.views import Plan, Views, assign_cells, at_level, draw_views
+from isobag.witness import columns_of_cells, separation, witness
+
+SCALINGS_COMPARED = ("minmax", "absolute")
+PSI_COMPARED = (2, 8, 32, 128)
+_KEPT_COUNTS = 1 << 24
+
+
+class Comparison(NamedTuple):
+    """What ``compare`` found.
+
+    statistic : mean over psi of |Phi_hat(A) - Phi_hat(B)|^2 / t, the squared distance of the two mean maps.
+    p_value : probability of samples at least as different if both come from one distribution; valid at every level.
+    in_a, in_b : (n,) and (m,), what each row of A and of B carries of the statistic, positive where its own sample has
+        more points than the other; together they add up to the statistic.
+    features : (d,), how far each feature sets the rows of A of which there are too many apart from those of B: distance
+        of the two distribution functions, negative if A's have the lower values.
+    feature_names : names of the features, "x0", "x1", ... if the samples came without.
+    """
+
+    statistic: float
+    p_value: float
+    in_a: Floats
+    in_b: Floats
+    features: Floats
+    feature_names: tuple[str, ...]
+
+
+def compare(
+    A: Any,
+    B: Any,
+    *,
+    n_permutations: int = 499,
+    n_estimators: int = 100,
+    random_state: Any = None,
+    backend: str = "auto",
+    n_jobs: int | None = None,
+) -> Comparison:
+    """Test whether A (n, d) and B (m, d) are samples of one distribution, and say where they differ.
+
+    Cells are drawn from both samples together, on two scales and with psi = 2, 8, 32 and 128 centers, and the distance
+    of the two mean maps is compared with the distances after dealing out the rows to A and B at random. Each psi is
+    measured in units of its own scatter under these permutations and the largest counts, for the samples as they are
+    and for every permutation alike: so the level holds whatever psi turns out to be the telling one.
+
+    Parameters
+    ----------
+    n_permutations : the p-value is a multiple of 1 / (1 + n_permutations).
+    n_estimators : t, the number of partitionings.
+    random_state, backend, n_jobs : as in the detectors.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from isobag import compare
+    >>> rng = np.random.default_rng(0)
+    >>> A, B = rng.normal(size=(200, 3)), rng.normal(size=(300, 3))
+    >>> B[:, 1] *= 2  # the same mean, twice the spread in one feature
+    >>> found = compare(A, B, random_state=0)
+    >>> found.p_value, int(np.abs(found.features).argmax())
+    (0.002, 1)
+    """
+    check_how(backend, n_jobs)
+    n_estimators, n_permutations = check_n_estimators(n_estimators), check_permutations(n_permutations)
+    samples = BaseEstimator()
+    first = check_points(samples, A, reset=True)
+    second = check_points(samples, B, reset=False)
+    points = np.concatenate([first, second])
+    n, total = len(first), len(points)
+    seeds = check_random_state(random_state).randint(2**31 - 1, size=2)
+    levels = (*(psi for psi in PSI_COMPARED if psi < total // 2), min(PSI_COMPARED[-1], max(2, total // 2)))
+    plans = [Plan(scaling, levels) for scaling in SCALINGS_COMPARED]
+    views = draw_views(points, n_estimators, plans, "voronoi", seeds[0], backend, n_jobs)
+    is_first = np.zeros((n_permutations + 1, total), dtype=np.float32)
+    is_first[0, :n] = 1
+    rng = np.random.default_rng(seeds[1])
+    for drawn in is_first[1:]:
+        drawn[rng.permutation(total)[:n]] = 1
+    distances, carried = [], np.zeros(total)
+    for level in range(len(levels)):
+        columns = _columns(at_level(views, level), points, backend, n_jobs)
+        distances.append(_sq_distances(columns, is_first, n))
+        carried += _carried(columns, n)
+    carried /= len(levels)
+    return Comparison(
+        float(np.mean([own[0] for own in distances])),
+        _p_value(np.array(distances)),
+        carried[:n],
+        carried[n:],
+        separation(first, np.maximum(carried[:n], 0), second, np.maximum(carried[n:], 0)),
+        tuple(feature_names(samples)),
+    )
+
+
+def _columns(views: Views, points: Floats, backend: str, n_jobs: int | None) -> Ints:
+    """Column of each row's cell in every partitioning: (n, t), Voronoi cells, so no row is OUTSIDE."""
+    return columns_of_cells(views, assign_cells(views, points, backend, n_jobs), False)
+
+
+def _sq_distances(columns: Ints, is_first: Floats, n: int) -> Floats:
+    """Squared distance of the mean maps, divided by t, for every way to deal out the rows: (permutations,)."""
+    total, t = columns.shape
+    features = csr_array(
+        (np.ones(columns.size, dtype=np.float32), columns.ravel(), np.arange(0, columns.size + 1, t)),
+        shape=(total, columns.max() + 1),
+    )
+    whole = features.sum(axis=0, dtype=np.float64)
+    by_columns = csr_array(features.T)
+    found = np.empty(len(is_first))
+    for rows in slices(len(is_first), max(1, _KEPT_COUNTS // features.shape[1])):
+        counts = (by_columns @ is_first[rows].T).astype(np.float64)  # whole numbers, exact below 2^24 points
+        apart = counts / n - (whole[:, None] - counts) / (total - n)
+        found[rows] = (apart**2).sum(axis=0) / t
+    return found
+
+
+def _carried(columns: Ints, n: int) -> Floats:
+    """What each row carries of the squared distance: (n + m,)."""
+    m = len(columns) - n
+    width = int(columns.max()) + 1
+    counts = [np.bincount(own.ravel(), minlength=width) for own in (columns[:n], columns[n:])]
+    values = witness(columns, counts[0] / n - counts[1] / m)
+    return values * np.where(np.arange(n + m) < n, 1 / n, -1 / m)
+
+
+def _p_value(distances: Floats) -> float:
+    """Share of the permutations, the samples as they are among them, that are as far apart: (psi, permutations)."""
+    spreads = distances.std(axis=1, keepdims=True)
+    middles = distances.mean(axis=1, keepdims=True)
+    largest = np.divide(distances - middles, spreads, out=np.zeros_like(distances), where=spreads > 0).max(axis=0)
+    return float(np.mean(largest >= largest[0] - 1e-9))  # equal distances may differ by rounding

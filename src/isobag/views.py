@@ -1,0 +1,98 @@
+"""Views of the data: a scaling, and the partitionings drawn from the data so scaled.
+
+A detector with one psi and one scaling has one view. One that needs no tuning has several and shares its partitionings
+out among them, because no scaling and no psi is right for all data. Cells are counted and summed over all views alike.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.sparse import csr_array, hstack
+
+from isobag.arrays import Cells, Floats, Ints
+from isobag.partitionings import Partitionings, draw_rows, partition_by_rows
+from isobag.partitionings.of_groups import MeanMaps, count_groups
+from isobag.scaling import Scaling, fit_scaling
+
+
+class Plan(NamedTuple):
+    """What a view is made of: the name of a scaling, and the nested psi."""
+
+    scaling: str | None
+    levels: tuple[int, ...]
+
+
+class View(NamedTuple):
+    """Partitionings of scaled data."""
+
+    scaling: Scaling
+    partitionings: Partitionings
+
+    @property
+    def last(self) -> "View":
+        """The same view, without the smaller nested partitionings."""
+        return View(self.scaling, self.partitionings.last)
+
+    def count_and_sum(self, X: Floats, backend: str, n_jobs: int | None) -> tuple[Ints, Ints]:
+        """Counts, and the sum of the last level's counts at each row's own cells: (L, t, psi), (n,)."""
+        return self.partitionings.count_and_sum(self.scaling.apply(X), backend, n_jobs)
+
+
+Views = tuple[View, ...]
+
+
+def draw_views(
+    X: Floats,
+    n_estimators: int,
+    plans: Sequence[Plan],
+    mechanism: str,
+    random_state: Any,
+    backend: str,
+    n_jobs: int | None,
+) -> Views:
+    """Partitionings drawn from X (n, d), dealt out to the plans in turn; a plan that gets none makes no view."""
+    rows = draw_rows(len(X), n_estimators, max(plan.levels[-1] for plan in plans), random_state)
+    views = []
+    for first, plan in enumerate(plans[:n_estimators]):
+        scaling = fit_scaling(X, plan.scaling)
+        own = rows[first :: len(plans), : plan.levels[-1]]
+        drawn = partition_by_rows(scaling.apply(X), own, plan.levels, mechanism, backend, n_jobs)
+        views.append(View(scaling, drawn))
+    return tuple(views)
+
+
+def sum_at_cells(
+    views: Views, X: Floats, tables: Sequence[Ints], backend: str, n_jobs: int | None, rule: str = "nearest"
+) -> Ints:
+    """Sum of a table at each row's cell over the partitionings of all views: a table (L, t, psi) a view -> (n, L)."""
+    total: Ints = np.zeros((len(X), len(tables[0])), dtype=np.int64)
+    for view, table in zip(views, tables, strict=True):
+        total += view.partitionings.sum_at_cells(view.scaling.apply(X), table, backend, n_jobs, rule)
+    return total
+
+
+def at_level(views: Views, level: int) -> Views:
+    """The views with the nested partitionings of one level alone."""
+    return tuple(View(view.scaling, view.partitionings.at(level)) for view in views)
+
+
+def assign_cells(views: Views, X: Floats, backend: str, n_jobs: int | None) -> list[Cells]:
+    """Cell of every row in every partitioning, view by view: (n, t) each, OUTSIDE if uncovered."""
+    return [view.partitionings.assign_cells(view.scaling.apply(X), "nearest", backend, n_jobs) for view in views]
+
+
+def count_groups_in_views(
+    views: Views, X: Floats, ids: Ints, sizes: Ints, outside: bool, backend: str, n_jobs: int | None
+) -> MeanMaps:
+    """Level 1: the points of each group counted in the cells of all views, side by side."""
+    counts = [
+        count_groups(view.scaling.apply(X), ids, sizes, view.partitionings, "nearest", outside, backend, n_jobs).counts
+        for view in views
+    ]
+    return MeanMaps(counts[0] if len(counts) == 1 else csr_array(hstack(counts, format="csr")), sizes)
+
+
+def n_partitionings(views: Views) -> int:
+    """Number of partitionings of all views together."""
+    return sum(len(view.partitionings.slots) for view in views)
