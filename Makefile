@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-slow lint bench clean
+.PHONY: demo test test-slow lint study bench clean
 
 demo: $(VENV)/installed
 	$(BIN)/python -m isobag.demo
@@ -20,6 +20,9 @@ lint: $(VENV)/installed-dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+study: $(VENV)/installed-bench
+	$(BIN)/python study
+
 bench: $(VENV)/installed-bench
 	$(BIN)/python benchmarks/run.py
 
@@ -34,7 +37,10 @@ $(VENV)/installed-dev: $(VENV)/bin/python pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[dev]"
 	touch $@ $(VENV)/installed
 
-$(VENV)/installed-bench: $(VENV)/installed-dev
+$(VENV)/installed-study: $(VENV)/installed-bench
+	$(BIN)/python study
+
+bench: $(VENV)/installed-dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[bench]"
 	touch $@
 

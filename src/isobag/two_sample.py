@@ -3,6 +3,7 @@
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
@@ -110,7 +111,7 @@ def _columns(views: Views, points: Floats, backend: str, n_jobs: int | None) -> 
     return columns_of_cells(views, assign_cells(views, points, backend, n_jobs), False)
 
 
-def _sq_distances(columns: Ints, is_first: Floats, n: int) -> Floats:
+def _sq_distances(columns: Ints, is_first: npt.NDArray[np.float32], n: int) -> Floats:
     """Squared distance of the mean maps, divided by t, for every way to deal out the rows: (permutations,)."""
     total, t = columns.shape
     features = csr_array(

@@ -30,7 +30,7 @@ class TwoLevelGroupDetector(GroupDetector):
     level1 : has ``fit(X)`` and ``embed(X, groups)`` -> (groups, features), dense or CSR, in order of first appearance;
         or is a scikit-learn transformer, whose transformed points are averaged over each group.
     level2 : has ``fit`` and ``score_samples``, or else ``decision_function``; higher = more normal.
-    contamination : share of odd groups that ``predict`` assumes, or ``"auto"``: two standard deviations below the mean score.
+    contamination : share of odd groups that ``predict`` assumes, or ``"auto"``: two deviations below the mean score.
 
     Neither part is changed: ``level1_`` and ``level2_`` are fitted copies.
     """
@@ -58,7 +58,7 @@ class AveragedPointScores(GroupDetector):
     Parameters
     ----------
     detector : has ``fit`` and ``score_samples``, or else ``decision_function``; higher = more normal.
-    contamination : share of odd groups that ``predict`` assumes, or ``"auto"``: two standard deviations below the mean score.
+    contamination : share of odd groups that ``predict`` assumes, or ``"auto"``: two deviations below the mean score.
     """
 
     def __init__(self, detector: Any, *, contamination: float | Literal["auto"] = "auto") -> None:

@@ -1,0 +1,69 @@
+"""The labelled sets of the study, read from the folder named by ISOBAG_DATA, else from ../shared/data."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+
+from isobag.datasets import make_card_accounts, make_gaussian1k, make_gaussian100, make_mix_gaussian1k
+
+ROOT = Path(__file__).resolve().parent.parent
+DATA = Path(os.environ.get("ISOBAG_DATA", ROOT.parent / "shared" / "data"))
+MOST_ROWS = 10_000
+MOST_ODD_GROUPS = 0.1
+THREADS = 2
+
+# Of the other point sets, those that are not in ADBench's folder as well.
+OTHER_POINT_SETS = (
+    "EEG_eye",
+    "PenDigits",
+    "fraud_sample",
+    "IoT_botnet_mini",
+    "MNIST_230",
+    "MNIST_479",
+    "census_nominal",
+)
+SYNTHETIC_GROUP_SETS = {
+    "Gaussian100": make_gaussian100,
+    "Gaussian1K": make_gaussian1k,
+    "MixGaussian1K": make_mix_gaussian1k,
+}
+
+
+def adbench_sets():
+    """Names of ADBench's sets, small files first."""
+    return [path.stem for path in sorted((DATA / "adbench").glob("*.npz"), key=lambda path: path.stat().st_size)]
+
+
+def load_points(name, seed):
+    """Points and labels (1 = anomaly); of more than 10,000 rows as many are drawn."""
+    folder = "point" if name in OTHER_POINT_SETS else "adbench"
+    with np.load(DATA / folder / f"{name}.npz", allow_pickle=False) as file:
+        X, y = file["X"], file["y"].ravel()
+        if len(X) > MOST_ROWS:
+            rows = np.sort(np.random.RandomState(seed).permutation(len(X))[:MOST_ROWS])
+            X, y = X[rows], y[rows]
+        if name == "census_nominal":  # codes of categories, -1 = missing
+            X = np.concatenate([X[:, [j]] == np.arange(-1, n) for j, n in enumerate(file["n_levels"])], axis=1)
+        return X.astype(np.float64), y
+
+
+def group_sets():
+    """Names of the group sets with at most 10 % odd groups, and of the synthetic ones."""
+    found = []
+    for path in sorted((DATA / "group").glob("*.npz"), key=lambda path: path.stat().st_size):
+        with np.load(path) as file:
+            if file["y"].mean() <= MOST_ODD_GROUPS:
+                found.append(path.stem)
+    return [*found, "card_accounts", *SYNTHETIC_GROUP_SETS]
+
+
+def load_groups(name, seed):
+    """Points, the group of each, and a label for each group (1 = odd)."""
+    if name == "card_accounts":
+        X, _, groups, y = make_card_accounts(random_state=seed)
+        return X, np.unique(groups, return_inverse=True)[1], y
+    if name in SYNTHETIC_GROUP_SETS:
+        return SYNTHETIC_GROUP_SETS[name](random_state=seed)[:3]
+    with np.load(DATA / "group" / f"{name}.npz") as file:
+        return file["X"].astype(np.float64), file["group"], file["y"]
