@@ -112,8 +112,8 @@ def approximation_error(X, landmarks, bandwidth):
 
 
 def test_recursive_landmarks_approximate_better_than_uniform_ones():
-    """A tight crowd and four far clusters with 6 % of the rows: 24 uniform draws miss one, an eigenvalue of 10, in all of
-    10 seeds; recursive draws miss one in two seeds, and have errors of 0.3 to 3.3 in the others.
+    """A tight crowd and four far clusters with 6 % of the rows: 24 uniform draws miss one, an eigenvalue of 10, in all
+    of 10 seeds; recursive draws miss one in two seeds, and have errors of 0.3 to 3.3 in the others.
     """
     rng = np.random.default_rng(0)
     clusters = np.repeat(rng.uniform(-40, 40, (4, 2)), 10, axis=0)
