@@ -19,6 +19,7 @@ from isobag.datasets import DatasetNotAvailableError
 
 _TICK_SECONDS = 0.2
 
+_STARTED = "started"
 DONE, OVER_BUDGET, NOT_AVAILABLE, FAILED = "done", "over budget", "not available", "failed"
 
 Record = dict[str, Any]
@@ -61,11 +62,11 @@ def run_cell(cell: Cell, plan: Plan, tick: Callable[[float], None] = lambda seco
     receiver, sender = context.Pipe(duplex=False)
     arguments = (cell.dataset, cell.detector, plan.n_seeds, plan.data, plan.n_jobs)
     child = context.Process(target=_serve, args=(sender, cell.work, arguments), daemon=True)  # type: ignore[attr-defined]
-    start = time.monotonic()
     child.start()
     sender.close()
     records: list[Record] = []
     status, message = OVER_BUDGET, ""
+    start = time.monotonic()
     try:
         while plan.budget is None or time.monotonic() - start < plan.budget:
             tick(time.monotonic() - start)
@@ -77,6 +78,9 @@ def run_cell(cell: Cell, plan: Plan, tick: Callable[[float], None] = lambda seco
                 child.join()
                 status, message = FAILED, f"its process ended with exit code {child.exitcode}"
                 break
+            if kind == _STARTED:
+                start = time.monotonic()  # imports are no part of the work
+                continue
             if kind != "record":
                 status, message = kind, content
                 break
@@ -146,8 +150,9 @@ def _serve(sender: Connection, work: str, arguments: tuple[Any, ...]) -> None:
     # A parent that is gone wants no answer.
     with contextlib.suppress(BrokenPipeError):
         try:
-            records: Iterator[Record] = getattr(import_module(module), function)(*arguments)
-            for record in records:
+            records: Callable[..., Iterator[Record]] = getattr(import_module(module), function)
+            sender.send((_STARTED, ""))
+            for record in records(*arguments):
                 sender.send(("record", record))
             sender.send((DONE, ""))
         except DatasetNotAvailableError as error:
