@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -34,7 +33,7 @@ from isobag.reproduce.cells import (
     run_cells,
 )
 from isobag.reproduce.ranks import compare, rank_rows
-from isobag.reproduce.run import EXPERIMENTS
+from isobag.reproduce.run import EXPERIMENTS, run_experiment
 
 # The child processes import the work from this folder.
 WORK = "reproduce_work:steps"
@@ -269,7 +268,7 @@ def test_the_command_writes_json_markdown_and_figures(tmp_path, rng):
     assert done.returncode == 0, done.stderr
     text = (out / "point.md").read_text()
     assert "| set | detector | paper | here | difference |" in text
-    assert "- speech: not available" in text
+    assert "- not available: speech: " in text
     assert "over 2 sets (one, two)" in text
     cells = json.loads((out / "point.json").read_text())["cells"]
     assert len(cells) == 3 * len(paper.POINT_DETECTORS)
@@ -278,8 +277,42 @@ def test_the_command_writes_json_markdown_and_figures(tmp_path, rng):
     assert read_outcome(Cell("point", "one", "IDK", ""), out).status == DONE
 
 
+def test_a_set_that_an_experiment_cannot_take_is_an_error(tmp_path):
+    done = run_command("reproduce", "scaleup", "--sets", "http", "--out", str(tmp_path))
+    assert done.returncode == 1
+    assert "sets='http'; scaleup has none but 1000, 2000, 5000, 10000." in done.stderr
+
+
+def test_all_leaves_out_what_has_none_of_the_sets_by_name(tmp_path):
+    done = run_command("reproduce", "all", "--sets", "synthetic", "--budget", "0.1", "--out", str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert "scaleup: has none of the sets synthetic, left out." in done.stdout
+    assert {file.name for file in tmp_path.glob("*.md")} == {"local.md", "peaks.md", "clusters.md"}
+    assert "> 0.1 s" in (tmp_path / "peaks.md").read_text()
+
+
+@pytest.mark.parametrize(("name", "dataset"), [("runtime", "tiny"), ("stability", "tiny"), ("contamination", "tiny")])
+def test_timings_and_boxes_run_on_a_set_of_ones_own(tmp_path, rng, name, dataset):
+    (tmp_path / "point").mkdir()
+    X = np.vstack([rng.normal(size=(300, 2)), rng.normal(6, 1, (5, 2))])
+    np.savez(tmp_path / "point" / "tiny.npz", X=X, y=np.repeat([0, 1], [300, 5]))
+    experiment = EXPERIMENTS[name]
+    text = run_experiment(experiment, plan(tmp_path / "out", n_seeds=2, data=str(tmp_path)), [dataset])
+    cells = json.loads((tmp_path / "out" / f"{name}.json").read_text())["cells"]
+    assert [cell["detector"] for cell in cells if cell["status"] == DONE] == list(experiment.detectors)
+    assert all(f"| {dataset} | {detector} |" in text for detector in experiment.detectors)
+
+
+def test_scale_up_says_that_there_is_no_gpu_backend(tmp_path):
+    experiment = EXPERIMENTS["scaleup"]._replace(datasets=("30", "60"), detectors=("IDK2", "IDK2 on a GPU"))
+    text = run_experiment(experiment, plan(tmp_path))
+    assert text.count("not available: IDK2 on a GPU: there is no GPU backend yet.") == 1
+    assert "| IDK2 | 30 to 60 | 12 |" in text
+    assert (tmp_path / "scaleup.png").is_file()
+
+
 def test_help_names_every_experiment():
-    help_text = re.sub(r"[\s│]", "", run_command("reproduce", "--help").stdout)
+    help_text = run_command("reproduce", "--help").stdout
     assert all(name in help_text for name in [*EXPERIMENTS, "all", "--budget", "--resume", "--sets", "--seeds"])
 
 

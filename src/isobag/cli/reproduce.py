@@ -30,7 +30,7 @@ _NEEDED = ("matplotlib", "scikit_posthocs")
 
 
 def reproduce(
-    experiment: Annotated[Name, typer.Argument(help="Which table or figure; all of them one after the other.")],
+    experiment: Annotated[Name, typer.Argument(metavar="EXPERIMENT", help=f"One of {', '.join(Name)}.")],
     sets: Annotated[
         str | None, typer.Option(help="Only these sets, by name and divided by commas; default: the paper's.")
     ] = None,
@@ -62,17 +62,27 @@ def reproduce(
     names = list(EXPERIMENTS) if experiment is Name.ALL else [experiment.value]
     for name in names:
         one = EXPERIMENTS[name]
+        in_name = chosen
+        if chosen is not None and experiment is Name.ALL:
+            in_name = [each for each in chosen if each in one.datasets]
+            if not in_name:
+                console.print(f"{name}: has none of the sets {', '.join(chosen)}, left out.", highlight=False)
+                continue
+        try:
+            n_cells = len(one.cells(in_name))
+        except ValueError as error:
+            sys.exit(str(error))
         plan = Plan(one.n_seeds if seeds is None else seeds, budget, data, out, jobs, resume)
         with _progress(console) as progress:
-            task = progress.add_task(name, total=len(one.cells(chosen)))
+            task = progress.add_task(name, total=n_cells)
 
             def tick(i: int, cell: Cell, seconds: float, progress: Progress = progress, task: object = task) -> None:
                 limit = "" if budget is None else f" of {budget:.0f}"
                 running = f"{cell.experiment}: {cell.detector} on {cell.dataset}, {seconds:.0f}{limit} s"
                 progress.update(task, completed=i, description=running)  # type: ignore[arg-type]
 
-            text = run_experiment(one, plan, chosen, tick)
-            progress.update(task, completed=len(one.cells(chosen)), description=f"{name}: done")
+            text = run_experiment(one, plan, in_name, tick)
+            progress.update(task, completed=n_cells, description=f"{name}: done")
         console.print(text, markup=False, highlight=False, soft_wrap=True)
         console.print(f"Written: {out / name}.md, {out / name}.json and figures.", highlight=False)
 

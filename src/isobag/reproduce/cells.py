@@ -155,7 +155,7 @@ def _serve(sender: Connection, work: str, arguments: tuple[Any, ...]) -> None:
             for record in records(*arguments):
                 sender.send(("record", record))
             sender.send((DONE, ""))
-        except DatasetNotAvailableError as error:
+        except (DatasetNotAvailableError, NotImplementedError) as error:
             sender.send((NOT_AVAILABLE, str(error)))
         except BrokenPipeError:
             raise

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from isobag.reproduce.cells import DONE, OVER_BUDGET, Cell, Outcome
+from isobag.reproduce.cells import DONE, NOT_AVAILABLE, OVER_BUDGET, Cell, Outcome
 
 Outcomes = dict[tuple[str, str], Outcome]
 
@@ -19,10 +19,14 @@ class Experiment(NamedTuple):
     work: str
     n_seeds: int
     report: Callable[[Outcomes, Path], str]
+    takes_any_set: bool = True
 
     def cells(self, chosen: Iterable[str] | None = None) -> list[Cell]:
-        """Cells of all sets, or of those chosen by name, which may be others of the same kind."""
+        """Cells of all sets, or of those chosen by name; where ``takes_any_set``, others of the same kind too."""
         datasets = self.datasets if chosen is None else tuple(chosen)
+        for one in datasets:
+            if not self.takes_any_set and one not in self.datasets:
+                raise ValueError(f"sets={one!r}; {self.name} has none but {', '.join(self.datasets)}.")
         return [Cell(self.name, one, detector, self.work) for one in datasets for detector in self.detectors]
 
 
@@ -50,10 +54,11 @@ def shown_status(outcome: Outcome) -> str:
 
 
 def remarks(outcomes: Outcomes) -> str:
-    """A line for every cell without a result, and why; a set that cannot be had is named once."""
+    """A line for every cell that failed, and one for everything that cannot be had."""
     lines: dict[str, None] = {}
     for (dataset, detector), outcome in outcomes.items():
         if outcome.message:
-            name = dataset if outcome.status == "not available" else f"{dataset}, {detector}"
-            lines[f"- {name}: {outcome.status}: {outcome.message}\n"] = None
+            # What cannot be had is named by its message, once.
+            place = "" if outcome.status == NOT_AVAILABLE else f"{dataset}, {detector}, "
+            lines[f"- {place}{outcome.status}: {outcome.message}\n"] = None
     return "".join(lines)

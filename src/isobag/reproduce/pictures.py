@@ -20,7 +20,8 @@ from isobag.scaling import fit_scaling
 
 TOP = 50
 POINT_PSI = 8
-GROUP_PSI, GROUP_PSI2 = 64, 16
+GROUP_PSI = 64
+GROUP_PSI2 = {"peaks": 16, "clusters": 64}
 """Chosen for the pictures, which the paper prints without its parameters."""
 PEAKS_AT, VALLEYS_AT = (-2.0, 8.0, 18.0), (3.0, 13.0)
 FRINGE = 2.0
@@ -71,11 +72,11 @@ def report_local(outcomes: Outcomes, folder: Path) -> str:
     )
 
 
-def _score_groups(detector: str, X: Floats, groups: Any, n_jobs: int) -> Floats:
+def _score_groups(picture: str, detector: str, X: Floats, groups: Any, n_jobs: int) -> Floats:
     if detector == "OCSMM":
         scores: Floats = OCSMM(random_state=0).fit(X, groups=groups).scores_
         return scores
-    model = IDKGroupDetector(100, GROUP_PSI, GROUP_PSI2, random_state=0, n_jobs=n_jobs)
+    model = IDKGroupDetector(100, GROUP_PSI, GROUP_PSI2[picture], random_state=0, n_jobs=n_jobs)
     found: Floats = model.fit(X, groups=groups).scores_
     return found
 
@@ -83,7 +84,7 @@ def _score_groups(detector: str, X: Floats, groups: Any, n_jobs: int) -> Floats:
 def score_peaks(name: str, detector: str, n_seeds: int, folder: str | None, n_jobs: int) -> Iterator[Record]:
     """Scores of 1,500 groups on a line, beside the density of their means."""
     X, groups, _, means, _ = make_density_peaks(random_state=0)
-    scores = _score_groups(detector, X, groups, n_jobs)
+    scores = _score_groups("peaks", detector, X, groups, n_jobs)
     density = gaussian_kde(means[:, 0], 0.15)(means[:, 0])
     yield {
         "x": means[:, 0].tolist(),
@@ -112,8 +113,8 @@ def report_peaks(outcomes: Outcomes, folder: Path) -> str:
         draw_curves(x[order], curves, "mean of the group", folder / "peaks.png")
     places = [f"peak at {at:g}" for at in PEAKS_AT] + [f"valley at {at:g}" for at in VALLEYS_AT]
     return (
-        f"psi = {GROUP_PSI}, psi2 = {GROUP_PSI2}, t = 100; OCSMM with the median bandwidth and nu = .1. The paper "
-        "prints a picture: IDK^2 mirrors the three peaks, OCSMM none. Heights are mean scores "
+        f"psi = {GROUP_PSI}, psi2 = {GROUP_PSI2['peaks']}, t = 100; OCSMM with the median bandwidth and nu = .1. The "
+        "paper prints a picture: IDK^2 mirrors the three peaks, OCSMM none. Heights are mean scores "
         "nearby, rescaled to [0, 1].\n\n"
         + markdown_table(["detector", "rank correlation with the density", *places], rows)
         + f"\n![Scores along the line](peaks.png)\n\n{remarks(outcomes)}"
@@ -123,7 +124,7 @@ def report_peaks(outcomes: Outcomes, folder: Path) -> str:
 def score_clusters(name: str, detector: str, n_seeds: int, folder: str | None, n_jobs: int) -> Iterator[Record]:
     """Scores of 1,000 groups in the plane, and how many of the lowest 50 are of the dense cluster."""
     X, groups, _, means, clusters = make_dense_and_sparse(random_state=0)
-    scores = _score_groups(detector, X, groups, n_jobs)
+    scores = _score_groups("clusters", detector, X, groups, n_jobs)
     n_dense = int((clusters[scores.argsort(kind="stable")[:TOP]] == 0).sum())
     yield {"means": means.tolist(), "scores": scores.tolist(), "dense": n_dense}
 
@@ -141,15 +142,15 @@ def report_clusters(outcomes: Outcomes, folder: Path) -> str:
     if len(scores) > 1:
         draw_planes(means, scores, TOP, folder / "clusters.png")
     return (
-        f"psi = {GROUP_PSI}, psi2 = {GROUP_PSI2}, t = 100; OCSMM with the median bandwidth and nu = .1. The paper "
-        "prints a picture: the top 50 of IDK^2 come from both clusters, most of OCSMM's from the sparse one.\n\n"
+        f"psi = {GROUP_PSI}, psi2 = {GROUP_PSI2['clusters']}, t = 100; OCSMM with the median bandwidth and nu = .1. "
+        "The paper prints a picture: the top 50 of IDK^2 come from both clusters, most of OCSMM's from the sparse one.\n\n"
         + markdown_table(["detector", f"top {TOP} from the dense cluster", "from the sparse one"], rows)
         + f"\n![Top {TOP} groups](clusters.png)\n\n{remarks(outcomes)}"
     )
 
 
 def _picture(name: str, title: str, detectors: tuple[str, ...], function: str, report: Any) -> Experiment:
-    return Experiment(name, title, ("synthetic",), detectors, f"isobag.reproduce.pictures:{function}", 1, report)
+    return Experiment(name, title, ("synthetic",), detectors, f"isobag.reproduce.pictures:{function}", 1, report, False)
 
 
 LOCAL = _picture("local", "Local and clustered anomalies in 1-D", ("IDK", "OCSVM", "KDE"), "score_line", report_local)
