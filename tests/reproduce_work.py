@@ -24,3 +24,11 @@ def steps(name, detector, n_seeds, folder, n_jobs):
             file.write(f"{name}\n")
         time.sleep(0.5)
     yield {"seed": 0, "complete": True}
+
+
+def seeds(name, detector, n_seeds, folder, n_jobs):
+    """A second for each seed."""
+    for seed in range(n_seeds):
+        time.sleep(1)
+        yield {"seed": seed, "parameter": 2, "auc": 0.5}
+        yield {"seed": seed, "complete": True}

@@ -61,6 +61,14 @@ def test_a_cell_over_its_budget_is_stopped_and_keeps_what_it_had_found(tmp_path)
     assert "| > 3 s |" in table
 
 
+def test_a_seed_that_would_end_over_budget_is_not_begun(tmp_path):
+    outcome = run_cell(Cell("point", "any", "any", "reproduce_work:seeds"), plan(tmp_path, n_seeds=9, budget=2.9))
+    assert outcome.seconds < 2.9
+    best = best_of(outcome)
+    assert 1 <= best.n_seeds <= 2
+    assert not best.cut
+
+
 @pytest.mark.parametrize(
     ("name", "status", "message"),
     [

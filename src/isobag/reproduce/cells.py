@@ -85,11 +85,19 @@ def run_cell(cell: Cell, plan: Plan, tick: Callable[[float], None] = lambda seco
                 status, message = kind, content
                 break
             records.append(content)
+            if content.get("complete") and _leaves_no_seed(records, time.monotonic() - start, plan.budget):
+                break
     finally:
         child.kill()
         child.join()
         receiver.close()
     return Outcome(status, message, time.monotonic() - start, plan.n_seeds, plan.budget, records)
+
+
+def _leaves_no_seed(records: list[Record], seconds: float, budget: float | None) -> bool:
+    """Whether one more seed, as long as those so far, would end over budget: it would be time spent for nothing."""
+    n_complete = sum("complete" in record for record in records)
+    return budget is not None and seconds * (n_complete + 1) / n_complete > budget
 
 
 def run_cells(

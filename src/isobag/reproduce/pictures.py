@@ -143,7 +143,7 @@ def report_clusters(outcomes: Outcomes, folder: Path) -> str:
         draw_planes(means, scores, TOP, folder / "clusters.png")
     return (
         f"psi = {GROUP_PSI}, psi2 = {GROUP_PSI2['clusters']}, t = 100; OCSMM with the median bandwidth and nu = .1. "
-        "The paper prints a picture: the top 50 of IDK^2 come from both clusters, most of OCSMM's from the sparse one.\n\n"
+        "The paper prints a picture: the top 50 of IDK^2 are of both clusters, most of OCSMM's of the sparse one.\n\n"
         + markdown_table(["detector", f"top {TOP} from the dense cluster", "from the sparse one"], rows)
         + f"\n![Top {TOP} groups](clusters.png)\n\n{remarks(outcomes)}"
     )
