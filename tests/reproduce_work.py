@@ -23,7 +23,7 @@ def steps(name, detector, n_seeds, folder, n_jobs):
         with open(os.path.join(folder, "runs"), "a") as file:
             file.write(f"{name}\n")
         time.sleep(0.5)
-    yield {"seed": 0, "complete": True}
+    yield {"seed": 0, "complete": True, "last": True}
 
 
 def seeds(name, detector, n_seeds, folder, n_jobs):
@@ -31,4 +31,4 @@ def seeds(name, detector, n_seeds, folder, n_jobs):
     for seed in range(n_seeds):
         time.sleep(1)
         yield {"seed": seed, "parameter": 2, "auc": 0.5}
-        yield {"seed": seed, "complete": True}
+        yield {"seed": seed, "complete": True, "last": seed == n_seeds - 1}

@@ -67,6 +67,8 @@ def test_a_seed_that_would_end_over_budget_is_not_begun(tmp_path):
     best = best_of(outcome)
     assert 1 <= best.n_seeds <= 2
     assert not best.cut
+    alone = run_cell(Cell("point", "any", "any", "reproduce_work:seeds"), plan(tmp_path, n_seeds=1, budget=1.9))
+    assert alone.status == DONE
 
 
 @pytest.mark.parametrize(

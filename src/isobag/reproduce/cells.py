@@ -85,7 +85,7 @@ def run_cell(cell: Cell, plan: Plan, tick: Callable[[float], None] = lambda seco
                 status, message = kind, content
                 break
             records.append(content)
-            if content.get("complete") and _leaves_no_seed(records, time.monotonic() - start, plan.budget):
+            if _leaves_no_seed(records, time.monotonic() - start, plan.budget):
                 break
     finally:
         child.kill()
@@ -96,8 +96,10 @@ def run_cell(cell: Cell, plan: Plan, tick: Callable[[float], None] = lambda seco
 
 def _leaves_no_seed(records: list[Record], seconds: float, budget: float | None) -> bool:
     """Whether one more seed, as long as those so far, would end over budget: it would be time spent for nothing."""
+    if budget is None or not records[-1].get("complete") or records[-1]["last"]:
+        return False
     n_complete = sum("complete" in record for record in records)
-    return budget is not None and seconds * (n_complete + 1) / n_complete > budget
+    return seconds * (n_complete + 1) / n_complete > budget
 
 
 def run_cells(

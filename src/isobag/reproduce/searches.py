@@ -39,10 +39,11 @@ Scores = Iterator[tuple[Any, Floats]]
 def search_points(name: str, detector: str, n_seeds: int, folder: str | None, n_jobs: int) -> Iterator[Record]:
     """AUC of one point detector for every seed and parameter."""
     X, y = load(name, folder=folder)
-    for seed in range(1 if detector in DETERMINISTIC else n_seeds):
+    last = 0 if detector in DETERMINISTIC else n_seeds - 1
+    for seed in range(last + 1):
         for parameter, scores in POINT_SEARCHES[detector](X, seed, n_jobs):
             yield {"seed": seed, "parameter": parameter, "auc": float(roc_auc_score(y, -scores))}
-        yield {"seed": seed, "complete": True}
+        yield {"seed": seed, "complete": True, "last": seed == last}
 
 
 def search_groups(name: str, detector: str, n_seeds: int, folder: str | None, n_jobs: int) -> Iterator[Record]:
@@ -52,7 +53,7 @@ def search_groups(name: str, detector: str, n_seeds: int, folder: str | None, n_
         bags = Bags(fit_scaling(X, "minmax").apply(X), groups, np.arange(len(y)))
         for parameter, scores in GROUP_SEARCHES[detector](bags, seed, n_jobs):
             yield {"seed": seed, "parameter": parameter, "auc": float(roc_auc_score(y, -scores))}
-        yield {"seed": seed, "complete": True}
+        yield {"seed": seed, "complete": True, "last": seed == n_seeds - 1}
 
 
 def powers_of_two(largest: int) -> list[int]:
