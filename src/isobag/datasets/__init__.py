@@ -1,5 +1,7 @@
-"""Data to try the detectors on: the paper's synthetic sets and the demo's card accounts."""
+"""Data to try the detectors on: real sets from files, the paper's synthetic sets and the demo's card accounts."""
 
+from isobag.datasets.files import SYNTHETIC_GROUP_SETS, DatasetNotAvailableError, load, load_groups
+from isobag.datasets.registry import ADBENCH_SHA256, GROUP_SETS, POINT_SETS
 from isobag.datasets.synthetic import (
     CARD_FEATURES,
     CardAccounts,
@@ -16,12 +18,21 @@ from isobag.datasets.synthetic import (
     make_scale_up,
 )
 
+ADBENCH_SETS = tuple(ADBENCH_SHA256)
+
 __all__ = [
+    "ADBENCH_SETS",
     "CARD_FEATURES",
+    "GROUP_SETS",
+    "POINT_SETS",
+    "SYNTHETIC_GROUP_SETS",
     "CardAccounts",
+    "DatasetNotAvailableError",
     "Groups",
     "GroupsAroundMeans",
     "Points",
+    "load",
+    "load_groups",
     "make_card_accounts",
     "make_dense_and_sparse",
     "make_density_peaks",

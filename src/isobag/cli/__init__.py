@@ -1,0 +1,16 @@
+"""The command line: ``isobag COMMAND``, one file for each command."""
+
+import sys
+
+_NEEDED = ("typer", "rich")
+
+
+def main() -> None:
+    """Run the command line, or say in one sentence what to install for it."""
+    try:
+        from isobag.cli.app import app  # noqa: PLC0415, typer may be missing
+    except ModuleNotFoundError as error:
+        if error.name not in _NEEDED:
+            raise
+        sys.exit(f"The command line needs {error.name}, which is not installed: pip install 'isobag[cli]'.")
+    app()

@@ -1,0 +1,92 @@
+"""``isobag reproduce``: every table and figure of the paper."""
+
+import sys
+from enum import StrEnum
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+
+class Name(StrEnum):
+    """What can be asked for."""
+
+    POINT = "point"
+    GROUP = "group"
+    RUNTIME = "runtime"
+    STABILITY = "stability"
+    CONTAMINATION = "contamination"
+    LOCAL = "local"
+    PEAKS = "peaks"
+    CLUSTERS = "clusters"
+    SCALE_UP = "scaleup"
+    ALL = "all"
+
+
+_NEEDED = ("matplotlib", "scikit_posthocs")
+
+
+def reproduce(
+    experiment: Annotated[Name, typer.Argument(metavar="EXPERIMENT", help=f"One of {', '.join(Name)}.")],
+    sets: Annotated[
+        str | None, typer.Option(help="Only these sets, by name and divided by commas; default: the paper's.")
+    ] = None,
+    seeds: Annotated[
+        int | None, typer.Option(min=1, help="Seeds 0, 1, ...: how many; default: 10 for box plots, 3 for AUC, else 1.")
+    ] = None,
+    budget: Annotated[
+        float | None,
+        typer.Option(min=0.1, help="Seconds for one cell, a set and a detector with all parameters and seeds."),
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Keep the finished cells of an earlier run.")] = False,
+    data: Annotated[str | None, typer.Option(envvar="ISOBAG_DATA", help="Folder of the data sets.")] = None,
+    out: Annotated[Path, typer.Option(help="Folder for JSON, Markdown and figures.")] = Path("reproduction"),
+    jobs: Annotated[int, typer.Option(help="Threads of a detector, as in joblib.")] = -1,
+) -> None:
+    """Run the paper again: all detectors, next to the published numbers.
+
+    A cell of a table is one set and one detector. Cells run one at a time, each in a process of its own; one over its
+    budget is stopped, keeps the parameters it has finished, and prints "> budget".
+    """
+    missing = [name for name in _NEEDED if find_spec(name) is None]
+    if missing:
+        sys.exit(f"reproduce needs {', '.join(missing)}, not installed: pip install 'isobag[cli,reproduce]'.")
+    from isobag.reproduce.cells import Cell, Plan  # noqa: PLC0415, loads scikit-learn
+    from isobag.reproduce.run import EXPERIMENTS, run_experiment  # noqa: PLC0415, loads matplotlib
+
+    chosen = None if sets is None else [one.strip() for one in sets.split(",") if one.strip()]
+    console = Console()
+    names = list(EXPERIMENTS) if experiment is Name.ALL else [experiment.value]
+    for name in names:
+        one = EXPERIMENTS[name]
+        in_name = chosen
+        if chosen is not None and experiment is Name.ALL:
+            in_name = [each for each in chosen if each in one.datasets]
+            if not in_name:
+                console.print(f"{name}: has none of the sets {', '.join(chosen)}, left out.", highlight=False)
+                continue
+        try:
+            n_cells = len(one.cells(in_name))
+        except ValueError as error:
+            sys.exit(str(error))
+        plan = Plan(one.n_seeds if seeds is None else seeds, budget, data, out, jobs, resume)
+        with _progress(console) as progress:
+            task = progress.add_task(name, total=n_cells)
+
+            def tick(i: int, cell: Cell, seconds: float, progress: Progress = progress, task: object = task) -> None:
+                limit = "" if budget is None else f" of {budget:.0f}"
+                running = f"{cell.experiment}: {cell.detector} on {cell.dataset}, {seconds:.0f}{limit} s"
+                progress.update(task, completed=i, description=running)  # type: ignore[arg-type]
+
+            text = run_experiment(one, plan, in_name, tick)
+            progress.update(task, completed=n_cells, description=f"{name}: done")
+        console.print(text, markup=False, highlight=False, soft_wrap=True)
+        console.print(f"Written: {out / name}.md, {out / name}.json and figures.", highlight=False)
+
+
+def _progress(console: Console) -> Progress:
+    columns = (BarColumn(20), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
+    return Progress(*columns, TextColumn("{task.description}"), console=console)

@@ -1,0 +1,70 @@
+"""PNG figures. No window is opened: figures are made and saved without a display."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import scikit_posthocs
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from isobag.arrays import Floats
+from isobag.reproduce.ranks import Comparison
+
+_DPI = 120
+
+
+@contextmanager
+def saved_figure(file: Path, width: float, height: float, n_columns: int = 1) -> Iterator[Any]:
+    """Axes (an array of them if there are several) of a figure that is saved in the end."""
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    yield figure.subplots(1, n_columns)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(file, dpi=_DPI)
+
+
+def draw_critical_differences(comparison: Comparison, file: Path) -> None:
+    """Average ranks on a line; detectors that Nemenyi's test at .05 cannot tell apart are joined."""
+    with saved_figure(file, 7, 2.2) as axes:
+        scikit_posthocs.critical_difference_diagram(comparison.average_ranks, comparison.nemenyi, ax=axes)
+        axes.set_title(f"Friedman p = {comparison.friedman:.2g}; joined: no difference at .05 (Nemenyi)", fontsize=9)
+
+
+def draw_boxes(boxes: dict[str, list[float]], label: str, file: Path) -> None:
+    """A box for every name."""
+    with saved_figure(file, 2 + 0.55 * len(boxes), 4) as axes:
+        axes.boxplot(list(boxes.values()), tick_labels=list(boxes))
+        axes.tick_params(axis="x", labelrotation=90, labelsize=7)
+        axes.set_ylabel(label)
+
+
+def draw_lines(lines: dict[str, list[tuple[float, float]]], x_label: str, y_label: str, file: Path) -> None:
+    """A line for every name, both axes logarithmic."""
+    with saved_figure(file, 5, 4) as axes:
+        for name, points in lines.items():
+            axes.loglog(*zip(*sorted(points), strict=True), marker="o", label=name)
+        axes.set_xlabel(x_label)
+        axes.set_ylabel(y_label)
+        if lines:
+            axes.legend()
+
+
+def draw_curves(x: Floats, curves: dict[str, Floats], x_label: str, file: Path) -> None:
+    """Scores by place on a line, each rescaled to [0, 1] as in the paper."""
+    with saved_figure(file, 7, 4) as axes:
+        for name, values in curves.items():
+            axes.plot(x, (values - values.min()) / (values.max() - values.min()), label=name, linewidth=1)
+        axes.set_xlabel(x_label)
+        axes.set_ylabel("score, rescaled")
+        axes.legend()
+
+
+def draw_planes(points: Floats, scores: dict[str, Floats], n_circled: int, file: Path) -> None:
+    """Points in the plane coloured by score, one panel a detector; circles for the lowest scores."""
+    with saved_figure(file, 5 * len(scores), 4.5, len(scores)) as panels:
+        for axes, (name, values) in zip(panels, scores.items(), strict=True):
+            axes.scatter(*points.T, c=values, s=8, cmap="viridis")
+            axes.scatter(*points[values.argsort()[:n_circled]].T, s=45, facecolors="none", edgecolors="red")
+            axes.set_title(name)

@@ -1,0 +1,193 @@
+"""The paper's parameter searches: for every detector a generator of scores, parameter by parameter.
+
+psi is searched over 2, 4, ..., 4096 (groups: 256, and 1024 groups at level 2), bandwidths over 2^-5, ..., 2^5; t = 100.
+The AUC of every parameter is a record, and the labels choose among them, as in the paper.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from sklearn.ensemble import IsolationForest
+from sklearn.metrics import roc_auc_score
+from sklearn.svm import OneClassSVM
+from sklearn.utils import check_random_state
+
+from isobag.arrays import Floats
+from isobag.baselines import INNE, OCSMM, AveragedPointScores, GaussianPointDetector, RecursiveNystroem
+from isobag.baselines.gaussian import BANDWIDTHS
+from isobag.baselines.two_level import embed_groups
+from isobag.datasets import load, load_groups
+from isobag.detectors import IDKPointDetector
+from isobag.embeddings import count_cells, sum_at_cells
+from isobag.groups import Bags
+from isobag.kernels import IsolationDistributionalKernel
+from isobag.partitionings import draw_partitionings
+from isobag.partitionings.of_groups import count_groups, draw_group_partitionings
+from isobag.reproduce.cells import Record
+from isobag.scaling import fit_scaling
+
+T = 100
+LARGEST_PSI = 4096
+LARGEST_GROUP_PSI = 256
+LARGEST_PSI2 = 1024
+_STAGES = (256, 1024, 4096)
+
+Scores = Iterator[tuple[Any, Floats]]
+
+
+def search_points(name: str, detector: str, n_seeds: int, folder: str | None, n_jobs: int) -> Iterator[Record]:
+    """AUC of one point detector for every seed and parameter."""
+    X, y = load(name, folder=folder)
+    last = 0 if detector in DETERMINISTIC else n_seeds - 1
+    for seed in range(last + 1):
+        for parameter, scores in POINT_SEARCHES[detector](X, seed, n_jobs):
+            yield {"seed": seed, "parameter": parameter, "auc": float(roc_auc_score(y, -scores))}
+        yield {"seed": seed, "complete": True, "last": seed == last}
+
+
+def search_groups(name: str, detector: str, n_seeds: int, folder: str | None, n_jobs: int) -> Iterator[Record]:
+    """AUC of one group detector for every seed and parameter; synthetic sets are drawn anew for every seed."""
+    for seed in range(n_seeds):
+        X, groups, y = load_groups(name, folder=folder, random_state=seed)
+        bags = Bags(fit_scaling(X, "minmax").apply(X), groups, np.arange(len(y)))
+        for parameter, scores in GROUP_SEARCHES[detector](bags, seed, n_jobs):
+            yield {"seed": seed, "parameter": parameter, "auc": float(roc_auc_score(y, -scores))}
+        yield {"seed": seed, "complete": True, "last": seed == n_seeds - 1}
+
+
+def powers_of_two(largest: int) -> list[int]:
+    """2, 4, 8, ... up to ``largest``."""
+    return [2**k for k in range(1, largest.bit_length()) if 2**k <= largest]
+
+
+def _path(X: Floats, seed: int, n_jobs: int, score: str) -> Scores:
+    """IDK or its norm: every psi from nested samples, in stages, so that a deadline leaves the smaller psi."""
+    seen = 0
+    for stage in _STAGES:
+        largest = powers_of_two(min(stage, len(X)))[-1]
+        if largest <= seen:
+            return
+        detector = IDKPointDetector(T, largest, score=score, calibrate=False, random_state=seed, n_jobs=n_jobs).fit(X)
+        for psi, scores in zip(detector.path_, detector.score_path(X).T, strict=True):
+            if psi > seen:
+                yield psi, scores
+        seen = largest
+
+
+def _idk(X: Floats, seed: int, n_jobs: int) -> Scores:
+    return _path(X, seed, n_jobs, "similarity")
+
+
+def _norm(X: Floats, seed: int, n_jobs: int) -> Scores:
+    return _path(X, seed, n_jobs, "norm")
+
+
+def _inne(X: Floats, seed: int, n_jobs: int) -> Scores:
+    for psi in powers_of_two(min(LARGEST_PSI, len(X))):
+        yield psi, INNE(T, psi, random_state=seed, n_jobs=n_jobs).fit(X).score_samples(X)
+
+
+def _iforest(X: Floats, seed: int, n_jobs: int) -> Scores:
+    for psi in powers_of_two(min(LARGEST_PSI, len(X))):
+        yield psi, _forest(psi, seed, n_jobs).fit(X).score_samples(X)
+
+
+def _forest(psi: int, seed: int, n_jobs: int) -> Any:
+    return IsolationForest(n_estimators=T, max_samples=psi, random_state=seed, n_jobs=n_jobs)
+
+
+def _k_g(X: Floats, seed: int, n_jobs: int) -> Scores:
+    path = GaussianPointDetector(BANDWIDTHS[-1], n_jobs=n_jobs).fit(X).score_path(X)
+    yield from zip(BANDWIDTHS, path.T, strict=True)
+
+
+def _k_ng(X: Floats, seed: int, n_jobs: int) -> Scores:
+    for bandwidth in BANDWIDTHS:
+        detector = GaussianPointDetector(bandwidth, approximation="nystroem", random_state=seed, n_jobs=n_jobs)
+        yield bandwidth, detector.fit(X).score_samples(X)
+
+
+def _ocsvm(X: Floats, seed: int, n_jobs: int) -> Scores:
+    scaled = fit_scaling(X, "minmax").apply(X)
+    for bandwidth in BANDWIDTHS:
+        yield bandwidth, OneClassSVM(gamma=0.5 / bandwidth**2).fit(scaled).score_samples(scaled)
+
+
+POINT_SEARCHES = {
+    "IDK": _idk,
+    "K_G": _k_g,
+    "K_NG": _k_ng,
+    "OCSVM": _ocsvm,
+    "norm": _norm,
+    "iNNE": _inne,
+    "iForest": _iforest,
+}
+DETERMINISTIC = ("K_G", "OCSVM")
+
+
+def _idk2(bags: Bags, seed: int, n_jobs: int) -> Scores:
+    """IDK^2 with hyperspheres at both levels: what IDKGroupDetector says, all psi2 from nested samples of groups."""
+    seeds = check_random_state(seed).randint(2**31 - 1, size=2)
+    n_groups, how = len(bags.labels), ("auto", n_jobs)
+    levels = tuple(powers_of_two(min(LARGEST_PSI2, n_groups)))
+    for psi in powers_of_two(min(LARGEST_GROUP_PSI, len(bags.X))):
+        points = draw_partitionings(bags.X, T, (psi,), "hypersphere", seeds[0], *how)
+        maps = count_groups(bags.X, bags.ids, bags.sizes, points, "nearest", False, *how)
+        _, cells = draw_group_partitionings(maps, T, levels, "hypersphere", seeds[1], *how)
+        for psi2, level_cells in zip(levels, cells, strict=True):
+            yield (psi, psi2), sum_at_cells(level_cells, count_cells(level_cells, psi2)) / (T * n_groups)
+
+
+def _gdk2(bags: Bags, seed: int, n_jobs: int) -> Scores:
+    for bandwidth in BANDWIDTHS:
+        level1 = RecursiveNystroem(bandwidth, random_state=seed).fit(bags.X)
+        embedded = embed_groups(level1, bags)
+        for bandwidth2 in BANDWIDTHS:
+            level2 = GaussianPointDetector(
+                bandwidth2, approximation="nystroem", scaling=None, random_state=seed, n_jobs=n_jobs
+            )
+            yield (bandwidth, bandwidth2), level2.fit(embedded).score_samples(embedded)
+
+
+def _idk_gdk(bags: Bags, seed: int, n_jobs: int) -> Scores:
+    """The Gaussian detector of mean maps, from their dot products: |g - h|^2 = g.g + h.h - 2 g.h."""
+    for psi, products in _gram_matrices(bags, seed, n_jobs):
+        squares = np.diag(products)
+        sq_dists = np.maximum(squares[:, None] + squares - 2 * products, 0.0)
+        for bandwidth in BANDWIDTHS:
+            yield (psi, bandwidth), np.exp(sq_dists * (-0.5 / bandwidth**2)).mean(axis=1)
+
+
+def _idk_ocsvm(bags: Bags, seed: int, n_jobs: int) -> Scores:
+    """The linear one-class SVM of mean maps, from their dot products."""
+    for psi, products in _gram_matrices(bags, seed, n_jobs):
+        yield psi, OneClassSVM(kernel="precomputed").fit(products).score_samples(products)
+
+
+def _gram_matrices(bags: Bags, seed: int, n_jobs: int) -> Iterator[tuple[int, Floats]]:
+    """Dot products of the mean maps of all groups for every psi: (g, g)."""
+    for psi in powers_of_two(min(LARGEST_GROUP_PSI, len(bags.X))):
+        kernel = IsolationDistributionalKernel(T, psi, random_state=seed, n_jobs=n_jobs).fit(bags.X)
+        yield psi, T * kernel.gram(bags.X, bags.ids)
+
+
+def _ocsmm(bags: Bags, seed: int, n_jobs: int) -> Scores:
+    for bandwidth in BANDWIDTHS:
+        yield bandwidth, OCSMM(bandwidth=bandwidth).fit(bags.X, groups=bags.ids).scores_
+
+
+def _averaged_inne(bags: Bags, seed: int, n_jobs: int) -> Scores:
+    for psi in powers_of_two(min(LARGEST_GROUP_PSI, len(bags.X))):
+        detector = AveragedPointScores(INNE(T, psi, random_state=seed, n_jobs=n_jobs))
+        yield psi, detector.fit(bags.X, groups=bags.ids).scores_
+
+
+GROUP_SEARCHES = {
+    "IDK2": _idk2,
+    "GDK2": _gdk2,
+    "IDK-GDK": _idk_gdk,
+    "IDK-OCSVM": _idk_ocsvm,
+    "OCSMM": _ocsmm,
+    "iNNE": _averaged_inne,
+}

@@ -1,0 +1,344 @@
+"""The reproduction: cells that stop and resume, ranks against the paper's own, searches against the detectors."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.svm import OneClassSVM
+
+from isobag import IDKGroupDetector, IDKPointDetector, IsolationDistributionalKernel
+from isobag.baselines import GaussianPointDetector, RecursiveNystroem, TwoLevelGroupDetector
+from isobag.groups import Bags
+from isobag.reproduce import paper, searches
+from isobag.reproduce.accuracy import accuracy_table, best_of, ranking
+from isobag.reproduce.cells import (
+    DONE,
+    FAILED,
+    NOT_AVAILABLE,
+    OVER_BUDGET,
+    Cell,
+    Outcome,
+    Plan,
+    read_outcome,
+    run_cell,
+    run_cells,
+)
+from isobag.reproduce.ranks import compare, rank_rows
+from isobag.reproduce.run import EXPERIMENTS, run_experiment
+
+# The child processes import the work from this folder.
+WORK = "reproduce_work:steps"
+
+
+def plan(out, **changes):
+    return Plan(n_seeds=1, budget=20.0, data=None, out=out, n_jobs=1, resume=False)._replace(**changes)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def warm(tmp_path_factory):
+    """The first process takes as long to start as everything takes to import; later ones are forked from its server."""
+    run_cell(Cell("point", "works", "1", WORK), plan(tmp_path_factory.mktemp("warm"), budget=None))
+
+
+def test_a_cell_over_its_budget_is_stopped_and_keeps_what_it_had_found(tmp_path):
+    start = time.monotonic()
+    outcome = run_cell(Cell("point", "sleeps", "3", WORK), plan(tmp_path, budget=3.0))
+    assert time.monotonic() - start < 60
+    assert outcome.status == OVER_BUDGET
+    assert [record["auc"] for record in outcome.records] == [0.5, 0.51, 0.52]
+    assert best_of(outcome).cut
+    table = accuracy_table({("sleeps", "3"): outcome, ("sleeps", "0"): outcome._replace(records=[])}, {})
+    assert "| .520 (> 3 s) |" in table
+    assert "| > 3 s |" in table
+
+
+def test_a_seed_that_would_end_over_budget_is_not_begun(tmp_path):
+    outcome = run_cell(Cell("point", "any", "any", "reproduce_work:seeds"), plan(tmp_path, n_seeds=9, budget=2.9))
+    assert outcome.seconds < 2.9
+    best = best_of(outcome)
+    assert 1 <= best.n_seeds <= 2
+    assert not best.cut
+    alone = run_cell(Cell("point", "any", "any", "reproduce_work:seeds"), plan(tmp_path, n_seeds=1, budget=1.9))
+    assert alone.status == DONE
+
+
+@pytest.mark.parametrize(
+    ("name", "status", "message"),
+    [
+        ("works", DONE, ""),
+        ("fails", FAILED, "ValueError: psi=1; need 2 or more."),
+        ("dies", FAILED, "its process ended with exit code -9"),
+        ("missing", NOT_AVAILABLE, "missing: no file."),
+    ],
+)
+def test_a_cell_says_how_it_ended(tmp_path, name, status, message):
+    outcome = run_cell(Cell("point", name, "1", WORK), plan(tmp_path))
+    assert (outcome.status, outcome.message) == (status, message)
+    assert outcome.records[0]["auc"] == 0.5
+
+
+def test_resume_keeps_finished_cells_and_runs_the_others(tmp_path):
+    cells = [Cell("point", name, "1", WORK) for name in ("works", "fails", "sleeps")]
+    first = run_cells(cells, plan(tmp_path, budget=3.0))
+    kept = run_cells(cells, plan(tmp_path, budget=3.0, resume=True))
+    assert kept["works", "1"] == first["works", "1"]
+    assert kept["sleeps", "1"] == first["sleeps", "1"]
+    assert kept["fails", "1"].seconds != first["fails", "1"].seconds
+    assert run_cells(cells[:1], plan(tmp_path, n_seeds=2, resume=True))["works", "1"].n_seeds == 2
+    # More time is a reason to try again; less is none.
+    assert run_cells(cells[2:], plan(tmp_path, budget=4.0, resume=True))["sleeps", "1"].budget == 4.0
+    assert run_cells(cells[2:], plan(tmp_path, budget=2.0, resume=True))["sleeps", "1"].budget == 4.0
+
+
+KILLED = """
+import sys
+from pathlib import Path
+from isobag.reproduce.cells import Cell, Plan, run_cells
+if __name__ == "__main__":
+    cells = [Cell("point", name, "1", "reproduce_work:steps") for name in "abcdef"]
+    run_cells(cells, Plan(1, None, sys.argv[1], Path(sys.argv[1]), 1, True))
+"""
+
+
+def test_a_killed_run_loses_at_most_one_cell(tmp_path):
+    script = tmp_path / "run.py"
+    script.write_text(KILLED)
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
+    command = [sys.executable, str(script), str(tmp_path)]
+    finished = tmp_path / "cells" / "point"
+    run = subprocess.Popen(command, env=environment)
+    deadline = time.monotonic() + 60
+    while len(list(finished.glob("*.json"))) < 2 and time.monotonic() < deadline:
+        time.sleep(0.02)
+    run.send_signal(signal.SIGKILL)
+    run.wait()
+    before = {file: file.read_text() for file in finished.glob("*.json")}
+    assert 2 <= len(before) < 6
+    subprocess.run(command, env=environment, check=True, timeout=120)
+    assert len(list(finished.glob("*.json"))) == 6
+    assert all(file.read_text() == text for file, text in before.items())
+    runs = (tmp_path / "runs").read_text().split()
+    assert sorted(set(runs)) == list("abcdef")
+    assert len(runs) <= 7
+
+
+def published(table, detectors):
+    names = list(dict.fromkeys(name for name, _ in table))
+    return np.array([[np.nan if (auc := table[name, one]) is None else auc for one in detectors] for name in names])
+
+
+@pytest.mark.parametrize(
+    ("table", "detectors", "ranks"),
+    [
+        (paper.POINT_AUC, paper.KERNEL_DETECTORS, paper.KERNEL_RANKS),
+        (paper.POINT_AUC, paper.ISOLATION_DETECTORS, paper.ISOLATION_RANKS),
+        (paper.GROUP_AUC, paper.GROUP_DETECTORS, paper.GROUP_RANKS),
+    ],
+)
+def test_the_published_average_ranks_follow_from_the_published_tables(table, detectors, ranks):
+    """The paper cuts 2.9286 to 2.92."""
+    found = compare(published(table, detectors), detectors).average_ranks
+    assert found == pytest.approx(ranks, abs=0.01)
+
+
+def test_ties_share_a_rank_and_a_missing_number_is_last():
+    assert_array_equal(rank_rows(np.array([[0.9, 0.8, 0.9, np.nan]])), [[1.5, 3.0, 1.5, 4.0]])
+
+
+def outcome_of(*records, status=DONE):
+    return Outcome(status, "", 1.0, 2, None, list(records))
+
+
+def test_the_best_parameter_is_chosen_by_its_mean_over_complete_seeds():
+    records = [{"seed": seed, "parameter": psi, "auc": auc} for seed, psi, auc in
+               [(0, 2, 0.9), (0, 4, 0.8), (1, 2, 0.5), (1, 4, 0.7), (2, 2, 1.0)]]  # fmt: skip
+    ends = [{"seed": seed, "complete": True} for seed in (0, 1)]
+    best = best_of(outcome_of(*records, *ends))
+    assert (best.auc, best.parameter, best.n_seeds, best.cut) == (pytest.approx(0.75), 4, 2, False)
+    assert best.spread == pytest.approx(0.1)
+    assert best_of(outcome_of()) is None
+
+
+def test_the_ranking_of_the_published_table_is_the_published_one(tmp_path):
+    outcomes = {}
+    for key, auc in paper.GROUP_AUC.items():
+        records = [] if auc is None else [{"seed": 0, "parameter": 2, "auc": auc}]
+        outcomes[key] = outcome_of(*records, {"seed": 0, "complete": True})
+    text = ranking(outcomes, paper.GROUP_DETECTORS, paper.GROUP_RANKS, tmp_path / "ranks.png")
+    assert "| IDK2 | 1.14 | 1.14 | -0.00 |" in text
+    assert "over 11 sets" in text
+    assert (tmp_path / "ranks.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.fixture
+def bags(rng):
+    X = np.repeat(rng.random((40, 2)), 15, axis=0) + 0.2 * rng.random((600, 2))
+    return Bags((X - X.min(axis=0)) / np.ptp(X, axis=0), np.repeat(np.arange(40), 15), np.arange(40))
+
+
+def found_by(search, *data):
+    return {parameter: scores for parameter, scores in searches.__dict__[search][data[0]](*data[1:], 3, 1)}
+
+
+def test_searched_idk_is_the_detector_for_every_psi(rng, monkeypatch):
+    monkeypatch.setattr(searches, "_STAGES", (8, 16, 4096))
+    X = rng.normal(size=(100, 2))
+    for name, score in (("IDK", "similarity"), ("norm", "norm")):
+        found = found_by("POINT_SEARCHES", name, X)
+        assert list(found) == [2, 4, 8, 16, 32, 64]
+        for psi, scores in found.items():
+            detector = IDKPointDetector(100, psi, score=score, random_state=3).fit(X)
+            assert_array_equal(scores, detector.score_samples(X))
+
+
+def test_searched_idk2_is_the_group_detector(bags):
+    found = found_by("GROUP_SEARCHES", "IDK2", bags)
+    assert max(found) == (256, 32)
+    for psi, psi2 in ((2, 2), (16, 8), (256, 32)):
+        detector = IDKGroupDetector(100, psi, psi2, random_state=3, scaling=None).fit(bags.X, groups=bags.ids)
+        assert_array_equal(found[psi, psi2], detector.scores_)
+
+
+def dense(X):
+    return X.toarray()
+
+
+@pytest.mark.parametrize("bandwidth", [0.25, 8.0])
+def test_searched_idk_gdk_is_the_composition(bags, bandwidth):
+    level2 = make_pipeline(FunctionTransformer(dense), GaussianPointDetector(bandwidth, scaling=None))
+    detector = TwoLevelGroupDetector(IsolationDistributionalKernel(100, 8, random_state=3), level2)
+    expected = detector.fit(bags.X, groups=bags.ids).scores_
+    assert_allclose(found_by("GROUP_SEARCHES", "IDK-GDK", bags)[8, bandwidth], expected, rtol=1e-9)
+
+
+def test_searched_idk_ocsvm_is_the_composition(bags):
+    detector = TwoLevelGroupDetector(
+        IsolationDistributionalKernel(100, 8, random_state=3), OneClassSVM(kernel="linear")
+    )
+    expected = detector.fit(bags.X, groups=bags.ids).scores_
+    # Two solvers stop within tol = 1e-3 of the optimum; scores are sums of some 20 products of up to t = 100.
+    assert_allclose(found_by("GROUP_SEARCHES", "IDK-OCSVM", bags)[8], expected, rtol=1e-3)
+
+
+def test_searched_gdk2_is_the_composition(bags):
+    level2 = GaussianPointDetector(0.5, approximation="nystroem", scaling=None, random_state=3)
+    detector = TwoLevelGroupDetector(RecursiveNystroem(0.25, random_state=3), level2)
+    expected = detector.fit(bags.X, groups=bags.ids).scores_
+    assert_allclose(found_by("GROUP_SEARCHES", "GDK2", bags)[0.25, 0.5], expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("detector", paper.POINT_DETECTORS)
+def test_every_point_detector_finds_a_far_point(rng, detector):
+    X = np.vstack([rng.normal(size=(300, 2)), [[9.0, 9.0]]])
+    best = [scores.argmin() for scores in found_by("POINT_SEARCHES", detector, X).values()]
+    assert 300 in best
+
+
+@pytest.mark.parametrize("detector", paper.GROUP_DETECTORS)
+def test_every_group_detector_yields_a_score_for_each_group(bags, detector):
+    found = found_by("GROUP_SEARCHES", detector, bags)
+    assert all(scores.shape == (40,) and np.isfinite(scores).all() for scores in found.values())
+
+
+def test_every_experiment_names_work_that_exists():
+    from importlib import import_module
+
+    for experiment in EXPERIMENTS.values():
+        module, function = experiment.work.split(":")
+        assert callable(getattr(import_module(module), function))
+
+
+def run_command(*arguments, **environment):
+    return subprocess.run(
+        [sys.executable, "-m", "isobag", *arguments],
+        env=os.environ | {"COLUMNS": "120", "PYTHONPATH": os.pathsep.join(sys.path)} | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_the_command_writes_json_markdown_and_figures(tmp_path, rng):
+    X = np.vstack([rng.normal(size=(200, 2)), rng.normal(6, 1, (5, 2))])
+    for name in ("one", "two"):
+        (tmp_path / "point").mkdir(exist_ok=True)
+        np.savez(tmp_path / "point" / f"{name}.npz", X=X, y=np.repeat([0, 1], [200, 5]))
+    out = tmp_path / "out"
+    done = run_command("reproduce", "point", "--sets", "one,two,speech", "--seeds", "1", "--jobs", "1",
+                       "--out", str(out), ISOBAG_DATA=str(tmp_path))  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    text = (out / "point.md").read_text()
+    assert "| set | detector | paper | here | difference |" in text
+    assert "- not available: speech: " in text
+    assert "over 2 sets (one, two)" in text
+    cells = json.loads((out / "point.json").read_text())["cells"]
+    assert len(cells) == 3 * len(paper.POINT_DETECTORS)
+    assert all(cell["status"] == DONE for cell in cells if cell["set"] != "speech")
+    assert {file.name for file in out.glob("*.png")} == {"point-kernel-ranks.png", "point-isolation-ranks.png"}
+    assert read_outcome(Cell("point", "one", "IDK", ""), out).status == DONE
+
+
+def test_a_set_that_an_experiment_cannot_take_is_an_error(tmp_path):
+    done = run_command("reproduce", "scaleup", "--sets", "http", "--out", str(tmp_path))
+    assert done.returncode == 1
+    assert "sets='http'; scaleup has none but 1000, 2000, 5000, 10000." in done.stderr
+
+
+def test_all_leaves_out_what_has_none_of_the_sets_by_name(tmp_path):
+    done = run_command("reproduce", "all", "--sets", "synthetic", "--budget", "0.1", "--out", str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert "scaleup: has none of the sets synthetic, left out." in done.stdout
+    assert {file.name for file in tmp_path.glob("*.md")} == {"local.md", "peaks.md", "clusters.md"}
+    assert "> 0.1 s" in (tmp_path / "peaks.md").read_text()
+
+
+@pytest.mark.parametrize(("name", "dataset"), [("runtime", "tiny"), ("stability", "tiny"), ("contamination", "tiny")])
+def test_timings_and_boxes_run_on_a_set_of_ones_own(tmp_path, rng, name, dataset):
+    (tmp_path / "point").mkdir()
+    X = np.vstack([rng.normal(size=(300, 2)), rng.normal(6, 1, (5, 2))])
+    np.savez(tmp_path / "point" / "tiny.npz", X=X, y=np.repeat([0, 1], [300, 5]))
+    experiment = EXPERIMENTS[name]
+    text = run_experiment(experiment, plan(tmp_path / "out", n_seeds=2, data=str(tmp_path)), [dataset])
+    cells = json.loads((tmp_path / "out" / f"{name}.json").read_text())["cells"]
+    assert [cell["detector"] for cell in cells if cell["status"] == DONE] == list(experiment.detectors)
+    assert all(f"| {dataset} | {detector} |" in text for detector in experiment.detectors)
+
+
+def test_scale_up_says_that_there_is_no_gpu_backend(tmp_path):
+    experiment = EXPERIMENTS["scaleup"]._replace(datasets=("30", "60"), detectors=("IDK2", "IDK2 on a GPU"))
+    text = run_experiment(experiment, plan(tmp_path))
+    assert text.count("not available: IDK2 on a GPU: there is no GPU backend yet.") == 1
+    assert "| IDK2 | 30 to 60 | 12 |" in text
+    assert (tmp_path / "scaleup.png").is_file()
+
+
+def test_help_names_every_experiment():
+    help_text = run_command("reproduce", "--help").stdout
+    assert all(name in help_text for name in [*EXPERIMENTS, "all", "--budget", "--resume", "--sets", "--seeds"])
+
+
+@pytest.mark.parametrize(
+    ("module", "command", "message"),
+    [
+        ("typer", [], "pip install 'isobag[cli]'"),
+        ("matplotlib", ["reproduce", "local"], "pip install 'isobag[cli,reproduce]'"),
+    ],
+)
+def test_a_missing_extra_is_named_in_one_sentence(tmp_path, module, command, message):
+    hide = f"import sys, importlib.util as u; sys.modules[{module!r}] = None; find = u.find_spec\n"
+    hide += f"u.find_spec = lambda name, *rest: None if name == {module!r} else find(name, *rest)\n"
+    hide += f"sys.argv = ['isobag', *{command!r}]; from isobag.cli import main; main()"
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", hide], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
