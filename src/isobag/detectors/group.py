@@ -17,6 +17,7 @@ from isobag.frames import feature_names, frame_like, is_frame
 from isobag.groups import Bags, check_groups
 from isobag.partitionings import MECHANISMS, nested_levels
 from isobag.partitionings.of_groups import MeanMaps, draw_group_partitionings
+from isobag.rows import ArrayRows
 from isobag.scaling import SCALINGS
 from isobag.validation import (
     check_flag,
@@ -153,7 +154,9 @@ class IDKGroupDetector(GroupDetector):
             self.point_mechanism_ = "voronoi" if self.max_samples == "auto" else "hypersphere"
         seeds = check_random_state(self.random_state).randint(2**31 - 1, size=2)
         plans = [Plan(self.scaling, (psi,)) for psi in point_levels]
-        self.point_views_ = draw_views(bags.X, t, plans, self.point_mechanism_, seeds[0], *self._how())  # level 1
+        self.point_views_ = draw_views(
+            ArrayRows(bags.X), t, plans, self.point_mechanism_, seeds[0], *self._how()
+        )  # level 1
         maps = self._mean_maps(bags)
         self.population_ = maps.shares.mean(axis=0)
         self.group_partitionings_, cells = draw_group_partitionings(
