@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from isobag import baselines, datasets
     from isobag.detectors import IDKGroupDetector, IDKPointDetector
     from isobag.kernels import IsolationDistributionalKernel, IsolationKernel
+    from isobag.tables import detect_groups, detect_points
     from isobag.two_sample import compare
 
 __version__ = "0.1.0"
@@ -17,6 +18,8 @@ _HOMES = {
     "IDKGroupDetector": "isobag.detectors",
     "IDKPointDetector": "isobag.detectors",
     "compare": "isobag.two_sample",
+    "detect_groups": "isobag.tables",
+    "detect_points": "isobag.tables",
 }
 _MODULES = ("baselines", "datasets")
 
@@ -28,6 +31,8 @@ __all__ = [
     "baselines",
     "compare",
     "datasets",
+    "detect_groups",
+    "detect_points",
 ]
 
 

@@ -44,7 +44,7 @@ def check_groups(estimator: BaseEstimator, X: Any, groups: Any, *, reset: bool, 
         n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
         if len(labels) != n_rows:
             raise ValueError(f"groups has {len(labels)} labels and X has {n_rows} rows; need one label for each row.")
-        ids, names = _number_labels(labels)
+        ids, names = number_labels(labels)
         with name_group_in_error(names, ids):
             return Bags(check_points(estimator, X, reset=reset), ids, names)
     if isinstance(X, list | tuple) and (not alone or not X or any(np.ndim(part) == 2 for part in X)):
@@ -100,7 +100,7 @@ def _as_labels(groups: Any) -> npt.NDArray[Any]:
     return labels
 
 
-def _number_labels(labels: npt.NDArray[Any]) -> tuple[Ints, npt.NDArray[Any]]:
+def number_labels(labels: npt.NDArray[Any]) -> tuple[Ints, npt.NDArray[Any]]:
     """Number of each row's group and the labels, both in order of first appearance: (n,) -> (n,), (g,)."""
     numbers: dict[Hashable, int] = {}
     try:

@@ -57,6 +57,16 @@ def sum_rows(rows: Rows, of: Callable[[Floats], Floats] = lambda block: block) -
     return total
 
 
+def map_rows(rows: Rows, of: Callable[[Floats], Floats]) -> Floats:
+    """A number for every row, chunk by chunk, from a function of a chunk: (m, d) -> (m,) makes (n,)."""
+    found = np.empty(len(rows))
+    start = 0
+    for chunk in rows.chunks():
+        found[start : start + len(chunk)] = of(chunk)
+        start += len(chunk)
+    return found
+
+
 def spread_rows(n_rows: int, most: int) -> Ints:
     """Numbers of at most ``most`` rows, evenly spread over all: ascending."""
     return np.linspace(0, n_rows - 1, min(most, n_rows)).astype(np.int64)

@@ -35,8 +35,22 @@ def check_points(estimator: BaseEstimator, X: Any, *, reset: bool, min_rows: int
         reason = str(error).splitlines()[0]
         message = f"{_described(X, *place)}, which is not a number: {reason}"
         raise _error_at(place[0], message, type(error)) from None
-    _check_magnitudes(values, getattr(estimator, "feature_names_in_", None))
+    check_magnitudes(values, getattr(estimator, "feature_names_in_", None))
     return values
+
+
+def check_magnitudes(values: Floats, names: Any, first_row: int = 0) -> None:
+    """Refuse NaN, infinity, and numbers whose squared distances overflow; rows count from ``first_row``."""
+    if not len(values) or (np.abs(values).max(initial=0.0) <= FARTHEST):  # false for NaN
+        return
+    bad = ~(np.abs(values) <= FARTHEST)
+    row, column = (int(i) for i in np.argwhere(bad)[0])
+    value = values[row, column]
+    kind = "NaN" if np.isnan(value) else "infinity" if np.isinf(value) else "a number too large to square"
+    total = int(bad.sum())
+    others = "" if total == 1 else f", the first of {total}"
+    place = f"{value} in row {first_row + row}, column {_quoted(names, column)}{others}"
+    raise _error_at(row, f"Input X contains {kind}: {place}; remove or replace such values first.")
 
 
 def check_option(name: str, value: Any, allowed: Collection[Any]) -> Any:
@@ -179,20 +193,6 @@ def _is_unreadable(value: Any) -> bool:
     except (TypeError, ValueError, OverflowError):
         return True
     return False
-
-
-def _check_magnitudes(values: Floats, names: Any) -> None:
-    """Refuse NaN, infinity, and numbers whose squared distances overflow."""
-    if not len(values) or (np.abs(values).max(initial=0.0) <= FARTHEST):  # false for NaN
-        return
-    bad = ~(np.abs(values) <= FARTHEST)
-    row, column = (int(i) for i in np.argwhere(bad)[0])
-    value = values[row, column]
-    kind = "NaN" if np.isnan(value) else "infinity" if np.isinf(value) else "a number too large to square"
-    total = int(bad.sum())
-    others = "" if total == 1 else f", the first of {total}"
-    place = f"{value} in row {row}, column {_quoted(names, column)}{others}"
-    raise _error_at(row, f"Input X contains {kind}: {place}; remove or replace such values first.")
 
 
 def _first_entry(X: Any, is_bad: Callable[[Any], bool]) -> tuple[int, int, Any] | None:

@@ -25,7 +25,7 @@ from isobag.views import Plan, Views, draw_views
 
 def far_below(values: Floats) -> float:
     """A threshold that needs no guess of the contamination: two standard deviations below the mean."""
-    return float(np.mean(values) - 2 * np.std(values))
+    return _far_below_in_place(values.copy())
 
 
 def far_below_in_ratio(scores: Floats) -> float:
@@ -34,7 +34,17 @@ def far_below_in_ratio(scores: Floats) -> float:
     A thousandth of the mean is added first, so that zeros have a logarithm.
     """
     floor = 1e-3 * float(np.mean(scores)) + np.finfo(float).tiny
-    return float(np.exp(far_below(np.log(scores + floor))) - floor)
+    logarithms = scores + floor
+    np.log(logarithms, out=logarithms)
+    return float(np.exp(_far_below_in_place(logarithms)) - floor)
+
+
+def _far_below_in_place(values: Floats) -> float:
+    """The threshold, with the room of the values to work in: scores may fill a good part of the memory."""
+    middle = np.mean(values)
+    values -= middle
+    values *= values
+    return float(middle - 2 * np.sqrt(np.mean(values)))
 
 
 class Thresholded(OutlierMixin, BaseEstimator):
@@ -55,7 +65,8 @@ class Thresholded(OutlierMixin, BaseEstimator):
     def _auto_offset(self, scores: Floats) -> float:
         if self._lowest_score is None:
             return far_below(scores)
-        return far_below_in_ratio(scores - self._lowest_score) + self._lowest_score
+        above = scores - self._lowest_score if self._lowest_score else scores
+        return far_below_in_ratio(above) + self._lowest_score
 
     def _verdicts(self, scores: Floats) -> npt.NDArray[np.int64]:
         return np.where(scores < self.offset_, -1, 1)

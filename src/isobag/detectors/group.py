@@ -191,6 +191,10 @@ class IDKGroupDetector(GroupDetector):
         """Which points carry what sets each group apart, where it has too few, and in which features."""
         check_is_fitted(self)
         bags = check_groups(self, X, groups, reset=False)
+        found = self._explain(bags)
+        return self._with_names(found, X, bags) if is_frame(X) else found
+
+    def _explain(self, bags: Bags) -> GroupExplanation:
         outside = bool(self.outside)
         columns = columns_of_cells(self.point_views_, assign_cells(self.point_views_, bags.X, *self._how()), outside)
         centers, reference = centers_in_columns(self.point_views_, outside)
@@ -207,8 +211,7 @@ class IDKGroupDetector(GroupDetector):
             lacking[g] = np.bincount(centers, weights=-apart * self.population_ / t, minlength=len(reference))
             carrying = np.maximum(points[rows], 0)
             features[g] = separation(bags.X[rows], carrying, reference[known], masses[known])
-        found = GroupExplanation(bags.labels, differences, points, lacking, reference, features)
-        return self._with_names(found, X, bags) if is_frame(X) else found
+        return GroupExplanation(bags.labels, differences, points, lacking, reference, features)
 
     def _with_names(self, found: GroupExplanation, X: Any, bags: Bags) -> GroupExplanation:
         """The same explanation with frames of X's kind."""

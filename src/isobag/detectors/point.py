@@ -14,7 +14,7 @@ from isobag.detectors.conformal import Calibration, calibrated, discoveries, dra
 from isobag.detectors.explain import lack_by_feature
 from isobag.frames import feature_names, frame_like, is_frame
 from isobag.partitionings import nested_levels
-from isobag.rows import ArrayRows, Rows, spread_rows
+from isobag.rows import ArrayRows, Rows, map_rows, spread_rows
 from isobag.scaling import SCALINGS
 from isobag.validation import check_flag, check_option, largest_samples, resolve_max_samples
 from isobag.views import Plan, n_partitionings, sum_at_cells
@@ -144,7 +144,7 @@ class IDKPointDetector(PartitioningDetector):
             self.average_ = fit_average(path, np.array(self.path_) ** -0.5)
         if sums is not None:
             return self._as_scores(sums)
-        return np.concatenate([self._scores(chunk) for chunk in rows.chunks()])  # scores
+        return map_rows(rows, self._scores)  # scores
 
     def score_samples(self, X: Any) -> Floats:
         """Similarity of each row to the training data: (n,) in [0, 1], higher = more normal."""
@@ -175,8 +175,7 @@ class IDKPointDetector(PartitioningDetector):
         rows of the training data: 0 for an ordinary row, above it for an odd one. A feature in which the row is nearer
         to the data than usual has a negative part.
         """
-        points = self._points(X)
-        lack = self._lack(points) - self._lack(self._reference).mean(axis=0)
+        lack = self._explain(self._points(X))
         names = feature_names(self)
         return frame_like(X, dict(zip(names, lack.T, strict=True)), same_rows=True) if is_frame(X) else lack
 
@@ -202,6 +201,9 @@ class IDKPointDetector(PartitioningDetector):
         detector._fit_rows(ArrayRows(rows.take(halves.learned)))
         aside = detector._scores(rows.take(halves.aside)) if len(halves.aside) else np.empty(0)
         return Calibration(detector, np.sort(aside))
+
+    def _explain(self, points: Floats) -> Floats:
+        return self._lack(points) - self._lack(self._reference).mean(axis=0)
 
     def _lack(self, points: Floats) -> Floats:
         """Minus the logarithm of the scores, feature by feature: (n, d)."""

@@ -1,0 +1,60 @@
+"""A table, read: the features of its rows, and which rows could not be read."""
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import narwhals as nw
+import numpy as np
+
+from isobag.arrays import Bools, Floats, Ints
+from isobag.rows import ArrayRows, Rows
+from isobag.tables.encoding import Encoding, check_missing_option, choose_columns, kept_rows
+
+
+class Table(NamedTuple):
+    """Features of the rows that take part, and where these stand in the table.
+
+    rows : the features, in memory or not.
+    encoding : how columns became features.
+    n_rows : number of rows of the table.
+    kept : (n,), which rows take part; None if all do.
+    gaps : (n,), number of missing values of each row; None if gaps are refused.
+    left_out : names of the columns that are no features.
+    """
+
+    rows: Rows
+    encoding: Encoding
+    n_rows: int
+    kept: Bools | None
+    gaps: Ints | None
+    left_out: list[str]
+
+    def spread(self, values: Floats) -> Floats:
+        """Values of the rows that take part, NaN for the others: (m,) -> (n,)."""
+        if self.kept is None:
+            return values
+        found = np.full(self.n_rows, np.nan)
+        found[self.kept] = values
+        return found
+
+    def positions(self, rows: Ints) -> Ints:
+        """Where rows of the table stand among those that take part, which they do: (k,) -> (k,)."""
+        return rows if self.kept is None else np.cumsum(self.kept)[rows] - 1
+
+
+def read_frame(
+    frame: nw.DataFrame[Any], features: Iterable[Any] | str | None, missing: str, apart: Any = None
+) -> Table:
+    """The table of a frame in memory."""
+    check_missing_option(missing)
+    reader, left_out = choose_columns(dict(frame.schema), features, apart)
+    cells = reader.read(frame)
+    reader.check_missing(missing)
+    fills = None
+    if missing == "median":
+        fills = np.array([reader.fill_of(j, column) for j, column in enumerate(cells.T)])
+    encoding = reader.encoding(fills)
+    kept = kept_rows(cells, missing)
+    gaps = None if missing == "error" else np.isnan(cells).sum(axis=1)
+    rows = ArrayRows(encoding.apply(cells[kept] if missing == "drop" else cells))
+    return Table(rows, encoding, len(frame), kept if missing == "drop" else None, gaps, left_out)
