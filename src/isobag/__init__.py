@@ -4,9 +4,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from isobag import baselines, datasets
+    from isobag import baselines, datasets, report
     from isobag.detectors import IDKGroupDetector, IDKPointDetector
     from isobag.kernels import IsolationDistributionalKernel, IsolationKernel
+    from isobag.modelfile import ModelFileError, load, save
     from isobag.tables import detect_groups, detect_points
     from isobag.two_sample import compare
 
@@ -17,22 +18,29 @@ _HOMES = {
     "IsolationDistributionalKernel": "isobag.kernels",
     "IDKGroupDetector": "isobag.detectors",
     "IDKPointDetector": "isobag.detectors",
+    "ModelFileError": "isobag.modelfile",
     "compare": "isobag.two_sample",
     "detect_groups": "isobag.tables",
     "detect_points": "isobag.tables",
+    "load": "isobag.modelfile",
+    "save": "isobag.modelfile",
 }
-_MODULES = ("baselines", "datasets")
+_MODULES = ("baselines", "datasets", "report")
 
 __all__ = [
     "IDKGroupDetector",
     "IDKPointDetector",
     "IsolationDistributionalKernel",
     "IsolationKernel",
+    "ModelFileError",
     "baselines",
     "compare",
     "datasets",
     "detect_groups",
     "detect_points",
+    "load",
+    "report",
+    "save",
 ]
 
 
