@@ -3,13 +3,23 @@
 import errno
 import os
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 _FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 
 
 def write_whole(path: str | os.PathLike[str], content: bytes) -> None:
-    """Write a file so that under its name there is the old content or all of the new, whatever fails in between.
+    """Write a file so that under its name there is the old content or all of the new, whatever fails in between."""
+    with writing(path) as file:
+        file.write(content)
+
+
+@contextmanager
+def writing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """A file to write to that takes its name at the end, if nothing fails; else nothing is changed.
 
     The content goes to a temporary file in the same folder, down to the disk, and only then takes the name.
     """
@@ -22,14 +32,13 @@ def write_whole(path: str | os.PathLike[str], content: bytes) -> None:
     passing = target.with_name(f".{secrets.token_hex(8)}.part")
     try:
         with open(passing, "xb") as file:
-            file.write(content)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         os.replace(passing, target)
     except OSError as error:
         if error.errno in _FULL:
-            message = f"the disk is full: {len(content):,} bytes do not fit, and nothing was changed"
-            raise OSError(error.errno, message, str(target)) from None
+            raise OSError(error.errno, "the disk is full, and nothing was changed", str(target)) from None
         raise
     finally:
         passing.unlink(missing_ok=True)

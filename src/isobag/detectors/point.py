@@ -128,6 +128,7 @@ class IDKPointDetector(PartitioningDetector):
         self._draw(rows)  # partitionings
         self.calibration_ = self._calibrate(rows) if self.calibrate else None
         self._reference = rows.take(spread_rows(len(rows), REFERENCE_ROWS))
+        self.n_features_in_ = self._reference.shape[1]
         self.average_ = None
         sums: Ints | None = None
         if isinstance(rows, ArrayRows) and self.max_samples != "auto" and score == "similarity":

@@ -12,7 +12,6 @@ from isobag.rows import Rows, map_rows
 
 def fit_to_rows(detector: IDKPointDetector, rows: Rows, names: Sequence[str]) -> Floats:
     """``fit`` on rows that are checked already, with the names of their features; their scores: (n,)."""
-    detector.n_features_in_ = len(names)
     detector.feature_names_in_ = np.array(names, dtype=object)
     scores = detector._fit_rows(rows)
     detector._set_offset(scores)
