@@ -27,7 +27,8 @@
     const places = Math.max(0, digits - 1 - Math.floor(Math.log10(size)));
     return value.toLocaleString("en", { maximumFractionDigits: places }).replace("-", "−");
   }
-  const signed = value => (value > 0 ? "+" : "") + number(Math.abs(value) < .005 ? 0 : Math.round(value * 100) / 100, 3);
+  const score = value => value === 0 ? "0" : Math.abs(value) < 1e-4 ? number(value) : value.toPrecision(3).replace("-", "−");
+  const signed = value => (value >= .005 ? "+" : value <= -.005 ? "−" : "") + Math.abs(value).toFixed(2);
 
   function ticks(low, high, count) {
     const rough = (high - low) / count, power = 10 ** Math.floor(Math.log10(rough));
@@ -66,9 +67,10 @@
       const scale = inRatio ? Math.log : value => value;
       const [low, high] = [scale(edges[0]), scale(edges[edges.length - 1])];
       const x = value => left + (scale(value) - low) / (high - low) * (right - left);
-      const most = Math.max(...counts), y = count => bottom - count / most * (bottom - top);
-      for (const count of ticks(0, most, 4)) {
-        if (count % 1) continue;
+      const most = Math.max(...counts), y = count => bottom - Math.sqrt(count / most) * (bottom - top);
+      const marks = [0, ...ticks(0, most, 4), most / 30].map(count => +count.toPrecision(1)).filter(count => count % 1 === 0);
+      for (const count of new Set(marks)) {
+        if (count && bottom - y(count) < 16) continue;
         root.append(svg("line", { class: "grid", x1: left, x2: right, y1: y(count), y2: y(count) }));
         root.append(svg("text", { x: left - 6, y: y(count) + 4, "text-anchor": "end" }, compact(count)));
       }
@@ -103,7 +105,7 @@
     const place = document.getElementById("map"), [i, j] = axes;
     const tall = Math.min(460, Math.max(300, place.clientWidth * .6));
     canvas(place, tall, `Map: ${names[i]} and ${names[j]} of the oddest and of a sample.`, (root, width, height) => {
-      const left = 52, right = width - 10, upper = 10, bottom = height - 40;
+      const left = 52, right = width - 10, upper = 22, bottom = height - 40;
       const [a, b] = range(top[i], sample[i]), [c, d] = range(top[j], sample[j]);
       const x = value => left + 8 + (value - a) / (b - a) * (right - left - 16);
       const y = value => bottom - 8 - (value - c) / (d - c) * (bottom - upper - 16);
@@ -116,12 +118,12 @@
         root.append(svg("text", { x: left - 6, y: y(value) + 4, "text-anchor": "end" }, number(value)));
       }
       root.append(svg("text", { x: right, y: bottom + 33, "text-anchor": "end" }, clip(names[i])));
-      root.append(svg("text", { x: left + 4, y: upper + 10 }, "↑ " + clip(names[j])));
+      root.append(svg("text", { x: left - 6, y: upper - 8 }, "↑ " + clip(names[j])));
       const dot = (u, v, kind, r) => svg("circle", { class: kind, cx: x(u).toFixed(1), cy: y(v).toFixed(1), r });
       flagged.forEach((odd, k) => { if (!odd) root.append(dot(sample[i][k], sample[j][k], "faint", 2.2)); });
       flagged.forEach((odd, k) => { if (odd) root.append(dot(sample[i][k], sample[j][k], "odd", 2.2)); });
       for (let k = data.top.length - 1; k >= 0; k--) {
-        const one = data.top[k], mark = dot(top[i][k], top[j][k], one.flagged ? "odd" : "usual", k < CARDS ? 5 : 3);
+        const one = data.top[k], mark = dot(top[i][k], top[j][k], one.flagged ? "odd" : k < CARDS ? "usual" : "faint", k < CARDS ? 5 : one.flagged ? 3 : 2.2);
         if (k >= CARDS) { root.append(mark); continue; }
         root.append(svg("a", { href: "#odd-" + k, "aria-label": `${k + 1}. ${one.label}` }, svg("title", {}, `${k + 1}. ${one.label}`), mark));
       }
@@ -148,8 +150,9 @@
 
   function card(k, level) {
     const one = data.top[k];
-    const facts = [`score ${number(one.score)}`];
+    const facts = [`score ${score(one.score)}`];
     if (one.p !== null) facts.push(`p ${number(one.p, 2)}`);
+    if (isPoints && one.total > 0) facts.push(`${number(Math.exp(one.total), 2)} × less similar than typical`);
     if (!isPoints) facts.push(`${one.size.toLocaleString("en")} points` + (one.sampled < one.size ? `, ${one.sampled} of them shown` : ""));
     return el("article", {},
       el(level, {}, el("span", {}, String(k + 1)), bdi(one.label)),
@@ -159,26 +162,26 @@
 
   function pointReasons(one) {
     const most = Math.max(...one.why.map(([, part]) => part), 1e-9);
-    const rows = one.why.filter(([, part], k) => k === 0 || part > .02 * most).map(([j, part, value]) => {
+    const rows = one.why.filter(([, part], k) => k < 4 || part > .02 * most).map(([j, part, value]) => {
       const [low, middle, high] = data.usual[j];
       const wide = part > 0 ? Math.max(1, part / most * 100) : 0;
       return el("tr", {},
         el("td", { class: "name", title: data.features[j] }, bdi(data.features[j])),
-        el("td", {}, svg("svg", { viewBox: "0 0 100 14", preserveAspectRatio: "none", "aria-hidden": "true" },
+        el("td", { class: "share" }, svg("svg", { viewBox: "0 0 100 14", preserveAspectRatio: "none", "aria-hidden": "true" },
           svg("rect", { class: "odd", x: 0, y: 2, height: 10, width: wide }))),
         el("td", { class: "number part" }, signed(part)),
         el("td", { class: "number value" }, number(value, 4)),
-        el("td", { title: `nine in ten rows: ${number(low)} to ${number(high)}; median ${number(middle)}` }, strip(low, middle, high, value)));
+        el("td", { class: "usual-range", title: `nine in ten rows: ${number(low)} to ${number(high)}; median ${number(middle)}` }, strip(low, middle, high, value)));
     });
     return el("table", { class: "reasons" },
-      el("thead", {}, el("tr", {}, el("th", { class: "name", scope: "col" }, "feature"), el("th", { colspan: 2, scope: "col" }, `adds, of ${number(one.total)}`),
-        el("th", { class: "number value", scope: "col" }, "value"), el("th", { scope: "col" }, "usual range"))),
+      el("thead", {}, el("tr", {}, el("th", { class: "name", scope: "col" }, "feature"), el("th", { class: "share", "aria-hidden": "true" }), el("th", { class: "number part", scope: "col" }, "adds"),
+        el("th", { class: "number value", scope: "col" }, "value"), el("th", { class: "usual-range", scope: "col" }, "usual range"))),
       el("tbody", {}, ...rows));
   }
 
   function strip(low, middle, high, value) {
     const [a, b] = range([low, high, value]), x = one => 5 + (one - a) / (b - a) * 90;
-    return svg("svg", { viewBox: "0 0 100 14", role: "img", "aria-label": value < low ? "below the usual range" : value > high ? "above the usual range" : "within the usual range" },
+    return svg("svg", { viewBox: "0 0 100 14", preserveAspectRatio: "xMinYMid meet", role: "img", "aria-label": value < low ? "below the usual range" : value > high ? "above the usual range" : "within the usual range" },
       svg("rect", { class: "soft", x: x(low), width: Math.max(1.5, x(high) - x(low)), y: 4, height: 6, rx: 2 }),
       svg("rect", { class: "usual", x: x(middle) - .75, width: 1.5, y: 2, height: 10 }),
       svg("circle", { class: "odd", cx: x(value), cy: 7, r: 4 }));
@@ -190,13 +193,26 @@
       const way = part < 0 ? "lower" : part > 0 ? "higher" : "no different";
       return el("figure", {},
         el("figcaption", { title: name }, bdi(name), el("b", {}, signed(part))),
-        overlay(values, usual, `${name}: ${way} in this group, ${signed(part)}.`));
+        ...overlay(values, usual, `${name}: ${way} in this group, ${signed(part)}.`));
     });
-    return el("div", { class: "pictures" }, ...pictures);
+    return el("div", { class: "pictures" }, ...pictures, one.why.length > 1 ? together(one) : null);
+  }
+
+  function together(one) {
+    const [[i, , u], [j, , v]] = one.why, width = 400, height = 141, bottom = 140;
+    const [a, b] = range(quantiles(data.population[i]), quantiles(u)), [c, d] = range(quantiles(data.population[j]), quantiles(v));
+    const names = [clip(data.features[i]), clip(data.features[j])];
+    const root = svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Points of the group and of the population: ${names[0]} across, ${names[1]} up.` });
+    const within = (value, low, high) => Math.min(1, Math.max(0, (value - low) / (high - low)));
+    const dots = (xs, ys, kind, r) => xs.forEach((value, k) => root.append(svg("circle", { class: kind, r, cx: (4 + within(value, a, b) * (width - 8)).toFixed(1), cy: (bottom - 4 - within(ys[k], c, d) * (bottom - 8)).toFixed(1) })));
+    root.append(svg("line", { class: "axis", x1: 0, x2: width, y1: bottom, y2: bottom }));
+    dots(data.population[i], data.population[j], "faint", 1.8);
+    dots(u, v, "odd", 2.4);
+    return el("figure", { class: "wide" }, ends(`↑ ${names[1]}, ${number(c)} to ${number(d)}`, ""), root, ends("", `${names[0]}, ${number(a)} to ${number(b)} →`));
   }
 
   function overlay(values, usual, label) {
-    const width = 220, height = 78, bottom = 60, n = 22;
+    const width = 220, height = 61, bottom = 60, n = 22;
     const sorted = [...usual].sort((a, b) => a - b), at = share => sorted[Math.round(share * (sorted.length - 1))];
     // The middle of the population sets the scale; what lies beyond is counted at its ends.
     const [a, b] = range([at(.005), at(.995), ...quantiles(values)]);
@@ -213,9 +229,9 @@
     own.forEach((share, k) => { path += `V${y(share).toFixed(1)}H${x(k + 1).toFixed(1)}`; });
     root.append(svg("path", { class: "outline", d: path + `V${bottom}Z` }));
     root.append(svg("line", { class: "axis", x1: 0, x2: width, y1: bottom, y2: bottom }));
-    root.append(svg("text", { x: 0, y: bottom + 14 }, number(a)), svg("text", { x: width, y: bottom + 14, "text-anchor": "end" }, number(b)));
-    return root;
+    return [root, ends(number(a), number(b))];
   }
+  const ends = (first, last) => el("div", { class: "ends" }, el("span", {}, first), el("span", {}, last));
   function quantiles(values) {
     const sorted = [...values].sort((a, b) => a - b);
     return [sorted[Math.round(.02 * (sorted.length - 1))], sorted[Math.round(.98 * (sorted.length - 1))]];
@@ -230,7 +246,7 @@
     { name: "rank", kind: "number", value: (one, k) => k + 1, text: value => String(value) },
     { name: isPoints ? "row" : "group", kind: "label", value: one => one.label },
     ...(isPoints ? [] : [{ name: "points", kind: "number", value: one => one.size, text: value => value.toLocaleString("en") }]),
-    { name: "score", kind: "number", value: one => one.score, text: value => number(value) },
+    { name: "score", kind: "number", value: one => one.score, text: score },
     ...(data.top.some(one => one.p !== null) ? [{ name: "p", kind: "number", value: one => one.p, text: value => number(value, 2) }] : []),
     { name: "flagged", kind: "flag", value: one => one.flagged ? 0 : 1 },
     { name: "reasons", kind: "why", value: one => summary(one) },

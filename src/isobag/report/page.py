@@ -122,7 +122,13 @@ def _entry(findings: Findings, k: int, reasons: list[Any]) -> dict[str, Any]:
     score = float(findings.top_scores[k])
     p_value = None if findings.p_values is None else _short(findings.p_values[k])
     flagged = score < findings.offset
-    return {"label": shown(findings.labels[k]), "score": _short(score), "p": p_value, "flagged": flagged, "why": reasons}
+    return {
+        "label": shown(findings.labels[k]),
+        "score": _short(score),
+        "p": p_value,
+        "flagged": flagged,
+        "why": reasons,
+    }
 
 
 def _map(names: list[str], columns: list[Floats], n_top: int, flagged: Bools) -> dict[str, Any]:
