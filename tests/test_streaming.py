@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from isobag import IDKPointDetector, streaming
-from isobag.detectors.streamed import fit_to_rows, p_values_of_rows, score_rows
+from isobag.detectors.checked import fit_to_rows, p_values_of_rows, score_rows
 from isobag.rows import BLOCK_ROWS
 from isobag.streaming import SpooledCells, StreamedRows, read_batches
 from isobag.tables.encoding import open_frame
@@ -87,7 +87,9 @@ def test_gaps_and_texts_are_treated_as_in_memory(big, missing):
         ours, theirs = (result.columns(start, start + 150) for result in (found, expected))
         assert ours.keys() == theirs.keys()
         for name in ours:
-            assert np.array_equal(np.asarray(ours[name]), np.asarray(theirs[name]), equal_nan=name in ("score", "p_value"))
+            assert np.array_equal(
+                np.asarray(ours[name]), np.asarray(theirs[name]), equal_nan=name in ("score", "p_value")
+            )
 
 
 def test_a_bad_number_is_named_with_its_row_in_the_file(big):

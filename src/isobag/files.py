@@ -1,4 +1,4 @@
-"""Tables in files: CSV, TSV, JSON Lines, Parquet and Arrow, read by DuckDB in batches, and written whole or not at all."""
+"""Tables in files: CSV, TSV, JSON Lines, Parquet, Arrow; read by DuckDB in batches, written whole or not at all."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator
@@ -75,10 +75,10 @@ class FileTable:
 
     def _open(self, path: str) -> None:
         kind = _kind(path)
+        files = sorted(glob(path, recursive=True)) or [one for one in (path,) if Path(one).exists()]
+        if not files:
+            raise FileNotFoundError(f"No file matches {path!r}.")
         if kind in _ARROW:
-            files = sorted(glob(path))
-            if not files:
-                raise FileNotFoundError(f"No file matches {path!r}.")
             # DuckDB has no reader for these files of its own, and one of pyarrow's reads only what is asked for.
             import pyarrow.dataset as pa_dataset  # noqa: PLC0415, slow to load, and seldom needed
 

@@ -67,6 +67,12 @@ def map_rows(rows: Rows, of: Callable[[Floats], Floats]) -> Floats:
     return found
 
 
+def take_in_order(rows: Rows, wanted: Ints) -> Floats:
+    """The rows with the numbers given, in any order: (k,) -> (k, d)."""
+    order = np.argsort(wanted, kind="stable")
+    return rows.take(wanted[order])[np.argsort(order, kind="stable")]
+
+
 def spread_rows(n_rows: int, most: int) -> Ints:
     """Numbers of at most ``most`` rows, evenly spread over all: ascending."""
     return np.linspace(0, n_rows - 1, min(most, n_rows)).astype(np.int64)

@@ -1,8 +1,8 @@
 """Tables larger than memory: a file is read once, in batches, and its cells are kept as plain numbers.
 
 Up to KEPT_BYTES of them stay in memory; beyond, they go to a temporary file without a name, which vanishes with the
-process however it ends. Fitting and scoring then pass over these numbers as often as they need to. All sums are taken in
-the same blocks and the same order as over a table in memory, so the results are the same bit for bit.
+process however it ends. Fitting and scoring then pass over these numbers as often as they need to. All sums are taken
+in the same blocks and the same order as over a table in memory, so the results are the same bit for bit.
 """
 
 import errno
@@ -63,7 +63,7 @@ class SpooledCells:
         n_rows = min(n_rows, self._n_rows - start)
         found = np.empty((n_rows, self._n_columns))
         self._file.seek(start * self._n_columns * 8)
-        view = memoryview(found).cast("B") if found.size else memoryview(b"")
+        view = _bytes_of(found)
         while len(view):
             n_bytes = self._file.readinto(view)  # type: ignore[attr-defined]  # of a file without buffer
             if not n_bytes:
@@ -87,7 +87,9 @@ class SpooledCells:
 
     def column(self, j: int) -> Floats:
         """One column: (n,)."""
-        return np.concatenate([np.empty(0), *(self.read(start, BLOCK_ROWS)[:, j] for start in self._starts(BLOCK_ROWS))])
+        return np.concatenate(
+            [np.empty(0), *(self.read(start, BLOCK_ROWS)[:, j] for start in self._starts(BLOCK_ROWS))]
+        )
 
     def _starts(self, n_rows: int) -> range:
         return range(0, self._n_rows, n_rows)
@@ -135,12 +137,15 @@ def read_batches(
     With ``model_names``, the features of a model, these are made; else those chosen.
     """
     check_missing_option(missing)
-    encoding, left_out = None, []
+    encoding: Encoding | None = None
+    left_out: list[str] = []
     if model_names is None:
         reader, left_out = choose_columns(schema, features, apart)
     else:
         if missing == "median":
-            raise ValueError("missing='median'; a model does not keep the medians of its data: choose 'error' or 'drop'.")
+            raise ValueError(
+                "missing='median'; a model does not keep the medians of its data: choose 'error' or 'drop'."
+            )
         reader, encoding = columns_of_model(schema, model_names)
     cells = SpooledCells(len(reader.columns), kept_bytes)
     kept: list[Bools] = []
@@ -173,8 +178,12 @@ def _fills(reader: Cells, cells: SpooledCells) -> Floats:
     return np.array([reader.fill_of(j, cells.column(j)) for j in range(len(reader.columns))])
 
 
+def _bytes_of(cells: Floats) -> memoryview:
+    return memoryview(cells.reshape(-1).view(np.uint8))  # type: ignore[arg-type]  # an array is a buffer
+
+
 def _write_all(file: IO[bytes], cells: Floats) -> None:
-    view = memoryview(cells).cast("B") if cells.size else memoryview(b"")
+    view = _bytes_of(cells)
     try:
         while len(view):
             view = view[file.write(view) :]

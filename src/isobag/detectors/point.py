@@ -204,7 +204,8 @@ class IDKPointDetector(PartitioningDetector):
         return Calibration(detector, np.sort(aside))
 
     def _explain(self, points: Floats) -> Floats:
-        return self._lack(points) - self._lack(self._reference).mean(axis=0)
+        found: Floats = self._lack(points) - self._lack(self._reference).mean(axis=0)
+        return found
 
     def _lack(self, points: Floats) -> Floats:
         """Minus the logarithm of the scores, feature by feature: (n, d)."""

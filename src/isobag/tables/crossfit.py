@@ -4,8 +4,9 @@ The rows (or groups) are dealt out at random to two halves. A detector learns fr
 
 p(x) = share of the scores of x's own half that are not above the score of x, itself counted.
 
-If the rows of a half are exchangeable, as rows drawn alike are, P(p(x) <= alpha) <= alpha for each of them: the detector
-that scores them has seen none. Odd rows among the data make p-values larger, for they are counted and learned from too.
+If the rows of a half are exchangeable, as rows drawn alike are, P(p(x) <= alpha) <= alpha for each of them: the
+detector that scores them has seen none. Odd rows among the data make p-values larger, for they are counted and learned
+from too.
 """
 
 from typing import Any, NamedTuple

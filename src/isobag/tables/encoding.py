@@ -86,7 +86,9 @@ class Cells:
                 cells[:, j] = [self._code(value, j, codes) for value in column.to_list()]
                 numbers, counts = np.unique(cells[:, j], return_counts=True, equal_nan=True)
                 known = ~np.isnan(numbers)
-                self.counts[j].update(dict(zip(numbers[known].astype(int).tolist(), counts[known].tolist(), strict=True)))
+                self.counts[j].update(
+                    dict(zip(numbers[known].astype(int).tolist(), counts[known].tolist(), strict=True))
+                )
         is_missing = np.isnan(cells)
         check_magnitudes(np.where(is_missing, 0.0, cells), self.names, self.n_rows)
         self.n_missing += is_missing.sum(axis=0)
@@ -100,13 +102,13 @@ class Cells:
         pairs = zip(self.names, self.n_missing.tolist(), strict=True)
         places = ", ".join(f"{name!r} ({count:,})" for name, count in pairs if count)
         raise ValueError(
-            f"Values are missing in {places} of {self.n_rows:,} rows; fill them first, or say missing='drop' (leave such "
-            "rows out) or missing='median'."
+            f"Values are missing in {places} of {self.n_rows:,} rows; fill them first, or say missing='drop' (leave "
+            "such rows out) or missing='median'."
         )
 
     def encoding(self, fills: Floats | None = None) -> Encoding:
         """What was seen, as an encoding; ``fills`` (c,) go where nothing stands."""
-        texts = []
+        texts: list[tuple[str, ...] | None] = []
         for codes, counts in zip(self.codes, self.counts, strict=True):
             if codes is None:
                 texts.append(None)
@@ -127,7 +129,9 @@ class Cells:
             return min((-counts[code], text, code) for text, code in codes.items())[2] if codes else np.nan
         known = values[~np.isnan(values)]
         if not len(known):
-            raise ValueError(f"Column {self.names[column]!r} has no values at all, so no median; choose other features.")
+            raise ValueError(
+                f"Column {self.names[column]!r} has no values at all, so no median; choose other features."
+            )
         return float(np.median(known))
 
     def _code(self, value: Any, column: int, codes: dict[str, int]) -> float:
@@ -151,7 +155,7 @@ def indicator(column: str, text: str) -> str:
 def open_frame(frame: Any) -> nw.DataFrame[Any]:
     """The frame, if it is one with columns to tell apart."""
     try:
-        found = nw.from_native(frame, eager_only=True)
+        found: nw.DataFrame[Any] = nw.from_native(frame, eager_only=True)
         found.schema  # noqa: B018, this is where names are looked at
     except nw.exceptions.DuplicateError:
         names = Counter(str(name) for name in getattr(frame, "columns", getattr(frame, "column_names", [])))
@@ -213,7 +217,10 @@ def check_missing_option(missing: Any) -> None:
 
 def kept_rows(cells: Floats, missing: str) -> Bools:
     """Which rows take part: all, or with ``missing="drop"`` those without a gap."""
-    return ~np.isnan(cells).any(axis=1) if missing == "drop" else np.ones(len(cells), dtype=bool)
+    found: Bools = np.ones(len(cells), dtype=bool)
+    if missing == "drop":
+        found &= ~np.isnan(cells).any(axis=1)
+    return found
 
 
 def _check_chosen(schema: dict[Any, Any], chosen: Sequence[Any], apart: Any) -> None:

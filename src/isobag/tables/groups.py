@@ -7,6 +7,7 @@ import numpy as np
 
 from isobag.arrays import Bools, Floats, Ints
 from isobag.detectors import IDKGroupDetector
+from isobag.detectors.checked import fit_to_groups, p_values_of_groups
 from isobag.groups import Bags, number_labels
 from isobag.rows import ArrayRows
 from isobag.tables.crossfit import cross_p_values_of_groups
@@ -69,8 +70,8 @@ def detect_groups(
     """The groups of the rows of a frame, the oddest first: a frame of the same library.
 
     Its columns: the label (called as the column ``by``), ``n_points``, ``score`` (in [0, 1], higher = more normal),
-    ``rank`` (1 = oddest), ``p_value``, ``flagged``, ``n_missing`` (unless missing="error": rows with missing values) and
-    ``reasons`` (for the 200 oddest groups, else empty): the features that set the points of which the group has too
+    ``rank`` (1 = oddest), ``p_value``, ``flagged``, ``n_missing`` (unless missing="error": rows with missing values)
+    and ``reasons`` (for the 200 oddest groups, else empty): the features that set the points of which the group has too
     many apart from all points, the median of these points, and whether it is high or low.
 
     P-values are those of ``detect_points``, with groups in the place of rows: a detector learns from each half of the
@@ -107,24 +108,38 @@ def detect_groups(
     return ranked_frame(given, {by: labels[found.first_rows[found.order]]}, found.columns()).to_native()
 
 
+class TableGroups(NamedTuple):
+    """The groups of a table: those with points, the number of each row's group, all labels, numbers of the former."""
+
+    bags: Bags
+    ids: Ints
+    labels: Any
+    with_points: Ints
+
+
+def bags_of(table: Table, labels: Any) -> TableGroups:
+    """The groups of a table in memory, by one label for each of its rows: (n,)."""
+    assert isinstance(table.rows, ArrayRows)  # groups are read into memory
+    ids, names = number_labels(labels)
+    here, where = np.unique(ids if table.kept is None else ids[table.kept], return_inverse=True)
+    return TableGroups(Bags(table.rows.X, where, names[here]), ids, names, here)
+
+
 def find_groups(
     table: Table, labels: Any, detector: IDKGroupDetector, p_values: bool, is_fitted: bool = False
 ) -> GroupResults:
     """Rank the groups of a table by a detector fitted to them, or by one that was fitted before."""
-    assert isinstance(table.rows, ArrayRows)  # groups are read into memory
-    ids, names = number_labels(labels)
-    first_rows = np.unique(ids, return_index=True)[1]
-    kept = ids if table.kept is None else ids[table.kept]
-    here, where = np.unique(kept, return_inverse=True)  # groups that have points left
-    bags = Bags(table.rows.X, where, names[here])
+    bags, ids, names, here = bags_of(table, labels)
     if is_fitted:
         scores = detector._score_groups(bags)
-        own = detector.calibration_.p_values(detector.calibration_.detector._score_groups(bags)) if p_values else None
+        own = p_values_of_groups(detector, bags) if p_values else None
     else:
         scores = fit_to_groups(detector, bags, table.encoding.names)
         own = cross_p_values_of_groups(detector, bags) if p_values else None
     ranked = np.argsort(scores, kind="stable")
     reasons = reasons_of_groups(detector, table.encoding, bags.take(ranked[:MOST_GROUPS_WITH_REASONS]))
+    n_points = np.zeros(len(names), dtype=np.int64)
+    n_points[here] = bags.sizes
     spread = np.full(len(names), np.nan)
     spread[here] = scores
     n_missing = None
@@ -137,21 +152,11 @@ def find_groups(
     return GroupResults(
         detector,
         np.argsort(spread, kind="stable"),
-        first_rows,
-        np.bincount(kept, minlength=len(names)),
+        np.unique(ids, return_index=True)[1],
+        n_points,
         spread,
         own,
         n_missing,
         reasons,
         table.encoding,
     )
-
-
-def fit_to_groups(detector: IDKGroupDetector, bags: Bags, names: list[str]) -> Floats:
-    """``fit`` on groups that are checked already, with the names of their features; their scores: (g,)."""
-    detector.n_features_in_ = len(names)
-    detector.feature_names_in_ = np.array(names, dtype=object)
-    detector.labels_ = bags.labels
-    detector.scores_ = detector._fit_groups(bags)
-    detector._set_offset(detector.scores_)
-    return detector.scores_

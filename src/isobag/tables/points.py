@@ -8,7 +8,8 @@ import numpy as np
 
 from isobag.arrays import Bools, Floats, Ints
 from isobag.detectors import IDKPointDetector
-from isobag.detectors.streamed import fit_to_rows, p_values_of_rows, score_rows
+from isobag.detectors.checked import fit_to_rows, p_values_of_rows, score_rows
+from isobag.rows import take_in_order
 from isobag.tables.crossfit import cross_p_values_of_rows
 from isobag.tables.encoding import open_frame
 from isobag.tables.reasons import reasons_of_points
@@ -42,7 +43,11 @@ class PointResults(NamedTuple):
     def columns(self, start: int, stop: int) -> dict[str, Any]:
         """Columns of the ranked table, from rank start + 1 to rank stop."""
         rows = self.order[start:stop]
-        found: dict[str, Any] = {"row": rows, "score": self.scores[rows], "rank": np.arange(start, start + len(rows)) + 1}
+        found: dict[str, Any] = {
+            "row": rows,
+            "score": self.scores[rows],
+            "rank": np.arange(start, start + len(rows)) + 1,
+        }
         if self.p_values is not None:
             found["p_value"] = self.p_values[rows]
         found["flagged"] = self.flagged(rows)
@@ -148,13 +153,8 @@ def _ranked(
     scores = table.spread(scores)
     order = np.argsort(scores, kind="stable")  # NaN last
     top = order[: min(most_reasons, len(table.rows))]
-    where = np.argsort(top, kind="stable")  # rows are taken in rising order
-    points = np.empty((len(top), detector.n_features_in_))
-    points[where] = table.rows.take(table.positions(top[where]))
-    reasons = reasons_of_points(detector, table.encoding, points)
-    return PointResults(
-        detector, table, order, scores, None if p_values is None else table.spread(p_values), reasons
-    )
+    reasons = reasons_of_points(detector, table.encoding, take_in_order(table.rows, table.positions(top)))
+    return PointResults(detector, table, order, scores, None if p_values is None else table.spread(p_values), reasons)
 
 
 def _check_id(frame: nw.DataFrame[Any], id: Any) -> None:

@@ -4,7 +4,7 @@ import numpy as np
 
 from isobag.arrays import Floats
 from isobag.detectors import IDKGroupDetector, IDKPointDetector
-from isobag.detectors.streamed import explain_rows, typical_rows
+from isobag.detectors.checked import explain_rows, typical_rows
 from isobag.groups import Bags
 from isobag.tables.encoding import Encoding, indicator
 
@@ -49,7 +49,9 @@ def _named(lack: Floats, encoding: Encoding, point: Floats, low: Floats, high: F
         texts, name = encoding.texts[column], encoding.columns[column]
         if texts is None:
             value, j = point[own[0]], own[0]
-            parts.append(f"{name} {shown(value)} ({'high' if value > high[j] else 'low' if value < low[j] else 'unusual'})")
+            parts.append(
+                f"{name} {shown(value)} ({'high' if value > high[j] else 'low' if value < low[j] else 'unusual'})"
+            )
         else:
             here = [text for text, is_one in zip(texts, point[own], strict=True) if is_one]
             parts.append(f"{indicator(name, here[0])} (rare)" if here else f"{name} (rare)")

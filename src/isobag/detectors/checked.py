@@ -1,4 +1,4 @@
-"""A point detector and rows that need not be in memory: the same numbers as ``fit`` and ``score_samples`` give."""
+"""Detectors and data checked already, rows that need not be in memory: the numbers of ``fit`` and its like."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,9 @@ import numpy as np
 
 from isobag.arrays import Floats
 from isobag.detectors.conformal import calibrated
+from isobag.detectors.group import IDKGroupDetector
 from isobag.detectors.point import IDKPointDetector
+from isobag.groups import Bags
 from isobag.rows import Rows, map_rows
 
 
@@ -37,3 +39,19 @@ def explain_rows(detector: IDKPointDetector, points: Floats) -> Floats:
 def typical_rows(detector: IDKPointDetector) -> Floats:
     """Some rows of the training data, evenly spread over it: (m, d)."""
     return detector._reference
+
+
+def fit_to_groups(detector: IDKGroupDetector, bags: Bags, names: list[str]) -> Floats:
+    """``fit`` on groups that are checked already, with the names of their features; their scores: (g,)."""
+    detector.n_features_in_ = len(names)
+    detector.feature_names_in_ = np.array(names, dtype=object)
+    detector.labels_ = bags.labels
+    detector.scores_ = detector._fit_groups(bags)
+    detector._set_offset(detector.scores_)
+    return detector.scores_
+
+
+def p_values_of_groups(detector: IDKGroupDetector, bags: Bags) -> Floats:
+    """``p_values`` of new groups that are checked already: (g,)."""
+    calibration = calibrated(detector.calibration_)
+    return calibration.p_values(calibration.detector._score_groups(bags))

@@ -1,0 +1,45 @@
+"""What every command does about errors: one sentence on standard error and an exit code, no traceback."""
+
+import errno
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import typer
+
+FAILED = 1
+STOPPED = 130
+_EXPECTED = (ValueError, TypeError, OSError, ImportError, OverflowError)
+
+
+def guarded(command: Callable[..., None]) -> Callable[..., None]:
+    """The command, with errors in one sentence. Exit codes: 1 if it failed, 2 if misused, 130 if stopped by Ctrl-C."""
+
+    @wraps(command)
+    def run(*args: Any, **kwargs: Any) -> None:
+        try:
+            command(*args, **kwargs)
+        except (typer.Exit, typer.Abort, typer.BadParameter):
+            raise
+        except KeyboardInterrupt:
+            typer.echo("Stopped; no file was changed.", err=True)
+            raise typer.Exit(STOPPED) from None
+        except Exception as error:
+            is_closed_pipe = isinstance(error, OSError) and error.errno == errno.EPIPE
+            if kwargs.get("debug") or is_closed_pipe:
+                raise
+            typer.echo(f"Error: {_sentence(error)}", err=True)
+            raise typer.Exit(FAILED) from None
+
+    return run
+
+
+def _sentence(error: Exception) -> str:
+    if isinstance(error, MemoryError):
+        return "Out of memory; choose fewer features, or fewer rows with --sql."
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}."
+    said = " ".join(str(error).split())
+    if isinstance(error, _EXPECTED):
+        return said or type(error).__name__
+    return f"{type(error).__name__}: {said} (unexpected; --debug shows where)"

@@ -1,0 +1,83 @@
+"""Options that commands share: one place for their names and their help."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+class Missing(StrEnum):
+    """What to do with rows in which values are missing."""
+
+    ERROR = "error"
+    DROP = "drop"
+    MEDIAN = "median"
+
+
+_IN, _WHAT, _HOW, _OUT = "Input", "What to look at", "How", "Output"
+
+File = Annotated[
+    str | None,
+    typer.Argument(metavar="FILE", help="CSV, TSV, JSON Lines, Parquet or Arrow, also with .gz, or a glob in quotes."),
+]
+Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A file written by `isobag fit`.")]
+Sql = Annotated[
+    str | None,
+    typer.Option(
+        help="A query instead of the whole file, which it calls data: SELECT a, b FROM data.", rich_help_panel=_IN
+    ),
+]
+By = Annotated[
+    str | None, typer.Option(metavar="COLUMN", help="Column with the label of each row's group.", rich_help_panel=_IN)
+]
+Features = Annotated[
+    str | None,
+    typer.Option(metavar="A,B,...", help="Columns to look at; default: all columns of numbers.", rich_help_panel=_WHAT),
+]
+IdColumn = Annotated[
+    str | None, typer.Option("--id-column", metavar="COLUMN", help="Column to name rows by.", rich_help_panel=_WHAT)
+]
+OnMissing = Annotated[
+    Missing, typer.Option(help="Rows with missing values: stop, leave out, or fill.", rich_help_panel=_WHAT)
+]
+MaxSamples = Annotated[
+    str,
+    typer.Option("--max-samples", "--psi", metavar="N", help="psi, or auto: needs no choice.", rich_help_panel=_HOW),
+]
+GroupMaxSamples = Annotated[str, typer.Option(metavar="N", help="psi of groups, or auto.", rich_help_panel=_HOW)]
+NEstimators = Annotated[int, typer.Option("--n-estimators", "-t", help="Partitionings.", rich_help_panel=_HOW)]
+Contamination = Annotated[
+    str, typer.Option(metavar="SHARE", help="Share to flag, or auto: no guess needed.", rich_help_panel=_HOW)
+]
+PValues = Annotated[
+    bool,
+    typer.Option("--p-values/--no-p-values", help="Leaving them out saves half of the time.", rich_help_panel=_HOW),
+]
+Seed = Annotated[int, typer.Option(min=0, help="Same seed, same result.", rich_help_panel=_HOW)]
+Jobs = Annotated[int, typer.Option(help="Threads, as in joblib; -1: all.", rich_help_panel=_HOW)]
+Top = Annotated[int, typer.Option(min=0, help="How many of the oddest to print.", rich_help_panel=_OUT)]
+Out = Annotated[
+    Path | None,
+    typer.Option(help="Write all results, ranked: .parquet, .csv, .jsonl or .arrow.", rich_help_panel=_OUT),
+]
+Report = Annotated[Path | None, typer.Option(help="Write a page to look at: .html.", rich_help_panel=_OUT)]
+SaveModel = Annotated[Path | None, typer.Option("--model", help="Write the fitted model.", rich_help_panel=_OUT)]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.", rich_help_panel=_OUT)]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No notes and no progress.", rich_help_panel=_OUT)]
+Debug = Annotated[bool, typer.Option("--debug", help="Show where an error comes from.", rich_help_panel=_OUT)]
+
+
+def names_of(features: str | None) -> list[str] | None:
+    """Column names that came divided by commas."""
+    return None if features is None else [one.strip() for one in features.split(",") if one.strip()]
+
+
+def number_or_auto(text: str, name: str, kind: type[int] | type[float]) -> int | float | str:
+    """A number, or "auto"."""
+    if text == "auto":
+        return text
+    try:
+        return kind(text)
+    except ValueError:
+        raise typer.BadParameter(f"{name}={text!r}; need a number or 'auto'.") from None

@@ -1,0 +1,199 @@
+"""From results to what is printed and written."""
+
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from isobag.cli.inputs import Source, labels_of_groups
+from isobag.cli.output import note, print_json, print_table
+from isobag.detectors.checked import explain_rows
+from isobag.files import BATCH_ROWS, check_output, write_table
+from isobag.groups import number_labels
+from isobag.rows import take_in_order
+from isobag.tables.groups import GroupResults
+from isobag.tables.points import PointResults
+
+REPORTED = 50
+
+
+def check_targets(out: Path | None, report: Path | None, model: Path | None) -> None:
+    """Refuse at once what could not be written in the end."""
+    if out is not None:
+        check_output(out)
+    if report is not None:
+        check_report()
+    for path in (out, report, model):
+        if path is not None and not path.absolute().parent.is_dir():
+            raise ValueError(f"{str(path)!r} cannot be written: there is no folder {str(path.absolute().parent)!r}.")
+
+
+def finish_points(
+    found: PointResults,
+    source: Source,
+    id_column: str | None,
+    top: int,
+    out: Path | None,
+    report: Path | None,
+    json: bool,
+    quiet: bool,
+) -> None:
+    """Write and print what was found out about rows."""
+    named = id_column is not None
+    if named and id_column in found.columns(0, 0):
+        raise ValueError(
+            f"The result has a column {id_column!r} of its own; rename the column of that name with --sql."
+        )
+
+    def part(start: int, stop: int) -> dict[str, Any]:
+        columns = found.columns(start, stop)
+        if named:
+            return {id_column or "": source.labels.take(pa.array(columns["row"])), **columns}
+        return columns
+
+    if out is not None:
+        write_table(out, _parts(part, len(found.order)))
+    if report is not None:
+        _report_points(found, source, report)
+    n_flagged = int(np.count_nonzero(found.scores < found.detector.offset_))
+    n_left_out = found.table.n_rows - len(found.table.rows)
+    facts = {"n_rows": found.table.n_rows, "n_flagged": n_flagged, "n_left_out": n_left_out}
+    _show(part(0, top), facts, "rows", found.table.encoding, found.table.left_out, found.detector.offset_, json, quiet)
+    _say_written(out, report, quiet or json)
+
+
+def finish_groups(
+    found: GroupResults,
+    source: Source,
+    by: str,
+    top: int,
+    out: Path | None,
+    report: Path | None,
+    json: bool,
+    quiet: bool,
+) -> None:
+    """Write and print what was found out about groups."""
+    columns = found.columns()
+    if by in columns:
+        raise ValueError(f"The result has a column {by!r} of its own; rename the column of that name with --sql.")
+    columns = {by: source.labels.take(pa.array(found.first_rows[found.order])), **columns}
+    if out is not None:
+        write_table(out, [columns])
+    if report is not None:
+        _report_groups(found, source, report)
+    table = source.table
+    facts = {"n_groups": len(found.order), "n_rows": table.n_rows, "n_flagged": int(found.flagged.sum())}
+    facts["n_left_out"] = table.n_rows - len(table.rows)
+    shown = {name: values[:top] for name, values in columns.items()}
+    _show(shown, facts, "groups", table.encoding, table.left_out, found.detector.offset_, json, quiet)
+    _say_written(out, report, quiet or json)
+
+
+def check_report() -> None:
+    """Refuse a report that could not be made."""
+    if find_spec("jinja2") is None:
+        raise ModuleNotFoundError("--report needs jinja2, which is not installed: pip install 'isobag[report]'.")
+
+
+def _parts(part: Any, n_rows: int) -> Iterator[dict[str, Any]]:
+    yield from (part(start, start + BATCH_ROWS) for start in range(0, n_rows, BATCH_ROWS))
+
+
+def _show(
+    columns: dict[str, Any],
+    facts: dict[str, int],
+    what: str,
+    encoding: Any,
+    left_out: list[str],
+    threshold: float,
+    json: bool,
+    quiet: bool,
+) -> None:
+    lists = {name: _as_list(values) for name, values in columns.items()}
+    if json:
+        rows = [dict(zip(lists, row, strict=True)) for row in zip(*lists.values(), strict=True)]
+        print_json(
+            {**facts, "features": list(encoding.columns), "left_out": left_out, "threshold": threshold, "top": rows}
+        )
+        return
+    if lists["rank"]:
+        print_table(lists)
+    looked_at = ", ".join(encoding.columns)
+    note(f"{facts[f'n_{what}']:,} {what}, {facts['n_flagged']:,} flagged; looked at {looked_at}.", quiet)
+    if left_out:
+        note(f"Left out, for they are no numbers or were not chosen: {', '.join(left_out)}.", quiet)
+    if facts["n_left_out"]:
+        note(f"{facts['n_left_out']:,} rows with missing values were left out.", quiet)
+
+
+def _say_written(out: Path | None, report: Path | None, quiet: bool) -> None:
+    written = ", ".join(str(path) for path in (out, report) if path is not None)
+    if written:
+        note(f"Written: {written}.", quiet)
+
+
+def _as_list(values: Any) -> list[Any]:
+    found: list[Any] = values.to_pylist() if hasattr(values, "to_pylist") else list(values)
+    return [value.item() if isinstance(value, np.generic) else value for value in found]
+
+
+def _report_points(found: PointResults, source: Source, path: Path) -> None:
+    """The report page, from the oddest rows and a sample of all: the rows need not be in memory."""
+    from isobag.report.findings import SHOWN_ON_MAP, PointFindings, _settings, _spread  # noqa: PLC0415
+    from isobag.report.page import write_report  # noqa: PLC0415
+
+    table, detector = found.table, found.detector
+    n = len(table.rows)
+    top = found.order[: min(REPORTED, n)]
+    values = take_in_order(table.rows, table.positions(top))
+    sample = _spread(n, SHOWN_ON_MAP)
+    scores = found.scores if table.kept is None else found.scores[table.kept]
+    write_report(
+        PointFindings(
+            title="Odd rows",
+            source=source.name,
+            settings=_settings(detector),
+            features=table.encoding.names,
+            n_dropped=table.n_rows - n,
+            n_imputed=_n_filled(table),
+            scores=scores,
+            offset=detector.offset_,
+            labels=[str(name) for name in source.names_of(top)],
+            top_scores=found.scores[top],
+            p_values=None if found.p_values is None else found.p_values[top],
+            values=values,
+            reasons=explain_rows(detector, values),
+            sample=take_in_order(table.rows, sample),
+            sample_flagged=scores[sample] < detector.offset_,
+        ),
+        path,
+    )
+
+
+def _report_groups(found: GroupResults, source: Source, path: Path) -> None:
+    from isobag.report import group_findings, write_report  # noqa: PLC0415
+
+    table, labels = source.table, labels_of_groups(source)
+    kept = slice(None) if table.kept is None else table.kept
+    ids = number_labels(labels)[0][kept]
+    numbers, first = np.unique(ids, return_index=True)
+    order = numbers[np.argsort(first)]  # first appearance among the rows that take part
+    frame = pa.table(dict(zip(table.encoding.names, table.rows.X.T, strict=True)))  # type: ignore[attr-defined]
+    findings = group_findings(
+        found.detector,
+        frame,
+        labels[kept],
+        scores=found.scores[order],
+        p_values=None if found.p_values is None else found.p_values[order],
+        source=source.name,
+        n_dropped=table.n_rows - len(table.rows),
+        n_imputed=_n_filled(table),
+    )
+    write_report(findings, path)
+
+
+def _n_filled(table: Any) -> int:
+    return 0 if table.gaps is None or table.kept is not None else int(np.count_nonzero(table.gaps))
