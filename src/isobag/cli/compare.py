@@ -18,7 +18,7 @@ def compare(
     missing: o.OnMissing = o.Missing.ERROR,
     n_permutations: Annotated[int, typer.Option(help="The p-value is a multiple of 1 / (1 + this).")] = 499,
     seed: o.Seed = 0,
-    jobs: o.Jobs = -1,
+    jobs: o.Jobs = None,
     json: o.Json = False,
     quiet: o.Quiet = False,
     debug: o.Debug = False,
@@ -32,7 +32,8 @@ def compare(
 
     with progress(quiet or json) as tick:
         first, second, names = read_pair(a, b, o.names_of(features), missing.value, tick)
-        found = compare_samples(first, second, n_permutations=n_permutations, random_state=seed, n_jobs=jobs)
+        n_jobs = o.threads(jobs, len(first) + len(second))
+        found = compare_samples(first, second, n_permutations=n_permutations, random_state=seed, n_jobs=n_jobs)
     order = np.argsort(-np.abs(found.features), kind="stable")
     apart = {"feature": [names[j] for j in order], "sets_apart": found.features[order].tolist()}
     if json:

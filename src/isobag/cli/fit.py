@@ -22,7 +22,7 @@ def fit(
     n_estimators: o.NEstimators = 100,
     contamination: o.Contamination = "auto",
     seed: o.Seed = 0,
-    jobs: o.Jobs = -1,
+    jobs: o.Jobs = None,
     json: o.Json = False,
     quiet: o.Quiet = False,
     debug: o.Debug = False,
@@ -45,7 +45,6 @@ def fit(
         max_samples=o.number_or_auto(max_samples, "--max-samples", int),
         contamination=o.number_or_auto(contamination, "--contamination", float),
         random_state=seed,
-        n_jobs=jobs,
     )
     with progress(quiet or json) as tick:
         source = read_source(
@@ -57,6 +56,7 @@ def fit(
             in_memory=by is not None,
             tick=tick,
         )
+        detector.set_params(n_jobs=o.threads(jobs, source.table.n_rows))
         names = source.table.encoding.names
         if by is None:
             fit_to_rows(detector, source.table.rows, names)

@@ -21,7 +21,7 @@ def groups(
     contamination: o.Contamination = "auto",
     p_values: o.PValues = True,
     seed: o.Seed = 0,
-    jobs: o.Jobs = -1,
+    jobs: o.Jobs = None,
     top: o.Top = 10,
     out: o.Out = None,
     report: o.Report = None,
@@ -49,7 +49,6 @@ def groups(
         contamination=o.number_or_auto(contamination, "--contamination", float),
         calibrate=model is not None,
         random_state=seed,
-        n_jobs=jobs,
     )
     with progress(quiet or json) as tick:
         source = read_source(
@@ -61,6 +60,7 @@ def groups(
             in_memory=True,
             tick=tick,
         )
+        detector.set_params(n_jobs=o.threads(jobs, source.table.n_rows))
         found = find_groups(source.table, labels_of_groups(source), detector, p_values)
         if model is not None:
             save(detector, model)

@@ -55,7 +55,9 @@ PValues = Annotated[
     typer.Option("--p-values/--no-p-values", help="Leaving them out saves half of the time.", rich_help_panel=_HOW),
 ]
 Seed = Annotated[int, typer.Option(min=0, help="Same seed, same result.", rich_help_panel=_HOW)]
-Jobs = Annotated[int, typer.Option(help="Threads, as in joblib; -1: all.", rich_help_panel=_HOW)]
+Jobs = Annotated[
+    int | None, typer.Option(help="Threads, as in joblib; default: all, but one for few rows.", rich_help_panel=_HOW)
+]
 Top = Annotated[int, typer.Option(min=0, help="How many of the oddest to print.", rich_help_panel=_OUT)]
 Out = Annotated[
     Path | None,
@@ -66,6 +68,15 @@ SaveModel = Annotated[Path | None, typer.Option("--model", help="Write the fitte
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.", rich_help_panel=_OUT)]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No notes and no progress.", rich_help_panel=_OUT)]
 Debug = Annotated[bool, typer.Option("--debug", help="Show where an error comes from.", rich_help_panel=_OUT)]
+
+
+FEW_ROWS = 20_000
+"""Below, starting threads takes longer than they save."""
+
+
+def threads(jobs: int | None, n_rows: int) -> int:
+    """The number of threads asked for, or what suits the number of rows."""
+    return jobs if jobs is not None else 1 if n_rows < FEW_ROWS else -1
 
 
 def names_of(features: str | None) -> list[str] | None:

@@ -18,7 +18,7 @@ def points(
     contamination: o.Contamination = "auto",
     p_values: o.PValues = True,
     seed: o.Seed = 0,
-    jobs: o.Jobs = -1,
+    jobs: o.Jobs = None,
     top: o.Top = 10,
     out: o.Out = None,
     report: o.Report = None,
@@ -45,12 +45,12 @@ def points(
         contamination=o.number_or_auto(contamination, "--contamination", float),
         calibrate=model is not None,
         random_state=seed,
-        n_jobs=jobs,
     )
     with progress(quiet or json) as tick:
         source = read_source(
             file, sql, features=o.names_of(features), missing=missing.value, label_column=id_column, tick=tick
         )
+        detector.set_params(n_jobs=o.threads(jobs, source.table.n_rows))
         found = find_points(source.table, detector, p_values)
         if model is not None:
             save(detector, model)
