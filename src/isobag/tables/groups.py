@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+import narwhals as nw
 import numpy as np
 
 from isobag.arrays import Bools, Floats, Ints
@@ -105,7 +106,8 @@ def detect_groups(
     labels = given.get_column(by)
     detector = IDKGroupDetector(**options, random_state=random_state, calibrate=False)
     found = find_groups(table, labels.to_numpy(), detector, p_values)
-    return ranked_frame(given, {by: labels[found.first_rows[found.order]]}, found.columns()).to_native()
+    ranked = ranked_frame(given, by, found.first_rows[found.order], found.columns())
+    return nw.maybe_reset_index(ranked).to_native()
 
 
 class TableGroups(NamedTuple):

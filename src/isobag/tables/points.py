@@ -109,9 +109,8 @@ def detect_points(
     table = read_frame(given, features, missing, apart=id)
     found = find_points(table, IDKPointDetector(**options, random_state=random_state, calibrate=False), p_values)
     columns = found.columns(0, len(given))
-    named = {} if id is None else {id: given.get_column(id)[found.order]}
+    ranked = ranked_frame(given, id, found.order, columns).to_native()
     index = nw.maybe_get_index(given)
-    ranked = ranked_frame(given, named, columns).to_native()
     if index is not None:
         ranked.index = index[found.order]
     return ranked
@@ -135,16 +134,14 @@ def score_points(
     return _ranked(detector, table, scores, own, most_reasons)
 
 
-def ranked_frame(like: nw.DataFrame[Any], named: dict[Any, Any], columns: dict[str, Any]) -> nw.DataFrame[Any]:
-    """The columns as a frame of the same library; ``named`` are columns of it already, and come first."""
-    both = set(named) & set(columns)
-    if both:
-        raise ValueError(f"The result has a column {both.pop()!r} of its own; rename the column of that name first.")
-    series = {
-        name: nw.new_series(name, values, backend=like.implementation) if isinstance(values, list) else values
-        for name, values in columns.items()
-    }
-    return nw.from_dict(named | series, backend=like.implementation)
+def ranked_frame(like: nw.DataFrame[Any], label: Any, rows: Ints, columns: dict[str, Any]) -> nw.DataFrame[Any]:
+    """The columns as a frame of the same library; before them, if there is one, the column of labels at the rows."""
+    if label is None:
+        return nw.from_dict(columns, backend=like.implementation)
+    if label in columns:
+        raise ValueError(f"The result has a column {label!r} of its own; rename the column of that name first.")
+    series = [nw.new_series(name, values, backend=like.implementation) for name, values in columns.items()]
+    return like.select(label)[rows].with_columns(*series)
 
 
 def _ranked(
