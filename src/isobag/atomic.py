@@ -39,6 +39,8 @@ def writing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     except OSError as error:
         if error.errno in _FULL:
             raise OSError(error.errno, "the disk is full, and nothing was changed", str(target)) from None
+        if error.filename == str(passing):  # a name that nobody has given
+            raise type(error)(error.errno, error.strerror, str(target)) from None
         raise
     finally:
         passing.unlink(missing_ok=True)

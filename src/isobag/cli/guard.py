@@ -22,7 +22,7 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
         except (typer.Exit, typer.Abort, typer.BadParameter):
             raise
         except KeyboardInterrupt:
-            typer.echo("Stopped; no file was changed.", err=True)
+            typer.echo("Stopped; no file is left half-written.", err=True)
             raise typer.Exit(STOPPED) from None
         except Exception as error:
             is_closed_pipe = isinstance(error, OSError) and error.errno == errno.EPIPE
