@@ -61,7 +61,8 @@
   function drawScores() {
     const { edges, counts, in_ratio: inRatio, offset } = data.histogram;
     const place = document.getElementById("scores");
-    const below = counts.reduce((sum, count, k) => sum + (edges[k + 1] <= offset * 1.00001 ? count : 0), 0);
+    const isBelow = k => (edges[k] + edges[k + 1]) / 2 < offset;
+    const below = counts.reduce((sum, count, k) => sum + (isBelow(k) ? count : 0), 0);
     canvas(place, 240, `Histogram of the scores; ${below} lie below the threshold ${number(offset)}.`, (root, width, height) => {
       const left = 44, right = width - 6, top = 20, bottom = height - 38;
       const scale = inRatio ? Math.log : value => value;
@@ -78,7 +79,7 @@
         if (!count) return;
         const tall = Math.max(2, bottom - y(count)), a = x(edges[k]), b = x(edges[k + 1]);
         root.append(svg("rect", {
-          class: edges[k + 1] <= offset * 1.00001 ? "odd" : "usual",
+          class: isBelow(k) ? "odd" : "usual",
           x: a + .4, width: Math.max(.8, b - a - .8), y: bottom - tall, height: tall,
         }, svg("title", {}, `${number(edges[k])} to ${number(edges[k + 1])}: ${count.toLocaleString("en")}`)));
       });
