@@ -69,9 +69,7 @@
       const [low, high] = [scale(edges[0]), scale(edges[edges.length - 1])];
       const x = value => left + (scale(value) - low) / (high - low) * (right - left);
       const most = Math.max(...counts), y = count => bottom - Math.sqrt(count / most) * (bottom - top);
-      const marks = [0, ...ticks(0, most, 4), most / 30].map(count => +count.toPrecision(1)).filter(count => count % 1 === 0);
-      for (const count of new Set(marks)) {
-        if (count && bottom - y(count) < 16) continue;
+      for (const count of new Set([0, .05, .25, .55, .98].map(share => rounded(share * most)))) {
         root.append(svg("line", { class: "grid", x1: left, x2: right, y1: y(count), y2: y(count) }));
         root.append(svg("text", { x: left - 6, y: y(count) + 4, "text-anchor": "end" }, compact(count)));
       }
@@ -97,6 +95,10 @@
         root.append(svg("text", { class: "strong", x: at + (flip ? -6 : 6), y: top - 4, "text-anchor": flip ? "end" : "start" }, `threshold ${number(offset)}`));
       }
     });
+  }
+  function rounded(count) {
+    const power = 10 ** Math.floor(Math.log10(Math.max(count, 1)));
+    return power * Math.floor(count / power);
   }
   const compact = count => count >= 1e6 ? number(count / 1e6) + " M" : count >= 1e4 ? number(count / 1e3) + " k" : count.toLocaleString("en");
 
@@ -152,7 +154,7 @@
   function card(k, level) {
     const one = data.top[k];
     const facts = [`score ${score(one.score)}`];
-    if (one.p !== null) facts.push(`p ${number(one.p, 2)}`);
+    if (one.p !== null) facts.push(`p ${one.p.toPrecision(2)}`);
     if (isPoints && one.total > 0) facts.push(`${number(Math.exp(one.total), 2)} × less similar than typical`);
     if (!isPoints) facts.push(`${one.size.toLocaleString("en")} points` + (one.sampled < one.size ? `, ${one.sampled} of them shown` : ""));
     return el("article", {},
@@ -248,7 +250,7 @@
     { name: isPoints ? "row" : "group", kind: "label", value: one => one.label },
     ...(isPoints ? [] : [{ name: "points", kind: "number", value: one => one.size, text: value => value.toLocaleString("en") }]),
     { name: "score", kind: "number", value: one => one.score, text: score },
-    ...(data.top.some(one => one.p !== null) ? [{ name: "p", kind: "number", value: one => one.p, text: value => number(value, 2) }] : []),
+    ...(data.top.some(one => one.p !== null) ? [{ name: "p", kind: "number", value: one => one.p, text: value => value.toPrecision(2) }] : []),
     { name: "flagged", kind: "flag", value: one => one.flagged ? 0 : 1 },
     { name: "reasons", kind: "why", value: one => summary(one) },
   ];

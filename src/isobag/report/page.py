@@ -123,7 +123,7 @@ def _entry(findings: Findings, k: int, reasons: list[Any]) -> dict[str, Any]:
     p_value = None if findings.p_values is None else _short(findings.p_values[k])
     flagged = score < findings.offset
     return {
-        "label": shown(findings.labels[k]),
+        "label": shown(findings.labels[k]) or "(empty)",
         "score": _short(score),
         "p": p_value,
         "flagged": flagged,
