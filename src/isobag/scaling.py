@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from isobag.arrays import Floats
+from isobag.rows import ArrayRows, Rows, sum_rows
 
 FARTHEST = 1e150
 
@@ -25,37 +26,45 @@ class Scaling(NamedTuple):
         return X * self.scale + self.shift
 
 
-def _minmax(X: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats]:
+def _minmax(rows: Rows, low: Floats, high: Floats) -> tuple[Floats, Floats]:
     return low, high - low
 
 
-def _standard(X: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats]:
-    return X.mean(axis=0), X.std(axis=0)
+def _standard(rows: Rows, low: Floats, high: Floats) -> tuple[Floats, Floats]:
+    middle = sum_rows(rows) / len(rows)
+    return middle, np.sqrt(sum_rows(rows, lambda block: (block - middle) ** 2) / len(rows))
 
 
-def _absolute(X: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats]:
-    middle = X.mean(axis=0)
-    return middle, np.abs(X - middle).mean(axis=0)
+def _absolute(rows: Rows, low: Floats, high: Floats) -> tuple[Floats, Floats]:
+    middle = sum_rows(rows) / len(rows)
+    return middle, sum_rows(rows, lambda block: np.abs(block - middle)) / len(rows)
 
 
-def _robust(X: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats]:
-    first, middle, third = np.quantile(X, (0.25, 0.5, 0.75), axis=0)
+def _robust(rows: Rows, low: Floats, high: Floats) -> tuple[Floats, Floats]:
+    first, middle, third = np.quantile(np.concatenate(list(rows.chunks())), (0.25, 0.5, 0.75), axis=0)
     return middle, np.where(third > first, third - first, high - low)
 
 
-def _none(X: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats]:
+def _none(rows: Rows, low: Floats, high: Floats) -> tuple[Floats, Floats]:
     return np.zeros_like(low), np.ones_like(low)
 
 
 SCALINGS = {"minmax": _minmax, "standard": _standard, "absolute": _absolute, "robust": _robust, None: _none}
 """minmax: to [0, 1]; standard: mean 0 and standard deviation 1; absolute: mean 0 and mean absolute deviation 1;
-robust: median 0 and quartiles 1 apart, or range 1 where these are equal; None: as is."""
+robust: median 0 and quartiles 1 apart, or range 1 where these are equal (needs all rows in memory); None: as is."""
 
 
 def fit_scaling(X: Floats, name: str | None) -> Scaling:
+    """Learn shift and scale from an array (n, d)."""
+    return fit_scaling_to_rows(ArrayRows(X), name)
+
+
+def fit_scaling_to_rows(rows: Rows, name: str | None) -> Scaling:
     """Learn shift and scale. A feature without spread is only shifted, so a constant one is 0."""
-    low, high = X.min(axis=0), X.max(axis=0)
-    shift, spread = SCALINGS[name](X, low, high)
+    extremes = [(chunk.min(axis=0), chunk.max(axis=0)) for chunk in rows.chunks()]
+    low = np.min([low for low, _ in extremes], axis=0)
+    high = np.max([high for _, high in extremes], axis=0)
+    shift, spread = SCALINGS[name](rows, low, high)
     if name is None:
         return Scaling(shift, spread)
     # A constant feature has a mean and a deviation off by rounding; its spread is nothing all the same.

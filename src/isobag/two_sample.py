@@ -11,6 +11,7 @@ from sklearn.utils import check_random_state
 from isobag.arrays import Floats, Ints
 from isobag.backends._threads import slices
 from isobag.frames import feature_names
+from isobag.rows import ArrayRows
 from isobag.validation import check_how, check_n_estimators, check_permutations, check_points
 from isobag.views import Plan, Views, assign_cells, at_level, draw_views
 from isobag.witness import columns_of_cells, separation, witness
@@ -82,9 +83,10 @@ def compare(
     points = np.concatenate([first, second])
     n, total = len(first), len(points)
     seeds = check_random_state(random_state).randint(2**31 - 1, size=2)
-    levels = (*(psi for psi in PSI_COMPARED if psi < total // 2), min(PSI_COMPARED[-1], max(2, total // 2)))
+    largest = min(PSI_COMPARED[-1], max(2, total // 2))
+    levels = (*(psi for psi in PSI_COMPARED if psi < largest), largest)
     plans = [Plan(scaling, levels) for scaling in SCALINGS_COMPARED]
-    views = draw_views(points, n_estimators, plans, "voronoi", seeds[0], backend, n_jobs)
+    views = draw_views(ArrayRows(points), n_estimators, plans, "voronoi", seeds[0], backend, n_jobs)
     is_first = np.zeros((n_permutations + 1, total), dtype=np.float32)
     is_first[0, :n] = 1
     rng = np.random.default_rng(seeds[1])

@@ -11,9 +11,10 @@ import numpy as np
 from scipy.sparse import csr_array, hstack
 
 from isobag.arrays import Cells, Floats, Ints
-from isobag.partitionings import Partitionings, draw_rows, partition_by_rows
+from isobag.partitionings import Partitionings, draw_rows, partition_by_centers
 from isobag.partitionings.of_groups import MeanMaps, count_groups
-from isobag.scaling import Scaling, fit_scaling
+from isobag.rows import Rows
+from isobag.scaling import Scaling, fit_scaling_to_rows
 
 
 class Plan(NamedTuple):
@@ -34,6 +35,12 @@ class View(NamedTuple):
         """The same view, without the smaller nested partitionings."""
         return View(self.scaling, self.partitionings.last)
 
+    def count_cells(self, rows: Rows, backend: str, n_jobs: int | None) -> Ints:
+        """Number of rows in each cell of each level: (L, t, psi)."""
+        counts = [self.partitionings.count_cells(self.scaling.apply(chunk), backend, n_jobs) for chunk in rows.chunks()]
+        total: Ints = np.add.reduce(counts)
+        return total
+
     def count_and_sum(self, X: Floats, backend: str, n_jobs: int | None) -> tuple[Ints, Ints]:
         """Counts, and the sum of the last level's counts at each row's own cells: (L, t, psi), (n,)."""
         return self.partitionings.count_and_sum(self.scaling.apply(X), backend, n_jobs)
@@ -43,7 +50,7 @@ Views = tuple[View, ...]
 
 
 def draw_views(
-    X: Floats,
+    rows: Rows,
     n_estimators: int,
     plans: Sequence[Plan],
     mechanism: str,
@@ -51,14 +58,20 @@ def draw_views(
     backend: str,
     n_jobs: int | None,
 ) -> Views:
-    """Partitionings drawn from X (n, d), dealt out to the plans in turn; a plan that gets none makes no view."""
-    rows = draw_rows(len(X), n_estimators, max(plan.levels[-1] for plan in plans), random_state)
+    """Partitionings drawn from the rows, dealt out to the plans in turn; a plan that gets none makes no view."""
+    plans = plans[:n_estimators]
+    drawn = draw_rows(len(rows), n_estimators, max(plan.levels[-1] for plan in plans), random_state)
+    chosen, numbers = np.unique(drawn, return_inverse=True)
+    numbers = numbers.reshape(drawn.shape)
+    points = rows.take(chosen)
+    scalings = {name: fit_scaling_to_rows(rows, name) for name in dict.fromkeys(plan.scaling for plan in plans)}
     views = []
-    for first, plan in enumerate(plans[:n_estimators]):
-        scaling = fit_scaling(X, plan.scaling)
-        own = rows[first :: len(plans), : plan.levels[-1]]
-        drawn = partition_by_rows(scaling.apply(X), own, plan.levels, mechanism, backend, n_jobs)
-        views.append(View(scaling, drawn))
+    for first, plan in enumerate(plans):
+        own, where = np.unique(numbers[first :: len(plans), : plan.levels[-1]], return_inverse=True)
+        where = where.reshape(-1, plan.levels[-1])
+        centers = scalings[plan.scaling].apply(points[own])
+        partitionings = partition_by_centers(centers, where, plan.levels, mechanism, backend, n_jobs)
+        views.append(View(scalings[plan.scaling], partitionings))
     return tuple(views)
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from isobag.arrays import Floats, Ints
 from isobag.backends._numpy import sq_distances
 from isobag.detectors.base import PartitioningDetector
+from isobag.rows import Rows
 from isobag.views import sum_at_cells
 
 _ONE = 1 << 44
@@ -51,12 +52,12 @@ class INNE(PartitioningDetector):
         self.backend = backend
         self.n_jobs = n_jobs
 
-    def _fit_scores(self, X: Any) -> Floats:
-        """Draw the balls from the rows of X (n, d); their scores: (n,)."""
-        points = self._draw(X)
+    def _fit_rows(self, rows: Rows) -> Floats:
+        """Draw the balls from the rows; their scores: (n,)."""
+        self._draw(rows)
         last = self.views_[0].partitionings.last
         self._ratios = np.stack([_radius_ratios(*pair) for pair in zip(last.centers, last.sq_radii[0], strict=True)])
-        return self._scores(points)
+        return np.concatenate([self._scores(chunk) for chunk in rows.chunks()])
 
     def score_samples(self, X: Any) -> Floats:
         """Minus the mean isolation score of each row: (n,) in [-1, 0], higher = more normal."""

@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from isobag.arrays import Floats
 from isobag.groups import Bags, check_groups
 from isobag.partitionings import MECHANISMS, nested_levels
+from isobag.rows import ArrayRows, Rows
 from isobag.scaling import SCALINGS
 from isobag.validation import (
     check_contamination,
@@ -46,7 +47,8 @@ class Thresholded(OutlierMixin, BaseEstimator):
     def _set_offset(self, scores: Floats) -> Self:
         """Fix the threshold from the scores of the training data."""
         if self.contamination == "auto":
-            self.offset_ = self._auto_offset(scores)
+            # Where all score alike none is odd, though rounding may put the threshold above them.
+            self.offset_ = self._auto_offset(scores) if np.ptp(scores) else float(scores[0])
         else:
             self.offset_ = float(np.quantile(scores, float(self.contamination)))
         return self
@@ -160,17 +162,22 @@ class PartitioningDetector(Detector):
         check_option("scaling", self.scaling, SCALINGS)
         return [Plan(self.scaling, nested_levels(resolve_max_samples(self.max_samples, n_rows)))]
 
-    def _draw(self, X: Any) -> Floats:
-        """Check options and input, learn the scalings, draw the partitionings; the input as numbers: (n, d)."""
+    def _fit_scores(self, X: Any) -> Floats:
+        return self._fit_rows(ArrayRows(check_points(self, X, reset=True, min_rows=2)))
+
+    def _fit_rows(self, rows: Rows) -> Floats:
+        """Learn from rows, in memory or not, and return their scores: (n,)."""
+        raise NotImplementedError
+
+    def _draw(self, rows: Rows) -> None:
+        """Check options, learn the scalings, draw the partitionings."""
         check_option("mechanism", self.mechanism, MECHANISMS)
         check_how(self.backend, self.n_jobs)
         check_contamination(self.contamination)
         n_estimators = check_n_estimators(self.n_estimators)
-        points = check_points(self, X, reset=True, min_rows=2)
-        plans = self._plans(len(points))
+        plans = self._plans(len(rows))
         self.max_samples_ = plans[0].levels[-1]
-        self.views_ = draw_views(points, n_estimators, plans, self.mechanism, self.random_state, *self._how())
-        return points
+        self.views_ = draw_views(rows, n_estimators, plans, self.mechanism, self.random_state, *self._how())
 
     def _points(self, X: Any) -> Floats:
         """Input of a fitted detector, checked: (n, d)."""

@@ -29,9 +29,9 @@ class Halves(NamedTuple):
 def draw_halves(n: int, most: int, random_state: Any) -> Halves:
     """Two parts of n rows or groups, the second never the larger, each with at most ``most``."""
     seed = int(check_random_state(random_state).randint(2**31 - 1))
-    order = np.random.default_rng(seed).permutation(n)
-    n_learned = max(n - n // 2, min(n, 2))
-    return Halves(order[:n_learned][:most], order[n_learned:][:most], seed)
+    drawn = np.random.default_rng(seed).choice(n, min(n, 2 * most), replace=False)
+    n_learned = max(len(drawn) - len(drawn) // 2, min(n, 2))
+    return Halves(np.sort(drawn[:n_learned]), np.sort(drawn[n_learned:]), seed)
 
 
 class Calibration(NamedTuple):

@@ -14,12 +14,14 @@ from isobag.detectors.conformal import Calibration, calibrated, discoveries, dra
 from isobag.detectors.explain import lack_by_feature
 from isobag.frames import feature_names, frame_like, is_frame
 from isobag.partitionings import nested_levels
+from isobag.rows import ArrayRows, Rows, spread_rows
 from isobag.scaling import SCALINGS
 from isobag.validation import check_flag, check_option, largest_samples, resolve_max_samples
 from isobag.views import Plan, n_partitionings, sum_at_cells
 
 SCORES = ("similarity", "norm")
 AUTO_SCALINGS = ("minmax", "absolute")
+AVERAGED_ROWS = 10_000
 CALIBRATION_ROWS = 10_000
 REFERENCE_ROWS = 256
 
@@ -119,26 +121,30 @@ class IDKPointDetector(PartitioningDetector):
             scalings = AUTO_SCALINGS if self.max_samples == "auto" else AUTO_SCALINGS[:1]
         return [Plan(scaling, nested_levels(psi)) for scaling in scalings]
 
-    def _fit_scores(self, X: Any) -> Floats:
-        """Draw the partitionings from the rows of X (n, d) and count the rows in every cell; their scores: (n,)."""
+    def _fit_rows(self, rows: Rows) -> Floats:
+        """Draw the partitionings from the rows and count the rows in every cell; their scores: (n,)."""
         score = check_option("score", self.get_params()["score"], SCORES)
         check_flag("calibrate", self.calibrate)
-        points = self._draw(X)  # input, partitionings
-        self.calibration_ = self._calibrate(points) if self.calibrate else None
-        counted = [view.count_and_sum(points, *self._how()) for view in self.views_]  # cells, counted and let go
-        self._tables, self._largest = [counts for counts, _ in counted], len(points)
-        self.mean_map_ = np.concatenate([counts[-1] for counts in self._tables]) / len(points)  # mean map
+        self._draw(rows)  # partitionings
+        self.calibration_ = self._calibrate(rows) if self.calibrate else None
+        self._reference = rows.take(spread_rows(len(rows), REFERENCE_ROWS))
+        self.average_ = None
+        sums: Ints | None = None
+        if isinstance(rows, ArrayRows) and self.max_samples != "auto" and score == "similarity":
+            counts, sums = self.views_[0].count_and_sum(rows.X, *self._how())  # cells, counted and let go
+            self._tables = [counts]
+        else:
+            self._tables = [view.count_cells(rows, *self._how()) for view in self.views_]
+        self._largest = len(rows)
+        self.mean_map_ = np.concatenate([counts[-1] for counts in self._tables]) / len(rows)  # mean map
         if score == "norm":
             self._tables, self._largest = [np.ones_like(counts) for counts in self._tables], 1
-        self._reference = points[np.linspace(0, len(points) - 1, min(REFERENCE_ROWS, len(points)), dtype=int)]
-        self.average_ = None
         if self.max_samples == "auto":
-            path = self._path(points)
+            path = self._path(rows.take(spread_rows(len(rows), AVERAGED_ROWS)))
             self.average_ = fit_average(path, np.array(self.path_) ** -0.5)
-            return self.average_.apply(path)
-        if score == "norm":
-            return self._scores(points)
-        return self._as_scores(counted[0][1])  # scores
+        if sums is not None:
+            return self._as_scores(sums)
+        return np.concatenate([self._scores(chunk) for chunk in rows.chunks()])  # scores
 
     def score_samples(self, X: Any) -> Floats:
         """Similarity of each row to the training data: (n,) in [0, 1], higher = more normal."""
@@ -187,14 +193,14 @@ class IDKPointDetector(PartitioningDetector):
         check_is_fitted(self)
         return self.views_[0].partitionings.levels
 
-    def _calibrate(self, points: Floats) -> Calibration:
+    def _calibrate(self, rows: Rows) -> Calibration:
         """Learn from one half of the rows and score the other."""
-        halves = draw_halves(len(points), CALIBRATION_ROWS, self.random_state)
+        halves = draw_halves(len(rows), CALIBRATION_ROWS, self.random_state)
         detector = clone(self).set_params(calibrate=False, random_state=halves.seed)
         if self.max_samples != "auto":
             detector.set_params(max_samples=min(self.max_samples_, len(halves.learned)))
-        detector._fit_scores(points[halves.learned])
-        aside = detector._scores(points[halves.aside]) if len(halves.aside) else np.empty(0)
+        detector._fit_rows(ArrayRows(rows.take(halves.learned)))
+        aside = detector._scores(rows.take(halves.aside)) if len(halves.aside) else np.empty(0)
         return Calibration(detector, np.sort(aside))
 
     def _lack(self, points: Floats) -> Floats:

@@ -42,6 +42,11 @@ class Partitionings(Balls):
         found: Cells = get_backend(backend).assign_cells(X, self, rule, n_jobs)
         return found
 
+    def count_cells(self, X: Floats, backend: str, n_jobs: int | None) -> Ints:
+        """Number of rows in each cell of each level: (L, t, psi)."""
+        found: Ints = get_backend(backend).count_cells(X, self, n_jobs)
+        return found
+
     def sum_at_cells(self, X: Floats, tables: Ints, backend: str, n_jobs: int | None, rule: str = "nearest") -> Ints:
         """Sum over partitionings of the table at each row's cell: tables (L, t, psi) -> (n, L)."""
         found: Ints = get_backend(backend).sum_at_cells(X, self, tables, rule, n_jobs)
