@@ -28,7 +28,7 @@ def cost():
         X, groups, _ = make_scale_up(n_groups, random_state=0)
         auto, one = _seconds(
             lambda X=X, g=groups: IDKGroupDetector(random_state=0, n_jobs=THREADS).fit(X, groups=g),
-            lambda X=X, g=groups: IDKGroupDetector(100, 64, 128, random_state=0, n_jobs=THREADS).fit(X, groups=g),
+            lambda X=X, g=groups: IDKGroupDetector(100, 64, 256, random_state=0, n_jobs=THREADS).fit(X, groups=g),
         )
         name = f"{n_groups:,} groups of 100"
         rows.append({"set": name, "rows or groups": n_groups, "default s": auto, "default / largest psi": auto / one})

@@ -53,7 +53,7 @@ def groups_tried():
         maps = {label: make(X, ids, sizes) for label, make in LEVEL1.items()}
         paths = {label: _path(own, levels, 0) for label, own in maps.items()}
         for label in LEVEL1:
-            aucs[label][name] = roc_auc_score(y, -_averaged(paths[label], levels, 8, 128, 0))
+            aucs[label][name] = roc_auc_score(y, -_averaged(paths[label], levels, 8, 256, 0))
         chosen = next(iter(LEVEL1))
         for label, choice in LEVEL2.items():
             aucs[label][name] = roc_auc_score(y, -_averaged(paths[chosen], levels, *choice))
@@ -110,7 +110,7 @@ def level1(psis, mechanism="voronoi", scalings=("minmax",), outside=False):
 
 LADDER = (2, 4, 8, 16, 32, 64)
 LEVEL1 = {
-    "chosen: level 1 Voronoi, psi 2 to 64 in turn, minmax": level1(LADDER),
+    "chosen: level 1 Voronoi, psi 2 to 64 in turn, minmax; level 2, psi 8 to 256": level1(LADDER),
     "level 1 hyperspheres, psi 2 to 64 in turn": level1(LADDER, "hypersphere"),
     "level 1 hyperspheres, OUTSIDE a cell of its own": level1(LADDER, "hypersphere", outside=True),
     "level 1 Voronoi, minmax and absolute": level1(LADDER, scalings=("minmax", "absolute")),
@@ -120,12 +120,12 @@ LEVEL1 = {
     "level 1 Voronoi, psi = 64 alone": level1((64,)),
 }
 LEVEL2 = {
-    "level 2, psi 2 to 128": (2, 128, 0),
-    "level 2, psi 4 to 128": (4, 128, 0),
-    "level 2, psi 16 to 128": (16, 128, 0),
+    "level 2, psi 2 to 256": (2, 256, 0),
+    "level 2, psi 4 to 256": (4, 256, 0),
+    "level 2, psi 16 to 256": (16, 256, 0),
     "level 2, psi 8 to 64": (8, 64, 0),
-    "level 2, psi 8 to 256": (8, 256, 0),
-    "level 2, psi 2 to 128, psi^-0.5 as for points": (2, 128, -0.5),
+    "level 2, psi 8 to 128": (8, 128, 0),
+    "level 2, psi 2 to 256, psi^-0.5 as for points": (2, 256, -0.5),
     "level 2, psi = 8 alone": (8, 8, 0),
     "level 2, psi = 16 alone": (16, 16, 0),
     "level 2, psi = 64 alone": (64, 64, 0),

@@ -33,6 +33,8 @@ KINDS = {
     "mixed magnitudes": lambda rng, n, d: rng.normal(size=(n, d)) * 10.0 ** rng.integers(-12, 12, (n, d)),
     "one huge feature": lambda rng, n, d: rng.normal(size=(n, d)) * np.where(np.arange(d) == d // 2, 1e9, 1),
     "one far cluster": lambda rng, n, d: rng.normal(size=(n, d)) + np.where(rng.random((n, 1)) < 0.5, 0, 1e6),
+    "a few rows far out": lambda rng, n, d: rng.normal(size=(n, d)) * np.where(rng.random((n, 1)) < 0.1, 1e5, 1),
+    "rare values": lambda rng, n, d: rng.integers(0, 3, (n, d)) * np.where(rng.random((n, d)) < 0.02, 1e4, 1),
     "float32": lambda rng, n, d: rng.normal(size=(n, d)).astype(np.float32),
     "float32 grid with an offset": lambda rng, n, d: (rng.integers(0, 3, (n, d)) + 2**22).astype(np.float32),
 }
@@ -65,7 +67,9 @@ def test_backends_agree_cell_by_cell(rng, kind, d):
 
 
 @pytest.mark.parametrize("d", [1, 2, 5, 13, 40])
-@pytest.mark.parametrize("kind", ["normal", "integer grid", "90 % duplicates", "1e8 offset", "float32"])
+@pytest.mark.parametrize(
+    "kind", ["normal", "integer grid", "90 % duplicates", "1e8 offset", "a few rows far out", "float32"]
+)
 def test_backends_agree_on_many_queries_with_one_and_two_threads(rng, kind, d):
     X = KINDS[kind](rng, 2000, d)
     Q = queries(rng, X)

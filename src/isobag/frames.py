@@ -1,6 +1,6 @@
 """Frames in, frames out: results as a frame of the library the input came in."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import narwhals as nw
@@ -20,6 +20,13 @@ def frame_like(X: Any, columns: Mapping[str, npt.NDArray[Any]], *, same_rows: bo
     if same_rows and index is not None:
         frame.index = index
     return frame
+
+
+def own_name(name: str, taken: Collection[str]) -> str:
+    """A name for a column of ours that no column of the data has: underscores are added until it differs."""
+    while name in taken:
+        name += "_"
+    return name
 
 
 def feature_names(estimator: Any) -> list[str]:

@@ -76,11 +76,13 @@ def _from_parts(estimator: BaseEstimator, parts: Any, reset: bool) -> Bags:
 
 def _split_column(X: Any, name: str | int) -> tuple[Any, Any]:
     """The other columns of a frame, and the column called ``name``."""
-    columns = list(getattr(X, "columns", []))
+    is_arrow = hasattr(X, "column_names")  # whose ``columns`` are the data, not their names
+    columns = list(X.column_names if is_arrow else getattr(X, "columns", []))
     if name not in columns:
         known = ", ".join(map(repr, columns)) or "none, X is not a frame"
         raise ValueError(f"groups={name!r}; X has no such column (columns: {known}).")
-    return X[[column for column in columns if column != name]], X[name]
+    others = [column for column in columns if column != name]
+    return X.select(others) if is_arrow else X[others], X[name]
 
 
 def _as_labels(groups: Any) -> npt.NDArray[Any]:

@@ -83,7 +83,8 @@ def compare(
     points = np.concatenate([first, second])
     n, total = len(first), len(points)
     seeds = check_random_state(random_state).randint(2**31 - 1, size=2)
-    levels = (*(psi for psi in PSI_COMPARED if psi < total // 2), min(PSI_COMPARED[-1], max(2, total // 2)))
+    largest = min(PSI_COMPARED[-1], max(2, total // 2))
+    levels = (*(psi for psi in PSI_COMPARED if psi < largest), largest)
     plans = [Plan(scaling, levels) for scaling in SCALINGS_COMPARED]
     views = draw_views(ArrayRows(points), n_estimators, plans, "voronoi", seeds[0], backend, n_jobs)
     is_first = np.zeros((n_permutations + 1, total), dtype=np.float32)

@@ -26,7 +26,8 @@ def columns_of_cells(views: Views, cells: Sequence[Cells], outside: bool) -> Int
         found.append(np.where(own == OUTSIDE, starts + psi if outside else -1, starts + own))
         first += t * (psi + outside)
     columns = np.concatenate(found, axis=1)
-    return np.where(columns < 0, first, columns)
+    # In one layout, whichever backend found the cells: sums over a row are then taken in one order.
+    return np.ascontiguousarray(np.where(columns < 0, first, columns))
 
 
 def witness(columns: Ints, difference: Floats) -> Floats:

@@ -57,7 +57,8 @@ class Thresholded(OutlierMixin, BaseEstimator):
     def _set_offset(self, scores: Floats) -> Self:
         """Fix the threshold from the scores of the training data."""
         if self.contamination == "auto":
-            self.offset_ = self._auto_offset(scores)
+            # Where all score alike none is odd, though rounding may put the threshold above them.
+            self.offset_ = self._auto_offset(scores) if np.ptp(scores) else float(scores[0])
         else:
             self.offset_ = float(np.quantile(scores, float(self.contamination)))
         return self

@@ -13,7 +13,7 @@ from isobag.averaging import fit_average
 from isobag.detectors.base import GroupDetector
 from isobag.detectors.conformal import Calibration, calibrated, discoveries, draw_halves
 from isobag.embeddings import count_cells, sum_at_cells
-from isobag.frames import feature_names, frame_like, is_frame
+from isobag.frames import feature_names, frame_like, is_frame, own_name
 from isobag.groups import Bags, check_groups
 from isobag.partitionings import MECHANISMS, nested_levels
 from isobag.partitionings.of_groups import MeanMaps, draw_group_partitionings
@@ -31,7 +31,7 @@ from isobag.views import Plan, assign_cells, count_groups_in_views, draw_views
 from isobag.witness import centers_in_columns, columns_of_cells, separation, witness
 
 AUTO_POINT_SAMPLES = 64
-AUTO_GROUP_SAMPLES = (8, 128)
+AUTO_GROUP_SAMPLES = (8, 256)
 CALIBRATION_GROUPS = 2_000
 
 
@@ -46,7 +46,7 @@ class GroupExplanation(NamedTuple):
     reference : (m, d), points of the groups of ``fit`` that are centers of cells. A frame if X is one.
     features : (g, d), how far each feature sets the points of which the group has too many apart from the population:
         distance of the two distribution functions, negative if these points have the lower values. As a frame: columns
-        "group", "difference" and the names of the features.
+        "group", "difference" and the names of the features; "group_" if a feature has that name.
 
     For every group the parts of its points and of all reference points add up to its difference.
     """
@@ -75,7 +75,7 @@ class IDKGroupDetector(GroupDetector):
     max_samples : psi of level 1, points drawn for each partitioning. "auto" needs no choice: the partitionings take
         psi = 2, 4, ..., 64 in turn (at most half of the points).
     group_max_samples : psi of level 2, groups drawn for each partitioning. "auto" needs no choice: the score is a
-        geometric mean of the scores at psi = 8, 16, ..., 128 (at most half of the groups), see docs/no_tuning.md.
+        geometric mean of the scores at psi = 8, 16, ..., 256 (at most half of the groups), see docs/no_tuning.md.
         Integers at both levels are the paper's method to the letter.
     point_mechanism : "hypersphere" (the paper's) or "voronoi" at level 1. Where many points lie OUTSIDE the balls, as
         in many dimensions, groups look alike to hyperspheres; "auto" is "voronoi" if max_samples is "auto".
@@ -216,8 +216,9 @@ class IDKGroupDetector(GroupDetector):
     def _with_names(self, found: GroupExplanation, X: Any, bags: Bags) -> GroupExplanation:
         """The same explanation with frames of X's kind."""
         names = feature_names(self)
+        group, difference = own_name("group", names), own_name("difference", names)
         points = {"group": bags.labels[bags.ids], "contribution": found.points}
-        features = {"group": found.labels, "difference": found.differences}
+        features = {group: found.labels, difference: found.differences}
         return found._replace(
             points=frame_like(X, points, same_rows=True),
             reference=frame_like(X, dict(zip(names, found.reference.T, strict=True)), same_rows=False),

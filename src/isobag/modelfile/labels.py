@@ -17,7 +17,7 @@ from isobag.modelfile.container import Tensors
 from isobag.modelfile.fields import Array, demand
 
 _LAST_CHARACTER = 0x10FFFF
-_DATES = re.compile(r"datetime64\[(\d{1,9})?(Y|M|W|D|h|m|s|ms|us|ns|ps|fs|as)\]")
+_DATES = re.compile(r"datetime64\[([1-9]\d{0,8})?(Y|M|W|D|h|m|s|ms|us|ns|ps|fs|as)\]")
 _NUMBERS = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64")
 _ALLOWED = "a model file holds strings, numbers, true and false, dates, and tuples of these."
 
@@ -27,16 +27,16 @@ class Labels:
 
     def encode(self, value: Any, path: str, tensors: Tensors) -> str:
         """The dtype; the labels are a tensor."""
-        dtype = value.dtype
+        dtype = value.dtype.newbyteorder("=")
+        value = np.ascontiguousarray(value, dtype=dtype)
         if dtype.kind == "U":
-            characters = np.ascontiguousarray(value).view(np.uint32) if dtype.itemsize else np.empty(0, np.uint32)
-            tensors[path] = characters.reshape(len(value), -1)
+            tensors[path] = value.view(np.uint32).reshape(len(value), -1)
             return "str"
         if dtype.kind == "M" and _DATES.fullmatch(dtype.name):
-            tensors[path] = np.ascontiguousarray(value).view(np.int64)
+            tensors[path] = value.view(np.int64)
             return str(dtype.name)
         if dtype.name in _NUMBERS:
-            tensors[path] = np.ascontiguousarray(value)
+            tensors[path] = value
             return str(dtype.name)
         demand(dtype.kind == "O", path, f"labels of type {dtype}; {_ALLOWED}")
         text = json.dumps([_plain(label, path) for label in value], allow_nan=False)
@@ -49,7 +49,7 @@ class Labels:
         if node == "str":
             characters = Array(("uint32",), 2, 0, _LAST_CHARACTER).decode(None, path, tensors)
             demand(characters.shape[1] > 0, path, "labels without characters.")
-            return np.ascontiguousarray(characters).view(f"<U{characters.shape[1]}")[:, 0]
+            return np.ascontiguousarray(characters).view(f"U{characters.shape[1]}")[:, 0]
         if _DATES.fullmatch(node):
             return Array(("int64",), 1).decode(None, path, tensors).view(np.dtype(node))
         if node in _NUMBERS:

@@ -36,6 +36,7 @@ from isobag.views import View
 
 _FLOAT, _INT = ("float64",), ("int64",)
 _LARGEST = float(np.finfo(float).max)
+_SHARE = 1 + 1e-9  # the most a share can be, rounded
 _AUTO_OR_WHOLE = Either(OneOf(("auto",)), Whole(2))
 _FLAG = OneOf((True, False))
 
@@ -168,7 +169,7 @@ class Inner(NamedTuple):
         model = self.model()
         inner = model._replace(fields={**model.fields, "calibration_": OneOf((None,))})
         detector = _Prefixed(inner)
-        return Record(Calibration, {"detector": detector, "scores": Array(_FLOAT, 1, 0, 1)}, _check_calibration)
+        return Record(Calibration, {"detector": detector, "scores": Array(_FLOAT, 1, 0, _SHARE)}, _check_calibration)
 
 
 class _Prefixed(NamedTuple):
@@ -183,17 +184,18 @@ class _Prefixed(NamedTuple):
         return self.model.decode(node, f"{path}.", tensors)
 
 
-def _check_names(model: Any, path: str) -> None:
+def _check_features(model: Any, n_features: int, path: str) -> None:
+    claimed = getattr(model, "n_features_in_", n_features)
+    demand(claimed == n_features, f"{path}n_features_in_", f"{claimed}, but the centers have {n_features}.")
     names = getattr(model, "feature_names_in_", None)
-    fits = names is None or len(names) == model.n_features_in_
+    fits = names is None or len(names) == n_features
     demand(fits, f"{path}feature_names_in_", "not one name for each feature.")
 
 
 def _check_kernel(model: Any, path: str) -> None:
-    _check_names(model, path)
     balls = model.partitionings_
-    fits = balls.points.shape[1] == model.n_features_in_ and balls.levels == (model.max_samples_,)
-    demand(fits, f"{path}partitionings_", "of another number of features or cells.")
+    _check_features(model, balls.points.shape[1], path)
+    demand(balls.levels == (model.max_samples_,), f"{path}partitionings_", "of another number of cells.")
 
 
 def _check_average_of(average: Average | None, n_levels: int, wanted: bool, path: str) -> None:
@@ -209,30 +211,30 @@ def _check_calibration_of(model: Any, views: str, n_features: int, path: str) ->
 
 
 def _check_point_detector(model: Any, path: str) -> None:
-    _check_names(model, path)
     first = model.views_[0].partitionings
+    n_features = first.points.shape[1]
+    _check_features(model, n_features, path)
     demand(len(model._tables) == len(model.views_), f"{path}_tables", "not one table for each view.")
     for view, table in zip(model.views_, model._tables, strict=True):
         balls = view.partitionings
-        same = balls.points.shape[1] == model.n_features_in_ and balls.levels == first.levels
+        same = balls.points.shape[1] == n_features and balls.levels == first.levels
         demand(same, f"{path}views_", "they differ in their features or levels.")
         demand(table.shape == balls.sq_radii.shape, f"{path}_tables", "not one count for each cell.")
         demand(table.max() <= model._largest, f"{path}_tables", f"a count above {model._largest}.")
     demand(first.levels[-1] == model.max_samples_, f"{path}max_samples_", "not the last of the levels.")
     n_cells = (sum(len(view.partitionings.slots) for view in model.views_), model.max_samples_)
     demand(model.mean_map_.shape == n_cells, f"{path}mean_map_", f"need shape {n_cells}.")
-    fits = len(model._reference) and model._reference.shape[1] == model.n_features_in_
+    fits = len(model._reference) and model._reference.shape[1] == n_features
     demand(fits, f"{path}_reference", "need rows of as many features.")
     _check_average_of(model.average_, len(first.levels), model.max_samples == "auto", path)
-    _check_calibration_of(model, "views_", model.n_features_in_, path)
+    _check_calibration_of(model, "views_", n_features, path)
 
 
 def _check_group_detector(model: Any, path: str) -> None:
     views, drawn = model.point_views_, model.group_partitionings_
     n_features, outside = len(views[0].scaling.shift), bool(model.outside)
-    if hasattr(model, "n_features_in_"):  # not inside a calibration
-        _check_names(model, path)
-        demand(n_features == model.n_features_in_, f"{path}point_views_", "of another number of features.")
+    _check_features(model, n_features, path)
+    if hasattr(model, "labels_"):  # not inside a calibration
         fits = len(model.labels_) == len(model.scores_) == model.n_groups_fit_
         demand(fits, f"{path}labels_", "not one label and score for each group.")
     columns = 0
@@ -293,17 +295,16 @@ POINT_DETECTOR: Model = Model(
         "mechanism": OneOf(tuple(MECHANISMS)),
     },
     {
-        "n_features_in_": Whole(1),
         "max_samples_": Whole(2),
         "views_": VIEWS,
         "_tables": Several(Array(_INT, 3, 0, WIDEST)),
         "_largest": Whole(1),
-        "mean_map_": Array(_FLOAT, 2, 0, 1),
+        "mean_map_": Array(_FLOAT, 2, 0, _SHARE),
         "_reference": Array(_FLOAT, 2, -FARTHEST, FARTHEST),
         "average_": or_none(AVERAGE),
         "calibration_": or_none(Inner(lambda: POINT_DETECTOR)),
     },
-    {"feature_names_in_": Names(), "offset_": Finite(-_LARGEST, _LARGEST)},
+    {**_NAMED, "offset_": Finite(-_LARGEST, _LARGEST)},
     _check_point_detector,
 )
 GROUP_DETECTOR: Model = Model(
@@ -321,14 +322,14 @@ GROUP_DETECTOR: Model = Model(
         "group_max_samples_": Whole(2),
         "point_mechanism_": OneOf(tuple(MECHANISMS)),
         "point_views_": VIEWS,
-        "population_": Array(_FLOAT, 1, 0, 1 + 1e-9),
+        "population_": Array(_FLOAT, 1, 0, _SHARE),
         "group_partitionings_": GROUP_PARTITIONINGS,
         "_counts": Several(Array(_INT, 2, 0, WIDEST)),
         "n_groups_fit_": Whole(1),
         "average_": or_none(AVERAGE),
         "calibration_": or_none(Inner(lambda: GROUP_DETECTOR)),
     },
-    {**_NAMED, "labels_": Labels(), "scores_": Array(_FLOAT, 1, 0, 1), "offset_": Finite(-_LARGEST, _LARGEST)},
+    {**_NAMED, "labels_": Labels(), "scores_": Array(_FLOAT, 1, 0, _SHARE), "offset_": Finite(-_LARGEST, _LARGEST)},
     _check_group_detector,
 )
 MODELS = {

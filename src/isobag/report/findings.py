@@ -195,13 +195,14 @@ def _nameless(detector: Any) -> Any:
 def _map_of_groups(detector: IDKGroupDetector, bags: Bags) -> tuple[Floats, float]:
     """Principal components of the mean maps: (g, 2), and the share of the variance they have."""
     maps = csr_matrix(detector._mean_maps(bags).shares)
-    if min(maps.shape) <= 2:
-        values = maps.toarray()[:, :2]
-        return np.pad(values, ((0, 0), (0, 2 - values.shape[1]))), 1.0
-    found = PCA(2, svd_solver="arpack", random_state=0)
-    places: Floats = found.fit_transform(maps)
-    share = float(np.nansum(found.explained_variance_ratio_))
-    return np.nan_to_num(places), share
+    if not (maps - maps[np.zeros(maps.shape[0], dtype=int)]).count_nonzero():  # all alike: no component at all
+        return np.zeros((maps.shape[0], 2)), 1.0
+    if min(maps.shape) <= 10:  # too small for what finds components of sparse matrices
+        found = PCA(min(2, *maps.shape)).fit(maps.toarray())
+    else:
+        found = PCA(2, svd_solver="arpack", random_state=0).fit(maps)
+    places: Floats = found.transform(maps if min(maps.shape) > 10 else maps.toarray())
+    return np.pad(places, ((0, 0), (0, 2 - places.shape[1]))), float(found.explained_variance_ratio_.sum())
 
 
 def _population(bags: Bags) -> Floats:

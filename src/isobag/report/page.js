@@ -61,16 +61,15 @@
   function drawScores() {
     const { edges, counts, in_ratio: inRatio, offset } = data.histogram;
     const place = document.getElementById("scores");
-    const below = counts.reduce((sum, count, k) => sum + (edges[k + 1] <= offset * 1.00001 ? count : 0), 0);
+    const isBelow = k => (edges[k] + edges[k + 1]) / 2 < offset;
+    const below = counts.reduce((sum, count, k) => sum + (isBelow(k) ? count : 0), 0);
     canvas(place, 240, `Histogram of the scores; ${below} lie below the threshold ${number(offset)}.`, (root, width, height) => {
       const left = 44, right = width - 6, top = 20, bottom = height - 38;
       const scale = inRatio ? Math.log : value => value;
       const [low, high] = [scale(edges[0]), scale(edges[edges.length - 1])];
       const x = value => left + (scale(value) - low) / (high - low) * (right - left);
       const most = Math.max(...counts), y = count => bottom - Math.sqrt(count / most) * (bottom - top);
-      const marks = [0, ...ticks(0, most, 4), most / 30].map(count => +count.toPrecision(1)).filter(count => count % 1 === 0);
-      for (const count of new Set(marks)) {
-        if (count && bottom - y(count) < 16) continue;
+      for (const count of new Set([0, .05, .25, .55, .98].map(share => rounded(share * most)))) {
         root.append(svg("line", { class: "grid", x1: left, x2: right, y1: y(count), y2: y(count) }));
         root.append(svg("text", { x: left - 6, y: y(count) + 4, "text-anchor": "end" }, compact(count)));
       }
@@ -78,7 +77,7 @@
         if (!count) return;
         const tall = Math.max(2, bottom - y(count)), a = x(edges[k]), b = x(edges[k + 1]);
         root.append(svg("rect", {
-          class: edges[k + 1] <= offset * 1.00001 ? "odd" : "usual",
+          class: isBelow(k) ? "odd" : "usual",
           x: a + .4, width: Math.max(.8, b - a - .8), y: bottom - tall, height: tall,
         }, svg("title", {}, `${number(edges[k])} to ${number(edges[k + 1])}: ${count.toLocaleString("en")}`)));
       });
@@ -96,6 +95,10 @@
         root.append(svg("text", { class: "strong", x: at + (flip ? -6 : 6), y: top - 4, "text-anchor": flip ? "end" : "start" }, `threshold ${number(offset)}`));
       }
     });
+  }
+  function rounded(count) {
+    const power = 10 ** Math.floor(Math.log10(Math.max(count, 1)));
+    return power * Math.floor(count / power);
   }
   const compact = count => count >= 1e6 ? number(count / 1e6) + " M" : count >= 1e4 ? number(count / 1e3) + " k" : count.toLocaleString("en");
 
@@ -151,7 +154,7 @@
   function card(k, level) {
     const one = data.top[k];
     const facts = [`score ${score(one.score)}`];
-    if (one.p !== null) facts.push(`p ${number(one.p, 2)}`);
+    if (one.p !== null) facts.push(`p ${one.p.toPrecision(2)}`);
     if (isPoints && one.total > 0) facts.push(`${number(Math.exp(one.total), 2)} × less similar than typical`);
     if (!isPoints) facts.push(`${one.size.toLocaleString("en")} points` + (one.sampled < one.size ? `, ${one.sampled} of them shown` : ""));
     return el("article", {},
@@ -247,7 +250,7 @@
     { name: isPoints ? "row" : "group", kind: "label", value: one => one.label },
     ...(isPoints ? [] : [{ name: "points", kind: "number", value: one => one.size, text: value => value.toLocaleString("en") }]),
     { name: "score", kind: "number", value: one => one.score, text: score },
-    ...(data.top.some(one => one.p !== null) ? [{ name: "p", kind: "number", value: one => one.p, text: value => number(value, 2) }] : []),
+    ...(data.top.some(one => one.p !== null) ? [{ name: "p", kind: "number", value: one => one.p, text: value => value.toPrecision(2) }] : []),
     { name: "flagged", kind: "flag", value: one => one.flagged ? 0 : 1 },
     { name: "reasons", kind: "why", value: one => summary(one) },
   ];

@@ -48,7 +48,7 @@ def render(findings: Findings) -> str:
             n_flagged=n_flagged,
             n_told=len(findings.labels),
             n_features=len(findings.features),
-            n_shown=len(payload["top"]) + len(payload["map"]["flagged"]),
+            n_sample=len(payload["map"]["flagged"]),
             n_axes=min(AXES, len(findings.features)),
             version=import_module("isobag").__version__,
             style=style,
@@ -123,7 +123,7 @@ def _entry(findings: Findings, k: int, reasons: list[Any]) -> dict[str, Any]:
     p_value = None if findings.p_values is None else _short(findings.p_values[k])
     flagged = score < findings.offset
     return {
-        "label": shown(findings.labels[k]),
+        "label": shown(findings.labels[k]) or "(empty)",
         "score": _short(score),
         "p": p_value,
         "flagged": flagged,
@@ -147,7 +147,7 @@ def _histogram(scores: Floats, offset: float) -> dict[str, Any]:
     values = np.maximum(scores, max(1e-4 * float(scores.mean()), np.finfo(float).tiny)) if in_ratio else scores
     scale, back = (np.log, np.exp) if in_ratio else (np.asarray, np.asarray)
     low, high = float(scale(values.min())), float(scale(values.max()))
-    width = max(high - low, 1e-9) / BINS
+    width = max(high - low, 0.02 if in_ratio else 1e-3 * max(abs(high), 1e-3)) / BINS
     edges = low + width * np.arange(BINS + 1)
     if offset > 0 or not in_ratio:
         edges = edges + (float(scale(offset)) - low) % width - width
