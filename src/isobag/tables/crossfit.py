@@ -39,9 +39,12 @@ def split(n: int, most: int, random_state: Any) -> Split:
     in_second = np.zeros(n, dtype=bool)
     in_second[: n // 2] = True
     rng.shuffle(in_second)
-    first, second = (np.flatnonzero(in_second == which) for which in (False, True))
-    learned = tuple(np.sort(rng.choice(own, min(most, len(own)), replace=False)) for own in (first, second))
-    return Split(in_second, learned, (seed, int(rng.integers(2**31 - 1))))  # type: ignore[arg-type]
+    learned = [_draw(np.flatnonzero(in_second == half), most, rng) for half in (False, True)]
+    return Split(in_second, (learned[0], learned[1]), (seed, int(rng.integers(2**31 - 1))))
+
+
+def _draw(rows: Ints, most: int, rng: np.random.Generator) -> Ints:
+    return np.sort(rng.choice(rows, min(most, len(rows)), replace=False))
 
 
 def cross_p_values_of_rows(detector: IDKPointDetector, rows: Rows) -> Floats:
@@ -94,10 +97,11 @@ def _learner(detector: Any, seed: int, most: dict[str, int]) -> Any:
 
 def _shares_within(scores: Floats, in_second: Bools) -> Floats:
     """Share of the scores of the same half that are not above each score; takes the place of the scores: (n,)."""
-    ranked = [np.sort(scores[in_second == which]) for which in (False, True)]
-    for start in range(0, len(scores), BLOCK_ROWS):
-        part = scores[start : start + BLOCK_ROWS]
-        where = in_second[start : start + BLOCK_ROWS]
-        shares = [np.searchsorted(own, part, side="right") / len(own) for own in ranked]
-        part[:] = np.where(where, shares[1], shares[0])
+    for half in (False, True):  # one at a time, in blocks: there may be hundreds of millions of them
+        ranked = scores[in_second == half]
+        ranked.sort()
+        for start in range(0, len(scores), BLOCK_ROWS):
+            part = scores[start : start + BLOCK_ROWS]
+            own = in_second[start : start + BLOCK_ROWS] == half
+            part[own] = np.searchsorted(ranked, part[own], side="right") / len(ranked)
     return scores
