@@ -20,6 +20,7 @@ pytest.importorskip("duckdb")
 pa = pytest.importorskip("pyarrow")
 typer_testing = pytest.importorskip("typer.testing")
 
+from pyarrow import feather, parquet  # noqa: E402, only if there
 
 from isobag.cli.app import app  # noqa: E402
 from isobag.files import FileTable  # noqa: E402
@@ -98,9 +99,9 @@ FORMATS = {
     "tsv": lambda frame, path: frame.to_csv(path, index=False, sep="\t"),
     "jsonl": lambda frame, path: frame.to_json(path, orient="records", lines=True, double_precision=15),
     "jsonl.gz": lambda frame, path: frame.to_json(path, orient="records", lines=True, double_precision=15),
-    "parquet": lambda frame, path: pa.parquet.write_table(pa.Table.from_pandas(frame), path, row_group_size=99),
-    "arrow": lambda frame, path: pa.feather.write_feather(pa.Table.from_pandas(frame), path, compression="lz4"),
-    "feather": lambda frame, path: pa.feather.write_feather(pa.Table.from_pandas(frame), path),
+    "parquet": lambda frame, path: parquet.write_table(pa.Table.from_pandas(frame), path, row_group_size=99),
+    "arrow": lambda frame, path: feather.write_feather(pa.Table.from_pandas(frame), path, compression="lz4"),
+    "feather": lambda frame, path: feather.write_feather(pa.Table.from_pandas(frame), path),
 }
 
 

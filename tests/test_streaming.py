@@ -12,7 +12,7 @@ import pytest
 from isobag import IDKPointDetector, streaming
 from isobag.detectors.checked import fit_to_rows, p_values_of_rows, score_rows
 from isobag.rows import BLOCK_ROWS
-from isobag.streaming import SpooledCells, StreamedRows, read_batches
+from isobag.streaming import SpooledNumbers, StreamedRows, read_batches
 from isobag.tables.encoding import open_frame
 from isobag.tables.points import find_points
 from isobag.tables.table import read_frame
@@ -107,16 +107,16 @@ def test_gaps_are_counted_over_all_batches(big):
 
 
 def test_few_rows_stay_in_memory_and_many_do_not():
-    cells = SpooledCells(2, kept_bytes=100)
-    cells.append(np.ones((3, 2)))
-    assert cells.is_in_memory
-    cells.append(np.full((4, 2), 2.0))
-    cells.append(np.full((1, 2), 3.0))
-    assert not cells.is_in_memory
-    assert len(cells) == 8
-    assert cells.read(2, 100)[:, 0].tolist() == [1, 2, 2, 2, 2, 3]
-    assert cells.take(np.array([0, 4, 7]))[:, 1].tolist() == [1, 2, 3]
-    assert cells.column(1).tolist() == [1, 1, 1, 2, 2, 2, 2, 3]
+    numbers = SpooledNumbers(2, kept_bytes=100)
+    numbers.append(np.ones((3, 2)))
+    assert numbers.is_in_memory
+    numbers.append(np.full((4, 2), 2.0))
+    numbers.append(np.full((1, 2), 3.0))
+    assert not numbers.is_in_memory
+    assert len(numbers) == 8
+    assert numbers.read(2, 100)[:, 0].tolist() == [1, 2, 2, 2, 2, 3]
+    assert numbers.take(np.array([0, 4, 7]))[:, 1].tolist() == [1, 2, 3]
+    assert numbers.column(1).tolist() == [1, 1, 1, 2, 2, 2, 2, 3]
 
 
 def test_a_full_disk_is_named(monkeypatch):
@@ -126,4 +126,4 @@ def test_a_full_disk_is_named(monkeypatch):
 
     monkeypatch.setattr(tempfile, "TemporaryFile", lambda **options: Full())
     with pytest.raises(OSError, match="the disk is full; set TMPDIR"):
-        streaming.SpooledCells(2, kept_bytes=0).append(np.ones((3, 2)))
+        streaming.SpooledNumbers(2, kept_bytes=0).append(np.ones((3, 2)))

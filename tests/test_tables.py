@@ -11,7 +11,7 @@ import pytest
 
 from isobag import IDKGroupDetector, IDKPointDetector, detect_groups, detect_points
 from isobag.tables.crossfit import cross_p_values_of_rows
-from isobag.tables.encoding import Cells, choose_columns, columns_of_model
+from isobag.tables.encoding import ColumnReader, choose_columns, columns_of_model
 from isobag.tables.reasons import shown
 
 pa = pytest.importorskip("pyarrow")
@@ -198,16 +198,16 @@ def test_true_and_false_are_one_and_zero(rng):
 
 def test_only_the_most_frequent_texts_get_an_indicator():
     frame = pd.DataFrame({"t": [f"v{i}" for i in range(30) for _ in range(i + 1)]})
-    cells, _ = choose_columns(dict(nw.from_native(frame).schema), ["t"])
-    cells.read(nw.from_native(frame))
-    assert cells.encoding().names == [f"t=v{i}" for i in range(29, 9, -1)]
+    numbers, _ = choose_columns(dict(nw.from_native(frame).schema), ["t"])
+    numbers.read(nw.from_native(frame))
+    assert numbers.encoding().names == [f"t=v{i}" for i in range(29, 9, -1)]
 
 
 def test_the_names_of_features_say_how_to_read_a_new_table():
     frame = pd.DataFrame({"a": [1.0, 2.0, 3.0], "t": ["x=1", "y", "x=1"], "flag": [True, False, True]})
-    cells, _ = choose_columns(dict(nw.from_native(frame).schema), ["a", "t", "flag"])
-    read = cells.read(nw.from_native(frame))
-    encoding = cells.encoding()
+    numbers, _ = choose_columns(dict(nw.from_native(frame).schema), ["a", "t", "flag"])
+    read = numbers.read(nw.from_native(frame))
+    encoding = numbers.encoding()
     assert encoding.names == ["a", "t=x=1", "t=y", "flag"]
     again, same = columns_of_model(dict(nw.from_native(frame).schema), encoding.names)
     new = frame.assign(t=["new", "y", "x=1"])
@@ -300,9 +300,9 @@ def test_numbers_are_written_as_people_do():
 
 
 def test_a_model_that_was_never_told_of_texts_reads_numbers():
-    cells = Cells(["a"], [False])
-    assert cells.read(nw.from_native(pl.DataFrame({"a": [1, None, 3]}))).tolist()[0] == [1.0]
-    assert cells.n_missing.tolist() == [1]
+    numbers = ColumnReader(["a"], [False])
+    assert numbers.read(nw.from_native(pl.DataFrame({"a": [1, None, 3]}))).tolist()[0] == [1.0]
+    assert numbers.n_missing.tolist() == [1]
 
 
 def test_cross_fitting_never_scores_a_row_by_a_detector_that_saw_it(rng, monkeypatch):

@@ -7,17 +7,12 @@ from glob import glob
 from pathlib import Path
 from typing import IO, Any
 
-from isobag.atomic import writing
+import duckdb
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.ipc as pa_ipc
 
-try:
-    import duckdb
-    import pyarrow as pa
-    import pyarrow.csv as pa_csv
-    import pyarrow.ipc as pa_ipc
-except ModuleNotFoundError as missing:
-    raise ModuleNotFoundError(
-        f"Reading files needs {missing.name}, which is not installed: pip install 'isobag[cli]'.", name=missing.name
-    ) from None
+from isobag.atomic import writing
 
 BATCH_ROWS = 1 << 16
 NO_VALUE = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")
@@ -97,7 +92,7 @@ def write_table(path: str | Path, batches: Iterable[dict[str, Any]]) -> None:
     with writing(path) as file:
         writer = None
         for columns in batches:
-            table = pa.table({name: pa.array(values, from_pandas=True) for name, values in columns.items()})
+            table = pa.table({name: _as_column(values) for name, values in columns.items()})
             writer = writer or _WRITERS[kind](file, table.schema)
             writer(table)
         if writer is not None:
@@ -110,6 +105,11 @@ def check_output(path: str | Path) -> str:
     if kind not in _WRITERS:
         raise ValueError(f"{str(path)!r} has no known ending; choose one of {', '.join(_WRITERS)}.")
     return kind
+
+
+def _as_column(values: Any) -> Any:
+    """An Arrow column, in which NaN is nothing."""
+    return values if isinstance(values, pa.ChunkedArray) else pa.array(values, from_pandas=True)
 
 
 def _write_parquet(file: IO[bytes], schema: pa.Schema) -> Callable[[pa.Table | None], None]:

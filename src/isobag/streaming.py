@@ -1,4 +1,4 @@
-"""Tables larger than memory: a file is read once, in batches, and its cells are kept as plain numbers.
+"""Tables larger than memory: a file is read once, in batches, and kept as plain numbers.
 
 Up to KEPT_BYTES of them stay in memory; beyond, they go to a temporary file without a name, which vanishes with the
 process however it ends. Fitting and scoring then pass over these numbers as often as they need to. All sums are taken
@@ -17,17 +17,24 @@ import numpy as np
 
 from isobag.arrays import Bools, Floats, Ints
 from isobag.rows import BLOCK_ROWS, ArrayRows, Rows
-from isobag.tables.encoding import Cells, Encoding, check_missing_option, choose_columns, columns_of_model, kept_rows
+from isobag.tables.encoding import (
+    ColumnReader,
+    Encoding,
+    check_missing_option,
+    choose_columns,
+    columns_of_model,
+    kept_rows,
+)
 from isobag.tables.table import Table
 
 KEPT_BYTES = 1 << 26
-CHUNK_BYTES = 1 << 24
-Tick = Callable[[str, int], None]
-"""Told what is going on and how many rows are done with, for a progress bar."""
+CHUNK_BYTES = 1 << 22
+Tick = Callable[[str, int, int | None], None]
+"""Told what is going on, how many rows are done with, and of how many if known: for a progress bar."""
 
 
-class SpooledCells:
-    """The cells of a table (n, c), written row after row, then read: in memory, or in a temporary file if many."""
+class SpooledNumbers:
+    """The numbers of a table (n, c), written row after row, then read: in memory, or in a temporary file if many."""
 
     def __init__(self, n_columns: int, kept_bytes: int = KEPT_BYTES) -> None:
         self._n_columns = n_columns
@@ -44,17 +51,17 @@ class SpooledCells:
         """Whether no file was needed."""
         return self._file is None
 
-    def append(self, cells: Floats) -> None:
+    def append(self, numbers: Floats) -> None:
         """Add rows at the end: (m, c)."""
-        self._n_rows += len(cells)
+        self._n_rows += len(numbers)
         if self._file is None:
-            self._parts.append(cells)
+            self._parts.append(numbers)
             if self._n_rows * self._n_columns * 8 <= self._kept_bytes:
                 return
             self._file = tempfile.TemporaryFile(prefix="isobag-", buffering=0)  # noqa: SIM115, open while in use
             weakref.finalize(self, self._file.close)
-            cells, self._parts = np.concatenate(self._parts), []
-        _write_all(self._file, np.ascontiguousarray(cells))
+            numbers, self._parts = np.concatenate(self._parts), []
+        _write_all(self._file, np.ascontiguousarray(numbers))
 
     def read(self, start: int, n_rows: int) -> Floats:
         """Consecutive rows: (m, c)."""
@@ -96,30 +103,30 @@ class SpooledCells:
 
 
 class StreamedRows:
-    """Features of the rows of spooled cells: ``isobag.rows.Rows``, a chunk of about CHUNK_BYTES at a time."""
+    """Features of the rows of spooled numbers: ``isobag.rows.Rows``, a chunk of about CHUNK_BYTES at a time."""
 
-    def __init__(self, cells: SpooledCells, encoding: Encoding, tick: Tick | None = None) -> None:
-        self._cells = cells
+    def __init__(self, numbers: SpooledNumbers, encoding: Encoding, tick: Tick | None = None) -> None:
+        self._numbers = numbers
         self._encoding = encoding
         self._tick = tick
         self._passes = 0
 
     def __len__(self) -> int:
-        return len(self._cells)
+        return len(self._numbers)
 
     def chunks(self) -> Iterator[Floats]:
         """All rows in order, some blocks of BLOCK_ROWS at a time."""
         self._passes += 1
         n_rows = BLOCK_ROWS * max(1, CHUNK_BYTES // (BLOCK_ROWS * len(self._encoding.names) * 8))
         for start in range(0, len(self), n_rows):
-            chunk = self._encoding.apply(self._cells.read(start, n_rows))
+            chunk = self._encoding.apply(self._numbers.read(start, n_rows))
             if self._tick is not None:
-                self._tick(f"pass {self._passes}", start + len(chunk))
+                self._tick(f"pass {self._passes}", start + len(chunk), len(self))
             yield chunk
 
     def take(self, rows: Ints) -> Floats:
         """Features of some rows: (k,) -> (k, d)."""
-        return self._encoding.apply(self._cells.take(rows))
+        return self._encoding.apply(self._numbers.take(rows))
 
 
 def read_batches(
@@ -147,7 +154,7 @@ def read_batches(
                 "missing='median'; a model does not keep the medians of its data: choose 'error' or 'drop'."
             )
         reader, encoding = columns_of_model(schema, model_names)
-    cells = SpooledCells(len(reader.columns), kept_bytes)
+    numbers = SpooledNumbers(len(reader.columns), kept_bytes)
     kept: list[Bools] = []
     gaps: list[Ints] = []
     for batch in batches(reader.columns):
@@ -156,14 +163,14 @@ def read_batches(
             kept.append(kept_rows(part, missing))
             gaps.append(np.isnan(part).sum(axis=1).astype(np.uint16))
             part = part[kept[-1]] if missing == "drop" else part
-        cells.append(part)
+        numbers.append(part)
         if tick is not None:
-            tick("reading", reader.n_rows)
+            tick("reading", reader.n_rows, None)
     reader.check_missing(missing)
-    encoding = encoding or reader.encoding(_fills(reader, cells) if missing == "median" else None)
-    rows: Rows = StreamedRows(cells, encoding, tick)
-    if cells.is_in_memory:
-        rows = ArrayRows(encoding.apply(cells.whole()))
+    encoding = encoding or reader.encoding(_fills(reader, numbers) if missing == "median" else None)
+    rows: Rows = StreamedRows(numbers, encoding, tick)
+    if numbers.is_in_memory:
+        rows = ArrayRows(encoding.apply(numbers.whole()))
     return Table(
         rows,
         encoding,
@@ -174,16 +181,16 @@ def read_batches(
     )
 
 
-def _fills(reader: Cells, cells: SpooledCells) -> Floats:
-    return np.array([reader.fill_of(j, cells.column(j)) for j in range(len(reader.columns))])
+def _fills(reader: ColumnReader, numbers: SpooledNumbers) -> Floats:
+    return np.array([reader.fill_of(j, numbers.column(j)) for j in range(len(reader.columns))])
 
 
-def _bytes_of(cells: Floats) -> memoryview:
-    return memoryview(cells.reshape(-1).view(np.uint8))  # type: ignore[arg-type]  # an array is a buffer
+def _bytes_of(numbers: Floats) -> memoryview:
+    return memoryview(numbers.reshape(-1).view(np.uint8))  # type: ignore[arg-type]  # an array is a buffer
 
 
-def _write_all(file: IO[bytes], cells: Floats) -> None:
-    view = _bytes_of(cells)
+def _write_all(file: IO[bytes], numbers: Floats) -> None:
+    view = _bytes_of(numbers)
     try:
         while len(view):
             view = view[file.write(view) :]

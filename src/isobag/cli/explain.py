@@ -27,6 +27,7 @@ def explain(
     from isobag.cli.inputs import find_label, open_model, read_source  # noqa: PLC0415, loads scikit-learn
     from isobag.cli.output import print_json, print_table, progress  # noqa: PLC0415
     from isobag.cli.reasons import facts_of_group, facts_of_row  # noqa: PLC0415
+    from isobag.tables.reasons import shown  # noqa: PLC0415
 
     detector = open_model(model, by)
     with progress(quiet or json) as tick:
@@ -46,4 +47,4 @@ def explain(
         print_json({"id": id, **facts, "features": listed})
         return
     print_table(table)
-    typer.echo(", ".join(f"{name} {value:.4g}" for name, value in facts.items()), err=quiet)
+    typer.echo(", ".join(f"{name} {shown(value)}" for name, value in facts.items()))

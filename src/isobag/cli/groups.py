@@ -36,7 +36,7 @@ def groups(
     """
     from isobag.cli.inputs import labels_of_groups, read_source  # noqa: PLC0415, loads DuckDB and scikit-learn
     from isobag.cli.output import progress  # noqa: PLC0415
-    from isobag.cli.results import check_targets, finish_groups  # noqa: PLC0415
+    from isobag.cli.results import check_targets, show_groups, write_groups  # noqa: PLC0415
     from isobag.detectors import IDKGroupDetector  # noqa: PLC0415
     from isobag.modelfile import save  # noqa: PLC0415
     from isobag.tables.groups import find_groups  # noqa: PLC0415
@@ -64,4 +64,5 @@ def groups(
         found = find_groups(source.table, labels_of_groups(source), detector, p_values)
         if model is not None:
             save(detector, model)
-        finish_groups(found, source, by, top, out, report, json, quiet)
+        write_groups(found, source, by, out, report)
+    show_groups(found, source, by, top, (model, out, report), json, quiet)

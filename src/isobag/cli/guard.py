@@ -9,6 +9,7 @@ import typer
 
 FAILED = 1
 STOPPED = 130
+_EXTRAS = {"duckdb": "cli", "pyarrow": "cli", "safetensors": "files", "jinja2": "report"}
 _EXPECTED = (ValueError, TypeError, OSError, ImportError, OverflowError)
 
 
@@ -39,6 +40,8 @@ def _sentence(error: Exception) -> str:
         return "Out of memory; choose fewer features, or fewer rows with --sql."
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}."
+    if isinstance(error, ModuleNotFoundError) and error.name in _EXTRAS:
+        return f"This needs {error.name}, which is not installed: pip install 'isobag[{_EXTRAS[error.name]}]'."
     said = " ".join(str(error).split())
     if isinstance(error, _EXPECTED):
         return said or type(error).__name__

@@ -73,8 +73,14 @@ def read_source(
         tick,
         IN_MEMORY if in_memory else KEPT_BYTES,
     )
-    chunks = [chunk for column in labels for chunk in column.chunks]
-    found = None if label_column is None else pa.chunked_array(chunks, file.schema.field(label_column).type)
+    if tick is not None:
+        tick("learning", table.n_rows, None)
+    found = None
+    if label_column is not None:
+        chunks = [chunk for column in labels for chunk in column.chunks]
+        # In one piece: taking some out of many pieces would put them together every time.
+        whole = pa.table({"label": pa.chunked_array(chunks, file.schema.field(label_column).type)}).combine_chunks()
+        found = whole.column("label")
     return Source(table, found, path or sql or "")
 
 
@@ -92,6 +98,13 @@ def open_model(path: Path, by: str | None) -> Any:
     if not isinstance(model, IDKPointDetector | IDKGroupDetector):
         raise ValueError(f"{str(path)!r} holds a {type(model).__name__}; need a detector of points or groups.")
     return model
+
+
+def set_threads(detector: Any, n_jobs: int) -> None:
+    """Let a fitted detector, and the one inside it for p-values, use this many threads."""
+    detector.set_params(n_jobs=n_jobs)
+    if detector.calibration_ is not None:
+        detector.calibration_.detector.set_params(n_jobs=n_jobs)
 
 
 def find_label(source: Source, label: str) -> Ints:

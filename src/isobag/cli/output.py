@@ -8,9 +8,8 @@ from typing import Any
 
 import typer
 
+from isobag.streaming import Tick
 from isobag.tables.reasons import shown
-
-Tick = Any
 
 
 def print_json(content: Mapping[str, Any]) -> None:
@@ -41,20 +40,20 @@ def note(text: str, quiet: bool) -> None:
 
 
 @contextmanager
-def progress(quiet: bool) -> Iterator[Tick]:
-    """A function to tell what is going on and how many rows are done with; shown only to a person."""
+def progress(quiet: bool) -> Iterator[Tick | None]:
+    """A function to tell what is going on and how far it is; None if no person is looking."""
     if quiet or not sys.stderr.isatty():
         yield None
         return
     from rich.console import Console  # noqa: PLC0415, slow to load
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: PLC0415
 
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    columns = (BarColumn(20), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("reading")
+        task = bar.add_task("reading", total=None)
 
-        def tick(what: str, n_rows: int) -> None:
-            bar.update(task, description=f"{what}: {n_rows:,} rows")
+        def tick(what: str, n_rows: int, of: int | None) -> None:
+            bar.update(task, description=f"{what}: {n_rows:,} rows", completed=n_rows, total=of)
 
         yield tick
 

@@ -33,7 +33,7 @@ def points(
     """
     from isobag.cli.inputs import read_source  # noqa: PLC0415, loads DuckDB and scikit-learn
     from isobag.cli.output import progress  # noqa: PLC0415
-    from isobag.cli.results import check_targets, finish_points  # noqa: PLC0415
+    from isobag.cli.results import check_targets, show_points, write_points  # noqa: PLC0415
     from isobag.detectors import IDKPointDetector  # noqa: PLC0415
     from isobag.modelfile import save  # noqa: PLC0415
     from isobag.tables.points import find_points  # noqa: PLC0415
@@ -54,4 +54,5 @@ def points(
         found = find_points(source.table, detector, p_values)
         if model is not None:
             save(detector, model)
-        finish_points(found, source, id_column, top, out, report, json, quiet)
+        write_points(found, source, id_column, out, report, tick)
+    show_points(found, source, id_column, top, (model, out, report), json, quiet)

@@ -11,7 +11,7 @@ from isobag.detectors.checked import explain_rows, p_values_of_groups, p_values_
 from isobag.groups import Bags
 from isobag.rows import ArrayRows
 
-Facts = tuple[dict[str, float], dict[str, list[Any]]]
+Facts = tuple[dict[str, int | float], dict[str, list[Any]]]
 
 
 def facts_of_row(detector: IDKPointDetector, source: Source, rows: Ints) -> Facts:
@@ -23,7 +23,8 @@ def facts_of_row(detector: IDKPointDetector, source: Source, rows: Ints) -> Fact
     parts = explain_rows(detector, point)[0]
     low, middle, high = np.quantile(typical_rows(detector), (0.25, 0.5, 0.75), axis=0)
     order = np.argsort(-parts, kind="stable")
-    facts = {"row": float(rows[0]), "score": float(detector._scores(point)[0]), "threshold": float(detector.offset_)}
+    facts: dict[str, int | float] = {"row": int(rows[0]), "score": float(detector._scores(point)[0])}
+    facts["threshold"] = float(detector.offset_)
     if detector.calibration_ is not None:
         facts["p_value"] = float(p_values_of_rows(detector, ArrayRows(point))[0])
     columns = {"value": point[0], "adds": parts, "lower_quarter": low, "median": middle, "upper_quarter": high}
@@ -40,7 +41,7 @@ def facts_of_group(detector: IDKGroupDetector, source: Source, rows: Ints) -> Fa
     bags = Bags(points, np.zeros(len(points), dtype=np.int64), np.zeros(1, dtype=np.int64))
     found = detector._explain(bags)
     order = np.argsort(-np.abs(found.features[0]), kind="stable")
-    facts = {"n_points": float(len(points)), "score": float(detector._score_groups(bags)[0])}
+    facts: dict[str, int | float] = {"n_points": len(points), "score": float(detector._score_groups(bags)[0])}
     facts["threshold"] = float(detector.offset_)
     if detector.calibration_ is not None:
         facts["p_value"] = float(p_values_of_groups(detector, bags)[0])

@@ -1,6 +1,6 @@
 """From results to what is printed and written."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from isobag.detectors.checked import explain_rows
 from isobag.files import BATCH_ROWS, check_output, write_table
 from isobag.groups import number_labels
 from isobag.rows import take_in_order
+from isobag.streaming import Tick
 from isobag.tables.groups import GroupResults
 from isobag.tables.points import PointResults
 
@@ -31,65 +32,51 @@ def check_targets(out: Path | None, report: Path | None, model: Path | None) -> 
             raise ValueError(f"{str(path)!r} cannot be written: there is no folder {str(path.absolute().parent)!r}.")
 
 
-def finish_points(
+def write_points(
+    found: PointResults, source: Source, id_column: str | None, out: Path | None, report: Path | None, tick: Tick | None
+) -> None:
+    """Write what was found out about rows, all of them in ranked order."""
+    if out is not None:
+        write_table(out, _parts(found, source, id_column, tick))
+    if report is not None:
+        _report_points(found, source, report)
+
+
+def show_points(
     found: PointResults,
     source: Source,
     id_column: str | None,
     top: int,
-    out: Path | None,
-    report: Path | None,
+    written: Sequence[Path | None],
     json: bool,
     quiet: bool,
 ) -> None:
-    """Write and print what was found out about rows."""
-    named = id_column is not None
-    if named and id_column in found.columns(0, 0):
-        raise ValueError(
-            f"The result has a column {id_column!r} of its own; rename the column of that name with --sql."
-        )
-
-    def part(start: int, stop: int) -> dict[str, Any]:
-        columns = found.columns(start, stop)
-        if named:
-            return {id_column or "": source.labels.take(pa.array(columns["row"])), **columns}
-        return columns
-
-    if out is not None:
-        write_table(out, _parts(part, len(found.order)))
-    if report is not None:
-        _report_points(found, source, report)
+    """Print the oddest rows and what there is to say."""
     n_flagged = int(np.count_nonzero(found.scores < found.detector.offset_))
-    n_left_out = found.table.n_rows - len(found.table.rows)
-    facts = {"n_rows": found.table.n_rows, "n_flagged": n_flagged, "n_left_out": n_left_out}
-    _show(part(0, top), facts, "rows", found.table.encoding, found.table.left_out, found.detector.offset_, json, quiet)
-    _say_written(out, report, quiet or json)
+    facts = {"n_rows": found.table.n_rows, "n_flagged": n_flagged}
+    columns = _ranked_part(found, source, id_column, 0, top)
+    _show(columns, facts, "rows", source, found.detector.offset_, written, json, quiet)
 
 
-def finish_groups(
-    found: GroupResults,
-    source: Source,
-    by: str,
-    top: int,
-    out: Path | None,
-    report: Path | None,
-    json: bool,
-    quiet: bool,
-) -> None:
-    """Write and print what was found out about groups."""
-    columns = found.columns()
-    if by in columns:
-        raise ValueError(f"The result has a column {by!r} of its own; rename the column of that name with --sql.")
-    columns = {by: source.labels.take(pa.array(found.first_rows[found.order])), **columns}
+def write_groups(found: GroupResults, source: Source, by: str, out: Path | None, report: Path | None) -> None:
+    """Write what was found out about groups, all of them in ranked order."""
     if out is not None:
-        write_table(out, [columns])
+        write_table(out, [_ranked_groups(found, source, by)])
     if report is not None:
         _report_groups(found, source, report)
-    table = source.table
-    facts = {"n_groups": len(found.order), "n_rows": table.n_rows, "n_flagged": int(found.flagged.sum())}
-    facts["n_left_out"] = table.n_rows - len(table.rows)
-    shown = {name: values[:top] for name, values in columns.items()}
-    _show(shown, facts, "groups", table.encoding, table.left_out, found.detector.offset_, json, quiet)
-    _say_written(out, report, quiet or json)
+
+
+def show_groups(
+    found: GroupResults, source: Source, by: str, top: int, written: Sequence[Path | None], json: bool, quiet: bool
+) -> None:
+    """Print the oddest groups and what there is to say."""
+    facts = {
+        "n_groups": len(found.order),
+        "n_rows": source.table.n_rows,
+        "n_flagged": int(np.count_nonzero(found.flagged)),
+    }
+    columns = {name: values[:top] for name, values in _ranked_groups(found, source, by).items()}
+    _show(columns, facts, "groups", source, found.detector.offset_, written, json, quiet)
 
 
 def check_report() -> None:
@@ -98,41 +85,60 @@ def check_report() -> None:
         raise ModuleNotFoundError("--report needs jinja2, which is not installed: pip install 'isobag[report]'.")
 
 
-def _parts(part: Any, n_rows: int) -> Iterator[dict[str, Any]]:
-    yield from (part(start, start + BATCH_ROWS) for start in range(0, n_rows, BATCH_ROWS))
+def _parts(found: PointResults, source: Source, id_column: str | None, tick: Tick | None) -> Iterator[dict[str, Any]]:
+    n = len(found.order)
+    for start in range(0, n, BATCH_ROWS):
+        yield _ranked_part(found, source, id_column, start, start + BATCH_ROWS)
+        if tick is not None:
+            tick("writing", min(start + BATCH_ROWS, n), n)
+
+
+def _ranked_part(found: PointResults, source: Source, id_column: str | None, start: int, stop: int) -> dict[str, Any]:
+    columns = found.columns(start, stop)
+    if id_column is None:
+        return columns
+    return _with_labels(id_column, source.labels.take(pa.array(columns["row"])), columns)
+
+
+def _ranked_groups(found: GroupResults, source: Source, by: str) -> dict[str, Any]:
+    return _with_labels(by, source.labels.take(pa.array(found.first_rows[found.order])), found.columns())
+
+
+def _with_labels(name: str, labels: Any, columns: dict[str, Any]) -> dict[str, Any]:
+    if name in columns:
+        raise ValueError(f"The result has a column {name!r} of its own; rename the column of that name with --sql.")
+    return {name: labels, **columns}
 
 
 def _show(
     columns: dict[str, Any],
     facts: dict[str, int],
     what: str,
-    encoding: Any,
-    left_out: list[str],
+    source: Source,
     threshold: float,
+    written: Sequence[Path | None],
     json: bool,
     quiet: bool,
 ) -> None:
+    table = source.table
+    facts["n_left_out"] = table.n_rows - len(table.rows)
     lists = {name: _as_list(values) for name, values in columns.items()}
     if json:
         rows = [dict(zip(lists, row, strict=True)) for row in zip(*lists.values(), strict=True)]
-        print_json(
-            {**facts, "features": list(encoding.columns), "left_out": left_out, "threshold": threshold, "top": rows}
-        )
+        looked_at = {"features": list(table.encoding.columns), "left_out": table.left_out}
+        print_json({**facts, **looked_at, "threshold": float(threshold), "top": rows})
         return
     if lists["rank"]:
         print_table(lists)
-    looked_at = ", ".join(encoding.columns)
-    note(f"{facts[f'n_{what}']:,} {what}, {facts['n_flagged']:,} flagged; looked at {looked_at}.", quiet)
-    if left_out:
-        note(f"Left out, for they are no numbers or were not chosen: {', '.join(left_out)}.", quiet)
+    looked_at_text = ", ".join(table.encoding.columns)
+    note(f"{facts[f'n_{what}']:,} {what}, {facts['n_flagged']:,} flagged; looked at {looked_at_text}.", quiet)
+    if table.left_out:
+        note(f"Left out, for they are no numbers or were not chosen: {', '.join(table.left_out)}.", quiet)
     if facts["n_left_out"]:
         note(f"{facts['n_left_out']:,} rows with missing values were left out.", quiet)
-
-
-def _say_written(out: Path | None, report: Path | None, quiet: bool) -> None:
-    written = ", ".join(str(path) for path in (out, report) if path is not None)
-    if written:
-        note(f"Written: {written}.", quiet)
+    names = ", ".join(str(path) for path in written if path is not None)
+    if names:
+        note(f"Written: {names}.", quiet)
 
 
 def _as_list(values: Any) -> list[Any]:
@@ -147,7 +153,7 @@ def _report_points(found: PointResults, source: Source, path: Path) -> None:
 
     table, detector = found.table, found.detector
     n = len(table.rows)
-    top = found.order[: min(REPORTED, n)]
+    top = found.order[: min(REPORTED, n)].astype(np.int64)
     values = take_in_order(table.rows, table.positions(top))
     sample = _spread(n, SHOWN_ON_MAP)
     scores = found.scores if table.kept is None else found.scores[table.kept]

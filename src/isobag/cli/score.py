@@ -12,6 +12,7 @@ def score(
     sql: o.Sql = None,
     id_column: o.IdColumn = None,
     missing: o.OnMissing = o.Missing.ERROR,
+    jobs: o.Jobs = None,
     top: o.Top = 10,
     out: o.Out = None,
     report: o.Report = None,
@@ -23,9 +24,15 @@ def score(
 
     P-values are valid here: the model has not seen these rows.
     """
-    from isobag.cli.inputs import labels_of_groups, open_model, read_source  # noqa: PLC0415, loads scikit-learn
+    from isobag.cli.inputs import labels_of_groups, open_model, read_source, set_threads  # noqa: PLC0415, slow to load
     from isobag.cli.output import progress  # noqa: PLC0415
-    from isobag.cli.results import check_targets, finish_groups, finish_points  # noqa: PLC0415
+    from isobag.cli.results import (  # noqa: PLC0415
+        check_targets,
+        show_groups,
+        show_points,
+        write_groups,
+        write_points,
+    )
     from isobag.tables.groups import find_groups  # noqa: PLC0415
     from isobag.tables.points import score_points  # noqa: PLC0415
 
@@ -42,9 +49,14 @@ def score(
             in_memory=by is not None,
             tick=tick,
         )
+        set_threads(detector, o.threads(jobs, source.table.n_rows))
         if by is None:
             rows = score_points(source.table, detector, has_p_values)
-            finish_points(rows, source, id_column, top, out, report, json, quiet)
+            write_points(rows, source, id_column, out, report, tick)
         else:
             groups = find_groups(source.table, labels_of_groups(source), detector, has_p_values, is_fitted=True)
-            finish_groups(groups, source, by, top, out, report, json, quiet)
+            write_groups(groups, source, by, out, report)
+    if by is None:
+        show_points(rows, source, id_column, top, (out, report), json, quiet)
+    else:
+        show_groups(groups, source, by, top, (out, report), json, quiet)

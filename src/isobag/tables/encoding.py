@@ -1,6 +1,6 @@
 """From the columns of a table to features: what is taken, how it becomes numbers, and what is missing.
 
-A table becomes a matrix with one number for each cell (n, c): the number itself, 0 or 1, the code of a text, NaN where
+A table becomes a matrix with one number for each entry (n, c): the number itself, 0 or 1, the code of a text, NaN where
 nothing stands. The encoding, learned from all of it, makes features of that (n, d): it fills gaps and gives each of the
 frequent texts of a column an indicator of its own, named "column=text". So the features of a model say by their names
 alone how a new table is to be read.
@@ -46,11 +46,11 @@ class Encoding(NamedTuple):
         """Number of the column that each feature comes from: (d,)."""
         return np.repeat(np.arange(len(self.columns)), [1 if texts is None else len(texts) for texts in self.texts])
 
-    def apply(self, cells: Floats) -> Floats:
-        """Features from the cells of a table: (n, c) -> (n, d)."""
+    def apply(self, entries: Floats) -> Floats:
+        """Features from the entries of a table: (n, c) -> (n, d)."""
         if np.isnan(self.fills).all() and all(texts is None for texts in self.texts):
-            return cells
-        filled = np.where(np.isnan(cells), self.fills, cells)
+            return entries
+        filled = np.where(np.isnan(entries), self.fills, entries)
         parts = []
         for column, texts, codes in zip(filled.T, self.texts, self.codes, strict=True):
             if texts is None or codes is None:
@@ -60,8 +60,8 @@ class Encoding(NamedTuple):
         return np.ascontiguousarray(np.concatenate(parts, axis=1))
 
 
-class Cells:
-    """The cells of a table as numbers, part after part, and what was seen of texts and gaps."""
+class ColumnReader:
+    """The columns of a table as numbers, part after part, and what was seen of texts and gaps."""
 
     def __init__(self, columns: Sequence[Any], kinds: Sequence[bool]) -> None:
         self.columns = list(columns)
@@ -77,23 +77,23 @@ class Cells:
 
     def read(self, part: nw.DataFrame[Any]) -> Floats:
         """The next rows as numbers: (m, c), NaN where nothing stands."""
-        cells = np.empty((len(part), len(self.columns)))
+        entries = np.empty((len(part), len(self.columns)))
         for j, name in enumerate(self.columns):
             column, codes = part.get_column(name), self.codes[j]
             if codes is None:
-                cells[:, j] = column.cast(nw.Float64).to_numpy()
+                entries[:, j] = column.cast(nw.Float64).to_numpy()
             else:
-                cells[:, j] = [self._code(value, j, codes) for value in column.to_list()]
-                numbers, counts = np.unique(cells[:, j], return_counts=True, equal_nan=True)
+                entries[:, j] = [self._code(value, j, codes) for value in column.to_list()]
+                numbers, counts = np.unique(entries[:, j], return_counts=True, equal_nan=True)
                 known = ~np.isnan(numbers)
                 self.counts[j].update(
                     dict(zip(numbers[known].astype(int).tolist(), counts[known].tolist(), strict=True))
                 )
-        is_missing = np.isnan(cells)
-        check_magnitudes(np.where(is_missing, 0.0, cells), self.names, self.n_rows)
+        is_missing = np.isnan(entries)
+        check_magnitudes(np.where(is_missing, 0.0, entries), self.names, self.n_rows)
         self.n_missing += is_missing.sum(axis=0)
         self.n_rows += len(part)
-        return cells
+        return entries
 
     def check_missing(self, missing: str) -> None:
         """Refuse gaps unless it is said what to do with them."""
@@ -170,7 +170,7 @@ def open_frame(frame: Any) -> nw.DataFrame[Any]:
 
 def choose_columns(
     schema: dict[Any, Any], features: Iterable[Any] | str | None, apart: Any = None
-) -> tuple[Cells, list[str]]:
+) -> tuple[ColumnReader, list[str]]:
     """The columns to read, those asked for or all numbers but ``apart``, and the names of those left out."""
     if features is None:
         chosen = [name for name, kind in schema.items() if kind.is_numeric() and name != apart]
@@ -181,10 +181,10 @@ def choose_columns(
         chosen = [features] if isinstance(features, str) else list(features)
         _check_chosen(schema, chosen, apart)
     left_out = [str(name) for name in schema if name not in chosen and name != apart]
-    return Cells(chosen, [isinstance(schema[name], _TEXT) for name in chosen]), left_out
+    return ColumnReader(chosen, [isinstance(schema[name], _TEXT) for name in chosen]), left_out
 
 
-def columns_of_model(schema: dict[Any, Any], names: Sequence[str]) -> tuple[Cells, Encoding]:
+def columns_of_model(schema: dict[Any, Any], names: Sequence[str]) -> tuple[ColumnReader, Encoding]:
     """The columns that the features of a model come from, by name, and how they become these features."""
     by_name = {str(name): name for name in schema}
     columns: dict[str, list[str] | None] = {}
@@ -202,12 +202,12 @@ def columns_of_model(schema: dict[Any, Any], names: Sequence[str]) -> tuple[Cell
         if texts is not None:
             texts.append(name[len(owner) + 1 :])
     _check_chosen(schema, [by_name[name] for name in columns], None)
-    cells = Cells([by_name[name] for name in columns], [texts is not None for texts in columns.values()])
-    for codes, texts in zip(cells.codes, columns.values(), strict=True):
+    reader = ColumnReader([by_name[name] for name in columns], [texts is not None for texts in columns.values()])
+    for codes, texts in zip(reader.codes, columns.values(), strict=True):
         if codes is not None and texts is not None:
             codes.update((text, code) for code, text in enumerate(texts))
-    encoding = cells.encoding()._replace(texts=tuple(None if own is None else tuple(own) for own in columns.values()))
-    return cells, encoding
+    encoding = reader.encoding()._replace(texts=tuple(None if own is None else tuple(own) for own in columns.values()))
+    return reader, encoding
 
 
 def check_missing_option(missing: Any) -> None:
@@ -215,11 +215,11 @@ def check_missing_option(missing: Any) -> None:
     check_option("missing", missing, MISSING)
 
 
-def kept_rows(cells: Floats, missing: str) -> Bools:
+def kept_rows(entries: Floats, missing: str) -> Bools:
     """Which rows take part: all, or with ``missing="drop"`` those without a gap."""
-    found: Bools = np.ones(len(cells), dtype=bool)
+    found: Bools = np.ones(len(entries), dtype=bool)
     if missing == "drop":
-        found &= ~np.isnan(cells).any(axis=1)
+        found &= ~np.isnan(entries).any(axis=1)
     return found
 
 

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import narwhals as nw
 import numpy as np
+import numpy.typing as npt
 
 from isobag.arrays import Bools, Floats, Ints
 from isobag.detectors import IDKPointDetector
@@ -24,13 +25,12 @@ class PointResults(NamedTuple):
 
     order : (n,), row numbers, the lowest score first; rows that were left out stand last.
     scores, p_values : (n,), in the order of the table, NaN for rows that were left out; p_values may be None.
-    flagged : (n,), whether the score is below the detector's threshold.
-    reasons : of the first rows of ``order``, at most ``most_reasons`` of them.
+    reasons : of the first rows of ``order``.
     """
 
     detector: IDKPointDetector
     table: Table
-    order: Ints
+    order: npt.NDArray[np.int32] | Ints
     scores: Floats
     p_values: Floats | None
     reasons: list[str]
@@ -42,7 +42,7 @@ class PointResults(NamedTuple):
 
     def columns(self, start: int, stop: int) -> dict[str, Any]:
         """Columns of the ranked table, from rank start + 1 to rank stop."""
-        rows = self.order[start:stop]
+        rows = self.order[start:stop].astype(np.int64)
         found: dict[str, Any] = {
             "row": rows,
             "score": self.scores[rows],
@@ -109,7 +109,7 @@ def detect_points(
     table = read_frame(given, features, missing, apart=id)
     found = find_points(table, IDKPointDetector(**options, random_state=random_state, calibrate=False), p_values)
     columns = found.columns(0, len(given))
-    ranked = ranked_frame(given, id, found.order, columns).to_native()
+    ranked = ranked_frame(given, id, columns["row"], columns).to_native()
     index = nw.maybe_get_index(given)
     if index is not None:
         ranked.index = index[found.order]
@@ -120,18 +120,20 @@ def find_points(
     table: Table, detector: IDKPointDetector, p_values: bool, most_reasons: int = MOST_ROWS_WITH_REASONS
 ) -> PointResults:
     """Fit the detector to the table and rank its rows; their own p-values by cross-fitting."""
-    scores = fit_to_rows(detector, table.rows, table.encoding.names)
-    own = cross_p_values_of_rows(detector, table.rows) if p_values else None
-    return _ranked(detector, table, scores, own, most_reasons)
+    scores = table.spread(fit_to_rows(detector, table.rows, table.encoding.names))
+    order = _ranks(scores)  # before p-values: sorting takes room
+    own = table.spread(cross_p_values_of_rows(detector, table.rows)) if p_values else None
+    return PointResults(detector, table, order, scores, own, _reasons(detector, table, order[:most_reasons]))
 
 
 def score_points(
     table: Table, detector: IDKPointDetector, p_values: bool, most_reasons: int = MOST_ROWS_WITH_REASONS
 ) -> PointResults:
     """Rank the rows of a new table by a detector that was fitted before."""
-    scores = score_rows(detector, table.rows)
-    own = p_values_of_rows(detector, table.rows) if p_values else None
-    return _ranked(detector, table, scores, own, most_reasons)
+    scores = table.spread(score_rows(detector, table.rows))
+    order = _ranks(scores)
+    new = table.spread(p_values_of_rows(detector, table.rows)) if p_values else None
+    return PointResults(detector, table, order, scores, new, _reasons(detector, table, order[:most_reasons]))
 
 
 def ranked_frame(like: nw.DataFrame[Any], label: Any, rows: Ints, columns: dict[str, Any]) -> nw.DataFrame[Any]:
@@ -144,14 +146,16 @@ def ranked_frame(like: nw.DataFrame[Any], label: Any, rows: Ints, columns: dict[
     return like.select(label)[rows].with_columns(*series)
 
 
-def _ranked(
-    detector: IDKPointDetector, table: Table, scores: Floats, p_values: Floats | None, most_reasons: int
-) -> PointResults:
-    scores = table.spread(scores)
-    order = np.argsort(scores, kind="stable")  # NaN last
-    top = order[: min(most_reasons, len(table.rows))]
-    reasons = reasons_of_points(detector, table.encoding, take_in_order(table.rows, table.positions(top)))
-    return PointResults(detector, table, order, scores, None if p_values is None else table.spread(p_values), reasons)
+def _ranks(scores: Floats) -> npt.NDArray[np.int32] | Ints:
+    """Row numbers, the lowest score first and NaN last: (n,), in as little room as they need."""
+    order = np.argsort(scores, kind="stable")
+    return order.astype(np.int32) if len(scores) < 2**31 else order
+
+
+def _reasons(detector: IDKPointDetector, table: Table, top: Any) -> list[str]:
+    """Reasons of the first rows of a ranking, those left out not among them."""
+    rows = top[: len(table.rows)].astype(np.int64)
+    return reasons_of_points(detector, table.encoding, take_in_order(table.rows, table.positions(rows)))
 
 
 def _check_id(frame: nw.DataFrame[Any], id: Any) -> None:

@@ -48,13 +48,13 @@ def read_frame(
     """The table of a frame in memory."""
     check_missing_option(missing)
     reader, left_out = choose_columns(dict(frame.schema), features, apart)
-    cells = reader.read(frame)
+    entries = reader.read(frame)
     reader.check_missing(missing)
     fills = None
     if missing == "median":
-        fills = np.array([reader.fill_of(j, column) for j, column in enumerate(cells.T)])
+        fills = np.array([reader.fill_of(j, column) for j, column in enumerate(entries.T)])
     encoding = reader.encoding(fills)
-    kept = kept_rows(cells, missing)
-    gaps = None if missing == "error" else np.isnan(cells).sum(axis=1)
-    rows = ArrayRows(encoding.apply(cells[kept] if missing == "drop" else cells))
+    kept = kept_rows(entries, missing)
+    gaps = None if missing == "error" else np.isnan(entries).sum(axis=1)
+    rows = ArrayRows(encoding.apply(entries[kept] if missing == "drop" else entries))
     return Table(rows, encoding, len(frame), kept if missing == "drop" else None, gaps, left_out)
