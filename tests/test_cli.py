@@ -77,6 +77,10 @@ def test_every_command_has_help(command):
     assert result.exit_code == 0 and command in result.stdout
 
 
+def test_the_shell_can_learn_to_complete():
+    assert "--install-completion" in run("--help").stdout
+
+
 def test_points_say_what_detect_points_says(csv, cards):
     found = ask("points", csv, "--top", 4, "--id-column", "account", "-t", 20, "--seed", 3)
     expected = detect_points(cards, id="account", n_estimators=20, random_state=3).head(4)
@@ -96,6 +100,7 @@ def test_groups_say_what_detect_groups_says(csv, cards):
 FORMATS = {
     "csv": lambda frame, path: frame.to_csv(path, index=False),
     "csv.gz": lambda frame, path: frame.to_csv(path, index=False),
+    "csv.zst": lambda frame, path: frame.to_csv(pa.CompressedOutputStream(str(path), "zstd"), index=False),
     "tsv": lambda frame, path: frame.to_csv(path, index=False, sep="\t"),
     "jsonl": lambda frame, path: frame.to_json(path, orient="records", lines=True, double_precision=15),
     "jsonl.gz": lambda frame, path: frame.to_json(path, orient="records", lines=True, double_precision=15),

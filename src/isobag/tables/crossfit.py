@@ -104,4 +104,5 @@ def _shares_within(scores: Floats, in_second: Bools) -> Floats:
             part = scores[start : start + BLOCK_ROWS]
             own = in_second[start : start + BLOCK_ROWS] == half
             part[own] = np.searchsorted(ranked, part[own], side="right") / len(ranked)
+        del ranked  # before the next half needs as much room
     return scores
