@@ -4,9 +4,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from isobag import baselines, datasets
+    from isobag import baselines, datasets, report
     from isobag.detectors import IDKGroupDetector, IDKPointDetector
     from isobag.kernels import IsolationDistributionalKernel, IsolationKernel
+    from isobag.modelfile import ModelFileError, load, save
     from isobag.two_sample import compare
 
 __version__ = "0.1.0"
@@ -16,18 +17,25 @@ _HOMES = {
     "IsolationDistributionalKernel": "isobag.kernels",
     "IDKGroupDetector": "isobag.detectors",
     "IDKPointDetector": "isobag.detectors",
+    "ModelFileError": "isobag.modelfile",
     "compare": "isobag.two_sample",
+    "load": "isobag.modelfile",
+    "save": "isobag.modelfile",
 }
-_MODULES = ("baselines", "datasets")
+_MODULES = ("baselines", "datasets", "report")
 
 __all__ = [
     "IDKGroupDetector",
     "IDKPointDetector",
     "IsolationDistributionalKernel",
     "IsolationKernel",
+    "ModelFileError",
     "baselines",
     "compare",
     "datasets",
+    "load",
+    "report",
+    "save",
 ]
 
 

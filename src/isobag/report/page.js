@@ -1,0 +1,314 @@
+"use strict";
+(() => {
+  const data = JSON.parse(document.getElementById("data").textContent);
+  const CARDS = 8, isPoints = data.kind === "points";
+
+  // Text from the data only ever becomes text, never markup.
+  function el(tag, attributes, ...children) {
+    return fill(document.createElement(tag), attributes, children);
+  }
+  function svg(tag, attributes, ...children) {
+    return fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
+  }
+  function fill(node, attributes, children) {
+    for (const [name, value] of Object.entries(attributes || {})) {
+      if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+      else if (value !== null && value !== undefined && value !== false) node.setAttribute(name, value === true ? "" : value);
+    }
+    node.append(...children.filter(one => one !== null && one !== undefined));
+    return node;
+  }
+  const bdi = text => el("bdi", {}, text);
+
+  function number(value, digits = 3) {
+    if (value === 0) return "0";
+    const size = Math.abs(value);
+    if (size >= 1e6 || size < 1e-4) return value.toExponential(Math.min(digits - 1, 2)).replace("e+", "e").replace("-", "−");
+    const places = Math.max(0, digits - 1 - Math.floor(Math.log10(size)));
+    return value.toLocaleString("en", { maximumFractionDigits: places }).replace("-", "−");
+  }
+  const score = value => value === 0 ? "0" : Math.abs(value) < 1e-4 ? number(value) : value.toPrecision(3).replace("-", "−");
+  const signed = value => (value >= .005 ? "+" : value <= -.005 ? "−" : "") + Math.abs(value).toFixed(2);
+
+  function ticks(low, high, count) {
+    const rough = (high - low) / count, power = 10 ** Math.floor(Math.log10(rough));
+    const step = power * [1, 2, 5, 10].find(one => one * power >= rough * .999);
+    const found = [];
+    for (let k = Math.ceil(low / step - 1e-9); k * step <= high + 1e-9 * step; k++) found.push(+(k * step).toPrecision(12));
+    return found;
+  }
+  function ticksInRatio(low, high) {
+    const found = [];
+    for (let k = Math.floor(Math.log10(low)); k <= Math.ceil(Math.log10(high)); k++)
+      for (const one of high / low > 1000 ? [1] : high / low > 30 ? [1, 3] : [1, 2, 5])
+        if (one * 10 ** k >= low && one * 10 ** k <= high) found.push(+(one * 10 ** k).toPrecision(12));
+    return found.length > 1 ? found : ticks(low, high, 4);
+  }
+  function range(...lists) {
+    let low = Infinity, high = -Infinity;
+    for (const list of lists) for (const value of list) { if (value < low) low = value; if (value > high) high = value; }
+    return high > low ? [low, high] : [low - .5, low + .5];
+  }
+
+  // The viewBox is as wide as the place is, so that letters have their own size on a phone too.
+  function canvas(place, height, label, draw) {
+    const width = Math.max(260, Math.round(place.clientWidth || 900));
+    const root = svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label });
+    draw(root, width, height);
+    place.replaceChildren(root);
+  }
+
+  function drawScores() {
+    const { edges, counts, in_ratio: inRatio, offset } = data.histogram;
+    const place = document.getElementById("scores");
+    const isBelow = k => (edges[k] + edges[k + 1]) / 2 < offset;
+    const below = counts.reduce((sum, count, k) => sum + (isBelow(k) ? count : 0), 0);
+    canvas(place, 240, `Histogram of the scores; ${below} lie below the threshold ${number(offset)}.`, (root, width, height) => {
+      const left = 44, right = width - 6, top = 20, bottom = height - 38;
+      const scale = inRatio ? Math.log : value => value;
+      const [low, high] = [scale(edges[0]), scale(edges[edges.length - 1])];
+      const x = value => left + (scale(value) - low) / (high - low) * (right - left);
+      const most = Math.max(...counts), y = count => bottom - Math.sqrt(count / most) * (bottom - top);
+      for (const count of new Set([0, .05, .25, .55, .98].map(share => rounded(share * most)))) {
+        root.append(svg("line", { class: "grid", x1: left, x2: right, y1: y(count), y2: y(count) }));
+        root.append(svg("text", { x: left - 6, y: y(count) + 4, "text-anchor": "end" }, compact(count)));
+      }
+      counts.forEach((count, k) => {
+        if (!count) return;
+        const tall = Math.max(2, bottom - y(count)), a = x(edges[k]), b = x(edges[k + 1]);
+        root.append(svg("rect", {
+          class: isBelow(k) ? "odd" : "usual",
+          x: a + .4, width: Math.max(.8, b - a - .8), y: bottom - tall, height: tall,
+        }, svg("title", {}, `${number(edges[k])} to ${number(edges[k + 1])}: ${count.toLocaleString("en")}`)));
+      });
+      root.append(svg("line", { class: "axis", x1: left, x2: right, y1: bottom, y2: bottom }));
+      let last = -Infinity;
+      for (const value of inRatio ? ticksInRatio(edges[0], edges[edges.length - 1]) : ticks(low, high, 6)) {
+        if (x(value) - last < 44) continue;
+        last = x(value);
+        root.append(svg("text", { x: last, y: bottom + 16, "text-anchor": "middle" }, number(value)));
+      }
+      root.append(svg("text", { x: right, y: bottom + 33, "text-anchor": "end" }, inRatio ? "score (logarithmic)" : "score"));
+      if (scale(offset) >= low && scale(offset) <= high) {
+        const at = x(offset), flip = at > (left + right) / 2;
+        root.append(svg("line", { class: "threshold", x1: at, x2: at, y1: top - 10, y2: bottom }));
+        root.append(svg("text", { class: "strong", x: at + (flip ? -6 : 6), y: top - 4, "text-anchor": flip ? "end" : "start" }, `threshold ${number(offset)}`));
+      }
+    });
+  }
+  function rounded(count) {
+    const power = 10 ** Math.floor(Math.log10(Math.max(count, 1)));
+    return power * Math.floor(count / power);
+  }
+  const compact = count => count >= 1e6 ? number(count / 1e6) + " M" : count >= 1e4 ? number(count / 1e3) + " k" : count.toLocaleString("en");
+
+  const axes = [0, Math.min(1, data.map.axes.length - 1)];
+  function drawMap() {
+    const { axes: names, top, sample, flagged } = data.map;
+    const place = document.getElementById("map"), [i, j] = axes;
+    const tall = Math.min(460, Math.max(300, place.clientWidth * .6));
+    canvas(place, tall, `Map: ${names[i]} and ${names[j]} of the oddest and of a sample.`, (root, width, height) => {
+      const left = 52, right = width - 10, upper = 22, bottom = height - 40;
+      const [a, b] = range(top[i], sample[i]), [c, d] = range(top[j], sample[j]);
+      const x = value => left + 8 + (value - a) / (b - a) * (right - left - 16);
+      const y = value => bottom - 8 - (value - c) / (d - c) * (bottom - upper - 16);
+      for (const value of ticks(a, b, width / 110)) {
+        root.append(svg("line", { class: "grid", x1: x(value), x2: x(value), y1: upper, y2: bottom }));
+        root.append(svg("text", { x: x(value), y: bottom + 16, "text-anchor": "middle" }, number(value)));
+      }
+      for (const value of ticks(c, d, height / 70)) {
+        root.append(svg("line", { class: "grid", x1: left, x2: right, y1: y(value), y2: y(value) }));
+        root.append(svg("text", { x: left - 6, y: y(value) + 4, "text-anchor": "end" }, number(value)));
+      }
+      root.append(svg("text", { x: right, y: bottom + 33, "text-anchor": "end" }, clip(names[i])));
+      root.append(svg("text", { x: left - 6, y: upper - 8 }, "↑ " + clip(names[j])));
+      const dot = (u, v, kind, r) => svg("circle", { class: kind, cx: x(u).toFixed(1), cy: y(v).toFixed(1), r });
+      flagged.forEach((odd, k) => { if (!odd) root.append(dot(sample[i][k], sample[j][k], "faint", 2.2)); });
+      flagged.forEach((odd, k) => { if (odd) root.append(dot(sample[i][k], sample[j][k], "odd", 2.2)); });
+      for (let k = data.top.length - 1; k >= 0; k--) {
+        const one = data.top[k], mark = dot(top[i][k], top[j][k], one.flagged ? "odd" : k < CARDS ? "usual" : "faint", k < CARDS ? 5 : one.flagged ? 3 : 2.2);
+        if (k >= CARDS) { root.append(mark); continue; }
+        root.append(svg("a", { href: "#odd-" + k, "aria-label": `${k + 1}. ${one.label}` }, svg("title", {}, `${k + 1}. ${one.label}`), mark));
+      }
+      let written = [];
+      for (let k = 0; k < Math.min(CARDS, data.top.length); k++) {
+        const at = [x(top[i][k]), y(top[j][k])];
+        if (written.some(other => Math.hypot(other[0] - at[0], other[1] - at[1]) < 15)) continue;
+        written.push(at);
+        root.append(svg("text", { class: "strong", x: at[0] + (at[0] > right - 24 ? -8 : 8), y: at[1] + 4, "text-anchor": at[0] > right - 24 ? "end" : "start" }, String(k + 1)));
+      }
+    });
+  }
+  const clip = text => [...text].length > 40 ? [...text].slice(0, 39).join("") + "…" : text;
+
+  function axisControls() {
+    const place = document.getElementById("axes");
+    if (!place || data.map.axes.length < 2) return;
+    ["across", "up"].forEach((name, which) => {
+      const options = data.map.axes.map((axis, k) => el("option", { value: k, selected: k === axes[which] }, clip(axis)));
+      const select = el("select", { id: "axis-" + which, onchange: event => { axes[which] = +event.target.value; drawMap(); } }, ...options);
+      place.append(el("label", {}, name, select));
+    });
+  }
+
+  function card(k, level) {
+    const one = data.top[k];
+    const facts = [`score ${score(one.score)}`];
+    if (one.p !== null) facts.push(`p ${one.p.toPrecision(2)}`);
+    if (isPoints && one.total > 0) facts.push(`${number(Math.exp(one.total), 2)} × less similar than typical`);
+    if (!isPoints) facts.push(`${one.size.toLocaleString("en")} points` + (one.sampled < one.size ? `, ${one.sampled} of them shown` : ""));
+    return el("article", {},
+      el(level, {}, el("span", {}, String(k + 1)), bdi(one.label)),
+      el("p", { class: "sub" }, one.flagged ? el("span", { class: "tag" }, "flagged") : "not flagged", " · " + facts.join(" · ")),
+      isPoints ? pointReasons(one) : groupReasons(one));
+  }
+
+  function pointReasons(one) {
+    const most = Math.max(...one.why.map(([, part]) => part), 1e-9);
+    const rows = one.why.filter(([, part], k) => k < 4 || part > .02 * most).map(([j, part, value]) => {
+      const [low, middle, high] = data.usual[j];
+      const wide = part > 0 ? Math.max(1, part / most * 100) : 0;
+      return el("tr", {},
+        el("td", { class: "name", title: data.features[j] }, bdi(data.features[j])),
+        el("td", { class: "share" }, svg("svg", { viewBox: "0 0 100 14", preserveAspectRatio: "none", "aria-hidden": "true" },
+          svg("rect", { class: "odd", x: 0, y: 2, height: 10, width: wide }))),
+        el("td", { class: "number part" }, signed(part)),
+        el("td", { class: "number value" }, number(value, 4)),
+        el("td", { class: "usual-range", title: `nine in ten rows: ${number(low)} to ${number(high)}; median ${number(middle)}` }, strip(low, middle, high, value)));
+    });
+    return el("table", { class: "reasons" },
+      el("thead", {}, el("tr", {}, el("th", { class: "name", scope: "col" }, "feature"), el("th", { class: "share", "aria-hidden": "true" }), el("th", { class: "number part", scope: "col" }, "adds"),
+        el("th", { class: "number value", scope: "col" }, "value"), el("th", { class: "usual-range", scope: "col" }, "usual range"))),
+      el("tbody", {}, ...rows));
+  }
+
+  function strip(low, middle, high, value) {
+    const [a, b] = range([low, high, value]), x = one => 5 + (one - a) / (b - a) * 90;
+    return svg("svg", { viewBox: "0 0 100 14", preserveAspectRatio: "xMinYMid meet", role: "img", "aria-label": value < low ? "below the usual range" : value > high ? "above the usual range" : "within the usual range" },
+      svg("rect", { class: "soft", x: x(low), width: Math.max(1.5, x(high) - x(low)), y: 4, height: 6, rx: 2 }),
+      svg("rect", { class: "usual", x: x(middle) - .75, width: 1.5, y: 2, height: 10 }),
+      svg("circle", { class: "odd", cx: x(value), cy: 7, r: 4 }));
+  }
+
+  function groupReasons(one) {
+    const pictures = one.why.map(([j, part, values]) => {
+      const usual = data.population[j], name = data.features[j];
+      const way = part < 0 ? "lower" : part > 0 ? "higher" : "no different";
+      return el("figure", {},
+        el("figcaption", { title: name }, bdi(name), el("b", {}, signed(part))),
+        ...overlay(values, usual, `${name}: ${way} in this group, ${signed(part)}.`));
+    });
+    return el("div", { class: "pictures" }, ...pictures, one.why.length > 1 ? together(one) : null);
+  }
+
+  function together(one) {
+    const [[i, , u], [j, , v]] = one.why, width = 400, height = 141, bottom = 140;
+    const [a, b] = range(quantiles(data.population[i]), quantiles(u)), [c, d] = range(quantiles(data.population[j]), quantiles(v));
+    const names = [clip(data.features[i]), clip(data.features[j])];
+    const root = svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Points of the group and of the population: ${names[0]} across, ${names[1]} up.` });
+    const within = (value, low, high) => Math.min(1, Math.max(0, (value - low) / (high - low)));
+    const dots = (xs, ys, kind, r) => xs.forEach((value, k) => root.append(svg("circle", { class: kind, r, cx: (4 + within(value, a, b) * (width - 8)).toFixed(1), cy: (bottom - 4 - within(ys[k], c, d) * (bottom - 8)).toFixed(1) })));
+    root.append(svg("line", { class: "axis", x1: 0, x2: width, y1: bottom, y2: bottom }));
+    dots(data.population[i], data.population[j], "faint", 1.8);
+    dots(u, v, "odd", 2.4);
+    return el("figure", { class: "wide" }, ends(`↑ ${names[1]}, ${number(c)} to ${number(d)}`, ""), root, ends("", `${names[0]}, ${number(a)} to ${number(b)} →`));
+  }
+
+  function overlay(values, usual, label) {
+    const width = 220, height = 61, bottom = 60, n = 22;
+    const sorted = [...usual].sort((a, b) => a - b), at = share => sorted[Math.round(share * (sorted.length - 1))];
+    // The middle of the population sets the scale; what lies beyond is counted at its ends.
+    const [a, b] = range([at(.005), at(.995), ...quantiles(values)]);
+    const bars = list => {
+      const counts = new Array(n).fill(0);
+      for (const value of list) counts[Math.min(n - 1, Math.max(0, Math.floor((value - a) / (b - a) * n)))]++;
+      return counts.map(count => count / list.length);
+    };
+    const all = bars(usual), own = bars(values), most = Math.max(...all, ...own);
+    const x = k => k / n * width, y = share => bottom - share / most * (bottom - 4);
+    const root = svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label });
+    all.forEach((share, k) => { if (share) root.append(svg("rect", { class: "soft", x: x(k), width: width / n - .6, y: y(share), height: bottom - y(share) })); });
+    let path = `M0 ${bottom}`;
+    own.forEach((share, k) => { path += `V${y(share).toFixed(1)}H${x(k + 1).toFixed(1)}`; });
+    root.append(svg("path", { class: "outline", d: path + `V${bottom}Z` }));
+    root.append(svg("line", { class: "axis", x1: 0, x2: width, y1: bottom, y2: bottom }));
+    return [root, ends(number(a), number(b))];
+  }
+  const ends = (first, last) => el("div", { class: "ends" }, el("span", {}, first), el("span", {}, last));
+  function quantiles(values) {
+    const sorted = [...values].sort((a, b) => a - b);
+    return [sorted[Math.round(.02 * (sorted.length - 1))], sorted[Math.round(.98 * (sorted.length - 1))]];
+  }
+
+  function summary(one) {
+    const parts = one.why.filter(([, part]) => isPoints ? part > 0 : part !== 0).slice(0, 3);
+    return parts.map(([j, part]) => `${clip(data.features[j])} ${signed(part)}`).join(", ");
+  }
+
+  const columns = [
+    { name: "rank", kind: "number", value: (one, k) => k + 1, text: value => String(value) },
+    { name: isPoints ? "row" : "group", kind: "label", value: one => one.label },
+    ...(isPoints ? [] : [{ name: "points", kind: "number", value: one => one.size, text: value => value.toLocaleString("en") }]),
+    { name: "score", kind: "number", value: one => one.score, text: score },
+    ...(data.top.some(one => one.p !== null) ? [{ name: "p", kind: "number", value: one => one.p, text: value => value.toPrecision(2) }] : []),
+    { name: "flagged", kind: "flag", value: one => one.flagged ? 0 : 1 },
+    { name: "reasons", kind: "why", value: one => summary(one) },
+  ];
+  const collator = new Intl.Collator("en", { numeric: true });
+  const entries = data.top.map((one, k) => ({ one, k, words: (one.label + " " + summary(one)).toLowerCase() }));
+  const state = { column: 0, descending: false, words: "", only: false };
+  const open = new Set();
+
+  function drawTable() {
+    const table = document.getElementById("table");
+    const head = el("tr", {}, ...columns.map((column, c) => el("th", { scope: "col", class: column.kind, "aria-sort": state.column === c ? (state.descending ? "descending" : "ascending") : "none" },
+      el("button", { type: "button", onclick: () => { state.descending = state.column === c && !state.descending; state.column = c; drawTable(); table.querySelectorAll("th button")[c].focus(); } }, column.name))));
+    const { value } = columns[state.column];
+    const shown = entries.filter(entry => (!state.only || entry.one.flagged) && entry.words.includes(state.words));
+    shown.sort((a, b) => {
+      const [u, v] = [value(a.one, a.k), value(b.one, b.k)];
+      return (typeof u === "string" ? collator.compare(u, v) : u - v) * (state.descending ? -1 : 1) || a.k - b.k;
+    });
+    const body = el("tbody");
+    for (const entry of shown) body.append(row(entry), ...(open.has(entry.k) ? [more(entry.k)] : []));
+    if (!shown.length) body.append(el("tr", { class: "empty" }, el("td", { colspan: columns.length }, "Nothing found.")));
+    table.replaceChildren(el("thead", {}, head), body);
+    document.getElementById("count").textContent = `${shown.length.toLocaleString("en")} of ${entries.length.toLocaleString("en")} shown`;
+  }
+
+  function row({ one, k }) {
+    const cells = columns.map(column => {
+      const value = column.value(one, k);
+      if (column.kind === "label") {
+        return el("td", { class: "label" }, el("button", { type: "button", title: "why", "aria-expanded": String(open.has(k)), onclick: event => toggle(event.currentTarget, k) }, bdi(value)));
+      }
+      if (column.kind === "flag") return el("td", {}, one.flagged ? el("span", { class: "tag" }, "odd") : "");
+      if (column.kind === "why") return el("td", { class: "why" }, bdi(value));
+      return el("td", { class: "number" }, column.text(value));
+    });
+    return el("tr", { class: one.flagged ? "flagged" : null }, ...cells);
+  }
+  const more = k => el("tr", { class: "details" }, el("td", { class: "more", colspan: columns.length }, card(k, "h3")));
+  function toggle(button, k) {
+    const line = button.closest("tr");
+    if (open.delete(k)) line.nextElementSibling.remove();
+    else { open.add(k); line.after(more(k)); }
+    button.setAttribute("aria-expanded", String(open.has(k)));
+  }
+
+  axisControls();
+  drawScores();
+  drawMap();
+  const cards = document.getElementById("cards");
+  for (let k = 0; k < Math.min(CARDS, data.top.length); k++) {
+    const one = card(k, "h3");
+    one.id = "odd-" + k;
+    cards.append(one);
+  }
+  drawTable();
+  document.getElementById("search").addEventListener("input", event => { state.words = event.target.value.trim().toLowerCase(); drawTable(); });
+  document.getElementById("only").addEventListener("change", event => { state.only = event.target.checked; drawTable(); });
+  let waiting = 0;
+  addEventListener("resize", () => { cancelAnimationFrame(waiting); waiting = requestAnimationFrame(() => { drawScores(); drawMap(); }); });
+  addEventListener("beforeprint", () => { drawScores(); drawMap(); });
+})();
