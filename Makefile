@@ -37,10 +37,7 @@ $(VENV)/installed-dev: $(VENV)/bin/python pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[dev]"
 	touch $@ $(VENV)/installed
 
-$(VENV)/installed-study: $(VENV)/installed-bench
-	$(BIN)/python study
-
-bench: $(VENV)/installed-dev
+$(VENV)/installed-bench: $(VENV)/installed-dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[bench]"
 	touch $@
 

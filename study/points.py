@@ -10,8 +10,9 @@ from isobag import IDKPointDetector
 from isobag.averaging import FLOOR, fit_average
 
 SEEDS = range(5)
-TRIED_SEEDS = range(2)
+TRIED_SEEDS = range(1)
 LARGEST = 1024
+LARGEST_OF_MANY_FEATURES = 256  # more than 100: all else would take an hour
 
 
 def default():
@@ -98,7 +99,7 @@ class _Paths:
     def _path(self, X, t, mechanism, scaling, seed):
         detector = IDKPointDetector(
             t,
-            min(LARGEST, len(X) // 2),
+            min(LARGEST if X.shape[1] <= 100 else LARGEST_OF_MANY_FEATURES, len(X) // 2),
             mechanism=mechanism,
             scaling=scaling,
             random_state=seed,

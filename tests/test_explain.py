@@ -33,8 +33,8 @@ def values_of(frame, name):
 
 @pytest.fixture
 def parts(rng):
-    """14 groups of 1 to 9 points in the plane, each around a middle of its own."""
-    return [rng.normal(rng.normal(size=2), 1, (size, 2)) for size in rng.integers(1, 10, 14)]
+    """12 groups of 1 to 9 points in the plane, each around a middle of its own."""
+    return [rng.normal(rng.normal(size=2), 1, (size, 2)) for size in rng.integers(1, 10, 12)]
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
@@ -90,15 +90,15 @@ def test_a_row_like_no_other_has_a_finite_explanation(X, max_samples, score):
 @pytest.mark.parametrize("max_samples", ["auto", 16])
 @pytest.mark.parametrize("d", [5, 20])
 def test_the_feature_in_which_a_point_is_odd_comes_first(d, max_samples):
-    for seed in range(6):
+    for seed in range(4):
         rng = np.random.default_rng(seed)
         X, odd, feature = rng.normal(size=(300, d)), rng.normal(size=(1, d)), seed % d
         odd[0, feature] = -7
         model = IDKPointDetector(max_samples=max_samples, calibrate=False, random_state=seed).fit(X)
         found = model.explain(odd)[0]
         assert found.argmax() == feature
-        # Three times the next or more, over seeds 0 to 19.
-        assert found[feature] > 2 * np.delete(found, feature).max()
+        # Two and a half times the next or more, over seeds 0 to 19.
+        assert found[feature] > 1.5 * np.delete(found, feature).max()
 
 
 @pytest.mark.parametrize("max_samples", ["auto", 16])
@@ -177,27 +177,33 @@ def dense_maps(model, parts):
 @pytest.mark.parametrize("max_samples", ["auto", 6])
 def test_parts_of_points_and_of_reference_points_are_those_of_the_definition(parts, max_samples, mechanism, outside):
     how = {"point_mechanism": mechanism, "outside": outside, "random_state": 0}
-    model = IDKGroupDetector(8, max_samples, 6, **how).fit(parts)
+    model = IDKGroupDetector(6, max_samples, 6, **how).fit(parts)
     new = [*parts[:5], parts[0][:1] + 100]
     found = model.explain(new)
     population, new_maps = dense_maps(model, parts)[0].mean(axis=0), dense_maps(model, new)[0]
     single_maps, centers = dense_maps(model, [row[None] for part in new for row in part])
-    assert_allclose(found.differences, ((new_maps - population) ** 2).sum(axis=1) / 8, atol=1e-12)
+    assert_allclose(found.differences, ((new_maps - population) ** 2).sum(axis=1) / 6, atol=1e-12)
     own = np.repeat(np.arange(len(new)), [len(part) for part in new])
-    witness = (single_maps * (new_maps - population)[own]).sum(axis=1) / 8
+    witness = (single_maps * (new_maps - population)[own]).sum(axis=1) / 6
     assert_allclose(found.points, witness / np.bincount(own)[own], atol=1e-12)
     names = ["outside" if np.isnan(row).any() else tuple(row.round(9)) for row in found.reference]
     assert set(names) == set(centers)
+    masses = dict.fromkeys(centers, 0.0)
+    for center, share in zip(centers, population, strict=True):
+        masses[center] += share
+    weights = np.array([masses.pop(name, 0.0) for name in names])  # once, if two views have one center
+    known = [name != "outside" for name in names]
     for g, lacking in enumerate(found.lacking):
         expected, summed = dict.fromkeys(centers, 0.0), dict.fromkeys(centers, 0.0)
         for center, mine, all_of_them in zip(centers, new_maps[g], population, strict=True):
-            expected[center] += (all_of_them - mine) * all_of_them / 8
+            expected[center] += (all_of_them - mine) * all_of_them / 6
         for name, value in zip(names, lacking, strict=True):
             summed[name] += value
         assert summed == pytest.approx(expected, abs=1e-12)
         assert found.points[own == g].sum() + lacking.sum() == pytest.approx(found.differences[g], abs=1e-9)
-    everything = np.vstack(parts)
-    assert all(np.isclose(everything, row).all(axis=1).any() for row in found.reference[: len(names) - outside])
+        carrying = np.maximum(found.points[own == g], 0)
+        features = separation(new[g], carrying, found.reference[known], weights[known])
+        assert_allclose(found.features[g], features, atol=1e-9)
 
 
 def test_all_points_together_differ_in_nothing_from_groups_of_one_size(rng):
@@ -252,6 +258,18 @@ def test_the_sign_of_a_feature_is_the_side_on_which_a_group_lies(rng):
     found = IDKGroupDetector(random_state=0).fit(parts).explain([parts[0] + [2, 0, 0], parts[1] - [0, 2, 0]])
     assert found.features[0, 0] > 0.5 and found.features[1, 1] < -0.5
     assert np.abs(found.features).max() <= 1
+
+
+def test_reference_points_are_points_of_fit_to_the_last_digit_and_equal_values_separate_nothing(rng):
+    # 32 / 49 * 49 is less than 32: a value that goes to another scale and back is no longer equal to itself.
+    def group(shift=0.0):
+        often = np.where(rng.random(40) < 0.9, 32.0, rng.choice([0.0, 49.0], 40))
+        return np.column_stack([often, rng.normal(shift, 1, 40)])
+
+    parts = [group() for _ in range(30)]
+    found = IDKGroupDetector(random_state=0, calibrate=False).fit(parts).explain([group(shift=1)])
+    assert abs(found.features[0, 0]) < 0.3 < found.features[0, 1]
+    assert {tuple(row) for row in found.reference} <= {tuple(row) for part in parts for row in part}
 
 
 def smirnov(A, a, B, b):

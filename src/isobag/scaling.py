@@ -21,10 +21,6 @@ class Scaling(NamedTuple):
         with np.errstate(over="ignore"):
             return np.clip((X - self.shift) / self.scale, -FARTHEST, FARTHEST)
 
-    def invert(self, X: Floats) -> Floats:
-        """Back to the units of the data, up to rounding: (n, d)."""
-        return X * self.scale + self.shift
-
 
 def _minmax(rows: Rows, low: Floats, high: Floats) -> tuple[Floats, Floats]:
     return low, high - low

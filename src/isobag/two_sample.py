@@ -1,5 +1,7 @@
 """Are two samples drawn from one distribution? A permutation test on the mean maps of the two."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +21,18 @@ from isobag.witness import columns_of_cells, separation, witness
 SCALINGS_COMPARED = ("minmax", "absolute")
 PSI_COMPARED = (2, 8, 32, 128)
 _KEPT_COUNTS = 1 << 24
+
+
+class _Samples(BaseEstimator):
+    """Knows the number and the names of the features."""
+
+
+@contextmanager
+def _name_sample_in_error(name: str) -> Iterator[None]:
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"Sample {name}: {str(error).replace('_Samples', 'sample A')}") from None
 
 
 class Comparison(NamedTuple):
@@ -77,9 +91,11 @@ def compare(
     """
     check_how(backend, n_jobs)
     n_estimators, n_permutations = check_n_estimators(n_estimators), check_permutations(n_permutations)
-    samples = BaseEstimator()
-    first = check_points(samples, A, reset=True)
-    second = check_points(samples, B, reset=False)
+    samples = _Samples()
+    with _name_sample_in_error("A"):
+        first = check_points(samples, A, reset=True)
+    with _name_sample_in_error("B"):
+        second = check_points(samples, B, reset=False)
     points = np.concatenate([first, second])
     n, total = len(first), len(points)
     seeds = check_random_state(random_state).randint(2**31 - 1, size=2)

@@ -75,6 +75,23 @@ def draw_views(
     return tuple(views)
 
 
+def original_centers(views: Views, rows: Rows, random_state: Any) -> Floats:
+    """The rows that became points of the views, as they are in the data and not scaled back: (all points, d).
+
+    ``random_state`` is the integer that the views were drawn with.
+    """
+    drawn = draw_rows(
+        len(rows), n_partitionings(views), max(view.partitionings.levels[-1] for view in views), random_state
+    )
+    found = []
+    for first, view in enumerate(views):
+        slots = view.partitionings.slots
+        own = drawn[first :: len(views), : slots.shape[1]]
+        _, where = np.unique(slots, return_index=True)
+        found.append(rows.take(own.ravel()[where]))
+    return np.concatenate(found)
+
+
 def sum_at_cells(
     views: Views, X: Floats, tables: Sequence[Ints], backend: str, n_jobs: int | None, rule: str = "nearest"
 ) -> Ints:

@@ -37,23 +37,20 @@ def witness(columns: Ints, difference: Floats) -> Floats:
     return values
 
 
-def centers_in_columns(views: Views, outside: bool) -> tuple[Ints, Floats]:
-    """The center of each column of the mean maps, by its number among all points that are centers; these points.
+def centers_in_columns(views: Views, outside: bool) -> Ints:
+    """The center of each column of the mean maps, by its number among the points of all views: (all columns,).
 
-    -> (all columns,), (m, d) in the units of the data; if OUTSIDE counts, the last point is NaN and stands for it
+    If OUTSIDE counts, its columns have the number behind the last point.
     """
-    points = [view.scaling.invert(view.partitionings.points) for view in views]
-    if outside:
-        points.append(np.full((1, points[0].shape[1]), np.nan))
-    n_points = sum(map(len, points))
+    n_points = sum(len(view.partitionings.points) for view in views)
     numbers, first = [], 0
     for view in views:
         slots = view.partitionings.slots
-        own = np.full((len(slots), slots.shape[1] + outside), n_points - 1)
+        own = np.full((len(slots), slots.shape[1] + outside), n_points)
         own[:, : slots.shape[1]] = first + slots
         numbers.append(own.ravel())
         first += len(view.partitionings.points)
-    return np.concatenate(numbers), np.concatenate(points)
+    return np.concatenate(numbers)
 
 
 def separation(A: Floats, a: Floats, B: Floats, b: Floats) -> Floats:

@@ -27,7 +27,7 @@ from isobag.validation import (
     largest_samples,
     resolve_max_samples,
 )
-from isobag.views import Plan, assign_cells, count_groups_in_views, draw_views
+from isobag.views import Plan, assign_cells, count_groups_in_views, draw_views, original_centers
 from isobag.witness import centers_in_columns, columns_of_cells, separation, witness
 
 AUTO_POINT_SAMPLES = 64
@@ -43,7 +43,8 @@ class GroupExplanation(NamedTuple):
     points : (n,), what each row of X carries of the difference of its group. Positive: its group has too many points
         there; negative: it has some there, but fewer than usual. As a frame: columns "group" and "contribution".
     lacking : (g, m), what each of the points of ``reference`` carries: positive where the group has too few points.
-    reference : (m, d), points of the groups of ``fit`` that are centers of cells. A frame if X is one.
+    reference : (m, d), points of the groups of ``fit`` that are centers of cells. A frame if X is one. With
+        ``outside=True`` one more, of NaN, stands for what lies OUTSIDE.
     features : (g, d), how far each feature sets the points of which the group has too many apart from the population:
         distance of the two distribution functions, negative if these points have the lower values. As a frame: columns
         "group", "difference" and the names of the features; "group_" if a feature has that name.
@@ -93,7 +94,8 @@ class IDKGroupDetector(GroupDetector):
     ----------
     labels_, scores_ : labels and scores of the groups of ``fit``, in order of first appearance; offset_;
     max_samples_, group_max_samples_ : psi, or the largest; average_ : weights of the psi of level 2, None with an
-    integer group_max_samples; point_mechanism_; point_views_, group_partitionings_; n_features_in_, feature_names_in_.
+    integer group_max_samples; point_mechanism_; point_views_, group_partitionings_; population_ : mean of all mean
+    maps; reference_ : points that are centers; n_features_in_, feature_names_in_.
 
     Examples
     --------
@@ -157,6 +159,7 @@ class IDKGroupDetector(GroupDetector):
         self.point_views_ = draw_views(
             ArrayRows(bags.X), t, plans, self.point_mechanism_, seeds[0], *self._how()
         )  # level 1
+        self.reference_ = original_centers(self.point_views_, ArrayRows(bags.X), seeds[0])
         maps = self._mean_maps(bags)
         self.population_ = maps.shares.mean(axis=0)
         self.group_partitionings_, cells = draw_group_partitionings(
@@ -197,7 +200,9 @@ class IDKGroupDetector(GroupDetector):
     def _explain(self, bags: Bags) -> GroupExplanation:
         outside = bool(self.outside)
         columns = columns_of_cells(self.point_views_, assign_cells(self.point_views_, bags.X, *self._how()), outside)
-        centers, reference = centers_in_columns(self.point_views_, outside)
+        centers, reference = centers_in_columns(self.point_views_, outside), self.reference_
+        if outside:
+            reference = np.vstack([reference, np.full(reference.shape[1], np.nan)])
         t, n_groups, known = columns.shape[1], len(bags.labels), np.isfinite(reference[:, 0])
         masses = np.bincount(centers, weights=self.population_, minlength=len(reference)).astype(np.float64)
         differences, lacking = np.empty(n_groups), np.empty((n_groups, len(reference)))

@@ -174,7 +174,7 @@ class IDKPointDetector(PartitioningDetector):
 
         A row sums to log(typical score / score of the row), where the typical score is the geometric mean over some
         rows of the training data: 0 for an ordinary row, above it for an odd one. A feature in which the row is nearer
-        to the data than usual has a negative part.
+        to the data than usual has a negative part. Scores below a thousandth of the mean count as that.
         """
         lack = self._explain(self._points(X))
         names = feature_names(self)
@@ -183,7 +183,8 @@ class IDKPointDetector(PartitioningDetector):
     def score_path(self, X: Any) -> Floats:
         """Scores for every psi = 2, 4, ... up to ``max_samples_``, from nested samples in one pass: (n, number of psi).
 
-        Column k is what a detector with max_samples = ``path_[k]``, the same scaling and the same seed would say.
+        Column k is what a detector with max_samples = ``path_[k]``, the same scale and the same seed would say; with
+        max_samples="auto" and scaling="auto" half of its partitionings are on each of two scales.
         """
         return self._path(self._points(X))
 

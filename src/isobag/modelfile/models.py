@@ -244,6 +244,8 @@ def _check_group_detector(model: Any, path: str) -> None:
         demand(len(balls.levels) == 1, f"{path}point_views_", "need one level each.")
         columns += len(balls.slots) * (balls.slots.shape[1] + outside)
     demand(model.population_.shape == (columns,), f"{path}population_", f"need {columns} numbers.")
+    wanted_rows = (sum(len(view.partitionings.points) for view in views), n_features)
+    demand(model.reference_.shape == wanted_rows, f"{path}reference_", f"need shape {wanted_rows}.")
     shape = drawn.centers.counts.shape
     demand(shape[1] == columns, f"{path}group_partitionings_", f"centers of {shape[1]} columns; need {columns}.")
     wanted = [(len(drawn.slots), psi) for psi in drawn.levels]
@@ -323,6 +325,7 @@ GROUP_DETECTOR: Model = Model(
         "point_mechanism_": OneOf(tuple(MECHANISMS)),
         "point_views_": VIEWS,
         "population_": Array(_FLOAT, 1, 0, _SHARE),
+        "reference_": Array(_FLOAT, 2, -FARTHEST, FARTHEST),
         "group_partitionings_": GROUP_PARTITIONINGS,
         "_counts": Several(Array(_INT, 2, 0, WIDEST)),
         "n_groups_fit_": Whole(1),

@@ -15,6 +15,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import joblib
+
 from isobag.datasets import DatasetNotAvailableError
 
 _TICK_SECONDS = 0.2
@@ -162,8 +164,10 @@ def _serve(sender: Connection, work: str, arguments: tuple[Any, ...]) -> None:
         try:
             records: Callable[..., Iterator[Record]] = getattr(import_module(module), function)
             sender.send((_STARTED, ""))
-            for record in records(*arguments):
-                sender.send(("record", record))
+            # Threads in any case: joblib gives a child process only one unless told that no further process is meant.
+            with joblib.parallel_config(backend="threading"):
+                for record in records(*arguments):
+                    sender.send(("record", record))
             sender.send((DONE, ""))
         except (DatasetNotAvailableError, NotImplementedError) as error:
             sender.send((NOT_AVAILABLE, str(error)))
