@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 from isotree import IsolationForest as Isotree
+from pages import command_times, reports
 from pyod.models.inne import INNE as PYOD_INNE
 from sklearn.ensemble import IsolationForest
 from sklearn.metrics import roc_auc_score
@@ -316,7 +317,23 @@ def shown(value):
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
-SECTIONS = {f.__name__: f for f in (peers, memory, scaling, products, engines, accuracy, group_speed, group_accuracy)}
+def command():
+    """`isobag points` on http as Parquet, psi = 128, against detect_points in memory; and on ten rows, its start."""
+    X, _ = load("http")
+    in_memory, by_command, start = command_times(X, THREADS)
+    row = {"set": "http", "in memory s": in_memory, "command s": by_command, "ratio": by_command / in_memory}
+    return [{**row, "ten rows s": start}]
+
+
+def report():
+    """Reports of many rows and groups: size, and how soon they are open in Chromium."""
+    return reports(load("http")[0], THREADS)
+
+
+SECTIONS = {
+    f.__name__: f
+    for f in (peers, memory, scaling, products, engines, accuracy, group_speed, group_accuracy, command, report)
+}
 
 
 def main(names):

@@ -148,20 +148,20 @@ def _as_list(values: Any) -> list[Any]:
 
 def _report_points(found: PointResults, source: Source, path: Path) -> None:
     """The report page, from the oddest rows and a sample of all: the rows need not be in memory."""
-    from isobag.report.findings import SHOWN_ON_MAP, PointFindings, _settings, _spread  # noqa: PLC0415
+    from isobag.report.findings import SHOWN_ON_MAP, PointFindings, choose_some, settings_of  # noqa: PLC0415
     from isobag.report.page import write_report  # noqa: PLC0415
 
     table, detector = found.table, found.detector
     n = len(table.rows)
     top = found.order[: min(REPORTED, n)].astype(np.int64)
     values = take_in_order(table.rows, table.positions(top))
-    sample = _spread(n, SHOWN_ON_MAP)
+    sample = choose_some(n, SHOWN_ON_MAP)
     scores = found.scores if table.kept is None else found.scores[table.kept]
     write_report(
         PointFindings(
             title="Odd rows",
             source=source.name,
-            settings=_settings(detector),
+            settings=settings_of(detector),
             features=table.encoding.names,
             n_dropped=table.n_rows - n,
             n_imputed=_n_filled(table),

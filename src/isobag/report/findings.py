@@ -90,7 +90,7 @@ def point_findings(
     points, nameless = check_points(detector, X, reset=False), _nameless(detector)
     scores = detector._scores(points) if scores is None else np.asarray(scores, dtype=np.float64)
     chosen = np.argsort(scores, kind="stable")[:top]
-    sample = _spread(len(points), SHOWN_ON_MAP)
+    sample = choose_some(len(points), SHOWN_ON_MAP)
     names = chosen.tolist() if labels is None else [labels[i] for i in chosen.tolist()]
     if p_values is not None:
         p_values = np.asarray(p_values)[chosen]
@@ -99,7 +99,7 @@ def point_findings(
     return PointFindings(
         title,
         source,
-        _settings(detector),
+        settings_of(detector),
         [str(name) for name in feature_names(detector)],
         n_dropped,
         n_imputed,
@@ -137,7 +137,7 @@ def group_findings(
     chosen = np.argsort(scores, kind="stable")[:top]
     oddest = bags.take(chosen)
     parts = [oddest.X[oddest.ids == k] for k in range(len(chosen))]
-    sample = np.setdiff1d(_spread(len(bags.labels), SHOWN_ON_MAP), chosen)
+    sample = np.setdiff1d(choose_some(len(bags.labels), SHOWN_ON_MAP), chosen)
     places, explained = _map_of_groups(detector, bags.take(np.concatenate([chosen, sample])))
     if p_values is not None:
         p_values = np.asarray(p_values)[chosen]
@@ -146,7 +146,7 @@ def group_findings(
     return GroupFindings(
         title,
         source,
-        _settings(detector),
+        settings_of(detector),
         [str(name) for name in feature_names(detector)],
         n_dropped,
         n_imputed,
@@ -162,19 +162,19 @@ def group_findings(
         places[len(chosen) :],
         scores[sample] < detector.offset_,
         explained,
-        [part[_spread(len(part), SHOWN_OF_GROUP)] for part in parts],
+        [part[choose_some(len(part), SHOWN_OF_GROUP)] for part in parts],
         _population(bags),
     )
 
 
-def _spread(n: int, most: int) -> Ints:
+def choose_some(n: int, most: int) -> Ints:
     """All of 0 .. n - 1, or a random choice of ``most`` of them, always the same: in rising order."""
     if n <= most:
         return np.arange(n)
     return np.sort(np.random.default_rng(0).choice(n, size=most, replace=False))
 
 
-def _settings(detector: Any) -> dict[str, str]:
+def settings_of(detector: Any) -> dict[str, str]:
     """The parameters that a reader needs to get the same result, and the psi that "auto" became."""
     params = detector.get_params()
     found = {name: str(params[name]) for name in _SETTINGS if name in params}
