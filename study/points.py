@@ -74,6 +74,7 @@ class _Paths:
 
     def __init__(self, X, y, seed):
         self.X, self.y, self.seed, self.made = X, y, seed, {}
+        self.largest = min(LARGEST if X.shape[1] <= 100 else LARGEST_OF_MANY_FEATURES, len(X) // 2)
 
     def half(self, mechanism, scaling, which):
         key = mechanism, scaling, which
@@ -99,7 +100,7 @@ class _Paths:
     def _path(self, X, t, mechanism, scaling, seed):
         detector = IDKPointDetector(
             t,
-            min(LARGEST if X.shape[1] <= 100 else LARGEST_OF_MANY_FEATURES, len(X) // 2),
+            self.largest,
             mechanism=mechanism,
             scaling=scaling,
             random_state=seed,

@@ -346,3 +346,53 @@ def test_the_command_line_loads_nothing_heavy_to_show_help():
     code = "import sys, isobag.cli.app; print([name for name in ('numpy', 'sklearn', 'duckdb') if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_lines_that_do_not_fit_the_first_are_an_error_and_none_is_dropped(tmp_path):
+    file = tmp_path / "ragged.csv"
+    for lines in ("a,b\n1,2\n3\n4,5,6\n5,6,7\n6,7,8\n", "a,b\n" + "1,2\n" * 3 + "1,2,3\n" * 200):
+        file.write_text(lines)
+        result = run("points", file)
+        assert result.exit_code == 1 and "more or fewer fields than the first" in result.stderr
+
+
+def test_semicolons_and_decimal_commas_are_read_as_such(tmp_path):
+    file = tmp_path / "european.csv"
+    file.write_text("a;b\n0,5;-1,25\n1,5;2,5\n2,5;3\n3;4\n")
+    found = FileTable(str(file)).read()
+    assert found.to_pydict() == {"a": [0.5, 1.5, 2.5, 3.0], "b": [-1.25, 2.5, 3.0, 4.0]}
+
+
+def test_nothing_is_written_over_what_is_read_or_written_by_the_same_command(csv, tmp_path):
+    before = csv.read_bytes()
+    for arguments in (["--out", csv], ["--out", tmp_path / "one.csv", "--model", tmp_path / "one.csv"]):
+        result = run("points", csv, *arguments)
+        assert result.exit_code == 1 and "by the same command" in result.stderr
+    assert csv.read_bytes() == before and not (tmp_path / "one.csv").exists()
+
+
+def test_files_of_a_glob_must_have_the_same_columns(tmp_path):
+    (tmp_path / "1.csv").write_text("a,b\n1,2\n2,3\n")
+    (tmp_path / "2.csv").write_text("a,b,c\n1,2,3\n")
+    result = run("points", tmp_path / "*.csv")
+    assert result.exit_code == 1 and "they differ in 'c'" in result.stderr
+
+
+@pytest.mark.parametrize("kind", ["folder", "empty"])
+def test_a_folder_and_an_empty_file_are_named_as_such(tmp_path, kind):
+    file = tmp_path / "empty.csv"
+    file.touch()
+    result = run("points", tmp_path if kind == "folder" else file)
+    assert result.exit_code == 1 and kind in result.stderr
+
+
+def test_whole_numbers_beyond_floats_are_rounded_alike_in_every_library(cards):
+    frame = cards.head(60)[["amount"]].assign(number=np.arange(10**18, 10**18 + 60))
+    one, other = detect_points(frame, random_state=0), detect_points(pa.Table.from_pandas(frame), random_state=0)
+    assert one["row"].tolist() == other["row"].to_pylist()
+
+
+def test_a_text_in_a_third_of_the_rows_is_not_called_rare(cards):
+    frame = cards.head(60)[["amount"]].assign(kind=["x", "y", "z"] * 20)
+    reasons = detect_points(frame, features=["amount", "kind"], random_state=0)["reasons"]
+    assert not reasons.str.contains("rare").any()

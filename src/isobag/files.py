@@ -1,6 +1,8 @@
 """Tables in files: CSV, TSV, JSON Lines, Parquet, Arrow; read by DuckDB in batches, written whole or not at all."""
 
+import gzip
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from glob import glob
@@ -21,15 +23,16 @@ VIEW = "data"
 """Name of the given file in SQL."""
 
 _SCANS = {
-    ".csv": "read_csv({path}, nullstr={none})",
-    ".tsv": "read_csv({path}, nullstr={none}, delim='\t')",
-    ".txt": "read_csv({path}, nullstr={none})",
+    ".csv": "read_csv({path}, {dialect})",
+    ".tsv": "read_csv({path}, {dialect})",
+    ".txt": "read_csv({path}, {dialect})",
     ".jsonl": "read_json({path}, format='newline_delimited')",
     ".ndjson": "read_json({path}, format='newline_delimited')",
     ".json": "read_json({path})",
     ".parquet": "read_parquet({path})",
     ".pq": "read_parquet({path})",
 }
+_TEXT = (".csv", ".tsv", ".txt")
 _ARROW = (".arrow", ".feather", ".ipc")
 _PACKED = (".gz", ".zst")
 
@@ -81,8 +84,17 @@ class FileTable:
                 self._arrow = pa_dataset.dataset(files, format="ipc")
                 self._connection.register(VIEW, self._arrow)
             return
-        scan = _SCANS[kind].format(path=_quoted_text(path), none=[*NO_VALUE])
+        dialect = _dialect(files[0], kind) if kind in _TEXT else ""
         with _one_sentence():
+            first: list[str] = []
+            for file in files if len(files) > 1 else []:
+                scan = _SCANS[kind].format(path=_quoted_text(file), dialect=dialect)
+                names = self._connection.sql(f"FROM {scan} LIMIT 0").columns
+                first = first or names
+                if sorted(names) != sorted(first):
+                    odd = ", ".join(map(repr, sorted(set(names) ^ set(first))))
+                    raise ValueError(f"{file!r} and {files[0]!r} do not have the same columns; they differ in {odd}.")
+            scan = _SCANS[kind].format(path=_quoted_text(path), dialect=dialect)
             self._connection.execute(f"CREATE VIEW {VIEW} AS FROM {scan}")
 
 
@@ -149,12 +161,33 @@ _WRITERS = {
 
 def _kind(path: str) -> str:
     """Ending of a file's name that says how it is written, leaving aside that it is packed."""
+    if Path(path).is_dir():
+        raise ValueError(f"{path!r} is a folder; name its files, for example {str(Path(path) / '*.parquet')!r}.")
     endings = [ending.lower() for ending in Path(path).suffixes]
     kind = endings[-2] if len(endings) > 1 and endings[-1] in _PACKED else endings[-1] if endings else ""
     if kind not in (*_SCANS, *_ARROW):
         known = ", ".join((*_SCANS, *_ARROW))
         raise ValueError(f"{path!r} has no known ending; rename it or choose one of {known}, also with {_PACKED[0]}.")
     return kind
+
+
+def _dialect(file: str, kind: str) -> str:
+    """How a text file is to be read: the first line names the columns and says what divides them; no line is skipped.
+
+    Left to guess, DuckDB drops lines that do not fit, and the names with them.
+    """
+    head = ["", ""]
+    if not file.lower().endswith(".zst"):
+        opened = gzip.open if file.lower().endswith(".gz") else open
+        with opened(file, "rt", encoding="utf-8", errors="replace") as lines:
+            head = [lines.readline(), lines.readline()]
+        if not head[0].strip():
+            raise ValueError(f"{file!r} is empty; the first line must name the columns.")
+    divider = "\t" if kind == ".tsv" else max(",;|\t", key=head[0].count)
+    decimal = "," if divider != "," and re.search(r"\d,\d", head[1]) else "."
+    form = f"delim='{divider}', quote='\"', escape='\"', decimal_separator='{decimal}'"
+    strict = "header=true, skip=0, strict_mode=true, null_padding=false, ignore_errors=false"
+    return f"{form}, {strict}, nullstr={[*NO_VALUE]}"
 
 
 @contextmanager
@@ -167,6 +200,9 @@ def _one_sentence() -> Iterator[None]:
         if isinstance(error, OSError) and (error.errno is not None or isinstance(error, FileNotFoundError)):
             raise
         said = str(error).strip().split("\n\n")[0]
+        if "sniffing file" in said:
+            name = said.split('sniffing file "')[-1].split('"')[0]
+            said = f"{name!r} cannot be read: some lines have more or fewer fields than the first."
         raise ValueError(" ".join(said.split())) from None
 
 

@@ -36,7 +36,7 @@ def fit(
     from isobag.modelfile import save  # noqa: PLC0415
     from isobag.tables.groups import bags_of  # noqa: PLC0415
 
-    check_targets(None, None, model)
+    check_targets(None, None, model, [file])
     detector: Any = IDKPointDetector() if by is None else IDKGroupDetector()
     if by is not None:
         detector.set_params(group_max_samples=o.number_or_auto(group_max_samples, "--group-max-samples", int))

@@ -41,7 +41,7 @@ def groups(
     from isobag.modelfile import save  # noqa: PLC0415
     from isobag.tables.groups import find_groups  # noqa: PLC0415
 
-    check_targets(out, report, model)
+    check_targets(out, report, model, [file])
     detector: Any = IDKGroupDetector(
         n_estimators,
         o.number_or_auto(max_samples, "--max-samples", int),  # type: ignore[arg-type]

@@ -38,7 +38,7 @@ def points(
     from isobag.modelfile import save  # noqa: PLC0415
     from isobag.tables.points import find_points  # noqa: PLC0415
 
-    check_targets(out, report, model)
+    check_targets(out, report, model, [file])
     detector: Any = IDKPointDetector(
         n_estimators,
         o.number_or_auto(max_samples, "--max-samples", int),  # type: ignore[arg-type]

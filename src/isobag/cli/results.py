@@ -1,6 +1,7 @@
 """From results to what is printed and written."""
 
 from collections.abc import Iterator, Sequence
+from glob import glob
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -21,15 +22,23 @@ from isobag.tables.points import PointResults
 REPORTED = 50
 
 
-def check_targets(out: Path | None, report: Path | None, model: Path | None) -> None:
-    """Refuse at once what could not be written in the end."""
+def check_targets(out: Path | None, report: Path | None, model: Path | None, sources: Sequence[str | None]) -> None:
+    """Refuse at once what could not be written in the end, or would be written over what is read."""
     if out is not None:
         check_output(out)
     if report is not None:
         check_report()
+        if report.suffix.lower() not in (".html", ".htm"):
+            raise ValueError(f"{str(report)!r} has no known ending for a report; choose .html.")
+    taken = {Path(file).resolve(): "is read" for source in sources if source for file in [source, *glob(source)]}
     for path in (out, report, model):
-        if path is not None and not path.absolute().parent.is_dir():
+        if path is None:
+            continue
+        if not path.absolute().parent.is_dir():
             raise ValueError(f"{str(path)!r} cannot be written: there is no folder {str(path.absolute().parent)!r}.")
+        if path.resolve() in taken:
+            raise ValueError(f"{str(path)!r} cannot be written: it {taken[path.resolve()]} by the same command.")
+        taken[path.resolve()] = "is written"
 
 
 def write_points(

@@ -36,7 +36,7 @@ def score(
     from isobag.tables.groups import find_groups  # noqa: PLC0415
     from isobag.tables.points import score_points  # noqa: PLC0415
 
-    check_targets(out, report, None)
+    check_targets(out, report, None, [str(model), file])
     detector = open_model(model, by)
     has_p_values = detector.calibration_ is not None
     with progress(quiet or json) as tick:

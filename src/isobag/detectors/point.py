@@ -163,7 +163,8 @@ class IDKPointDetector(PartitioningDetector):
         """Conformal p-values of new rows: (n,) in (0, 1], small = odd.
 
         A row drawn like the training data has a p-value of at most alpha with a probability of at most alpha, for every
-        alpha. Not so for rows of ``fit`` itself. Anomalies among the training data make p-values larger, never smaller.
+        alpha. Not so for rows of ``fit`` itself. Anomalies among the training data make p-values larger, if they score
+        lower than the rest; a dense clump of them that scores higher makes p-values smaller.
         """
         points = self._points(X)
         calibration = calibrated(self.calibration_)

@@ -81,7 +81,7 @@ class ColumnReader:
         for j, name in enumerate(self.columns):
             column, codes = part.get_column(name), self.codes[j]
             if codes is None:
-                entries[:, j] = column.cast(nw.Float64).to_numpy()
+                entries[:, j] = _floats(column)
             else:
                 entries[:, j] = [self._code(value, j, codes) for value in column.to_list()]
                 numbers, counts = np.unique(entries[:, j], return_counts=True, equal_nan=True)
@@ -246,3 +246,15 @@ def _date_message(name: str) -> str:
         f"Column {name!r} holds dates or times; turn it into numbers first, such as the hour, the weekday or the days "
         "since some day."
     )
+
+
+def _floats(column: nw.Series[Any]) -> Floats:
+    """A column of numbers, NaN where nothing stands: (m,)."""
+    try:
+        values: Floats = column.cast(nw.Float64).to_numpy()
+    except Exception:
+        # Arrow refuses whole numbers above 2^53, which floats round; the other libraries round them.
+        if not column.dtype.is_integer():
+            raise
+        values = np.array([np.nan if value is None else float(value) for value in column.to_list()])
+    return values

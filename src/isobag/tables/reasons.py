@@ -11,6 +11,8 @@ from isobag.tables.encoding import Encoding, indicator
 MOST_REASONS = 3
 LEAST_SHARE = 0.1
 """A column is named if it carries at least this share of what the columns that count against the row carry."""
+RARE = 0.05
+"""A text is called rare if it stands in a smaller share of the rows than this."""
 LEAST_SEPARATION = 0.1
 """A column of a group is named if its points are set apart at least this far, of 1."""
 
@@ -21,8 +23,8 @@ def reasons_of_points(detector: IDKPointDetector, encoding: Encoding, points: Fl
         return []
     lacks = np.zeros((len(points), len(encoding.columns)))
     np.add.at(lacks.T, encoding.owners, explain_rows(detector, points).T)
-    low, high = np.quantile(typical_rows(detector), (0.25, 0.75), axis=0)
-    return [_named(lack, encoding, point, low, high) for lack, point in zip(np.maximum(lacks, 0), points, strict=True)]
+    typical = typical_rows(detector)
+    return [_named(lack, encoding, point, typical) for lack, point in zip(np.maximum(lacks, 0), points, strict=True)]
 
 
 def reasons_of_groups(detector: IDKGroupDetector, encoding: Encoding, bags: Bags) -> list[str]:
@@ -39,8 +41,9 @@ def shown(value: float) -> str:
     return f"{value:,.0f}" if 1000 <= abs(value) < 1e15 else f"{value:.4g}"
 
 
-def _named(lack: Floats, encoding: Encoding, point: Floats, low: Floats, high: Floats) -> str:
+def _named(lack: Floats, encoding: Encoding, point: Floats, typical: Floats) -> str:
     total = lack.sum()
+    low, high = np.quantile(typical, (0.25, 0.75), axis=0)
     parts = []
     for column in np.argsort(-lack, kind="stable")[:MOST_REASONS]:
         if lack[column] <= 0 or lack[column] < LEAST_SHARE * total:
@@ -53,8 +56,9 @@ def _named(lack: Floats, encoding: Encoding, point: Floats, low: Floats, high: F
                 f"{name} {shown(value)} ({'high' if value > high[j] else 'low' if value < low[j] else 'unusual'})"
             )
         else:
-            here = [text for text, is_one in zip(texts, point[own], strict=True) if is_one]
-            parts.append(f"{indicator(name, here[0])} (rare)" if here else f"{name} (rare)")
+            here = [(text, j) for text, j in zip(texts, own, strict=True) if point[j]]
+            is_rare = not here or typical[:, here[0][1]].mean() < RARE
+            parts.append(f"{indicator(name, here[0][0]) if here else name} ({'rare' if is_rare else 'unusual'})")
     return ", ".join(parts)
 
 
