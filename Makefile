@@ -9,7 +9,7 @@ demo: $(VENV)/installed
 	$(BIN)/python -m isobag.demo
 
 test: $(VENV)/installed-dev
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -m "not slow" -n 2
 
 test-slow: $(VENV)/installed-dev
 	$(BIN)/python -m pytest -m slow
