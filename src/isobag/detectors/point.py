@@ -22,6 +22,7 @@ from isobag.views import Plan, n_partitionings, sum_at_cells
 SCORES = ("similarity", "norm")
 AUTO_SCALINGS = ("minmax", "absolute")
 AVERAGED_ROWS = 10_000
+PATH_ROWS = 1 << 20
 CALIBRATION_ROWS = 10_000
 REFERENCE_ROWS = 256
 
@@ -141,8 +142,12 @@ class IDKPointDetector(PartitioningDetector):
         if score == "norm":
             self._tables, self._largest = [np.ones_like(counts) for counts in self._tables], 1
         if self.max_samples == "auto":
-            path = self._path(rows.take(spread_rows(len(rows), AVERAGED_ROWS)))
-            self.average_ = fit_average(path, np.array(self.path_) ** -0.5)
+            importance, some = np.array(self.path_) ** -0.5, spread_rows(len(rows), AVERAGED_ROWS)
+            if isinstance(rows, ArrayRows) and len(rows) <= PATH_ROWS:  # one pass serves average and scores
+                path = self._path(rows.X)
+                self.average_ = fit_average(path[some], importance)
+                return self.average_.apply(path)
+            self.average_ = fit_average(self._path(rows.take(some)), importance)
         if sums is not None:
             return self._as_scores(sums)
         return map_rows(rows, self._scores)  # scores
