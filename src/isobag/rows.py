@@ -73,6 +73,12 @@ def take_in_order(rows: Rows, wanted: Ints) -> Floats:
     return rows.take(wanted[order])[np.argsort(order, kind="stable")]
 
 
+def all_rows(rows: Rows) -> Floats:
+    """All rows, in memory: (n, d)."""
+    chunks = list(rows.chunks())
+    return chunks[0] if len(chunks) == 1 else np.concatenate(chunks)
+
+
 def spread_rows(n_rows: int, most: int) -> Ints:
     """Numbers of at most ``most`` rows, evenly spread over all: ascending."""
     return np.linspace(0, n_rows - 1, min(most, n_rows)).astype(np.int64)

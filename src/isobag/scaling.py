@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from isobag.arrays import Floats
-from isobag.rows import ArrayRows, Rows, sum_rows
+from isobag.rows import ArrayRows, Rows, all_rows, sum_rows
 
 FARTHEST = 1e150
 
@@ -37,7 +37,7 @@ def _absolute(rows: Rows, low: Floats, high: Floats) -> tuple[Floats, Floats]:
 
 
 def _robust(rows: Rows, low: Floats, high: Floats) -> tuple[Floats, Floats]:
-    first, middle, third = np.quantile(np.concatenate(list(rows.chunks())), (0.25, 0.5, 0.75), axis=0)
+    first, middle, third = np.quantile(all_rows(rows), (0.25, 0.5, 0.75), axis=0)
     return middle, np.where(third > first, third - first, high - low)
 
 

@@ -44,8 +44,8 @@ def groups(
     check_targets(out, report, model, [file])
     detector: Any = IDKGroupDetector(
         n_estimators,
-        o.number_or_auto(max_samples, "--max-samples", int),  # type: ignore[arg-type]
-        o.number_or_auto(group_max_samples, "--group-max-samples", int),  # type: ignore[arg-type]
+        o.number_or_auto(max_samples, "--max-samples", int),
+        o.number_or_auto(group_max_samples, "--group-max-samples", int),
         contamination=o.number_or_auto(contamination, "--contamination", float),
         calibrate=model is not None,
         random_state=seed,

@@ -14,6 +14,7 @@ from isobag.detectors import IDKGroupDetector, IDKPointDetector
 from isobag.files import FileTable
 from isobag.frames import feature_names
 from isobag.modelfile import load
+from isobag.rows import all_rows
 from isobag.streaming import KEPT_BYTES, Tick, read_batches
 from isobag.tables.table import Table
 
@@ -130,7 +131,7 @@ def read_pair(
     other = read_batches(
         second.batches, _schema(second), missing=missing, model_names=names, tick=tick, kept_bytes=IN_MEMORY
     )
-    return table.rows.X, other.rows.X, names  # type: ignore[attr-defined]  # in memory, as asked for
+    return all_rows(table.rows), all_rows(other.rows), names
 
 
 def _schema(file: FileTable) -> dict[str, Any]:

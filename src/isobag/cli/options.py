@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -84,8 +84,8 @@ def names_of(features: str | None) -> list[str] | None:
     return None if features is None else [one.strip() for one in features.split(",") if one.strip()]
 
 
-def number_or_auto(text: str, name: str, kind: type[int] | type[float]) -> int | float | str:
-    """A number, or "auto"."""
+def number_or_auto(text: str, name: str, kind: type[int] | type[float]) -> Any:
+    """A number, or "auto"; the detector says which it takes."""
     if text == "auto":
         return text
     try:

@@ -41,7 +41,7 @@ def points(
     check_targets(out, report, model, [file])
     detector: Any = IDKPointDetector(
         n_estimators,
-        o.number_or_auto(max_samples, "--max-samples", int),  # type: ignore[arg-type]
+        o.number_or_auto(max_samples, "--max-samples", int),
         contamination=o.number_or_auto(contamination, "--contamination", float),
         calibrate=model is not None,
         random_state=seed,

@@ -7,7 +7,7 @@ import numpy as np
 from isobag.arrays import Floats, Ints
 from isobag.cli.inputs import Source
 from isobag.detectors import IDKGroupDetector, IDKPointDetector
-from isobag.detectors.checked import explain_rows, p_values_of_groups, p_values_of_rows, typical_rows
+from isobag.detectors.checked import explain_groups, explain_rows, p_values_of_groups, p_values_of_rows, typical_rows
 from isobag.groups import Bags
 from isobag.rows import ArrayRows
 
@@ -39,7 +39,7 @@ def facts_of_group(detector: IDKGroupDetector, source: Source, rows: Ints) -> Fa
         raise ValueError("All rows of the group have missing values and were left out; fill them first.")
     points = table.rows.take(table.positions(kept))
     bags = Bags(points, np.zeros(len(points), dtype=np.int64), np.zeros(1, dtype=np.int64))
-    found = detector._explain(bags)
+    found = explain_groups(detector, bags)
     order = np.argsort(-np.abs(found.features[0]), kind="stable")
     facts: dict[str, int | float] = {"n_points": len(points), "score": float(detector._score_groups(bags)[0])}
     facts["threshold"] = float(detector.offset_)

@@ -8,7 +8,15 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 
 class Name(StrEnum):
@@ -76,10 +84,10 @@ def reproduce(
         with _progress(console) as progress:
             task = progress.add_task(name, total=n_cells)
 
-            def tick(i: int, cell: Cell, seconds: float, progress: Progress = progress, task: object = task) -> None:
+            def tick(i: int, cell: Cell, seconds: float, progress: Progress = progress, task: TaskID = task) -> None:
                 limit = "" if budget is None else f" of {budget:.0f}"
                 running = f"{cell.experiment}: {cell.detector} on {cell.dataset}, {seconds:.0f}{limit} s"
-                progress.update(task, completed=i, description=running)  # type: ignore[arg-type]
+                progress.update(task, completed=i, description=running)
 
             text = run_experiment(one, plan, in_name, tick)
             progress.update(task, completed=n_cells, description=f"{name}: done")

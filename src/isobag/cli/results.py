@@ -14,7 +14,7 @@ from isobag.cli.output import note, print_json, print_table
 from isobag.detectors.checked import explain_rows
 from isobag.files import BATCH_ROWS, check_output, write_table
 from isobag.groups import number_labels
-from isobag.rows import take_in_order
+from isobag.rows import all_rows, take_in_order
 from isobag.streaming import Tick
 from isobag.tables.groups import GroupResults
 from isobag.tables.points import PointResults
@@ -196,7 +196,7 @@ def _report_groups(found: GroupResults, source: Source, path: Path) -> None:
     ids = number_labels(labels)[0][kept]
     numbers, first = np.unique(ids, return_index=True)
     order = numbers[np.argsort(first)]  # first appearance among the rows that take part
-    frame = pa.table(dict(zip(table.encoding.names, table.rows.X.T, strict=True)))  # type: ignore[attr-defined]
+    frame = pa.table(dict(zip(table.encoding.names, all_rows(table.rows).T, strict=True)))
     findings = group_findings(
         found.detector,
         frame,

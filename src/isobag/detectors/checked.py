@@ -5,8 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from isobag.arrays import Floats
-from isobag.detectors.conformal import calibrated
-from isobag.detectors.group import IDKGroupDetector
+from isobag.detectors.group import GroupExplanation, IDKGroupDetector
 from isobag.detectors.point import IDKPointDetector
 from isobag.groups import Bags
 from isobag.rows import Rows, map_rows
@@ -14,6 +13,7 @@ from isobag.rows import Rows, map_rows
 
 def fit_to_rows(detector: IDKPointDetector, rows: Rows, names: Sequence[str]) -> Floats:
     """``fit`` on rows that are checked already, with the names of their features; their scores: (n,)."""
+    detector.n_features_in_ = len(names)
     detector.feature_names_in_ = np.array(names, dtype=object)
     scores = detector._fit_rows(rows)
     detector._set_offset(scores)
@@ -27,8 +27,7 @@ def score_rows(detector: IDKPointDetector, rows: Rows) -> Floats:
 
 def p_values_of_rows(detector: IDKPointDetector, rows: Rows) -> Floats:
     """``p_values`` of new rows that are checked already: (n,)."""
-    calibration = calibrated(detector.calibration_)
-    return map_rows(rows, lambda chunk: calibration.p_values(calibration.detector._scores(chunk)))
+    return map_rows(rows, detector._p_values)
 
 
 def explain_rows(detector: IDKPointDetector, points: Floats) -> Floats:
@@ -53,5 +52,9 @@ def fit_to_groups(detector: IDKGroupDetector, bags: Bags, names: list[str]) -> F
 
 def p_values_of_groups(detector: IDKGroupDetector, bags: Bags) -> Floats:
     """``p_values`` of new groups that are checked already: (g,)."""
-    calibration = calibrated(detector.calibration_)
-    return calibration.p_values(calibration.detector._score_groups(bags))
+    return detector._p_values(bags)
+
+
+def explain_groups(detector: IDKGroupDetector, bags: Bags) -> GroupExplanation:
+    """``explain`` of groups that are checked already."""
+    return detector._explain(bags)

@@ -186,9 +186,7 @@ class IDKGroupDetector(GroupDetector):
     def p_values(self, X: Any, groups: Any = None) -> Floats:
         """Conformal p-values of new groups: (g,) in (0, 1], small = odd; as in IDKPointDetector."""
         check_is_fitted(self)
-        bags = check_groups(self, X, groups, reset=False)
-        calibration = calibrated(self.calibration_)
-        return calibration.p_values(calibration.detector._score_groups(bags))
+        return self._p_values(check_groups(self, X, groups, reset=False))
 
     def explain(self, X: Any, groups: Any = None) -> GroupExplanation:
         """Which points carry what sets each group apart, where it has too few, and in which features."""
@@ -196,6 +194,10 @@ class IDKGroupDetector(GroupDetector):
         bags = check_groups(self, X, groups, reset=False)
         found = self._explain(bags)
         return self._with_names(found, X, bags) if is_frame(X) else found
+
+    def _p_values(self, bags: Bags) -> Floats:
+        calibration = calibrated(self.calibration_)
+        return calibration.p_values(calibration.detector._score_groups(bags))
 
     def _explain(self, bags: Bags) -> GroupExplanation:
         outside = bool(self.outside)

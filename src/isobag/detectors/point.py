@@ -129,7 +129,6 @@ class IDKPointDetector(PartitioningDetector):
         self._draw(rows)  # partitionings
         self.calibration_ = self._calibrate(rows) if self.calibrate else None
         self._reference = rows.take(spread_rows(len(rows), REFERENCE_ROWS))
-        self.n_features_in_ = self._reference.shape[1]
         self.average_ = None
         sums: Ints | None = None
         if isinstance(rows, ArrayRows) and self.max_samples != "auto" and score == "similarity":
@@ -171,9 +170,7 @@ class IDKPointDetector(PartitioningDetector):
         alpha. Not so for rows of ``fit`` itself. Anomalies among the training data make p-values larger, if they score
         lower than the rest; a dense clump of them that scores higher makes p-values smaller.
         """
-        points = self._points(X)
-        calibration = calibrated(self.calibration_)
-        return calibration.p_values(calibration.detector._scores(points))
+        return self._p_values(self._points(X))
 
     def explain(self, X: Any) -> Any:
         """How much each feature adds to a row's lack of similarity: (n, d), or a frame of X's kind with its names.
@@ -209,6 +206,10 @@ class IDKPointDetector(PartitioningDetector):
         detector._fit_rows(ArrayRows(rows.take(halves.learned)))
         aside = detector._scores(rows.take(halves.aside)) if len(halves.aside) else np.empty(0)
         return Calibration(detector, np.sort(aside))
+
+    def _p_values(self, points: Floats) -> Floats:
+        calibration = calibrated(self.calibration_)
+        return calibration.p_values(calibration.detector._scores(points))
 
     def _explain(self, points: Floats) -> Floats:
         found: Floats = self._lack(points) - self._lack(self._reference).mean(axis=0)

@@ -1,7 +1,6 @@
 """What a report tells, as plain arrays and strings: the scores of all, the oddest few in full, samples of the rest."""
 
 from collections.abc import Mapping, Sequence
-from copy import copy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,8 +9,10 @@ from sklearn.decomposition import PCA
 
 from isobag.arrays import Bools, Floats, Ints
 from isobag.detectors import IDKGroupDetector, IDKPointDetector
+from isobag.detectors.checked import explain_groups, explain_rows, p_values_of_groups, p_values_of_rows
 from isobag.frames import feature_names
 from isobag.groups import Bags, check_groups
+from isobag.rows import ArrayRows
 from isobag.validation import check_points
 
 TOP = 200
@@ -87,7 +88,7 @@ def point_findings(
 
     labels (n,) are row numbers if None; scores (n,) and p_values (n,) are computed if None.
     """
-    points, nameless = check_points(detector, X, reset=False), _nameless(detector)
+    points = check_points(detector, X, reset=False)
     scores = detector._scores(points) if scores is None else np.asarray(scores, dtype=np.float64)
     chosen = np.argsort(scores, kind="stable")[:top]
     sample = choose_some(len(points), SHOWN_ON_MAP)
@@ -95,7 +96,7 @@ def point_findings(
     if p_values is not None:
         p_values = np.asarray(p_values)[chosen]
     elif detector.calibration_ is not None:
-        p_values = nameless.p_values(points[chosen])
+        p_values = p_values_of_rows(detector, ArrayRows(points[chosen]))
     return PointFindings(
         title,
         source,
@@ -109,7 +110,7 @@ def point_findings(
         scores[chosen],
         p_values,
         points[chosen],
-        np.asarray(nameless.explain(points[chosen])),
+        explain_rows(detector, points[chosen]),
         points[sample],
         scores[sample] < detector.offset_,
     )
@@ -132,7 +133,7 @@ def group_findings(
 
     scores (g,) and p_values (g,), in order of first appearance, are computed if None.
     """
-    bags, nameless = check_groups(detector, X, groups, reset=False), _nameless(detector)
+    bags = check_groups(detector, X, groups, reset=False)
     scores = detector._score_groups(bags) if scores is None else np.asarray(scores, dtype=np.float64)
     chosen = np.argsort(scores, kind="stable")[:top]
     oddest = bags.take(chosen)
@@ -142,7 +143,7 @@ def group_findings(
     if p_values is not None:
         p_values = np.asarray(p_values)[chosen]
     elif detector.calibration_ is not None:
-        p_values = nameless.p_values(parts)
+        p_values = p_values_of_groups(detector, oddest)
     return GroupFindings(
         title,
         source,
@@ -157,7 +158,7 @@ def group_findings(
         oddest.sizes,
         scores[chosen],
         p_values,
-        np.concatenate([nameless.explain([part]).features for part in parts]),
+        explain_groups(detector, oddest).features,
         places[: len(chosen)],
         places[len(chosen) :],
         scores[sample] < detector.offset_,
@@ -181,14 +182,6 @@ def settings_of(detector: Any) -> dict[str, str]:
     for name in ("max_samples", "group_max_samples"):
         if found.get(name) == "auto":
             found[name] = f"auto (up to {getattr(detector, name + '_')})"
-    return found
-
-
-def _nameless(detector: Any) -> Any:
-    """The same detector for rows whose names have been checked already."""
-    found = copy(detector)
-    if hasattr(found, "feature_names_in_"):
-        del found.feature_names_in_
     return found
 
 

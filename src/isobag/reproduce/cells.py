@@ -10,8 +10,10 @@ import multiprocessing
 import os
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from importlib import import_module
 from multiprocessing.connection import Connection
+from multiprocessing.context import ForkServerContext, SpawnContext
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -63,7 +65,7 @@ def run_cell(cell: Cell, plan: Plan, tick: Callable[[float], None] = lambda seco
     context = _context()
     receiver, sender = context.Pipe(duplex=False)
     arguments = (cell.dataset, cell.detector, plan.n_seeds, plan.data, plan.n_jobs)
-    child = context.Process(target=_serve, args=(sender, cell.work, arguments), daemon=True)  # type: ignore[attr-defined]
+    child = context.Process(target=_serve, args=(sender, cell.work, arguments), daemon=True)
     child.start()
     sender.close()
     records: list[Record] = []
@@ -113,7 +115,7 @@ def run_cells(
         tick(i, cell, 0.0)
         kept = read_outcome(cell, plan.out) if plan.resume else None
         if kept is None or not _still_holds(kept, plan):
-            kept = run_cell(cell, plan, lambda seconds, i=i, cell=cell: tick(i, cell, seconds))  # type: ignore[misc]
+            kept = run_cell(cell, plan, partial(tick, i, cell))
             write_outcome(cell, kept, plan.out)
         outcomes[cell.dataset, cell.detector] = kept
     return outcomes
@@ -147,7 +149,7 @@ def _file(cell: Cell, out: Path) -> Path:
     return out / "cells" / cell.experiment / f"{cell.dataset}--{cell.detector}.json".replace(" ", "_")
 
 
-def _context() -> multiprocessing.context.BaseContext:
+def _context() -> ForkServerContext | SpawnContext:
     """Children forked from a server that has imported everything, where the system can fork; else fresh ones."""
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")

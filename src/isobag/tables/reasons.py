@@ -4,7 +4,7 @@ import numpy as np
 
 from isobag.arrays import Floats
 from isobag.detectors import IDKGroupDetector, IDKPointDetector
-from isobag.detectors.checked import explain_rows, typical_rows
+from isobag.detectors.checked import explain_groups, explain_rows, typical_rows
 from isobag.groups import Bags
 from isobag.tables.encoding import Encoding, indicator
 
@@ -29,7 +29,7 @@ def reasons_of_points(detector: IDKPointDetector, encoding: Encoding, points: Fl
 
 def reasons_of_groups(detector: IDKGroupDetector, encoding: Encoding, bags: Bags) -> list[str]:
     """Where the points lie of which each group has too many: the columns that set them apart, with the median there."""
-    found = detector._explain(bags)
+    found = explain_groups(detector, bags)
     return [
         _named_group(found.features[g], encoding, bags.X[bags.ids == g], np.maximum(found.points[bags.ids == g], 0))
         for g in range(len(bags.labels))
