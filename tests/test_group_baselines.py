@@ -69,16 +69,28 @@ def gaussian_mean_embedding(G: np.ndarray, H: np.ndarray, bandwidth: float) -> f
 
 
 @pytest.mark.parametrize("block", [1, 7, 1024])
-def test_ocsmm_kernel_is_the_mean_gaussian_over_all_pairs(data: Any, block: int, monkeypatch: Any) -> None:
+def test_ocsmm_kernels_are_the_mean_gaussians_over_all_pairs(data: Any, block: int, monkeypatch: Any) -> None:
     monkeypatch.setattr(ocsmm, "_BLOCK_POINTS", block)
     X, labels = data[0][:120], data[1][:120]
     groups = [X[labels == label] for label in in_order(labels)]
-    expected = [[gaussian_mean_embedding(G, H, 0.7) for H in groups] for G in groups]
+    bandwidths = tuple(0.7 * 2.0**k for k in range(-3, 3))
+    expected = [[[gaussian_mean_embedding(G, H, width) for H in groups] for G in groups] for width in bandwidths]
     points = ocsmm.sort_by_group(gather_groups(X, labels))
-    mirrored = ocsmm.mean_embedding_kernel(points, None, 0.7)
-    np.testing.assert_allclose(mirrored, expected, rtol=ROUNDING)
-    np.testing.assert_allclose(ocsmm.mean_embedding_kernel(points, points, 0.7), expected, rtol=ROUNDING)
-    assert np.array_equal(mirrored, mirrored.T)
+    mirrored = ocsmm.mean_embedding_kernels(points, None, bandwidths)
+    np.testing.assert_allclose(mirrored, expected, rtol=ROUNDING, atol=1e-300)
+    np.testing.assert_allclose(
+        ocsmm.mean_embedding_kernels(points, points, bandwidths), expected, rtol=ROUNDING, atol=1e-300
+    )
+    assert np.array_equal(mirrored, mirrored.transpose(0, 2, 1))
+
+
+def test_ocsmm_kernels_do_not_depend_on_threads_or_on_the_other_groups(data: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr(ocsmm, "_BLOCK_POINTS", 16)
+    points = ocsmm.sort_by_group(gather_groups(*data))
+    one, three = (ocsmm.mean_embedding_kernels(points, points, (0.5, 1.0), n_jobs) for n_jobs in (1, 3))
+    assert np.array_equal(one, three)
+    last = points.take(np.array([len(points.labels) - 1]))
+    assert np.array_equal(ocsmm.mean_embedding_kernels(last, points, (0.5, 1.0))[:, 0], one[:, -1])
 
 
 def test_ocsmm_is_a_one_class_svm_on_that_kernel(data: Any) -> None:

@@ -16,6 +16,7 @@ from isobag.baselines.nystroem import (
 )
 from isobag.baselines.ocsmm import resolve_bandwidth
 from isobag.detectors.base import Detector
+from isobag.partitionings.base import distinct_points
 from isobag.scaling import SCALINGS, Scaling, fit_scaling
 from isobag.validation import check_contamination, check_how, check_option, check_points
 
@@ -103,8 +104,8 @@ class GaussianPointDetector(Detector):
         scaled = self.scaling_.apply(points)
         rng = as_generator(self.random_state)
         self.bandwidth_ = resolve_bandwidth(self.bandwidth, scaled, rng)
-        self._points, counts = np.unique(scaled, axis=0, return_counts=True)
-        self._weights = counts / len(scaled)
+        self._points, names = distinct_points(scaled)
+        self._weights = np.bincount(names) / len(scaled)
         if self.approximation == "nystroem":
             n_landmarks = resolve_n_landmarks(self.n_landmarks, len(scaled))
             landmarks = scaled[draw_landmarks(scaled, n_landmarks, self.bandwidth_, rng)]
@@ -145,12 +146,10 @@ class GaussianPointDetector(Detector):
     def _sums(self, scaled: Floats, bandwidths: tuple[float, ...]) -> Floats:
         """Sum over j of w_j kappa(x, point_j) for each row x, bandwidths doubling one by one: (n, bandwidths)."""
         # Imported here, as the compiled code brings Numba with it.
-        from isobag.backends.compiled.gaussians import add_gaussians  # noqa: PLC0415
-        from isobag.backends.compiled.lanes import padded  # noqa: PLC0415
+        from isobag.backends.compiled.gaussians import add_gaussians, by_feature  # noqa: PLC0415
 
-        queries, inverse = np.unique(scaled, axis=0, return_inverse=True)
-        points = np.zeros((padded(scaled.shape[1]), len(self._points)))
-        points[: scaled.shape[1]] = self._points.T
+        queries, inverse = distinct_points(scaled)
+        points = by_feature(self._points)
         factors = 0.5 / np.array(bandwidths[::-1]) ** 2
         sums = np.empty((len(queries), len(factors)))
 
@@ -158,7 +157,7 @@ class GaussianPointDetector(Detector):
             add_gaussians(queries[block], points, self._weights, factors, sums[block])
 
         map_in_threads(work, slices(len(queries), _QUERIES_AT_A_TIME), self.n_jobs)
-        return sums[inverse.reshape(-1), ::-1]
+        return sums[inverse, ::-1]
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_weights")

@@ -4,12 +4,14 @@ from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
-from scipy.spatial.distance import cdist, pdist
+from scipy.spatial.distance import pdist
 from sklearn.svm import OneClassSVM
 
-from isobag.arrays import Floats
+from isobag.arrays import Floats, Ints
+from isobag.backends._threads import map_in_threads
 from isobag.detectors.base import GroupDetector
 from isobag.groups import Bags
+from isobag.validation import check_how
 
 _BLOCK_POINTS = 1 << 10
 
@@ -19,7 +21,7 @@ class OCSMM(GroupDetector):
 
     K(G, H) = mean over x in G, y in H of exp(-|x - y|^2 / (2 bandwidth^2)); score of G = sum_j alpha_j K(G, G_j) over
     the groups G_j of ``fit``, with the dual coefficients alpha_j of the SVM. Every pair of points is visited, so the
-    time grows with the square of their number; memory does not (a block of pairs at a time, and groups x groups).
+    time grows with the square of their number; memory is groups x groups.
 
     Parameters
     ----------
@@ -28,6 +30,7 @@ class OCSMM(GroupDetector):
         median distance between 1,000 points drawn by ``random_state``.
     contamination : share of odd groups that ``predict`` assumes, or ``"auto"``: the SVM's own boundary.
     tol : how exactly the SVM is solved. Scores do not repeat beyond it when groups change places.
+    n_jobs : threads, as in joblib; the results do not depend on it.
     """
 
     def __init__(
@@ -38,22 +41,29 @@ class OCSMM(GroupDetector):
         contamination: float | Literal["auto"] = "auto",
         tol: float = 1e-6,
         random_state: Any = None,
+        n_jobs: int | None = None,
     ) -> None:
         self.nu = nu
         self.bandwidth = bandwidth
         self.contamination = contamination
         self.tol = tol
         self.random_state = random_state
+        self.n_jobs = n_jobs
 
     def _fit_groups(self, points: Bags) -> Floats:
+        check_how("auto", self.n_jobs)
         self.bandwidth_ = resolve_bandwidth(self.bandwidth, points.X, self.random_state)
         self._points = sort_by_group(points)
-        kernel = mean_embedding_kernel(self._points, None, self.bandwidth_)
+        kernel = self._kernel(self._points, None)
         self.svm_ = OneClassSVM(kernel="precomputed", nu=self.nu, tol=self.tol).fit(kernel)
         return self._score_kernel(kernel)
 
     def _score_groups(self, points: Bags) -> Floats:
-        return self._score_kernel(mean_embedding_kernel(sort_by_group(points), self._points, self.bandwidth_))
+        return self._score_kernel(self._kernel(sort_by_group(points), self._points))
+
+    def _kernel(self, A: Bags, B: Bags | None) -> Floats:
+        kernel: Floats = mean_embedding_kernels(A, B, (self.bandwidth_,), self.n_jobs)[0]
+        return kernel
 
     def _score_kernel(self, kernel: Floats) -> Floats:
         scores: Floats = self.svm_.score_samples(kernel)
@@ -84,27 +94,46 @@ def sort_by_group(points: Bags) -> Bags:
     return Bags(points.X[order], points.ids[order], points.labels)
 
 
-def mean_embedding_kernel(A: Bags, B: Bags | None, bandwidth: float) -> Floats:
-    """K[i, j] = mean over x in A_i, y in B_j of exp(-|x - y|^2 / (2 bandwidth^2)): (groups of A, groups of B).
+def mean_embedding_kernels(A: Bags, B: Bags | None, bandwidths: tuple[float, ...], n_jobs: int | None = None) -> Floats:
+    """K[l, i, j] = mean over x in A_i, y in B_j of exp(-|x - y|^2 / (2 bandwidth_l^2)): (bandwidths, g of A, g of B).
 
-    Groups must lie side by side (``sort_by_group``). B = None means A itself: one half is computed and mirrored.
-
-    Blocks start at fixed rows of B and at the first row of each group of A, and distances come from differences, not
-    from a matrix product; so K[i] is the same to the last bit whatever the other groups of A are.
+    All bandwidths, each twice the one before, come from one pass over the distances. Groups must lie side by side
+    (``sort_by_group``). B = None means A itself: one half is computed and mirrored. K[l, i] is the same to the last bit
+    whatever the other groups of A are, and the threads.
     """
+    # Imported here, as the compiled code brings Numba with it.
+    from isobag.backends.compiled.gaussians import add_gaussians_of_groups, by_feature  # noqa: PLC0415
+
     mirrored, B = B is None, A if B is None else B
-    starts = np.concatenate([[0], np.cumsum(A.sizes)])
-    sums = np.zeros((len(A.labels), len(B.labels)))
-    for i, (start, stop) in enumerate(pairwise(starts)):
-        first = start - start % _BLOCK_POINTS if mirrored else 0
-        for column in range(first, len(B.X), _BLOCK_POINTS):
-            block = slice(column, column + _BLOCK_POINTS)
-            ids = B.ids[block]
-            firsts = np.flatnonzero(np.diff(ids, prepend=-1))
-            for row in range(start, stop, _BLOCK_POINTS):
-                likeness = cdist(A.X[row : min(row + _BLOCK_POINTS, stop)], B.X[block], "sqeuclidean")
-                likeness *= -0.5 / bandwidth**2
-                np.exp(likeness, out=likeness)
-                sums[i, ids[firsts]] += np.add.reduceat(likeness.sum(axis=0), firsts)
-    kernel: Floats = sums / A.sizes[:, None] / B.sizes
-    return np.triu(kernel) + np.triu(kernel, 1).T if mirrored else kernel
+    first_rows, starts = _starts(A), _starts(B)
+    points = by_feature(B.X)
+    factors = 0.5 / np.array(bandwidths[::-1]) ** 2
+    sums = np.zeros((len(factors), len(A.labels), len(B.labels)))
+
+    def work(block: tuple[int, int]) -> None:
+        first, stop = block
+        rows = slice(first_rows[first], first_rows[stop])
+        skipped = first if mirrored else 0
+        part = np.zeros((len(factors), stop - first, len(B.labels) - skipped))
+        add_gaussians_of_groups(A.X[rows], A.ids[rows] - first, points, starts[skipped:], factors, part)
+        sums[:, first:stop, skipped:] = part
+
+    map_in_threads(work, _blocks(first_rows), n_jobs)
+    sums /= A.sizes[:, None]
+    sums /= B.sizes
+    if mirrored:
+        for kernel in sums:
+            kernel[:] = np.triu(kernel) + np.triu(kernel, 1).T
+    return sums[::-1]
+
+
+def _starts(points: Bags) -> Ints:
+    """The first row of each group, and the number of rows: (g + 1,)."""
+    return np.concatenate([[0], np.cumsum(points.sizes)])
+
+
+def _blocks(first_rows: Ints) -> list[tuple[int, int]]:
+    """Runs of whole groups with _BLOCK_POINTS rows or a little more each, as (first group, one past the last)."""
+    wanted = np.arange(0, first_rows[-1], _BLOCK_POINTS)
+    cuts = np.unique([*np.searchsorted(first_rows, wanted), len(first_rows) - 1])
+    return list(pairwise(cuts.tolist()))

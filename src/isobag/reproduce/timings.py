@@ -37,7 +37,7 @@ GROUP_DETECTORS: dict[str, Callable[[int], Any]] = {
         RecursiveNystroem(BANDWIDTH, random_state=0),
         GaussianPointDetector(BANDWIDTH, approximation="nystroem", scaling=None, random_state=0, n_jobs=n_jobs),
     ),
-    "OCSMM": lambda n_jobs: OCSMM(bandwidth=BANDWIDTH),
+    "OCSMM": lambda n_jobs: OCSMM(bandwidth=BANDWIDTH, n_jobs=n_jobs),
 }
 
 
