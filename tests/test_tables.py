@@ -2,6 +2,7 @@
 
 import datetime
 import re
+import warnings
 
 import narwhals as nw
 import numpy as np
@@ -194,6 +195,19 @@ def test_true_and_false_are_one_and_zero(rng):
     found = detect_points(frame, features=["a", "is"], random_state=0)
     assert np.array_equal(found["score"], detect_points(numbers, random_state=0)["score"])
     assert detect_points(frame, random_state=0)["score"].tolist() != found["score"].tolist()  # not chosen by itself
+
+
+def test_columns_that_may_hold_numbers_are_left_out_aloud(rng):
+    objects = pd.Series([1, 2.5, "?"] * 10, dtype=object)
+    sparse = pd.arrays.SparseArray(np.arange(30))
+    frame = pd.DataFrame({"x": rng.normal(size=30), "objects": objects, "sparse": sparse, "word": ["a", "b"] * 15})
+    with pytest.warns(UserWarning, match="not one of numbers: 'objects', 'sparse'; if they hold") as caught:
+        detect_points(frame, random_state=0)
+    assert caught[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        detect_points(frame, features="x", random_state=0)
+        detect_points(frame.drop(columns="sparse"), id="objects", random_state=0)
 
 
 def test_only_the_most_frequent_texts_get_an_indicator():

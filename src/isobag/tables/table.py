@@ -1,6 +1,8 @@
 """A table, read: the features of its rows, and which rows could not be read."""
 
+import warnings
 from collections.abc import Iterable
+from numbers import Number
 from typing import Any, NamedTuple
 
 import narwhals as nw
@@ -48,6 +50,8 @@ def read_frame(
     """The table of a frame in memory."""
     check_missing_option(missing)
     reader, left_out = choose_columns(dict(frame.schema), features, apart)
+    if features is None:
+        _warn_of_numbers_left_out(frame, left_out)
     entries = reader.read(frame)
     reader.check_missing(missing)
     fills = None
@@ -58,3 +62,18 @@ def read_frame(
     gaps = None if missing == "error" else np.isnan(entries).sum(axis=1)
     rows = ArrayRows(encoding.apply(entries[kept] if missing == "drop" else entries))
     return Table(rows, encoding, len(frame), kept if missing == "drop" else None, gaps, left_out)
+
+
+def _warn_of_numbers_left_out(frame: nw.DataFrame[Any], left_out: list[str]) -> None:
+    """Text and dates are left out as a rule; but a column of Python objects or of a foreign type may hold numbers."""
+    found = [name for name in frame.columns if str(name) in left_out and _may_hold_numbers(frame.get_column(name))]
+    if found:
+        names = ", ".join(map(repr, found))
+        message = f"Left out, as their type is not one of numbers: {names}; if they hold numbers, convert them first."
+        warnings.warn(message, stacklevel=4)  # the caller of detect_points or detect_groups
+
+
+def _may_hold_numbers(column: nw.Series[Any]) -> bool:
+    if not isinstance(column.dtype, nw.Object):
+        return isinstance(column.dtype, nw.Unknown)
+    return any(isinstance(value, Number) and not isinstance(value, bool) for value in column.to_list())
