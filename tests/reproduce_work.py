@@ -1,5 +1,6 @@
 """Work for cells in tests: quick, slow, failing and dying."""
 
+import multiprocessing
 import os
 import signal
 import time
@@ -32,3 +33,10 @@ def seeds(name, detector, n_seeds, folder, n_jobs):
         time.sleep(1)
         yield {"seed": seed, "parameter": 2, "auc": 0.5}
         yield {"seed": seed, "complete": True, "last": seed == n_seeds - 1}
+
+
+def locks(dataset, detector, n_seeds, folder, n_jobs):
+    """A child that is killed while it holds a named semaphore."""
+    lock = multiprocessing.get_context("forkserver").Lock()
+    yield {"locked": lock.acquire()}
+    time.sleep(60)

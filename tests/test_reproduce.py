@@ -16,7 +16,7 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.svm import OneClassSVM
 
 from isobag import IDKGroupDetector, IDKPointDetector, IsolationDistributionalKernel
-from isobag.baselines import GaussianPointDetector, RecursiveNystroem, TwoLevelGroupDetector
+from isobag.baselines import OCSMM, GaussianPointDetector, RecursiveNystroem, TwoLevelGroupDetector
 from isobag.groups import Bags
 from isobag.reproduce import paper, searches
 from isobag.reproduce.accuracy import accuracy_table, best_of, ranking
@@ -131,6 +131,25 @@ def test_a_killed_run_loses_at_most_one_cell(tmp_path):
     assert len(runs) <= 7
 
 
+LOCKED = """
+from pathlib import Path
+from isobag.reproduce.cells import Cell, Plan, run_cell
+if __name__ == "__main__":
+    print(run_cell(Cell("point", "locks", "1", "reproduce_work:locks"), Plan(1, 2.0, None, Path(), 1, False)).records)
+"""
+
+
+def test_what_a_killed_cell_leaves_is_removed_without_a_warning(tmp_path):
+    script = tmp_path / "run.py"
+    script.write_text(LOCKED)
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
+    run = subprocess.run(
+        [sys.executable, str(script)], env=environment, capture_output=True, text=True, check=True, timeout=120
+    )
+    assert run.stdout == "[{'locked': True}]\n"
+    assert run.stderr == ""
+
+
 def published(table, detectors):
     names = list(dict.fromkeys(name for name, _ in table))
     return np.array([[np.nan if (auc := table[name, one]) is None else auc for one in detectors] for name in names])
@@ -227,6 +246,12 @@ def test_searched_idk_ocsvm_is_the_composition(bags):
     expected = detector.fit(bags.X, groups=bags.ids).scores_
     # Two solvers stop within tol = 1e-3 of the optimum; scores are sums of some 20 products of up to t = 100.
     assert_allclose(found_by("GROUP_SEARCHES", "IDK-OCSVM", bags)[8], expected, rtol=1e-3)
+
+
+def test_searched_ocsmm_is_the_detector(bags):
+    for bandwidth, scores in searches.GROUP_SEARCHES["OCSMM"](bags, 0, 1):
+        expected = OCSMM(bandwidth=bandwidth).fit(bags.X, groups=bags.ids).scores_
+        assert_allclose(scores, expected, rtol=1e-5, atol=1e-8)
 
 
 def test_searched_gdk2_is_the_composition(bags):

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from importlib import import_module
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerContext, SpawnContext
 from pathlib import Path
@@ -155,7 +156,20 @@ def _context() -> ForkServerContext | SpawnContext:
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["isobag.reproduce.searches"])
+    _start_resource_tracker()
     return context
+
+
+def _start_resource_tracker() -> None:
+    """Start the process that removes what killed children leave, and keep it from warning of each removal."""
+    kept = os.environ.get("PYTHONWARNINGS")
+    os.environ["PYTHONWARNINGS"] = ",".join(filter(None, [kept, "ignore:resource_tracker"]))
+    try:
+        resource_tracker.ensure_running()
+    finally:
+        os.environ.pop("PYTHONWARNINGS")
+        if kept is not None:
+            os.environ["PYTHONWARNINGS"] = kept
 
 
 def _serve(sender: Connection, work: str, arguments: tuple[Any, ...]) -> None:
