@@ -219,6 +219,16 @@ def test_searched_idk_is_the_detector_for_every_psi(rng, monkeypatch):
             assert_array_equal(scores, detector.score_samples(X))
 
 
+@pytest.mark.parametrize("rows", [0, 1 << 14])
+def test_searched_ocsvm_is_scikit_learns(rng, monkeypatch, rows):
+    monkeypatch.setattr(searches, "_GRAM_ROWS", rows)
+    X = rng.uniform(size=(60, 3))
+    X = (X - X.min(axis=0)) / np.ptp(X, axis=0)
+    for bandwidth, scores in searches.POINT_SEARCHES["OCSVM"](X, 0, 1):
+        svm = OneClassSVM(gamma=0.5 / bandwidth**2).fit(X)
+        assert_allclose(scores, svm.score_samples(X), rtol=1e-6)
+
+
 def test_searched_idk2_is_the_group_detector(bags):
     found = found_by("GROUP_SEARCHES", "IDK2", bags)
     assert max(found) == (256, 32)

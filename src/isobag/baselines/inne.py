@@ -6,11 +6,13 @@ import numpy as np
 
 from isobag.arrays import Floats, Ints
 from isobag.backends._numpy import sq_distances
+from isobag.backends._threads import map_in_threads, slices
 from isobag.detectors.base import PartitioningDetector
 from isobag.rows import Rows
 from isobag.views import sum_at_cells
 
 _ONE = 1 << 44
+_CENTERS_AT_A_TIME = 64  # times psi distances: these stay in the cache
 
 
 class INNE(PartitioningDetector):
@@ -56,7 +58,8 @@ class INNE(PartitioningDetector):
         """Draw the balls from the rows; their scores: (n,)."""
         self._draw(rows)
         last = self.views_[0].partitionings.last
-        self._ratios = np.stack([_radius_ratios(*pair) for pair in zip(last.centers, last.sq_radii[0], strict=True)])
+        pairs = list(zip(last.centers, last.sq_radii[0], strict=True))
+        self._ratios = np.stack(map_in_threads(lambda pair: _radius_ratios(*pair), pairs, self.n_jobs))
         return np.concatenate([self._scores(chunk) for chunk in rows.chunks()])
 
     def score_samples(self, X: Any) -> Floats:
@@ -72,7 +75,12 @@ class INNE(PartitioningDetector):
 
 def _radius_ratios(centers: Floats, sq_radii: Floats) -> Floats:
     """r(c') / r(c) for every center c and its nearest different center c'; 1 where all centers are equal: (psi,)."""
-    neighbours = (sq_distances(centers, centers) == sq_radii[:, None]).argmax(axis=1)
+    neighbours = np.concatenate(
+        [
+            (sq_distances(centers[rows], centers) == sq_radii[rows, None]).argmax(axis=1)
+            for rows in slices(len(centers), _CENTERS_AT_A_TIME)
+        ]
+    )
     some = sq_radii > 0
     ratios: Floats = np.sqrt(np.divide(sq_radii[neighbours], sq_radii, out=np.ones_like(sq_radii), where=some))
     return ratios

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.ensemble import IsolationForest
 from sklearn.metrics import roc_auc_score
+from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.svm import OneClassSVM
 from sklearn.utils import check_random_state
 
@@ -35,6 +36,7 @@ LARGEST_GROUP_PSI = 256
 LARGEST_PSI2 = 1024
 _STAGES = (256, 1024, 4096)
 _CACHE_MB = 2000
+_GRAM_ROWS = 1 << 14
 _MIDDLE_FIRST = sorted(BANDWIDTHS, key=lambda bandwidth: abs(np.log2(bandwidth)))
 
 Scores = Iterator[tuple[Any, Floats]]
@@ -114,8 +116,15 @@ def _k_ng(X: Floats, seed: int, n_jobs: int) -> Scores:
 
 def _ocsvm(X: Floats, seed: int, n_jobs: int) -> Scores:
     scaled = fit_scaling(X, "minmax").apply(X)
+    # Few rows may have many features: their distances are measured once.
+    sq_dists = euclidean_distances(scaled, squared=True) if len(scaled) <= _GRAM_ROWS else None
     for bandwidth in _MIDDLE_FIRST:
-        yield bandwidth, OneClassSVM(gamma=0.5 / bandwidth**2, cache_size=_CACHE_MB).fit(scaled).score_samples(scaled)
+        factor = 0.5 / bandwidth**2
+        if sq_dists is None:
+            rows, svm = scaled, OneClassSVM(gamma=factor, cache_size=_CACHE_MB)
+        else:
+            rows, svm = np.exp(-factor * sq_dists), OneClassSVM(kernel="precomputed", cache_size=_CACHE_MB)
+        yield bandwidth, svm.fit(rows).score_samples(rows)
 
 
 POINT_SEARCHES = {
