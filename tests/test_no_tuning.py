@@ -55,7 +55,8 @@ def score_path(X, levels, t, score, mechanism):
         for first, scaling in enumerate(["minmax", "absolute"]):
             scaled = scale(X, X, scaling)
             drawn = IsolationKernel(t, levels[-1], random_state=0).fit(scaled).centers_
-            own = oracle.assign_cells(scaled, drawn[first::2, :psi], mechanism=mechanism)
+            rule = "covering" if score == "norm" else "nearest"
+            own = oracle.assign_cells(scaled, drawn[first::2, :psi], rule, mechanism)
             cells = [a + b for a, b in zip(cells, own, strict=True)]
         for row, own in zip(path, cells, strict=True):
             row.append(oracle.point_score(own, cells) if score == "similarity" else oracle.norm_score(own))

@@ -35,7 +35,8 @@ def test_scores_are_those_of_the_definition_on_scaled_data(X, rng, scaling, scor
     X = X * [1, 1000]
     Q = with_queries(X, rng)
     scaled, scaled_Q = np.array(oracle.scale(X, X, scaling)), np.array(oracle.scale(Q, X, scaling))
-    cells = oracle.assign_cells(scaled_Q, drawn_centers(scaled), mechanism=mechanism)
+    rule = "covering" if score == "norm" else "nearest"
+    cells = oracle.assign_cells(scaled_Q, drawn_centers(scaled), rule, mechanism)
     data_cells = cells[: len(X)]
     expected = [oracle.norm_score(c) if score == "norm" else oracle.point_score(c, data_cells) for c in cells]
     scores = detector(scaling=scaling, score=score, mechanism=mechanism).fit(X).score_samples(Q)

@@ -29,4 +29,10 @@ class Balls(NamedTuple):
 
 def last_level(balls: Balls) -> Balls:
     """The same partitionings, without the smaller nested ones."""
-    return Balls(balls.points, balls.slots, balls.levels[-1:], balls.sq_radii[-1:])
+    return one_level(balls, len(balls.levels) - 1)
+
+
+def one_level(balls: Balls, level: int) -> Balls:
+    """The nested partitionings of one level alone."""
+    psi = balls.levels[level]
+    return Balls(balls.points, balls.slots[:, :psi], (psi,), balls.sq_radii[level : level + 1, :, :psi])

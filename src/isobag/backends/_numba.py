@@ -9,7 +9,7 @@ from types import ModuleType
 
 import numpy as np
 
-from isobag.arrays import Balls, Cells, Floats, Ints, last_level
+from isobag.arrays import Balls, Cells, Floats, Ints, last_level, one_level
 from isobag.backends import _boxes, _products
 from isobag.backends._groups import assign_groups, count_group_cells, dot_counts, group_sq_radii
 from isobag.backends._threads import slices
@@ -59,8 +59,14 @@ def count_cells(X: Floats, balls: Balls, n_jobs: int | None = None) -> Ints:
 def sum_at_cells(X: Floats, balls: Balls, tables: Ints, rule: str = "nearest", n_jobs: int | None = None) -> Ints:
     """Sum over partitionings of the table at the query's cell, OUTSIDE adding nothing: (n, L)."""
     sums = np.empty((len(X), len(balls.levels)), dtype=np.int64)
+    # The nearest center at one psi leads to that at the next; under the other rules every psi is looked up for itself.
+    parts = [(slice(None), balls)]
+    if rule != "nearest":
+        parts = [(slice(level, level + 1), one_level(balls, level)) for level in range(len(balls.levels))]
     for rows, engine in _chunks(X):
-        sums[rows] = engine.sum_at_cells(X[rows], balls, tables, rule, n_jobs)
+        for levels, part in parts:
+            own = np.ascontiguousarray(tables[levels, :, : part.levels[-1]])
+            sums[rows, levels] = engine.sum_at_cells(X[rows], part, own, rule, n_jobs)
     return sums
 
 

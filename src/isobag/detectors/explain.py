@@ -11,7 +11,14 @@ _KEPT_NUMBERS = 1 << 22
 
 
 def lack_by_feature(
-    views: Views, tables: list[Floats], average: Average, path: Floats, X: Floats, backend: str, n_jobs: int | None
+    views: Views,
+    tables: list[Floats],
+    average: Average,
+    path: Floats,
+    X: Floats,
+    backend: str,
+    n_jobs: int | None,
+    rule: str = "nearest",
 ) -> Floats:
     """Minus the logarithm of the score, shared out among the features: X (n, d) -> (n, d), whose rows sum to it.
 
@@ -27,19 +34,21 @@ def lack_by_feature(
             continue
         shares = np.zeros(X.shape)
         for view, mean_maps in zip(views, tables, strict=True):
-            shares += _shares_of_lack(view, mean_maps[level], level, X, backend, n_jobs)
+            shares += _shares_of_lack(view, mean_maps[level], level, X, backend, n_jobs, rule)
         sums = shares.sum(axis=1, keepdims=True)
         shares = np.divide(shares, sums, out=np.full(X.shape, 1 / X.shape[1]), where=sums > 0)
         total += weight * lacks[:, level, None] * shares
     return total
 
 
-def _shares_of_lack(view: View, mean_map: Floats, level: int, X: Floats, backend: str, n_jobs: int | None) -> Floats:
+def _shares_of_lack(
+    view: View, mean_map: Floats, level: int, X: Floats, backend: str, n_jobs: int | None, rule: str
+) -> Floats:
     """Lack of each row shared out among the features, summed over the partitionings of one psi: (n, d)."""
     scaled = view.scaling.apply(X)
     balls = view.partitionings.at(level)
     nearest = balls.unbounded.assign_cells(scaled, "nearest", backend, n_jobs)
-    cells = balls.assign_cells(scaled, "nearest", backend, n_jobs)
+    cells = balls.assign_cells(scaled, rule, backend, n_jobs)
     t = np.arange(len(balls.slots))
     lacks = 1 - np.where(cells == OUTSIDE, 0.0, mean_map[t, cells])
     found = np.empty(X.shape)

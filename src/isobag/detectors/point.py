@@ -52,7 +52,8 @@ class IDKPointDetector(PartitioningDetector):
     max_samples : psi, the number of centers of each partitioning: small for global, large for local anomalies. An
         integer is the paper's method to the letter. "auto" needs no choice: the score is a weighted geometric mean of
         the scores at psi = 2, 4, ..., 256 (at most half of the rows), see docs/no_tuning.md.
-    score : "similarity", or "norm" for the paper's cut-down version, the share of partitionings that cover x.
+    score : "similarity", or "norm" for the paper's cut-down version: the share of partitionings in which some ball, that
+        of the nearest center or another, covers x.
     scaling : "minmax" (every feature to [0, 1] on the training data), "standard", "absolute", "robust" or None. "auto"
         is "minmax", the paper's, with an integer max_samples; with max_samples="auto" half of the partitionings are
         drawn on the scale of "minmax" and half on that of "absolute" (mean absolute deviation 1).
@@ -221,16 +222,21 @@ class IDKPointDetector(PartitioningDetector):
         average = self.average_
         if average is None:  # one psi, the last
             average = fit_average(self._path(self._reference), np.eye(len(self.path_))[-1])
-        return lack_by_feature(self.views_, shares, average, self._path(points), points, *self._how())
+        return lack_by_feature(self.views_, shares, average, self._path(points), points, *self._how(), self._rule)
 
     def _scores(self, points: Floats) -> Floats:
         if self.average_ is not None:
             return self.average_.apply(self._path(points))
         last = tuple(view.last for view in self.views_)
-        return self._as_scores(sum_at_cells(last, points, [table[-1:] for table in self._tables], *self._how())[:, 0])
+        tables = [table[-1:] for table in self._tables]
+        return self._as_scores(sum_at_cells(last, points, tables, *self._how(), self._rule)[:, 0])
 
     def _path(self, points: Floats) -> Floats:
-        return self._as_scores(sum_at_cells(self.views_, points, self._tables, *self._how()))
+        return self._as_scores(sum_at_cells(self.views_, points, self._tables, *self._how(), self._rule))
+
+    @property
+    def _rule(self) -> str:
+        return "covering" if self.get_params()["score"] == "norm" else "nearest"
 
     def _as_scores(self, sums: Ints) -> Floats:
         """Sums over partitionings as shares of the most they can be."""

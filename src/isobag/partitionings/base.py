@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils import check_random_state
 
-from isobag.arrays import Balls, Cells, Floats, Ints, last_level
+from isobag.arrays import Balls, Cells, Floats, Ints, last_level, one_level
 from isobag.backends import get_backend
 
 _ROUND = 64
@@ -29,8 +29,7 @@ class Partitionings(Balls):
 
     def at(self, level: int) -> "Partitionings":
         """The nested partitionings of one level alone."""
-        psi = self.levels[level]
-        return Partitionings(self.points, self.slots[:, :psi], (psi,), self.sq_radii[level : level + 1, :, :psi])
+        return Partitionings(*one_level(self, level))
 
     @property
     def unbounded(self) -> "Partitionings":
