@@ -52,8 +52,8 @@ class IDKPointDetector(PartitioningDetector):
     max_samples : psi, the number of centers of each partitioning: small for global, large for local anomalies. An
         integer is the paper's method to the letter. "auto" needs no choice: the score is a weighted geometric mean of
         the scores at psi = 2, 4, ..., 256 (at most half of the rows), see docs/no_tuning.md.
-    score : "similarity", or "norm" for the paper's cut-down version: the share of partitionings in which some ball, that
-        of the nearest center or another, covers x.
+    score : "similarity", or "norm" for the paper's cut-down version: the share of partitionings in which some ball,
+        that of the nearest center or another, covers x.
     scaling : "minmax" (every feature to [0, 1] on the training data), "standard", "absolute", "robust" or None. "auto"
         is "minmax", the paper's, with an integer max_samples; with max_samples="auto" half of the partitionings are
         drawn on the scale of "minmax" and half on that of "absolute" (mean absolute deviation 1).
