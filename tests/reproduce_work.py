@@ -13,6 +13,9 @@ def steps(name, detector, n_seeds, folder, n_jobs):
     for step in range(int(detector)):
         yield {"seed": 0, "parameter": step, "auc": 0.5 + step / 100}
     if name == "sleeps":
+        if folder is not None:
+            with open(os.path.join(folder, "number"), "w") as file:
+                file.write(str(os.getpid()))
         time.sleep(600)
     if name == "fails":
         raise ValueError("psi=1; need 2 or more.")

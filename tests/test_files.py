@@ -152,10 +152,10 @@ def test_a_file_that_is_no_set_is_an_error(tmp_path, arrays, message):
 
 
 def test_groups_are_read_with_one_label_each(tmp_path):
-    put(tmp_path, "group/mine", npz(X=np.eye(3), group=np.array([0, 0, 1]), y=np.array([1, 0])))
+    put(tmp_path, "group/mine", npz(X=np.eye(3), group=np.array([1, 0, 1]), y=np.array([1, 0])))
     X, groups, y = load_groups("mine", folder=tmp_path)
-    assert X.shape == (3, 3)
-    assert groups.tolist() == [0, 0, 1]
+    assert X.tolist() == np.eye(3)[[1, 0, 2]].tolist()
+    assert groups.tolist() == [0, 1, 1]
     assert y.tolist() == [1, 0]
     put(tmp_path, "group/odd", npz(X=np.eye(3), group=np.array([0, 0, 2]), y=np.array([1, 0])))
     with pytest.raises(ValueError, match="do not fit"):

@@ -11,8 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer
 from sklearn.svm import OneClassSVM
 
 from isobag import IDKGroupDetector, IDKPointDetector, IsolationDistributionalKernel
@@ -97,6 +95,13 @@ def test_resume_keeps_finished_cells_and_runs_the_others(tmp_path):
     # More time is a reason to try again; less is none.
     assert run_cells(cells[2:], plan(tmp_path, budget=4.0, resume=True))["sleeps", "1"].budget == 4.0
     assert run_cells(cells[2:], plan(tmp_path, budget=2.0, resume=True))["sleeps", "1"].budget == 4.0
+    # Other threads, and other data, are another run.
+    other = run_cells(cells[:1], plan(tmp_path, n_jobs=2, n_seeds=2, resume=True))["works", "1"]
+    assert "2 threads, no data folder" in other.setting
+    # So is what another version wrote.
+    file = next(tmp_path.glob("cells/point/works--1.json"))
+    file.write_text(file.read_text().replace('"setting"', '"place"'))
+    assert read_outcome(cells[0], tmp_path) is None
 
 
 KILLED = """
@@ -129,6 +134,32 @@ def test_a_killed_run_loses_at_most_one_cell(tmp_path):
     runs = (tmp_path / "runs").read_text().split()
     assert sorted(set(runs)) == list("abcdef")
     assert len(runs) <= 7
+
+
+def test_a_killed_run_leaves_no_cell_at_work(tmp_path):
+    script = tmp_path / "run.py"
+    script.write_text(KILLED.replace('"abcdef"', '["sleeps"]'))
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
+    run = subprocess.Popen([sys.executable, str(script), str(tmp_path)], env=environment)
+    number = tmp_path / "number"
+    deadline = time.monotonic() + 60
+    while not (number.is_file() and number.read_text()) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    worker = int(number.read_text())
+    assert is_running(worker)
+    run.send_signal(signal.SIGKILL)
+    run.wait()
+    while is_running(worker) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not is_running(worker)
+
+
+def is_running(number):
+    try:
+        os.kill(number, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 LOCKED = """
@@ -174,7 +205,12 @@ def test_ties_share_a_rank_and_a_missing_number_is_last():
 
 
 def outcome_of(*records, status=DONE):
-    return Outcome(status, "", 1.0, 2, None, list(records))
+    return Outcome(status, "", 1.0, 2, None, list(records), "here", "today")
+
+
+def test_a_search_that_failed_is_marked():
+    outcome = outcome_of({"seed": 0, "parameter": 2, "auc": 0.7}, status=FAILED)
+    assert "| .700 (failed) |" in accuracy_table({("a", "b"): outcome}, {})
 
 
 def test_the_best_parameter_is_chosen_by_its_mean_over_complete_seeds():
@@ -237,13 +273,9 @@ def test_searched_idk2_is_the_group_detector(bags):
         assert_array_equal(found[psi, psi2], detector.scores_)
 
 
-def dense(X):
-    return X.toarray()
-
-
 @pytest.mark.parametrize("bandwidth", [0.25, 8.0])
 def test_searched_idk_gdk_is_the_composition(bags, bandwidth):
-    level2 = make_pipeline(FunctionTransformer(dense), GaussianPointDetector(bandwidth, scaling=None))
+    level2 = GaussianPointDetector(bandwidth, scaling=None)
     detector = TwoLevelGroupDetector(IsolationDistributionalKernel(100, 8, random_state=3), level2)
     expected = detector.fit(bags.X, groups=bags.ids).scores_
     assert_allclose(found_by("GROUP_SEARCHES", "IDK-GDK", bags)[8, bandwidth], expected, rtol=1e-9)
@@ -355,6 +387,18 @@ def test_scale_up_says_that_there_is_no_gpu_backend(tmp_path):
     assert text.count("not available: IDK2 on a GPU: there is no GPU backend yet.") == 1
     assert "| IDK2 | 30 to 60 | 12 |" in text
     assert (tmp_path / "scaleup.png").is_file()
+
+
+def test_all_goes_on_where_a_set_cannot_be_had(tmp_path):
+    options = ("--data", str(tmp_path), "--sets", "ForestCover,synthetic", "--budget", "0.1", "--seeds", "2")
+    nowhere = {"https_proxy": "http://127.0.0.1:9", "XDG_CACHE_HOME": str(tmp_path)}
+    done = run_command("reproduce", "all", *options, "--out", str(tmp_path / "out"), **nowhere)
+    assert done.returncode == 0, done.stderr
+    names = {"point", "stability", "contamination", "local", "peaks", "clusters"}
+    assert {file.stem for file in (tmp_path / "out").glob("*.md")} == names
+    assert "cover.npz could not be downloaded" in (tmp_path / "out" / "contamination.md").read_text()
+    assert "seeds 0 to 1" in (tmp_path / "out" / "stability.md").read_text()
+    assert "seed 0," in (tmp_path / "out" / "local.md").read_text()
 
 
 def test_help_names_every_experiment():

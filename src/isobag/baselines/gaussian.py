@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.utils.validation import check_is_fitted
 
 from isobag.arrays import Floats
@@ -32,7 +33,7 @@ class GaussianPointDetector(Detector):
 
     score(x) = (1/n) sum_{y in D} kappa(x, y), kappa(x, y) = exp(-|x - y|^2 / (2 bandwidth^2)); higher = more normal.
     This is K_G: every pair is visited, so the time grows with the square of the rows; memory does not. Equal rows are
-    visited once.
+    visited once. Sparse input is made dense.
 
     K_NG, ``approximation="nystroem"``, replaces kappa by <phi(x), phi(y)> of ``RecursiveNystroem``. Its score is
     sum_l alpha_l kappa(x, l) over s landmarks l, with alpha = kappa(L, L)^+ m and m the scores of the landmarks by K_G.
@@ -44,8 +45,8 @@ class GaussianPointDetector(Detector):
     approximation : None (exact) or "nystroem".
     n_landmarks : s, used by "nystroem"; ``"sqrt"`` (the paper's) is the square root of the number of rows.
     scaling : "minmax" (every feature to [0, 1] on the training data), "standard", "robust" or None.
-    contamination : share of anomalies in the training data, which fixes ``offset_``; "auto" needs no guess: the lower
-        fence of Tukey's boxplot of the training scores.
+    contamination : share of anomalies in the training data, which fixes ``offset_``; "auto" needs no guess: two
+        standard deviations below the mean of the training scores.
     random_state : seed or numpy RandomState, for the landmarks and the median.
     n_jobs : threads, as in joblib; the results do not depend on it.
 
@@ -99,7 +100,7 @@ class GaussianPointDetector(Detector):
         check_option("scaling", self.scaling, SCALINGS)
         check_how("auto", self.n_jobs)
         check_contamination(self.contamination)
-        points = check_points(self, X, reset=True, min_rows=2)
+        points = check_points(self, _dense(X), reset=True, min_rows=2)
         self.scaling_ = fit_scaling(points, self.scaling)
         scaled = self.scaling_.apply(points)
         rng = as_generator(self.random_state)
@@ -141,7 +142,7 @@ class GaussianPointDetector(Detector):
 
     def _scaled(self, X: Any) -> Floats:
         check_is_fitted(self)
-        return self.scaling_.apply(check_points(self, X, reset=False))
+        return self.scaling_.apply(check_points(self, _dense(X), reset=False))
 
     def _sums(self, scaled: Floats, bandwidths: tuple[float, ...]) -> Floats:
         """Sum over j of w_j kappa(x, point_j) for each row x, bandwidths doubling one by one: (n, bandwidths)."""
@@ -161,3 +162,13 @@ class GaussianPointDetector(Detector):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_weights")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+def _dense(X: Any) -> Any:
+    """Sparse input, such as the mean maps of groups, as an array: all pairs are compared in any case."""
+    return X.toarray() if issparse(X) else X  # type: ignore[attr-defined]  # its stubs leave toarray out

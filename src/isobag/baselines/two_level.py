@@ -19,11 +19,11 @@ class TwoLevelGroupDetector(GroupDetector):
     g_j = embedding of group j, (features,); score of group j = level2's score of g_j. With Gaussian or isolation
     kernels at either level these are GDK^2, IDK-GDK and IDK-OCSVM:
 
-    =========  ==========================================  ========================================
-    GDK^2      ``Nystroem(kernel="rbf")``                  a Gaussian point detector
-    IDK-GDK    ``IsolationDistributionalKernel(...)``      a Gaussian point detector
-    IDK-OCSVM  ``IsolationDistributionalKernel(...)``      ``OneClassSVM(kernel="linear")``
-    =========  ==========================================  ========================================
+    =========  ======================================  ====================================================
+    IDK-GDK    ``IsolationDistributionalKernel(...)``  ``GaussianPointDetector(bandwidth, scaling=None)``
+    GDK^2      ``RecursiveNystroem(...)``              the same with ``approximation="nystroem"``
+    IDK-OCSVM  ``IsolationDistributionalKernel(...)``  ``OneClassSVM(kernel="linear")``
+    =========  ======================================  ====================================================
 
     Parameters
     ----------

@@ -43,7 +43,8 @@ def reproduce(
         str | None, typer.Option(help="Only these sets, by name and divided by commas; default: the paper's.")
     ] = None,
     seeds: Annotated[
-        int | None, typer.Option(min=1, help="Seeds 0, 1, ...: how many; default: 10 for box plots, 3 for AUC, else 1.")
+        int | None,
+        typer.Option(min=1, help="How many seeds; default: 10 for box plots, 3 for AUC; others have one run."),
     ] = None,
     budget: Annotated[
         float | None,
@@ -80,7 +81,7 @@ def reproduce(
             n_cells = len(one.cells(in_name))
         except ValueError as error:
             sys.exit(str(error))
-        plan = Plan(one.n_seeds if seeds is None else seeds, budget, data, out, jobs, resume)
+        plan = Plan(one.seeds(seeds), budget, data, out, jobs, resume)
         with _progress(console) as progress:
             task = progress.add_task(name, total=n_cells)
 
@@ -97,4 +98,5 @@ def reproduce(
 
 def _progress(console: Console) -> Progress:
     columns = (BarColumn(20), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
-    return Progress(*columns, TextColumn("{task.description}"), console=console)
+    # Cells take minutes: the time left is judged by all of them, not by the last half minute.
+    return Progress(*columns, TextColumn("{task.description}"), console=console, speed_estimate_period=1e9)

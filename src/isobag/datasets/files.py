@@ -62,7 +62,7 @@ def load(name: str, *, folder: str | os.PathLike[str] | None = None) -> Points:
 
 
 def load_groups(name: str, *, folder: str | os.PathLike[str] | None = None, random_state: Seed = 0) -> Groups:
-    """A set of groups: X (points, d) float64, the group of each point, y (groups,) with 1 = anomalous.
+    """A set of groups: X (points, d) float64, the group of each point, ascending, y (groups,) with 1 = anomalous.
 
     ``name`` is one of the paper's sets (``GROUP_SETS``, and ``SYNTHETIC_GROUP_SETS``, which ``random_state`` draws), or
     any other ``group/NAME.npz`` of the folder, which is found as by ``load``. No group set has one public file, so
@@ -78,7 +78,8 @@ def load_groups(name: str, *, folder: str | os.PathLike[str] | None = None, rand
     X, groups, y = _read(file, "X", "group", "y")
     if len(X) != len(groups) or set(np.unique(groups).tolist()) != set(range(len(y))):
         raise ValueError(f"{file} has {len(X)} rows, {len(groups)} group numbers and {len(y)} labels; they do not fit.")
-    return Groups(X.astype(np.float64), groups.astype(np.int64), y.astype(np.int64))
+    order = np.argsort(groups, kind="stable")  # so that the order of first appearance is that of y
+    return Groups(X[order].astype(np.float64), groups[order].astype(np.int64), y.astype(np.int64))
 
 
 def fetch(url: str, sha256: str) -> Path:

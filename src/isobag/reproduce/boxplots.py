@@ -59,25 +59,29 @@ def report_boxes(outcomes: Outcomes, figure: Path, settings: str) -> str:
             boxes[f"{dataset}\n{detector}"] = values
         numbers = [shown_auc(float(of(values))) for of in (np.median, np.min, np.max, np.std)] if values else [None] * 4
         rows.append([dataset, detector, len(values), *numbers, shown_status(outcome)])
-    draw_boxes(boxes, "AUC", figure)
+    if boxes:
+        draw_boxes(boxes, "AUC", figure)
     columns = ["set", "detector", "runs", "median AUC", "least", "greatest", "standard deviation", ""]
-    picture = f"\n![Box plot]({figure.name})\n\n"
+    picture = f"\n![Box plot]({figure.name})\n\n" if boxes else "\n"
     return f"{settings} The paper prints a picture only.\n\n{markdown_table(columns, rows)}{picture}{remarks(outcomes)}"
 
 
 def _report_stability(outcomes: Outcomes, folder: Path) -> str:
-    settings = "psi = " + ", ".join(f"{psi} on {name}" for name, psi in PSI.items()) + "."
+    settings = "psi = " + ", ".join(f"{psi} on {name}" for name, psi in PSI.items()) + "; AUC, not single scores."
     return report_boxes(outcomes, folder / "stability.png", settings)
 
 
 def _report_contamination(outcomes: Outcomes, folder: Path) -> str:
-    settings = f"psi = {PSI['ForestCover']}, t = 100; trained on gamma times the anomalies, tested on the given set."
+    settings = (
+        f"psi = {PSI['ForestCover']}, t = 100; trained on the normal rows and gamma times the anomalies (above "
+        "gamma = 1 these are copies), tested on the given set."
+    )
     return report_boxes(outcomes, folder / "contamination.png", settings)
 
 
 STABILITY = Experiment(
     "stability",
-    "Stability: AUC over 10 runs as t grows",
+    "Stability: AUC of several runs as t grows",
     tuple(PSI),
     tuple(f"t={count}" for count in COUNTS),
     "isobag.reproduce.boxplots:vary_count",

@@ -5,9 +5,12 @@ before the deadline is kept.
 """
 
 import contextlib
+import datetime
 import json
 import multiprocessing
 import os
+import platform
+import threading
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -20,6 +23,7 @@ from typing import Any, NamedTuple
 
 import joblib
 
+import isobag
 from isobag.datasets import DatasetNotAvailableError
 
 _TICK_SECONDS = 0.2
@@ -51,7 +55,10 @@ class Plan(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What came of a cell: its status, a message if it is not "done", wall seconds, and its records in order."""
+    """What came of a cell: its status, a message if it is not "done", wall seconds, and its records in order.
+
+    ``setting`` says by which version and machine, from which data and in how many threads; ``date``, when.
+    """
 
     status: str
     message: str
@@ -59,6 +66,8 @@ class Outcome(NamedTuple):
     n_seeds: int
     budget: float | None
     records: list[Record]
+    setting: str
+    date: str
 
 
 def run_cell(cell: Cell, plan: Plan, tick: Callable[[float], None] = lambda seconds: None) -> Outcome:
@@ -71,9 +80,9 @@ def run_cell(cell: Cell, plan: Plan, tick: Callable[[float], None] = lambda seco
     sender.close()
     records: list[Record] = []
     status, message = OVER_BUDGET, ""
-    start = time.monotonic()
+    start, has_started = time.monotonic(), False
     try:
-        while plan.budget is None or time.monotonic() - start < plan.budget:
+        while plan.budget is None or not has_started or time.monotonic() - start < plan.budget:
             tick(time.monotonic() - start)
             if not receiver.poll(_TICK_SECONDS):
                 continue
@@ -84,7 +93,7 @@ def run_cell(cell: Cell, plan: Plan, tick: Callable[[float], None] = lambda seco
                 status, message = FAILED, f"its process ended with exit code {child.exitcode}"
                 break
             if kind == _STARTED:
-                start = time.monotonic()  # imports are no part of the work
+                start, has_started = time.monotonic(), True  # imports are no part of the work
                 continue
             if kind != "record":
                 status, message = kind, content
@@ -96,7 +105,25 @@ def run_cell(cell: Cell, plan: Plan, tick: Callable[[float], None] = lambda seco
         child.kill()
         child.join()
         receiver.close()
-    return Outcome(status, message, time.monotonic() - start, plan.n_seeds, plan.budget, records)
+    seconds, date = time.monotonic() - start, datetime.date.today().isoformat()
+    return Outcome(status, message, seconds, plan.n_seeds, plan.budget, records, setting_of(plan), date)
+
+
+def setting_of(plan: Plan) -> str:
+    """Version, processor, threads and data in a sentence: what a number depends on, beside seeds and budget."""
+    n_threads = joblib.effective_n_jobs(plan.n_jobs)
+    data = "no data folder" if plan.data is None else f"data of {plan.data}"
+    return f"isobag {isobag.__version__}, {_processor()}, {n_threads} threads, {data}"
+
+
+def _processor() -> str:
+    """The processor's name, where the system tells it."""
+    cpu_info = Path("/proc/cpuinfo")
+    if cpu_info.is_file():
+        for line in cpu_info.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor() or platform.machine()
 
 
 def _leaves_no_seed(records: list[Record], seconds: float, budget: float | None) -> bool:
@@ -123,9 +150,10 @@ def run_cells(
 
 
 def read_outcome(cell: Cell, out: Path) -> Outcome | None:
-    """The outcome kept in the cell's file, if there is one."""
+    """The outcome kept in the cell's file, if there is one, written by a version that keeps the same."""
     file = _file(cell, out)
-    return Outcome(**json.loads(file.read_text())["outcome"]) if file.is_file() else None
+    fields = json.loads(file.read_text())["outcome"] if file.is_file() else {}
+    return Outcome(**fields) if set(fields) == set(Outcome._fields) else None
 
 
 def write_outcome(cell: Cell, outcome: Outcome, out: Path) -> None:
@@ -138,8 +166,8 @@ def write_outcome(cell: Cell, outcome: Outcome, out: Path) -> None:
 
 
 def _still_holds(kept: Outcome, plan: Plan) -> bool:
-    """Whether a kept outcome is what a new run would give: same seeds, and not cut off by a smaller budget."""
-    if kept.n_seeds != plan.n_seeds:
+    """Whether a kept outcome is what a new run would give: same setting and seeds, and no smaller budget cut it."""
+    if kept.n_seeds != plan.n_seeds or kept.setting != setting_of(plan):
         return False
     if kept.status == OVER_BUDGET:
         return plan.budget is not None and kept.budget is not None and plan.budget <= kept.budget
@@ -174,6 +202,7 @@ def _start_resource_tracker() -> None:
 
 def _serve(sender: Connection, work: str, arguments: tuple[Any, ...]) -> None:
     """In the child: send the records of the work, then how it ended."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     module, function = work.split(":")
     # A parent that is gone wants no answer.
     with contextlib.suppress(BrokenPipeError):
@@ -191,3 +220,11 @@ def _serve(sender: Connection, work: str, arguments: tuple[Any, ...]) -> None:
             raise
         except Exception as error:
             sender.send((FAILED, f"{type(error).__name__}: {error}"))
+
+
+def _end_with_parent() -> None:
+    """A run that was killed must not leave its last cell at work for hours, beside the run that resumes it."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)

@@ -17,9 +17,13 @@ class Experiment(NamedTuple):
     datasets: tuple[str, ...]
     detectors: tuple[str, ...]
     work: str
-    n_seeds: int
+    n_seeds: int | None  # None: one run, whatever is asked for
     report: Callable[[Outcomes, Path], str]
     takes_any_set: bool = True
+
+    def seeds(self, asked: int | None) -> int:
+        """How many seeds to run, if so many are asked for."""
+        return 1 if self.n_seeds is None else asked or self.n_seeds
 
     def cells(self, chosen: Iterable[str] | None = None) -> list[Cell]:
         """Cells of all sets, or of those chosen by name; where ``takes_any_set``, others of the same kind too."""

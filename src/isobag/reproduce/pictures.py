@@ -150,7 +150,9 @@ def report_clusters(outcomes: Outcomes, folder: Path) -> str:
 
 
 def _picture(name: str, title: str, detectors: tuple[str, ...], function: str, report: Any) -> Experiment:
-    return Experiment(name, title, ("synthetic",), detectors, f"isobag.reproduce.pictures:{function}", 1, report, False)
+    return Experiment(
+        name, title, ("synthetic",), detectors, f"isobag.reproduce.pictures:{function}", None, report, False
+    )
 
 
 LOCAL = _picture("local", "Local and clustered anomalies in 1-D", ("IDK", "OCSVM", "KDE"), "score_line", report_local)

@@ -1,16 +1,11 @@
 """Run experiments and write what came of them: JSON, Markdown and figures."""
 
-import datetime
 import json
-import os
-import platform
 from collections.abc import Callable, Iterable
-from pathlib import Path
 
-import isobag
 from isobag.reproduce.accuracy import GROUP, POINT
 from isobag.reproduce.boxplots import CONTAMINATION, STABILITY
-from isobag.reproduce.cells import Cell, Plan, run_cells
+from isobag.reproduce.cells import Cell, Plan, run_cells, setting_of
 from isobag.reproduce.experiment import Experiment, Outcomes
 from isobag.reproduce.pictures import CLUSTERS, LOCAL, PEAKS
 from isobag.reproduce.timings import RUNTIME, SCALE_UP
@@ -28,7 +23,7 @@ def run_experiment(
 ) -> str:
     """Run the cells of an experiment and write NAME.json, NAME.md and its figures; the Markdown is returned."""
     outcomes = run_cells(experiment.cells(chosen), plan, tick)
-    text = f"## {experiment.title}\n\n{_circumstances(plan)}\n\n{experiment.report(outcomes, plan.out)}"
+    text = f"## {experiment.title}\n\n{_circumstances(plan, outcomes)}\n\n{experiment.report(outcomes, plan.out)}"
     plan.out.mkdir(parents=True, exist_ok=True)
     (plan.out / f"{experiment.name}.md").write_text(text)
     (plan.out / f"{experiment.name}.json").write_text(json.dumps(_as_json(experiment, plan, outcomes), indent=1))
@@ -39,7 +34,7 @@ def _as_json(experiment: Experiment, plan: Plan, outcomes: Outcomes) -> dict[str
     return {
         "experiment": experiment.name,
         "title": experiment.title,
-        "circumstances": _circumstances(plan),
+        "circumstances": _circumstances(plan, outcomes),
         "cells": [
             {"set": dataset, "detector": detector, **outcome._asdict()}
             for (dataset, detector), outcome in outcomes.items()
@@ -47,21 +42,9 @@ def _as_json(experiment: Experiment, plan: Plan, outcomes: Outcomes) -> dict[str
     }
 
 
-def _circumstances(plan: Plan) -> str:
-    """Version, machine, date, seeds and budget in a sentence."""
+def _circumstances(plan: Plan, outcomes: Outcomes) -> str:
+    """Setting, date, seeds and budget in a sentence."""
     budget = "no budget" if plan.budget is None else f"a budget of {plan.budget:g} s a cell"
     seeds = "seed 0" if plan.n_seeds == 1 else f"seeds 0 to {plan.n_seeds - 1}"
-    return (
-        f"isobag {isobag.__version__}, {_processor()}, {os.cpu_count()} cores, {datetime.date.today()}, "
-        f"{seeds}, {budget}."
-    )
-
-
-def _processor() -> str:
-    """The processor's name, where the system tells it."""
-    cpu_info = Path("/proc/cpuinfo")
-    if cpu_info.is_file():
-        for line in cpu_info.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    return platform.processor() or platform.machine()
+    dates = sorted({outcome.date for outcome in outcomes.values()})
+    return f"{setting_of(plan)}; {' to '.join(dates[:1] + dates[1:][-1:])}, {seeds}, {budget}."
