@@ -1,6 +1,6 @@
 """The paper's parameter searches: for every detector a generator of scores, parameter by parameter.
 
-psi is searched over 2, 4, ..., 4096 (groups: 256, and 1024 groups at level 2), bandwidths over 2^-5, ..., 2^5; t = 100.
+psi is searched over 2, 4, ..., 4096 (IDK^2: 256, and 1024 groups at level 2), bandwidths over 2^-5, ..., 2^5; t = 100.
 The AUC of every parameter is a record, and the labels choose among them, as in the paper. A deadline may cut a search:
 psi goes upwards, as its cost does; bandwidths, which cost about the same, from the middle outwards.
 """
@@ -32,7 +32,7 @@ from isobag.scaling import fit_scaling
 
 T = 100
 LARGEST_PSI = 4096
-LARGEST_GROUP_PSI = 256
+LARGEST_PSI1 = 256
 LARGEST_PSI2 = 1024
 _STAGES = (256, 1024, 4096)
 NUS = (0.1, 0.5)
@@ -146,7 +146,7 @@ def _idk2(bags: Bags, seed: int, n_jobs: int) -> Scores:
     seeds = check_random_state(seed).randint(2**31 - 1, size=2)
     n_groups, how = len(bags.labels), ("auto", n_jobs)
     levels = tuple(powers_of_two(min(LARGEST_PSI2, n_groups)))
-    for psi in powers_of_two(min(LARGEST_GROUP_PSI, len(bags.X))):
+    for psi in powers_of_two(min(LARGEST_PSI1, len(bags.X))):
         points = draw_partitionings(bags.X, T, (psi,), "hypersphere", seeds[0], *how)
         maps = count_groups(bags.X, bags.ids, bags.sizes, points, "nearest", False, *how)
         _, cells = draw_group_partitionings(maps, T, levels, "hypersphere", seeds[1], *how)
@@ -182,7 +182,7 @@ def _idk_ocsvm(bags: Bags, seed: int, n_jobs: int) -> Scores:
 
 def _gram_matrices(bags: Bags, seed: int, n_jobs: int) -> Iterator[tuple[int, Floats]]:
     """Dot products of the mean maps of all groups for every psi: (g, g)."""
-    for psi in powers_of_two(min(LARGEST_GROUP_PSI, len(bags.X))):
+    for psi in powers_of_two(min(LARGEST_PSI, len(bags.X))):
         kernel = IsolationDistributionalKernel(T, psi, random_state=seed, n_jobs=n_jobs).fit(bags.X)
         yield psi, T * kernel.gram(bags.X, bags.ids)
 
@@ -202,7 +202,7 @@ def _support_machines(parameter: float, kernel: Floats) -> Scores:
 
 
 def _averaged_inne(bags: Bags, seed: int, n_jobs: int) -> Scores:
-    for psi in powers_of_two(min(LARGEST_GROUP_PSI, len(bags.X))):
+    for psi in powers_of_two(min(LARGEST_PSI, len(bags.X))):
         detector = AveragedPointScores(INNE(T, psi, random_state=seed, n_jobs=n_jobs))
         yield psi, detector.fit(bags.X, groups=bags.ids).scores_
 
