@@ -16,7 +16,7 @@ from sklearn.svm import OneClassSVM
 from isobag import IDKGroupDetector, IDKPointDetector, IsolationDistributionalKernel
 from isobag.baselines import OCSMM, GaussianPointDetector, RecursiveNystroem, TwoLevelGroupDetector
 from isobag.groups import Bags
-from isobag.reproduce import paper, searches
+from isobag.reproduce import boxplots, paper, searches
 from isobag.reproduce.accuracy import accuracy_table, best_of, ranking
 from isobag.reproduce.cells import (
     DONE,
@@ -379,6 +379,19 @@ def test_timings_and_boxes_run_on_a_set_of_ones_own(tmp_path, rng, name, dataset
     cells = json.loads((tmp_path / "out" / f"{name}.json").read_text())["cells"]
     assert [cell["detector"] for cell in cells if cell["status"] == DONE] == list(experiment.detectors)
     assert all(f"| {dataset} | {detector} |" in text for detector in experiment.detectors)
+
+
+def test_with_the_given_share_of_anomalies_both_ways_to_contaminate_are_one(tmp_path, rng):
+    (tmp_path / "point").mkdir()
+    X = np.vstack([rng.normal(size=(300, 2)), rng.normal(2, 1, (20, 2))])
+    np.savez(tmp_path / "point" / "tiny.npz", X=X, y=np.repeat([0, 1], [300, 20]))
+
+    def aucs(gamma, detector):
+        return list(boxplots.vary_contamination("tiny", f"{detector}, gamma={gamma}", 2, str(tmp_path), 1))
+
+    assert aucs(1, "IDK") == aucs(1, boxplots.GIVEN)
+    assert aucs(4, "IDK") != aucs(4, boxplots.GIVEN)
+    assert aucs(1, "IDK") != aucs(1, "norm")
 
 
 def test_scale_up_says_that_there_is_no_gpu_backend(tmp_path):

@@ -6,15 +6,20 @@ from pathlib import Path
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
+from isobag.arrays import Floats
 from isobag.datasets import load
 from isobag.detectors import IDKPointDetector
+from isobag.embeddings import count_cells, sum_at_cells
+from isobag.kernels import IsolationKernel
 from isobag.reproduce.cells import Record
 from isobag.reproduce.experiment import Experiment, Outcomes, markdown_table, remarks, shown_auc, shown_status
 from isobag.reproduce.figures import draw_boxes
+from isobag.scaling import fit_scaling
 
 PSI = {"ForestCover": 32, "smtp": 128}
 """The psi with the best AUC of these sets; others take 64."""
 COUNTS = tuple(range(100, 1001, 100))
+GIVEN = "IDK of the given set"
 GAMMAS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 
 
@@ -29,13 +34,14 @@ def vary_count(name: str, detector: str, n_seeds: int, folder: str | None, n_job
 
 
 def vary_contamination(name: str, detector: str, n_seeds: int, folder: str | None, n_jobs: int) -> Iterator[Record]:
-    """AUC on the given data of IDK, or its norm, trained on its normal rows and gamma times its anomalies.
+    """AUC on the given data of a detector whose balls are drawn from its normal rows and gamma times its anomalies.
 
     ``detector`` is "IDK, gamma=2" and the like. Up to gamma = 1 anomalies are drawn without replacement; above it, all
-    of them are there and the rest is drawn again. Both detectors see the same rows and hyperspheres for a seed.
+    of them are there and the rest is drawn again. All detectors see the same rows and hyperspheres for a seed.
     """
     X, y = load(name, folder=folder)
     score, gamma = detector.split(", gamma=")
+    psi = PSI.get(name, 64)
     anomalies, normal = np.flatnonzero(y), np.flatnonzero(y == 0)
     n_wanted = round(float(gamma) * len(anomalies))
     for seed in range(n_seeds):
@@ -43,11 +49,22 @@ def vary_contamination(name: str, detector: str, n_seeds: int, folder: str | Non
         copies = [anomalies] * (n_wanted // len(anomalies))
         rest = rng.choice(anomalies, n_wanted % len(anomalies), replace=False)
         rows = rng.permutation(np.concatenate([normal, *copies, rest]))
-        how = "similarity" if score == "IDK" else "norm"
-        model = IDKPointDetector(
-            100, PSI.get(name, 64), score=how, calibrate=False, random_state=seed, n_jobs=n_jobs
-        ).fit(X[rows])
-        yield {"seed": seed, "auc": float(roc_auc_score(y, -model.score_samples(X)))}
+        if score == GIVEN:
+            scores = _similarity_to_all(X, X[rows], psi, seed, n_jobs)
+        else:
+            how = "similarity" if score == "IDK" else "norm"
+            model = IDKPointDetector(100, psi, score=how, calibrate=False, random_state=seed, n_jobs=n_jobs)
+            scores = model.fit(X[rows]).score_samples(X)
+        yield {"seed": seed, "auc": float(roc_auc_score(y, -scores))}
+
+
+def _similarity_to_all(X: Floats, rows: Floats, psi: int, seed: int, n_jobs: int) -> Floats:
+    """IDK of each row of X and X itself, with balls drawn from other rows: (n,)."""
+    scaling = fit_scaling(rows, "minmax")
+    kernel = IsolationKernel(100, psi, random_state=seed, n_jobs=n_jobs).fit(scaling.apply(rows))
+    cells = kernel.assign_cells(scaling.apply(X))
+    found: Floats = sum_at_cells(cells, count_cells(cells, psi)) / (100 * len(X))
+    return found
 
 
 def report_boxes(outcomes: Outcomes, figure: Path, settings: str) -> str:
@@ -74,7 +91,8 @@ def _report_stability(outcomes: Outcomes, folder: Path) -> str:
 def _report_contamination(outcomes: Outcomes, folder: Path) -> str:
     settings = (
         f"psi = {PSI['ForestCover']}, t = 100; trained on the normal rows and gamma times the anomalies (above "
-        "gamma = 1 these are copies), tested on the given set."
+        f"gamma = 1 these are copies), tested on the given set. {GIVEN!r}: only the balls are drawn from these rows, "
+        "and a point is compared with the given set."
     )
     return report_boxes(outcomes, folder / "contamination.png", settings)
 
@@ -92,7 +110,7 @@ CONTAMINATION = Experiment(
     "contamination",
     "Contamination: IDK against the norm",
     ("ForestCover",),
-    tuple(f"{detector}, gamma={gamma:g}" for gamma in GAMMAS for detector in ("IDK", "norm")),
+    tuple(f"{detector}, gamma={gamma:g}" for gamma in GAMMAS for detector in ("IDK", GIVEN, "norm")),
     "isobag.reproduce.boxplots:vary_contamination",
     10,
     _report_contamination,
