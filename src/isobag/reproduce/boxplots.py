@@ -70,10 +70,11 @@ def _similarity_to_all(X: Floats, rows: Floats, psi: int, seed: int, n_jobs: int
 def report_boxes(outcomes: Outcomes, figure: Path, settings: str) -> str:
     """Median, extremes and spread of the AUC over the runs, and the box plot; the paper prints pictures only."""
     rows, boxes = [], {}
+    n_sets = len({dataset for dataset, _ in outcomes})
     for (dataset, detector), outcome in outcomes.items():
         values = [record["auc"] for record in outcome.records]
         if values:
-            boxes[f"{dataset}\n{detector}"] = values
+            boxes[detector if n_sets == 1 else f"{dataset}\n{detector}"] = values
         numbers = [shown_auc(float(of(values))) for of in (np.median, np.min, np.max, np.std)] if values else [None] * 4
         rows.append([dataset, detector, len(values), *numbers, shown_status(outcome)])
     if boxes:

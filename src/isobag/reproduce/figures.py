@@ -34,7 +34,7 @@ def draw_critical_differences(comparison: Comparison, file: Path) -> None:
 
 def draw_boxes(boxes: dict[str, list[float]], label: str, file: Path) -> None:
     """A box for every name."""
-    with saved_figure(file, 2 + 0.55 * len(boxes), 4) as axes:
+    with saved_figure(file, 2 + 0.35 * len(boxes), 4) as axes:
         axes.boxplot(list(boxes.values()), tick_labels=list(boxes))
         axes.tick_params(axis="x", labelrotation=90, labelsize=7)
         axes.set_ylabel(label)
