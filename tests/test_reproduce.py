@@ -35,6 +35,7 @@ from isobag.reproduce.run import EXPERIMENTS, run_experiment
 
 # The child processes import the work from this folder.
 WORK = "reproduce_work:steps"
+WITH_WORK = os.environ | {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
 
 
 def plan(out, **changes):
@@ -117,10 +118,9 @@ if __name__ == "__main__":
 def test_a_killed_run_loses_at_most_one_cell(tmp_path):
     script = tmp_path / "run.py"
     script.write_text(KILLED)
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
     command = [sys.executable, str(script), str(tmp_path)]
     finished = tmp_path / "cells" / "point"
-    run = subprocess.Popen(command, env=environment)
+    run = subprocess.Popen(command, env=WITH_WORK)
     deadline = time.monotonic() + 60
     while len(list(finished.glob("*.json"))) < 2 and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -128,7 +128,7 @@ def test_a_killed_run_loses_at_most_one_cell(tmp_path):
     run.wait()
     before = {file: file.read_text() for file in finished.glob("*.json")}
     assert 2 <= len(before) < 6
-    subprocess.run(command, env=environment, check=True, timeout=120)
+    subprocess.run(command, env=WITH_WORK, check=True, timeout=120)
     assert len(list(finished.glob("*.json"))) == 6
     assert all(file.read_text() == text for file, text in before.items())
     runs = (tmp_path / "runs").read_text().split()
@@ -139,8 +139,7 @@ def test_a_killed_run_loses_at_most_one_cell(tmp_path):
 def test_a_killed_run_leaves_no_cell_at_work(tmp_path):
     script = tmp_path / "run.py"
     script.write_text(KILLED.replace('"abcdef"', '["sleeps"]'))
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
-    run = subprocess.Popen([sys.executable, str(script), str(tmp_path)], env=environment)
+    run = subprocess.Popen([sys.executable, str(script), str(tmp_path)], env=WITH_WORK)
     number = tmp_path / "number"
     deadline = time.monotonic() + 60
     while not (number.is_file() and number.read_text()) and time.monotonic() < deadline:
@@ -173,9 +172,8 @@ if __name__ == "__main__":
 def test_what_a_killed_cell_leaves_is_removed_without_a_warning(tmp_path):
     script = tmp_path / "run.py"
     script.write_text(LOCKED)
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
     run = subprocess.run(
-        [sys.executable, str(script)], env=environment, capture_output=True, text=True, check=True, timeout=120
+        [sys.executable, str(script)], env=WITH_WORK, capture_output=True, text=True, check=True, timeout=120
     )
     assert run.stdout == "[{'locked': True}]\n"
     assert run.stderr == ""
@@ -430,8 +428,7 @@ def test_a_missing_extra_is_named_in_one_sentence(tmp_path, module, command, mes
     hide = f"import sys, importlib.util as u; sys.modules[{module!r}] = None; find = u.find_spec\n"
     hide += f"u.find_spec = lambda name, *rest: None if name == {module!r} else find(name, *rest)\n"
     hide += f"sys.argv = ['isobag', *{command!r}]; from isobag.cli import main; main()"
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run([sys.executable, "-c", hide], env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, "-c", hide], env=WITH_WORK, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert message in done.stderr
     assert "Traceback" not in done.stderr

@@ -3,7 +3,6 @@
 from typing import Any
 
 import numpy as np
-from scipy.sparse import issparse
 from sklearn.utils.validation import check_is_fitted
 
 from isobag.arrays import Floats
@@ -171,4 +170,4 @@ class GaussianPointDetector(Detector):
 
 def _dense(X: Any) -> Any:
     """Sparse input, such as the mean maps of groups, as an array: all pairs are compared in any case."""
-    return X.toarray() if issparse(X) else X  # type: ignore[attr-defined]  # its stubs leave toarray out
+    return X.toarray() if hasattr(X, "toarray") else X

@@ -18,7 +18,7 @@ def lack_by_feature(
     X: Floats,
     backend: str,
     n_jobs: int | None,
-    rule: str = "nearest",
+    rule: str,
 ) -> Floats:
     """Minus the logarithm of the score, shared out among the features: X (n, d) -> (n, d), whose rows sum to it.
 

@@ -24,7 +24,12 @@ def reasons_of_points(detector: IDKPointDetector, encoding: Encoding, points: Fl
     lacks = np.zeros((len(points), len(encoding.columns)))
     np.add.at(lacks.T, encoding.owners, explain_rows(detector, points).T)
     typical = typical_rows(detector)
-    return [_named(lack, encoding, point, typical) for lack, point in zip(np.maximum(lacks, 0), points, strict=True)]
+    low, high = np.quantile(typical, (0.25, 0.75), axis=0)
+    shares = typical.mean(axis=0)
+    return [
+        _named(lack, encoding, point, low, high, shares)
+        for lack, point in zip(np.maximum(lacks, 0), points, strict=True)
+    ]
 
 
 def reasons_of_groups(detector: IDKGroupDetector, encoding: Encoding, bags: Bags) -> list[str]:
@@ -41,9 +46,8 @@ def shown(value: float) -> str:
     return f"{value:,.0f}" if 1000 <= abs(value) < 1e15 else f"{value:.4g}"
 
 
-def _named(lack: Floats, encoding: Encoding, point: Floats, typical: Floats) -> str:
+def _named(lack: Floats, encoding: Encoding, point: Floats, low: Floats, high: Floats, shares: Floats) -> str:
     total = lack.sum()
-    low, high = np.quantile(typical, (0.25, 0.75), axis=0)
     parts = []
     for column in np.argsort(-lack, kind="stable")[:MOST_REASONS]:
         if lack[column] <= 0 or lack[column] < LEAST_SHARE * total:
@@ -57,7 +61,7 @@ def _named(lack: Floats, encoding: Encoding, point: Floats, typical: Floats) -> 
             )
         else:
             here = [(text, j) for text, j in zip(texts, own, strict=True) if point[j]]
-            is_rare = not here or typical[:, here[0][1]].mean() < RARE
+            is_rare = not here or shares[here[0][1]] < RARE
             parts.append(f"{indicator(name, here[0][0]) if here else name} ({'rare' if is_rare else 'unusual'})")
     return ", ".join(parts)
 

@@ -77,6 +77,14 @@ def add_levels(sq_dists, weight, factors, scales, bits, likeness, sums):
 
 
 @jit
+def room_for_lanes(d, n_levels):
+    """What the loops below write to: queries, distances, likeness, its powers of two as floats and as bits, sums."""
+    scales = np.empty(LANES)
+    sums = np.empty((n_levels, LANES))
+    return np.zeros((padded(d), LANES)), np.empty(LANES), np.empty(LANES), scales, scales.view(np.int64), sums
+
+
+@jit
 def fill_lanes(queries, first, lanes):
     """Copy up to LANES rows of queries (n, d), from the first given, into lanes (padded d, LANES); their number."""
     n_queries = min(LANES, len(queries) - first)
@@ -96,12 +104,7 @@ def add_gaussians(queries, points, weights, factors, totals):
     n, d = queries.shape
     m = len(weights)
     n_levels = len(factors)
-    lanes = np.zeros((padded(d), LANES))
-    sq_dists = np.empty(LANES)
-    likeness = np.empty(LANES)
-    scales = np.empty(LANES)
-    bits = scales.view(np.int64)
-    sums = np.empty((n_levels, LANES))
+    lanes, sq_dists, likeness, scales, bits, sums = room_for_lanes(d, n_levels)
     block_sums = np.empty((n_levels, LANES))
     for first in range(0, n, LANES):
         n_queries = fill_lanes(queries, first, lanes)
@@ -129,12 +132,7 @@ def add_gaussians_of_groups(queries, ids, points, starts, factors, totals):
     """
     n, d = queries.shape
     n_levels = len(factors)
-    lanes = np.zeros((padded(d), LANES))
-    sq_dists = np.empty(LANES)
-    likeness = np.empty(LANES)
-    scales = np.empty(LANES)
-    bits = scales.view(np.int64)
-    sums = np.empty((n_levels, LANES))
+    lanes, sq_dists, likeness, scales, bits, sums = room_for_lanes(d, n_levels)
     for first in range(0, n, LANES):
         n_queries = fill_lanes(queries, first, lanes)
         for group in range(len(starts) - 1):
