@@ -24,12 +24,12 @@ from sklearn.metrics import roc_auc_score
 
 from isobag import IDKGroupDetector, IDKPointDetector
 from isobag.backends import _boxes, _products
-from isobag.backends._numba import BOX_FEATURES
+from isobag.backends.numba import BOX_FEATURES
 from isobag.datasets import make_gaussian1k, make_gaussian100, make_mix_gaussian1k, make_scale_up
-from isobag.embeddings import count_cells, sum_at_cells
+from isobag.partitionings.cells import count_cells, sum_at_cells
 from isobag.partitionings import draw_partitionings
-from isobag.partitionings.of_groups import count_groups, draw_group_partitionings
-from isobag.scaling import fit_scaling
+from isobag.partitionings.counts import count_groups, draw_group_partitionings
+from isobag.data.scaling import fit_scaling
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = Path(os.environ.get("ISOBAG_DATA", ROOT.parent / "shared" / "data"))

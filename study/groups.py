@@ -6,11 +6,11 @@ from scipy.sparse import csr_array, hstack
 from sklearn.metrics import roc_auc_score
 
 from isobag import IDKGroupDetector
-from isobag.averaging import fit_average
-from isobag.embeddings import count_cells, sum_at_cells
+from isobag.models.averaging import fit_average
+from isobag.partitionings.cells import count_cells, sum_at_cells
 from isobag.partitionings import draw_partitionings, nested_levels
-from isobag.partitionings.of_groups import MeanMaps, count_groups, draw_group_partitionings
-from isobag.scaling import fit_scaling
+from isobag.partitionings.counts import MeanMaps, count_groups, draw_group_partitionings
+from isobag.data.scaling import fit_scaling
 
 SEEDS = range(3)
 PSI = tuple(2**k for k in range(1, 8))

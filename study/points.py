@@ -7,7 +7,7 @@ from sklearn.ensemble import IsolationForest
 from sklearn.metrics import roc_auc_score
 
 from isobag import IDKPointDetector
-from isobag.averaging import FLOOR, fit_average
+from isobag.models.averaging import FLOOR, fit_average
 
 SEEDS = range(5)
 TRIED_SEEDS = range(1)

@@ -23,7 +23,7 @@ typer_testing = pytest.importorskip("typer.testing")
 from pyarrow import feather, parquet  # noqa: E402, only if there
 
 from isobag.cli.app import app  # noqa: E402
-from isobag.files import FileTable  # noqa: E402
+from isobag.storage.files import FileTable  # noqa: E402
 
 COMMANDS = ["points", "groups", "fit", "score", "explain", "compare", "demo", "reproduce"]
 ESCAPE = "\x1b"
@@ -296,14 +296,14 @@ def test_a_full_disk_is_named_and_leaves_nothing(csv, tmp_path, monkeypatch):
 
         return write
 
-    monkeypatch.setitem(sys.modules["isobag.files"]._WRITERS, ".csv", full)
+    monkeypatch.setitem(sys.modules["isobag.storage.files"]._WRITERS, ".csv", full)
     assert_one_sentence(run("points", csv, "-t", 5, "--out", tmp_path / "o.csv"), "the disk is full")
     assert sorted(os.listdir(tmp_path)) == ["cards.csv"]
 
 
 SLOW_WRITER = """
 import sys, time
-import isobag.files as files
+import isobag.storage.files as files
 def slow(file, schema):
     def write(table):
         file.write(b"half")

@@ -11,7 +11,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from isobag import IDKGroupDetector, IDKPointDetector, IsolationKernel
-from isobag.witness import separation
+from isobag.models.witness import separation
 
 MECHANISMS = ["hypersphere", "voronoi"]
 

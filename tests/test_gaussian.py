@@ -12,7 +12,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from isobag.baselines import GaussianPointDetector, RecursiveNystroem, nystroem
 from isobag.baselines.gaussian import BANDWIDTHS
-from isobag.scaling import fit_scaling
+from isobag.data.scaling import fit_scaling
 
 
 @parametrize_with_checks(

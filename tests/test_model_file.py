@@ -22,7 +22,7 @@ from sklearn.exceptions import NotFittedError
 
 import isobag
 from isobag import IDKGroupDetector, IDKPointDetector, IsolationDistributionalKernel, IsolationKernel, ModelFileError
-from isobag.modelfile import container
+from isobag.storage.modelfile import container
 
 KEPT = Path(__file__).parent / "model_files"
 RNG = np.random.default_rng(7)

@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 from isobag import IDKGroupDetector, IDKPointDetector, IsolationKernel
-from isobag.averaging import fit_average
+from isobag.models.averaging import fit_average
 
 BACKENDS = ["numpy", "numba"]
 

@@ -15,7 +15,7 @@ from sklearn.svm import OneClassSVM
 
 from isobag import IDKGroupDetector, IDKPointDetector, IsolationDistributionalKernel
 from isobag.baselines import OCSMM, GaussianPointDetector, RecursiveNystroem, TwoLevelGroupDetector
-from isobag.groups import Bags
+from isobag.data.groups import Bags
 from isobag.reproduce import boxplots, paper, searches
 from isobag.reproduce.accuracy import accuracy_table, best_of, ranking
 from isobag.reproduce.cells import (

@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 from isobag import IDKPointDetector, streaming
-from isobag.detectors.checked import fit_to_rows, p_values_of_rows, score_rows
-from isobag.rows import BLOCK_ROWS
+from isobag.estimators.checked import fit_to_rows, p_values_of_rows, score_rows
+from isobag.data.rows import BLOCK_ROWS
 from isobag.streaming import SpooledNumbers, StreamedRows, read_batches
 from isobag.tables.encoding import open_frame
 from isobag.tables.points import find_points

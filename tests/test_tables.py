@@ -320,7 +320,7 @@ def test_a_model_that_was_never_told_of_texts_reads_numbers():
 
 
 def test_cross_fitting_never_scores_a_row_by_a_detector_that_saw_it(rng, monkeypatch):
-    from isobag.rows import ArrayRows
+    from isobag.data.rows import ArrayRows
 
     X = rng.normal(size=(60, 2))
     seen, asked = [], []

@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from isobag import IsolationKernel, compare
-from isobag.witness import separation
+from isobag.models.witness import separation
 
 
 def arrow_table(columns):

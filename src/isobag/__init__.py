@@ -5,25 +5,25 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from isobag import baselines, datasets, report
-    from isobag.detectors import IDKGroupDetector, IDKPointDetector
-    from isobag.kernels import IsolationDistributionalKernel, IsolationKernel
-    from isobag.modelfile import ModelFileError, load, save
+    from isobag.estimators import IDKGroupDetector, IDKPointDetector
+    from isobag.estimators.kernels import IsolationDistributionalKernel, IsolationKernel
+    from isobag.storage.modelfile import ModelFileError, load, save
     from isobag.tables import detect_groups, detect_points
-    from isobag.two_sample import compare
+    from isobag.estimators.compare import compare
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "IsolationKernel": "isobag.kernels",
-    "IsolationDistributionalKernel": "isobag.kernels",
-    "IDKGroupDetector": "isobag.detectors",
-    "IDKPointDetector": "isobag.detectors",
-    "ModelFileError": "isobag.modelfile",
-    "compare": "isobag.two_sample",
+    "IsolationKernel": "isobag.estimators.kernels",
+    "IsolationDistributionalKernel": "isobag.estimators.kernels",
+    "IDKGroupDetector": "isobag.estimators",
+    "IDKPointDetector": "isobag.estimators",
+    "ModelFileError": "isobag.storage.modelfile",
+    "compare": "isobag.estimators.compare",
     "detect_groups": "isobag.tables",
     "detect_points": "isobag.tables",
-    "load": "isobag.modelfile",
-    "save": "isobag.modelfile",
+    "load": "isobag.storage.modelfile",
+    "save": "isobag.storage.modelfile",
 }
 _MODULES = ("baselines", "datasets", "report")
 

@@ -3,10 +3,10 @@
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
-from isobag.arrays import Bools, Floats
+from isobag.backends.arrays import Bools, Floats
 from isobag.baselines import AveragedPointScores
 from isobag.datasets import make_card_accounts
-from isobag.detectors import IDKGroupDetector, IDKPointDetector
+from isobag.estimators import IDKGroupDetector, IDKPointDetector
 
 SEED = 0
 SHOWN = 8

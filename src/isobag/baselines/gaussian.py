@@ -1,12 +1,13 @@
 """The Gaussian point detectors K_G and K_NG: how similar a point is to the data, by a kernel that ignores density."""
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from isobag.arrays import Floats
-from isobag.backends._threads import map_in_threads, slices
+from isobag.backends.arrays import Floats
+from isobag.backends.threads import map_in_threads, slices
 from isobag.baselines.nystroem import (
     as_generator,
     draw_landmarks,
@@ -15,10 +16,11 @@ from isobag.baselines.nystroem import (
     resolve_n_landmarks,
 )
 from isobag.baselines.ocsmm import resolve_bandwidth
-from isobag.detectors.base import Detector
 from isobag.partitionings.base import distinct_points
-from isobag.scaling import SCALINGS, Scaling, fit_scaling
-from isobag.validation import check_contamination, check_how, check_option, check_points
+from isobag.data.scaling import SCALINGS, Scaling, fit_scaling
+from isobag.data.params import N_JOBS, Constraint, one_of
+from isobag.data.rows import Rows
+from isobag.estimators.base import PointDetector, Thresholded
 
 BANDWIDTHS = tuple(2.0**k for k in range(-5, 6))
 """The bandwidths that the paper searches."""
@@ -27,7 +29,7 @@ APPROXIMATIONS = (None, "nystroem")
 _QUERIES_AT_A_TIME = 1 << 10
 
 
-class GaussianPointDetector(Detector):
+class GaussianPointDetector(PointDetector):
     """Point anomalies by the Gaussian mean embedding of the training data D.
 
     score(x) = (1/n) sum_{y in D} kappa(x, y), kappa(x, y) = exp(-|x - y|^2 / (2 bandwidth^2)); higher = more normal.
@@ -68,6 +70,13 @@ class GaussianPointDetector(Detector):
 
     scaling_: Scaling
     path_ = BANDWIDTHS
+    _accepts_sparse = True
+    _constraints: ClassVar[Mapping[str, Constraint]] = {
+        **Thresholded._constraints,
+        "approximation": one_of(APPROXIMATIONS),
+        "scaling": one_of(SCALINGS),
+        "n_jobs": N_JOBS,
+    }
 
     def __init__(
         self,
@@ -88,18 +97,13 @@ class GaussianPointDetector(Detector):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def _fit_scores(self, X: Any) -> Floats:
-        """Keep the rows of X (n, d), or landmarks among them; the scores of the rows: (n,)."""
-        scaled = self._keep(X)
-        return self._sums(scaled, (self.bandwidth_,))[:, 0]
+    def _fit_rows(self, rows: Rows) -> Floats:
+        """Keep the rows, or landmarks among them; their scores: (n,)."""
+        return self._sums(self._keep(rows), (self.bandwidth_,))[:, 0]
 
-    def _keep(self, X: Any) -> Floats:
-        """Check options and input, learn the scaling, and what a score sums over; the scaled input: (n, d)."""
-        check_option("approximation", self.approximation, APPROXIMATIONS)
-        check_option("scaling", self.scaling, SCALINGS)
-        check_how("auto", self.n_jobs)
-        check_contamination(self.contamination)
-        points = check_points(self, _dense(X), reset=True, min_rows=2)
+    def _keep(self, rows: Rows) -> Floats:
+        """Learn the scaling, and what a score sums over; the scaled input: (n, d)."""
+        points = rows.take(np.arange(len(rows)))
         self.scaling_ = fit_scaling(points, self.scaling)
         scaled = self.scaling_.apply(points)
         rng = as_generator(self.random_state)
@@ -122,9 +126,8 @@ class GaussianPointDetector(Detector):
             raise AttributeError("landmarks_ exist for approximation='nystroem' only: K_G sums over all rows.")
         return self._points
 
-    def score_samples(self, X: Any) -> Floats:
-        """Mean kernel value between each row and the training data: (n,), higher = more normal."""
-        return self._sums(self._scaled(X), (self.bandwidth_,))[:, 0]
+    def _score_rows(self, rows: Rows) -> Floats:
+        return rows.map(lambda X: self._sums(self.scaling_.apply(X), (self.bandwidth_,))[:, 0])
 
     def score_path(self, X: Any) -> Floats:
         """Scores for every bandwidth of ``path_``, 2^-5 to 2^5, from one pass over the distances: (n, 11).
@@ -132,21 +135,17 @@ class GaussianPointDetector(Detector):
         Column k is what a detector with bandwidth = ``path_[k]`` would say, up to rounding. Only without
         approximation: landmarks are drawn for one bandwidth.
         """
-        scaled = self._scaled(X)
+        rows = self._rows(X)
         if self.approximation is not None:
             raise ValueError(
                 f"approximation={self.approximation!r}; score_path needs None: landmarks belong to one bandwidth."
             )
-        return self._sums(scaled, self.path_)
-
-    def _scaled(self, X: Any) -> Floats:
-        check_is_fitted(self)
-        return self.scaling_.apply(check_points(self, _dense(X), reset=False))
+        return rows.map(lambda block: self._sums(self.scaling_.apply(block), self.path_))
 
     def _sums(self, scaled: Floats, bandwidths: tuple[float, ...]) -> Floats:
         """Sum over j of w_j kappa(x, point_j) for each row x, bandwidths doubling one by one: (n, bandwidths)."""
         # Imported here, as the compiled code brings Numba with it.
-        from isobag.backends.compiled.gaussians import add_gaussians, by_feature  # noqa: PLC0415
+        from isobag.backends.numba.compiled.gaussians import add_gaussians, by_feature  # noqa: PLC0415
 
         queries, inverse = distinct_points(scaled)
         points = by_feature(self._points)
@@ -161,13 +160,3 @@ class GaussianPointDetector(Detector):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_weights")
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
-
-def _dense(X: Any) -> Any:
-    """Sparse input, such as the mean maps of groups, as an array: all pairs are compared in any case."""
-    return X.toarray() if hasattr(X, "toarray") else X

@@ -1,21 +1,27 @@
 """iNNE, isolation by nearest neighbour ensembles (Bandaragoda et al., 2018): the same balls, another score."""
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
-from isobag.arrays import Floats, Ints
-from isobag.backends._numpy import sq_distances
-from isobag.backends._threads import map_in_threads, slices
-from isobag.detectors.base import PartitioningDetector
-from isobag.rows import Rows
-from isobag.views import sum_at_cells
+from isobag.backends.arrays import Floats
+from isobag.backends.numpy import sq_distances
+from isobag.backends.threads import map_in_threads, slices
+from isobag.data.params import MAX_SAMPLES, N_ESTIMATORS, Constraint, check_max_samples, one_of
+from isobag.data.rows import Rows
+from isobag.data.scaling import SCALINGS
+from isobag.estimators.base import Computing, PointDetector, Thresholded
+from isobag.estimators.kernels import AUTO_MAX_SAMPLES
+from isobag.models.views import Plan, draw_views
+from isobag.partitionings.balls import RowBalls
 
 _ONE = 1 << 44
 _CENTERS_AT_A_TIME = 64  # times psi distances: these stay in the cache
 
 
-class INNE(PartitioningDetector):
+class INNE(PointDetector, Computing):
     """Isolation using nearest neighbour ensembles.
 
     The isolation score of x in a partitioning is 1 - r(c') / r(c), where c is the center of the smallest ball that
@@ -34,6 +40,13 @@ class INNE(PartitioningDetector):
     """
 
     _lowest_score = -1.0
+    _constraints: ClassVar[Mapping[str, Constraint]] = {
+        **Computing._constraints,
+        **Thresholded._constraints,
+        "n_estimators": N_ESTIMATORS,
+        "max_samples": MAX_SAMPLES,
+        "scaling": one_of(SCALINGS),
+    }
 
     def __init__(
         self,
@@ -56,21 +69,30 @@ class INNE(PartitioningDetector):
 
     def _fit_rows(self, rows: Rows) -> Floats:
         """Draw the balls from the rows; their scores: (n,)."""
-        self._draw(rows)
-        last = self.views_[0].partitionings.last
-        pairs = list(zip(last.centers, last.sq_radii[0], strict=True))
+        check_max_samples(self.max_samples, len(rows))
+        psi = min(AUTO_MAX_SAMPLES, len(rows)) if self.max_samples == "auto" else int(self.max_samples)
+        plan = Plan(self.scaling, (psi,))
+        self.views_, _ = draw_views(rows, self.n_estimators, [plan], "hypersphere", self.random_state, self.compute)
+        balls = self.views_.members[0].partitionings
+        assert isinstance(balls, RowBalls)
+        pairs = list(zip(balls.centers, balls.sq_radii[0], strict=True))
         self._ratios = np.stack(map_in_threads(lambda pair: _radius_ratios(*pair), pairs, self.n_jobs))
-        return np.concatenate([self._scores(chunk) for chunk in rows.chunks()])
+        return self._score_rows(rows)
 
-    def score_samples(self, X: Any) -> Floats:
-        """Minus the mean isolation score of each row: (n,) in [-1, 0], higher = more normal."""
-        return self._scores(self._points(X))
-
-    def _scores(self, points: Floats) -> Floats:
+    def _score_rows(self, rows: Rows) -> Floats:
         # As integers the ratios add up to the same in any order.
-        tables = [np.rint(self._ratios * _ONE).astype(np.int64)[None]]
-        sums: Ints = sum_at_cells((self.views_[0].last,), points, tables, *self._how(), "smallest")
+        tables = (np.rint(self._ratios * _ONE).astype(np.int64)[None],)
+        sums = rows.map(self.views_.sum_at(tables, self.compute, "smallest"))
         return sums[:, 0] / (_ONE * len(self._ratios)) - 1
+
+    @property
+    def max_samples_(self) -> int:
+        """psi."""
+        check_is_fitted(self)
+        return self.views_.levels[-1]
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_ratios")
 
 
 def _radius_ratios(centers: Floats, sq_radii: Floats) -> Floats:

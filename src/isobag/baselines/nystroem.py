@@ -9,10 +9,10 @@ from scipy.spatial.distance import cdist
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from isobag.arrays import Floats, Ints
-from isobag.backends._threads import slices
+from isobag.backends.arrays import Floats, Ints
+from isobag.backends.threads import slices
 from isobag.baselines.ocsmm import resolve_bandwidth
-from isobag.validation import check_points
+from isobag.data.validation import check_points
 
 _BLOCK_ROWS = 1 << 12
 _EPS = float(np.finfo(np.float64).eps)

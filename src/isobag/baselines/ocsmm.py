@@ -1,17 +1,19 @@
 """One-class support measure machine: a one-class SVM on groups instead of points."""
 
+from collections.abc import Mapping
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from scipy.spatial.distance import pdist
 from sklearn.svm import OneClassSVM
 
-from isobag.arrays import Floats, Ints
-from isobag.backends._threads import map_in_threads
-from isobag.detectors.base import GroupDetector
-from isobag.groups import Bags
-from isobag.validation import check_how
+from isobag.backends.arrays import Floats, Ints
+from isobag.backends.threads import map_in_threads
+from isobag.estimators.base import GroupDetector, Thresholded
+from isobag.data.groups import Groups
+from isobag.data.params import N_JOBS, Constraint
+from isobag.data.rows import ArrayRows
 
 _BLOCK_POINTS = 1 << 10
 
@@ -33,6 +35,8 @@ class OCSMM(GroupDetector):
     n_jobs : threads, as in joblib; the results do not depend on it.
     """
 
+    _constraints: ClassVar[Mapping[str, Constraint]] = {**Thresholded._constraints, "n_jobs": N_JOBS}
+
     def __init__(
         self,
         nu: float = 0.1,
@@ -50,18 +54,17 @@ class OCSMM(GroupDetector):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def _fit_groups(self, points: Bags) -> Floats:
-        check_how("auto", self.n_jobs)
-        self.bandwidth_ = resolve_bandwidth(self.bandwidth, points.X, self.random_state)
+    def _fit_groups(self, points: Groups) -> Floats:
+        self.bandwidth_ = resolve_bandwidth(self.bandwidth, points.points, self.random_state)
         self._points = sort_by_group(points)
         kernel = self._kernel(self._points, None)
         self.svm_ = OneClassSVM(kernel="precomputed", nu=self.nu, tol=self.tol).fit(kernel)
         return self._score_kernel(kernel)
 
-    def _score_groups(self, points: Bags) -> Floats:
+    def _score_groups(self, points: Groups) -> Floats:
         return self._score_kernel(self._kernel(sort_by_group(points), self._points))
 
-    def _kernel(self, A: Bags, B: Bags | None) -> Floats:
+    def _kernel(self, A: Groups, B: Groups | None) -> Floats:
         kernel: Floats = mean_embedding_kernels(A, B, (self.bandwidth_,), self.n_jobs)[0]
         return kernel
 
@@ -88,13 +91,13 @@ def resolve_bandwidth(bandwidth: float | str, X: Floats, random_state: Any) -> f
     return float(np.median(distances)) if len(distances) else 1.0
 
 
-def sort_by_group(points: Bags) -> Bags:
+def sort_by_group(points: Groups) -> Groups:
     """The same points, those of a group side by side and otherwise in the order given."""
     order = np.argsort(points.ids, kind="stable")
-    return Bags(points.X[order], points.ids[order], points.labels)
+    return Groups(ArrayRows(points.points[order]), points.ids[order], points.labels)
 
 
-def mean_embedding_kernels(A: Bags, B: Bags | None, bandwidths: tuple[float, ...], n_jobs: int | None = None) -> Floats:
+def mean_embedding_kernels(A: Groups, B: Groups | None, bandwidths: tuple[float, ...], n_jobs: int | None = None) -> Floats:
     """K[l, i, j] = mean over x in A_i, y in B_j of exp(-|x - y|^2 / (2 bandwidth_l^2)): (bandwidths, g of A, g of B).
 
     All bandwidths, each twice the one before, come from one pass over the distances. Groups must lie side by side
@@ -102,11 +105,11 @@ def mean_embedding_kernels(A: Bags, B: Bags | None, bandwidths: tuple[float, ...
     whatever the other groups of A are, and the threads.
     """
     # Imported here, as the compiled code brings Numba with it.
-    from isobag.backends.compiled.gaussians import add_gaussians_of_groups, by_feature  # noqa: PLC0415
+    from isobag.backends.numba.compiled.gaussians import add_gaussians_of_groups, by_feature  # noqa: PLC0415
 
     mirrored, B = B is None, A if B is None else B
     first_rows, starts = _starts(A), _starts(B)
-    points = by_feature(B.X)
+    queries, points = A.points, by_feature(B.points)
     factors = 0.5 / np.array(bandwidths[::-1]) ** 2
     sums = np.zeros((len(factors), len(A.labels), len(B.labels)))
 
@@ -115,7 +118,7 @@ def mean_embedding_kernels(A: Bags, B: Bags | None, bandwidths: tuple[float, ...
         rows = slice(first_rows[first], first_rows[stop])
         skipped = first if mirrored else 0
         part = np.zeros((len(factors), stop - first, len(B.labels) - skipped))
-        add_gaussians_of_groups(A.X[rows], A.ids[rows] - first, points, starts[skipped:], factors, part)
+        add_gaussians_of_groups(queries[rows], A.ids[rows] - first, points, starts[skipped:], factors, part)
         sums[:, first:stop, skipped:] = part
 
     map_in_threads(work, _blocks(first_rows), n_jobs)
@@ -127,7 +130,7 @@ def mean_embedding_kernels(A: Bags, B: Bags | None, bandwidths: tuple[float, ...
     return sums[::-1]
 
 
-def _starts(points: Bags) -> Ints:
+def _starts(points: Groups) -> Ints:
     """The first row of each group, and the number of rows: (g + 1,)."""
     return np.concatenate([[0], np.cumsum(points.sizes)])
 

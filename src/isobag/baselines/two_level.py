@@ -6,9 +6,9 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import clone
 
-from isobag.arrays import Floats
-from isobag.detectors.base import GroupDetector
-from isobag.groups import Bags
+from isobag.backends.arrays import Floats
+from isobag.estimators.base import GroupDetector
+from isobag.data.groups import Groups
 
 _CHUNK_POINTS = 1 << 16
 
@@ -40,14 +40,14 @@ class TwoLevelGroupDetector(GroupDetector):
         self.level2 = level2
         self.contamination = contamination
 
-    def _fit_groups(self, points: Bags) -> Floats:
-        self.level1_ = clone(self.level1, safe=False).fit(points.X)
-        embedded = embed_groups(self.level1_, points)
+    def _fit_groups(self, groups: Groups) -> Floats:
+        self.level1_ = clone(self.level1, safe=False).fit(groups.points)
+        embedded = embed_groups(self.level1_, groups)
         self.level2_ = clone(self.level2, safe=False).fit(embedded)
         return score_points(self.level2_, embedded)
 
-    def _score_groups(self, points: Bags) -> Floats:
-        return score_points(self.level2_, embed_groups(self.level1_, points))
+    def _score_groups(self, groups: Groups) -> Floats:
+        return score_points(self.level2_, embed_groups(self.level1_, groups))
 
 
 class AveragedPointScores(GroupDetector):
@@ -65,32 +65,32 @@ class AveragedPointScores(GroupDetector):
         self.detector = detector
         self.contamination = contamination
 
-    def _fit_groups(self, points: Bags) -> Floats:
-        self.detector_ = clone(self.detector, safe=False).fit(points.X)
-        return self._score_groups(points)
+    def _fit_groups(self, groups: Groups) -> Floats:
+        self.detector_ = clone(self.detector, safe=False).fit(groups.points)
+        return self._score_groups(groups)
 
-    def _score_groups(self, points: Bags) -> Floats:
-        return points.mean_per_group(score_points(self.detector_, points.X))
+    def _score_groups(self, groups: Groups) -> Floats:
+        return groups.mean_per_group(score_points(self.detector_, groups.points))
 
 
-def embed_groups(level1: Any, points: Bags) -> Any:
+def embed_groups(level1: Any, groups: Groups) -> Any:
     """Every group as one point, by the fitted level 1: (groups, features), dense or CSR."""
     if hasattr(level1, "embed"):
-        return level1.embed(points.X, points.ids)
-    return mean_features(level1, points)
+        return level1.embed(groups.points, groups.ids)
+    return mean_features(level1, groups)
 
 
-def mean_features(transformer: Any, points: Bags) -> Any:
+def mean_features(transformer: Any, groups: Groups) -> Any:
     """Average transformed point of each group, some ten thousand points at a time: (groups, features)."""
-    weights = 1 / points.sizes
+    weights, points = 1 / groups.sizes, groups.points
     total: Any = 0
-    for start in range(0, len(points.X), _CHUNK_POINTS):
+    for start in range(0, len(points), _CHUNK_POINTS):
         # 32-bit indices: scikit-learn's SVMs refuse sparse input with wider ones.
-        ids = points.ids[start : start + _CHUNK_POINTS].astype(np.int32)
+        ids = groups.ids[start : start + _CHUNK_POINTS].astype(np.int32)
         shares = sparse.csr_array(
-            (weights[ids], (ids, np.arange(len(ids), dtype=np.int32))), shape=(len(points.labels), len(ids))
+            (weights[ids], (ids, np.arange(len(ids), dtype=np.int32))), shape=(len(groups), len(ids))
         )
-        features = transformer.transform(points.X[start : start + _CHUNK_POINTS])
+        features = transformer.transform(points[start : start + _CHUNK_POINTS])
         total = shares @ features + total
     return total
 

@@ -28,7 +28,7 @@ def compare(
 
     from isobag.cli.inputs import read_pair  # noqa: PLC0415, loads DuckDB and scikit-learn
     from isobag.cli.output import note, print_json, print_table, progress  # noqa: PLC0415
-    from isobag.two_sample import compare as compare_samples  # noqa: PLC0415
+    from isobag.estimators.compare import compare as compare_samples  # noqa: PLC0415
 
     with progress(quiet or json) as tick:
         first, second, names = read_pair(a, b, o.names_of(features), missing.value, tick)

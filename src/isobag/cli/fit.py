@@ -31,9 +31,9 @@ def fit(
     from isobag.cli.inputs import labels_of_groups, read_source  # noqa: PLC0415, loads DuckDB and scikit-learn
     from isobag.cli.output import note, print_json, progress  # noqa: PLC0415
     from isobag.cli.results import check_targets  # noqa: PLC0415
-    from isobag.detectors import IDKGroupDetector, IDKPointDetector  # noqa: PLC0415
-    from isobag.detectors.checked import fit_to_groups, fit_to_rows  # noqa: PLC0415
-    from isobag.modelfile import save  # noqa: PLC0415
+    from isobag.estimators import IDKGroupDetector, IDKPointDetector  # noqa: PLC0415
+    from isobag.estimators.checked import fit_to_groups, fit_to_rows  # noqa: PLC0415
+    from isobag.storage.modelfile import save  # noqa: PLC0415
     from isobag.tables.groups import bags_of  # noqa: PLC0415
 
     check_targets(None, None, model, [file])

@@ -37,8 +37,8 @@ def groups(
     from isobag.cli.inputs import labels_of_groups, read_source  # noqa: PLC0415, loads DuckDB and scikit-learn
     from isobag.cli.output import progress  # noqa: PLC0415
     from isobag.cli.results import check_targets, show_groups, write_groups  # noqa: PLC0415
-    from isobag.detectors import IDKGroupDetector  # noqa: PLC0415
-    from isobag.modelfile import save  # noqa: PLC0415
+    from isobag.estimators import IDKGroupDetector  # noqa: PLC0415
+    from isobag.storage.modelfile import save  # noqa: PLC0415
     from isobag.tables.groups import find_groups  # noqa: PLC0415
 
     check_targets(out, report, model, [file])

@@ -9,12 +9,12 @@ import numpy as np
 import pyarrow as pa
 import typer
 
-from isobag.arrays import Floats, Ints
-from isobag.detectors import IDKGroupDetector, IDKPointDetector
-from isobag.files import FileTable
-from isobag.frames import feature_names
-from isobag.modelfile import load
-from isobag.rows import all_rows
+from isobag.backends.arrays import Floats, Ints
+from isobag.estimators import IDKGroupDetector, IDKPointDetector
+from isobag.storage.files import FileTable
+from isobag.data.frames import feature_names
+from isobag.storage.modelfile import load
+from isobag.data.rows import all_rows
 from isobag.streaming import KEPT_BYTES, Tick, read_batches
 from isobag.tables.table import Table
 

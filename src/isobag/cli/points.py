@@ -34,8 +34,8 @@ def points(
     from isobag.cli.inputs import read_source  # noqa: PLC0415, loads DuckDB and scikit-learn
     from isobag.cli.output import progress  # noqa: PLC0415
     from isobag.cli.results import check_targets, show_points, write_points  # noqa: PLC0415
-    from isobag.detectors import IDKPointDetector  # noqa: PLC0415
-    from isobag.modelfile import save  # noqa: PLC0415
+    from isobag.estimators import IDKPointDetector  # noqa: PLC0415
+    from isobag.storage.modelfile import save  # noqa: PLC0415
     from isobag.tables.points import find_points  # noqa: PLC0415
 
     check_targets(out, report, model, [file])

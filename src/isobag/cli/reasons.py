@@ -4,12 +4,12 @@ from typing import Any
 
 import numpy as np
 
-from isobag.arrays import Floats, Ints
+from isobag.backends.arrays import Floats, Ints
 from isobag.cli.inputs import Source
-from isobag.detectors import IDKGroupDetector, IDKPointDetector
-from isobag.detectors.checked import explain_groups, explain_rows, p_values_of_groups, p_values_of_rows, typical_rows
-from isobag.groups import Bags
-from isobag.rows import ArrayRows
+from isobag.estimators import IDKGroupDetector, IDKPointDetector
+from isobag.estimators.checked import explain_groups, explain_rows, p_values_of_groups, p_values_of_rows, typical_rows
+from isobag.data.groups import Bags
+from isobag.data.rows import ArrayRows
 
 Facts = tuple[dict[str, int | float], dict[str, list[Any]]]
 

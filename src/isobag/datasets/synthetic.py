@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import truncnorm
 
-from isobag.arrays import Floats, Ints
+from isobag.backends.arrays import Floats, Ints
 
 Seed = int | np.random.Generator | None
 

@@ -1,69 +1,104 @@
-"""Partitionings: all randomness, then the fixed centers and radii that everything downstream looks at."""
+"""Partitionings: what all mechanisms promise, and all randomness of drawing."""
 
-from typing import Any
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.utils import check_random_state
 
-from isobag.arrays import Balls, Cells, Floats, Ints, last_level, one_level
-from isobag.backends import get_backend
+from isobag.backends import Compute
+from isobag.backends.arrays import Cells, Floats, Ints
 
 _ROUND = 64
+Seeds = npt.NDArray[np.uint64]
 
 
-class Partitionings(Balls):
-    """The balls of t partitionings, and what can be asked of them."""
+class Partitionings(ABC):
+    """t partitionings into psi cells each, and L nested levels of them, by the first levels[l] rows drawn.
 
-    __slots__ = ()
+    Queries are rows or groups that ``prepare`` was given, scaled as the rows drawn were. A mechanism is a frozen data
+    class of this kind, whose fields a model file keeps, and a function that makes one of what was drawn.
+    """
+
+    levels: tuple[int, ...]
+    """Number of rows drawn for each level, ascending; the last is psi."""
+    of_groups: ClassVar[bool] = False
 
     @property
-    def centers(self) -> Floats:
-        """The centers, one by one: (t, psi, d)."""
-        return self.points[self.slots]
+    @abstractmethod
+    def width(self) -> int:
+        """Number of features of what is partitioned, d."""
 
-    @property
-    def last(self) -> "Partitionings":
-        """The same partitionings, without the smaller nested ones."""
-        return Partitionings(*last_level(self))
+    @abstractmethod
+    def __len__(self) -> int:
+        """Number of partitionings, t."""
 
-    def at(self, level: int) -> "Partitionings":
+    @abstractmethod
+    def at(self, level: int) -> Self:
         """The nested partitionings of one level alone."""
-        return Partitionings(*one_level(self, level))
 
-    @property
-    def unbounded(self) -> "Partitionings":
-        """The same centers without radii: every point is in the cell of its nearest center."""
-        return self._replace(sq_radii=np.full_like(self.sq_radii, np.inf))
+    @abstractmethod
+    def prepare(self, X: Any, compute: Compute) -> Any:
+        """Queries for the methods below, from rows (n, d) or from mean maps."""
 
-    def assign_cells(self, X: Floats, rule: str, backend: str, n_jobs: int | None) -> Cells:
-        """Cell of every row in every partitioning: (n, t), OUTSIDE if uncovered."""
-        found: Cells = get_backend(backend).assign_cells(X, self, rule, n_jobs)
-        return found
+    @abstractmethod
+    def assign(self, queries: Any, compute: Compute, rule: str = "nearest") -> Cells:
+        """Cell of every query in every partitioning of the last level: (n, t), OUTSIDE if uncovered."""
 
-    def count_cells(self, X: Floats, backend: str, n_jobs: int | None) -> Ints:
-        """Number of rows in each cell of each level: (L, t, psi)."""
-        found: Ints = get_backend(backend).count_cells(X, self, n_jobs)
-        return found
+    @abstractmethod
+    def count(self, queries: Any, compute: Compute) -> Ints:
+        """Number of queries in each cell of each level: (L, t, psi)."""
 
-    def sum_at_cells(self, X: Floats, tables: Ints, backend: str, n_jobs: int | None, rule: str = "nearest") -> Ints:
-        """Sum over partitionings of the table at each row's cell: tables (L, t, psi) -> (n, L)."""
-        found: Ints = get_backend(backend).sum_at_cells(X, self, tables, rule, n_jobs)
-        return found
+    @abstractmethod
+    def sum_at(self, queries: Any, tables: Ints, compute: Compute, rule: str = "nearest") -> Ints:
+        """Sum over partitionings of the table at each query's cell: tables (L, t, psi) -> (n, L)."""
 
-    def count_and_sum(self, X: Floats, backend: str, n_jobs: int | None) -> tuple[Ints, Ints]:
-        """Counts, and the sum of the last level's counts at each row's own cells: (L, t, psi), (n,)."""
-        found: tuple[Ints, Ints] = get_backend(backend).count_and_sum(X, self, n_jobs)
-        return found
+    def count_and_sum(self, queries: Any, compute: Compute, only_last: bool = False) -> tuple[Ints, Ints]:
+        """Counts, and their sums at the queries' own cells, of all levels or the last: (L, t, psi), (n, L) or (n, 1)."""
+        counts = self.count(queries, compute)
+        sums = self.sum_at(queries, counts, compute)
+        return counts, sums[:, -1:] if only_last else sums
+
+    def anchors(self) -> tuple[Any, Cells] | None:
+        """A representative for each cell: those drawn (m, d), and the number of each cell's (t, psi); None: no cell has
+        one."""
+        return None
+
+    def nearest_anchors(self, queries: Any, compute: Compute) -> Cells:
+        """The cell whose anchor a query is to be compared with, covered or not: (n, t)."""
+        return self.assign(queries, compute)
+
+    @abstractmethod
+    def problem(self) -> str | None:
+        """What does not fit together, of fields that come from a file."""
 
 
-def draw_rows(n_rows: int, n_estimators: int, n_cells: int, random_state: Any) -> Ints:
+@dataclass(frozen=True)
+class Drawn:
+    """What partitionings are made from: row j of partitioning i is ``points[slots[i, j]]``.
+
+    points : (m, d), or groups; slots : (t, psi); seeds : (t, 2), for whatever else a mechanism draws.
+    """
+
+    points: Any
+    slots: Cells
+    seeds: Seeds
+
+
+def draw_seeds(n_estimators: int, random_state: Any) -> Seeds:
+    """A seed for each partitioning, a smaller draw being the start of a larger one: (t, 2)."""
+    return check_random_state(random_state).randint(0, 2**32, size=(n_estimators, 2), dtype=np.uint64)
+
+
+def draw_rows(n_rows: int, seeds: Seeds, n_cells: int) -> Ints:
     """Rows drawn without replacement for each partitioning: (t, psi).
 
     Nested: the first psi rows, and the first t partitionings, of a larger draw with the same seed are the smaller
     draw. Each partitioning has its own stream of row numbers and keeps the first psi different ones.
     """
-    seeds = check_random_state(random_state).randint(0, 2**32, size=(n_estimators, 2), dtype=np.uint64)
     return np.stack([_first_distinct(np.random.default_rng(seed), n_rows, n_cells) for seed in seeds])
 
 
@@ -87,7 +122,7 @@ def distinct_points(values: Floats) -> tuple[Floats, Ints]:
     return values[first], names
 
 
-def _hash_rows(values: Floats) -> npt.NDArray[np.uint64]:
+def _hash_rows(values: Floats) -> Seeds:
     hashes = np.zeros(len(values), dtype=np.uint64)
     for column in np.ascontiguousarray(values.T).view(np.uint64):
         hashes = (hashes ^ column) * np.uint64(0x9E3779B97F4A7C15)
@@ -98,3 +133,8 @@ def _hash_rows(values: Floats) -> npt.NDArray[np.uint64]:
 def nested_levels(n_cells: int) -> tuple[int, ...]:
     """2, 4, 8, ... below ``n_cells``, and ``n_cells`` itself."""
     return (*(2**k for k in range(1, n_cells.bit_length()) if 2**k < n_cells), n_cells)
+
+
+def stack_levels(tables: Sequence[Ints], n_cells: int) -> Ints:
+    """Tables of each level, (t, cells of the level), as one with zeros where a level has no cell: (L, t, psi)."""
+    return np.stack([np.pad(table, ((0, 0), (0, n_cells - table.shape[1]))) for table in tables])

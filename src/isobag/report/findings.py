@@ -7,13 +7,13 @@ import numpy as np
 from scipy.sparse import csr_matrix
 from sklearn.decomposition import PCA
 
-from isobag.arrays import Bools, Floats, Ints
-from isobag.detectors import IDKGroupDetector, IDKPointDetector
-from isobag.detectors.checked import explain_groups, explain_rows, p_values_of_groups, p_values_of_rows
-from isobag.frames import feature_names
-from isobag.groups import Bags, check_groups
-from isobag.rows import ArrayRows
-from isobag.validation import check_points
+from isobag.backends.arrays import Bools, Floats, Ints
+from isobag.estimators import IDKGroupDetector, IDKPointDetector
+from isobag.estimators.checked import explain_groups, explain_rows, p_values_of_groups, p_values_of_rows
+from isobag.data.frames import feature_names
+from isobag.data.groups import Bags, check_groups
+from isobag.data.rows import ArrayRows
+from isobag.data.validation import check_points
 
 TOP = 200
 """Anomalies told in full."""

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from isobag.arrays import Bools, Floats, Ints
-from isobag.atomic import write_whole
+from isobag.backends.arrays import Bools, Floats, Ints
+from isobag.storage.atomic import write_whole
 from isobag.report.findings import Findings, GroupFindings, PointFindings
 
 BINS = 60

@@ -6,15 +6,15 @@ from pathlib import Path
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
-from isobag.arrays import Floats
+from isobag.backends.arrays import Floats
 from isobag.datasets import load
-from isobag.detectors import IDKPointDetector
-from isobag.embeddings import count_cells, sum_at_cells
-from isobag.kernels import IsolationKernel
+from isobag.estimators import IDKPointDetector
+from isobag.partitionings.cells import count_cells, sum_at_cells
+from isobag.estimators.kernels import IsolationKernel
 from isobag.reproduce.cells import Record
 from isobag.reproduce.experiment import Experiment, Outcomes, markdown_table, remarks, shown_auc, shown_status
 from isobag.reproduce.figures import draw_boxes
-from isobag.scaling import fit_scaling
+from isobag.data.scaling import fit_scaling
 
 PSI = {"ForestCover": 32, "smtp": 128}
 """The psi with the best AUC of these sets; others take 64."""

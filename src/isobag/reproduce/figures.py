@@ -9,7 +9,7 @@ import scikit_posthocs
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from isobag.arrays import Floats
+from isobag.backends.arrays import Floats
 from isobag.reproduce.ranks import Comparison
 
 _DPI = 120

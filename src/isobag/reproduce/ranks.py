@@ -7,7 +7,7 @@ import pandas as pd
 import scikit_posthocs
 from scipy.stats import friedmanchisquare, rankdata
 
-from isobag.arrays import Floats
+from isobag.backends.arrays import Floats
 
 
 class Comparison(NamedTuple):

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import narwhals as nw
 import numpy as np
 
-from isobag.arrays import Bools, Floats, Ints
-from isobag.validation import check_magnitudes, check_option
+from isobag.backends.arrays import Bools, Floats, Ints
+from isobag.data.validation import check_magnitudes, check_option
 
 MOST_CATEGORIES = 20
 """Texts of a column that get an indicator each, the most frequent ones; all others have 0 in every indicator."""

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from isobag.arrays import Floats
-from isobag.detectors import IDKGroupDetector, IDKPointDetector
-from isobag.detectors.checked import explain_groups, explain_rows, typical_rows
-from isobag.groups import Bags
+from isobag.backends.arrays import Floats
+from isobag.estimators import IDKGroupDetector, IDKPointDetector
+from isobag.estimators.checked import explain_groups, explain_rows, typical_rows
+from isobag.data.groups import Bags
 from isobag.tables.encoding import Encoding, indicator
 
 MOST_REASONS = 3

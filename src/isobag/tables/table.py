@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import narwhals as nw
 import numpy as np
 
-from isobag.arrays import Bools, Floats, Ints
-from isobag.rows import ArrayRows, Rows
+from isobag.backends.arrays import Bools, Floats, Ints
+from isobag.data.rows import ArrayRows, Rows
 from isobag.tables.encoding import Encoding, check_missing_option, choose_columns, kept_rows
 
 

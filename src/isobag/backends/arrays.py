@@ -1,0 +1,56 @@
+"""Arrays shared by all rooms: their types, the balls of partitionings, and the one reserved cell index."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Cells = npt.NDArray[np.int32]
+Bools = npt.NDArray[np.bool_]
+
+OUTSIDE = -1
+"""Cell index of a point that no ball of a partitioning covers."""
+
+
+MOST_ROWS = 1 << 40
+"""Numbers of rows, cells and the like lie below, so that their sums over partitionings do not overflow."""
+ONE = 1 + 1e-9
+"""The most a share can be, rounded."""
+FARTHEST = 1e150
+"""Largest number of a row: beyond, squared distances overflow."""
+
+
+def held(axes: int = 0, low: float = -np.inf, high: float = np.inf, choices: tuple[Any, ...] = ()) -> Any:
+    """A field of a value that can be kept in a file: number of axes, bounds of its numbers, or the values it may have.
+
+    A file may come from anyone; these are demanded of what is read.
+    """
+    return field(metadata={"axes": axes, "low": low, "high": high, "choices": choices})
+
+
+@dataclass(frozen=True, eq=False)
+class Balls:
+    """t partitionings of psi balls: center j of partitioning i is ``points[slots[i, j]]``.
+
+    Rows that several partitionings draw are held once. Level l is the nested partitioning by the first ``levels[l]``
+    centers, with radii of its own; the last level is the whole.
+    """
+
+    points: Floats = held(2, -FARTHEST, FARTHEST)  # (m, d) distinct
+    slots: Cells = held(2, 0)  # (t, psi)
+    levels: tuple[int, ...] = held()  # ascending, the last is psi
+    sq_radii: Floats = held(3, 0)  # (L, t, psi)
+
+
+def last_level(balls: Balls) -> Balls:
+    """The same partitionings, without the smaller nested ones."""
+    return one_level(balls, len(balls.levels) - 1)
+
+
+def one_level(balls: Balls, level: int) -> Balls:
+    """The nested partitionings of one level alone."""
+    psi = balls.levels[level]
+    return Balls(balls.points, balls.slots[:, :psi], (psi,), balls.sq_radii[level : level + 1, :, :psi])

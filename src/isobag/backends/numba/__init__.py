@@ -1,0 +1,89 @@
+"""The fast backend: compiled loops in threads, the same integers as the NumPy backend.
+
+One rule chooses the engine: up to BOX_FEATURES features, walks down a tree of boxes of queries; above, matrix
+products. docs/performance.md has the measurements behind it.
+"""
+
+from types import ModuleType
+
+import numpy as np
+
+from isobag.backends.arrays import Balls, Cells, Floats, Ints, last_level, one_level
+from isobag.backends.numba import boxes, products
+from isobag.backends.numba.groups import assign_groups, count_group_cells, dot_counts, group_sq_radii
+from isobag.backends.numba.queries import Queries
+
+__all__ = [
+    "assign_cells",
+    "assign_groups",
+    "count_and_sum",
+    "count_cells",
+    "count_group_cells",
+    "dot_counts",
+    "group_sq_radii",
+    "prepare",
+    "sq_radii",
+    "sum_at_cells",
+]
+
+BOX_FEATURES = 10
+
+
+def prepare(X: Floats) -> Queries:
+    """Queries of all verbs; what an engine makes of them is made once, when it is first needed."""
+    return Queries(X)
+
+
+def sq_radii(points: Floats, slots: Cells, levels: tuple[int, ...], n_jobs: int | None = None) -> Floats:
+    """Squared distance from each center to the nearest different center: (L, t, psi)."""
+    # Products pay when partitionings share their centers: the distinct points squared against t times psi squared.
+    shared = len(points) ** 2 < 4 * slots.size * slots.shape[1]
+    engine = products if shared and points.shape[1] > BOX_FEATURES else boxes
+    radii: Floats = engine.sq_radii(points, slots, levels, n_jobs)
+    return radii
+
+
+def assign_cells(queries: Queries, balls: Balls, rule: str, n_jobs: int | None = None) -> Cells:
+    """Cell of every query in every partitioning: (n, t)."""
+    cells = np.empty((len(balls.slots), len(queries.X)), dtype=np.int32)
+    _engine(queries).assign_cells(queries, last_level(balls), rule, n_jobs, cells)
+    return cells.T
+
+
+def count_cells(queries: Queries, balls: Balls, n_jobs: int | None = None) -> Ints:
+    """Number of queries in each cell of each level: (L, t, psi)."""
+    counts: Ints = _engine(queries).count_cells(queries, balls, n_jobs)
+    return counts
+
+
+def sum_at_cells(
+    queries: Queries, balls: Balls, tables: Ints, rule: str = "nearest", n_jobs: int | None = None
+) -> Ints:
+    """Sum over partitionings of the table at the query's cell, OUTSIDE adding nothing: (n, L)."""
+    engine = _engine(queries)
+    if rule == "nearest":  # the nearest center at one psi leads to that at the next
+        found: Ints = engine.sum_at_cells(queries, balls, tables, rule, n_jobs)
+        return found
+    sums = np.empty((len(queries.X), len(balls.levels)), dtype=np.int64)
+    for level in range(len(balls.levels)):  # under the other rules every psi is looked up for itself
+        own = one_level(balls, level)
+        table = np.ascontiguousarray(tables[level : level + 1, :, : own.levels[-1]])
+        sums[:, level : level + 1] = engine.sum_at_cells(queries, own, table, rule, n_jobs)
+    return sums
+
+
+def count_and_sum(
+    queries: Queries, balls: Balls, only_last: bool = False, n_jobs: int | None = None
+) -> tuple[Ints, Ints]:
+    """Counts of all queries, and each query's sums of the counts at its own cells: (L, t, psi), (n, L) or (n, 1)."""
+    engine = _engine(queries)
+    if engine.fits_one_pass(len(queries.X), balls, only_last):
+        found: tuple[Ints, Ints] = engine.count_and_sum(queries, balls, only_last, n_jobs)
+        return found
+    counts = count_cells(queries, balls, n_jobs)
+    kept, table = (last_level(balls), counts[-1:]) if only_last else (balls, counts)
+    return counts, sum_at_cells(queries, kept, table, n_jobs=n_jobs)
+
+
+def _engine(queries: Queries) -> ModuleType:
+    return boxes if queries.X.shape[1] <= BOX_FEATURES else products

@@ -1,0 +1,171 @@
+"""Few dimensions: boxes of nearby queries share a shrinking list of candidate centers.
+
+The queries are sorted once into a binary tree of boxes. For each partitioning the tree is walked from the root: a
+center stays a candidate for a box only if its nearest possible point there is not farther than the farthest possible
+point of some other center. A box whose points all lie in one ball, or in none, is done at once; only the points of a
+leaf that a boundary crosses are compared one by one, 64 to a block.
+
+Nothing is lost to rounding. Rounding is monotone: for x in a box, each rounded |x_k - c_k| lies between the rounded
+distances of c_k to the nearer and to the farther side, and so do squares and sums taken in the same order. The bounds
+of a box therefore enclose the very float64 numbers that the NumPy backend compares.
+
+All levels of nested samples (the first 2, 4, 8, ... centers) are found in one walk: bounds only shrink as centers are
+added, so one list of candidates, in the order of drawing, serves all levels.
+
+The answer for a partitioning is a list of runs: consecutive queries, in tree order, with the same cell.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from isobag.backends.arrays import Floats, Ints
+from isobag.backends.numba.compiled.jit import jit
+from isobag.backends.numba.compiled.lanes import LANES
+
+_SAMPLE = 31
+_SAMPLED = 2048
+
+
+class Boxes(NamedTuple):
+    """Queries in tree order and the boxes over them, in preorder: the left child of box i is box i + 1."""
+
+    order: Ints  # (n,) tree position -> row of X
+    columns: Floats  # (d, n) the queries in tree order
+    low: Floats  # (m, d) lower corner of each box
+    high: Floats  # (m, d) upper corner
+    start: Ints  # (m,) first query of a box
+    stop: Ints  # (m,) one past its last query
+    right: Ints  # (m,) right child, -1 for a leaf
+    depth: Ints  # (m,) distance to the root
+
+
+def build_boxes(X: Floats) -> Boxes:
+    """Sort the queries into a tree of boxes: split the widest side near its median until LANES or fewer are left.
+
+    Widest side and median of many queries are those of a sample: they decide how fast the search is, never what it
+    finds.
+    """
+    return Boxes(*_split_into_boxes(X))
+
+
+@jit
+def _split_into_boxes(X):
+    n = len(X)
+    rows = X.copy()
+    order = np.arange(n)
+    capacity = 4 * (n // LANES) + 64
+    start = np.empty(capacity, np.int64)
+    stop = np.empty(capacity, np.int64)
+    right = np.empty(capacity, np.int64)
+    depth = np.empty(capacity, np.int64)
+    todo = [(0, n, -1, 0)]
+    m = 0
+    while len(todo) > 0:
+        a, b, parent, level = todo.pop()
+        if m == capacity:
+            capacity *= 2
+            start = _grown(start, capacity)
+            stop = _grown(stop, capacity)
+            right = _grown(right, capacity)
+            depth = _grown(depth, capacity)
+        start[m] = a
+        stop[m] = b
+        depth[m] = level
+        right[m] = -1
+        if parent >= 0:
+            right[parent] = m
+        m += 1
+        if b - a > LANES:
+            middle = a
+            if b - a > _SAMPLED:
+                middle = _split(rows, order, a, b, (b - a) // 64)
+            if middle in (a, b):  # nothing to split in the sample
+                middle = _split(rows, order, a, b, 1)
+            if middle not in (a, b):
+                todo.append((middle, b, m - 1, level + 1))
+                todo.append((a, middle, -1, level + 1))
+    low, high = _tight_boxes(rows, start[:m], stop[:m], right[:m])
+    return order, rows.T.copy(), low, high, start[:m], stop[:m], right[:m], depth[:m]
+
+
+@jit
+def _split(rows, order, a, b, step):
+    """Reorder rows[a:b] along the widest side of every step-th row; where the upper part starts, a or b if nowhere."""
+    side = 0
+    widest = -1.0
+    for k in range(rows.shape[1]):
+        low = rows[a, k]
+        high = rows[a, k]
+        for row in range(a, b, step):
+            low = min(low, rows[row, k])
+            high = max(high, rows[row, k])
+        if high - low > widest:
+            widest = high - low
+            side = k
+    pivot = _median_of_some(rows, a, b, side)
+    middle = _partition(rows, order, a, b, side, pivot, True)
+    return middle if middle < b else _partition(rows, order, a, b, side, pivot, False)
+
+
+@jit
+def _median_of_some(rows, a, b, side):
+    """Median of _SAMPLE values of rows[a:b], evenly spaced, by insertion."""
+    ordered = np.empty(_SAMPLE)
+    for s in range(_SAMPLE):
+        value = rows[a + (b - a - 1) * s // (_SAMPLE - 1), side]
+        place = s
+        while place > 0 and ordered[place - 1] > value:
+            ordered[place] = ordered[place - 1]
+            place -= 1
+        ordered[place] = value
+    return ordered[_SAMPLE // 2]
+
+
+@jit
+def _tight_boxes(rows, start, stop, right):
+    """Corners of the boxes: of leaves from their rows, of others from their children, which come later."""
+    low = np.empty((len(start), rows.shape[1]))
+    high = np.empty((len(start), rows.shape[1]))
+    for box in range(len(start) - 1, -1, -1):
+        for k in range(rows.shape[1]):
+            if right[box] >= 0:
+                low[box, k] = min(low[box + 1, k], low[right[box], k])
+                high[box, k] = max(high[box + 1, k], high[right[box], k])
+            else:
+                low[box, k] = rows[start[box], k]
+                high[box, k] = rows[start[box], k]
+                for row in range(start[box] + 1, stop[box]):
+                    low[box, k] = min(low[box, k], rows[row, k])
+                    high[box, k] = max(high[box, k], rows[row, k])
+    return low, high
+
+
+@jit
+def _partition(rows, order, a, b, side, pivot, pivot_goes_left):
+    """Reorder rows[a:b] so that those below the pivot come first; where the others start."""
+    i = a
+    j = b - 1
+    while True:
+        while i <= j and (rows[i, side] < pivot or (pivot_goes_left and rows[i, side] == pivot)):
+            i += 1
+        while i <= j and not (rows[j, side] < pivot or (pivot_goes_left and rows[j, side] == pivot)):
+            j -= 1
+        if i >= j:
+            return i
+        for k in range(rows.shape[1]):
+            kept = rows[i, k]
+            rows[i, k] = rows[j, k]
+            rows[j, k] = kept
+        row = order[i]
+        order[i] = order[j]
+        order[j] = row
+        i += 1
+        j -= 1
+
+
+@jit
+def _grown(values, capacity):
+    grown = np.empty(capacity, values.dtype)
+    grown[: len(values)] = values
+    return grown

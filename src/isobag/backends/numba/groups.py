@@ -1,0 +1,105 @@
+"""Verbs of the Numba backend for groups of points: counts of cells, and cells of groups among groups."""
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from isobag.backends.arrays import Cells, Floats, Ints
+from isobag.backends.numpy import self_dots
+from isobag.backends.threads import map_in_threads, shares, slices
+from isobag.backends.numba.compiled import groups
+from isobag.backends.numba.compiled.groups import BLOCK
+
+
+def count_group_cells(cells: Cells, starts: Ints, n_cells: int, n_columns: int, n_jobs: int | None) -> csr_array:
+    """Number of each group's points in each cell: cells (n, t), groups side by side -> CSR (g, t * n_columns)."""
+    by_partitioning = np.ascontiguousarray(cells.T)
+
+    def work(share: slice) -> tuple[Ints, Cells, Cells]:
+        own = starts[share.start : share.stop + 1]
+        capacity = int(np.minimum(np.diff(own), n_columns).sum()) * len(by_partitioning)
+        lengths = np.empty(len(own) - 1, dtype=np.int64)
+        columns = np.empty(capacity, dtype=np.int32)
+        counts = np.empty(capacity, dtype=np.int32)
+        n_entries = groups.count_group_cells(by_partitioning, own, n_cells, n_columns, lengths, columns, counts)
+        return lengths, columns[:n_entries].copy(), counts[:n_entries].copy()
+
+    found = map_in_threads(work, shares(len(starts) - 1, n_jobs), n_jobs)
+    lengths, columns, counts = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    shape = (len(starts) - 1, len(by_partitioning) * n_columns)
+    ends = np.concatenate([[0], lengths.cumsum()])
+    # SciPy widens both index arrays to the wider of the two.
+    return csr_array((counts, columns, ends.astype(np.int32) if ends[-1] < 2**31 else ends), shape=shape)
+
+
+def dot_counts(counts: csr_array, centers: csr_array, n_jobs: int | None) -> Ints:
+    """Dot products of all rows of counts with all centers: (n, centers), int32 where they fit."""
+    largest = np.sqrt(self_dots(counts).max() * self_dots(centers).max())  # Cauchy and Schwarz
+    dtype = np.int32 if largest < 2**30 else np.int64
+    narrow = np.int16 if centers.data.max(initial=0) < 2**15 else dtype
+    starts, columns = counts.indptr.astype(np.int64, copy=False), counts.indices.astype(np.int32, copy=False)
+    values = counts.data.astype(dtype, copy=False)
+    dots = np.empty((counts.shape[0], centers.shape[0]), dtype=dtype)
+
+    def work(block: slice) -> None:
+        dense = np.zeros((centers.shape[1], BLOCK), dtype=narrow)
+        part = centers[block].tocoo()
+        dense[part.col, part.row] = part.data
+        groups.dot_with_block(starts, columns, values, dense, dots[:, block])
+
+    map_in_threads(work, slices(centers.shape[0], BLOCK), n_jobs)
+    return dots
+
+
+def group_sq_radii(
+    dots: Ints,
+    rows: Ints,
+    self_dots: Floats,
+    sizes: Ints,
+    unit: int,
+    slots: Cells,
+    levels: tuple[int, ...],
+    n_jobs: int | None,
+) -> Floats:
+    """Squared distance from each center to the nearest different one; its dot products are dots[rows]: (L, t, psi)."""
+    radii = np.zeros((len(levels), *slots.shape))
+
+    def work(share: slice) -> None:
+        groups.nearest_other_groups(
+            share.start, share.stop, dots, rows, self_dots, sizes, unit, slots, np.array(levels), radii
+        )
+
+    map_in_threads(work, shares(len(rows), n_jobs), n_jobs)
+    return radii
+
+
+def assign_groups(
+    dots: Ints,
+    self_dots: Floats,
+    sizes: Ints,
+    center_self_dots: Floats,
+    center_sizes: Ints,
+    unit: int,
+    slots: Cells,
+    levels: tuple[int, ...],
+    sq_radii: Floats,
+    n_jobs: int | None,
+) -> Cells:
+    """Cell of every group in every partitioning of groups, for each level: (L, n, t)."""
+    cells = np.empty((len(levels), len(slots), len(dots)), dtype=np.int32)
+
+    def work(share: slice) -> None:
+        groups.choose_nearest_groups(
+            dots[share],
+            self_dots[share],
+            sizes[share],
+            center_self_dots,
+            center_sizes,
+            unit,
+            slots,
+            np.array(levels),
+            sq_radii,
+            cells[:, :, share],
+        )
+
+    map_in_threads(work, shares(len(dots), n_jobs), n_jobs)
+    return cells.transpose(0, 2, 1)

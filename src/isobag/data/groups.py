@@ -1,0 +1,142 @@
+"""Groups of points: rows with labels, a list of arrays, or a frame with a column of labels."""
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator
+
+from isobag.backends.arrays import Floats, Ints
+from isobag.data.rows import ArrayRows, Rows
+from isobag.data.validation import as_rows, check_points, feature_names_of, name_group_in_error
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Rows and the group of each: ids (n,) and labels (g,) in order of first appearance."""
+
+    rows: Rows
+    ids: Ints
+    labels: npt.NDArray[Any]
+
+    def __len__(self) -> int:
+        """Number of groups."""
+        return len(self.labels)
+
+    @property
+    def sizes(self) -> Ints:
+        """Number of points of each group: (g,)."""
+        return np.bincount(self.ids, minlength=len(self.labels))
+
+    @property
+    def points(self) -> Floats:
+        """All points, in memory: (n, d)."""
+        return self.rows.take(np.arange(len(self.rows)))
+
+    def part(self, numbers: Ints) -> "Groups":
+        """Only the groups with the numbers given, in that order: (k,)."""
+        places = np.full(len(self.labels), -1)
+        places[numbers] = np.arange(len(numbers))
+        ids = places[self.ids]
+        rows = np.flatnonzero(ids >= 0)
+        return Groups(self.rows.part(rows), ids[rows], self.labels[numbers])
+
+    def mean_per_group(self, values: Floats) -> Floats:
+        """Mean of one value per point over each group, summed in the order of the points: (n,) -> (g,)."""
+        return np.bincount(self.ids, weights=values, minlength=len(self.labels)) / self.sizes
+
+
+def as_groups(estimator: BaseEstimator, X: Any, groups: Any, *, reset: bool, alone: bool = False) -> Groups:
+    """Rows and the group of each; labels may be any hashables. ``alone``: an array without labels is one group."""
+    if isinstance(X, Groups):
+        as_rows(estimator, X.rows, reset=reset)
+        return X
+    if isinstance(groups, str) or (isinstance(groups, int) and hasattr(X, "columns")):
+        X, groups = _split_column(X, groups)
+    if groups is not None:
+        labels = _as_labels(groups)
+        n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
+        if len(labels) != n_rows:
+            raise ValueError(f"groups has {len(labels)} labels and X has {n_rows} rows; need one label for each row.")
+        ids, names = number_labels(labels)
+        with name_group_in_error(names, ids):
+            return Groups(as_rows(estimator, X, reset=reset), ids, names)
+    if isinstance(X, list | tuple) and (not alone or not X or any(np.ndim(part) == 2 for part in X)):
+        return _from_parts(estimator, X, reset)
+    if not alone:
+        raise ValueError(
+            f"groups=None with X of type {type(X).__name__}; give a label for every row, or X as a list with one array "
+            "for each group."
+        )
+    rows = as_rows(estimator, X, reset=reset)
+    return Groups(rows, np.zeros(len(rows), dtype=np.int64), np.zeros(1, dtype=np.int64))
+
+
+def _from_parts(estimator: BaseEstimator, parts: Any, reset: bool) -> Groups:
+    """A list with one array for each group; its labels are the positions in the list."""
+    if not len(parts):
+        raise ValueError("X is an empty list; need one array for each group.")
+    checked = []
+    for label, part in enumerate(parts):
+        if np.ndim(part) != 2:
+            raise ValueError(
+                f"Group {label} is no table of points: it has {np.ndim(part)} axes and {np.size(part)} numbers."
+            )
+        with name_group_in_error([label]):
+            checked.append(check_points(estimator, part, reset=reset and label == 0))
+    labels = np.arange(len(checked))
+    ids = np.repeat(labels, [len(part) for part in checked])
+    return Groups(ArrayRows(np.concatenate(checked), feature_names_of(estimator)), ids, labels)
+
+
+def _split_column(X: Any, name: str | int) -> tuple[Any, Any]:
+    """The other columns of a frame, and the column called ``name``."""
+    is_arrow = hasattr(X, "column_names")  # whose ``columns`` are the data, not their names
+    columns = list(X.column_names if is_arrow else getattr(X, "columns", []))
+    if name not in columns:
+        known = ", ".join(map(repr, columns)) or "none, X is not a frame"
+        raise ValueError(f"groups={name!r}; X has no such column (columns: {known}).")
+    others = [column for column in columns if column != name]
+    return X.select(others) if is_arrow else X[others], X[name]
+
+
+def _as_labels(groups: Any) -> npt.NDArray[Any]:
+    """Labels as a one-dimensional array that keeps tuples and dates whole."""
+    if hasattr(groups, "to_numpy"):
+        groups = groups.to_numpy()
+    if hasattr(groups, "__array__"):
+        labels: npt.NDArray[Any] = np.asarray(groups)
+        if labels.ndim != 1:
+            raise ValueError(f"groups has shape {labels.shape}; need one label for each row.")
+        return labels
+    if not isinstance(groups, Iterable):
+        raise TypeError(f"groups={groups!r}; need one label for each row.")
+    listed = list(groups)
+    labels = np.empty(len(listed), dtype=object)
+    labels[:] = listed
+    return labels
+
+
+def number_labels(labels: npt.NDArray[Any]) -> tuple[Ints, npt.NDArray[Any]]:
+    """Number of each row's group and the labels, both in order of first appearance: (n,) -> (n,), (g,)."""
+    numbers: dict[Hashable, int] = {}
+    try:
+        ids = np.fromiter((numbers.setdefault(label, len(numbers)) for label in labels.tolist()), np.int64, len(labels))
+    except TypeError as error:
+        raise TypeError(f"groups has a label that cannot be compared ({error}); need hashable labels.") from None
+    # First rows of the groups: where the running maximum of the numbers grows.
+    first_rows = np.flatnonzero(np.diff(np.maximum.accumulate(ids), prepend=-1)) if len(ids) else ids
+    for label, row in zip(numbers, first_rows, strict=True):
+        if _is_missing(label):
+            raise ValueError(f"groups has no label in row {row}: {label!r}. Name the group or remove the row.")
+    return ids, labels[first_rows]
+
+
+def _is_missing(label: Any) -> bool:
+    """None, NaN, NaT, pandas.NA and the empty string stand for no label."""
+    # pandas.NA refuses to say whether it equals itself, and pandas may not be installed to ask.
+    if label is None or type(label).__name__ == "NAType":
+        return True
+    return label == "" if isinstance(label, str) else bool(label != label)  # noqa: PLR0124, NaN differs from itself

@@ -1,0 +1,201 @@
+"""Rows of numbers that need not be in memory: what learning and scoring ask of data.
+
+Everything learned from data is a partial result of each block, and partial results merge in any order to the same bits:
+counts, ranges, rows picked by number. So it does not matter how rows are cut into blocks, or who looks at which.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from functools import reduce
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import csr_array
+
+from isobag.backends.arrays import Floats, Ints
+from isobag.backends.threads import slices
+
+T = TypeVar("T")
+
+BLOCK_ROWS = 1 << 20
+"""Most rows of a block, so that memory beside the input and the answer stays bounded."""
+BLOCK_NUMBERS = 1 << 23
+"""Most numbers of a block that is made for the purpose."""
+GROUPED_ROWS = 1 << 18
+SAMPLE_ROWS, SAMPLE_NUMBERS = 1 << 16, 1 << 24
+
+
+class GroupedBlock(NamedTuple):
+    """Rows sorted by group: X (m, d); group numbers[k] has the rows from starts[k] to starts[k + 1]."""
+
+    X: Floats
+    starts: Ints
+    numbers: Ints
+
+
+class Rows(ABC):
+    """Rows of d numbers each, which can be looked at as often as needed.
+
+    ``names`` of the features, None where they came without.
+    """
+
+    n_features: int
+    names: Sequence[str] | None = None
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """Number of rows."""
+
+    @abstractmethod
+    def blocks(self) -> Iterator[Floats]:
+        """All rows in order, (m, d) at a time."""
+
+    @abstractmethod
+    def take(self, numbers: Ints) -> Floats:
+        """The rows with the numbers given, in that order: (k,) -> (k, d)."""
+
+    def map_reduce(self, function: Callable[[Floats], T], combine: Callable[[T, T], T]) -> T:
+        """Partial results of all blocks, merged; ``combine`` must not mind the order."""
+        return reduce(combine, map(function, self.blocks()))
+
+    def map(self, function: Callable[[Floats], npt.NDArray[Any]]) -> npt.NDArray[Any]:
+        """What a function makes of each row, from blocks of rows: (m, d) -> (m, ...) makes (n, ...)."""
+        found = None
+        start = 0
+        for block in self.blocks():
+            part = function(block)
+            if len(block) == len(self):
+                return part
+            if found is None:
+                found = np.empty((len(self), *part.shape[1:]), part.dtype)
+            found[start : start + len(block)] = part
+            start += len(block)
+        return function(np.empty((0, self.n_features))) if found is None else found
+
+    def part(self, numbers: Ints) -> "Rows":
+        """Only the rows with the numbers given, which ascend."""
+        return PartOfRows(self, numbers)
+
+    @property
+    def whole(self) -> Floats | None:
+        """All rows as one block, if they make one: (n, d)."""
+        return None
+
+    def grouped_blocks(self, ids: Ints) -> Iterator[GroupedBlock]:
+        """All rows, those of a group side by side within each block; ids (n,) is the group of each row."""
+        start = 0
+        for block in self.blocks():
+            own = ids[start : start + len(block)]
+            yield _grouped(block, own)
+            start += len(block)
+
+
+class ArrayRows(Rows):
+    """The rows of an array (n, d)."""
+
+    def __init__(self, X: Floats, names: Sequence[str] | None = None) -> None:
+        self.X = X
+        self.n_features = X.shape[1]
+        self.names = names
+
+    def __len__(self) -> int:
+        return len(self.X)
+
+    def blocks(self) -> Iterator[Floats]:
+        """Parts of the array."""
+        return (self.X[rows] for rows in slices(len(self.X), BLOCK_ROWS))
+
+    def take(self, numbers: Ints) -> Floats:
+        """Some rows of the array: (k, d)."""
+        return self.X[numbers]
+
+    def part(self, numbers: Ints) -> Rows:
+        """Some rows of the array."""
+        return ArrayRows(self.X[numbers], self.names)
+
+    @property
+    def whole(self) -> Floats | None:
+        """The array, unless it is larger than a block."""
+        return self.X if len(self.X) <= BLOCK_ROWS else None
+
+    def grouped_blocks(self, ids: Ints) -> Iterator[GroupedBlock]:
+        """All rows sorted by group: no group is cut, however large."""
+        order = np.argsort(ids, kind="stable")
+        ends = np.cumsum(np.bincount(ids))
+        first = 0
+        while first < len(ends):
+            begin = ends[first - 1] if first else 0
+            # At least one group, and as many more as fit.
+            stop = max(first + 1, int(np.searchsorted(ends, begin + GROUPED_ROWS, side="right")))
+            starts = np.concatenate([[begin], ends[first:stop]]) - begin
+            yield GroupedBlock(self.X[order[begin : ends[stop - 1]]], starts, np.arange(first, stop))
+            first = stop
+
+
+class SparseRows(Rows):
+    """The rows of a sparse matrix, CSR (n, d), made dense a block at a time."""
+
+    def __init__(self, X: csr_array, names: Sequence[str] | None = None) -> None:
+        self.X = X
+        self.n_features = X.shape[1]
+        self.names = names
+
+    def __len__(self) -> int:
+        return int(self.X.shape[0])
+
+    def blocks(self) -> Iterator[Floats]:
+        """Dense parts of the matrix."""
+        size = max(1, min(BLOCK_ROWS, BLOCK_NUMBERS // self.n_features))
+        return (self.X[rows].toarray() for rows in slices(len(self), size))
+
+    def take(self, numbers: Ints) -> Floats:
+        """Some rows of the matrix: (k, d)."""
+        dense: Floats = self.X[numbers].toarray()
+        return dense
+
+
+class PartOfRows(Rows):
+    """Some of the rows of others, by ascending numbers."""
+
+    def __init__(self, rows: Rows, numbers: Ints) -> None:
+        self._rows = rows
+        self._numbers = numbers
+        self.n_features = rows.n_features
+        self.names = rows.names
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def blocks(self) -> Iterator[Floats]:
+        """What is left of each block."""
+        start = 0
+        for block in self._rows.blocks():
+            first, stop = np.searchsorted(self._numbers, (start, start + len(block)))
+            if stop > first:
+                yield block[self._numbers[first:stop] - start]
+            start += len(block)
+
+    def take(self, numbers: Ints) -> Floats:
+        """Some of them: (k,) -> (k, d)."""
+        return self._rows.take(self._numbers[numbers])
+
+
+def _grouped(block: Floats, ids: Ints) -> GroupedBlock:
+    order = np.argsort(ids, kind="stable")
+    numbers, starts = np.unique(ids[order], return_index=True)
+    return GroupedBlock(block[order], np.append(starts, len(ids)), numbers)
+
+
+def spread_rows(n_rows: int, most: int) -> Ints:
+    """Numbers of at most ``most`` rows, evenly spread over all: ascending."""
+    return np.linspace(0, n_rows - 1, min(most, n_rows)).astype(np.int64)
+
+
+def sample_rows(rows: Rows) -> Floats:
+    """Rows that stand for all where no pass over all is needed: the same ones for the same number of rows, (m, d)."""
+    most = int(np.clip(SAMPLE_NUMBERS // rows.n_features, 1 << 12, SAMPLE_ROWS))
+    numbers = np.arange(len(rows))
+    if len(rows) > most:
+        numbers = np.sort(np.random.default_rng(0).choice(len(rows), most, replace=False))
+    return rows.take(numbers)

@@ -1,0 +1,199 @@
+"""The door: every error about input is raised here, one sentence with value, place and reason."""
+
+import datetime
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array, issparse
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import validate_data
+
+from isobag.backends.arrays import FARTHEST, Floats, Ints
+from isobag.data.rows import ArrayRows, Rows, SparseRows
+
+def as_rows(
+    estimator: BaseEstimator, X: Any, *, reset: bool, min_rows: int = 1, accept_sparse: bool = False
+) -> Rows:
+    """The one door: rows of numbers from an array, a frame or a sparse matrix; rows that came by it before stay.
+
+    ``reset`` learns the number and names of the features, else they must be those learned.
+    """
+    if isinstance(X, Rows):
+        _check_features(estimator, X, reset)
+        if len(X) < min_rows:
+            raise ValueError(f"{len(X)} is the number of rows; need {min_rows} or more.")
+        return X
+    if accept_sparse and issparse(X):
+        return _sparse_rows(estimator, X, reset, min_rows)
+    points = check_points(estimator, X, reset=reset, min_rows=min_rows)
+    return ArrayRows(points, feature_names_of(estimator))
+
+
+def feature_names_of(estimator: Any) -> list[str] | None:
+    """Names of the features of an estimator, None where they came without."""
+    names = getattr(estimator, "feature_names_in_", None)
+    return None if names is None else list(names)
+
+
+def _check_features(estimator: Any, rows: Rows, reset: bool) -> None:
+    """Let the estimator learn the features of rows that are checked already, or compare them with those it learned."""
+    if reset:
+        estimator.n_features_in_ = rows.n_features
+        if rows.names is not None:
+            estimator.feature_names_in_ = np.array(rows.names, dtype=object)
+        elif hasattr(estimator, "feature_names_in_"):
+            del estimator.feature_names_in_
+    elif rows.n_features != estimator.n_features_in_:
+        name = type(estimator).__name__
+        raise ValueError(
+            f"X has {rows.n_features} features, but {name} is expecting {estimator.n_features_in_} features as input."
+        )
+
+
+def _sparse_rows(estimator: BaseEstimator, X: Any, reset: bool, min_rows: int) -> Rows:
+    values = validate_data(
+        estimator,
+        X,
+        reset=reset,
+        accept_sparse="csr",
+        dtype=np.float64,
+        ensure_all_finite=False,
+        ensure_min_samples=min_rows,
+    )
+    rows = SparseRows(csr_array(values), feature_names_of(estimator))
+    start = 0
+    if not (np.abs(values.data).max(initial=0.0) <= FARTHEST):  # false for NaN
+        for block in rows.blocks():
+            check_magnitudes(block, rows.names, start)
+            start += len(block)
+    return rows
+
+
+def check_points(estimator: BaseEstimator, X: Any, *, reset: bool, min_rows: int = 1) -> Floats:
+    """Rows of numbers as a float64 array: (n, d). ``reset`` learns the number and names of the features."""
+    _refuse_what_is_no_number(X)
+    try:
+        values: Floats = validate_data(
+            estimator, X, reset=reset, dtype=np.float64, order="C", ensure_all_finite=False, ensure_min_samples=min_rows
+        )
+    except (TypeError, ValueError, OverflowError) as error:
+        place = _first_entry(X, _is_unreadable)
+        if place is None:
+            raise
+        reason = str(error).splitlines()[0]
+        message = f"{_described(X, *place)}, which is not a number: {reason}"
+        raise _error_at(place[0], message, type(error)) from None
+    check_magnitudes(values, getattr(estimator, "feature_names_in_", None))
+    return values
+
+
+def check_magnitudes(values: Floats, names: Any, first_row: int = 0) -> None:
+    """Refuse NaN, infinity, and numbers whose squared distances overflow; rows count from ``first_row``."""
+    if not len(values) or (np.abs(values).max(initial=0.0) <= FARTHEST):  # false for NaN
+        return
+    bad = ~(np.abs(values) <= FARTHEST)
+    row, column = (int(i) for i in np.argwhere(bad)[0])
+    value = values[row, column]
+    kind = "NaN" if np.isnan(value) else "infinity" if np.isinf(value) else "a number too large to square"
+    total = int(bad.sum())
+    others = "" if total == 1 else f", the first of {total}"
+    place = f"{value} in row {first_row + row}, column {_quoted(names, column)}{others}"
+    raise _error_at(row, f"Input X contains {kind}: {place}; remove or replace such values first.")
+
+
+@contextmanager
+def name_group_in_error(labels: Any, ids: Ints | None = None) -> Iterator[None]:
+    """Say in an error which group it is about: the one that row belongs to, or the only one there is."""
+    try:
+        yield
+    except (TypeError, ValueError, OverflowError) as error:
+        row = getattr(error, "row", None)
+        if ids is not None and row is None:
+            raise
+        label = labels[0] if ids is None else labels[ids[row]]
+        shown = label.item() if isinstance(label, np.generic) else label
+        raise type(error)(f"Group {shown!r}: {error}") from None
+
+
+def _error_at(row: int, message: str, kind: type[Exception] = ValueError) -> Exception:
+    """An error that knows the row it is about."""
+    error = kind(message)
+    error.row = row  # type: ignore[attr-defined]  # of whatever kind, so no class of our own can declare it
+    return error
+
+
+def _refuse_what_is_no_number(X: Any) -> None:
+    """Refuse text, dates, complex numbers and masked values, which would be converted without a word."""
+    if issparse(X) or isinstance(X, str | bytes | dict) or X is None or _is_numeric(X):
+        return
+    if np.ma.is_masked(X):
+        raise ValueError("X has masked values; fill or remove them first.")
+    for is_bad, message in (
+        (_is_complex, "Complex data not supported: {}."),
+        (_is_text, "{}, which is text, not a number."),
+        (_is_date, "{}, which is a date, not a number."),
+    ):
+        place = _first_entry(X, is_bad)
+        if place is not None:
+            raise _error_at(place[0], message.format(_described(X, *place)))
+    if getattr(getattr(X, "dtype", None), "kind", "") == "c":
+        raise ValueError("Complex data not supported.")
+
+
+def _is_numeric(X: Any) -> bool:
+    """Whether the types of an array or of a frame's columns say that all entries are real numbers."""
+    types = [X.dtype] if hasattr(X, "dtype") else list(getattr(X, "dtypes", [None]))
+    return not np.ma.is_masked(X) and all(
+        kind.kind in "biuf" if hasattr(kind, "kind") else hasattr(kind, "is_numeric") and kind.is_numeric()
+        for kind in types
+    )
+
+
+def _is_complex(value: Any) -> bool:
+    return isinstance(value, complex | np.complexfloating) and value.imag != 0
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str | bytes)
+
+
+def _is_date(value: Any) -> bool:
+    return isinstance(value, datetime.date | datetime.timedelta | np.datetime64 | np.timedelta64)
+
+
+def _is_unreadable(value: Any) -> bool:
+    try:
+        float(value)
+    except (TypeError, ValueError, OverflowError):
+        return True
+    return False
+
+
+def _first_entry(X: Any, is_bad: Callable[[Any], bool]) -> tuple[int, int, Any] | None:
+    """Row, column and value of the first bad entry, if X is a table at all."""
+    if _is_numeric(X):
+        return None
+    try:
+        table = np.asarray(X, dtype=object)
+    except (TypeError, ValueError):
+        return None
+    if table.ndim != 2:
+        return None
+    for (row, column), value in np.ndenumerate(table):
+        if is_bad(value):
+            return row, column, value
+    return None
+
+
+def _described(X: Any, row: int, column: int, value: Any) -> str:
+    return f"X has {value!r} in row {row}, column {_column_name(X, column)}"
+
+
+def _column_name(X: Any, column: int) -> str:
+    return _quoted(getattr(X, "columns", None), column)
+
+
+def _quoted(names: Any, column: int) -> str:
+    return str(column) if names is None else repr(str(names[column]))

@@ -1,0 +1,235 @@
+"""What all detectors share: from training scores to an offset, from an offset to decisions."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, OutlierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from isobag.backends import Compute
+from isobag.backends.arrays import Floats
+from isobag.data.frames import feature_names
+from isobag.data.groups import Groups, as_groups
+from isobag.data.params import BACKEND, CONTAMINATION, FDR, N_JOBS, Constraint, check_params
+from isobag.data.rows import Rows
+from isobag.data.validation import as_rows
+from isobag.models.calibration import discoveries
+
+
+class Constrained(BaseEstimator):
+    """Parameters, and a table of what each may be."""
+
+    _constraints: ClassVar[Mapping[str, Constraint]] = {}
+
+    def check_params(self) -> None:
+        """Refuse the first parameter that is not what it may be."""
+        check_params(self.get_params(deep=False), self._constraints)
+
+
+class Computing(Constrained):
+    """Parameters that say how to compute."""
+
+    backend: str
+    n_jobs: int | None
+    _constraints: ClassVar[Mapping[str, Constraint]] = {"backend": BACKEND, "n_jobs": N_JOBS}
+
+    @property
+    def compute(self) -> Compute:
+        """Backend and threads, as the parameters are now."""
+        return Compute(self.backend, self.n_jobs)
+
+
+def mean_less_two_deviations(values: Floats) -> float:
+    """A threshold that needs no guess of the contamination: two standard deviations below the mean."""
+    return _threshold_in_place(values.copy())
+
+
+def threshold_of_ratios(scores: Floats) -> float:
+    """The same on the logarithms of scores that are 0 or more.
+
+    A thousandth of the mean is added first, so that zeros have a logarithm.
+    """
+    floor = 1e-3 * float(np.mean(scores)) + np.finfo(float).tiny
+    logarithms = scores + floor
+    np.log(logarithms, out=logarithms)
+    return float(np.exp(_threshold_in_place(logarithms)) - floor)
+
+
+def _threshold_in_place(values: Floats) -> float:
+    """The threshold, with the room of the values to work in: scores may fill a good part of the memory."""
+    middle = np.mean(values)
+    values -= middle
+    values *= values
+    return float(middle - 2 * np.sqrt(np.mean(values)))
+
+
+class Thresholded(OutlierMixin, Constrained):
+    """Scores, higher = more normal, and a threshold on them."""
+
+    contamination: float | str
+    offset_: float
+    _constraints: ClassVar[Mapping[str, Constraint]] = {"contamination": CONTAMINATION}
+    _lowest_score: ClassVar[float | None] = None  # where scores cannot be lower, their ratios mean more
+
+    def _set_offset(self, scores: Floats) -> Self:
+        """Fix the threshold from the scores of the training data."""
+        if self.contamination == "auto":
+            # Where all score alike none is odd, though rounding may put the threshold above them.
+            self.offset_ = self._auto_offset(scores) if np.ptp(scores) else float(scores[0])
+        else:
+            self.offset_ = float(np.quantile(scores, float(self.contamination)))
+        return self
+
+    def _auto_offset(self, scores: Floats) -> float:
+        if self._lowest_score is None:
+            return mean_less_two_deviations(scores)
+        above = scores - self._lowest_score if self._lowest_score else scores
+        return threshold_of_ratios(above) + self._lowest_score
+
+    def _verdicts(self, scores: Floats) -> npt.NDArray[np.int64]:
+        return np.where(scores < self.offset_, -1, 1)
+
+
+class PointDetector(Thresholded):
+    """A detector of points: ``fit`` learns from ``_fit_rows``, the scores of the training data."""
+
+    _accepts_sparse: ClassVar[bool] = False
+
+    def _fit_rows(self, rows: Rows) -> Floats:
+        """Learn from rows and return their scores: (n,)."""
+        raise NotImplementedError
+
+    def _score_rows(self, rows: Rows) -> Floats:
+        """How normal each row is: (n,)."""
+        raise NotImplementedError
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn what the rows of X (n, d) are like, and where odd ones begin."""
+        self.fit_scores(X)
+        return self
+
+    def fit_scores(self, X: Any) -> Floats:
+        """``fit``, and the scores of the training data that it computes anyway: (n,)."""
+        self.check_params()
+        rows = as_rows(self, X, reset=True, min_rows=2, accept_sparse=self._accepts_sparse)
+        scores = self._fit_rows(rows)
+        self._set_offset(scores)
+        return scores
+
+    def fit_predict(self, X: Any, y: Any = None) -> npt.NDArray[np.int64]:
+        """Verdicts on the training data, +1 or -1, from the scores that ``fit`` computes anyway: (n,)."""
+        return self._verdicts(self.fit_scores(X))
+
+    def score_samples(self, X: Any) -> Floats:
+        """How normal each row is: (n,), higher = more normal."""
+        return self._score_rows(self._rows(X))
+
+    def decision_function(self, X: Any) -> Floats:
+        """Score minus ``offset_``: negative for anomalies."""
+        return self.score_samples(X) - self.offset_
+
+    def predict(self, X: Any) -> npt.NDArray[np.int64]:
+        """+1 for normal rows, -1 for anomalies."""
+        return self._verdicts(self.score_samples(X))
+
+    def _rows(self, X: Any) -> Rows:
+        """Input of a fitted detector."""
+        check_is_fitted(self)
+        return as_rows(self, X, reset=False, accept_sparse=self._accepts_sparse)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self._accepts_sparse
+        return tags
+
+
+class GroupDetector(Thresholded):
+    """A detector of groups: a score for each group, and the verdicts that follow from it.
+
+    Input is rows with one label each (or the name of the column of a frame that holds them), or a list of arrays, one
+    for each group: ``fit(X, groups=labels)`` or ``fit([array, array, ...])``, and the same for all other methods.
+    Scores come in the order in which labels first appear, or in list order.
+
+    Fitted: ``labels_`` (g,) of the groups of ``fit``, ``scores_`` (g,) in that order, ``offset_``, ``n_features_in_``.
+    """
+
+    def _fit_groups(self, groups: Groups) -> Floats:
+        """Learn from the groups, and return their scores: (g,)."""
+        raise NotImplementedError
+
+    def _score_groups(self, groups: Groups) -> Floats:
+        """Score of each group against the groups of ``fit``: (g,)."""
+        raise NotImplementedError
+
+    def fit(self, X: Any, y: Any = None, groups: Any = None) -> Self:
+        """Learn what groups are like, and where odd ones begin. ``y`` is not used: pipelines pass it."""
+        if y is not None and groups is None:
+            raise ValueError("labels came as y, which is not used; pass them as groups=.")
+        self.check_params()
+        given = as_groups(self, X, groups, reset=True)
+        self.scores_ = self._fit_groups(given)
+        self.labels_ = given.labels
+        return self._set_offset(self.scores_)
+
+    def score_samples(self, X: Any, groups: Any = None) -> Floats:
+        """How normal each group is, new or old, against the groups of ``fit``: (g,), higher = more normal."""
+        return self._score_groups(self._groups(X, groups))
+
+    def decision_function(self, X: Any, groups: Any = None) -> Floats:
+        """Score minus ``offset_``: negative for odd groups, (g,)."""
+        return self.score_samples(X, groups) - self.offset_
+
+    def predict(self, X: Any, groups: Any = None) -> npt.NDArray[np.int64]:
+        """+1 for normal groups, -1 for odd ones: (g,)."""
+        return self._verdicts(self.score_samples(X, groups))
+
+    def fit_predict(self, X: Any, y: Any = None, groups: Any = None) -> npt.NDArray[np.int64]:
+        """Verdicts on the groups of ``fit`` from the scores that ``fit`` computes anyway: (g,)."""
+        self.fit(X, y, groups)
+        return self._verdicts(self.scores_)
+
+    def rank(self, X: Any, groups: Any = None) -> list[tuple[Any, float]]:
+        """Label and score of every group, the oddest first."""
+        given = self._groups(X, groups)
+        scores = self._score_groups(given)
+        return [(given.labels[g], float(scores[g])) for g in np.argsort(scores, kind="stable")]
+
+    def _groups(self, X: Any, groups: Any) -> Groups:
+        """Input of a fitted detector."""
+        check_is_fitted(self)
+        return as_groups(self, X, groups, reset=False)
+
+
+class Modelled(Computing):
+    """An estimator over a model: parameters, and ``model_``, all that was learned."""
+
+    model_: Any
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "model_")
+
+    @property
+    def learned(self) -> Any:
+        """The model, if there is one yet."""
+        check_is_fitted(self)
+        return self.model_
+
+    @property
+    def calibrated(self) -> Any:
+        """The model, if it can tell p-values."""
+        if self.learned.calibration is None:
+            raise ValueError("calibrate=False, so nothing was set aside for p-values; fit with calibrate=True.")
+        return self.model_
+
+    @property
+    def feature_names(self) -> list[str]:
+        """Names of the features, "x0", "x1", ... where they came without."""
+        return feature_names(self)
+
+
+def verdicts_at(p_values: Floats, fdr: float) -> npt.NDArray[np.int64]:
+    """-1 for what stands out at a false discovery rate, else +1: (n,) -> (n,)."""
+    check_params({"fdr": fdr}, {"fdr": FDR})
+    return discoveries(p_values, fdr)

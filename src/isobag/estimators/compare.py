@@ -1,0 +1,163 @@
+"""Are two samples drawn from one distribution? A permutation test on the mean maps of the two."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import csr_array
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+
+from isobag.backends import Compute
+from isobag.backends.arrays import Floats, Ints
+from isobag.backends.threads import slices
+from isobag.data.frames import feature_names
+from isobag.data.rows import ArrayRows
+from isobag.data.params import BACKEND, N_ESTIMATORS, N_JOBS, N_PERMUTATIONS, check_params
+from isobag.data.validation import check_points
+from isobag.models.views import Plan, draw_views
+from isobag.models.witness import separation, witness
+
+SCALINGS_COMPARED = ("minmax", "absolute")
+PSI_COMPARED = (2, 8, 32, 128)
+_KEPT_COUNTS = 1 << 24
+
+
+class _Samples(BaseEstimator):
+    """Knows the number and the names of the features."""
+
+
+@contextmanager
+def _name_sample_in_error(name: str) -> Iterator[None]:
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"Sample {name}: {str(error).replace('_Samples', 'sample A')}") from None
+
+
+class Comparison(NamedTuple):
+    """What ``compare`` found.
+
+    statistic : mean over psi of |Phi_hat(A) - Phi_hat(B)|^2 / t, the squared distance of the two mean maps.
+    p_value : probability of samples at least as different if both come from one distribution; valid at every level.
+    in_a, in_b : (n,) and (m,), what each row of A and of B carries of the statistic, positive where its own sample has
+        more points than the other; together they add up to the statistic.
+    features : (d,), how far each feature sets the rows of A of which there are too many apart from those of B: distance
+        of the two distribution functions, negative if A's have the lower values.
+    feature_names : names of the features, "x0", "x1", ... if the samples came without.
+    """
+
+    statistic: float
+    p_value: float
+    in_a: Floats
+    in_b: Floats
+    features: Floats
+    feature_names: tuple[str, ...]
+
+
+def compare(
+    A: Any,
+    B: Any,
+    *,
+    n_permutations: int = 499,
+    n_estimators: int = 100,
+    random_state: Any = None,
+    backend: str = "auto",
+    n_jobs: int | None = None,
+) -> Comparison:
+    """Test whether A (n, d) and B (m, d) are samples of one distribution, and say where they differ.
+
+    Cells are drawn from both samples together, on two scales and with psi = 2, 8, 32 and 128 centers, and the distance
+    of the two mean maps is compared with the distances after dealing out the rows to A and B at random. Each psi is
+    measured in units of its own scatter under these permutations and the largest counts, for the samples as they are
+    and for every permutation alike: so the level holds whatever psi turns out to be the telling one.
+
+    Parameters
+    ----------
+    n_permutations : the p-value is a multiple of 1 / (1 + n_permutations).
+    n_estimators : t, the number of partitionings.
+    random_state, backend, n_jobs : as in the detectors.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from isobag import compare
+    >>> rng = np.random.default_rng(0)
+    >>> A, B = rng.normal(size=(200, 3)), rng.normal(size=(300, 3))
+    >>> B[:, 1] *= 2  # the same mean, twice the spread in one feature
+    >>> found = compare(A, B, random_state=0)
+    >>> found.p_value, int(np.abs(found.features).argmax())
+    (0.002, 1)
+    """
+    check_params(
+        {"n_permutations": n_permutations, "n_estimators": n_estimators, "backend": backend, "n_jobs": n_jobs},
+        {"n_permutations": N_PERMUTATIONS, "n_estimators": N_ESTIMATORS, "backend": BACKEND, "n_jobs": N_JOBS},
+    )
+    compute = Compute(backend, n_jobs)
+    samples = _Samples()
+    with _name_sample_in_error("A"):
+        first = check_points(samples, A, reset=True)
+    with _name_sample_in_error("B"):
+        second = check_points(samples, B, reset=False)
+    points = np.concatenate([first, second])
+    n, total = len(first), len(points)
+    seeds = check_random_state(random_state).randint(2**31 - 1, size=2)
+    largest = min(PSI_COMPARED[-1], max(2, total // 2))
+    levels = (*(psi for psi in PSI_COMPARED if psi < largest), largest)
+    plans = [Plan(scaling, levels) for scaling in SCALINGS_COMPARED]
+    views, _ = draw_views(ArrayRows(points), n_estimators, plans, "voronoi", seeds[0], compute)
+    is_first = np.zeros((n_permutations + 1, total), dtype=np.float32)
+    is_first[0, :n] = 1
+    rng = np.random.default_rng(seeds[1])
+    for drawn in is_first[1:]:
+        drawn[rng.permutation(total)[:n]] = 1
+    distances, carried = [], np.zeros(total)
+    for level in range(len(levels)):
+        columns = views.at(level).columns(points, compute)  # Voronoi cells: no row is OUTSIDE
+        distances.append(_sq_distances(columns, is_first, n))
+        carried += _carried(columns, n)
+    carried /= len(levels)
+    return Comparison(
+        float(np.mean([own[0] for own in distances])),
+        _p_value(np.array(distances)),
+        carried[:n],
+        carried[n:],
+        separation(first, np.maximum(carried[:n], 0), second, np.maximum(carried[n:], 0)),
+        tuple(feature_names(samples)),
+    )
+
+
+def _sq_distances(columns: Ints, is_first: npt.NDArray[np.float32], n: int) -> Floats:
+    """Squared distance of the mean maps, divided by t, for every way to deal out the rows: (permutations,)."""
+    total, t = columns.shape
+    features = csr_array(
+        (np.ones(columns.size, dtype=np.float32), columns.ravel(), np.arange(0, columns.size + 1, t)),
+        shape=(total, columns.max() + 1),
+    )
+    whole = features.sum(axis=0, dtype=np.float64)
+    by_columns = csr_array(features.T)
+    found = np.empty(len(is_first))
+    for rows in slices(len(is_first), max(1, _KEPT_COUNTS // features.shape[1])):
+        counts = (by_columns @ is_first[rows].T).astype(np.float64)  # whole numbers, exact below 2^24 points
+        apart = counts / n - (whole[:, None] - counts) / (total - n)
+        found[rows] = (apart**2).sum(axis=0) / t
+    return found
+
+
+def _carried(columns: Ints, n: int) -> Floats:
+    """What each row carries of the squared distance: (n + m,)."""
+    m = len(columns) - n
+    width = int(columns.max()) + 1
+    counts = [np.bincount(own.ravel(), minlength=width) for own in (columns[:n], columns[n:])]
+    values = witness(columns, counts[0] / n - counts[1] / m)
+    return values * np.where(np.arange(n + m) < n, 1 / n, -1 / m)
+
+
+def _p_value(distances: Floats) -> float:
+    """Share of the permutations, the samples as they are among them, that are as far apart: (psi, permutations)."""
+    spreads = distances.std(axis=1, keepdims=True)
+    middles = distances.mean(axis=1, keepdims=True)
+    largest = np.divide(distances - middles, spreads, out=np.zeros_like(distances), where=spreads > 0).max(axis=0)
+    return float(np.mean(largest >= largest[0] - 1e-9))  # equal distances may differ by rounding

@@ -1,0 +1,212 @@
+"""The group detector IDK^2: every group becomes one point, and odd ones among these points are odd groups."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from isobag.backends.arrays import Floats
+from isobag.data.frames import frame_like, is_frame, own_name
+from isobag.data.groups import Groups
+from isobag.data.params import FLAG, MAX_SAMPLES, N_ESTIMATORS, Constraint, check_max_samples, one_of
+from isobag.data.scaling import SCALINGS
+from isobag.estimators.base import Computing, GroupDetector, Modelled, Thresholded, verdicts_at
+from isobag.models.averaging import Average
+from isobag.models.group import GroupExplanation, GroupModel, GroupParams, fit_group_model
+from isobag.models.views import Views
+from isobag.partitionings import MECHANISMS, Partitionings
+
+
+class IDKGroupDetector(GroupDetector, Modelled):
+    """Group anomalies by two levels of the Isolation Distributional Kernel (IDK^2).
+
+    Level 1 draws partitionings from all points of all groups and turns every group into its mean map, the share of its
+    points in each cell. Level 2 is the point detector on these mean maps: it draws partitionings from the groups, and
+    the score of a group is the share of the groups in its cell, as a mean over partitionings. In [0, 1]; higher = more
+    normal. New groups are scored against the groups of ``fit``, each on its own.
+
+    A group can be odd although each of its points is ordinary: too many points here, too few there.
+
+    Parameters
+    ----------
+    n_estimators : t, the number of partitionings, at both levels.
+    max_samples : psi of level 1, points drawn for each partitioning. "auto" needs no choice: the partitionings take
+        psi = 2, 4, ..., 64 in turn (at most half of the points).
+    group_max_samples : psi of level 2, groups drawn for each partitioning. "auto" needs no choice: the score is a
+        geometric mean of the scores at psi = 8, 16, ..., 256 (at most half of the groups), see docs/no_tuning.md.
+        Integers at both levels are the paper's method to the letter.
+    point_mechanism : "hypersphere" (the paper's) or "voronoi" at level 1. Where many points lie OUTSIDE the balls, as
+        in many dimensions, groups look alike to hyperspheres; "auto" is "voronoi" if max_samples is "auto".
+    group_mechanism : "hypersphere" or "voronoi" at level 2.
+    count_outside : whether OUTSIDE counts as one more cell of level 1. Not in the paper.
+    scaling : "minmax" (every feature to [0, 1] over all points), "standard", "robust" or None.
+    contamination : share of odd groups, which fixes ``offset_``; "auto" needs no guess, as in IDKPointDetector.
+    calibrate : whether ``fit`` also learns what ``p_values`` needs: a second detector from half of the groups, and its
+        scores of the other half (at most 2,000 groups each).
+    random_state : seed or numpy RandomState; all randomness is drawn in ``fit``.
+    backend : "auto", "numba" or "numpy"; the results are identical.
+    n_jobs : threads, as in joblib.
+
+    Attributes
+    ----------
+    labels_, scores_ : labels and scores of the groups of ``fit``, in order of first appearance; offset_;
+    max_samples_, group_max_samples_ : psi, or the largest; average_ : weights of the psi of level 2, None with an
+    integer group_max_samples; point_mechanism_; point_views_, group_partitionings_; population_ : mean of all mean
+    maps; reference_ : points that are centers; n_features_in_, feature_names_in_.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from isobag import IDKGroupDetector
+    >>> rng = np.random.default_rng(0)
+    >>> wide = [rng.normal(0, 1, size=(60, 2)) for _ in range(100)]
+    >>> narrow = [rng.normal(0, 0.1, size=(60, 2))]  # in the middle of all, where every point is ordinary
+    >>> detector = IDKGroupDetector(random_state=0).fit(wide + narrow)
+    >>> int(detector.scores_.argmin())
+    100
+    """
+
+    model_: GroupModel
+    _lowest_score = 0.0
+    _constraints: ClassVar[Mapping[str, Constraint]] = {
+        **Computing._constraints,
+        **Thresholded._constraints,
+        "n_estimators": N_ESTIMATORS,
+        "max_samples": MAX_SAMPLES,
+        "group_max_samples": MAX_SAMPLES,
+        "point_mechanism": one_of(("auto", *MECHANISMS)),
+        "group_mechanism": one_of(MECHANISMS),
+        "count_outside": FLAG,
+        "scaling": one_of(SCALINGS),
+        "calibrate": FLAG,
+    }
+
+    def __init__(
+        self,
+        n_estimators: int = 100,
+        max_samples: int | str = "auto",
+        group_max_samples: int | str = "auto",
+        *,
+        point_mechanism: str = "auto",
+        group_mechanism: str = "hypersphere",
+        count_outside: bool = False,
+        scaling: str | None = "minmax",
+        contamination: float | str = "auto",
+        calibrate: bool = True,
+        random_state: Any = None,
+        backend: str = "auto",
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_estimators = n_estimators
+        self.max_samples = max_samples
+        self.group_max_samples = group_max_samples
+        self.point_mechanism = point_mechanism
+        self.group_mechanism = group_mechanism
+        self.count_outside = count_outside
+        self.scaling = scaling
+        self.contamination = contamination
+        self.calibrate = calibrate
+        self.random_state = random_state
+        self.backend = backend
+        self.n_jobs = n_jobs
+
+    @property
+    def params(self) -> GroupParams:
+        """What learning needs to know."""
+        return GroupParams(
+            int(self.n_estimators),
+            self.max_samples,
+            self.group_max_samples,
+            self.point_mechanism,
+            self.group_mechanism,
+            bool(self.count_outside),
+            self.scaling,
+            bool(self.calibrate),
+            self.random_state,
+        )
+
+    def _fit_groups(self, groups: Groups) -> Floats:
+        check_max_samples(self.max_samples, len(groups.rows))
+        check_max_samples(self.group_max_samples, len(groups), "group_max_samples", "number of groups")
+        self.model_, scores = fit_group_model(groups, self.params, self.compute)
+        return scores
+
+    def _score_groups(self, groups: Groups) -> Floats:
+        return self.model_.scores(groups, self.compute)
+
+    def predict(self, X: Any, groups: Any = None, fdr: float | None = None) -> npt.NDArray[np.int64]:
+        """+1 for normal groups, -1 for odd ones: scores below ``offset_``, (g,).
+
+        With ``fdr``, the groups that stand out from normal ones at this false discovery rate instead: among the alarms,
+        the share of false ones is at most ``fdr`` on average (Benjamini and Hochberg, on ``p_values``).
+        """
+        return super().predict(X, groups) if fdr is None else verdicts_at(self.p_values(X, groups), fdr)
+
+    def p_values(self, X: Any, groups: Any = None) -> Floats:
+        """Conformal p-values of new groups: (g,) in (0, 1], small = odd; as in IDKPointDetector."""
+        given = self._groups(X, groups)
+        return self.calibrated.p_values(given, self.compute)
+
+    def explain(self, X: Any, groups: Any = None) -> GroupExplanation:
+        """Which points carry what sets each group apart, where it has too few, and in which features."""
+        given = self._groups(X, groups)
+        found = self.model_.explain(given, self.compute)
+        return self._with_names(found, X, given) if is_frame(X) else found
+
+    def _with_names(self, found: GroupExplanation, X: Any, given: Groups) -> GroupExplanation:
+        """The same explanation with frames of X's kind."""
+        names = self.feature_names
+        group, difference = own_name("group", names), own_name("difference", names)
+        points = {"group": given.labels[given.ids], "contribution": found.points}
+        features = {group: found.labels, difference: found.differences}
+        return found._replace(
+            points=frame_like(X, points, same_rows=True),
+            reference=frame_like(X, dict(zip(names, found.reference.T, strict=True)), same_rows=False),
+            features=frame_like(X, features | dict(zip(names, found.features.T, strict=True)), same_rows=False),
+        )
+
+    @property
+    def max_samples_(self) -> int:
+        """psi of level 1, or the largest."""
+        return max(view.partitionings.levels[-1] for view in self.point_views_.members)
+
+    @property
+    def group_max_samples_(self) -> int:
+        """psi of level 2, or the largest."""
+        return self.group_partitionings_.levels[-1]
+
+    @property
+    def average_(self) -> Average | None:
+        """Weights of the psi of level 2, None with an integer group_max_samples."""
+        found: Average | None = self.learned.average
+        return found
+
+    @property
+    def point_views_(self) -> Views:
+        """Level 1: scalings and partitionings."""
+        found: Views = self.learned.views
+        return found
+
+    @property
+    def group_partitionings_(self) -> Partitionings:
+        """Level 2: partitionings of groups."""
+        found: Partitionings = self.learned.partitionings
+        return found
+
+    @property
+    def population_(self) -> Floats:
+        """Mean of all mean maps: (cells,)."""
+        found: Floats = self.learned.population
+        return found
+
+    @property
+    def reference_(self) -> Floats:
+        """Points that stand for cells of level 1: (m, d)."""
+        found: Floats = self.learned.reference
+        return found
+
+    @property
+    def point_mechanism_(self) -> str:
+        """The mechanism of level 1."""
+        return self.params.level1_mechanism

@@ -1,0 +1,187 @@
+"""The point detector: how similar a point is to the data as a whole."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy.typing as npt
+import numpy as np
+
+from isobag.backends.arrays import Floats
+from isobag.data.frames import frame_like, is_frame
+from isobag.data.params import FLAG, MAX_SAMPLES, N_ESTIMATORS, Constraint, check_max_samples, one_of
+from isobag.data.rows import Rows
+from isobag.data.scaling import SCALINGS
+from isobag.estimators.base import Computing, Modelled, PointDetector, Thresholded, verdicts_at
+from isobag.models.averaging import Average
+from isobag.models.point import METHODS, PointModel, PointParams, fit_point_model
+from isobag.models.views import Views
+from isobag.partitionings import MECHANISMS
+
+
+class IDKPointDetector(PointDetector, Modelled):
+    """Point anomalies by the Isolation Distributional Kernel of a point and the training data.
+
+    score(x) = K({x}, D) = (1/t) sum_i Phi_hat_i(D)[cell_i(x)]: the share of the training data in the cell of x, as
+    a mean over the t partitionings, 0 where x is OUTSIDE. In [0, 1]; higher = more normal.
+
+    Parameters
+    ----------
+    n_estimators : t, the number of partitionings.
+    max_samples : psi, the number of centers of each partitioning: small for global, large for local anomalies. An
+        integer is the paper's method to the letter. "auto" needs no choice: the score is a weighted geometric mean of
+        the scores at psi = 2, 4, ..., 256 (at most half of the rows), see docs/no_tuning.md.
+    method : "similarity", or "norm" for the paper's cut-down version: the share of partitionings in which some ball,
+        that of the nearest center or another, covers x.
+    scaling : "minmax" (every feature to [0, 1] on the training data), "standard", "absolute", "robust" or None. "auto"
+        is "minmax", the paper's, with an integer max_samples; with max_samples="auto" half of the partitionings are
+        drawn on the scale of "minmax" and half on that of "absolute" (mean absolute deviation 1).
+    contamination : share of anomalies in the training data, which fixes ``offset_``; "auto" needs no guess: two
+        standard deviations below the mean of the logarithms of the training scores.
+    calibrate : whether ``fit`` also learns what ``p_values`` needs: a second detector from half of the rows, and its
+        scores of the other half (at most 10,000 rows each).
+    mechanism : "hypersphere" (the paper's) or "voronoi".
+    random_state : seed or numpy RandomState; all randomness is drawn in ``fit``.
+    backend : "auto", "numba" or "numpy"; the results are identical.
+    n_jobs : threads, as in joblib.
+
+    Attributes
+    ----------
+    offset_ : threshold on the scores; mean_map_ : (t, psi), share of the training data in each cell;
+    max_samples_ : psi, or the largest; path_ : psi of each column of score_path; average_ : weights of these psi, None
+    with an integer max_samples; views_ : scalings and partitionings; n_features_in_, feature_names_in_.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from isobag import IDKPointDetector
+    >>> X = np.vstack([np.random.default_rng(0).normal(size=(500, 2)), [[6.0, 6.0]]])
+    >>> detector = IDKPointDetector(random_state=0).fit(X)
+    >>> int(detector.score_samples(X).argmin()), int(detector.predict(X)[-1])
+    (500, -1)
+    """
+
+    model_: PointModel
+    _lowest_score = 0.0
+    _accepts_sparse = True
+    _constraints: ClassVar[Mapping[str, Constraint]] = {
+        **Computing._constraints,
+        **Thresholded._constraints,
+        "n_estimators": N_ESTIMATORS,
+        "max_samples": MAX_SAMPLES,
+        "method": one_of(METHODS),
+        "scaling": one_of(("auto", *SCALINGS)),
+        "calibrate": FLAG,
+        "mechanism": one_of(MECHANISMS),
+    }
+
+    def __init__(
+        self,
+        n_estimators: int = 100,
+        max_samples: int | str = "auto",
+        *,
+        method: str = "similarity",
+        scaling: str | None = "auto",
+        contamination: float | str = "auto",
+        calibrate: bool = True,
+        mechanism: str = "hypersphere",
+        random_state: Any = None,
+        backend: str = "auto",
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_estimators = n_estimators
+        self.max_samples = max_samples
+        self.method = method
+        self.scaling = scaling
+        self.contamination = contamination
+        self.calibrate = calibrate
+        self.mechanism = mechanism
+        self.random_state = random_state
+        self.backend = backend
+        self.n_jobs = n_jobs
+
+    @property
+    def params(self) -> PointParams:
+        """What learning needs to know."""
+        return PointParams(
+            int(self.n_estimators),
+            self.max_samples,
+            self.method,
+            self.scaling,
+            self.mechanism,
+            bool(self.calibrate),
+            self.random_state,
+        )
+
+    def _fit_rows(self, rows: Rows) -> Floats:
+        check_max_samples(self.max_samples, len(rows))
+        self.model_, scores = fit_point_model(rows, self.params, self.compute)
+        return scores
+
+    def _score_rows(self, rows: Rows) -> Floats:
+        return self.model_.scores(rows, self.compute)
+
+    def predict(self, X: Any, fdr: float | None = None) -> npt.NDArray[np.int64]:
+        """+1 for normal rows, -1 for anomalies: scores below ``offset_``.
+
+        With ``fdr``, the rows that stand out from normal ones at this false discovery rate instead: among the alarms,
+        the share of false ones is at most ``fdr`` on average (Benjamini and Hochberg, on ``p_values``).
+        """
+        return super().predict(X) if fdr is None else verdicts_at(self.p_values(X), fdr)
+
+    def p_values(self, X: Any) -> Floats:
+        """Conformal p-values of new rows: (n,) in (0, 1], small = odd.
+
+        A row drawn like the training data has a p-value of at most alpha with a probability of at most alpha, for every
+        alpha. Not so for rows of ``fit`` itself. Anomalies among the training data make p-values larger, if they score
+        lower than the rest; a dense clump of them that scores higher makes p-values smaller.
+        """
+        rows = self._rows(X)
+        return self.calibrated.p_values(rows, self.compute)
+
+    def explain(self, X: Any) -> Any:
+        """How much each feature adds to a row's lack of similarity: (n, d), or a frame of X's kind with its names.
+
+        A row sums to log(typical score / score of the row), where the typical score is the geometric mean over some
+        rows of the training data: 0 for an ordinary row, above it for an odd one. A feature in which the row is nearer
+        to the data than usual has a negative part. Scores below a thousandth of the mean count as that.
+        """
+        lack = self.model_.explain(self._rows(X), self.compute)
+        names = self.feature_names
+        return frame_like(X, dict(zip(names, lack.T, strict=True)), same_rows=True) if is_frame(X) else lack
+
+    def score_path(self, X: Any) -> Floats:
+        """Scores for every psi = 2, 4, ... up to ``max_samples_``, from nested samples in one pass: (n, number of psi).
+
+        Column k is what a detector with max_samples = ``path_[k]``, the same scale and the same seed would say; with
+        max_samples="auto" and scaling="auto" half of its partitionings are on each of two scales.
+        """
+        return self.model_.path(self._rows(X), self.compute)
+
+    @property
+    def path_(self) -> tuple[int, ...]:
+        """The psi of each column of ``score_path``."""
+        levels: tuple[int, ...] = self.learned.views.levels
+        return levels
+
+    @property
+    def max_samples_(self) -> int:
+        """psi, or the largest."""
+        return self.path_[-1]
+
+    @property
+    def mean_map_(self) -> Floats:
+        """Share of the training data in each cell: (t, psi)."""
+        found: Floats = self.learned.mean_map
+        return found
+
+    @property
+    def average_(self) -> Average | None:
+        """Weights of the psi, None with an integer max_samples."""
+        found: Average | None = self.learned.average
+        return found
+
+    @property
+    def views_(self) -> Views:
+        """Scalings and partitionings."""
+        found: Views = self.learned.views
+        return found

@@ -1,0 +1,153 @@
+"""What is learned of points: partitionings, and how many points of the training data lie in each cell."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from isobag.backends import Compute
+from isobag.backends.arrays import FARTHEST, MOST_ROWS, ONE, Floats, Ints, held
+from isobag.data.rows import ArrayRows, Rows, spread_rows
+from isobag.models.averaging import Average, fit_average
+from isobag.models.calibration import Calibration, calibrate
+from isobag.models.explain import lack_by_feature
+from isobag.models.views import Plan, Tables, Views, draw_views
+from isobag.partitionings import nested_levels
+
+METHODS = {"similarity": "nearest", "norm": "covering"}
+"""Ways to score, and the rule by which each looks for the ball of a point."""
+AUTO_SCALINGS = ("minmax", "absolute")
+AUTO_LARGEST_SAMPLES = 256
+AVERAGED_ROWS = 10_000
+CALIBRATION_ROWS = 10_000
+REFERENCE_ROWS = 256
+
+
+def largest_samples(n_rows: int, most: int = AUTO_LARGEST_SAMPLES) -> int:
+    """Largest psi of an average over psi: at most half of the rows, or most would be centers, each in a cell alone."""
+    return max(2, min(most, n_rows // 2))
+
+
+@dataclass(frozen=True)
+class PointParams:
+    """How to learn: the parameters of IDKPointDetector, already checked."""
+
+    n_estimators: int
+    max_samples: int | str
+    method: str
+    scaling: str | None
+    mechanism: str
+    calibrate: bool
+    random_state: Any
+
+    @property
+    def averages(self) -> bool:
+        """Whether the score is a mean over many psi."""
+        return self.max_samples == "auto"
+
+    def plans(self, n_rows: int) -> list[Plan]:
+        """One view with the paper's scaling, or, if all is left to us, half of the partitionings on another scale."""
+        psi = largest_samples(n_rows) if self.averages else min(int(self.max_samples), n_rows)
+        scalings: tuple[str | None, ...] = (self.scaling,)
+        if self.scaling == "auto":
+            scalings = AUTO_SCALINGS if self.averages else AUTO_SCALINGS[:1]
+        return [Plan(scaling, nested_levels(psi)) for scaling in scalings]
+
+    def of_part(self, seed: int) -> "PointParams":
+        """The same for a part of the data, on which nothing is set aside."""
+        return replace(self, calibrate=False, random_state=seed)
+
+
+@dataclass(frozen=True)
+class PointModel:
+    """Views of the data, and in each a table of what a point in a cell scores.
+
+    views : scalings and partitionings.
+    tables : (L, t, psi) for each view: the number of rows in each cell, or ones.
+    largest : what a point would score in a cell that holds everything.
+    rule : which ball a point is looked up in.
+    mean_map : (t, psi), share of the rows in each cell of the last level.
+    reference : (m, d), some of the rows.
+    average : how the scores at all psi become one; None: the last alone counts.
+    calibration : what p-values need, if anything was set aside.
+    """
+
+    views: Views
+    tables: Tables = held(3, 0, MOST_ROWS)
+    largest: int = held(0, 1, MOST_ROWS)
+    rule: str = held(choices=tuple(METHODS.values()))
+    mean_map: Floats = held(2, 0, ONE)
+    reference: Floats = held(2, -FARTHEST, FARTHEST)
+    average: Average | None = held()
+    calibration: Calibration | None = held()
+
+    def scores(self, rows: Rows, compute: Compute) -> Floats:
+        """How normal each row is: (n,) in [0, 1]."""
+        views, tables = self.views, self.tables
+        if self.average is None:
+            views, tables = views.at(-1), tuple(table[-1:] for table in tables)
+        sum_at = views.sum_at(tables, compute, self.rule)
+        return rows.map(lambda X: self.combine(sum_at(X)))
+
+    def path(self, rows: Rows, compute: Compute) -> Floats:
+        """Scores at every psi: (n, L)."""
+        return rows.map(self._path(compute))
+
+    def p_values(self, rows: Rows, compute: Compute) -> Floats:
+        """Conformal p-values of new rows: (n,) in (0, 1]."""
+        if self.calibration is None:
+            raise ValueError("nothing was set aside for p-values.")
+        return self.calibration.p_values(rows, compute)
+
+    def explain(self, rows: Rows, compute: Compute) -> Floats:
+        """How much each feature adds to the logarithm of (typical score / score): (n, d)."""
+        typical = self._lack(self.reference, compute).mean(axis=0)
+        return rows.map(lambda X: self._lack(X, compute) - typical)
+
+    def shares(self, sums: Ints) -> Floats:
+        """Sums over partitionings as shares of the most they can be."""
+        return sums / (self.largest * len(self.views))
+
+    def combine(self, sums: Ints) -> Floats:
+        """Scores from sums at every psi, or at the last alone: (n, L) -> (n,)."""
+        shares = self.shares(sums)
+        return shares[:, -1] if self.average is None else self.average.apply(shares)
+
+    def _path(self, compute: Compute) -> Any:
+        sum_at = self.views.sum_at(self.tables, compute, self.rule)
+        return lambda X: self.shares(sum_at(X))
+
+    def _lack(self, X: Floats, compute: Compute) -> Floats:
+        """Minus the logarithm of the scores, feature by feature: (n, d)."""
+        average, path = self.average, self._path(compute)
+        if average is None:  # one psi, the last
+            average = fit_average(path(self.reference), np.eye(len(self.views.levels))[-1])
+        shares = [table / self.largest for table in self.tables]
+        return lack_by_feature(self.views, shares, average, path(X), X, compute, self.rule)
+
+
+def fit_point_model(rows: Rows, params: PointParams, compute: Compute) -> tuple[PointModel, Floats]:
+    """Draw partitionings from the rows, count the rows in every cell; the model, and the scores of the rows: (n,)."""
+    plans = params.plans(len(rows))
+    views, _ = draw_views(rows, params.n_estimators, plans, params.mechanism, params.random_state, compute)
+    kept = calibrate(rows, params, compute, fit_point_model, CALIBRATION_ROWS) if params.calibrate else None
+    is_norm, whole, sums = params.method == "norm", rows.whole, None
+    if is_norm or whole is None:
+        counts = views.count(rows, compute)
+    else:
+        counts, sums = views.count_and_sum(whole, compute, only_last=not params.averages)
+    model = PointModel(
+        views,
+        tuple(np.ones_like(own) for own in counts) if is_norm else counts,
+        1 if is_norm else len(rows),
+        METHODS[params.method],
+        np.concatenate([own[-1] for own in counts]) / len(rows),
+        rows.take(spread_rows(len(rows), REFERENCE_ROWS)),
+        None,
+        kept,
+    )
+    if params.averages:
+        some = spread_rows(len(rows), AVERAGED_ROWS)
+        path = model.path(ArrayRows(rows.take(some)), compute) if sums is None else model.shares(sums[some])
+        model = replace(model, average=fit_average(path, np.array(views.levels) ** -0.5))
+    return model, model.scores(rows, compute) if sums is None else model.combine(sums)

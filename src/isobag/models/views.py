@@ -1,0 +1,197 @@
+"""Views of the data: a scaling, and the partitionings drawn from the data so scaled.
+
+A detector with one psi and one scaling has one view. One that needs no tuning has several and shares its partitionings
+out among them, because no scaling and no psi is right for all data. Cells are counted and summed over all views alike.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.sparse import csr_array, hstack, vstack
+
+from isobag.backends import Compute
+from isobag.backends.arrays import OUTSIDE, Cells, Floats, Ints
+from isobag.data.groups import Groups
+from isobag.data.rows import Rows
+from isobag.data.scaling import Scaling, fit_scalings
+from isobag.partitionings import Partitionings, draw_rows, draw_seeds, partition_rows
+from isobag.partitionings.counts import MeanMaps
+
+Tables = tuple[Ints, ...]
+"""A table (L, t, psi) for each view."""
+
+
+class Plan(NamedTuple):
+    """What a view is made of: the name of a scaling, and the nested psi."""
+
+    scaling: str | None
+    levels: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class View:
+    """Partitionings of scaled data."""
+
+    scaling: Scaling
+    partitionings: Partitionings
+
+    def prepare(self, X: Floats, compute: Compute) -> Any:
+        """Queries on the scale of this view."""
+        return self.partitionings.prepare(self.scaling.apply(X), compute)
+
+
+@dataclass(frozen=True)
+class Views:
+    """Several views, whose partitionings count alike."""
+
+    members: tuple[View, ...]
+
+    def __len__(self) -> int:
+        """Number of partitionings of all views together."""
+        return sum(len(view.partitionings) for view in self.members)
+
+    @property
+    def levels(self) -> tuple[int, ...]:
+        """The nested psi, which all views have in common."""
+        return self.members[0].partitionings.levels
+
+    @property
+    def n_features(self) -> int:
+        """Number of features of the rows."""
+        return len(self.members[0].scaling.shift)
+
+    @property
+    def n_columns(self) -> int:
+        """Number of cells of all partitionings of the last level."""
+        return sum(len(view.partitionings) * view.partitionings.levels[-1] for view in self.members)
+
+    def at(self, level: int) -> "Views":
+        """The views with the nested partitionings of one level alone."""
+        return Views(tuple(View(view.scaling, view.partitionings.at(level)) for view in self.members))
+
+    def count(self, rows: Rows, compute: Compute) -> Tables:
+        """Number of rows in each cell of each level, for every view."""
+
+        def count(X: Floats) -> Tables:
+            return tuple(view.partitionings.count(view.prepare(X, compute), compute) for view in self.members)
+
+        return rows.map_reduce(count, lambda a, b: tuple(own + other for own, other in zip(a, b, strict=True)))
+
+    def sum_at(self, tables: Tables, compute: Compute, rule: str = "nearest") -> Callable[[Floats], Ints]:
+        """A function of rows: the sums of the tables at their cells over all partitionings, (n, d) -> (n, L)."""
+
+        def sum_at(X: Floats) -> Ints:
+            parts = [
+                view.partitionings.sum_at(view.prepare(X, compute), table, compute, rule)
+                for view, table in zip(self.members, tables, strict=True)
+            ]
+            total: Ints = np.add.reduce(parts)
+            return total
+
+        return sum_at
+
+    def count_and_sum(self, X: Floats, compute: Compute, only_last: bool) -> tuple[Tables, Ints]:
+        """Counts of the rows, and their sums at the rows' own cells, of all levels or the last alone: (n, L), (n, 1)."""
+        parts = [view.partitionings.count_and_sum(view.prepare(X, compute), compute, only_last) for view in self.members]
+        total: Ints = np.add.reduce([sums for _, sums in parts])
+        return tuple(counts for counts, _ in parts), total
+
+    def assign(self, X: Floats, compute: Compute) -> list[Cells]:
+        """Cell of every row in every partitioning, view by view: (n, t) each, OUTSIDE if uncovered."""
+        return [view.partitionings.assign(view.prepare(X, compute), compute) for view in self.members]
+
+    def columns(self, X: Floats, compute: Compute, count_outside: bool = False) -> Ints:
+        """Column of each row's cells in mean maps of all views side by side: (n, all t).
+
+        ``count_outside``: OUTSIDE counts as the last cell of its partitioning. Where it does not, a point OUTSIDE is
+        sent to one column behind all others.
+        """
+        found, first = [], 0
+        for view, own in zip(self.members, self.assign(X, compute), strict=True):
+            t, psi = len(view.partitionings), view.partitionings.levels[-1]
+            starts = first + np.arange(t) * (psi + count_outside)
+            found.append(np.where(own == OUTSIDE, starts + psi if count_outside else -1, starts + own))
+            first += t * (psi + count_outside)
+        columns = np.concatenate(found, axis=1)
+        # In one layout, whichever backend found the cells: sums over a row are then taken in one order.
+        return np.ascontiguousarray(np.where(columns < 0, first, columns))
+
+    def anchors_in_columns(self, count_outside: bool) -> Ints:
+        """The anchor of each column of the mean maps, by its number among those of all views: (all columns,).
+
+        Columns without one, such as that of OUTSIDE if it counts, have the number behind the last anchor.
+        """
+        anchors = [view.partitionings.anchors() for view in self.members]
+        n_anchors = sum(len(known[0]) for known in anchors if known is not None)
+        numbers, first = [], 0
+        for view, known in zip(self.members, anchors, strict=True):
+            t, psi = len(view.partitionings), view.partitionings.levels[-1]
+            own = np.full((t, psi + count_outside), n_anchors)
+            if known is not None:
+                own[:, :psi] = first + known[1]
+                first += len(known[0])
+            numbers.append(own.ravel())
+        return np.concatenate(numbers)
+
+    def mean_maps(self, groups: Groups, compute: Compute, count_outside: bool = False, rule: str = "nearest") -> MeanMaps:
+        """Level 1: the points of each group counted in the cells of all views, side by side."""
+        parts: list[csr_array] = []
+        numbers: list[Ints] = []
+        for block in groups.rows.grouped_blocks(groups.ids):
+            counts = []
+            for view in self.members:
+                cells = view.partitionings.assign(view.prepare(block.X, compute), compute, rule)
+                n_cells = view.partitionings.levels[-1]
+                counts.append(
+                    compute.verbs.count_group_cells(
+                        cells, block.starts, n_cells, n_cells + count_outside, compute.n_jobs
+                    )
+                )
+            parts.append(counts[0] if len(counts) == 1 else csr_array(hstack(counts, format="csr")))
+            numbers.append(block.numbers)
+        return MeanMaps(_merge_counts(parts, np.concatenate(numbers), len(groups)), groups.sizes)
+
+
+def _merge_counts(parts: Sequence[csr_array], numbers: Ints, n_groups: int) -> csr_array:
+    """Counts of all groups (g, columns) from those of blocks; row k of all blocks together is of group numbers[k]."""
+    counts = parts[0] if len(parts) == 1 else csr_array(vstack(parts, format="csr"))
+    if np.array_equal(numbers, np.arange(n_groups)):
+        return counts
+    # Whole numbers: whatever the order in which they are added up, the sums are the same.
+    places = csr_array(
+        (np.ones(len(numbers), counts.dtype), (numbers, np.arange(len(numbers)))), shape=(n_groups, len(numbers))
+    )
+    merged = csr_array(places @ counts)
+    merged.sort_indices()
+    return merged
+
+
+def draw_views(
+    rows: Rows, n_estimators: int, plans: Sequence[Plan], mechanism: str, random_state: Any, compute: Compute
+) -> tuple[Views, Ints]:
+    """Partitionings drawn from the rows, dealt out to the plans in turn; a plan that gets none makes no view.
+
+    Also the row that each anchor of all views is: (all anchors,).
+    """
+    plans = plans[:n_estimators]
+    seeds = draw_seeds(n_estimators, random_state)
+    drawn = draw_rows(len(rows), seeds, max(plan.levels[-1] for plan in plans))
+    chosen, numbers = np.unique(drawn, return_inverse=True)
+    numbers = numbers.reshape(drawn.shape)
+    points = rows.take(chosen)
+    scalings = fit_scalings(rows, dict.fromkeys(plan.scaling for plan in plans))
+    members, anchors = [], []
+    for first, plan in enumerate(plans):
+        mine = slice(first, None, len(plans)), slice(plan.levels[-1])
+        own, where = np.unique(numbers[mine], return_inverse=True)
+        where = where.reshape(-1, plan.levels[-1])
+        scaling = scalings[plan.scaling]
+        partitionings, places = partition_rows(
+            scaling.apply(points[own]), where, seeds[mine[0]], plan.levels, mechanism, compute
+        )
+        members.append(View(scaling, partitionings))
+        if partitionings.anchors() is not None:
+            anchors.append(drawn[mine].ravel()[places])
+    return Views(tuple(members)), np.concatenate([np.empty(0, dtype=np.int64), *anchors])

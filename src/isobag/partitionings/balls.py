@@ -1,0 +1,110 @@
+"""Balls around rows: hyperspheres, which reach to the nearest different center, and Voronoi cells, balls without end."""
+
+from dataclasses import dataclass, replace
+from functools import singledispatch
+from typing import Any
+
+import numpy as np
+
+from isobag.backends import Compute
+from isobag.backends.arrays import Balls, Cells, Floats, Ints, one_level
+from isobag.partitionings.base import Drawn, Partitionings
+
+
+@dataclass(frozen=True, eq=False)
+class RowBalls(Balls, Partitionings):
+    """The balls of t partitionings of rows, and what can be asked of them."""
+
+    def __len__(self) -> int:
+        """Number of partitionings."""
+        return len(self.slots)
+
+    @property
+    def centers(self) -> Floats:
+        """The centers, one by one: (t, psi, d)."""
+        return self.points[self.slots]
+
+    def at(self, level: int) -> "RowBalls":
+        """The nested partitionings of one level alone."""
+        own = one_level(self, level % len(self.levels))
+        return RowBalls(own.points, own.slots, own.levels, own.sq_radii)
+
+    def prepare(self, X: Floats, compute: Compute) -> Any:
+        """Queries of the backend."""
+        return compute.prepare(X)
+
+    def assign(self, queries: Any, compute: Compute, rule: str = "nearest") -> Cells:
+        """Cell of every row in every partitioning: (n, t), OUTSIDE if uncovered."""
+        found: Cells = compute.verbs.assign_cells(queries, self, rule, compute.n_jobs)
+        return found
+
+    def count(self, queries: Any, compute: Compute) -> Ints:
+        """Number of rows in each cell of each level: (L, t, psi)."""
+        found: Ints = compute.verbs.count_cells(queries, self, compute.n_jobs)
+        return found
+
+    def sum_at(self, queries: Any, tables: Ints, compute: Compute, rule: str = "nearest") -> Ints:
+        """Sum over partitionings of the table at each row's cell: tables (L, t, psi) -> (n, L)."""
+        found: Ints = compute.verbs.sum_at_cells(queries, self, tables, rule, compute.n_jobs)
+        return found
+
+    def count_and_sum(self, queries: Any, compute: Compute, only_last: bool = False) -> tuple[Ints, Ints]:
+        """Counts, and their sums at the rows' own cells: (L, t, psi), (n, L) or (n, 1)."""
+        found: tuple[Ints, Ints] = compute.verbs.count_and_sum(queries, self, only_last, compute.n_jobs)
+        return found
+
+    def anchors(self) -> tuple[Floats, Cells]:
+        """The centers."""
+        return self.points, self.slots
+
+    def nearest_anchors(self, queries: Any, compute: Compute) -> Cells:
+        """The nearest center, whether its ball covers the row or not: (n, t)."""
+        return replace(self, sq_radii=np.full_like(self.sq_radii, np.inf)).assign(queries, compute)
+
+
+    @property
+    def width(self) -> int:
+        """Number of features."""
+        return self.points.shape[1]
+
+    def problem(self) -> str | None:
+        """What does not fit together."""
+        if not self.points.size:
+            return "no centers"
+        return problem_with_slots(self.slots, self.levels, self.sq_radii, len(self.points))
+
+
+def problem_with_slots(slots: Cells, levels: tuple[int, ...], sq_radii: Floats, n_centers: int) -> str | None:
+    """What does not fit together of slots, levels and radii, if anything."""
+    if not slots.size or slots.max() >= n_centers:
+        return f"a slot beyond the last of {n_centers} centers"
+    if levels[-1] != slots.shape[1]:
+        return f"levels end at {levels[-1]} with {slots.shape[1]} centers"
+    shape = (len(levels), *slots.shape)
+    return None if sq_radii.shape == shape else f"radii of shape {sq_radii.shape}; need {shape}"
+
+
+def draw_hyperspheres(drawn: Drawn, levels: tuple[int, ...], compute: Compute) -> Partitionings:
+    """The ball of a center reaches to the nearest different center of its partitioning; radius 0 if all are equal."""
+    return balls_around(drawn.points, drawn.slots, levels, True, compute)
+
+
+def draw_voronoi_cells(drawn: Drawn, levels: tuple[int, ...], compute: Compute) -> Partitionings:
+    """Balls that reach everywhere, so that nothing is OUTSIDE."""
+    return balls_around(drawn.points, drawn.slots, levels, False, compute)
+
+
+@singledispatch
+def balls_around(points: Any, slots: Cells, levels: tuple[int, ...], bounded: bool, compute: Compute) -> Partitionings:
+    """Balls around what was drawn: of one kind around rows, of another around groups."""
+    raise TypeError(f"no balls around {type(points).__name__}")
+
+
+@balls_around.register
+def _(points: np.ndarray, slots: Cells, levels: tuple[int, ...], bounded: bool, compute: Compute) -> RowBalls:
+    radii = (
+        compute.verbs.sq_radii(points, slots, levels, compute.n_jobs)
+        if bounded
+        else np.full((len(levels), *slots.shape), np.inf)
+    )
+    return RowBalls(points, slots, levels, radii)

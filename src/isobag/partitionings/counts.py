@@ -1,0 +1,187 @@
+"""Partitionings of groups: the same balls, drawn around mean maps instead of points.
+
+A group is the counts of its points in the cells of level 1 and its size; its mean map is their quotient. Distances
+between mean maps come from integer dot products of the counts, so no dense mean map is ever needed.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from isobag.backends import Compute
+from isobag.backends.arrays import MOST_ROWS, Cells, Floats, Ints, held
+from isobag.backends.numpy import self_dots
+from isobag.backends.threads import slices
+from isobag.partitionings.balls import balls_around, problem_with_slots
+from isobag.partitionings.base import Partitionings, stack_levels
+from isobag.partitionings.cells import count_cells, sum_at_cells
+
+_KEPT_DOTS = 1 << 27
+
+
+@dataclass(frozen=True)
+class MeanMaps:
+    """Groups at level 1: counts (g, columns) CSR of integers, sizes (g,); the mean maps are counts / sizes."""
+
+    counts: csr_array
+    sizes: Ints = held(1, 1, MOST_ROWS)
+
+    def __len__(self) -> int:
+        """Number of groups."""
+        return len(self.sizes)
+
+    def __getitem__(self, rows: Any) -> "MeanMaps":
+        """Some of the groups."""
+        return MeanMaps(self.counts[rows], self.sizes[rows])
+
+    @property
+    def shares(self) -> csr_array:
+        """The mean maps: CSR (g, columns) float64."""
+        return csr_array(self.counts.multiply(1 / self.sizes[:, None]))
+
+    @property
+    def self_dots(self) -> Floats:
+        """Dot product of each group's counts with themselves: (g,)."""
+        return self_dots(self.counts)
+
+
+class GroupQueries:
+    """Groups to be assigned to cells, and their dot products with the centers of cells, where there is room for them.
+
+    Centers are groups too: those drawn from these queries, by ``part``, share one table of dot products with them.
+    """
+
+    def __init__(self, maps: MeanMaps, source: "GroupQueries | None" = None, rows: Ints | None = None) -> None:
+        self.maps = maps
+        self._source, self._rows = source, rows
+        self._kept: dict[str, Any] = {}
+
+    def __len__(self) -> int:
+        return len(self.maps)
+
+    def part(self, rows: Ints) -> "GroupQueries":
+        """Some of the groups."""
+        return GroupQueries(self.maps[rows], self, rows)
+
+    def dots_with(self, centers: MeanMaps, compute: Compute) -> Ints | None:
+        """Dot products with all centers (g, centers), or None if they are too many to keep."""
+        if len(self) * len(centers) > _KEPT_DOTS:
+            return None
+        if self._kept.get("centers") is not centers:
+            dots = compute.verbs.dot_counts(self.maps.counts, centers.counts, compute.n_jobs)
+            self._kept = {"centers": centers, "dots": dots}
+        found: Ints = self._kept["dots"]
+        return found
+
+    def own_dots(self, compute: Compute) -> tuple[Ints, Ints]:
+        """Dot products of these groups among each other, and the rows in which they stand."""
+        shared = None if self._source is None else self._source.dots_with(self.maps, compute)
+        if shared is not None and self._rows is not None:
+            return shared, self._rows
+        return compute.verbs.dot_counts(self.maps.counts, self.maps.counts, compute.n_jobs), np.arange(len(self))
+
+    def cells_in(self, balls: "GroupBalls", compute: Compute) -> Cells:
+        """Cell of every group in every partitioning of each level, kept for the next who asks: (L, g, t)."""
+        if self._kept.get("balls") is not balls:
+            cells = balls.find_cells(self, compute)
+            self._kept |= {"balls": balls, "cells": cells}
+        found: Cells = self._kept["cells"]
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class GroupBalls(Partitionings):
+    """t partitionings of psi groups: center j of partitioning i is ``centers[slots[i, j]]``; levels are nested."""
+
+    centers: MeanMaps
+    unit: int = held(0, 1, MOST_ROWS)  # a divisor of all sizes of centers
+    slots: Cells = held(2, 0)
+    levels: tuple[int, ...] = held()
+    sq_radii: Floats = held(3, 0)
+
+    of_groups = True
+
+    def __len__(self) -> int:
+        """Number of partitionings."""
+        return len(self.slots)
+
+    def at(self, level: int) -> "GroupBalls":
+        """The nested partitionings of one level alone."""
+        psi = self.levels[level]
+        radii = self.sq_radii[level % len(self.levels)][None, :, :psi]
+        return GroupBalls(self.centers, self.unit, self.slots[:, :psi], (psi,), radii)
+
+    def prepare(self, maps: MeanMaps, compute: Compute) -> GroupQueries:
+        """Queries from mean maps."""
+        return GroupQueries(maps)
+
+    def assign(self, queries: GroupQueries, compute: Compute, rule: str = "nearest") -> Cells:
+        """Cell of every group in every partitioning of the last level: (g, t), OUTSIDE if uncovered."""
+        cells: Cells = queries.cells_in(self, compute)[-1]
+        return cells
+
+    def count(self, queries: GroupQueries, compute: Compute) -> Ints:
+        """Number of groups in each cell of each level: (L, t, psi)."""
+        cells = queries.cells_in(self, compute)
+        tables = [count_cells(own, psi) for own, psi in zip(cells, self.levels, strict=True)]
+        return stack_levels(tables, self.levels[-1])
+
+    def sum_at(self, queries: GroupQueries, tables: Ints, compute: Compute, rule: str = "nearest") -> Ints:
+        """Sum over partitionings of the table at each group's cell: tables (L, t, psi) -> (g, L)."""
+        cells = queries.cells_in(self, compute)
+        return np.stack([sum_at_cells(own, table) for own, table in zip(cells, tables, strict=True)], axis=1)
+
+    def anchors(self) -> tuple[MeanMaps, Cells]:
+        """The centers."""
+        return self.centers, self.slots
+
+    def nearest_anchors(self, queries: GroupQueries, compute: Compute) -> Cells:
+        """The nearest center, whether its ball covers the group or not: (g, t)."""
+        unbounded = GroupBalls(
+            self.centers, self.unit, self.slots, self.levels, np.full_like(self.sq_radii, np.inf)
+        )
+        return unbounded.assign(queries, compute)
+
+    @property
+    def width(self) -> int:
+        """Number of columns of the mean maps."""
+        return int(self.centers.counts.shape[1])
+
+    def problem(self) -> str | None:
+        """What does not fit together."""
+        if self.centers.counts.shape[0] != len(self.centers.sizes):
+            return "counts and sizes differ in length"
+        if np.any(self.centers.sizes % self.unit):
+            return "the unit does not divide the sizes"
+        return problem_with_slots(self.slots, self.levels, self.sq_radii, len(self.centers))
+
+    def find_cells(self, queries: GroupQueries, compute: Compute) -> Cells:
+        """Cell of every group in every partitioning, for each level: (L, g, t), OUTSIDE if uncovered."""
+        dots = queries.dots_with(self.centers, compute)
+        if dots is not None:
+            return self._assign(queries.maps, dots, compute)
+        rows = slices(len(queries), max(1, _KEPT_DOTS // len(self.centers)))
+        return np.concatenate([self.find_cells(GroupQueries(queries.maps[own]), compute) for own in rows], axis=1)
+
+    def _assign(self, maps: MeanMaps, dots: Ints, compute: Compute) -> Cells:
+        own = (dots, maps.self_dots, maps.sizes)
+        centers = (self.centers.self_dots, self.centers.sizes, self.unit)
+        cells: Cells = compute.verbs.assign_groups(
+            *own, *centers, self.slots, self.levels, self.sq_radii, compute.n_jobs
+        )
+        return cells
+
+
+@balls_around.register
+def _(points: GroupQueries, slots: Cells, levels: tuple[int, ...], bounded: bool, compute: Compute) -> GroupBalls:
+    centers = points.maps
+    unit = int(np.gcd.reduce(centers.sizes))
+    radii = np.full((len(levels), *slots.shape), np.inf)
+    if bounded:
+        dots, rows = points.own_dots(compute)
+        radii = compute.verbs.group_sq_radii(
+            dots, rows, centers.self_dots, centers.sizes, unit, slots, levels, compute.n_jobs
+        )
+    return GroupBalls(centers, unit, slots, levels, radii)

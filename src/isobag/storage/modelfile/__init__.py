@@ -1,0 +1,62 @@
+"""Fitted models in files: what is loaded scores as what was saved, and a bad file is refused."""
+
+import os
+from importlib import import_module
+from typing import Any
+
+from sklearn.utils.validation import check_is_fitted
+
+from isobag.storage.modelfile.container import FORMAT, ModelFileError, Tensors, read_container, write_container
+from isobag.storage.modelfile.format1 import upgrade
+from isobag.storage.modelfile.models import MODELS, kept_of
+
+__all__ = ["FORMAT", "ModelFileError", "load", "save"]
+
+
+def save(model: Any, path: str | os.PathLike[str]) -> None:
+    """Write a fitted detector or kernel to a file, whole or not at all. See docs/model_file.md for the format.
+
+    Refused with a ModelFileError: a random_state other than None or an integer, and labels of groups other than
+    strings, numbers, true and false, dates, and tuples of these.
+
+    Examples
+    --------
+    >>> import numpy as np, tempfile, isobag
+    >>> X = np.random.default_rng(0).normal(size=(200, 2))
+    >>> detector = isobag.IDKPointDetector(random_state=0).fit(X)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     isobag.save(detector, f"{folder}/normal.isobag")
+    ...     again = isobag.load(f"{folder}/normal.isobag")
+    >>> bool((again.score_samples(X) == detector.score_samples(X)).all())
+    True
+    """
+    name, kept = kept_of(model)
+    check_is_fitted(model)
+    tensors: Tensors = {}
+    content = kept.encode(model, tensors)
+    write_container(path, {"library": import_module("isobag").__version__, "class": name, "model": content}, tensors)
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """The model that was saved: same class, parameters, attributes and scores.
+
+    Raises ModelFileError if the file is no model file, is cut off or altered, contradicts itself, or was written by a
+    newer version of the format; and what ``open`` raises if it cannot be read at all. No code from the file is run.
+    """
+    try:
+        document, tensors = read_container(path)
+        name = document["class"]
+        if name not in MODELS:
+            raise ModelFileError(f"it holds a {name!r:.60}; need one of {', '.join(MODELS)}.")
+        content = document["model"]
+        if document["format"] == 1:
+            content, tensors = upgrade(name, content, tensors)
+        model = MODELS[name].decode(content, tensors)
+    except (OSError, ImportError):
+        raise
+    except ModelFileError as error:
+        raise ModelFileError(f"{os.fspath(path)!r} is refused: {error}") from None
+    except Exception as error:  # whatever a hostile file makes json, safetensors or NumPy say
+        reason = f"{type(error).__name__}: {error}"[:200]
+        raise ModelFileError(f"{os.fspath(path)!r} is no model file, or an altered one ({reason}).") from None
+    return model

@@ -1,0 +1,89 @@
+"""Files of format 1, as files of today: other names, levels of group counts one by one, parameters in the calibration."""
+
+from typing import Any
+
+import numpy as np
+
+from isobag.models.point import METHODS
+from isobag.storage.modelfile.container import Tensors
+from isobag.storage.modelfile.fields import demand
+
+_POINT_FIELDS = {
+    "views_": "views",
+    "_tables": "tables",
+    "_largest": "largest",
+    "mean_map_": "mean_map",
+    "_reference": "reference",
+    "average_": "average",
+    "calibration_": "calibration",
+}
+_GROUP_FIELDS = {
+    "point_views_": "views",
+    "population_": "population",
+    "reference_": "reference",
+    "group_partitionings_": "partitionings",
+    "_counts": "counts",
+    "n_groups_fit_": "n_groups",
+    "average_": "average",
+    "calibration_": "calibration",
+}
+_DROPPED = ("max_samples_", "group_max_samples_", "point_mechanism_")  # they follow from the others
+
+
+def upgrade(name: str, node: dict[str, Any], tensors: Tensors) -> tuple[dict[str, Any], Tensors]:
+    """Model and tensors under their names of today."""
+    params, fields = dict(node["params"]), dict(node["fields"])
+    if name == "IDKPointDetector":
+        params["method"] = params.pop("score")
+    elif name == "IDKGroupDetector":
+        params["count_outside"] = params.pop("outside")
+    else:
+        fields.pop("max_samples_", None)
+        return {"params": params, "fields": {**fields, "partitionings_": _rows(fields["partitionings_"])}}, tensors
+    renamed: Tensors = {}
+    model = _model(name, params, fields, "", "model_", tensors, renamed)
+    model_fields = set(_POINT_FIELDS if name == "IDKPointDetector" else _GROUP_FIELDS) | set(_DROPPED)
+    outer = {key: value for key, value in fields.items() if key not in model_fields}
+    return {"params": params, "fields": {**outer, "model_": model}}, {**tensors, **renamed}
+
+
+def _model(
+    name: str, params: dict[str, Any], fields: dict[str, Any], old: str, new: str, tensors: Tensors, renamed: Tensors
+) -> dict[str, Any]:
+    """The fields of a model; its tensors are moved to ``renamed``."""
+    is_point = name == "IDKPointDetector"
+    names = _POINT_FIELDS if is_point else _GROUP_FIELDS
+    demand(set(names) <= set(fields), "fields", "not those of the class.")
+    found: dict[str, Any] = {}
+    for before, after in names.items():
+        node, path = fields[before], f"{old}{before}"
+        if before == "calibration_" and node is not None:
+            inner = node["detector"]
+            model = _model(name, params, inner["fields"], f"{path}.detector.", f"{new}.calibration.model", tensors, renamed)
+            renamed[f"{new}.calibration.scores"] = tensors.pop(f"{path}.scores")
+            found[after] = {"model": model, "scores": None}
+        elif before == "_counts":
+            renamed[f"{new}.counts"] = _stacked([tensors.pop(f"{path}.{k}") for k in range(len(node))])
+            found[after] = None
+        else:
+            for key in [key for key in tensors if key == path or key.startswith(f"{path}.")]:
+                renamed[f"{new}.{after}{key[len(path) :]}"] = tensors.pop(key)
+            found[after] = node
+    found["views"] = [{**view, "partitionings": _rows(view["partitionings"])} for view in found["views"]]
+    if is_point:
+        return {**found, "rule": METHODS[params["method"]]}
+    return {
+        **found,
+        "count_outside": params["count_outside"],
+        "partitionings": {"kind": "GroupBalls", **found["partitionings"]},
+    }
+
+
+def _rows(node: dict[str, Any]) -> dict[str, Any]:
+    return {"kind": "RowBalls", **node}
+
+
+def _stacked(tables: list[Any]) -> Any:
+    """Counts of each level (t, cells of the level) as one table with zeros where a level has no cell: (L, t, psi)."""
+    widest = max(table.shape[1] for table in tables)
+    return np.stack([np.pad(table, ((0, 0), (0, widest - table.shape[1]))) for table in tables])

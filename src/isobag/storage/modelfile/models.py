@@ -1,0 +1,217 @@
+"""What a model file holds of each estimator: its parameters, the model it learned, and what must hold between them."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from isobag.backends import BACKENDS, RULES
+from isobag.data.scaling import SCALINGS
+from isobag.estimators import IDKGroupDetector, IDKPointDetector, IsolationDistributionalKernel, IsolationKernel
+from isobag.models.averaging import Average
+from isobag.models.group import GroupModel
+from isobag.models.point import METHODS, PointModel
+from isobag.models.views import Views
+from isobag.partitionings import MECHANISMS
+from isobag.storage.modelfile.container import ModelFileError, Tensors
+from isobag.storage.modelfile.fields import Array, Either, Finite, Kind, Names, OneOf, Whole, demand, or_none
+from isobag.storage.modelfile.labels import Labels
+from isobag.storage.modelfile.schema import partitionings_kind, record_of
+
+_LARGEST = float(np.finfo(float).max)
+_AUTO_OR_WHOLE = Either(OneOf(("auto",)), Whole(2))
+_FLAG = OneOf((True, False))
+
+
+class Kept(NamedTuple):
+    """An estimator: its parameters, what ``fit`` set, and a check of the whole. Names of features may be missing."""
+
+    build: type
+    params: Mapping[str, Kind]
+    fields: Mapping[str, Kind]
+    check: Callable[[Any], None]
+
+    def encode(self, value: Any, tensors: Tensors) -> dict[str, Any]:
+        """An object with the parameters and one with the fields that are there."""
+        params, held = value.get_params(deep=False), vars(value)
+        return {
+            "params": {name: kind.encode(params[name], name, tensors) for name, kind in self.params.items()},
+            "fields": {name: kind.encode(held[name], name, tensors) for name, kind in self.fields.items() if name in held},
+        }
+
+    def decode(self, node: Any, tensors: Tensors) -> Any:
+        """The fitted estimator."""
+        demand(isinstance(node, dict) and set(node) == {"params", "fields"}, "model", "need params and fields.")
+        params, fields = node["params"], node["fields"]
+        demand(isinstance(params, dict) and set(params) == set(self.params), "params", "not those of the class.")
+        known = isinstance(fields, dict) and set(self.fields) - {"feature_names_in_"} <= set(fields) <= set(self.fields)
+        demand(known, "fields", "not those of the class.")
+        value = self.build(**{name: kind.decode(params[name], name, tensors) for name, kind in self.params.items()})
+        for name in fields:
+            setattr(value, name, self.fields[name].decode(fields[name], name, tensors))
+        self.check(value)
+        demand(not tensors, "tensors", f"they belong to nothing, {min(tensors, default='')!r:.60} among them.")
+        return value
+
+
+def _check_features(estimator: Any, n_features: int) -> None:
+    claimed = estimator.n_features_in_
+    demand(claimed == n_features, "n_features_in_", f"{claimed}, but the model has {n_features}.")
+    names = getattr(estimator, "feature_names_in_", None)
+    demand(names is None or len(names) == n_features, "feature_names_in_", "not one name for each feature.")
+
+
+def _check_kernel(kernel: Any) -> None:
+    drawn = kernel.partitionings_
+    demand(len(drawn.levels) == 1 and not drawn.of_groups, "partitionings_", "need rows, and one level.")
+    _check_features(kernel, drawn.width)
+
+
+def _check_views(views: Views, path: str) -> int:
+    """The number of features of all views."""
+    width = views.members[0].partitionings.width
+    for view in views.members:
+        own = view.scaling
+        demand(own.shift.shape == own.scale.shape == (width,), path, "shift and scale do not fit the partitionings.")
+        demand(view.partitionings.width == width, path, "they differ in their features.")
+        demand(not view.partitionings.of_groups, path, "need partitionings of rows.")
+    return width
+
+
+def _check_average(average: Average | None, n_levels: int, wanted: bool, path: str) -> None:
+    demand((average is not None) == wanted, f"{path}average", "need one where psi is averaged over, and only there.")
+    fits = average is None or average.floors.shape == average.weights.shape == (n_levels,)
+    demand(fits, f"{path}average", f"need one weight for each of {n_levels} psi.")
+
+
+def _check_point_model(model: PointModel, averages: bool, path: str) -> int:
+    width = _check_views(model.views, f"{path}views")
+    levels = model.views.levels
+    demand(len(model.tables) == len(model.views.members), f"{path}tables", "not one table for each view.")
+    for view, table in zip(model.views.members, model.tables, strict=True):
+        own = view.partitionings
+        demand(own.levels == levels, f"{path}views", "they differ in their levels.")
+        shape = (len(levels), len(own), levels[-1])
+        demand(table.shape == shape, f"{path}tables", "not one count for each cell.")
+        demand(table.max() <= model.largest, f"{path}tables", f"a count above {model.largest}.")
+    n_cells = (len(model.views), levels[-1])
+    demand(model.mean_map.shape == n_cells, f"{path}mean_map", f"need shape {n_cells}.")
+    fits = len(model.reference) and model.reference.shape[1] == width
+    demand(fits, f"{path}reference", "need rows of as many features.")
+    _check_average(model.average, len(levels), averages, path)
+    return width
+
+
+def _check_group_model(model: GroupModel, averages: bool, path: str) -> int:
+    width = _check_views(model.views, f"{path}views")
+    drawn, outside = model.partitionings, int(model.count_outside)
+    for view in model.views.members:
+        demand(len(view.partitionings.levels) == 1, f"{path}views", "need one level each.")
+    columns = model.views.n_columns + outside * len(model.views)
+    demand(model.population.shape == (columns,), f"{path}population", f"need {columns} numbers.")
+    anchors = [view.partitionings.anchors() for view in model.views.members]
+    wanted_rows = (sum(len(own[0]) for own in anchors if own is not None), width)
+    demand(model.reference.shape == wanted_rows, f"{path}reference", f"need shape {wanted_rows}.")
+    fits = drawn.of_groups and drawn.width == columns
+    demand(fits, f"{path}partitionings", f"of {drawn.width} columns; need groups of {columns}.")
+    shape = (len(drawn.levels), len(drawn), drawn.levels[-1])
+    demand(model.counts.shape == shape, f"{path}counts", "not one count for each cell.")
+    demand(model.counts.max() <= model.n_groups, f"{path}counts", f"a count above {model.n_groups}.")
+    _check_average(model.average, len(drawn.levels), averages, path)
+    return width
+
+
+def _check_detector(detector: Any, check: Callable[[Any, bool, str], int], averages: bool) -> None:
+    model = detector.model_
+    width = check(model, averages, "model_.")
+    _check_features(detector, width)
+    if model.calibration is not None:
+        inner = check(model.calibration.model, averages, "model_.calibration.model.")
+        demand(inner == width, "model_.calibration", "of another number of features.")
+        rising = np.all(np.diff(model.calibration.scores) >= 0)
+        demand(rising, "model_.calibration.scores", "scores are not in rising order.")
+
+
+def _check_point_detector(detector: Any) -> None:
+    _check_detector(detector, _check_point_model, detector.params.averages)
+    rule = METHODS[detector.method]
+    demand(detector.model_.rule == rule, "model_.rule", f"{detector.model_.rule!r}; need {rule!r}.")
+
+
+def _check_group_detector(detector: Any) -> None:
+    _check_detector(detector, _check_group_model, detector.params.averages)
+    fits = len(detector.labels_) == len(detector.scores_) == detector.model_.n_groups
+    demand(fits, "labels_", "not one label and score for each group.")
+    same = detector.model_.count_outside == bool(detector.count_outside)
+    demand(same, "model_.count_outside", "not the parameter.")
+
+
+_COMPUTE: dict[str, Kind] = {
+    "random_state": or_none(Whole(0, 2**32 - 1)),
+    "backend": OneOf(("auto", *BACKENDS)),
+    "n_jobs": or_none(Whole(-4096, 4096)),
+}
+_NAMED: dict[str, Kind] = {"n_features_in_": Whole(1), "feature_names_in_": Names()}
+_DETECTOR_PARAMS: dict[str, Kind] = {
+    "n_estimators": Whole(1),
+    "max_samples": _AUTO_OR_WHOLE,
+    "contamination": Either(OneOf(("auto",)), Finite(0, 0.5)),
+    "calibrate": _FLAG,
+    **_COMPUTE,
+}
+_OFFSET = Finite(-_LARGEST, _LARGEST)
+
+
+def _kernel(build: type) -> Kept:
+    params = {
+        "n_estimators": Whole(1),
+        "max_samples": _AUTO_OR_WHOLE,
+        "mechanism": OneOf(tuple(MECHANISMS)),
+        "rule": OneOf(tuple(RULES)),
+        **_COMPUTE,
+    }
+    return Kept(build, params, {**_NAMED, "partitionings_": partitionings_kind()}, _check_kernel)
+
+
+MODELS = {
+    "IDKPointDetector": Kept(
+        IDKPointDetector,
+        {
+            **_DETECTOR_PARAMS,
+            "method": OneOf(tuple(METHODS)),
+            "scaling": OneOf(("auto", *SCALINGS)),
+            "mechanism": OneOf(tuple(MECHANISMS)),
+        },
+        {**_NAMED, "offset_": _OFFSET, "model_": record_of(PointModel)},
+        _check_point_detector,
+    ),
+    "IDKGroupDetector": Kept(
+        IDKGroupDetector,
+        {
+            **_DETECTOR_PARAMS,
+            "group_max_samples": _AUTO_OR_WHOLE,
+            "point_mechanism": OneOf(("auto", *MECHANISMS)),
+            "group_mechanism": OneOf(tuple(MECHANISMS)),
+            "count_outside": _FLAG,
+            "scaling": OneOf(tuple(SCALINGS)),
+        },
+        {
+            **_NAMED,
+            "labels_": Labels(),
+            "scores_": Array(("float64",), 1),
+            "offset_": _OFFSET,
+            "model_": record_of(GroupModel),
+        },
+        _check_group_detector,
+    ),
+    "IsolationKernel": _kernel(IsolationKernel),
+    "IsolationDistributionalKernel": _kernel(IsolationDistributionalKernel),
+}
+
+
+def kept_of(value: Any) -> tuple[str, Kept]:
+    """Name and table of an estimator's class."""
+    for name, kept in MODELS.items():
+        if type(value) is kept.build:
+            return name, kept
+    raise ModelFileError(f"a model file holds {', '.join(MODELS)}, not {type(value).__name__}.")

@@ -1,0 +1,99 @@
+"""What is kept of a value: the fields of its data class, each by its type and by what ``held`` demands of it."""
+
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from functools import cache
+from types import NoneType, UnionType
+from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from isobag.models.calibration import Calibration
+from isobag.models.views import Views
+from isobag.partitionings import Partitionings
+from isobag.storage.modelfile.container import Tensors
+from isobag.storage.modelfile.fields import Array, Counts, Kind, Levels, OneOf, Record, Several, Whole, demand, or_none
+
+
+class Tagged(NamedTuple):
+    """A value of one of several classes, with the name of its class."""
+
+    classes: Mapping[str, type]
+
+    def encode(self, value: Any, path: str, tensors: Tensors) -> dict[str, Any]:
+        """The name of the class beside the fields."""
+        name = type(value).__name__
+        return {"kind": name, **record_of(self.classes[name]).encode(value, path, tensors)}
+
+    def decode(self, node: Any, path: str, tensors: Tensors) -> Any:
+        """The value."""
+        known = isinstance(node, dict) and node.get("kind") in self.classes
+        demand(known, path, f"need one of {', '.join(self.classes)}.")
+        rest = {name: own for name, own in node.items() if name != "kind"}
+        value = record_of(self.classes[node["kind"]]).decode(rest, path, tensors)
+        problem = value.problem()
+        demand(problem is None, path, f"{problem}.")
+        return value
+
+
+def partitionings_kind() -> Tagged:
+    """Partitionings of every mechanism there is."""
+    found: dict[str, type] = {}
+    waiting: list[type] = [Partitionings]
+    while waiting:
+        for one in waiting.pop().__subclasses__():
+            found[one.__name__] = one
+            waiting.append(one)
+    return Tagged(found)
+
+
+@cache
+def record_of(owner: type) -> Record:
+    """The fields of a data class."""
+    hints = get_type_hints(owner)
+    return Record(owner, {one.name: _kind(hints[one.name], one.metadata, owner) for one in fields(owner)}, _no_check)
+
+
+def _no_check(value: Any, path: str) -> None:
+    """What must hold between fields is demanded where the whole is known."""
+
+
+def _kind(hint: Any, metadata: Mapping[str, Any], owner: type) -> Kind:
+    if get_origin(hint) is UnionType:
+        (some,) = [one for one in get_args(hint) if one is not NoneType]
+        return or_none(_kind(some, metadata, owner))
+    if metadata.get("choices"):
+        return OneOf(metadata["choices"])
+    low, high = metadata.get("low", -np.inf), metadata.get("high", np.inf)
+    if hint == tuple[int, ...]:
+        return Levels()
+    if get_origin(hint) is tuple:
+        return Several(_kind(get_args(hint)[0], metadata, owner), tuple)
+    if get_origin(hint) is np.ndarray:
+        (dtype,) = get_args(get_args(hint)[1])
+        return Array((np.dtype(dtype).name,), metadata["axes"], low, high)
+    if hint is int:
+        return Whole(int(low), int(high))
+    if hint is csr_array:
+        return Counts()
+    if hint is Views:
+        return Several(record_of(get_args(get_type_hints(Views)["members"])[0]), lambda members: Views(tuple(members)))
+    if hint is Partitionings:
+        return partitionings_kind()
+    if hint is Calibration:
+        return _calibration_of(owner)
+    assert is_dataclass(hint), hint
+    return record_of(hint)
+
+
+def _calibration_of(owner: type) -> Record:
+    """A model of the same class, without a calibration of its own, and its scores of data it has not seen."""
+    hints = get_type_hints(owner)
+    inner = {
+        one.name: OneOf((None,)) if hints[one.name] == Calibration | None else _kind(hints[one.name], one.metadata, owner)
+        for one in fields(owner)
+    }
+    scores = next(one for one in fields(Calibration) if one.name == "scores")
+    kind = _kind(get_type_hints(Calibration)["scores"], scores.metadata, Calibration)
+    return Record(Calibration, {"model": Record(owner, inner, _no_check), "scores": kind}, _no_check)
