@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from isobag import baselines, datasets, report
     from isobag.estimators import IDKGroupDetector, IDKPointDetector
+    from isobag.estimators.compare import compare
     from isobag.estimators.kernels import IsolationDistributionalKernel, IsolationKernel
     from isobag.storage.modelfile import ModelFileError, load, save
     from isobag.tables import detect_groups, detect_points
-    from isobag.estimators.compare import compare
 
 __version__ = "0.1.0"
 

@@ -77,9 +77,7 @@ def sum_at_cells(X: Floats, balls: Balls, tables: Ints, rule: str = "nearest", n
     return sums
 
 
-def count_and_sum(
-    X: Floats, balls: Balls, only_last: bool = False, n_jobs: int | None = None
-) -> tuple[Ints, Ints]:
+def count_and_sum(X: Floats, balls: Balls, only_last: bool = False, n_jobs: int | None = None) -> tuple[Ints, Ints]:
     """Counts of all queries, and each query's sums of the counts at its own cells: (L, t, psi), (n, L).
 
     ``only_last``: sums of the last level alone, (n, 1)

@@ -10,11 +10,11 @@ import pyarrow as pa
 import typer
 
 from isobag.backends.arrays import Floats, Ints
+from isobag.data.frames import feature_names
+from isobag.data.rows import all_rows
 from isobag.estimators import IDKGroupDetector, IDKPointDetector
 from isobag.storage.files import FileTable
-from isobag.data.frames import feature_names
 from isobag.storage.modelfile import load
-from isobag.data.rows import all_rows
 from isobag.streaming import KEPT_BYTES, Tick, read_batches
 from isobag.tables.table import Table
 

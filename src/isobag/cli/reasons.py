@@ -6,10 +6,10 @@ import numpy as np
 
 from isobag.backends.arrays import Floats, Ints
 from isobag.cli.inputs import Source
-from isobag.estimators import IDKGroupDetector, IDKPointDetector
-from isobag.estimators.checked import explain_groups, explain_rows, p_values_of_groups, p_values_of_rows, typical_rows
 from isobag.data.groups import Bags
 from isobag.data.rows import ArrayRows
+from isobag.estimators import IDKGroupDetector, IDKPointDetector
+from isobag.estimators.checked import explain_groups, explain_rows, p_values_of_groups, p_values_of_rows, typical_rows
 
 Facts = tuple[dict[str, int | float], dict[str, list[Any]]]
 

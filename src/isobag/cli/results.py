@@ -11,10 +11,10 @@ import pyarrow as pa
 
 from isobag.cli.inputs import Source, labels_of_groups
 from isobag.cli.output import note, print_json, print_table
-from isobag.estimators.checked import explain_rows
-from isobag.storage.files import BATCH_ROWS, check_output, write_table
 from isobag.data.groups import number_labels
 from isobag.data.rows import all_rows, take_in_order
+from isobag.estimators.checked import explain_rows
+from isobag.storage.files import BATCH_ROWS, check_output, write_table
 from isobag.streaming import Tick
 from isobag.tables.groups import GroupResults
 from isobag.tables.points import PointResults

@@ -49,7 +49,9 @@ def one_of(allowed: Collection[Any]) -> Constraint:
 
 def at_least(least: int, reason: str) -> Constraint:
     """An integer with a lower bound."""
-    return Constraint(lambda value: is_integer(value) and value >= least, f"need an integer of {least} or more: {reason}")
+    return Constraint(
+        lambda value: is_integer(value) and value >= least, f"need an integer of {least} or more: {reason}"
+    )
 
 
 FLAG = Constraint(lambda value: isinstance(value, bool | np.bool_), "choose one of True, False")

@@ -13,9 +13,8 @@ from sklearn.utils.validation import validate_data
 from isobag.backends.arrays import FARTHEST, Floats, Ints
 from isobag.data.rows import ArrayRows, Rows, SparseRows
 
-def as_rows(
-    estimator: BaseEstimator, X: Any, *, reset: bool, min_rows: int = 1, accept_sparse: bool = False
-) -> Rows:
+
+def as_rows(estimator: BaseEstimator, X: Any, *, reset: bool, min_rows: int = 1, accept_sparse: bool = False) -> Rows:
     """The one door: rows of numbers from an array, a frame or a sparse matrix; rows that came by it before stay.
 
     ``reset`` learns the number and names of the features, else they must be those learned.

@@ -14,8 +14,8 @@ from isobag.backends import Compute
 from isobag.backends.arrays import Floats, Ints
 from isobag.backends.threads import slices
 from isobag.data.frames import feature_names
-from isobag.data.rows import ArrayRows
 from isobag.data.params import BACKEND, N_ESTIMATORS, N_JOBS, N_PERMUTATIONS, check_params
+from isobag.data.rows import ArrayRows
 from isobag.data.validation import check_points
 from isobag.models.views import Plan, draw_views
 from isobag.models.witness import separation, witness

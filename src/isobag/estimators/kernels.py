@@ -10,8 +10,8 @@ from sklearn.base import TransformerMixin
 from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
-from isobag.backends.arrays import Cells, Floats
 from isobag.backends import RULES
+from isobag.backends.arrays import Cells, Floats
 from isobag.data.groups import as_groups
 from isobag.data.params import MAX_SAMPLES, N_ESTIMATORS, Constraint, check_max_samples, one_of
 from isobag.data.scaling import Scaling
@@ -20,7 +20,6 @@ from isobag.estimators.base import Computing
 from isobag.models.views import View, Views
 from isobag.partitionings import MECHANISMS, Partitionings, draw_from_rows
 from isobag.partitionings.cells import one_hot
-
 
 AUTO_MAX_SAMPLES = 16
 

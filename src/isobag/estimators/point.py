@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-import numpy.typing as npt
 import numpy as np
+import numpy.typing as npt
 
 from isobag.backends.arrays import Floats
 from isobag.data.frames import frame_like, is_frame

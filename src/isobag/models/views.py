@@ -94,7 +94,9 @@ class Views:
 
     def count_and_sum(self, X: Floats, compute: Compute, only_last: bool) -> tuple[Tables, Ints]:
         """Counts of the rows, and their sums at the rows' own cells, of all levels or the last alone: (n, L), (n, 1)."""
-        parts = [view.partitionings.count_and_sum(view.prepare(X, compute), compute, only_last) for view in self.members]
+        parts = [
+            view.partitionings.count_and_sum(view.prepare(X, compute), compute, only_last) for view in self.members
+        ]
         total: Ints = np.add.reduce([sums for _, sums in parts])
         return tuple(counts for counts, _ in parts), total
 
@@ -135,7 +137,9 @@ class Views:
             numbers.append(own.ravel())
         return np.concatenate(numbers)
 
-    def mean_maps(self, groups: Groups, compute: Compute, count_outside: bool = False, rule: str = "nearest") -> MeanMaps:
+    def mean_maps(
+        self, groups: Groups, compute: Compute, count_outside: bool = False, rule: str = "nearest"
+    ) -> MeanMaps:
         """Level 1: the points of each group counted in the cells of all views, side by side."""
         parts: list[csr_array] = []
         numbers: list[Ints] = []

@@ -18,10 +18,12 @@ from isobag.partitionings.base import (
     nested_levels,
 )
 from isobag.partitionings.counts import GroupQueries
+from isobag.partitionings.trees import draw_trees
 
 MECHANISMS: dict[str, Callable[[Drawn, tuple[int, ...], Compute], Partitionings]] = {
     "hypersphere": draw_hyperspheres,
     "voronoi": draw_voronoi_cells,
+    "tree": draw_trees,
 }
 """How partitionings are made of what was drawn, rows or groups."""
 

@@ -61,7 +61,6 @@ class RowBalls(Balls, Partitionings):
         """The nearest center, whether its ball covers the row or not: (n, t)."""
         return replace(self, sq_radii=np.full_like(self.sq_radii, np.inf)).assign(queries, compute)
 
-
     @property
     def width(self) -> int:
         """Number of features."""

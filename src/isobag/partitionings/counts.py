@@ -139,9 +139,7 @@ class GroupBalls(Partitionings):
 
     def nearest_anchors(self, queries: GroupQueries, compute: Compute) -> Cells:
         """The nearest center, whether its ball covers the group or not: (g, t)."""
-        unbounded = GroupBalls(
-            self.centers, self.unit, self.slots, self.levels, np.full_like(self.sq_radii, np.inf)
-        )
+        unbounded = GroupBalls(self.centers, self.unit, self.slots, self.levels, np.full_like(self.sq_radii, np.inf))
         return unbounded.assign(queries, compute)
 
     @property

@@ -8,12 +8,12 @@ from scipy.sparse import csr_matrix
 from sklearn.decomposition import PCA
 
 from isobag.backends.arrays import Bools, Floats, Ints
-from isobag.estimators import IDKGroupDetector, IDKPointDetector
-from isobag.estimators.checked import explain_groups, explain_rows, p_values_of_groups, p_values_of_rows
 from isobag.data.frames import feature_names
 from isobag.data.groups import Bags, check_groups
 from isobag.data.rows import ArrayRows
 from isobag.data.validation import check_points
+from isobag.estimators import IDKGroupDetector, IDKPointDetector
+from isobag.estimators.checked import explain_groups, explain_rows, p_values_of_groups, p_values_of_rows
 
 TOP = 200
 """Anomalies told in full."""

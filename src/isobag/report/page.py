@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from isobag.backends.arrays import Bools, Floats, Ints
-from isobag.storage.atomic import write_whole
 from isobag.report.findings import Findings, GroupFindings, PointFindings
+from isobag.storage.atomic import write_whole
 
 BINS = 60
 REASONS = 8

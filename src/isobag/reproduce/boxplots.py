@@ -7,14 +7,14 @@ import numpy as np
 from sklearn.metrics import roc_auc_score
 
 from isobag.backends.arrays import Floats
+from isobag.data.scaling import fit_scaling
 from isobag.datasets import load
 from isobag.estimators import IDKPointDetector
-from isobag.partitionings.cells import count_cells, sum_at_cells
 from isobag.estimators.kernels import IsolationKernel
+from isobag.partitionings.cells import count_cells, sum_at_cells
 from isobag.reproduce.cells import Record
 from isobag.reproduce.experiment import Experiment, Outcomes, markdown_table, remarks, shown_auc, shown_status
 from isobag.reproduce.figures import draw_boxes
-from isobag.data.scaling import fit_scaling
 
 PSI = {"ForestCover": 32, "smtp": 128}
 """The psi with the best AUC of these sets; others take 64."""

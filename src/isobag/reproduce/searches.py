@@ -20,15 +20,15 @@ from isobag.baselines import INNE, OCSMM, AveragedPointScores, GaussianPointDete
 from isobag.baselines.gaussian import BANDWIDTHS
 from isobag.baselines.ocsmm import mean_embedding_kernels, sort_by_group
 from isobag.baselines.two_level import embed_groups
+from isobag.data.groups import Bags
+from isobag.data.scaling import fit_scaling
 from isobag.datasets import load, load_groups
 from isobag.estimators import IDKPointDetector
-from isobag.partitionings.cells import count_cells, sum_at_cells
-from isobag.data.groups import Bags
 from isobag.estimators.kernels import IsolationDistributionalKernel
 from isobag.partitionings import draw_partitionings
+from isobag.partitionings.cells import count_cells, sum_at_cells
 from isobag.partitionings.counts import count_groups, draw_group_partitionings
 from isobag.reproduce.cells import Record
-from isobag.data.scaling import fit_scaling
 
 T = 100
 LARGEST_PSI = 4096

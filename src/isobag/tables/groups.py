@@ -7,16 +7,16 @@ import narwhals as nw
 import numpy as np
 
 from isobag.backends.arrays import Bools, Floats, Ints
-from isobag.estimators import IDKGroupDetector
-from isobag.estimators.checked import fit_to_groups, p_values_of_groups
 from isobag.data.groups import Bags, number_labels
 from isobag.data.rows import ArrayRows
+from isobag.data.validation import check_flag
+from isobag.estimators import IDKGroupDetector
+from isobag.estimators.checked import fit_to_groups, p_values_of_groups
 from isobag.tables.crossfit import cross_p_values_of_groups
 from isobag.tables.encoding import Encoding, open_frame
 from isobag.tables.points import ranked_frame
 from isobag.tables.reasons import reasons_of_groups
 from isobag.tables.table import Table, read_frame
-from isobag.data.validation import check_flag
 
 MOST_GROUPS_WITH_REASONS = 200
 

@@ -8,14 +8,14 @@ import numpy as np
 import numpy.typing as npt
 
 from isobag.backends.arrays import Bools, Floats, Ints
+from isobag.data.rows import take_in_order
+from isobag.data.validation import check_flag
 from isobag.estimators import IDKPointDetector
 from isobag.estimators.checked import fit_to_rows, p_values_of_rows, score_rows
-from isobag.data.rows import take_in_order
 from isobag.tables.crossfit import cross_p_values_of_rows
 from isobag.tables.encoding import open_frame
 from isobag.tables.reasons import reasons_of_points
 from isobag.tables.table import Table, read_frame
-from isobag.data.validation import check_flag
 
 MOST_ROWS_WITH_REASONS = 1_000
 

@@ -3,9 +3,9 @@
 import numpy as np
 
 from isobag.backends.arrays import Floats
+from isobag.data.groups import Bags
 from isobag.estimators import IDKGroupDetector, IDKPointDetector
 from isobag.estimators.checked import explain_groups, explain_rows, typical_rows
-from isobag.data.groups import Bags
 from isobag.tables.encoding import Encoding, indicator
 
 MOST_REASONS = 3

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from isobag.backends.arrays import Balls, Cells, Floats, Ints
-from isobag.backends.threads import map_in_threads, shares
 from isobag.backends.numba.compiled import lanes, walks
 from isobag.backends.numba.compiled.boxes import Boxes
 from isobag.backends.numba.queries import Queries
+from isobag.backends.threads import map_in_threads, shares
 
 Runs = tuple[Cells, Cells, Ints]
 

@@ -4,10 +4,10 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from isobag.backends.arrays import Cells, Floats, Ints
-from isobag.backends.numpy import self_dots
-from isobag.backends.threads import map_in_threads, shares, slices
 from isobag.backends.numba.compiled import groups
 from isobag.backends.numba.compiled.groups import BLOCK
+from isobag.backends.numpy import self_dots
+from isobag.backends.threads import map_in_threads, shares, slices
 
 
 def count_group_cells(cells: Cells, starts: Ints, n_cells: int, n_columns: int, n_jobs: int | None) -> csr_array:

@@ -7,9 +7,9 @@ import numpy as np
 import numpy.typing as npt
 
 from isobag.backends.arrays import Balls, Cells, Floats, Ints
-from isobag.backends.threads import map_in_threads, shares, single_threaded_blas, slices
 from isobag.backends.numba.compiled import products
 from isobag.backends.numba.queries import Queries
+from isobag.backends.threads import map_in_threads, shares, single_threaded_blas, slices
 
 _BLOCK_PRODUCTS = 1 << 21
 _KEPT_CELLS = 1 << 26

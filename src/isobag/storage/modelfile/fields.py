@@ -17,7 +17,6 @@ from isobag.backends.arrays import MOST_ROWS
 from isobag.storage.modelfile.container import ModelFileError, Tensors
 
 
-
 class Kind(Protocol):
     """A way to write a value and to read it back."""
 

@@ -59,7 +59,9 @@ def _model(
         node, path = fields[before], f"{old}{before}"
         if before == "calibration_" and node is not None:
             inner = node["detector"]
-            model = _model(name, params, inner["fields"], f"{path}.detector.", f"{new}.calibration.model", tensors, renamed)
+            model = _model(
+                name, params, inner["fields"], f"{path}.detector.", f"{new}.calibration.model", tensors, renamed
+            )
             renamed[f"{new}.calibration.scores"] = tensors.pop(f"{path}.scores")
             found[after] = {"model": model, "scores": None}
         elif before == "_counts":

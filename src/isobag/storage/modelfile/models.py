@@ -36,7 +36,9 @@ class Kept(NamedTuple):
         params, held = value.get_params(deep=False), vars(value)
         return {
             "params": {name: kind.encode(params[name], name, tensors) for name, kind in self.params.items()},
-            "fields": {name: kind.encode(held[name], name, tensors) for name, kind in self.fields.items() if name in held},
+            "fields": {
+                name: kind.encode(held[name], name, tensors) for name, kind in self.fields.items() if name in held
+            },
         }
 
     def decode(self, node: Any, tensors: Tensors) -> Any:

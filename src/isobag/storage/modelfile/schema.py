@@ -91,7 +91,9 @@ def _calibration_of(owner: type) -> Record:
     """A model of the same class, without a calibration of its own, and its scores of data it has not seen."""
     hints = get_type_hints(owner)
     inner = {
-        one.name: OneOf((None,)) if hints[one.name] == Calibration | None else _kind(hints[one.name], one.metadata, owner)
+        one.name: OneOf((None,))
+        if hints[one.name] == Calibration | None
+        else _kind(hints[one.name], one.metadata, owner)
         for one in fields(owner)
     }
     scores = next(one for one in fields(Calibration) if one.name == "scores")

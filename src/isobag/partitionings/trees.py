@@ -1,0 +1,288 @@
+"""Isolation trees: random splits of random features until each of the rows drawn is alone in a leaf.
+
+The leaves are the cells; no point is OUTSIDE. This is the first form of the Isolation Kernel in the literature. Every
+level has trees of its own, grown on its first rows of the draw, from a seed that does not know of the other levels.
+Only comparisons decide, so all backends agree.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Self
+
+import numpy as np
+
+from isobag.backends import Compute
+from isobag.backends.arrays import FARTHEST, Cells, Floats, Ints, held
+from isobag.backends.numba.compiled.jit import jit
+from isobag.backends.threads import map_in_threads, shares, slices
+from isobag.partitionings.base import Drawn, Partitionings
+from isobag.partitionings.cells import count_cells, sum_at_cells
+from isobag.partitionings.counts import GroupQueries, MeanMaps
+
+_BLOCK_ROWS = 1 << 13
+_BLOCK_GROUPS = 1 << 8
+_KEPT_CELLS = 1 << 26
+
+
+@dataclass(frozen=True, eq=False)
+class Trees(Partitionings):
+    """Nodes of the trees of each level: a row goes left where its feature is below the threshold.
+
+    Node 0 is the root, a child has a higher number than its parent, and child -1 - j is leaf j.
+    """
+
+    levels: tuple[int, ...] = held()
+    columns: Cells = held(3, 0)  # (L, t, psi) feature of each node
+    thresholds: Floats = held(3)  # (L, t, psi)
+    children: Cells = held(4)  # (L, t, psi, 2) left, right
+    slots: Cells = held(3, 0)  # (L, t, psi) a point of each leaf
+
+    def __len__(self) -> int:
+        """Number of partitionings."""
+        return self.slots.shape[1]
+
+    def at(self, level: int) -> Self:
+        """The trees of one level alone."""
+        psi, only = self.levels[level], slice(level % len(self.levels), level % len(self.levels) + 1)
+        names = ("columns", "thresholds", "children", "slots")
+        return replace(self, levels=(psi,), **{name: getattr(self, name)[only, :, :psi] for name in names})
+
+    def assign(self, queries: Any, compute: Compute, rule: str = "nearest") -> Cells:
+        """Leaf of every query in the trees of the last level: (n, t)."""
+        return np.concatenate([cells[-1] for cells in self.at(-1)._blocks(queries, compute)])
+
+    def count(self, queries: Any, compute: Compute) -> Ints:
+        """Number of queries in each leaf of each level: (L, t, psi)."""
+        return self._count(self._blocks(queries, compute))
+
+    def sum_at(self, queries: Any, tables: Ints, compute: Compute, rule: str = "nearest") -> Ints:
+        """Sum over the trees of the table at each query's leaf: tables (L, t, psi) -> (n, L)."""
+        return _sum_at(self._blocks(queries, compute), tables)
+
+    def count_and_sum(self, queries: Any, compute: Compute, only_last: bool = False) -> tuple[Ints, Ints]:
+        """Counts, and their sums at the queries' own leaves, from one descent where there is room for the leaves."""
+        if len(queries) * self.slots[..., 0].size > _KEPT_CELLS:
+            return super().count_and_sum(queries, compute, only_last)
+        blocks = list(self._blocks(queries, compute))
+        counts = self._count(iter(blocks))
+        first = len(self.levels) - 1 if only_last else 0
+        return counts, _sum_at((cells[first:] for cells in blocks), counts[first:])
+
+    def anchors(self) -> tuple[Any, Cells]:
+        """A row drawn of each leaf of the last level."""
+        return self.points, self.slots[-1]
+
+    def problem(self) -> str | None:
+        """What does not fit together."""
+        shape = (len(self.levels), len(self), self.levels[-1])
+        if not (self.columns.shape == self.thresholds.shape == self.slots.shape == shape == self.children.shape[:3]):
+            return f"trees that are not of shape {shape}"
+        numbers = np.arange(shape[2])[:, None]
+        forward = (self.children > numbers) & (self.children < shape[2])
+        leaves = (self.children < 0) & (self.children >= -np.array(self.levels)[:, None, None, None])
+        if self.children.shape[3:] != (2,) or not np.all(forward | leaves):
+            return "a child that is neither a leaf nor a later node"
+        if self.columns.max() >= self.width or self.slots.max() >= len(self.points):
+            return "a node beyond the last feature, or a leaf beyond the last point"
+        return None
+
+    def _count(self, blocks: Iterator[Cells]) -> Ints:
+        total: Ints = np.zeros(self.slots.shape, dtype=np.int64)
+        for cells in blocks:
+            total += np.stack([count_cells(own, self.levels[-1]) for own in cells])
+        return total
+
+    def _blocks(self, queries: Any, compute: Compute) -> Iterator[Cells]:
+        """Leaves of some queries after others: (L, m, t) each."""
+        descend = DESCENTS.get(compute.name, _descend_arrays)
+        for X in self._dense_blocks(queries):
+            cells = np.empty((len(self.levels), len(X), len(self)), dtype=np.int32)
+            map_in_threads(
+                lambda rows, X=X, cells=cells: descend(
+                    X[rows], self.columns, self.thresholds, self.children, cells[:, rows]
+                ),
+                shares(len(X), compute.n_jobs),
+                compute.n_jobs,
+            )
+            yield cells
+
+    def _dense_blocks(self, queries: Any) -> Iterator[Floats]:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, eq=False)
+class RowTrees(Trees):
+    """Trees over rows."""
+
+    points: Floats = held(2, -FARTHEST, FARTHEST)  # (m, d)
+
+    @property
+    def width(self) -> int:
+        """Number of features."""
+        return self.points.shape[1]
+
+    def prepare(self, X: Floats, compute: Compute) -> Floats:
+        """The rows themselves."""
+        return X
+
+    def _dense_blocks(self, queries: Floats) -> Iterator[Floats]:
+        return (queries[rows] for rows in slices(len(queries), _BLOCK_ROWS))
+
+
+@dataclass(frozen=True, eq=False)
+class GroupTrees(Trees):
+    """Trees over mean maps of groups."""
+
+    points: MeanMaps = held()
+
+    of_groups = True
+
+    @property
+    def width(self) -> int:
+        """Number of columns of the mean maps."""
+        return int(self.points.counts.shape[1])
+
+    def prepare(self, maps: MeanMaps, compute: Compute) -> GroupQueries:
+        """Queries from mean maps."""
+        return GroupQueries(maps)
+
+    def _dense_blocks(self, queries: GroupQueries) -> Iterator[Floats]:
+        return (queries.maps[rows].shares.toarray() for rows in slices(len(queries), _BLOCK_GROUPS))
+
+
+def _sum_at(blocks: Iterator[Cells], tables: Ints) -> Ints:
+    parts = [
+        np.stack([sum_at_cells(own, table) for own, table in zip(cells, tables, strict=True)], axis=1)
+        for cells in blocks
+    ]
+    return np.concatenate(parts)
+
+
+def draw_trees(drawn: Drawn, levels: tuple[int, ...], compute: Compute) -> Trees:
+    """Grow a tree on what was drawn for each partitioning, and one on its first rows for each smaller level."""
+    groups = isinstance(drawn.points, GroupQueries)
+    shape = (len(levels), *drawn.slots.shape)
+    columns, slots = np.zeros((2, *shape), dtype=np.int32)
+    thresholds = np.full(shape, np.inf)
+    children = np.full((*shape, 2), -1, dtype=np.int32)
+
+    def grow(i: int) -> None:
+        own = drawn.slots[i]
+        X = drawn.points.maps[own].shares.toarray() if groups else drawn.points[own]
+        for level, psi in enumerate(levels):
+            seed = np.random.default_rng([*drawn.seeds[i].tolist(), psi]).integers(2**63, dtype=np.uint64)
+            parts = (columns[level, i], thresholds[level, i], children[level, i])
+            places = np.zeros(psi, dtype=np.int64)
+            _grow_tree(X[:psi], seed, *parts, places)
+            slots[level, i, :psi] = own[places]
+
+    map_in_threads(grow, range(len(drawn.slots)), compute.n_jobs)
+    build: Callable[..., Trees] = partial(
+        GroupTrees if groups else RowTrees, levels, columns, thresholds, children, slots
+    )
+    return build(drawn.points.maps if groups else drawn.points)
+
+
+@jit
+def _next_random(state):
+    """Another 64 random bits (splitmix64); state (1,) is moved on."""
+    state[0] += np.uint64(0x9E3779B97F4A7C15)
+    z = state[0]
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+@jit
+def _choose_feature(X, rows, state):
+    """A feature in which some rows differ, each as likely as any other; -1 if there is none."""
+    d = X.shape[1]
+    for _ in range(2 * d):
+        k = np.int64(_next_random(state) % np.uint64(d))
+        for row in rows[1:]:
+            if X[row, k] != X[rows[0], k]:
+                return k
+    first = np.int64(_next_random(state) % np.uint64(d))
+    for step in range(d):  # few features differ, and luck has not found them
+        k = (first + step) % d
+        for row in rows[1:]:
+            if X[row, k] != X[rows[0], k]:
+                return k
+    return -1
+
+
+@jit
+def _grow_tree(X, seed, columns, thresholds, children, places):
+    """Split the rows of X until each leaf has one, or equal ones; places[j] becomes the first row of leaf j."""
+    n = len(X)
+    state = np.full(1, seed, np.uint64)
+    order = np.arange(n)
+    waiting = np.empty((n + 1, 4), np.int64)  # first row, last row, parent, side
+    waiting[0] = (0, n, -1, 0)
+    n_waiting, n_nodes, n_leaves = 1, 0, 0
+    while n_waiting > 0:
+        n_waiting -= 1
+        a, b, parent, side = waiting[n_waiting]
+        rows = order[a:b]
+        k = _choose_feature(X, rows, state) if b - a > 1 else -1
+        if k < 0:
+            if parent >= 0:
+                children[parent, side] = -1 - n_leaves
+            places[n_leaves] = rows.min()
+            n_leaves += 1
+            continue
+        low = high = X[rows[0], k]
+        for row in rows:
+            low = min(low, X[row, k])
+            high = max(high, X[row, k])
+        share = np.float64(_next_random(state) >> np.uint64(11)) * 2.0**-53
+        threshold = min(high, low + share * (high - low))
+        if threshold <= low:  # below the threshold is left, and neither side may be empty
+            threshold = high
+        middle = a
+        for j in range(a, b):
+            if X[order[j], k] < threshold:
+                kept = order[j]
+                order[j] = order[middle]
+                order[middle] = kept
+                middle += 1
+        if parent >= 0:
+            children[parent, side] = n_nodes
+        columns[n_nodes] = k
+        thresholds[n_nodes] = threshold
+        waiting[n_waiting] = (middle, b, n_nodes, 1)
+        waiting[n_waiting + 1] = (a, middle, n_nodes, 0)
+        n_waiting += 2
+        n_nodes += 1
+
+
+def _descend_arrays(X: Floats, columns: Cells, thresholds: Floats, children: Cells, cells: Cells) -> None:
+    """Write the leaf of every row in every tree into cells (L, n, t): all rows go down together, a step at a time."""
+    everyone = np.arange(len(X))
+    for level, i in np.ndindex(columns.shape[:2]):
+        nodes = np.zeros(len(X), dtype=np.int64)
+        walking = everyone
+        while len(walking):
+            here = nodes[walking]
+            is_right = X[walking, columns[level, i, here]] >= thresholds[level, i, here]
+            nodes[walking] = children[level, i, here, is_right.astype(int)]
+            walking = walking[nodes[walking] >= 0]
+        cells[level, :, i] = -1 - nodes
+
+
+@jit
+def _descend_compiled(X, columns, thresholds, children, cells):
+    """The same, one row after the other."""
+    for row in range(len(X)):
+        for level in range(columns.shape[0]):
+            for i in range(columns.shape[1]):
+                node = np.int64(0)
+                while node >= 0:
+                    is_right = X[row, columns[level, i, node]] >= thresholds[level, i, node]
+                    node = np.int64(children[level, i, node, 1 if is_right else 0])
+                cells[level, row, i] = -1 - node
+
+
+DESCENTS = {"numpy": _descend_arrays, "numba": _descend_compiled}
+"""How each backend goes down; one that is not named goes as NumPy does."""
