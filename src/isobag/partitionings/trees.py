@@ -23,6 +23,7 @@ from isobag.partitionings.counts import GroupQueries, MeanMaps
 _BLOCK_ROWS = 1 << 13
 _BLOCK_GROUPS = 1 << 8
 _KEPT_CELLS = 1 << 26
+_NEAR_ROWS = 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -273,15 +274,22 @@ def _descend_arrays(X: Floats, columns: Cells, thresholds: Floats, children: Cel
 
 @jit
 def _descend_compiled(X, columns, thresholds, children, cells):
-    """The same, one row after the other."""
-    for row in range(len(X)):
+    """The same, one row after the other; a few rows stay in the cache while they go down all trees."""
+    for first in range(0, len(X), _NEAR_ROWS):
+        rows = X[first : first + _NEAR_ROWS]
         for level in range(columns.shape[0]):
             for i in range(columns.shape[1]):
-                node = np.int64(0)
-                while node >= 0:
-                    is_right = X[row, columns[level, i, node]] >= thresholds[level, i, node]
-                    node = np.int64(children[level, i, node, 1 if is_right else 0])
-                cells[level, row, i] = -1 - node
+                own_columns = columns[level, i]
+                own_thresholds = thresholds[level, i]
+                own_children = children[level, i]
+                for r in range(len(rows)):
+                    row = rows[r]
+                    node = np.int64(0)
+                    while node >= 0:
+                        at = np.uint64(node)  # never negative: no need to count from the end
+                        is_right = row[np.uint64(own_columns[at])] >= own_thresholds[at]
+                        node = np.int64(own_children[at, np.uint64(is_right)])
+                    cells[level, first + r, i] = -1 - node
 
 
 DESCENTS = {"numpy": _descend_arrays, "numba": _descend_compiled}
