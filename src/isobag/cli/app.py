@@ -1,5 +1,8 @@
 """The app at which commands register."""
 
+from importlib import import_module
+from typing import Annotated
+
 import typer
 
 from isobag.cli.compare import compare
@@ -14,8 +17,18 @@ from isobag.cli.score import score
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
 
 
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"isobag {import_module('isobag').__version__}")
+        raise typer.Exit
+
+
 @app.callback()
-def isobag() -> None:
+def isobag(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_show_version, is_eager=True)
+    ] = False,
+) -> None:
     """Anomalies without labels, odd points and odd groups, by the Isolation Distributional Kernel."""
 
 

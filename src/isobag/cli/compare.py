@@ -7,15 +7,22 @@ import typer
 from isobag.cli import options as o
 from isobag.cli.guard import guarded
 
-_Table = Annotated[str, typer.Argument(help="A table, as for `isobag points`.")]
+_Table = Annotated[str | None, typer.Argument(help="A table, as for `isobag points`; a glob in quotes.")]
+_Query = Annotated[str | None, typer.Option(help="A query in its place, which calls the file data.")]
 
 
 @guarded
 def compare(
-    a: _Table,
-    b: _Table,
+    a: _Table = None,
+    b: _Table = None,
+    sql_a: _Query = None,
+    sql_b: _Query = None,
+    sql: Annotated[str | None, typer.Option(help="One query for both files, which it calls data.")] = None,
+    header: o.Header = None,
+    decimal: o.Decimal = None,
     features: o.Features = None,
     missing: o.OnMissing = o.Missing.ERROR,
+    bad_cells: o.OnBadCells = o.BadCells.ERROR,
     n_permutations: Annotated[int, typer.Option(help="The p-value is a multiple of 1 / (1 + this).")] = 499,
     seed: o.Seed = 0,
     jobs: o.Jobs = None,
@@ -26,21 +33,32 @@ def compare(
     """Test whether the rows of two tables come from one distribution. Both are read into memory."""
     import numpy as np  # noqa: PLC0415
 
-    from isobag.cli.inputs import read_pair  # noqa: PLC0415, loads DuckDB and scikit-learn
+    from isobag.cli.inputs import Source  # noqa: PLC0415, loads scikit-learn
     from isobag.cli.output import note, print_json, print_table, progress  # noqa: PLC0415
     from isobag.estimators.compare import compare as compare_samples  # noqa: PLC0415
 
     with progress(quiet or json) as tick:
-        first, second, names = read_pair(a, b, o.names_of(features), missing.value, tick)
+        first_source = Source(None if a is None else [a], sql_a or sql, header)
+        second_source = Source(None if b is None else [b], sql_b or sql, header)
+        how = {"missing": missing.value, "bad_cells": bad_cells.value, "decimal": decimal or "."}
+        table = first_source.read(tick, features=o.names_of(features), **how)
+        other = second_source.read(tick, encoding=table.encoding, missing=missing.value, bad_cells=bad_cells.value)
+        first, second = (one.rows.take(np.arange(len(one.rows))) for one in (table, other))
         n_jobs = o.threads(jobs, len(first) + len(second))
+        if tick is not None:
+            tick("comparing", len(first) + len(second), None)
         found = compare_samples(first, second, n_permutations=n_permutations, random_state=seed, n_jobs=n_jobs)
+    names = table.encoding.names
     order = np.argsort(-np.abs(found.features), kind="stable")
-    apart = {"feature": [names[j] for j in order], "sets_apart": found.features[order].tolist()}
+    apart = {"feature": [names[j] for j in order], "separation": found.features[order].tolist()}
     if json:
-        listed = [{"feature": name, "sets_apart": value} for name, value in zip(*apart.values(), strict=True)]
+        listed = [{"feature": name, "separation": value} for name, value in zip(*apart.values(), strict=True)]
         rows = {"n_a": len(first), "n_b": len(second)}
-        print_json({"statistic": found.statistic, "p_value": found.p_value, **rows, "features": listed})
+        tables = {"table_a": table.summary.as_dict(), "table_b": other.summary.as_dict()}
+        print_json({"statistic": found.statistic, "p_value": found.p_value, **rows, "features": listed, **tables})
         return
     typer.echo(f"statistic {found.statistic:.4g}, p-value {found.p_value:.4g}")
     print_table(apart)
     note(f"{len(first):,} rows and {len(second):,} rows. Below 0, the first table has the lower values.", quiet)
+    for sentence in dict.fromkeys([*table.summary.sentences(), *other.summary.sentences()]):
+        note(sentence, quiet)

@@ -14,37 +14,32 @@ def explain(
     id: Annotated[
         str, typer.Option("--id", help="Number of the row, from 0; its name with --id-column; a group's label.")
     ],
-    file: o.File = None,
+    files: o.Files = None,
     by: o.By = None,
     sql: o.Sql = None,
+    header: o.Header = None,
+    format: o.Format = None,
     id_column: o.IdColumn = None,
     missing: o.OnMissing = o.Missing.ERROR,
+    bad_cells: o.OnBadCells = o.BadCells.ERROR,
     json: o.Json = False,
     quiet: o.Quiet = False,
     debug: o.Debug = False,
 ) -> None:
     """Say why a row, or a group with --by, is odd or not: feature by feature."""
-    from isobag.cli.inputs import find_label, open_model, read_source  # noqa: PLC0415, loads scikit-learn
+    from isobag.cli.detect import Wishes  # noqa: PLC0415, loads scikit-learn
+    from isobag.cli.inputs import open_model  # noqa: PLC0415
     from isobag.cli.output import print_json, print_table, progress  # noqa: PLC0415
     from isobag.cli.reasons import facts_of_group, facts_of_row  # noqa: PLC0415
-    from isobag.tables.reasons import shown  # noqa: PLC0415
+    from isobag.tables.reasons import number_in_words  # noqa: PLC0415
 
     detector = open_model(model, by)
+    wishes = Wishes(files, sql, header, None, format, None, id_column, by, missing, bad_cells, None)
     with progress(quiet or json) as tick:
-        source = read_source(
-            file,
-            sql,
-            missing=missing.value,
-            label_column=by or id_column,
-            model=detector,
-            in_memory=by is not None,
-            tick=tick,
-        )
-        rows = find_label(source, id)
-        facts, table = facts_of_row(detector, source, rows) if by is None else facts_of_group(detector, source, rows)
+        facts, table = (facts_of_row if by is None else facts_of_group)(detector, wishes, id, tick)
     if json:
         listed = [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
         print_json({"id": id, **facts, "features": listed})
         return
     print_table(table)
-    typer.echo(", ".join(f"{name} {shown(value)}" for name, value in facts.items()))
+    typer.echo(", ".join(f"{name} {number_in_words(value)}" for name, value in facts.items()))

@@ -10,16 +10,22 @@ from isobag.cli.guard import guarded
 
 @guarded
 def groups(
-    by: Annotated[str, typer.Option(metavar="COLUMN", help="Column with the label of each row's group.")],
-    file: o.File = None,
+    by: Annotated[str, typer.Option(metavar="A,B,...", help="Column with the label of each row's group, or several.")],
+    files: o.Files = None,
     sql: o.Sql = None,
+    header: o.Header = None,
+    decimal: o.Decimal = None,
+    format: o.Format = None,
     features: o.Features = None,
     missing: o.OnMissing = o.Missing.ERROR,
+    bad_cells: o.OnBadCells = o.BadCells.ERROR,
+    min_size: o.MinSize = 1,
     max_samples: o.MaxSamples = "auto",
     group_max_samples: o.GroupMaxSamples = "auto",
     n_estimators: o.NEstimators = 100,
     contamination: o.Contamination = "auto",
     p_values: o.PValues = True,
+    fdr: o.Fdr = None,
     seed: o.Seed = 0,
     jobs: o.Jobs = None,
     top: o.Top = 10,
@@ -32,16 +38,11 @@ def groups(
 ) -> None:
     """Find the odd groups of the rows of a table: accounts, days, machines.
 
-    A group can be odd although each of its rows is ordinary. The table is read into memory.
+    A group can be odd although each of its rows is ordinary. The file may be larger than memory.
     """
-    from isobag.cli.inputs import labels_of_groups, read_source  # noqa: PLC0415, loads DuckDB and scikit-learn
-    from isobag.cli.output import progress  # noqa: PLC0415
-    from isobag.cli.results import check_targets, show_groups, write_groups  # noqa: PLC0415
+    from isobag.cli.detect import Wishes, detect  # noqa: PLC0415, loads scikit-learn
     from isobag.estimators import IDKGroupDetector  # noqa: PLC0415
-    from isobag.storage.modelfile import save  # noqa: PLC0415
-    from isobag.tables.groups import find_groups  # noqa: PLC0415
 
-    check_targets(out, report, model, [file])
     detector: Any = IDKGroupDetector(
         n_estimators,
         o.number_or_auto(max_samples, "--max-samples", int),
@@ -50,19 +51,5 @@ def groups(
         calibrate=model is not None,
         random_state=seed,
     )
-    with progress(quiet or json) as tick:
-        source = read_source(
-            file,
-            sql,
-            features=o.names_of(features),
-            missing=missing.value,
-            label_column=by,
-            in_memory=True,
-            tick=tick,
-        )
-        detector.set_params(n_jobs=o.threads(jobs, source.table.n_rows))
-        found = find_groups(source.table, labels_of_groups(source), detector, p_values)
-        if model is not None:
-            save(detector, model)
-        write_groups(found, source, by, out, report)
-    show_groups(found, source, by, top, (model, out, report), json, quiet)
+    reading = Wishes(files, sql, header, decimal, format, features, None, by, missing, bad_cells, None)
+    detect(detector, reading, p_values, fdr, min_size, jobs, top, out, report, model, json, quiet)

@@ -7,6 +7,8 @@ from typing import Any
 
 import typer
 
+from isobag.tables.terminal import escape_for_terminal
+
 FAILED = 1
 STOPPED = 130
 _EXTRAS = {"duckdb": "cli", "pyarrow": "cli", "safetensors": "files", "jinja2": "report"}
@@ -29,7 +31,7 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
             is_closed_pipe = isinstance(error, OSError) and error.errno == errno.EPIPE
             if kwargs.get("debug") or is_closed_pipe:
                 raise
-            typer.echo(f"Error: {_sentence(error)}", err=True)
+            typer.echo(f"Error: {escape_for_terminal(_sentence(error))}", err=True)
             raise typer.Exit(FAILED) from None
 
     return run

@@ -1,10 +1,19 @@
 """Options that commands share: one place for their names and their help."""
 
+import csv
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
+
+class BadCells(StrEnum):
+    """What to do with cells that are no numbers among numbers."""
+
+    ERROR = "error"
+    MISSING = "missing"
+    TEXT = "text"
 
 
 class Missing(StrEnum):
@@ -17,9 +26,11 @@ class Missing(StrEnum):
 
 _IN, _WHAT, _HOW, _OUT = "Input", "What to look at", "How", "Output"
 
-File = Annotated[
-    str | None,
-    typer.Argument(metavar="FILE", help="CSV, TSV, JSON Lines, Parquet or Arrow, also with .gz, or a glob in quotes."),
+Files = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="FILE...", help="CSV, TSV, JSON Lines (also .gz, .zst), Parquet or Arrow; globs; - for stdin."
+    ),
 ]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A file written by `isobag fit`.")]
 Sql = Annotated[
@@ -29,11 +40,34 @@ Sql = Annotated[
     ),
 ]
 By = Annotated[
-    str | None, typer.Option(metavar="COLUMN", help="Column with the label of each row's group.", rich_help_panel=_IN)
+    str | None,
+    typer.Option(metavar="A,B,...", help="Column with the label of each row's group, or several.", rich_help_panel=_IN),
+]
+Header = Annotated[
+    bool | None,
+    typer.Option("--header/--no-header", help="Whether the first line of CSV names the columns.", rich_help_panel=_IN),
+]
+Decimal = Annotated[str | None, typer.Option(metavar="SIGN", help="Decimal sign of text: . or ,", rich_help_panel=_IN)]
+Format = Annotated[
+    str | None, typer.Option(metavar="ENDING", help="Of what is piped in: csv, tsv or jsonl.", rich_help_panel=_IN)
+]
+OnBadCells = Annotated[BadCells, typer.Option(help="Cells that are no numbers among numbers.", rich_help_panel=_WHAT)]
+MinSize = Annotated[int, typer.Option(min=1, help="Leave out groups with fewer rows.", rich_help_panel=_WHAT)]
+Fdr = Annotated[
+    float | None,
+    typer.Option(metavar="SHARE", help="Flag so that at most this share is false, on average.", rich_help_panel=_HOW),
+]
+Keep = Annotated[
+    str | None,
+    typer.Option(metavar="A,B,...", help="Columns to carry into --out, or all.", rich_help_panel=_OUT),
 ]
 Features = Annotated[
     str | None,
-    typer.Option(metavar="A,B,...", help="Columns to look at; default: all columns of numbers.", rich_help_panel=_WHAT),
+    typer.Option(
+        metavar="A,B,...",
+        help="Columns to look at; default: all of numbers that are no identifiers.",
+        rich_help_panel=_WHAT,
+    ),
 ]
 IdColumn = Annotated[
     str | None, typer.Option("--id-column", metavar="COLUMN", help="Column to name rows by.", rich_help_panel=_WHAT)
@@ -61,7 +95,9 @@ Jobs = Annotated[
 Top = Annotated[int, typer.Option(min=0, help="How many of the oddest to print.", rich_help_panel=_OUT)]
 Out = Annotated[
     Path | None,
-    typer.Option(help="Write all results, ranked: .parquet, .csv, .jsonl or .arrow.", rich_help_panel=_OUT),
+    typer.Option(
+        help="Write all, ranked: .parquet, .csv, .csv.gz, .jsonl, .arrow; - for stdout.", rich_help_panel=_OUT
+    ),
 ]
 Report = Annotated[Path | None, typer.Option(help="Write a page to look at: .html.", rich_help_panel=_OUT)]
 SaveModel = Annotated[Path | None, typer.Option("--model", help="Write the fitted model.", rich_help_panel=_OUT)]
@@ -79,9 +115,12 @@ def threads(jobs: int | None, n_rows: int) -> int:
     return jobs if jobs is not None else 1 if n_rows < FEW_ROWS else -1
 
 
-def names_of(features: str | None) -> list[str] | None:
-    """Column names that came divided by commas."""
-    return None if features is None else [one.strip() for one in features.split(",") if one.strip()]
+def names_of(text: str | None) -> list[str] | None:
+    """Column names divided by commas; one with a comma stands in double quotes, as in CSV."""
+    if text is None:
+        return None
+    row = next(csv.reader([text], skipinitialspace=True), [])
+    return [one.strip() for one in row if one.strip()]
 
 
 def number_or_auto(text: str, name: str, kind: type[int] | type[float]) -> Any:
@@ -91,4 +130,4 @@ def number_or_auto(text: str, name: str, kind: type[int] | type[float]) -> Any:
     try:
         return kind(text)
     except ValueError:
-        raise typer.BadParameter(f"{name}={text!r}; need a number or 'auto'.") from None
+        raise typer.BadParameter(f"{name} {text}: need a number or auto.") from None

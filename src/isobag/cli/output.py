@@ -8,8 +8,9 @@ from typing import Any
 
 import typer
 
-from isobag.streaming import Tick
-from isobag.tables.reasons import shown
+from isobag.data.spool import Tick
+from isobag.tables.reasons import number_in_words
+from isobag.tables.terminal import escape_for_terminal
 
 
 def print_json(content: Mapping[str, Any]) -> None:
@@ -26,7 +27,7 @@ def print_table(columns: Mapping[str, Sequence[Any]]) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name, values in columns.items():
         are_numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
-        table.add_column(Text(name), justify="right" if are_numbers else "left")
+        table.add_column(Text(escape_for_terminal(name)), justify="right" if are_numbers else "left")
     for row in zip(*columns.values(), strict=True):
         table.add_row(*(Text(_cell(value)) for value in row))
     is_piped = not sys.stdout.isatty()
@@ -36,7 +37,7 @@ def print_table(columns: Mapping[str, Sequence[Any]]) -> None:
 def note(text: str, quiet: bool) -> None:
     """A remark for a person, out of the way of results."""
     if not quiet:
-        typer.echo(text, err=True)
+        typer.echo(escape_for_terminal(text), err=True)
 
 
 @contextmanager
@@ -63,7 +64,7 @@ def _cell(value: Any) -> str:
         return "yes" if value else "no"
     if value is None or value != value:  # noqa: PLR0124, NaN differs from itself
         return "-"
-    return shown(value) if isinstance(value, float) else str(value)
+    return number_in_words(value) if isinstance(value, float) else escape_for_terminal(str(value))
 
 
 def _plain(value: Any) -> Any:

@@ -5,48 +5,62 @@ from typing import Any
 import numpy as np
 
 from isobag.backends.arrays import Floats, Ints
-from isobag.cli.inputs import Source
-from isobag.data.groups import Bags
-from isobag.data.rows import ArrayRows
+from isobag.cli.detect import Wishes
+from isobag.cli.inputs import find_label, row_number
+from isobag.data.groups import Groups
+from isobag.data.rows import ArrayRows, Rows
+from isobag.data.spool import Tick
 from isobag.estimators import IDKGroupDetector, IDKPointDetector
-from isobag.estimators.checked import explain_groups, explain_rows, p_values_of_groups, p_values_of_rows, typical_rows
 
 Facts = tuple[dict[str, int | float], dict[str, list[Any]]]
 
 
-def facts_of_row(detector: IDKPointDetector, source: Source, rows: Ints) -> Facts:
-    """Score and p-value of the first of the rows, and what each feature adds to its lack of similarity."""
-    table = source.table
-    if table.kept is not None and not table.kept[rows[0]]:
-        raise ValueError(f"Row {rows[0]} has missing values and was left out; fill them first.")
-    point = table.rows.take(table.positions(rows[:1]))
-    parts = explain_rows(detector, point)[0]
-    low, middle, high = np.quantile(typical_rows(detector), (0.25, 0.5, 0.75), axis=0)
+def facts_of_row(detector: IDKPointDetector, wishes: Wishes, label: str, tick: Tick | None) -> Facts:
+    """Score and p-value of a row, and what each feature contributes to its lack of similarity."""
+    wanted = _wanted_rows(wishes, label)[:1]
+    point = _rows(detector, wishes, wanted, tick)
+    parts = detector.model_.explain(point, detector.compute)[0]
+    low, middle, high = np.quantile(detector.model_.reference, (0.25, 0.5, 0.75), axis=0)
     order = np.argsort(-parts, kind="stable")
-    facts: dict[str, int | float] = {"row": int(rows[0]), "score": float(detector._scores(point)[0])}
-    facts["threshold"] = float(detector.offset_)
-    if detector.calibration_ is not None:
-        facts["p_value"] = float(p_values_of_rows(detector, ArrayRows(point))[0])
-    columns = {"value": point[0], "adds": parts, "lower_quarter": low, "median": middle, "upper_quarter": high}
-    return facts, _listed(table.encoding.names, order, columns)
+    facts: dict[str, int | float] = {"row": int(wanted[0]), "score": float(detector.score_samples(point)[0])}
+    values = point.take(np.arange(1))[0]
+    columns = {"value": values, "contribution": parts, "q25": low, "median": middle, "q75": high}
+    return _with_p_value(detector, point, facts), _listed(detector.feature_names, order, columns)
 
 
-def facts_of_group(detector: IDKGroupDetector, source: Source, rows: Ints) -> Facts:
-    """Score and p-value of the group with these rows, and how far each feature sets apart what it has too much of."""
-    table = source.table
-    kept = rows if table.kept is None else rows[table.kept[rows]]
-    if not len(kept):
-        raise ValueError("All rows of the group have missing values and were left out; fill them first.")
-    points = table.rows.take(table.positions(kept))
-    bags = Bags(points, np.zeros(len(points), dtype=np.int64), np.zeros(1, dtype=np.int64))
-    found = explain_groups(detector, bags)
+def facts_of_group(detector: IDKGroupDetector, wishes: Wishes, label: str, tick: Tick | None) -> Facts:
+    """Score and p-value of a group, and how far each feature sets apart what it has too much of."""
+    points = _rows(detector, wishes, _wanted_rows(wishes, label), tick)
+    group = Groups(points, np.zeros(len(points), dtype=np.int64), np.zeros(1, dtype=np.int64))
+    found = detector.model_.explain(group, detector.compute)
     order = np.argsort(-np.abs(found.features[0]), kind="stable")
-    facts: dict[str, int | float] = {"n_points": len(points), "score": float(detector._score_groups(bags)[0])}
+    facts: dict[str, int | float] = {"n_points": len(points), "score": float(detector.score_samples(group)[0])}
+    columns = {"median": np.median(group.points, axis=0), "separation": found.features[0]}
+    return _with_p_value(detector, group, facts), _listed(detector.feature_names, order, columns)
+
+
+def _wanted_rows(wishes: Wishes, label: str) -> Ints:
+    """Numbers of the rows that are meant, found without a look at any feature."""
+    if wishes.by is None and wishes.id_column is None:
+        return np.array([row_number(label)])
+    return find_label(wishes.read_labels(), label)
+
+
+def _rows(detector: Any, wishes: Wishes, wanted: Ints, tick: Tick | None) -> Rows:
+    """These rows alone: what stands in others does not matter."""
+    table, _ = wishes.read(tick, detector, only_rows=wanted)
+    if table.n_rows < len(wanted):
+        raise ValueError(f"--id {wanted[-1]} is no row; the table ends before it.")
+    if not len(table.rows):
+        raise ValueError("All of these rows have missing values and were left out; fill them first.")
+    return ArrayRows(table.rows.take(np.arange(len(table.rows))), table.encoding.names)
+
+
+def _with_p_value(detector: Any, data: Any, facts: dict[str, int | float]) -> dict[str, int | float]:
     facts["threshold"] = float(detector.offset_)
-    if detector.calibration_ is not None:
-        facts["p_value"] = float(p_values_of_groups(detector, bags)[0])
-    columns = {"median": np.median(points, axis=0), "sets_apart": found.features[0]}
-    return facts, _listed(table.encoding.names, order, columns)
+    if detector.model_.calibration is not None:
+        facts["p_value"] = float(detector.p_values(data)[0])
+    return facts
 
 
 def _listed(names: list[str], order: Ints, columns: dict[str, Floats]) -> dict[str, list[Any]]:

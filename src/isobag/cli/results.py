@@ -1,38 +1,35 @@
-"""From results to what is printed and written."""
+"""From a ranking to what is printed and written."""
 
+import sys
 from collections.abc import Iterator, Sequence
-from glob import glob
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
-from isobag.cli.inputs import Source, labels_of_groups
 from isobag.cli.output import note, print_json, print_table
-from isobag.data.groups import number_labels
-from isobag.data.rows import all_rows, take_in_order
-from isobag.estimators.checked import explain_rows
-from isobag.storage.files import BATCH_ROWS, check_output, write_table
-from isobag.streaming import Tick
-from isobag.tables.groups import GroupResults
-from isobag.tables.points import PointResults
-
-REPORTED = 50
+from isobag.data.spool import Tick
+from isobag.storage.files import BATCH_ROWS, STDOUT, check_output, write_table
+from isobag.tables.rank import Ranking
+from isobag.tables.sources import STDIN, matching_files
 
 
-def check_targets(out: Path | None, report: Path | None, model: Path | None, sources: Sequence[str | None]) -> None:
+def check_targets(
+    out: Path | None, report: Path | None, model: Path | None, sources: Sequence[str] | None, read: Path | None = None
+) -> None:
     """Refuse at once what could not be written in the end, or would be written over what is read."""
     if out is not None:
         check_output(out)
     if report is not None:
-        check_report()
+        if find_spec("jinja2") is None:
+            raise ModuleNotFoundError("--report needs jinja2, which is not installed: pip install 'isobag[report]'.")
         if report.suffix.lower() not in (".html", ".htm"):
             raise ValueError(f"{str(report)!r} has no known ending for a report; choose .html.")
-    taken = {Path(file).resolve(): "is read" for source in sources if source for file in [source, *glob(source)]}
+    files = [file for source in sources or () if source != STDIN for file in matching_files(source)]
+    taken = {Path(file).resolve(): "is read" for file in [*files, *([] if read is None else [str(read)])]}
     for path in (out, report, model):
-        if path is None:
+        if path is None or str(path) == STDOUT:
             continue
         if not path.absolute().parent.is_dir():
             raise ValueError(f"{str(path)!r} cannot be written: there is no folder {str(path.absolute().parent)!r}.")
@@ -41,113 +38,95 @@ def check_targets(out: Path | None, report: Path | None, model: Path | None, sou
         taken[path.resolve()] = "is written"
 
 
-def write_points(
-    found: PointResults, source: Source, id_column: str | None, out: Path | None, report: Path | None, tick: Tick | None
+def write_results(
+    ranking: Ranking, source: str, out: Path | None, report: Path | None, tick: Tick | None, command: str
 ) -> None:
-    """Write what was found out about rows, all of them in ranked order."""
+    """Write all that was ranked, in ranked order, and the report."""
     if out is not None:
-        write_table(out, _parts(found, source, id_column, tick))
+        write_table(out, _parts(ranking, tick))
     if report is not None:
-        _report_points(found, source, report)
+        from isobag.report import write_report  # noqa: PLC0415, loads jinja2
+
+        write_report(ranking, report, source=source, command=command)
 
 
-def show_points(
-    found: PointResults,
-    source: Source,
-    id_column: str | None,
-    top: int,
-    written: Sequence[Path | None],
-    json: bool,
-    quiet: bool,
+def show_results(
+    ranking: Ranking, source: str, top: int, written: Sequence[Path | None], json: bool, quiet: bool
 ) -> None:
-    """Print the oddest rows and what there is to say."""
-    n_flagged = int(np.count_nonzero(found.scores < found.detector.offset_))
-    facts = {"n_rows": found.table.n_rows, "n_flagged": n_flagged}
-    columns = _ranked_part(found, source, id_column, 0, top)
-    _show(columns, facts, "rows", source, found.detector.offset_, written, json, quiet)
-
-
-def write_groups(found: GroupResults, source: Source, by: str, out: Path | None, report: Path | None) -> None:
-    """Write what was found out about groups, all of them in ranked order."""
-    if out is not None:
-        write_table(out, [_ranked_groups(found, source, by)])
-    if report is not None:
-        _report_groups(found, source, report)
-
-
-def show_groups(
-    found: GroupResults, source: Source, by: str, top: int, written: Sequence[Path | None], json: bool, quiet: bool
-) -> None:
-    """Print the oddest groups and what there is to say."""
-    facts = {
-        "n_groups": len(found.order),
-        "n_rows": source.table.n_rows,
-        "n_flagged": int(np.count_nonzero(found.flagged)),
-    }
-    columns = {name: values[:top] for name, values in _ranked_groups(found, source, by).items()}
-    _show(columns, facts, "groups", source, found.detector.offset_, written, json, quiet)
-
-
-def check_report() -> None:
-    """Refuse a report that could not be made."""
-    if find_spec("jinja2") is None:
-        raise ModuleNotFoundError("--report needs jinja2, which is not installed: pip install 'isobag[report]'.")
-
-
-def _parts(found: PointResults, source: Source, id_column: str | None, tick: Tick | None) -> Iterator[dict[str, Any]]:
-    n = len(found.order)
-    for start in range(0, n, BATCH_ROWS):
-        yield _ranked_part(found, source, id_column, start, start + BATCH_ROWS)
-        if tick is not None:
-            tick("writing", min(start + BATCH_ROWS, n), n)
-
-
-def _ranked_part(found: PointResults, source: Source, id_column: str | None, start: int, stop: int) -> dict[str, Any]:
-    columns = found.columns(start, stop)
-    if id_column is None:
-        return columns
-    return _with_labels(id_column, source.labels.take(pa.array(columns["row"])), columns)
-
-
-def _ranked_groups(found: GroupResults, source: Source, by: str) -> dict[str, Any]:
-    return _with_labels(by, source.labels.take(pa.array(found.first_rows[found.order])), found.columns())
-
-
-def _with_labels(name: str, labels: Any, columns: dict[str, Any]) -> dict[str, Any]:
-    if name in columns:
-        raise ValueError(f"The result has a column {name!r} of its own; rename the column of that name with --sql.")
-    return {name: labels, **columns}
-
-
-def _show(
-    columns: dict[str, Any],
-    facts: dict[str, int],
-    what: str,
-    source: Source,
-    threshold: float,
-    written: Sequence[Path | None],
-    json: bool,
-    quiet: bool,
-) -> None:
-    table = source.table
-    facts["n_left_out"] = table.n_rows - len(table.rows)
-    lists = {name: _as_list(values) for name, values in columns.items()}
+    """Print the oddest and what there is to say, unless the results themselves go to standard output."""
+    if any(path is not None and str(path) == STDOUT for path in written):
+        return
+    table, many = ranking.table, f"{ranking.unit}s"
+    lists = {name: _as_list(values) for name, values in ranking.columns(0, top).items()}
+    n_flagged = int(np.count_nonzero(ranking.flagged))
     if json:
         rows = [dict(zip(lists, row, strict=True)) for row in zip(*lists.values(), strict=True)]
-        looked_at = {"features": list(table.encoding.columns), "left_out": table.left_out}
-        print_json({**facts, **looked_at, "threshold": float(threshold), "top": rows})
+        facts = {
+            f"n_{many}": len(ranking),
+            "n_rows": table.n_rows,
+            "n_flagged": n_flagged,
+            "n_expected": ranking.n_expected,
+            "n_left_out": len(ranking) - ranking.n_ranked,
+        }
+        print_json(
+            {
+                **facts,
+                "features": [column.name for column in table.encoding.columns],
+                "threshold": float(ranking.threshold),
+                "rule": ranking.rule,
+                "table": table.summary.as_dict(),
+                "top": rows,
+            }
+        )
         return
     if lists["rank"]:
         print_table(lists)
-    looked_at_text = ", ".join(table.encoding.columns)
-    note(f"{facts[f'n_{what}']:,} {what}, {facts['n_flagged']:,} flagged; looked at {looked_at_text}.", quiet)
-    if table.left_out:
-        note(f"Left out, for they are no numbers or were not chosen: {', '.join(table.left_out)}.", quiet)
-    if facts["n_left_out"]:
-        note(f"{facts['n_left_out']:,} rows with missing values were left out.", quiet)
+    for sentence in sentences_of(ranking, source):
+        note(sentence, quiet)
     names = ", ".join(str(path) for path in written if path is not None)
     if names:
         note(f"Written: {names}.", quiet)
+
+
+def sentences_of(ranking: Ranking, source: str) -> list[str]:
+    """What there is to say about a ranking, in a few sentences."""
+    table, many = ranking.table, f"{ranking.unit}s"
+    n_flagged = int(np.count_nonzero(ranking.flagged))
+    columns = ", ".join(column.name for column in table.encoding.columns)
+    found = [f"{len(ranking):,} {many}, {n_flagged:,} flagged ({ranking.rule}); looked at {columns}."]
+    if ranking.n_expected is not None:
+        found.append(f"About {ranking.n_expected:.3g} of them would be flagged if all were like the training data.")
+    elif not ranking.is_new:
+        found.append(
+            "The oddest of a table are flagged whether or not anything is wrong with them; to know how many alarms are "
+            "false, fit a model to data known to be normal and use isobag score."
+        )
+    n_out = len(ranking) - ranking.n_ranked
+    if n_out and ranking.unit == "group":
+        found.append(f"{n_out:,} groups are not ranked: too few rows.")
+    ties = _n_tied(ranking)
+    if ties > 1:
+        found.append(f"The {ties:,} oddest score alike; among them the order means nothing.")
+    return [*found, *table.summary.sentences()]
+
+
+def _n_tied(ranking: Ranking) -> int:
+    """How many share the lowest score."""
+    lowest = ranking.scores[ranking.order[0]] if len(ranking) else np.nan
+    return int(np.count_nonzero(ranking.scores == lowest))
+
+
+def _parts(ranking: Ranking, tick: Tick | None) -> Iterator[dict[str, Any]]:
+    n = len(ranking)
+    for start in range(0, n, BATCH_ROWS):
+        columns = ranking.columns(start, start + BATCH_ROWS)
+        carried = ranking.carried(start, start + BATCH_ROWS)
+        twice = [name for name in carried if name in columns]
+        if twice:
+            raise ValueError(f"The result has a column {twice[0]!r} of its own; rename the column with --sql.")
+        yield {**columns, **carried}
+        if tick is not None:
+            tick("writing", min(start + BATCH_ROWS, n), n)
 
 
 def _as_list(values: Any) -> list[Any]:
@@ -155,60 +134,6 @@ def _as_list(values: Any) -> list[Any]:
     return [value.item() if isinstance(value, np.generic) else value for value in found]
 
 
-def _report_points(found: PointResults, source: Source, path: Path) -> None:
-    """The report page, from the oddest rows and a sample of all: the rows need not be in memory."""
-    from isobag.report.findings import SHOWN_ON_MAP, PointFindings, choose_some, settings_of  # noqa: PLC0415
-    from isobag.report.page import write_report  # noqa: PLC0415
-
-    table, detector = found.table, found.detector
-    n = len(table.rows)
-    top = found.order[: min(REPORTED, n)].astype(np.int64)
-    values = take_in_order(table.rows, table.positions(top))
-    sample = choose_some(n, SHOWN_ON_MAP)
-    scores = found.scores if table.kept is None else found.scores[table.kept]
-    write_report(
-        PointFindings(
-            title="Odd rows",
-            source=source.name,
-            settings=settings_of(detector),
-            features=table.encoding.names,
-            n_dropped=table.n_rows - n,
-            n_imputed=_n_filled(table),
-            scores=scores,
-            offset=detector.offset_,
-            labels=[str(name) for name in source.names_of(top)],
-            top_scores=found.scores[top],
-            p_values=None if found.p_values is None else found.p_values[top],
-            values=values,
-            reasons=explain_rows(detector, values),
-            sample=take_in_order(table.rows, sample),
-            sample_flagged=scores[sample] < detector.offset_,
-        ),
-        path,
-    )
-
-
-def _report_groups(found: GroupResults, source: Source, path: Path) -> None:
-    from isobag.report import group_findings, write_report  # noqa: PLC0415
-
-    table, labels = source.table, labels_of_groups(source)
-    kept = slice(None) if table.kept is None else table.kept
-    ids = number_labels(labels)[0][kept]
-    numbers, first = np.unique(ids, return_index=True)
-    order = numbers[np.argsort(first)]  # first appearance among the rows that take part
-    frame = pa.table(dict(zip(table.encoding.names, all_rows(table.rows).T, strict=True)))
-    findings = group_findings(
-        found.detector,
-        frame,
-        labels[kept],
-        scores=found.scores[order],
-        p_values=None if found.p_values is None else found.p_values[order],
-        source=source.name,
-        n_dropped=table.n_rows - len(table.rows),
-        n_imputed=_n_filled(table),
-    )
-    write_report(findings, path)
-
-
-def _n_filled(table: Any) -> int:
-    return 0 if table.gaps is None or table.kept is not None else int(np.count_nonzero(table.gaps))
+def command_line() -> str:
+    """The command as it was typed, for the report."""
+    return " ".join(["isobag", *sys.argv[1:]])

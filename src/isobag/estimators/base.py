@@ -73,14 +73,12 @@ class Thresholded(OutlierMixin, Constrained):
     _constraints: ClassVar[Mapping[str, Constraint]] = {"contamination": CONTAMINATION}
     _lowest_score: ClassVar[float | None] = None  # where scores cannot be lower, their ratios mean more
 
-    def _set_offset(self, scores: Floats) -> Self:
-        """Fix the threshold from the scores of the training data."""
+    def threshold(self, scores: Floats) -> float:
+        """Where odd scores begin among these: (n,)."""
         if self.contamination == "auto":
             # Where all score alike none is odd, though rounding may put the threshold above them.
-            self.offset_ = self._auto_offset(scores) if np.ptp(scores) else float(scores[0])
-        else:
-            self.offset_ = float(np.quantile(scores, float(self.contamination)))
-        return self
+            return self._auto_offset(scores) if np.ptp(scores) else float(scores[0])
+        return float(np.quantile(scores, float(self.contamination)))
 
     def _auto_offset(self, scores: Floats) -> float:
         if self._lowest_score is None:
@@ -115,7 +113,7 @@ class PointDetector(Thresholded):
         self.check_params()
         rows = as_rows(self, X, reset=True, min_rows=2, accept_sparse=self._accepts_sparse)
         scores = self._fit_rows(rows)
-        self._set_offset(scores)
+        self.offset_ = self.threshold(scores)
         return scores
 
     def fit_predict(self, X: Any, y: Any = None) -> npt.NDArray[np.int64]:
@@ -171,7 +169,8 @@ class GroupDetector(Thresholded):
         given = as_groups(self, X, groups, reset=True)
         self.scores_ = self._fit_groups(given)
         self.labels_ = given.labels
-        return self._set_offset(self.scores_)
+        self.offset_ = self.threshold(self.scores_)
+        return self
 
     def score_samples(self, X: Any, groups: Any = None) -> Floats:
         """How normal each group is, new or old, against the groups of ``fit``: (g,), higher = more normal."""

@@ -168,12 +168,12 @@ class IDKGroupDetector(GroupDetector, Modelled):
 
     @property
     def max_samples_(self) -> int:
-        """psi of level 1, or the largest."""
+        """Psi of level 1, or the largest."""
         return max(view.partitionings.levels[-1] for view in self.point_views_.members)
 
     @property
     def group_max_samples_(self) -> int:
-        """psi of level 2, or the largest."""
+        """Psi of level 2, or the largest."""
         return self.group_partitionings_.levels[-1]
 
     @property

@@ -71,7 +71,7 @@ class _Kernel(Computing):
 
     @property
     def max_samples_(self) -> int:
-        """psi."""
+        """Psi."""
         return self._fitted.levels[-1]
 
     @property

@@ -6,13 +6,12 @@ p(x) = (1 + number of scores set aside that are not above the score of x) / (1 +
 
 If x and the data set aside are drawn alike, P(p(x) <= alpha) <= alpha for every alpha, whatever the model does.
 
-Of the training data themselves, by cross-fitting: they are dealt out at random to two halves, a model learns from each
-half and scores the other, and
+Of the training data themselves: their own scores are exchangeable if the data are, so
 
-p(x) = share of the scores of x's own half that are not above the score of x, itself counted.
+p(x) = share of the scores that are not above the score of x, itself counted
 
-The model that scores x has not seen it, so the same holds if the data of a half are exchangeable. Odd rows among the
-data make p-values larger, for they are counted and learned from too.
+keeps the same promise. But it only ranks: one in ten has a p-value of .1 or less, whatever the data. Only data that
+the model has not learned from can show that none, or many, are odd.
 
 Data are rows or groups: whatever has a length and parts.
 """
@@ -27,7 +26,7 @@ from scipy.stats import false_discovery_control
 from sklearn.utils import check_random_state
 
 from isobag.backends import Compute
-from isobag.backends.arrays import Bools, Floats, Ints, held
+from isobag.backends.arrays import Floats, Ints, held
 from isobag.backends.threads import slices
 
 _BLOCK_SCORES = 1 << 16
@@ -44,7 +43,10 @@ class Calibration:
 
     def p_values(self, data: Any, compute: Compute) -> Floats:
         """Share of the scores set aside that are not above each score, itself counted among them: (n,)."""
-        scores = self.model.scores(data, compute)
+        return self.shares(self.model.scores(data, compute))
+
+    def shares(self, scores: Floats) -> Floats:
+        """P-values from scores of the model: (n,) -> (n,)."""
         return (1 + np.searchsorted(self.scores, scores, side="right")) / (1 + len(self.scores))
 
 
@@ -72,36 +74,13 @@ def calibrate(data: Any, params: Any, compute: Compute, fit: Fit, most: int) -> 
     return Calibration(model, np.sort(aside))
 
 
-class Split(NamedTuple):
-    """Which of two halves each row belongs to (n,), rows of each to learn from, and the seeds of the two models."""
-
-    in_second: Bools
-    learned: tuple[Ints, Ints]
-    seeds: tuple[int, int]
-
-
-def split(n: int, most: int, random_state: Any) -> Split:
-    """Deal out n rows or groups at random; at most ``most`` of each half are learned from."""
-    seed = int(check_random_state(random_state).randint(2**31 - 1))
-    rng = np.random.default_rng(seed)
-    in_second = np.zeros(n, dtype=bool)
-    in_second[: n // 2] = True
-    rng.shuffle(in_second)
-    learned = [_draw(np.flatnonzero(in_second == half), most, rng) for half in (False, True)]
-    return Split(in_second, (learned[0], learned[1]), (seed, int(rng.integers(2**31 - 1))))
-
-
-def cross_p_values(data: Any, params: Any, compute: Compute, fit: Fit, most: int) -> Floats:
-    """P-values of data that a model was fitted on: (n,) in (0, 1], all 1 if there are fewer than 4."""
-    if len(data) < 4:
-        return np.ones(len(data))
-    halves = split(len(data), most, params.random_state)
-    scores = np.empty(len(data))
-    for scored, own, seed in zip((True, False), halves.learned, halves.seeds, strict=True):
-        model, _ = fit(data.part(own), params.of_part(seed), compute)
-        others = np.flatnonzero(halves.in_second == scored)
-        scores[others] = model.scores(data.part(others), compute)
-    return _shares_within(scores, halves.in_second)
+def own_p_values(scores: Floats) -> Floats:
+    """Share of the scores that are not above each, itself counted: (n,) -> (n,) in (0, 1]."""
+    ranked = np.sort(scores)
+    found = np.empty(len(scores))
+    for rows in slices(len(scores), _BLOCK_SCORES):  # there may be hundreds of millions of them
+        found[rows] = np.searchsorted(ranked, scores[rows], side="right") / len(ranked)
+    return found
 
 
 def discoveries(p_values: Floats, fdr: float) -> npt.NDArray[np.int64]:
@@ -109,20 +88,3 @@ def discoveries(p_values: Floats, fdr: float) -> npt.NDArray[np.int64]:
     if not len(p_values):
         return np.ones(0, dtype=np.int64)
     return np.where(false_discovery_control(p_values) <= fdr, -1, 1)
-
-
-def _draw(rows: Ints, most: int, rng: np.random.Generator) -> Ints:
-    return np.sort(rng.choice(rows, min(most, len(rows)), replace=False))
-
-
-def _shares_within(scores: Floats, in_second: Bools) -> Floats:
-    """Share of the scores of the same half that are not above each score; takes the place of the scores: (n,)."""
-    for half in (False, True):  # one at a time, in blocks: there may be hundreds of millions of them
-        ranked = scores[in_second == half]
-        ranked.sort()
-        for rows in slices(len(scores), _BLOCK_SCORES):
-            part = scores[rows]
-            own = in_second[rows] == half
-            part[own] = np.searchsorted(ranked, part[own], side="right") / len(ranked)
-        del ranked  # before the next half needs as much room
-    return scores

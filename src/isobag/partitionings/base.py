@@ -64,7 +64,8 @@ class Partitionings(ABC):
 
     def anchors(self) -> tuple[Any, Cells] | None:
         """A representative for each cell: those drawn (m, d), and the number of each cell's (t, psi); None: no cell has
-        one."""
+        one.
+        """
         return None
 
     def nearest_anchors(self, queries: Any, compute: Compute) -> Cells:

@@ -162,6 +162,19 @@ class Names:
         return np.array(node, dtype=object)
 
 
+class Text:
+    """A text."""
+
+    def encode(self, value: Any, path: str, tensors: Tensors) -> str:
+        """The text, if it is one."""
+        return self.decode(value, path, tensors)
+
+    def decode(self, node: Any, path: str, tensors: Tensors) -> str:
+        """The text, if it is one."""
+        demand(isinstance(node, str), path, "need a text.")
+        return str(node)
+
+
 class Several(NamedTuple):
     """A sequence of values of one kind."""
 

@@ -14,7 +14,7 @@ from isobag.models.point import METHODS, PointModel
 from isobag.models.views import Views
 from isobag.partitionings import MECHANISMS
 from isobag.storage.modelfile.container import ModelFileError, Tensors
-from isobag.storage.modelfile.fields import Array, Either, Finite, Kind, Names, OneOf, Whole, demand, or_none
+from isobag.storage.modelfile.fields import Array, Either, Finite, Kind, Names, OneOf, Text, Whole, demand, or_none
 from isobag.storage.modelfile.labels import Labels
 from isobag.storage.modelfile.schema import partitionings_kind, record_of
 
@@ -24,7 +24,10 @@ _FLAG = OneOf((True, False))
 
 
 class Kept(NamedTuple):
-    """An estimator: its parameters, what ``fit`` set, and a check of the whole. Names of features may be missing."""
+    """An estimator: its parameters, what ``fit`` set, and a check of the whole.
+
+    Names of features may be missing, and ``table_``, which says how the columns of a table become features.
+    """
 
     build: type
     params: Mapping[str, Kind]
@@ -46,7 +49,7 @@ class Kept(NamedTuple):
         demand(isinstance(node, dict) and set(node) == {"params", "fields"}, "model", "need params and fields.")
         params, fields = node["params"], node["fields"]
         demand(isinstance(params, dict) and set(params) == set(self.params), "params", "not those of the class.")
-        known = isinstance(fields, dict) and set(self.fields) - {"feature_names_in_"} <= set(fields) <= set(self.fields)
+        known = isinstance(fields, dict) and set(self.fields) - _OPTIONAL <= set(fields) <= set(self.fields)
         demand(known, "fields", "not those of the class.")
         value = self.build(**{name: kind.decode(params[name], name, tensors) for name, kind in self.params.items()})
         for name in fields:
@@ -154,6 +157,7 @@ _COMPUTE: dict[str, Kind] = {
     "n_jobs": or_none(Whole(-4096, 4096)),
 }
 _NAMED: dict[str, Kind] = {"n_features_in_": Whole(1), "feature_names_in_": Names()}
+_OPTIONAL = {"feature_names_in_", "table_"}
 _DETECTOR_PARAMS: dict[str, Kind] = {
     "n_estimators": Whole(1),
     "max_samples": _AUTO_OR_WHOLE,
@@ -184,7 +188,7 @@ MODELS = {
             "scaling": OneOf(("auto", *SCALINGS)),
             "mechanism": OneOf(tuple(MECHANISMS)),
         },
-        {**_NAMED, "offset_": _OFFSET, "model_": record_of(PointModel)},
+        {**_NAMED, "offset_": _OFFSET, "table_": Text(), "model_": record_of(PointModel)},
         _check_point_detector,
     ),
     "IDKGroupDetector": Kept(
@@ -202,6 +206,7 @@ MODELS = {
             "labels_": Labels(),
             "scores_": Array(("float64",), 1),
             "offset_": _OFFSET,
+            "table_": Text(),
             "model_": record_of(GroupModel),
         },
         _check_group_detector,

@@ -1,0 +1,185 @@
+"""What a cell of text says: a number, a time, nothing, or a text. One rule, for every kind of file.
+
+A number is an optional sign, decimal digits with at most one point among or around them, and an optional exponent: 5,
+-0.25, .5, 1e-3. It is the nearest float64, as Python's ``float`` rounds it. Infinity, NaN, hexadecimal digits,
+underscores, divided thousands, currency, percent, digits of other scripts, and what exceeds the largest float64 are no
+numbers. Spaces and tabs around a cell do not count. The texts of NO_VALUE stand for a missing value.
+
+``number_of``, ``is_missing`` and ``time_of`` are the definition. ``read_numbers`` and ``read_times`` say the same of a
+whole column; they let Arrow read it where Arrow takes every cell and the result is finite, for there the two agree.
+"""
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from isobag.backends.arrays import Bools, Floats, Ints
+
+NO_VALUE = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")
+"""What stands for a missing value in files of text."""
+BLANKS = " \t"
+EXACT = 2.0**53
+"""Every whole number up to here is a float64."""
+
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_WHOLE = re.compile(r"[+-]?[0-9]+")
+_TIME = r"\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?(?:Z|[+-]\d\d:\d\d)?)?"
+_ZONE = r"(?:Z|[+-]\d\d:\d\d)$"
+_TIME_PATTERN = re.compile(_TIME, re.ASCII)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Numbers(NamedTuple):
+    """A column as numbers: ``values`` (m,), NaN elsewhere; ``missing`` and ``bad`` (m,): no value, no number."""
+
+    values: Floats
+    missing: Bools
+    bad: Bools
+
+
+class Times(NamedTuple):
+    """A column as times: ``values`` (m,), NaN elsewhere; ``missing``, ``bad`` (no time) and ``zoned`` (m,)."""
+
+    values: Floats
+    missing: Bools
+    bad: Bools
+    zoned: Bools
+
+
+def is_missing(text: str) -> bool:
+    """Whether a cell stands for a missing value."""
+    return text.strip(BLANKS) in NO_VALUE
+
+
+def number_of(text: str) -> float | None:
+    """The number in a cell, None if it holds no number.
+
+    >>> number_of("-1.5e3"), number_of("1,234"), number_of("inf")
+    (-1500.0, None, None)
+    """
+    text = text.strip(BLANKS)
+    if _NUMBER.fullmatch(text) is None:
+        return None
+    value = float(text)
+    return value if abs(value) != float("inf") else None
+
+
+def is_inexact(text: str) -> bool:
+    """Whether a cell holds a whole number that no float64 equals, so that others would become the same.
+
+    >>> is_inexact("9007199254740993"), is_inexact("9007199254740992"), is_inexact("0.1")
+    (True, False, False)
+    """
+    text = text.strip(BLANKS)
+    value = number_of(text)
+    return value is not None and _WHOLE.fullmatch(text) is not None and int(value) != int(text)
+
+
+def has_decimal_comma(text: str) -> bool:
+    """Whether a cell would be a number if its one comma were a point."""
+    return text.count(",") == 1 and "." not in text and number_of(text.replace(",", ".")) is not None
+
+
+def time_of(text: str) -> tuple[float, bool] | None:
+    """Seconds since 1970 in a cell with a date or a time as ISO 8601 writes it, and whether it names its zone.
+
+    >>> time_of("1970-01-02 00:00:30"), time_of("5 May")
+    ((86430.0, False), None)
+    """
+    text = text.strip(BLANKS)
+    if _TIME_PATTERN.fullmatch(text) is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    has_zone = moment.tzinfo is not None
+    return ((moment if has_zone else moment.replace(tzinfo=UTC)) - _EPOCH).total_seconds(), has_zone
+
+
+def read_numbers(cells: pa.Array) -> Numbers:
+    """The numbers of a column of text; null counts as missing: (m,)."""
+    missing = np.zeros(len(cells), dtype=bool)
+    values = None if cells.null_count else _as_floats(cells)
+    if values is None:
+        is_gap = pc.or_(pc.is_null(cells), _among(cells, NO_VALUE))
+        missing = is_gap.to_numpy(zero_copy_only=False)
+        values = _as_floats(cells.filter(pc.invert(is_gap)))
+        if values is not None:
+            spread = np.full(len(cells), np.nan)
+            spread[~missing] = values
+            values = spread
+    if values is not None:
+        return Numbers(values, missing, np.zeros(len(cells), dtype=bool))
+    texts, codes = distinct(cells)
+    found = [number_of(text) for text in texts]
+    gaps = np.array([is_missing(text) for text in texts] + [True])
+    values = np.array([np.nan if value is None else value for value in found] + [np.nan])[codes]
+    missing = gaps[codes]
+    return Numbers(values, missing, np.isnan(values) & ~missing)
+
+
+def read_times(cells: pa.Array) -> Times:
+    """Seconds since 1970 in a column of text; null counts as missing: (m,)."""
+    texts, codes = distinct(cells)
+    values = np.full(len(texts) + 1, np.nan)
+    zoned = np.zeros(len(texts) + 1, dtype=bool)
+    gaps = np.array([*map(is_missing, texts), True], dtype=bool)
+    told = ~gaps[:-1]
+    seconds = _as_seconds(pa.array(texts, pa.string()).filter(pa.array(told)))
+    if seconds is not None:
+        values[:-1][told], zoned[:-1][told] = seconds
+    else:
+        for i in np.flatnonzero(told):
+            values[i], zoned[i] = time_of(texts[i]) or (np.nan, False)
+    return Times(values[codes], gaps[codes], (np.isnan(values) & ~gaps)[codes], zoned[codes])
+
+
+def distinct(cells: pa.Array) -> tuple[list[str], Ints]:
+    """The different texts of a column as they first appear, and the number of each cell's text, -1 for null: (m,)."""
+    encoded = cells.dictionary_encode()
+    codes: Ints = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    return encoded.dictionary.to_pylist(), codes
+
+
+def first_inexact(cells: pa.Array, values: Floats) -> int | None:
+    """Where the first whole number stands that no float64 equals."""
+    for i in np.flatnonzero(np.abs(values) >= EXACT).tolist():
+        if is_inexact(cells[i].as_py()):
+            return int(i)
+    return None
+
+
+def _as_floats(cells: pa.Array) -> Floats | None:
+    """A column that Arrow takes whole for finite numbers: exactly those of the rule, without blanks around them."""
+    return _cast(cells, pa.float64(), lambda values: bool(np.isfinite(values).all()))
+
+
+def _as_seconds(cells: pa.Array) -> tuple[Floats, Bools] | None:
+    """A column of nothing but times, all of them with a zone or all without."""
+    if not pc.all(pc.match_substring_regex(cells, f"^{_TIME}$"), min_count=0).as_py():
+        return None
+    zoned = pc.match_substring_regex(cells, f"[ T].*{_ZONE}").to_numpy(zero_copy_only=False)
+    if zoned.any() and not zoned.all():
+        return None
+    kind = pa.timestamp("us", tz="UTC" if zoned.any() else None)
+    micros = _cast(cells, kind, lambda values: True)
+    return None if micros is None else (micros.astype(np.int64) / 1e6, zoned)
+
+
+def _cast(cells: pa.Array, kind: Any, is_good: Callable[[Any], bool]) -> Any:
+    try:
+        values = pc.cast(cells, kind)
+    except pa.ArrowInvalid:
+        return None
+    numbers = values.to_numpy(zero_copy_only=False)
+    return numbers if is_good(numbers) else None
+
+
+def _among(cells: pa.Array, texts: tuple[str, ...]) -> pa.Array:
+    return pc.is_in(cells, value_set=pa.array(texts))

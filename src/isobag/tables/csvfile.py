@@ -1,0 +1,301 @@
+"""CSV and its relatives, cell for cell: every cell is the text that Python's ``csv`` finds, or an error says where.
+
+The file is cut into blocks at ends of lines. A block with a quote, an empty line, a lone carriage return or a null
+character goes through Python's ``csv`` itself, strictly. Any other block needs no more than a cut at every divider and
+every end of line; Arrow does that, and counts are compared: as many rows as lines, as many cells as columns. Where Arrow
+refuses, ``csv`` reads the block and says why.
+
+Rows are counted from 0, the first after the names, as everywhere in isobag; lines from 1, as editors count. There are
+no comment lines. Empty lines are no rows and are counted, but in a file of one column an empty line that a row follows
+is a row without a value.
+"""
+
+import csv
+import io
+from collections.abc import Callable, Iterator, Sequence
+from typing import IO, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+
+from isobag.backends.arrays import Ints
+from isobag.tables.batch import Batch, Place
+from isobag.tables.cells import is_missing, number_of
+
+BLOCK_BYTES = 1 << 23
+DIVIDERS = ",;|\t"
+_MARK = b"\xef\xbb\xbf"
+_NO_LINES = np.empty(0, dtype=np.int64)
+_FOREIGN_MARKS = {b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16", b"\x1f\x8b": "gzip", b"PK\x03\x04": "zip"}
+
+
+class Header(NamedTuple):
+    """Names of the columns, what divides cells, what there is to say about it, and where rows begin."""
+
+    names: tuple[str, ...]
+    divider: str
+    notes: tuple[str, ...]
+    n_lines: int
+    n_bytes: int
+
+
+class CsvFile:
+    """One file of text, read from the start with every call of ``batches``.
+
+    opened : called for a new binary stream.
+    file : its name, for errors.
+    header : True if the first row names the columns, False if it is data; None: data if it holds numbers only.
+    divider : what stands between cells; None for the most frequent of DIVIDERS in the first line.
+    """
+
+    def __init__(
+        self,
+        opened: Callable[[], IO[bytes]],
+        file: str,
+        header: bool | None = None,
+        divider: str | None = None,
+        block_bytes: int = BLOCK_BYTES,
+    ) -> None:
+        self._opened, self._file, self._block_bytes = opened, file, block_bytes
+        self.header = self._read_header(header, divider)
+        self.n_empty_lines = 0
+
+    def batches(self) -> Iterator[Batch]:
+        """The rows in order: columns of text, about a block at a time."""
+        self.n_empty_lines = 0
+        n_columns = len(self.header.names)
+        with self._opened() as stream:
+            stream.read(self.header.n_bytes)
+            row, line, gaps, rest = 0, self.header.n_lines + 1, _NO_LINES, b""
+            while True:
+                block = _Block(stream, rest, self._block_bytes)
+                if not block.content:
+                    break
+                part = self._read_block(block, row + len(gaps), line)
+                rest, line = block.rest, line + part.n_lines
+                if n_columns > 1:
+                    self.n_empty_lines += len(part.empty_lines)
+                else:
+                    part, gaps = _with_gaps(part, gaps)
+                if len(part.lines):
+                    columns = dict(zip(self.header.names, part.columns, strict=True))
+                    yield Batch(self._file, row, part.lines, columns, len(part.lines))
+                row += len(part.lines)
+        self.n_empty_lines += len(gaps)
+
+    def _read_block(self, block: "_Block", row: int, line: int) -> "_Part":
+        plain = block.plain_lines()
+        columns = None if plain is None else _split(plain, len(self.header.names), self.header.divider)
+        if columns is None:
+            return self._read_carefully(block, row, line)
+        lines = np.arange(line, line + len(columns[0]))
+        return _Part(columns, lines, _NO_LINES, len(lines))
+
+    def _read_carefully(self, block: "_Block", first_row: int, first_line: int) -> "_Part":
+        """The rows of a block by Python's csv; an open quote makes the block longer."""
+        while True:
+            text = self._decode(block.content, first_line)
+            rows: list[list[str]] = []
+            starts: list[int] = []
+            empty: list[int] = []
+            reader = csv.reader(io.StringIO(text, newline=""), delimiter=self.header.divider, strict=True)
+            line = first_line
+            try:
+                for row in reader:
+                    if row:
+                        rows.append(row)
+                        starts.append(line)
+                    else:
+                        empty.append(line)
+                    line = first_line + reader.line_num
+            except csv.Error as error:
+                if _is_open(error) and block.extend():
+                    continue
+                raise ValueError(self._why(error, Place(self._file, first_row + len(rows), line))) from None
+            break
+        n_columns = len(self.header.names)
+        for number, row in enumerate(rows):
+            if len(row) != n_columns:
+                place = Place(self._file, first_row + number, starts[number])
+                cells = "1 cell" if len(row) == 1 else f"{len(row):,} cells"
+                raise ValueError(f"{place}: {cells}, but the table has {n_columns:,} columns.")
+        found = zip(*rows, strict=True) if rows else [()] * n_columns
+        columns = [pa.array(column, pa.string()) for column in found]
+        return _Part(columns, np.array(starts, np.int64), np.array(empty, np.int64), line - first_line)
+
+    def _read_header(self, header: bool | None, divider: str | None) -> Header:
+        with self._opened() as stream:
+            mark = stream.read(4)
+        for start, what in _FOREIGN_MARKS.items():
+            if mark.startswith(start):
+                raise ValueError(f"{self._file} is {what}, not text in UTF-8; convert it first.")
+        n_marked = 3 if mark.startswith(_MARK) else 0
+        with self._opened() as stream:
+            stream.read(n_marked)
+            block = _Block(stream, b"", self._block_bytes)
+            while True:
+                lines = list(io.StringIO(self._decode(block.content, 1), newline=""))
+                n_empty = next((i for i, line in enumerate(lines) if line.strip("\r\n")), len(lines))
+                if n_empty == len(lines) and not block.extend():
+                    raise ValueError(f"{self._file} is empty; need a first row with the names of the columns.")
+                if n_empty == len(lines):
+                    continue
+                divider = divider or max(DIVIDERS, key=_outside_quotes(lines[n_empty]).count)
+                reader = csv.reader(lines[n_empty:], delimiter=divider, strict=True)
+                try:
+                    first = next(reader)
+                except csv.Error as error:
+                    if _is_open(error) and block.extend():
+                        continue
+                    raise ValueError(self._why(error, None)) from None
+                break
+        return self._name_columns(first, header, divider, n_marked, lines, n_empty, n_empty + reader.line_num)
+
+    def _name_columns(
+        self,
+        first: list[str],
+        header: bool | None,
+        divider: str,
+        n_marked: int,
+        lines: list[str],
+        n_empty: int,
+        n_lines: int,
+    ) -> Header:
+        notes: list[str] = []
+        numbers = [cell for cell in first if number_of(cell) is not None]
+        is_number_or_gap = [number_of(cell) is not None or is_missing(cell) for cell in first]
+        is_data = header is False or (header is None and bool(numbers) and all(is_number_or_gap))
+        if header is None and is_data:
+            notes.append(
+                f"The first row of {self._file} holds numbers only: it is read as data, and columns are numbered."
+            )
+        elif header is None and numbers:
+            shown = ", ".join(map(repr, numbers[:3]))
+            notes.append(f"The first row of {self._file} is read as names, although some are numbers ({shown}).")
+        if n_empty:
+            notes.append(f"{self._file} begins with {n_empty:,} empty lines, which are skipped.")
+        names = [f"column{j}" for j in range(1, len(first) + 1)] if is_data else list(first)
+        for j, name in enumerate(names):
+            if not name:
+                names[j] = f"column{j + 1}"
+                notes.append(f"Column {j + 1} of {self._file} has no name; it is called {names[j]!r}.")
+        for j, name in enumerate(names):
+            if name in names[:j]:
+                where = f"columns {names.index(name) + 1} and {j + 1}"
+                raise ValueError(f"{self._file}: two columns are called {name!r} ({where}); rename one.")
+        n_skipped = n_empty if is_data else n_lines
+        n_bytes = n_marked + sum(len(line.encode()) for line in lines[:n_skipped])
+        return Header(tuple(names), divider, tuple(notes), n_skipped, n_bytes)
+
+    def _decode(self, content: bytes, first_line: int) -> str:
+        try:
+            return content.decode()
+        except UnicodeDecodeError as error:
+            before = content[: error.start].replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+            line = first_line + before.count(b"\n")
+            odd = content[error.start]
+            raise ValueError(
+                f"{self._file}, line {line}: byte 0x{odd:02X} is no UTF-8; convert the file to UTF-8 first."
+            ) from None
+
+    def _why(self, error: csv.Error, place: Place | None) -> str:
+        said = str(error)
+        if _is_open(error):
+            said = "a quote is opened and never closed"
+        elif "field larger" in said:
+            said = f"a cell has more than {csv.field_size_limit():,} characters; perhaps a quote is never closed"
+        elif "expected after" in said:
+            said = "a cell goes on after its closing quote"
+        return f"{self._file}, first row: {said}." if place is None else f"{place}: {said}."
+
+
+class _Part(NamedTuple):
+    """Rows of a block: cells by column, the line that each row begins on, empty lines, and how many lines in all."""
+
+    columns: Sequence[pa.Array]
+    lines: Ints
+    empty_lines: Ints
+    n_lines: int
+
+
+class _Block:
+    """The next bytes of a stream, up to the end of a line."""
+
+    def __init__(self, stream: IO[bytes], start: bytes, n_bytes: int) -> None:
+        self._stream, self._n_bytes = stream, n_bytes
+        self.content, self.rest, self.is_last = b"", start, False
+        self.extend()
+
+    def extend(self) -> bool:
+        """Go on to a later end of a line, about twice as far; False if there is nothing more."""
+        if self.is_last:
+            return False
+        n_before = len(self.content)
+        content = self.content + self.rest
+        while True:
+            more = self._stream.read(max(self._n_bytes, len(content)))
+            content += more
+            # A carriage return at the very end may be the first half of a longer end of a line.
+            end = max(content.rfind(b"\n"), content.rfind(b"\r", 0, len(content) - 1)) + 1
+            if not more:
+                end = len(content)
+                self.is_last = True
+            if end > n_before or self.is_last:
+                break
+        self.content, self.rest = content[:end], content[end:]
+        return len(self.content) > n_before
+
+    def plain_lines(self) -> bytes | None:
+        """The content with lines that end alike, if cells can be told by dividers and ends of lines alone."""
+        content = self.content
+        if b'"' in content or b"\0" in content or content.startswith(_MARK):  # Arrow would skip the mark
+            return None
+        if b"\r" in content:
+            content = content.replace(b"\r\n", b"\n")
+            if b"\r" in content:
+                return None
+        if content.startswith(b"\n") or b"\n\n" in content:
+            return None
+        return content if content.endswith(b"\n") else content + b"\n"
+
+
+def _split(content: bytes, n_columns: int, divider: str) -> list[pa.Array] | None:
+    """Cells of plain lines by column; None if a line has more or fewer, or a byte is no UTF-8."""
+    names = [str(j) for j in range(n_columns)]
+    try:
+        table = pa_csv.read_csv(
+            pa.BufferReader(content),
+            pa_csv.ReadOptions(column_names=names, block_size=max(1 << 20, content.find(b"\n") + 1)),
+            pa_csv.ParseOptions(
+                delimiter=divider, quote_char=False, double_quote=False, escape_char=False, ignore_empty_lines=False
+            ),
+            pa_csv.ConvertOptions(
+                column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False, check_utf8=True
+            ),
+        )
+    except (pa.ArrowInvalid, pa.ArrowKeyError):
+        return None
+    if table.num_rows != content.count(b"\n"):
+        return None
+    return [column.combine_chunks() for column in table.columns]
+
+
+def _with_gaps(part: _Part, gaps: Ints) -> tuple[_Part, Ints]:
+    """In a file of one column, empty lines that a row follows as rows without a value; and those none follows yet."""
+    empty = np.concatenate([gaps, part.empty_lines])
+    if not len(empty) or not len(part.lines):
+        return part, empty
+    inside = empty[empty < part.lines[-1]]
+    lines = np.concatenate([inside, part.lines])
+    order = np.argsort(lines, kind="stable")
+    cells = pa.concat_arrays([pa.array([""] * len(inside), pa.string()), part.columns[0]]).take(pa.array(order))
+    return part._replace(columns=[cells], lines=lines[order]), empty[len(inside) :]
+
+
+def _outside_quotes(line: str) -> str:
+    return "".join(line.split('"')[::2])
+
+
+def _is_open(error: csv.Error) -> bool:
+    return "unexpected end" in str(error)

@@ -1,0 +1,240 @@
+"""From the entries of a table to features, learned once and kept: what fills gaps, which texts count, what is left out.
+
+An ``Encoding`` is a value: plain texts and numbers, no table. It is learned from a scanned table, written into a model
+file as one text, and applied to any table with the same columns, at once or chunk by chunk.
+"""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from isobag.backends.arrays import Floats, Ints
+from isobag.tables.declared import NUMBER, TEXT, TIME
+from isobag.tables.judge import DAY_OF_WEEK, SECONDS, TIME_OF_DAY, time_feature_names, time_features
+from isobag.tables.scan import BOOL, is_true
+
+KINDS = (NUMBER, BOOL, TIME, TEXT)
+PARTS = (SECONDS, TIME_OF_DAY, DAY_OF_WEEK)
+MISSING = ("error", "drop", "median")
+BAD_CELLS = ("error", "missing", "text")
+
+
+@dataclass(frozen=True)
+class EncodedColumn:
+    """How one column becomes features.
+
+    kind : NUMBER and BOOL are one feature, TIME has those of its parts, TEXT an indicator for each category.
+    categories : texts with an indicator of their own.
+    has_other : whether all other texts have one indicator together.
+    parts : of times: SECONDS, TIME_OF_DAY, DAY_OF_WEEK.
+    fill : what stands for a missing value: a number, or of texts the number of a category; NaN for nothing.
+    """
+
+    name: str
+    kind: str
+    categories: tuple[str, ...] = ()
+    has_other: bool = False
+    parts: tuple[str, ...] = ()
+    fill: float = math.nan
+
+    @property
+    def feature_names(self) -> list[str]:
+        """Names of the features."""
+        if self.kind == TIME:
+            return [name for part in self.parts for name in time_feature_names(self.name, part)]
+        if self.kind == TEXT:
+            names = [f"{self.name}={text}" for text in self.categories]
+            return [*names, f"{self.name}=(other)"] if self.has_other else names
+        return [self.name]
+
+    def numbers_of_codes(self, codes: Mapping[str, int]) -> Floats | None:
+        """What the codes of a scanned column stand for here: of BOOL 0 or 1, of TEXT the number of a category."""
+        if self.kind not in (BOOL, TEXT):
+            return None
+        rank = {text: float(i) for i, text in enumerate(self.categories)}
+        other = float(len(self.categories))
+        # One more: the code of texts that were not told apart.
+        numbers = np.full(max(codes.values(), default=-1) + 2, other if self.kind == TEXT else math.nan)
+        for text, code in codes.items():
+            numbers[code] = float(is_true(text)) if self.kind == BOOL else rank.get(text, other)
+        return numbers
+
+    def apply(self, entries: Floats, numbers: Floats | None) -> Floats:
+        """Features from entries: (n,) -> (n, f); ``numbers`` as ``numbers_of_codes`` has them."""
+        if numbers is not None:
+            known = ~np.isnan(entries)
+            values = np.full(len(entries), math.nan)
+            values[known] = numbers[entries[known].astype(np.int64)]
+        else:
+            values = entries
+        if not math.isnan(self.fill):
+            values = np.where(np.isnan(values), self.fill, values)
+        if self.kind == TIME:
+            return np.concatenate([time_features(values, part) for part in self.parts], axis=1)
+        if self.kind == TEXT:
+            indicators = (values[:, None] == np.arange(len(self.feature_names))).astype(np.float64)
+            indicators[np.isnan(values)] = math.nan
+            return indicators
+        return values[:, None]
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """How a table becomes features: its columns that are used, in order, and those that are not, with the reason."""
+
+    columns: tuple[EncodedColumn, ...]
+    left_out: tuple[tuple[str, str], ...] = ()
+    missing: str = "error"
+    bad_cells: str = "error"
+    decimal: str = "."
+    names: tuple[str, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        names = tuple(name for column in self.columns for name in column.feature_names)
+        for j, name in enumerate(names):
+            if name in names[:j]:
+                raise ValueError(f"Two features would be called {name!r}; rename a column: reasons go by names.")
+        object.__setattr__(self, "names", names)
+
+    @property
+    def owners(self) -> Ints:
+        """Number of the column that each feature comes from: (d,)."""
+        return np.repeat(np.arange(len(self.columns)), [len(column.feature_names) for column in self.columns])
+
+    def bind(self, codes: Sequence[Mapping[str, int]]) -> "BoundEncoding":
+        """The encoding for a scanned table, whose columns give their texts these codes: one mapping a column."""
+        pairs = zip(self.columns, codes, strict=True)
+        return BoundEncoding(self, tuple(column.numbers_of_codes(own) for column, own in pairs))
+
+    def to_text(self) -> str:
+        """All of it as one text, for a model file."""
+        content = {
+            "columns": [
+                {
+                    "name": column.name,
+                    "kind": column.kind,
+                    "categories": column.categories,
+                    "has_other": column.has_other,
+                    "parts": column.parts,
+                    "fill": None if math.isnan(column.fill) else column.fill,
+                }
+                for column in self.columns
+            ],
+            "left_out": self.left_out,
+            "missing": self.missing,
+            "bad_cells": self.bad_cells,
+            "decimal": self.decimal,
+        }
+        return json.dumps(content)
+
+    @classmethod
+    def from_text(cls, text: str) -> "Encoding":
+        """The encoding that a text holds, checked through and through."""
+        try:
+            content = json.loads(text, parse_constant=_refuse)
+            _check(isinstance(content, dict))
+            columns = tuple(map(_column_of, _list(content["columns"])))
+            left_out = tuple((_str(name), _str(reason)) for name, reason in map(_list, _list(content["left_out"])))
+            _check(
+                len({column.name for column in columns} | {name for name, _ in left_out})
+                == len(columns) + len(left_out)
+            )
+            _check(
+                content["missing"] in MISSING and content["bad_cells"] in BAD_CELLS and content["decimal"] in (".", ",")
+            )
+            return cls(columns, left_out, content["missing"], content["bad_cells"], content["decimal"])
+        except (KeyError, TypeError, ValueError, RecursionError, OverflowError):
+            raise ValueError("The encoding of columns cannot be understood; the file is damaged or forged.") from None
+
+
+@dataclass(frozen=True)
+class BoundEncoding:
+    """An encoding together with what the codes of one scanned table stand for."""
+
+    encoding: Encoding
+    numbers: tuple[Floats | None, ...]
+
+    def apply(self, entries: Floats) -> Floats:
+        """Features from the entries of the columns that are used: (n, c) -> (n, d)."""
+        if all(column.kind == NUMBER and math.isnan(column.fill) for column in self.encoding.columns):
+            return entries
+        pairs = zip(self.encoding.columns, entries.T, self.numbers, strict=True)
+        return np.ascontiguousarray(np.concatenate([one.apply(own, numbers) for one, own, numbers in pairs], axis=1))
+
+
+def encoding_by_names(
+    features: Sequence[str] | None, n_features: int, columns: Sequence[str] | None, apart: Sequence[str]
+) -> Encoding:
+    """The encoding of a model that kept none, by the names of its features: "amount", or "kind=text" for indicators.
+
+    A model of nameless rows takes the columns in their order, but for those set apart.
+    """
+    known = list(columns or ())
+    if features is None:
+        names = [name for name in known if name not in apart]
+        if len(names) != n_features:
+            raise ValueError(
+                f"The model was fitted to {n_features} features without names, and the table has {len(names)} columns; "
+                "choose them with --sql."
+            )
+        return Encoding(tuple(EncodedColumn(name, NUMBER) for name in names))
+    texts: dict[str, list[str] | None] = {}
+    for name in features:
+        if name in known or columns is None:
+            texts[name] = None
+            continue
+        # A text may hold "=" itself, a column too: the longest column that fits is meant.
+        owners = [own for own in known if name.startswith(f"{own}=")]
+        if not owners:
+            listed = ", ".join(map(repr, known)) or "none"
+            raise ValueError(f"The model needs the column {name!r}; the table has no such column (columns: {listed}).")
+        owner = max(owners, key=len)
+        own_texts = texts.setdefault(owner, [])
+        if own_texts is not None:
+            own_texts.append(name[len(owner) + 1 :])
+    return Encoding(
+        tuple(
+            EncodedColumn(name, NUMBER) if own is None else EncodedColumn(name, TEXT, tuple(own))
+            for name, own in texts.items()
+        )
+    )
+
+
+def _column_of(content: Any) -> EncodedColumn:
+    _check(isinstance(content, dict))
+    categories = tuple(map(_str, _list(content["categories"])))
+    parts = tuple(map(_str, _list(content["parts"])))
+    fill = math.nan if content["fill"] is None else float(content["fill"])
+    _check(content["kind"] in KINDS and isinstance(content["has_other"], bool))
+    _check(set(parts) <= set(PARTS) and len(set(parts)) == len(parts) and len(set(categories)) == len(categories))
+    _check(
+        bool(parts) == (content["kind"] == TIME)
+        and (content["kind"] == TEXT or not (categories or content["has_other"]))
+    )
+    _check(content["kind"] != TEXT or bool(categories) or content["has_other"])
+    _check(not isinstance(content["fill"], bool | str) and not math.isinf(fill))
+    _check(content["kind"] != TEXT or math.isnan(fill) or fill in range(len(categories) + 1))
+    return EncodedColumn(_str(content["name"]), content["kind"], categories, content["has_other"], parts, fill)
+
+
+def _list(value: Any) -> list[Any]:
+    _check(isinstance(value, list))
+    return list(value)
+
+
+def _str(value: Any) -> str:
+    _check(isinstance(value, str))
+    return str(value)
+
+
+def _check(is_good: bool) -> None:
+    if not is_good:
+        raise ValueError
+
+
+def _refuse(constant: str) -> float:
+    raise ValueError(constant)

@@ -1,0 +1,50 @@
+"""Frames of pandas, polars and Arrow as a source of rows, with the types that they declare."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import narwhals as nw
+import pyarrow as pa
+
+from isobag.tables.batch import Batch
+
+BATCH_ROWS = 1 << 16
+
+
+class FrameSource:
+    """The rows of a frame in memory. Columns of Python objects count as text, to be understood cell by cell."""
+
+    files: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    n_empty_lines = 0
+
+    def __init__(self, frame: nw.DataFrame[Any]) -> None:
+        self.names: tuple[str, ...] = tuple(map(str, frame.columns))
+        self._columns = {str(name): _as_arrow(frame.get_column(name)) for name in frame.columns}
+        self._free = {str(name) for name in frame.columns if isinstance(frame.schema[name], nw.Object | nw.Unknown)}
+        self._n_rows = len(frame)
+
+    def batches(self) -> Iterator[Batch]:
+        """The rows in order."""
+        for start in range(0, self._n_rows, BATCH_ROWS):
+            columns = {name: _one_piece(column.slice(start, BATCH_ROWS)) for name, column in self._columns.items()}
+            n_rows = min(BATCH_ROWS, self._n_rows - start)
+            yield Batch("", start, None, columns, n_rows, is_typed=True, free=frozenset(self._free))
+
+
+def _as_arrow(column: nw.Series[Any]) -> Any:
+    if not isinstance(column.dtype, nw.Object | nw.Unknown):
+        return column.to_arrow()
+    return pa.array([None if _is_gap(value) else _text(value) for value in column.to_list()], pa.string())
+
+
+def _one_piece(column: Any) -> Any:
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
+def _is_gap(value: Any) -> bool:
+    return value is None or value is not value or type(value).__name__ in ("NAType", "NaTType") or bool(value != value)
+
+
+def _text(value: Any) -> str:
+    return ("true" if value else "false") if isinstance(value, bool) else str(value)

@@ -1,0 +1,126 @@
+"""JSON Lines, value for value: one object a line, its values as the text of cells.
+
+Numbers keep all digits: what is a number, and which, is settled by the one rule for cells. true and false, texts, and
+null are what they say; lists and objects become their JSON text and are reported as nested. Lines are read by Python's
+``json``; a name that is missing in a line has no value there.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from typing import IO, Any
+
+import numpy as np
+import pyarrow as pa
+
+from isobag.tables.batch import Batch, Place
+
+BATCH_ROWS = 1 << 16
+_BLANK = b" \t\r\n"
+_MARK = b"\xef\xbb\xbf"
+
+
+class JsonFile:
+    """One file of JSON Lines, or of one list of objects, read from the start with every call of ``batches``."""
+
+    def __init__(self, opened: Callable[[], IO[bytes]], file: str, batch_rows: int = BATCH_ROWS) -> None:
+        self._opened, self._file, self._batch_rows = opened, file, batch_rows
+        self.n_empty_lines = 0
+
+    def batches(self) -> Iterator[Batch]:
+        """The rows in order; a batch has the columns that its rows name."""
+        self.n_empty_lines = 0
+        with self._opened() as stream:
+            row = 0
+            rows: list[dict[str, Any]] = []
+            lines: list[int | None] = []
+            for line, found in self._rows(stream):
+                rows.append(self._checked(found, Place(self._file, row + len(rows), line)))
+                lines.append(line)
+                if len(rows) == self._batch_rows:
+                    yield self._batch(rows, row, lines)
+                    row, rows, lines = row + len(rows), [], []
+            if rows:
+                yield self._batch(rows, row, lines)
+
+    def _rows(self, stream: IO[bytes]) -> Iterator[tuple[int | None, Any]]:
+        row = 0
+        for line, content in enumerate(stream, 1):
+            if line == 1:
+                content = content.removeprefix(_MARK)  # noqa: PLW2901, the mark is no part of the line
+                if content.lstrip(_BLANK).startswith(b"["):
+                    everything = content + stream.read()
+                    yield from ((None, one) for one in self._parse(everything, Place(self._file, 0, None)))
+                    return
+            if content.strip(_BLANK):
+                yield line, self._parse(content, Place(self._file, row, line))
+                row += 1
+            else:
+                self.n_empty_lines += 1
+
+    def _parse(self, content: bytes, place: Place) -> Any:
+        try:
+            return json.loads(
+                content.decode(), parse_int=_Digits, parse_float=_Digits, parse_constant=str, object_pairs_hook=_Pairs
+            )
+        except json.JSONDecodeError as error:
+            raise ValueError(f"{place}: no JSON ({error.msg} at character {error.pos + 1:,}).") from None
+        except UnicodeDecodeError as error:
+            odd = content[error.start]
+            raise ValueError(f"{place}: byte 0x{odd:02X} is no UTF-8; convert the file to UTF-8 first.") from None
+        except RecursionError:
+            raise ValueError(f"{place}: lists or objects within one another too deep.") from None
+
+    def _checked(self, found: Any, place: Place) -> dict[str, Any]:
+        if not isinstance(found, _Pairs):
+            raise ValueError(f'{place}: need an object with names, such as {{"a": 1}}; JSON Lines has one a line.')
+        row = dict(found)
+        if len(row) < len(found):
+            names = [name for name, _ in found]
+            twice = next(name for name in names if names.count(name) > 1)
+            raise ValueError(f"{place}, column {twice!r}: the name stands twice.")
+        return row
+
+    def _batch(self, rows: list[dict[str, Any]], first_row: int, lines: list[int | None]) -> Batch:
+        names = dict.fromkeys(name for row in rows for name in row)
+        numbers = None if None in lines else np.array(lines)
+        batch = Batch(self._file, first_row, numbers, {}, len(rows))
+        nested = set()
+        for name in names:
+            values = [row.get(name) for row in rows]
+            if any(isinstance(value, list) for value in values):
+                nested.add(name)
+            try:
+                batch.columns[name] = pa.array([_text(value) for value in values], pa.string())
+            except UnicodeEncodeError:
+                i = next(i for i, value in enumerate(values) if _is_broken(_text(value)))
+                raise ValueError(f"{batch.place(i)}, column {name!r}: half of a surrogate pair is no text.") from None
+        return batch._replace(nested=frozenset(nested))
+
+
+class _Digits(str):
+    """A number as it is written."""
+
+
+class _Pairs(list[Any]):
+    """An object, as pairs of a name and a value."""
+
+
+def _text(value: Any) -> str | None:
+    """The text of a cell."""
+    if value is None or type(value) is str:
+        return value
+    if isinstance(value, list):
+        return _nested_text(value)
+    return str(value) if isinstance(value, _Digits) else "true" if value else "false"
+
+
+def _nested_text(value: Any) -> str:
+    if isinstance(value, _Pairs):
+        return "{" + ", ".join(f"{json.dumps(name)}: {_nested_text(one)}" for name, one in value) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_nested_text, value)) + "]"
+    return str(value) if isinstance(value, _Digits) else json.dumps(value)
+
+
+def _is_broken(text: str | None) -> bool:
+    return any("\ud800" <= character <= "\udfff" for character in text or "")

@@ -1,0 +1,134 @@
+"""What a column is good for, judged by what is known of it: identifiers, constants, copies, many texts, times.
+
+All functions are pure; none drops a column. Who reads a table decides, and says so.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from isobag.backends.arrays import Floats, Ints
+
+MOST_CATEGORIES = 20
+"""Texts of a column that get an indicator each, the most frequent ones."""
+LEAST_SHARE = 0.01
+"""Share of the cells that a text must stand in to get an indicator of its own."""
+LEAST_RISING_ROWS = 10
+"""Fewer rows may rise by chance."""
+DAY, WEEK = 86400.0, 7 * 86400.0
+FIRST_MONDAY = 4 * DAY
+"""The first Monday of 1970, in seconds: weeks are counted from there."""
+SECONDS, TIME_OF_DAY, DAY_OF_WEEK = "seconds", "time of day", "day of week"
+_ID_WORDS = re.compile(r"(?i)^(id|uuid|guid|index|rowid|row_?(number|nr|no|id)|unnamed: 0)$")
+_ID_ENDING = re.compile(r"(?:(?i:[ _.-](?:id|uuid|guid|key))|(?<=[a-z])(?:Id|ID|Uuid|UUID))$")
+
+
+class Categories(NamedTuple):
+    """Texts of a column that get an indicator each, whether there are others, and why there are none if so."""
+
+    texts: tuple[str, ...]
+    has_other: bool
+    reason: str
+
+
+def is_named_identifier(name: str) -> bool:
+    """Whether a column is called id or the like, or ends so: customer_id, customerId, order-key.
+
+    >>> [is_named_identifier(name) for name in ("id", "user_id", "userId", "paid", "valid", "humid")]
+    [True, True, True, False, False, False]
+    """
+    return _ID_WORDS.search(name.strip()) is not None or _ID_ENDING.search(name.strip()) is not None
+
+
+def identifier_reason(name: str, is_whole_or_text: bool, is_rising: bool, n_rows: int) -> str:
+    """Why a column is almost surely an identifier; "" if it is not.
+
+    Whole numbers or texts that rise from every row to the next, so that all differ; or such a column with a name of
+    identifiers.
+    """
+    if not is_whole_or_text:
+        return ""
+    if is_named_identifier(name):
+        return "an identifier by its name"
+    if is_rising and n_rows >= LEAST_RISING_ROWS:
+        return "an identifier: it rises from row to row"
+    return ""
+
+
+def is_constant(low: float, high: float) -> bool:
+    """Whether all numbers between the lowest and the highest are one."""
+    return low == high
+
+
+def find_copies(digests: Sequence[bytes]) -> dict[int, int]:
+    """Columns that equal an earlier one, and the first that each equals, by what is the same for the same columns.
+
+    >>> find_copies([b"a", b"b", b"a", b"a"])
+    {2: 0, 3: 0}
+    """
+    first: dict[bytes, int] = {}
+    for j, digest in enumerate(digests):
+        first.setdefault(digest, j)
+    return {j: first[digest] for j, digest in enumerate(digests) if first[digest] != j}
+
+
+def choose_categories(counts: Mapping[str, int], has_more: bool = False) -> Categories:
+    """The frequent texts of a column, by how often each text stands in it; all others are one bucket.
+
+    At most MOST_CATEGORIES texts, each in a share of LEAST_SHARE of the cells and in two cells or more. A column of
+    all-different texts has none, nor has one with more different texts than were counted.
+
+    >>> choose_categories({"a": 90, "b": 9, "c": 1}).texts
+    ('a', 'b')
+    """
+    n_told = sum(counts.values())
+    if has_more:
+        return Categories((), True, f"text with more than {len(counts):,} different values")
+    if len(counts) == n_told and n_told > 1:
+        return Categories((), True, f"text, all {n_told:,} values different")
+    least = max(2.0, LEAST_SHARE * n_told) if n_told > 1 else 1.0
+    ranked = sorted((-count, text) for text, count in counts.items() if count >= least)[:MOST_CATEGORIES]
+    texts = tuple(text for _, text in ranked)
+    if not texts:
+        return Categories((), True, f"text with {len(counts):,} different values, none of them in 1 % of the cells")
+    return Categories(texts, len(texts) < len(counts), "")
+
+
+def choose_time_parts(low: float, high: float, has_time_of_day: bool) -> tuple[str, ...]:
+    """What is taken of times: seconds always, circles where the times go round them."""
+    span = high - low
+    parts = [SECONDS]
+    if has_time_of_day and span > 0:
+        parts.append(TIME_OF_DAY)
+    if span >= DAY:
+        parts.append(DAY_OF_WEEK)
+    return tuple(parts)
+
+
+def time_features(seconds: Floats, part: str) -> Floats:
+    """A part of times as features: (n,) -> (n, 1) seconds since 1970, or (n, 2) a point on a circle.
+
+    The day of the week is a whole number of days: all times of a Monday are one point.
+    """
+    if part == SECONDS:
+        return seconds[:, None]
+    if part == TIME_OF_DAY:
+        return _circle(np.mod(seconds, DAY) / DAY)
+    return _circle(np.floor(np.mod(seconds - FIRST_MONDAY, WEEK) / DAY) / 7)
+
+
+def time_feature_names(column: str, part: str) -> list[str]:
+    """Names of the features of a part of times."""
+    return [column] if part == SECONDS else [f"{column}: {part} (sin)", f"{column}: {part} (cos)"]
+
+
+def text_counts(codes: Mapping[str, int], counts: Ints) -> dict[str, int]:
+    """How often each text stands in a column, from the codes of texts and how often each code does."""
+    return {text: int(counts[code]) if code < len(counts) else 0 for text, code in codes.items()}
+
+
+def _circle(turns: Floats) -> Floats:
+    angle = 2 * np.pi * turns
+    return np.stack([np.sin(angle), np.cos(angle)], axis=1)

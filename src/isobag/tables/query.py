@@ -1,0 +1,108 @@
+"""A query over files as a source of rows: DuckDB answers it, and every column has the type that the query gives it.
+
+Files that declare their types are read by DuckDB itself. Text is read by our own reader first, so that a cell means the
+same in a query as without one: numbers, times, or text where a column is anything else.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from isobag.tables.batch import Batch
+from isobag.tables.declared import NUMBER, TIME
+from isobag.tables.scan import ColumnScan
+from isobag.tables.sources import FilesSource, kind_of_file, matching_files
+
+BATCH_ROWS = 1 << 16
+VIEW = "data"
+"""Name of the given files in SQL."""
+_PARQUET = (".parquet", ".pq")
+
+
+class QuerySource:
+    """The rows of a query, in its order."""
+
+    notes: tuple[str, ...] = ()
+    n_empty_lines = 0
+
+    def __init__(self, sql: str, paths: Sequence[str], **reading: Any) -> None:
+        self._connection = duckdb.connect(":memory:", config={"autoinstall_known_extensions": "false"})
+        self._connection.execute("SET preserve_insertion_order = true")
+        self._connection.execute("SET enable_progress_bar = false")
+        self.files: tuple[str, ...] = tuple(paths)
+        if paths:
+            self._open(paths, reading)
+        # In parentheses only a query is understood, so that no other statement is ever run.
+        self._query = f"({sql.rstrip().rstrip(';')}\n)"
+        with _one_sentence():
+            self.names: tuple[str, ...] = tuple(self._connection.sql(f"FROM {self._query} LIMIT 0").columns)
+
+    def batches(self) -> Iterator[Batch]:
+        """The rows in order."""
+        start = 0
+        with _one_sentence():
+            # A cursor of its own: an open result keeps any other query from its connection.
+            for part in self._connection.cursor().sql(f"FROM {self._query}").to_arrow_reader(BATCH_ROWS):
+                columns = dict(zip(self.names, part.columns, strict=True))
+                yield Batch("the query", start, None, columns, part.num_rows, is_typed=True)
+                start += part.num_rows
+
+    def _open(self, paths: Sequence[str], reading: dict[str, Any]) -> None:
+        files = [file for path in paths for file in matching_files(path)]
+        if all(kind_of_file(file) in _PARQUET for file in files):
+            listed = ", ".join("'" + file.replace("'", "''") + "'" for file in files)
+            with _one_sentence():
+                self._connection.execute(f"CREATE VIEW {VIEW} AS FROM read_parquet([{listed}])")
+            return
+        table = as_arrow(FilesSource(paths, **reading))
+        self._connection.register("_table", table)
+        self._connection.execute(f"CREATE TABLE {VIEW} AS FROM _table")
+
+
+def as_arrow(source: FilesSource) -> pa.Table:
+    """All columns of a source in memory, each as what all of its cells are: numbers, times, or text."""
+    scans: dict[str, ColumnScan] = {}
+    entries: dict[str, list[Any]] = {}
+    cells: dict[str, list[Any]] = {}
+    n_rows = 0
+    for batch in source.batches():
+        for name in batch.columns if source.names is None else source.names:
+            if name not in scans:
+                scans[name] = ColumnScan(name)
+                entries[name] = [scans[name].skip(n_rows)]
+                cells[name] = [pa.nulls(n_rows, pa.string())] if n_rows else []
+        for name, scan in scans.items():
+            entries[name].append(scan.read(batch))
+            column = batch.columns.get(name)
+            cells[name].append(pa.nulls(batch.n_rows, pa.string()) if column is None else column)
+        n_rows += batch.n_rows
+    columns = {}
+    for name, scan in scans.items():
+        if scan.kind in (NUMBER, TIME) and scan.n_texts == 0 and scan.is_kept_right and scan.first_inexact is None:
+            values = np.concatenate(entries[name])
+            columns[name] = _typed(values, scan)
+        else:
+            columns[name] = pa.chunked_array(cells[name])
+    return pa.table(columns)
+
+
+def _typed(values: Any, scan: ColumnScan) -> pa.Array:
+    if scan.kind == TIME:
+        gaps = np.isnan(values)
+        moments = np.where(gaps, 0, np.rint(values * 1e6)).astype(np.int64)
+        return pa.array(moments, pa.timestamp("us"), mask=gaps)
+    column = pa.array(values, from_pandas=True)
+    return column.cast(pa.int64()) if scan.is_whole and max(abs(scan.low), abs(scan.high)) < 2**53 else column
+
+
+@contextmanager
+def _one_sentence() -> Iterator[None]:
+    """Errors of DuckDB, which run over many lines, in one."""
+    try:
+        yield
+    except (duckdb.Error, pa.ArrowInvalid) as error:
+        raise ValueError(" ".join(str(error).strip().split("\n\n")[0].split())) from None

@@ -1,0 +1,335 @@
+"""A table, read: from files or frames to features, every cell by the same rule, in memory or larger than it.
+
+The table is read once if its columns stay what they first seemed to be, else twice. Entries go to a spool as float64;
+features are made of them chunk by chunk. A table in memory and one on disk differ in the spool alone.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from isobag.backends.arrays import Bools, Floats, Ints
+from isobag.data.params import check_params, one_of
+from isobag.data.rows import ArrayRows, Rows
+from isobag.data.spool import Spool, SpooledRows, Tick
+from isobag.tables.batch import Batch
+from isobag.tables.cells import NO_VALUE
+from isobag.tables.choose import (
+    Wishes,
+    check_against,
+    check_missing,
+    check_names,
+    encode_column,
+    kind_of,
+    n_missing_of,
+    summarize,
+)
+from isobag.tables.declared import TEXT
+from isobag.tables.encode import BAD_CELLS, MISSING, BoundEncoding, Encoding
+from isobag.tables.scan import ColumnScan, entry_kind
+from isobag.tables.summary import FEATURE, GROUP, ID, LEFT_OUT, ColumnSummary, Spelling, TableSummary, in_python
+
+BLOCK_ROWS = 1 << 16
+
+
+class TableSource(Protocol):
+    """Where a table comes from, to be read as often as needed."""
+
+    files: tuple[str, ...]
+    names: tuple[str, ...] | None
+    notes: tuple[str, ...]
+
+    @property
+    def n_empty_lines(self) -> int:
+        """Empty lines that were skipped in the last pass."""
+        ...
+
+    def batches(self) -> Iterator[Batch]:
+        """The rows in order."""
+        ...
+
+
+@dataclass(frozen=True)
+class ReadTable:
+    """A table, read.
+
+    encoding : how its columns become features; for the model file.
+    summary : every column accounted for.
+    n_rows : rows of the table.
+    kept : (n,), which rows take part; None if all do.
+    gaps : (n,), missing values of each row in the columns used; None if there are none.
+    labels : the columns set apart, as Arrow arrays (n,), null where no value stands.
+    carried : the columns to be carried along, likewise.
+    rows : features of the rows that take part.
+    """
+
+    encoding: Encoding
+    summary: TableSummary
+    n_rows: int
+    kept: Bools | None
+    gaps: Ints | None
+    labels: dict[str, Any]
+    carried: dict[str, Any]
+    rows: Rows
+
+
+def _rows(spool: Spool, used: Ints, bound: BoundEncoding, tick: Tick | None) -> Rows:
+    names = bound.encoding.names
+
+    def make(entries: Floats) -> Floats:
+        is_all = len(used) == entries.shape[1]
+        return bound.apply(entries if is_all else np.ascontiguousarray(entries[:, used]))
+
+    if spool.is_in_memory:
+        return ArrayRows(make(spool.read(0, len(spool))), names)
+    return SpooledRows(spool, names, make, tick)
+
+
+def read_table(
+    source: TableSource,
+    *,
+    features: Sequence[str] | str | None = None,
+    id: str | None = None,
+    by: Sequence[str] | str | None = None,
+    missing: str = "error",
+    bad_cells: str = "error",
+    decimal: str = ".",
+    encoding: Encoding | None = None,
+    carry: Sequence[str] | None = (),
+    only_rows: Ints | None = None,
+    spool: Callable[[int], Spool] = Spool,
+    spelling: Spelling = in_python,
+    tick: Tick | None = None,
+) -> ReadTable:
+    """Read a table to its features.
+
+    source : files (``FilesSource``) or a frame (``FrameSource``).
+    features : columns to use; by default all of numbers and of true and false, but for identifiers.
+    id, by : columns that name rows, or groups of rows; they are no features.
+    missing : missing values are an "error", their rows are "drop"ped, or the "median" stands for them.
+    bad_cells : cells that are no numbers among numbers are an "error", "missing", or make the column one of "text".
+    decimal : the decimal sign, "." or ",".
+    encoding : what a model learned; then it says which columns are used and how. Its ways to deal with missing values
+        and bad cells hold unless others than "error" are given.
+    carry : columns to keep beside the labels as they are, features or not; None for all.
+    only_rows : numbers of rows, ascending; all others are passed over, whatever stands in them.
+    spool : made with the number of columns to keep entries in.
+    """
+    check_params(
+        {"missing": missing, "bad_cells": bad_cells, "decimal": decimal},
+        {"missing": one_of(MISSING), "bad_cells": one_of(BAD_CELLS), "decimal": one_of((".", ","))},
+    )
+    if encoding is not None:
+        missing = encoding.missing if missing == "error" else missing
+        bad_cells = encoding.bad_cells if bad_cells == "error" else bad_cells
+        decimal = encoding.decimal
+        features = [column.name for column in encoding.columns]
+    apart = {name: GROUP for name in ([by] if isinstance(by, str) else by or ())} | ({} if id is None else {id: ID})
+    chosen = None if features is None else ((features,) if isinstance(features, str) else tuple(features))
+    wishes = Wishes(chosen, apart, missing, bad_cells, spelling)
+    found = _scan_twice(_Pass(source, wishes, decimal, encoding, carry, only_rows, spool, tick))
+    scans = list(found.scans.values())
+    if not found.n_rows:
+        raise ValueError(f"{', '.join(source.files) or 'The table'} has no rows.")
+    if encoding is None:
+        summaries = summarize(scans, wishes)
+        order = [one.name for one in summaries if one.role == FEATURE] if chosen is None else list(chosen)
+    else:
+        for column in encoding.columns:
+            check_against(column, found.scans[column.name], wishes)
+        summaries = [_summary_by(encoding, scan, wishes) for scan in scans]
+        order = [column.name for column in encoding.columns]
+    used_scans = [found.scans[name] for name in order]
+    used = np.array([found.spooled.index(name) for name in order], dtype=np.int64)
+    check_missing(used_scans, wishes)
+    if encoding is None:
+        encoding = _learn(used_scans, used, found.spool, summaries, wishes, decimal)
+    elif missing == "median":
+        _check_fills(encoding, used_scans, wishes)
+    bound = encoding.bind([scan.codes for scan in used_scans])
+    kept, gaps, entries = _drop_rows(found.spool, used, used_scans, wishes, spool)
+    n_empty = source.n_empty_lines
+    notes = (*source.notes, *((f"{n_empty:,} empty lines are skipped.",) if n_empty else ()))
+    n_dropped = 0 if kept is None else int(np.count_nonzero(~kept))
+    summary = TableSummary(source.files, found.n_rows, n_dropped, tuple(summaries), notes)
+    rows = _rows(entries, used, bound, tick)
+    labels = {name: found.labels[name] for name in apart}
+    carried = {name: own for name, own in found.labels.items() if carry is None or name in carry}
+    return ReadTable(encoding, summary, found.n_rows, kept, gaps, labels, carried, rows)
+
+
+def read_labels(source: TableSource, names: Sequence[str]) -> dict[str, Any]:
+    """Some columns as they are, as Arrow arrays (n,), whatever stands in the others."""
+    parts: dict[str, list[Any]] = {name: [] for name in names}
+    for batch in source.batches():
+        for name in names:
+            if name not in (batch.columns if source.names is None else source.names):
+                known = ", ".join(map(repr, source.names or batch.columns))
+                raise ValueError(f"The table has no column {name!r} (columns: {known}).")
+            parts[name].append(_label_part(batch, name))
+    return {name: _joined(own) for name, own in parts.items()}
+
+
+class _Scanned(NamedTuple):
+    scans: dict[str, ColumnScan]
+    spooled: list[str]
+    spool: Spool
+    labels: dict[str, Any]
+    n_rows: int
+    is_complete: bool
+
+
+class _Pass(NamedTuple):
+    """What a pass over the rows needs to know."""
+
+    source: TableSource
+    wishes: Wishes
+    decimal: str
+    encoding: Encoding | None
+    carry: Sequence[str] | None
+    only_rows: Ints | None
+    spool: Callable[[int], Spool]
+    tick: Tick | None
+
+    def run(self, kinds: dict[str, str | None] | None) -> _Scanned:
+        """Read all rows; ``kinds``: how each column is kept, if known from an earlier pass."""
+        wishes = self.wishes
+        names = list(kinds) if kinds is not None else None if self.source.names is None else list(self.source.names)
+        scans: dict[str, ColumnScan] = {}
+        spooled: list[str] = []
+        spool = None
+        labels: dict[str, list[Any]] = {name: [] for name in wishes.apart}
+        n_rows, is_complete = 0, True
+        if names is not None:
+            check_names([*names], wishes, self.carry or ())
+        for batch in self._batches():
+            for name in names if names is not None and not scans else batch.columns:
+                if name not in scans:
+                    scans[name] = self._new_scan(name, kinds)
+                    scans[name].skip(n_rows)
+                    is_complete = is_complete and spool is None
+            if spool is None:
+                wanted = scans if wishes.features is None else wishes.features
+                spooled = [name for name in wanted if name in scans and name not in wishes.apart]
+                spool = self.spool(len(spooled))
+            entries = {name: scan.read(batch) for name, scan in scans.items()}
+            if is_complete:
+                empty = np.empty((batch.n_rows, 0))
+                spool.append(np.stack([entries[name] for name in spooled], axis=1) if spooled else empty)
+            for name in dict.fromkeys([*wishes.apart, *(scans if self.carry is None else self.carry)]):
+                parts = labels.setdefault(name, [pa.nulls(n_rows, pa.string())] if n_rows else [])
+                parts.append(_label_part(batch, name))
+            n_rows += batch.n_rows
+            if self.tick is not None:
+                self.tick("reading", n_rows, None)
+        if names is None or not scans:
+            for name in names or ():
+                scans[name] = self._new_scan(name, kinds)
+            check_names(list(scans), wishes, self.carry or ())
+        found = {name: _joined(parts) for name, parts in labels.items()}
+        is_complete = is_complete and (wishes.features is None or set(wishes.features) <= set(spooled) or not n_rows)
+        return _Scanned(scans, spooled, self.spool(0) if spool is None else spool, found, n_rows, is_complete)
+
+    def _batches(self) -> Iterator[Batch]:
+        if self.only_rows is None:
+            yield from self.source.batches()
+            return
+        start = 0
+        for batch in self.source.batches():
+            inside = self.only_rows[(self.only_rows >= start) & (self.only_rows < start + batch.n_rows)] - start
+            yield from (batch.only(int(i)) for i in inside)
+            start += batch.n_rows
+
+    def _new_scan(self, name: str, kinds: dict[str, str | None] | None) -> ColumnScan:
+        for column in () if self.encoding is None else self.encoding.columns:
+            if column.name == name:
+                categories = column.categories if column.kind == TEXT else None
+                return ColumnScan(name, entry_kind(column.kind), categories, self.decimal)
+        return ColumnScan(name, None if kinds is None else kinds[name], decimal=self.decimal)
+
+
+def _scan_twice(reading: _Pass) -> _Scanned:
+    """One pass, and one more with all types known if some column was not what it first seemed to be."""
+    found = reading.run(None)
+    kinds = {name: entry_kind(kind_of(scan, reading.wishes)) for name, scan in found.scans.items()}
+    is_right = all(found.scans[name].kept_as in (None, kinds[name]) for name in found.spooled)
+    if found.is_complete and (is_right or reading.encoding is not None):
+        return found
+    return reading.run({name: kinds[name] if scan.n_told else None for name, scan in found.scans.items()})
+
+
+def _learn(
+    scans: Sequence[ColumnScan],
+    used: Ints,
+    spool: Spool,
+    summaries: Sequence[ColumnSummary],
+    wishes: Wishes,
+    decimal: str,
+) -> Encoding:
+    fills = wishes.missing == "median"
+    columns = tuple(
+        encode_column(scan, wishes, spool.column(int(j)) if fills else None)
+        for scan, j in zip(scans, used, strict=True)
+    )
+    left_out = tuple((one.name, one.reason) for one in summaries if one.role == LEFT_OUT)
+    return Encoding(columns, left_out, wishes.missing, wishes.bad_cells, decimal)
+
+
+def _check_fills(encoding: Encoding, scans: Sequence[ColumnScan], wishes: Wishes) -> None:
+    for column, scan in zip(encoding.columns, scans, strict=True):
+        if np.isnan(column.fill) and n_missing_of(scan, wishes):
+            option = wishes.spelling("missing", "median")
+            raise ValueError(f"{scan.name}: the model was fitted without {option}, so it has no median to put in.")
+
+
+def _summary_by(encoding: Encoding, scan: ColumnScan, wishes: Wishes) -> ColumnSummary:
+    used = {column.name: column.kind for column in encoding.columns}
+    role = FEATURE if scan.name in used else wishes.apart.get(scan.name, LEFT_OUT)
+    reason = dict(encoding.left_out).get(scan.name, "not known to the model") if role == LEFT_OUT else ""
+    kind = used.get(scan.name, scan.kind)
+    return ColumnSummary(scan.name, role, kind, scan.n_numbers, scan.n_times, scan.n_texts, scan.n_missing, reason)
+
+
+def _drop_rows(
+    spool: Spool, used: Ints, scans: Sequence[ColumnScan], wishes: Wishes, new_spool: Callable[[int], Spool]
+) -> tuple[Bools | None, Ints | None, Spool]:
+    """Which rows take part, how many values each lacks, and the entries of those that do."""
+    if not any(n_missing_of(scan, wishes) for scan in scans):
+        return None, None, spool
+    starts = range(0, len(spool), BLOCK_ROWS)
+    gaps = np.concatenate([np.isnan(spool.read(start, BLOCK_ROWS)[:, used]).sum(axis=1) for start in starts])
+    if wishes.missing != "drop":
+        return None, gaps, spool
+    kept = gaps == 0
+    rest = new_spool(spool.read(0, 1).shape[1])
+    for start in starts:
+        rest.append(spool.read(start, BLOCK_ROWS)[kept[start : start + BLOCK_ROWS]])
+    return kept, gaps, rest
+
+
+def _label_part(batch: Batch, name: str) -> Any:
+    column = batch.columns.get(name)
+    if column is None:
+        return pa.nulls(batch.n_rows, pa.string())
+    if batch.is_typed and name not in batch.free:
+        return column
+    is_gap = pc.is_in(column, value_set=pa.array(NO_VALUE))
+    return pc.if_else(is_gap, pa.scalar(None, pa.string()), column)
+
+
+def _joined(parts: Sequence[Any]) -> Any:
+    """Labels in one piece; texts that are all whole numbers, written as Python would, as such numbers."""
+    if not parts:
+        return pa.nulls(0, pa.string())
+    whole = pa.chunked_array(parts).combine_chunks()
+    if not pa.types.is_string(whole.type):
+        return whole
+    try:
+        numbers = pc.cast(whole, pa.int64())
+    except pa.ArrowInvalid:
+        return whole
+    return numbers if numbers.null_count < len(numbers) and numbers.cast(pa.string()).equals(whole) else whole

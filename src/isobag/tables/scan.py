@@ -1,0 +1,253 @@
+"""A column, read from its first cell to its last: its entries as float64, and all that is known of it in the end.
+
+An entry is the number itself, the seconds since 1970 of a time, the code of a text (in the order in which texts first
+appear), or NaN where no value stands. How a column is kept is settled by the first batch in which it says anything; what
+it is, by the counts over the whole table. Where the two differ the table is read a second time with all types known. So
+neither types nor entries depend on how the rows come in batches.
+"""
+
+import hashlib
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from isobag.backends.arrays import Bools, Floats, Ints
+from isobag.tables.batch import Batch, Place
+from isobag.tables.cells import (
+    distinct,
+    first_inexact,
+    has_decimal_comma,
+    is_missing,
+    number_of,
+    read_numbers,
+    read_times,
+)
+from isobag.tables.declared import NUMBER, OTHER, TEXT, TIME, read_declared
+
+BOOL, EMPTY = "bool", "empty"
+MOST_TEXTS = 1 << 18
+"""A column with more different texts than this is not coded any further: no such column is a category."""
+_TRUTHS = {"true", "false"}
+
+
+class ColumnScan:
+    """What is known of a column so far. ``kept_as`` (NUMBER, TIME, TEXT): how its entries are kept, if known before."""
+
+    def __init__(
+        self, name: str, kept_as: str | None = None, categories: Sequence[str] | None = None, decimal: str = "."
+    ) -> None:
+        self.name, self.kept_as, self._decimal = name, kept_as, decimal
+        self.declared: str | None = None
+        self.n_rows = self.n_missing = self.n_numbers = self.n_times = self.n_zoned = self.n_decimal_commas = 0
+        self.codes: dict[str, int] = {text: code for code, text in enumerate(categories or ())}
+        self.counts = np.zeros(len(self.codes), dtype=np.int64)
+        self._knows_all_texts = categories is not None
+        self.has_too_many_texts = self.is_nested = False
+        self.first_other: tuple[Place, str] | None = None
+        self.first_inexact: tuple[Place, str] | None = None
+        self.low, self.high = np.inf, -np.inf
+        self.is_whole = self.is_rising = True
+        self.has_time_of_day = False
+        self._last: float | str | None = None
+        self._digest = hashlib.blake2b(digest_size=16)
+
+    @property
+    def n_told(self) -> int:
+        """Cells that are not missing."""
+        return self.n_rows - self.n_missing
+
+    @property
+    def n_texts(self) -> int:
+        """Cells that are neither numbers, nor times, nor missing."""
+        return self.n_told - self.n_numbers - self.n_times
+
+    @property
+    def digest(self) -> bytes:
+        """The same for columns with the same entries in all rows, and for no others."""
+        return self._digest.digest()
+
+    @property
+    def kind(self) -> str:
+        """What the column is, by all of its cells: NUMBER if most are numbers, TIME if all are times, and so on."""
+        if self.is_nested:
+            return OTHER
+        if self.declared is not None and self.n_told:
+            return BOOL if self.declared == TEXT and self._is_bool() else self.declared
+        if not self.n_told:
+            return EMPTY
+        if 2 * self.n_numbers > self.n_told:
+            return NUMBER
+        if self.n_times == self.n_told and self.n_zoned in (0, self.n_times):
+            return TIME
+        return BOOL if self._is_bool() else TEXT
+
+    @property
+    def is_kept_right(self) -> bool:
+        """Whether the entries were kept as what the column turned out to be."""
+        return self.kept_as is None or self.kept_as == entry_kind(self.kind)
+
+    def skip(self, n_rows: int) -> Floats:
+        """Rows in which the column has no cell: (m,) of NaN."""
+        return self._keep(np.full(n_rows, np.nan), np.ones(n_rows, dtype=bool))
+
+    def read(self, batch: Batch) -> Floats:
+        """The entries of the next rows: (m,)."""
+        cells = batch.columns.get(self.name)
+        if cells is None:
+            return self.skip(batch.n_rows)
+        self.is_nested |= self.name in batch.nested
+        is_free = not batch.is_typed or self.name in batch.free
+        return self._read_text(cells, batch) if is_free else self._read_declared(cells, batch)
+
+    def _read_text(self, cells: pa.Array, batch: Batch) -> Floats:
+        if self.kept_as in (None, NUMBER):
+            numbers = read_numbers(self._with_points(cells))
+            n_told = int(np.count_nonzero(~numbers.missing))
+            n_numbers = n_told - int(np.count_nonzero(numbers.bad))
+            if self.kept_as is None and n_told:
+                self.kept_as = NUMBER if 2 * n_numbers > n_told else TEXT if read_times(cells).bad.any() else TIME
+            if self.kept_as in (None, NUMBER):
+                self.n_numbers += n_numbers
+                self._note_other(cells, numbers.bad, batch)
+                self._note_inexact(cells, first_inexact(cells, numbers.values), batch)
+                return self._keep_numbers(numbers.values, numbers.missing)
+        if self.kept_as == TEXT:
+            return self._code_texts(cells, batch)
+        times = read_times(cells)
+        self.n_times += int(np.count_nonzero(~times.missing & ~times.bad))
+        self.n_zoned += int(np.count_nonzero(times.zoned))
+        if times.bad.any():
+            rest = read_numbers(self._with_points(cells.filter(pa.array(times.bad))))
+            self.n_numbers += int(np.count_nonzero(~rest.bad))
+        self._note_other(cells, ~times.missing, batch)
+        return self._keep_numbers(times.values, times.missing)
+
+    def _read_declared(self, column: pa.Array, batch: Batch) -> Floats:
+        if pa.types.is_null(column.type):
+            return self.skip(len(column))
+        found = read_declared(column)
+        kept_as = TEXT if found.kind == OTHER else found.kind
+        if self.declared not in (None, found.kind) or self.kept_as not in (None, kept_as):
+            raise ValueError(
+                f"{batch.file}, column {self.name!r} is of type {column.type}; need {self.kept_as} as elsewhere."
+            )
+        self.declared, self.kept_as = found.kind, kept_as
+        if found.numbers is None:
+            return self._code_texts(found.texts, batch)
+        if found.kind == TIME:
+            self.n_times += int(np.count_nonzero(~found.numbers.missing))
+            self.n_zoned += int(np.count_nonzero(~found.numbers.missing)) if found.has_zone else 0
+        else:
+            self.n_numbers += int(np.count_nonzero(~found.numbers.missing & ~found.numbers.bad))
+            self._note_other(column, found.numbers.bad, batch)
+            self._note_inexact(column, found.inexact, batch)
+        return self._keep_numbers(found.numbers.values, found.numbers.missing)
+
+    def _code_texts(self, cells: pa.Array, batch: Batch) -> Floats:
+        texts, places = distinct(cells)
+        is_free = self.declared is None
+        gaps = np.array([*(is_free and is_missing(text) for text in texts), True], dtype=bool)
+        if is_free:
+            numbers = np.array([*(self._is_number(text) for text in texts), False], dtype=bool)
+            commas = np.array(
+                [*(self._decimal == "." and has_decimal_comma(text) for text in texts), False], dtype=bool
+            )
+            self.n_numbers += int(np.count_nonzero(numbers[places]))
+            self.n_decimal_commas += int(np.count_nonzero(commas[places]))
+            self._note_other(cells, (~gaps & ~numbers)[places], batch)
+        codes = np.full(len(texts) + 1, np.nan)
+        for i in np.flatnonzero(~gaps).tolist():
+            codes[i] = self._code(texts[i])
+        entries = codes[places]
+        told = entries[~np.isnan(entries)].astype(np.int64)
+        self.counts = _added(self.counts, np.bincount(told, minlength=len(self.counts)))
+        if self.is_rising:
+            self.is_rising = _is_rising(self._last, cells)
+            self._last = cells[-1].as_py() if len(cells) else self._last
+        return self._keep(entries, gaps[places])
+
+    def _code(self, text: str) -> int:
+        """The number of a text; of all that are not known, if what is to be known is; the last, if they are too many."""
+        code = self.codes.get(text)
+        if code is not None:
+            return code
+        if self._knows_all_texts:
+            return len(self.codes)
+        if len(self.codes) == MOST_TEXTS:
+            self.has_too_many_texts = True
+            return MOST_TEXTS
+        self.codes[text] = len(self.codes)
+        return len(self.codes) - 1
+
+    def _keep_numbers(self, values: Floats, missing: Bools) -> Floats:
+        told = values[~np.isnan(values)]
+        if len(told):
+            self.low, self.high = min(self.low, float(told.min())), max(self.high, float(told.max()))
+            self.is_whole = self.is_whole and bool((told == np.floor(told)).all())
+            self.has_time_of_day = self.has_time_of_day or bool((told % 86400 != 0).any())
+        if self.is_rising and len(values):
+            before = values[:1] if self._last is None else np.array([self._last])
+            steps = np.diff(np.concatenate([before, values]))
+            self.is_rising = bool((steps[self._last is None :] > 0).all())
+            self._last = float(values[-1])
+        return self._keep(values, missing)
+
+    def _keep(self, entries: Floats, missing: Bools) -> Floats:
+        self.n_rows += len(entries)
+        n_missing = int(np.count_nonzero(missing))
+        self.n_missing += n_missing
+        self.is_rising = self.is_rising and not n_missing
+        self._digest.update(np.ascontiguousarray(entries + 0.0))  # so that -0.0 is 0.0
+        return entries
+
+    def _note_other(self, cells: pa.Array, is_other: Bools, batch: Batch) -> None:
+        if self.first_other is None and is_other.any():
+            self.first_other = _cell_at(cells, int(np.argmax(is_other)), batch)
+
+    def _note_inexact(self, cells: pa.Array, i: int | None, batch: Batch) -> None:
+        if self.first_inexact is None and i is not None:
+            self.first_inexact = _cell_at(cells, i, batch)
+
+    def _is_bool(self) -> bool:
+        return 0 < len(self.codes) <= 6 and all(text.strip().lower() in _TRUTHS for text in self.codes)
+
+    def _is_number(self, text: str) -> bool:
+        if self._decimal == ",":
+            text = text.replace(".", "?").replace(",", ".")
+        return number_of(text) is not None
+
+    def _with_points(self, cells: pa.Array) -> pa.Array:
+        """Cells in which the decimal sign is a point, and a point is none."""
+        if self._decimal == ".":
+            return cells
+        return pc.replace_substring(pc.replace_substring(cells, ".", "?"), ",", ".")
+
+
+def entry_kind(kind: str) -> str:
+    """How the entries of a column are kept: NUMBER, TIME or TEXT."""
+    return kind if kind in (NUMBER, TIME) else TEXT
+
+
+def is_true(text: str) -> bool:
+    """Whether a text of a column of true and false says true."""
+    return text.strip().lower() == "true"
+
+
+def _cell_at(cells: pa.Array, i: int, batch: Batch) -> tuple[Place, str]:
+    return batch.place(i), str(cells[i].as_py())
+
+
+def _added(old: Ints, new: Ints) -> Ints:
+    found = new.astype(np.int64)
+    found[: len(old)] += old
+    return found
+
+
+def _is_rising(last: float | str | None, cells: pa.Array) -> bool:
+    if not len(cells):
+        return True
+    if cells.null_count or (last is not None and cells[0].as_py() <= last):
+        return False
+    return bool(pc.all(pc.less(cells[:-1], cells[1:]), min_count=0).as_py())

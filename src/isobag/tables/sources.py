@@ -1,0 +1,198 @@
+"""Where tables come from: files by name, several of them, globs, packed ones, and what is piped in."""
+
+import gzip
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from glob import glob, has_magic
+from pathlib import Path
+from typing import IO, Any, Protocol
+
+import pyarrow as pa
+
+from isobag.tables.batch import Batch
+from isobag.tables.csvfile import CsvFile
+from isobag.tables.jsonfile import JsonFile
+
+STDIN = "-"
+TEXT = (".csv", ".tsv", ".txt")
+JSON = (".jsonl", ".ndjson", ".json")
+TYPED = {".parquet": "parquet", ".pq": "parquet", ".arrow": "ipc", ".feather": "ipc", ".ipc": "ipc"}
+PACKED = (".gz", ".zst")
+
+
+class Source(Protocol):
+    """One table, to be read as often as needed."""
+
+    n_empty_lines: int
+
+    def batches(self) -> Iterator[Batch]:
+        """The rows in order."""
+        ...
+
+
+class FilesSource:
+    """The rows of several files, one file after another; all have the same columns, in any order.
+
+    paths : names of files, globs, or "-" for what is piped in.
+    header, divider : of CSV; see ``CsvFile``.
+    form : the ending that says how what is piped in is written; without it, ".csv".
+    """
+
+    def __init__(
+        self,
+        paths: str | Sequence[str],
+        header: bool | None = None,
+        divider: str | None = None,
+        form: str | None = None,
+    ) -> None:
+        names = [paths] if isinstance(paths, str) else list(paths)
+        self.files = tuple(file for name in names for file in matching_files(name))
+        self._parts = [_open(file, header, divider, form) for file in self.files]
+        self.notes = tuple(note for part in self._parts if isinstance(part, CsvFile) for note in part.header.notes)
+        self.names = self._common_names()
+
+    @property
+    def n_empty_lines(self) -> int:
+        """Empty lines that were skipped in the last pass."""
+        return sum(part.n_empty_lines for part in self._parts)
+
+    def batches(self) -> Iterator[Batch]:
+        """The rows of all files in order."""
+        for part in self._parts:
+            yield from part.batches()
+
+    def _common_names(self) -> tuple[str, ...] | None:
+        """Names of the columns; None for JSON, where every row names its own."""
+        found: tuple[str, ...] | None = None
+        for file, part in zip(self.files, self._parts, strict=True):
+            if isinstance(part, JsonFile):
+                continue
+            names = part.header.names if isinstance(part, CsvFile) else part.names
+            found = found or names
+            if set(names) != set(found):
+                odd = ", ".join(map(repr, sorted(set(names) ^ set(found))))
+                raise ValueError(f"{file} and {self.files[0]} do not have the same columns; they differ in {odd}.")
+        return found
+
+
+def matching_files(name: str) -> list[str]:
+    """Files of a name, a glob, or "-"."""
+    if name == STDIN:
+        return [STDIN]
+    if Path(name).is_dir():
+        raise ValueError(f"{name!r} is a folder; name its files, for example {str(Path(name) / '*.parquet')!r}.")
+    if Path(name).exists():
+        return [name]
+    found = sorted(one for one in glob(name, recursive=True) if Path(one).is_file()) if has_magic(name) else []
+    if not found:
+        raise FileNotFoundError(f"No file matches {name!r}.")
+    return found
+
+
+def _open(file: str, header: bool | None, divider: str | None, form: str | None) -> Any:
+    if file == STDIN:
+        name, kind = "what is piped in", form or ".csv"
+        opened = _rereadable(sys.stdin.buffer)
+        if kind in TYPED:
+            raise ValueError(f"What is piped in cannot be {kind}; need CSV or JSON Lines.")
+    else:
+        name, kind = file, kind_of_file(file)
+        opened = _opener(file)
+    if kind in TYPED:
+        from isobag.tables.typedfile import TypedFile  # noqa: PLC0415, slow to load, and not always needed
+
+        return TypedFile(file, name, TYPED[kind])
+    if kind in JSON:
+        return JsonFile(opened, name)
+    return CsvFile(opened, name, header, "\t" if divider is None and kind == ".tsv" else divider)
+
+
+def kind_of_file(file: str) -> str:
+    """Ending of a file's name that says how it is written, leaving aside that it is packed."""
+    endings = [ending.lower() for ending in Path(file).suffixes]
+    is_packed = bool(endings) and endings[-1] in PACKED
+    kind = (endings[-2] if len(endings) > 1 else "") if is_packed else endings[-1] if endings else ""
+    if kind in (*TEXT, *JSON) or (kind in TYPED and not is_packed):
+        return kind
+    known = ", ".join((*TEXT, *JSON, *TYPED))
+    raise ValueError(f"{file!r} has no known ending; need one of {known}; text and JSON also with .gz or .zst.")
+
+
+def _opener(file: str) -> Callable[[], IO[bytes]]:
+    if file.lower().endswith(".gz"):
+        return lambda: _Unpacked(gzip.open(file, "rb"), file)
+    if file.lower().endswith(".zst"):
+        return lambda: _Unpacked(pa.CompressedInputStream(pa.OSFile(file), "zstd"), file)
+    return lambda: open(file, "rb")
+
+
+def _rereadable(stream: IO[bytes]) -> Callable[[], IO[bytes]]:
+    """What can be read once, kept in a temporary file without a name so that it can be read again."""
+    kept = tempfile.TemporaryFile(prefix="isobag-")  # noqa: SIM115, open while in use
+    shutil.copyfileobj(stream, kept, 1 << 20)
+
+    def opened() -> IO[bytes]:
+        kept.seek(0)
+        return _KeptOpen(kept)
+
+    return opened
+
+
+class _KeptOpen:
+    """A stream that is not closed with the block that reads it."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self._stream)
+
+    def read(self, n_bytes: int = -1) -> bytes:
+        found: bytes = self._stream.read(n_bytes)
+        return found
+
+
+class _Unpacked(_KeptOpen):
+    """A packed file; what is wrong with it is said in one sentence. Reads as many bytes as asked for."""
+
+    def __init__(self, stream: Any, file: str) -> None:
+        super().__init__(stream)
+        self._file = file
+
+    def __exit__(self, *error: object) -> None:
+        self._stream.close()
+
+    def __iter__(self) -> Iterator[bytes]:
+        rest = b""
+        while more := self.read(1 << 20):
+            lines = (rest + more).split(b"\n")
+            rest = lines.pop()
+            yield from (line + b"\n" for line in lines)
+        if rest:
+            yield rest
+
+    def read(self, n_bytes: int = -1) -> bytes:
+        try:
+            parts: list[bytes] = []
+            n_left = n_bytes
+            while n_left and (part := self._stream.read(n_left if n_bytes >= 0 else 1 << 20)):
+                parts.append(part)
+                n_left -= len(part) if n_bytes >= 0 else 0
+            return b"".join(parts)
+        except (OSError, EOFError, pa.ArrowInvalid) as error:
+            said = " ".join(str(error).split())
+            raise ValueError(f"{self._file} cannot be unpacked: {said}") from None
+
+
+def names_of_files(paths: Iterable[str]) -> str:
+    """Several files in few words."""
+    found = list(paths)
+    return ", ".join(found[:3]) + (f" and {len(found) - 3:,} more" if len(found) > 3 else "")

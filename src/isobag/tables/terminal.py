@@ -1,0 +1,30 @@
+"""Text of strangers on a terminal: what would act on it is shown instead."""
+
+import unicodedata
+
+_NAMES = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\"}
+_HIDDEN = ("Cc", "Cf", "Cs", "Zl", "Zp", "Co", "Cn")
+"""Control characters (among them those of ANSI and OSC sequences), marks of direction and other invisible ones, halves of
+pairs, ends of lines and paragraphs, and characters without an agreed form."""
+
+
+def escape_for_terminal(text: str) -> str:
+    r"""The text in which every character that acts or hides is written as an escape; all others as they are.
+
+    A backslash stays one if nothing in the text is escaped, and is doubled else, so that escapes can be told from it.
+
+    >>> escape_for_terminal("a\x1b[2Jb"), escape_for_terminal("größe \u202e"), escape_for_terminal("C:\\data")
+    ('a\\x1b[2Jb', 'größe \\u202e', 'C:\\data')
+    """
+    if not any(unicodedata.category(character) in _HIDDEN for character in text):
+        return text
+    return "".join(map(_shown, text))
+
+
+def _shown(character: str) -> str:
+    if character in _NAMES:
+        return _NAMES[character]
+    if unicodedata.category(character) not in _HIDDEN:
+        return character
+    code = ord(character)
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

@@ -1,0 +1,50 @@
+"""Parquet and Arrow files, whose columns have declared types: numbers, texts, times, read batch by batch."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset as pa_dataset
+
+from isobag.tables.batch import Batch
+
+BATCH_ROWS = 1 << 16
+
+
+class TypedFile:
+    """One Parquet or Arrow file (``form``: "parquet" or "ipc"), read from the start with every call of ``batches``."""
+
+    n_empty_lines = 0
+
+    def __init__(self, path: str, file: str, form: str) -> None:
+        self._file = file
+        try:
+            self._dataset = pa_dataset.dataset(path, format=form)
+        except (pa.ArrowInvalid, OSError) as error:
+            raise ValueError(f"{file} cannot be read: {_one_line(error)}") from None
+        self.names: tuple[str, ...] = tuple(self._dataset.schema.names)
+        for j, name in enumerate(self.names):
+            if name in self.names[:j]:
+                where = f"columns {self.names.index(name) + 1} and {j + 1}"
+                raise ValueError(f"{file}: two columns are called {name!r} ({where}); rename one.")
+        self._nested = frozenset(field.name for field in self._dataset.schema if pa.types.is_nested(field.type))
+
+    def batches(self) -> Iterator[Batch]:
+        """The rows in order, with the types of the file."""
+        row = 0
+        parts: Any = self._dataset.to_batches(batch_size=BATCH_ROWS)
+        while True:
+            try:
+                part = next(parts, None)
+            except (pa.ArrowInvalid, OSError) as error:
+                raise ValueError(f"{self._file}, after row {row:,}: {_one_line(error)}") from None
+            if part is None:
+                return
+            if part.num_rows:
+                columns = dict(zip(self.names, part.columns, strict=True))
+                yield Batch(self._file, row, None, columns, part.num_rows, self._nested, is_typed=True)
+            row += part.num_rows
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())
