@@ -10,7 +10,7 @@ from isobag.backends import BACKENDS
 
 
 class Constraint(NamedTuple):
-    """What a value must satisfy, and how to say so: "NAME=VALUE; SENTENCE." """
+    """What a value must satisfy, and how to say so, after NAME=VALUE and a semicolon."""
 
     holds: Callable[[Any], bool]
     sentence: str

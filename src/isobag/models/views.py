@@ -93,7 +93,7 @@ class Views:
         return sum_at
 
     def count_and_sum(self, X: Floats, compute: Compute, only_last: bool) -> tuple[Tables, Ints]:
-        """Counts of the rows, and their sums at the rows' own cells, of all levels or the last alone: (n, L), (n, 1)."""
+        """Counts of the rows, and their sums at the rows' own cells, of all levels (n, L) or the last alone (n, 1)."""
         parts = [
             view.partitionings.count_and_sum(view.prepare(X, compute), compute, only_last) for view in self.members
         ]

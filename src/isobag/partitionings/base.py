@@ -57,15 +57,13 @@ class Partitionings(ABC):
         """Sum over partitionings of the table at each query's cell: tables (L, t, psi) -> (n, L)."""
 
     def count_and_sum(self, queries: Any, compute: Compute, only_last: bool = False) -> tuple[Ints, Ints]:
-        """Counts, and their sums at the queries' own cells, of all levels or the last: (L, t, psi), (n, L) or (n, 1)."""
+        """Counts (L, t, psi), and their sums at the queries' own cells, of all levels (n, L) or the last (n, 1)."""
         counts = self.count(queries, compute)
         sums = self.sum_at(queries, counts, compute)
         return counts, sums[:, -1:] if only_last else sums
 
     def anchors(self) -> tuple[Any, Cells] | None:
-        """A representative for each cell: those drawn (m, d), and the number of each cell's (t, psi); None: no cell has
-        one.
-        """
+        """A row drawn for each cell: all drawn (m, d), and the number of each cell's (t, psi); None if there are none."""
         return None
 
     def nearest_anchors(self, queries: Any, compute: Compute) -> Cells:
@@ -91,7 +89,8 @@ class Drawn:
 
 def draw_seeds(n_estimators: int, random_state: Any) -> Seeds:
     """A seed for each partitioning, a smaller draw being the start of a larger one: (t, 2)."""
-    return check_random_state(random_state).randint(0, 2**32, size=(n_estimators, 2), dtype=np.uint64)
+    seeds: Seeds = check_random_state(random_state).randint(0, 2**32, size=(n_estimators, 2), dtype=np.uint64)
+    return seeds
 
 
 def draw_rows(n_rows: int, seeds: Seeds, n_cells: int) -> Ints:

@@ -51,21 +51,22 @@ class Trees(Partitionings):
 
     def assign(self, queries: Any, compute: Compute, rule: str = "nearest") -> Cells:
         """Leaf of every query in the trees of the last level: (n, t)."""
-        return np.concatenate([cells[-1] for cells in self.at(-1)._blocks(queries, compute)])
+        last = self.at(-1)
+        return np.concatenate([cells[-1] for cells in last.leaves(queries, compute)])
 
     def count(self, queries: Any, compute: Compute) -> Ints:
         """Number of queries in each leaf of each level: (L, t, psi)."""
-        return self._count(self._blocks(queries, compute))
+        return self._count(self.leaves(queries, compute))
 
     def sum_at(self, queries: Any, tables: Ints, compute: Compute, rule: str = "nearest") -> Ints:
         """Sum over the trees of the table at each query's leaf: tables (L, t, psi) -> (n, L)."""
-        return _sum_at(self._blocks(queries, compute), tables)
+        return _sum_at(self.leaves(queries, compute), tables)
 
     def count_and_sum(self, queries: Any, compute: Compute, only_last: bool = False) -> tuple[Ints, Ints]:
         """Counts, and their sums at the queries' own leaves, from one descent where there is room for the leaves."""
         if len(queries) * self.slots[..., 0].size > _KEPT_CELLS:
             return super().count_and_sum(queries, compute, only_last)
-        blocks = list(self._blocks(queries, compute))
+        blocks = list(self.leaves(queries, compute))
         counts = self._count(iter(blocks))
         first = len(self.levels) - 1 if only_last else 0
         return counts, _sum_at((cells[first:] for cells in blocks), counts[first:])
@@ -94,18 +95,17 @@ class Trees(Partitionings):
             total += np.stack([count_cells(own, self.levels[-1]) for own in cells])
         return total
 
-    def _blocks(self, queries: Any, compute: Compute) -> Iterator[Cells]:
+    def leaves(self, queries: Any, compute: Compute) -> Iterator[Cells]:
         """Leaves of some queries after others: (L, m, t) each."""
         descend = DESCENTS.get(compute.name, _descend_arrays)
         for X in self._dense_blocks(queries):
             cells = np.empty((len(self.levels), len(X), len(self)), dtype=np.int32)
-            map_in_threads(
-                lambda rows, X=X, cells=cells: descend(
-                    X[rows], self.columns, self.thresholds, self.children, cells[:, rows]
-                ),
-                shares(len(X), compute.n_jobs),
-                compute.n_jobs,
-            )
+            parts = ((X[rows], cells[:, rows]) for rows in shares(len(X), compute.n_jobs))
+
+            def work(part: tuple[Floats, Cells]) -> None:
+                descend(part[0], self.columns, self.thresholds, self.children, part[1])
+
+            map_in_threads(work, parts, compute.n_jobs)
             yield cells
 
     def _dense_blocks(self, queries: Any) -> Iterator[Floats]:

@@ -1,4 +1,4 @@
-"""Files of format 1, as files of today: other names, levels of group counts one by one, parameters in the calibration."""
+"""Files of format 1 as files of today: other names, counts of groups level by level, parameters in calibrations."""
 
 from typing import Any
 

@@ -1,0 +1,174 @@
+"""The default level 2: how far a group is from the groups most like it, whatever their sizes.
+
+1. mean map     m = c / n, counts c of n points in the cells of t partitionings
+2. population   mu, mean of the mean maps with weights n / (1 + q n), in units of 2^-20
+3. noise        w, variance of one point around its group's mean map; q, variance between groups divided by w
+4. deviation    z = sqrt(n / (1 + q n)) (m - mu): E|z|^2 = w at every size; n counts at most as the largest of ``fit``
+5. distance     s, mean distance |z - z_j| to the ten nearest reference groups j, the group itself left out
+6. size         u = (s - location(n)) / scale(n), against groups of similar size
+7. score        1 / (u + sqrt(1 + u^2)): 1 for what is usual at that size, towards 0 the odder
+
+Counts and their dot products are integers; what follows is arithmetic on single numbers in a fixed order, so all
+backends agree to the last bit.
+"""
+
+from dataclasses import dataclass
+from math import fsum
+from typing import NamedTuple
+
+import numpy as np
+
+from isobag.backends import Compute
+from isobag.backends.arrays import MOST_ROWS, Floats, Ints, held
+from isobag.backends.threads import slices
+from isobag.models.sizes import SizeCurve, fit_size_curve
+from isobag.partitionings.counts import MeanMaps
+
+N_NEAREST = 10
+MOST_REFERENCES = 4096
+ANCHOR_POINTS = 256
+UNIT = 2.0**-20
+_WEIGHT_BITS, _UNIT_BITS = 44, 20
+_KEPT_DOTS = 1 << 23
+
+
+class Noise(NamedTuple):
+    """q (see above), mu (columns,) in units of 2^-20, and the largest size."""
+
+    ratio: float
+    population: Ints
+    largest: int
+
+
+class _Deviations(NamedTuple):
+    """What distances need of groups, (g,) each: the factor, the squared norm of m - mu, and m . mu."""
+
+    factors: Floats
+    sq_norms: Floats
+    along: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbours:
+    """Reference groups, the noise of their mean maps, and what distances are usual at each size."""
+
+    references: MeanMaps
+    ratio: float = held(0, 0, np.finfo(float).max)
+    population: Ints = held(1, 0, 1 << 21)
+    largest: int = held(0, 1, MOST_ROWS)
+    curve: SizeCurve = held()
+
+    def scores(self, maps: MeanMaps, compute: Compute) -> Floats:
+        """How usual each group is for its size: (g,), above 0, higher = more normal."""
+        return bounded(self.curve.normalise(self.distances(maps, compute), maps.sizes))
+
+    def distances(self, maps: MeanMaps, compute: Compute) -> Floats:
+        """Mean distance of each group to the reference groups nearest to it: (g,)."""
+        return _mean_distances(maps, self.references, Noise(self.ratio, self.population, self.largest), compute)
+
+
+def fit_neighbours(maps: MeanMaps, n_partitionings: int, points: MeanMaps, seed: int, compute: Compute) -> tuple[Neighbours, Floats]:
+    """Learn from groups; ``points`` are single points as groups of one. Also the scores of the groups: (g,)."""
+    chosen = np.arange(len(maps))
+    if len(maps) > MOST_REFERENCES:
+        chosen = np.sort(np.random.default_rng(seed).choice(len(maps), MOST_REFERENCES, replace=False))
+    references = maps if len(chosen) == len(maps) else maps[chosen]
+    noise = estimate_noise(references, n_partitionings)
+    distances = _mean_distances(maps, references, noise, compute)
+    of_points = _mean_distances(points, references, noise, compute) if len(points) else np.empty(0)
+    curve = fit_size_curve(distances[chosen], references.sizes, of_points)
+    found = Neighbours(references, noise.ratio, noise.population, noise.largest, curve)
+    return found, bounded(curve.normalise(distances, maps.sizes))
+
+
+def bounded(values: Floats) -> Floats:
+    """1 / (u + sqrt(1 + u^2)), in a form that loses no digits: (g,) -> (g,)."""
+    root = np.sqrt(1 + values * values)
+    return np.where(values > 0, 1 / (np.maximum(values, 0) + root), root - np.minimum(values, 0))
+
+
+def estimate_noise(maps: MeanMaps, n_partitionings: int) -> Noise:
+    """Analysis of variance of the mean maps: within groups from their points, between groups from what is left."""
+    n = maps.sizes.astype(np.float64)
+    squares = maps.self_dots / n**2
+    within = fsum(n * (n_partitionings - squares)) / fsum(n - 1) if n.max() > 1 else 0.0
+    ratio = 0.0
+    population = _population(maps, n / (1 + ratio * n))
+    for _ in range(3):  # weights depend on the ratio and the ratio on weights; more rounds change nothing that matters
+        weights = n / (1 + ratio * n)
+        weights = weights / fsum(weights)
+        population = _population(maps, weights)
+        spread = fsum(weights * (squares - 2 * _along(maps, population) + _sq_norm(population)))
+        expected = fsum(weights * (1 - weights) / n)
+        between = fsum(weights * (1 - weights))
+        if within > 0 and between > 0:
+            ratio = max(spread - within * expected, 0.0) / between / within
+    return Noise(ratio, population, int(maps.sizes.max()))
+
+
+def _population(maps: MeanMaps, weights: Floats) -> Ints:
+    """Weighted mean of the mean maps in units of 2^-20, from whole numbers, so in whatever order: (columns,)."""
+    whole = np.rint(weights / fsum(weights) / maps.sizes * 2.0**_WEIGHT_BITS).astype(np.int64)
+    total: Ints = maps.counts.astype(np.int64).T @ whole
+    half = 1 << (_WEIGHT_BITS - _UNIT_BITS - 1)
+    return (total + half) >> (_WEIGHT_BITS - _UNIT_BITS)
+
+
+def _along(maps: MeanMaps, population: Ints) -> Floats:
+    """Dot product of each mean map with the population's: (g,)."""
+    dots: Ints = maps.counts.astype(np.int64) @ population
+    return dots * UNIT / maps.sizes
+
+
+def _sq_norm(population: Ints) -> float:
+    return sum(int(one) ** 2 for one in population) * UNIT**2
+
+
+def _deviations(maps: MeanMaps, noise: Noise) -> _Deviations:
+    along = _along(maps, noise.population)
+    n = np.minimum(maps.sizes, noise.largest).astype(np.float64)
+    sq_norms = maps.self_dots / maps.sizes.astype(np.float64) ** 2 - 2 * along + _sq_norm(noise.population)
+    return _Deviations(np.sqrt(n / (1 + noise.ratio * n)), np.maximum(sq_norms, 0), along)
+
+
+def _mean_distances(maps: MeanMaps, references: MeanMaps, noise: Noise, compute: Compute) -> Floats:
+    others = _deviations(references, noise)
+    found = np.empty(len(maps))
+    for rows in slices(len(maps), max(1, _KEPT_DOTS // len(references))):
+        part = maps[rows]
+        dots = compute.verbs.dot_counts(part.counts, references.counts, compute.n_jobs)
+        found[rows] = _mean_of_nearest(_sq_distances(part, references, dots, noise, others))
+    return found
+
+
+def _sq_distances(maps: MeanMaps, references: MeanMaps, dots: Ints, noise: Noise, others: _Deviations) -> Floats:
+    """|z - z_j|^2: (g, references); infinite for the one reference that the group itself is.
+
+    That is one with the same counts and size, told by integers: c.c' = c.c = c'.c' and n = n'. So a group of ``fit`` is
+    no neighbour of its own, and learning and scoring are one function of counts and size.
+    """
+    own = _deviations(maps, noise)
+    is_same = (dots == maps.self_dots[:, None]) & (dots == references.self_dots) & (maps.sizes[:, None] == references.sizes)
+    found = dots / (maps.sizes[:, None] * references.sizes.astype(np.float64))
+    found -= own.along[:, None]
+    found -= others.along
+    found += _sq_norm(noise.population)
+    found *= -2 * own.factors[:, None]
+    found *= others.factors
+    found += (own.factors**2 * own.sq_norms)[:, None] + others.factors**2 * others.sq_norms
+    np.maximum(found, 0, out=found)
+    twins = np.flatnonzero(is_same.any(axis=1))
+    found[twins, is_same[twins].argmax(axis=1)] = np.inf
+    return found
+
+
+def _mean_of_nearest(sq_distances: Floats) -> Floats:
+    """Mean of the ten smallest distances, summed from near to far: (g, references) -> (g,)."""
+    k = min(N_NEAREST, max(sq_distances.shape[1] - 1, 1))
+    near = np.sort(np.partition(sq_distances, k - 1, axis=1)[:, :k], axis=1)
+    near = np.sqrt(np.where(np.isfinite(near), near, 0.0))
+    total = near[:, 0].copy()
+    for column in near.T[1:]:
+        total += column
+    mean: Floats = total / k
+    return mean
