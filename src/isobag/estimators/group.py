@@ -12,10 +12,10 @@ from isobag.data.groups import Groups
 from isobag.data.params import FLAG, MAX_SAMPLES, N_ESTIMATORS, Constraint, check_max_samples, one_of
 from isobag.data.scaling import SCALINGS
 from isobag.estimators.base import Computing, GroupDetector, Modelled, Thresholded, verdicts_at
-from isobag.models.averaging import Average
-from isobag.models.group import GroupExplanation, GroupModel, GroupParams, fit_group_model
+from isobag.models.group import GroupCells, GroupExplanation, GroupModel, GroupParams, fit_group_model
+from isobag.models.neighbours import Neighbours
 from isobag.models.views import Views
-from isobag.partitionings import MECHANISMS, Partitionings
+from isobag.partitionings import MECHANISMS
 
 
 class IDKGroupDetector(GroupDetector, Modelled):
@@ -76,7 +76,8 @@ class IDKGroupDetector(GroupDetector, Modelled):
         "max_samples": MAX_SAMPLES,
         "group_max_samples": MAX_SAMPLES,
         "point_mechanism": one_of(("auto", *MECHANISMS)),
-        "group_mechanism": one_of(MECHANISMS),
+        "group_mechanism": one_of(("auto", *MECHANISMS)),
+        "size_correction": one_of(("auto", True, False)),
         "count_outside": FLAG,
         "scaling": one_of(SCALINGS),
         "calibrate": FLAG,
@@ -89,7 +90,8 @@ class IDKGroupDetector(GroupDetector, Modelled):
         group_max_samples: int | str = "auto",
         *,
         point_mechanism: str = "auto",
-        group_mechanism: str = "hypersphere",
+        group_mechanism: str = "auto",
+        size_correction: bool | str = "auto",
         count_outside: bool = False,
         scaling: str | None = "minmax",
         contamination: float | str = "auto",
@@ -103,6 +105,7 @@ class IDKGroupDetector(GroupDetector, Modelled):
         self.group_max_samples = group_max_samples
         self.point_mechanism = point_mechanism
         self.group_mechanism = group_mechanism
+        self.size_correction = size_correction
         self.count_outside = count_outside
         self.scaling = scaling
         self.contamination = contamination
@@ -120,6 +123,7 @@ class IDKGroupDetector(GroupDetector, Modelled):
             self.group_max_samples,
             self.point_mechanism,
             self.group_mechanism,
+            self.size_correction,
             bool(self.count_outside),
             self.scaling,
             bool(self.calibrate),
@@ -172,26 +176,21 @@ class IDKGroupDetector(GroupDetector, Modelled):
         return max(view.partitionings.levels[-1] for view in self.point_views_.members)
 
     @property
-    def group_max_samples_(self) -> int:
-        """Psi of level 2, or the largest."""
-        return self.group_partitionings_.levels[-1]
+    def level2_(self) -> GroupCells | Neighbours:
+        """Level 2: how the mean maps of groups are scored."""
+        found: GroupCells | Neighbours = self.learned.level2
+        return found
 
     @property
-    def average_(self) -> Average | None:
-        """Weights of the psi of level 2, None with an integer group_max_samples."""
-        found: Average | None = self.learned.average
-        return found
+    def group_max_samples_(self) -> int | None:
+        """psi of level 2, or the largest; None where no partitionings of groups are drawn."""
+        level2 = self.level2_
+        return level2.partitionings.levels[-1] if isinstance(level2, GroupCells) else None
 
     @property
     def point_views_(self) -> Views:
         """Level 1: scalings and partitionings."""
         found: Views = self.learned.views
-        return found
-
-    @property
-    def group_partitionings_(self) -> Partitionings:
-        """Level 2: partitionings of groups."""
-        found: Partitionings = self.learned.partitionings
         return found
 
     @property

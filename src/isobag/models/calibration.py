@@ -6,6 +6,9 @@ p(x) = (1 + number of scores set aside that are not above the score of x) / (1 +
 
 If x and the data set aside are drawn alike, P(p(x) <= alpha) <= alpha for every alpha, whatever the model does.
 
+Groups are compared with groups set aside of about their size: up to five classes of size, with 100 groups or more set
+aside in each on average. So the promise holds in every class, for small groups as for large ones.
+
 Of the training data themselves: their own scores are exchangeable if the data are, so
 
 p(x) = share of the scores that are not above the score of x, itself counted
@@ -18,6 +21,7 @@ Data are rows or groups: whatever has a length and parts.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,28 +30,50 @@ from scipy.stats import false_discovery_control
 from sklearn.utils import check_random_state
 
 from isobag.backends import Compute
-from isobag.backends.arrays import Floats, Ints, held
+from isobag.backends.arrays import MOST_ROWS, Floats, Ints, held
 from isobag.backends.threads import slices
+from isobag.models.sizes import size_classes
 
 _BLOCK_SCORES = 1 << 16
+LEAST_IN_CLASS = 100
+MOST_CLASSES = 5
 Fit = Callable[[Any, Any, Compute], tuple[Any, Floats]]
 """Data, parameters and how to compute -> a model, and the scores of the data."""
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """A model and, in rising order, its scores of data it has not seen."""
+    """A model, and its scores of data it has not seen.
+
+    edges : (c - 1,), the largest sizes of all classes of groups but the last; rows are one class.
+    ends : (c,), where the scores of each class end.
+    scores : (m,), class by class, in rising order within each.
+    """
 
     model: Any
+    edges: Ints = held(1, 0, MOST_ROWS)
+    ends: Ints = held(1, 0, MOST_ROWS)
     scores: Floats = held(1)
 
     def p_values(self, data: Any, compute: Compute) -> Floats:
-        """Share of the scores set aside that are not above each score, itself counted among them: (n,)."""
-        return self.shares(self.model.scores(data, compute))
+        """Share of the scores set aside in the same class that are not above each score, itself counted: (n,)."""
+        return self.shares(self.model.scores(data, compute), data)
 
-    def shares(self, scores: Floats) -> Floats:
+    def shares(self, scores: Floats, data: Any) -> Floats:
         """P-values from scores of the model: (n,) -> (n,)."""
-        return (1 + np.searchsorted(self.scores, scores, side="right")) / (1 + len(self.scores))
+        classes = np.searchsorted(self.edges, _sizes_of(data), side="left")
+        found = np.empty(len(scores))
+        for number, (start, end) in enumerate(pairwise((0, *self.ends.tolist()))):
+            own = classes == number
+            below = np.searchsorted(self.scores[start:end], scores[own], side="right")
+            found[own] = (1 + below) / (1 + end - start)
+        return found
+
+
+def _sizes_of(data: Any) -> Ints:
+    """The size of each group, 1 for rows: (n,)."""
+    sizes: Ints = getattr(data, "sizes", None)
+    return np.ones(len(data), dtype=np.int64) if sizes is None else sizes
 
 
 class Halves(NamedTuple):
@@ -69,9 +95,14 @@ def draw_halves(n: int, most: int, random_state: Any) -> Halves:
 def calibrate(data: Any, params: Any, compute: Compute, fit: Fit, most: int) -> Calibration:
     """Learn from one half of the data, at most ``most``, and score as many of the other."""
     halves = draw_halves(len(data), most, params.random_state)
-    model, _ = fit(data.part(halves.learned), params.of_part(halves.seed), compute)
-    aside = model.scores(data.part(halves.aside), compute) if len(halves.aside) else np.empty(0)
-    return Calibration(model, np.sort(aside))
+    learned, aside = data.part(halves.learned), data.part(halves.aside)
+    model, _ = fit(learned, params.of_part(halves.seed), compute)
+    n_classes = int(np.clip(len(halves.aside) // LEAST_IN_CLASS, 1, MOST_CLASSES))
+    edges = size_classes(_sizes_of(learned), n_classes)
+    scores = model.scores(aside, compute) if len(aside) else np.empty(0)
+    classes = np.searchsorted(edges, _sizes_of(aside), side="left")
+    ends = np.cumsum(np.bincount(classes, minlength=len(edges) + 1))
+    return Calibration(model, edges, ends, scores[np.lexsort((scores, classes))])
 
 
 def own_p_values(scores: Floats) -> Floats:

@@ -12,14 +12,18 @@ from isobag.backends.arrays import FARTHEST, MOST_ROWS, ONE, Floats, Ints, held
 from isobag.data.groups import Groups
 from isobag.models.averaging import Average, fit_average
 from isobag.models.calibration import Calibration, calibrate
+from isobag.models.neighbours import ANCHOR_POINTS, Neighbours, bounded, fit_neighbours
 from isobag.models.point import largest_samples
+from isobag.models.sizes import SizeCurve, fit_size_curve
 from isobag.models.views import Plan, Views, draw_views
 from isobag.models.witness import separation, witness
 from isobag.partitionings import Partitionings, draw_from_groups, nested_levels
 from isobag.partitionings.counts import GroupQueries, MeanMaps
 
-AUTO_POINT_SAMPLES = 64
+AUTO_POINT_SAMPLES = (8, 64)
 AUTO_GROUP_SAMPLES = (8, 256)
+NEIGHBOURS = "neighbours"
+"""The level 2 that draws no partitionings."""
 CALIBRATION_GROUPS = 2_000
 
 
@@ -57,6 +61,7 @@ class GroupParams:
     group_max_samples: int | str
     point_mechanism: str
     group_mechanism: str
+    size_correction: bool | str
     count_outside: bool
     scaling: str | None
     calibrate: bool
@@ -74,11 +79,25 @@ class GroupParams:
             return self.point_mechanism
         return "voronoi" if self.max_samples == "auto" else "hypersphere"
 
-    def point_levels(self, n_points: int) -> tuple[int, ...]:
-        """The psi that the partitionings of level 1 take in turn."""
-        if self.max_samples == "auto":
-            return nested_levels(largest_samples(n_points, AUTO_POINT_SAMPLES))
-        return (min(int(self.max_samples), n_points),)
+    @property
+    def level2_mechanism(self) -> str:
+        """The mechanism of level 2: where all is left to us, none, but the distance to the nearest groups."""
+        if self.group_mechanism != "auto":
+            return self.group_mechanism
+        return NEIGHBOURS if self.averages else "hypersphere"
+
+    @property
+    def corrects_size(self) -> bool:
+        """Whether scores are compared with those of groups of similar size."""
+        return self.level2_mechanism == NEIGHBOURS if self.size_correction == "auto" else bool(self.size_correction)
+
+    def plans(self, n_points: int) -> list[Plan]:
+        """The views of level 1: one, or one for each psi, with as many partitionings each."""
+        if self.max_samples != "auto":
+            return [Plan(self.scaling, (min(int(self.max_samples), n_points),))]
+        first, last = AUTO_POINT_SAMPLES
+        levels = nested_levels(largest_samples(n_points, last))
+        return [Plan(self.scaling, (psi,)) for psi in levels if psi >= min(first, levels[-1])]
 
     def group_levels(self, n_groups: int) -> tuple[int, ...]:
         """The nested psi of level 2."""
@@ -91,39 +110,59 @@ class GroupParams:
         return replace(self, calibrate=False, random_state=seed)
 
 
+@dataclass(frozen=True, eq=False)
+class GroupCells:
+    """The paper's level 2: partitionings of groups, and the number of groups in each of their cells.
+
+    counts : (L, t, psi).
+    average : how the scores at all psi become one; None: the last alone counts.
+    curve : what is usual at each size, if scores are corrected for it.
+    """
+
+    partitionings: Partitionings
+    counts: Ints = held(3, 0, MOST_ROWS)
+    n_groups: int = held(0, 1, MOST_ROWS)
+    average: Average | None = held()
+    curve: SizeCurve | None = held()
+
+    def scores(self, maps: MeanMaps, compute: Compute) -> Floats:
+        """How normal each group is: (g,) in [0, 1], or around 1 if corrected for size."""
+        queries = self.partitionings.prepare(maps, compute)
+        return self.combine(self.partitionings.sum_at(queries, self.counts, compute), maps.sizes)
+
+    def combine(self, sums: Ints, sizes: Ints) -> Floats:
+        """Scores from sums over partitionings at every psi: (g, L) -> (g,)."""
+        path = self.shares(sums)
+        scores = path[:, -1] if self.average is None else self.average.apply(path)
+        return scores if self.curve is None else bounded(self.curve.normalise(lack_of(scores), sizes))
+
+    def shares(self, sums: Ints) -> Floats:
+        """Sums over partitionings as shares of the most they can be."""
+        return sums / (self.n_groups * len(self.partitionings))
+
+
 @dataclass(frozen=True)
 class GroupModel:
-    """Views of the points, partitionings of the groups, and the number of groups in each of their cells.
+    """Views of the points, and what is known of the groups that they make.
 
     views : level 1, scalings and partitionings of points.
     count_outside : whether OUTSIDE is one more cell of level 1.
     population : (columns,), mean of the mean maps of all groups.
     reference : (m, d), points that stand for cells of level 1.
-    partitionings : level 2, of groups.
-    counts : (L, t, psi), number of groups in each cell of level 2.
-    n_groups : number of groups.
-    average, calibration : as in PointModel.
+    level2 : how mean maps are scored.
+    calibration : what p-values need, if anything was set aside.
     """
 
     views: Views
     count_outside: bool = held(choices=(True, False))
     population: Floats = held(1, 0, ONE)
     reference: Floats = held(2, -FARTHEST, FARTHEST)
-    partitionings: Partitionings = held()
-    counts: Ints = held(3, 0, MOST_ROWS)
-    n_groups: int = held(0, 1, MOST_ROWS)
-    average: Average | None = held()
+    level2: GroupCells | Neighbours = held()
     calibration: Calibration | None = held()
 
     def scores(self, groups: Groups, compute: Compute) -> Floats:
-        """How normal each group is: (g,) in [0, 1]."""
-        path = self.path(groups, compute)
-        return path[:, -1] if self.average is None else self.average.apply(path)
-
-    def path(self, groups: Groups, compute: Compute) -> Floats:
-        """Share of the groups of ``fit`` in the cell of each group, for each psi of level 2: (g, L)."""
-        queries = self.partitionings.prepare(self.mean_maps(groups, compute), compute)
-        return self.shares(self.partitionings.sum_at(queries, self.counts, compute))
+        """How normal each group is: (g,), 0 or more."""
+        return self.level2.scores(self.mean_maps(groups, compute), compute)
 
     def p_values(self, groups: Groups, compute: Compute) -> Floats:
         """Conformal p-values of new groups: (g,) in (0, 1]."""
@@ -134,10 +173,6 @@ class GroupModel:
     def mean_maps(self, groups: Groups, compute: Compute) -> MeanMaps:
         """Level 1: (g, cells) counts and sizes."""
         return self.views.mean_maps(groups, compute, self.count_outside)
-
-    def shares(self, sums: Ints) -> Floats:
-        """Sums over partitionings as shares of the most they can be."""
-        return sums / (self.n_groups * len(self.partitionings))
 
     def explain(self, groups: Groups, compute: Compute) -> GroupExplanation:
         """Which points carry what sets each group apart, where it has too few, and in which features."""
@@ -162,32 +197,53 @@ class GroupModel:
         return GroupExplanation(groups.labels, differences, points, lacking, reference, features)
 
 
+def lack_of(scores: Floats) -> Floats:
+    """Minus the logarithm of scores, cut off at a millionth: (g,) -> (g,)."""
+    return -np.log(np.maximum(scores, 1e-6))
+
+
 def fit_group_model(groups: Groups, params: GroupParams, compute: Compute) -> tuple[GroupModel, Floats]:
-    """Turn groups into mean maps, draw partitionings from these and count; the model, and the groups' scores: (g,)."""
+    """Turn groups into mean maps and learn what these are like; the model, and the groups' scores: (g,)."""
     seeds = check_random_state(params.random_state).randint(2**31 - 1, size=2)
-    t, rows = params.n_estimators, groups.rows
-    plans = [Plan(params.scaling, (psi,)) for psi in params.point_levels(len(rows))]
+    rows = groups.rows
+    plans = params.plans(len(rows))
+    t = params.n_estimators * len(plans)
     views, anchors = draw_views(rows, t, plans, params.level1_mechanism, seeds[0], compute)
     maps = views.mean_maps(groups, compute, params.count_outside)
-    queries = GroupQueries(maps)
-    levels = params.group_levels(len(groups))
-    partitionings = draw_from_groups(queries, t, levels, params.group_mechanism, seeds[1], compute)
-    counts, sums = partitionings.count_and_sum(queries, compute)
-    model = GroupModel(
-        views,
-        params.count_outside,
-        maps.shares.mean(axis=0),
-        rows.take(anchors),
-        partitionings,
-        counts,
-        len(groups),
-        None,
-        None,
-    )
-    path = model.shares(sums)
+    level2: GroupCells | Neighbours
+    if params.level2_mechanism == NEIGHBOURS:
+        points = views.mean_maps(_single_points(groups, seeds[1]), compute, params.count_outside)
+        level2, scores = fit_neighbours(maps, t, points, seeds[1], compute)
+    else:
+        level2, scores = _fit_cells(maps, params, seeds[1], compute)
+    kept = calibrate(groups, params, compute, fit_group_model, CALIBRATION_GROUPS) if params.calibrate else None
+    population = maps.shares.mean(axis=0)
+    model = GroupModel(views, params.count_outside, population, rows.take(anchors), level2, kept)
+    return model, scores
+
+
+def _fit_cells(maps: MeanMaps, params: GroupParams, seed: int, compute: Compute) -> tuple[GroupCells, Floats]:
+    """Draw partitionings from the groups and count them; also their scores: (g,)."""
+    queries, levels = GroupQueries(maps), params.group_levels(len(maps))
+    drawn = draw_from_groups(queries, params.n_estimators, levels, params.level2_mechanism, seed, compute)
+    counts, sums = drawn.count_and_sum(queries, compute)
+    cells = GroupCells(drawn, counts, len(maps), None, None)
     if params.averages:
         fine = np.array(levels) >= min(AUTO_GROUP_SAMPLES[0], levels[-1])
-        model = replace(model, average=fit_average(path, fine.astype(float)))
-    if params.calibrate:
-        model = replace(model, calibration=calibrate(groups, params, compute, fit_group_model, CALIBRATION_GROUPS))
-    return model, path[:, -1] if model.average is None else model.average.apply(path)
+        cells = replace(cells, average=fit_average(cells.shares(sums), fine.astype(float)))
+    if params.corrects_size:
+        lacks = lack_of(cells.combine(sums, maps.sizes))
+        cells = replace(cells, curve=fit_size_curve(lacks, maps.sizes, np.empty(0)))
+    return cells, cells.combine(sums, maps.sizes)
+
+
+def _single_points(groups: Groups, seed: int) -> Groups:
+    """A random point of each of some groups, as groups of their own."""
+    rng = np.random.default_rng(seed)
+    sizes = groups.sizes
+    chosen = np.sort(rng.choice(len(groups), min(ANCHOR_POINTS, len(groups)), replace=False))
+    order = np.argsort(groups.ids, kind="stable")
+    starts = np.cumsum(sizes) - sizes
+    rows = np.sort(order[starts[chosen] + (rng.random(len(chosen)) * sizes[chosen]).astype(np.int64)])
+    labels = np.arange(len(rows))
+    return Groups(groups.rows.part(rows), labels, labels)

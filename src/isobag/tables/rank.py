@@ -233,7 +233,7 @@ def _judge_new(detector: Any, data: Any, p_values: bool) -> _Judged:
     expected = None
     if len(calibration.scores):
         expected = float(np.mean(calibration.scores < threshold)) * len(scores)
-    return _Judged(calibration.model, scores, calibration.shares(scores), True, threshold, expected)
+    return _Judged(calibration.model, scores, calibration.shares(scores, data), True, threshold, expected)
 
 
 def _ranking(

@@ -21,10 +21,10 @@ _GROUP_FIELDS = {
     "point_views_": "views",
     "population_": "population",
     "reference_": "reference",
-    "group_partitionings_": "partitionings",
-    "_counts": "counts",
-    "n_groups_fit_": "n_groups",
-    "average_": "average",
+    "group_partitionings_": "level2.partitionings",
+    "_counts": "level2.counts",
+    "n_groups_fit_": "level2.n_groups",
+    "average_": "level2.average",
     "calibration_": "calibration",
 }
 _DROPPED = ("max_samples_", "group_max_samples_", "point_mechanism_")  # they follow from the others
@@ -37,6 +37,7 @@ def upgrade(name: str, node: dict[str, Any], tensors: Tensors) -> tuple[dict[str
         params["method"] = params.pop("score")
     elif name == "IDKGroupDetector":
         params["count_outside"] = params.pop("outside")
+        params["size_correction"] = False
     else:
         fields.pop("max_samples_", None)
         return {"params": params, "fields": {**fields, "partitionings_": _rows(fields["partitionings_"])}}, tensors
@@ -62,10 +63,13 @@ def _model(
             model = _model(
                 name, params, inner["fields"], f"{path}.detector.", f"{new}.calibration.model", tensors, renamed
             )
-            renamed[f"{new}.calibration.scores"] = tensors.pop(f"{path}.scores")
-            found[after] = {"model": model, "scores": None}
+            scores = tensors.pop(f"{path}.scores")
+            renamed[f"{new}.calibration.scores"] = scores
+            renamed[f"{new}.calibration.edges"] = np.empty(0, dtype=np.int64)
+            renamed[f"{new}.calibration.ends"] = np.array([len(scores)])
+            found[after] = {"model": model, "edges": None, "ends": None, "scores": None}
         elif before == "_counts":
-            renamed[f"{new}.counts"] = _stacked([tensors.pop(f"{path}.{k}") for k in range(len(node))])
+            renamed[f"{new}.{after}"] = _stacked([tensors.pop(f"{path}.{k}") for k in range(len(node))])
             found[after] = None
         else:
             for key in [key for key in tensors if key == path or key.startswith(f"{path}.")]:
@@ -74,10 +78,13 @@ def _model(
     found["views"] = [{**view, "partitionings": _rows(view["partitionings"])} for view in found["views"]]
     if is_point:
         return {**found, "rule": METHODS[params["method"]]}
+    level2 = {key.removeprefix("level2."): value for key, value in found.items() if key.startswith("level2.")}
+    level2["partitionings"] = {"kind": "GroupBalls", **level2["partitionings"]}
+    rest = {key: value for key, value in found.items() if not key.startswith("level2.")}
     return {
-        **found,
+        **rest,
         "count_outside": params["count_outside"],
-        "partitionings": {"kind": "GroupBalls", **found["partitionings"]},
+        "level2": {"kind": "GroupCells", **level2, "curve": None},
     }
 
 

@@ -9,8 +9,11 @@ from isobag.backends import BACKENDS, RULES
 from isobag.data.scaling import SCALINGS
 from isobag.estimators import IDKGroupDetector, IDKPointDetector, IsolationDistributionalKernel, IsolationKernel
 from isobag.models.averaging import Average
-from isobag.models.group import GroupModel
+from isobag.models.calibration import Calibration
+from isobag.models.group import GroupCells, GroupModel
+from isobag.models.neighbours import Neighbours
 from isobag.models.point import METHODS, PointModel
+from isobag.models.sizes import SizeCurve
 from isobag.models.views import Views
 from isobag.partitionings import MECHANISMS
 from isobag.storage.modelfile.container import ModelFileError, Tensors
@@ -109,21 +112,47 @@ def _check_point_model(model: PointModel, averages: bool, path: str) -> int:
 
 def _check_group_model(model: GroupModel, averages: bool, path: str) -> int:
     width = _check_views(model.views, f"{path}views")
-    drawn, outside = model.partitionings, int(model.count_outside)
     for view in model.views.members:
         demand(len(view.partitionings.levels) == 1, f"{path}views", "need one level each.")
-    columns = model.views.n_columns + outside * len(model.views)
+    columns = model.views.n_columns + int(model.count_outside) * len(model.views)
     demand(model.population.shape == (columns,), f"{path}population", f"need {columns} numbers.")
     anchors = [view.partitionings.anchors() for view in model.views.members]
     wanted_rows = (sum(len(own[0]) for own in anchors if own is not None), width)
     demand(model.reference.shape == wanted_rows, f"{path}reference", f"need shape {wanted_rows}.")
+    if isinstance(model.level2, GroupCells):
+        _check_cells(model.level2, columns, averages, f"{path}level2.")
+    else:
+        _check_neighbours(model.level2, columns, f"{path}level2.")
+    return width
+
+
+def _check_cells(level2: GroupCells, columns: int, averages: bool, path: str) -> None:
+    drawn = level2.partitionings
     fits = drawn.of_groups and drawn.width == columns
     demand(fits, f"{path}partitionings", f"of {drawn.width} columns; need groups of {columns}.")
     shape = (len(drawn.levels), len(drawn), drawn.levels[-1])
-    demand(model.counts.shape == shape, f"{path}counts", "not one count for each cell.")
-    demand(model.counts.max() <= model.n_groups, f"{path}counts", f"a count above {model.n_groups}.")
-    _check_average(model.average, len(drawn.levels), averages, path)
-    return width
+    demand(level2.counts.shape == shape, f"{path}counts", "not one count for each cell.")
+    demand(level2.counts.max() <= level2.n_groups, f"{path}counts", f"a count above {level2.n_groups}.")
+    _check_average(level2.average, len(drawn.levels), averages, path)
+    if level2.curve is not None:
+        _check_curve(level2.curve, f"{path}curve")
+
+
+def _check_neighbours(level2: Neighbours, columns: int, path: str) -> None:
+    references = level2.references
+    fits = references.counts.shape == (len(references.sizes), columns)
+    demand(fits, f"{path}references", f"need a size and {columns} columns for each.")
+    demand(level2.population.shape == (columns,), f"{path}population", f"need {columns} numbers.")
+    _check_curve(level2.curve, f"{path}curve")
+
+
+def _check_curve(curve: SizeCurve, path: str) -> None:
+    demand(curve.trend.shape == (3,), path, "need three numbers for the trend.")
+    shape = curve.log_sizes.shape
+    demand(shape[0] > 0 and shape == curve.locations.shape == curve.log_scales.shape, path, "they differ in length.")
+    demand(np.all(np.diff(curve.log_sizes) > 0), path, "sizes are not in rising order.")
+    finite = all(np.isfinite(own).all() for own in (curve.trend, curve.log_sizes, curve.locations, curve.log_scales))
+    demand(finite, path, "need finite numbers.")
 
 
 def _check_detector(detector: Any, check: Callable[[Any, bool, str], int], averages: bool) -> None:
@@ -133,8 +162,16 @@ def _check_detector(detector: Any, check: Callable[[Any, bool, str], int], avera
     if model.calibration is not None:
         inner = check(model.calibration.model, averages, "model_.calibration.model.")
         demand(inner == width, "model_.calibration", "of another number of features.")
-        rising = np.all(np.diff(model.calibration.scores) >= 0)
-        demand(rising, "model_.calibration.scores", "scores are not in rising order.")
+        _check_classes(model.calibration)
+
+
+def _check_classes(calibration: Calibration) -> None:
+    edges, ends, scores = calibration.edges, calibration.ends, calibration.scores
+    fits = len(ends) == len(edges) + 1 and np.all(np.diff(ends) >= 0) and ends[-1] == len(scores)
+    demand(fits, "model_.calibration.ends", "they do not divide the scores.")
+    demand(np.all(np.diff(edges) > 0), "model_.calibration.edges", "sizes are not in rising order.")
+    rising = all(np.all(np.diff(part) >= 0) for part in np.split(scores, ends[:-1]))
+    demand(rising, "model_.calibration.scores", "scores are not in rising order.")
 
 
 def _check_point_detector(detector: Any) -> None:
@@ -145,7 +182,7 @@ def _check_point_detector(detector: Any) -> None:
 
 def _check_group_detector(detector: Any) -> None:
     _check_detector(detector, _check_group_model, detector.params.averages)
-    fits = len(detector.labels_) == len(detector.scores_) == detector.model_.n_groups
+    fits = len(detector.labels_) == len(detector.scores_)
     demand(fits, "labels_", "not one label and score for each group.")
     same = detector.model_.count_outside == bool(detector.count_outside)
     demand(same, "model_.count_outside", "not the parameter.")
@@ -197,7 +234,8 @@ MODELS = {
             **_DETECTOR_PARAMS,
             "group_max_samples": _AUTO_OR_WHOLE,
             "point_mechanism": OneOf(("auto", *MECHANISMS)),
-            "group_mechanism": OneOf(tuple(MECHANISMS)),
+            "group_mechanism": OneOf(("auto", *MECHANISMS)),
+            "size_correction": OneOf(("auto", True, False)),
             "count_outside": _FLAG,
             "scaling": OneOf(tuple(SCALINGS)),
         },

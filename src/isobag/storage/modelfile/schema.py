@@ -13,7 +13,7 @@ from isobag.models.calibration import Calibration
 from isobag.models.views import Views
 from isobag.partitionings import Partitionings
 from isobag.storage.modelfile.container import Tensors
-from isobag.storage.modelfile.fields import Array, Counts, Kind, Levels, OneOf, Record, Several, Whole, demand, or_none
+from isobag.storage.modelfile.fields import Array, Counts, Finite, Kind, Levels, OneOf, Record, Several, Whole, demand, or_none
 
 
 class Tagged(NamedTuple):
@@ -32,8 +32,9 @@ class Tagged(NamedTuple):
         demand(known, path, f"need one of {', '.join(self.classes)}.")
         rest = {name: own for name, own in node.items() if name != "kind"}
         value = record_of(self.classes[node["kind"]]).decode(rest, path, tensors)
-        problem = value.problem()
-        demand(problem is None, path, f"{problem}.")
+        if isinstance(value, Partitionings):
+            problem = value.problem()
+            demand(problem is None, path, f"{problem}.")
         return value
 
 
@@ -61,8 +62,10 @@ def _no_check(value: Any, path: str) -> None:
 
 def _kind(hint: Any, metadata: Mapping[str, Any], owner: type) -> Kind:
     if get_origin(hint) is UnionType:
-        (some,) = [one for one in get_args(hint) if one is not NoneType]
-        return or_none(_kind(some, metadata, owner))
+        some = [one for one in get_args(hint) if one is not NoneType]
+        if len(some) == len(get_args(hint)):
+            return Tagged({one.__name__: one for one in some})
+        return or_none(_kind(some[0], metadata, owner))
     if metadata.get("choices"):
         return OneOf(metadata["choices"])
     low, high = metadata.get("low", -np.inf), metadata.get("high", np.inf)
@@ -75,6 +78,8 @@ def _kind(hint: Any, metadata: Mapping[str, Any], owner: type) -> Kind:
         return Array((np.dtype(dtype).name,), metadata["axes"], low, high)
     if hint is int:
         return Whole(int(low), int(high))
+    if hint is float:
+        return Finite(low, high)
     if hint is csr_array:
         return Counts()
     if hint is Views:
@@ -96,6 +101,10 @@ def _calibration_of(owner: type) -> Record:
         else _kind(hints[one.name], one.metadata, owner)
         for one in fields(owner)
     }
-    scores = next(one for one in fields(Calibration) if one.name == "scores")
-    kind = _kind(get_type_hints(Calibration)["scores"], scores.metadata, Calibration)
-    return Record(Calibration, {"model": Record(owner, inner, _no_check), "scores": kind}, _no_check)
+    own_hints = get_type_hints(Calibration)
+    kinds = {
+        one.name: _kind(own_hints[one.name], one.metadata, Calibration)
+        for one in fields(Calibration)
+        if one.name != "model"
+    }
+    return Record(Calibration, {"model": Record(owner, inner, _no_check), **kinds}, _no_check)
