@@ -9,6 +9,7 @@ of n queries, prepared once, and the Balls of t partitionings, psi centers each,
 ``assign_cells``    queries, balls, rule -> (n, t): cell indices of the last level, OUTSIDE if uncovered
 ``count_cells``     queries, balls -> (L, t, psi): queries in each cell
 ``sum_at_cells``    queries, balls, tables (L, t, psi) -> (n, L): sum over t of the table at the query's cell
+``sum_far``         queries, balls, limits (L,) -> (n,): octaves beyond the limits to the nearest center, where OUTSIDE
 ``count_and_sum``   queries, balls -> counts, and the sums of the counts at the queries' own cells, in one pass
 ==================  =======================================================================================
 

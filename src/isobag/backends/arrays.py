@@ -15,12 +15,23 @@ OUTSIDE = -1
 """Cell index of a point that no ball of a partitioning covers."""
 
 
+OCTAVE = 1 << 20
+"""Octaves are counted in parts of a 2^20-th."""
 MOST_ROWS = 1 << 40
 """Numbers of rows, cells and the like lie below, so that their sums over partitionings do not overflow."""
 ONE = 1 + 1e-9
 """The most a share can be, rounded."""
 FARTHEST = 1e150
 """Largest number of a row: beyond, squared distances overflow."""
+
+
+def octaves(sq_dists: Floats) -> Ints:
+    """Piecewise linear log2 of positive numbers, a whole number of 2^-20 parts; sums of it mind no order.
+
+    The bits of a float64 are its exponent and then its fraction: as an integer they rise with the number, and are
+    linear between powers of two. Shifted right by 32, 20 bits of the fraction are left.
+    """
+    return np.ascontiguousarray(sq_dists).view(np.int64) >> 32
 
 
 def held(axes: int = 0, low: float = -np.inf, high: float = np.inf, choices: tuple[Any, ...] = ()) -> Any:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 from scipy.sparse import csr_array
 
-from isobag.backends.arrays import OUTSIDE, Balls, Cells, Floats, Ints, last_level
+from isobag.backends.arrays import OUTSIDE, Balls, Cells, Floats, Ints, last_level, octaves
 from isobag.backends.threads import slices
 
 _BLOCK_PAIRS = 1 << 22
@@ -75,6 +75,24 @@ def sum_at_cells(X: Floats, balls: Balls, tables: Ints, rule: str = "nearest", n
         for table, cells in zip(tables[level], _assign_level(X, balls, level, rule).T, strict=True):
             sums[:, level] += np.where(cells == OUTSIDE, 0, table[cells])
     return sums
+
+
+def sum_far(X: Floats, balls: Balls, limits: Ints, n_jobs: int | None = None) -> Ints:
+    """How far out queries are: sum of octaves(sq_dist to the nearest center) - limit, where OUTSIDE and above 0: (n,).
+
+    limits (L,), -1 for levels that do not count
+    """
+    total = np.zeros(len(X), dtype=np.int64)
+    for level in np.flatnonzero(limits >= 0):
+        n_cells = balls.levels[level]
+        for i, chosen in enumerate(balls.slots[:, :n_cells]):
+            for block in _blocks(len(X), n_cells):
+                sq_dists = sq_distances(X[block], balls.points[chosen])
+                nearest = sq_dists.argmin(axis=1)
+                least = np.take_along_axis(sq_dists, nearest[:, None], axis=1)[:, 0]
+                beyond = np.maximum(octaves(least) - limits[level], 0)
+                total[block] += np.where(least > balls.sq_radii[level, i, nearest], beyond, 0)
+    return total
 
 
 def count_and_sum(X: Floats, balls: Balls, only_last: bool = False, n_jobs: int | None = None) -> tuple[Ints, Ints]:

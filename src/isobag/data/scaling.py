@@ -1,26 +1,117 @@
-"""The paper's scaling to [0, 1] and its friends: (x - shift) / scale, feature by feature, learned on training data."""
+"""Scales: the paper's [0, 1] and its friends, feature by feature, learned on training data.
 
-from collections.abc import Iterable
+Scaled numbers are made by additions, multiplications, divisions and square roots alone, which every machine rounds
+alike, and never by a logarithm of some library: so the same rows have the same cells everywhere.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import ndtri
 
-from isobag.backends.arrays import FARTHEST, Floats, held
+from isobag.backends.arrays import FARTHEST, Floats, Ints, held
 from isobag.data.rows import ArrayRows, Rows, sample_rows
 
+KNOTS = 1024
+TAIL = 0.05
+_LEAST, _MOST = np.finfo(float).tiny * 2**-52, np.finfo(float).max
+_TERMS = 12
+_LN2 = float(np.log(2.0))
 
-@dataclass(frozen=True)
-class Scaling:
-    """shift (d,) and scale (d,)."""
 
-    shift: Floats = held(1, -FARTHEST, FARTHEST)
-    scale: Floats = held(1, np.finfo(float).tiny * 2**-52, np.finfo(float).max)
+class Scaling(ABC):
+    """A function of each feature, rising, so that boxes stay boxes."""
+
+    @property
+    @abstractmethod
+    def n_features(self) -> int:
+        """Number of features."""
+
+    @abstractmethod
+    def scale(self, X: Floats) -> Floats:
+        """Scaled copy of X: (n, d)."""
 
     def apply(self, X: Floats) -> Floats:
         """Scaled copy of X: (n, d), cut off at 1e150: a row that far out is OUTSIDE, and its square would overflow."""
         with np.errstate(over="ignore"):
-            return np.clip((X - self.shift) / self.scale, -FARTHEST, FARTHEST)
+            return np.clip(self.scale(X), -FARTHEST, FARTHEST)
+
+    def problem(self) -> str | None:
+        """What does not fit together, of fields that come from a file."""
+        return None
+
+
+@dataclass(frozen=True)
+class LinearScaling(Scaling):
+    """(x - shift) / spread: shift (d,), spread (d,)."""
+
+    shift: Floats = held(1, -FARTHEST, FARTHEST)
+    spread: Floats = held(1, _LEAST, _MOST)
+
+    @property
+    def n_features(self) -> int:
+        """Number of features."""
+        return len(self.shift)
+
+    def scale(self, X: Floats) -> Floats:
+        """(x - shift) / spread."""
+        return (X - self.shift) / self.spread
+
+    def problem(self) -> str | None:
+        """Lengths that differ."""
+        return None if self.shift.shape == self.spread.shape else "shift and spread differ in length"
+
+
+@dataclass(frozen=True)
+class AsinhScaling(LinearScaling):
+    """asinh((x - shift) / spread): as it is near the middle, its logarithm far out."""
+
+    def scale(self, X: Floats) -> Floats:
+        """asinh of what is scaled linearly."""
+        return asinh(np.clip((X - self.shift) / self.spread, -FARTHEST, FARTHEST))
+
+
+@dataclass(frozen=True)
+class NormalScaling(Scaling):
+    """Ranks mapped to a normal distribution: piecewise linear through knots, and on as a line beyond them.
+
+    starts (d + 1,): feature j has the knots from starts[j] to starts[j + 1]; values and scores (m,) of all knots;
+    slopes (m + d,): of the line before the first knot of a feature, after its first, after its second, ...
+    """
+
+    starts: Ints = held(1, 0, 1 << 40)
+    values: Floats = held(1, -FARTHEST, FARTHEST)
+    scores: Floats = held(1, -40, 40)
+    slopes: Floats = held(1, 0, _MOST)
+
+    @property
+    def n_features(self) -> int:
+        """Number of features."""
+        return len(self.starts) - 1
+
+    def scale(self, X: Floats) -> Floats:
+        """score of the knot before x + slope * (x - that knot)."""
+        scaled = np.empty(X.shape)
+        for j in range(self.n_features):
+            a, b = self.starts[j], self.starts[j + 1]
+            place = np.searchsorted(self.values[a:b], X[:, j], side="right")
+            knot = a + np.maximum(place - 1, 0)
+            scaled[:, j] = self.scores[knot] + self.slopes[a + j + place] * (X[:, j] - self.values[knot])
+        return scaled
+
+    def problem(self) -> str | None:
+        """Knots that are not those of the features, or do not rise."""
+        starts, m = self.starts, len(self.values)
+        if len(starts) < 2 or starts[0] != 0 or starts[-1] != m or np.any(np.diff(starts) < 1):
+            return "knots that belong to no feature"
+        if len(self.scores) != m or len(self.slopes) != m + self.n_features:
+            return "scores or slopes that belong to no knot"
+        inside = np.ones(m - 1, dtype=bool)
+        inside[starts[1:-1] - 1] = False  # from one feature to the next
+        return None if np.all(np.diff(self.values)[inside] > 0) else "knots that do not rise"
 
 
 class Summary(NamedTuple):
@@ -30,55 +121,118 @@ class Summary(NamedTuple):
     high: Floats
     sample: Floats
 
+    def linear(self, shift: Floats, spread: Floats) -> tuple[Floats, Floats]:
+        """Shift and spread; a feature without spread is only shifted, so a constant one is 0."""
+        # A constant feature has a mean and a deviation off by rounding; its spread is nothing all the same.
+        is_constant = self.low == self.high
+        return np.where(is_constant, self.low, shift), np.where(is_constant | (spread == 0), 1.0, spread)
 
-def _minmax(seen: Summary) -> tuple[Floats, Floats]:
-    return seen.low, seen.high - seen.low
+
+def _minmax(seen: Summary) -> Scaling:
+    return LinearScaling(*seen.linear(seen.low, seen.high - seen.low))
 
 
-def _standard(seen: Summary) -> tuple[Floats, Floats]:
+def _standard(seen: Summary) -> Scaling:
     middle = seen.sample.mean(axis=0)
-    return middle, np.sqrt(((seen.sample - middle) ** 2).mean(axis=0))
+    return LinearScaling(*seen.linear(middle, np.sqrt(((seen.sample - middle) ** 2).mean(axis=0))))
 
 
-def _absolute(seen: Summary) -> tuple[Floats, Floats]:
+def _absolute(seen: Summary) -> Scaling:
     middle = seen.sample.mean(axis=0)
-    return middle, np.abs(seen.sample - middle).mean(axis=0)
+    return LinearScaling(*seen.linear(middle, np.abs(seen.sample - middle).mean(axis=0)))
 
 
-def _robust(seen: Summary) -> tuple[Floats, Floats]:
+def _robust(seen: Summary) -> Scaling:
     first, middle, third = np.quantile(seen.sample, (0.25, 0.5, 0.75), axis=0)
-    return middle, np.where(third > first, third - first, seen.high - seen.low)
+    return LinearScaling(*seen.linear(middle, np.where(third > first, third - first, seen.high - seen.low)))
 
 
-def _none(seen: Summary) -> tuple[Floats, Floats]:
-    return np.zeros_like(seen.low), np.ones_like(seen.low)
+def _asinh(seen: Summary) -> Scaling:
+    middle = np.median(seen.sample, axis=0)
+    away = np.abs(seen.sample - middle)
+    spread = np.median(away, axis=0)
+    return AsinhScaling(*seen.linear(middle, np.where(spread > 0, spread, away.mean(axis=0))))
 
 
-SCALINGS = {"minmax": _minmax, "standard": _standard, "absolute": _absolute, "robust": _robust, None: _none}
+def _normal(seen: Summary) -> Scaling:
+    knots = [_knots(column) for column in seen.sample.T]
+    values, scores, slopes = (np.concatenate(parts) for parts in zip(*knots, strict=True))
+    starts = np.cumsum([0, *(len(own) for own, _, _ in knots)])
+    return NormalScaling(starts, values, scores, slopes)
+
+
+def _none(seen: Summary) -> Scaling:
+    return LinearScaling(np.zeros_like(seen.low), np.ones_like(seen.low))
+
+
+SCALINGS: dict[str | None, Callable[[Summary], Scaling]] = {
+    "minmax": _minmax,
+    "standard": _standard,
+    "absolute": _absolute,
+    "robust": _robust,
+    "asinh": _asinh,
+    "normal": _normal,
+    None: _none,
+}
 """minmax: to [0, 1]; standard: mean 0 and standard deviation 1; absolute: mean 0 and mean absolute deviation 1;
-robust: median 0 and quartiles 1 apart, or range 1 where these are equal; None: as is. Ranges are those of all rows,
-means and quantiles those of a sample of 65,536 rows (fewer of very many features), or of all if there are no more."""
+robust: median 0 and quartiles 1 apart, or range 1 where these are equal; asinh: asinh((x - median) / median absolute
+deviation), of the mean absolute deviation where that is 0; normal: ranks mapped to a normal distribution; None: as is.
+Ranges are those of all rows, the rest is learned from a sample of 65,536 rows (fewer of very many features), or from all
+if there are no more."""
 
 
 def fit_scaling(X: Floats, name: str | None) -> Scaling:
-    """Learn shift and scale from an array (n, d)."""
+    """Learn a scaling from an array (n, d)."""
     return fit_scalings(ArrayRows(X), [name])[name]
 
 
 def fit_scalings(rows: Rows, names: Iterable[str | None]) -> dict[str | None, Scaling]:
-    """Learn scalings in one pass. A feature without spread is only shifted, so a constant one is 0."""
+    """Learn scalings in one pass."""
     low, high = rows.map_reduce(_extremes, _wider)
     seen = Summary(low, high, sample_rows(rows))
-    return {name: _scaling(seen, name) for name in names}
+    return {name: SCALINGS[name](seen) for name in names}
 
 
-def _scaling(seen: Summary, name: str | None) -> Scaling:
-    shift, spread = SCALINGS[name](seen)
-    if name is None:
-        return Scaling(shift, spread)
-    # A constant feature has a mean and a deviation off by rounding; its spread is nothing all the same.
-    is_constant = seen.low == seen.high
-    return Scaling(np.where(is_constant, seen.low, shift), np.where(is_constant | (spread == 0), 1.0, spread))
+def asinh(X: Floats) -> Floats:
+    """log(x + sqrt(x^2 + 1)) with the sign of x, each operation rounded once: the same bits everywhere."""
+    size = np.abs(X)
+    return np.copysign(_log1p(size + size * size / (1 + np.sqrt(1 + size * size))), X)
+
+
+def _log1p(x: Floats) -> Floats:
+    """log(1 + x) for x of 0 or more: 2 artanh(s), s = x / (2 + x), after powers of two are taken out of a large 1 + x."""
+    fraction, exponent = np.frexp(1 + x)
+    is_low = fraction < np.sqrt(0.5)
+    fraction, exponent = np.where(is_low, 2 * fraction, fraction), exponent - is_low
+    is_near = x < 0.5
+    s = np.where(is_near, x / (2 + x), (fraction - 1) / (fraction + 1))
+    square = s * s
+    total = np.zeros_like(s)
+    for term in range(_TERMS, -1, -1):
+        total = total * square + 1 / (2 * term + 1)
+    return 2 * s * total + np.where(is_near, 0, exponent) * _LN2
+
+
+def _knots(column: Floats) -> tuple[Floats, Floats, Floats]:
+    """Values (k,) that rise, the normal score of each, and the slopes of the lines around them: (k + 1,).
+
+    A value has the score of its middle rank, so equal ones share one. Beyond the ends the line goes on with the slope of
+    the outer 5 % of the ranks, so that far is far. A feature without spread is only shifted.
+    """
+    column = np.sort(column)
+    values = np.unique(column)
+    if len(values) == 1:
+        return values, np.zeros(1), np.ones(2)
+    if len(values) > KNOTS:
+        values = np.unique(column[np.linspace(0, len(column) - 1, KNOTS).astype(np.int64)])
+    ranks = np.searchsorted(column, values, "left") + np.searchsorted(column, values, "right")
+    scores = ndtri(ranks / (2.0 * len(column)))
+    last = len(values) - 1
+    low = np.clip(np.searchsorted(scores, ndtri(TAIL), "right"), 1, last)
+    high = np.clip(np.searchsorted(scores, ndtri(1 - TAIL), "left") - 1, 0, last - 1)
+    below = (scores[low] - scores[0]) / (values[low] - values[0])
+    above = (scores[last] - scores[high]) / (values[last] - values[high])
+    return values, scores, np.concatenate([[below], np.diff(scores) / np.diff(values), [above]])
 
 
 def _extremes(block: Floats) -> tuple[Floats, Floats]:

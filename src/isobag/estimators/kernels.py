@@ -14,7 +14,7 @@ from isobag.backends import RULES
 from isobag.backends.arrays import Cells, Floats
 from isobag.data.groups import as_groups
 from isobag.data.params import MAX_SAMPLES, N_ESTIMATORS, Constraint, check_max_samples, one_of
-from isobag.data.scaling import Scaling
+from isobag.data.scaling import LinearScaling
 from isobag.data.validation import as_rows
 from isobag.estimators.base import Computing
 from isobag.models.views import View, Views
@@ -204,7 +204,7 @@ class IsolationDistributionalKernel(_Kernel):
         """
         check_is_fitted(self)
         given = as_groups(self, X, groups, reset=False, alone=True)
-        unscaled = Scaling(np.zeros(self.n_features_in_), np.ones(self.n_features_in_))
+        unscaled = LinearScaling(np.zeros(self.n_features_in_), np.ones(self.n_features_in_))
         views = Views((View(unscaled, self.partitionings_),))
         return views.mean_maps(given, self.compute, rule=self.rule).shares
 

@@ -1,12 +1,15 @@
 """Why a point is odd: its lack of similarity, shared out among the features."""
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
 from isobag.backends import Compute
-from isobag.backends.arrays import OUTSIDE, Floats
+from isobag.backends.arrays import OUTSIDE, Cells, Floats, octaves
 from isobag.backends.threads import slices
 from isobag.models.averaging import Average
-from isobag.models.views import View, Views
+from isobag.models.views import Limits, View, Views
 
 _KEPT_NUMBERS = 1 << 22
 
@@ -46,12 +49,40 @@ def _shares_of_lack(view: View, mean_map: Floats, X: Floats, compute: Compute, r
     anchors = partitionings.anchors()
     if anchors is None:
         return np.repeat(lacks.sum(axis=1, keepdims=True) / X.shape[1], X.shape[1], axis=1)
-    points, slots = anchors
     nearest = partitionings.nearest_anchors(queries, compute)
-    found = np.empty(X.shape)
-    for rows in slices(len(X), max(1, _KEPT_NUMBERS // (len(t) * X.shape[1]))):
+    return _shared_by_steps(scaled, nearest, anchors, lambda rows, sq_dists: lacks[rows])
+
+
+def far_by_feature(views: Views, limits: Limits, X: Floats, compute: Compute) -> Floats:
+    """Shares of the features in how far out rows are, by their part in the squared distances: (n, d), sums 1 or 0."""
+    total = np.zeros(X.shape)
+    for level in np.flatnonzero(limits[0] >= 0):
+        for view, own in zip(views.at(int(level)).members, limits, strict=True):
+            scaled, drawn = view.scaling.apply(X), view.partitionings
+            queries = drawn.prepare(scaled, compute)
+            is_outside = drawn.assign(queries, compute) == OUTSIDE
+            total += _shared_by_steps(
+                scaled,
+                drawn.nearest_anchors(queries, compute),
+                drawn.anchors(),
+                lambda rows, sq_dists, is_outside=is_outside, limit=own[level]: np.where(
+                    is_outside[rows], np.maximum(octaves(sq_dists) - limit, 0), 0
+                ).astype(np.float64),
+            )
+    sums = total.sum(axis=1, keepdims=True)
+    return np.divide(total, sums, out=np.zeros(X.shape), where=sums > 0)
+
+
+def _shared_by_steps(
+    scaled: Floats, nearest: Cells, anchors: Any, amounts: Callable[[slice, Floats], Floats]
+) -> Floats:
+    """Amounts (n, t) shared out by the parts of features in the squared distance to anchors, summed: (n, d)."""
+    points, slots = anchors
+    n_features, t = scaled.shape[1], np.arange(len(slots))
+    found = np.empty(scaled.shape)
+    for rows in slices(len(scaled), max(1, _KEPT_NUMBERS // (len(t) * n_features))):
         steps = (scaled[rows, None] - points[slots[t, nearest[rows]]]) ** 2
         lengths = steps.sum(axis=2, keepdims=True)
-        steps = np.divide(steps, lengths, out=np.full(steps.shape, 1 / X.shape[1]), where=lengths > 0)
-        found[rows] = np.einsum("it,itj->ij", lacks[rows], steps)
+        parts = np.divide(steps, lengths, out=np.full(steps.shape, 1 / n_features), where=lengths > 0)
+        found[rows] = np.einsum("it,itj->ij", amounts(rows, lengths[:, :, 0]), parts)
     return found

@@ -6,17 +6,18 @@ from typing import Any
 import numpy as np
 
 from isobag.backends import Compute
-from isobag.backends.arrays import FARTHEST, MOST_ROWS, ONE, Floats, Ints, held
-from isobag.data.rows import ArrayRows, Rows, spread_rows
+from isobag.backends.arrays import FARTHEST, MOST_ROWS, OCTAVE, ONE, Floats, Ints, held
+from isobag.data.rows import Rows, spread_rows
 from isobag.models.averaging import Average, fit_average
 from isobag.models.calibration import Calibration, calibrate
-from isobag.models.explain import lack_by_feature
-from isobag.models.views import Plan, Tables, Views, draw_views
+from isobag.models.explain import far_by_feature, lack_by_feature
+from isobag.models.views import Limits, Plan, Tables, Views, draw_views
 from isobag.partitionings import nested_levels
 
 METHODS = {"similarity": "nearest", "norm": "covering"}
 """Ways to score, and the rule by which each looks for the ball of a point."""
-AUTO_SCALINGS = ("minmax", "absolute")
+AUTO_SCALINGS = ("absolute", "normal", "asinh")
+PAPER_SCALING = "minmax"
 AUTO_LARGEST_SAMPLES = 256
 AVERAGED_ROWS = 10_000
 CALIBRATION_ROWS = 10_000
@@ -46,11 +47,11 @@ class PointParams:
         return self.max_samples == "auto"
 
     def plans(self, n_rows: int) -> list[Plan]:
-        """One view with the paper's scaling, or, if all is left to us, half of the partitionings on another scale."""
+        """One view with the paper's scaling, or, if all is left to us, a third of the partitionings on each of three."""
         psi = largest_samples(n_rows) if self.averages else min(int(self.max_samples), n_rows)
         scalings: tuple[str | None, ...] = (self.scaling,)
         if self.scaling == "auto":
-            scalings = AUTO_SCALINGS if self.averages else AUTO_SCALINGS[:1]
+            scalings = AUTO_SCALINGS if self.averages else (PAPER_SCALING,)
         return [Plan(scaling, nested_levels(psi)) for scaling in scalings]
 
     def of_part(self, seed: int) -> "PointParams":
@@ -68,6 +69,7 @@ class PointModel:
     rule : which ball a point is looked up in.
     mean_map : (t, psi), share of the rows in each cell of the last level.
     reference : (m, d), some of the rows.
+    limits : beyond which distance a row is far out, for each view; None: how far does not count.
     average : how the scores at all psi become one; None: the last alone counts.
     calibration : what p-values need, if anything was set aside.
     """
@@ -78,6 +80,7 @@ class PointModel:
     rule: str = held(choices=tuple(METHODS.values()))
     mean_map: Floats = held(2, 0, ONE)
     reference: Floats = held(2, -FARTHEST, FARTHEST)
+    limits: Limits | None = held(1, -1, 1 << 31)
     average: Average | None = held()
     calibration: Calibration | None = held()
 
@@ -86,7 +89,7 @@ class PointModel:
         views, tables = self.views, self.tables
         if self.average is None:
             views, tables = views.at(-1), tuple(table[-1:] for table in tables)
-        sum_at = views.sum_at(tables, compute, self.rule)
+        sum_at = views.sum_at(tables, compute, self.rule, self.limits)
         return rows.map(lambda X: self.combine(sum_at(X)))
 
     def path(self, rows: Rows, compute: Compute) -> Floats:
@@ -110,8 +113,17 @@ class PointModel:
 
     def combine(self, sums: Ints) -> Floats:
         """Scores from sums at every psi, or at the last alone: (n, L) -> (n,)."""
-        shares = self.shares(sums)
-        return shares[:, -1] if self.average is None else self.average.apply(shares)
+        if self.average is None:
+            return self.shares(sums[:, -1])
+        path, far = self.divide(sums)
+        return self.average.apply(path, far)
+
+    def divide(self, sums: Ints) -> tuple[Floats, Floats | None]:
+        """Scores at every psi (n, L) and how far out rows are, in octaves (n,), from their sums over partitionings."""
+        if self.limits is None:
+            return self.shares(sums), None
+        n_levels = int(np.count_nonzero(self.limits[0] >= 0))
+        return self.shares(sums[:, :-1]), sums[:, -1] / (OCTAVE * n_levels * len(self.views))
 
     def _path(self, compute: Compute) -> Any:
         sum_at = self.views.sum_at(self.tables, compute, self.rule)
@@ -123,7 +135,12 @@ class PointModel:
         if average is None:  # one psi, the last
             average = fit_average(path(self.reference), np.eye(len(self.views.levels))[-1])
         shares = [table / self.largest for table in self.tables]
-        return lack_by_feature(self.views, shares, average, path(X), X, compute, self.rule)
+        lacks = lack_by_feature(self.views, shares, average, path(X), X, compute, self.rule)
+        if self.limits is not None:
+            sums = self.views.sum_at(self.tables, compute, self.rule, self.limits)(X)
+            far = self.divide(sums)[1]
+            lacks += average.far_weight * far[:, None] * far_by_feature(self.views, self.limits, X, compute)
+        return lacks
 
 
 def fit_point_model(rows: Rows, params: PointParams, compute: Compute) -> tuple[PointModel, Floats]:
@@ -132,10 +149,11 @@ def fit_point_model(rows: Rows, params: PointParams, compute: Compute) -> tuple[
     views, _ = draw_views(rows, params.n_estimators, plans, params.mechanism, params.random_state, compute)
     kept = calibrate(rows, params, compute, fit_point_model, CALIBRATION_ROWS) if params.calibrate else None
     is_norm, whole, sums = params.method == "norm", rows.whole, None
+    limits = views.far_limits() if params.averages and not is_norm else None
     if is_norm or whole is None:
         counts = views.count(rows, compute)
     else:
-        counts, sums = views.count_and_sum(whole, compute, only_last=not params.averages)
+        counts, sums = views.count_and_sum(whole, compute, not params.averages, limits)
     model = PointModel(
         views,
         tuple(np.ones_like(own) for own in counts) if is_norm else counts,
@@ -143,11 +161,13 @@ def fit_point_model(rows: Rows, params: PointParams, compute: Compute) -> tuple[
         METHODS[params.method],
         np.concatenate([own[-1] for own in counts]) / len(rows),
         rows.take(spread_rows(len(rows), REFERENCE_ROWS)),
+        limits,
         None,
         kept,
     )
     if params.averages:
         some = spread_rows(len(rows), AVERAGED_ROWS)
-        path = model.path(ArrayRows(rows.take(some)), compute) if sums is None else model.shares(sums[some])
-        model = replace(model, average=fit_average(path, np.array(views.levels) ** -0.5))
+        sum_at = views.sum_at(model.tables, compute, model.rule, limits)
+        path, far = model.divide(sum_at(rows.take(some)) if sums is None else sums[some])
+        model = replace(model, average=fit_average(path, np.array(views.levels) ** -0.5, far))
     return model, model.scores(rows, compute) if sums is None else model.combine(sums)

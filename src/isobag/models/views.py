@@ -21,6 +21,8 @@ from isobag.partitionings.counts import MeanMaps
 
 Tables = tuple[Ints, ...]
 """A table (L, t, psi) for each view."""
+Limits = tuple[Ints, ...]
+"""For each view and level (L,), beyond which distance a row is far out."""
 
 
 class Plan(NamedTuple):
@@ -60,7 +62,7 @@ class Views:
     @property
     def n_features(self) -> int:
         """Number of features of the rows."""
-        return len(self.members[0].scaling.shift)
+        return self.members[0].scaling.n_features
 
     @property
     def n_columns(self) -> int:
@@ -79,26 +81,46 @@ class Views:
 
         return rows.map_reduce(count, lambda a, b: tuple(own + other for own, other in zip(a, b, strict=True)))
 
-    def sum_at(self, tables: Tables, compute: Compute, rule: str = "nearest") -> Callable[[Floats], Ints]:
-        """A function of rows: the sums of the tables at their cells over all partitionings, (n, d) -> (n, L)."""
+    def sum_at(
+        self, tables: Tables, compute: Compute, rule: str = "nearest", limits: Limits | None = None
+    ) -> Callable[[Floats], Ints]:
+        """A function of rows: the sums of the tables at their cells over all partitionings, (n, d) -> (n, L).
+
+        With ``limits``, one more column: how far out each row is, see ``Partitionings.sum_far``.
+        """
 
         def sum_at(X: Floats) -> Ints:
-            parts = [
-                view.partitionings.sum_at(view.prepare(X, compute), table, compute, rule)
-                for view, table in zip(self.members, tables, strict=True)
-            ]
-            total: Ints = np.add.reduce(parts)
+            total: Ints = np.zeros(1, dtype=np.int64)
+            for number, (view, table) in enumerate(zip(self.members, tables, strict=True)):
+                queries = view.prepare(X, compute)
+                sums = view.partitionings.sum_at(queries, table, compute, rule)
+                total = total + self._with_far(sums, number, queries, limits, compute)
             return total
 
         return sum_at
 
-    def count_and_sum(self, X: Floats, compute: Compute, only_last: bool) -> tuple[Tables, Ints]:
-        """Counts of the rows, and their sums at the rows' own cells, of all levels (n, L) or the last alone (n, 1)."""
-        parts = [
-            view.partitionings.count_and_sum(view.prepare(X, compute), compute, only_last) for view in self.members
-        ]
-        total: Ints = np.add.reduce([sums for _, sums in parts])
-        return tuple(counts for counts, _ in parts), total
+    def far_limits(self) -> Limits | None:
+        """Beyond which distance a row is far out, in each view; None where nothing is OUTSIDE."""
+        limits = [view.partitionings.far_limits() for view in self.members]
+        return None if any(own is None for own in limits) else tuple(own for own in limits if own is not None)
+
+    def _with_far(self, sums: Ints, number: int, queries: Any, limits: Limits | None, compute: Compute) -> Ints:
+        if limits is None:
+            return sums
+        far = self.members[number].partitionings.sum_far(queries, limits[number], compute)
+        return np.column_stack([sums, far])
+
+    def count_and_sum(
+        self, X: Floats, compute: Compute, only_last: bool, limits: Limits | None = None
+    ) -> tuple[Tables, Ints]:
+        """Counts of the rows, and what ``sum_at`` makes of these counts, of all levels or the last alone."""
+        counts, total = [], np.zeros(1, dtype=np.int64)
+        for number, view in enumerate(self.members):
+            queries = view.prepare(X, compute)
+            own, sums = view.partitionings.count_and_sum(queries, compute, only_last)
+            counts.append(own)
+            total = total + self._with_far(sums, number, queries, limits, compute)
+        return tuple(counts), total
 
     def assign(self, X: Floats, compute: Compute) -> list[Cells]:
         """Cell of every row in every partitioning, view by view: (n, t) each, OUTSIDE if uncovered."""

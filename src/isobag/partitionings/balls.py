@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from isobag.backends import Compute
-from isobag.backends.arrays import Balls, Cells, Floats, Ints, one_level
+from isobag.backends.arrays import Balls, Cells, Floats, Ints, octaves, one_level
 from isobag.partitionings.base import Drawn, Partitionings
 
 
@@ -51,6 +51,24 @@ class RowBalls(Balls, Partitionings):
     def count_and_sum(self, queries: Any, compute: Compute, only_last: bool = False) -> tuple[Ints, Ints]:
         """Counts, and their sums at the rows' own cells: (L, t, psi), (n, L) or (n, 1)."""
         found: tuple[Ints, Ints] = compute.verbs.count_and_sum(queries, self, only_last, compute.n_jobs)
+        return found
+
+    def far_limits(self) -> Ints | None:
+        """Octaves of the typical squared radius, at the largest psi and at one near its square root: (L,)."""
+        if np.isinf(self.sq_radii).any():
+            return None
+        limits = np.full(len(self.levels), -1)
+        near_root = max(level for level, psi in enumerate(self.levels) if level == 0 or psi**2 <= self.levels[-1])
+        for level in (near_root, len(self.levels) - 1):
+            radii = np.sort(self.sq_radii[level, :, : self.levels[level]], axis=None)
+            radii = radii[radii > 0]
+            typical = radii[(len(radii) - 1) // 2] if len(radii) else 1.0  # the lower median
+            limits[level] = octaves(np.array([typical]))[0]
+        return limits
+
+    def sum_far(self, queries: Any, limits: Ints, compute: Compute) -> Ints:
+        """Sum over partitionings and levels of octaves beyond the limit, where OUTSIDE: (n,)."""
+        found: Ints = compute.verbs.sum_far(queries, self, limits, compute.n_jobs)
         return found
 
     def anchors(self) -> tuple[Floats, Cells]:

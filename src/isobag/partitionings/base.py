@@ -62,6 +62,17 @@ class Partitionings(ABC):
         sums = self.sum_at(queries, counts, compute)
         return counts, sums[:, -1:] if only_last else sums
 
+    def far_limits(self) -> Ints | None:
+        """Octaves beyond which a query is far out, for each level, -1 for levels that do not count: (L,).
+
+        None where nothing is OUTSIDE.
+        """
+        return None
+
+    def sum_far(self, queries: Any, limits: Ints, compute: Compute) -> Ints:
+        """How far out queries are: sum over partitionings and levels of octaves beyond the limit, where OUTSIDE: (n,)."""
+        raise NotImplementedError
+
     def anchors(self) -> tuple[Any, Cells] | None:
         """A row drawn for each cell: all drawn (m, d), and the number of each cell's (t, psi); None if there are none."""
         return None

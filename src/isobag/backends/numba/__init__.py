@@ -23,6 +23,7 @@ __all__ = [
     "group_sq_radii",
     "prepare",
     "sq_radii",
+    "sum_far",
     "sum_at_cells",
 ]
 
@@ -70,6 +71,15 @@ def sum_at_cells(
         table = np.ascontiguousarray(tables[level : level + 1, :, : own.levels[-1]])
         sums[:, level : level + 1] = engine.sum_at_cells(queries, own, table, rule, n_jobs)
     return sums
+
+
+def sum_far(queries: Queries, balls: Balls, limits: Ints, n_jobs: int | None = None) -> Ints:
+    """Sum over partitionings and levels of the octaves beyond the limit, where OUTSIDE: (n,)."""
+    total = np.zeros(len(queries.X), dtype=np.int64)
+    for level in np.flatnonzero(limits >= 0):
+        own = one_level(balls, int(level))
+        total += _engine(queries).sum_far(queries, own, int(limits[level]), n_jobs)
+    return total
 
 
 def count_and_sum(

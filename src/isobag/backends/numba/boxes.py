@@ -1,6 +1,7 @@
 """Few features: the verbs of a backend by walks down a tree of boxes."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -57,6 +58,21 @@ def sum_at_cells(queries: Queries, balls: Balls, tables: Ints, rule: str, n_jobs
         return steps
 
     return _in_order_of_rows(map_in_threads(work, shares(len(balls.slots), n_jobs), n_jobs), boxes)
+
+
+def sum_far(queries: Queries, balls: Balls, limit: int, n_jobs: int | None) -> Ints:
+    """Sum over partitionings of the octaves beyond the limit, where OUTSIDE: (n,)."""
+    boxes, nearest = queries.boxes, replace(balls, sq_radii=np.full_like(balls.sq_radii, np.inf))
+
+    def work(share: slice) -> Ints:
+        total = np.zeros(len(boxes.order), dtype=np.int64)
+        cells = np.empty(len(boxes.order), dtype=np.int32)
+        for i, (starts, names, n_runs) in _walk(boxes, nearest, share):
+            walks.expand_runs(starts[-1], names[-1], n_runs[-1], boxes.order, cells)
+            lanes.add_octaves(queries.X, balls.points, balls.slots[i], balls.sq_radii[-1, i], cells, limit, total)
+        return total
+
+    return np.add.reduce(map_in_threads(work, shares(len(balls.slots), n_jobs), n_jobs))
 
 
 def fits_one_pass(n: int, balls: Balls, only_last: bool) -> bool:

@@ -1,13 +1,14 @@
 """Many features: the verbs of a backend by certified matrix products."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from isobag.backends.arrays import Balls, Cells, Floats, Ints
-from isobag.backends.numba.compiled import products
+from isobag.backends.numba.compiled import lanes, products
 from isobag.backends.numba.queries import Queries
 from isobag.backends.threads import map_in_threads, shares, single_threaded_blas, slices
 
@@ -85,6 +86,19 @@ def sum_at_cells(queries: Queries, balls: Balls, tables: Ints, rule: str, n_jobs
 
     _scan(queries.X, balls, rule, n_jobs, lambda: add)
     return sums.T
+
+
+def sum_far(queries: Queries, balls: Balls, limit: int, n_jobs: int | None) -> Ints:
+    """Sum over partitionings of the octaves beyond the limit, where OUTSIDE: (n,)."""
+    nearest = replace(balls, sq_radii=np.full_like(balls.sq_radii, np.inf))
+    total = np.zeros(len(queries.X), dtype=np.int64)
+
+    def add(block: slice, i: int, found: Cells) -> None:
+        own = (balls.points, balls.slots[i], balls.sq_radii[-1, i])
+        lanes.add_octaves(queries.X[block], *own, found[-1], limit, total[block])
+
+    _scan(queries.X, nearest, "nearest", n_jobs, lambda: add)
+    return total
 
 
 def fits_one_pass(n: int, balls: Balls, only_last: bool) -> bool:

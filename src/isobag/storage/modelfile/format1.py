@@ -75,9 +75,17 @@ def _model(
             for key in [key for key in tensors if key == path or key.startswith(f"{path}.")]:
                 renamed[f"{new}.{after}{key[len(path) :]}"] = tensors.pop(key)
             found[after] = node
-    found["views"] = [{**view, "partitionings": _rows(view["partitionings"])} for view in found["views"]]
+    found["views"] = [
+        {"scaling": {"kind": "LinearScaling", "shift": None, "spread": None}, "partitionings": _rows(view["partitionings"])}
+        for view in found["views"]
+    ]
+    for key in [key for key in renamed if key.startswith(f"{new}.views.") and key.endswith(".scaling.scale")]:
+        renamed[key.removesuffix("scale") + "spread"] = renamed.pop(key)
+    average = found["average" if is_point else "level2.average"]
+    if average is not None:
+        average["far_weight"] = 0.0
     if is_point:
-        return {**found, "rule": METHODS[params["method"]]}
+        return {**found, "rule": METHODS[params["method"]], "limits": None}
     level2 = {key.removeprefix("level2."): value for key, value in found.items() if key.startswith("level2.")}
     level2["partitionings"] = {"kind": "GroupBalls", **level2["partitionings"]}
     rest = {key: value for key, value in found.items() if not key.startswith("level2.")}

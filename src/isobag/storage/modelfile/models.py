@@ -15,11 +15,11 @@ from isobag.models.neighbours import Neighbours
 from isobag.models.point import METHODS, PointModel
 from isobag.models.sizes import SizeCurve
 from isobag.models.views import Views
-from isobag.partitionings import MECHANISMS
+from isobag.partitionings import MECHANISMS, Partitionings
 from isobag.storage.modelfile.container import ModelFileError, Tensors
 from isobag.storage.modelfile.fields import Array, Either, Finite, Kind, Names, OneOf, Text, Whole, demand, or_none
 from isobag.storage.modelfile.labels import Labels
-from isobag.storage.modelfile.schema import partitionings_kind, record_of
+from isobag.storage.modelfile.schema import kind_of_subclasses, record_of
 
 _LARGEST = float(np.finfo(float).max)
 _AUTO_OR_WHOLE = Either(OneOf(("auto",)), Whole(2))
@@ -79,8 +79,7 @@ def _check_views(views: Views, path: str) -> int:
     """The number of features of all views."""
     width = views.members[0].partitionings.width
     for view in views.members:
-        own = view.scaling
-        demand(own.shift.shape == own.scale.shape == (width,), path, "shift and scale do not fit the partitionings.")
+        demand(view.scaling.n_features == width, path, "a scaling that does not fit the partitionings.")
         demand(view.partitionings.width == width, path, "they differ in their features.")
         demand(not view.partitionings.of_groups, path, "need partitionings of rows.")
     return width
@@ -107,6 +106,11 @@ def _check_point_model(model: PointModel, averages: bool, path: str) -> int:
     fits = len(model.reference) and model.reference.shape[1] == width
     demand(fits, f"{path}reference", "need rows of as many features.")
     _check_average(model.average, len(levels), averages, path)
+    limits = model.limits
+    fits = limits is None or [own.shape for own in limits] == [(len(levels),)] * len(model.views.members)
+    demand(fits, f"{path}limits", "not one limit for each view and psi.")
+    counted = limits is None or all(np.array_equal(own >= 0, limits[0] >= 0) and own.max() >= 0 for own in limits)
+    demand(counted, f"{path}limits", "they are not of the same psi.")
     return width
 
 
@@ -213,7 +217,7 @@ def _kernel(build: type) -> Kept:
         "rule": OneOf(tuple(RULES)),
         **_COMPUTE,
     }
-    return Kept(build, params, {**_NAMED, "partitionings_": partitionings_kind()}, _check_kernel)
+    return Kept(build, params, {**_NAMED, "partitionings_": kind_of_subclasses(Partitionings)}, _check_kernel)
 
 
 MODELS = {

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 import numpy as np
 from scipy.sparse import csr_array
 
+from isobag.data.scaling import Scaling
 from isobag.models.calibration import Calibration
 from isobag.models.views import Views
 from isobag.partitionings import Partitionings
@@ -32,16 +33,16 @@ class Tagged(NamedTuple):
         demand(known, path, f"need one of {', '.join(self.classes)}.")
         rest = {name: own for name, own in node.items() if name != "kind"}
         value = record_of(self.classes[node["kind"]]).decode(rest, path, tensors)
-        if isinstance(value, Partitionings):
+        if isinstance(value, Partitionings | Scaling):
             problem = value.problem()
             demand(problem is None, path, f"{problem}.")
         return value
 
 
-def partitionings_kind() -> Tagged:
-    """Partitionings of every mechanism there is."""
+def kind_of_subclasses(parent: type) -> Tagged:
+    """Values of every class there is of a kind, such as the partitionings of all mechanisms."""
     found: dict[str, type] = {}
-    waiting: list[type] = [Partitionings]
+    waiting: list[type] = [parent]
     while waiting:
         for one in waiting.pop().__subclasses__():
             found[one.__name__] = one
@@ -84,8 +85,8 @@ def _kind(hint: Any, metadata: Mapping[str, Any], owner: type) -> Kind:
         return Counts()
     if hint is Views:
         return Several(record_of(get_args(get_type_hints(Views)["members"])[0]), lambda members: Views(tuple(members)))
-    if hint is Partitionings:
-        return partitionings_kind()
+    if hint in (Partitionings, Scaling):
+        return kind_of_subclasses(hint)
     if hint is Calibration:
         return _calibration_of(owner)
     assert is_dataclass(hint), hint

@@ -102,3 +102,22 @@ def nearest_other(points, slots, levels, radii):
             for q in range(n_queries):
                 if first + q < levels[level]:
                     radii[level, first + q] = best[q] if best[q] < np.inf else 0.0
+
+
+@jit
+def add_octaves(X, points, slots, sq_radii, cells, limit, total):
+    """Add to total (n,) the octaves beyond the limit from each query to the center of its cell, where OUTSIDE."""
+    one = np.empty(1)
+    bits = one.view(np.int64)
+    for q in range(len(X)):
+        cell = cells[q]
+        center = points[slots[cell]]
+        sq_dist = 0.0
+        for k in range(X.shape[1]):
+            step = X[q, k] - center[k]
+            sq_dist += step * step
+        if sq_dist > sq_radii[cell]:
+            one[0] = sq_dist
+            beyond = (bits[0] >> 32) - limit
+            if beyond > 0:
+                total[q] += beyond
