@@ -12,9 +12,10 @@ from isobag.cli.options import names_of
 from isobag.data.spool import Tick
 from isobag.estimators import IDKGroupDetector, IDKPointDetector
 from isobag.storage.modelfile import load
+from isobag.tables.batch import names_of_files
 from isobag.tables.encode import Encoding, encoding_by_names
 from isobag.tables.read import ReadTable, TableSource, read_table
-from isobag.tables.sources import FilesSource, names_of_files
+from isobag.tables.sources import FilesSource
 from isobag.tables.summary import on_command_line
 
 

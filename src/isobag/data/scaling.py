@@ -70,7 +70,7 @@ class AsinhScaling(LinearScaling):
     """asinh((x - shift) / spread): as it is near the middle, its logarithm far out."""
 
     def scale(self, X: Floats) -> Floats:
-        """asinh of what is scaled linearly."""
+        """Asinh of what is scaled linearly."""
         return asinh(np.clip((X - self.shift) / self.spread, -FARTHEST, FARTHEST))
 
 
@@ -93,7 +93,7 @@ class NormalScaling(Scaling):
         return len(self.starts) - 1
 
     def scale(self, X: Floats) -> Floats:
-        """score of the knot before x + slope * (x - that knot)."""
+        """Score of the knot before x + slope * (x - that knot)."""
         scaled = np.empty(X.shape)
         for j in range(self.n_features):
             a, b = self.starts[j], self.starts[j + 1]

@@ -183,7 +183,7 @@ class IDKGroupDetector(GroupDetector, Modelled):
 
     @property
     def group_max_samples_(self) -> int | None:
-        """psi of level 2, or the largest; None where no partitionings of groups are drawn."""
+        """Psi of level 2, or the largest; None where no partitionings of groups are drawn."""
         level2 = self.level2_
         return level2.partitionings.levels[-1] if isinstance(level2, GroupCells) else None
 

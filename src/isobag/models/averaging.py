@@ -45,6 +45,7 @@ def fit_average(path: Floats, importance: Floats, far: Floats | None = None) -> 
 
     With ``far`` (n,), how far out they are, that matters as much as all psi together.
     """
+    path = np.ascontiguousarray(path)  # in one layout, so that sums are taken in one order
     floors = np.maximum(FLOOR * path.mean(axis=0), np.finfo(float).tiny)
     spreads = Average(floors, importance, 0.0).logarithms(path).std(axis=0)
     some = spreads > 1e-9  # rounding alone makes a spread; a psi that tells no rows apart has no say
@@ -56,4 +57,4 @@ def fit_average(path: Floats, importance: Floats, far: Floats | None = None) -> 
     if not weights.any():
         weights = importance
     total = weights.sum() + far_weight
-    return Average(floors, weights / total, far_weight / total)
+    return Average(floors, weights / total, float(far_weight / total))

@@ -67,7 +67,9 @@ class Neighbours:
         return _mean_distances(maps, self.references, Noise(self.ratio, self.population, self.largest), compute)
 
 
-def fit_neighbours(maps: MeanMaps, n_partitionings: int, points: MeanMaps, seed: int, compute: Compute) -> tuple[Neighbours, Floats]:
+def fit_neighbours(
+    maps: MeanMaps, n_partitionings: int, points: MeanMaps, seed: int, compute: Compute
+) -> tuple[Neighbours, Floats]:
     """Learn from groups; ``points`` are single points as groups of one. Also the scores of the groups: (g,)."""
     chosen = np.arange(len(maps))
     if len(maps) > MOST_REFERENCES:
@@ -148,7 +150,9 @@ def _sq_distances(maps: MeanMaps, references: MeanMaps, dots: Ints, noise: Noise
     no neighbour of its own, and learning and scoring are one function of counts and size.
     """
     own = _deviations(maps, noise)
-    is_same = (dots == maps.self_dots[:, None]) & (dots == references.self_dots) & (maps.sizes[:, None] == references.sizes)
+    is_same = (
+        (dots == maps.self_dots[:, None]) & (dots == references.self_dots) & (maps.sizes[:, None] == references.sizes)
+    )
     found = dots / (maps.sizes[:, None] * references.sizes.astype(np.float64))
     found -= own.along[:, None]
     found -= others.along

@@ -1,8 +1,10 @@
 """Rows on their way from a file: a part of its columns, and where each row stands."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from isobag.backends.arrays import Ints
+from isobag.tables.terminal import escape_for_terminal
 
 
 class Place(NamedTuple):
@@ -14,17 +16,15 @@ class Place(NamedTuple):
 
     def __str__(self) -> str:
         """The place before a colon: cards.csv, row 5 (line 7)."""
-        line = "" if self.line is None else f" (line {self.line:,})"
-        return f"{self.file}, row {self.row:,}{line}" if self.file else f"row {self.row:,}{line}"
+        line = "" if self.line is None else f" (line {self.line})"
+        return f"{self.file}, row {self.row}{line}" if self.file else f"row {self.row}{line}"
 
     @property
     def in_words(self) -> str:
         """The place within a sentence: row 5 (line 7 of cards.csv)."""
         if not self.file:
-            return f"row {self.row:,}"
-        return f"row {self.row:,}" + (
-            f" of {self.file}" if self.line is None else f" (line {self.line:,} of {self.file})"
-        )
+            return f"row {self.row}"
+        return f"row {self.row}" + (f" of {self.file}" if self.line is None else f" (line {self.line} of {self.file})")
 
 
 class Batch(NamedTuple):
@@ -58,3 +58,9 @@ class Batch(NamedTuple):
         columns = {name: column.slice(i, 1) for name, column in self.columns.items()}
         lines = None if self.lines is None else self.lines[i : i + 1]
         return self._replace(first_row=self.first_row + i, lines=lines, columns=columns, n_rows=1)
+
+
+def names_of_files(files: Sequence[str]) -> str:
+    """Several files in few words."""
+    shown = ", ".join(map(escape_for_terminal, files[:3]))
+    return shown + (f" and {len(files) - 3:,} more" if len(files) > 3 else "")

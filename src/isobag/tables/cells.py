@@ -157,7 +157,8 @@ def first_inexact(cells: pa.Array, values: Floats) -> int | None:
 
 def _as_floats(cells: pa.Array) -> Floats | None:
     """A column that Arrow takes whole for finite numbers: exactly those of the rule, without blanks around them."""
-    return _cast(cells, pa.float64(), lambda values: bool(np.isfinite(values).all()))
+    values: Floats | None = _cast(cells, pa.float64(), lambda values: bool(np.isfinite(values).all()))
+    return values
 
 
 def _as_seconds(cells: pa.Array) -> tuple[Floats, Bools] | None:
@@ -168,7 +169,8 @@ def _as_seconds(cells: pa.Array) -> tuple[Floats, Bools] | None:
     if zoned.any() and not zoned.all():
         return None
     kind = pa.timestamp("us", tz="UTC" if zoned.any() else None)
-    micros = _cast(cells, kind, lambda values: True)
+    # Beyond, in the year 2255, microseconds would be rounded before they are divided.
+    micros = _cast(cells, kind, lambda values: bool((np.abs(values.astype(np.int64)) <= EXACT).all()))
     return None if micros is None else (micros.astype(np.int64) / 1e6, zoned)
 
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from isobag.backends.arrays import Floats
+from isobag.backends.arrays import FARTHEST, Floats
 from isobag.tables.declared import NUMBER, OTHER, TEXT, TIME
 from isobag.tables.encode import EncodedColumn
 from isobag.tables.judge import (
@@ -88,13 +88,16 @@ def check_cells(scan: ColumnScan, wishes: Wishes) -> None:
     if n_bad and wishes.bad_cells == "error" and scan.first_other is not None:
         place, text = scan.first_other
         raise ValueError(
-            f"{scan.name}: {scan.n_numbers:,} of {scan.n_told:,} cells are numbers; {place.in_words} has {text!r}. Pass "
-            f"{wishes.spelling('bad_cells', 'missing')} to treat such cells as missing, or {without}."
+            f"{scan.shown_name}: {scan.n_numbers:,} of {scan.n_told:,} cells are numbers; "
+            f"{place.in_words} has {text!r}. "
+            f"Pass {wishes.spelling('bad_cells', 'missing')} to treat such cells as missing, or {without}."
         )
+    if max(abs(scan.low), abs(scan.high)) > FARTHEST and scan.n_numbers:
+        raise ValueError(f"{scan.name}: a number beyond {FARTHEST:g}, too large to square. Pass {without}.")
     if scan.first_inexact is not None:
         place, text = scan.first_inexact
         raise ValueError(
-            f"{scan.name}: {place.in_words} has {text}, a whole number beyond 2^53 that float64 rounds, so that "
+            f"{scan.shown_name}: {place.in_words} has {text}, a whole number beyond 2^53 that float64 rounds, so that "
             f"different numbers become the same. Pass {without}."
         )
 
@@ -124,10 +127,12 @@ def check_against(column: EncodedColumn, scan: ColumnScan, wishes: Wishes) -> No
         check_cells(scan, wishes)
     elif column.kind == TIME and scan.n_times < scan.n_told:
         where = "" if scan.first_other is None else f"; {scan.first_other[0].in_words} has {scan.first_other[1]!r}"
-        raise ValueError(f"{scan.name}: the model learned times; {scan.n_times:,} of {scan.n_told:,} cells are{where}.")
+        raise ValueError(
+            f"{scan.shown_name}: the model learned times; {scan.n_times:,} of {scan.n_told:,} cells are{where}."
+        )
     elif column.kind == BOOL and scan.n_told and scan.kind != BOOL:
         odd = next(text for text in scan.codes if text.strip().lower() not in ("true", "false"))
-        raise ValueError(f"{scan.name}: the model learned true and false; the table has {odd!r}.")
+        raise ValueError(f"{scan.shown_name}: the model learned true and false; the table has {odd!r}.")
 
 
 def encode_column(scan: ColumnScan, wishes: Wishes, entries: Floats | None) -> EncodedColumn:
@@ -153,13 +158,15 @@ def _role(scan: ColumnScan, wishes: Wishes) -> tuple[str, str]:
     is_asked = wishes.features is not None and name in wishes.features
     if wishes.features is not None and not is_asked:
         return LEFT_OUT, "not among the features"
+    if kind == TEXT and not is_asked:
+        _check_decimal_commas(scan, wishes)
     reason = _why_unfit(scan, kind)
     if reason and is_asked:
         option = wishes.spelling("features", "")
         raise ValueError(f"{option} has {name!r}, which cannot be used: {reason}.")
     if kind == EMPTY and wishes.missing == "error":
         raise ValueError(
-            f"{name}: all {scan.n_rows:,} cells are missing. Pass {wishes.spelling('missing', 'drop')} or "
+            f"{scan.shown_name}: all {scan.n_rows:,} cells are missing. Pass {wishes.spelling('missing', 'drop')} or "
             f"{wishes.spelling('features', '')} without it."
         )
     if reason:
@@ -170,8 +177,6 @@ def _role(scan: ColumnScan, wishes: Wishes) -> tuple[str, str]:
         return LEFT_OUT, reason
     if kind == NUMBER:
         check_cells(scan, wishes)
-    if kind == TEXT and not is_asked:
-        _check_decimal_commas(scan, wishes)
     if kind not in TAKEN and not is_asked:
         return LEFT_OUT, f"{kind}; name it in {wishes.spelling('features', '')} to use it"
     if kind in (NUMBER, TIME) and is_constant(scan.low, scan.high):
@@ -190,10 +195,10 @@ def _why_unfit(scan: ColumnScan, kind: str) -> str:
 
 def _check_decimal_commas(scan: ColumnScan, wishes: Wishes) -> None:
     is_mostly = 2 * (scan.n_decimal_commas + scan.n_numbers) > scan.n_told
-    if scan.n_decimal_commas and is_mostly and scan.first_other is not None:
+    if scan.kind == TEXT and scan.n_decimal_commas and is_mostly and scan.first_other is not None:
         place, text = scan.first_other
         raise ValueError(
-            f"{scan.name}: {scan.n_decimal_commas:,} of {scan.n_told:,} cells are numbers with a decimal comma; "
+            f"{scan.shown_name}: {scan.n_decimal_commas:,} of {scan.n_told:,} cells are numbers with a decimal comma; "
             f"{place.in_words} has {text!r}. Pass {wishes.spelling('decimal', ',')}, or "
             f"{wishes.spelling('features', '')} without it."
         )

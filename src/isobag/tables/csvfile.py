@@ -2,8 +2,8 @@
 
 The file is cut into blocks at ends of lines. A block with a quote, an empty line, a lone carriage return or a null
 character goes through Python's ``csv`` itself, strictly. Any other block needs no more than a cut at every divider and
-every end of line; Arrow does that, and counts are compared: as many rows as lines, as many cells as columns. Where Arrow
-refuses, ``csv`` reads the block and says why.
+every end of line; Arrow does that, and counts are compared: as many rows as lines, as many cells as columns. Where
+Arrow refuses, ``csv`` reads the block and says why.
 
 Rows are counted from 0, the first after the names, as everywhere in isobag; lines from 1, as editors count. There are
 no comment lines. Empty lines are no rows and are counted, but in a file of one column an empty line that a row follows
@@ -13,7 +13,7 @@ is a row without a value.
 import csv
 import io
 from collections.abc import Callable, Iterator, Sequence
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -51,7 +51,7 @@ class CsvFile:
 
     def __init__(
         self,
-        opened: Callable[[], IO[bytes]],
+        opened: Callable[[], Any],
         file: str,
         header: bool | None = None,
         divider: str | None = None,

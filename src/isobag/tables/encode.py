@@ -76,7 +76,7 @@ class EncodedColumn:
         if self.kind == TIME:
             return np.concatenate([time_features(values, part) for part in self.parts], axis=1)
         if self.kind == TEXT:
-            indicators = (values[:, None] == np.arange(len(self.feature_names))).astype(np.float64)
+            indicators: Floats = (values[:, None] == np.arange(len(self.feature_names))).astype(np.float64)
             indicators[np.isnan(values)] = math.nan
             return indicators
         return values[:, None]

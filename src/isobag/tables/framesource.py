@@ -1,6 +1,7 @@
 """Frames of pandas, polars and Arrow as a source of rows, with the types that they declare."""
 
 from collections.abc import Iterator
+from math import isnan
 from typing import Any
 
 import narwhals as nw
@@ -43,7 +44,7 @@ def _one_piece(column: Any) -> Any:
 
 
 def _is_gap(value: Any) -> bool:
-    return value is None or value is not value or type(value).__name__ in ("NAType", "NaTType") or bool(value != value)
+    return value is None or type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, float) and isnan(value))
 
 
 def _text(value: Any) -> str:

@@ -13,10 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from isobag.backends.arrays import Bools, Floats, Ints
-from isobag.data.params import check_params, one_of
 from isobag.data.rows import ArrayRows, Rows
 from isobag.data.spool import Spool, SpooledRows, Tick
-from isobag.tables.batch import Batch
+from isobag.tables.batch import Batch, names_of_files
 from isobag.tables.cells import NO_VALUE
 from isobag.tables.choose import (
     Wishes,
@@ -119,10 +118,13 @@ def read_table(
     only_rows : numbers of rows, ascending; all others are passed over, whatever stands in them.
     spool : made with the number of columns to keep entries in.
     """
-    check_params(
-        {"missing": missing, "bad_cells": bad_cells, "decimal": decimal},
-        {"missing": one_of(MISSING), "bad_cells": one_of(BAD_CELLS), "decimal": one_of((".", ","))},
-    )
+    for option, value, known in (
+        ("missing", missing, MISSING),
+        ("bad_cells", bad_cells, BAD_CELLS),
+        ("decimal", decimal, (".", ",")),
+    ):
+        if value not in known:
+            raise ValueError(f"{spelling(option, str(value))}; choose one of {', '.join(map(repr, known))}.")
     if encoding is not None:
         missing = encoding.missing if missing == "error" else missing
         bad_cells = encoding.bad_cells if bad_cells == "error" else bad_cells
@@ -134,7 +136,7 @@ def read_table(
     found = _scan_twice(_Pass(source, wishes, decimal, encoding, carry, only_rows, spool, tick))
     scans = list(found.scans.values())
     if not found.n_rows:
-        raise ValueError(f"{', '.join(source.files) or 'The table'} has no rows.")
+        raise ValueError(f"{names_of_files(source.files) or 'The table'} has no rows.")
     if encoding is None:
         summaries = summarize(scans, wishes)
         order = [one.name for one in summaries if one.role == FEATURE] if chosen is None else list(chosen)
@@ -283,7 +285,9 @@ def _check_fills(encoding: Encoding, scans: Sequence[ColumnScan], wishes: Wishes
     for column, scan in zip(encoding.columns, scans, strict=True):
         if np.isnan(column.fill) and n_missing_of(scan, wishes):
             option = wishes.spelling("missing", "median")
-            raise ValueError(f"{scan.name}: the model was fitted without {option}, so it has no median to put in.")
+            raise ValueError(
+                f"{scan.shown_name}: the model was fitted without {option}, so it has no median to put in."
+            )
 
 
 def _summary_by(encoding: Encoding, scan: ColumnScan, wishes: Wishes) -> ColumnSummary:

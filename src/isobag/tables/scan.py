@@ -1,9 +1,9 @@
 """A column, read from its first cell to its last: its entries as float64, and all that is known of it in the end.
 
 An entry is the number itself, the seconds since 1970 of a time, the code of a text (in the order in which texts first
-appear), or NaN where no value stands. How a column is kept is settled by the first batch in which it says anything; what
-it is, by the counts over the whole table. Where the two differ the table is read a second time with all types known. So
-neither types nor entries depend on how the rows come in batches.
+appear), or NaN where no value stands. How a column is kept is settled by the first batch in which it says anything;
+what it is, by the counts over the whole table. Where the two differ the table is read a second time with all types
+known. So neither types nor entries depend on how the rows come in batches.
 """
 
 import hashlib
@@ -25,6 +25,7 @@ from isobag.tables.cells import (
     read_times,
 )
 from isobag.tables.declared import NUMBER, OTHER, TEXT, TIME, read_declared
+from isobag.tables.terminal import escape_for_terminal
 
 BOOL, EMPTY = "bool", "empty"
 MOST_TEXTS = 1 << 18
@@ -52,6 +53,11 @@ class ColumnScan:
         self.has_time_of_day = False
         self._last: float | str | None = None
         self._digest = hashlib.blake2b(digest_size=16)
+
+    @property
+    def shown_name(self) -> str:
+        """The name, fit for a sentence on a terminal."""
+        return escape_for_terminal(self.name)
 
     @property
     def n_told(self) -> int:
@@ -169,7 +175,7 @@ class ColumnScan:
         return self._keep(entries, gaps[places])
 
     def _code(self, text: str) -> int:
-        """The number of a text; of all that are not known, if what is to be known is; the last, if they are too many."""
+        """The code of a text; texts unknown to a model have one code together, and so have those beyond MOST_TEXTS."""
         code = self.codes.get(text)
         if code is not None:
             return code
@@ -199,7 +205,7 @@ class ColumnScan:
         n_missing = int(np.count_nonzero(missing))
         self.n_missing += n_missing
         self.is_rising = self.is_rising and not n_missing
-        self._digest.update(np.ascontiguousarray(entries + 0.0))  # so that -0.0 is 0.0
+        self._digest.update((entries + 0.0).tobytes())  # so that -0.0 is 0.0
         return entries
 
     def _note_other(self, cells: pa.Array, is_other: Bools, batch: Batch) -> None:

@@ -4,7 +4,8 @@ import gzip
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import weakref
+from collections.abc import Callable, Iterator, Sequence
 from glob import glob, has_magic
 from pathlib import Path
 from typing import IO, Any, Protocol
@@ -14,6 +15,7 @@ import pyarrow as pa
 from isobag.tables.batch import Batch
 from isobag.tables.csvfile import CsvFile
 from isobag.tables.jsonfile import JsonFile
+from isobag.tables.terminal import escape_for_terminal
 
 STDIN = "-"
 TEXT = (".csv", ".tsv", ".txt")
@@ -73,7 +75,10 @@ class FilesSource:
             found = found or names
             if set(names) != set(found):
                 odd = ", ".join(map(repr, sorted(set(names) ^ set(found))))
-                raise ValueError(f"{file} and {self.files[0]} do not have the same columns; they differ in {odd}.")
+                first = escape_for_terminal(self.files[0])
+                raise ValueError(
+                    f"{escape_for_terminal(file)} and {first} do not have the same columns; they differ in {odd}."
+                )
         return found
 
 
@@ -94,11 +99,11 @@ def matching_files(name: str) -> list[str]:
 def _open(file: str, header: bool | None, divider: str | None, form: str | None) -> Any:
     if file == STDIN:
         name, kind = "what is piped in", form or ".csv"
-        opened = _rereadable(sys.stdin.buffer)
+        opened: Callable[[], Any] = _Piped(sys.stdin.buffer)
         if kind in TYPED:
             raise ValueError(f"What is piped in cannot be {kind}; need CSV or JSON Lines.")
     else:
-        name, kind = file, kind_of_file(file)
+        name, kind = escape_for_terminal(file), kind_of_file(file)
         opened = _opener(file)
     if kind in TYPED:
         from isobag.tables.typedfile import TypedFile  # noqa: PLC0415, slow to load, and not always needed
@@ -120,7 +125,7 @@ def kind_of_file(file: str) -> str:
     raise ValueError(f"{file!r} has no known ending; need one of {known}; text and JSON also with .gz or .zst.")
 
 
-def _opener(file: str) -> Callable[[], IO[bytes]]:
+def _opener(file: str) -> Callable[[], Any]:
     if file.lower().endswith(".gz"):
         return lambda: _Unpacked(gzip.open(file, "rb"), file)
     if file.lower().endswith(".zst"):
@@ -128,16 +133,17 @@ def _opener(file: str) -> Callable[[], IO[bytes]]:
     return lambda: open(file, "rb")
 
 
-def _rereadable(stream: IO[bytes]) -> Callable[[], IO[bytes]]:
+class _Piped:
     """What can be read once, kept in a temporary file without a name so that it can be read again."""
-    kept = tempfile.TemporaryFile(prefix="isobag-")  # noqa: SIM115, open while in use
-    shutil.copyfileobj(stream, kept, 1 << 20)
 
-    def opened() -> IO[bytes]:
-        kept.seek(0)
-        return _KeptOpen(kept)
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._kept = tempfile.TemporaryFile(prefix="isobag-")  # noqa: SIM115, open while in use
+        weakref.finalize(self, self._kept.close)
+        shutil.copyfileobj(stream, self._kept, 1 << 20)
 
-    return opened
+    def __call__(self) -> Any:
+        self._kept.seek(0)
+        return _KeptOpen(self._kept)
 
 
 class _KeptOpen:
@@ -189,10 +195,4 @@ class _Unpacked(_KeptOpen):
             return b"".join(parts)
         except (OSError, EOFError, pa.ArrowInvalid) as error:
             said = " ".join(str(error).split())
-            raise ValueError(f"{self._file} cannot be unpacked: {said}") from None
-
-
-def names_of_files(paths: Iterable[str]) -> str:
-    """Several files in few words."""
-    found = list(paths)
-    return ", ".join(found[:3]) + (f" and {len(found) - 3:,} more" if len(found) > 3 else "")
+            raise ValueError(f"{escape_for_terminal(self._file)} cannot be unpacked: {said}") from None

@@ -5,6 +5,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from isobag.tables.terminal import escape_for_terminal
+
 FEATURE, ID, GROUP, LEFT_OUT = "feature", "id", "group", "left out"
 
 Spelling = Callable[[str, str], str]
@@ -79,7 +81,7 @@ class TableSummary:
             found.append(f"{self.n_dropped:,} of {self.n_rows:,} rows are left out: values are missing in them.")
         by_reason: dict[str, list[str]] = {}
         for column in self.left_out:
-            by_reason.setdefault(column.reason, []).append(column.name)
+            by_reason.setdefault(column.reason, []).append(escape_for_terminal(column.name))
         found += [f"Left out: {', '.join(names)} ({reason})." for reason, names in by_reason.items()]
         remarks = [column for column in self.columns if column.role == FEATURE and column.reason]
-        return [*found, *(f"{column.name}: {column.reason}." for column in remarks)]
+        return [*found, *(f"{escape_for_terminal(column.name)}: {column.reason}." for column in remarks)]

@@ -4,8 +4,8 @@ import unicodedata
 
 _NAMES = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\"}
 _HIDDEN = ("Cc", "Cf", "Cs", "Zl", "Zp", "Co", "Cn")
-"""Control characters (among them those of ANSI and OSC sequences), marks of direction and other invisible ones, halves of
-pairs, ends of lines and paragraphs, and characters without an agreed form."""
+"""Control characters (among them those of ANSI and OSC sequences), marks of direction and other invisible ones, halves
+of pairs, ends of lines and paragraphs, and characters without an agreed form."""
 
 
 def escape_for_terminal(text: str) -> str:

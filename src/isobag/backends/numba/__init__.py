@@ -23,8 +23,8 @@ __all__ = [
     "group_sq_radii",
     "prepare",
     "sq_radii",
-    "sum_far",
     "sum_at_cells",
+    "sum_far",
 ]
 
 BOX_FEATURES = 10

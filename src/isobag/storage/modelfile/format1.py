@@ -76,7 +76,10 @@ def _model(
                 renamed[f"{new}.{after}{key[len(path) :]}"] = tensors.pop(key)
             found[after] = node
     found["views"] = [
-        {"scaling": {"kind": "LinearScaling", "shift": None, "spread": None}, "partitionings": _rows(view["partitionings"])}
+        {
+            "scaling": {"kind": "LinearScaling", "shift": None, "spread": None},
+            "partitionings": _rows(view["partitionings"]),
+        }
         for view in found["views"]
     ]
     for key in [key for key in renamed if key.startswith(f"{new}.views.") and key.endswith(".scaling.scale")]:

@@ -14,7 +14,19 @@ from isobag.models.calibration import Calibration
 from isobag.models.views import Views
 from isobag.partitionings import Partitionings
 from isobag.storage.modelfile.container import Tensors
-from isobag.storage.modelfile.fields import Array, Counts, Finite, Kind, Levels, OneOf, Record, Several, Whole, demand, or_none
+from isobag.storage.modelfile.fields import (
+    Array,
+    Counts,
+    Finite,
+    Kind,
+    Levels,
+    OneOf,
+    Record,
+    Several,
+    Whole,
+    demand,
+    or_none,
+)
 
 
 class Tagged(NamedTuple):

@@ -1,0 +1,165 @@
+"""CSV, cell for cell: what Python's csv says, or one sentence that says where not."""
+
+import csv
+import io
+import os
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from reading_oracle import RefusedError, read
+
+pytest.importorskip("pyarrow")
+
+from isobag.tables.csvfile import CsvFile
+
+EXAMPLES = int(os.environ.get("ISOBAG_EXAMPLES", "100"))
+MANY = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+def opened(content, **options):
+    return CsvFile(lambda: io.BytesIO(content), "t.csv", **options)
+
+
+def cells(file):
+    """Rows of cells, and the line that each begins on."""
+    rows, lines = [], []
+    for batch in file.batches():
+        assert batch.first_row == len(rows)
+        rows += [list(row) for row in zip(*(column.to_pylist() for column in batch.columns.values()), strict=True)]
+        lines += batch.lines.tolist()
+    return rows, lines
+
+
+JUNK = st.lists(
+    st.sampled_from(
+        ['"', ",", "\n", "\r\n", "\r", "#", "a", "1", ".5", " ", "\t", "\0", "é", "\ufeff", "NA", '""', "\x1b"]
+    ),
+    max_size=40,
+).map(lambda parts: "".join(parts).encode())
+
+
+@MANY
+@given(JUNK, st.booleans(), st.sampled_from([1, 3, 7, 1 << 20]))
+def test_junk_is_read_as_csv_reads_it_or_refused(content, header, block_bytes):
+    try:
+        file = opened(content, header=header, divider=",", block_bytes=block_bytes)
+        names, (rows, lines) = list(file.header.names), cells(file)
+    except ValueError as error:
+        said = str(error)
+        assert "t.csv" in said and "\n" not in said and said.endswith(".")
+        with pytest.raises(RefusedError):
+            read(content, ",", header)
+        return
+    assert (names, rows) == read(content, ",", header)
+    assert lines == sorted(set(lines))
+
+
+CELL = st.one_of(
+    st.sampled_from(
+        ["", "1", "-2.5", "#N/A", "x,y", 'say "no"', "two\nlines", "cr\rlf\r\n", "\ufeff", " pad ", "ü", "\x1b[2J"]
+    ),
+    st.text(st.characters(exclude_categories=["Cs"]), max_size=8),
+    st.floats(allow_nan=False).map(repr),
+)
+
+
+@st.composite
+def tables(draw):
+    """A table, written: its names and cells if they can be told again, the bytes, and the divider."""
+    n_columns, n_rows = draw(st.integers(1, 4)), draw(st.integers(0, 12))
+    names = draw(st.lists(CELL.filter(bool), min_size=n_columns, max_size=n_columns, unique=True))
+    rows = [[draw(CELL) for _ in names] for _ in range(n_rows)]
+    divider = draw(st.sampled_from(",;|\t"))
+    quoting = draw(st.sampled_from([csv.QUOTE_ALL, csv.QUOTE_MINIMAL]))
+    out = io.StringIO(newline="")
+    csv.writer(
+        out,
+        delimiter=divider,
+        lineterminator=draw(st.sampled_from(["\n", "\r\n", "\r"])),
+        quoting=quoting,
+    ).writerows([names, *rows])
+    text = out.getvalue()
+    if draw(st.booleans()) and rows:
+        text = text.rstrip("\r\n") if not rows[-1][-1].endswith(("\r", "\n")) else text
+    mark = "\ufeff" if draw(st.booleans()) else ""
+    # An end of a line in a cell without quotes cannot be told from that of a row.
+    is_faithful = quoting == csv.QUOTE_ALL or not set("\r\n") & set("".join(map("".join, [names, *rows])))
+    return (names, rows) if is_faithful else None, (mark + text).encode(), divider
+
+
+@MANY
+@given(tables(), st.sampled_from([1, 5, 64, 1 << 20]))
+def test_what_csv_writes_comes_back_cell_for_cell(table, block_bytes):
+    written, content, divider = table
+    try:
+        expected = read(content, divider, True)
+    except RefusedError:
+        with pytest.raises(ValueError, match=r"t\.csv"):
+            cells(opened(content, header=True, divider=divider, block_bytes=block_bytes))
+        return
+    file = opened(content, header=True, divider=divider, block_bytes=block_bytes)
+    found = (list(file.header.names), cells(file)[0])
+    assert found == expected
+    if written is not None and not written[0][0].startswith(
+        "\ufeff"
+    ):  # no such name can be told from the mark of a file
+        assert found == written
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "t.csv is empty; need a first row with the names of the columns."),
+        (b"a,b\n1,2\n3\n", "t.csv, row 1 (line 3): 1 cell, but the table has 2 columns."),
+        (b'a,b\n"x\ny",2\n3,4,5\n', "t.csv, row 1 (line 4): 3 cells, but the table has 2 columns."),
+        (b'a,b\n1,"2\n3,4\n', "t.csv, row 0 (line 2): a quote is opened and never closed."),
+        (b'a,b\n1,"2"x\n', "t.csv, row 0 (line 2): a cell goes on after its closing quote."),
+        (b"a,b,a\n1,2,3\n", "t.csv: two columns are called 'a' (columns 1 and 3); rename one."),
+        (b"a,b\n1,2\n1,\xe9\n", "t.csv, line 3: byte 0xE9 is no UTF-8; convert the file to UTF-8 first."),
+        ("a,b\n1,2\n".encode("utf-16"), "t.csv is UTF-16, not text in UTF-8; convert it first."),
+        (
+            b'"' + b"a\n" * 200_000,
+            "t.csv, first row: a cell has more than 131,072 characters; perhaps a quote is never closed.",
+        ),
+    ],
+)
+@pytest.mark.parametrize("block_bytes", [4, 1 << 20])
+def test_what_is_no_table_is_refused_in_one_sentence(content, said, block_bytes):
+    with pytest.raises(ValueError) as caught:
+        cells(opened(content, block_bytes=block_bytes))
+    assert str(caught.value) == said
+
+
+def test_no_line_is_a_comment_and_rows_are_those_of_the_file():
+    rows, lines = cells(opened(b"a,b\n#N/A,1\n# 2,2\n\n3,3\n"))
+    assert rows == [["#N/A", "1"], ["# 2", "2"], ["3", "3"]] and lines == [2, 3, 5]
+
+
+def test_an_empty_line_is_a_gap_where_there_is_one_column():
+    file = opened(b"a\n1\n\n\n2\n\n")
+    assert cells(file) == ([["1"], [""], [""], ["2"]], [2, 3, 4, 5]) and file.n_empty_lines == 1
+    file = opened(b"a,b\n1,2\n\n3,4\n\n\n")
+    assert cells(file)[0] == [["1", "2"], ["3", "4"]] and file.n_empty_lines == 3
+
+
+@pytest.mark.parametrize(
+    ("first", "names", "n_rows", "note"),
+    [
+        (b"a,b", ("a", "b"), 1, ""),
+        (b"1,2.5", ("column1", "column2"), 2, "holds numbers only: it is read as data"),
+        (b"1,NA", ("column1", "column2"), 2, "holds numbers only: it is read as data"),
+        (b"a,2019", ("a", "2019"), 1, "although some are numbers ('2019')"),
+        (b",b", ("column1", "b"), 1, "Column 1 of t.csv has no name; it is called 'column1'"),
+    ],
+)
+def test_no_row_of_data_becomes_names_in_silence(first, names, n_rows, note):
+    file = opened(first + b"\n3,4\n")
+    assert file.header.names == names and len(cells(file)[0]) == n_rows
+    assert note in " ".join(file.header.notes) and bool(note) == bool(file.header.notes)
+
+
+def test_what_is_said_of_the_first_row_holds():
+    assert opened(b"1,2\n3,4\n", header=True).header.names == ("1", "2")
+    assert cells(opened(b"a,b\n3,4\n", header=False))[0] == [["a", "b"], ["3", "4"]]
+    assert opened(b"1,2\n3,4\n", header=True).header.notes == ()

@@ -1,0 +1,455 @@
+"""From files to features: every cell counted, every failure placed, the same in memory and streamed."""
+
+import csv
+import gzip
+import io
+import json
+import os
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from reading_oracle import RefusedError, number, read
+
+pa = pytest.importorskip("pyarrow")
+
+import narwhals as nw  # noqa: E402
+from pyarrow import feather, parquet  # noqa: E402
+
+from isobag.streaming import SpooledNumbers  # noqa: E402
+from isobag.tables import csvfile  # noqa: E402
+from isobag.tables.encode import Encoding  # noqa: E402
+from isobag.tables.framesource import FrameSource  # noqa: E402
+from isobag.tables.read import read_table  # noqa: E402
+from isobag.tables.sources import FilesSource  # noqa: E402
+from isobag.tables.summary import on_command_line  # noqa: E402
+from isobag.tables.terminal import escape_for_terminal  # noqa: E402
+
+EXAMPLES = int(os.environ.get("ISOBAG_EXAMPLES", "100"))
+
+
+def on_disk(n_columns):
+    return SpooledNumbers(n_columns, kept_bytes=0)
+
+
+@pytest.fixture
+def written(tmp_path):
+    """Write a file, open it as a source."""
+
+    def write(content, name="t.csv", **options):
+        path = tmp_path / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return FilesSource(str(path), **options)
+
+    return write
+
+
+def refusal(source, **options):
+    with pytest.raises(ValueError) as caught:
+        read_table(source, **options)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def roles(table):
+    return {column.name: column.role for column in table.summary.columns}
+
+
+def reasons(table):
+    return {column.name: column.reason for column in table.summary.columns}
+
+
+def amounts(bad="", at=5, n_rows=1000):
+    return "amount,b\n" + "".join(f"{bad if i == at and bad else i * 7 % 11 + 0.5},{i % 3}.5\n" for i in range(n_rows))
+
+
+HOSTILE = st.one_of(
+    st.floats(allow_nan=False, allow_infinity=False).map(repr),
+    st.integers(-(2**60), 2**60).map(str),
+    st.sampled_from(
+        [
+            "1",
+            "2.5",
+            "0.4",
+            "",
+            "NA",
+            "-",
+            "n/a",
+            "$1.50",
+            "5%",
+            "1,234",
+            "+3",
+            "inf",
+            "#1",
+            '"',
+            "a\nb",
+            "\ufeff",
+            "true",
+        ]
+    ),
+    st.text(st.characters(exclude_categories=["Cs"]), max_size=5),
+)
+NUMERIC = st.one_of(st.integers(-99, 99).map(str), st.floats(-1e6, 1e6).map(repr))
+
+
+@st.composite
+def hostile_files(draw):
+    """Bytes of a CSV file, most columns of which are mostly numbers."""
+    n_columns, n_rows = draw(st.integers(1, 4)), draw(st.integers(0, 15))
+    names = draw(st.lists(st.one_of(st.sampled_from("abcd"), HOSTILE), min_size=n_columns, max_size=n_columns))
+    rows = [[draw(NUMERIC) for _ in names] for _ in range(n_rows)]
+    for _ in range(draw(st.integers(0, 4)) if rows else 0):
+        row = rows[draw(st.integers(0, n_rows - 1))]
+        if row:
+            row[draw(st.integers(0, len(row) - 1))] = draw(HOSTILE)
+    if rows and draw(st.integers(0, 9)) == 0:
+        rows[draw(st.integers(0, n_rows - 1))].append("1")
+    out = io.StringIO(newline="")
+    end = draw(st.sampled_from(["\n", "\r\n", "\r"]))
+    csv.writer(out, lineterminator=end, quoting=draw(st.sampled_from([csv.QUOTE_ALL, csv.QUOTE_MINIMAL]))).writerows(
+        [names, *rows]
+    )
+    text = out.getvalue()
+    if draw(st.integers(0, 4)) == 0:
+        text = text.replace(end, end + end, 1)
+    if draw(st.integers(0, 9)) == 0:
+        text = text.replace('"', "", 1)
+    return (draw(st.sampled_from(["", "\ufeff"])) + text).encode()
+
+
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+@given(hostile_files(), st.sampled_from([3, 50, 1 << 20]), st.sampled_from(["error", "missing", "text"]))
+def test_no_cell_of_a_hostile_file_is_altered_in_silence(tmp_path_factory, content, block_bytes, bad_cells):
+    path = tmp_path_factory.getbasetemp() / "hostile.csv"
+    path.write_bytes(content)
+    try:
+        names, rows = read(content, ",", True)
+    except RefusedError:
+        names, rows = None, []
+    old, csvfile.CsvFile.__init__.__defaults__ = csvfile.CsvFile.__init__.__defaults__, (None, None, block_bytes)
+    try:
+        table = read_table(FilesSource(str(path), header=True, divider=","), missing="median", bad_cells=bad_cells)
+    except ValueError as error:
+        said = str(error)
+        assert "\n" not in said and said.endswith(".")
+        if names is not None and rows:
+            cells = {name: [number(row[j]) for row in rows] for j, name in enumerate(names)}
+            is_named = [name for name in names if said.startswith(f"{escape_for_terminal(name)}: ")]
+            assert is_named or said.startswith("No column is left")
+            for name in is_named[:1] if "cells are numbers;" in said else []:
+                told = [cell for cell in cells[name] if cell is not None]
+                first = next(i for i, cell in enumerate(cells[name]) if cell == "bad")
+                n_numbers = len(told) - told.count("bad")
+                assert f"{n_numbers} of {len(told)} cells are numbers; row {first} (line " in said
+                assert repr(rows[first][names.index(name)]) in said
+        return
+    finally:
+        csvfile.CsvFile.__init__.__defaults__ = old
+    assert names is not None and table.n_rows == len(rows)
+    assert [column.name for column in table.summary.columns] == names
+    X = table.features()
+    for column in table.summary.columns:
+        cells = [number(row[names.index(column.name)]) for row in rows]
+        assert column.n_numbers == sum(isinstance(cell, float) for cell in cells)
+        assert column.n_missing == cells.count(None)
+        assert column.n_texts + column.n_times == cells.count("bad")
+        if column.role != "feature":
+            assert column.reason
+        elif column.kind == "number":
+            values = X[:, table.encoding.names.index(column.name)]
+            for value, cell in zip(values, cells, strict=True):
+                assert value == cell if isinstance(cell, float) else np.isfinite(value)
+            assert bad_cells == "missing" or "bad" not in cells
+            whole = [row[names.index(column.name)].strip(" \t") for row in rows]
+            assert all(
+                int(float(one)) == int(one)
+                for one in whole
+                if one.lstrip("+-").isascii() and one.lstrip("+-").isdigit()
+            )
+
+
+def test_late_decimals_are_decimals(written):
+    cells = [str(i % 3 + 1) for i in range(25_000)] + ["0.4"]
+    for source in (
+        written("q,z\n" + "".join(f"{cell},1.5\n" for cell in cells)),
+        written("".join(f'{{"q": {cell}}}\n' for cell in cells), "t.jsonl"),
+    ):
+        table = read_table(source)
+        assert table.features()[:, 0].tolist() == [float(cell) for cell in cells]
+
+
+@pytest.mark.parametrize("bad", ["-", "n/a", "oops", "$1.50", "5%", '"1,234"', "inf"])
+@pytest.mark.parametrize("at", [5, 999])
+def test_a_bad_cell_stops_with_its_place(written, bad, at):
+    said = refusal(written(amounts(bad, at)), spelling=on_command_line)
+    text = bad.strip('"')
+    assert said.startswith(f"amount: 999 of 1,000 cells are numbers; row {at} (line {at + 2} of ")
+    assert said.endswith(
+        f"t.csv) has {text!r}. Pass --bad-cells missing to treat such cells as missing, or --features without it."
+    )
+    assert "Pass bad_cells='missing' to" in refusal(written(amounts(bad, at)), features=["amount"])
+    assert read_table(written(amounts(bad, at)), features="b").encoding.names == ("b",)
+
+
+def test_bad_cells_can_count_as_missing(written):
+    source = written(amounts("-"))
+    assert "Values are missing in 'amount' (1) of 1,000 rows" in refusal(source, bad_cells="missing")
+    table = read_table(source, bad_cells="missing", missing="drop")
+    assert len(table) == 999 and np.flatnonzero(~table.kept).tolist() == [5] and table.summary.n_dropped == 1
+    assert reasons(table)["amount"] == "1 cells are no numbers and count as missing"
+    table = read_table(source, bad_cells="missing", missing="median")
+    assert table.features()[5, 0] == np.median(np.delete(table.features()[:, 0], 5)) and table.gaps.sum() == 1
+
+
+def test_bad_cells_can_make_a_column_of_categories(written):
+    table = read_table(written(amounts("-")), bad_cells="text", features=["amount"])
+    assert "amount=0.5" in table.encoding.names and "amount=(other)" in table.encoding.names
+    assert table.features()[5].tolist() == [0.0] * (len(table.encoding.names) - 1) + [1.0]
+
+
+def test_whole_numbers_beyond_two_to_53_stop_with_their_place(written, tmp_path):
+    content = "a,b\n1,1\n9007199254740993,2\n3,3\n"
+    assert "a: row 1 (line 3 of " in refusal(written(content)) and "9007199254740993" in refusal(written(content))
+    assert read_table(written(content), features=["b"]).features().tolist() == [[1], [2], [3]]
+    assert read_table(written(content), id="a").labels["a"].to_pylist() == [1, 9007199254740993, 3]
+    assert "a: row 1 (line 2 of" in refusal(written('{"a": 1}\n{"a": 9007199254740993}\n', "t.jsonl"))
+    parquet.write_table(pa.table({"a": [5, 2**53 + 1, 7]}), tmp_path / "t.parquet")
+    assert "a: row 1 of " in refusal(FilesSource(str(tmp_path / "t.parquet")))
+    assert "a: row 1 has 9007199254740993" in refusal(
+        FrameSource(nw.from_native(pd.DataFrame({"a": [5, 2**53 + 1, 7]})))
+    )
+
+
+def test_a_decimal_comma_is_asked_about_and_then_read(written):
+    content = "a;b\n1,5;x,y\n2,25;z\n"
+    assert "a: 2 of 2 cells are numbers with a decimal comma; row 0 (line 2 of" in refusal(written(content))
+    assert read_table(written(content), decimal=",").features().tolist() == [[1.5], [2.25]]
+    assert number_columns(read_table(written("a;b\n1,5;1.5\n2,5;x.y\n"), decimal=",")) == ["a"]
+
+
+def number_columns(table):
+    return [column.name for column in table.summary.columns if column.kind == "number"]
+
+
+def test_columns_of_no_values_are_refused_or_left_out(written):
+    content = "a,b\n1.5,\n2,\n"
+    assert "b: all 2 cells are missing. Pass missing='drop'" in refusal(written(content))
+    table = read_table(written(content), missing="drop")
+    assert len(table) == 2 and reasons(table)["b"] == "no values at all"
+    assert refusal(written("a,b\n")).endswith("t.csv has no rows.")
+
+
+def test_every_column_is_accounted_for(written):
+    rows = [f"{i},{i * 5 % 7},{i * 5 % 7},4,name {i},{'xy'[i % 2]},2024-01-0{i % 7 + 1},true,{i}.5" for i in range(30)]
+    content = "order_id,a,b,c,who,kind,day,ok,x\n" + "\n".join(rows)
+    table = read_table(written(content))
+    assert table.encoding.names == ("a", "b", "c", "ok", "x")
+    assert reasons(table) == {
+        "order_id": "an identifier by its name",
+        "a": "",
+        "b": "a copy of 'a'",
+        "c": "the same in every row",
+        "who": "text, all 30 values different",
+        "kind": "text; name it in features= to use it",
+        "day": "time; name it in features= to use it",
+        "ok": "",
+        "x": "",
+    }
+    assert "Left out: order_id (an identifier by its name)." in table.summary.sentences()
+    assert json.loads(json.dumps(table.summary.as_dict()))["columns"][0]["role"] == "left out"
+    asked = read_table(written(content), features=["order_id", "kind", "day"])
+    assert asked.encoding.names[:3] == ("order_id", "kind=x", "kind=y") and asked.features().shape == (30, 6)
+    assert "'who', which cannot be used: text, all 30 values different" in refusal(written(content), features=["who"])
+
+
+FORMATS = {
+    "csv": lambda frame, path: frame.to_csv(path, index=False),
+    "csv.gz": lambda frame, path: frame.to_csv(path, index=False),
+    "csv.zst": lambda frame, path: path.write_bytes(
+        pa.compress(frame.to_csv(index=False).encode(), "zstd", asbytes=True)
+    ),
+    "tsv": lambda frame, path: frame.to_csv(path, index=False, sep="\t"),
+    "jsonl": lambda frame, path: path.write_text("".join(json.dumps(row) + "\n" for row in frame.to_dict("records"))),
+    "jsonl.gz": lambda frame, path: path.write_bytes(
+        gzip.compress("".join(json.dumps(row) + "\n" for row in frame.to_dict("records")).encode())
+    ),
+    "json": lambda frame, path: path.write_text(json.dumps(frame.to_dict("records"))),
+    "parquet": lambda frame, path: parquet.write_table(pa.Table.from_pandas(frame), path, row_group_size=99),
+    "arrow": lambda frame, path: feather.write_feather(pa.Table.from_pandas(frame), path, compression="lz4"),
+    "feather": lambda frame, path: feather.write_feather(pa.Table.from_pandas(frame), path),
+}
+
+
+@pytest.fixture
+def frame(rng):
+    frame = pd.DataFrame({"a": rng.normal(size=300), "b": rng.integers(0, 9, 300), "ok": rng.random(300) < 0.5})
+    return frame.assign(kind=rng.choice(["x", "y", "z,z"], 300), who=[f"n{i % 40}" for i in range(300)])
+
+
+@pytest.mark.parametrize("ending", FORMATS)
+def test_every_format_is_read_alike(ending, frame, tmp_path):
+    FORMATS[ending](frame, tmp_path / f"t.{ending}")
+    table = read_table(FilesSource(str(tmp_path / f"t.{ending}")), features=["a", "b", "ok", "kind"], by="who")
+    expected = frame[["a", "b", "ok"]].to_numpy(float)
+    assert np.array_equal(table.features()[:, :3], expected)
+    assert np.array_equal(
+        table.features()[:, 3:].argmax(axis=1), [sorted_kinds(frame).index(one) for one in frame["kind"]]
+    )
+    assert table.labels["who"].to_pylist() == frame["who"].tolist() and roles(table)["who"] == "group"
+    plain = read_table(FrameSource(nw.from_native(frame)), features=["a", "b", "ok", "kind"], by="who")
+    assert np.array_equal(plain.features(), table.features()) and plain.encoding == table.encoding
+
+
+def sorted_kinds(frame):
+    counts = frame["kind"].value_counts()
+    return sorted(counts.index, key=lambda text: (-counts[text], text))
+
+
+def test_several_files_and_globs_are_one_table(frame, tmp_path):
+    frame[:100].to_csv(tmp_path / "p1.csv", index=False)
+    frame[100:][["b", "a", "kind", "ok", "who"]].to_csv(tmp_path / "p2.csv", index=False)
+    for paths in (str(tmp_path / "p*.csv"), [str(tmp_path / "p1.csv"), str(tmp_path / "p2.csv")]):
+        table = read_table(FilesSource(paths), features=["a"])
+        assert np.array_equal(table.features()[:, 0], frame["a"])
+    frame[["a"]].to_csv(tmp_path / "p3.csv", index=False)
+    with pytest.raises(ValueError, match=r"p3.csv and .*p1.csv do not have the same columns; they differ in 'b'"):
+        FilesSource(str(tmp_path / "p*.csv"))
+    (tmp_path / "p2.csv").write_text("a,b,ok,kind,who\n1,2,true,x,n\nx,2,true,x,n\n")
+    said = refusal(FilesSource([str(tmp_path / "p1.csv"), str(tmp_path / "p2.csv")]))
+    assert "row 1 (line 3 of" in said and "p2.csv) has 'x'" in said
+
+
+def test_names_are_matched_before_patterns(tmp_path):
+    (tmp_path / "a[1].csv").write_text("x\n1.5\n")
+    assert read_table(FilesSource(str(tmp_path / "a[1].csv"))).n_rows == 1
+    with pytest.raises(FileNotFoundError, match="No file matches"):
+        FilesSource(str(tmp_path / "none*.csv"))
+    with pytest.raises(ValueError, match="is a folder"):
+        FilesSource(str(tmp_path))
+    with pytest.raises(ValueError, match="no known ending"):
+        FilesSource([str(tmp_path / "a[1].csv"), __file__])
+
+
+def test_what_is_piped_in_is_read_as_a_file(monkeypatch):
+    class Pipe:
+        buffer = io.BytesIO(b"a,b\n" + b"1,2.5\n" * 5 + b"x,1\n" * 6)
+
+    monkeypatch.setattr(sys, "stdin", Pipe)
+    source = FilesSource("-")
+    table = read_table(source)
+    assert table.encoding.names == ("b",) and table.n_rows == 11
+    assert read_table(source, features=["a"]).encoding.names == ("a=x", "a=1")
+
+
+def test_a_packed_file_that_is_cut_off_is_refused(tmp_path):
+    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(b"a\n" + b"1\n" * 9999)[:-20])
+    with pytest.raises(ValueError, match=r"t.csv.gz cannot be unpacked"):
+        read_table(FilesSource(str(tmp_path / "t.csv.gz")))
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ('{"a": 1}\n{"a": 2', "row 1 (line 2): no JSON"),
+        ('{"a": 1}\n[2]\n', "row 1 (line 2): need an object with names"),
+        ('{"a": 1, "a": 2}\n', "row 0 (line 1), column 'a': the name stands twice"),
+        ('{"a": "\\ud800"}\n', "row 0 (line 1), column 'a': half of a surrogate pair is no text"),
+        ("\n\n" + '{"a": 1}\n{"a": Infinity}\n{"a": 3}', "a: 2 of 3 cells are numbers; row 1 (line 4 of"),
+        ('{"a": 1}\n{"a": "x"}\n{"a": 3}', "a: 2 of 3 cells are numbers; row 1 (line 2 of"),
+    ],
+)
+def test_json_that_is_no_table_is_refused_with_its_place(written, content, said):
+    assert said in refusal(written(content, "t.jsonl"))
+
+
+def test_json_keeps_types_digits_and_late_names(written):
+    rows = ['{"a": 1, "b": true, "n": [1, 2]}', '{"a": 0.1, "b": false, "n": {"x": 1}}', '{"a": 1e2, "c": 7}']
+    table = read_table(written("\n".join(rows), "t.jsonl"), missing="median")
+    assert table.encoding.names == ("a", "b", "c")
+    assert table.features().tolist() == [[1, 1, 7], [0.1, 0, 7], [100, 0, 7]]
+    assert reasons(table)["n"] == "lists, objects or bytes"
+
+
+def mixed_rows(n_rows):
+    """Columns that turn out to be something else than they seem at first, gaps, texts, times."""
+    return [
+        {
+            "a": repr(i * 0.37 % 5) if i % 50 else "",
+            "code": str(i % 4) if i < n_rows // 4 else "k" + str(i % 4),
+            "kind": "xyz"[i % 3],
+            "when": f"2024-01-{i % 28 + 1:02d} {i % 24:02d}:30:00",
+            "late": "NA" if i < n_rows // 2 else str(i % 5),
+        }
+        for i in range(n_rows)
+    ]
+
+
+@pytest.mark.parametrize("missing", ["drop", "median"])
+@pytest.mark.parametrize("ending", ["csv", "jsonl"])
+def test_streamed_and_cut_anyhow_the_table_is_the_same(tmp_path, monkeypatch, missing, ending):
+    rows = mixed_rows(2000)
+    path = tmp_path / f"t.{ending}"
+    if ending == "csv":
+        pd.DataFrame(rows).to_csv(path, index=False)
+    else:
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    options = {"features": ["a", "code", "kind", "when", "late"], "missing": missing}
+    plain = read_table(FilesSource(str(path)), **options)
+    monkeypatch.setattr(csvfile.CsvFile.__init__, "__defaults__", (None, None, 999))
+    monkeypatch.setattr("isobag.tables.jsonfile.JsonFile.__init__.__defaults__", (77,))
+    streamed = read_table(FilesSource(str(path)), spool=on_disk, **options)
+    assert streamed.encoding == plain.encoding or missing == "drop"
+    assert repr(streamed.encoding) == repr(plain.encoding) and streamed.summary == plain.summary
+    assert np.array_equal(np.concatenate(list(streamed.chunks())), plain.features())
+    some = np.array([3, 500, 900])
+    assert np.array_equal(streamed.take(some), plain.features()[some])
+    assert plain.summary.columns[1].kind == "text" and plain.encoding.names[1:5] == (
+        "code=k0",
+        "code=k1",
+        "code=k2",
+        "code=k3",
+    )
+    assert (len(plain) == 2000) == (missing == "median") and np.array_equal(streamed.gaps, plain.gaps)
+
+
+def test_a_new_table_is_read_as_the_model_learned(tmp_path):
+    pd.DataFrame(mixed_rows(400)).to_csv(tmp_path / "old.csv", index=False)
+    features = ["a", "kind", "when", "late"]
+    old = read_table(FilesSource(str(tmp_path / "old.csv")), features=features, missing="median")
+    learned = Encoding.from_text(old.encoding.to_text())
+    assert learned == old.encoding
+    again = read_table(FilesSource(str(tmp_path / "old.csv")), encoding=learned)
+    assert np.array_equal(again.features(), old.features())
+    new = pd.DataFrame(mixed_rows(30)).assign(extra=1.0)
+    new.loc[4, "kind"], new.loc[5, "a"] = "never seen", ""
+    new.to_csv(tmp_path / "new.csv", index=False)
+    table = read_table(FilesSource(str(tmp_path / "new.csv")), encoding=learned)
+    assert table.encoding.names == old.encoding.names and table.features().shape == (30, len(old.encoding.names))
+    assert table.features()[4, 1:4].tolist() == [0, 0, 0] and table.features()[5, 0] == learned.columns[0].fill
+    assert reasons(table)["extra"] == "not known to the model" and reasons(table)["code"] == "not among the features"
+    new.drop(columns="a").to_csv(tmp_path / "less.csv", index=False)
+    assert "has 'a'; the table has no such column" in refusal(FilesSource(str(tmp_path / "less.csv")), encoding=learned)
+
+
+def test_one_row_is_read_whatever_stands_in_others(tmp_path):
+    (tmp_path / "old.csv").write_text("a,b\n" + "".join(f"{i}.5,{i * 3 % 7}\n" for i in range(20)))
+    learned = read_table(FilesSource(str(tmp_path / "old.csv"))).encoding
+    (tmp_path / "new.csv").write_text("a,b\n1,2\noops,\n3,4\n")
+    source = FilesSource(str(tmp_path / "new.csv"))
+    assert "row 1 (line 3" in refusal(source, encoding=learned)
+    assert read_table(source, encoding=learned, only_rows=np.array([0, 2])).features().tolist() == [[1, 2], [3, 4]]
+    assert "row 1 (line 3" in refusal(source, encoding=learned, only_rows=np.array([1]))
+
+
+def test_labels_keep_their_texts(written):
+    labels = read_table(written("a,k,z\n1.5,007,5\n2,,6\n"), by=["k", "z"]).labels
+    assert labels["k"].to_pylist() == ["007", None] and labels["z"].to_pylist() == [5, 6]
+
+
+def test_python_objects_are_understood_cell_by_cell():
+    frame = nw.from_native(pd.DataFrame({"a": pd.Series([1, 2.5, "x", None], dtype=object), "b": [1.0, 2, 3, 5]}))
+    assert "a: 2 of 3 cells are numbers; row 2 has 'x'" in refusal(FrameSource(frame))
+    assert refusal(FrameSource(nw.from_native(pd.DataFrame({"a": [1.0, np.inf]})))).startswith("a: 1 of 2 cells")
