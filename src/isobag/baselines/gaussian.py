@@ -16,11 +16,11 @@ from isobag.baselines.nystroem import (
     resolve_n_landmarks,
 )
 from isobag.baselines.ocsmm import resolve_bandwidth
-from isobag.partitionings.base import distinct_points
-from isobag.data.scaling import SCALINGS, Scaling, fit_scaling
 from isobag.data.params import N_JOBS, Constraint, one_of
 from isobag.data.rows import Rows
+from isobag.data.scaling import SCALINGS, Scaling, fit_scaling
 from isobag.estimators.base import PointDetector, Thresholded
+from isobag.partitionings.base import distinct_points
 
 BANDWIDTHS = tuple(2.0**k for k in range(-5, 6))
 """The bandwidths that the paper searches."""

@@ -87,7 +87,7 @@ class INNE(PointDetector, Computing):
 
     @property
     def max_samples_(self) -> int:
-        """psi."""
+        """Psi."""
         check_is_fitted(self)
         return self.views_.levels[-1]
 

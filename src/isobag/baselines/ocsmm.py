@@ -10,10 +10,10 @@ from sklearn.svm import OneClassSVM
 
 from isobag.backends.arrays import Floats, Ints
 from isobag.backends.threads import map_in_threads
-from isobag.estimators.base import GroupDetector, Thresholded
 from isobag.data.groups import Groups
 from isobag.data.params import N_JOBS, Constraint
 from isobag.data.rows import ArrayRows
+from isobag.estimators.base import GroupDetector, Thresholded
 
 _BLOCK_POINTS = 1 << 10
 
@@ -97,7 +97,9 @@ def sort_by_group(points: Groups) -> Groups:
     return Groups(ArrayRows(points.points[order]), points.ids[order], points.labels)
 
 
-def mean_embedding_kernels(A: Groups, B: Groups | None, bandwidths: tuple[float, ...], n_jobs: int | None = None) -> Floats:
+def mean_embedding_kernels(
+    A: Groups, B: Groups | None, bandwidths: tuple[float, ...], n_jobs: int | None = None
+) -> Floats:
     """K[l, i, j] = mean over x in A_i, y in B_j of exp(-|x - y|^2 / (2 bandwidth_l^2)): (bandwidths, g of A, g of B).
 
     All bandwidths, each twice the one before, come from one pass over the distances. Groups must lie side by side

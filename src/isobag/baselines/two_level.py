@@ -7,8 +7,8 @@ from scipy import sparse
 from sklearn.base import clone
 
 from isobag.backends.arrays import Floats
-from isobag.estimators.base import GroupDetector
 from isobag.data.groups import Groups
+from isobag.estimators.base import GroupDetector
 
 _CHUNK_POINTS = 1 << 16
 

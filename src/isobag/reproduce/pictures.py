@@ -11,12 +11,12 @@ from sklearn.svm import OneClassSVM
 
 from isobag.backends.arrays import Floats
 from isobag.baselines import OCSMM
+from isobag.data.scaling import fit_scaling
 from isobag.datasets import make_dense_and_sparse, make_density_peaks, make_local_and_clustered
 from isobag.estimators import IDKGroupDetector, IDKPointDetector
 from isobag.reproduce.cells import Record
 from isobag.reproduce.experiment import Experiment, Outcomes, markdown_table, remarks, shown_auc, shown_status
 from isobag.reproduce.figures import draw_curves, draw_planes
-from isobag.data.scaling import fit_scaling
 
 TOP = 50
 POINT_PSI = 8

@@ -9,13 +9,13 @@ from sklearn.ensemble import IsolationForest
 from sklearn.svm import OneClassSVM
 
 from isobag.baselines import INNE, OCSMM, GaussianPointDetector, RecursiveNystroem, TwoLevelGroupDetector
+from isobag.data.scaling import fit_scaling
 from isobag.datasets import load, make_scale_up
 from isobag.estimators import IDKGroupDetector, IDKPointDetector
 from isobag.reproduce import paper
 from isobag.reproduce.cells import Outcome, Record
 from isobag.reproduce.experiment import Experiment, Outcomes, markdown_table, remarks, shown_status
 from isobag.reproduce.figures import draw_lines
-from isobag.data.scaling import fit_scaling
 
 PSI = 16
 PSI2 = 16
