@@ -189,8 +189,8 @@ def _idk_ocsvm(groups: Groups, seed: int, n_jobs: int) -> Scores:
 def _gram_matrices(groups: Groups, seed: int, n_jobs: int) -> Iterator[tuple[int, Floats]]:
     """Dot products of the mean maps of all groups for every psi: (g, g)."""
     for psi in powers_of_two(min(LARGEST_PSI, len(groups.rows))):
-        kernel = IsolationDistributionalKernel(T, psi, random_state=seed, n_jobs=n_jobs).fit(groups.points)
-        yield psi, T * kernel.gram(groups.points, groups.ids)
+        kernel = IsolationDistributionalKernel(T, psi, random_state=seed, n_jobs=n_jobs).fit(groups.rows)
+        yield psi, T * kernel.gram(groups)
 
 
 def _ocsmm(groups: Groups, seed: int, n_jobs: int) -> Scores:
@@ -210,7 +210,7 @@ def _support_machines(parameter: float, kernel: Floats) -> Scores:
 def _averaged_inne(groups: Groups, seed: int, n_jobs: int) -> Scores:
     for psi in powers_of_two(min(LARGEST_PSI, len(groups.rows))):
         detector = AveragedPointScores(INNE(T, psi, random_state=seed, n_jobs=n_jobs))
-        yield psi, detector.fit(groups.points, groups=groups.ids).scores_
+        yield psi, detector.fit(groups).scores_
 
 
 GROUP_SEARCHES = {
