@@ -26,7 +26,7 @@ def test_thinned_sizes_are_log_uniform_and_every_point_is_as_likely_to_stay():
 
 
 def test_thinning_to_one_point_or_more_loses_no_group():
-    X, groups = thin_groups(np.zeros((600, 1)), np.repeat(np.arange(200), 3), 1, random_state=0)
+    _, groups = thin_groups(np.zeros((600, 1)), np.repeat(np.arange(200), 3), 1, random_state=0)
     sizes = np.bincount(groups)
     assert len(sizes) == 200 and set(sizes) == {1, 2, 3}
 

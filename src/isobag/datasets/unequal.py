@@ -109,8 +109,8 @@ def make_unequal_groups(
 def make_sensor_days(n_days: int = 120, n_readings: int = 96, *, random_state: Seed = None) -> Groups:
     """Days of a sensor, each a group of readings of temperature and humidity; two days are odd.
 
-    Temperature follows the hour, 20 + 5 sin(2 pi hour / 24), on a level that differs from day to day (by 1, one standard
-    deviation) and with noise (.5). Humidity falls as temperature rises: 60 - 2 (temperature - 20), with noise (2). On
+    Temperature follows the hour, 20 + 5 sin(2 pi hour / 24), on a level that differs from day to day (standard
+    deviation 1) and with noise (.5). Humidity falls as temperature rises: 60 - 2 (temperature - 20), with noise (2). On
     one odd day the sensor is stuck: all readings repeat the first. On the other humidity rises with temperature
     instead, while each of the two by itself is distributed as on any day.
 
