@@ -23,8 +23,10 @@ lint: $(VENV)/installed-dev
 study: $(VENV)/installed-bench
 	$(BIN)/python study
 
+# `make bench AGAINST=../other/src` also measures the defaults against another checkout, by turns.
 bench: $(VENV)/installed-bench
 	$(BIN)/python benchmarks/run.py
+	$(if $(AGAINST),$(BIN)/python benchmarks/against.py $(AGAINST))
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

@@ -92,7 +92,7 @@ def make_unequal_groups(
     if n_odd:
         cuts = np.geomspace(low, high, n_odd + 1)
         ends[:, odd] = cuts[:-1], cuts[1:]
-    sizes = _log_uniform(*ends, rng)
+    sizes = _log_uniform(ends[0], ends[1], rng)
     kinds = rng.integers(len(_KINDS), size=n_groups)
     means, spreads = _KINDS[kinds] + _SCATTER * rng.standard_normal((n_groups, 3)), np.ones(n_groups)
     shifted, narrow, mixed = odd[::3], odd[1::3], odd[2::3]
