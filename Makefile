@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 .PHONY: demo test test-slow lint study bench clean
 
 demo: $(VENV)/installed
-	$(BIN)/python -m isobag.demo
+	$(BIN)/isobag demo
 
 test: $(VENV)/installed-dev
 	$(BIN)/python -m pytest -m "not slow" -n 2
@@ -23,14 +23,16 @@ lint: $(VENV)/installed-dev
 study: $(VENV)/installed-bench
 	$(BIN)/python study
 
+# `make bench AGAINST=../other/src` also measures the defaults against another checkout, by turns.
 bench: $(VENV)/installed-bench
 	$(BIN)/python benchmarks/run.py
+	$(if $(AGAINST),$(BIN)/python benchmarks/against.py $(AGAINST))
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/installed: $(VENV)/bin/python pyproject.toml
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[cli,report]"
 	touch $@
 
 $(VENV)/installed-dev: $(VENV)/bin/python pyproject.toml

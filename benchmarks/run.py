@@ -23,17 +23,22 @@ from sklearn.ensemble import IsolationForest
 from sklearn.metrics import roc_auc_score
 
 from isobag import IDKGroupDetector, IDKPointDetector
-from isobag.backends import _boxes, _products
+from isobag.backends import Compute
 from isobag.backends.numba import BOX_FEATURES
-from isobag.datasets import make_gaussian1k, make_gaussian100, make_mix_gaussian1k, make_scale_up
-from isobag.partitionings.cells import count_cells, sum_at_cells
-from isobag.partitionings import draw_partitionings
-from isobag.partitionings.counts import count_groups, draw_group_partitionings
+from isobag.backends.numba import boxes as box_engine
+from isobag.backends.numba import products as product_engine
+from isobag.data.groups import Groups
+from isobag.data.rows import ArrayRows
 from isobag.data.scaling import fit_scaling
+from isobag.datasets import make_gaussian1k, make_gaussian100, make_mix_gaussian1k, make_scale_up
+from isobag.models.views import Plan, draw_views
+from isobag.partitionings import draw_from_rows
+from isobag.reproduce.searches import score_mean_maps
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = Path(os.environ.get("ISOBAG_DATA", ROOT.parent / "shared" / "data"))
 THREADS = 2
+COMPUTE = Compute(n_jobs=THREADS)
 
 
 def load(name, kind="point"):
@@ -145,7 +150,7 @@ def products():
     X, _ = load("MNIST_230")
     detector = IDKPointDetector(max_samples=128, random_state=0, n_jobs=THREADS).fit(X)
     A = np.random.default_rng(0).random((4096, X.shape[1])).astype(np.float32)
-    n_points = len(detector.views_[0].partitionings.points)
+    n_points = len(detector.views_.members[0].partitionings.points)
     score, product = seconds(lambda: detector.score_samples(X), lambda: A @ A.T)
     ours = 2 * len(X) * n_points * X.shape[1] / score
     machine = 2 * len(A) ** 2 * X.shape[1] / product
@@ -168,11 +173,12 @@ def engines():
         X = fit_scaling(X, "minmax").apply(X[:: max(1, len(X) // 20000)][:20000])
         row = {"set": name, "features": X.shape[1], "chosen": "boxes" if X.shape[1] <= BOX_FEATURES else "products"}
         for psi in (16, 128, 1024):
-            drawn = draw_partitionings(X, 100, (psi,), "hypersphere", 0, "numba", THREADS)
-            arrays = (X, drawn, np.ones(drawn.sq_radii.shape, dtype=np.int64))
+            drawn = draw_from_rows(ArrayRows(X), 100, (psi,), "hypersphere", 0, COMPUTE)
+            arrays = (drawn, np.ones(drawn.sq_radii.shape, dtype=np.int64), "nearest", THREADS)
+            # Queries anew each time: building the boxes is part of the work.
             by_boxes, by_products = seconds(
-                lambda arrays=arrays: _boxes.sum_at_cells(*arrays, "nearest", THREADS),
-                lambda arrays=arrays: _products.sum_at_cells(*arrays, "nearest", THREADS),
+                lambda X=X, arrays=arrays: box_engine.sum_at_cells(COMPUTE.prepare(X), *arrays),
+                lambda X=X, arrays=arrays: product_engine.sum_at_cells(COMPUTE.prepare(X), *arrays),
                 repeat=2,
             )
             row[f"products / boxes, psi={psi}"] = by_products / by_boxes
@@ -238,17 +244,14 @@ def load_groups(name, seed=0):
 
 def grid_scores(X, groups, point_mechanism, seed):
     """Scores of the paper's IDK^2 over its grid up to psi = 256, nested in psi2: {(psi, psi2): (g,)}."""
-    ids, sizes = np.unique(groups, return_inverse=True)[1], np.unique(groups, return_counts=True)[1]
-    scaled = fit_scaling(X, "minmax").apply(X)
-    levels = tuple(2**k for k in range(1, 11) if 2**k <= len(sizes) // 2)
-    how = ("numba", THREADS)
+    labels, ids = np.unique(groups, return_inverse=True)
+    given = Groups(ArrayRows(X), ids, labels)
+    levels = tuple(2**k for k in range(1, 11) if 2**k <= len(labels) // 2)
     found = {}
     for psi in (2**k for k in range(1, 9)):
-        points = draw_partitionings(scaled, 100, (psi,), point_mechanism, seed, *how)
-        maps = count_groups(scaled, ids, sizes, points, "nearest", False, *how)
-        _, cells = draw_group_partitionings(maps, 100, levels, "hypersphere", seed + 1000, *how)
-        for psi2, level_cells in zip(levels, cells, strict=True):
-            found[psi, psi2] = sum_at_cells(level_cells, count_cells(level_cells, psi2)) / (100 * len(sizes))
+        views, _ = draw_views(given.rows, 100, [Plan("minmax", (psi,))], point_mechanism, seed, COMPUTE)
+        path = score_mean_maps(views.mean_maps(given, COMPUTE), levels, seed + 1000, COMPUTE)
+        found |= {(psi, psi2): scores for psi2, scores in zip(levels, path.T, strict=True)}
     return found
 
 

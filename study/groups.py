@@ -2,20 +2,21 @@
 
 import numpy as np
 from data import THREADS, group_sets, load_groups
-from scipy.sparse import csr_array, hstack
 from sklearn.metrics import roc_auc_score
 
 from isobag import IDKGroupDetector
+from isobag.backends import Compute
+from isobag.data.groups import Groups
+from isobag.data.rows import ArrayRows
 from isobag.models.averaging import fit_average
-from isobag.partitionings.cells import count_cells, sum_at_cells
-from isobag.partitionings import draw_partitionings, nested_levels
-from isobag.partitionings.counts import MeanMaps, count_groups, draw_group_partitionings
-from isobag.data.scaling import fit_scaling
+from isobag.models.views import Plan, Views, draw_views
+from isobag.partitionings import nested_levels
+from isobag.reproduce.searches import score_mean_maps
 
 SEEDS = range(3)
 PSI = tuple(2**k for k in range(1, 8))
 PSI2 = tuple(2**k for k in range(1, 9))
-HOW = ("numba", THREADS)
+COMPUTE = Compute(n_jobs=THREADS)
 
 
 def groups():
@@ -48,10 +49,9 @@ def groups_tried():
     aucs = {label: {} for label in (*LEVEL1, *LEVEL2)}
     for name in group_sets():
         X, ids, y = load_groups(name, 0)
-        sizes = np.bincount(ids)
-        levels = nested_levels(min(256, len(sizes) // 2))
-        maps = {label: make(X, ids, sizes) for label, make in LEVEL1.items()}
-        paths = {label: _path(own, levels, 0) for label, own in maps.items()}
+        given = Groups(ArrayRows(X), ids, np.arange(len(y)))
+        levels = nested_levels(min(256, len(y) // 2))
+        paths = {label: score_mean_maps(make(given), levels, 0, COMPUTE) for label, make in LEVEL1.items()}
         for label in LEVEL1:
             aucs[label][name] = roc_auc_score(y, -_averaged(paths[label], levels, 8, 256, 0))
         chosen = next(iter(LEVEL1))
@@ -72,38 +72,28 @@ def _averaged(path, levels, least, most, power):
 
 def _grid_aucs(X, ids, y, mechanism, seed):
     """ROC AUC of the paper's IDK^2 for all pairs: (psi, psi2). A psi2 above the number of groups is that number."""
-    scaled = fit_scaling(X, "minmax").apply(X)
-    sizes = np.bincount(ids)
+    given = Groups(ArrayRows(X), ids, np.arange(len(y)))
+    levels = nested_levels(min(PSI2[-1], len(y)))
     found = np.empty((len(PSI), len(PSI2)))
     for i, psi in enumerate(PSI):
-        points = draw_partitionings(scaled, 100, (psi,), mechanism, seed, *HOW)
-        maps = count_groups(scaled, ids, sizes, points, "nearest", False, *HOW)
-        levels = nested_levels(min(PSI2[-1], len(sizes)))
-        path = _path(maps, levels, seed + 1000)
+        views, _ = draw_views(given.rows, 100, [Plan("minmax", (psi,))], mechanism, seed, COMPUTE)
+        path = score_mean_maps(views.mean_maps(given, COMPUTE), levels, seed + 1000, COMPUTE)
         for j, psi2 in enumerate(PSI2):
             found[i, j] = roc_auc_score(y, -path[:, min(j, len(levels) - 1) if psi2 > levels[-1] else j])
     return found
 
 
-def _path(maps, levels, seed):
-    """Scores of all groups at each psi2: (g, L)."""
-    _, cells = draw_group_partitionings(maps, 100, levels, "hypersphere", seed, *HOW)
-    sums = [sum_at_cells(own, count_cells(own, psi)) for own, psi in zip(cells, levels, strict=True)]
-    return np.stack(sums, axis=1) / (100 * len(maps))
-
-
-def level1(psis, mechanism="voronoi", scalings=("minmax",), outside=False):
+def level1(psis, mechanism="voronoi", scalings=("minmax",), count_outside=False):
     """Level 1 whose 100 partitionings take all psi and scalings in turn."""
+    t = -(-100 // (len(psis) * len(scalings)))
 
-    def make(X, ids, sizes):
-        counts = []
+    def make(given):
+        rows, members = given.rows, []
         for i, psi in enumerate(psis):
             for j, scaling in enumerate(scalings):
-                scaled = fit_scaling(X, scaling).apply(X)
-                t = -(-100 // (len(psis) * len(scalings)))
-                points = draw_partitionings(scaled, t, (min(psi, len(X)),), mechanism, 10 * i + j, *HOW)
-                counts.append(count_groups(scaled, ids, sizes, points, "nearest", outside, *HOW).counts)
-        return MeanMaps(csr_array(hstack(counts, format="csr")), sizes)
+                plan = Plan(scaling, (min(psi, len(rows)),))
+                members += draw_views(rows, t, [plan], mechanism, 10 * i + j, COMPUTE)[0].members
+        return Views(tuple(members)).mean_maps(given, COMPUTE, count_outside)
 
     return make
 
@@ -112,7 +102,7 @@ LADDER = (2, 4, 8, 16, 32, 64)
 LEVEL1 = {
     "chosen: level 1 Voronoi, psi 2 to 64 in turn, minmax; level 2, psi 8 to 256": level1(LADDER),
     "level 1 hyperspheres, psi 2 to 64 in turn": level1(LADDER, "hypersphere"),
-    "level 1 hyperspheres, OUTSIDE a cell of its own": level1(LADDER, "hypersphere", outside=True),
+    "level 1 hyperspheres, OUTSIDE a cell of its own": level1(LADDER, "hypersphere", count_outside=True),
     "level 1 Voronoi, minmax and absolute": level1(LADDER, scalings=("minmax", "absolute")),
     "level 1 Voronoi, psi 4, 16, 64, 256 in turn": level1((4, 16, 64, 256)),
     "level 1 Voronoi, psi = 4 alone": level1((4,)),

@@ -71,8 +71,8 @@ class GaussianPointDetector(PointDetector):
     scaling_: Scaling
     path_ = BANDWIDTHS
     _accepts_sparse = True
-    _constraints: ClassVar[Mapping[str, Constraint]] = {
-        **Thresholded._constraints,
+    parameter_constraints: ClassVar[Mapping[str, Constraint]] = {
+        **Thresholded.parameter_constraints,
         "approximation": one_of(APPROXIMATIONS),
         "scaling": one_of(SCALINGS),
         "n_jobs": N_JOBS,

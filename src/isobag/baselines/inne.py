@@ -40,9 +40,9 @@ class INNE(PointDetector, Computing):
     """
 
     _lowest_score = -1.0
-    _constraints: ClassVar[Mapping[str, Constraint]] = {
-        **Computing._constraints,
-        **Thresholded._constraints,
+    parameter_constraints: ClassVar[Mapping[str, Constraint]] = {
+        **Computing.parameter_constraints,
+        **Thresholded.parameter_constraints,
         "n_estimators": N_ESTIMATORS,
         "max_samples": MAX_SAMPLES,
         "scaling": one_of(SCALINGS),

@@ -35,7 +35,7 @@ class OCSMM(GroupDetector):
     n_jobs : threads, as in joblib; the results do not depend on it.
     """
 
-    _constraints: ClassVar[Mapping[str, Constraint]] = {**Thresholded._constraints, "n_jobs": N_JOBS}
+    parameter_constraints: ClassVar[Mapping[str, Constraint]] = {**Thresholded.parameter_constraints, "n_jobs": N_JOBS}
 
     def __init__(
         self,

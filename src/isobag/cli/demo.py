@@ -1,12 +1,53 @@
 """``isobag demo``: card accounts in which every transaction is ordinary and a few accounts are not."""
 
+from typing import Any
+
 from isobag.cli import options as o
 from isobag.cli.guard import guarded
+
+SEED = 0
+SHOWN = 8
 
 
 @guarded
 def demo(debug: o.Debug = False) -> None:
     """Look for odd card accounts in made-up transactions, twice: row by row, and account by account."""
-    from isobag.demo import main  # noqa: PLC0415, loads scikit-learn
+    # Imported here: these load scikit-learn, which the help of the command does not need.
+    import numpy as np  # noqa: PLC0415
 
-    main()
+    from isobag.baselines import AveragedPointScores  # noqa: PLC0415
+    from isobag.datasets import make_card_accounts  # noqa: PLC0415
+    from isobag.estimators import IDKGroupDetector, IDKPointDetector  # noqa: PLC0415
+
+    X, feature_names, labels, y = make_card_accounts(random_state=SEED)
+    odd = y == 1
+    accounts, ids = np.unique(labels, return_inverse=True)
+    sizes = np.bincount(ids)
+    print(f"{len(accounts)} card accounts, {len(X):,} transactions ({', '.join(feature_names)}).")
+    print(
+        f"{odd.sum()} accounts are odd: all purchases of one kind, or two lives on one card. No label is used below.\n"
+    )
+
+    points = IDKPointDetector(random_state=SEED, n_jobs=-1)
+    flagged = points.fit_predict(X) == -1
+    of_odd = flagged[odd[ids]]
+    print("Transaction by transaction (IDKPointDetector)")
+    print(f"  flagged: {flagged.mean():.1%} of all transactions, {of_odd.mean():.1%} of those of the odd accounts")
+    averaged = AveragedPointScores(points).fit(X, groups=labels)
+    print(f"  accounts by the mean score of their transactions: {_summary(averaged.scores_, odd)}\n")
+
+    detector = IDKGroupDetector(random_state=SEED, n_jobs=-1).fit(X, groups=labels)
+    print("Account by account (IDKGroupDetector)")
+    print(f"  accounts by their own score: {_summary(detector.scores_, odd)}\n")
+    print("  rank  account    transactions   score  odd?")
+    for rank, g in enumerate(detector.scores_.argsort(kind="stable")[:SHOWN], start=1):
+        verdict = "odd" if odd[g] else "ordinary"
+        print(f"  {rank:4d}  {accounts[g]}  {sizes[g]:12d}  {detector.scores_[g]:.4f}  {verdict}")
+
+
+def _summary(scores: Any, odd: Any) -> str:
+    """How many of the accounts with the lowest scores are odd."""
+    from sklearn.metrics import roc_auc_score  # noqa: PLC0415
+
+    lowest = scores.argsort(kind="stable")[: odd.sum()]
+    return f"{odd[lowest].sum()} of the {odd.sum()} lowest are odd (ROC AUC {roc_auc_score(odd, -scores):.2f})"

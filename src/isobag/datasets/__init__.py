@@ -1,4 +1,4 @@
-"""Data to try the detectors on: real sets from files, the paper's synthetic sets and the demo's card accounts."""
+"""Data to try the detectors on: real sets from files, the paper's synthetic sets and other made-up ones."""
 
 from isobag.datasets.files import SYNTHETIC_GROUP_SETS, DatasetNotAvailableError, load, load_groups
 from isobag.datasets.registry import ADBENCH_SHA256, GROUP_SETS, POINT_SETS
@@ -17,6 +17,7 @@ from isobag.datasets.synthetic import (
     make_mix_gaussian1k,
     make_scale_up,
 )
+from isobag.datasets.unequal import make_sensor_days, make_unequal_groups, thin_groups
 
 ADBENCH_SETS = tuple(ADBENCH_SHA256)
 
@@ -41,4 +42,7 @@ __all__ = [
     "make_local_and_clustered",
     "make_mix_gaussian1k",
     "make_scale_up",
+    "make_sensor_days",
+    "make_unequal_groups",
+    "thin_groups",
 ]

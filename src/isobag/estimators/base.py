@@ -21,11 +21,11 @@ from isobag.models.calibration import discoveries
 class Constrained(BaseEstimator):
     """Parameters, and a table of what each may be."""
 
-    _constraints: ClassVar[Mapping[str, Constraint]] = {}
+    parameter_constraints: ClassVar[Mapping[str, Constraint]] = {}
 
     def check_params(self) -> None:
         """Refuse the first parameter that is not what it may be."""
-        check_params(self.get_params(deep=False), self._constraints)
+        check_params(self.get_params(deep=False), self.parameter_constraints)
 
 
 class Computing(Constrained):
@@ -33,7 +33,7 @@ class Computing(Constrained):
 
     backend: str
     n_jobs: int | None
-    _constraints: ClassVar[Mapping[str, Constraint]] = {"backend": BACKEND, "n_jobs": N_JOBS}
+    parameter_constraints: ClassVar[Mapping[str, Constraint]] = {"backend": BACKEND, "n_jobs": N_JOBS}
 
     @property
     def compute(self) -> Compute:
@@ -70,7 +70,7 @@ class Thresholded(OutlierMixin, Constrained):
 
     contamination: float | str
     offset_: float
-    _constraints: ClassVar[Mapping[str, Constraint]] = {"contamination": CONTAMINATION}
+    parameter_constraints: ClassVar[Mapping[str, Constraint]] = {"contamination": CONTAMINATION}
     _lowest_score: ClassVar[float | None] = None  # where scores cannot be lower, their ratios mean more
 
     def threshold(self, scores: Floats) -> float:

@@ -69,9 +69,9 @@ class IDKGroupDetector(GroupDetector, Modelled):
 
     model_: GroupModel
     _lowest_score = 0.0
-    _constraints: ClassVar[Mapping[str, Constraint]] = {
-        **Computing._constraints,
-        **Thresholded._constraints,
+    parameter_constraints: ClassVar[Mapping[str, Constraint]] = {
+        **Computing.parameter_constraints,
+        **Thresholded.parameter_constraints,
         "n_estimators": N_ESTIMATORS,
         "max_samples": MAX_SAMPLES,
         "group_max_samples": MAX_SAMPLES,

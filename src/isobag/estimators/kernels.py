@@ -29,8 +29,8 @@ class _Kernel(Computing):
 
     partitionings_: Partitionings
     n_features_in_: int
-    _constraints: ClassVar[Mapping[str, Constraint]] = {
-        **Computing._constraints,
+    parameter_constraints: ClassVar[Mapping[str, Constraint]] = {
+        **Computing.parameter_constraints,
         "n_estimators": N_ESTIMATORS,
         "max_samples": MAX_SAMPLES,
         "mechanism": one_of(MECHANISMS),

@@ -63,9 +63,9 @@ class IDKPointDetector(PointDetector, Modelled):
     model_: PointModel
     _lowest_score = 0.0
     _accepts_sparse = True
-    _constraints: ClassVar[Mapping[str, Constraint]] = {
-        **Computing._constraints,
-        **Thresholded._constraints,
+    parameter_constraints: ClassVar[Mapping[str, Constraint]] = {
+        **Computing.parameter_constraints,
+        **Thresholded.parameter_constraints,
         "n_estimators": N_ESTIMATORS,
         "max_samples": MAX_SAMPLES,
         "method": one_of(METHODS),

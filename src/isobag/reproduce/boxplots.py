@@ -6,12 +6,12 @@ from pathlib import Path
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
+from isobag.backends import Compute
 from isobag.backends.arrays import Floats
-from isobag.data.scaling import fit_scaling
+from isobag.data.rows import ArrayRows
 from isobag.datasets import load
 from isobag.estimators import IDKPointDetector
-from isobag.estimators.kernels import IsolationKernel
-from isobag.partitionings.cells import count_cells, sum_at_cells
+from isobag.models.views import Plan, draw_views
 from isobag.reproduce.cells import Record
 from isobag.reproduce.experiment import Experiment, Outcomes, markdown_table, remarks, shown_auc, shown_status
 from isobag.reproduce.figures import draw_boxes
@@ -53,17 +53,16 @@ def vary_contamination(name: str, detector: str, n_seeds: int, folder: str | Non
             scores = _similarity_to_all(X, X[rows], psi, seed, n_jobs)
         else:
             how = "similarity" if score == "IDK" else "norm"
-            model = IDKPointDetector(100, psi, score=how, calibrate=False, random_state=seed, n_jobs=n_jobs)
+            model = IDKPointDetector(100, psi, method=how, calibrate=False, random_state=seed, n_jobs=n_jobs)
             scores = model.fit(X[rows]).score_samples(X)
         yield {"seed": seed, "auc": float(roc_auc_score(y, -scores))}
 
 
 def _similarity_to_all(X: Floats, rows: Floats, psi: int, seed: int, n_jobs: int) -> Floats:
     """IDK of each row of X and X itself, with balls drawn from other rows: (n,)."""
-    scaling = fit_scaling(rows, "minmax")
-    kernel = IsolationKernel(100, psi, random_state=seed, n_jobs=n_jobs).fit(scaling.apply(rows))
-    cells = kernel.assign_cells(scaling.apply(X))
-    found: Floats = sum_at_cells(cells, count_cells(cells, psi)) / (100 * len(X))
+    compute = Compute(n_jobs=n_jobs)
+    views, _ = draw_views(ArrayRows(rows), 100, [Plan("minmax", (psi,))], "hypersphere", seed, compute)
+    found: Floats = views.count_and_sum(X, compute, only_last=True)[1][:, 0] / (100 * len(X))
     return found
 
 

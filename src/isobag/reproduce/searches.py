@@ -15,19 +15,20 @@ from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.svm import OneClassSVM
 from sklearn.utils import check_random_state
 
+from isobag.backends import Compute
 from isobag.backends.arrays import Floats
 from isobag.baselines import INNE, OCSMM, AveragedPointScores, GaussianPointDetector, RecursiveNystroem
 from isobag.baselines.gaussian import BANDWIDTHS
 from isobag.baselines.ocsmm import mean_embedding_kernels, sort_by_group
 from isobag.baselines.two_level import embed_groups
-from isobag.data.groups import Bags
+from isobag.data.groups import Groups
+from isobag.data.rows import ArrayRows
 from isobag.data.scaling import fit_scaling
 from isobag.datasets import load, load_groups
-from isobag.estimators import IDKPointDetector
-from isobag.estimators.kernels import IsolationDistributionalKernel
-from isobag.partitionings import draw_partitionings
-from isobag.partitionings.cells import count_cells, sum_at_cells
-from isobag.partitionings.counts import count_groups, draw_group_partitionings
+from isobag.estimators import IDKPointDetector, IsolationDistributionalKernel
+from isobag.models.views import Plan, draw_views
+from isobag.partitionings import draw_from_groups
+from isobag.partitionings.counts import GroupQueries, MeanMaps
 from isobag.reproduce.cells import Record
 
 T = 100
@@ -57,9 +58,9 @@ def search_points(name: str, detector: str, n_seeds: int, folder: str | None, n_
 def search_groups(name: str, detector: str, n_seeds: int, folder: str | None, n_jobs: int) -> Iterator[Record]:
     """AUC of one group detector for every seed and parameter; synthetic sets are drawn anew for every seed."""
     for seed in range(n_seeds):
-        X, groups, y = load_groups(name, folder=folder, random_state=seed)
-        bags = Bags(fit_scaling(X, "minmax").apply(X), groups, np.arange(len(y)))
-        for parameter, scores in GROUP_SEARCHES[detector](bags, seed, n_jobs):
+        X, ids, y = load_groups(name, folder=folder, random_state=seed)
+        groups = Groups(ArrayRows(fit_scaling(X, "minmax").apply(X)), ids, np.arange(len(y)))
+        for parameter, scores in GROUP_SEARCHES[detector](groups, seed, n_jobs):
             yield {"seed": seed, "parameter": parameter, "auc": float(roc_auc_score(y, -scores))}
         yield {"seed": seed, "complete": True, "last": seed == n_seeds - 1}
 
@@ -69,14 +70,14 @@ def powers_of_two(largest: int) -> list[int]:
     return [2**k for k in range(1, largest.bit_length()) if 2**k <= largest]
 
 
-def _path(X: Floats, seed: int, n_jobs: int, score: str) -> Scores:
+def _path(X: Floats, seed: int, n_jobs: int, method: str) -> Scores:
     """IDK or its norm: every psi from nested samples, in stages, so that a deadline leaves the smaller psi."""
     seen = 0
     for stage in _STAGES:
         largest = powers_of_two(min(stage, len(X)))[-1]
         if largest <= seen:
             return
-        detector = IDKPointDetector(T, largest, score=score, calibrate=False, random_state=seed, n_jobs=n_jobs).fit(X)
+        detector = IDKPointDetector(T, largest, method=method, calibrate=False, random_state=seed, n_jobs=n_jobs).fit(X)
         for psi, scores in zip(detector.path_, detector.score_path(X).T, strict=True):
             if psi > seen:
                 yield psi, scores
@@ -141,23 +142,28 @@ POINT_SEARCHES = {
 DETERMINISTIC = ("K_G", "OCSVM")
 
 
-def _idk2(bags: Bags, seed: int, n_jobs: int) -> Scores:
+def _idk2(groups: Groups, seed: int, n_jobs: int) -> Scores:
     """IDK^2 with hyperspheres at both levels: what IDKGroupDetector says, all psi2 from nested samples of groups."""
-    seeds = check_random_state(seed).randint(2**31 - 1, size=2)
-    n_groups, how = len(bags.labels), ("auto", n_jobs)
-    levels = tuple(powers_of_two(min(LARGEST_PSI2, n_groups)))
-    for psi in powers_of_two(min(LARGEST_PSI1, len(bags.X))):
-        points = draw_partitionings(bags.X, T, (psi,), "hypersphere", seeds[0], *how)
-        maps = count_groups(bags.X, bags.ids, bags.sizes, points, "nearest", False, *how)
-        _, cells = draw_group_partitionings(maps, T, levels, "hypersphere", seeds[1], *how)
-        for psi2, level_cells in zip(levels, cells, strict=True):
-            yield (psi, psi2), sum_at_cells(level_cells, count_cells(level_cells, psi2)) / (T * n_groups)
+    seeds, compute = check_random_state(seed).randint(2**31 - 1, size=2), Compute(n_jobs=n_jobs)
+    levels = tuple(powers_of_two(min(LARGEST_PSI2, len(groups))))
+    for psi in powers_of_two(min(LARGEST_PSI1, len(groups.rows))):
+        views, _ = draw_views(groups.rows, T, [Plan(None, (psi,))], "hypersphere", seeds[0], compute)
+        path = score_mean_maps(views.mean_maps(groups, compute), levels, seeds[1], compute)
+        yield from (((psi, psi2), scores) for psi2, scores in zip(levels, path.T, strict=True))
 
 
-def _gdk2(bags: Bags, seed: int, n_jobs: int) -> Scores:
+def score_mean_maps(maps: MeanMaps, levels: tuple[int, ...], random_state: Any, compute: Compute) -> Floats:
+    """Level 2 of IDK^2 at every psi2: the share of groups in the cell of each group, (g, L)."""
+    queries = GroupQueries(maps)
+    partitionings = draw_from_groups(queries, T, levels, "hypersphere", random_state, compute)
+    path: Floats = partitionings.count_and_sum(queries, compute)[1] / (T * len(maps))
+    return path
+
+
+def _gdk2(groups: Groups, seed: int, n_jobs: int) -> Scores:
     for bandwidth in _MIDDLE_FIRST:
-        level1 = RecursiveNystroem(bandwidth, random_state=seed).fit(bags.X)
-        embedded = embed_groups(level1, bags)
+        level1 = RecursiveNystroem(bandwidth, random_state=seed).fit(groups.points)
+        embedded = embed_groups(level1, groups)
         for bandwidth2 in _MIDDLE_FIRST:
             level2 = GaussianPointDetector(
                 bandwidth2, approximation="nystroem", scaling=None, random_state=seed, n_jobs=n_jobs
@@ -165,31 +171,31 @@ def _gdk2(bags: Bags, seed: int, n_jobs: int) -> Scores:
             yield (bandwidth, bandwidth2), level2.fit(embedded).score_samples(embedded)
 
 
-def _idk_gdk(bags: Bags, seed: int, n_jobs: int) -> Scores:
+def _idk_gdk(groups: Groups, seed: int, n_jobs: int) -> Scores:
     """The Gaussian detector of mean maps, from their dot products: |g - h|^2 = g.g + h.h - 2 g.h."""
-    for psi, products in _gram_matrices(bags, seed, n_jobs):
+    for psi, products in _gram_matrices(groups, seed, n_jobs):
         squares = np.diag(products)
         sq_dists = np.maximum(squares[:, None] + squares - 2 * products, 0.0)
         for bandwidth in _MIDDLE_FIRST:
             yield (psi, bandwidth), np.exp(sq_dists * (-0.5 / bandwidth**2)).mean(axis=1)
 
 
-def _idk_ocsvm(bags: Bags, seed: int, n_jobs: int) -> Scores:
+def _idk_ocsvm(groups: Groups, seed: int, n_jobs: int) -> Scores:
     """The linear one-class SVM of mean maps, from their dot products."""
-    for psi, products in _gram_matrices(bags, seed, n_jobs):
+    for psi, products in _gram_matrices(groups, seed, n_jobs):
         yield from _support_machines(psi, products)
 
 
-def _gram_matrices(bags: Bags, seed: int, n_jobs: int) -> Iterator[tuple[int, Floats]]:
+def _gram_matrices(groups: Groups, seed: int, n_jobs: int) -> Iterator[tuple[int, Floats]]:
     """Dot products of the mean maps of all groups for every psi: (g, g)."""
-    for psi in powers_of_two(min(LARGEST_PSI, len(bags.X))):
-        kernel = IsolationDistributionalKernel(T, psi, random_state=seed, n_jobs=n_jobs).fit(bags.X)
-        yield psi, T * kernel.gram(bags.X, bags.ids)
+    for psi in powers_of_two(min(LARGEST_PSI, len(groups.rows))):
+        kernel = IsolationDistributionalKernel(T, psi, random_state=seed, n_jobs=n_jobs).fit(groups.rows)
+        yield psi, T * kernel.gram(groups)
 
 
-def _ocsmm(bags: Bags, seed: int, n_jobs: int) -> Scores:
+def _ocsmm(groups: Groups, seed: int, n_jobs: int) -> Scores:
     """What OCSMM says, all bandwidths from one pass over the pairs of points."""
-    kernels = mean_embedding_kernels(sort_by_group(bags), None, BANDWIDTHS, n_jobs)
+    kernels = mean_embedding_kernels(sort_by_group(groups), None, BANDWIDTHS, n_jobs)
     for bandwidth, kernel in zip(BANDWIDTHS, kernels, strict=True):
         yield from _support_machines(bandwidth, kernel)
 
@@ -201,10 +207,10 @@ def _support_machines(parameter: float, kernel: Floats) -> Scores:
         yield (parameter, nu), svm.fit(kernel).score_samples(kernel)
 
 
-def _averaged_inne(bags: Bags, seed: int, n_jobs: int) -> Scores:
-    for psi in powers_of_two(min(LARGEST_PSI, len(bags.X))):
+def _averaged_inne(groups: Groups, seed: int, n_jobs: int) -> Scores:
+    for psi in powers_of_two(min(LARGEST_PSI, len(groups.rows))):
         detector = AveragedPointScores(INNE(T, psi, random_state=seed, n_jobs=n_jobs))
-        yield psi, detector.fit(bags.X, groups=bags.ids).scores_
+        yield psi, detector.fit(groups).scores_
 
 
 GROUP_SEARCHES = {

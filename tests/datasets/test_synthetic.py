@@ -20,6 +20,8 @@ from isobag.datasets import (
     make_local_and_clustered,
     make_mix_gaussian1k,
     make_scale_up,
+    make_sensor_days,
+    make_unequal_groups,
 )
 
 GROUP_SETS = {
@@ -30,7 +32,14 @@ GROUP_SETS = {
     make_dense_and_sparse: (100_000, 1000, 0, 2),
 }
 WITH_ANOMALIES = [make_gaussian100, make_gaussian1k, make_mix_gaussian1k]
-EVERY_SET = [*GROUP_SETS, make_scale_up, make_local_and_clustered, make_card_accounts]
+EVERY_SET = [
+    *GROUP_SETS,
+    make_scale_up,
+    make_local_and_clustered,
+    make_card_accounts,
+    make_unequal_groups,
+    make_sensor_days,
+]
 
 
 def by_name(value: Any) -> str:

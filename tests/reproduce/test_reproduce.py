@@ -15,7 +15,8 @@ from sklearn.svm import OneClassSVM
 
 from isobag import IDKGroupDetector, IDKPointDetector, IsolationDistributionalKernel
 from isobag.baselines import OCSMM, GaussianPointDetector, RecursiveNystroem, TwoLevelGroupDetector
-from isobag.data.groups import Bags
+from isobag.data.groups import Groups
+from isobag.data.rows import ArrayRows
 from isobag.reproduce import boxplots, paper, searches
 from isobag.reproduce.accuracy import accuracy_table, best_of, ranking
 from isobag.reproduce.cells import (
@@ -233,9 +234,9 @@ def test_the_ranking_of_the_published_table_is_the_published_one(tmp_path):
 
 
 @pytest.fixture
-def bags(rng):
+def groups(rng):
     X = np.repeat(rng.random((40, 2)), 15, axis=0) + 0.2 * rng.random((600, 2))
-    return Bags((X - X.min(axis=0)) / np.ptp(X, axis=0), np.repeat(np.arange(40), 15), np.arange(40))
+    return Groups(ArrayRows((X - X.min(axis=0)) / np.ptp(X, axis=0)), np.repeat(np.arange(40), 15), np.arange(40))
 
 
 def found_by(search, *data):
@@ -245,11 +246,11 @@ def found_by(search, *data):
 def test_searched_idk_is_the_detector_for_every_psi(rng, monkeypatch):
     monkeypatch.setattr(searches, "_STAGES", (8, 16, 4096))
     X = rng.normal(size=(100, 2))
-    for name, score in (("IDK", "similarity"), ("norm", "norm")):
+    for name, method in (("IDK", "similarity"), ("norm", "norm")):
         found = found_by("POINT_SEARCHES", name, X)
         assert list(found) == [2, 4, 8, 16, 32, 64]
         for psi, scores in found.items():
-            detector = IDKPointDetector(100, psi, score=score, random_state=3).fit(X)
+            detector = IDKPointDetector(100, psi, method=method, random_state=3).fit(X)
             assert_array_equal(scores, detector.score_samples(X))
 
 
@@ -263,43 +264,43 @@ def test_searched_ocsvm_is_scikit_learns(rng, monkeypatch, rows):
         assert_allclose(scores, svm.score_samples(X), rtol=1e-6)
 
 
-def test_searched_idk2_is_the_group_detector(bags):
-    found = found_by("GROUP_SEARCHES", "IDK2", bags)
+def test_searched_idk2_is_the_group_detector(groups):
+    found = found_by("GROUP_SEARCHES", "IDK2", groups)
     assert max(found) == (256, 32)
     for psi, psi2 in ((2, 2), (16, 8), (256, 32)):
-        detector = IDKGroupDetector(100, psi, psi2, random_state=3, scaling=None).fit(bags.X, groups=bags.ids)
+        detector = IDKGroupDetector(100, psi, psi2, random_state=3, scaling=None).fit(groups.points, groups=groups.ids)
         assert_array_equal(found[psi, psi2], detector.scores_)
 
 
 @pytest.mark.parametrize("bandwidth", [0.25, 8.0])
-def test_searched_idk_gdk_is_the_composition(bags, bandwidth):
+def test_searched_idk_gdk_is_the_composition(groups, bandwidth):
     level2 = GaussianPointDetector(bandwidth, scaling=None)
     detector = TwoLevelGroupDetector(IsolationDistributionalKernel(100, 8, random_state=3), level2)
-    expected = detector.fit(bags.X, groups=bags.ids).scores_
-    assert_allclose(found_by("GROUP_SEARCHES", "IDK-GDK", bags)[8, bandwidth], expected, rtol=1e-9)
+    expected = detector.fit(groups.points, groups=groups.ids).scores_
+    assert_allclose(found_by("GROUP_SEARCHES", "IDK-GDK", groups)[8, bandwidth], expected, rtol=1e-9)
 
 
-def test_searched_idk_ocsvm_is_the_composition(bags):
-    found = found_by("GROUP_SEARCHES", "IDK-OCSVM", bags)
+def test_searched_idk_ocsvm_is_the_composition(groups):
+    found = found_by("GROUP_SEARCHES", "IDK-OCSVM", groups)
     for nu in searches.NUS:
         level2 = OneClassSVM(kernel="linear", nu=nu)
         detector = TwoLevelGroupDetector(IsolationDistributionalKernel(100, 8, random_state=3), level2)
-        expected = detector.fit(bags.X, groups=bags.ids).scores_
+        expected = detector.fit(groups.points, groups=groups.ids).scores_
         # A solver stops within tol = 1e-3 of the optimum; scores are sums of some 20 products of up to t = 100.
         assert_allclose(found[8, nu], expected, rtol=1e-3)
 
 
-def test_searched_ocsmm_is_the_detector(bags):
-    for (bandwidth, nu), scores in searches.GROUP_SEARCHES["OCSMM"](bags, 0, 1):
-        expected = OCSMM(nu, bandwidth).fit(bags.X, groups=bags.ids).scores_
+def test_searched_ocsmm_is_the_detector(groups):
+    for (bandwidth, nu), scores in searches.GROUP_SEARCHES["OCSMM"](groups, 0, 1):
+        expected = OCSMM(nu, bandwidth).fit(groups.points, groups=groups.ids).scores_
         assert_allclose(scores, expected, rtol=1e-5, atol=1e-8)
 
 
-def test_searched_gdk2_is_the_composition(bags):
+def test_searched_gdk2_is_the_composition(groups):
     level2 = GaussianPointDetector(0.5, approximation="nystroem", scaling=None, random_state=3)
     detector = TwoLevelGroupDetector(RecursiveNystroem(0.25, random_state=3), level2)
-    expected = detector.fit(bags.X, groups=bags.ids).scores_
-    assert_allclose(found_by("GROUP_SEARCHES", "GDK2", bags)[0.25, 0.5], expected, rtol=1e-9)
+    expected = detector.fit(groups.points, groups=groups.ids).scores_
+    assert_allclose(found_by("GROUP_SEARCHES", "GDK2", groups)[0.25, 0.5], expected, rtol=1e-9)
 
 
 @pytest.mark.parametrize("detector", paper.POINT_DETECTORS)
@@ -310,8 +311,8 @@ def test_every_point_detector_finds_a_far_point(rng, detector):
 
 
 @pytest.mark.parametrize("detector", paper.GROUP_DETECTORS)
-def test_every_group_detector_yields_a_score_for_each_group(bags, detector):
-    found = found_by("GROUP_SEARCHES", detector, bags)
+def test_every_group_detector_yields_a_score_for_each_group(groups, detector):
+    found = found_by("GROUP_SEARCHES", detector, groups)
     assert all(scores.shape == (40,) and np.isfinite(scores).all() for scores in found.values())
 
 
