@@ -14,7 +14,7 @@ typer_testing = pytest.importorskip("typer.testing")
 
 from isobag.cli.app import app  # noqa: E402, only if typer is there
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "docs" / "command_line.md"]
 TOO_LONG = ("reproduce",)  # minutes; tests/test_reproduce.py runs it on small data
 

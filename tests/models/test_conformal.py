@@ -7,6 +7,9 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from isobag import IDKGroupDetector, IDKPointDetector
+from isobag.backends import Compute
+from isobag.data.groups import as_groups
+from isobag.data.rows import ArrayRows
 
 ALPHAS = (0.01, 0.05, 0.1)
 
@@ -47,7 +50,7 @@ def alarms(data, model, n_train, n_new, seeds, spoil=None):
         train = data(rng, n_train)
         fitted = model.set_params(random_state=seed).fit(train if spoil is None else spoil(rng, train))
         p_values.append(fitted.p_values(data(rng, n_new)))
-    n_aside = len(fitted.calibration_.scores)
+    n_aside = len(fitted.model_.calibration.scores)
     shares = [float(np.mean(np.array(p_values) <= alpha)) for alpha in ALPHAS]
     spread = (1 / (n_aside + 2) + 1 / n_new) / len(p_values)
     return n_aside, shares, [3 * math.sqrt(alpha * (1 - alpha) * spread) for alpha in ALPHAS]
@@ -99,10 +102,10 @@ def test_anomalies_among_the_training_data_make_no_false_alarms(data):
 def test_p_values_are_shares_of_the_scores_set_aside(rng, data):
     model = IDKPointDetector(10, random_state=0).fit(data(rng, 101))
     X = data(rng, 40)
-    aside = model.calibration_.scores.tolist()
+    aside = model.model_.calibration.scores.tolist()
     assert len(aside) == 50
     expected = []
-    for score in model.calibration_.detector.score_samples(X):
+    for score in model.model_.calibration.model.scores(ArrayRows(X), Compute()):
         not_above = 0
         for other in aside:
             if other <= score:
@@ -116,9 +119,9 @@ def test_p_values_of_groups_are_shares_of_the_scores_set_aside(rng):
     data = groups_of(integers)
     model = IDKGroupDetector(10, random_state=0).fit(data(rng, 61))
     new = data(rng, 30)
-    aside = model.calibration_.scores
+    aside = model.model_.calibration.scores
     assert len(aside) == 30
-    scores = model.calibration_.detector.score_samples(new)
+    scores = model.model_.calibration.model.scores(as_groups(model, new, None, reset=False), Compute())
     assert model.p_values(new).tolist() == [(1 + sum(a <= s for a in aside)) / 31 for s in scores]
 
 
@@ -201,7 +204,7 @@ def test_p_values_follow_random_state_and_change_no_score(rng):
 @pytest.mark.parametrize(("n", "n_aside"), [(2, 0), (3, 1), (4, 2), (5, 2), (20_011, 10_000)])
 def test_half_of_the_rows_are_set_aside_but_two_are_always_learned(rng, n, n_aside):
     model = IDKPointDetector(2, 2, random_state=0).fit(rng.normal(size=(n, 1)))
-    assert len(model.calibration_.scores) == n_aside
+    assert len(model.model_.calibration.scores) == n_aside
     p_values = model.p_values(rng.normal(size=(9, 1)))
     assert np.all((p_values >= 1 / (n_aside + 1)) & (p_values <= 1))
 
@@ -209,7 +212,7 @@ def test_half_of_the_rows_are_set_aside_but_two_are_always_learned(rng, n, n_asi
 @pytest.mark.parametrize(("n_groups", "n_aside"), [(2, 0), (3, 1), (5, 2), (4_011, 2_000)])
 def test_half_of_the_groups_are_set_aside_but_two_are_always_learned(rng, n_groups, n_aside):
     model = IDKGroupDetector(2, 2, 2, random_state=0).fit([*rng.normal(size=(n_groups, 1, 1))])
-    assert len(model.calibration_.scores) == n_aside
+    assert len(model.model_.calibration.scores) == n_aside
     p_values = model.p_values([*rng.normal(size=(9, 1, 1))])
     assert np.all((p_values >= 1 / (n_aside + 1)) & (p_values <= 1))
 
@@ -217,14 +220,13 @@ def test_half_of_the_groups_are_set_aside_but_two_are_always_learned(rng, n_grou
 def test_max_samples_of_all_rows_or_groups_become_all_that_are_learned(rng):
     X = gaussian(rng, 41)
     points = IDKPointDetector(10, 41, random_state=0).fit(X)
-    assert (points.max_samples_, points.calibration_.detector.max_samples_) == (41, 21)
+    assert (points.max_samples_, points.model_.calibration.model.views.levels[-1]) == (41, 21)
     groups = IDKGroupDetector(10, 41, 41, random_state=0).fit([*X[:, None]])
-    learned = groups.calibration_.detector
-    assert (learned.max_samples_, learned.group_max_samples_) == (21, 21)
+    learned = groups.model_.calibration.model
+    assert (learned.views.levels[-1], learned.partitionings.levels[-1]) == (21, 21)
     # Each row learned is alone in its cell: a score of 1 / 21 in all partitionings, the highest there is.
-    near = np.concatenate(points.calibration_.detector.views_[0].partitionings.centers[:1])
-    scaling = points.calibration_.detector.views_[0].scaling
-    near = near * scaling.scale + scaling.shift
+    view = points.model_.calibration.model.views.members[0]
+    near = np.concatenate(view.partitionings.centers[:1]) * view.scaling.scale + view.scaling.shift
     assert_array_equal(points.p_values(near), 1)
 
 

@@ -24,7 +24,7 @@ import isobag
 from isobag import IDKGroupDetector, IDKPointDetector, IsolationDistributionalKernel, IsolationKernel, ModelFileError
 from isobag.storage.modelfile import container
 
-KEPT = Path(__file__).parent / "model_files"
+KEPT = Path(__file__).parents[1] / "model_files"
 RNG = np.random.default_rng(7)
 POINTS = RNG.normal(size=(60, 3))
 LABELS = np.repeat([f"g{k}" for k in range(12)], 5)
@@ -37,10 +37,10 @@ def small(cls, **params):
 def models():
     """A fitted model of every class and of every way in which their fitted attributes differ."""
     yield small(IDKPointDetector).fit(pd.DataFrame(POINTS, columns=["a", "b", "<ü>"])), {}
-    yield small(IDKPointDetector, max_samples=4, score="norm", calibrate=False, contamination=0.1).fit(POINTS), {}
+    yield small(IDKPointDetector, max_samples=4, method="norm", calibrate=False, contamination=0.1).fit(POINTS), {}
     yield small(IDKPointDetector, mechanism="voronoi", scaling=None, n_jobs=np.int64(2)).fit(POINTS), {}
     yield small(IDKGroupDetector).fit(POINTS, groups=LABELS), {"groups": LABELS}
-    odd = {"max_samples": 4, "group_max_samples": 3, "outside": np.True_, "scaling": "robust"}
+    odd = {"max_samples": 4, "group_max_samples": 3, "count_outside": np.True_, "scaling": "robust"}
     yield small(IDKGroupDetector, **odd).fit(POINTS, groups=LABELS), {"groups": LABELS}
     yield small(IsolationKernel, max_samples=4).fit(POINTS), {}
     yield small(IsolationDistributionalKernel, max_samples=4, mechanism="voronoi", rule="smallest").fit(POINTS), {}
@@ -54,7 +54,7 @@ def said(model, X, **how):
         return [model.embed(X).toarray()]
     X = X if not hasattr(model, "feature_names_in_") else pd.DataFrame(X, columns=model.feature_names_in_)
     answers = [model.score_samples(X, **how), model.predict(X, **how), np.array(model.offset_)]
-    if model.calibration_ is not None:
+    if model.model_.calibration is not None:
         answers.append(model.p_values(X, **how))
     if isinstance(model, IDKGroupDetector):
         return [*answers, model.labels_, model.scores_, *model.explain(X, **how)]
@@ -345,7 +345,7 @@ def test_a_missing_library_is_named_in_one_sentence(tmp_path):
 
 def test_the_checksum_is_that_of_the_file_with_zeros_in_its_place():
     claimed = taken_apart(contents()[0])
-    assert claimed[0]["format"] == 1 and claimed[0]["library"] == isobag.__version__
+    assert claimed[0]["format"] == container.FORMAT and claimed[0]["library"] == isobag.__version__
     start = contents()[0].index(b"sha256") + len(b'sha256\\": \\"')
     zeroed = contents()[0][:start] + b"0" * 64 + contents()[0][start + 64 :]
     assert hashlib.sha256(zeroed).hexdigest().encode() == contents()[0][start : start + 64]

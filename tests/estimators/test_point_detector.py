@@ -1,6 +1,6 @@
 import joblib
 import numpy as np
-import oracle
+from oracle import points as oracle
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
@@ -29,17 +29,17 @@ def with_queries(X, rng):
 
 
 @pytest.mark.parametrize("mechanism", ["hypersphere", "voronoi"])
-@pytest.mark.parametrize("score", ["similarity", "norm"])
+@pytest.mark.parametrize("method", ["similarity", "norm"])
 @pytest.mark.parametrize("scaling", SCALINGS)
-def test_scores_are_those_of_the_definition_on_scaled_data(X, rng, scaling, score, mechanism):
+def test_scores_are_those_of_the_definition_on_scaled_data(X, rng, scaling, method, mechanism):
     X = X * [1, 1000]
     Q = with_queries(X, rng)
     scaled, scaled_Q = np.array(oracle.scale(X, X, scaling)), np.array(oracle.scale(Q, X, scaling))
-    rule = "covering" if score == "norm" else "nearest"
+    rule = "covering" if method == "norm" else "nearest"
     cells = oracle.assign_cells(scaled_Q, drawn_centers(scaled), rule, mechanism)
     data_cells = cells[: len(X)]
-    expected = [oracle.norm_score(c) if score == "norm" else oracle.point_score(c, data_cells) for c in cells]
-    scores = detector(scaling=scaling, score=score, mechanism=mechanism).fit(X).score_samples(Q)
+    expected = [oracle.norm_score(c) if method == "norm" else oracle.point_score(c, data_cells) for c in cells]
+    scores = detector(scaling=scaling, method=method, mechanism=mechanism).fit(X).score_samples(Q)
     assert_allclose(scores, expected, rtol=1e-12, atol=1e-15)
     assert scores.shape == (len(Q),)
     assert scores.min() >= 0
@@ -122,7 +122,7 @@ def test_contamination_moves_the_offset_and_no_score(X, cls):
     assert_array_equal(few.score_samples(X), many.score_samples(X))
 
 
-@pytest.mark.parametrize("options", [{}, {"score": "norm"}, {"mechanism": "voronoi"}, {"scaling": None}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"method": "norm"}, {"mechanism": "voronoi"}, {"scaling": None}], ids=str)
 def test_a_column_of_the_score_path_is_the_detector_of_that_max_samples(X, rng, options):
     Q = with_queries(X, rng)
     path = detector(psi=32, **options).fit(X).score_path(Q)
@@ -148,7 +148,7 @@ def test_later_changes_to_the_training_array_change_no_score(X, method):
 
 
 @pytest.mark.parametrize("method", ["score_samples", "score_path", "decision_function", "predict"])
-@pytest.mark.parametrize("options", [{}, {"score": "norm"}, {"backend": "numpy"}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"method": "norm"}, {"backend": "numpy"}], ids=str)
 def test_a_score_never_depends_on_the_rest_of_its_batch(X, rng, method, options):
     Q = np.vstack([with_queries(X, rng), rng.normal(size=(2000, 2))])
     score = getattr(detector(psi=16, **options).fit(X), method)

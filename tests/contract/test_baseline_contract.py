@@ -6,6 +6,6 @@ from isobag import IDKPointDetector
 from isobag.baselines import INNE
 
 
-@parametrize_with_checks([IDKPointDetector(score="norm"), INNE(max_samples=4)])
+@parametrize_with_checks([IDKPointDetector(method="norm"), INNE(max_samples=4)])
 def test_isolation_baselines_keep_every_promise_of_scikit_learn(estimator, check):
     check(estimator)

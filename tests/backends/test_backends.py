@@ -1,7 +1,7 @@
 import tracemalloc
 
 import numpy as np
-import oracle
+from oracle import points as oracle
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -2,9 +2,9 @@
 
 import math
 
-import group_oracle
+from oracle import groups as group_oracle
 import numpy as np
-import oracle
+from oracle import points as oracle
 import pandas as pd
 import polars as pl
 import pytest
@@ -38,10 +38,10 @@ def parts(rng):
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-@pytest.mark.parametrize("score", ["similarity", "norm"])
+@pytest.mark.parametrize("method", ["similarity", "norm"])
 @pytest.mark.parametrize("max_samples", ["auto", 2, 8])
-def test_the_features_add_up_to_the_logarithm_of_typical_score_over_score(X, max_samples, score, mechanism):
-    model = IDKPointDetector(50, max_samples, score=score, mechanism=mechanism, random_state=0).fit(X)
+def test_the_features_add_up_to_the_logarithm_of_typical_score_over_score(X, max_samples, method, mechanism):
+    model = IDKPointDetector(50, max_samples, method=method, mechanism=mechanism, random_state=0).fit(X)
     scores = model.score_samples(X)
     assert scores.min() > scores.mean() / 1000  # where an integer psi says less, the explanation stops there
     typical = math.exp(sum(math.log(score) for score in scores) / len(scores))
@@ -78,9 +78,9 @@ def test_a_lack_is_shared_out_by_squared_distance_to_the_nearest_center(X, mecha
 
 
 @pytest.mark.parametrize("max_samples", ["auto", 8])
-@pytest.mark.parametrize("score", ["similarity", "norm"])
-def test_a_row_like_no_other_has_a_finite_explanation(X, max_samples, score):
-    found = IDKPointDetector(20, max_samples, score=score, random_state=0).fit(X).explain([[1e140, 0.0], [0.0, -1e9]])
+@pytest.mark.parametrize("method", ["similarity", "norm"])
+def test_a_row_like_no_other_has_a_finite_explanation(X, max_samples, method):
+    found = IDKPointDetector(20, max_samples, method=method, random_state=0).fit(X).explain([[1e140, 0.0], [0.0, -1e9]])
     assert np.isfinite(found).all()
     assert_array_equal(found.argmax(axis=1), [0, 1])
     assert_allclose(*found.sum(axis=1), rtol=1e-9)
@@ -161,14 +161,14 @@ def test_rows_of_a_pandas_frame_keep_their_index(X):
 def dense_maps(model, parts):
     """The mean maps of parts in loops, all views side by side, and the point that each column has for a center."""
     maps, centers = [[] for _ in parts], []
-    for view in model.point_views_:
+    for view in model.point_views_.members:
         drawn = view.partitionings.centers
         for part, own in zip(parts, maps, strict=True):
             scaled = (part - view.scaling.shift) / view.scaling.scale
             cells = oracle.assign_cells(scaled, drawn, mechanism=model.point_mechanism_)
-            own.extend(group_oracle.mean_map(cells, drawn.shape[1], model.outside))
+            own.extend(group_oracle.mean_map(cells, drawn.shape[1], model.count_outside))
         for points in drawn * view.scaling.scale + view.scaling.shift:
-            centers += [*map(tuple, points.round(9)), *(["outside"] if model.outside else [])]
+            centers += [*map(tuple, points.round(9)), *(["outside"] if model.count_outside else [])]
     return np.array(maps, dtype=float), centers
 
 
@@ -176,7 +176,7 @@ def dense_maps(model, parts):
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize("max_samples", ["auto", 6])
 def test_parts_of_points_and_of_reference_points_are_those_of_the_definition(parts, max_samples, mechanism, outside):
-    how = {"point_mechanism": mechanism, "outside": outside, "random_state": 0}
+    how = {"point_mechanism": mechanism, "count_outside": outside, "random_state": 0}
     model = IDKGroupDetector(6, max_samples, 6, **how).fit(parts)
     new = [*parts[:5], parts[0][:1] + 100]
     found = model.explain(new)

@@ -153,7 +153,7 @@ def test_n_estimators_out_of_range_names_value_and_bound(cls, value):
     *[(cls, "backend", ["numpy", "numba", "auto"]) for cls in ESTIMATORS],
     *[(cls, "mechanism", ["hypersphere", "voronoi"]) for cls in ESTIMATORS[:3]],
     *[(cls, "rule", ["nearest", "covering", "smallest"]) for cls in ESTIMATORS[:2]],
-    (IDKPointDetector, "score", ["similarity", "norm"]),
+    (IDKPointDetector, "method", ["similarity", "norm"]),
     (IDKPointDetector, "scaling", ["minmax", "standard", "robust", "None"]),
 ])  # fmt: skip
 @pytest.mark.parametrize("value", ["no such thing", 3])

@@ -18,11 +18,11 @@ from sklearn.svm import OneClassSVM
 
 from isobag.baselines import OCSMM, AveragedPointScores, TwoLevelGroupDetector, ocsmm
 from isobag.estimators.base import GroupDetector
-from isobag.data.groups import Bags, check_groups
+from isobag.data.groups import Groups, as_groups
 
 
-def gather_groups(X: Any, groups: Any = None) -> Bags:
-    return check_groups(OCSMM(), X, groups, reset=True)
+def gather_groups(X: Any, groups: Any = None) -> Groups:
+    return as_groups(OCSMM(), X, groups, reset=True)
 
 
 DETECTORS: dict[str, Callable[[], GroupDetector]] = {
@@ -89,7 +89,7 @@ def test_ocsmm_kernels_do_not_depend_on_threads_or_on_the_other_groups(data: Any
     points = ocsmm.sort_by_group(gather_groups(*data))
     one, three = (ocsmm.mean_embedding_kernels(points, points, (0.5, 1.0), n_jobs) for n_jobs in (1, 3))
     assert np.array_equal(one, three)
-    last = points.take(np.array([len(points.labels) - 1]))
+    last = points.part(np.array([len(points.labels) - 1]))
     assert np.array_equal(ocsmm.mean_embedding_kernels(last, points, (0.5, 1.0))[:, 0], one[:, -1])
 
 

@@ -4,9 +4,9 @@ import datetime
 import pickle
 from fractions import Fraction
 
-import group_oracle
+from oracle import groups as group_oracle
 import numpy as np
-import oracle
+from oracle import points as oracle
 import pandas as pd
 import polars as pl
 import pytest
@@ -54,12 +54,12 @@ def rows_and_labels(parts):
 
 
 def oracle_mean_maps(detector, parts):
-    drawn = detector.point_views_[0].partitionings
+    drawn = detector.point_views_.members[0].partitionings
     maps = []
     for part in parts:
-        scaled = (np.asarray(part) - detector.point_views_[0].scaling.shift) / detector.point_views_[0].scaling.scale
+        scaled = (np.asarray(part) - detector.point_views_.members[0].scaling.shift) / detector.point_views_.members[0].scaling.scale
         cells = oracle.assign_cells(scaled, drawn.centers, mechanism=detector.point_mechanism_)
-        maps.append(group_oracle.mean_map(cells, drawn.slots.shape[1], detector.outside))
+        maps.append(group_oracle.mean_map(cells, drawn.slots.shape[1], detector.count_outside))
     return maps
 
 
@@ -97,7 +97,7 @@ def detector(parts):
 def test_both_levels_follow_the_definition(data, point_mechanism, group_mechanism, outside, backend):
     parts, new = DATA[data](), DATA[data](n_groups=12, seed=1)
     new += [part[: 1 + i % 4] for i, part in enumerate(new)]
-    how = {"point_mechanism": point_mechanism, "group_mechanism": group_mechanism, "outside": outside}
+    how = {"point_mechanism": point_mechanism, "group_mechanism": group_mechanism, "count_outside": outside}
     detector = IDKGroupDetector(6, 4, 5, **how, random_state=3, backend=backend).fit(parts)
     fit_maps, new_maps = oracle_mean_maps(detector, parts), oracle_mean_maps(detector, new)
     partitionings = center_maps(detector)
@@ -128,7 +128,7 @@ def test_backends_and_threads_change_nothing(mechanism):
         how = {"point_mechanism": mechanism, "random_state": 0, "backend": backend, "n_jobs": n_jobs}
         model = IDKGroupDetector(30, 16, 32, **how).fit(parts)
         drawn = model.group_partitionings_
-        radii = (model.point_views_[0].partitionings.sq_radii, drawn.sq_radii)
+        radii = (model.point_views_.members[0].partitionings.sq_radii, drawn.sq_radii)
         return *radii, drawn.centers.counts.toarray(), model.scores_, model.score_samples(new), model.offset_
 
     first = results("numpy", None)
@@ -265,7 +265,7 @@ def test_rank_lists_labels_and_scores_oddest_first(detector, parts):
 def test_the_seed_decides_everything(detector, parts):
     again = clone(detector).fit(parts)
     assert np.array_equal(again.scores_, detector.scores_)
-    assert np.array_equal(again.point_views_[0].partitionings.centers, detector.point_views_[0].partitionings.centers)
+    assert np.array_equal(again.point_views_.members[0].partitionings.centers, detector.point_views_.members[0].partitionings.centers)
     assert not np.array_equal(clone(detector).set_params(random_state=1).fit(parts).scores_, detector.scores_)
     from_state = clone(detector).set_params(random_state=np.random.RandomState(0)).fit(parts)
     assert np.array_equal(from_state.scores_, detector.scores_)
@@ -281,7 +281,7 @@ def test_a_pickled_detector_scores_as_before(detector, parts):
 @pytest.mark.parametrize("outside", [False, True])
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_level_1_keeps_sparse_counts_of_points(parts, backend, outside):
-    model = IDKGroupDetector(20, 50, 8, outside=outside, random_state=0, backend=backend).fit(parts)
+    model = IDKGroupDetector(20, 50, 8, count_outside=outside, random_state=0, backend=backend).fit(parts)
     counts, sizes = model.group_partitionings_.centers.counts, model.group_partitionings_.centers.sizes
     assert issparse(counts)
     assert counts.dtype.kind == "i"

@@ -5,9 +5,9 @@ import pickle
 import statistics
 from fractions import Fraction
 
-import group_oracle
+from oracle import groups as group_oracle
 import numpy as np
-import oracle
+from oracle import points as oracle
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
@@ -47,7 +47,7 @@ def average(train_path, path, importance):
     return scores
 
 
-def score_path(X, levels, t, score, mechanism):
+def score_path(X, levels, t, method, mechanism):
     """Scores at each psi, the partitionings dealt out in turn to the scales "minmax" and "absolute"."""
     path = [[] for _ in X]
     for psi in levels:
@@ -55,11 +55,11 @@ def score_path(X, levels, t, score, mechanism):
         for first, scaling in enumerate(["minmax", "absolute"]):
             scaled = scale(X, X, scaling)
             drawn = IsolationKernel(t, levels[-1], random_state=0).fit(scaled).centers_
-            rule = "covering" if score == "norm" else "nearest"
+            rule = "covering" if method == "norm" else "nearest"
             own = oracle.assign_cells(scaled, drawn[first::2, :psi], rule, mechanism)
             cells = [a + b for a, b in zip(cells, own, strict=True)]
         for row, own in zip(path, cells, strict=True):
-            row.append(oracle.point_score(own, cells) if score == "similarity" else oracle.norm_score(own))
+            row.append(oracle.point_score(own, cells) if method == "similarity" else oracle.norm_score(own))
     return path
 
 
@@ -71,14 +71,14 @@ def parts(rng):
 
 @pytest.mark.parametrize("t", [5, 6])
 @pytest.mark.parametrize(
-    ("score", "mechanism"), [("similarity", "hypersphere"), ("similarity", "voronoi"), ("norm", "hypersphere")]
+    ("method", "mechanism"), [("similarity", "hypersphere"), ("similarity", "voronoi"), ("norm", "hypersphere")]
 )
-def test_the_default_is_the_geometric_mean_over_psi_of_scores_on_two_scales(X, t, score, mechanism):
+def test_the_default_is_the_geometric_mean_over_psi_of_scores_on_two_scales(X, t, method, mechanism):
     X = X * [1, 1000]
     levels = (2, 4, 8, 16, 30)
-    path = score_path(X, levels, t, score, mechanism)
+    path = score_path(X, levels, t, method, mechanism)
     expected = average(path, path, [psi**-0.5 for psi in levels])
-    model = IDKPointDetector(t, score=score, mechanism=mechanism, random_state=0).fit(X)
+    model = IDKPointDetector(t, method=method, mechanism=mechanism, random_state=0).fit(X)
     assert model.path_ == levels
     assert_allclose(model.score_path(X), path, rtol=1e-12, atol=1e-15)
     assert_allclose(model.score_samples(X), expected, rtol=1e-9)
@@ -164,10 +164,10 @@ def test_scores_lie_between_0_and_1_and_stay_there_far_away(X, rng):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("score", ["similarity", "norm"])
-def test_a_score_without_tuning_never_depends_on_the_rest_of_its_batch(X, rng, backend, score):
+@pytest.mark.parametrize("method", ["similarity", "norm"])
+def test_a_score_without_tuning_never_depends_on_the_rest_of_its_batch(X, rng, backend, method):
     Q = np.vstack([X, rng.normal(0, 5, (3001, 2))])
-    model = IDKPointDetector(20, score=score, random_state=0, backend=backend).fit(X)
+    model = IDKPointDetector(20, method=method, random_state=0, backend=backend).fit(X)
     whole = model.score_samples(Q)
     for i in range(0, len(Q), 150):
         assert model.score_samples(Q[i : i + 1])[0] == whole[i]
@@ -217,7 +217,7 @@ def test_absolute_scaling_sets_the_mean_absolute_deviation_to_1(X):
     assert_allclose(np.abs(scaled[:, :2]).mean(axis=0), 1, rtol=1e-12)
     plain = IDKPointDetector(20, 8, scaling=None, random_state=0).fit(scaled).score_samples(scaled)
     model = IDKPointDetector(20, 8, scaling="absolute", random_state=0).fit(X)
-    assert_allclose(model.views_[0].scaling.apply(X), scaled, atol=1e-12)
+    assert_allclose(model.views_.members[0].scaling.apply(X), scaled, atol=1e-12)
     assert_array_equal(model.score_samples(X), plain)
     assert (plain != IDKPointDetector(20, 8, scaling="standard", random_state=0).fit(X).score_samples(X)).any()
 
@@ -258,7 +258,7 @@ def test_an_integer_psi_has_the_scale_of_the_paper(X):
     assert models["auto"].average_ is None
 
 
-def test_far_below_is_two_deviations_in_ratio(X, parts):
+def test_the_threshold_is_two_deviations_in_ratio(X, parts):
     for model, data in ((IDKPointDetector(30, random_state=0), X), (IDKGroupDetector(30, random_state=0), parts)):
         scores = model.fit(data).score_samples(data).tolist()
         floor = sum(scores) / len(scores) / 1000
@@ -271,7 +271,7 @@ def test_far_below_is_two_deviations_in_ratio(X, parts):
 def group_mean_maps(model, parts):
     """Level 1 in loops: the mean maps of all views side by side."""
     maps = [[] for _ in parts]
-    for view in model.point_views_:
+    for view in model.point_views_.members:
         centers = view.partitionings.centers
         for part, own in zip(parts, maps, strict=True):
             scaled = (part - view.scaling.shift) / view.scaling.scale
@@ -298,7 +298,7 @@ def test_groups_without_tuning_follow_the_definition_at_both_levels(parts):
     n_points = sum(map(len, parts))
     model = IDKGroupDetector(8, random_state=0).fit(parts)
     assert 64 < n_points < 128
-    shapes = [view.partitionings.slots.shape for view in model.point_views_]
+    shapes = [view.partitionings.slots.shape for view in model.point_views_.members]
     assert shapes == [(2, 2), (2, 4), (1, 8), (1, 16), (1, 32), (1, n_points // 2)]
     assert model.group_partitionings_.levels == (2, 4, 8, 12)
     path = group_score_path(model, group_mean_maps(model, parts))
@@ -330,7 +330,7 @@ def test_integers_at_both_levels_are_the_method_of_the_paper(parts):
     literal = IDKGroupDetector(10, 8, 8, point_mechanism="hypersphere", scaling="minmax", random_state=0).fit(parts)
     assert_array_equal(model.scores_, literal.scores_)
     assert (model.point_mechanism_, model.average_) == ("hypersphere", None)
-    assert [view.partitionings.slots.shape for view in model.point_views_] == [(10, 8)]
+    assert [view.partitionings.slots.shape for view in model.point_views_.members] == [(10, 8)]
     in_cells = model.scores_ * 10 * len(parts)  # numbers of groups, counted in 10 partitionings
     assert_allclose(in_cells, in_cells.round(), rtol=1e-9)
     assert IDKGroupDetector(10, group_max_samples=8, random_state=0).fit(parts).point_mechanism_ == "voronoi"

@@ -1,7 +1,7 @@
 import importlib
 
 import numpy as np
-import oracle
+from oracle import points as oracle
 import pytest
 import scipy.sparse
 from numpy.testing import assert_allclose, assert_array_equal

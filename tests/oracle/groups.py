@@ -1,4 +1,4 @@
-"""The definitions of the group detector, in plain loops and exact fractions; level 1 builds on `oracle`.
+"""The definitions of the group detector, in plain loops and exact fractions; level 1 builds on `points`.
 
 A mean map is a list of fractions, a partitioning of groups a list of mean maps.
 """
@@ -6,7 +6,7 @@ A mean map is a list of fractions, a partitioning of groups a list of mean maps.
 from fractions import Fraction
 from math import inf
 
-from oracle import OUTSIDE
+from oracle.points import OUTSIDE
 
 
 def mean_map(cells, n_cells, outside=False):
