@@ -1,4 +1,4 @@
-"""K_G and K_NG: each against a direct formula, and both under scikit-learn's contract."""
+"""K_G and K_NG: each against a direct formula."""
 
 import math
 
@@ -6,24 +6,13 @@ import joblib
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.sparse.linalg import eigsh
 from sklearn.kernel_approximation import Nystroem
 from sklearn.metrics.pairwise import rbf_kernel
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from isobag.baselines import GaussianPointDetector, RecursiveNystroem, nystroem
 from isobag.baselines.gaussian import BANDWIDTHS
 from isobag.data.scaling import fit_scaling
-
-
-@parametrize_with_checks(
-    [
-        GaussianPointDetector(),
-        GaussianPointDetector(approximation="nystroem", random_state=0),
-        RecursiveNystroem(random_state=0),
-    ]
-)
-def test_gaussian_estimators_keep_every_promise_of_scikit_learn(estimator, check):
-    check(estimator)
 
 
 def mean_kernel(x, rows, bandwidth):
@@ -108,7 +97,8 @@ def approximation_error(X, landmarks, bandwidth):
     gamma = 0.5 / bandwidth**2
     cross = rbf_kernel(X, landmarks, gamma=gamma)
     approximated = cross @ np.linalg.pinv(rbf_kernel(landmarks, gamma=gamma), hermitian=True) @ cross.T
-    return np.linalg.eigvalsh(rbf_kernel(X, gamma=gamma) - approximated)[-1]
+    error = rbf_kernel(X, gamma=gamma) - approximated
+    return eigsh(error, k=1, which="LA", v0=np.ones(len(X)), return_eigenvectors=False)[0]
 
 
 def test_recursive_landmarks_approximate_better_than_uniform_ones():

@@ -14,7 +14,6 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from isobag import IDKPointDetector, IsolationDistributionalKernel, IsolationKernel
 from isobag.baselines import INNE
@@ -28,13 +27,6 @@ METHODS = {
     INNE: ["score_samples", "decision_function", "predict"],
 }
 EVERY_METHOD = [(cls, method) for cls, methods in METHODS.items() for method in methods]
-
-
-@parametrize_with_checks(
-    [IsolationKernel(max_samples=4), IsolationDistributionalKernel(max_samples=4), IDKPointDetector(), INNE()]
-)
-def test_estimators_keep_every_promise_of_scikit_learn(estimator, check):
-    check(estimator)
 
 
 @pytest.mark.parametrize("cls", KERNELS + DETECTORS)
