@@ -17,8 +17,8 @@ from sklearn.preprocessing import FunctionTransformer, KBinsDiscretizer
 from sklearn.svm import OneClassSVM
 
 from isobag.baselines import OCSMM, AveragedPointScores, TwoLevelGroupDetector, ocsmm
-from isobag.estimators.base import GroupDetector
 from isobag.data.groups import Groups, as_groups
+from isobag.estimators.base import GroupDetector
 
 
 def gather_groups(X: Any, groups: Any = None) -> Groups:

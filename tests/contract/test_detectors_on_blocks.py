@@ -134,7 +134,7 @@ def test_kernels_find_the_same_cells_in_blocks_and_in_sparse_input(mechanism, ba
     assert_all_equal(results(csr_array(X), csr_array(NEW)), expected)
 
 
-@pytest.mark.parametrize("model", [INNE(6, random_state=0), GaussianPointDetector(0.3)], ids=lambda model: str(model))
+@pytest.mark.parametrize("model", [INNE(6, random_state=0), GaussianPointDetector(0.3)], ids=str)
 def test_rival_detectors_do_not_see_blocks_either(model, monkeypatch):
     expected = point_answers(model.fit(X))
     cut_small(monkeypatch, 7)
@@ -176,5 +176,5 @@ def test_one_row_or_group_alone_says_what_it_says_among_others(mechanism):
     model = groups(point_mechanism=mechanism, group_mechanism=mechanism).fit(X, groups=IDS)
     scores, p_values = model.score_samples(NEW, NEW_IDS), model.p_values(NEW, NEW_IDS)
     for g in range(7):
-        alone = [NEW[NEW_IDS == g]]
+        alone = [NEW[g == NEW_IDS]]
         assert model.score_samples(alone)[0] == scores[g] and model.p_values(alone)[0] == p_values[g]

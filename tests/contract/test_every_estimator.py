@@ -272,7 +272,17 @@ def test_every_detector_refuses_a_contamination_that_is_none(name, value):
 
 @pytest.mark.parametrize("name", MAKE)
 def test_every_parameter_that_says_how_to_compute_or_to_score_is_constrained(name):
-    named = {"n_jobs", "backend", "contamination", "mechanism", "method", "scaling", "calibrate", "rule", "n_estimators"}
+    named = {
+        "n_jobs",
+        "backend",
+        "contamination",
+        "mechanism",
+        "method",
+        "scaling",
+        "calibrate",
+        "rule",
+        "n_estimators",
+    }
     named |= {"max_samples", "group_max_samples", "point_mechanism", "group_mechanism", "count_outside"}
     model = MAKE[name]()
     assert named & set(model.get_params(deep=False)) <= set(model._constraints)

@@ -4,7 +4,7 @@ Mechanisms and backends come from the registries, so that a new one is tested by
 """
 
 import pickle
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 
 import numpy as np
 import pytest
@@ -79,15 +79,15 @@ def answers(drawn, Q, compute):
 
 
 def learned(value):
-    """The fields of partitionings, whole."""
-    for field in fields(value):
-        own = getattr(value, field.name)
-        if issparse(own):
-            yield own.toarray()
-        elif hasattr(own, "__dataclass_fields__"):
-            yield from learned(own)
-        else:
-            yield np.asarray(own)
+    """The fields of partitionings, and of what they hold, one by one."""
+    if is_dataclass(value):
+        for field in fields(value):
+            yield from learned(getattr(value, field.name))
+    elif isinstance(value, tuple | list):
+        for part in value:
+            yield from learned(part)
+    else:
+        yield value.toarray() if issparse(value) else np.asarray(value)
 
 
 @pytest.mark.parametrize("kind", HARD)
@@ -169,7 +169,7 @@ def test_partitionings_say_what_they_are(mechanism, level, d):
     anchors = drawn.anchors()
     if anchors is not None:
         points, slots = anchors
-        assert slots.shape == (T, LEVELS[-1]) and 0 <= slots.min() and slots.max() < len(points)
+        assert slots.shape == (T, LEVELS[-1]) and slots.min() >= 0 and slots.max() < len(points)
         nearest = drawn.nearest_anchors(drawn.prepare(Q, compute), compute)
         assert nearest.min() >= 0 and nearest.max() < LEVELS[-1]
     copy = pickle.loads(pickle.dumps(drawn))

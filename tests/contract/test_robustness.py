@@ -16,7 +16,6 @@ from threadpoolctl import threadpool_info
 
 from isobag import IDKGroupDetector, IDKPointDetector, IsolationDistributionalKernel, IsolationKernel
 from isobag.datasets import make_card_accounts
-from isobag.partitionings.base import draw_rows, draw_seeds
 
 
 @pytest.mark.parametrize("mechanism", ["hypersphere", "voronoi"])
@@ -71,13 +70,6 @@ def test_a_folder_that_cannot_be_written_to_only_costs_time(tmp_path):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ}, check=False)
     assert done.stdout.strip() == "8", done.stderr
-
-
-@pytest.mark.parametrize("n_rows", [2, 3, 64, 65, 2000])
-def test_all_rows_can_be_drawn_and_smaller_draws_are_their_beginning(n_rows):
-    rows = draw_rows(n_rows, draw_seeds(3, 0), n_rows)
-    assert np.array_equal(np.sort(rows, axis=1), np.tile(np.arange(n_rows), (3, 1)))
-    assert np.array_equal(draw_rows(n_rows, draw_seeds(2, 0), max(1, n_rows // 3)), rows[:2, : max(1, n_rows // 3)])
 
 
 def test_feature_maps_and_mean_maps_can_be_given_to_a_support_vector_machine(X):

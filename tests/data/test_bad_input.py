@@ -4,9 +4,11 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from scipy.sparse import csr_array
 
 from isobag import IDKPointDetector, IsolationDistributionalKernel, IsolationKernel
 from isobag.baselines import INNE
+from isobag.data import rows
 
 USES = {
     IsolationKernel: ["transform", "assign_cells", "similarity"],
@@ -213,3 +215,25 @@ def test_both_sides_of_a_similarity_are_checked(idk, other):
         idk.similarity(other, good_points())
     with pytest.raises(ValueError):
         IsolationKernel(5, 4).fit(good_points()).similarity(good_points(), other)
+
+
+@pytest.mark.parametrize("block_rows", [1 << 20, 3])
+@pytest.mark.parametrize(("value", "name"), [(np.nan, "nan"), (-np.inf, "-inf"), (1e200, "1e\\+200")])
+@pytest.mark.parametrize("use", ["fit", "score_samples", "score_path", "p_values", "explain"])
+def test_a_bad_number_in_a_sparse_matrix_is_named_with_row_and_column(use, value, name, block_rows, monkeypatch):
+    monkeypatch.setattr(rows, "BLOCK_ROWS", block_rows)
+    X = good_points()
+    X[7, 1] = value
+    with pytest.raises(ValueError) as error:
+        through(IDKPointDetector, use, csr_array(X))
+    assert_one_clear_sentence(error, name, r"\brow 7\b", r"\bcolumn 1\b")
+
+
+@pytest.mark.parametrize("width", [1, 3])
+def test_rows_that_are_in_blocks_already_are_checked_for_their_width(width):
+    with pytest.raises(ValueError) as error:
+        through(IDKPointDetector, "score_samples", rows.ArrayRows(np.ones((5, width))))
+    assert_one_clear_sentence(error, rf"\b{width} feature", r"\b2 feature", "IDKPointDetector")
+    with pytest.raises(ValueError) as error:
+        IDKPointDetector(5, 2).fit(rows.ArrayRows(np.ones((1, width))))
+    assert_one_clear_sentence(error, r"\b1\b", "number of rows", r"\b2\b")

@@ -122,7 +122,11 @@ def test_a_part_has_the_rows_of_its_numbers(rows):
 
 
 def test_names_go_with_the_rows():
-    for rows in (ArrayRows(X, ["a", "b", "c"]), SparseRows(csr_array(X), ["a", "b", "c"]), OddRows(X, names=["a", "b", "c"])):
+    for rows in (
+        ArrayRows(X, ["a", "b", "c"]),
+        SparseRows(csr_array(X), ["a", "b", "c"]),
+        OddRows(X, names=["a", "b", "c"]),
+    ):
         assert list(rows.part(np.array([1, 2])).names) == ["a", "b", "c"]
 
 
@@ -198,7 +202,9 @@ def test_rows_in_odd_blocks_make_the_same_model_of_points(mechanism, how, rows):
     answers = [model.score_samples(X), model.p_values(X), model.score_path(X)]
     for ours, theirs in zip(everything_of_points(model.fit(rows)), expected, strict=True):
         assert_array_equal(ours, theirs)
-    for ours, theirs in zip([model.score_samples(rows), model.p_values(rows), model.score_path(rows)], answers, strict=True):
+    for ours, theirs in zip(
+        [model.score_samples(rows), model.p_values(rows), model.score_path(rows)], answers, strict=True
+    ):
         assert_array_equal(ours, theirs)
 
 
@@ -253,6 +259,6 @@ def test_groups_are_parted_whatever_their_rows(rows):
     assert part.labels.tolist() == ["g", "b", "d"]
     assert part.sizes.tolist() == [11, 2, 4]
     for k, group in enumerate((6, 1, 3)):
-        assert_array_equal(part.points[part.ids == k], X[IDS == group])
+        assert_array_equal(part.points[part.ids == k], X[group == IDS])
     values = np.arange(57.0)
-    assert_array_equal(groups.mean_per_group(values), [values[IDS == g].sum() / (IDS == g).sum() for g in range(8)])
+    assert_array_equal(groups.mean_per_group(values), [values[g == IDS].sum() / (g == IDS).sum() for g in range(8)])

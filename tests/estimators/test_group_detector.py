@@ -4,12 +4,12 @@ import datetime
 import pickle
 from fractions import Fraction
 
-from oracle import groups as group_oracle
 import numpy as np
-from oracle import points as oracle
 import pandas as pd
 import polars as pl
 import pytest
+from oracle import groups as group_oracle
+from oracle import points as oracle
 from scipy.sparse import issparse
 from sklearn.base import clone
 from sklearn.metrics import roc_auc_score
@@ -57,7 +57,9 @@ def oracle_mean_maps(detector, parts):
     drawn = detector.point_views_.members[0].partitionings
     maps = []
     for part in parts:
-        scaled = (np.asarray(part) - detector.point_views_.members[0].scaling.shift) / detector.point_views_.members[0].scaling.scale
+        scaled = (np.asarray(part) - detector.point_views_.members[0].scaling.shift) / detector.point_views_.members[
+            0
+        ].scaling.scale
         cells = oracle.assign_cells(scaled, drawn.centers, mechanism=detector.point_mechanism_)
         maps.append(group_oracle.mean_map(cells, drawn.slots.shape[1], detector.count_outside))
     return maps
@@ -266,7 +268,9 @@ def test_rank_lists_labels_and_scores_oddest_first(detector, parts):
 def test_the_seed_decides_everything(detector, parts):
     again = clone(detector).fit(parts)
     assert np.array_equal(again.scores_, detector.scores_)
-    assert np.array_equal(again.point_views_.members[0].partitionings.centers, detector.point_views_.members[0].partitionings.centers)
+    assert np.array_equal(
+        again.point_views_.members[0].partitionings.centers, detector.point_views_.members[0].partitionings.centers
+    )
     assert not np.array_equal(clone(detector).set_params(random_state=1).fit(parts).scores_, detector.scores_)
     from_state = clone(detector).set_params(random_state=np.random.RandomState(0)).fit(parts)
     assert np.array_equal(from_state.scores_, detector.scores_)

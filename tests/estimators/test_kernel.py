@@ -1,10 +1,10 @@
 import importlib
 
 import numpy as np
-from oracle import points as oracle
 import pytest
 import scipy.sparse
 from numpy.testing import assert_allclose, assert_array_equal
+from oracle import points as oracle
 
 from isobag import IsolationDistributionalKernel, IsolationKernel
 

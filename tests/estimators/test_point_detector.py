@@ -1,8 +1,8 @@
 import joblib
 import numpy as np
-from oracle import points as oracle
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from oracle import points as oracle
 
 from isobag import IDKPointDetector, IsolationKernel
 from isobag.baselines import INNE
@@ -157,13 +157,6 @@ def test_a_score_never_depends_on_the_rest_of_its_batch(X, rng, method, options)
         assert_array_equal(score(Q[rows]), whole[rows])
 
 
-def test_an_inne_score_never_depends_on_the_rest_of_its_batch(X, rng):
-    Q = with_queries(X, rng)
-    model = INNE(20, 8, random_state=0).fit(X)
-    for rows in (slice(0, 1), slice(59, 60), slice(3, 77), slice(None, None, -3)):
-        assert_array_equal(model.score_samples(Q[rows]), model.score_samples(Q)[rows])
-
-
 @pytest.mark.parametrize("cls", DETECTORS)
 def test_scores_follow_random_state(X, cls):
     scores = [cls(10, 6, random_state=seed).fit(X).score_samples(X) for seed in (5, 5, 6)]
@@ -190,26 +183,3 @@ def test_scores_depend_neither_on_threads_nor_on_the_backend(rng, cls):
     outer = joblib.Parallel(n_jobs=2, backend="threading")(joblib.delayed(scores)(n_jobs=n) for n in (1, 2, None, 2))
     for result in outer:
         assert_array_equal(result, expected)
-
-
-def test_auto_max_samples_of_inne_is_16_or_all_rows_of_fewer(X):
-    for rows, psi in ((X, 16), (X[:9], 9)):
-        auto, fixed = (INNE(20, choice, random_state=0).fit(rows) for choice in ("auto", psi))
-        assert_array_equal(auto.score_samples(X), fixed.score_samples(X))
-
-
-def test_inne_scores_are_minus_the_mean_isolation_score_of_the_inne_paper(rng):
-    for X in (unit_square(rng, 0.125), unit_square(rng, 2.0**-20)):
-        Q = with_queries(X, rng)
-        expected = [-oracle.inne_score(q, drawn_centers(X)) for q in Q]
-        scores = INNE(8, 6, random_state=0).fit(X).score_samples(Q)
-        assert_allclose(scores, expected, rtol=1e-9, atol=1e-12)
-        assert scores.min() == -1
-        assert scores.max() <= 0
-
-
-def test_inne_compares_radii_and_not_squared_radii():
-    # Centers 0, 1/4 and 1 have radii 1/4, 1/4 and 3/4. The point 3/4 is in the ball of 1 alone, whose neighbour is
-    # 1/4: the isolation score is 1 - (1/4) / (3/4). In the ball of 1/4 it is 1 - 1, and at 2 no ball reaches.
-    model = INNE(3, 3, random_state=0).fit([[0.0], [0.25], [1.0]])
-    assert_allclose(model.score_samples([[0.75], [0.25], [2.0]]), [-2 / 3, 0, -1], rtol=1e-12, atol=1e-15)

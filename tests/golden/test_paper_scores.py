@@ -16,8 +16,8 @@ from isobag.backends import BACKENDS
 from isobag.baselines import INNE
 
 FILE = Path(__file__).with_name("paper_scores.json")
-I, J = np.ogrid[:64, :3]
-X = ((I * 37 + J * 11 + I * I * (7 + J)) % 101 - 50) / 16.0
+ROW, COLUMN = np.ogrid[:64, :3]
+X = ((ROW * 37 + COLUMN * 11 + ROW * ROW * (7 + COLUMN)) % 101 - 50) / 16.0
 X[::8] = X[3]  # equal rows
 X[5] = 40, -3, 2  # one far away
 Q = np.concatenate([X[:16], X[:8] / 2 + 0.25, [[90.0, 0.0, 0.0]]])

@@ -5,11 +5,15 @@ import math
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
+from sklearn.base import clone
 
 from isobag import IDKGroupDetector, IDKPointDetector
 from isobag.backends import Compute
-from isobag.data.groups import as_groups
+from isobag.data.groups import Groups, as_groups
 from isobag.data.rows import ArrayRows
+from isobag.models.calibration import cross_p_values, split
+from isobag.models.group import fit_group_model
+from isobag.models.point import fit_point_model
 
 ALPHAS = (0.01, 0.05, 0.1)
 
@@ -254,3 +258,48 @@ def test_calibrate_is_true_or_false(rng, value):
     for cls, data in ((IDKPointDetector, X), (IDKGroupDetector, [X[:10], X[10:20], X[20:]])):
         with pytest.raises(ValueError, match=f"calibrate={value!r}"):
             cls(5, calibrate=value).fit(data)
+
+
+def halves_of(n, random_state):
+    """Which half each of n rows is in, and the seeds of the two models, drawn as the library draws them."""
+    drawn = split(n, 10_000, random_state)
+    return drawn.in_second, drawn.seeds
+
+
+@pytest.mark.parametrize("max_samples", ["auto", 8])
+def test_p_values_of_the_training_data_come_from_models_that_have_not_seen_them(rng, max_samples):
+    X = integers(rng, 61)
+    groups = groups_of(integers)(rng, 41)
+    ids = np.repeat(np.arange(41), [len(part) for part in groups])
+    rows, bags = ArrayRows(X), Groups(ArrayRows(np.vstack(groups)), ids, np.arange(41))
+    points = IDKPointDetector(10, max_samples, random_state=3)
+    of_groups = IDKGroupDetector(10, max_samples, max_samples, random_state=3)
+    for model, data, fit in ((points, rows, fit_point_model), (of_groups, bags, fit_group_model)):
+        found = cross_p_values(data, model.params, Compute(), fit, 10_000)
+        in_second, seeds = halves_of(len(data), 3)
+        assert in_second.sum() == len(data) // 2
+        for scored, seed in zip((True, False), seeds, strict=True):
+            others, own = np.flatnonzero(in_second != scored), np.flatnonzero(in_second == scored)
+            learned = clone(model).set_params(random_state=seed, calibrate=False).fit(data.part(others))
+            scores = learned.score_samples(data.part(own)).tolist()
+            expected = [sum(other <= score for other in scores) / len(scores) for score in scores]
+            assert found[own].tolist() == expected
+
+
+def test_fewer_than_four_have_no_p_values_to_speak_of(rng):
+    for n in (1, 2, 3):
+        rows = ArrayRows(rng.normal(size=(n, 2)))
+        found = cross_p_values(rows, IDKPointDetector(random_state=0).params, Compute(), fit_point_model, 10_000)
+        assert_array_equal(found, np.ones(n))
+
+
+def test_training_data_without_anomalies_are_below_alpha_no_more_often_than_alpha():
+    p_values = []
+    for seed in range(60):
+        rows = ArrayRows(gaussian(np.random.default_rng(seed), 100))
+        params = IDKPointDetector(8, random_state=seed).params
+        p_values.append(cross_p_values(rows, params, Compute(), fit_point_model, 10_000))
+    for alpha in ALPHAS:
+        # Within a half p-values are the ranks of its 50 rows: no more than alpha of them lie at or below alpha.
+        assert (np.mean(np.array(p_values) <= alpha, axis=1) <= alpha).all()
+    assert np.mean(np.array(p_values) <= 0.1) > 0.08

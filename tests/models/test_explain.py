@@ -2,13 +2,13 @@
 
 import math
 
-from oracle import groups as group_oracle
 import numpy as np
-from oracle import points as oracle
 import pandas as pd
 import polars as pl
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from oracle import groups as group_oracle
+from oracle import points as oracle
 
 from isobag import IDKGroupDetector, IDKPointDetector, IsolationKernel
 from isobag.models.witness import separation

@@ -5,11 +5,11 @@ import pickle
 import statistics
 from fractions import Fraction
 
-from oracle import groups as group_oracle
 import numpy as np
-from oracle import points as oracle
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from oracle import groups as group_oracle
+from oracle import points as oracle
 from sklearn.base import clone
 
 from isobag import IDKGroupDetector, IDKPointDetector, IsolationKernel
