@@ -61,7 +61,7 @@ def unequal_pair(rng):
 
 @pytest.mark.parametrize("draw", [gaussian_pair, tied_pair, unequal_pair])
 def test_samples_of_one_distribution_differ_at_the_level_no_more_often_than_it_says(draw):
-    found = p_values(draw, range(400), n_permutations=39, n_estimators=20)
+    found = p_values(draw, range(400), n_permutations=39, n_estimators=8)
     for level in (0.05, 0.1, 0.25):
         noise = 3 * math.sqrt(level * (1 - level) / len(found))
         assert np.mean(found <= level) <= level + noise

@@ -11,9 +11,9 @@ from isobag import IDKGroupDetector, IDKPointDetector
 from isobag.backends import Compute
 from isobag.data.groups import Groups, as_groups
 from isobag.data.rows import ArrayRows
-from isobag.models.calibration import cross_p_values, split
-from isobag.models.group import fit_group_model
-from isobag.models.point import fit_point_model
+from isobag.models.calibration import calibrate, cross_p_values, split
+from isobag.models.group import CALIBRATION_GROUPS, fit_group_model
+from isobag.models.point import CALIBRATION_ROWS, fit_point_model
 
 ALPHAS = (0.01, 0.05, 0.1)
 
@@ -42,6 +42,33 @@ def groups_of(points):
     return lambda rng, g: [points(rng, size) + rng.integers(0, 2, 2) for size in rng.integers(2, 9, g)]
 
 
+def as_data(given):
+    """Rows, or groups from a list of arrays."""
+    if not isinstance(given, list):
+        return ArrayRows(given)
+    ids = np.repeat(np.arange(len(given)), [len(part) for part in given])
+    return Groups(ArrayRows(np.vstack(given)), ids, np.arange(len(given)))
+
+
+def calibration_of(model, train):
+    """What ``fit`` sets aside for p-values, without all else that it learns."""
+    if isinstance(train, list):
+        return calibrate(as_data(train), model.params, Compute(), fit_group_model, CALIBRATION_GROUPS)
+    return calibrate(as_data(train), model.params, Compute(), fit_point_model, CALIBRATION_ROWS)
+
+
+@pytest.mark.parametrize("max_samples", ["auto", 8])
+def test_fit_sets_aside_what_calibration_alone_does(rng, max_samples):
+    train, new = gaussian(rng, 90), gaussian(rng, 40)
+    points = IDKPointDetector(10, max_samples, random_state=3)
+    assert_array_equal(points.fit(train).p_values(new), calibration_of(points, train).p_values(as_data(new), Compute()))
+    parts, others = (groups_of(gaussian)(rng, n) for n in (50, 20))
+    groups = IDKGroupDetector(10, max_samples, max_samples, random_state=3)
+    assert_array_equal(
+        groups.fit(parts).p_values(others), calibration_of(groups, parts).p_values(as_data(others), Compute())
+    )
+
+
 def alarms(data, model, n_train, n_new, seeds, spoil=None):
     """For each alpha, the share of normal rows or groups with p <= alpha, and 3 standard errors of it.
 
@@ -52,9 +79,9 @@ def alarms(data, model, n_train, n_new, seeds, spoil=None):
     for seed in seeds:
         rng = np.random.default_rng(seed)
         train = data(rng, n_train)
-        fitted = model.set_params(random_state=seed).fit(train if spoil is None else spoil(rng, train))
-        p_values.append(fitted.p_values(data(rng, n_new)))
-    n_aside = len(fitted.model_.calibration.scores)
+        learned = calibration_of(model.set_params(random_state=seed), train if spoil is None else spoil(rng, train))
+        p_values.append(learned.p_values(as_data(data(rng, n_new)), Compute()))
+    n_aside = len(learned.scores)
     shares = [float(np.mean(np.array(p_values) <= alpha)) for alpha in ALPHAS]
     spread = (1 / (n_aside + 2) + 1 / n_new) / len(p_values)
     return n_aside, shares, [3 * math.sqrt(alpha * (1 - alpha) * spread) for alpha in ALPHAS]
@@ -270,8 +297,7 @@ def halves_of(n, random_state):
 def test_p_values_of_the_training_data_come_from_models_that_have_not_seen_them(rng, max_samples):
     X = integers(rng, 61)
     groups = groups_of(integers)(rng, 41)
-    ids = np.repeat(np.arange(41), [len(part) for part in groups])
-    rows, bags = ArrayRows(X), Groups(ArrayRows(np.vstack(groups)), ids, np.arange(41))
+    rows, bags = as_data(X), as_data(groups)
     points = IDKPointDetector(10, max_samples, random_state=3)
     of_groups = IDKGroupDetector(10, max_samples, max_samples, random_state=3)
     for model, data, fit in ((points, rows, fit_point_model), (of_groups, bags, fit_group_model)):
