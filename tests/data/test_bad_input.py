@@ -237,3 +237,14 @@ def test_rows_that_are_in_blocks_already_are_checked_for_their_width(width):
     with pytest.raises(ValueError) as error:
         IDKPointDetector(5, 2).fit(rows.ArrayRows(np.ones((1, width))))
     assert_one_clear_sentence(error, r"\b1\b", "number of rows", r"\b2\b")
+
+
+def test_rows_with_other_names_than_those_of_fit_are_refused():
+    model = IDKPointDetector(5, 4, random_state=0).fit(rows.ArrayRows(good_points(), ["height", "weight"]))
+    assert list(model.feature_names_in_) == ["height", "weight"]
+    expected = model.score_samples(rows.ArrayRows(good_points(), ["height", "weight"]))
+    assert (model.score_samples(rows.ArrayRows(good_points())) == expected).all()
+    for names in (["weight", "height"], ["height", "age"]):
+        with pytest.raises(ValueError) as error:
+            model.score_samples(rows.ArrayRows(good_points(), names))
+        assert_one_clear_sentence(error, "feature names", ", ".join(names), "height, weight")
