@@ -22,8 +22,8 @@ settings.load_profile("isobag")
 def pytest_configure(config):
     """Compiled code is kept by the date of its own file only; drop it if any file it may call is newer."""
     folder = Path(__file__).parent.parent / "src" / "isobag"
-    sources = [folder / "arrays.py", *folder.glob("backends/compiled/*.py")]
-    kept = list(folder.glob("backends/compiled/__pycache__/*.nb[ic]"))
+    sources = [folder / "backends" / "arrays.py", *folder.glob("backends/numba/compiled/*.py")]
+    kept = list(folder.glob("backends/numba/compiled/__pycache__/*.nb[ic]"))
     if kept and max(map(_changed, sources)) > min(map(_changed, kept)):
         for file in kept:
             file.unlink(missing_ok=True)

@@ -15,12 +15,12 @@ def frame():
 
 
 def test_detect_groups_refuses_the_contamination_that_fit_refuses(frame):
-    with pytest.raises(ValueError, match="contamination=0.9"):
+    with pytest.raises(ValueError, match=r"contamination=0\.9"):
         detect_groups(frame, by="account", contamination=0.9)
 
 
 def test_detect_points_refuses_the_contamination_that_fit_refuses(frame):
-    with pytest.raises(ValueError, match="contamination=0.9"):
+    with pytest.raises(ValueError, match=r"contamination=0\.9"):
         detect_points(frame, contamination=0.9)
 
 
@@ -30,9 +30,7 @@ def test_the_command_refuses_the_contamination_that_fit_refuses(frame, tmp_path)
     from isobag.cli.app import app
 
     frame.to_csv(tmp_path / "a.csv", index=False)
-    result = CliRunner().invoke(
-        app, ["groups", str(tmp_path / "a.csv"), "--by", "account", "--contamination", "0.9"]
-    )
+    result = CliRunner().invoke(app, ["groups", str(tmp_path / "a.csv"), "--by", "account", "--contamination", "0.9"])
     assert result.exit_code != 0
     assert "contamination" in result.output
 

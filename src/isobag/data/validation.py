@@ -49,6 +49,11 @@ def _check_features(estimator: Any, rows: Rows, reset: bool) -> None:
         raise ValueError(
             f"X has {rows.n_features} features, but {name} is expecting {estimator.n_features_in_} features as input."
         )
+    elif rows.names is not None and list(rows.names) != (feature_names_of(estimator) or list(rows.names)):
+        raise ValueError(
+            f"X has the feature names {', '.join(rows.names)}; need those of fit, in the same order: "
+            f"{', '.join(feature_names_of(estimator) or [])}."
+        )
 
 
 def _sparse_rows(estimator: BaseEstimator, X: Any, reset: bool, min_rows: int) -> Rows:

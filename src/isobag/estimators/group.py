@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.utils.validation import check_is_fitted
 
 from isobag.backends.arrays import Floats
 from isobag.data.frames import frame_like, is_frame, own_name
@@ -208,4 +209,5 @@ class IDKGroupDetector(GroupDetector, Modelled):
     @property
     def point_mechanism_(self) -> str:
         """The mechanism of level 1."""
+        check_is_fitted(self)
         return self.params.level1_mechanism

@@ -145,7 +145,8 @@ class IDKPointDetector(PointDetector, Modelled):
         rows of the training data: 0 for an ordinary row, above it for an odd one. A feature in which the row is nearer
         to the data than usual has a negative part. Scores below a thousandth of the mean count as that.
         """
-        lack = self.model_.explain(self._rows(X), self.compute)
+        rows = self._rows(X)
+        lack = self.model_.explain(rows, self.compute)
         names = self.feature_names
         return frame_like(X, dict(zip(names, lack.T, strict=True)), same_rows=True) if is_frame(X) else lack
 
@@ -155,7 +156,8 @@ class IDKPointDetector(PointDetector, Modelled):
         Column k is what a detector with max_samples = ``path_[k]``, the same scale and the same seed would say; with
         max_samples="auto" and scaling="auto" half of its partitionings are on each of two scales.
         """
-        return self.model_.path(self._rows(X), self.compute)
+        rows = self._rows(X)
+        return self.model_.path(rows, self.compute)
 
     @property
     def path_(self) -> tuple[int, ...]:

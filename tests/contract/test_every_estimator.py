@@ -1,0 +1,302 @@
+"""One contract for all estimators, of points and of groups, ours and the rivals."""
+
+import inspect
+import pickle
+import re
+
+import joblib
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone, is_outlier_detector
+from sklearn.ensemble import IsolationForest
+from sklearn.exceptions import NotFittedError
+from sklearn.kernel_approximation import Nystroem
+from sklearn.svm import OneClassSVM
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from isobag import IDKGroupDetector, IDKPointDetector, IsolationDistributionalKernel, IsolationKernel
+from isobag.backends import BACKENDS
+from isobag.backends import numba as numba_verbs
+from isobag.backends import numpy as numpy_verbs
+from isobag.baselines import (
+    INNE,
+    OCSMM,
+    AveragedPointScores,
+    GaussianPointDetector,
+    RecursiveNystroem,
+    TwoLevelGroupDetector,
+)
+from isobag.partitionings import MECHANISMS
+
+RNG = np.random.default_rng(0)
+X = np.vstack([RNG.normal(size=(58, 2)), [[9.0, -9.0], [8.0, 8.0]]])
+IDS = np.repeat(np.arange(12), 5)
+NEW = RNG.normal(size=(20, 2))
+NEW_IDS = np.arange(20) % 4
+
+KERNELS = {
+    "IsolationKernel": lambda **how: IsolationKernel(7, random_state=0, **how),
+    "IsolationDistributionalKernel": lambda **how: IsolationDistributionalKernel(7, random_state=0, **how),
+}
+POINTS = {
+    "IDKPointDetector": lambda **how: IDKPointDetector(7, random_state=0, **how),
+    "IDKPointDetector of the paper": lambda **how: IDKPointDetector(7, 8, random_state=0, **how),
+    "INNE": lambda **how: INNE(7, random_state=0, **how),
+    "GaussianPointDetector": lambda **how: GaussianPointDetector(random_state=0, **how),
+    "Nystroem's": lambda **how: GaussianPointDetector(approximation="nystroem", random_state=0, **how),
+}
+GROUPS = {
+    "IDKGroupDetector": lambda **how: IDKGroupDetector(7, random_state=0, **how),
+    "IDKGroupDetector of the paper": lambda **how: IDKGroupDetector(7, 4, 3, random_state=0, **how),
+    "OCSMM": lambda **how: OCSMM(0.2, 0.7, random_state=0, **how),
+    "TwoLevelGroupDetector": lambda **how: TwoLevelGroupDetector(
+        Nystroem(n_components=8, random_state=0), OneClassSVM(), **how
+    ),
+    "AveragedPointScores": lambda **how: AveragedPointScores(IsolationForest(n_estimators=9, random_state=0), **how),
+}
+MAKE = {**KERNELS, **POINTS, **GROUPS}
+WITH_THREADS = [name for name in MAKE if "n_jobs" in MAKE[name]().get_params(deep=False)]
+WITH_BACKENDS = [name for name in MAKE if "backend" in MAKE[name]().get_params(deep=False)]
+
+
+@parametrize_with_checks(
+    [
+        IsolationKernel(),
+        IsolationDistributionalKernel(),
+        IDKPointDetector(),
+        INNE(),
+        GaussianPointDetector(),
+        RecursiveNystroem(),
+    ]
+)
+def test_with_every_default_all_promises_of_scikit_learn_are_kept(estimator, check):
+    check(estimator)
+
+
+@parametrize_with_checks(
+    [
+        IDKPointDetector(10, method="norm", calibrate=False),
+        GaussianPointDetector(approximation="nystroem", random_state=0),
+        *[IDKPointDetector(10, mechanism=mechanism) for mechanism in MECHANISMS if mechanism != "hypersphere"],
+        *[IsolationKernel(10, mechanism=mechanism) for mechanism in MECHANISMS if mechanism != "hypersphere"],
+    ]
+)
+def test_with_other_parameters_too(estimator, check):
+    check(estimator)
+
+
+def fitted(name, **how):
+    return MAKE[name](**how).fit(*data_of(name))
+
+
+def data_of(name):
+    return (X, None, IDS) if name in GROUPS else (X,)
+
+
+def new_data_of(name):
+    return (NEW, NEW_IDS) if name in GROUPS else (NEW,)
+
+
+def methods_of(model):
+    """Public methods that take data and need a fit."""
+    wanted = ["score_samples", "decision_function", "predict", "p_values", "score_path", "explain", "rank"]
+    return [one for one in [*wanted, "assign_cells", "transform", "similarity", "embed", "gram"] if hasattr(model, one)]
+
+
+def answer(model, method, *data):
+    if method == "similarity" and isinstance(model, IsolationDistributionalKernel):
+        data = (NEW, X)
+    found = getattr(model, method)(*data)
+    if method == "rank":
+        return [np.array(found, dtype=float)]
+    if isinstance(found, tuple):
+        return [np.asarray(part) for part in found]
+    return [found.toarray() if hasattr(found, "toarray") else np.asarray(found)]
+
+
+def answers(model, name):
+    data = new_data_of(name)
+    found = []
+    for method in methods_of(model):
+        if method == "score_path" and getattr(model, "approximation", None):
+            continue  # landmarks belong to one bandwidth
+        found += answer(model, method, *data)
+    return found
+
+
+def assert_same_answers(model, other, name):
+    for ours, theirs in zip(answers(model, name), answers(other, name), strict=True):
+        assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("name", MAKE)
+def test_parameters_are_kept_as_given_and_a_clone_has_them_and_nothing_else(name):
+    model = fitted(name)
+    assert {one for one in vars(MAKE[name]())} == set(inspect.signature(type(model).__init__).parameters) - {"self"}
+    copy = clone(model)
+    assert str(copy.get_params()) == str(model.get_params()) == str(MAKE[name]().get_params())
+    assert set(vars(copy)) == set(model.get_params(deep=False))
+    assert_same_answers(copy.fit(*data_of(name)), model, name)
+
+
+@pytest.mark.parametrize("name", MAKE)
+def test_a_fit_forgets_the_one_before(name):
+    model = MAKE[name]()
+    other = (NEW[:, :1], None, NEW_IDS) if name in GROUPS else (NEW[:, :1],)
+    model.fit(*other).fit(*data_of(name))
+    assert_same_answers(model, fitted(name), name)
+    assert set(vars(model)) == set(vars(fitted(name)))
+
+
+@pytest.mark.parametrize("name", MAKE)
+def test_a_pickled_copy_answers_the_same(name):
+    model = fitted(name)
+    assert_same_answers(pickle.loads(pickle.dumps(model)), model, name)
+
+
+@pytest.mark.parametrize("name", MAKE)
+def test_without_fit_there_are_no_fitted_attributes_and_every_method_says_so(name):
+    model = MAKE[name]()
+    promised = [one for one in dir(type(model)) if one.endswith("_") and not one.startswith("_")]
+    for attribute in set(promised) - {"path_"}:  # bandwidths of the Gaussian detector are not learned
+        assert not hasattr(model, attribute), attribute
+    for method in methods_of(model):
+        with pytest.raises(NotFittedError, match=type(model).__name__):
+            answer(model, method, *new_data_of(name))
+
+
+@pytest.mark.parametrize("name", MAKE)
+def test_fitted_attributes_are_there_and_answering_changes_none(name):
+    model = fitted(name)
+    assert model.n_features_in_ == 2
+    before = pickle.dumps(model)
+    answers(model, name)
+    assert pickle.dumps(model) == before
+    if name in POINTS or name in GROUPS:
+        assert isinstance(model.offset_, float)
+    if name in GROUPS:
+        assert model.labels_.tolist() == list(range(12)) and model.scores_.shape == (12,)
+
+
+@pytest.mark.parametrize("name", [*POINTS, *GROUPS])
+def test_verdicts_follow_from_scores(name):
+    model, new = fitted(name, contamination=0.2), new_data_of(name)
+    assert is_outlier_detector(model)
+    decisions = model.decision_function(*new)
+    assert_array_equal(decisions, model.score_samples(*new) - model.offset_)
+    assert_array_equal(model.predict(*new), np.where(decisions < 0, -1, 1))
+    own = data_of(name)
+    scores = model.score_samples(own[0], own[2]) if name in GROUPS else model.score_samples(X)
+    if name in GROUPS:
+        assert_allclose(model.scores_, scores, rtol=1e-10)
+    assert model.offset_ == pytest.approx(np.quantile(scores, 0.2), rel=1e-10)
+    assert_array_equal(clone(model).fit_predict(*own), np.where(scores < model.offset_ - 1e-12, -1, 1))
+
+
+@pytest.mark.parametrize("name", WITH_THREADS)
+def test_threads_set_after_fit_reach_everything_and_change_nothing(name, monkeypatch):
+    model = fitted(name, n_jobs=1)
+    expected = answers(model, name)
+    asked, effective = [], joblib.effective_n_jobs
+
+    def record(n_jobs=-1):
+        asked.append(n_jobs)
+        return effective(n_jobs)
+
+    monkeypatch.setattr(joblib, "effective_n_jobs", record)
+    model.set_params(n_jobs=3)
+    data = new_data_of(name)
+    for method in methods_of(model):
+        if method == "score_path" and getattr(model, "approximation", None):
+            continue
+        asked.clear()
+        answer(model, method, *data)
+        assert set(asked) == {3}, method
+    for ours, theirs in zip(answers(model, name), expected, strict=True):
+        assert_array_equal(ours, theirs)
+    asked.clear()
+    model.fit(*data_of(name))
+    assert set(asked) == {3}
+
+
+@pytest.mark.parametrize("name", WITH_BACKENDS)
+def test_the_backend_set_after_fit_reaches_everything_and_changes_nothing(name, monkeypatch):
+    model = fitted(name, backend="numba")
+    expected = answers(model, name)
+
+    def never(*_, **__):
+        raise AssertionError("another backend was asked")
+
+    for verb in numba_verbs.__all__:
+        assert hasattr(numpy_verbs, verb)
+        monkeypatch.setattr(numba_verbs, verb, never)
+    model.set_params(backend="numpy")
+    for ours, theirs in zip(answers(model, name), expected, strict=True):
+        assert_array_equal(ours, theirs)
+    model.fit(*data_of(name))
+
+
+@pytest.mark.parametrize("name", WITH_BACKENDS)
+def test_every_backend_says_the_same(name):
+    models = [fitted(name, backend=backend) for backend in ("auto", *BACKENDS)]
+    for model in models[1:]:
+        assert_same_answers(model, models[0], name)
+
+
+def roads_of(name):
+    return [one for one in ("fit", "fit_predict", "fit_scores", "fit_transform") if hasattr(MAKE[name](), one)]
+
+
+CONSTRAINED = [(name, param) for name in MAKE for param in type(MAKE[name]()).parameter_constraints]
+
+
+@pytest.mark.parametrize(("name", "param"), CONSTRAINED)
+def test_nonsense_is_refused_by_name_on_every_road_and_nothing_is_learned(name, param):
+    for value in ("no such thing", -2.5, [3], object):
+        for road in roads_of(name):
+            model = MAKE[name]().set_params(**{param: value})
+            data = data_of(name) if road in ("fit", "fit_predict") else (X,)
+            with pytest.raises(ValueError, match=re.escape(f"{param}={value!r}; ")) as error:
+                getattr(model, road)(*data)
+            assert str(error.value).endswith(".") and "\n" not in str(error.value)
+            assert set(vars(model)) == set(model.get_params(deep=False))
+
+
+@pytest.mark.parametrize("value", [0, 0.9, 1, -0.1, np.nan, None, True, "most"])
+@pytest.mark.parametrize("name", [*POINTS, *GROUPS])
+def test_every_detector_refuses_a_contamination_that_is_none(name, value):
+    with pytest.raises(ValueError, match=re.escape(f"contamination={value!r}; ")):
+        fitted(name, contamination=value)
+
+
+@pytest.mark.parametrize("name", MAKE)
+def test_every_parameter_that_says_how_to_compute_or_to_score_is_constrained(name):
+    named = {
+        "n_jobs",
+        "backend",
+        "contamination",
+        "mechanism",
+        "method",
+        "scaling",
+        "calibrate",
+        "rule",
+        "n_estimators",
+    }
+    named |= {"max_samples", "group_max_samples", "point_mechanism", "group_mechanism", "count_outside"}
+    model = MAKE[name]()
+    assert named & set(model.get_params(deep=False)) <= set(model.parameter_constraints)
+
+
+@pytest.mark.parametrize("name", ["IDKPointDetector", "INNE", *KERNELS])
+def test_numbers_of_numpy_are_numbers(name):
+    how = {"max_samples": np.int32(8), "n_estimators": np.int64(7), "n_jobs": np.int8(1)}
+    assert_same_answers(fitted(name).set_params(**how).fit(X), fitted(name).set_params(max_samples=8).fit(X), name)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize(("n_rows", "psi"), [(60, 16), (20, 10), (5, 2), (3, 2), (2, 2)])
+def test_auto_max_samples_of_kernels_is_16_or_half_of_the_rows(name, n_rows, psi):
+    auto = MAKE[name]().fit(X[:n_rows])
+    assert auto.max_samples_ == psi
+    assert_same_answers(auto, MAKE[name](max_samples=psi).fit(X[:n_rows]), name)

@@ -1,0 +1,331 @@
+"""Conformal p-values: the formula, what it promises of data drawn like the training data, and false discoveries."""
+
+import math
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from sklearn.base import clone
+
+from isobag import IDKGroupDetector, IDKPointDetector
+from isobag.backends import Compute
+from isobag.data.groups import Groups, as_groups
+from isobag.data.rows import ArrayRows
+from isobag.models.calibration import calibrate, cross_p_values, split
+from isobag.models.group import CALIBRATION_GROUPS, fit_group_model
+from isobag.models.point import CALIBRATION_ROWS, fit_point_model
+
+ALPHAS = (0.01, 0.05, 0.1)
+
+
+def gaussian(rng, n):
+    return rng.normal(size=(n, 2))
+
+
+def heavy_tails(rng, n):
+    return rng.standard_t(1.5, size=(n, 3))
+
+
+def two_clusters(rng, n):
+    """A dense cluster and, four times rarer, a sparse one."""
+    rare = rng.random(n) < 0.2
+    return rng.normal(size=(n, 2)) * np.where(rare, 3, 0.2)[:, None] + np.where(rare, 8, 0)[:, None]
+
+
+def integers(rng, n):
+    """A 4 x 4 grid: equal rows and equal scores everywhere."""
+    return rng.integers(0, 4, (n, 2)).astype(float)
+
+
+def groups_of(points):
+    """Groups of 2 to 8 points, each moved by a little of its own."""
+    return lambda rng, g: [points(rng, size) + rng.integers(0, 2, 2) for size in rng.integers(2, 9, g)]
+
+
+def as_data(given):
+    """Rows, or groups from a list of arrays."""
+    if not isinstance(given, list):
+        return ArrayRows(given)
+    ids = np.repeat(np.arange(len(given)), [len(part) for part in given])
+    return Groups(ArrayRows(np.vstack(given)), ids, np.arange(len(given)))
+
+
+def calibration_of(model, train):
+    """What ``fit`` sets aside for p-values, without all else that it learns."""
+    if isinstance(train, list):
+        return calibrate(as_data(train), model.params, Compute(), fit_group_model, CALIBRATION_GROUPS)
+    return calibrate(as_data(train), model.params, Compute(), fit_point_model, CALIBRATION_ROWS)
+
+
+@pytest.mark.parametrize("max_samples", ["auto", 8])
+def test_fit_sets_aside_what_calibration_alone_does(rng, max_samples):
+    train, new = gaussian(rng, 90), gaussian(rng, 40)
+    points = IDKPointDetector(10, max_samples, random_state=3)
+    assert_array_equal(points.fit(train).p_values(new), calibration_of(points, train).p_values(as_data(new), Compute()))
+    parts, others = (groups_of(gaussian)(rng, n) for n in (50, 20))
+    groups = IDKGroupDetector(10, max_samples, max_samples, random_state=3)
+    assert_array_equal(
+        groups.fit(parts).p_values(others), calibration_of(groups, parts).p_values(as_data(others), Compute())
+    )
+
+
+def alarms(data, model, n_train, n_new, seeds, spoil=None):
+    """For each alpha, the share of normal rows or groups with p <= alpha, and 3 standard errors of it.
+
+    Data and model are drawn anew for every seed. New rows of one fit share their calibration: given the fit, the
+    chance of p <= alpha is spread like a Beta distribution with variance alpha (1 - alpha) / (N + 2), N set aside.
+    """
+    p_values = []
+    for seed in seeds:
+        rng = np.random.default_rng(seed)
+        train = data(rng, n_train)
+        learned = calibration_of(model.set_params(random_state=seed), train if spoil is None else spoil(rng, train))
+        p_values.append(learned.p_values(as_data(data(rng, n_new)), Compute()))
+    n_aside = len(learned.scores)
+    shares = [float(np.mean(np.array(p_values) <= alpha)) for alpha in ALPHAS]
+    spread = (1 / (n_aside + 2) + 1 / n_new) / len(p_values)
+    return n_aside, shares, [3 * math.sqrt(alpha * (1 - alpha) * spread) for alpha in ALPHAS]
+
+
+@pytest.mark.parametrize("max_samples", ["auto", 8, 200])
+@pytest.mark.parametrize("data", [gaussian, heavy_tails, two_clusters, integers])
+def test_normal_points_are_below_alpha_no_more_often_than_alpha(data, max_samples):
+    # With max_samples = 200, all rows of fit are alone in their cells: had they been scored themselves, most new rows
+    # would look odd.
+    model = IDKPointDetector(10, max_samples)
+    _, shares, noise = alarms(data, model, 200, 50, seeds=range(100))
+    for share, alpha, most in zip(shares, ALPHAS, noise, strict=True):
+        assert share <= alpha + most
+
+
+@pytest.mark.parametrize("data", [gaussian, heavy_tails, two_clusters])
+def test_where_scores_differ_normal_points_are_below_alpha_as_often_as_can_be(data):
+    n_aside, shares, noise = alarms(data, IDKPointDetector(20), 200, 50, seeds=range(1000, 1100))
+    for share, alpha, most in zip(shares, ALPHAS, noise, strict=True):
+        possible = math.floor(alpha * (n_aside + 1)) / (n_aside + 1)
+        # A few scores are equal, which can only make p-values larger: a tenth is room enough.
+        assert share >= 0.9 * possible - most
+
+
+@pytest.mark.parametrize("data", [groups_of(gaussian), groups_of(integers)], ids=["gaussian", "integers"])
+def test_normal_groups_are_below_alpha_no_more_often_than_alpha(data):
+    n_aside, shares, noise = alarms(data, IDKGroupDetector(20), 60, 40, seeds=range(60))
+    for share, alpha, most in zip(shares, ALPHAS, noise, strict=True):
+        assert share <= alpha + most
+    assert n_aside == 30
+    assert shares[-1] > 0.02  # small groups are often as odd as can be, and their p-values then larger
+
+
+@pytest.mark.parametrize("data", [gaussian, two_clusters])
+def test_anomalies_among_the_training_data_make_no_false_alarms(data):
+    def spoil(rng, train):
+        return np.vstack([train[:-10], rng.uniform(-30, 30, (10, 2))])
+
+    _, clean, _ = alarms(data, IDKPointDetector(10), 200, 50, seeds=range(2000, 2100))
+    _, shares, noise = alarms(data, IDKPointDetector(10), 200, 50, range(2000, 2100), spoil)
+    for share, alpha, most in zip(shares, ALPHAS, noise, strict=True):
+        assert share <= alpha + most
+    # A twentieth of the rows set aside is odder than any normal row.
+    assert shares[-1] < 0.7 * clean[-1]
+
+
+@pytest.mark.parametrize("data", [gaussian, integers])
+def test_p_values_are_shares_of_the_scores_set_aside(rng, data):
+    model = IDKPointDetector(10, random_state=0).fit(data(rng, 101))
+    X = data(rng, 40)
+    aside = model.model_.calibration.scores.tolist()
+    assert len(aside) == 50
+    expected = []
+    for score in model.model_.calibration.model.scores(ArrayRows(X), Compute()):
+        not_above = 0
+        for other in aside:
+            if other <= score:
+                not_above += 1
+        expected.append((1 + not_above) / (1 + len(aside)))
+    assert model.p_values(X).tolist() == expected
+    assert len(set(expected)) > 5
+
+
+def test_p_values_of_groups_are_shares_of_the_scores_set_aside(rng):
+    data = groups_of(integers)
+    model = IDKGroupDetector(10, random_state=0).fit(data(rng, 61))
+    new = data(rng, 30)
+    aside = model.model_.calibration.scores
+    assert len(aside) == 30
+    scores = model.model_.calibration.model.scores(as_groups(model, new, None, reset=False), Compute())
+    assert model.p_values(new).tolist() == [(1 + sum(a <= s for a in aside)) / 31 for s in scores]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_p_values_of_anomalies_are_about_as_small_as_can_be(seed):
+    rng = np.random.default_rng(seed)
+    points = IDKPointDetector(random_state=seed).fit(gaussian(rng, 400))
+    assert_array_equal(points.p_values([[6.0, 6.0], [-7.0, 0.0]]), 1 / 201)
+    groups = IDKGroupDetector(50, random_state=seed).fit([gaussian(rng, 40) for _ in range(80)])
+    # Shifted, narrow and wide: the last two have the mean of all.
+    odd = [gaussian(rng, 40) + 2, gaussian(rng, 40) / 10, gaussian(rng, 40) * 5]
+    # Over seeds 0 to 19: at most two of the normal groups set aside are as odd as these.
+    assert np.all(groups.p_values(odd) <= 3 / 41)
+
+
+def benjamini_hochberg(p_values, fdr):
+    """Find the largest k whose k smallest p-values are all at most k fdr / m; these k are discoveries."""
+    ranked = sorted(p_values)
+    cut = 0.0
+    for k in range(1, len(ranked) + 1):
+        if ranked[k - 1] <= k * fdr / len(ranked):
+            cut = ranked[k - 1]
+    return [-1 if p <= cut else 1 for p in p_values]
+
+
+@pytest.mark.parametrize("fdr", [0.01, 0.07, 0.2, 0.5, 0.9])
+def test_verdicts_at_a_false_discovery_rate_are_those_of_benjamini_and_hochberg(fdr):
+    # 101 and 61 are primes, so that no p-value equals k fdr / m and rounding decides nothing.
+    n_alarms = set()
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        points = IDKPointDetector(20, random_state=seed).fit(gaussian(rng, 200))
+        X = np.vstack([gaussian(rng, 40), rng.normal(3, 1, (10, 2))])
+        verdicts = points.predict(X, fdr=fdr)
+        assert verdicts.tolist() == benjamini_hochberg(points.p_values(X).tolist(), fdr)
+        n_alarms.add(int((verdicts == -1).sum()))
+        groups = IDKGroupDetector(10, random_state=seed).fit([gaussian(rng, 10) for _ in range(120)])
+        new = [gaussian(rng, 10) + shift for shift in rng.choice([0, 2], 20)]
+        assert groups.predict(new, fdr=fdr).tolist() == benjamini_hochberg(groups.p_values(new).tolist(), fdr)
+    assert fdr == 0.01 or max(n_alarms) > 0
+    assert min(n_alarms) < 50
+
+
+@pytest.mark.parametrize("fdr", [0.1, 0.3])
+def test_the_share_of_false_alarms_is_at_most_the_false_discovery_rate(fdr):
+    false_shares, found = [], []
+    for seed in range(80):
+        rng = np.random.default_rng(seed)
+        model = IDKPointDetector(10, random_state=seed).fit(gaussian(rng, 400))
+        odd = model.predict(np.vstack([gaussian(rng, 80), rng.normal(5, 1, (20, 2))]), fdr=fdr) == -1
+        false_shares.append(odd[:80].sum() / max(1, odd.sum()))
+        found.append(odd[80:].mean())
+    assert np.mean(false_shares) <= fdr * 0.8 + 3 * np.std(false_shares) / math.sqrt(len(false_shares))
+    assert np.mean(false_shares) > 0.2 * fdr
+    assert np.mean(found) > 0.5
+
+
+def test_a_p_value_never_depends_on_the_rest_of_its_batch(rng):
+    points = IDKPointDetector(10, random_state=0).fit(gaussian(rng, 100))
+    X = gaussian(rng, 300)
+    whole = points.p_values(X)
+    assert [points.p_values(X[i : i + 1])[0] for i in range(0, 300, 10)] == whole[::10].tolist()
+    assert_array_equal(points.p_values(X[::-3]), whole[::-3])
+    groups = IDKGroupDetector(10, random_state=0).fit([gaussian(rng, 5) for _ in range(40)])
+    new = [gaussian(rng, 5) for _ in range(40)]
+    assert [groups.p_values([part])[0] for part in new] == groups.p_values(new).tolist()
+
+
+def test_p_values_follow_random_state_and_change_no_score(rng):
+    X, new = gaussian(rng, 80), gaussian(rng, 80)
+    for cls, data, unseen in ((IDKPointDetector, X, new), (IDKGroupDetector, [*X[:, None]], [*new[:, None]])):
+        one, same, other = (cls(10, random_state=seed).fit(data) for seed in (1, 1, 2))
+        assert_array_equal(one.p_values(unseen), same.p_values(unseen))
+        assert (one.p_values(unseen) != other.p_values(unseen)).any()
+        without = cls(10, random_state=1, calibrate=False).fit(data)
+        assert_array_equal(one.score_samples(data), without.score_samples(data))
+        assert one.offset_ == without.offset_
+
+
+@pytest.mark.parametrize(("n", "n_aside"), [(2, 0), (3, 1), (4, 2), (5, 2), (20_011, 10_000)])
+def test_half_of_the_rows_are_set_aside_but_two_are_always_learned(rng, n, n_aside):
+    model = IDKPointDetector(2, 2, random_state=0).fit(rng.normal(size=(n, 1)))
+    assert len(model.model_.calibration.scores) == n_aside
+    p_values = model.p_values(rng.normal(size=(9, 1)))
+    assert np.all((p_values >= 1 / (n_aside + 1)) & (p_values <= 1))
+
+
+@pytest.mark.parametrize(("n_groups", "n_aside"), [(2, 0), (3, 1), (5, 2), (4_011, 2_000)])
+def test_half_of_the_groups_are_set_aside_but_two_are_always_learned(rng, n_groups, n_aside):
+    model = IDKGroupDetector(2, 2, 2, random_state=0).fit([*rng.normal(size=(n_groups, 1, 1))])
+    assert len(model.model_.calibration.scores) == n_aside
+    p_values = model.p_values([*rng.normal(size=(9, 1, 1))])
+    assert np.all((p_values >= 1 / (n_aside + 1)) & (p_values <= 1))
+
+
+def test_max_samples_of_all_rows_or_groups_become_all_that_are_learned(rng):
+    X = gaussian(rng, 41)
+    points = IDKPointDetector(10, 41, random_state=0).fit(X)
+    assert (points.max_samples_, points.model_.calibration.model.views.levels[-1]) == (41, 21)
+    groups = IDKGroupDetector(10, 41, 41, random_state=0).fit([*X[:, None]])
+    learned = groups.model_.calibration.model
+    assert (learned.views.levels[-1], learned.partitionings.levels[-1]) == (21, 21)
+    # Each row learned is alone in its cell: a score of 1 / 21 in all partitionings, the highest there is.
+    view = points.model_.calibration.model.views.members[0]
+    near = np.concatenate(view.partitionings.centers[:1]) * view.scaling.scale + view.scaling.shift
+    assert_array_equal(points.p_values(near), 1)
+
+
+@pytest.mark.parametrize("use", [lambda model, X: model.p_values(X), lambda model, X: model.predict(X, fdr=0.1)])
+def test_without_calibration_p_values_are_refused_with_the_way_out(rng, use):
+    X = gaussian(rng, 30)
+    for cls, data in ((IDKPointDetector, X), (IDKGroupDetector, [X[:10], X[10:20], X[20:]])):
+        model = cls(5, random_state=0, calibrate=False).fit(data)
+        assert set(model.predict(data)) <= {-1, 1}
+        with pytest.raises(ValueError, match=r"calibrate=False, .*fit with calibrate=True\."):
+            use(model, data)
+
+
+@pytest.mark.parametrize("fdr", [0, 1, -0.1, 1.5, float("nan"), "0.1", True])
+def test_a_false_discovery_rate_that_is_none_is_refused(rng, fdr):
+    X = gaussian(rng, 30)
+    for cls, data in ((IDKPointDetector, X), (IDKGroupDetector, [X[:10], X[10:20], X[20:]])):
+        with pytest.raises(ValueError, match=r"fdr=.*between 0 and 1"):
+            cls(5, random_state=0).fit(data).predict(data, fdr=fdr)
+
+
+@pytest.mark.parametrize("value", ["yes", 1, None])
+def test_calibrate_is_true_or_false(rng, value):
+    X = gaussian(rng, 30)
+    for cls, data in ((IDKPointDetector, X), (IDKGroupDetector, [X[:10], X[10:20], X[20:]])):
+        with pytest.raises(ValueError, match=f"calibrate={value!r}"):
+            cls(5, calibrate=value).fit(data)
+
+
+def halves_of(n, random_state):
+    """Which half each of n rows is in, and the seeds of the two models, drawn as the library draws them."""
+    drawn = split(n, 10_000, random_state)
+    return drawn.in_second, drawn.seeds
+
+
+@pytest.mark.parametrize("max_samples", ["auto", 8])
+def test_p_values_of_the_training_data_come_from_models_that_have_not_seen_them(rng, max_samples):
+    X = integers(rng, 61)
+    groups = groups_of(integers)(rng, 41)
+    rows, bags = as_data(X), as_data(groups)
+    points = IDKPointDetector(10, max_samples, random_state=3)
+    of_groups = IDKGroupDetector(10, max_samples, max_samples, random_state=3)
+    for model, data, fit in ((points, rows, fit_point_model), (of_groups, bags, fit_group_model)):
+        found = cross_p_values(data, model.params, Compute(), fit, 10_000)
+        in_second, seeds = halves_of(len(data), 3)
+        assert in_second.sum() == len(data) // 2
+        for scored, seed in zip((True, False), seeds, strict=True):
+            others, own = np.flatnonzero(in_second != scored), np.flatnonzero(in_second == scored)
+            learned = clone(model).set_params(random_state=seed, calibrate=False).fit(data.part(others))
+            scores = learned.score_samples(data.part(own)).tolist()
+            expected = [sum(other <= score for other in scores) / len(scores) for score in scores]
+            assert found[own].tolist() == expected
+
+
+def test_fewer_than_four_have_no_p_values_to_speak_of(rng):
+    for n in (1, 2, 3):
+        rows = ArrayRows(rng.normal(size=(n, 2)))
+        found = cross_p_values(rows, IDKPointDetector(random_state=0).params, Compute(), fit_point_model, 10_000)
+        assert_array_equal(found, np.ones(n))
+
+
+def test_training_data_without_anomalies_are_below_alpha_no_more_often_than_alpha():
+    p_values = []
+    for seed in range(60):
+        rows = ArrayRows(gaussian(np.random.default_rng(seed), 100))
+        params = IDKPointDetector(8, random_state=seed).params
+        p_values.append(cross_p_values(rows, params, Compute(), fit_point_model, 10_000))
+    for alpha in ALPHAS:
+        # Within a half p-values are the ranks of its 50 rows: no more than alpha of them lie at or below alpha.
+        assert (np.mean(np.array(p_values) <= alpha, axis=1) <= alpha).all()
+    assert np.mean(np.array(p_values) <= 0.1) > 0.08

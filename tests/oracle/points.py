@@ -1,0 +1,155 @@
+"""The definitions of SPEC.md and the paper, in plain loops and exact arithmetic.
+
+Slow and obvious on purpose: one point, one center, one coordinate at a time. A point is a sequence of numbers, a
+partitioning a sequence of centers, and a point's `cells` the list of its cell in every partitioning.
+"""
+
+from fractions import Fraction
+from functools import lru_cache
+from math import inf, sqrt
+
+OUTSIDE = -1
+
+
+def sq_distance(x, y):
+    """sum_k (x_k - y_k)^2, without rounding."""
+    return _sq_distance(tuple(map(float, x)), tuple(map(float, y)))
+
+
+@lru_cache(maxsize=1 << 16)  # tests ask for the same distance under every rule
+def _sq_distance(x, y):
+    total = Fraction(0)
+    for a, b in zip(x, y, strict=True):
+        total += (Fraction(a) - Fraction(b)) ** 2
+    return total
+
+
+def nearest_other(centers, j):
+    """Index of the nearest center that differs from center j (lowest index first), or None if all are equal."""
+    best, best_sq_dist = None, None
+    for k in range(len(centers)):
+        sq_dist = sq_distance(centers[j], centers[k])
+        if sq_dist > 0 and (best is None or sq_dist < best_sq_dist):
+            best, best_sq_dist = k, sq_dist
+    return best
+
+
+def sq_radii(centers):
+    """Squared distance of every center to the nearest different center; 0 if all centers are equal."""
+    radii = []
+    for j in range(len(centers)):
+        other = nearest_other(centers, j)
+        radii.append(Fraction(0) if other is None else sq_distance(centers[j], centers[other]))
+    return radii
+
+
+def cell(x, centers, radii, rule="nearest"):
+    """The cell of x in one partitioning, OUTSIDE if none: ties to the lowest index, the boundary is inside."""
+    sq_dists = [sq_distance(x, center) for center in centers]
+    covering = [j for j in range(len(centers)) if sq_dists[j] <= radii[j]]
+    if rule == "nearest":
+        nearest = min(range(len(centers)), key=lambda j: sq_dists[j])
+        return nearest if nearest in covering else OUTSIDE
+    if not covering:
+        return OUTSIDE
+    if rule == "covering":
+        return min(covering, key=lambda j: sq_dists[j])
+    if rule == "smallest":
+        return min(covering, key=lambda j: radii[j])
+    raise ValueError(rule)
+
+
+def assign_cells(X, partitionings, rule="nearest", mechanism="hypersphere"):
+    """The cells of every point: one list per point, one entry per partitioning."""
+    cells = [[] for _ in X]
+    for centers in partitionings:
+        radii = sq_radii(centers) if mechanism == "hypersphere" else [inf] * len(centers)
+        for i in range(len(X)):
+            cells[i].append(cell(X[i], centers, radii, rule))
+    return cells
+
+
+def feature_map(x_cells, n_cells):
+    """Definition 2: t * psi zeros and ones, one-hot per partitioning, all zeros where OUTSIDE."""
+    phi = []
+    for x_cell in x_cells:
+        for j in range(n_cells):
+            phi.append(1 if x_cell == j else 0)
+    return phi
+
+
+def mean_map(cells, n_cells):
+    """The average feature map of a set of points."""
+    total = [0] * (len(cells[0]) * n_cells)
+    for x_cells in cells:
+        for k, value in enumerate(feature_map(x_cells, n_cells)):
+            total[k] += value
+    return [value / len(cells) for value in total]
+
+
+def isolation_kernel(x_cells, y_cells):
+    """Definition 1: the share of partitionings in which both points are in the same cell; OUTSIDE never counts."""
+    same = 0
+    for a, b in zip(x_cells, y_cells, strict=True):
+        if a == b and a != OUTSIDE:
+            same += 1
+    return same / len(x_cells)
+
+
+def idk(S_cells, T_cells):
+    """Definition 3: the mean Isolation Kernel over all pairs of the two sets."""
+    total = 0.0
+    for x_cells in S_cells:
+        for y_cells in T_cells:
+            total += isolation_kernel(x_cells, y_cells)
+    return total / (len(S_cells) * len(T_cells))
+
+
+def point_score(x_cells, data_cells):
+    """IDK of {x} and the data."""
+    return idk([x_cells], data_cells)
+
+
+def norm_score(x_cells):
+    """The share of partitionings in which x is inside some ball."""
+    return sum(1 for x_cell in x_cells if x_cell != OUTSIDE) / len(x_cells)
+
+
+def inne_score(x, partitionings):
+    """iNNE: 1 - r(nearest center of c) / r(c) for the smallest ball c that covers x, 1 if none does; the mean."""
+    total = 0.0
+    for centers in partitionings:
+        radii = sq_radii(centers)
+        smallest = cell(x, centers, radii, "smallest")
+        if smallest == OUTSIDE:
+            total += 1.0
+        else:
+            other = nearest_other(centers, smallest)
+            total += 1.0 - sqrt(radii[other]) / sqrt(radii[smallest])
+    return total / len(partitionings)
+
+
+def _median(values, share=0.5):
+    """The value below which `share` of the values lie, linear between neighbours."""
+    ordered = sorted(values)
+    position = share * (len(ordered) - 1)
+    low = int(position)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (position - low) * (ordered[high] - ordered[low])
+
+
+def scale(X, train, scaling):
+    """Every feature moved and divided by what the training data say; a constant feature becomes 0."""
+    scaled = [[0.0] * len(row) for row in X]
+    for k in range(len(train[0])):
+        column = [float(row[k]) for row in train]
+        mean = sum(column) / len(column)
+        shift, width = {
+            None: (0.0, 1.0),
+            "minmax": (min(column), max(column) - min(column)),
+            "standard": (mean, sqrt(sum((v - mean) ** 2 for v in column) / len(column))),
+            "robust": (_median(column), _median(column, 0.75) - _median(column, 0.25)),
+        }[scaling]
+        for i in range(len(X)):
+            scaled[i][k] = (float(X[i][k]) - shift) / width if min(column) < max(column) or scaling is None else 0.0
+    return scaled
