@@ -1,7 +1,8 @@
 """Partitionings of the data, by mechanism."""
 
 from collections.abc import Callable
-from typing import Any
+from importlib import import_module
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,17 +19,36 @@ from isobag.partitionings.base import (
     nested_levels,
 )
 from isobag.partitionings.counts import GroupQueries
-from isobag.partitionings.trees import draw_trees
 
-MECHANISMS: dict[str, Callable[[Drawn, tuple[int, ...], Compute], Partitionings]] = {
+Draw = Callable[[Drawn, tuple[int, ...], Compute], Partitionings]
+
+
+class Later(NamedTuple):
+    """A function of a module that is imported when it is first needed."""
+
+    module: str
+    name: str
+
+    def load(self) -> Draw:
+        """The function."""
+        function: Draw = getattr(import_module(self.module), self.name)
+        return function
+
+    def __call__(self, drawn: Drawn, levels: tuple[int, ...], compute: Compute) -> Partitionings:
+        """What the function makes of what was drawn."""
+        return self.load()(drawn, levels, compute)
+
+
+MECHANISMS: dict[str, Draw] = {
     "hypersphere": draw_hyperspheres,
     "voronoi": draw_voronoi_cells,
-    "tree": draw_trees,
+    "tree": Later("isobag.partitionings.trees", "draw_trees"),  # brings Numba with it
 }
 """How partitionings are made of what was drawn, rows or groups."""
 
 __all__ = [
     "MECHANISMS",
+    "Later",
     "Partitionings",
     "draw_from_groups",
     "draw_from_rows",

@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 from isobag.data.scaling import Scaling
 from isobag.models.calibration import Calibration
 from isobag.models.views import Views
-from isobag.partitionings import Partitionings
+from isobag.partitionings import MECHANISMS, Later, Partitionings
 from isobag.storage.modelfile.container import Tensors
 from isobag.storage.modelfile.fields import (
     Array,
@@ -53,6 +53,9 @@ class Tagged(NamedTuple):
 
 def kind_of_subclasses(parent: type) -> Tagged:
     """Values of every class there is of a kind, such as the partitionings of all mechanisms."""
+    for draw in MECHANISMS.values():
+        if isinstance(draw, Later):
+            draw.load()
     found: dict[str, type] = {}
     waiting: list[type] = [parent]
     while waiting:
