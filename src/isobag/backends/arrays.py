@@ -15,8 +15,9 @@ OUTSIDE = -1
 """Cell index of a point that no ball of a partitioning covers."""
 
 
-OCTAVE = 1 << 20
-"""Octaves are counted in parts of a 2^20-th."""
+OCTAVE = 1 << 12
+"""Octaves are counted in parts of a 2^12-th: fine enough for a rank, and coarse enough for float32 to be certain."""
+OCTAVE_BITS = 40
 MOST_ROWS = 1 << 40
 """Numbers of rows, cells and the like lie below, so that their sums over partitionings do not overflow."""
 ONE = 1 + 1e-9
@@ -26,12 +27,12 @@ FARTHEST = 1e150
 
 
 def octaves(sq_dists: Floats) -> Ints:
-    """Piecewise linear log2 of positive numbers, a whole number of 2^-20 parts; sums of it mind no order.
+    """Piecewise linear log2 of positive numbers, a whole number of 2^-12 parts; sums of it mind no order.
 
     The bits of a float64 are its exponent and then its fraction: as an integer they rise with the number, and are
-    linear between powers of two. Shifted right by 32, 20 bits of the fraction are left.
+    linear between powers of two. Shifted right by 40, 12 bits of the fraction are left.
     """
-    return np.ascontiguousarray(sq_dists).view(np.int64) >> 32
+    return np.ascontiguousarray(sq_dists).view(np.int64) >> OCTAVE_BITS
 
 
 def held(axes: int = 0, low: float = -np.inf, high: float = np.inf, choices: tuple[Any, ...] = ()) -> Any:

@@ -68,13 +68,23 @@ def count_cells(X: Floats, balls: Balls, n_jobs: int | None = None) -> Ints:
     return counts
 
 
-def sum_at_cells(X: Floats, balls: Balls, tables: Ints, rule: str = "nearest", n_jobs: int | None = None) -> Ints:
-    """Sum over partitionings of the table at the query's cell, OUTSIDE adding nothing: (n, L)."""
+def sum_at_cells(
+    X: Floats,
+    balls: Balls,
+    tables: Ints,
+    rule: str = "nearest",
+    limits: Ints | None = None,
+    n_jobs: int | None = None,
+) -> Ints:
+    """Sum over partitionings of the table at the query's cell, OUTSIDE adding nothing: (n, L).
+
+    With ``limits``, one more column: what ``sum_far`` says
+    """
     sums = np.zeros((len(X), len(balls.levels)), dtype=np.int64)
     for level in range(len(balls.levels)):
         for table, cells in zip(tables[level], _assign_level(X, balls, level, rule).T, strict=True):
             sums[:, level] += np.where(cells == OUTSIDE, 0, table[cells])
-    return sums
+    return sums if limits is None else np.column_stack([sums, sum_far(X, balls, limits)])
 
 
 def sum_far(X: Floats, balls: Balls, limits: Ints, n_jobs: int | None = None) -> Ints:
@@ -95,13 +105,13 @@ def sum_far(X: Floats, balls: Balls, limits: Ints, n_jobs: int | None = None) ->
     return total
 
 
-def count_and_sum(X: Floats, balls: Balls, only_last: bool = False, n_jobs: int | None = None) -> tuple[Ints, Ints]:
-    """Counts of all queries, and each query's sums of the counts at its own cells: (L, t, psi), (n, L).
-
-    ``only_last``: sums of the last level alone, (n, 1)
-    """
+def count_and_sum(
+    X: Floats, balls: Balls, only_last: bool = False, limits: Ints | None = None, n_jobs: int | None = None
+) -> tuple[Ints, Ints]:
+    """Counts of all queries (L, t, psi), and what ``sum_at_cells`` makes of them, of all levels or the last."""
     counts = count_cells(X, balls)
-    return counts, sum_at_cells(X, last_level(balls), counts[-1:]) if only_last else sum_at_cells(X, balls, counts)
+    kept, tables = (last_level(balls), counts[-1:]) if only_last else (balls, counts)
+    return counts, sum_at_cells(X, kept, tables, limits=limits)
 
 
 def _assign_level(X: Floats, balls: Balls, level: int, rule: str) -> Cells:
@@ -130,8 +140,11 @@ def count_group_cells(cells: Cells, starts: Ints, n_cells: int, n_columns: int, 
     return csr_array((np.ones(len(rows), dtype=np.int32), (rows, places)), shape=shape)
 
 
-def dot_counts(counts: csr_array, centers: csr_array, n_jobs: int | None = None) -> Ints:
-    """Dot products of all rows of counts with all centers, integers: (n, centers)."""
+def dot_counts(counts: csr_array, centers: csr_array, n_jobs: int | None = None, rows: Ints | None = None) -> Ints:
+    """Dot products of all rows of counts with all centers, integers: (n, centers).
+
+    rows: if given, the rows of counts that are the centers, for backends that find each pair once
+    """
     dots: Ints = (counts.astype(np.int64) @ centers.astype(np.int64).T).toarray()
     return dots
 

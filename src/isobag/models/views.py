@@ -86,15 +86,16 @@ class Views:
     ) -> Callable[[Floats], Ints]:
         """A function of rows: the sums of the tables at their cells over all partitionings, (n, d) -> (n, L).
 
-        With ``limits``, one more column: how far out each row is, see ``Partitionings.sum_far``.
+        With ``limits``, one more column: how far out each row is, see ``Partitionings.sum_at``.
         """
 
         def sum_at(X: Floats) -> Ints:
-            total: Ints = np.zeros(1, dtype=np.int64)
-            for number, (view, table) in enumerate(zip(self.members, tables, strict=True)):
-                queries = view.prepare(X, compute)
-                sums = view.partitionings.sum_at(queries, table, compute, rule)
-                total = total + self._with_far(sums, number, queries, limits, compute)
+            own_limits = limits or [None] * len(self.members)
+            parts = [
+                view.partitionings.sum_at(view.prepare(X, compute), table, compute, rule, limit)
+                for view, table, limit in zip(self.members, tables, own_limits, strict=True)
+            ]
+            total: Ints = np.add.reduce(parts)
             return total
 
         return sum_at
@@ -104,23 +105,17 @@ class Views:
         limits = [view.partitionings.far_limits() for view in self.members]
         return None if any(own is None for own in limits) else tuple(own for own in limits if own is not None)
 
-    def _with_far(self, sums: Ints, number: int, queries: Any, limits: Limits | None, compute: Compute) -> Ints:
-        if limits is None:
-            return sums
-        far = self.members[number].partitionings.sum_far(queries, limits[number], compute)
-        return np.column_stack([sums, far])
-
     def count_and_sum(
         self, X: Floats, compute: Compute, only_last: bool, limits: Limits | None = None
     ) -> tuple[Tables, Ints]:
         """Counts of the rows, and what ``sum_at`` makes of these counts, of all levels or the last alone."""
-        counts, total = [], np.zeros(1, dtype=np.int64)
-        for number, view in enumerate(self.members):
-            queries = view.prepare(X, compute)
-            own, sums = view.partitionings.count_and_sum(queries, compute, only_last)
-            counts.append(own)
-            total = total + self._with_far(sums, number, queries, limits, compute)
-        return tuple(counts), total
+        own_limits = limits or [None] * len(self.members)
+        parts = [
+            view.partitionings.count_and_sum(view.prepare(X, compute), compute, only_last, limit)
+            for view, limit in zip(self.members, own_limits, strict=True)
+        ]
+        total: Ints = np.add.reduce([sums for _, sums in parts])
+        return tuple(counts for counts, _ in parts), total
 
     def assign(self, X: Floats, compute: Compute) -> list[Cells]:
         """Cell of every row in every partitioning, view by view: (n, t) each, OUTSIDE if uncovered."""

@@ -43,14 +43,18 @@ class RowBalls(Balls, Partitionings):
         found: Ints = compute.verbs.count_cells(queries, self, compute.n_jobs)
         return found
 
-    def sum_at(self, queries: Any, tables: Ints, compute: Compute, rule: str = "nearest") -> Ints:
-        """Sum over partitionings of the table at each row's cell: tables (L, t, psi) -> (n, L)."""
-        found: Ints = compute.verbs.sum_at_cells(queries, self, tables, rule, compute.n_jobs)
+    def sum_at(
+        self, queries: Any, tables: Ints, compute: Compute, rule: str = "nearest", limits: Ints | None = None
+    ) -> Ints:
+        """Sum over partitionings of the table at each row's cell: tables (L, t, psi) -> (n, L), or (n, L + 1)."""
+        found: Ints = compute.verbs.sum_at_cells(queries, self, tables, rule, limits, compute.n_jobs)
         return found
 
-    def count_and_sum(self, queries: Any, compute: Compute, only_last: bool = False) -> tuple[Ints, Ints]:
-        """Counts, and their sums at the rows' own cells: (L, t, psi), (n, L) or (n, 1)."""
-        found: tuple[Ints, Ints] = compute.verbs.count_and_sum(queries, self, only_last, compute.n_jobs)
+    def count_and_sum(
+        self, queries: Any, compute: Compute, only_last: bool = False, limits: Ints | None = None
+    ) -> tuple[Ints, Ints]:
+        """Counts (L, t, psi), and what ``sum_at`` makes of them, of all levels or the last."""
+        found: tuple[Ints, Ints] = compute.verbs.count_and_sum(queries, self, only_last, limits, compute.n_jobs)
         return found
 
     def far_limits(self) -> Ints | None:
@@ -65,11 +69,6 @@ class RowBalls(Balls, Partitionings):
             typical = radii[(len(radii) - 1) // 2] if len(radii) else 1.0  # the lower median
             limits[level] = octaves(np.array([typical]))[0]
         return limits
-
-    def sum_far(self, queries: Any, limits: Ints, compute: Compute) -> Ints:
-        """Sum over partitionings and levels of octaves beyond the limit, where OUTSIDE: (n,)."""
-        found: Ints = compute.verbs.sum_far(queries, self, limits, compute.n_jobs)
-        return found
 
     def anchors(self) -> tuple[Floats, Cells]:
         """The centers."""

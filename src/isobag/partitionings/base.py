@@ -53,13 +53,21 @@ class Partitionings(ABC):
         """Number of queries in each cell of each level: (L, t, psi)."""
 
     @abstractmethod
-    def sum_at(self, queries: Any, tables: Ints, compute: Compute, rule: str = "nearest") -> Ints:
-        """Sum over partitionings of the table at each query's cell: tables (L, t, psi) -> (n, L)."""
+    def sum_at(
+        self, queries: Any, tables: Ints, compute: Compute, rule: str = "nearest", limits: Ints | None = None
+    ) -> Ints:
+        """Sum over partitionings of the table at each query's cell: tables (L, t, psi) -> (n, L).
 
-    def count_and_sum(self, queries: Any, compute: Compute, only_last: bool = False) -> tuple[Ints, Ints]:
-        """Counts (L, t, psi), and their sums at the queries' own cells, of all levels (n, L) or the last (n, 1)."""
+        With ``limits`` (L,), as ``far_limits`` has them, one more column: how far out queries are, the sum over
+        partitionings and levels of the octaves beyond the limit, where OUTSIDE.
+        """
+
+    def count_and_sum(
+        self, queries: Any, compute: Compute, only_last: bool = False, limits: Ints | None = None
+    ) -> tuple[Ints, Ints]:
+        """Counts (L, t, psi), and what ``sum_at`` makes of them for the queries themselves, of all levels or the last."""
         counts = self.count(queries, compute)
-        sums = self.sum_at(queries, counts, compute)
+        sums = self.sum_at(queries, counts, compute, limits=limits)
         return counts, sums[:, -1:] if only_last else sums
 
     def far_limits(self) -> Ints | None:
@@ -69,12 +77,8 @@ class Partitionings(ABC):
         """
         return None
 
-    def sum_far(self, queries: Any, limits: Ints, compute: Compute) -> Ints:
-        """How far out queries are: sum over partitionings and levels of octaves beyond the limit, where OUTSIDE: (n,)."""
-        raise NotImplementedError
-
     def anchors(self) -> tuple[Any, Cells] | None:
-        """A row drawn for each cell: all drawn (m, d), and the number of each cell's (t, psi); None if there are none."""
+        """A row drawn for each cell: all drawn (m, d), and the number of each cell's (t, psi); None: there are none."""
         return None
 
     def nearest_anchors(self, queries: Any, compute: Compute) -> Cells:

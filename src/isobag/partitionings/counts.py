@@ -65,22 +65,26 @@ class GroupQueries:
         """Some of the groups."""
         return GroupQueries(self.maps[rows], self, rows)
 
-    def dots_with(self, centers: MeanMaps, compute: Compute) -> Ints | None:
-        """Dot products with all centers (g, centers), or None if they are too many to keep."""
+    def dots_with(self, centers: MeanMaps, compute: Compute, rows: Ints | None = None) -> Ints | None:
+        """Dot products with all centers (g, centers), or None if they are too many to keep.
+
+        ``rows``: those of the groups that are the centers, if known
+        """
         if len(self) * len(centers) > _KEPT_DOTS:
             return None
         if self._kept.get("centers") is not centers:
-            dots = compute.verbs.dot_counts(self.maps.counts, centers.counts, compute.n_jobs)
+            dots = compute.verbs.dot_counts(self.maps.counts, centers.counts, compute.n_jobs, rows)
             self._kept = {"centers": centers, "dots": dots}
         found: Ints = self._kept["dots"]
         return found
 
     def own_dots(self, compute: Compute) -> tuple[Ints, Ints]:
         """Dot products of these groups among each other, and the rows in which they stand."""
-        shared = None if self._source is None else self._source.dots_with(self.maps, compute)
+        shared = None if self._source is None else self._source.dots_with(self.maps, compute, self._rows)
         if shared is not None and self._rows is not None:
             return shared, self._rows
-        return compute.verbs.dot_counts(self.maps.counts, self.maps.counts, compute.n_jobs), np.arange(len(self))
+        every = np.arange(len(self))
+        return compute.verbs.dot_counts(self.maps.counts, self.maps.counts, compute.n_jobs, every), every
 
     def cells_in(self, balls: "GroupBalls", compute: Compute) -> Cells:
         """Cell of every group in every partitioning of each level, kept for the next who asks: (L, g, t)."""
@@ -128,7 +132,9 @@ class GroupBalls(Partitionings):
         tables = [count_cells(own, psi) for own, psi in zip(cells, self.levels, strict=True)]
         return stack_levels(tables, self.levels[-1])
 
-    def sum_at(self, queries: GroupQueries, tables: Ints, compute: Compute, rule: str = "nearest") -> Ints:
+    def sum_at(
+        self, queries: GroupQueries, tables: Ints, compute: Compute, rule: str = "nearest", limits: Ints | None = None
+    ) -> Ints:
         """Sum over partitionings of the table at each group's cell: tables (L, t, psi) -> (g, L)."""
         cells = queries.cells_in(self, compute)
         return np.stack([sum_at_cells(own, table) for own, table in zip(cells, tables, strict=True)], axis=1)

@@ -58,11 +58,15 @@ class Trees(Partitionings):
         """Number of queries in each leaf of each level: (L, t, psi)."""
         return self._count(self.leaves(queries, compute))
 
-    def sum_at(self, queries: Any, tables: Ints, compute: Compute, rule: str = "nearest") -> Ints:
+    def sum_at(
+        self, queries: Any, tables: Ints, compute: Compute, rule: str = "nearest", limits: Ints | None = None
+    ) -> Ints:
         """Sum over the trees of the table at each query's leaf: tables (L, t, psi) -> (n, L)."""
         return _sum_at(self.leaves(queries, compute), tables)
 
-    def count_and_sum(self, queries: Any, compute: Compute, only_last: bool = False) -> tuple[Ints, Ints]:
+    def count_and_sum(
+        self, queries: Any, compute: Compute, only_last: bool = False, limits: Ints | None = None
+    ) -> tuple[Ints, Ints]:
         """Counts, and their sums at the queries' own leaves, from one descent where there is room for the leaves."""
         if len(queries) * self.slots[..., 0].size > _KEPT_CELLS:
             return super().count_and_sum(queries, compute, only_last)

@@ -1,7 +1,7 @@
 """The fast backend: compiled loops in threads, the same integers as the NumPy backend.
 
-One rule chooses the engine: up to BOX_FEATURES features, walks down a tree of boxes of queries; above, matrix
-products. docs/performance.md has the measurements behind it.
+One rule chooses the engine, by the number of features: few, walks down a tree of boxes of queries; some, fused loops
+over blocks of queries; many, matrix products. docs/performance.md has the measurements behind it.
 """
 
 from types import ModuleType
@@ -9,7 +9,7 @@ from types import ModuleType
 import numpy as np
 
 from isobag.backends.arrays import Balls, Cells, Floats, Ints, last_level, one_level
-from isobag.backends.numba import boxes, products
+from isobag.backends.numba import boxes, fused, products
 from isobag.backends.numba.groups import assign_groups, count_group_cells, dot_counts, group_sq_radii
 from isobag.backends.numba.queries import Queries
 
@@ -28,6 +28,8 @@ __all__ = [
 ]
 
 BOX_FEATURES = 10
+FUSED_FEATURES = range(4, 97)
+"""Where the fused engine is used if it can be; else boxes up to BOX_FEATURES, products above."""
 
 
 def prepare(X: Floats) -> Queries:
@@ -47,24 +49,35 @@ def sq_radii(points: Floats, slots: Cells, levels: tuple[int, ...], n_jobs: int 
 def assign_cells(queries: Queries, balls: Balls, rule: str, n_jobs: int | None = None) -> Cells:
     """Cell of every query in every partitioning: (n, t)."""
     cells = np.empty((len(balls.slots), len(queries.X)), dtype=np.int32)
-    _engine(queries).assign_cells(queries, last_level(balls), rule, n_jobs, cells)
+    last = last_level(balls)
+    _engine(queries, last, rule).assign_cells(queries, last, rule, n_jobs, cells)
     return cells.T
 
 
 def count_cells(queries: Queries, balls: Balls, n_jobs: int | None = None) -> Ints:
     """Number of queries in each cell of each level: (L, t, psi)."""
-    counts: Ints = _engine(queries).count_cells(queries, balls, n_jobs)
+    counts: Ints = _engine(queries, balls).count_cells(queries, balls, n_jobs)
     return counts
 
 
 def sum_at_cells(
-    queries: Queries, balls: Balls, tables: Ints, rule: str = "nearest", n_jobs: int | None = None
+    queries: Queries,
+    balls: Balls,
+    tables: Ints,
+    rule: str = "nearest",
+    limits: Ints | None = None,
+    n_jobs: int | None = None,
 ) -> Ints:
-    """Sum over partitionings of the table at the query's cell, OUTSIDE adding nothing: (n, L)."""
-    engine = _engine(queries)
+    """Sum over partitionings of the table at the query's cell, OUTSIDE adding nothing: (n, L).
+
+    With ``limits``, one more column: what ``sum_far`` says
+    """
+    engine = _engine(queries, balls, rule)
+    if engine is fused:
+        return fused.sum_at_cells(queries, balls, tables, rule, n_jobs, limits)
     if rule == "nearest":  # the nearest center at one psi leads to that at the next
-        found: Ints = engine.sum_at_cells(queries, balls, tables, rule, n_jobs)
-        return found
+        sums: Ints = engine.sum_at_cells(queries, balls, tables, rule, n_jobs)
+        return _with_far(sums, queries, balls, limits, n_jobs)
     sums = np.empty((len(queries.X), len(balls.levels)), dtype=np.int64)
     for level in range(len(balls.levels)):  # under the other rules every psi is looked up for itself
         own = one_level(balls, level)
@@ -75,25 +88,38 @@ def sum_at_cells(
 
 def sum_far(queries: Queries, balls: Balls, limits: Ints, n_jobs: int | None = None) -> Ints:
     """Sum over partitionings and levels of the octaves beyond the limit, where OUTSIDE: (n,)."""
+    engine = _engine(queries, balls)
+    if engine is fused:
+        no_tables = np.zeros((len(balls.levels), *balls.slots.shape), dtype=np.int64)
+        return fused.sum_at_cells(queries, balls, no_tables, "nearest", n_jobs, limits)[:, -1]
     total = np.zeros(len(queries.X), dtype=np.int64)
     for level in np.flatnonzero(limits >= 0):
         own = one_level(balls, int(level))
-        total += _engine(queries).sum_far(queries, own, int(limits[level]), n_jobs)
+        total += engine.sum_far(queries, own, int(limits[level]), n_jobs)
     return total
 
 
 def count_and_sum(
-    queries: Queries, balls: Balls, only_last: bool = False, n_jobs: int | None = None
+    queries: Queries, balls: Balls, only_last: bool = False, limits: Ints | None = None, n_jobs: int | None = None
 ) -> tuple[Ints, Ints]:
-    """Counts of all queries, and each query's sums of the counts at its own cells: (L, t, psi), (n, L) or (n, 1)."""
-    engine = _engine(queries)
+    """Counts of all queries (L, t, psi), and what ``sum_at_cells`` makes of them, of all levels or the last."""
+    engine = _engine(queries, balls)
+    if engine is fused:
+        return fused.count_and_sum(queries, balls, only_last, n_jobs, limits)
     if engine.fits_one_pass(len(queries.X), balls, only_last):
-        found: tuple[Ints, Ints] = engine.count_and_sum(queries, balls, only_last, n_jobs)
-        return found
+        counts, sums = engine.count_and_sum(queries, balls, only_last, n_jobs)
+        return counts, _with_far(sums, queries, balls, limits, n_jobs)
     counts = count_cells(queries, balls, n_jobs)
     kept, table = (last_level(balls), counts[-1:]) if only_last else (balls, counts)
-    return counts, sum_at_cells(queries, kept, table, n_jobs=n_jobs)
+    return counts, sum_at_cells(queries, kept, table, limits=limits, n_jobs=n_jobs)
 
 
-def _engine(queries: Queries) -> ModuleType:
-    return boxes if queries.X.shape[1] <= BOX_FEATURES else products
+def _with_far(sums: Ints, queries: Queries, balls: Balls, limits: Ints | None, n_jobs: int | None) -> Ints:
+    return sums if limits is None else np.column_stack([sums, sum_far(queries, balls, limits, n_jobs)])
+
+
+def _engine(queries: Queries, balls: Balls, rule: str = "nearest") -> ModuleType:
+    d = queries.X.shape[1]
+    if d in FUSED_FEATURES and fused.fits(balls, rule):
+        return fused
+    return boxes if d <= BOX_FEATURES else products

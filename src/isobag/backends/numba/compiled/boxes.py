@@ -59,10 +59,19 @@ def _split_into_boxes(X):
     stop = np.empty(capacity, np.int64)
     right = np.empty(capacity, np.int64)
     depth = np.empty(capacity, np.int64)
-    todo = [(0, n, -1, 0)]
+    todo = np.empty(4 * 64, np.int64)
+    todo[0] = 0
+    todo[1] = n
+    todo[2] = -1
+    todo[3] = 0
+    n_todo = 1
     m = 0
-    while len(todo) > 0:
-        a, b, parent, level = todo.pop()
+    while n_todo > 0:
+        n_todo -= 1
+        a = todo[4 * n_todo]
+        b = todo[4 * n_todo + 1]
+        parent = todo[4 * n_todo + 2]
+        level = todo[4 * n_todo + 3]
         if m == capacity:
             capacity *= 2
             start = _grown(start, capacity)
@@ -80,11 +89,14 @@ def _split_into_boxes(X):
             middle = a
             if b - a > _SAMPLED:
                 middle = _split(rows, order, a, b, (b - a) // 64)
-            if middle in (a, b):  # nothing to split in the sample
+            if middle == a or middle == b:  # nothing to split in the sample
                 middle = _split(rows, order, a, b, 1)
-            if middle not in (a, b):
-                todo.append((middle, b, m - 1, level + 1))
-                todo.append((a, middle, -1, level + 1))
+            if middle != a and middle != b:
+                if 4 * n_todo + 8 > len(todo):
+                    todo = _grown(todo, 2 * len(todo))
+                _push(todo, n_todo, middle, b, m - 1, level + 1)
+                _push(todo, n_todo + 1, a, middle, -1, level + 1)
+                n_todo += 2
     low, high = _tight_boxes(rows, start[:m], stop[:m], right[:m])
     return order, rows.T.copy(), low, high, start[:m], stop[:m], right[:m], depth[:m]
 
@@ -166,6 +178,15 @@ def _partition(rows, order, a, b, side, pivot, pivot_goes_left):
 
 @jit
 def _grown(values, capacity):
-    grown = np.empty(capacity, values.dtype)
-    grown[: len(values)] = values
+    grown = np.empty(capacity, np.int64)
+    for i in range(len(values)):
+        grown[i] = values[i]
     return grown
+
+
+@jit
+def _push(todo, place, a, b, parent, level):
+    todo[4 * place] = a
+    todo[4 * place + 1] = b
+    todo[4 * place + 2] = parent
+    todo[4 * place + 3] = level

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from isobag.backends.arrays import OCTAVE_BITS
 from isobag.backends.numba.compiled.jit import jit
 
 LANES = 64
@@ -118,6 +119,6 @@ def add_octaves(X, points, slots, sq_radii, cells, limit, total):
             sq_dist += step * step
         if sq_dist > sq_radii[cell]:
             one[0] = sq_dist
-            beyond = (bits[0] >> 32) - limit
+            beyond = (bits[0] >> OCTAVE_BITS) - limit
             if beyond > 0:
                 total[q] += beyond
