@@ -139,6 +139,12 @@ class GroupModel:
         """Sums over partitionings as shares of the most they can be."""
         return sums / (self.n_groups * len(self.partitionings))
 
+    @property
+    def reference_masses(self) -> Floats:
+        """Share of the population that each point of ``reference`` stands for, times t; at the end that of no point."""
+        anchors = self.views.anchors_in_columns(self.count_outside)
+        return np.bincount(anchors, weights=self.population, minlength=len(self.reference)).astype(np.float64)
+
     def explain(self, groups: Groups, compute: Compute) -> GroupExplanation:
         """Which points carry what sets each group apart, where it has too few, and in which features."""
         anchors = self.views.anchors_in_columns(self.count_outside)
@@ -147,7 +153,7 @@ class GroupModel:
         if anchors.max() == len(reference):  # a cell that no point stands for
             reference = np.vstack([reference, np.full(reference.shape[1], np.nan)])
         t, n_groups, known = columns.shape[1], len(groups), np.isfinite(reference[:, 0])
-        masses = np.bincount(anchors, weights=self.population, minlength=len(reference)).astype(np.float64)
+        masses = self.reference_masses
         differences, lacking = np.empty(n_groups), np.empty((n_groups, len(reference)))
         points, features = np.empty(len(groups.ids)), np.empty((n_groups, reference.shape[1]))
         order = np.argsort(groups.ids, kind="stable")
