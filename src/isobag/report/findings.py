@@ -80,7 +80,7 @@ def _rows(ranking: Ranking, top: Ints, sample: Ints, entries: list[dict[str, Any
     lacks, owned = sum_by_column(explanation, encoding), features_of_columns(encoding)
     own = ranking.data.take(np.concatenate([top, sample]))
     shares, (low, middle, high) = reference.mean(axis=0), np.quantile(reference, (0.05, 0.5, 0.95), axis=0)
-    is_flag = np.isin(reference, (0, 1)).all(axis=0)
+    is_flag = np.asarray(np.isin(reference, (0, 1)).all(axis=0))
     for entry, lack, point in zip(entries, lacks, own, strict=False):
         entry["total"] = brief(lack.sum())
         entry["why"] = []
@@ -100,12 +100,11 @@ def _rows(ranking: Ranking, top: Ints, sample: Ints, entries: list[dict[str, Any
     kinds = _kinds(ranking, own, telling)
     names, axes = [shown(encoding.names[j]) for j in telling], [own[:, j] for j in telling]
     start = [k for k, j in enumerate(telling) if kinds.get(int(j)) != INDICATOR]
-    has_numbers = bool(start)
     if own.shape[1] > 2:
         names += ["component 1", "component 2"]
         axes += list(_components(_scaled(own))[0].T)
-        start = start if len(start) > 1 else [len(names) - 2, len(names) - 1]
-    start = start[:2] if has_numbers and len(start) > 1 else list(range(len(names)))[:2]
+        start = start if len(start) != 1 else [len(names) - 2, len(names) - 1]
+    start = start[:2] if len(start) > 1 else list(range(len(names)))[:2]
     how = [kinds.get(int(j), "") for j in telling] + [""] * (len(names) - len(telling))
     return {"map": _map(names, axes, how, start, len(top))}
 
@@ -186,10 +185,13 @@ def _map(names: list[str], axes: list[Floats], kinds: list[str], start: list[int
 
 def cut_of(ranking: Ranking) -> float:
     """The score below which all are flagged and above which none is."""
-    flagged = ranking.scores[ranking.flagged]
-    if ranking.fdr is None or not len(flagged):
-        return ranking.threshold if ranking.fdr is None else -np.inf
-    return float(np.nextafter(flagged.max(), np.inf))
+    if ranking.fdr is None:
+        return ranking.threshold
+    flagged, others = ranking.scores[ranking.flagged], ranking.scores[~ranking.flagged]
+    if not len(flagged):
+        return -np.inf
+    highest = float(flagged.max())
+    return float((highest + np.nanmin(others, initial=np.inf)) / 2) if np.isfinite(others).any() else 1.001 * highest
 
 
 def histogram_of(scores: Floats, cut: float) -> dict[str, Any]:
@@ -204,6 +206,7 @@ def histogram_of(scores: Floats, cut: float) -> dict[str, Any]:
     if has_cut:
         edges = edges + (float(scale(cut)) - low) % width - width
         edges = np.append(edges, edges[-1] + width)
+        edges[np.argmin(np.abs(edges - scale(cut)))] = scale(cut)  # not almost, or a score might be on its wrong side
     counts = np.histogram(scale(values), np.append(edges[:-1], max(edges[-1], high)))[0]
     return {
         "edges": [brief(edge, 6) for edge in back(edges)],
@@ -224,20 +227,21 @@ def _scaled(values: Floats) -> Floats:
     """Rows scaled to median 0 and quartiles 1 apart: (n, d)."""
     first, middle, third = np.quantile(values, (0.25, 0.5, 0.75), axis=0)
     spread = np.where(third > first, third - first, np.ptp(values, axis=0))
-    return np.clip((values - middle) / np.where(spread > 0, spread, 1), -MOST_SCALED, MOST_SCALED)
+    scaled: Floats = np.clip((values - middle) / np.where(spread > 0, spread, 1), -MOST_SCALED, MOST_SCALED)
+    return scaled
 
 
 def _components(values: Any) -> tuple[Floats, float]:
     """The two principal components of an array or a sparse matrix: (n, 2), and the share of the variance they have."""
-    n = values.shape[0]
+    n, is_sparse = values.shape[0], bool(issparse(values))
     differs = values - values[np.zeros(n, dtype=int)]
-    if not (differs.count_nonzero() if issparse(values) else np.count_nonzero(differs)):
+    if not (differs.count_nonzero() if is_sparse else np.count_nonzero(differs)):
         return np.zeros((n, 2)), 1.0
-    if issparse(values) and min(values.shape) <= 10:  # too small for what finds components of sparse matrices
-        values = values.toarray()
-    solver = "arpack" if issparse(values) else "auto"
-    found = PCA(min(2, *values.shape), svd_solver=solver, random_state=0).fit(values)
-    places: Floats = found.transform(values)
+    is_small = min(values.shape) <= 10  # too small for what finds components of sparse matrices
+    X = values.toarray() if is_sparse and is_small else values
+    solver = "arpack" if is_sparse and not is_small else "auto"
+    found = PCA(min(2, *X.shape), svd_solver=solver, random_state=0).fit(X)
+    places: Floats = found.transform(X)
     return np.pad(places, ((0, 0), (0, 2 - places.shape[1]))), float(found.explained_variance_ratio_.sum())
 
 

@@ -258,8 +258,8 @@ def _ranking(
     if fdr is not None:
         if judged.p_values is None or not judged.is_new:
             raise ValueError(
-                f"{spelling('fdr', str(fdr))} needs data that the model has not learned from: among their own kind some "
-                "are always the oddest. Fit a model to data known to be normal, and score these with it."
+                f"{spelling('fdr', str(fdr))} needs data that the model has not learned from: among their own kind "
+                "some are always the oddest. Fit a model to data known to be normal, and score these with it."
             )
         flagged, rule = discoveries(judged.p_values, fdr) < 0, f"false discovery rate of at most {fdr:g}"
         n_expected = float(fdr * np.count_nonzero(flagged))
