@@ -15,7 +15,8 @@ import pytest
 from report_tables import HALF, HOSTILE, LONG, hostile_groups, many_groups, million_rows
 
 import isobag
-from isobag import IDKPointDetector, detect_groups, detect_points
+from isobag import IDKGroupDetector, IDKPointDetector, detect_groups, detect_points
+from isobag.data.spool import Spool
 from isobag.models.group import GroupModel
 from isobag.models.point import PointModel
 from isobag.models.views import Views
@@ -25,7 +26,7 @@ from isobag.report.page import render
 from isobag.report.text import LONGEST, embedded, shown
 from isobag.tables.detect import open_frame, rank_groups_of, rank_points_of
 from isobag.tables.framesource import FrameSource
-from isobag.tables.rank import rank_rows
+from isobag.tables.rank import rank_groups, rank_rows
 from isobag.tables.read import read_table
 
 LARGEST = 3_000_000
@@ -185,7 +186,7 @@ def test_reasons_of_many_columns(rng):
 
 def test_what_to_do_next_is_honest_about_tables_that_were_learned_from(rows):
     words = words_of(render(rows))
-    assert "Look at these first" in words
+    assert "Look at these 5 first" in words
     assert "flagged whether or not anything is wrong" in words
     assert "would be flagged if all were like" not in words
     for one in payload(render(rows))["top"][:5]:
@@ -241,6 +242,16 @@ def test_missing_values_are_told(frame):
     assert "rows with filled gaps 5" in words_of(render(filled))
     assert "rows left out 5" in words_of(render(dropped)) and "rows scored 195" in words_of(render(dropped))
     assert sum(payload(render(dropped))["histogram"]["counts"]) == 195
+
+
+def test_a_table_on_disk_has_the_page_of_one_in_memory(frame):
+    pages = []
+    for kept_bytes in (0, 1 << 26):
+        source = FrameSource(open_frame(frame))
+        table = read_table(source, by=["account"], spool=lambda n, kept=kept_bytes: Spool(n, kept))
+        ranking = rank_groups(table, IDKGroupDetector(random_state=0, n_estimators=10, calibrate=False))
+        pages.append(render(ranking, date=datetime(2031, 2, 3, tzinfo=UTC)))
+    assert pages[0] == pages[1]
 
 
 def test_small_groups_that_were_left_out_are_told(frame):

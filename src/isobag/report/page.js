@@ -74,7 +74,10 @@
       const [low, high] = [scale(edges[0]), scale(edges[edges.length - 1])];
       const x = value => left + (scale(value) - low) / (high - low) * (right - left);
       const most = Math.max(...counts), y = count => bottom - Math.sqrt(count / most) * (bottom - top);
+      let lowest = Infinity;
       for (const count of new Set([0, .05, .25, .55, .98].map(share => rounded(share * most)))) {
+        if (lowest - y(count) < 16) continue;
+        lowest = y(count);
         root.append(svg("line", { class: "grid", x1: left, x2: right, y1: y(count), y2: y(count) }));
         root.append(svg("text", { x: left - 6, y: y(count) + 4, "text-anchor": "end" }, compact(count)));
       }
