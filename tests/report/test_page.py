@@ -184,6 +184,16 @@ def test_reasons_of_many_columns(rng):
     assert len(page) < LARGEST / 5
 
 
+def test_true_and_false_are_rare_or_often_not_high_or_low(rng):
+    frame = pd.DataFrame({"amount": rng.normal(size=400), "express": np.arange(400) == 17, "who": np.arange(400) // 20})
+    frame.loc[frame["who"] == 3, "express"] = True
+    how = {"features": ["amount", "express"], "random_state": 0, "n_estimators": 20}
+    words = " ".join(rank_points_of(frame, **how)[1].reasons)
+    assert re.search(r"express true \((rare|unusual)\)", words)
+    assert not re.search(r"express \w+ \((high|low)\)", words)
+    assert rank_groups_of(frame, "who", **how)[1].reasons[0].startswith("express true (often)")
+
+
 def test_what_to_do_next_is_honest_about_tables_that_were_learned_from(rows):
     words = words_of(render(rows))
     assert "Look at these 5 first" in words

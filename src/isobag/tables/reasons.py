@@ -84,6 +84,9 @@ def _row_in_words(
         if column.kind == TEXT:
             is_rare = j is None or shares[own[j]] < RARE
             parts.append(f"{words} ({'rare' if is_rare else 'unusual'})")
+        elif column.kind == BOOL:
+            share = shares[own[0]] if point[own[0]] else 1 - shares[own[0]]
+            parts.append(f"{column.name} {words} ({'rare' if share < RARE else 'unusual'})")
         else:
             value, j = point[own[0]], own[0]
             place = "high" if value > high[j] else "low" if value < low[j] else "unusual"
@@ -116,6 +119,8 @@ def _group_in_words(apart: Floats, encoding: Encoding, owners: Ints, points: Flo
         column = encoding.columns[owners[j]]
         if column.kind == TEXT:
             parts.append(f"{names[j]} ({'often' if apart[j] > 0 else 'seldom'})")
+        elif column.kind == BOOL:
+            parts.append(f"{names[j]} {'true' if apart[j] > 0 else 'false'} (often)")
         else:
             middle = _weighted_median(points[:, j], carried)
             words = value_in_words(column.kind, middle) if names[j] == column.name else number_in_words(middle)
