@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from playwright.sync_api import sync_playwright
 
-from isobag import IDKGroupDetector, IDKPointDetector, detect_points
+from isobag import detect_points
 from isobag.datasets import make_scale_up
-from isobag.report import group_findings, point_findings, write_report
+from isobag.report import report_groups, report_points
 
 CHROMIUM = "/usr/bin/chromium"
 
@@ -44,20 +44,21 @@ def reports(X, threads):
     """Size of a report and seconds until it is open, for a million rows and for ten thousand groups."""
     rows = np.tile(X, (-(-1_000_000 // len(X)), 1))[:1_000_000]
     points, groups, _ = make_scale_up(10_000, random_state=0)
+    frame = pa.table({f"x{j}": column for j, column in enumerate(points.T)} | {"group": groups})
+    features = frame.column_names[:-1]
+    how = {"random_state": 0, "n_jobs": threads}
     made = {
-        "1,000,000 rows": lambda: point_findings(
-            IDKPointDetector(max_samples=128, random_state=0, n_jobs=threads).fit(rows), rows
-        ),
-        "10,000 groups": lambda: group_findings(
-            IDKGroupDetector(100, 16, 16, random_state=0, n_jobs=threads).fit(points, groups=groups), points, groups
+        "1,000,000 rows": lambda path: report_points(rows, path, max_samples=128, **how),
+        "10,000 groups": lambda path: report_groups(
+            frame, "group", path, features=features, max_samples=16, group_max_samples=16, **how
         ),
     }
     found = []
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        for name, findings in made.items():
+        for name, write in made.items():
             page_file = Path(folder) / "page.html"
-            write_report(findings(), page_file)
+            write(page_file)
             page = browser.new_page()
             start = time.perf_counter()
             page.goto(page_file.as_uri(), wait_until="load")

@@ -1,5 +1,6 @@
 """From a ranking to what is printed and written."""
 
+import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
@@ -12,6 +13,7 @@ from isobag.cli.output import note, print_json, print_table
 from isobag.data.spool import Tick
 from isobag.storage.files import BATCH_ROWS, STDOUT, check_output, write_table
 from isobag.tables.rank import Ranking
+from isobag.tables.sentences import sentences_of
 from isobag.tables.sources import STDIN, matching_files
 
 
@@ -81,39 +83,11 @@ def show_results(
         return
     if lists["rank"]:
         print_table(lists)
-    for sentence in sentences_of(ranking, source):
+    for sentence in sentences_of(ranking):
         note(sentence, quiet)
     names = ", ".join(str(path) for path in written if path is not None)
     if names:
         note(f"Written: {names}.", quiet)
-
-
-def sentences_of(ranking: Ranking, source: str) -> list[str]:
-    """What there is to say about a ranking, in a few sentences."""
-    table, many = ranking.table, f"{ranking.unit}s"
-    n_flagged = int(np.count_nonzero(ranking.flagged))
-    columns = ", ".join(column.name for column in table.encoding.columns)
-    found = [f"{len(ranking):,} {many}, {n_flagged:,} flagged ({ranking.rule}); looked at {columns}."]
-    if ranking.n_expected is not None:
-        found.append(f"About {ranking.n_expected:.3g} of them would be flagged if all were like the training data.")
-    elif not ranking.is_new:
-        found.append(
-            "The oddest of a table are flagged whether or not anything is wrong with them; to know how many alarms are "
-            "false, fit a model to data known to be normal and use isobag score."
-        )
-    n_out = len(ranking) - ranking.n_ranked
-    if n_out and ranking.unit == "group":
-        found.append(f"{n_out:,} groups are not ranked: too few rows.")
-    ties = _n_tied(ranking)
-    if ties > 1:
-        found.append(f"The {ties:,} oddest score alike; among them the order means nothing.")
-    return [*found, *table.summary.sentences()]
-
-
-def _n_tied(ranking: Ranking) -> int:
-    """How many share the lowest score."""
-    lowest = ranking.scores[ranking.order[0]] if len(ranking) else np.nan
-    return int(np.count_nonzero(ranking.scores == lowest))
 
 
 def _parts(ranking: Ranking, tick: Tick | None) -> Iterator[dict[str, Any]]:
@@ -136,4 +110,4 @@ def _as_list(values: Any) -> list[Any]:
 
 def command_line() -> str:
     """The command as it was typed, for the report."""
-    return " ".join(["isobag", *sys.argv[1:]])
+    return shlex.join(["isobag", *sys.argv[1:]])

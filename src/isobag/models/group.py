@@ -174,6 +174,12 @@ class GroupModel:
         """Level 1: (g, cells) counts and sizes."""
         return self.views.mean_maps(groups, compute, self.count_outside)
 
+    @property
+    def reference_masses(self) -> Floats:
+        """Share of the population that each point of ``reference`` stands for, times t; at the end that of no point."""
+        anchors = self.views.anchors_in_columns(self.count_outside)
+        return np.bincount(anchors, weights=self.population, minlength=len(self.reference)).astype(np.float64)
+
     def explain(self, groups: Groups, compute: Compute) -> GroupExplanation:
         """Which points carry what sets each group apart, where it has too few, and in which features."""
         anchors = self.views.anchors_in_columns(self.count_outside)
@@ -182,7 +188,7 @@ class GroupModel:
         if anchors.max() == len(reference):  # a cell that no point stands for
             reference = np.vstack([reference, np.full(reference.shape[1], np.nan)])
         t, n_groups, known = columns.shape[1], len(groups), np.isfinite(reference[:, 0])
-        masses = np.bincount(anchors, weights=self.population, minlength=len(reference)).astype(np.float64)
+        masses = self.reference_masses
         differences, lacking = np.empty(n_groups), np.empty((n_groups, len(reference)))
         points, features = np.empty(len(groups.ids)), np.empty((n_groups, reference.shape[1]))
         order = np.argsort(groups.ids, kind="stable")

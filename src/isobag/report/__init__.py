@@ -1,6 +1,22 @@
 """The page a person looks at: one HTML file that needs no network, no server and no other file."""
 
-from isobag.report.findings import GroupFindings, PointFindings, group_findings, point_findings
-from isobag.report.page import write_report
+import os
+from typing import Any
 
-__all__ = ["GroupFindings", "PointFindings", "group_findings", "point_findings", "write_report"]
+from isobag.report.page import write_report
+from isobag.tables.detect import rank_groups_of, rank_points_of
+
+__all__ = ["report_groups", "report_points", "write_report"]
+
+
+def report_points(frame: Any, path: str | os.PathLike[str], *, source: str = "", **options: Any) -> None:
+    """Rank the rows of a frame and write the page about them; options as in ``detect_points``.
+
+    ``source`` says on the page where the data come from.
+    """
+    write_report(rank_points_of(frame, **options)[1], path, source=source)
+
+
+def report_groups(frame: Any, by: Any, path: str | os.PathLike[str], *, source: str = "", **options: Any) -> None:
+    """Rank the groups of a frame and write the page about them; options as in ``detect_groups``."""
+    write_report(rank_groups_of(frame, by, **options)[1], path, source=source)

@@ -1,171 +1,219 @@
-"""What a report tells, as plain arrays and strings: the scores of all, the oddest few in full, samples of the rest."""
+"""The numbers behind the page, from a ranking: all scores, the oddest in full, samples of the rest. Plain lists."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_matrix
+from scipy.sparse import csr_matrix, issparse
 from sklearn.decomposition import PCA
 
-from isobag.backends.arrays import Bools, Floats, Ints
-from isobag.data.frames import feature_names
-from isobag.data.groups import Bags, check_groups
-from isobag.data.rows import ArrayRows
-from isobag.data.validation import check_points
-from isobag.estimators import IDKGroupDetector, IDKPointDetector
-from isobag.estimators.checked import explain_groups, explain_rows, p_values_of_groups, p_values_of_rows
+from isobag.backends.arrays import Floats, Ints
+from isobag.report.text import brief, shown
+from isobag.tables.declared import TEXT, TIME
+from isobag.tables.rank import Ranking
+from isobag.tables.reasons import features_of_columns, own_value_in_words, sum_by_column
 
 TOP = 200
-"""Anomalies told in full."""
+"""Rows or groups told in full, at most."""
+BINS = 60
+REASONS = 8
+"""Columns told for each row; of groups, which have a picture for each feature, half as many."""
+AXES = 8
+"""Features to choose from on the map of rows."""
 SHOWN_ON_MAP = 2_000
 SHOWN_OF_POPULATION = 500
 SHOWN_OF_GROUP = 120
-_SETTINGS = ("n_estimators", "max_samples", "group_max_samples", "scaling", "contamination", "random_state")
+MOST_SCALED = 50.0
+"""On the map of components, the farthest that a row lies from the median, in distances of the quartiles."""
+INDICATOR, TIMES = "indicator", "time"
 
 
-class PointFindings(NamedTuple):
-    """Odd rows. n rows and d features in all; the k oddest, the oddest first; s rows as a sample of all."""
-
-    title: str
-    source: str  # where the rows came from, "" if unknown
-    settings: Mapping[str, str]
-    features: Sequence[str]  # (d,)
-    n_dropped: int
-    n_imputed: int
-    scores: Floats  # (n,) higher = more normal
-    offset: float  # scores below it are flagged
-    labels: Sequence[str]  # (k,)
-    top_scores: Floats  # (k,)
-    p_values: Floats | None  # (k,)
-    values: Floats  # (k, d)
-    reasons: Floats  # (k, d), what each feature adds to the lack of similarity
-    sample: Floats  # (s, d)
-    sample_flagged: Bools  # (s,)
-
-
-class GroupFindings(NamedTuple):
-    """Odd groups. g groups of n points with d features; the k oddest, the oddest first; s groups as a sample of all."""
-
-    title: str
-    source: str
-    settings: Mapping[str, str]
-    features: Sequence[str]  # (d,)
-    n_dropped: int
-    n_imputed: int
-    n_points: int
-    scores: Floats  # (g,)
-    offset: float
-    labels: Sequence[str]  # (k,)
-    sizes: Ints  # (k,) points of each
-    top_scores: Floats  # (k,)
-    p_values: Floats | None  # (k,)
-    reasons: Floats  # (k, d) in [-1, 1], how far each feature sets what the group has too much of apart
-    top_places: Floats  # (k, 2) on the map
-    sample_places: Floats  # (s, 2)
-    sample_flagged: Bools  # (s,)
-    explained: float  # share of the variance of the mean maps that the map shows
-    members: Sequence[Floats]  # k arrays (m, d), points of each group or a sample of them
-    population: Floats  # (m, d), a sample of all points in which every group counts the same
+def findings_of(ranking: Ranking) -> dict[str, Any]:
+    """All numbers of the page, ready for JSON."""
+    top = ranking.order[: min(TOP, ranking.n_ranked)].astype(np.int64)
+    ranked = ranking.order[: ranking.n_ranked]
+    sample = np.setdiff1d(ranked[choose_some(len(ranked), SHOWN_ON_MAP)].astype(np.int64), top)
+    told = _rows if ranking.unit == "row" else _groups
+    entries = _entries(ranking, len(top))
+    more = told(ranking, ranking.places_of(top), ranking.places_of(sample), entries)
+    return {
+        "unit": ranking.unit,
+        "label": shown(", ".join(ranking.table.labels) or ranking.unit),
+        "features": [shown(name) for name in ranking.table.encoding.names],
+        "columns": [shown(column.name) for column in ranking.table.encoding.columns],
+        "histogram": histogram_of(ranking.scores[ranked], cut_of(ranking)),
+        "flagged": [int(one) for one in ranking.flagged[sample]],
+        "top": entries,
+        **more,
+    }
 
 
-Findings = PointFindings | GroupFindings
+def _entries(ranking: Ranking, n: int) -> list[dict[str, Any]]:
+    """The oddest, as the ranked table has them."""
+    columns = ranking.columns(0, n)
+    names = list(ranking.table.labels) or ["row"]
+    labels = list(zip(*([_label(name, one) for one in columns[name].tolist()] for name in names), strict=True))
+    p_values, n_missing = columns.get("p_value"), columns.get("n_missing")
+    return [
+        {
+            "label": shown(" · ".join(labels[k])) or "(empty)",
+            "row": None if ranking.unit == "group" or not ranking.table.labels else int(columns["row"][k]),
+            "rank": int(columns["rank"][k]),
+            "score": brief(columns["score"][k]),
+            "p": None if p_values is None else brief(p_values[k]),
+            "flagged": bool(columns["flagged"][k]),
+            "missing": 0 if n_missing is None else int(n_missing[k]),
+            "words": shown(columns["reasons"][k]),
+        }
+        for k in range(n)
+    ]
 
 
-def point_findings(
-    detector: IDKPointDetector,
-    X: Any,
-    *,
-    labels: Sequence[Any] | None = None,
-    scores: Floats | None = None,
-    p_values: Floats | None = None,
-    top: int = TOP,
-    title: str = "Odd rows",
-    source: str = "",
-    n_dropped: int = 0,
-    n_imputed: int = 0,
-) -> PointFindings:
-    """What a fitted detector says of the rows of X (n, d).
-
-    labels (n,) are row numbers if None; scores (n,) and p_values (n,) are computed if None.
-    """
-    points = check_points(detector, X, reset=False)
-    scores = detector._scores(points) if scores is None else np.asarray(scores, dtype=np.float64)
-    chosen = np.argsort(scores, kind="stable")[:top]
-    sample = choose_some(len(points), SHOWN_ON_MAP)
-    names = chosen.tolist() if labels is None else [labels[i] for i in chosen.tolist()]
-    if p_values is not None:
-        p_values = np.asarray(p_values)[chosen]
-    elif detector.calibration_ is not None:
-        p_values = p_values_of_rows(detector, ArrayRows(points[chosen]))
-    return PointFindings(
-        title,
-        source,
-        settings_of(detector),
-        [str(name) for name in feature_names(detector)],
-        n_dropped,
-        n_imputed,
-        scores,
-        detector.offset_,
-        [str(name) for name in names],
-        scores[chosen],
-        p_values,
-        points[chosen],
-        explain_rows(detector, points[chosen]),
-        points[sample],
-        scores[sample] < detector.offset_,
-    )
+def _label(name: str, value: Any) -> str:
+    """A number alone says little: it goes with the name of its column."""
+    return "" if value is None else f"{name} {value}" if isinstance(value, int) else str(value)
 
 
-def group_findings(
-    detector: IDKGroupDetector,
-    X: Any,
-    groups: Any = None,
-    *,
-    scores: Floats | None = None,
-    p_values: Floats | None = None,
-    top: int = TOP,
-    title: str = "Odd groups",
-    source: str = "",
-    n_dropped: int = 0,
-    n_imputed: int = 0,
-) -> GroupFindings:
-    """What a fitted detector says of groups, given as for ``fit``.
+def _rows(ranking: Ranking, top: Ints, sample: Ints, entries: list[dict[str, Any]]) -> dict[str, Any]:
+    """What the columns of the oddest rows add, their values there and what is usual; places on the map."""
+    encoding, reference = ranking.table.encoding, ranking.model.reference
+    explanation = ranking.explanation[: len(top)]
+    lacks, owned = sum_by_column(explanation, encoding), features_of_columns(encoding)
+    own = ranking.data.take(np.concatenate([top, sample]))
+    shares, (low, middle, high) = reference.mean(axis=0), np.quantile(reference, (0.05, 0.5, 0.95), axis=0)
+    is_flag = np.asarray(np.isin(reference, (0, 1)).all(axis=0))
+    for entry, lack, point in zip(entries, lacks, own, strict=False):
+        entry["total"] = brief(lack.sum())
+        entry["why"] = []
+        for number in np.argsort(-lack, kind="stable")[:REASONS]:
+            column, features = encoding.columns[number], owned[number]
+            words, j = own_value_in_words(column, point[features])
+            if column.kind == TEXT:
+                usual: Any = brief(0.0 if j is None else shares[features[j]])
+                words = "(unknown)" if j is None else words[len(column.name) + 1 :]
+            elif is_flag[features[0]] and point[features[0]] in (0, 1):
+                usual = brief(np.mean(reference[:, features[0]] == point[features[0]]))
+            else:
+                j = int(features[0])
+                usual = [_digits(column.kind, value) for value in (low[j], middle[j], high[j], point[j])]
+            entry["why"].append([int(number), brief(lack[number]), shown(words), usual])
+    telling = np.argsort(-np.maximum(explanation, 0).sum(axis=0), kind="stable")[:AXES]
+    kinds = _kinds(ranking, own, telling)
+    names, axes = [shown(encoding.names[j]) for j in telling], [own[:, j] for j in telling]
+    start = [k for k, j in enumerate(telling) if kinds.get(int(j)) != INDICATOR]
+    if own.shape[1] > 2:
+        names += ["component 1", "component 2"]
+        axes += list(_components(_scaled(own))[0].T)
+        start = start if len(start) != 1 else [len(names) - 2, len(names) - 1]
+    start = start[:2] if len(start) > 1 else list(range(len(names)))[:2]
+    how = [kinds.get(int(j), "") for j in telling] + [""] * (len(names) - len(telling))
+    return {"map": _map(names, axes, how, start, len(top))}
 
-    scores (g,) and p_values (g,), in order of first appearance, are computed if None.
-    """
-    bags = check_groups(detector, X, groups, reset=False)
-    scores = detector._score_groups(bags) if scores is None else np.asarray(scores, dtype=np.float64)
-    chosen = np.argsort(scores, kind="stable")[:top]
-    oddest = bags.take(chosen)
-    parts = [oddest.X[oddest.ids == k] for k in range(len(chosen))]
-    sample = np.setdiff1d(choose_some(len(bags.labels), SHOWN_ON_MAP), chosen)
-    places, explained = _map_of_groups(detector, bags.take(np.concatenate([chosen, sample])))
-    if p_values is not None:
-        p_values = np.asarray(p_values)[chosen]
-    elif detector.calibration_ is not None:
-        p_values = p_values_of_groups(detector, oddest)
-    return GroupFindings(
-        title,
-        source,
-        settings_of(detector),
-        [str(name) for name in feature_names(detector)],
-        n_dropped,
-        n_imputed,
-        len(bags.X),
-        scores,
-        detector.offset_,
-        [str(label) for label in oddest.labels.tolist()],
-        oddest.sizes,
-        scores[chosen],
-        p_values,
-        explain_groups(detector, oddest).features,
-        places[: len(chosen)],
-        places[len(chosen) :],
-        scores[sample] < detector.offset_,
-        explained,
-        [part[choose_some(len(part), SHOWN_OF_GROUP)] for part in parts],
-        _population(bags),
-    )
+
+def _groups(ranking: Ranking, top: Ints, sample: Ints, entries: list[dict[str, Any]]) -> dict[str, Any]:
+    """Points of the oddest groups and of the population in the features that set a group apart; places on the map."""
+    groups, features = ranking.data, ranking.explanation.features
+    sizes = groups.sizes
+    part = groups.part(np.concatenate([top, sample]))
+    members = _members(part, len(top))
+    population = _population(ranking.model)
+    leading = [np.argsort(-np.abs(apart), kind="stable")[: REASONS // 2] for apart in features[: len(top)]]
+    used = np.unique(np.concatenate(leading))
+    kinds = _kinds(ranking, np.concatenate([population, *members]), used)
+
+    def values(points: Floats, j: int) -> Any:
+        kind = kinds.get(j, "")
+        return brief(points[:, j].mean()) if kind == INDICATOR else [_digits(kind, value) for value in points[:, j]]
+
+    for k, entry in enumerate(entries):
+        entry["size"], entry["sampled"] = int(sizes[top[k]]), len(members[k])
+        entry["why"] = [[int(j), brief(features[k, j]), values(members[k], int(j))] for j in leading[k]]
+    maps = csr_matrix(ranking.model.mean_maps(part, ranking.detector.compute).shares)
+    places, explained = _components(maps)
+    return {
+        "population": {str(j): values(population, int(j)) for j in used},
+        "times": [j for j, kind in kinds.items() if kind == TIMES],
+        "n_population": len(population),
+        "n_points": int(sizes.sum()),
+        "map": _map(["component 1", "component 2"], list(places.T), ["", ""], [0, 1], len(top)),
+        "explained": explained,
+    }
+
+
+def _members(part: Any, n: int) -> list[Floats]:
+    """Points of the first n groups, or a sample of them."""
+    order = np.argsort(part.ids, kind="stable")
+    rows = np.split(order, np.cumsum(part.sizes)[:-1])[:n]
+    chosen = [own[choose_some(len(own), SHOWN_OF_GROUP)] for own in rows]
+    points = part.rows.take(np.concatenate(chosen))
+    return np.split(points, np.cumsum([len(own) for own in chosen])[:-1])
+
+
+def _population(model: Any) -> Floats:
+    """Points that stand for all groups of ``fit``, each of which counts the same: those that reasons compare with."""
+    masses = model.reference_masses[: len(model.reference)]
+    if not masses.sum() > 0:
+        masses = np.ones(len(model.reference))
+    rng = np.random.default_rng(0)
+    found: Floats = model.reference[rng.choice(len(masses), SHOWN_OF_POPULATION, p=masses / masses.sum())]
+    return found
+
+
+def _kinds(ranking: Ranking, values: Floats, features: Ints) -> dict[int, str]:
+    """Those of the features that are 0 or 1 wherever we look, and those that are times."""
+    encoding = ranking.table.encoding
+    owners, found = encoding.owners, {}
+    for j in features.tolist():
+        column = encoding.columns[owners[j]]
+        if column.kind == TIME and encoding.names[j] == column.name:
+            found[j] = TIMES
+        elif np.isin(values[:, j], (0, 1)).all():
+            found[j] = INDICATOR
+    return found
+
+
+def _map(names: list[str], axes: list[Floats], kinds: list[str], start: list[int], n_top: int) -> dict[str, Any]:
+    """Axes to choose from; their numbers for the oddest and for the sample."""
+    listed = [[_digits(kind, value) for value in axis] for axis, kind in zip(axes, kinds, strict=True)]
+    return {
+        "axes": names,
+        "kinds": kinds,
+        "start": start,
+        "top": [axis[:n_top] for axis in listed],
+        "sample": [axis[n_top:] for axis in listed],
+    }
+
+
+def cut_of(ranking: Ranking) -> float:
+    """The score below which all are flagged and above which none is."""
+    if ranking.fdr is None:
+        return ranking.threshold
+    flagged, others = ranking.scores[ranking.flagged], ranking.scores[~ranking.flagged]
+    if not len(flagged):
+        return -np.inf
+    highest = float(flagged.max())
+    return float((highest + np.nanmin(others, initial=np.inf)) / 2) if np.isfinite(others).any() else 1.001 * highest
+
+
+def histogram_of(scores: Floats, cut: float) -> dict[str, Any]:
+    """Counts of scores in bins of equal ratio if none is below 0, else of equal width; the cut ends a bin."""
+    in_ratio = bool(scores.min() >= 0 and scores.max() > 0)
+    values = np.maximum(scores, max(1e-4 * float(scores.mean()), np.finfo(float).tiny)) if in_ratio else scores
+    scale, back = (np.log, np.exp) if in_ratio else (np.asarray, np.asarray)
+    low, high = float(scale(values.min())), float(scale(values.max()))
+    width = max(high - low, 0.02 if in_ratio else 1e-3 * max(abs(high), 1e-3)) / BINS
+    edges = low + width * np.arange(BINS + 1)
+    has_cut = np.isfinite(cut) and (cut > 0 or not in_ratio)
+    if has_cut:
+        edges = edges + (float(scale(cut)) - low) % width - width
+        edges = np.append(edges, edges[-1] + width)
+        edges[np.argmin(np.abs(edges - scale(cut)))] = scale(cut)  # not almost, or a score might be on its wrong side
+    counts = np.histogram(scale(values), np.append(edges[:-1], max(edges[-1], high)))[0]
+    return {
+        "edges": [brief(edge, 6) for edge in back(edges)],
+        "counts": counts.tolist(),
+        "in_ratio": in_ratio,
+        "cut": brief(cut, 6) if has_cut else None,
+    }
 
 
 def choose_some(n: int, most: int) -> Ints:
@@ -175,35 +223,28 @@ def choose_some(n: int, most: int) -> Ints:
     return np.sort(np.random.default_rng(0).choice(n, size=most, replace=False))
 
 
-def settings_of(detector: Any) -> dict[str, str]:
-    """The parameters that a reader needs to get the same result, and the psi that "auto" became."""
-    params = detector.get_params()
-    found = {name: str(params[name]) for name in _SETTINGS if name in params}
-    for name in ("max_samples", "group_max_samples"):
-        if found.get(name) == "auto":
-            found[name] = f"auto (up to {getattr(detector, name + '_')})"
-    return found
+def _scaled(values: Floats) -> Floats:
+    """Rows scaled to median 0 and quartiles 1 apart: (n, d)."""
+    first, middle, third = np.quantile(values, (0.25, 0.5, 0.75), axis=0)
+    spread = np.where(third > first, third - first, np.ptp(values, axis=0))
+    scaled: Floats = np.clip((values - middle) / np.where(spread > 0, spread, 1), -MOST_SCALED, MOST_SCALED)
+    return scaled
 
 
-def _map_of_groups(detector: IDKGroupDetector, bags: Bags) -> tuple[Floats, float]:
-    """Principal components of the mean maps: (g, 2), and the share of the variance they have."""
-    maps = csr_matrix(detector._mean_maps(bags).shares)
-    if not (maps - maps[np.zeros(maps.shape[0], dtype=int)]).count_nonzero():  # all alike: no component at all
-        return np.zeros((maps.shape[0], 2)), 1.0
-    if min(maps.shape) <= 10:  # too small for what finds components of sparse matrices
-        found = PCA(min(2, *maps.shape)).fit(maps.toarray())
-    else:
-        found = PCA(2, svd_solver="arpack", random_state=0).fit(maps)
-    places: Floats = found.transform(maps if min(maps.shape) > 10 else maps.toarray())
+def _components(values: Any) -> tuple[Floats, float]:
+    """The two principal components of an array or a sparse matrix: (n, 2), and the share of the variance they have."""
+    n, is_sparse = values.shape[0], bool(issparse(values))
+    differs = values - values[np.zeros(n, dtype=int)]
+    if not (differs.count_nonzero() if is_sparse else np.count_nonzero(differs)):
+        return np.zeros((n, 2)), 1.0
+    is_small = min(values.shape) <= 10  # too small for what finds components of sparse matrices
+    X = values.toarray() if is_sparse and is_small else values
+    solver = "arpack" if is_sparse and not is_small else "auto"
+    found = PCA(min(2, *X.shape), svd_solver=solver, random_state=0).fit(X)
+    places: Floats = found.transform(X)
     return np.pad(places, ((0, 0), (0, 2 - places.shape[1]))), float(found.explained_variance_ratio_.sum())
 
 
-def _population(bags: Bags) -> Floats:
-    """Points of groups drawn at random, each group as likely as any other: (m, d)."""
-    rng = np.random.default_rng(0)
-    order = np.argsort(bags.ids, kind="stable")
-    starts = np.concatenate([[0], np.cumsum(bags.sizes)[:-1]])
-    drawn = rng.integers(0, len(bags.labels), size=min(SHOWN_OF_POPULATION, len(bags.X)))
-    within = (rng.random(len(drawn)) * bags.sizes[drawn]).astype(np.int64)
-    found: Floats = bags.X[order[starts[drawn] + within]]
-    return found
+def _digits(kind: str, value: float) -> float:
+    """Seconds since 1970 need more digits than other numbers."""
+    return brief(value, 10 if kind in (TIME, TIMES) else 4)

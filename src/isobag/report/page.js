@@ -1,7 +1,7 @@
 "use strict";
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
-  const CARDS = 8, isPoints = data.kind === "points";
+  const CARDS = 8, isRows = data.unit === "row";
 
   // Text from the data only ever becomes text, never markup.
   function el(tag, attributes, ...children) {
@@ -19,6 +19,8 @@
     return node;
   }
   const bdi = text => el("bdi", {}, text);
+  // A long name breaks after its own signs first.
+  const name = text => el("bdi", {}, ...clip(text).split(/(?<=[_.\/:=-])/).flatMap(part => [part, el("wbr")]));
 
   function number(value, digits = 3) {
     if (value === 0) return "0";
@@ -29,6 +31,9 @@
   }
   const score = value => value === 0 ? "0" : Math.abs(value) < 1e-4 ? number(value) : value.toPrecision(3).replace("-", "−");
   const signed = value => (value >= .005 ? "+" : value <= -.005 ? "−" : "") + Math.abs(value).toFixed(2);
+
+  const percent = share => share > 0 && share < .001 ? "< 0.1 %" : number(100 * share, share < .1 ? 2 : 3) + " %";
+  const day = seconds => new Date(seconds * 1000).toISOString().slice(0, 10);
 
   function ticks(low, high, count) {
     const rough = (high - low) / count, power = 10 ** Math.floor(Math.log10(rough));
@@ -59,17 +64,20 @@
   }
 
   function drawScores() {
-    const { edges, counts, in_ratio: inRatio, offset } = data.histogram;
+    const { edges, counts, in_ratio: inRatio, cut } = data.histogram;
     const place = document.getElementById("scores");
-    const isBelow = k => (edges[k] + edges[k + 1]) / 2 < offset;
+    const isBelow = k => cut !== null && (edges[k] + edges[k + 1]) / 2 < cut;
     const below = counts.reduce((sum, count, k) => sum + (isBelow(k) ? count : 0), 0);
-    canvas(place, 240, `Histogram of the scores; ${below} lie below the threshold ${number(offset)}.`, (root, width, height) => {
+    canvas(place, 240, `Histogram of the scores; ${below} are flagged.`, (root, width, height) => {
       const left = 44, right = width - 6, top = 20, bottom = height - 38;
       const scale = inRatio ? Math.log : value => value;
       const [low, high] = [scale(edges[0]), scale(edges[edges.length - 1])];
       const x = value => left + (scale(value) - low) / (high - low) * (right - left);
       const most = Math.max(...counts), y = count => bottom - Math.sqrt(count / most) * (bottom - top);
+      let lowest = Infinity;
       for (const count of new Set([0, .05, .25, .55, .98].map(share => rounded(share * most)))) {
+        if (lowest - y(count) < 16) continue;
+        lowest = y(count);
         root.append(svg("line", { class: "grid", x1: left, x2: right, y1: y(count), y2: y(count) }));
         root.append(svg("text", { x: left - 6, y: y(count) + 4, "text-anchor": "end" }, compact(count)));
       }
@@ -89,10 +97,10 @@
         root.append(svg("text", { x: last, y: bottom + 16, "text-anchor": "middle" }, number(value)));
       }
       root.append(svg("text", { x: right, y: bottom + 33, "text-anchor": "end" }, inRatio ? "score (logarithmic)" : "score"));
-      if (scale(offset) >= low && scale(offset) <= high) {
-        const at = x(offset), flip = at > (left + right) / 2;
+      if (cut !== null && scale(cut) >= low && scale(cut) <= high) {
+        const at = x(cut), flip = at > (left + right) / 2;
         root.append(svg("line", { class: "threshold", x1: at, x2: at, y1: top - 10, y2: bottom }));
-        root.append(svg("text", { class: "strong", x: at + (flip ? -6 : 6), y: top - 4, "text-anchor": flip ? "end" : "start" }, `threshold ${number(offset)}`));
+        root.append(svg("text", { class: "strong", x: at + (flip ? -6 : 6), y: top - 4, "text-anchor": flip ? "end" : "start" }, `threshold ${number(cut)}`));
       }
     });
   }
@@ -102,50 +110,97 @@
   }
   const compact = count => count >= 1e6 ? number(count / 1e6) + " M" : count >= 1e4 ? number(count / 1e3) + " k" : count.toLocaleString("en");
 
-  const axes = [0, Math.min(1, data.map.axes.length - 1)];
+  const axes = [data.map.start[0], data.map.start.at(-1)];
+  const isIndicator = axis => data.map.kinds[axis] === "indicator", isTime = axis => data.map.kinds[axis] === "time";
+  // Zeros and ones lie on top of each other: each is moved a little, the same one always by as much.
+  const spread = (axis, k) => isIndicator(axis) ? ((k * .618034) % 1 - .5) * .3 : 0;
+  // Places on an axis, from 0 to 1. Where a few lie very far out, the ends are squeezed, or all others would be one line.
+  function scaleOf(axis) {
+    const values = [...data.map.top[axis], ...data.map.sample[axis]].sort((a, b) => a - b), at = share => values[Math.round(share * (values.length - 1))];
+    const [low, high] = isIndicator(axis) ? [-.15, 1.15] : range(values), middle = at(.5), wide = at(.9) - at(.1);
+    const isSqueezed = wide > 0 && high - low > 8 * wide && !isTime(axis);
+    const bend = isSqueezed ? value => Math.asinh((value - middle) / wide * 2) : value => value;
+    const place = value => (bend(value) - bend(low)) / (bend(high) - bend(low));
+    const marks = count => {
+      if (isIndicator(axis)) return [0, 1];
+      if (!isSqueezed) return ticks(low, high, isTime(axis) ? count * .7 : count);
+      const found = [];
+      for (const value of [...ticks(low, high, 4), ...ticks(middle - 3 * wide, middle + 3 * wide, 5)])
+        if (value >= low && value <= high && found.every(other => Math.abs(place(other) - place(value)) > .7 / count)) found.push(value);
+      return found;
+    };
+    return { at: place, marks, note: isSqueezed ? " (ends squeezed)" : "" };
+  }
   function drawMap() {
-    const { axes: names, top, sample, flagged } = data.map;
+    if (axes[0] !== axes[1] && axes.every(isIndicator)) return drawShares();
+    const { axes: names, top, sample } = data.map, flagged = data.flagged;
     const place = document.getElementById("map"), [i, j] = axes;
     const tall = Math.min(460, Math.max(300, place.clientWidth * .6));
     canvas(place, tall, `Map: ${names[i]} and ${names[j]} of the oddest and of a sample.`, (root, width, height) => {
-      const left = 52, right = width - 10, upper = 22, bottom = height - 40;
-      const [a, b] = range(top[i], sample[i]), [c, d] = range(top[j], sample[j]);
-      const x = value => left + 8 + (value - a) / (b - a) * (right - left - 16);
-      const y = value => bottom - 8 - (value - c) / (d - c) * (bottom - upper - 16);
-      for (const value of ticks(a, b, width / 110)) {
+      const left = isTime(j) ? 78 : 52, right = width - 10, upper = 22, bottom = height - 40;
+      const across = scaleOf(i), up = scaleOf(j);
+      const x = value => left + 8 + across.at(value) * (right - left - 16), y = value => bottom - 8 - up.at(value) * (bottom - upper - 16);
+      const text = (axis, value) => isTime(axis) ? day(value) : number(value);
+      for (const value of across.marks(width / 110)) {
         root.append(svg("line", { class: "grid", x1: x(value), x2: x(value), y1: upper, y2: bottom }));
-        root.append(svg("text", { x: x(value), y: bottom + 16, "text-anchor": "middle" }, number(value)));
+        root.append(svg("text", { x: x(value), y: bottom + 16, "text-anchor": "middle" }, text(i, value)));
       }
-      for (const value of ticks(c, d, height / 70)) {
+      for (const value of up.marks(height / 70)) {
         root.append(svg("line", { class: "grid", x1: left, x2: right, y1: y(value), y2: y(value) }));
-        root.append(svg("text", { x: left - 6, y: y(value) + 4, "text-anchor": "end" }, number(value)));
+        root.append(svg("text", { x: left - 6, y: y(value) + 4, "text-anchor": "end" }, text(j, value)));
       }
-      root.append(svg("text", { x: right, y: bottom + 33, "text-anchor": "end" }, clip(names[i])));
-      root.append(svg("text", { x: left - 6, y: upper - 8 }, "↑ " + clip(names[j])));
-      const dot = (u, v, kind, r) => svg("circle", { class: kind, cx: x(u).toFixed(1), cy: y(v).toFixed(1), r });
-      flagged.forEach((odd, k) => { if (!odd) root.append(dot(sample[i][k], sample[j][k], "faint", 2.2)); });
-      flagged.forEach((odd, k) => { if (odd) root.append(dot(sample[i][k], sample[j][k], "odd", 2.2)); });
+      root.append(svg("text", { x: right, y: bottom + 33, "text-anchor": "end" }, clip(names[i]) + across.note));
+      root.append(svg("text", { x: left - 6, y: upper - 8 }, "↑ " + clip(names[j]) + up.note));
+      const inSample = k => [sample[i][k] + spread(i, k), sample[j][k] + spread(j, 3 * k)];
+      const inTop = k => [top[i][k] + spread(i, k), top[j][k] + spread(j, 3 * k)];
+      const dot = ([u, v], kind, r) => svg("circle", { class: kind, cx: x(u).toFixed(1), cy: y(v).toFixed(1), r });
+      flagged.forEach((odd, k) => { if (!odd) root.append(dot(inSample(k), "faint", 2.2)); });
+      flagged.forEach((odd, k) => { if (odd) root.append(dot(inSample(k), "odd", 2.2)); });
       for (let k = data.top.length - 1; k >= 0; k--) {
-        const one = data.top[k], mark = dot(top[i][k], top[j][k], one.flagged ? "odd" : k < CARDS ? "usual" : "faint", k < CARDS ? 5 : one.flagged ? 3 : 2.2);
+        const one = data.top[k], mark = dot(inTop(k), one.flagged ? "odd" : k < CARDS ? "usual" : "faint", k < CARDS ? 5 : one.flagged ? 3 : 2.2);
         if (k >= CARDS) { root.append(mark); continue; }
-        root.append(svg("a", { href: "#odd-" + k, "aria-label": `${k + 1}. ${one.label}` }, svg("title", {}, `${k + 1}. ${one.label}`), mark));
+        root.append(svg("a", { href: "#odd-" + k, "aria-label": `${one.rank}. ${one.label}` }, svg("title", {}, `${one.rank}. ${one.label}`), mark));
       }
       let written = [];
       for (let k = 0; k < Math.min(CARDS, data.top.length); k++) {
-        const at = [x(top[i][k]), y(top[j][k])];
+        const [u, v] = inTop(k), at = [x(u), y(v)];
         if (written.some(other => Math.hypot(other[0] - at[0], other[1] - at[1]) < 15)) continue;
         written.push(at);
-        root.append(svg("text", { class: "strong", x: at[0] + (at[0] > right - 24 ? -8 : 8), y: at[1] + 4, "text-anchor": at[0] > right - 24 ? "end" : "start" }, String(k + 1)));
+        root.append(svg("text", { class: "strong", x: at[0] + (at[0] > right - 24 ? -8 : 8), y: at[1] + 4, "text-anchor": at[0] > right - 24 ? "end" : "start" }, String(data.top[k].rank)));
       }
     });
   }
-  const clip = text => [...text].length > 40 ? [...text].slice(0, 39).join("") + "…" : text;
+
+  // Two features of zeros and ones: how often each combination is found.
+  function drawShares() {
+    const { axes: names, top, sample } = data.map, [i, j] = axes, counts = { odd: [0, 0, 0, 0], usual: [0, 0, 0, 0] };
+    data.flagged.forEach((odd, k) => counts[odd ? "odd" : "usual"][2 * sample[i][k] + sample[j][k]]++);
+    data.top.forEach((one, k) => counts[one.flagged ? "odd" : "usual"][2 * top[i][k] + top[j][k]]++);
+    const shares = Object.fromEntries(Object.entries(counts).map(([kind, own]) => [kind, own.map(count => count / Math.max(1, own.reduce((a, b) => a + b)))]));
+    const place = document.getElementById("map");
+    canvas(place, 4 * 58, `Bars: how often ${names[i]} and ${names[j]} are 0 or 1.`, (root, width) => {
+      [0, 1, 2, 3].forEach(k => {
+        root.append(svg("text", { class: "strong", x: 0, y: 58 * k + 14 }, `${clip(names[i], 30)}: ${k > 1 ? "yes" : "no"}, ${clip(names[j], 30)}: ${k % 2 ? "yes" : "no"}`));
+        ["odd", "usual"].forEach((kind, line) => shareBar(root, kind, shares[kind][k], 58 * k + 20 + 14 * line, width));
+      });
+    });
+  }
+  function shareBar(root, kind, share, y, width) {
+    const wide = share * (width - 44);
+    root.append(svg("rect", { class: kind, x: 0, y, width: Math.max(share ? 1 : 0, wide).toFixed(1), height: 11 }));
+    root.append(svg("text", { x: wide + 5, y: y + 10 }, percent(share)));
+  }
+
+  function clip(text, most = 40) {
+    const letters = [...text], half = Math.floor((most - 1) / 2);
+    return letters.length > most ? letters.slice(0, most - 1 - half).join("") + "…" + letters.slice(-half).join("") : text;
+  }
 
   function axisControls() {
     const place = document.getElementById("axes");
     if (!place || data.map.axes.length < 2) return;
     ["across", "up"].forEach((name, which) => {
-      const options = data.map.axes.map((axis, k) => el("option", { value: k, selected: k === axes[which] }, clip(axis)));
+      const options = data.map.axes.map((axis, k) => el("option", { value: k, selected: k === axes[which] }, clip(axis, 22)));
       const select = el("select", { id: "axis-" + which, onchange: event => { axes[which] = +event.target.value; drawMap(); } }, ...options);
       place.append(el("label", {}, name, select));
     });
@@ -155,30 +210,33 @@
     const one = data.top[k];
     const facts = [`score ${score(one.score)}`];
     if (one.p !== null) facts.push(`p ${one.p.toPrecision(2)}`);
-    if (isPoints && one.total > 0) facts.push(`${number(Math.exp(one.total), 2)} × less similar than typical`);
-    if (!isPoints) facts.push(`${one.size.toLocaleString("en")} points` + (one.sampled < one.size ? `, ${one.sampled} of them shown` : ""));
+    if (one.row !== null) facts.push(`row ${one.row}`);
+    if (isRows && one.total > 0) facts.push(`${number(Math.exp(one.total), 2)} × less similar than typical`);
+    if (!isRows) facts.push(points(one.size) + (one.sampled < one.size ? `, ${one.sampled} of them shown` : ""));
+    if (one.missing) facts.push(isRows ? `missing values: ${one.missing}` : `rows with missing values: ${one.missing}`);
     return el("article", {},
-      el(level, {}, el("span", {}, String(k + 1)), bdi(one.label)),
+      el(level, {}, el("span", {}, String(one.rank)), bdi(one.label)),
       el("p", { class: "sub" }, one.flagged ? el("span", { class: "tag" }, "flagged") : "not flagged", " · " + facts.join(" · ")),
-      isPoints ? pointReasons(one) : groupReasons(one));
+      one.words ? el("p", { class: "words" }, bdi(one.words)) : null,
+      isRows ? rowReasons(one) : groupReasons(one));
   }
+  const points = size => size.toLocaleString("en") + (size === 1 ? " point" : " points");
 
-  function pointReasons(one) {
+  function rowReasons(one) {
     const most = Math.max(...one.why.map(([, part]) => part), 1e-9);
-    const rows = one.why.filter(([, part], k) => k < 4 || part > .02 * most).map(([j, part, value]) => {
-      const [low, middle, high] = data.usual[j];
-      const wide = part > 0 ? Math.max(1, part / most * 100) : 0;
+    const rows = one.why.filter(([, part], k) => k < 4 || part > .02 * most).map(([j, part, text, usual]) => {
+      const wide = part > 0 ? Math.max(1, part / most * 100) : 0, column = data.columns[j];
       return el("tr", {},
-        el("td", { class: "name", title: data.features[j] }, bdi(data.features[j])),
-        el("td", { class: "share" }, svg("svg", { viewBox: "0 0 100 14", preserveAspectRatio: "none", "aria-hidden": "true" },
-          svg("rect", { class: "odd", x: 0, y: 2, height: 10, width: wide }))),
+        el("td", { class: "name", title: column }, name(column), svg("svg", { viewBox: "0 0 100 5", preserveAspectRatio: "none", "aria-hidden": "true" },
+          svg("rect", { class: "odd", x: 0, y: 0, height: 5, width: wide }))),
         el("td", { class: "number part" }, signed(part)),
-        el("td", { class: "number value" }, number(value, 4)),
-        el("td", { class: "usual-range", title: `nine in ten rows: ${number(low)} to ${number(high)}; median ${number(middle)}` }, strip(low, middle, high, value)));
+        el("td", { class: "number value", title: text }, bdi(clip(text, 24))),
+        typeof usual === "number" ? el("td", { class: "usual-range" }, percent(usual) + " of rows")
+          : el("td", { class: "usual-range", title: `nine in ten rows: ${number(usual[0])} to ${number(usual[2])}; median ${number(usual[1])}` }, strip(...usual)));
     });
     return el("table", { class: "reasons" },
-      el("thead", {}, el("tr", {}, el("th", { class: "name", scope: "col" }, "feature"), el("th", { class: "share", "aria-hidden": "true" }), el("th", { class: "number part", scope: "col" }, "adds"),
-        el("th", { class: "number value", scope: "col" }, "value"), el("th", { class: "usual-range", scope: "col" }, "usual range"))),
+      el("thead", {}, el("tr", {}, el("th", { class: "name", scope: "col" }, "column"), el("th", { class: "number part", scope: "col" }, "adds"),
+        el("th", { class: "number value", scope: "col" }, "value"), el("th", { class: "usual-range", scope: "col" }, "usual"))),
       el("tbody", {}, ...rows));
   }
 
@@ -192,17 +250,23 @@
 
   function groupReasons(one) {
     const pictures = one.why.map(([j, part, values]) => {
-      const usual = data.population[j], name = data.features[j];
+      const usual = data.population[j], feature = data.features[j];
       const way = part < 0 ? "lower" : part > 0 ? "higher" : "no different";
-      return el("figure", {},
-        el("figcaption", { title: name }, bdi(name), el("b", {}, signed(part))),
-        ...overlay(values, usual, `${name}: ${way} in this group, ${signed(part)}.`));
+      const picture = typeof values === "number" ? shares(values, usual, feature) : overlay(j, values, usual, `${feature}: ${way} in this group, ${signed(part)}.`);
+      return el("figure", {}, el("figcaption", { title: feature }, name(feature), el("b", {}, signed(part))), ...picture);
     });
-    return el("div", { class: "pictures" }, ...pictures, one.why.length > 1 ? together(one) : null);
+    const numbers = one.why.filter(([, , values]) => typeof values !== "number");
+    return el("div", { class: "pictures" }, ...pictures, numbers.length > 1 ? together(...numbers) : null);
+  }
+  function shares(own, usual, feature) {
+    const root = svg("svg", { viewBox: "0 0 220 61", role: "img", "aria-label": `${feature}: ${percent(own)} of the points of the group, ${percent(usual)} of the population.` });
+    shareBar(root, "outline", own, 14, 220);
+    shareBar(root, "soft", usual, 34, 220);
+    return [root, ends("share of the points", "")];
   }
 
-  function together(one) {
-    const [[i, , u], [j, , v]] = one.why, width = 400, height = 141, bottom = 140;
+  function together([i, , u], [j, , v]) {
+    const width = 400, height = 141, bottom = 140;
     const [a, b] = range(quantiles(data.population[i]), quantiles(u)), [c, d] = range(quantiles(data.population[j]), quantiles(v));
     const names = [clip(data.features[i]), clip(data.features[j])];
     const root = svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Points of the group and of the population: ${names[0]} across, ${names[1]} up.` });
@@ -211,10 +275,11 @@
     root.append(svg("line", { class: "axis", x1: 0, x2: width, y1: bottom, y2: bottom }));
     dots(data.population[i], data.population[j], "faint", 1.8);
     dots(u, v, "odd", 2.4);
-    return el("figure", { class: "wide" }, ends(`↑ ${names[1]}, ${number(c)} to ${number(d)}`, ""), root, ends("", `${names[0]}, ${number(a)} to ${number(b)} →`));
+    return el("figure", { class: "wide" }, ends(`↑ ${names[1]}, ${value(j, c)} to ${value(j, d)}`, ""), root, ends("", `${names[0]}, ${value(i, a)} to ${value(i, b)} →`));
   }
+  const value = (feature, at) => data.times.includes(feature) ? day(at) : number(at);
 
-  function overlay(values, usual, label) {
+  function overlay(j, values, usual, label) {
     const width = 220, height = 61, bottom = 60, n = 22;
     const sorted = [...usual].sort((a, b) => a - b), at = share => sorted[Math.round(share * (sorted.length - 1))];
     // The middle of the population sets the scale; what lies beyond is counted at its ends.
@@ -232,7 +297,7 @@
     own.forEach((share, k) => { path += `V${y(share).toFixed(1)}H${x(k + 1).toFixed(1)}`; });
     root.append(svg("path", { class: "outline", d: path + `V${bottom}Z` }));
     root.append(svg("line", { class: "axis", x1: 0, x2: width, y1: bottom, y2: bottom }));
-    return [root, ends(number(a), number(b))];
+    return [root, ends(value(j, a), value(j, b))];
   }
   const ends = (first, last) => el("div", { class: "ends" }, el("span", {}, first), el("span", {}, last));
   function quantiles(values) {
@@ -240,23 +305,18 @@
     return [sorted[Math.round(.02 * (sorted.length - 1))], sorted[Math.round(.98 * (sorted.length - 1))]];
   }
 
-  function summary(one) {
-    const parts = one.why.filter(([, part]) => isPoints ? part > 0 : part !== 0).slice(0, 3);
-    return parts.map(([j, part]) => `${clip(data.features[j])} ${signed(part)}`).join(", ");
-  }
-
   const columns = [
-    { name: "rank", kind: "number", value: (one, k) => k + 1, text: value => String(value) },
-    { name: isPoints ? "row" : "group", kind: "label", value: one => one.label },
-    ...(isPoints ? [] : [{ name: "points", kind: "number", value: one => one.size, text: value => value.toLocaleString("en") }]),
+    { name: "rank", kind: "number", value: one => one.rank, text: value => String(value) },
+    { name: clip(data.label, 24), kind: "label", value: one => one.label },
+    ...(isRows ? [] : [{ name: "points", kind: "number", value: one => one.size, text: value => value.toLocaleString("en") }]),
     { name: "score", kind: "number", value: one => one.score, text: score },
     ...(data.top.some(one => one.p !== null) ? [{ name: "p", kind: "number", value: one => one.p, text: value => value.toPrecision(2) }] : []),
     { name: "flagged", kind: "flag", value: one => one.flagged ? 0 : 1 },
-    { name: "reasons", kind: "why", value: one => summary(one) },
+    { name: "reasons", kind: "why", value: one => one.words },
   ];
   const collator = new Intl.Collator("en", { numeric: true });
-  const entries = data.top.map((one, k) => ({ one, k, words: (one.label + " " + summary(one)).toLowerCase() }));
-  const state = { column: 0, descending: false, words: "", only: false };
+  const entries = data.top.map((one, k) => ({ one, k, words: (one.label + " " + one.words).toLowerCase() }));
+  const state = { column: 0, descending: false, words: "", only: false, least: 0 };
   const open = new Set();
 
   function drawTable() {
@@ -264,9 +324,9 @@
     const head = el("tr", {}, ...columns.map((column, c) => el("th", { scope: "col", class: column.kind, "aria-sort": state.column === c ? (state.descending ? "descending" : "ascending") : "none" },
       el("button", { type: "button", onclick: () => { state.descending = state.column === c && !state.descending; state.column = c; drawTable(); table.querySelectorAll("th button")[c].focus(); } }, column.name))));
     const { value } = columns[state.column];
-    const shown = entries.filter(entry => (!state.only || entry.one.flagged) && entry.words.includes(state.words));
+    const shown = entries.filter(entry => (!state.only || entry.one.flagged) && (isRows || entry.one.size >= state.least) && entry.words.includes(state.words));
     shown.sort((a, b) => {
-      const [u, v] = [value(a.one, a.k), value(b.one, b.k)];
+      const [u, v] = [value(a.one), value(b.one)];
       return (typeof u === "string" ? collator.compare(u, v) : u - v) * (state.descending ? -1 : 1) || a.k - b.k;
     });
     const body = el("tbody");
@@ -278,13 +338,13 @@
 
   function row({ one, k }) {
     const cells = columns.map(column => {
-      const value = column.value(one, k);
+      const value = column.value(one);
       if (column.kind === "label") {
-        return el("td", { class: "label" }, el("button", { type: "button", title: "why", "aria-expanded": String(open.has(k)), onclick: event => toggle(event.currentTarget, k) }, bdi(value)));
+        return el("td", { class: "label" }, el("button", { type: "button", title: [...value].length > 80 ? value : "why", "aria-expanded": String(open.has(k)), onclick: event => toggle(event.currentTarget, k) }, bdi(clip(value, 80))));
       }
       if (column.kind === "flag") return el("td", {}, one.flagged ? el("span", { class: "tag" }, "odd") : "");
       if (column.kind === "why") return el("td", { class: "why" }, bdi(value));
-      return el("td", { class: "number" }, column.text(value));
+      return el("td", { class: "number", "data-name": column.name }, column.text(value));
     });
     return el("tr", { class: one.flagged ? "flagged" : null }, ...cells);
   }
@@ -308,6 +368,8 @@
   drawTable();
   document.getElementById("search").addEventListener("input", event => { state.words = event.target.value.trim().toLowerCase(); drawTable(); });
   document.getElementById("only").addEventListener("change", event => { state.only = event.target.checked; drawTable(); });
+  const size = document.getElementById("size");
+  if (size) size.addEventListener("input", () => { state.least = +size.value || 0; drawTable(); });
   let waiting = 0;
   addEventListener("resize", () => { cancelAnimationFrame(waiting); waiting = requestAnimationFrame(() => { drawScores(); drawMap(); }); });
   addEventListener("beforeprint", () => { drawScores(); drawMap(); });

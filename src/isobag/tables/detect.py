@@ -71,14 +71,17 @@ def detect_points(
         row  rank  flagged            reasons
     50   50     1     True  weight 150 (high)
     """
-    check_params({"p_values": p_values}, {"p_values": FLAG})
-    detector = IDKPointDetector(**options, random_state=random_state, calibrate=False)
-    detector.check_params()
-    given = open_frame(frame)
-    apart = [] if id_column is None else [_column(given, id_column, "id_column")]
-    table = _read(given, features, apart, missing, bad_cells, by=None, id_column=apart[0] if apart else None)
-    ranking = rank_rows(table, detector, p_values=p_values)
-    ranked = _ranked_frame(given, ranking, apart)
+    given, ranking = rank_points_of(
+        frame,
+        features=features,
+        id_column=id_column,
+        missing=missing,
+        bad_cells=bad_cells,
+        p_values=p_values,
+        random_state=random_state,
+        **options,
+    )
+    ranked = _ranked_frame(given, ranking, [] if id_column is None else [id_column])
     index = nw.maybe_get_index(given)
     if index is not None:
         ranked.index = index[ranking.order]
@@ -132,17 +135,48 @@ def detect_groups(
        account  n_points  rank
     0       40        30     1
     """
+    given, ranking = rank_groups_of(
+        frame,
+        by,
+        features=features,
+        missing=missing,
+        bad_cells=bad_cells,
+        min_size=min_size,
+        p_values=p_values,
+        random_state=random_state,
+        **options,
+    )
+    ranked = nw.from_native(_ranked_frame(given, ranking, _listed(by)), eager_only=True)
+    return nw.maybe_reset_index(ranked).to_native()
+
+
+def rank_points_of(
+    frame: Any, *, id_column: Any = None, p_values: bool = True, random_state: Any = None, **options: Any
+) -> tuple[nw.DataFrame[Any], Ranking]:
+    """The frame, opened, and its rows, ranked; with the options of ``detect_points``."""
+    check_params({"p_values": p_values}, {"p_values": FLAG})
+    reading = _reading_options(options)
+    detector = IDKPointDetector(**options, random_state=random_state, calibrate=False)
+    detector.check_params()
+    given = open_frame(frame)
+    own_id = None if id_column is None else _column(given, id_column, "id_column")
+    return given, rank_rows(_read(given, id_column=own_id, **reading), detector, p_values=p_values)
+
+
+def rank_groups_of(
+    frame: Any, by: Any, *, min_size: int = 1, p_values: bool = True, random_state: Any = None, **options: Any
+) -> tuple[nw.DataFrame[Any], Ranking]:
+    """The frame, opened, and its groups, ranked; with the options of ``detect_groups``."""
     check_params(
         {"p_values": p_values, "min_size": min_size},
         {"p_values": FLAG, "min_size": at_least(1, "a group has at least one row")},
     )
+    reading = _reading_options(options)
     detector = IDKGroupDetector(**options, random_state=random_state, calibrate=False)
     detector.check_params()
     given = open_frame(frame)
-    apart = [_column(given, one, "by") for one in (by if isinstance(by, list | tuple) else [by])]
-    table = _read(given, features, apart, missing, bad_cells, by=apart, id_column=None)
-    ranking = rank_groups(table, detector, p_values=p_values, min_size=min_size)
-    return nw.maybe_reset_index(nw.from_native(_ranked_frame(given, ranking, apart), eager_only=True)).to_native()
+    table = _read(given, by=[_column(given, one, "by") for one in _listed(by)], **reading)
+    return given, rank_groups(table, detector, p_values=p_values, min_size=min_size)
 
 
 def open_frame(frame: Any) -> nw.DataFrame[Any]:
@@ -162,21 +196,26 @@ def open_frame(frame: Any) -> nw.DataFrame[Any]:
         raise ValueError(f"Two columns are called {twice or 'alike'}; rename one: reasons go by names.") from None
     except TypeError:
         raise TypeError(
-            f"The table is of type {type(frame).__name__}; need a frame of pandas, polars, Arrow or DuckDB, or an array."
+            f"The table is of type {type(frame).__name__}; need a frame of pandas, polars, Arrow or DuckDB, or an "
+            "array."
         ) from None
     opened: nw.DataFrame[Any] = found
     return opened
 
 
+def _reading_options(options: dict[str, Any]) -> dict[str, Any]:
+    """Those of the options that are about reading; the others stay."""
+    return {name: options.pop(name) for name in ("features", "missing", "bad_cells") if name in options}
+
+
 def _read(
     given: nw.DataFrame[Any],
-    features: Iterable[Any] | str | None,
-    apart: Sequence[Any],
-    missing: str,
-    bad_cells: str,
     *,
-    by: Sequence[Any] | None,
-    id_column: Any,
+    features: Iterable[Any] | str | None = None,
+    missing: str = "error",
+    bad_cells: str = "error",
+    by: Sequence[Any] | None = None,
+    id_column: Any = None,
 ) -> ReadTable:
     chosen = features
     if features is not None and not isinstance(features, str):
@@ -191,6 +230,10 @@ def _read(
     )
     table.summary.warn(features is None)
     return table
+
+
+def _listed(by: Any) -> list[Any]:
+    return list(by) if isinstance(by, list | tuple) else [by]
 
 
 def _column(given: nw.DataFrame[Any], name: Any, option: str) -> Any:

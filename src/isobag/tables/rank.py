@@ -29,8 +29,11 @@ class Ranking:
         has no score last.
     scores, p_values : (n,), NaN for what was left out; p_values may be None.
     is_new : whether p-values compare with data set aside when the model was fitted; else with the table itself.
+    model : what the scores come from.
     threshold, flagged : (n,), and ``rule``, in words, by which these are flagged.
-    n_expected : how many would be flagged if all were like the data that the model was fitted to; None if unknown.
+    fdr : the false discovery rate that the rule is about, if it is.
+    n_expected : how many would be flagged if all were like the data that the model was fitted to, or with ``fdr`` how
+        many of those flagged would be false; None if unknown.
     data : what takes part, and ``places`` (n,), where each row or group stands in it, -1 for what was left out.
     first_rows : (n,), the row of the table in which each first appears.
     n_missing : (n,), missing values of a row, or rows with missing values of a group; None if there are none.
@@ -41,6 +44,7 @@ class Ranking:
     unit: str
     table: ReadTable
     detector: Any
+    model: Any
     order: npt.NDArray[np.int32] | Ints
     scores: Floats
     p_values: Floats | None
@@ -48,6 +52,7 @@ class Ranking:
     threshold: float
     flagged: Bools
     rule: str
+    fdr: float | None
     n_expected: float | None
     data: Any
     places: Ints | None
@@ -253,8 +258,8 @@ def _ranking(
     if fdr is not None:
         if judged.p_values is None or not judged.is_new:
             raise ValueError(
-                f"{spelling('fdr', str(fdr))} needs data that the model has not learned from: among their own kind some "
-                "are always the oddest. Fit a model to data known to be normal, and score these with it."
+                f"{spelling('fdr', str(fdr))} needs data that the model has not learned from: among their own kind "
+                "some are always the oddest. Fit a model to data known to be normal, and score these with it."
             )
         flagged, rule = discoveries(judged.p_values, fdr) < 0, f"false discovery rate of at most {fdr:g}"
         n_expected = float(fdr * np.count_nonzero(flagged))
@@ -275,6 +280,7 @@ def _ranking(
         unit,
         table,
         detector,
+        judged.model,
         order.astype(np.int32) if len(order) < 2**31 else order,
         scores,
         p_values,
@@ -282,6 +288,7 @@ def _ranking(
         judged.threshold,
         np.zeros(len(scores), dtype=bool) | (_spread(flagged.astype(float), places) > 0),
         rule,
+        fdr,
         n_expected,
         data,
         places,

@@ -8,16 +8,21 @@ from isobag.backends.arrays import Floats, Ints
 from isobag.data.groups import Groups
 from isobag.models.group import GroupExplanation
 from isobag.tables.declared import TEXT, TIME
-from isobag.tables.encode import Encoding
+from isobag.tables.encode import EncodedColumn, Encoding
 from isobag.tables.scan import BOOL
 
 MOST_REASONS = 3
 LEAST_SHARE = 0.1
-"""A column is named if it carries at least this share of what the columns that count against the row carry."""
+"""A column is named if it carries at least this share of what the columns that count against the row carry, ..."""
+LEAST_OF_LARGEST = 0.5
+"""... or this share of what the one that carries most carries: of many columns each may carry little."""
 RARE = 0.05
 """A text is called rare if it stands in a smaller share of the rows than this."""
 LEAST_SEPARATION = 0.1
 """A column of a group is named if its points are set apart at least this far, of 1."""
+FEW_POINTS = 10
+"""Reasons of a group with fewer points say so."""
+NO_COLUMN = "no single column stands out"
 
 
 def reasons_of_rows(reference: Floats, encoding: Encoding, points: Floats, explanation: Floats) -> list[str]:
@@ -27,23 +32,36 @@ def reasons_of_rows(reference: Floats, encoding: Encoding, points: Floats, expla
     """
     if not len(points):
         return []
-    lacks = np.zeros((len(points), len(encoding.columns)))
-    np.add.at(lacks.T, encoding.owners, explanation.T)
+    lacks = np.maximum(sum_by_column(explanation, encoding), 0)
+    owned = features_of_columns(encoding)
     low, high = np.quantile(reference, (0.25, 0.75), axis=0)
     shares = reference.mean(axis=0)
     return [
-        _row_in_words(lack, encoding, point, low, high, shares)
-        for lack, point in zip(np.maximum(lacks, 0), points, strict=True)
+        _row_in_words(lack, encoding, owned, point, low, high, shares)
+        for lack, point in zip(lacks, points, strict=True)
     ]
+
+
+def sum_by_column(explanation: Floats, encoding: Encoding) -> Floats:
+    """What each column adds, from what its features add: (k, d) -> (k, c)."""
+    starts = np.array([own[0] for own in features_of_columns(encoding)])
+    sums: Floats = np.add.reduceat(explanation, starts, axis=1)
+    return sums
+
+
+def features_of_columns(encoding: Encoding) -> list[Ints]:
+    """Numbers of the features of each column, which stand side by side."""
+    owners = encoding.owners
+    return np.split(np.arange(len(owners)), np.flatnonzero(np.diff(owners)) + 1)
 
 
 def reasons_of_groups(encoding: Encoding, groups: Groups, explanation: GroupExplanation) -> list[str]:
     """Where the points lie of which each group has too many: the columns that set them apart, with the median there."""
     order = np.argsort(groups.ids, kind="stable")
-    found = []
+    owners, found = encoding.owners, []
     for g, rows in enumerate(np.split(order, np.cumsum(groups.sizes)[:-1])):
         points, carried = groups.rows.take(rows), np.maximum(explanation.points[rows], 0)
-        found.append(_group_in_words(explanation.features[g], encoding, points, carried))
+        found.append(_group_in_words(explanation.features[g], encoding, owners, points, carried))
     return found
 
 
@@ -52,24 +70,38 @@ def number_in_words(value: float) -> str:
     return f"{value:,.0f}" if 1000 <= abs(value) < 1e15 else f"{value:.4g}"
 
 
-def _row_in_words(lack: Floats, encoding: Encoding, point: Floats, low: Floats, high: Floats, shares: Floats) -> str:
-    total = lack.sum()
-    parts = []
-    for number in np.argsort(-lack, kind="stable")[:MOST_REASONS]:
-        if lack[number] <= 0 or lack[number] < LEAST_SHARE * total:
+def _row_in_words(
+    lack: Floats, encoding: Encoding, owned: list[Ints], point: Floats, low: Floats, high: Floats, shares: Floats
+) -> str:
+    total, largest = lack.sum(), lack.max()
+    parts: list[str] = []
+    order = np.argsort(-lack, kind="stable")
+    for number in order[:MOST_REASONS]:
+        if lack[number] <= 0 or lack[number] < min(LEAST_SHARE * total, LEAST_OF_LARGEST * largest):
             break
-        own = np.flatnonzero(encoding.owners == number)
-        column = encoding.columns[number]
+        column, own = encoding.columns[number], owned[number]
+        words, j = own_value_in_words(column, point[own])
         if column.kind == TEXT:
-            names = column.feature_names
-            here = [(name, j) for name, j in zip(names, own, strict=True) if point[j]]
-            is_rare = not here or shares[here[0][1]] < RARE
-            parts.append(f"{here[0][0] if here else column.name} ({'rare' if is_rare else 'unusual'})")
+            is_rare = j is None or shares[own[j]] < RARE
+            parts.append(f"{words} ({'rare' if is_rare else 'unusual'})")
+        elif column.kind == BOOL:
+            share = shares[own[0]] if point[own[0]] else 1 - shares[own[0]]
+            parts.append(f"{column.name} {words} ({'rare' if share < RARE else 'unusual'})")
         else:
             value, j = point[own[0]], own[0]
             place = "high" if value > high[j] else "low" if value < low[j] else "unusual"
-            parts.append(f"{column.name} {value_in_words(column.kind, value)} ({place})")
-    return ", ".join(parts)
+            parts.append(f"{column.name} {words} ({place})")
+    n_more = int(np.count_nonzero(lack > 0)) - len(parts)
+    is_half = lack[order[: len(parts)]].sum() >= total / 2
+    return ", ".join([*parts, f"{n_more:,} other columns, each less"] if n_more and not is_half else parts)
+
+
+def own_value_in_words(column: EncodedColumn, values: Floats) -> tuple[str, int | None]:
+    """What stands in a column of a row, from its features (f,), and which of its indicators that is, if any."""
+    if column.kind != TEXT:
+        return value_in_words(column.kind, values[0]), None
+    here = np.flatnonzero(values)
+    return (column.feature_names[here[0]], int(here[0])) if len(here) else (column.name, None)
 
 
 def value_in_words(kind: str, value: float) -> str:
@@ -81,17 +113,21 @@ def value_in_words(kind: str, value: float) -> str:
     return number_in_words(value)
 
 
-def _group_in_words(apart: Floats, encoding: Encoding, points: Floats, carried: Floats) -> str:
+def _group_in_words(apart: Floats, encoding: Encoding, owners: Ints, points: Floats, carried: Floats) -> str:
     names, parts = encoding.names, []
     for j in _leading(apart):
-        column = encoding.columns[encoding.owners[j]]
+        column = encoding.columns[owners[j]]
         if column.kind == TEXT:
             parts.append(f"{names[j]} ({'often' if apart[j] > 0 else 'seldom'})")
+        elif column.kind == BOOL:
+            parts.append(f"{names[j]} {'true' if apart[j] > 0 else 'false'} (often)")
         else:
             middle = _weighted_median(points[:, j], carried)
             words = value_in_words(column.kind, middle) if names[j] == column.name else number_in_words(middle)
             parts.append(f"{names[j]} {words} ({'high' if apart[j] > 0 else 'low'})")
-    return ", ".join(parts)
+    said = ", ".join(parts) or NO_COLUMN
+    n = len(points)
+    return f"{said}; only {n} point{'s' if n > 1 else ''}" if n < FEW_POINTS else said
 
 
 def _leading(apart: Floats) -> Ints:

@@ -1,0 +1,25 @@
+"""Text and numbers from the data, made fit for a page."""
+
+import json
+from typing import Any
+
+LONGEST = 300
+
+
+def shown(text: Any, most: int = LONGEST) -> str:
+    """Text for people to read: control characters and halves of characters written out, cut in the middle if long."""
+    whole = str(text)
+    half = most // 2
+    cut = whole if len(whole) <= most else f"{whole[:half]}…{whole[-half:]}"
+    return "".join(one if one.isprintable() or one == "\u200d" else f"\\u{ord(one):04x}" for one in cut)
+
+
+def brief(value: float, digits: int = 4) -> float:
+    """Few digits are enough for a picture, and make the page small."""
+    return float(f"{value:.{digits}g}")
+
+
+def embedded(payload: Any) -> str:
+    """JSON that can stand inside a script element: nothing in it ends the element or begins another."""
+    text = json.dumps(payload, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
