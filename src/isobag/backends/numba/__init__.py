@@ -73,11 +73,9 @@ def sum_at_cells(
     With ``limits``, one more column: what ``sum_far`` says
     """
     engine = _engine(queries, balls, rule)
-    if engine is fused:
-        return fused.sum_at_cells(queries, balls, tables, rule, n_jobs, limits)
     if rule == "nearest":  # the nearest center at one psi leads to that at the next
-        sums: Ints = engine.sum_at_cells(queries, balls, tables, rule, n_jobs)
-        return _with_far(sums, queries, balls, limits, n_jobs)
+        found: Ints = engine.sum_at_cells(queries, balls, tables, rule, n_jobs, limits)
+        return found
     sums = np.empty((len(queries.X), len(balls.levels)), dtype=np.int64)
     for level in range(len(balls.levels)):  # under the other rules every psi is looked up for itself
         own = one_level(balls, level)
@@ -88,15 +86,8 @@ def sum_at_cells(
 
 def sum_far(queries: Queries, balls: Balls, limits: Ints, n_jobs: int | None = None) -> Ints:
     """Sum over partitionings and levels of the octaves beyond the limit, where OUTSIDE: (n,)."""
-    engine = _engine(queries, balls)
-    if engine is fused:
-        no_tables = np.zeros((len(balls.levels), *balls.slots.shape), dtype=np.int64)
-        return fused.sum_at_cells(queries, balls, no_tables, "nearest", n_jobs, limits)[:, -1]
-    total = np.zeros(len(queries.X), dtype=np.int64)
-    for level in np.flatnonzero(limits >= 0):
-        own = one_level(balls, int(level))
-        total += engine.sum_far(queries, own, int(limits[level]), n_jobs)
-    return total
+    no_tables = np.zeros((len(balls.levels), *balls.slots.shape), dtype=np.int64)
+    return sum_at_cells(queries, balls, no_tables, limits=limits, n_jobs=n_jobs)[:, -1]
 
 
 def count_and_sum(
@@ -104,18 +95,12 @@ def count_and_sum(
 ) -> tuple[Ints, Ints]:
     """Counts of all queries (L, t, psi), and what ``sum_at_cells`` makes of them, of all levels or the last."""
     engine = _engine(queries, balls)
-    if engine is fused:
-        return fused.count_and_sum(queries, balls, only_last, n_jobs, limits)
     if engine.fits_one_pass(len(queries.X), balls, only_last):
-        counts, sums = engine.count_and_sum(queries, balls, only_last, n_jobs)
-        return counts, _with_far(sums, queries, balls, limits, n_jobs)
+        found: tuple[Ints, Ints] = engine.count_and_sum(queries, balls, only_last, n_jobs, limits)
+        return found
     counts = count_cells(queries, balls, n_jobs)
     kept, table = (last_level(balls), counts[-1:]) if only_last else (balls, counts)
     return counts, sum_at_cells(queries, kept, table, limits=limits, n_jobs=n_jobs)
-
-
-def _with_far(sums: Ints, queries: Queries, balls: Balls, limits: Ints | None, n_jobs: int | None) -> Ints:
-    return sums if limits is None else np.column_stack([sums, sum_far(queries, balls, limits, n_jobs)])
 
 
 def _engine(queries: Queries, balls: Balls, rule: str = "nearest") -> ModuleType:

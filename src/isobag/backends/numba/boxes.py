@@ -1,17 +1,18 @@
 """Few features: the verbs of a backend by walks down a tree of boxes."""
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
-from isobag.backends.arrays import Balls, Cells, Floats, Ints
+from isobag.backends.arrays import Balls, Cells, Floats, Ints, with_nearest
 from isobag.backends.numba.compiled import lanes, walks
 from isobag.backends.numba.compiled.boxes import Boxes
 from isobag.backends.numba.queries import Queries
 from isobag.backends.threads import map_in_threads, shares
 
-Runs = tuple[Cells, Cells, Ints]
+Runs = tuple[Sequence[Any], Sequence[Any], Sequence[Any]]
+"""Starts (n,), cells (n,) and number of runs of equal cells, of each level."""
 
 
 def sq_radii(points: Floats, slots: Cells, levels: tuple[int, ...], n_jobs: int | None) -> Floats:
@@ -47,32 +48,20 @@ def count_cells(queries: Queries, balls: Balls, n_jobs: int | None) -> Ints:
     return counts
 
 
-def sum_at_cells(queries: Queries, balls: Balls, tables: Ints, rule: str, n_jobs: int | None) -> Ints:
-    """Sum over partitionings of the table at the query's cell: (n, L)."""
+def sum_at_cells(
+    queries: Queries, balls: Balls, tables: Ints, rule: str, n_jobs: int | None, limits: Ints | None = None
+) -> Ints:
+    """Sum over partitionings of the table at the query's cell: (n, L); one more column with ``limits``."""
     boxes = queries.boxes
+    wider, places, nearest = with_nearest(balls, limits)
 
     def work(share: slice) -> Ints:
-        steps = np.zeros((len(balls.levels), len(boxes.order)), dtype=np.int64)
-        for i, runs in _walk(boxes, balls, share, rule):
-            _add_steps(runs, tables[:, i], steps)
-        return steps
+        sums = _Sums(boxes, balls, range(len(balls.levels)), nearest, limits)
+        for i, runs in _walk(boxes, wider, share, rule):
+            sums.add(i, _at(runs, places), _at(runs, nearest), tables[:, i])
+        return sums.total
 
     return _in_order_of_rows(map_in_threads(work, shares(len(balls.slots), n_jobs), n_jobs), boxes)
-
-
-def sum_far(queries: Queries, balls: Balls, limit: int, n_jobs: int | None) -> Ints:
-    """Sum over partitionings of the octaves beyond the limit, where OUTSIDE: (n,)."""
-    boxes, nearest = queries.boxes, replace(balls, sq_radii=np.full_like(balls.sq_radii, np.inf))
-
-    def work(share: slice) -> Ints:
-        total = np.zeros(len(boxes.order), dtype=np.int64)
-        cells = np.empty(len(boxes.order), dtype=np.int32)
-        for i, (starts, names, n_runs) in _walk(boxes, nearest, share):
-            walks.expand_runs(starts[-1], names[-1], n_runs[-1], boxes.order, cells)
-            lanes.add_octaves(queries.X, balls.points, balls.slots[i], balls.sq_radii[-1, i], cells, limit, total)
-        return total
-
-    return np.add.reduce(map_in_threads(work, shares(len(balls.slots), n_jobs), n_jobs))
 
 
 def fits_one_pass(n: int, balls: Balls, only_last: bool) -> bool:
@@ -80,21 +69,48 @@ def fits_one_pass(n: int, balls: Balls, only_last: bool) -> bool:
     return True
 
 
-def count_and_sum(queries: Queries, balls: Balls, only_last: bool, n_jobs: int | None) -> tuple[Ints, Ints]:
-    """Counts of all queries, and each query's sums of the counts at its own cells, from one walk for each."""
+def count_and_sum(
+    queries: Queries, balls: Balls, only_last: bool, n_jobs: int | None, limits: Ints | None = None
+) -> tuple[Ints, Ints]:
+    """Counts of all queries, and what ``sum_at_cells`` makes of them, from one walk for each partitioning."""
     boxes = queries.boxes
+    wider, places, nearest = with_nearest(balls, limits)
     counts = np.zeros((len(balls.levels), *balls.slots.shape), dtype=np.int64)
-    first = len(balls.levels) - 1 if only_last else 0
+    summed = range(len(balls.levels) - 1 if only_last else 0, len(balls.levels))
 
     def work(share: slice) -> Ints:
-        steps = np.zeros((len(balls.levels) - first, len(boxes.order)), dtype=np.int64)
-        for i, runs in _walk(boxes, balls, share):
-            _count(runs, len(boxes.order), counts[:, i])
-            starts, names, n_runs = (part[first:] for part in runs)
-            _add_steps((starts, names, n_runs), counts[first:, i], steps)
-        return steps
+        sums = _Sums(boxes, balls, summed, nearest, limits)
+        for i, runs in _walk(boxes, wider, share):
+            own = _at(runs, places)
+            _count(own, len(boxes.order), counts[:, i])
+            sums.add(i, _at(own, list(summed)), _at(runs, nearest), counts[summed.start :, i])
+        return sums.total
 
     return counts, _in_order_of_rows(map_in_threads(work, shares(len(balls.slots), n_jobs), n_jobs), boxes)
+
+
+class _Sums:
+    """Sums of one thread, in tree order: of tables by the steps from run to run, and how far out queries are."""
+
+    def __init__(self, boxes: Boxes, balls: Balls, summed: range, nearest: list[int], limits: Ints | None) -> None:
+        self._boxes, self._balls = boxes, balls
+        self._steps = np.zeros((len(summed), len(boxes.order)), dtype=np.int64)
+        self._far = np.zeros((1 if nearest else 0, len(boxes.order)), dtype=np.int64)
+        self._limits = [] if limits is None else [(level, limits[level]) for level in np.flatnonzero(limits >= 0)]
+
+    def add(self, i: int, runs: Runs, nearest: Runs, tables: Ints) -> None:
+        """The runs of partitioning i, and those of nearest centers at the levels that count."""
+        for starts, names, n_runs, table, steps in zip(*runs, tables, self._steps, strict=True):
+            walks.add_run_steps(starts, names, n_runs, table, steps)
+        slots = self._balls.slots[i]
+        for starts, names, n_runs, (level, limit) in zip(*nearest, self._limits, strict=True):
+            centers = self._balls.points, slots, self._balls.sq_radii[level, i]
+            lanes.add_run_octaves(starts, names, n_runs, self._boxes.columns, *centers, limit, self._far[0])
+
+    @property
+    def total(self) -> Ints:
+        """Sums of every query: (levels, or one more; n)."""
+        return np.concatenate([self._steps.cumsum(axis=1), self._far])
 
 
 def _walk(boxes: Boxes, balls: Balls, share: slice, rule: str = "nearest") -> Iterator[tuple[int, Runs]]:
@@ -117,16 +133,17 @@ def _count(runs: Runs, n: int, counts: Ints) -> None:
         walks.count_runs(starts, names, n_runs, n, level_counts)
 
 
-def _add_steps(runs: Runs, tables: Ints, steps: Ints) -> None:
-    for starts, names, n_runs, table, level_steps in zip(*runs, tables, steps, strict=True):
-        walks.add_run_steps(starts, names, n_runs, table, level_steps)
+def _at(runs: Runs, levels: list[int]) -> Runs:
+    """The runs of some levels."""
+    starts, names, n_runs = runs
+    return [starts[level] for level in levels], [names[level] for level in levels], [n_runs[level] for level in levels]
 
 
-def _in_order_of_rows(steps: list[Ints], boxes: Boxes) -> Ints:
-    """Running sums of the steps of all threads, put back from tree order: (L, n) each -> (n, L)."""
-    total = steps[0]
-    for others in steps[1:]:
+def _in_order_of_rows(sums: list[Ints], boxes: Boxes) -> Ints:
+    """Sums of all threads, put back from tree order: (L, n) each -> (n, L)."""
+    total = sums[0]
+    for others in sums[1:]:
         total += others
-    sums = np.empty_like(total)
-    sums[:, boxes.order] = total.cumsum(axis=1)
-    return sums.T
+    found = np.empty_like(total)
+    found[:, boxes.order] = total
+    return found.T

@@ -1,13 +1,12 @@
 """Many features: the verbs of a backend by certified matrix products."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from isobag.backends.arrays import Balls, Cells, Floats, Ints
+from isobag.backends.arrays import Balls, Cells, Floats, Ints, with_nearest
 from isobag.backends.numba.compiled import lanes, products
 from isobag.backends.numba.queries import Queries
 from isobag.backends.threads import map_in_threads, shares, single_threaded_blas, slices
@@ -73,32 +72,24 @@ def assign_cells(queries: Queries, balls: Balls, rule: str, n_jobs: int | None, 
 
 def count_cells(queries: Queries, balls: Balls, n_jobs: int | None) -> Ints:
     """Number of queries in each cell of each level: (L, t, psi)."""
-    return _count(queries.X, balls, n_jobs, None)
+    return _count(queries.X, balls, list(range(len(balls.levels))), n_jobs, None)
 
 
-def sum_at_cells(queries: Queries, balls: Balls, tables: Ints, rule: str, n_jobs: int | None) -> Ints:
-    """Sum over partitionings of the table at the query's cell: (n, L)."""
-    sums = np.zeros((len(balls.levels), len(queries.X)), dtype=np.int64)
+def sum_at_cells(
+    queries: Queries, balls: Balls, tables: Ints, rule: str, n_jobs: int | None, limits: Ints | None = None
+) -> Ints:
+    """Sum over partitionings of the table at the query's cell: (n, L); one more column with ``limits``."""
+    wider, places, nearest = with_nearest(balls, limits)
+    sums = np.zeros((len(places) + bool(nearest), len(queries.X)), dtype=np.int64)
+    add_far = _far_adder(queries.X, balls, limits, nearest, sums[-1])
 
     def add(block: slice, i: int, found: Cells) -> None:
-        for level in range(len(balls.levels)):
-            products.add_at_cells(found[level], tables[level, i], sums[level, block])
+        for level, place in enumerate(places):
+            products.add_at_cells(found[place], tables[level, i], sums[level, block])
+        add_far(block, i, found)
 
-    _scan(queries.X, balls, rule, n_jobs, lambda: add)
+    _scan(queries.X, wider, rule, n_jobs, lambda: add)
     return sums.T
-
-
-def sum_far(queries: Queries, balls: Balls, limit: int, n_jobs: int | None) -> Ints:
-    """Sum over partitionings of the octaves beyond the limit, where OUTSIDE: (n,)."""
-    nearest = replace(balls, sq_radii=np.full_like(balls.sq_radii, np.inf))
-    total = np.zeros(len(queries.X), dtype=np.int64)
-
-    def add(block: slice, i: int, found: Cells) -> None:
-        own = (balls.points, balls.slots[i], balls.sq_radii[-1, i])
-        lanes.add_octaves(queries.X[block], *own, found[-1], limit, total[block])
-
-    _scan(queries.X, nearest, "nearest", n_jobs, lambda: add)
-    return total
 
 
 def fits_one_pass(n: int, balls: Balls, only_last: bool) -> bool:
@@ -106,12 +97,15 @@ def fits_one_pass(n: int, balls: Balls, only_last: bool) -> bool:
     return n * len(balls.slots) * (1 if only_last else len(balls.levels)) <= _KEPT_CELLS
 
 
-def count_and_sum(queries: Queries, balls: Balls, only_last: bool, n_jobs: int | None) -> tuple[Ints, Ints]:
-    """Counts of all queries, and each query's sums of the counts at its own cells, from one scan."""
+def count_and_sum(
+    queries: Queries, balls: Balls, only_last: bool, n_jobs: int | None, limits: Ints | None = None
+) -> tuple[Ints, Ints]:
+    """Counts of all queries, and what ``sum_at_cells`` makes of them, from one scan."""
     n, n_kept = len(queries.X), 1 if only_last else len(balls.levels)
+    wider, places, nearest = with_nearest(balls, limits)
     cells = np.empty((n_kept, len(balls.slots), n), dtype=np.min_scalar_type(-balls.slots.shape[1] - 1))
-    counts = _count(queries.X, balls, n_jobs, cells)
-    sums = np.zeros((n_kept, n), dtype=np.int64)
+    sums = np.zeros((n_kept + bool(nearest), n), dtype=np.int64)
+    counts = _count(queries.X, wider, places, n_jobs, cells, _far_adder(queries.X, balls, limits, nearest, sums[-1]))
 
     def add(block: slice) -> None:
         for level, tables in enumerate(counts[-n_kept:]):
@@ -122,18 +116,42 @@ def count_and_sum(queries: Queries, balls: Balls, only_last: bool, n_jobs: int |
     return counts, sums.T
 
 
-def _count(X: Floats, balls: Balls, n_jobs: int | None, cells: npt.NDArray[np.signedinteger] | None) -> Ints:
-    """Counts of all levels; the cells of the last levels are kept in cells (levels, t, n) if given."""
+def _far_adder(
+    X: Floats, balls: Balls, limits: Ints | None, nearest: list[int], total: Ints
+) -> Callable[[slice, int, Cells], None]:
+    """Adds up how far out the queries of a block are, from the nearest centers at the levels that count."""
+    levels = [] if limits is None else np.flatnonzero(limits >= 0).tolist()
+
+    def add(block: slice, i: int, found: Cells) -> None:
+        for level, place in zip(levels, nearest, strict=True):
+            own = (balls.points, balls.slots[i], balls.sq_radii[level, i])
+            lanes.add_octaves(X[block], *own, found[place], limits[level], total[block])  # type: ignore[index]
+
+    return add
+
+
+def _count(
+    X: Floats,
+    balls: Balls,
+    places: list[int],
+    n_jobs: int | None,
+    cells: npt.NDArray[np.signedinteger] | None,
+    add_far: Callable[[slice, int, Cells], None] | None = None,
+) -> Ints:
+    """Counts of the levels at ``places``; the cells of the last of them are kept in cells (levels, t, n) if given."""
     all_counts: list[Ints] = []
 
     def start_counting() -> Callable[[slice, int, Cells], None]:
-        counts = np.zeros((len(balls.levels), *balls.slots.shape), dtype=np.int64)
+        counts = np.zeros((len(places), *balls.slots.shape), dtype=np.int64)
         all_counts.append(counts)
 
         def count(block: slice, i: int, found: Cells) -> None:
-            products.count_block(found, counts[:, i])
+            own = found if len(found) == len(places) else np.ascontiguousarray(found[places])
+            products.count_block(own, counts[:, i])
             if cells is not None:
-                cells[:, i, block] = found[-len(cells) :]
+                cells[:, i, block] = own[-len(cells) :]
+            if add_far is not None:
+                add_far(block, i, found)
 
         return count
 
