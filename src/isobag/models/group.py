@@ -20,7 +20,7 @@ from isobag.models.witness import separation, witness
 from isobag.partitionings import Partitionings, draw_from_groups, nested_levels
 from isobag.partitionings.counts import GroupQueries, MeanMaps
 
-AUTO_POINT_SAMPLES = (8, 64)
+AUTO_POINT_SAMPLES = (16, 64)
 AUTO_GROUP_SAMPLES = (8, 256)
 NEIGHBOURS = "neighbours"
 """The level 2 that draws no partitionings."""

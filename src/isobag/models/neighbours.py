@@ -29,7 +29,8 @@ MOST_REFERENCES = 4096
 ANCHOR_POINTS = 256
 UNIT = 2.0**-20
 _WEIGHT_BITS, _UNIT_BITS = 44, 20
-_KEPT_DOTS = 1 << 23
+_KEPT_DOTS = 1 << 25
+_KEPT_DISTANCES = 1 << 22
 
 
 class Noise(NamedTuple):
@@ -76,7 +77,7 @@ def fit_neighbours(
         chosen = np.sort(np.random.default_rng(0).choice(len(maps), MOST_REFERENCES, replace=False))
     references = maps if len(chosen) == len(maps) else maps[chosen]
     noise = estimate_noise(references, n_partitionings)
-    distances = _mean_distances(maps, references, noise, compute)
+    distances = _mean_distances(maps, references, noise, compute, chosen)
     of_points = _mean_distances(points, references, noise, compute) if len(points) else np.empty(0)
     curve = fit_size_curve(distances[chosen], references.sizes, of_points)
     found = Neighbours(references, noise.ratio, noise.population, noise.largest, curve)
@@ -133,13 +134,18 @@ def _deviations(maps: MeanMaps, noise: Noise) -> _Deviations:
     return _Deviations(np.sqrt(n / (1 + noise.ratio * n)), np.maximum(sq_norms, 0), along)
 
 
-def _mean_distances(maps: MeanMaps, references: MeanMaps, noise: Noise, compute: Compute) -> Floats:
+def _mean_distances(
+    maps: MeanMaps, references: MeanMaps, noise: Noise, compute: Compute, chosen: Ints | None = None
+) -> Floats:
+    """Mean distance of each group to the references nearest to it: (g,). ``chosen``: the groups that are references."""
     others = _deviations(references, noise)
     found = np.empty(len(maps))
     for rows in slices(len(maps), max(1, _KEPT_DOTS // len(references))):
-        part = maps[rows]
-        dots = compute.verbs.dot_counts(part.counts, references.counts, compute.n_jobs)
-        found[rows] = _mean_of_nearest(_sq_distances(part, references, dots, noise, others))
+        part, is_all = maps[rows], rows.stop - rows.start == len(maps)
+        dots = compute.verbs.dot_counts(part.counts, references.counts, compute.n_jobs, chosen if is_all else None)
+        for some in slices(len(part), max(1, _KEPT_DISTANCES // len(references))):
+            sq_dists = _sq_distances(part[some], references, dots[some], noise, others)
+            found[rows.start + some.start : rows.start + some.stop] = _mean_of_nearest(sq_dists)
     return found
 
 
