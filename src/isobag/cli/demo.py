@@ -7,38 +7,48 @@ from isobag.cli.guard import guarded
 
 SEED = 0
 SHOWN = 8
+LEAST_ODD = 40
+"""Two lives on one card do not show in fewer transactions."""
 
 
 @guarded
 def demo(debug: o.Debug = False) -> None:
-    """Look for odd card accounts in made-up transactions, twice: row by row, and account by account."""
+    """Look for odd card accounts in made-up transactions, three ways: by row, by averages, and by account."""
     # Imported here: these load scikit-learn, which the help of the command does not need.
     import numpy as np  # noqa: PLC0415
+    from sklearn.ensemble import IsolationForest  # noqa: PLC0415
 
     from isobag.baselines import AveragedPointScores  # noqa: PLC0415
     from isobag.datasets import make_card_accounts  # noqa: PLC0415
     from isobag.estimators import IDKGroupDetector, IDKPointDetector  # noqa: PLC0415
 
-    X, feature_names, labels, y = make_card_accounts(random_state=SEED)
+    X, feature_names, labels, y = make_card_accounts(low=10, high=1000, odd_low=LEAST_ODD, random_state=SEED)
     odd = y == 1
     accounts, ids = np.unique(labels, return_inverse=True)
     sizes = np.bincount(ids)
-    print(f"{len(accounts)} card accounts, {len(X):,} transactions ({', '.join(feature_names)}).")
+    print(f"{len(accounts)} card accounts of {sizes.min()} to {sizes.max():,} transactions, {len(X):,} in all")
+    print(f"({', '.join(feature_names)}).")
     print(
         f"{odd.sum()} accounts are odd: all purchases of one kind, or two lives on one card. No label is used below.\n"
     )
 
     points = IDKPointDetector(random_state=SEED, n_jobs=-1)
     flagged = points.fit_predict(X) == -1
-    of_odd = flagged[odd[ids]]
     print("Transaction by transaction (IDKPointDetector)")
-    print(f"  flagged: {flagged.mean():.1%} of all transactions, {of_odd.mean():.1%} of those of the odd accounts")
+    print(f"  flagged: {flagged.mean():.1%} of all, {flagged[odd[ids]].mean():.1%} of those of the odd accounts")
     averaged = AveragedPointScores(points).fit(X, groups=labels)
     print(f"  accounts by the mean score of their transactions: {_summary(averaged.scores_, odd)}\n")
 
+    means = np.array([X[ids == g].mean(axis=0) for g in range(len(accounts))])
+    deviations = np.array([X[ids == g].std(axis=0) for g in range(len(accounts))])
+    features = np.column_stack([means, deviations])
+    forest = IsolationForest(random_state=SEED).fit(features)
+    print("Averages first (IsolationForest on the means and deviations of each account)")
+    print(f"  {_summary(forest.score_samples(features), odd)}\n")
+
     detector = IDKGroupDetector(random_state=SEED, n_jobs=-1).fit(X, groups=labels)
     print("Account by account (IDKGroupDetector)")
-    print(f"  accounts by their own score: {_summary(detector.scores_, odd)}\n")
+    print(f"  {_summary(detector.scores_, odd)}\n")
     print("  rank  account    transactions   score  odd?")
     for rank, g in enumerate(detector.scores_.argsort(kind="stable")[:SHOWN], start=1):
         verdict = "odd" if odd[g] else "ordinary"

@@ -178,7 +178,15 @@ _ODDITIES = (
 """What odd accounts do, in turn: repeat one ordinary kind of purchase, or lead two ordinary lives on one card."""
 
 
-def make_card_accounts(n_accounts: int = 400, n_odd: int = 6, *, random_state: Seed = None) -> CardAccounts:
+def make_card_accounts(
+    n_accounts: int = 400,
+    n_odd: int = 6,
+    *,
+    low: int = 20,
+    high: int = 200,
+    odd_low: int | None = None,
+    random_state: Seed = None,
+) -> CardAccounts:
     """Card accounts in which every transaction is ordinary and a few accounts are not.
 
     A transaction is a purchase of one of six kinds (groceries, lunch, fuel, online, restaurant, transit), and its kind
@@ -186,7 +194,9 @@ def make_card_accounts(n_accounts: int = 400, n_odd: int = 6, *, random_state: S
     whoever makes it. An ordinary account leads one of three lives (commuter, city, home): shares of the kinds,
     scattered a little from account to account (Dirichlet, concentration 150). An odd account makes purchases of the
     same kinds, but either all of one kind, or of two lives in equal parts, as when two people use one card; the
-    oddities take turns. Accounts have 20 to 200 transactions and are called "acct-0000", "acct-0001", ...
+    oddities take turns. Accounts have ``low`` to ``high`` transactions, every number as likely as any other if these are
+    less than ten times apart, else every order of magnitude; odd ones have at least ``odd_low``, if given. They are called
+    "acct-0000", "acct-0001", ...
     """
     if not 0 <= n_odd < n_accounts:
         raise ValueError(f"n_odd={n_odd}; need 0 or more, below n_accounts={n_accounts}: odd is what most are not.")
@@ -199,7 +209,12 @@ def make_card_accounts(n_accounts: int = 400, n_odd: int = 6, *, random_state: S
         shares[account] = rng.dirichlet(150 * np.maximum(_kind_shares({life: 1.0}), 1e-3))
     for turn, odd in enumerate(np.flatnonzero(y)):
         shares[odd] = _kind_shares(_ODDITIES[turn % len(_ODDITIES)])
-    accounts = np.repeat(np.arange(n_accounts), rng.integers(20, 201, size=n_accounts))
+    least = np.where(y == 1, low if odd_low is None else odd_low, low)
+    if high <= 10 * low:
+        sizes = rng.integers(least, high + 1)
+    else:
+        sizes = np.exp(rng.uniform(np.log(least), np.log(high + 1))).astype(np.int64)
+    accounts = np.repeat(np.arange(n_accounts), sizes)
     kinds = _draw_categories(shares[accounts], rng)
     names = np.array([f"acct-{account:04d}" for account in range(n_accounts)])
     return CardAccounts(_draw_purchases(kinds, rng), CARD_FEATURES, names[accounts], y)
