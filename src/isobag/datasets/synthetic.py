@@ -194,9 +194,9 @@ def make_card_accounts(
     whoever makes it. An ordinary account leads one of three lives (commuter, city, home): shares of the kinds,
     scattered a little from account to account (Dirichlet, concentration 150). An odd account makes purchases of the
     same kinds, but either all of one kind, or of two lives in equal parts, as when two people use one card; the
-    oddities take turns. Accounts have ``low`` to ``high`` transactions, every number as likely as any other if these are
-    less than ten times apart, else every order of magnitude; odd ones have at least ``odd_low``, if given. They are called
-    "acct-0000", "acct-0001", ...
+    oddities take turns. Accounts have ``low`` to ``high`` transactions, every number as likely as any other if these
+    are up to ten times apart, else every order of magnitude; odd ones have at least ``odd_low``, if given. They are
+    called "acct-0000", "acct-0001", ...
     """
     if not 0 <= n_odd < n_accounts:
         raise ValueError(f"n_odd={n_odd}; need 0 or more, below n_accounts={n_accounts}: odd is what most are not.")

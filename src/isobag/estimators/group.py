@@ -151,7 +151,8 @@ class IDKGroupDetector(GroupDetector, Modelled):
     def p_values(self, X: Any, groups: Any = None) -> Floats:
         """Conformal p-values of new groups: (g,) in (0, 1], small = odd; as in IDKPointDetector."""
         given = self._groups(X, groups)
-        return self.calibrated.p_values(given, self.compute)
+        found: Floats = self.calibrated.p_values(given, self.compute)
+        return found
 
     def explain(self, X: Any, groups: Any = None) -> GroupExplanation:
         """Which points carry what sets each group apart, where it has too few, and in which features."""

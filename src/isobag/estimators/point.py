@@ -136,7 +136,8 @@ class IDKPointDetector(PointDetector, Modelled):
         lower than the rest; a dense clump of them that scores higher makes p-values smaller.
         """
         rows = self._rows(X)
-        return self.calibrated.p_values(rows, self.compute)
+        found: Floats = self.calibrated.p_values(rows, self.compute)
+        return found
 
     def explain(self, X: Any) -> Any:
         """How much each feature adds to a row's lack of similarity: (n, d), or a frame of X's kind with its names.

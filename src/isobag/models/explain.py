@@ -1,12 +1,13 @@
 """Why a point is odd: its lack of similarity, shared out among the features."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from isobag.backends import Compute
-from isobag.backends.arrays import OUTSIDE, Cells, Floats, octaves
+from isobag.backends.arrays import OUTSIDE, Bools, Cells, Floats, octaves
 from isobag.backends.threads import slices
 from isobag.models.averaging import Average
 from isobag.models.views import Limits, View, Views
@@ -60,17 +61,16 @@ def far_by_feature(views: Views, limits: Limits, X: Floats, compute: Compute) ->
         for view, own in zip(views.at(int(level)).members, limits, strict=True):
             scaled, drawn = view.scaling.apply(X), view.partitionings
             queries = drawn.prepare(scaled, compute)
-            is_outside = drawn.assign(queries, compute) == OUTSIDE
-            total += _shared_by_steps(
-                scaled,
-                drawn.nearest_anchors(queries, compute),
-                drawn.anchors(),
-                lambda rows, sq_dists, is_outside=is_outside, limit=own[level]: np.where(
-                    is_outside[rows], np.maximum(octaves(sq_dists) - limit, 0), 0
-                ).astype(np.float64),
-            )
+            amounts = partial(_octaves_beyond, drawn.assign(queries, compute) == OUTSIDE, int(own[level]))
+            total += _shared_by_steps(scaled, drawn.nearest_anchors(queries, compute), drawn.anchors(), amounts)
     sums = total.sum(axis=1, keepdims=True)
-    return np.divide(total, sums, out=np.zeros(X.shape), where=sums > 0)
+    shares: Floats = np.divide(total, sums, out=np.zeros(X.shape), where=sums > 0)
+    return shares
+
+
+def _octaves_beyond(is_outside: Bools, limit: int, rows: slice, sq_dists: Floats) -> Floats:
+    """Octaves of the squared distances beyond the limit, where OUTSIDE: (m, t)."""
+    return np.where(is_outside[rows], np.maximum(octaves(sq_dists) - limit, 0), 0).astype(np.float64)
 
 
 def _shared_by_steps(

@@ -47,7 +47,7 @@ class PointParams:
         return self.max_samples == "auto"
 
     def plans(self, n_rows: int) -> list[Plan]:
-        """One view with the paper's scaling, or, if all is left to us, a third of the partitionings on each of three."""
+        """One view with the paper's scaling, or, if all is left to us, three with a third of the partitionings each."""
         psi = largest_samples(n_rows) if self.averages else min(int(self.max_samples), n_rows)
         scalings: tuple[str | None, ...] = (self.scaling,)
         if self.scaling == "auto":
@@ -138,7 +138,8 @@ class PointModel:
         lacks = lack_by_feature(self.views, shares, average, path(X), X, compute, self.rule)
         if self.limits is not None:
             sums = self.views.sum_at(self.tables, compute, self.rule, self.limits)(X)
-            far = self.divide(sums)[1]
+            _, far = self.divide(sums)
+            assert far is not None
             lacks += average.far_weight * far[:, None] * far_by_feature(self.views, self.limits, X, compute)
         return lacks
 

@@ -90,7 +90,8 @@ def _middle(values: Floats) -> tuple[float, float]:
 
 
 def _trend(trend: Floats, at: Floats) -> Floats:
-    return trend[0] + at * (trend[1] + at * trend[2])
+    found: Floats = trend[0] + at * (trend[1] + at * trend[2])
+    return found
 
 
 def _fit_trend(at: Floats, values: Floats) -> Floats:

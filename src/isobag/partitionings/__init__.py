@@ -1,8 +1,9 @@
 """Partitionings of the data, by mechanism."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +24,8 @@ from isobag.partitionings.counts import GroupQueries
 Draw = Callable[[Drawn, tuple[int, ...], Compute], Partitionings]
 
 
-class Later(NamedTuple):
+@dataclass(frozen=True)
+class Later:
     """A function of a module that is imported when it is first needed."""
 
     module: str

@@ -81,7 +81,7 @@ class RowBalls(Balls, Partitionings):
     @property
     def width(self) -> int:
         """Number of features."""
-        return self.points.shape[1]
+        return int(self.points.shape[1])
 
     def problem(self) -> str | None:
         """What does not fit together."""

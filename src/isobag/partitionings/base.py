@@ -65,7 +65,7 @@ class Partitionings(ABC):
     def count_and_sum(
         self, queries: Any, compute: Compute, only_last: bool = False, limits: Ints | None = None
     ) -> tuple[Ints, Ints]:
-        """Counts (L, t, psi), and what ``sum_at`` makes of them for the queries themselves, of all levels or the last."""
+        """Counts (L, t, psi), and what ``sum_at`` makes of them for these queries, of all levels or the last."""
         counts = self.count(queries, compute)
         sums = self.sum_at(queries, counts, compute, limits=limits)
         return counts, sums[:, -1:] if only_last else sums

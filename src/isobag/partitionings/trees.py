@@ -5,6 +5,7 @@ level has trees of its own, grown on its first rows of the draw, from a seed tha
 Only comparisons decide, so all backends agree.
 """
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -39,9 +40,14 @@ class Trees(Partitionings):
     children: Cells = held(4)  # (L, t, psi, 2) left, right
     slots: Cells = held(3, 0)  # (L, t, psi) a point of each leaf
 
+    @property
+    @abstractmethod
+    def drawn(self) -> Any:
+        """What the trees were grown on, rows or groups: (m, d)."""
+
     def __len__(self) -> int:
         """Number of partitionings."""
-        return self.slots.shape[1]
+        return int(self.slots.shape[1])
 
     def at(self, level: int) -> Self:
         """The trees of one level alone."""
@@ -77,7 +83,7 @@ class Trees(Partitionings):
 
     def anchors(self) -> tuple[Any, Cells]:
         """A row drawn of each leaf of the last level."""
-        return self.points, self.slots[-1]
+        return self.drawn, self.slots[-1]
 
     def problem(self) -> str | None:
         """What does not fit together."""
@@ -89,7 +95,7 @@ class Trees(Partitionings):
         leaves = (self.children < 0) & (self.children >= -np.array(self.levels)[:, None, None, None])
         if self.children.shape[3:] != (2,) or not np.all(forward | leaves):
             return "a child that is neither a leaf nor a later node"
-        if self.columns.max() >= self.width or self.slots.max() >= len(self.points):
+        if self.columns.max() >= self.width or self.slots.max() >= len(self.drawn):
             return "a node beyond the last feature, or a leaf beyond the last point"
         return None
 
@@ -112,8 +118,9 @@ class Trees(Partitionings):
             map_in_threads(work, parts, compute.n_jobs)
             yield cells
 
+    @abstractmethod
     def _dense_blocks(self, queries: Any) -> Iterator[Floats]:
-        raise NotImplementedError
+        """Queries as arrays (m, d), some at a time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,9 +130,14 @@ class RowTrees(Trees):
     points: Floats = held(2, -FARTHEST, FARTHEST)  # (m, d)
 
     @property
+    def drawn(self) -> Floats:
+        """Rows."""
+        return self.points
+
+    @property
     def width(self) -> int:
         """Number of features."""
-        return self.points.shape[1]
+        return int(self.points.shape[1])
 
     def prepare(self, X: Floats, compute: Compute) -> Floats:
         """The rows themselves."""
@@ -142,6 +154,11 @@ class GroupTrees(Trees):
     points: MeanMaps = held()
 
     of_groups = True
+
+    @property
+    def drawn(self) -> MeanMaps:
+        """Groups."""
+        return self.points
 
     @property
     def width(self) -> int:

@@ -217,9 +217,7 @@ def _read(
     by: Sequence[Any] | None = None,
     id_column: Any = None,
 ) -> ReadTable:
-    chosen = features
-    if features is not None and not isinstance(features, str):
-        chosen = [str(name) for name in features]
+    chosen = [features] if isinstance(features, str) else None if features is None else [str(one) for one in features]
     table = read_table(
         FrameSource(given),
         features=chosen,

@@ -39,8 +39,12 @@ class TableSource(Protocol):
     """Where a table comes from, to be read as often as needed."""
 
     files: tuple[str, ...]
-    names: tuple[str, ...] | None
     notes: tuple[str, ...]
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """Names of the columns; None where every row names its own."""
+        ...
 
     @property
     def n_empty_lines(self) -> int:

@@ -1,6 +1,6 @@
 """Few features: the verbs of a backend by walks down a tree of boxes."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from isobag.backends.numba.compiled.boxes import Boxes
 from isobag.backends.numba.queries import Queries
 from isobag.backends.threads import map_in_threads, shares
 
-Runs = tuple[Sequence[Any], Sequence[Any], Sequence[Any]]
+Runs = tuple[Any, Any, Any]
 """Starts (n,), cells (n,) and number of runs of equal cells, of each level."""
 
 

@@ -132,7 +132,7 @@ def fits_one_pass(n: int, balls: Balls, only_last: bool) -> bool:
 def count_and_sum(
     queries: Queries, balls: Balls, only_last: bool, n_jobs: int | None, limits: Ints | None = None
 ) -> tuple[Ints, Ints]:
-    """Counts of all queries, and what ``sum_at_cells`` makes of them: from one search, a few partitionings at a time."""
+    """Counts of all queries, and what ``sum_at_cells`` makes of them, from one search, some partitionings at a time."""
     placed, centers = _prepare(queries, balls, n_jobs)
     n_levels, n_blocks = len(balls.levels), placed.n_blocks
     first = n_levels - 1 if only_last else 0

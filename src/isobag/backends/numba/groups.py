@@ -8,6 +8,7 @@ from isobag.backends.arrays import Cells, Floats, Ints
 from isobag.backends.numba.compiled import dots as products
 from isobag.backends.numba.compiled import groups
 from isobag.backends.numba.compiled.groups import BLOCK
+from isobag.backends.numba.compiled.vectors import COUNTS
 from isobag.backends.numpy import self_dots
 from isobag.backends.threads import map_in_threads, shares, slices
 
@@ -78,9 +79,9 @@ def _dot_small_counts(
 
     def work(block: slice) -> None:
         chosen = np.concatenate([wanted[:n_others], rows[block.start :]])
-        own = np.zeros((len(chosen), products.COUNTS), dtype=dtype)
+        own = np.zeros((len(chosen), COUNTS), dtype=dtype)
         bounds, own_sums = np.ascontiguousarray(firsts[chosen].T), np.ascontiguousarray(sums[chosen].T)
-        dense = np.empty((products.SECTION, products.COUNTS), dtype=np.uint8)
+        dense = np.empty((products.SECTION, COUNTS), dtype=np.uint8)
         for number, section in enumerate(sections):
             dense[:] = 0
             part = parts[number][block].tocoo()
@@ -91,7 +92,7 @@ def _dot_small_counts(
         if len(rows):
             dots[rows[block], block.stop :] = own[n_others + block.stop - block.start :, : block.stop - block.start].T
 
-    map_in_threads(work, slices(centers.shape[0], products.COUNTS), n_jobs)
+    map_in_threads(work, slices(centers.shape[0], COUNTS), n_jobs)
     return dots
 
 

@@ -59,7 +59,8 @@ def kind_of_subclasses(parent: type) -> Tagged:
     found: dict[str, type] = {}
     waiting: list[type] = [parent]
     while waiting:
-        for one in waiting.pop().__subclasses__():
+        subclasses: list[type] = waiting.pop().__subclasses__()
+        for one in subclasses:
             found[one.__name__] = one
             waiting.append(one)
     return Tagged(found)
@@ -104,7 +105,7 @@ def _kind(hint: Any, metadata: Mapping[str, Any], owner: type) -> Kind:
         return kind_of_subclasses(hint)
     if hint is Calibration:
         return _calibration_of(owner)
-    assert is_dataclass(hint), hint
+    assert isinstance(hint, type) and is_dataclass(hint), hint
     return record_of(hint)
 
 

@@ -89,9 +89,9 @@ def _split_into_boxes(X):
             middle = a
             if b - a > _SAMPLED:
                 middle = _split(rows, order, a, b, (b - a) // 64)
-            if middle == a or middle == b:  # nothing to split in the sample
+            if middle == a or middle == b:  # noqa: PLR1714, SIM109, compiles faster; nothing to split in the sample
                 middle = _split(rows, order, a, b, 1)
-            if middle != a and middle != b:
+            if middle != a and middle != b:  # noqa: PLR1714
                 if 4 * n_todo + 8 > len(todo):
                     todo = _grown(todo, 2 * len(todo))
                 _push(todo, n_todo, middle, b, m - 1, level + 1)

@@ -66,7 +66,7 @@ def margins(halves, longest):
 def _drop_beaten(columns, ends, box, sq_dists, spreads, kept, kept_ends):
     """Positions of the centers that may be nearest to a query of a box at some level; how many.
 
-    columns (d, centers + PADDING) in the order of drawing; ends (L,) centers of each level; box: middle, half widths, g;
+    columns (d, centers + PADDING) in the order of drawing; ends (L,) centers of each level; box: middle, halves, g;
     written: kept, kept_ends (L,)
     """
     middle, half, margin = box
@@ -148,8 +148,8 @@ def find_cells(span, queries, tolerances, exact, centers, radii, cells, logs, sh
     exact: X (n, d), order (n,), points (m, d), slots (psi,)
     centers: names of distinct centers in the order of drawing, ends (L,) how many of each level, coordinates of all
     centers (psi, d) and of the names (d, names), in float32; radii: squared, (L, psi), scaled in float32 and as defined
-    logs: (blocks, L, LANES), or one block if no limit counts, for the octaves of the squared distance to the nearest center, of the levels whose
-    limit is not below 0; shift: limits (L,), s^2, and room for two floats of each lane, (2, LANES), with the same seen
+    logs: (blocks, L, LANES), or one block if no limit counts, for the octaves of the squared distance to the nearest
+    center, of the levels whose limit is not below 0; shift: limits (L,), s^2, and room for two floats of each lane, (2, LANES), with the same seen
     as integers
     """
     lanes, middles, halves, margin, whole_middles, whole_halves, whole_margin = queries
@@ -157,7 +157,7 @@ def find_cells(span, queries, tolerances, exact, centers, radii, cells, logs, sh
     X, order, points, slots = exact
     names, ends, singles, columns = centers
     single_radii, sq_radii = radii
-    limits, unscale, bounds, bound_bits = shift
+    limits, _, bounds, bound_bits = shift
     d = lanes.shape[1]
     n_levels = len(ends)
     sq_dists = np.empty(len(names) + PADDING, np.float32)
@@ -271,7 +271,7 @@ def find_cells(span, queries, tolerances, exact, centers, radii, cells, logs, sh
 
 @jit
 def _certify_logs(best, errors, shift, sure, logs):
-    """Logarithms of a block at one level, certain if those of both ends of the tolerance agree; how many are certain."""
+    """Logarithms of a block at one level, certain if both ends of the tolerance agree; how many are certain."""
     _, unscale, bounds, bits = shift
     for q in range(LANES):
         b = np.float64(best[q])
@@ -289,7 +289,7 @@ def _certify_logs(best, errors, shift, sure, logs):
 
 @jit
 def add_far(cells, logs, limits, far):
-    """Add up octaves beyond the limit of each level, where OUTSIDE: cells, logs (blocks, L, LANES), far (blocks, LANES)."""
+    """Add up octaves beyond the limits, where OUTSIDE: cells and logs (blocks, L, LANES), far (blocks, LANES)."""
     for block in range(len(logs)):
         for level in range(logs.shape[1]):
             limit = limits[level]

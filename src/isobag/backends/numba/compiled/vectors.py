@@ -131,7 +131,7 @@ PADDING = 32
 
 
 def _sum_over_features(builder, arrays, first, last, totals, add):
-    """For c from first to last, and a few more: totals[c] by ``add(total, coordinates, k, row)``, feature by feature."""
+    """For c from first to last and a few more: totals[c] by ``add(total, coordinates, k, row)``, feature by feature."""
     columns = arrays.data
     d, stride = cgutils.unpack_tuple(builder, arrays.shape)
     index = d.type
@@ -165,7 +165,7 @@ def _sum_over_features(builder, arrays, first, last, totals, add):
 
 @intrinsic
 def measure_from(typingctx, columns, last, middle, sq_dists):
-    """Write sq_dists[c] = |columns[:, c] - middle|^2 for c < last, in single precision: columns (d, room) contiguous."""
+    """Write sq_dists[c] = |columns[:, c] - middle|^2 for c < last, in float32: columns (d, room) contiguous."""
     signature = types.void(columns, types.intp, middle, sq_dists)
 
     def generate(context, builder, signature, args):
@@ -187,7 +187,7 @@ def measure_from(typingctx, columns, last, middle, sq_dists):
 
 @intrinsic
 def spread_from(typingctx, columns, first, last, other, half, spreads):
-    """Write spreads[c] = sum_k half_k |columns[k, c] - columns[k, other]| for first <= c < last, in single precision."""
+    """Write spreads[c] = sum_k half_k |columns[k, c] - columns[k, other]| for first <= c < last, in float32."""
     signature = types.void(columns, types.intp, types.intp, types.intp, half, spreads)
 
     def generate(context, builder, signature, args):
