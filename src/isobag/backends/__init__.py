@@ -4,7 +4,8 @@ Every backend returns identical integers; only the time differs. A backend is a 
 of n queries, prepared once, and the Balls of t partitionings, psi centers each, L nested levels:
 
 ==================  =======================================================================================
-``prepare``         X (n, d) -> queries, which the backend owns: what it makes of them for speed serves all verbs
+``prepare``         X (n, d) -> queries, which the backend owns: what it makes of them for speed serves all verbs,
+                    and other scales of the same rows, which name them as ``like``
 ``sq_radii``        points, slots, levels -> (L, t, psi): squared distance to the nearest different center
 ``assign_cells``    queries, balls, rule -> (n, t): cell indices of the last level, OUTSIDE if uncovered
 ``count_cells``     queries, balls -> (L, t, psi): queries in each cell

@@ -28,6 +28,6 @@ class Compute:
         """The backend, a module with the verbs listed in ``isobag.backends``."""
         return import_module(BACKENDS[self.name])
 
-    def prepare(self, X: Floats) -> Any:
-        """Queries that all verbs take: (n, d)."""
-        return self.verbs.prepare(X)
+    def prepare(self, X: Floats, like: Any = None) -> Any:
+        """Queries that all verbs take: (n, d). ``like``: queries of the same rows on another scale, if there are."""
+        return self.verbs.prepare(X, like)

@@ -15,7 +15,7 @@ from isobag.backends.threads import slices
 _BLOCK_PAIRS = 1 << 22
 
 
-def prepare(X: Floats) -> Floats:
+def prepare(X: Floats, like: Floats | None = None) -> Floats:
     """The queries are the rows themselves: (n, d)."""
     return X
 

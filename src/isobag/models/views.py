@@ -4,7 +4,7 @@ A detector with one psi and one scaling has one view. One that needs no tuning h
 out among them, because no scaling and no psi is right for all data. Cells are counted and summed over all views alike.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -39,9 +39,9 @@ class View:
     scaling: Scaling
     partitionings: Partitionings
 
-    def prepare(self, X: Floats, compute: Compute) -> Any:
-        """Queries on the scale of this view."""
-        return self.partitionings.prepare(self.scaling.apply(X), compute)
+    def prepare(self, X: Floats, compute: Compute, like: Any = None) -> Any:
+        """Queries on the scale of this view; ``like``: those of the same rows on another."""
+        return self.partitionings.prepare(self.scaling.apply(X), compute, like)
 
 
 @dataclass(frozen=True)
@@ -73,11 +73,19 @@ class Views:
         """The views with the nested partitionings of one level alone."""
         return Views(tuple(View(view.scaling, view.partitionings.at(level)) for view in self.members))
 
+    def prepare(self, X: Floats, compute: Compute) -> Iterator[tuple[Partitionings, Any]]:
+        """The partitionings of each view, and the queries on its scale: (n, d)."""
+        first = None
+        for view in self.members:
+            queries = view.prepare(X, compute, first)
+            first = queries if first is None else first
+            yield view.partitionings, queries
+
     def count(self, rows: Rows, compute: Compute) -> Tables:
         """Number of rows in each cell of each level, for every view."""
 
         def count(X: Floats) -> Tables:
-            return tuple(view.partitionings.count(view.prepare(X, compute), compute) for view in self.members)
+            return tuple(drawn.count(queries, compute) for drawn, queries in self.prepare(X, compute))
 
         return rows.map_reduce(count, lambda a, b: tuple(own + other for own, other in zip(a, b, strict=True)))
 
@@ -92,8 +100,8 @@ class Views:
         def sum_at(X: Floats) -> Ints:
             own_limits = limits or [None] * len(self.members)
             parts = [
-                view.partitionings.sum_at(view.prepare(X, compute), table, compute, rule, limit)
-                for view, table, limit in zip(self.members, tables, own_limits, strict=True)
+                drawn.sum_at(queries, table, compute, rule, limit)
+                for (drawn, queries), table, limit in zip(self.prepare(X, compute), tables, own_limits, strict=True)
             ]
             total: Ints = np.add.reduce(parts)
             return total
@@ -111,15 +119,15 @@ class Views:
         """Counts of the rows, and what ``sum_at`` makes of these counts, of all levels or the last alone."""
         own_limits = limits or [None] * len(self.members)
         parts = [
-            view.partitionings.count_and_sum(view.prepare(X, compute), compute, only_last, limit)
-            for view, limit in zip(self.members, own_limits, strict=True)
+            drawn.count_and_sum(queries, compute, only_last, limit)
+            for (drawn, queries), limit in zip(self.prepare(X, compute), own_limits, strict=True)
         ]
         total: Ints = np.add.reduce([sums for _, sums in parts])
         return tuple(counts for counts, _ in parts), total
 
     def assign(self, X: Floats, compute: Compute) -> list[Cells]:
         """Cell of every row in every partitioning, view by view: (n, t) each, OUTSIDE if uncovered."""
-        return [view.partitionings.assign(view.prepare(X, compute), compute) for view in self.members]
+        return [drawn.assign(queries, compute) for drawn, queries in self.prepare(X, compute)]
 
     def columns(self, X: Floats, compute: Compute, count_outside: bool = False) -> Ints:
         """Column of each row's cells in mean maps of all views side by side: (n, all t).
@@ -162,9 +170,9 @@ class Views:
         numbers: list[Ints] = []
         for block in groups.rows.grouped_blocks(groups.ids):
             counts = []
-            for view in self.members:
-                cells = view.partitionings.assign(view.prepare(block.X, compute), compute, rule)
-                n_cells = view.partitionings.levels[-1]
+            for drawn, queries in self.prepare(block.X, compute):
+                cells = drawn.assign(queries, compute, rule)
+                n_cells = drawn.levels[-1]
                 counts.append(
                     compute.verbs.count_group_cells(
                         cells, block.starts, n_cells, n_cells + count_outside, compute.n_jobs

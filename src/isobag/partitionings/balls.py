@@ -29,9 +29,9 @@ class RowBalls(Balls, Partitionings):
         own = one_level(self, level % len(self.levels))
         return RowBalls(own.points, own.slots, own.levels, own.sq_radii)
 
-    def prepare(self, X: Floats, compute: Compute) -> Any:
+    def prepare(self, X: Floats, compute: Compute, like: Any = None) -> Any:
         """Queries of the backend."""
-        return compute.prepare(X)
+        return compute.prepare(X, like)
 
     def assign(self, queries: Any, compute: Compute, rule: str = "nearest") -> Cells:
         """Cell of every row in every partitioning: (n, t), OUTSIDE if uncovered."""

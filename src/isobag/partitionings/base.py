@@ -41,8 +41,11 @@ class Partitionings(ABC):
         """The nested partitionings of one level alone."""
 
     @abstractmethod
-    def prepare(self, X: Any, compute: Compute) -> Any:
-        """Queries for the methods below, from rows (n, d) or from mean maps."""
+    def prepare(self, X: Any, compute: Compute, like: Any = None) -> Any:
+        """Queries for the methods below, from rows (n, d) or from mean maps.
+
+        ``like``: queries of the same rows on another scale, which may save work
+        """
 
     @abstractmethod
     def assign(self, queries: Any, compute: Compute, rule: str = "nearest") -> Cells:

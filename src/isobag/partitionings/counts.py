@@ -117,7 +117,7 @@ class GroupBalls(Partitionings):
         radii = self.sq_radii[level % len(self.levels)][None, :, :psi]
         return GroupBalls(self.centers, self.unit, self.slots[:, :psi], (psi,), radii)
 
-    def prepare(self, maps: MeanMaps, compute: Compute) -> GroupQueries:
+    def prepare(self, maps: MeanMaps, compute: Compute, like: Any = None) -> GroupQueries:
         """Queries from mean maps."""
         return GroupQueries(maps)
 

@@ -139,7 +139,7 @@ class RowTrees(Trees):
         """Number of features."""
         return int(self.points.shape[1])
 
-    def prepare(self, X: Floats, compute: Compute) -> Floats:
+    def prepare(self, X: Floats, compute: Compute, like: Any = None) -> Floats:
         """The rows themselves."""
         return X
 
@@ -165,7 +165,7 @@ class GroupTrees(Trees):
         """Number of columns of the mean maps."""
         return int(self.points.counts.shape[1])
 
-    def prepare(self, maps: MeanMaps, compute: Compute) -> GroupQueries:
+    def prepare(self, maps: MeanMaps, compute: Compute, like: Any = None) -> GroupQueries:
         """Queries from mean maps."""
         return GroupQueries(maps)
 

@@ -32,9 +32,9 @@ FUSED_FEATURES = range(4, 97)
 """Where the fused engine is used if it can be; else boxes up to BOX_FEATURES, products above."""
 
 
-def prepare(X: Floats) -> Queries:
+def prepare(X: Floats, like: Queries | None = None) -> Queries:
     """Queries of all verbs; what an engine makes of them is made once, when it is first needed."""
-    return Queries(X)
+    return Queries(X, like)
 
 
 def sq_radii(points: Floats, slots: Cells, levels: tuple[int, ...], n_jobs: int | None = None) -> Floats:

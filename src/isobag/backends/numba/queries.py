@@ -5,14 +5,15 @@ from functools import cached_property
 from typing import Any
 
 from isobag.backends.arrays import Floats
-from isobag.backends.numba.compiled.boxes import Boxes, build_boxes
+from isobag.backends.numba.compiled.boxes import Boxes, build_boxes, rebuild_boxes
 
 
 class Queries:
-    """Rows to be assigned to cells: X (n, d)."""
+    """Rows to be assigned to cells: X (n, d); ``like``: the same rows on another scale."""
 
-    def __init__(self, X: Floats) -> None:
+    def __init__(self, X: Floats, like: "Queries | None" = None) -> None:
         self.X = X
+        self._like = like
         self._source: Any = None
         self._made: Any = None
 
@@ -24,5 +25,5 @@ class Queries:
 
     @cached_property
     def boxes(self) -> Boxes:
-        """The rows in a tree of boxes."""
-        return build_boxes(self.X)
+        """The rows in a tree of boxes: scales rise with the numbers, so neighbours on one are neighbours on another."""
+        return build_boxes(self.X) if self._like is None else rebuild_boxes(self.X, self._like.boxes)

@@ -105,7 +105,8 @@ def _kind(hint: Any, metadata: Mapping[str, Any], owner: type) -> Kind:
         return kind_of_subclasses(hint)
     if hint is Calibration:
         return _calibration_of(owner)
-    assert isinstance(hint, type) and is_dataclass(hint), hint
+    assert isinstance(hint, type)
+    assert is_dataclass(hint)
     return record_of(hint)
 
 

@@ -112,7 +112,7 @@ def _select(keys, order, middle):
 
 @jit
 def fill_blocks(rows, order, first, last, lanes, middles, halves, joined_middles, joined_halves):
-    """Copy the rows of blocks first to last into lanes (blocks, d, LANES), and find their boxes and those of each SUPER.
+    """Copy rows of blocks first to last into lanes (blocks, d, LANES), and find the boxes of these and each SUPER.
 
     A box is its middle and its half widths, rounded up. The last row fills the rest of the last block.
     first is a multiple of SUPER.

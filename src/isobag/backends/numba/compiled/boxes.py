@@ -49,6 +49,13 @@ def build_boxes(X: Floats) -> Boxes:
     return Boxes(*_split_into_boxes(X))
 
 
+def rebuild_boxes(X: Floats, like: Boxes) -> Boxes:
+    """The same tree over the same rows on another scale: their numbers and the corners of boxes are new."""
+    rows = X[like.order]
+    low, high = _tight_boxes(rows, like.start, like.stop, like.right)
+    return like._replace(columns=np.ascontiguousarray(rows.T), low=low, high=high)
+
+
 @jit
 def _split_into_boxes(X):
     n = len(X)

@@ -34,7 +34,7 @@ def find_sections(starts, columns, counts, n_sections, section_starts, section_s
 def add_section(firsts, lasts, sums, columns, counts, offset, dense, largest, dots):
     """Add to dots (n, COUNTS or fewer) the products of the entries firsts[row] to lasts[row] with a dense section.
 
-    sums: of the counts of these entries; counts int16; dense (SECTION, COUNTS) uint8, from column ``offset`` on; largest:
+    sums: of their counts; counts int16; dense (SECTION, COUNTS) uint8, from column ``offset`` on; largest:
     its largest value. No product of two counts may exceed LARGEST.
     """
     total = np.zeros(COUNTS, np.int16)

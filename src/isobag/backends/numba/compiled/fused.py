@@ -149,8 +149,8 @@ def find_cells(span, queries, tolerances, exact, centers, radii, cells, logs, sh
     centers: names of distinct centers in the order of drawing, ends (L,) how many of each level, coordinates of all
     centers (psi, d) and of the names (d, names), in float32; radii: squared, (L, psi), scaled in float32 and as defined
     logs: (blocks, L, LANES), or one block if no limit counts, for the octaves of the squared distance to the nearest
-    center, of the levels whose limit is not below 0; shift: limits (L,), s^2, and room for two floats of each lane, (2, LANES), with the same seen
-    as integers
+    center, of the levels whose limit is not below 0; shift: limits (L,), s^2, and room for two floats of each lane, (2,
+    LANES), with the same seen as integers
     """
     lanes, middles, halves, margin, whole_middles, whole_halves, whole_margin = queries
     factor, slopes, offsets = tolerances
