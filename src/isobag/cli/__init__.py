@@ -31,7 +31,7 @@ def main() -> None:
 
 def _leave(code: int) -> None:
     """End the process at once: taking apart all that was loaded takes another fifth of a short run."""
-    atexit._run_exitfuncs()
+    atexit._run_exitfuncs()  # noqa: SLF001, there is no other way to run them
     try:
         sys.stdout.flush()
         sys.stderr.flush()

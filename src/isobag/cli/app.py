@@ -16,6 +16,7 @@ from isobag.cli.groups import groups
 from isobag.cli.points import points
 from isobag.cli.reproduce import reproduce
 from isobag.cli.score import score
+from isobag.cli.spelling import remember
 from isobag.tables.terminal import escape_for_terminal
 
 UsageError: Any = typer.BadParameter.__bases__[0]
@@ -26,6 +27,7 @@ class Group(TyperGroup):
 
     def main(self, args: Sequence[str] | None = None, *more: Any, standalone_mode: bool = True, **extra: Any) -> Any:
         """Run a command and leave with its exit code."""
+        remember(sys.argv[1:] if args is None else args)
         try:
             code = super().main(args, *more, standalone_mode=False, **extra)
         except UsageError as error:

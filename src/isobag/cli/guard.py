@@ -7,6 +7,7 @@ from typing import Any
 
 import typer
 
+from isobag.cli.spelling import as_typed
 from isobag.cli.surroundings import StoppedError, without_pandas
 from isobag.tables.terminal import escape_for_terminal
 
@@ -41,7 +42,7 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
             is_closed_pipe = isinstance(error, OSError) and error.errno == errno.EPIPE
             if kwargs.get("debug") or is_closed_pipe:
                 raise
-            typer.echo(f"Error: {escape_for_terminal(_sentence(error))}", err=True)
+            typer.echo(f"Error: {escape_for_terminal(as_typed(_sentence(error)))}", err=True)
             raise typer.Exit(FAILED) from None
 
     return run

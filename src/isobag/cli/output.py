@@ -2,14 +2,12 @@
 
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import typer
 
 from isobag.cli.surroundings import speaks_utf8
-from isobag.data.spool import Tick
 from isobag.tables.reasons import number_in_words
 from isobag.tables.terminal import escape_for_terminal
 
@@ -22,8 +20,9 @@ def print_json(content: Mapping[str, Any]) -> None:
 def print_table(columns: Mapping[str, Sequence[Any]]) -> None:
     """Columns side by side: drawn for a person, plain and as wide as need be if piped."""
     names = [escape_for_terminal(name) for name in columns]
-    are_numbers = [all(isinstance(one, int | float) and not isinstance(one, bool) for one in own) for own in
-                   columns.values()]
+    are_numbers = [
+        all(isinstance(one, int | float) and not isinstance(one, bool) for one in own) for own in columns.values()
+    ]
     rows = [[_cell(value) for value in row] for row in zip(*columns.values(), strict=True)]
     if sys.stdout.isatty():
         _draw_table(names, are_numbers, rows)
@@ -52,25 +51,6 @@ def note(text: str, quiet: bool) -> None:
     """A remark for a person, out of the way of results."""
     if not quiet:
         typer.echo(escape_for_terminal(text), err=True)
-
-
-@contextmanager
-def progress(quiet: bool) -> Iterator[Tick | None]:
-    """A function to tell what is going on and how far it is; None if no person is looking."""
-    if quiet or not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console  # noqa: PLC0415, slow to load
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: PLC0415
-
-    columns = (BarColumn(20), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("reading", total=None)
-
-        def tick(what: str, n_rows: int, of: int | None) -> None:
-            bar.update(task, description=f"{what}: {n_rows:,} rows", completed=n_rows, total=of)
-
-        yield tick
 
 
 def _cell(value: Any) -> str:

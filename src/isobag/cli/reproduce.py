@@ -81,7 +81,9 @@ def reproduce(
         with _progress(console) as progress:
             task = progress.add_task(name, total=n_cells)
 
-            def tick(i: int, cell: Cell, seconds: float, progress: "Progress" = progress, task: "TaskID" = task) -> None:
+            def tick(
+                i: int, cell: Cell, seconds: float, progress: "Progress" = progress, task: "TaskID" = task
+            ) -> None:
                 limit = "" if budget is None else f" of {budget:.0f}"
                 running = f"{cell.experiment}: {cell.detector} on {cell.dataset}, {seconds:.0f}{limit} s"
                 progress.update(task, completed=i, description=running)

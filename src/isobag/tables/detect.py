@@ -162,7 +162,8 @@ def open_frame(frame: Any) -> nw.DataFrame[Any]:
         raise ValueError(f"Two columns are called {twice or 'alike'}; rename one: reasons go by names.") from None
     except TypeError:
         raise TypeError(
-            f"The table is of type {type(frame).__name__}; need a frame of pandas, polars, Arrow or DuckDB, or an array."
+            f"The table is of type {type(frame).__name__}; need a frame of pandas, polars, Arrow or DuckDB, "
+            "or an array."
         ) from None
     opened: nw.DataFrame[Any] = found
     return opened

@@ -1,5 +1,7 @@
 """Rows or groups of a table, ranked once: one order, one threshold, reasons computed once. Others only show it."""
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +20,9 @@ from isobag.tables.summary import Spelling, in_python
 
 MOST_EXPLAINED = {"row": 1_000, "group": 200}
 """How many of the oddest rows or groups get reasons."""
+
+Stage = Callable[[str], AbstractContextManager[Any]]
+"""A context for a pass by its name: learning, scoring or explaining."""
 
 
 @dataclass(frozen=True)
@@ -137,18 +142,21 @@ def rank_rows(
     p_values: bool = True,
     fdr: float | None = None,
     spelling: Spelling = in_python,
+    stage: Stage = nullcontext,
 ) -> Ranking:
     """Rank the rows of a table by a detector fitted to them, or by one that was fitted before."""
     rows = table.rows
     if is_fitted:
-        judged = _judge_new(detector, rows, p_values)
+        with stage("scoring"):
+            judged = _judge_new(detector, rows, p_values)
     else:
-        judged = _judge_own(detector, detector.fit_scores(rows), p_values)
+        with stage("learning"):
+            judged = _judge_own(detector, detector.fit_scores(rows), p_values)
     places = None
     if table.kept is not None:
         places = np.where(table.kept, np.cumsum(table.kept) - 1, -1)
-    gaps = None if table.gaps is None else table.gaps
-    return _ranking("row", table, detector, judged, rows, places, None, gaps, fdr, spelling)
+    with stage("explaining"):
+        return _ranking("row", table, detector, judged, rows, places, None, table.gaps, fdr, spelling)
 
 
 def rank_groups(
@@ -160,15 +168,19 @@ def rank_groups(
     fdr: float | None = None,
     min_size: int = 1,
     spelling: Spelling = in_python,
+    stage: Stage = nullcontext,
 ) -> Ranking:
     """Rank the groups of a table, by its columns set apart for them."""
     groups, places, first_rows, n_missing = groups_of(table, min_size, spelling)
     if is_fitted:
-        judged = _judge_new(detector, groups, p_values)
+        with stage("scoring"):
+            judged = _judge_new(detector, groups, p_values)
     else:
-        detector.fit(groups)
+        with stage("learning"):
+            detector.fit(groups)
         judged = _judge_own(detector, detector.scores_, p_values)
-    return _ranking("group", table, detector, judged, groups, places, first_rows, n_missing, fdr, spelling)
+    with stage("explaining"):
+        return _ranking("group", table, detector, judged, groups, places, first_rows, n_missing, fdr, spelling)
 
 
 def groups_of(
@@ -253,8 +265,8 @@ def _ranking(
     if fdr is not None:
         if judged.p_values is None or not judged.is_new:
             raise ValueError(
-                f"{spelling('fdr', str(fdr))} needs data that the model has not learned from: among their own kind some "
-                "are always the oddest. Fit a model to data known to be normal, and score these with it."
+                f"{spelling('fdr', str(fdr))} needs data that the model has not learned from: among their own kind "
+                "some are always the oddest. Fit a model to data known to be normal, and score these with it."
             )
         flagged, rule = discoveries(judged.p_values, fdr) < 0, f"false discovery rate of at most {fdr:g}"
         n_expected = float(fdr * np.count_nonzero(flagged))

@@ -51,6 +51,10 @@ class TableSource(Protocol):
         """The rows in order."""
         ...
 
+    def expected_rows(self, n_read: int) -> int | None:
+        """About how many rows there will be in all, when so many are read; None if there is no telling."""
+        ...
+
 
 @dataclass(frozen=True)
 class ReadTable:
@@ -76,7 +80,7 @@ class ReadTable:
     rows: Rows
 
 
-def _rows(spool: Spool, used: Ints, bound: BoundEncoding, tick: Tick | None) -> Rows:
+def _rows(spool: Spool, used: Ints, bound: BoundEncoding) -> Rows:
     names = bound.encoding.names
 
     def make(entries: Floats) -> Floats:
@@ -85,7 +89,7 @@ def _rows(spool: Spool, used: Ints, bound: BoundEncoding, tick: Tick | None) -> 
 
     if spool.is_in_memory:
         return ArrayRows(make(spool.read(0, len(spool))), names)
-    return SpooledRows(spool, names, make, tick)
+    return SpooledRows(spool, names, make)
 
 
 def read_table(
@@ -158,7 +162,7 @@ def read_table(
     notes = (*source.notes, *((f"{n_empty:,} empty lines are skipped.",) if n_empty else ()))
     n_dropped = 0 if kept is None else int(np.count_nonzero(~kept))
     summary = TableSummary(source.files, found.n_rows, n_dropped, tuple(summaries), notes)
-    rows = _rows(entries, used, bound, tick)
+    rows = _rows(entries, used, bound)
     labels = {name: found.labels[name] for name in apart}
     carried = {name: own for name, own in found.labels.items() if carry is None or name in carry}
     return ReadTable(encoding, summary, found.n_rows, kept, gaps, labels, carried, rows)
@@ -227,7 +231,7 @@ class _Pass(NamedTuple):
                 parts.append(_label_part(batch, name))
             n_rows += batch.n_rows
             if self.tick is not None:
-                self.tick("reading", n_rows, None)
+                self.tick("reading", n_rows, self.source.expected_rows(n_rows))
         if names is None or not scans:
             for name in names or ():
                 scans[name] = self._new_scan(name, kinds)
