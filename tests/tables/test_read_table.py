@@ -19,7 +19,7 @@ pa = pytest.importorskip("pyarrow")
 import narwhals as nw  # noqa: E402
 from pyarrow import feather, parquet  # noqa: E402
 
-from isobag.streaming import SpooledNumbers  # noqa: E402
+from isobag.data.spool import Spool  # noqa: E402
 from isobag.tables import csvfile  # noqa: E402
 from isobag.tables.encode import Encoding  # noqa: E402
 from isobag.tables.framesource import FrameSource  # noqa: E402
@@ -32,7 +32,7 @@ EXAMPLES = int(os.environ.get("ISOBAG_EXAMPLES", "100"))
 
 
 def on_disk(n_columns):
-    return SpooledNumbers(n_columns, kept_bytes=0)
+    return Spool(n_columns, kept_bytes=0)
 
 
 @pytest.fixture
@@ -45,6 +45,10 @@ def written(tmp_path):
         return FilesSource(str(path), **options)
 
     return write
+
+
+def features(table):
+    return table.rows.take(np.arange(len(table.rows)))
 
 
 def refusal(source, **options):
@@ -150,7 +154,7 @@ def test_no_cell_of_a_hostile_file_is_altered_in_silence(tmp_path_factory, conte
         csvfile.CsvFile.__init__.__defaults__ = old
     assert names is not None and table.n_rows == len(rows)
     assert [column.name for column in table.summary.columns] == names
-    X = table.features()
+    X = features(table)
     for column in table.summary.columns:
         cells = [number(row[names.index(column.name)]) for row in rows]
         assert column.n_numbers == sum(isinstance(cell, float) for cell in cells)
@@ -178,7 +182,7 @@ def test_late_decimals_are_decimals(written):
         written("".join(f'{{"q": {cell}}}\n' for cell in cells), "t.jsonl"),
     ):
         table = read_table(source)
-        assert table.features()[:, 0].tolist() == [float(cell) for cell in cells]
+        assert features(table)[:, 0].tolist() == [float(cell) for cell in cells]
 
 
 @pytest.mark.parametrize("bad", ["-", "n/a", "oops", "$1.50", "5%", '"1,234"', "inf"])
@@ -198,22 +202,22 @@ def test_bad_cells_can_count_as_missing(written):
     source = written(amounts("-"))
     assert "Values are missing in 'amount' (1) of 1,000 rows" in refusal(source, bad_cells="missing")
     table = read_table(source, bad_cells="missing", missing="drop")
-    assert len(table) == 999 and np.flatnonzero(~table.kept).tolist() == [5] and table.summary.n_dropped == 1
+    assert len(table.rows) == 999 and np.flatnonzero(~table.kept).tolist() == [5] and table.summary.n_dropped == 1
     assert reasons(table)["amount"] == "1 cells are no numbers and count as missing"
     table = read_table(source, bad_cells="missing", missing="median")
-    assert table.features()[5, 0] == np.median(np.delete(table.features()[:, 0], 5)) and table.gaps.sum() == 1
+    assert features(table)[5, 0] == np.median(np.delete(features(table)[:, 0], 5)) and table.gaps.sum() == 1
 
 
 def test_bad_cells_can_make_a_column_of_categories(written):
     table = read_table(written(amounts("-")), bad_cells="text", features=["amount"])
     assert "amount=0.5" in table.encoding.names and "amount=(other)" in table.encoding.names
-    assert table.features()[5].tolist() == [0.0] * (len(table.encoding.names) - 1) + [1.0]
+    assert features(table)[5].tolist() == [0.0] * (len(table.encoding.names) - 1) + [1.0]
 
 
 def test_whole_numbers_beyond_two_to_53_stop_with_their_place(written, tmp_path):
     content = "a,b\n1,1\n9007199254740993,2\n3,3\n"
     assert "a: row 1 (line 3 of " in refusal(written(content)) and "9007199254740993" in refusal(written(content))
-    assert read_table(written(content), features=["b"]).features().tolist() == [[1], [2], [3]]
+    assert features(read_table(written(content), features=["b"])).tolist() == [[1], [2], [3]]
     assert read_table(written(content), id="a").labels["a"].to_pylist() == [1, 9007199254740993, 3]
     assert "a: row 1 (line 2 of" in refusal(written('{"a": 1}\n{"a": 9007199254740993}\n', "t.jsonl"))
     parquet.write_table(pa.table({"a": [5, 2**53 + 1, 7]}), tmp_path / "t.parquet")
@@ -226,7 +230,7 @@ def test_whole_numbers_beyond_two_to_53_stop_with_their_place(written, tmp_path)
 def test_a_decimal_comma_is_asked_about_and_then_read(written):
     content = "a;b\n1,5;x,y\n2,25;z\n"
     assert "a: 2 of 2 cells are numbers with a decimal comma; row 0 (line 2 of" in refusal(written(content))
-    assert read_table(written(content), decimal=",").features().tolist() == [[1.5], [2.25]]
+    assert features(read_table(written(content), decimal=",")).tolist() == [[1.5], [2.25]]
     assert number_columns(read_table(written("a;b\n1,5;1.5\n2,5;x.y\n"), decimal=",")) == ["a"]
 
 
@@ -238,7 +242,7 @@ def test_columns_of_no_values_are_refused_or_left_out(written):
     content = "a,b\n1.5,\n2,\n"
     assert "b: all 2 cells are missing. Pass missing='drop'" in refusal(written(content))
     table = read_table(written(content), missing="drop")
-    assert len(table) == 2 and reasons(table)["b"] == "no values at all"
+    assert len(table.rows) == 2 and reasons(table)["b"] == "no values at all"
     assert refusal(written("a,b\n")).endswith("t.csv has no rows.")
 
 
@@ -261,7 +265,7 @@ def test_every_column_is_accounted_for(written):
     assert "Left out: order_id (an identifier by its name)." in table.summary.sentences()
     assert json.loads(json.dumps(table.summary.as_dict()))["columns"][0]["role"] == "left out"
     asked = read_table(written(content), features=["order_id", "kind", "day"])
-    assert asked.encoding.names[:3] == ("order_id", "kind=x", "kind=y") and asked.features().shape == (30, 6)
+    assert asked.encoding.names[:3] == ("order_id", "kind=x", "kind=y") and features(asked).shape == (30, 6)
     assert "'who', which cannot be used: text, all 30 values different" in refusal(written(content), features=["who"])
 
 
@@ -294,13 +298,13 @@ def test_every_format_is_read_alike(ending, frame, tmp_path):
     FORMATS[ending](frame, tmp_path / f"t.{ending}")
     table = read_table(FilesSource(str(tmp_path / f"t.{ending}")), features=["a", "b", "ok", "kind"], by="who")
     expected = frame[["a", "b", "ok"]].to_numpy(float)
-    assert np.array_equal(table.features()[:, :3], expected)
+    assert np.array_equal(features(table)[:, :3], expected)
     assert np.array_equal(
-        table.features()[:, 3:].argmax(axis=1), [sorted_kinds(frame).index(one) for one in frame["kind"]]
+        features(table)[:, 3:].argmax(axis=1), [sorted_kinds(frame).index(one) for one in frame["kind"]]
     )
     assert table.labels["who"].to_pylist() == frame["who"].tolist() and roles(table)["who"] == "group"
     plain = read_table(FrameSource(nw.from_native(frame)), features=["a", "b", "ok", "kind"], by="who")
-    assert np.array_equal(plain.features(), table.features()) and plain.encoding == table.encoding
+    assert np.array_equal(features(plain), features(table)) and plain.encoding == table.encoding
 
 
 def sorted_kinds(frame):
@@ -313,7 +317,7 @@ def test_several_files_and_globs_are_one_table(frame, tmp_path):
     frame[100:][["b", "a", "kind", "ok", "who"]].to_csv(tmp_path / "p2.csv", index=False)
     for paths in (str(tmp_path / "p*.csv"), [str(tmp_path / "p1.csv"), str(tmp_path / "p2.csv")]):
         table = read_table(FilesSource(paths), features=["a"])
-        assert np.array_equal(table.features()[:, 0], frame["a"])
+        assert np.array_equal(features(table)[:, 0], frame["a"])
     frame[["a"]].to_csv(tmp_path / "p3.csv", index=False)
     with pytest.raises(ValueError, match=r"p3.csv and .*p1.csv do not have the same columns; they differ in 'b'"):
         FilesSource(str(tmp_path / "p*.csv"))
@@ -369,7 +373,7 @@ def test_json_keeps_types_digits_and_late_names(written):
     rows = ['{"a": 1, "b": true, "n": [1, 2]}', '{"a": 0.1, "b": false, "n": {"x": 1}}', '{"a": 1e2, "c": 7}']
     table = read_table(written("\n".join(rows), "t.jsonl"), missing="median")
     assert table.encoding.names == ("a", "b", "c")
-    assert table.features().tolist() == [[1, 1, 7], [0.1, 0, 7], [100, 0, 7]]
+    assert features(table).tolist() == [[1, 1, 7], [0.1, 0, 7], [100, 0, 7]]
     assert reasons(table)["n"] == "lists, objects or bytes"
 
 
@@ -403,32 +407,32 @@ def test_streamed_and_cut_anyhow_the_table_is_the_same(tmp_path, monkeypatch, mi
     streamed = read_table(FilesSource(str(path)), spool=on_disk, **options)
     assert streamed.encoding == plain.encoding or missing == "drop"
     assert repr(streamed.encoding) == repr(plain.encoding) and streamed.summary == plain.summary
-    assert np.array_equal(np.concatenate(list(streamed.chunks())), plain.features())
+    assert np.array_equal(np.concatenate(list(streamed.rows.blocks())), features(plain))
     some = np.array([3, 500, 900])
-    assert np.array_equal(streamed.take(some), plain.features()[some])
+    assert np.array_equal(streamed.rows.take(some), features(plain)[some])
     assert plain.summary.columns[1].kind == "text" and plain.encoding.names[1:5] == (
         "code=k0",
         "code=k1",
         "code=k2",
         "code=k3",
     )
-    assert (len(plain) == 2000) == (missing == "median") and np.array_equal(streamed.gaps, plain.gaps)
+    assert (len(plain.rows) == 2000) == (missing == "median") and np.array_equal(streamed.gaps, plain.gaps)
 
 
 def test_a_new_table_is_read_as_the_model_learned(tmp_path):
     pd.DataFrame(mixed_rows(400)).to_csv(tmp_path / "old.csv", index=False)
-    features = ["a", "kind", "when", "late"]
-    old = read_table(FilesSource(str(tmp_path / "old.csv")), features=features, missing="median")
+    chosen = ["a", "kind", "when", "late"]
+    old = read_table(FilesSource(str(tmp_path / "old.csv")), features=chosen, missing="median")
     learned = Encoding.from_text(old.encoding.to_text())
     assert learned == old.encoding
     again = read_table(FilesSource(str(tmp_path / "old.csv")), encoding=learned)
-    assert np.array_equal(again.features(), old.features())
+    assert np.array_equal(features(again), features(old))
     new = pd.DataFrame(mixed_rows(30)).assign(extra=1.0)
     new.loc[4, "kind"], new.loc[5, "a"] = "never seen", ""
     new.to_csv(tmp_path / "new.csv", index=False)
     table = read_table(FilesSource(str(tmp_path / "new.csv")), encoding=learned)
-    assert table.encoding.names == old.encoding.names and table.features().shape == (30, len(old.encoding.names))
-    assert table.features()[4, 1:4].tolist() == [0, 0, 0] and table.features()[5, 0] == learned.columns[0].fill
+    assert table.encoding.names == old.encoding.names and features(table).shape == (30, len(old.encoding.names))
+    assert features(table)[4, 1:4].tolist() == [0, 0, 0] and features(table)[5, 0] == learned.columns[0].fill
     assert reasons(table)["extra"] == "not known to the model" and reasons(table)["code"] == "not among the features"
     new.drop(columns="a").to_csv(tmp_path / "less.csv", index=False)
     assert "has 'a'; the table has no such column" in refusal(FilesSource(str(tmp_path / "less.csv")), encoding=learned)
@@ -440,7 +444,7 @@ def test_one_row_is_read_whatever_stands_in_others(tmp_path):
     (tmp_path / "new.csv").write_text("a,b\n1,2\noops,\n3,4\n")
     source = FilesSource(str(tmp_path / "new.csv"))
     assert "row 1 (line 3" in refusal(source, encoding=learned)
-    assert read_table(source, encoding=learned, only_rows=np.array([0, 2])).features().tolist() == [[1, 2], [3, 4]]
+    assert features(read_table(source, encoding=learned, only_rows=np.array([0, 2]))).tolist() == [[1, 2], [3, 4]]
     assert "row 1 (line 3" in refusal(source, encoding=learned, only_rows=np.array([1]))
 
 

@@ -56,6 +56,7 @@ class Command(TyperCommand):
             record = param.get_help_record(ctx)
             if record is not None:
                 default = "Arguments" if param.param_type_name == "argument" else "Options"
+                record = (record[0].split(" <")[0], record[1]) if default == "Arguments" else record
                 sections.setdefault(getattr(param, "rich_help_panel", None) or default, []).append(record)
         last = sections.pop("Options", [])
         for name, records in {**sections, **({"Options": last} if last else {})}.items():

@@ -10,7 +10,10 @@ from isobag.cli.guard import guarded
 _Table = Annotated[
     str | None, typer.Argument(metavar="FILE", help="A table, as for `isobag points`; a glob in quotes.")
 ]
-_Query = Annotated[str | None, typer.Option(metavar="QUERY", help="A query in its place, which calls the file data.")]
+_Query = Annotated[
+    str | None,
+    typer.Option(metavar="QUERY", help="A query in its place, which calls the file data.", rich_help_panel=o.IN),
+]
 
 
 @guarded
@@ -20,7 +23,8 @@ def compare(
     sql_a: _Query = None,
     sql_b: _Query = None,
     sql: Annotated[
-        str | None, typer.Option(metavar="QUERY", help="One query for both files, which it calls data.")
+        str | None,
+        typer.Option(metavar="QUERY", help="One query for both files, which it calls data.", rich_help_panel=o.IN),
     ] = None,
     header: o.Header = None,
     decimal: o.Decimal = None,
@@ -28,7 +32,7 @@ def compare(
     missing: o.OnMissing = o.Missing.ERROR,
     bad_cells: o.OnBadCells = o.BadCells.ERROR,
     n_permutations: Annotated[
-        int, typer.Option(metavar="N", help="The p-value is a multiple of 1 / (1 + this).")
+        int, typer.Option(metavar="N", help="The p-value is a multiple of 1 / (1 + this).", rich_help_panel=o.HOW)
     ] = 499,
     seed: o.Seed = 0,
     jobs: o.Jobs = None,

@@ -12,7 +12,7 @@ from isobag.cli.results import check_targets, command_line, show_results, write_
 from isobag.cli.work import work_on_groups, work_on_rows
 from isobag.data.spool import Tick
 from isobag.storage.modelfile import save
-from isobag.tables.rank import Stage, groups_of, rank_groups, rank_rows
+from isobag.tables.rank import Stage, check_fdr, groups_of, rank_groups, rank_rows
 from isobag.tables.read import ReadTable, read_labels
 from isobag.tables.summary import on_command_line
 
@@ -76,6 +76,7 @@ def detect(
 ) -> None:
     """Rank the rows or groups of a table by a detector, fitted to them or before."""
     detector.check_params()
+    check_fdr(fdr, is_fitted, on_command_line)
     check_targets(out, report, model, wishes.files, read)
     with progress(quiet or json) as bar:
         table, source = wishes.read(bar.tick, detector if is_fitted else None)

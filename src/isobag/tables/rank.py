@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from isobag.backends.arrays import Bools, Floats, Ints
 from isobag.data.groups import Groups, number_labels
+from isobag.data.params import FDR, check_params
 from isobag.data.rows import ArrayRows
 from isobag.estimators import IDKGroupDetector, IDKPointDetector
 from isobag.models.calibration import discoveries, own_p_values
@@ -123,7 +124,7 @@ class Ranking:
 
 
 @dataclass(frozen=True)
-class _Judged:
+class Judged:
     """Scores of what takes part, and what follows from them."""
 
     model: Any
@@ -148,7 +149,7 @@ def rank_rows(
     rows = table.rows
     if is_fitted:
         with stage("scoring"):
-            judged = _judge_new(detector, rows, p_values)
+            judged = judge_new(detector, rows, p_values)
     else:
         with stage("learning"):
             judged = _judge_own(detector, detector.fit_scores(rows), p_values)
@@ -174,7 +175,7 @@ def rank_groups(
     groups, places, first_rows, n_missing = groups_of(table, min_size, spelling)
     if is_fitted:
         with stage("scoring"):
-            judged = _judge_new(detector, groups, p_values)
+            judged = judge_new(detector, groups, p_values)
     else:
         with stage("learning"):
             detector.fit(groups)
@@ -218,6 +219,18 @@ def groups_of(
     return Groups(data, places[ids[takes_part]], known[here]), places, first_rows, n_missing
 
 
+def check_fdr(fdr: float | None, is_new: bool, spelling: Spelling = in_python) -> None:
+    """Refuse a false discovery rate for data that the model has learned from."""
+    if fdr is None:
+        return
+    if not is_new:
+        raise ValueError(
+            f"{spelling('fdr', str(fdr))} needs data that the model has not learned from: among their own kind some are "
+            "always the oddest. Fit a model to data known to be normal, and score these with it."
+        )
+    check_params({"fdr": fdr}, {"fdr": FDR})
+
+
 def _labels_of(table: ReadTable) -> npt.NDArray[Any]:
     """One label for each row, a tuple if several columns make one; None where a part of it is missing."""
     columns = [column.to_pylist() for column in table.labels.values()]
@@ -230,29 +243,29 @@ def _labels_of(table: ReadTable) -> npt.NDArray[Any]:
     return labels
 
 
-def _judge_own(detector: Any, scores: Floats, p_values: bool) -> _Judged:
+def _judge_own(detector: Any, scores: Floats, p_values: bool) -> Judged:
     own = own_p_values(scores) if p_values else None
-    return _Judged(detector.model_, scores, own, False, detector.offset_, None)
+    return Judged(detector.model_, scores, own, False, detector.offset_, None)
 
 
-def _judge_new(detector: Any, data: Any, p_values: bool) -> _Judged:
+def judge_new(detector: Any, data: Any, p_values: bool = True) -> Judged:
     """Scores by the model that p-values rest on, if there is one: so that both have one order."""
     calibration = detector.model_.calibration
     if calibration is None or not p_values:
-        return _Judged(detector.model_, detector.score_samples(data), None, True, detector.offset_, None)
+        return Judged(detector.model_, detector.score_samples(data), None, True, detector.offset_, None)
     scores = calibration.model.scores(data, detector.compute)
     threshold = detector.threshold(calibration.scores) if len(calibration.scores) else detector.offset_
     expected = None
     if len(calibration.scores):
         expected = float(np.mean(calibration.scores < threshold)) * len(scores)
-    return _Judged(calibration.model, scores, calibration.shares(scores, data), True, threshold, expected)
+    return Judged(calibration.model, scores, calibration.shares(scores, data), True, threshold, expected)
 
 
 def _ranking(
     unit: str,
     table: ReadTable,
     detector: Any,
-    judged: _Judged,
+    judged: Judged,
     data: Any,
     places: Ints | None,
     first_rows: Ints | None,
@@ -263,11 +276,7 @@ def _ranking(
     flagged, rule = judged.scores < judged.threshold, f"score below {judged.threshold:.4g}"
     n_expected = judged.n_expected
     if fdr is not None:
-        if judged.p_values is None or not judged.is_new:
-            raise ValueError(
-                f"{spelling('fdr', str(fdr))} needs data that the model has not learned from: among their own kind "
-                "some are always the oddest. Fit a model to data known to be normal, and score these with it."
-            )
+        check_fdr(fdr, judged.is_new and judged.p_values is not None, spelling)
         flagged, rule = discoveries(judged.p_values, fdr) < 0, f"false discovery rate of at most {fdr:g}"
         n_expected = float(fdr * np.count_nonzero(flagged))
     scores, p_values = _spread(judged.scores, places), _spread(judged.p_values, places)

@@ -139,6 +139,8 @@ def read_table(
     wishes = Wishes(chosen, apart, missing, bad_cells, spelling)
     found = _scan_twice(_Pass(source, wishes, decimal, encoding, carry, only_rows, spool, tick))
     scans = list(found.scans.values())
+    if only_rows is not None and found.n_rows < len(only_rows):
+        raise ValueError(f"There is no row {only_rows[-1]:,}: the table ends before it.")
     if not found.n_rows:
         raise ValueError(f"{names_of_files(source.files) or 'The table'} has no rows.")
     if encoding is None:

@@ -172,7 +172,7 @@ def test_every_set_of_the_two_tables_is_known():
     assert all(one.adbench in (None, *ADBENCH_SETS) for one in POINT_SETS.values())
 
 
-SHARED = Path(__file__).parents[2] / "shared" / "data"
+SHARED = Path(__file__).parents[3] / "shared" / "data"
 
 
 @pytest.mark.skipif(not (SHARED / "adbench").is_dir(), reason="needs the real files")
