@@ -111,7 +111,7 @@ def test_labels_of_any_language_in_a_locale_of_few_characters(tmp_path, args):
     if "--json" in args:
         assert json.loads(out)["features"] == ["größe"]
     elif args == ():
-        assert "gr\\xf6\\xdfe" in out
+        assert "größe" in out or "gr\\xf6\\xdfe" in out
 
 
 def test_help_loads_nothing_heavy():

@@ -5,12 +5,14 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from commands import run
 
+import isobag
 from isobag.backends.meter import watching
 from isobag.cli import progress
 from isobag.cli.progress import Silent
@@ -118,7 +120,7 @@ def test_a_person_sees_the_pass_its_share_and_the_time_left(tmp_path, command):
     }[command]
     session = f"isobag-{command}-{time.time_ns()}"
     tmux = ["tmux", "-L", session]
-    shell = f"{sys.executable} -m isobag {command} {args} --jobs 1; echo exit $?; sleep 60"
+    shell = f"PYTHONPATH={Path(isobag.__file__).parents[1]} {sys.executable} -m isobag {command} {args} --jobs 1; echo exit $?; sleep 60"
     started = ["new-session", "-d", "-x", "80", "-y", "24", "-c", str(tmp_path), "sh", "-c", shell]
     subprocess.run([*tmux, *started], check=True)
     try:

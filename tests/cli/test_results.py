@@ -171,6 +171,13 @@ def test_columns_are_carried_along(csv, cards, tmp_path):
     assert list(read.columns[-5:]) == list(cards.columns)
     assert np.array_equal(read[cards.columns[:4]], cards.iloc[read["row"], :4])
     assert_one_sentence(run("points", csv, "--out", out, "--keep", "nothing"), "no column 'nothing'")
+    (tmp_path / "t.csv").write_text(
+        "a,zip,price,long\n" + "".join(f"{i % 3},007,1.5{i % 7},0.{i:020}\n" for i in range(9))
+    )
+    assert run("points", tmp_path / "t.csv", "--out", tmp_path / "o.parquet", "--keep", "all", "-t", 5).exit_code == 0
+    kept = pd.read_parquet(tmp_path / "o.parquet")
+    assert kept["price"].tolist() == [float(f"1.5{row % 7}") for row in kept["row"]]
+    assert set(kept["zip"]) == {"007"} and kept["long"].tolist() == [f"0.{row:020}" for row in kept["row"]]
 
 
 def test_names_with_commas_are_named_in_quotes(tmp_path):

@@ -33,11 +33,11 @@ class Group(TyperGroup):
         except UsageError as error:
             if not standalone_mode:
                 raise
-            if not error.message or "\n" in error.message:  # no arguments at all: the message is the help
+            if type(error).__name__ == "NoArgsIsHelpError":  # typer has no public name for it; its message is the help
                 error.show()
                 sys.exit(error.exit_code)
             said = error.format_message().rstrip(".?")
-            end = "?" if error.message.endswith("?") else "."
+            end = "?" if error.format_message().endswith("?") else "."
             path = "isobag" if error.ctx is None else error.ctx.command_path
             typer.echo(f"Error: {escape_for_terminal(said)}{end} Try '{path} --help'.", err=True)
             sys.exit(error.exit_code)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 
 _PARAMETER = re.compile(
-    r"(?<![\w-])(max_samples|group_max_samples|n_estimators|contamination|n_permutations|fdr|n_jobs|min_size)="
+    r"(?<![\w'\"-])(max_samples|group_max_samples|n_estimators|contamination|n_permutations|fdr|n_jobs|min_size)="
     r"('[^']*'|[^\s;,]+)"
 )
 _SPELLINGS = {

@@ -22,6 +22,8 @@ from isobag.tables.summary import Spelling, in_python
 MOST_EXPLAINED = {"row": 1_000, "group": 200}
 """How many of the oddest rows or groups get reasons."""
 
+RESULTS = ("row", "n_points", "score", "rank", "p_value", "flagged", "n_missing", "reasons")
+"""Names of the columns of a result."""
 Stage = Callable[[str], AbstractContextManager[Any]]
 """A context for a pass by its name: learning, scoring or explaining."""
 
@@ -146,6 +148,7 @@ def rank_rows(
     stage: Stage = nullcontext,
 ) -> Ranking:
     """Rank the rows of a table by a detector fitted to them, or by one that was fitted before."""
+    _check_labels(table)
     rows = table.rows
     if is_fitted:
         with stage("scoring"):
@@ -172,6 +175,7 @@ def rank_groups(
     stage: Stage = nullcontext,
 ) -> Ranking:
     """Rank the groups of a table, by its columns set apart for them."""
+    _check_labels(table)
     groups, places, first_rows, n_missing = groups_of(table, min_size, spelling)
     if is_fitted:
         with stage("scoring"):
@@ -217,6 +221,12 @@ def groups_of(
     if table.gaps is not None:
         n_missing = np.bincount(ids[rows], weights=table.gaps[rows] > 0, minlength=n_groups).astype(np.int64)
     return Groups(data, places[ids[takes_part]], known[here]), places, first_rows, n_missing
+
+
+def _check_labels(table: ReadTable) -> None:
+    for name in table.labels:
+        if name in RESULTS:
+            raise ValueError(f"The result has a column {name!r} of its own; rename the column of that name first.")
 
 
 def check_fdr(fdr: float | None, is_new: bool, spelling: Spelling = in_python) -> None:

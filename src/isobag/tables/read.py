@@ -33,6 +33,8 @@ from isobag.tables.scan import ColumnScan, entry_kind
 from isobag.tables.summary import FEATURE, GROUP, ID, LEFT_OUT, ColumnSummary, Spelling, TableSummary, in_python
 
 BLOCK_ROWS = 1 << 16
+_PLAIN_DECIMAL = r"^-?(0|[1-9][0-9]{0,7})(\.[0-9]{1,7})?$"
+"""No leading zeros, which may mean something, and no more digits than float64 keeps."""
 
 
 class TableSource(Protocol):
@@ -166,7 +168,7 @@ def read_table(
     summary = TableSummary(source.files, found.n_rows, n_dropped, tuple(summaries), notes)
     rows = _rows(entries, used, bound)
     labels = {name: found.labels[name] for name in apart}
-    carried = {name: own for name, own in found.labels.items() if carry is None or name in carry}
+    carried = {name: _as_numbers(own) for name, own in found.labels.items() if carry is None or name in carry}
     return ReadTable(encoding, summary, found.n_rows, kept, gaps, labels, carried, rows)
 
 
@@ -329,6 +331,14 @@ def _label_part(batch: Batch, name: str) -> Any:
         return column
     is_gap = pc.is_in(column, value_set=pa.array(NO_VALUE))
     return pc.if_else(is_gap, pa.scalar(None, pa.string()), column)
+
+
+def _as_numbers(column: Any) -> Any:
+    """A column of text as float64 if every cell is a plain decimal number that says no more than its value."""
+    if not pa.types.is_string(column.type) or column.null_count == len(column):
+        return column
+    are_plain = pc.all(pc.match_substring_regex(column, _PLAIN_DECIMAL)).as_py()
+    return pc.cast(column, pa.float64()) if are_plain else column
 
 
 def _joined(parts: Sequence[Any]) -> Any:
