@@ -124,7 +124,7 @@ def test_options_are_spelt_as_they_were_typed(csv):
         ["pints"],
         ["score"],
     ],
-    ids=lambda args: " ".join(args),
+    ids=" ".join,
 )
 def test_misuse_is_one_sentence_too(args):
     result = run(*args)

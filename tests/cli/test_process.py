@@ -146,7 +146,8 @@ def test_ten_rows_take_little_more_than_loading(tmp_path):
     """Time of the processor, the least of three, compiled code being there: at most 1.2 s more than Python alone."""
     (tmp_path / "ten.csv").write_text("a,b\n" + "".join(f"{i},{i * i % 7}\n" for i in range(10)))
     command = [sys.executable, "-m", "isobag", "points", str(tmp_path / "ten.csv"), "--quiet"]
-    code = f"import os, subprocess; subprocess.run({command!r}, capture_output=True, check=True); print(sum(os.times()[2:4]))"
+    code = "import os, subprocess; "
+    code += f"subprocess.run({command!r}, capture_output=True, check=True); print(sum(os.times()[2:4]))"
     seconds = [
         float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
         for _ in range(4)

@@ -120,7 +120,8 @@ def test_a_person_sees_the_pass_its_share_and_the_time_left(tmp_path, command):
     }[command]
     session = f"isobag-{command}-{time.time_ns()}"
     tmux = ["tmux", "-L", session]
-    shell = f"PYTHONPATH={Path(isobag.__file__).parents[1]} {sys.executable} -m isobag {command} {args} --jobs 1; echo exit $?; sleep 60"
+    python = f"PYTHONPATH={Path(isobag.__file__).parents[1]} {sys.executable}"
+    shell = f"{python} -m isobag {command} {args} --jobs 1; echo exit $?; sleep 60"
     started = ["new-session", "-d", "-x", "80", "-y", "24", "-c", str(tmp_path), "sh", "-c", shell]
     subprocess.run([*tmux, *started], check=True)
     try:

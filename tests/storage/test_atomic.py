@@ -33,9 +33,8 @@ def begin(path):
 def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path):
     path = tmp_path / "a"
     path.write_bytes(b"old")
-    with pytest.raises(RuntimeError), writing(path) as file:
-        file.write(b"new")
-        raise RuntimeError
+    with pytest.raises(TypeError), writing(path) as file:
+        file.write("no bytes")
     assert path.read_bytes() == b"old" and os.listdir(tmp_path) == ["a"]
     write_whole(path, b"new")
     assert path.read_bytes() == b"new" and os.listdir(tmp_path) == ["a"]

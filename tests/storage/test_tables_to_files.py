@@ -19,7 +19,9 @@ READERS = {
     ".csv": pd.read_csv,
     ".csv.gz": pd.read_csv,
     ".jsonl": lambda path: pd.DataFrame([json.loads(line) for line in path.read_text("utf-8").splitlines()]),
-    ".jsonl.gz": lambda path: pd.DataFrame([json.loads(line) for line in gzip.open(path, "rt", encoding="utf-8")]),
+    ".jsonl.gz": lambda path: pd.DataFrame(
+        [json.loads(line) for line in gzip.decompress(path.read_bytes()).splitlines()]
+    ),
     ".parquet": lambda path: parquet.read_table(path).to_pandas(),
     ".arrow": lambda path: feather.read_table(path).to_pandas(),
     ".feather": lambda path: feather.read_table(path).to_pandas(),

@@ -25,11 +25,11 @@ UsageError: Any = typer.BadParameter.__bases__[0]
 class Group(TyperGroup):
     """All commands; misuse of one is said in one sentence."""
 
-    def main(self, args: Sequence[str] | None = None, *more: Any, standalone_mode: bool = True, **extra: Any) -> Any:
+    def main(self, args: Sequence[str] | None = None, *, standalone_mode: bool = True, **extra: Any) -> Any:  # type: ignore[override]
         """Run a command and leave with its exit code."""
         remember(sys.argv[1:] if args is None else args)
         try:
-            code = super().main(args, *more, standalone_mode=False, **extra)
+            code = super().main(args, standalone_mode=False, **extra)
         except UsageError as error:
             if not standalone_mode:
                 raise

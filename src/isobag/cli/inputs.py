@@ -33,7 +33,7 @@ class Source:
         if not paths and sql is None:
             raise typer.BadParameter("Neither a file nor a query is given; name a FILE or give --sql.")
         self.name = names_of_files(paths) if paths else str(sql)
-        reading = {"header": header, "form": None if form is None else f".{form.lstrip('.')}"}
+        reading: dict[str, Any] = {"header": header, "form": None if form is None else f".{form.lstrip('.')}"}
         self.table: TableSource
         if sql is None:
             self.table = FilesSource(paths, **reading)

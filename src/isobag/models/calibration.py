@@ -71,7 +71,7 @@ class Calibration:
 
 def _sizes_of(data: Any) -> Ints:
     """The size of each group, 1 for rows: (n,)."""
-    sizes: Ints = getattr(data, "sizes", None)
+    sizes: Ints | None = getattr(data, "sizes", None)
     return np.ones(len(data), dtype=np.int64) if sizes is None else sizes
 
 

@@ -179,9 +179,7 @@ def _read(
     by: Sequence[Any] | None,
     id_column: Any,
 ) -> ReadTable:
-    chosen = features
-    if features is not None and not isinstance(features, str):
-        chosen = [str(name) for name in features]
+    chosen = features if features is None or isinstance(features, str) else [str(name) for name in features]
     table = read_table(
         FrameSource(given),
         features=chosen,

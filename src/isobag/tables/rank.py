@@ -235,8 +235,8 @@ def check_fdr(fdr: float | None, is_new: bool, spelling: Spelling = in_python) -
         return
     if not is_new:
         raise ValueError(
-            f"{spelling('fdr', str(fdr))} needs data that the model has not learned from: among their own kind some are "
-            "always the oddest. Fit a model to data known to be normal, and score these with it."
+            f"{spelling('fdr', str(fdr))} needs data that the model has not learned from: among their own kind some "
+            "are always the oddest. Fit a model to data known to be normal, and score these with it."
         )
     check_params({"fdr": fdr}, {"fdr": FDR})
 
@@ -286,8 +286,9 @@ def _ranking(
     flagged, rule = judged.scores < judged.threshold, f"score below {judged.threshold:.4g}"
     n_expected = judged.n_expected
     if fdr is not None:
-        check_fdr(fdr, judged.is_new and judged.p_values is not None, spelling)
-        flagged, rule = discoveries(judged.p_values, fdr) < 0, f"false discovery rate of at most {fdr:g}"
+        own = judged.p_values if judged.is_new else None
+        check_fdr(fdr, own is not None, spelling)
+        flagged, rule = discoveries(np.asarray(own), fdr) < 0, f"false discovery rate of at most {fdr:g}"
         n_expected = float(fdr * np.count_nonzero(flagged))
     scores, p_values = _spread(judged.scores, places), _spread(judged.p_values, places)
     order = np.argsort(scores, kind="stable")

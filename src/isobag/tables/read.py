@@ -40,9 +40,20 @@ _PLAIN_DECIMAL = r"^-?(0|[1-9][0-9]{0,7})(\.[0-9]{1,7})?$"
 class TableSource(Protocol):
     """Where a table comes from, to be read as often as needed."""
 
-    files: tuple[str, ...]
-    names: tuple[str, ...] | None
-    notes: tuple[str, ...]
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Names of the files, if it comes from any."""
+        ...
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """Names of the columns; None where every row names its own."""
+        ...
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What there is to say about the input."""
+        ...
 
     @property
     def n_empty_lines(self) -> int:

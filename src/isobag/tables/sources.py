@@ -78,7 +78,8 @@ class FilesSource:
             return n_read * sum(one.n_bytes for one in self._openers) // n_done if n_done else None
         if any(isinstance(part, CsvFile | JsonFile) for part in self._parts):
             return None
-        return sum(part.n_rows for part in self._parts)
+        n_rows: int = sum(part.n_rows for part in self._parts)
+        return n_rows
 
     def _common_names(self) -> tuple[str, ...] | None:
         """Names of the columns; None for JSON, where every row names its own."""
