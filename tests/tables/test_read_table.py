@@ -1,25 +1,23 @@
 """From files to features: every cell counted, every failure placed, the same in memory and streamed."""
 
 import csv
-import gzip
 import io
 import json
 import os
-import sys
 
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from reading import features, on_disk, reasons, refusal
 from reading_oracle import RefusedError, number, read
 
 pa = pytest.importorskip("pyarrow")
 
 import narwhals as nw  # noqa: E402
-from pyarrow import feather, parquet  # noqa: E402
+from pyarrow import parquet  # noqa: E402
 
-from isobag.streaming import SpooledNumbers  # noqa: E402
 from isobag.tables import csvfile  # noqa: E402
 from isobag.tables.encode import Encoding  # noqa: E402
 from isobag.tables.framesource import FrameSource  # noqa: E402
@@ -29,37 +27,6 @@ from isobag.tables.summary import on_command_line  # noqa: E402
 from isobag.tables.terminal import escape_for_terminal  # noqa: E402
 
 EXAMPLES = int(os.environ.get("ISOBAG_EXAMPLES", "100"))
-
-
-def on_disk(n_columns):
-    return SpooledNumbers(n_columns, kept_bytes=0)
-
-
-@pytest.fixture
-def written(tmp_path):
-    """Write a file, open it as a source."""
-
-    def write(content, name="t.csv", **options):
-        path = tmp_path / name
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        return FilesSource(str(path), **options)
-
-    return write
-
-
-def refusal(source, **options):
-    with pytest.raises(ValueError) as caught:
-        read_table(source, **options)
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
-
-
-def roles(table):
-    return {column.name: column.role for column in table.summary.columns}
-
-
-def reasons(table):
-    return {column.name: column.reason for column in table.summary.columns}
 
 
 def amounts(bad="", at=5, n_rows=1000):
@@ -150,7 +117,7 @@ def test_no_cell_of_a_hostile_file_is_altered_in_silence(tmp_path_factory, conte
         csvfile.CsvFile.__init__.__defaults__ = old
     assert names is not None and table.n_rows == len(rows)
     assert [column.name for column in table.summary.columns] == names
-    X = table.features()
+    X = features(table)
     for column in table.summary.columns:
         cells = [number(row[names.index(column.name)]) for row in rows]
         assert column.n_numbers == sum(isinstance(cell, float) for cell in cells)
@@ -178,7 +145,7 @@ def test_late_decimals_are_decimals(written):
         written("".join(f'{{"q": {cell}}}\n' for cell in cells), "t.jsonl"),
     ):
         table = read_table(source)
-        assert table.features()[:, 0].tolist() == [float(cell) for cell in cells]
+        assert features(table)[:, 0].tolist() == [float(cell) for cell in cells]
 
 
 @pytest.mark.parametrize("bad", ["-", "n/a", "oops", "$1.50", "5%", '"1,234"', "inf"])
@@ -198,22 +165,22 @@ def test_bad_cells_can_count_as_missing(written):
     source = written(amounts("-"))
     assert "Values are missing in 'amount' (1) of 1,000 rows" in refusal(source, bad_cells="missing")
     table = read_table(source, bad_cells="missing", missing="drop")
-    assert len(table) == 999 and np.flatnonzero(~table.kept).tolist() == [5] and table.summary.n_dropped == 1
+    assert len(table.rows) == 999 and np.flatnonzero(~table.kept).tolist() == [5] and table.summary.n_dropped == 1
     assert reasons(table)["amount"] == "1 cells are no numbers and count as missing"
     table = read_table(source, bad_cells="missing", missing="median")
-    assert table.features()[5, 0] == np.median(np.delete(table.features()[:, 0], 5)) and table.gaps.sum() == 1
+    assert features(table)[5, 0] == np.median(np.delete(features(table)[:, 0], 5)) and table.gaps.sum() == 1
 
 
 def test_bad_cells_can_make_a_column_of_categories(written):
     table = read_table(written(amounts("-")), bad_cells="text", features=["amount"])
     assert "amount=0.5" in table.encoding.names and "amount=(other)" in table.encoding.names
-    assert table.features()[5].tolist() == [0.0] * (len(table.encoding.names) - 1) + [1.0]
+    assert features(table)[5].tolist() == [0.0] * (len(table.encoding.names) - 1) + [1.0]
 
 
 def test_whole_numbers_beyond_two_to_53_stop_with_their_place(written, tmp_path):
     content = "a,b\n1,1\n9007199254740993,2\n3,3\n"
     assert "a: row 1 (line 3 of " in refusal(written(content)) and "9007199254740993" in refusal(written(content))
-    assert read_table(written(content), features=["b"]).features().tolist() == [[1], [2], [3]]
+    assert features(read_table(written(content), features=["b"])).tolist() == [[1], [2], [3]]
     assert read_table(written(content), id="a").labels["a"].to_pylist() == [1, 9007199254740993, 3]
     assert "a: row 1 (line 2 of" in refusal(written('{"a": 1}\n{"a": 9007199254740993}\n', "t.jsonl"))
     parquet.write_table(pa.table({"a": [5, 2**53 + 1, 7]}), tmp_path / "t.parquet")
@@ -226,7 +193,7 @@ def test_whole_numbers_beyond_two_to_53_stop_with_their_place(written, tmp_path)
 def test_a_decimal_comma_is_asked_about_and_then_read(written):
     content = "a;b\n1,5;x,y\n2,25;z\n"
     assert "a: 2 of 2 cells are numbers with a decimal comma; row 0 (line 2 of" in refusal(written(content))
-    assert read_table(written(content), decimal=",").features().tolist() == [[1.5], [2.25]]
+    assert features(read_table(written(content), decimal=",")).tolist() == [[1.5], [2.25]]
     assert number_columns(read_table(written("a;b\n1,5;1.5\n2,5;x.y\n"), decimal=",")) == ["a"]
 
 
@@ -238,7 +205,7 @@ def test_columns_of_no_values_are_refused_or_left_out(written):
     content = "a,b\n1.5,\n2,\n"
     assert "b: all 2 cells are missing. Pass missing='drop'" in refusal(written(content))
     table = read_table(written(content), missing="drop")
-    assert len(table) == 2 and reasons(table)["b"] == "no values at all"
+    assert len(table.rows) == 2 and reasons(table)["b"] == "no values at all"
     assert refusal(written("a,b\n")).endswith("t.csv has no rows.")
 
 
@@ -261,116 +228,8 @@ def test_every_column_is_accounted_for(written):
     assert "Left out: order_id (an identifier by its name)." in table.summary.sentences()
     assert json.loads(json.dumps(table.summary.as_dict()))["columns"][0]["role"] == "left out"
     asked = read_table(written(content), features=["order_id", "kind", "day"])
-    assert asked.encoding.names[:3] == ("order_id", "kind=x", "kind=y") and asked.features().shape == (30, 6)
+    assert asked.encoding.names[:3] == ("order_id", "kind=x", "kind=y") and features(asked).shape == (30, 6)
     assert "'who', which cannot be used: text, all 30 values different" in refusal(written(content), features=["who"])
-
-
-FORMATS = {
-    "csv": lambda frame, path: frame.to_csv(path, index=False),
-    "csv.gz": lambda frame, path: frame.to_csv(path, index=False),
-    "csv.zst": lambda frame, path: path.write_bytes(
-        pa.compress(frame.to_csv(index=False).encode(), "zstd", asbytes=True)
-    ),
-    "tsv": lambda frame, path: frame.to_csv(path, index=False, sep="\t"),
-    "jsonl": lambda frame, path: path.write_text("".join(json.dumps(row) + "\n" for row in frame.to_dict("records"))),
-    "jsonl.gz": lambda frame, path: path.write_bytes(
-        gzip.compress("".join(json.dumps(row) + "\n" for row in frame.to_dict("records")).encode())
-    ),
-    "json": lambda frame, path: path.write_text(json.dumps(frame.to_dict("records"))),
-    "parquet": lambda frame, path: parquet.write_table(pa.Table.from_pandas(frame), path, row_group_size=99),
-    "arrow": lambda frame, path: feather.write_feather(pa.Table.from_pandas(frame), path, compression="lz4"),
-    "feather": lambda frame, path: feather.write_feather(pa.Table.from_pandas(frame), path),
-}
-
-
-@pytest.fixture
-def frame(rng):
-    frame = pd.DataFrame({"a": rng.normal(size=300), "b": rng.integers(0, 9, 300), "ok": rng.random(300) < 0.5})
-    return frame.assign(kind=rng.choice(["x", "y", "z,z"], 300), who=[f"n{i % 40}" for i in range(300)])
-
-
-@pytest.mark.parametrize("ending", FORMATS)
-def test_every_format_is_read_alike(ending, frame, tmp_path):
-    FORMATS[ending](frame, tmp_path / f"t.{ending}")
-    table = read_table(FilesSource(str(tmp_path / f"t.{ending}")), features=["a", "b", "ok", "kind"], by="who")
-    expected = frame[["a", "b", "ok"]].to_numpy(float)
-    assert np.array_equal(table.features()[:, :3], expected)
-    assert np.array_equal(
-        table.features()[:, 3:].argmax(axis=1), [sorted_kinds(frame).index(one) for one in frame["kind"]]
-    )
-    assert table.labels["who"].to_pylist() == frame["who"].tolist() and roles(table)["who"] == "group"
-    plain = read_table(FrameSource(nw.from_native(frame)), features=["a", "b", "ok", "kind"], by="who")
-    assert np.array_equal(plain.features(), table.features()) and plain.encoding == table.encoding
-
-
-def sorted_kinds(frame):
-    counts = frame["kind"].value_counts()
-    return sorted(counts.index, key=lambda text: (-counts[text], text))
-
-
-def test_several_files_and_globs_are_one_table(frame, tmp_path):
-    frame[:100].to_csv(tmp_path / "p1.csv", index=False)
-    frame[100:][["b", "a", "kind", "ok", "who"]].to_csv(tmp_path / "p2.csv", index=False)
-    for paths in (str(tmp_path / "p*.csv"), [str(tmp_path / "p1.csv"), str(tmp_path / "p2.csv")]):
-        table = read_table(FilesSource(paths), features=["a"])
-        assert np.array_equal(table.features()[:, 0], frame["a"])
-    frame[["a"]].to_csv(tmp_path / "p3.csv", index=False)
-    with pytest.raises(ValueError, match=r"p3.csv and .*p1.csv do not have the same columns; they differ in 'b'"):
-        FilesSource(str(tmp_path / "p*.csv"))
-    (tmp_path / "p2.csv").write_text("a,b,ok,kind,who\n1,2,true,x,n\nx,2,true,x,n\n")
-    said = refusal(FilesSource([str(tmp_path / "p1.csv"), str(tmp_path / "p2.csv")]))
-    assert "row 1 (line 3 of" in said and "p2.csv) has 'x'" in said
-
-
-def test_names_are_matched_before_patterns(tmp_path):
-    (tmp_path / "a[1].csv").write_text("x\n1.5\n")
-    assert read_table(FilesSource(str(tmp_path / "a[1].csv"))).n_rows == 1
-    with pytest.raises(FileNotFoundError, match="No file matches"):
-        FilesSource(str(tmp_path / "none*.csv"))
-    with pytest.raises(ValueError, match="is a folder"):
-        FilesSource(str(tmp_path))
-    with pytest.raises(ValueError, match="no known ending"):
-        FilesSource([str(tmp_path / "a[1].csv"), __file__])
-
-
-def test_what_is_piped_in_is_read_as_a_file(monkeypatch):
-    class Pipe:
-        buffer = io.BytesIO(b"a,b\n" + b"1,2.5\n" * 5 + b"x,1\n" * 6)
-
-    monkeypatch.setattr(sys, "stdin", Pipe)
-    source = FilesSource("-")
-    table = read_table(source)
-    assert table.encoding.names == ("b",) and table.n_rows == 11
-    assert read_table(source, features=["a"]).encoding.names == ("a=x", "a=1")
-
-
-def test_a_packed_file_that_is_cut_off_is_refused(tmp_path):
-    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(b"a\n" + b"1\n" * 9999)[:-20])
-    with pytest.raises(ValueError, match=r"t.csv.gz cannot be unpacked"):
-        read_table(FilesSource(str(tmp_path / "t.csv.gz")))
-
-
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        ('{"a": 1}\n{"a": 2', "row 1 (line 2): no JSON"),
-        ('{"a": 1}\n[2]\n', "row 1 (line 2): need an object with names"),
-        ('{"a": 1, "a": 2}\n', "row 0 (line 1), column 'a': the name stands twice"),
-        ('{"a": "\\ud800"}\n', "row 0 (line 1), column 'a': half of a surrogate pair is no text"),
-        ("\n\n" + '{"a": 1}\n{"a": Infinity}\n{"a": 3}', "a: 2 of 3 cells are numbers; row 1 (line 4 of"),
-        ('{"a": 1}\n{"a": "x"}\n{"a": 3}', "a: 2 of 3 cells are numbers; row 1 (line 2 of"),
-    ],
-)
-def test_json_that_is_no_table_is_refused_with_its_place(written, content, said):
-    assert said in refusal(written(content, "t.jsonl"))
-
-
-def test_json_keeps_types_digits_and_late_names(written):
-    rows = ['{"a": 1, "b": true, "n": [1, 2]}', '{"a": 0.1, "b": false, "n": {"x": 1}}', '{"a": 1e2, "c": 7}']
-    table = read_table(written("\n".join(rows), "t.jsonl"), missing="median")
-    assert table.encoding.names == ("a", "b", "c")
-    assert table.features().tolist() == [[1, 1, 7], [0.1, 0, 7], [100, 0, 7]]
-    assert reasons(table)["n"] == "lists, objects or bytes"
 
 
 def mixed_rows(n_rows):
@@ -403,32 +262,32 @@ def test_streamed_and_cut_anyhow_the_table_is_the_same(tmp_path, monkeypatch, mi
     streamed = read_table(FilesSource(str(path)), spool=on_disk, **options)
     assert streamed.encoding == plain.encoding or missing == "drop"
     assert repr(streamed.encoding) == repr(plain.encoding) and streamed.summary == plain.summary
-    assert np.array_equal(np.concatenate(list(streamed.chunks())), plain.features())
+    assert np.array_equal(np.concatenate(list(streamed.rows.blocks())), features(plain))
     some = np.array([3, 500, 900])
-    assert np.array_equal(streamed.take(some), plain.features()[some])
+    assert np.array_equal(streamed.rows.take(some), features(plain)[some])
     assert plain.summary.columns[1].kind == "text" and plain.encoding.names[1:5] == (
         "code=k0",
         "code=k1",
         "code=k2",
         "code=k3",
     )
-    assert (len(plain) == 2000) == (missing == "median") and np.array_equal(streamed.gaps, plain.gaps)
+    assert (len(plain.rows) == 2000) == (missing == "median") and np.array_equal(streamed.gaps, plain.gaps)
 
 
 def test_a_new_table_is_read_as_the_model_learned(tmp_path):
     pd.DataFrame(mixed_rows(400)).to_csv(tmp_path / "old.csv", index=False)
-    features = ["a", "kind", "when", "late"]
-    old = read_table(FilesSource(str(tmp_path / "old.csv")), features=features, missing="median")
+    chosen = ["a", "kind", "when", "late"]
+    old = read_table(FilesSource(str(tmp_path / "old.csv")), features=chosen, missing="median")
     learned = Encoding.from_text(old.encoding.to_text())
     assert learned == old.encoding
     again = read_table(FilesSource(str(tmp_path / "old.csv")), encoding=learned)
-    assert np.array_equal(again.features(), old.features())
+    assert np.array_equal(features(again), features(old))
     new = pd.DataFrame(mixed_rows(30)).assign(extra=1.0)
     new.loc[4, "kind"], new.loc[5, "a"] = "never seen", ""
     new.to_csv(tmp_path / "new.csv", index=False)
     table = read_table(FilesSource(str(tmp_path / "new.csv")), encoding=learned)
-    assert table.encoding.names == old.encoding.names and table.features().shape == (30, len(old.encoding.names))
-    assert table.features()[4, 1:4].tolist() == [0, 0, 0] and table.features()[5, 0] == learned.columns[0].fill
+    assert table.encoding.names == old.encoding.names and features(table).shape == (30, len(old.encoding.names))
+    assert features(table)[4, 1:4].tolist() == [0, 0, 0] and features(table)[5, 0] == learned.columns[0].fill
     assert reasons(table)["extra"] == "not known to the model" and reasons(table)["code"] == "not among the features"
     new.drop(columns="a").to_csv(tmp_path / "less.csv", index=False)
     assert "has 'a'; the table has no such column" in refusal(FilesSource(str(tmp_path / "less.csv")), encoding=learned)
@@ -440,7 +299,7 @@ def test_one_row_is_read_whatever_stands_in_others(tmp_path):
     (tmp_path / "new.csv").write_text("a,b\n1,2\noops,\n3,4\n")
     source = FilesSource(str(tmp_path / "new.csv"))
     assert "row 1 (line 3" in refusal(source, encoding=learned)
-    assert read_table(source, encoding=learned, only_rows=np.array([0, 2])).features().tolist() == [[1, 2], [3, 4]]
+    assert features(read_table(source, encoding=learned, only_rows=np.array([0, 2]))).tolist() == [[1, 2], [3, 4]]
     assert "row 1 (line 3" in refusal(source, encoding=learned, only_rows=np.array([1]))
 
 

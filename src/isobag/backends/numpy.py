@@ -10,6 +10,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from isobag.backends.arrays import OUTSIDE, Balls, Cells, Floats, Ints, last_level, octaves
+from isobag.backends.meter import report
 from isobag.backends.threads import slices
 
 _BLOCK_PAIRS = 1 << 22
@@ -122,6 +123,7 @@ def _assign_level(X: Floats, balls: Balls, level: int, rule: str) -> Cells:
         for block in _blocks(len(X), n_cells):
             sq_dists = sq_distances(X[block], balls.points[chosen])
             cells[block, i] = choose_cells(sq_dists, balls.sq_radii[level, i, :n_cells], rule)
+        report(len(X))
     return cells
 
 

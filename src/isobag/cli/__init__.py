@@ -14,12 +14,15 @@ def main() -> None:
     gc.set_threshold(100_000, 50, 50)
     try:
         from isobag.cli.app import app  # noqa: PLC0415, typer may be missing
+        from isobag.cli.surroundings import on_signals_stop, prepare_streams  # noqa: PLC0415
     except ModuleNotFoundError as error:
         if error.name not in _NEEDED:
             raise
         sys.exit(f"The command line needs {error.name}, which is not installed: pip install 'isobag[cli]'.")
+    prepare_streams()
+    on_signals_stop()
     try:
-        app()
+        app(prog_name="isobag")
     except SystemExit as done:
         if isinstance(done.code, str):
             raise
@@ -28,10 +31,13 @@ def main() -> None:
 
 def _leave(code: int) -> None:
     """End the process at once: taking apart all that was loaded takes another fifth of a short run."""
-    atexit._run_exitfuncs()  # noqa: SLF001, there is no other way to run them and not the rest
+    atexit._run_exitfuncs()  # noqa: SLF001, there is no other way to run them
     try:
         sys.stdout.flush()
         sys.stderr.flush()
-    except OSError:  # whoever read it has left
+    except BrokenPipeError:  # whoever read it has left
+        code = code or 1
+    except OSError as error:
+        os.write(2, f"Error: standard output: {error.strerror}.\n".encode())
         code = code or 1
     os._exit(code)

@@ -1,9 +1,12 @@
 """The app at which commands register."""
 
+import sys
+from collections.abc import Sequence
 from importlib import import_module
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from isobag.cli.compare import compare
 from isobag.cli.demo import demo
@@ -13,8 +16,55 @@ from isobag.cli.groups import groups
 from isobag.cli.points import points
 from isobag.cli.reproduce import reproduce
 from isobag.cli.score import score
+from isobag.cli.spelling import remember
+from isobag.tables.terminal import escape_for_terminal
 
-app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
+UsageError: Any = typer.BadParameter.__bases__[0]
+
+
+class Group(TyperGroup):
+    """All commands; misuse of one is said in one sentence."""
+
+    def main(self, args: Sequence[str] | None = None, *, standalone_mode: bool = True, **extra: Any) -> Any:  # type: ignore[override]
+        """Run a command and leave with its exit code."""
+        remember(sys.argv[1:] if args is None else args)
+        try:
+            code = super().main(args, standalone_mode=False, **extra)
+        except UsageError as error:
+            if not standalone_mode:
+                raise
+            if type(error).__name__ == "NoArgsIsHelpError":  # typer has no public name for it; its message is the help
+                error.show()
+                sys.exit(error.exit_code)
+            said = error.format_message().rstrip(".?")
+            end = "?" if error.format_message().endswith("?") else "."
+            path = "isobag" if error.ctx is None else error.ctx.command_path
+            typer.echo(f"Error: {escape_for_terminal(said)}{end} Try '{path} --help'.", err=True)
+            sys.exit(error.exit_code)
+        if not standalone_mode:
+            return code
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+class Command(TyperCommand):
+    """One command; its help has a section for each panel of options."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write arguments and options."""
+        sections: dict[str, list[Any]] = {}
+        for param in self.get_params(ctx):
+            record = param.get_help_record(ctx)
+            if record is not None:
+                default = "Arguments" if param.param_type_name == "argument" else "Options"
+                record = (record[0].split(" <")[0], record[1]) if default == "Arguments" else record
+                sections.setdefault(getattr(param, "rich_help_panel", None) or default, []).append(record)
+        last = sections.pop("Options", [])
+        for name, records in {**sections, **({"Options": last} if last else {})}.items():
+            with formatter.section(name):
+                formatter.write_dl(records)
+
+
+app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None, cls=Group)
 
 
 def _show_version(wanted: bool) -> None:
@@ -33,4 +83,4 @@ def isobag(
 
 
 for command in (points, groups, fit, score, explain, compare, demo, reproduce):
-    app.command()(command)
+    app.command(cls=Command)(command)

@@ -7,8 +7,13 @@ import typer
 from isobag.cli import options as o
 from isobag.cli.guard import guarded
 
-_Table = Annotated[str | None, typer.Argument(help="A table, as for `isobag points`; a glob in quotes.")]
-_Query = Annotated[str | None, typer.Option(help="A query in its place, which calls the file data.")]
+_Table = Annotated[
+    str | None, typer.Argument(metavar="FILE", help="A table, as for `isobag points`; a glob in quotes.")
+]
+_Query = Annotated[
+    str | None,
+    typer.Option(metavar="QUERY", help="A query in its place, which calls the file data.", rich_help_panel=o.IN),
+]
 
 
 @guarded
@@ -17,13 +22,18 @@ def compare(
     b: _Table = None,
     sql_a: _Query = None,
     sql_b: _Query = None,
-    sql: Annotated[str | None, typer.Option(help="One query for both files, which it calls data.")] = None,
+    sql: Annotated[
+        str | None,
+        typer.Option(metavar="QUERY", help="One query for both files, which it calls data.", rich_help_panel=o.IN),
+    ] = None,
     header: o.Header = None,
     decimal: o.Decimal = None,
     features: o.Features = None,
     missing: o.OnMissing = o.Missing.ERROR,
     bad_cells: o.OnBadCells = o.BadCells.ERROR,
-    n_permutations: Annotated[int, typer.Option(help="The p-value is a multiple of 1 / (1 + this).")] = 499,
+    n_permutations: Annotated[
+        int, typer.Option(metavar="N", help="The p-value is a multiple of 1 / (1 + this).", rich_help_panel=o.HOW)
+    ] = 499,
     seed: o.Seed = 0,
     jobs: o.Jobs = None,
     json: o.Json = False,
@@ -34,20 +44,21 @@ def compare(
     import numpy as np  # noqa: PLC0415
 
     from isobag.cli.inputs import Source  # noqa: PLC0415, loads scikit-learn
-    from isobag.cli.output import note, print_json, print_table, progress  # noqa: PLC0415
+    from isobag.cli.output import note, print_json, print_table  # noqa: PLC0415
+    from isobag.cli.progress import progress  # noqa: PLC0415
+    from isobag.cli.work import work_to_compare  # noqa: PLC0415
     from isobag.estimators.compare import compare as compare_samples  # noqa: PLC0415
 
-    with progress(quiet or json) as tick:
+    with progress(quiet or json) as bar:
         first_source = Source(None if a is None else [a], sql_a or sql, header)
         second_source = Source(None if b is None else [b], sql_b or sql, header)
         how = {"missing": missing.value, "bad_cells": bad_cells.value, "decimal": decimal or "."}
-        table = first_source.read(tick, features=o.names_of(features), **how)
-        other = second_source.read(tick, encoding=table.encoding, missing=missing.value, bad_cells=bad_cells.value)
+        table = first_source.read(bar.tick, features=o.names_of(features), **how)
+        other = second_source.read(bar.tick, encoding=table.encoding, missing=missing.value, bad_cells=bad_cells.value)
         first, second = (one.rows.take(np.arange(len(one.rows))) for one in (table, other))
         n_jobs = o.threads(jobs, len(first) + len(second))
-        if tick is not None:
-            tick("comparing", len(first) + len(second), None)
-        found = compare_samples(first, second, n_permutations=n_permutations, random_state=seed, n_jobs=n_jobs)
+        with bar.stage("comparing", work_to_compare(len(first) + len(second), n_permutations)):
+            found = compare_samples(first, second, n_permutations=n_permutations, random_state=seed, n_jobs=n_jobs)
     names = table.encoding.names
     order = np.argsort(-np.abs(found.features), kind="stable")
     apart = {"feature": [names[j] for j in order], "separation": found.features[order].tolist()}

@@ -12,7 +12,10 @@ from isobag.cli.guard import guarded
 def explain(
     model: o.Model,
     id: Annotated[
-        str, typer.Option("--id", help="Number of the row, from 0; its name with --id-column; a group's label.")
+        str,
+        typer.Option(
+            "--id", metavar="NAME", help="Number of the row, from 0; its name with --id-column; a group's label."
+        ),
     ],
     files: o.Files = None,
     by: o.By = None,
@@ -29,14 +32,15 @@ def explain(
     """Say why a row, or a group with --by, is odd or not: feature by feature."""
     from isobag.cli.detect import Wishes  # noqa: PLC0415, loads scikit-learn
     from isobag.cli.inputs import open_model  # noqa: PLC0415
-    from isobag.cli.output import print_json, print_table, progress  # noqa: PLC0415
+    from isobag.cli.output import print_json, print_table  # noqa: PLC0415
+    from isobag.cli.progress import progress  # noqa: PLC0415
     from isobag.cli.reasons import facts_of_group, facts_of_row  # noqa: PLC0415
     from isobag.tables.reasons import number_in_words  # noqa: PLC0415
 
     detector = open_model(model, by)
     wishes = Wishes(files, sql, header, None, format, None, id_column, by, missing, bad_cells, None)
-    with progress(quiet or json) as tick:
-        facts, table = (facts_of_row if by is None else facts_of_group)(detector, wishes, id, tick)
+    with progress(quiet or json) as bar:
+        facts, table = (facts_of_row if by is None else facts_of_group)(detector, wishes, id, bar.tick)
     if json:
         listed = [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
         print_json({"id": id, **facts, "features": listed})

@@ -11,7 +11,7 @@ from isobag.cli.guard import guarded
 
 @guarded
 def fit(
-    model: Annotated[Path, typer.Option(help="File to write the fitted model to.")],
+    model: Annotated[Path, typer.Option(metavar="FILE", help="File to write the fitted model to.")],
     files: o.Files = None,
     by: o.By = None,
     sql: o.Sql = None,

@@ -7,31 +7,42 @@ from typing import Any
 
 import typer
 
+from isobag.cli.spelling import as_typed
+from isobag.cli.surroundings import StoppedError, without_pandas
 from isobag.tables.terminal import escape_for_terminal
 
 FAILED = 1
 STOPPED = 130
+STOPPED_SENTENCE = "Stopped; no file is left half-written."
 _EXTRAS = {"duckdb": "cli", "pyarrow": "cli", "safetensors": "files", "jinja2": "report"}
 _EXPECTED = (ValueError, TypeError, OSError, ImportError, OverflowError)
 
 
 def guarded(command: Callable[..., None]) -> Callable[..., None]:
-    """The command, with errors in one sentence. Exit codes: 1 if it failed, 2 if misused, 130 if stopped by Ctrl-C."""
+    """The command, with errors in one sentence.
+
+    Exit codes: 1 if it failed, 2 if misused, 130 if stopped by Ctrl-C,
+    128 plus the number of another signal.
+    """
 
     @wraps(command)
     def run(*args: Any, **kwargs: Any) -> None:
         try:
-            command(*args, **kwargs)
+            with without_pandas():
+                command(*args, **kwargs)
         except (typer.Exit, typer.Abort, typer.BadParameter):
             raise
         except KeyboardInterrupt:
-            typer.echo("Stopped; no file is left half-written.", err=True)
+            typer.echo(STOPPED_SENTENCE, err=True)
             raise typer.Exit(STOPPED) from None
+        except StoppedError as stopped:
+            typer.echo(STOPPED_SENTENCE, err=True)
+            raise typer.Exit(stopped.code) from None
         except Exception as error:
             is_closed_pipe = isinstance(error, OSError) and error.errno == errno.EPIPE
             if kwargs.get("debug") or is_closed_pipe:
                 raise
-            typer.echo(f"Error: {escape_for_terminal(_sentence(error))}", err=True)
+            typer.echo(f"Error: {escape_for_terminal(as_typed(_sentence(error)))}", err=True)
             raise typer.Exit(FAILED) from None
 
     return run

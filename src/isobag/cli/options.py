@@ -24,86 +24,97 @@ class Missing(StrEnum):
     MEDIAN = "median"
 
 
-_IN, _WHAT, _HOW, _OUT = "Input", "What to look at", "How", "Output"
+IN, WHAT, HOW, OUT = "Input", "What to look at", "How", "Output"
 
 Files = Annotated[
     list[str] | None,
-    typer.Argument(
-        metavar="FILE...", help="CSV, TSV, JSON Lines (also .gz, .zst), Parquet or Arrow; globs; - for stdin."
-    ),
+    typer.Argument(metavar="FILE", help="CSV, TSV, JSON Lines (also .gz, .zst), Parquet or Arrow; globs; - for stdin."),
 ]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A file written by `isobag fit`.")]
 Sql = Annotated[
     str | None,
     typer.Option(
-        help="A query instead of the whole file, which it calls data: SELECT a, b FROM data.", rich_help_panel=_IN
+        metavar="QUERY",
+        help="A query instead of the whole file, which it calls data: SELECT a, b FROM data.",
+        rich_help_panel=IN,
     ),
 ]
 By = Annotated[
     str | None,
-    typer.Option(metavar="A,B,...", help="Column with the label of each row's group, or several.", rich_help_panel=_IN),
+    typer.Option(metavar="A,B,...", help="Column with the label of each row's group, or several.", rich_help_panel=IN),
 ]
 Header = Annotated[
     bool | None,
-    typer.Option("--header/--no-header", help="Whether the first line of CSV names the columns.", rich_help_panel=_IN),
+    typer.Option("--header/--no-header", help="Whether the first line of CSV names the columns.", rich_help_panel=IN),
 ]
-Decimal = Annotated[str | None, typer.Option(metavar="SIGN", help="Decimal sign of text: . or ,", rich_help_panel=_IN)]
+Decimal = Annotated[str | None, typer.Option(metavar="SIGN", help="Decimal sign of text: . or ,", rich_help_panel=IN)]
 Format = Annotated[
-    str | None, typer.Option(metavar="ENDING", help="Of what is piped in: csv, tsv or jsonl.", rich_help_panel=_IN)
+    str | None, typer.Option(metavar="ENDING", help="Of what is piped in: csv, tsv or jsonl.", rich_help_panel=IN)
 ]
-OnBadCells = Annotated[BadCells, typer.Option(help="Cells that are no numbers among numbers.", rich_help_panel=_WHAT)]
-MinSize = Annotated[int, typer.Option(min=1, help="Leave out groups with fewer rows.", rich_help_panel=_WHAT)]
+OnBadCells = Annotated[BadCells, typer.Option(help="Cells that are no numbers among numbers.", rich_help_panel=WHAT)]
+MinSize = Annotated[
+    int, typer.Option(min=1, metavar="N", help="Leave out groups with fewer rows.", rich_help_panel=WHAT)
+]
 Fdr = Annotated[
     float | None,
-    typer.Option(metavar="SHARE", help="Flag so that at most this share is false, on average.", rich_help_panel=_HOW),
+    typer.Option(metavar="SHARE", help="Flag so that at most this share is false, on average.", rich_help_panel=HOW),
 ]
 Keep = Annotated[
     str | None,
-    typer.Option(metavar="A,B,...", help="Columns to carry into --out, or all.", rich_help_panel=_OUT),
+    typer.Option(metavar="A,B,...", help="Columns to carry into --out, or all.", rich_help_panel=OUT),
 ]
 Features = Annotated[
     str | None,
     typer.Option(
         metavar="A,B,...",
         help="Columns to look at; default: all of numbers that are no identifiers.",
-        rich_help_panel=_WHAT,
+        rich_help_panel=WHAT,
     ),
 ]
 IdColumn = Annotated[
-    str | None, typer.Option("--id-column", metavar="COLUMN", help="Column to name rows by.", rich_help_panel=_WHAT)
+    str | None, typer.Option("--id-column", metavar="COLUMN", help="Column to name rows by.", rich_help_panel=WHAT)
 ]
 OnMissing = Annotated[
-    Missing, typer.Option(help="Rows with missing values: stop, leave out, or fill.", rich_help_panel=_WHAT)
+    Missing, typer.Option(help="Rows with missing values: stop, leave out, or fill.", rich_help_panel=WHAT)
 ]
 MaxSamples = Annotated[
     str,
-    typer.Option("--max-samples", "--psi", metavar="N", help="psi, or auto: needs no choice.", rich_help_panel=_HOW),
+    typer.Option("--max-samples", "--psi", metavar="N", help="psi, or auto: needs no choice.", rich_help_panel=HOW),
 ]
-GroupMaxSamples = Annotated[str, typer.Option(metavar="N", help="psi of groups, or auto.", rich_help_panel=_HOW)]
-NEstimators = Annotated[int, typer.Option("--n-estimators", "-t", help="Partitionings.", rich_help_panel=_HOW)]
+GroupMaxSamples = Annotated[str, typer.Option(metavar="N", help="psi of groups, or auto.", rich_help_panel=HOW)]
+NEstimators = Annotated[
+    int, typer.Option("--n-estimators", "-t", metavar="N", help="Partitionings.", rich_help_panel=HOW)
+]
 Contamination = Annotated[
-    str, typer.Option(metavar="SHARE", help="Share to flag, or auto: no guess needed.", rich_help_panel=_HOW)
+    str, typer.Option(metavar="SHARE", help="Share to flag, or auto: no guess needed.", rich_help_panel=HOW)
 ]
 PValues = Annotated[
     bool,
-    typer.Option("--p-values/--no-p-values", help="Leaving them out saves half of the time.", rich_help_panel=_HOW),
+    typer.Option("--p-values/--no-p-values", help="How rare a score is; see the docs.", rich_help_panel=HOW),
 ]
-Seed = Annotated[int, typer.Option(min=0, help="Same seed, same result.", rich_help_panel=_HOW)]
+Seed = Annotated[int, typer.Option(min=0, metavar="N", help="Same seed, same result.", rich_help_panel=HOW)]
 Jobs = Annotated[
-    int | None, typer.Option(help="Threads, as in joblib; default: all, but one for few rows.", rich_help_panel=_HOW)
+    int | None,
+    typer.Option(metavar="N", help="Threads, as in joblib; default: all, but one for few rows.", rich_help_panel=HOW),
 ]
-Top = Annotated[int, typer.Option(min=0, help="How many of the oddest to print.", rich_help_panel=_OUT)]
+Top = Annotated[int, typer.Option(min=0, metavar="N", help="How many of the oddest to print.", rich_help_panel=OUT)]
 Out = Annotated[
     Path | None,
     typer.Option(
-        help="Write all, ranked: .parquet, .csv, .csv.gz, .jsonl, .arrow; - for stdout.", rich_help_panel=_OUT
+        metavar="FILE",
+        help="Write all, ranked: .parquet, .csv, .csv.gz, .jsonl, .arrow; - for stdout.",
+        rich_help_panel=OUT,
     ),
 ]
-Report = Annotated[Path | None, typer.Option(help="Write a page to look at: .html.", rich_help_panel=_OUT)]
-SaveModel = Annotated[Path | None, typer.Option("--model", help="Write the fitted model.", rich_help_panel=_OUT)]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.", rich_help_panel=_OUT)]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No notes and no progress.", rich_help_panel=_OUT)]
-Debug = Annotated[bool, typer.Option("--debug", help="Show where an error comes from.", rich_help_panel=_OUT)]
+Report = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Write a page to look at: .html.", rich_help_panel=OUT)
+]
+SaveModel = Annotated[
+    Path | None, typer.Option("--model", metavar="FILE", help="Write the fitted model.", rich_help_panel=OUT)
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.", rich_help_panel=OUT)]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No notes and no progress.", rich_help_panel=OUT)]
+Debug = Annotated[bool, typer.Option("--debug", help="Show where an error comes from.", rich_help_panel=OUT)]
 
 
 FEW_ROWS = 20_000

@@ -2,61 +2,55 @@
 
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import typer
 
-from isobag.data.spool import Tick
+from isobag.cli.surroundings import speaks_utf8
 from isobag.tables.reasons import number_in_words
 from isobag.tables.terminal import escape_for_terminal
 
 
 def print_json(content: Mapping[str, Any]) -> None:
     """One JSON object; what is not a number comes as null."""
-    typer.echo(json.dumps(_plain(content), ensure_ascii=False, allow_nan=False))
+    typer.echo(json.dumps(_plain(content), ensure_ascii=not speaks_utf8(sys.stdout), allow_nan=False))
 
 
 def print_table(columns: Mapping[str, Sequence[Any]]) -> None:
     """Columns side by side: drawn for a person, plain and as wide as need be if piped."""
+    names = [escape_for_terminal(name) for name in columns]
+    are_numbers = [
+        all(isinstance(one, int | float) and not isinstance(one, bool) for one in own) for own in columns.values()
+    ]
+    rows = [[_cell(value) for value in row] for row in zip(*columns.values(), strict=True)]
+    if sys.stdout.isatty():
+        _draw_table(names, are_numbers, rows)
+        return
+    widths = [max(len(row[j]) for row in [names, *rows]) for j in range(len(names))]
+    for row in [names, *rows]:
+        cells = zip(row, widths, are_numbers, strict=True)
+        line = "  ".join(cell.rjust(width) if is_right else cell.ljust(width) for cell, width, is_right in cells)
+        typer.echo(line.rstrip())
+
+
+def _draw_table(names: Sequence[str], are_numbers: Sequence[bool], rows: Sequence[Sequence[str]]) -> None:
     from rich.console import Console  # noqa: PLC0415, slow to load
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name, values in columns.items():
-        are_numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
-        table.add_column(Text(escape_for_terminal(name)), justify="right" if are_numbers else "left")
-    for row in zip(*columns.values(), strict=True):
-        table.add_row(*(Text(_cell(value)) for value in row))
-    is_piped = not sys.stdout.isatty()
-    Console(file=sys.stdout, width=10_000 if is_piped else None, no_color=is_piped).print(table, soft_wrap=False)
+    for name, is_right in zip(names, are_numbers, strict=True):
+        table.add_column(Text(name), justify="right" if is_right else "left")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    Console(file=sys.stdout).print(table, soft_wrap=False)
 
 
 def note(text: str, quiet: bool) -> None:
     """A remark for a person, out of the way of results."""
     if not quiet:
         typer.echo(escape_for_terminal(text), err=True)
-
-
-@contextmanager
-def progress(quiet: bool) -> Iterator[Tick | None]:
-    """A function to tell what is going on and how far it is; None if no person is looking."""
-    if quiet or not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console  # noqa: PLC0415, slow to load
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: PLC0415
-
-    columns = (BarColumn(20), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("reading", total=None)
-
-        def tick(what: str, n_rows: int, of: int | None) -> None:
-            bar.update(task, description=f"{what}: {n_rows:,} rows", completed=n_rows, total=of)
-
-        yield tick
 
 
 def _cell(value: Any) -> str:

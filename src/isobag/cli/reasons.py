@@ -11,6 +11,7 @@ from isobag.data.groups import Groups
 from isobag.data.rows import ArrayRows, Rows
 from isobag.data.spool import Tick
 from isobag.estimators import IDKGroupDetector, IDKPointDetector
+from isobag.tables.rank import Judged, judge_new
 
 Facts = tuple[dict[str, int | float], dict[str, list[Any]]]
 
@@ -19,24 +20,24 @@ def facts_of_row(detector: IDKPointDetector, wishes: Wishes, label: str, tick: T
     """Score and p-value of a row, and what each feature contributes to its lack of similarity."""
     wanted = _wanted_rows(wishes, label)[:1]
     point = _rows(detector, wishes, wanted, tick)
-    parts = detector.model_.explain(point, detector.compute)[0]
-    low, middle, high = np.quantile(detector.model_.reference, (0.25, 0.5, 0.75), axis=0)
+    judged = judge_new(detector, point)
+    parts = judged.model.explain(point, detector.compute)[0]
+    low, middle, high = np.quantile(judged.model.reference, (0.25, 0.5, 0.75), axis=0)
     order = np.argsort(-parts, kind="stable")
-    facts: dict[str, int | float] = {"row": int(wanted[0]), "score": float(detector.score_samples(point)[0])}
     values = point.take(np.arange(1))[0]
     columns = {"value": values, "contribution": parts, "q25": low, "median": middle, "q75": high}
-    return _with_p_value(detector, point, facts), _listed(detector.feature_names, order, columns)
+    return {"row": int(wanted[0]), **_verdict(judged)}, _listed(detector.feature_names, order, columns)
 
 
 def facts_of_group(detector: IDKGroupDetector, wishes: Wishes, label: str, tick: Tick | None) -> Facts:
     """Score and p-value of a group, and how far each feature sets apart what it has too much of."""
     points = _rows(detector, wishes, _wanted_rows(wishes, label), tick)
     group = Groups(points, np.zeros(len(points), dtype=np.int64), np.zeros(1, dtype=np.int64))
-    found = detector.model_.explain(group, detector.compute)
+    judged = judge_new(detector, group)
+    found = judged.model.explain(group, detector.compute)
     order = np.argsort(-np.abs(found.features[0]), kind="stable")
-    facts: dict[str, int | float] = {"n_points": len(points), "score": float(detector.score_samples(group)[0])}
     columns = {"median": np.median(group.points, axis=0), "separation": found.features[0]}
-    return _with_p_value(detector, group, facts), _listed(detector.feature_names, order, columns)
+    return {"n_points": len(points), **_verdict(judged)}, _listed(detector.feature_names, order, columns)
 
 
 def _wanted_rows(wishes: Wishes, label: str) -> Ints:
@@ -49,18 +50,15 @@ def _wanted_rows(wishes: Wishes, label: str) -> Ints:
 def _rows(detector: Any, wishes: Wishes, wanted: Ints, tick: Tick | None) -> Rows:
     """These rows alone: what stands in others does not matter."""
     table, _ = wishes.read(tick, detector, only_rows=wanted)
-    if table.n_rows < len(wanted):
-        raise ValueError(f"--id {wanted[-1]} is no row; the table ends before it.")
     if not len(table.rows):
         raise ValueError("All of these rows have missing values and were left out; fill them first.")
     return ArrayRows(table.rows.take(np.arange(len(table.rows))), table.encoding.names)
 
 
-def _with_p_value(detector: Any, data: Any, facts: dict[str, int | float]) -> dict[str, int | float]:
-    facts["threshold"] = float(detector.offset_)
-    if detector.model_.calibration is not None:
-        facts["p_value"] = float(detector.p_values(data)[0])
-    return facts
+def _verdict(judged: Judged) -> dict[str, float]:
+    """What `isobag score` says of the same row or group."""
+    facts = {"score": float(judged.scores[0]), "threshold": float(judged.threshold)}
+    return facts if judged.p_values is None else {**facts, "p_value": float(judged.p_values[0])}
 
 
 def _listed(names: list[str], order: Ints, columns: dict[str, Floats]) -> dict[str, list[Any]]:

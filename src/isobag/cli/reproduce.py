@@ -4,19 +4,13 @@ import sys
 from enum import StrEnum
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TaskID,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress, TaskID
 
 
 class Name(StrEnum):
@@ -63,6 +57,8 @@ def reproduce(
     missing = [name for name in _NEEDED if find_spec(name) is None]
     if missing:
         sys.exit(f"reproduce needs {', '.join(missing)}, not installed: pip install 'isobag[cli,reproduce]'.")
+    from rich.console import Console  # noqa: PLC0415, slow to load
+
     from isobag.reproduce.cells import Cell, Plan  # noqa: PLC0415, loads scikit-learn
     from isobag.reproduce.run import EXPERIMENTS, run_experiment  # noqa: PLC0415, loads matplotlib
 
@@ -85,7 +81,9 @@ def reproduce(
         with _progress(console) as progress:
             task = progress.add_task(name, total=n_cells)
 
-            def tick(i: int, cell: Cell, seconds: float, progress: Progress = progress, task: TaskID = task) -> None:
+            def tick(
+                i: int, cell: Cell, seconds: float, progress: "Progress" = progress, task: "TaskID" = task
+            ) -> None:
                 limit = "" if budget is None else f" of {budget:.0f}"
                 running = f"{cell.experiment}: {cell.detector} on {cell.dataset}, {seconds:.0f}{limit} s"
                 progress.update(task, completed=i, description=running)
@@ -96,7 +94,16 @@ def reproduce(
         console.print(f"Written: {out / name}.md, {out / name}.json and figures.", highlight=False)
 
 
-def _progress(console: Console) -> Progress:
+def _progress(console: "Console") -> "Progress":
+    from rich.progress import (  # noqa: PLC0415, slow to load
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
     columns = (BarColumn(20), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
     # Cells take minutes: the time left is judged by all of them, not by the last half minute.
     return Progress(*columns, TextColumn("{task.description}"), console=console, speed_estimate_period=1e9)

@@ -27,9 +27,9 @@ Tick = Callable[[str, int, int | None], None]
 class Spool:
     """The numbers of a table (n, c), written row after row, then read: in memory, or in a temporary file if many."""
 
-    def __init__(self, n_columns: int, kept_bytes: int = KEPT_BYTES) -> None:
+    def __init__(self, n_columns: int, kept_bytes: int | None = None) -> None:
         self._n_columns = n_columns
-        self._kept_bytes = kept_bytes
+        self._kept_bytes = KEPT_BYTES if kept_bytes is None else kept_bytes
         self._parts: list[Floats] = []
         self._file: IO[bytes] | None = None
         self._n_rows = 0
@@ -91,25 +91,18 @@ class Spool:
 class SpooledRows(Rows):
     """Rows made of the numbers of a spool, a block of about BLOCK_BYTES at a time."""
 
-    def __init__(
-        self, spool: Spool, names: Sequence[str], make: Callable[[Floats], Floats], tick: Tick | None = None
-    ) -> None:
+    def __init__(self, spool: Spool, names: Sequence[str], make: Callable[[Floats], Floats]) -> None:
         self.names = list(names)
         self.n_features = len(self.names)
-        self._spool, self._make, self._tick = spool, make, tick
-        self._n_passes = 0
+        self._spool, self._make = spool, make
 
     def __len__(self) -> int:
         return len(self._spool)
 
     def blocks(self) -> Iterator[Floats]:
         """All rows in order."""
-        self._n_passes += 1
         for part in slices(len(self), max(1, BLOCK_BYTES // (8 * self.n_features))):
-            block = self._make(self._spool.read(part.start, part.stop - part.start))
-            if self._tick is not None:
-                self._tick(f"pass {self._n_passes}", part.stop, len(self))
-            yield block
+            yield self._make(self._spool.read(part.start, part.stop - part.start))
 
     def take(self, numbers: Ints) -> Floats:
         """Some rows: (k,) -> (k, d)."""

@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 
 from isobag.backends import Compute
 from isobag.backends.arrays import Floats, Ints
+from isobag.backends.meter import report
 from isobag.backends.threads import slices
 from isobag.data.frames import feature_names
 from isobag.data.params import BACKEND, N_ESTIMATORS, N_JOBS, N_PERMUTATIONS, check_params
@@ -23,6 +24,8 @@ from isobag.models.witness import separation, witness
 SCALINGS_COMPARED = ("minmax", "absolute")
 PSI_COMPARED = (2, 8, 32, 128)
 _KEPT_COUNTS = 1 << 24
+PERMUTED_PER_UNIT = 16
+"""So many rows are dealt out and counted in the time in which one is looked up in a partitioning."""
 
 
 class _Samples(BaseEstimator):
@@ -143,6 +146,7 @@ def _sq_distances(columns: Ints, is_first: npt.NDArray[np.float32], n: int) -> F
         counts = (by_columns @ is_first[rows].T).astype(np.float64)  # whole numbers, exact below 2^24 points
         apart = counts / n - (whole[:, None] - counts) / (total - n)
         found[rows] = (apart**2).sum(axis=0) / t
+        report((rows.stop - rows.start) * total * t // PERMUTED_PER_UNIT)
     return found
 
 

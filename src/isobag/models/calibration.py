@@ -26,7 +26,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import false_discovery_control
 from sklearn.utils import check_random_state
 
 from isobag.backends import Compute
@@ -115,7 +114,10 @@ def own_p_values(scores: Floats) -> Floats:
 
 
 def discoveries(p_values: Floats, fdr: float) -> npt.NDArray[np.int64]:
-    """-1 where Benjamini and Hochberg's procedure at level ``fdr`` rejects, else +1: (n,) -> (n,)."""
-    if not len(p_values):
-        return np.ones(0, dtype=np.int64)
-    return np.where(false_discovery_control(p_values) <= fdr, -1, 1)
+    """-1 where Benjamini and Hochberg's procedure at level ``fdr`` rejects, else +1: (n,) -> (n,).
+
+    It rejects the k smallest of n p-values, for the largest k with p_(k) n / k <= fdr.
+    """
+    ranked = np.sort(p_values)
+    passing = np.flatnonzero(ranked * len(ranked) / np.arange(1, len(ranked) + 1) <= fdr)
+    return np.where(p_values <= ranked[passing[-1]], -1, 1) if len(passing) else np.ones(len(p_values), dtype=np.int64)

@@ -53,7 +53,7 @@ def _opened(path: str | Path) -> Iterator[IO[bytes]]:
         if not str(path).lower().endswith(".gz"):
             yield file
             return
-        with gzip.GzipFile(fileobj=file, mode="wb", mtime=0) as packed:
+        with gzip.GzipFile("", "wb", fileobj=file, mtime=0) as packed:
             yield packed  # type: ignore[misc]  # to be written to like any other
 
 

@@ -244,9 +244,6 @@ def _column(given: nw.DataFrame[Any], name: Any, option: str) -> Any:
 def _ranked_frame(given: nw.DataFrame[Any], ranking: Ranking, apart: Sequence[Any]) -> Any:
     """The ranked table as a frame of the library of the given one; before the results, the labels as they were."""
     columns = {name: own for name, own in ranking.columns(0, len(ranking)).items() if name not in map(str, apart)}
-    for name in apart:
-        if name in columns:
-            raise ValueError(f"The result has a column {name!r} of its own; rename the column of that name first.")
     if not apart:
         return nw.from_dict(columns, backend=given.implementation).to_native()
     rows: Ints = ranking.rows_of(ranking.order.astype(np.int64))

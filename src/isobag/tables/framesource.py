@@ -32,6 +32,10 @@ class FrameSource:
             n_rows = min(BATCH_ROWS, self._n_rows - start)
             yield Batch("", start, None, columns, n_rows, is_typed=True, free=frozenset(self._free))
 
+    def expected_rows(self, n_read: int) -> int | None:
+        """All that there are."""
+        return self._n_rows
+
 
 def _as_arrow(column: nw.Series[Any]) -> Any:
     if not isinstance(column.dtype, nw.Object | nw.Unknown):

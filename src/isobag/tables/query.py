@@ -51,6 +51,10 @@ class QuerySource:
                 yield Batch("the query", start, None, columns, part.num_rows, is_typed=True)
                 start += part.num_rows
 
+    def expected_rows(self, n_read: int) -> int | None:
+        """There is no telling."""
+        return None
+
     def _open(self, paths: Sequence[str], reading: dict[str, Any]) -> None:
         files = [file for path in paths for file in matching_files(path)]
         if all(kind_of_file(file) in _PARQUET for file in files):

@@ -1,5 +1,7 @@
 """Rows or groups of a table, ranked once: one order, one threshold, reasons computed once. Others only show it."""
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +11,7 @@ import pyarrow as pa
 
 from isobag.backends.arrays import Bools, Floats, Ints
 from isobag.data.groups import Groups, number_labels
+from isobag.data.params import FDR, check_params
 from isobag.data.rows import ArrayRows
 from isobag.estimators import IDKGroupDetector, IDKPointDetector
 from isobag.models.calibration import discoveries, own_p_values
@@ -18,6 +21,11 @@ from isobag.tables.summary import Spelling, in_python
 
 MOST_EXPLAINED = {"row": 1_000, "group": 200}
 """How many of the oddest rows or groups get reasons."""
+
+RESULTS = ("row", "n_points", "score", "rank", "p_value", "flagged", "n_missing", "reasons")
+"""Names of the columns of a result."""
+Stage = Callable[[str], AbstractContextManager[Any]]
+"""A context for a pass by its name: learning, scoring or explaining."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +131,7 @@ class Ranking:
 
 
 @dataclass(frozen=True)
-class _Judged:
+class Judged:
     """Scores of what takes part, and what follows from them."""
 
     model: Any
@@ -142,18 +150,22 @@ def rank_rows(
     p_values: bool = True,
     fdr: float | None = None,
     spelling: Spelling = in_python,
+    stage: Stage = nullcontext,
 ) -> Ranking:
     """Rank the rows of a table by a detector fitted to them, or by one that was fitted before."""
+    _check_labels(table)
     rows = table.rows
     if is_fitted:
-        judged = _judge_new(detector, rows, p_values)
+        with stage("scoring"):
+            judged = judge_new(detector, rows, p_values)
     else:
-        judged = _judge_own(detector, detector.fit_scores(rows), p_values)
+        with stage("learning"):
+            judged = _judge_own(detector, detector.fit_scores(rows), p_values)
     places = None
     if table.kept is not None:
         places = np.where(table.kept, np.cumsum(table.kept) - 1, -1)
-    gaps = None if table.gaps is None else table.gaps
-    return _ranking("row", table, detector, judged, rows, places, None, gaps, fdr, spelling)
+    with stage("explaining"):
+        return _ranking("row", table, detector, judged, rows, places, None, table.gaps, fdr, spelling)
 
 
 def rank_groups(
@@ -165,15 +177,20 @@ def rank_groups(
     fdr: float | None = None,
     min_size: int = 1,
     spelling: Spelling = in_python,
+    stage: Stage = nullcontext,
 ) -> Ranking:
     """Rank the groups of a table, by its columns set apart for them."""
+    _check_labels(table)
     groups, places, first_rows, n_missing = groups_of(table, min_size, spelling)
     if is_fitted:
-        judged = _judge_new(detector, groups, p_values)
+        with stage("scoring"):
+            judged = judge_new(detector, groups, p_values)
     else:
-        detector.fit(groups)
+        with stage("learning"):
+            detector.fit(groups)
         judged = _judge_own(detector, detector.scores_, p_values)
-    return _ranking("group", table, detector, judged, groups, places, first_rows, n_missing, fdr, spelling)
+    with stage("explaining"):
+        return _ranking("group", table, detector, judged, groups, places, first_rows, n_missing, fdr, spelling)
 
 
 def groups_of(
@@ -211,6 +228,24 @@ def groups_of(
     return Groups(data, places[ids[takes_part]], known[here]), places, first_rows, n_missing
 
 
+def _check_labels(table: ReadTable) -> None:
+    for name in table.labels:
+        if name in RESULTS:
+            raise ValueError(f"The result has a column {name!r} of its own; rename the column of that name first.")
+
+
+def check_fdr(fdr: float | None, is_new: bool, spelling: Spelling = in_python) -> None:
+    """Refuse a false discovery rate for data that the model has learned from."""
+    if fdr is None:
+        return
+    if not is_new:
+        raise ValueError(
+            f"{spelling('fdr', str(fdr))} needs data that the model has not learned from: among their own kind some "
+            "are always the oddest. Fit a model to data known to be normal, and score these with it."
+        )
+    check_params({"fdr": fdr}, {"fdr": FDR})
+
+
 def _labels_of(table: ReadTable) -> npt.NDArray[Any]:
     """One label for each row, a tuple if several columns make one; None where a part of it is missing."""
     columns = [column.to_pylist() for column in table.labels.values()]
@@ -223,29 +258,29 @@ def _labels_of(table: ReadTable) -> npt.NDArray[Any]:
     return labels
 
 
-def _judge_own(detector: Any, scores: Floats, p_values: bool) -> _Judged:
+def _judge_own(detector: Any, scores: Floats, p_values: bool) -> Judged:
     own = own_p_values(scores) if p_values else None
-    return _Judged(detector.model_, scores, own, False, detector.offset_, None)
+    return Judged(detector.model_, scores, own, False, detector.offset_, None)
 
 
-def _judge_new(detector: Any, data: Any, p_values: bool) -> _Judged:
+def judge_new(detector: Any, data: Any, p_values: bool = True) -> Judged:
     """Scores by the model that p-values rest on, if there is one: so that both have one order."""
     calibration = detector.model_.calibration
     if calibration is None or not p_values:
-        return _Judged(detector.model_, detector.score_samples(data), None, True, detector.offset_, None)
+        return Judged(detector.model_, detector.score_samples(data), None, True, detector.offset_, None)
     scores = calibration.model.scores(data, detector.compute)
     threshold = detector.threshold(calibration.scores) if len(calibration.scores) else detector.offset_
     expected = None
     if len(calibration.scores):
         expected = float(np.mean(calibration.scores < threshold)) * len(scores)
-    return _Judged(calibration.model, scores, calibration.shares(scores, data), True, threshold, expected)
+    return Judged(calibration.model, scores, calibration.shares(scores, data), True, threshold, expected)
 
 
 def _ranking(
     unit: str,
     table: ReadTable,
     detector: Any,
-    judged: _Judged,
+    judged: Judged,
     data: Any,
     places: Ints | None,
     first_rows: Ints | None,
@@ -256,12 +291,9 @@ def _ranking(
     flagged, rule = judged.scores < judged.threshold, f"score below {judged.threshold:.4g}"
     n_expected = judged.n_expected
     if fdr is not None:
-        if judged.p_values is None or not judged.is_new:
-            raise ValueError(
-                f"{spelling('fdr', str(fdr))} needs data that the model has not learned from: among their own kind "
-                "some are always the oddest. Fit a model to data known to be normal, and score these with it."
-            )
-        flagged, rule = discoveries(judged.p_values, fdr) < 0, f"false discovery rate of at most {fdr:g}"
+        own = judged.p_values if judged.is_new else None
+        check_fdr(fdr, own is not None, spelling)
+        flagged, rule = discoveries(np.asarray(own), fdr) < 0, f"false discovery rate of at most {fdr:g}"
         n_expected = float(fdr * np.count_nonzero(flagged))
     scores, p_values = _spread(judged.scores, places), _spread(judged.p_values, places)
     order = np.argsort(scores, kind="stable")

@@ -33,17 +33,26 @@ from isobag.tables.scan import ColumnScan, entry_kind
 from isobag.tables.summary import FEATURE, GROUP, ID, LEFT_OUT, ColumnSummary, Spelling, TableSummary, in_python
 
 BLOCK_ROWS = 1 << 16
+_PLAIN_DECIMAL = r"^-?(0|[1-9][0-9]{0,7})(\.[0-9]{1,7})?$"
+"""No leading zeros, which may mean something, and no more digits than float64 keeps."""
 
 
 class TableSource(Protocol):
     """Where a table comes from, to be read as often as needed."""
 
-    files: tuple[str, ...]
-    notes: tuple[str, ...]
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Names of the files, if it comes from any."""
+        ...
 
     @property
     def names(self) -> tuple[str, ...] | None:
         """Names of the columns; None where every row names its own."""
+        ...
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What there is to say about the input."""
         ...
 
     @property
@@ -53,6 +62,10 @@ class TableSource(Protocol):
 
     def batches(self) -> Iterator[Batch]:
         """The rows in order."""
+        ...
+
+    def expected_rows(self, n_read: int) -> int | None:
+        """About how many rows there will be in all, when so many are read; None if there is no telling."""
         ...
 
 
@@ -80,7 +93,7 @@ class ReadTable:
     rows: Rows
 
 
-def _rows(spool: Spool, used: Ints, bound: BoundEncoding, tick: Tick | None) -> Rows:
+def _rows(spool: Spool, used: Ints, bound: BoundEncoding) -> Rows:
     names = bound.encoding.names
 
     def make(entries: Floats) -> Floats:
@@ -89,7 +102,7 @@ def _rows(spool: Spool, used: Ints, bound: BoundEncoding, tick: Tick | None) -> 
 
     if spool.is_in_memory:
         return ArrayRows(make(spool.read(0, len(spool))), names)
-    return SpooledRows(spool, names, make, tick)
+    return SpooledRows(spool, names, make)
 
 
 def read_table(
@@ -139,6 +152,8 @@ def read_table(
     wishes = Wishes(chosen, apart, missing, bad_cells, spelling)
     found = _scan_twice(_Pass(source, wishes, decimal, encoding, carry, only_rows, spool, tick))
     scans = list(found.scans.values())
+    if only_rows is not None and found.n_rows < len(only_rows):
+        raise ValueError(f"There is no row {only_rows[-1]:,}: the table ends before it.")
     if not found.n_rows:
         raise ValueError(f"{names_of_files(source.files) or 'The table'} has no rows.")
     if encoding is None:
@@ -162,9 +177,9 @@ def read_table(
     notes = (*source.notes, *((f"{n_empty:,} empty lines are skipped.",) if n_empty else ()))
     n_dropped = 0 if kept is None else int(np.count_nonzero(~kept))
     summary = TableSummary(source.files, found.n_rows, n_dropped, tuple(summaries), notes)
-    rows = _rows(entries, used, bound, tick)
+    rows = _rows(entries, used, bound)
     labels = {name: found.labels[name] for name in apart}
-    carried = {name: own for name, own in found.labels.items() if carry is None or name in carry}
+    carried = {name: _as_numbers(own) for name, own in found.labels.items() if carry is None or name in carry}
     return ReadTable(encoding, summary, found.n_rows, kept, gaps, labels, carried, rows)
 
 
@@ -231,7 +246,7 @@ class _Pass(NamedTuple):
                 parts.append(_label_part(batch, name))
             n_rows += batch.n_rows
             if self.tick is not None:
-                self.tick("reading", n_rows, None)
+                self.tick("reading", n_rows, self.source.expected_rows(n_rows))
         if names is None or not scans:
             for name in names or ():
                 scans[name] = self._new_scan(name, kinds)
@@ -327,6 +342,14 @@ def _label_part(batch: Batch, name: str) -> Any:
         return column
     is_gap = pc.is_in(column, value_set=pa.array(NO_VALUE))
     return pc.if_else(is_gap, pa.scalar(None, pa.string()), column)
+
+
+def _as_numbers(column: Any) -> Any:
+    """A column of text as float64 if every cell is a plain decimal number that says no more than its value."""
+    if not pa.types.is_string(column.type) or column.null_count == len(column):
+        return column
+    are_plain = pc.all(pc.match_substring_regex(column, _PLAIN_DECIMAL)).as_py()
+    return pc.cast(column, pa.float64()) if are_plain else column
 
 
 def _joined(parts: Sequence[Any]) -> Any:

@@ -1,6 +1,7 @@
 """Where tables come from: files by name, several of them, globs, packed ones, and what is piped in."""
 
 import gzip
+import os
 import shutil
 import sys
 import tempfile
@@ -51,7 +52,11 @@ class FilesSource:
     ) -> None:
         names = [paths] if isinstance(paths, str) else list(paths)
         self.files = tuple(file for name in names for file in matching_files(name))
-        self._parts = [_open(file, header, divider, form) for file in self.files]
+        self._openers = [_Piped(sys.stdin.buffer) if file == STDIN else _Opener(file) for file in self.files]
+        self._parts = [
+            _open(file, opened, header, divider, form) for file, opened in zip(self.files, self._openers, strict=True)
+        ]
+        self._turn = 0
         self.notes = tuple(note for part in self._parts if isinstance(part, CsvFile) for note in part.header.notes)
         self.names = self._common_names()
 
@@ -62,8 +67,19 @@ class FilesSource:
 
     def batches(self) -> Iterator[Batch]:
         """The rows of all files in order."""
-        for part in self._parts:
+        for self._turn, part in enumerate(self._parts):  # noqa: B020, progress asks whose turn it is
             yield from part.batches()
+
+    def expected_rows(self, n_read: int) -> int | None:
+        """Of files that say it, their number of rows; of text, by the share of the bytes that is read."""
+        if all(isinstance(part, CsvFile | JsonFile) for part in self._parts):
+            before, now = self._openers[: self._turn], self._openers[self._turn]
+            n_done = sum(one.n_bytes for one in before) + now.n_read
+            return n_read * sum(one.n_bytes for one in self._openers) // n_done if n_done else None
+        if any(isinstance(part, CsvFile | JsonFile) for part in self._parts):
+            return None
+        n_rows: int = sum(part.n_rows for part in self._parts)
+        return n_rows
 
     def _common_names(self) -> tuple[str, ...] | None:
         """Names of the columns; None for JSON, where every row names its own."""
@@ -96,15 +112,13 @@ def matching_files(name: str) -> list[str]:
     return found
 
 
-def _open(file: str, header: bool | None, divider: str | None, form: str | None) -> Any:
+def _open(file: str, opened: Callable[[], Any], header: bool | None, divider: str | None, form: str | None) -> Any:
     if file == STDIN:
         name, kind = "what is piped in", form or ".csv"
-        opened: Callable[[], Any] = _Piped(sys.stdin.buffer)
         if kind in TYPED:
             raise ValueError(f"What is piped in cannot be {kind}; need CSV or JSON Lines.")
     else:
         name, kind = escape_for_terminal(file), kind_of_file(file)
-        opened = _opener(file)
     if kind in TYPED:
         from isobag.tables.typedfile import TypedFile  # noqa: PLC0415, slow to load, and not always needed
 
@@ -125,12 +139,26 @@ def kind_of_file(file: str) -> str:
     raise ValueError(f"{file!r} has no known ending; need one of {known}; text and JSON also with .gz or .zst.")
 
 
-def _opener(file: str) -> Callable[[], Any]:
-    if file.lower().endswith(".gz"):
-        return lambda: _Unpacked(gzip.open(file, "rb"), file)
-    if file.lower().endswith(".zst"):
-        return lambda: _Unpacked(pa.CompressedInputStream(pa.OSFile(file), "zstd"), file)
-    return lambda: open(file, "rb")
+class _Opener:
+    """Opens a file at its start as often as asked, and knows how many of its bytes are read."""
+
+    def __init__(self, file: str) -> None:
+        self._file = file
+        self._raw: Any = None
+        self.n_bytes = os.path.getsize(file)
+
+    def __call__(self) -> Any:
+        if self._file.lower().endswith(".zst"):
+            self._raw = pa.OSFile(self._file)
+            return _Unpacked(pa.CompressedInputStream(self._raw, "zstd"), self._file)
+        self._raw = open(self._file, "rb")  # noqa: SIM115, closed by who reads it
+        if self._file.lower().endswith(".gz"):
+            return _Unpacked(gzip.GzipFile(fileobj=self._raw), self._file, self._raw)
+        return self._raw
+
+    @property
+    def n_read(self) -> int:
+        return 0 if self._raw is None else self.n_bytes if self._raw.closed else int(self._raw.tell())
 
 
 class _Piped:
@@ -140,10 +168,15 @@ class _Piped:
         self._kept = tempfile.TemporaryFile(prefix="isobag-")  # noqa: SIM115, open while in use
         weakref.finalize(self, self._kept.close)
         shutil.copyfileobj(stream, self._kept, 1 << 20)
+        self.n_bytes = self._kept.tell()
 
     def __call__(self) -> Any:
         self._kept.seek(0)
         return _KeptOpen(self._kept)
+
+    @property
+    def n_read(self) -> int:
+        return self._kept.tell()
 
 
 class _KeptOpen:
@@ -169,12 +202,14 @@ class _KeptOpen:
 class _Unpacked(_KeptOpen):
     """A packed file; what is wrong with it is said in one sentence. Reads as many bytes as asked for."""
 
-    def __init__(self, stream: Any, file: str) -> None:
+    def __init__(self, stream: Any, file: str, raw: Any = None) -> None:
         super().__init__(stream)
-        self._file = file
+        self._file, self._raw = file, raw
 
     def __exit__(self, *error: object) -> None:
         self._stream.close()
+        if self._raw is not None:
+            self._raw.close()
 
     def __iter__(self) -> Iterator[bytes]:
         rest = b""

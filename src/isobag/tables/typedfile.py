@@ -29,6 +29,12 @@ class TypedFile:
                 raise ValueError(f"{file}: two columns are called {name!r} ({where}); rename one.")
         self._nested = frozenset(field.name for field in self._dataset.schema if pa.types.is_nested(field.type))
 
+    @property
+    def n_rows(self) -> int:
+        """Number of rows, which the file says."""
+        found: int = self._dataset.count_rows()
+        return found
+
     def batches(self) -> Iterator[Batch]:
         """The rows in order, with the types of the file."""
         row = 0

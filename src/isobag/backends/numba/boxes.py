@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from isobag.backends.arrays import Balls, Cells, Floats, Ints, with_nearest
+from isobag.backends.meter import report
 from isobag.backends.numba.compiled import lanes, walks
 from isobag.backends.numba.compiled.boxes import Boxes
 from isobag.backends.numba.queries import Queries
@@ -126,6 +127,7 @@ def _walk(boxes: Boxes, balls: Balls, share: slice, rule: str = "nearest") -> It
             smallest = rule == "smallest"
             n_runs[0] = walks.search_covering(boxes, *centers, balls.sq_radii[0, i], smallest, starts[0], names[0])
         yield i, (starts, names, n_runs)
+        report(len(boxes.order))
 
 
 def _count(runs: Runs, n: int, counts: Ints) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from isobag.backends.arrays import Balls, Cells, Floats, Ints
+from isobag.backends.meter import report
 from isobag.backends.numba.compiled import blocks, fused
 from isobag.backends.numba.compiled.blocks import SUPER
 from isobag.backends.numba.compiled.vectors import LANES, PADDING
@@ -261,6 +262,7 @@ def _find(
         cells = np.empty((part.stop - part.start, n_levels, LANES), dtype=np.int16)
     logs = np.zeros((1 if limits is None else part.stop - part.start, n_levels, LANES), dtype=np.int32)
     room = np.empty((2, LANES))
+    report((part.stop - part.start) * LANES)
     fused.find_cells(
         (part.start, part.stop),
         placed.blocks,

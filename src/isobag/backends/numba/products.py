@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from isobag.backends.arrays import Balls, Cells, Floats, Ints, with_nearest
+from isobag.backends.meter import report
 from isobag.backends.numba.compiled import lanes, products
 from isobag.backends.numba.queries import Queries
 from isobag.backends.threads import map_in_threads, shares, single_threaded_blas, slices
@@ -187,6 +188,7 @@ def _scan(
                 else:
                     products.scan_covering(*common, balls.sq_radii[0, i], rule == "smallest", cells[0])
                 visit(block, i, cells)
+            report(len(queries) * len(balls.slots))
 
     with single_threaded_blas():
         map_in_threads(work, shares(len(X), n_jobs), n_jobs)

@@ -1,0 +1,155 @@
+"""A command as a process: signals, closed and narrow streams, what it loads, how soon it starts."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from commands import finish, start
+
+ESCAPE = "\x1b"
+C_LOCALE = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": ""}
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals and streams of Unix")
+
+
+def test_debug_shows_where_an_error_comes_from(tmp_path):
+    code, out, err = finish(start("points", tmp_path / "none.csv", "--debug"))
+    assert code == 1 and out == "" and "Traceback" in err and "No file matches" in err
+
+
+def test_piped_json_is_json_and_nothing_else(csv):
+    code, out, err = finish(start("points", csv, "--json", "-t", "10", "--out", csv.parent / "o.csv"))
+    assert code == 0 and err == "" and len(json.loads(out)["top"]) == 10
+
+
+def test_piped_tables_have_no_escape_codes_and_no_progress(csv):
+    code, out, err = finish(start("groups", csv, "--by", "account", "-t", "10", "--top", "2"))
+    assert code == 0
+    assert ESCAPE not in out + err and "\r" not in out + err
+    assert len(out.splitlines()) == 3 and out.startswith("account")
+    assert re.match(r"30 groups, \d+ flagged \(score below [\d.]+\); looked at amount, ", err)
+
+
+SLOW_WRITER = """
+import sys, time
+import isobag.storage.files as files
+def slow(file, schema):
+    def write(table):
+        file.write(b"half")
+        file.flush()
+        print("writing", flush=True)
+        time.sleep(60)
+    return write
+files._WRITERS[".csv"] = slow
+from isobag.cli import main
+sys.argv = ["isobag", *sys.argv[1:]]
+main()
+"""
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+def test_a_stopped_command_leaves_nothing_behind_or_the_next_one_clears_up(csv, tmp_path, sent):
+    out = tmp_path / "scores.csv"
+    command = [sys.executable, "-c", SLOW_WRITER, "points", csv, "-t", "5", "--no-p-values", "--out", out]
+    process = subprocess.Popen([*map(str, command)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "writing\n"
+    time.sleep(0.1)
+    process.send_signal(sent)
+    _, err = process.communicate(timeout=60)
+    assert not out.exists()
+    if sent == signal.SIGKILL:
+        assert process.returncode == -signal.SIGKILL and len(os.listdir(tmp_path)) == 2
+        assert finish(start("points", csv, "-t", "5", "--quiet", "--out", tmp_path / "o.csv"))[0] == 0
+        assert sorted(os.listdir(tmp_path)) == ["cards.csv", "o.csv"]
+    else:
+        assert process.returncode == 128 + sent
+        assert err.strip() == "Stopped; no file is left half-written."
+        assert sorted(os.listdir(tmp_path)) == ["cards.csv"]
+
+
+def test_whoever_stops_reading_ends_the_command_quietly(csv):
+    for args in (("--out", "-"), ("--json", "--top", "5000"), ("--top", "5000")):
+        process = start("points", csv, "-t", "5", "--quiet", *args)
+        process.stdout.close()
+        process.stdout = None
+        _, _, err = finish(process)
+        assert err == "" and process.returncode == 1
+
+
+@pytest.mark.parametrize("closed", ["1>&-", "2>&-", "1>&- 2>&-", "0<&-"])
+def test_closed_streams_are_no_trouble(csv, closed, tmp_path):
+    command = f"exec {sys.executable} -m isobag points {csv} -t 5 --out {tmp_path / 'o.csv'} {closed}"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0 and "Traceback" not in done.stderr + done.stdout
+    assert (tmp_path / "o.csv").stat().st_size
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+def test_an_output_that_is_full_is_named(csv):
+    with open("/dev/full", "wb") as full:
+        code, _, err = finish(start("points", csv, "-t", "5", "--quiet", stdout=full))
+    assert code == 1 and len(err.splitlines()) == 1 and "No space left" in err
+
+
+@pytest.mark.parametrize("args", [(), ("--json",), ("--features", "nothing"), ("--out", "-")])
+def test_labels_of_any_language_in_a_locale_of_few_characters(tmp_path, args):
+    path = tmp_path / "größe 漢字.csv"
+    rows = "".join(f"{i % 5},{i % 3},ключ{i}\n" for i in range(30))
+    path.write_text(f"größe,b,名前\n{rows}", "utf-8")
+    command = ("points", path, "--id-column", "b", *args, "-t", "5")
+    code, out, err = finish(start(*command, env=C_LOCALE))
+    assert "Traceback" not in err and "Unicode" not in err
+    if "--features" in args:
+        assert code == 1 and len(err.splitlines()) == 1
+    else:
+        assert code == 0
+    if "--json" in args:
+        assert json.loads(out)["features"] == ["größe"]
+    elif args == ():
+        assert "größe" in out or "gr\\xf6\\xdfe" in out
+
+
+def test_help_loads_nothing_heavy():
+    code = (
+        "import sys, isobag.cli.app;"
+        "print([name for name in ('numpy', 'sklearn', 'duckdb', 'pyarrow', 'rich', 'pandas') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_a_command_loads_what_it_uses(csv):
+    code = f"""
+import sys
+from isobag.cli import app as module
+from isobag.cli.app import app
+try:
+    app(["points", {str(csv)!r}, "-t", "5", "--quiet"], prog_name="isobag")
+except SystemExit:
+    pass
+loaded = [name for name in ("pandas", "scipy.stats._stats_py", "duckdb", "rich", "jinja2") if name in sys.modules]
+from scipy.stats import norm
+import pandas
+print(loaded, norm.cdf(0.0), pandas.DataFrame({{"a": [1]}}).shape)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[] 0.5 (1, 1)"
+
+
+@pytest.mark.slow
+def test_ten_rows_take_little_more_than_loading(tmp_path):
+    """Time of the processor, the least of three, compiled code being there: at most 1.2 s more than Python alone."""
+    (tmp_path / "ten.csv").write_text("a,b\n" + "".join(f"{i},{i * i % 7}\n" for i in range(10)))
+    command = [sys.executable, "-m", "isobag", "points", str(tmp_path / "ten.csv"), "--quiet"]
+    code = "import os, subprocess; "
+    code += f"subprocess.run({command!r}, capture_output=True, check=True); print(sum(os.times()[2:4]))"
+    seconds = [
+        float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
+        for _ in range(4)
+    ]
+    assert min(seconds) < 2.0  # 1.2 on a machine with nothing else to do

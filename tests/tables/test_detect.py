@@ -1,0 +1,344 @@
+"""Frames and arrays in, ranked frames out."""
+
+import datetime
+import re
+import warnings
+
+import duckdb
+import narwhals as nw
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from scipy.sparse import csr_array
+from sklearn.compose import make_column_transformer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
+
+from isobag import IDKGroupDetector, IDKPointDetector, detect_groups, detect_points
+from isobag.models.calibration import discoveries
+from isobag.tables.reasons import number_in_words
+
+FRAMES = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "arrow": pa.table}
+
+
+@pytest.fixture
+def columns(rng):
+    """80 rows: the last is far out in größe."""
+    return {
+        "a": [*rng.normal(size=79).tolist(), 0.1],
+        "größe": [*rng.normal(10, 2, 79).tolist(), 99.5],
+        "kind": ["x", "y"] * 40,
+        "when": [datetime.date(2024, 1, 1)] * 80,
+        "who": [f"n{i % 8}" for i in range(80)],
+    }
+
+
+def as_lists(frame):
+    return nw.from_native(frame, eager_only=True).to_dict(as_series=False)
+
+
+@pytest.mark.parametrize("kind", FRAMES)
+def test_every_library_gets_its_own_frame_with_the_same_rows(kind, columns):
+    frame = FRAMES[kind](columns)
+    found = detect_points(frame, random_state=0)
+    assert type(found) is type(frame)
+    expected = as_lists(detect_points(pd.DataFrame(columns), random_state=0))
+    assert as_lists(found) == expected
+    assert list(expected) == ["row", "score", "rank", "p_value", "flagged", "reasons"]
+    assert expected["row"][0] == 79 and expected["flagged"][0]
+    assert expected["reasons"][0] == "größe 99.5 (high)"
+    assert expected["score"] == sorted(expected["score"])
+
+
+@pytest.mark.parametrize("kind", FRAMES)
+def test_groups_of_every_library_are_ranked_alike(kind, columns):
+    frame = FRAMES[kind](columns)
+    found = detect_groups(frame, by="who", random_state=0)
+    assert type(found) is type(frame)
+    lists = as_lists(found)
+    assert list(lists) == ["who", "n_points", "score", "rank", "p_value", "flagged", "reasons"]
+    assert lists == as_lists(detect_groups(pd.DataFrame(columns), by="who", random_state=0))
+    assert sorted(lists["who"]) == [f"n{i}" for i in range(8)] and set(lists["n_points"]) == {10}
+
+
+def test_lazy_frames_relations_and_arrays_are_ranked_alike(columns):
+    numbers = {name: columns[name] for name in ("a", "größe")}
+    expected = as_lists(detect_points(pd.DataFrame(numbers), random_state=0))
+    assert as_lists(detect_points(pl.LazyFrame(columns), random_state=0)) == expected
+    table = pa.table(columns)
+    connection = duckdb.connect()
+    assert as_lists(detect_points(connection.from_arrow(table), random_state=0)) == expected
+    by_group = as_lists(detect_groups(pd.DataFrame(columns), "who", random_state=0))
+    assert as_lists(detect_groups(pl.LazyFrame(columns), "who", random_state=0)) == by_group
+    assert as_lists(detect_groups(connection.from_arrow(table), "who", random_state=0)) == by_group
+    of_array = detect_points(np.column_stack([*numbers.values()]), random_state=0)
+    assert isinstance(of_array, pa.Table)
+    assert {name: own for name, own in as_lists(of_array).items() if name != "reasons"} == {
+        name: own for name, own in expected.items() if name != "reasons"
+    }
+    assert as_lists(of_array)["reasons"][0] == "x1 99.5 (high)"
+
+
+def test_scores_are_those_of_the_detectors(columns):
+    frame = pd.DataFrame(columns)
+    X = frame[["a", "größe"]]
+    found = detect_points(frame, n_estimators=30, max_samples=8, random_state=3).sort_values("row")
+    detector = IDKPointDetector(30, 8, random_state=3).fit(X)
+    assert np.array_equal(found["score"], detector.score_samples(X))
+    assert np.array_equal(found["flagged"], detector.predict(X) == -1)
+    groups = detect_groups(frame, "who", n_estimators=30, random_state=3)
+    plain = IDKGroupDetector(30, random_state=3).fit(X, groups=frame["who"])
+    assert dict(zip(groups["who"], groups["score"], strict=True)) == dict(
+        zip(plain.labels_, plain.scores_, strict=True)
+    )
+
+
+def test_pandas_keeps_its_index_and_labels_keep_their_type(columns):
+    frame = pd.DataFrame(columns, index=[f"row {i}" for i in range(80)])
+    frame["who"] = frame["who"].astype("category")
+    found = detect_points(frame, id_column="who", random_state=0)
+    assert found.index[0] == "row 79"
+    assert found.columns[0] == "who" and found["who"].iloc[0] == "n7" and found["who"].dtype == "category"
+    days = frame.assign(day=pd.to_datetime(np.repeat(["2024-01-01", "2024-01-02", "2024-01-03", "2024-01-04"], 20)))
+    assert pd.api.types.is_datetime64_any_dtype(detect_groups(days, "day", random_state=0)["day"])
+
+
+def test_an_id_of_numbers_is_no_feature(columns):
+    frame = pd.DataFrame(columns).assign(number=np.arange(80) ** 3)
+    plain = detect_points(pd.DataFrame(columns), random_state=0)
+    assert np.array_equal(detect_points(frame, id_column="number", random_state=0)["score"], plain["score"])
+
+
+def test_identifiers_are_left_out_aloud(columns):
+    frame = pd.DataFrame(columns).assign(order_id=np.arange(80)[::-1], line=np.arange(80))
+    plain = detect_points(pd.DataFrame(columns), random_state=0)
+    with pytest.warns(UserWarning, match=r"Left out: 'order_id' \(an identifier by its name\), 'line' \(") as caught:
+        found = detect_points(frame, random_state=0)
+    assert caught[0].filename == __file__
+    assert np.array_equal(found["score"], plain["score"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        detect_points(frame, features=["a", "order_id"], random_state=0)
+
+
+def test_several_columns_make_one_label_and_small_groups_stand_last(columns):
+    frame = pd.DataFrame(columns).assign(half=[i // 70 for i in range(80)])
+    found = detect_groups(frame, ["who", "half"], min_size=3, random_state=0)
+    sizes = frame.groupby(["who", "half"]).size()
+    assert set(map(tuple, found[["who", "half"]].to_numpy())) == set(sizes.index)
+    small = found[found["score"].isna()]
+    assert len(small) == (sizes < 3).sum() > 0 and found["score"].iloc[: -len(small)].notna().all()
+    assert not small["flagged"].any()
+
+
+def test_p_values_are_shares_of_scores_not_above(columns):
+    for found in (
+        detect_points(pd.DataFrame(columns), random_state=0),
+        detect_groups(pd.DataFrame(columns), "who", random_state=0),
+    ):
+        scores = found["score"].to_numpy()
+        assert found["p_value"].tolist() == [(scores <= score).mean() for score in scores]
+        assert found["rank"].tolist() == [1 + (scores < score).sum() for score in scores]
+
+
+def test_p_values_of_exchangeable_rows_are_valid():
+    """Shares of p-values at most alpha, over 40 tables of 100 rows: never above alpha."""
+    for seed in range(40):
+        X = np.random.default_rng(seed).normal(size=(100, 2))
+        p_values = detect_points(X, n_estimators=10, max_samples=8, random_state=seed)["p_value"].to_numpy()
+        for alpha in (0.02, 0.1, 0.3):
+            assert (p_values <= alpha).mean() <= alpha
+
+
+def test_equal_rows_share_rank_and_p_value():
+    found = detect_points(pd.DataFrame({"a": [1.0] * 30 + [50.0] * 3, "b": [2.0] * 30 + [60.0] * 3}), random_state=0)
+    assert found["rank"].tolist() == [1] * 3 + [4] * 30
+    assert found["p_value"].tolist() == [3 / 33] * 3 + [1.0] * 30
+    assert found["row"].tolist() == [30, 31, 32, *range(30)]
+
+
+def test_p_values_can_be_left_out(columns):
+    assert "p_value" not in detect_points(pd.DataFrame(columns), p_values=False, random_state=0).columns
+    assert "p_value" not in detect_groups(pd.DataFrame(columns), "who", p_values=False, random_state=0).columns
+
+
+@pytest.mark.parametrize("kind", FRAMES)
+def test_missing_values_are_counted_by_column(kind, columns):
+    columns["a"][3] = None
+    columns["größe"][4] = columns["größe"][5] = None
+    with pytest.raises(ValueError, match=r"missing in 'a' \(1\), 'größe' \(2\) of 80 rows; .*'drop'.*'median'"):
+        detect_points(FRAMES[kind](columns), random_state=0)
+
+
+@pytest.mark.parametrize("kind", FRAMES)
+def test_rows_dropped_stand_last_without_a_score(kind, columns):
+    columns["a"][3] = None
+    columns["größe"][5] = None
+    found = as_lists(detect_points(FRAMES[kind](columns), missing="drop", random_state=0))
+    assert found["row"][-2:] == [3, 5] and found["rank"][-2:] == [79, 79]
+    assert all(score is None or np.isnan(score) for score in found["score"][-2:])
+    assert found["n_missing"][-2:] == [1, 1] and sum(found["n_missing"]) == 2
+    assert not any(found["flagged"][-2:]) and found["row"][0] == 79
+    kept = {name: [value for i, value in enumerate(values) if i not in (3, 5)] for name, values in columns.items()}
+    assert found["score"][:78] == as_lists(detect_points(pd.DataFrame(kept), random_state=0))["score"]
+
+
+def test_medians_fill_gaps_and_are_counted(columns):
+    whole = pd.DataFrame(columns)
+    gaps = whole.assign(a=whole["a"].where(whole.index != 3))
+    filled = whole.assign(a=gaps["a"].fillna(gaps["a"].median()))
+    found, expected = detect_points(gaps, missing="median", random_state=0), detect_points(filled, random_state=0)
+    assert np.array_equal(found["score"], expected["score"])
+    assert found.set_index("row")["n_missing"].to_dict() == {i: int(i == 3) for i in range(80)}
+
+
+def test_a_group_without_rows_left_stands_last(columns):
+    frame = pd.DataFrame(columns)
+    frame.loc[frame["who"] == "n2", "a"] = np.nan
+    frame.loc[0, "a"] = np.nan
+    found = detect_groups(frame, "who", missing="drop", random_state=0)
+    assert found["who"].iloc[-1] == "n2" and found["n_points"].iloc[-1] == 0 and np.isnan(found["score"].iloc[-1])
+    assert found.set_index("who")["n_missing"].to_dict() == {f"n{i}": {0: 1, 2: 10}.get(i, 0) for i in range(8)}
+
+
+@pytest.mark.parametrize("kind", FRAMES)
+def test_texts_become_indicators(kind, columns):
+    columns["kind"][7] = columns["kind"][8] = "odd"
+    found = as_lists(detect_points(FRAMES[kind](columns), features=["a", "kind"], random_state=0))
+    numbers = pd.DataFrame({"a": columns["a"]})
+    for text in sorted(set(columns["kind"]), key=lambda text: (-columns["kind"].count(text), text)):
+        numbers[text] = [float(one == text) for one in columns["kind"]]
+    assert found["score"] == detect_points(numbers, random_state=0)["score"].tolist()
+    assert found["reasons"][found["row"].index(7)].startswith("kind=odd (rare)")
+
+
+def test_many_different_texts_are_no_categories(columns, rng):
+    frame = pd.DataFrame(columns).assign(name=[f"name {i}" for i in range(80)])
+    with pytest.raises(ValueError, match="'name', which cannot be used: text, all 80 values different"):
+        detect_points(frame, features=["a", "name"])
+    alone = detect_points(pd.DataFrame(columns), random_state=0)
+    assert np.array_equal(detect_points(frame, random_state=0)["score"], alone["score"])
+
+
+def test_true_and_false_are_one_and_zero(rng):
+    frame = pd.DataFrame({"a": rng.normal(size=30), "is": rng.random(30) < 0.2})
+    numbers = frame.assign(**{"is": frame["is"].astype(float)})
+    expected = detect_points(numbers, random_state=0)["score"]
+    assert np.array_equal(detect_points(frame, features=["a", "is"], random_state=0)["score"], expected)
+    assert np.array_equal(detect_points(frame, random_state=0)["score"], expected)
+
+
+def test_times_are_used_if_asked_for(columns):
+    frame = pd.DataFrame(columns).assign(at=pd.date_range("2024-01-01", periods=80, freq="7h"))
+    found = detect_points(frame, features=["a", "at"], random_state=0)
+    assert len(found) == 80 and any("at 2024-" in reason for reason in found["reasons"])
+
+
+def test_whole_numbers_beyond_floats_stop(columns):
+    frame = pd.DataFrame(columns)[["a"]].assign(number=10**18 + np.arange(80) % 7)
+    for one in (frame, pa.Table.from_pandas(frame), pl.from_pandas(frame)):
+        with pytest.raises(ValueError, match=r"number: row \d+ has 10\d+, a whole number beyond 2\^53"):
+            detect_points(one, random_state=0)
+
+
+GOOD = pd.DataFrame({"a": [1.0, 2.0, 4.0, 8.0], "t": list("wxyz"), "when": pd.Timestamp("2024-01-01")})
+DOUBLE = pd.DataFrame([[1.0, 2.0]] * 4, columns=["a", "a"])
+BROKEN = {
+    "no numbers": (GOOD[["t"]], {}, "No column is left to look at"),
+    "things": (GOOD.assign(d=[(1,), (2,), (3,), (4,)]), {"features": ["d"]}, "'d', which cannot be used"),
+    "two columns of one name": (DOUBLE, {}, "a"),
+    "an unknown column": (GOOD, {"features": ["b"]}, "features= has 'b'; the table has no such column"),
+    "a column twice": (GOOD, {"features": ["a", "a"]}, "features= has 'a' twice"),
+    "no features": (GOOD, {"features": []}, "features= names no column"),
+    "no rows": (GOOD[:0], {}, "has no rows"),
+    "one row": (GOOD[:1], {}, "1 is the number of rows; need 2 or more"),
+    "infinity": (GOOD.assign(a=[1, np.inf, 2, 3]), {}, "a: 3 of 4 cells are numbers; row 1 has"),
+    "a huge number": (GOOD.assign(a=[1, 2, -1e200, 3]), {}, "a: a number beyond .*, too large to square"),
+    "an unknown way": (GOOD, {"missing": "zero"}, "missing='zero'; choose one of 'error', 'drop', 'median'"),
+    "an unknown way with cells": (GOOD, {"bad_cells": "zero"}, "bad_cells='zero'; choose one of"),
+    "an unknown id": (GOOD, {"id_column": "nobody"}, "id_column='nobody'; the table has no such column"),
+    "p_values": (GOOD, {"p_values": "yes"}, "p_values='yes'; choose one of True, False"),
+    "no values": (GOOD.assign(a=np.nan), {}, "a: all 4 cells are missing"),
+    "an id called as a result": (
+        GOOD.rename(columns={"t": "score"}),
+        {"id_column": "score"},
+        "a column 'score' of its own",
+    ),
+    "a bad cell": (GOOD.assign(a=[1, "?", 2, 3]), {}, r"a: 3 of 4 cells are numbers; row 1 has '\?'. Pass bad_cells="),
+    "a vector": (np.ones(3), {}, "The array has 1 axes"),
+    "a list": ([1, 2], {}, "type list; need a frame"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_what_cannot_be_read_is_named_in_one_sentence(name):
+    frame, options, message = BROKEN[name]
+    with pytest.raises((ValueError, TypeError)) as error:
+        detect_points(frame, **options)
+    assert re.search(message, str(error.value)), error.value
+    assert "\n" not in str(error.value)
+
+
+def test_groups_need_a_column_of_labels(columns):
+    frame = pd.DataFrame(columns)
+    with pytest.raises(ValueError, match="by='nobody'; the table has no such column"):
+        detect_groups(frame, "nobody")
+    with pytest.raises(ValueError, match="has 'who', the column of labels"):
+        detect_groups(frame, "who", features=["a", "who"])
+    unlabelled = frame.assign(who=[None] + ["x", "y"] * 39 + ["z"])
+    with pytest.raises(ValueError, match="who: row 0 has no label, one of 1 such rows; pass missing='drop'"):
+        detect_groups(unlabelled, "who")
+    assert detect_groups(unlabelled, "who", missing="drop", random_state=0)["n_points"].sum() == 79
+    with pytest.raises(ValueError, match="No group has 50 or more rows; the largest has 10"):
+        detect_groups(frame, "who", min_size=50)
+
+
+def test_constant_columns_and_equal_rows_are_no_trouble():
+    frame = pd.DataFrame({"a": [1.0] * 20, "b": [5.0] * 20})
+    found = detect_points(frame, random_state=0)
+    assert found["row"].tolist() == list(range(20)) and not found["flagged"].any()
+    assert (found["p_value"] == 1).all() and (found["rank"] == 1).all()
+
+
+def test_one_row_far_out_in_one_column_has_that_reason(rng):
+    X = rng.normal(size=(300, 4))
+    X[7, 2] = -30
+    found = detect_points(pd.DataFrame(X, columns=list("abcd")), random_state=0)
+    assert found["row"].iloc[0] == 7 and found["reasons"].iloc[0] == "c -30 (low)"
+
+
+def test_a_text_in_a_third_of_the_rows_is_not_called_rare(columns):
+    frame = pd.DataFrame(columns)[["a"]].assign(kind=(["x", "y", "z"] * 27)[:80])
+    reasons = detect_points(frame, features=["a", "kind"], random_state=0)["reasons"]
+    assert not reasons.str.contains("rare").any()
+
+
+def test_numbers_are_written_as_people_do():
+    shown = [number_in_words(value) for value in (1240.0, 3.0, 0.00312345, -12345.6, 1e20)]
+    assert shown == ["1,240", "3", "0.003123", "-12,346", "1e+20"]
+
+
+def test_sparse_rows_are_the_dense_ones_bit_for_bit(rng):
+    X = rng.normal(size=(200, 30)) * (rng.random((200, 30)) < 0.1)
+    dense, sparse = (IDKPointDetector(random_state=0).fit(one) for one in (X, csr_array(X)))
+    assert np.array_equal(sparse.score_samples(csr_array(X)), dense.score_samples(X))
+    assert sparse.offset_ == dense.offset_
+
+
+def test_a_default_one_hot_encoder_goes_before_the_detector(columns):
+    frame = pd.DataFrame(columns)
+    frame["many"] = [f"m{i}" for i in range(80)]
+    encode = make_column_transformer((OneHotEncoder(), ["kind", "many"]), sparse_threshold=1.0)
+    found = make_pipeline(encode, IDKPointDetector(random_state=0)).fit(frame).score_samples(frame)
+    assert found.shape == (80,)
+
+
+@pytest.mark.parametrize("fdr", [0.01, 0.1, 0.5])
+def test_discoveries_are_those_of_benjamini_and_hochberg(rng, fdr):
+    from scipy.stats import false_discovery_control
+
+    for p_values in (rng.random(50), rng.random(50) ** 6, np.round(rng.random(40) ** 4, 2), np.ones(5), np.empty(0)):
+        expected = false_discovery_control(p_values) <= fdr if len(p_values) else np.empty(0, dtype=bool)
+        assert np.array_equal(discoveries(p_values, fdr) == -1, expected)
