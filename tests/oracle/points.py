@@ -60,6 +60,33 @@ def cell(x, centers, radii, rule="nearest"):
     raise ValueError(rule)
 
 
+def octaves(sq_dist):
+    """2^20 times log2, linear between powers of two, from 2^-1023 and rounded down: a whole number."""
+    sq_dist, exponent = Fraction(sq_dist), 0
+    if sq_dist == 0:
+        return 0
+    while sq_dist >= 2:
+        sq_dist, exponent = sq_dist / 2, exponent + 1
+    while sq_dist < 1:
+        sq_dist, exponent = sq_dist * 2, exponent - 1
+    return (exponent + 1023) * 2**20 + int((sq_dist - 1) * 2**20)
+
+
+def far_limit(partitionings):
+    """Octaves of the lower median of all squared radii above 0; of 1 if there are none."""
+    radii = sorted(radius for centers in partitionings for radius in sq_radii(centers) if radius > 0)
+    return octaves(radii[(len(radii) - 1) // 2] if radii else 1)
+
+
+def far_out(x, partitionings, limit):
+    """Octaves beyond the limit from x to its nearest center, summed over the partitionings in which x is OUTSIDE."""
+    total = 0
+    for centers in partitionings:
+        if cell(x, centers, sq_radii(centers)) == OUTSIDE:
+            total += max(0, octaves(min(sq_distance(x, center) for center in centers)) - limit)
+    return total
+
+
 def assign_cells(X, partitionings, rule="nearest", mechanism="hypersphere"):
     """The cells of every point: one list per point, one entry per partitioning."""
     cells = [[] for _ in X]
