@@ -216,7 +216,11 @@ def test_rows_in_odd_blocks_make_the_same_model_of_points(mechanism, how, rows):
         assert_array_equal(ours, theirs)
 
 
-@pytest.mark.parametrize("how", [{}, {"group_max_samples": "auto"}, {"max_samples": 8, "group_max_samples": 3, "count_outside": True}], ids=str)
+@pytest.mark.parametrize(
+    "how",
+    [{}, {"group_max_samples": "auto"}, {"max_samples": 8, "group_max_samples": 3, "count_outside": True}],
+    ids=str,
+)
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_groups_scattered_over_odd_blocks_make_the_same_model(mechanism, how, rows):
     both = {"point_mechanism": mechanism, "group_mechanism": mechanism}

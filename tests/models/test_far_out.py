@@ -64,7 +64,9 @@ def test_an_explanation_of_far_rows_adds_up_too(X, scaling):
 @pytest.mark.parametrize("scale", [1e-140, 1e-100, 1.0, 1e100])
 @pytest.mark.parametrize("scaling", ["auto", "minmax", None])
 def test_a_score_is_above_0_however_far_out_the_row(rng, scaling, scale):
-    model = IDKPointDetector(10, scaling=scaling, calibrate=False, random_state=0).fit(scale * rng.normal(size=(300, 2)))
+    model = IDKPointDetector(10, scaling=scaling, calibrate=False, random_state=0).fit(
+        scale * rng.normal(size=(300, 2))
+    )
     scores = model.score_samples([[1e150, 1e150], [-1e149, 0.0], [0.0, 0.0]])
     assert np.all((scores > 0) & (scores <= 1)) and scores[2] > 1e3 * scores[1]
 
