@@ -230,8 +230,8 @@ def test_groups_scattered_over_odd_blocks_make_the_same_model(mechanism, how, ro
     expected = [*everything_of(model.fit(plain)), model.scores_, model.labels_]
     explained = model.explain(plain)
     answers = [model.score_samples(plain), model.p_values(plain), explained.points, explained.features]
-    ours = [*everything_of(model.fit(scattered)), model.scores_, model.labels_]
-    for ours, theirs in zip(ours, expected, strict=True):
+    again = [*everything_of(model.fit(scattered)), model.scores_, model.labels_]
+    for ours, theirs in zip(again, expected, strict=True):
         assert_array_equal(ours, theirs)
     explained = model.explain(scattered)
     found = [model.score_samples(scattered), model.p_values(scattered), explained.points, explained.features]

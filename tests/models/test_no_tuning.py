@@ -161,7 +161,7 @@ def test_among_equal_rows_all_are_normal_and_any_other_is_less_so_the_farther_it
     # Balls of radius 0 hold nothing else: similarity 0 at every psi, of which the floor makes a thousandth, and psi has
     # half of the say. Beyond a distance of 1 the other half counts.
     assert_allclose(model.score_samples(X[:1] + 1e-9), 1e-3**0.5, rtol=1e-9)
-    far = model.score_samples(X[:4] + [[0.7], [2.0], [20.0], [2e9]])
+    far = model.score_samples(X[:4] + np.array([[0.7], [2.0], [20.0], [2e9]]))
     assert (np.diff(far) < 0).all() and far[0] < 1e-3**0.5
     one_scale = IDKPointDetector(20, method="norm", random_state=0).fit(X)
     assert_allclose(one_scale.score_samples(X[:1] + 1e9), 1e-3, rtol=1e-9)

@@ -1,4 +1,4 @@
-"""Isolation trees: leaves that hold one row drawn or equal ones, splits that separate, files that must hang together."""
+"""Isolation trees: leaves that hold one row drawn or equal ones, splits that separate, files that hang together."""
 
 from dataclasses import replace
 

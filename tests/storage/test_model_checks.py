@@ -1,4 +1,4 @@
-"""What must hold between the parts of a model, demanded of every file: one part that does not fit is refused by name."""
+"""What must hold between the parts of a model: a file with one part that does not fit is refused by its name."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -26,9 +26,12 @@ def groups(**how):
 
 
 def refuse(model, tmp_path, message):
-    with pytest.raises(ModelFileError, match=message):  # where it is written or where it is read
+    def write_and_read():
         isobag.save(model, tmp_path / "forged")
         isobag.load(tmp_path / "forged")
+
+    with pytest.raises(ModelFileError, match=message):
+        write_and_read()
 
 
 def test_models_of_format_1_know_nothing_of_what_came_after():

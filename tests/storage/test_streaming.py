@@ -8,14 +8,14 @@ import narwhals as nw
 import numpy as np
 import pandas as pd
 import pytest
+
+from isobag import IDKPointDetector, streaming
 from isobag.estimators.checked import fit_to_rows, p_values_of_rows, score_rows
+from isobag.data.rows import BLOCK_ROWS
 from isobag.streaming import SpooledNumbers, StreamedRows, read_batches
 from isobag.tables.encoding import open_frame
 from isobag.tables.points import find_points
 from isobag.tables.table import read_frame
-
-from isobag import IDKPointDetector, streaming
-from isobag.data.rows import BLOCK_ROWS
 
 pa = pytest.importorskip("pyarrow")
 

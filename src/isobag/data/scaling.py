@@ -177,8 +177,8 @@ SCALINGS: dict[str | None, Callable[[Summary], Scaling]] = {
 """minmax: to [0, 1]; standard: mean 0 and standard deviation 1; absolute: mean 0 and mean absolute deviation 1;
 robust: median 0 and quartiles 1 apart, or range 1 where these are equal; asinh: asinh((x - median) / median absolute
 deviation), of the mean absolute deviation where that is 0; normal: ranks mapped to a normal distribution; None: as is.
-Ranges are those of all rows, the rest is learned from a sample of 65,536 rows (fewer of very many features), or from all
-if there are no more."""
+Ranges are those of all rows, the rest is learned from a sample of 65,536 rows (fewer of very many features), or from
+all if there are no more."""
 
 
 def fit_scaling(X: Floats, name: str | None) -> Scaling:
@@ -218,8 +218,8 @@ def asinh(X: Floats) -> Floats:
 def _knots(column: Floats) -> tuple[Floats, Floats, Floats]:
     """Values (k,) that rise, the normal score of each, and the slopes of the lines around them: (k + 1,).
 
-    A value has the score of its middle rank, so equal ones share one. Beyond the ends the line goes on with the slope of
-    the outer 5 % of the ranks, so that far is far. A feature without spread is only shifted.
+    A value has the score of its middle rank, so equal ones share one. Beyond the ends the line goes on with the slope
+    of the outer 5 % of the ranks, so that far is far. A feature without spread is only shifted.
     """
     column = np.sort(column)
     values = np.unique(column)

@@ -47,7 +47,7 @@ class PointParams:
         return self.max_samples == "auto"
 
     def plans(self, n_rows: int) -> list[Plan]:
-        """One view with the paper's scaling, or, if all is left to us, a third of the partitionings on each of three."""
+        """One view with the paper's scaling, or, if all is left to us, a third of the partitionings each on three."""
         psi = largest_samples(n_rows) if self.averages else min(int(self.max_samples), n_rows)
         scalings: tuple[str | None, ...] = (self.scaling,)
         if self.scaling == "auto":

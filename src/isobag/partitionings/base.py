@@ -70,11 +70,11 @@ class Partitionings(ABC):
         return None
 
     def sum_far(self, queries: Any, limits: Ints, compute: Compute) -> Ints:
-        """How far out queries are: sum over partitionings and levels of octaves beyond the limit, where OUTSIDE: (n,)."""
+        """How far out queries are: octaves beyond the limits, where OUTSIDE, over partitionings and levels: (n,)."""
         raise NotImplementedError
 
     def anchors(self) -> tuple[Any, Cells] | None:
-        """A row drawn for each cell: all drawn (m, d), and the number of each cell's (t, psi); None if there are none."""
+        """A row drawn for each cell: all drawn (m, d), and the number of each cell's (t, psi); None without any."""
         return None
 
     def nearest_anchors(self, queries: Any, compute: Compute) -> Cells:
