@@ -212,7 +212,8 @@ def asinh(X: Floats) -> Floats:
     near = x + x * (rest - square * (1 + rest))
     rounded_off = (x - (total - root)) / total
     far = (exponent - 1) * _LN2 + (2 * (s + s * rest) + rounded_off)
-    return np.copysign(np.where(is_near, near, far), X)
+    found: Floats = np.copysign(np.where(is_near, near, far), X)
+    return found
 
 
 def _knots(column: Floats) -> tuple[Floats, Floats, Floats]:
