@@ -156,9 +156,12 @@ def test_a_column_of_the_score_path_is_the_detector_of_that_psi(mechanism, metho
 def test_a_column_of_the_path_of_groups_is_the_detector_of_that_psi(mechanism):
     how = {"point_mechanism": mechanism, "group_mechanism": mechanism, "calibrate": False}
     model = groups(max_samples=6, **how).fit(X, groups=IDS)
-    path = model.model_.path(as_groups(model, NEW, NEW_IDS, reset=False), model.compute)
-    assert model.group_partitionings_.levels == (2, 4, 8, 9)
-    for k, psi in enumerate(model.group_partitionings_.levels):
+    level2 = model.level2_
+    maps = model.model_.mean_maps(as_groups(model, NEW, NEW_IDS, reset=False), model.compute)
+    queries = level2.partitionings.prepare(maps, model.compute)
+    path = level2.shares(level2.partitionings.sum_at(queries, level2.counts, model.compute))
+    assert level2.partitionings.levels == (2, 4, 8, 9)
+    for k, psi in enumerate(level2.partitionings.levels):
         alone = groups(max_samples=6, group_max_samples=psi, **how).fit(X, groups=IDS)
         assert_array_equal(path[:, k], alone.score_samples(NEW, NEW_IDS))
 

@@ -71,6 +71,9 @@ def answers(drawn, Q, compute):
         only_counts, last = drawn.count_and_sum(queries_for(drawn), compute, only_last=True)
         found += [counts, sums, only_counts, last]
         found += [drawn.count(queries_for(drawn), compute), drawn.nearest_anchors(queries_for(drawn), compute)]
+        limits = drawn.far_limits()
+        if limits is not None:
+            found += [limits, drawn.sum_far(queries_for(drawn), limits, compute)]
         for rule in RULES:
             found += [drawn.assign(queries_for(drawn), compute, rule)]
             found += [drawn.sum_at(queries_for(drawn), tables, compute, rule)]

@@ -57,9 +57,7 @@ def oracle_mean_maps(detector, parts):
     drawn = detector.point_views_.members[0].partitionings
     maps = []
     for part in parts:
-        scaled = (np.asarray(part) - detector.point_views_.members[0].scaling.shift) / detector.point_views_.members[
-            0
-        ].scaling.scale
+        scaled = detector.point_views_.members[0].scaling.apply(np.asarray(part))
         cells = oracle.assign_cells(scaled, drawn.centers, mechanism=detector.point_mechanism_)
         maps.append(group_oracle.mean_map(cells, drawn.slots.shape[1], detector.count_outside))
     return maps
@@ -67,7 +65,7 @@ def oracle_mean_maps(detector, parts):
 
 def center_maps(detector):
     """The mean maps that the detector drew as centers, partitioning by partitioning."""
-    drawn = detector.group_partitionings_
+    drawn = detector.level2_.partitionings
     sizes = drawn.centers.sizes.tolist()
     counts = drawn.centers.counts.toarray().tolist()
     maps = [[Fraction(count, size) for count in row] for row, size in zip(counts, sizes, strict=True)]
@@ -107,7 +105,7 @@ def test_both_levels_follow_the_definition(data, point_mechanism, group_mechanis
     expected = oracle_scores(detector, fit_maps, new_maps)
     for one in detectors:
         assert center_maps(one) == partitionings
-        assert np.array_equal(one.group_partitionings_.sq_radii[-1], np.array(radii, dtype=float))
+        assert np.array_equal(one.level2_.partitionings.sq_radii[-1], np.array(radii, dtype=float))
         assert [*one.scores_, *one.score_samples(new)] == expected
     assert data != "grid" or group_oracle.count_ties(fit_maps, partitionings) > 0
 
@@ -130,7 +128,7 @@ def test_backends_and_threads_change_nothing(mechanism):
     def results(backend, n_jobs):
         how = {"point_mechanism": mechanism, "random_state": 0, "backend": backend, "n_jobs": n_jobs}
         model = IDKGroupDetector(30, 16, 32, **how).fit(parts)
-        drawn = model.group_partitionings_
+        drawn = model.level2_.partitionings
         radii = (model.point_views_.members[0].partitionings.sq_radii, drawn.sq_radii)
         return *radii, drawn.centers.counts.toarray(), model.scores_, model.score_samples(new), model.offset_
 
@@ -287,7 +285,7 @@ def test_a_pickled_detector_scores_as_before(detector, parts):
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_level_1_keeps_sparse_counts_of_points(parts, backend, outside):
     model = IDKGroupDetector(20, 50, 8, count_outside=outside, random_state=0, backend=backend).fit(parts)
-    counts, sizes = model.group_partitionings_.centers.counts, model.group_partitionings_.centers.sizes
+    counts, sizes = model.level2_.partitionings.centers.counts, model.level2_.partitionings.centers.sizes
     assert issparse(counts)
     assert counts.dtype.kind == "i"
     assert counts.shape[1] == 20 * (50 + outside)

@@ -6,9 +6,9 @@ from oracle import points as oracle
 
 from isobag import IDKPointDetector, IsolationKernel
 from isobag.baselines import INNE
+from isobag.data.scaling import SCALINGS
 
 DETECTORS = [IDKPointDetector, INNE]
-SCALINGS = ["minmax", "standard", "robust", None]
 
 
 def detector(t=8, psi=6, **options):
@@ -52,7 +52,7 @@ def test_scores_are_those_of_the_definition_where_ties_and_duplicates_abound(rng
     assert_allclose(detector().fit(X).score_samples(X), [oracle.point_score(c, cells) for c in cells], rtol=1e-12)
 
 
-@pytest.mark.parametrize("scaling", ["minmax", "standard", "robust"])
+@pytest.mark.parametrize("scaling", [name for name in SCALINGS if name is not None])
 def test_scores_ignore_the_unit_of_a_feature_and_unscaled_scores_do_not(X, scaling):
     units = np.array([2.0**12, 2.0**-5])
     options = {"t": 20, "scaling": scaling}

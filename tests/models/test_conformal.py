@@ -5,13 +5,13 @@ import math
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
-from sklearn.base import clone
+from scipy.stats import spearmanr
 
 from isobag import IDKGroupDetector, IDKPointDetector
 from isobag.backends import Compute
 from isobag.data.groups import Groups, as_groups
 from isobag.data.rows import ArrayRows
-from isobag.models.calibration import calibrate, cross_p_values, split
+from isobag.models.calibration import Calibration, calibrate, own_p_values
 from isobag.models.group import CALIBRATION_GROUPS, fit_group_model
 from isobag.models.point import CALIBRATION_ROWS, fit_point_model
 
@@ -254,10 +254,10 @@ def test_max_samples_of_all_rows_or_groups_become_all_that_are_learned(rng):
     assert (points.max_samples_, points.model_.calibration.model.views.levels[-1]) == (41, 21)
     groups = IDKGroupDetector(10, 41, 41, random_state=0).fit([*X[:, None]])
     learned = groups.model_.calibration.model
-    assert (learned.views.levels[-1], learned.partitionings.levels[-1]) == (21, 21)
+    assert (learned.views.levels[-1], learned.level2.partitionings.levels[-1]) == (21, 21)
     # Each row learned is alone in its cell: a score of 1 / 21 in all partitionings, the highest there is.
     view = points.model_.calibration.model.views.members[0]
-    near = np.concatenate(view.partitionings.centers[:1]) * view.scaling.scale + view.scaling.shift
+    near = np.concatenate(view.partitionings.centers[:1]) * view.scaling.spread + view.scaling.shift
     assert_array_equal(points.p_values(near), 1)
 
 
@@ -287,45 +287,77 @@ def test_calibrate_is_true_or_false(rng, value):
             cls(5, calibrate=value).fit(data)
 
 
-def halves_of(n, random_state):
-    """Which half each of n rows is in, and the seeds of the two models, drawn as the library draws them."""
-    drawn = split(n, 10_000, random_state)
-    return drawn.in_second, drawn.seeds
+@pytest.mark.parametrize("n", [1, 2, 57, 70_000])
+def test_p_values_of_the_training_data_are_shares_of_their_own_scores(rng, n):
+    scores = rng.integers(0, 40, n) / 8
+    found = own_p_values(scores)
+    some = rng.integers(0, n, 50)
+    assert_array_equal(found[some], [(scores <= scores[i]).mean() for i in some])
+    assert found.max() == 1 and found.min() > 0
+    for alpha in ALPHAS:  # ranks: no more than alpha of them lie at or below alpha, whatever the data
+        assert np.mean(found <= alpha) <= alpha
+    ranks = own_p_values(rng.permutation(n) * 1.0)
+    assert_array_equal(np.sort(ranks), np.arange(1, n + 1) / n)
+    order = rng.permutation(n)
+    assert_array_equal(own_p_values(scores[order]), found[order])
 
 
-@pytest.mark.parametrize("max_samples", ["auto", 8])
-def test_p_values_of_the_training_data_come_from_models_that_have_not_seen_them(rng, max_samples):
-    X = integers(rng, 61)
-    groups = groups_of(integers)(rng, 41)
-    rows, bags = as_data(X), as_data(groups)
-    points = IDKPointDetector(10, max_samples, random_state=3)
-    of_groups = IDKGroupDetector(10, max_samples, max_samples, random_state=3)
-    for model, data, fit in ((points, rows, fit_point_model), (of_groups, bags, fit_group_model)):
-        found = cross_p_values(data, model.params, Compute(), fit, 10_000)
-        in_second, seeds = halves_of(len(data), 3)
-        assert in_second.sum() == len(data) // 2
-        for scored, seed in zip((True, False), seeds, strict=True):
-            others, own = np.flatnonzero(in_second != scored), np.flatnonzero(in_second == scored)
-            learned = clone(model).set_params(random_state=seed, calibrate=False).fit(data.part(others))
-            scores = learned.score_samples(data.part(own)).tolist()
-            expected = [sum(other <= score for other in scores) / len(scores) for score in scores]
-            assert found[own].tolist() == expected
+def sized_groups(sizes):
+    """Groups of zeros with these sizes."""
+    return as_data([np.zeros((size, 1)) for size in sizes])
 
 
-def test_fewer_than_four_have_no_p_values_to_speak_of(rng):
-    for n in (1, 2, 3):
-        rows = ArrayRows(rng.normal(size=(n, 2)))
-        found = cross_p_values(rows, IDKPointDetector(random_state=0).params, Compute(), fit_point_model, 10_000)
-        assert_array_equal(found, np.ones(n))
+def test_groups_are_compared_with_those_set_aside_of_their_class_of_size():
+    scores = np.array([0.1, 0.4, 0.4, 0.9, 0.2, 0.3, 0.5])
+    learned = Calibration(None, np.array([3, 10]), np.array([4, 4, 7]), scores)
+    # Up to 3 points: the first four; up to 10: none; more: the last three.
+    found = learned.shares(np.array([0.4, 0.4, 0.4, 0.05, 2.0, 0.4]), sized_groups([1, 3, 4, 2, 11, 500]))
+    assert_array_equal(found, [4 / 5, 4 / 5, 1, 1 / 5, 1, 3 / 4])
+    rows = Calibration(None, np.empty(0, dtype=np.int64), np.array([3]), scores[4:])
+    assert_array_equal(rows.shares(np.array([0.1, 0.3]), ArrayRows(np.zeros((2, 1)))), [1 / 4, 3 / 4])
 
 
-def test_training_data_without_anomalies_are_below_alpha_no_more_often_than_alpha():
-    p_values = []
-    for seed in range(60):
-        rows = ArrayRows(gaussian(np.random.default_rng(seed), 100))
-        params = IDKPointDetector(8, random_state=seed).params
-        p_values.append(cross_p_values(rows, params, Compute(), fit_point_model, 10_000))
-    for alpha in ALPHAS:
-        # Within a half p-values are the ranks of its 50 rows: no more than alpha of them lie at or below alpha.
-        assert (np.mean(np.array(p_values) <= alpha, axis=1) <= alpha).all()
-    assert np.mean(np.array(p_values) <= 0.1) > 0.08
+@pytest.mark.parametrize(("n_groups", "n_classes"), [(150, 1), (399, 1), (400, 2), (640, 3), (1100, 5), (2400, 5)])
+def test_classes_of_size_have_a_hundred_groups_set_aside_or_more_on_average(rng, n_groups, n_classes):
+    sizes = np.exp(rng.uniform(0, np.log(60), n_groups)).astype(int)
+    parts = [rng.normal(size=(size, 1)) for size in sizes]
+    learned = calibration_of(IDKGroupDetector(2, 2, 2, random_state=0), parts)
+    assert len(learned.ends) == n_classes == len(learned.edges) + 1
+    n_aside = np.diff(learned.ends, prepend=0)
+    assert n_aside.sum() == n_groups // 2 and (np.diff(learned.edges) > 0).all()
+    # As many in each as in any other, but for groups of one size and for chance.
+    assert n_aside.min() > 0.4 * n_groups / 2 / n_classes
+    for part in np.split(learned.scores, learned.ends[:-1]):
+        assert (np.diff(part) >= 0).all()
+
+
+def test_groups_of_one_size_are_one_class(rng):
+    learned = calibration_of(IDKGroupDetector(2, 2, 2, random_state=0), [*rng.normal(size=(900, 3, 1))])
+    assert len(learned.edges) == 0 and learned.ends.tolist() == [450]
+
+
+def unequal(rng, g):
+    """Normal groups of 3 to 300 points, log-uniform, each moved by a little of its own."""
+    sizes = np.exp(rng.uniform(np.log(3), np.log(300), g)).astype(int)
+    return [rng.normal(rng.normal(0, 0.3, 2), 1, (size, 2)) for size in sizes]
+
+
+@pytest.mark.slow
+def test_small_groups_are_not_odd_for_being_small_nor_large_ones_for_being_large():
+    """In each fifth of size, one normal group in ten has p <= .1; scores know nothing of size either."""
+    hits, n_new, correlations = [], 0, []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        model = IDKGroupDetector(20, random_state=seed).fit(unequal(rng, 1000))
+        new = unequal(rng, 500)
+        sizes = np.array([len(part) for part in new])
+        fifths = np.array_split(np.argsort(sizes, kind="stable"), 5)
+        p_values = model.p_values(new)
+        hits.append([(p_values[own] <= 0.1).mean() for own in fifths])
+        n_new += len(new) // 5
+        correlations.append(spearmanr(model.score_samples(new), sizes)[0])
+    n_aside = 100 * len(hits)  # in each class
+    noise = math.sqrt(0.1 * 0.9 * (1 / n_new + 1 / n_aside))
+    # Fifths of the new groups straddle classes a little: three standard errors and a hundredth.
+    assert np.abs(np.mean(hits, axis=0) - 0.1).max() < 3 * noise + 0.01
+    assert abs(np.mean(correlations)) < 3 / math.sqrt(500 * len(hits)) + 0.03

@@ -13,54 +13,66 @@ from oracle import points as oracle
 from sklearn.base import clone
 
 from isobag import IDKGroupDetector, IDKPointDetector, IsolationKernel
+from isobag.backends import Compute
+from isobag.data.scaling import SCALINGS
 from isobag.models.averaging import fit_average
 
 BACKENDS = ["numpy", "numba"]
 
 
-def scale(X, train, scaling):
-    """What `oracle.scale` says, and "absolute": mean 0 and mean absolute deviation 1, a constant feature 0."""
-    if scaling != "absolute":
-        return np.array(oracle.scale(X, train, scaling))
-    scaled = np.zeros(np.shape(X))
-    for k in range(len(train[0])):
-        column = [float(row[k]) for row in train]
-        middle = sum(column) / len(column)
-        deviation = sum(abs(value - middle) for value in column) / len(column)
-        for i in range(len(X)):
-            scaled[i, k] = (X[i][k] - middle) / deviation if min(column) < max(column) else 0.0
-    return scaled
+def average(train_path, path, importance, train_far=None, far=None):
+    """exp(sum_k w_k log max(s_k, floor_k) - w_far far); w_k ~ importance_k / deviation of the training logs.
 
-
-def average(train_path, path, importance):
-    """exp(sum_k w_k log max(s_k, floor_k)); w_k ~ importance_k / deviation of the training logs; none if they agree."""
+    None if they agree. How far out rows are matters as much as all psi together.
+    """
     floors, weights = [], []
     for k, matters in enumerate(importance):
         column = [row[k] for row in train_path]
         floors.append(sum(column) / len(column) / 1000)
         deviation = statistics.pstdev([math.log(max(value, floors[k])) for value in column])
         weights.append(matters / deviation if deviation > 1e-9 else 0.0)
+    far_weight = 0.0
+    if far is not None:
+        deviation = statistics.pstdev(train_far)
+        far_weight = sum(importance) / (deviation if deviation > 1e-9 else 1.0)
     scores = []
-    for row in path:
+    for i, row in enumerate(path):
         logs = [math.log(max(value, floor)) for value, floor in zip(row, floors, strict=True)]
-        scores.append(math.exp(sum(w * log for w, log in zip(weights, logs, strict=True)) / sum(weights)))
+        total = sum(w * log for w, log in zip(weights, logs, strict=True))
+        total -= 0.0 if far is None else far_weight * far[i]
+        scores.append(math.exp(total / (sum(weights) + far_weight)))
     return scores
 
 
+def centers_by_scale(X, levels, t):
+    """Scaled data and what is drawn from them, the partitionings dealt out in turn to three scales."""
+    for first, scaling in enumerate(["absolute", "normal", "asinh"]):
+        scaled = np.array(oracle.scale(X, X, scaling))
+        yield scaled, IsolationKernel(t, levels[-1], random_state=0).fit(scaled).centers_[first::3]
+
+
 def score_path(X, levels, t, method, mechanism):
-    """Scores at each psi, the partitionings dealt out in turn to the scales "minmax" and "absolute"."""
+    """Scores at each psi, over all scales."""
     path = [[] for _ in X]
     for psi in levels:
         cells = [[] for _ in X]
-        for first, scaling in enumerate(["minmax", "absolute"]):
-            scaled = scale(X, X, scaling)
-            drawn = IsolationKernel(t, levels[-1], random_state=0).fit(scaled).centers_
+        for scaled, drawn in centers_by_scale(X, levels, t):
             rule = "covering" if method == "norm" else "nearest"
-            own = oracle.assign_cells(scaled, drawn[first::2, :psi], rule, mechanism)
+            own = oracle.assign_cells(scaled, drawn[:, :psi], rule, mechanism)
             cells = [a + b for a, b in zip(cells, own, strict=True)]
         for row, own in zip(path, cells, strict=True):
             row.append(oracle.point_score(own, cells) if method == "similarity" else oracle.norm_score(own))
     return path
+
+
+def how_far_out(X, levels, t, counted):
+    """Mean octaves beyond what is typical, over partitionings and the psi that are counted."""
+    total = [0] * len(X)
+    for scaled, drawn in centers_by_scale(X, levels, t):
+        for psi in counted:
+            limit = oracle.far_limit(drawn[:, :psi])
+            total = [sum_ + oracle.far_out(x, drawn[:, :psi], limit) for sum_, x in zip(total, scaled, strict=True)]
+    return [sum_ / (2**20 * len(counted) * t) for sum_ in total]
 
 
 @pytest.fixture
@@ -73,11 +85,14 @@ def parts(rng):
 @pytest.mark.parametrize(
     ("method", "mechanism"), [("similarity", "hypersphere"), ("similarity", "voronoi"), ("norm", "hypersphere")]
 )
-def test_the_default_is_the_geometric_mean_over_psi_of_scores_on_two_scales(X, t, method, mechanism):
+def test_the_default_is_the_geometric_mean_over_psi_on_three_scales_less_how_far_out(X, t, method, mechanism):
     X = X * [1, 1000]
     levels = (2, 4, 8, 16, 30)
     path = score_path(X, levels, t, method, mechanism)
-    expected = average(path, path, [psi**-0.5 for psi in levels])
+    # Where balls end: under Voronoi's cells nothing is OUTSIDE, and the norm asks only whether a row is.
+    counts = (method, mechanism) == ("similarity", "hypersphere")
+    far = how_far_out(X, levels, t, (4, 30)) if counts else None
+    expected = average(path, path, [psi**-0.5 for psi in levels], far, far)
     model = IDKPointDetector(t, method=method, mechanism=mechanism, random_state=0).fit(X)
     assert model.path_ == levels
     assert_allclose(model.score_path(X), path, rtol=1e-12, atol=1e-15)
@@ -92,7 +107,7 @@ def test_psi_are_the_powers_of_two_up_to_256_or_half_of_the_rows(rng, n, largest
     assert model.max_samples_ == largest
 
 
-@pytest.mark.parametrize("scaling", ["minmax", "standard", "absolute", "robust", None])
+@pytest.mark.parametrize("scaling", SCALINGS)
 def test_with_one_scale_a_column_of_the_path_is_the_detector_of_that_psi(X, scaling):
     auto = IDKPointDetector(9, scaling=scaling, random_state=0).fit(X)
     for k, psi in enumerate(auto.path_):
@@ -111,25 +126,45 @@ def test_a_psi_that_tells_no_rows_apart_has_no_say(rng):
     assert_allclose(without.apply(path[:, [0, 2]]), average(path, path, importance), rtol=1e-12)
     none_does = fit_average(np.full((9, 2), 0.25), np.array([3.0, 1.0]))
     assert_allclose(none_does.weights, [0.75, 0.25], rtol=1e-12)
+    assert (with_it.far_weight, none_does.far_weight) == (0, 0)
+
+
+def test_how_far_out_rows_are_matters_as_much_as_all_psi_together(rng):
+    path, importance, far = rng.uniform(size=(50, 3)), np.array([1.0, 2.0, 0.5]), rng.exponential(size=50)
+    found = fit_average(path, importance, far)
+    assert found.far_weight * far.std() == pytest.approx(3.5 * found.weights[0] * np.log(path[:, 0]).std(), rel=1e-9)
+    assert found.weights.sum() + found.far_weight == pytest.approx(1, rel=1e-12)
+    assert_allclose(found.apply(path, far), average(path, path, importance, far, far), rtol=1e-12)
+    none_is = fit_average(path, importance, np.zeros(50))  # new rows may be
+    assert none_is.far_weight / none_is.weights.sum() == pytest.approx(
+        3.5 / (importance / np.log(path).std(axis=0)).sum(), rel=1e-9
+    )
 
 
 def test_of_very_many_rows_ten_thousand_make_the_weights(rng):
     X = rng.normal(size=(11_000, 1)) ** 3
     model = IDKPointDetector(2, calibrate=False, random_state=0).fit(X)
-    path, importance = model.score_path(X), [psi**-0.5 for psi in model.path_]
-    spread = path[[10_999 * k // 9_999 for k in range(10_000)]]
+    learned, importance = model.model_, [psi**-0.5 for psi in model.path_]
+    path, far = learned.divide(learned.views.sum_at(learned.tables, Compute(), "nearest", learned.limits)(X))
+    assert_array_equal(path, model.score_path(X))
+    spread = [10_999 * k // 9_999 for k in range(10_000)]
     scores = model.score_samples(X[:20])
-    assert_allclose(scores, average(spread, path[:20], importance), rtol=1e-9)
-    assert not np.allclose(scores, average(path, path[:20], importance), rtol=1e-9)
+    assert_allclose(scores, average(path[spread], path[:20], importance, far[spread], far[:20]), rtol=1e-9)
+    assert not np.allclose(scores, average(path, path[:20], importance, far, far[:20]), rtol=1e-9)
 
 
-def test_among_equal_rows_all_are_normal_and_any_other_is_a_thousand_times_less_so():
+def test_among_equal_rows_all_are_normal_and_any_other_is_less_so_the_farther_it_is():
     X = np.full((40, 2), 0.1)
     model = IDKPointDetector(20, random_state=0).fit(X)
     assert_array_equal(model.score_samples(X), 1)
     assert_array_equal(model.predict(X), 1)
-    # Balls of radius 0 hold nothing else: similarity 0 at every psi, of which the floor makes a thousandth.
-    assert_allclose(model.score_samples(X[:1] + 1e-9), 1e-3, rtol=1e-9)
+    # Balls of radius 0 hold nothing else: similarity 0 at every psi, of which the floor makes a thousandth, and psi has
+    # half of the say. Beyond a distance of 1 the other half counts.
+    assert_allclose(model.score_samples(X[:1] + 1e-9), 1e-3**0.5, rtol=1e-9)
+    far = model.score_samples(X[:4] + np.array([[0.7], [2.0], [20.0], [2e9]]))
+    assert (np.diff(far) < 0).all() and far[0] < 1e-3**0.5
+    one_scale = IDKPointDetector(20, method="norm", random_state=0).fit(X)
+    assert_allclose(one_scale.score_samples(X[:1] + 1e9), 1e-3, rtol=1e-9)
     groups = IDKGroupDetector(20, random_state=0).fit([X[:3], X[:5], X[:1], X[:2]])
     assert_array_equal(groups.scores_, 1)
     assert_array_equal(groups.predict([X[:7]]), 1)
@@ -150,17 +185,20 @@ def test_two_rows_two_groups_and_one_partitioning_are_enough(rng, n, t):
     for cls, data in ((IDKPointDetector, X), (IDKGroupDetector, [*X[:, None]])):
         model = cls(t, random_state=0).fit(data)
         scores = model.score_samples(data)
-        assert scores.shape == (n,) and np.all((scores > 0) & (scores <= 1))
+        assert scores.shape == (n,) and np.isfinite(scores).all() and (scores > 0).all()
+        assert data is not X or (scores <= 1).all()
         assert set(model.predict(data)) <= {-1, 1}
         assert np.all((model.p_values(data) > 0) & (model.p_values(data) <= 1))
         assert np.isfinite(model.explain(data) if data is X else model.explain(data).differences).all()
 
 
-def test_scores_lie_between_0_and_1_and_stay_there_far_away(X, rng):
-    Q = np.vstack([X, rng.normal(0, 30, (500, 2)), [[1e140, -1e140], [-1e9, 1e9]]])
+def test_scores_lie_between_0_and_1_and_fall_with_distance(X, rng):
+    far = [[10.0**k, -(10.0**k)] for k in (3, 4, 6, 9, 50, 140)]
+    Q = np.vstack([X, rng.normal(0, 30, (500, 2)), far])
     scores = IDKPointDetector(20, random_state=0).fit(X).score_samples(Q)
     assert np.all((scores > 0) & (scores <= 1))
-    assert scores[-2] == scores[-1] == scores.min()
+    assert (np.diff(scores[-6:]) < 0).all()
+    assert scores[-6] < scores[:-6].min()
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -213,7 +251,7 @@ def test_copies_score_as_the_original(X, parts):
 
 def test_absolute_scaling_sets_the_mean_absolute_deviation_to_1(X):
     X = np.column_stack([X * [1, 1000], np.full(len(X), 0.1)])
-    scaled = scale(X, X, "absolute")
+    scaled = np.array(oracle.scale(X, X, "absolute"))
     assert_allclose(np.abs(scaled[:, :2]).mean(axis=0), 1, rtol=1e-12)
     plain = IDKPointDetector(20, 8, scaling=None, random_state=0).fit(scaled).score_samples(scaled)
     model = IDKPointDetector(20, 8, scaling="absolute", random_state=0).fit(X)
@@ -245,7 +283,7 @@ def test_robust_scaling_divides_by_the_range_where_the_quartiles_are_equal(rng):
     X = np.column_stack([rng.normal(size=80), np.zeros(80)])
     X[:15, 1] = rng.integers(-8, 33, 15)
     X[:2, 1] = -8, 32
-    scaled = np.column_stack([scale(X[:, :1], X[:, :1], "robust"), X[:, 1] / 40])
+    scaled = np.column_stack([oracle.scale(X[:, :1], X[:, :1], "robust"), X[:, 1] / 40])
     plain = IDKPointDetector(20, 8, scaling=None, random_state=0).fit(scaled).score_samples(scaled)
     assert_array_equal(IDKPointDetector(20, 8, scaling="robust", random_state=0).fit(X).score_samples(X), plain)
 
@@ -274,7 +312,7 @@ def group_mean_maps(model, parts):
     for view in model.point_views_.members:
         centers = view.partitionings.centers
         for part, own in zip(parts, maps, strict=True):
-            scaled = (part - view.scaling.shift) / view.scaling.scale
+            scaled = view.scaling.apply(part)
             cells = oracle.assign_cells(scaled, centers, mechanism="voronoi")
             own.extend(group_oracle.mean_map(cells, centers.shape[1]))
     return maps
@@ -282,7 +320,7 @@ def group_mean_maps(model, parts):
 
 def group_score_path(model, maps):
     """Level 2 in loops: the score of every group at each psi, from the first psi centers of each partitioning."""
-    drawn = model.group_partitionings_
+    drawn = model.level2_.partitionings
     counts = drawn.centers.counts.toarray().tolist()
     centers = [[Fraction(k, int(n)) for k in row] for row, n in zip(counts, drawn.centers.sizes, strict=True)]
     path = [[] for _ in maps]
@@ -294,13 +332,14 @@ def group_score_path(model, maps):
     return path
 
 
-def test_groups_without_tuning_follow_the_definition_at_both_levels(parts):
+def test_hyperspheres_of_groups_without_tuning_follow_the_definition_at_both_levels(parts):
     n_points = sum(map(len, parts))
-    model = IDKGroupDetector(8, random_state=0).fit(parts)
+    model = IDKGroupDetector(8, group_mechanism="hypersphere", random_state=0).fit(parts)
     assert 64 < n_points < 128
     shapes = [view.partitionings.slots.shape for view in model.point_views_.members]
-    assert shapes == [(2, 2), (2, 4), (1, 8), (1, 16), (1, 32), (1, n_points // 2)]
-    assert model.group_partitionings_.levels == (2, 4, 8, 12)
+    assert shapes == [(8, psi) for psi in (8, 16, 32, n_points // 2)]
+    assert model.level2_.partitionings.levels == (2, 4, 8, 12)
+    assert model.level2_.curve is None
     path = group_score_path(model, group_mean_maps(model, parts))
     expected = average(path, path, [0, 0, 1, 1])
     assert_allclose(model.scores_, expected, rtol=1e-9)
@@ -319,8 +358,10 @@ def test_groups_without_tuning_follow_the_definition_at_both_levels(parts):
     ],
 )
 def test_groups_average_psi_from_8_to_256_or_half_of_the_groups(rng, n_groups, levels):
-    model = IDKGroupDetector(6, random_state=0, calibrate=False).fit([*rng.normal(size=(n_groups, 3, 1))])
-    assert np.array(model.group_partitionings_.levels)[model.average_.weights > 0].tolist() == levels
+    model = IDKGroupDetector(6, group_mechanism="hypersphere", random_state=0, calibrate=False)
+    model.fit([*rng.normal(size=(n_groups, 3, 1))])
+    level2 = model.level2_
+    assert np.array(level2.partitionings.levels)[level2.average.weights > 0].tolist() == levels
     assert model.group_max_samples_ == levels[-1]
     assert model.max_samples_ == min(64, max(2, 3 * n_groups // 2))
 
@@ -329,7 +370,7 @@ def test_integers_at_both_levels_are_the_method_of_the_paper(parts):
     model = IDKGroupDetector(10, 8, 8, random_state=0).fit(parts)
     literal = IDKGroupDetector(10, 8, 8, point_mechanism="hypersphere", scaling="minmax", random_state=0).fit(parts)
     assert_array_equal(model.scores_, literal.scores_)
-    assert (model.point_mechanism_, model.average_) == ("hypersphere", None)
+    assert (model.point_mechanism_, model.level2_.average, model.level2_.curve) == ("hypersphere", None, None)
     assert [view.partitionings.slots.shape for view in model.point_views_.members] == [(10, 8)]
     in_cells = model.scores_ * 10 * len(parts)  # numbers of groups, counted in 10 partitionings
     assert_allclose(in_cells, in_cells.round(), rtol=1e-9)
@@ -353,6 +394,6 @@ def test_the_default_finds_what_the_smallest_or_the_largest_psi_misses(data, mis
     for psi in ("auto", misses):
         scores = IDKPointDetector(max_samples=psi, calibrate=False, random_state=seed).fit(X).score_samples(X)
         false_alarms.append((scores[:-n_odd] <= scores[-n_odd:].max()).sum())  # before all that is odd is seen
-    # Over seeds 0 to 19: at most 2 with the default, and 300 or more at the psi that misses.
-    assert false_alarms[0] <= 8
+    # Over seeds 0 to 19: at most 13 with the default, and 300 or more at the psi that misses.
+    assert false_alarms[0] <= 20
     assert false_alarms[1] >= 150

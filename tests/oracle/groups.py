@@ -4,7 +4,7 @@ A mean map is a list of fractions, a partitioning of groups a list of mean maps.
 """
 
 from fractions import Fraction
-from math import inf
+from math import dist, inf, sqrt
 
 from oracle.points import OUTSIDE
 
@@ -75,3 +75,47 @@ def count_ties(groups, partitionings):
             nearest = [centers[j] for j in range(len(centers)) if sq_dists[j] == min(sq_dists)]
             ties += any(center != nearest[0] for center in nearest)
     return ties
+
+
+def noise(maps, sizes, n_partitionings):
+    """Ratio of the variance between groups to that of one point within them, and the population's mean map.
+
+    Three rounds, because groups are weighted by n / (1 + ratio n); every point has one cell in each partitioning.
+    """
+    points = sum(sizes)
+    within = Fraction(0)
+    for own, n in zip(maps, sizes, strict=True):
+        within += n * (n_partitionings - sum(share * share for share in own))
+    within /= points - len(sizes)
+    ratio = Fraction(0)
+    for _ in range(3):
+        weights = [n / (1 + ratio * n) for n in sizes]
+        weights = [weight / sum(weights) for weight in weights]
+        population = [
+            sum(weight * own[k] for weight, own in zip(weights, maps, strict=True)) for k in range(len(maps[0]))
+        ]
+        spread = sum(weight * sq_distance(own, population) for weight, own in zip(weights, maps, strict=True))
+        by_chance = within * sum(weight * (1 - weight) / n for weight, n in zip(weights, sizes, strict=True))
+        between = (spread - by_chance) / sum(weight * (1 - weight) for weight in weights)
+        ratio = Fraction(float(max(between, 0) / within))
+    return ratio, population
+
+
+def deviation(own, n, ratio, population, largest):
+    """The mean map's step away from the population, on a scale on which chance alone is as large at every size."""
+    n = min(n, largest)
+    factor = sqrt(n / (1 + ratio * n))
+    return [factor * float(share - usual) for share, usual in zip(own, population, strict=True)]
+
+
+def mean_distance(group, references, noise_of, n_nearest=10):
+    """Mean distance to the nearest reference groups, the group itself left out; groups are mean map and size."""
+    z = deviation(*group, *noise_of)
+    distances, itself = [], None
+    for other in references:
+        if itself is None and other == group:
+            itself = other
+            continue
+        distances.append(dist(z, deviation(*other, *noise_of)))
+    nearest = sorted(distances)[: min(n_nearest, max(len(references) - 1, 1))]
+    return sum(nearest) / min(n_nearest, max(len(references) - 1, 1))

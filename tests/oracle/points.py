@@ -6,7 +6,8 @@ partitioning a sequence of centers, and a point's `cells` the list of its cell i
 
 from fractions import Fraction
 from functools import lru_cache
-from math import inf, sqrt
+from math import asinh, inf, sqrt
+from statistics import NormalDist
 
 OUTSIDE = -1
 
@@ -57,6 +58,33 @@ def cell(x, centers, radii, rule="nearest"):
     if rule == "smallest":
         return min(covering, key=lambda j: radii[j])
     raise ValueError(rule)
+
+
+def octaves(sq_dist):
+    """2^20 times log2, linear between powers of two, from 2^-1023 and rounded down: a whole number."""
+    sq_dist, exponent = Fraction(sq_dist), 0
+    if sq_dist == 0:
+        return 0
+    while sq_dist >= 2:
+        sq_dist, exponent = sq_dist / 2, exponent + 1
+    while sq_dist < 1:
+        sq_dist, exponent = sq_dist * 2, exponent - 1
+    return (exponent + 1023) * 2**20 + int((sq_dist - 1) * 2**20)
+
+
+def far_limit(partitionings):
+    """Octaves of the lower median of all squared radii above 0; of 1 if there are none."""
+    radii = sorted(radius for centers in partitionings for radius in sq_radii(centers) if radius > 0)
+    return octaves(radii[(len(radii) - 1) // 2] if radii else 1)
+
+
+def far_out(x, partitionings, limit):
+    """Octaves beyond the limit from x to its nearest center, summed over the partitionings in which x is OUTSIDE."""
+    total = 0
+    for centers in partitionings:
+        if cell(x, centers, sq_radii(centers)) == OUTSIDE:
+            total += max(0, octaves(min(sq_distance(x, center) for center in centers)) - limit)
+    return total
 
 
 def assign_cells(X, partitionings, rule="nearest", mechanism="hypersphere"):
@@ -138,18 +166,51 @@ def _median(values, share=0.5):
     return ordered[low] + (position - low) * (ordered[high] - ordered[low])
 
 
+def normal_score(x, column):
+    """The normal score of the middle rank of x among the column; a line between values, and on beyond them.
+
+    The line beyond an end has the slope from the end to the value where the outer 5 % of the ranks are over.
+    """
+    values = sorted(set(column))
+    if len(values) == 1:
+        return x - values[0]
+    ranks = []
+    for value in values:
+        below, same = sum(v < value for v in column), column.count(value)
+        ranks.append(Fraction(2 * below + same, 2 * len(column)))
+    scores = [NormalDist().inv_cdf(float(rank)) for rank in ranks]
+    low = next((k for k in range(1, len(values)) if ranks[k] > Fraction(1, 20)), len(values) - 1)
+    high = next((k for k in range(len(values) - 2, -1, -1) if ranks[k] < Fraction(19, 20)), 0)
+    if x < values[0]:
+        k, other = 0, low
+    elif x >= values[-1]:
+        k, other = len(values) - 1, high
+    else:
+        k = max(k for k in range(len(values)) if values[k] <= x)
+        other = k + 1
+    return scores[k] + (x - values[k]) * (scores[other] - scores[k]) / (values[other] - values[k])
+
+
 def scale(X, train, scaling):
     """Every feature moved and divided by what the training data say; a constant feature becomes 0."""
     scaled = [[0.0] * len(row) for row in X]
     for k in range(len(train[0])):
         column = [float(row[k]) for row in train]
-        mean = sum(column) / len(column)
+        if min(column) == max(column) and scaling is not None:
+            continue
+        mean, median = sum(column) / len(column), _median(column)
+        away = [abs(v - median) for v in column]
         shift, width = {
             None: (0.0, 1.0),
             "minmax": (min(column), max(column) - min(column)),
             "standard": (mean, sqrt(sum((v - mean) ** 2 for v in column) / len(column))),
-            "robust": (_median(column), _median(column, 0.75) - _median(column, 0.25)),
+            "absolute": (mean, sum(abs(v - mean) for v in column) / len(column)),
+            "robust": (median, _median(column, 0.75) - _median(column, 0.25)),
+            "asinh": (median, _median(away) or sum(away) / len(away)),
+            "normal": (0.0, 1.0),
         }[scaling]
         for i in range(len(X)):
-            scaled[i][k] = (float(X[i][k]) - shift) / width if min(column) < max(column) or scaling is None else 0.0
+            value = (float(X[i][k]) - shift) / width
+            bent = {"asinh": asinh, "normal": lambda v, column=column: normal_score(v, column)}
+            scaled[i][k] = bent.get(scaling, float)(value)
     return scaled

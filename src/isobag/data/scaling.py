@@ -18,7 +18,7 @@ from isobag.data.rows import ArrayRows, Rows, sample_rows
 KNOTS = 1024
 TAIL = 0.05
 _LEAST, _MOST = np.finfo(float).tiny * 2**-52, np.finfo(float).max
-_TERMS = 12
+_TERMS = 16
 _LN2 = float(np.log(2.0))
 
 
@@ -194,23 +194,26 @@ def fit_scalings(rows: Rows, names: Iterable[str | None]) -> dict[str | None, Sc
 
 
 def asinh(X: Floats) -> Floats:
-    """log(x + sqrt(x^2 + 1)) with the sign of x, each operation rounded once: the same bits everywhere."""
-    size = np.abs(X)
-    return np.copysign(_log1p(size + size * size / (1 + np.sqrt(1 + size * size))), X)
+    """log(x + sqrt(x^2 + 1)) with the sign of x, each operation rounded once: the same bits everywhere.
 
-
-def _log1p(x: Floats) -> Floats:
-    """log(1 + x) for x of 0 or more: 2 artanh(s), s = x / (2 + x), once powers of two are taken out of 1 + x."""
-    fraction, exponent = np.frexp(1 + x)
-    is_low = fraction < np.sqrt(0.5)
-    fraction, exponent = np.where(is_low, 2 * fraction, fraction), exponent - is_low
-    is_near = x < 0.5
-    s = np.where(is_near, x / (2 + x), (fraction - 1) / (fraction + 1))
+    Below 0.75 that is 2 artanh(s), s = x / (1 + sqrt(x^2 + 1)), or, as 2 s = x (1 - s^2), x and little more. Above, the
+    sum is 2 or more: powers of two are taken out of it, and the logarithm of the rest, in [1, 2), adds to theirs.
+    """
+    x = np.abs(X)
+    root = np.sqrt(1 + x * x)
+    total = x + root
+    half, exponent = np.frexp(total)
+    is_near = x < 0.75
+    s = np.where(is_near, x / (1 + root), (half - 0.5) / (half + 0.5))
     square = s * s
-    total = np.zeros_like(s)
-    for term in range(_TERMS, -1, -1):
-        total = total * square + 1 / (2 * term + 1)
-    return 2 * s * total + np.where(is_near, 0, exponent) * _LN2
+    rest = np.zeros_like(s)  # artanh(s) = s (1 + rest)
+    for term in range(_TERMS, 0, -1):
+        rest = (rest + 1 / (2 * term + 1)) * square
+    near = x + x * (rest - square * (1 + rest))
+    rounded_off = (x - (total - root)) / total
+    far = (exponent - 1) * _LN2 + (2 * (s + s * rest) + rounded_off)
+    found: Floats = np.copysign(np.where(is_near, near, far), X)
+    return found
 
 
 def _knots(column: Floats) -> tuple[Floats, Floats, Floats]:
@@ -230,9 +233,10 @@ def _knots(column: Floats) -> tuple[Floats, Floats, Floats]:
     last = len(values) - 1
     low = np.clip(np.searchsorted(scores, ndtri(TAIL), "right"), 1, last)
     high = np.clip(np.searchsorted(scores, ndtri(1 - TAIL), "left") - 1, 0, last - 1)
-    below = (scores[low] - scores[0]) / (values[low] - values[0])
-    above = (scores[last] - scores[high]) / (values[last] - values[high])
-    return values, scores, np.concatenate([[below], np.diff(scores) / np.diff(values), [above]])
+    first, final = np.array([0, *range(last), high]), np.array([low, *range(1, last + 1), last])
+    with np.errstate(over="ignore"):  # between values that hardly differ
+        slopes = (scores[final] - scores[first]) / (values[final] - values[first])
+    return values, scores, np.minimum(slopes, _MOST)
 
 
 def _extremes(block: Floats) -> tuple[Floats, Floats]:

@@ -1,7 +1,7 @@
 """One score from the scores at many psi, without labels.
 
 score(x) = exp(sum_k w_k log max(s_k(x), floor_k) - w_far far(x)), a weighted geometric mean of the scores s_k at psi_k,
-less how far out x is. In [0, 1].
+less how far out x is. Above 0, at most 1.
 
 Ratios of similarities mean the same at every psi, differences do not: hence logarithms. Each psi is weighted by how
 much it matters, divided by the spread of its logarithms over the training data, so that none is louder than its weight.
@@ -15,6 +15,7 @@ import numpy as np
 from isobag.backends.arrays import Floats, held
 
 FLOOR = 1e-3
+_LOWEST = -708.0  # its exponential is still above 0
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class Average:
             total += weight * column
         if far is not None:
             total -= self.far_weight * far
-        return np.exp(total)
+        return np.exp(np.maximum(total, _LOWEST))
 
 
 def fit_average(path: Floats, importance: Floats, far: Floats | None = None) -> Average:

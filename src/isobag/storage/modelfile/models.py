@@ -109,6 +109,8 @@ def _check_point_model(model: PointModel, averages: bool, path: str) -> int:
     limits = model.limits
     fits = limits is None or [own.shape for own in limits] == [(len(levels),)] * len(model.views.members)
     demand(fits, f"{path}limits", "not one limit for each view and psi.")
+    wanted = averages and all(view.partitionings.far_limits() is not None for view in model.views.members)
+    demand(limits is None or wanted, f"{path}limits", "need none where one psi alone counts or nothing is OUTSIDE.")
     counted = limits is None or all(np.array_equal(own >= 0, limits[0] >= 0) and own.max() >= 0 for own in limits)
     demand(counted, f"{path}limits", "they are not of the same psi.")
     return width

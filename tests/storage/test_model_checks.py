@@ -1,0 +1,139 @@
+"""What must hold between the parts of a model: a file with one part that does not fit is refused by its name."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+import isobag
+from isobag import IDKGroupDetector, IDKPointDetector, ModelFileError
+from isobag.partitionings.counts import MeanMaps
+
+KEPT = Path(__file__).parents[1] / "model_files"
+RNG = np.random.default_rng(7)
+POINTS = RNG.normal(size=(60, 3))
+PARTS = [RNG.normal(size=(size, 2)) for size in RNG.integers(1, 9, 70)]
+
+
+def points(**how):
+    return IDKPointDetector(5, random_state=0, **{"calibrate": False, **how}).fit(POINTS)
+
+
+def groups(**how):
+    return IDKGroupDetector(5, random_state=0, **{"calibrate": False, **how}).fit(PARTS)
+
+
+def refuse(model, tmp_path, message):
+    def write_and_read():
+        isobag.save(model, tmp_path / "forged")
+        isobag.load(tmp_path / "forged")
+
+    with pytest.raises(ModelFileError, match=message):
+        write_and_read()
+
+
+def test_models_of_format_1_know_nothing_of_what_came_after():
+    point, group = (isobag.load(KEPT / f"{kind}_1.isobag") for kind in ("point", "group"))
+    assert point.model_.limits is None and point.average_.far_weight == 0
+    assert point.model_.calibration.model.limits is None
+    assert (group.size_correction, group.level2_.curve, group.level2_.average.far_weight) == (False, None, 0)
+    for kept in (point.model_.calibration, group.model_.calibration):
+        assert len(kept.edges) == 0 and kept.ends.tolist() == [len(kept.scores)]
+
+
+def test_models_of_format_2_hold_the_defaults_of_today():
+    point, group = (isobag.load(KEPT / f"{kind}_2.isobag") for kind in ("point", "group"))
+    assert point.model_.limits is not None and point.average_.far_weight > 0
+    assert [type(view.scaling).__name__ for view in point.views_.members] == [
+        "LinearScaling",
+        "NormalScaling",
+        "AsinhScaling",
+    ]
+    assert type(group.level2_).__name__ == "Neighbours"
+
+
+@pytest.mark.parametrize("how", [{"max_samples": 4}, {"mechanism": "tree"}, {"mechanism": "voronoi"}], ids=str)
+def test_limits_where_nothing_is_far_out_are_refused(tmp_path, how):
+    model = points(**how)
+    limits = tuple(np.full(len(model.path_), 5) for _ in model.views_.members)
+    model.model_ = replace(model.model_, limits=limits)
+    refuse(model, tmp_path, "limits")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda limits: limits[:-1],
+        lambda limits: tuple(own[:-1] for own in limits),
+        lambda limits: (np.roll(limits[0], 1), *limits[1:]),
+        lambda limits: tuple(np.full_like(own, -1) for own in limits),
+        lambda limits: (limits[0] * 0 - 5, *limits[1:]),
+    ],
+)
+def test_limits_that_do_not_fit_are_refused(tmp_path, change):
+    model = points()
+    model.model_ = replace(model.model_, limits=change(model.model_.limits))
+    refuse(model, tmp_path, "limits")
+
+
+def test_scalings_that_do_not_fit_are_refused(tmp_path):
+    model = points(scaling="normal")
+    (view,) = model.views_.members
+    for scaling in (
+        replace(view.scaling, scores=view.scaling.scores[:-1]),
+        replace(view.scaling, values=view.scaling.values[::-1].copy()),
+        replace(view.scaling, slopes=np.full_like(view.scaling.slopes, np.inf)),
+    ):
+        changed = points(scaling="normal")
+        forged = replace(changed.model_.views.members[0], scaling=scaling)
+        changed.model_ = replace(changed.model_, views=replace(changed.model_.views, members=(forged,)))
+        refuse(changed, tmp_path, "scaling")
+
+
+LEVEL2 = {
+    "population": lambda own: replace(own, population=own.population[:-1]),
+    "references": lambda own: replace(own, references=MeanMaps(own.references.counts[:-1], own.references.sizes)),
+    "ratio": lambda own: replace(own, ratio=-1.0),
+    "largest": lambda own: replace(own, largest=0),
+    "curve": lambda own: replace(own, curve=replace(own.curve, log_sizes=own.curve.log_sizes[::-1].copy())),
+    "curve.*three": lambda own: replace(own, curve=replace(own.curve, trend=own.curve.trend[:2])),
+    "curve.*length": lambda own: replace(own, curve=replace(own.curve, locations=own.curve.locations[:-1])),
+    "curve.*(finite|trend)": lambda own: replace(own, curve=replace(own.curve, trend=np.full(3, np.nan))),
+}
+
+
+@pytest.mark.parametrize("name", LEVEL2)
+def test_neighbours_that_do_not_fit_are_refused(tmp_path, name):
+    model = groups()
+    assert len(model.level2_.curve.log_sizes) > 1
+    model.model_ = replace(model.model_, level2=LEVEL2[name](model.level2_))
+    refuse(model, tmp_path, name)
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("ends", lambda kept: replace(kept, ends=kept.ends - 1)),
+        ("ends", lambda kept: replace(kept, ends=np.array([3, 2, len(kept.scores)]), edges=np.array([2, 5]))),
+        ("ends", lambda kept: replace(kept, edges=np.array([4]))),
+        ("edges", lambda kept: replace(kept, ends=np.array([2, 3, len(kept.scores)]), edges=np.array([5, 2]))),
+        ("scores", lambda kept: replace(kept, scores=kept.scores[::-1].copy())),
+    ],
+)
+def test_classes_of_size_that_do_not_fit_are_refused(tmp_path, name, change):
+    model = groups(calibrate=True)
+    model.model_ = replace(model.model_, calibration=change(model.model_.calibration))
+    refuse(model, tmp_path, name)
+
+
+def test_classes_of_size_and_corrected_integers_come_back(tmp_path):
+    many = [RNG.normal(size=(size, 1)) for size in RNG.integers(1, 30, 500)]
+    for how in ({}, {"max_samples": 4, "group_max_samples": 4, "size_correction": True}):
+        model = IDKGroupDetector(3, random_state=0, **how).fit(many)
+        assert len(model.model_.calibration.edges) > 0
+        isobag.save(model, tmp_path / "m")
+        again = isobag.load(tmp_path / "m")
+        assert_array_equal(again.score_samples(many), model.scores_)
+        assert_array_equal(again.p_values(many[:50]), model.p_values(many[:50]))
