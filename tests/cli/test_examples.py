@@ -1,4 +1,7 @@
-"""Shell examples of README and docs: every line that starts with ``isobag`` is run. (Python examples are doctests.)"""
+"""Shell examples of README and docs: every line that starts with ``isobag`` is run. (Python examples are doctests.)
+
+A block of text right after one is what its last line prints, but for spaces and ends of lines.
+"""
 
 import re
 import shlex
@@ -25,10 +28,15 @@ def examples(page):
     return [words[1:] for words in lines if words and words[0] == "isobag" and words[1] not in TOO_LONG]
 
 
+def printed_examples(page):
+    found = re.findall(r"```bash\n([^`]*?)```\n\n```text\n(.*?)```", page.read_text(), re.DOTALL)
+    return [(shlex.split(block.splitlines()[-1], comments=True)[1:], text) for block, text in found]
+
+
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """A folder with the files that the examples name."""
-    X, names, account, _ = make_card_accounts(30, 2, random_state=0)
+    X, names, account, _ = make_card_accounts(60, 2, random_state=0)
     cards = pd.DataFrame(X, columns=names).assign(account=account)
     for name in ("cards.csv", "new.csv"):
         cards.to_csv(tmp_path / name, index=False)
@@ -48,3 +56,14 @@ def test_every_shell_example_runs_and_writes_what_it_names(folder, page):
         for option in ("--out", "--report", "--model"):
             if option in words:
                 assert (folder / words[words.index(option) + 1]).stat().st_size > 0
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_what_a_shell_example_is_said_to_print_is_what_it_prints(folder, page):
+    for words, text in printed_examples(page):
+        result = typer_testing.CliRunner().invoke(app, words)
+        assert result.output.split() == text.split(), words
+
+
+def test_the_readme_shows_what_a_command_prints():
+    assert printed_examples(PAGES[0])

@@ -43,13 +43,22 @@ def _name_sample_in_error(name: str) -> Iterator[None]:
 class Comparison(NamedTuple):
     """What ``compare`` found.
 
-    statistic : mean over psi of |Phi_hat(A) - Phi_hat(B)|^2 / t, the squared distance of the two mean maps.
-    p_value : probability of samples at least as different if both come from one distribution; valid at every level.
-    in_a, in_b : (n,) and (m,), what each row of A and of B carries of the statistic, positive where its own sample has
-        more points than the other; together they add up to the statistic.
-    features : (d,), how far each feature sets the rows of A of which there are too many apart from those of B: distance
-        of the two distribution functions, negative if A's have the lower values.
-    feature_names : names of the features, "x0", "x1", ... if the samples came without.
+    Attributes
+    ----------
+    statistic : float
+        Mean over psi of |Phi_hat(A) - Phi_hat(B)|^2 / t, the squared distance between the two mean maps.
+    p_value : float
+        Probability of samples at least as different if both come from one distribution; valid at every level.
+    in_a : ndarray of shape (n,)
+        What each row of A contributes to the statistic, positive where A has more points than B.
+    in_b : ndarray of shape (m,)
+        What each row of B contributes, positive where B has more points than A. Together with ``in_a`` these add up to
+        the statistic.
+    features : ndarray of shape (d,)
+        How far each feature separates the rows of which A has too many from those of which B has too many: the distance
+        between the two distribution functions, from -1 to 1, negative if A's rows have the lower values.
+    feature_names : tuple of str
+        Names of the features, "x0", "x1", ... if the samples came without names.
     """
 
     statistic: float
@@ -70,18 +79,38 @@ def compare(
     backend: str = "auto",
     n_jobs: int | None = None,
 ) -> Comparison:
-    """Test whether A (n, d) and B (m, d) are samples of one distribution, and say where they differ.
+    """Test whether A and B are samples of one distribution, and say where they differ.
 
     Cells are drawn from both samples together, on two scales and with psi = 2, 8, 32 and 128 centers, and the distance
-    of the two mean maps is compared with the distances after dealing out the rows to A and B at random. Each psi is
-    measured in units of its own scatter under these permutations and the largest counts, for the samples as they are
-    and for every permutation alike: so the level holds whatever psi turns out to be the telling one.
+    between the two mean maps is compared with the distances after the rows have been dealt out to A and B at random.
+    Each psi is measured in units of its own scatter under these permutations and the largest counts, for the samples as
+    they are and for every permutation alike: so the level holds whichever psi turns out to be the telling one.
 
     Parameters
     ----------
-    n_permutations : the p-value is a multiple of 1 / (1 + n_permutations).
-    n_estimators : t, the number of partitionings.
-    random_state, backend, n_jobs : as in the detectors.
+    A : array or frame of shape (n, d)
+        The first sample.
+    B : array or frame of shape (m, d)
+        The second sample, with the same features.
+    n_permutations : int, default=499
+        The p-value is a multiple of 1 / (1 + n_permutations).
+    n_estimators : int, default=100
+        Number of partitionings, t.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the centers and of the permutations.
+    backend : {"auto", "numba", "numpy"}, default="auto"
+        The results are identical; only the time differs.
+    n_jobs : int or None, default=None
+        Number of threads, as in joblib.
+
+    Returns
+    -------
+    Comparison
+        A named tuple: statistic, p_value, in_a, in_b, features, feature_names.
+
+    Notes
+    -----
+    Rows must be independent of each other: two days of one sensor are not two samples.
 
     Examples
     --------

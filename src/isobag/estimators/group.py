@@ -1,4 +1,4 @@
-"""The group detector IDK^2: every group becomes one point, and odd ones among these points are odd groups."""
+"""The group detector: every group becomes one point, its mean map, and odd ones among these points are odd groups."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -20,41 +20,94 @@ from isobag.partitionings import MECHANISMS
 
 
 class IDKGroupDetector(GroupDetector, Modelled):
-    """Group anomalies by two levels of the Isolation Distributional Kernel (IDK^2).
+    """Group anomalies: groups whose distribution of points is unlike that of other groups.
 
-    Level 1 draws partitionings from all points of all groups and turns every group into its mean map, the share of its
-    points in each cell. Level 2 is the point detector on these mean maps: it draws partitionings from the groups, and
-    the score of a group is the share of the groups in its cell, as a mean over partitionings. In [0, 1]; higher = more
-    normal. New groups are scored against the groups of ``fit``, each on its own.
+    Level 1 draws partitionings from all points of all groups and turns each group into its mean map, the share of its
+    points in each cell. Level 2 scores the mean maps. By default, the score of a group follows from its mean distance
+    to the ten nearest other groups, compared with what is usual for groups of its size: around 1 for a usual group,
+    towards 0 for an odd one. With integers for both ``max_samples`` and ``group_max_samples`` the detector is the
+    paper's IDK^2 to the letter: level 2 is the point detector on mean maps, with scores in [0, 1]. Higher = more
+    normal in either case. New groups are scored against the groups of ``fit``, each on its own.
 
     A group can be odd although each of its points is ordinary: too many points here, too few there.
 
     Parameters
     ----------
-    n_estimators : t, the number of partitionings, at both levels.
-    max_samples : psi of level 1, points drawn for each partitioning. "auto" needs no choice: the partitionings take
-        psi = 2, 4, ..., 64 in turn (at most half of the points).
-    group_max_samples : psi of level 2, groups drawn for each partitioning. "auto" needs no choice: the score is a
-        geometric mean of the scores at psi = 8, 16, ..., 256 (at most half of the groups), see docs/no_tuning.md.
-        Integers at both levels are the paper's method to the letter.
-    point_mechanism : "hypersphere" (the paper's) or "voronoi" at level 1. Where many points lie OUTSIDE the balls, as
-        in many dimensions, groups look alike to hyperspheres; "auto" is "voronoi" if max_samples is "auto".
-    group_mechanism : "hypersphere" or "voronoi" at level 2.
-    count_outside : whether OUTSIDE counts as one more cell of level 1. Not in the paper.
-    scaling : "minmax" (every feature to [0, 1] over all points), "standard", "robust" or None.
-    contamination : share of odd groups, which fixes ``offset_``; "auto" needs no guess, as in IDKPointDetector.
-    calibrate : whether ``fit`` also learns what ``p_values`` needs: a second detector from half of the groups, and its
-        scores of the other half (at most 2,000 groups each).
-    random_state : seed or numpy RandomState; all randomness is drawn in ``fit``.
-    backend : "auto", "numba" or "numpy"; the results are identical.
-    n_jobs : threads, as in joblib.
+    n_estimators : int, default=100
+        Number of partitionings, t. With max_samples="auto" level 1 has this many for each psi.
+    max_samples : int or "auto", default="auto"
+        psi of level 1, the number of points drawn for each partitioning. "auto" takes psi = 16, 32 and 64 (at most half
+        of the points), with ``n_estimators`` partitionings for each.
+    group_max_samples : int or "auto", default="auto"
+        psi of level 2, the number of groups drawn for each partitioning. With "auto" it depends on ``group_mechanism``:
+        either level 2 draws no partitionings, or the score is a geometric mean over psi = 8, 16, ..., 256 (at most half
+        of the groups).
+    point_mechanism : {"auto", "hypersphere", "voronoi", "tree"}, default="auto"
+        The cells of level 1. Points OUTSIDE all balls leave no trace in a mean map, so that in many dimensions groups
+        look alike to hyperspheres; "auto" is "voronoi" with max_samples="auto", else "hypersphere" (the paper's).
+    group_mechanism : {"auto", "hypersphere", "voronoi", "tree"}, default="auto"
+        The cells of level 2. "auto" is the distance to the ten nearest groups with group_max_samples="auto", else
+        "hypersphere" (the paper's).
+    size_correction : bool or "auto", default="auto"
+        Whether scores are compared with those of groups of similar size. Without it small groups look odd, because
+        the mean map of few points scatters more. "auto" is True where level 2 is the distance to the nearest groups,
+        which always includes the correction, and False with cells, so that integers stay the paper's method. Corrected
+        scores lie around 1.
+    count_outside : bool, default=False
+        Whether OUTSIDE counts as one more cell of level 1. Not in the paper.
+    scaling : {"minmax", "standard", "absolute", "robust", "normal", "asinh"} or None, default="minmax"
+        Scale of the features, learned from all points; see IDKPointDetector.
+    contamination : float or "auto", default="auto"
+        Share of odd groups, above 0 and at most 0.5, which fixes ``offset_``; "auto" as in IDKPointDetector.
+    calibrate : bool, default=True
+        Whether ``fit`` also learns what ``p_values`` needs: a second model from half of the groups, and its scores of
+        the other half (at most 2,000 groups each).
+    random_state : int, RandomState instance or None, default=None
+        All randomness is drawn in ``fit``.
+    backend : {"auto", "numba", "numpy"}, default="auto"
+        The results are identical; only the time differs.
+    n_jobs : int or None, default=None
+        Number of threads, as in joblib.
 
     Attributes
     ----------
-    labels_, scores_ : labels and scores of the groups of ``fit``, in order of first appearance; offset_;
-    max_samples_, group_max_samples_ : psi, or the largest; average_ : weights of the psi of level 2, None with an
-    integer group_max_samples; point_mechanism_; point_views_, group_partitionings_; population_ : mean of all mean
-    maps; reference_ : points that are centers; n_features_in_, feature_names_in_.
+    labels_ : ndarray of shape (g,)
+        Labels of the groups of ``fit``, in order of first appearance.
+    scores_ : ndarray of shape (g,)
+        Scores of these groups.
+    offset_ : float
+        Threshold on the scores: groups that score below it are predicted to be odd.
+    model_ : GroupModel
+        All that was learned, as a frozen data class.
+    max_samples_ : int
+        psi of level 1, or the largest.
+    group_max_samples_ : int or None
+        psi of level 2, or the largest; None where level 2 draws no partitionings.
+    point_mechanism_ : str
+        The mechanism of level 1.
+    point_views_ : Views
+        Level 1: scalings and partitionings.
+    level2_ : Neighbours or GroupCells
+        Level 2: the reference groups and what is usual at each size, or partitionings of groups and their counts.
+    population_ : ndarray of shape (cells,)
+        Mean of the mean maps of all groups.
+    reference_ : ndarray of shape (m, d)
+        Points that stand for the cells of level 1.
+    n_features_in_ : int
+        Number of features seen in ``fit``.
+    feature_names_in_ : ndarray of str
+        Names of the features, if ``fit`` was given a frame with names.
+
+    See Also
+    --------
+    IDKPointDetector : Finds odd points.
+    isobag.detect_groups : From a frame to a ranked frame with reasons.
+
+    Notes
+    -----
+    With more than 4,096 groups the nearest groups are looked for among 4,096 of them, drawn the same way for every
+    seed. A group larger than the largest of ``fit`` is treated as if it were of that size; a single point is compared
+    with single points of the groups of ``fit``.
 
     Examples
     --------
@@ -149,7 +202,11 @@ class IDKGroupDetector(GroupDetector, Modelled):
         return super().predict(X, groups) if fdr is None else verdicts_at(self.p_values(X, groups), fdr)
 
     def p_values(self, X: Any, groups: Any = None) -> Floats:
-        """Conformal p-values of new groups: (g,) in (0, 1], small = odd; as in IDKPointDetector."""
+        """Conformal p-values of new groups: (g,) in (0, 1], small = odd; as in IDKPointDetector.
+
+        A group is compared with groups of about its size that were set aside: up to five classes of size, with 100
+        groups or more in each on average, so that the promise holds within every class.
+        """
         given = self._groups(X, groups)
         found: Floats = self.calibrated.p_values(given, self.compute)
         return found

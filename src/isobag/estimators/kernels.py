@@ -122,23 +122,46 @@ class IsolationKernel(TransformerMixin, _Kernel):
 
     Each of the t partitionings draws psi rows of the data as centers. The ball of a center reaches to the nearest
     different center; a point belongs to one ball of each partitioning or to none (OUTSIDE). The kernel adapts to the
-    data: the same two points are more similar where the data are sparse.
+    data: the same two points are more similar where the data are sparse. Features are not scaled.
 
     Parameters
     ----------
-    n_estimators : t, the number of partitionings.
-    max_samples : psi, the number of centers of each partitioning, from 2 to the number of rows; "auto" is 16, or half
-        of the rows if that is less.
-    mechanism : "hypersphere" (the paper's) or "voronoi" (no radius, no point is OUTSIDE).
-    rule : which ball when several cover a point: "nearest" (the nearest center of all, or none), "covering" (the
-        nearest among the balls that cover it) or "smallest" (the smallest ball that covers it).
-    random_state : seed or numpy RandomState; all randomness is drawn in ``fit``.
-    backend : "auto", "numba" or "numpy"; the results are identical.
-    n_jobs : threads, as in joblib.
+    n_estimators : int, default=100
+        Number of partitionings, t.
+    max_samples : int or "auto", default="auto"
+        psi, the number of rows drawn for each partitioning, from 2 to the number of rows. "auto" is 16, or half of the
+        rows if that is less.
+    mechanism : {"hypersphere", "voronoi", "tree"}, default="hypersphere"
+        How the drawn rows become cells: balls (the paper's), Voronoi cells, or the leaves of isolation trees. With the
+        last two no point is OUTSIDE.
+    rule : {"nearest", "covering", "smallest"}, default="nearest"
+        Which ball a point belongs to when several cover it: that of the nearest center of all, or none if that ball
+        does not reach the point; the nearest among the balls that cover it; the smallest ball that covers it.
+    random_state : int, RandomState instance or None, default=None
+        All randomness is drawn in ``fit``.
+    backend : {"auto", "numba", "numpy"}, default="auto"
+        The results are identical; only the time differs.
+    n_jobs : int or None, default=None
+        Number of threads, as in joblib.
 
     Attributes
     ----------
-    centers_ : (t, psi, d); sq_radii_ : (t, psi); max_samples_ : psi; n_features_in_, feature_names_in_.
+    max_samples_ : int
+        psi.
+    centers_ : ndarray of shape (t, psi, d)
+        Centers of the cells; with trees, a drawn row of each leaf.
+    sq_radii_ : ndarray of shape (t, psi)
+        Squared radii of the balls, infinite for Voronoi cells. Trees have none.
+    partitionings_ : Partitionings
+        The partitionings themselves.
+    n_features_in_ : int
+        Number of features seen in ``fit``.
+    feature_names_in_ : ndarray of str
+        Names of the features, if ``fit`` was given a frame with names.
+
+    See Also
+    --------
+    IsolationDistributionalKernel : The same for sets of points.
 
     Examples
     --------
@@ -183,7 +206,44 @@ class IsolationDistributionalKernel(_Kernel):
 
     K(S, T) = (1 / (t |S| |T|)) sum_{x in S, y in T} <Phi(x), Phi(y)> = (1/t) <Phi_hat(S), Phi_hat(T)>
 
-    Phi_hat(S), the mean map, is the share of the points of S in each cell. Parameters are those of IsolationKernel.
+    Phi_hat(S), the mean map, is the share of the points of S in each cell. Features are not scaled.
+
+    Parameters
+    ----------
+    n_estimators : int, default=100
+        Number of partitionings, t.
+    max_samples : int or "auto", default="auto"
+        psi, the number of rows drawn for each partitioning. "auto" is 16, or half of the rows if that is less.
+    mechanism : {"hypersphere", "voronoi", "tree"}, default="hypersphere"
+        How the drawn rows become cells; see IsolationKernel.
+    rule : {"nearest", "covering", "smallest"}, default="nearest"
+        Which ball a point belongs to when several cover it; see IsolationKernel.
+    random_state : int, RandomState instance or None, default=None
+        All randomness is drawn in ``fit``.
+    backend : {"auto", "numba", "numpy"}, default="auto"
+        The results are identical; only the time differs.
+    n_jobs : int or None, default=None
+        Number of threads, as in joblib.
+
+    Attributes
+    ----------
+    max_samples_ : int
+        psi.
+    centers_ : ndarray of shape (t, psi, d)
+        Centers of the cells; with trees, a drawn row of each leaf.
+    sq_radii_ : ndarray of shape (t, psi)
+        Squared radii of the balls, infinite for Voronoi cells. Trees have none.
+    partitionings_ : Partitionings
+        The partitionings themselves.
+    n_features_in_ : int
+        Number of features seen in ``fit``.
+    feature_names_in_ : ndarray of str
+        Names of the features, if ``fit`` was given a frame with names.
+
+    See Also
+    --------
+    IsolationKernel : The kernel of two points.
+    IDKGroupDetector : Odd groups, by this kernel.
 
     Examples
     --------

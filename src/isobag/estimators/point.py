@@ -21,34 +21,79 @@ from isobag.partitionings import MECHANISMS
 class IDKPointDetector(PointDetector, Modelled):
     """Point anomalies by the Isolation Distributional Kernel of a point and the training data.
 
-    score(x) = K({x}, D) = (1/t) sum_i Phi_hat_i(D)[cell_i(x)]: the share of the training data in the cell of x, as
-    a mean over the t partitionings, 0 where x is OUTSIDE. In [0, 1]; higher = more normal.
+    score(x) = K({x}, D) = (1/t) sum_i Phi_hat_i(D)[cell_i(x)]
+
+    the share of the training data that falls into the same cell as x, averaged over t partitionings; 0 where x is
+    OUTSIDE. Scores lie in [0, 1]; higher = more normal.
+
+    The default combines the scores at psi = 2, 4, ..., 256 with how far out a row is, and needs no tuning. With an
+    integer ``max_samples`` the detector is the paper's method to the letter.
 
     Parameters
     ----------
-    n_estimators : t, the number of partitionings.
-    max_samples : psi, the number of centers of each partitioning: small for global, large for local anomalies. An
-        integer is the paper's method to the letter. "auto" needs no choice: the score is a weighted geometric mean of
-        the scores at psi = 2, 4, ..., 256 (at most half of the rows), see docs/no_tuning.md.
-    method : "similarity", or "norm" for the paper's cut-down version: the share of partitionings in which some ball,
-        that of the nearest center or another, covers x.
-    scaling : "minmax" (every feature to [0, 1] on the training data), "standard", "absolute", "robust" or None. "auto"
-        is "minmax", the paper's, with an integer max_samples; with max_samples="auto" half of the partitionings are
-        drawn on the scale of "minmax" and half on that of "absolute" (mean absolute deviation 1).
-    contamination : share of anomalies in the training data, which fixes ``offset_``; "auto" needs no guess: two
-        standard deviations below the mean of the logarithms of the training scores.
-    calibrate : whether ``fit`` also learns what ``p_values`` needs: a second detector from half of the rows, and its
-        scores of the other half (at most 10,000 rows each).
-    mechanism : "hypersphere" (the paper's) or "voronoi".
-    random_state : seed or numpy RandomState; all randomness is drawn in ``fit``.
-    backend : "auto", "numba" or "numpy"; the results are identical.
-    n_jobs : threads, as in joblib.
+    n_estimators : int, default=100
+        Number of partitionings, t. With several scales, they are dealt out to the scales in turn.
+    max_samples : int or "auto", default="auto"
+        psi, the number of centers of each partitioning: small values find global anomalies, large ones local anomalies.
+        "auto" takes psi = 2, 4, ..., 256 (at most half of the rows) together: the score is a weighted geometric mean of
+        the scores at each psi, multiplied by a factor that falls with the distance of a row from the balls that it lies
+        OUTSIDE of. So rows that are OUTSIDE everywhere are still ranked by how far out they are.
+    method : {"similarity", "norm"}, default="similarity"
+        "norm" is the paper's simplified score: the share of partitionings in which any ball covers x. It leaves out how
+        far out a row is.
+    scaling : {"auto", "minmax", "standard", "absolute", "robust", "normal", "asinh"} or None, default="auto"
+        "minmax" maps every feature to [0, 1]; "standard", "absolute" and "robust" divide by the standard deviation, the
+        mean absolute deviation and the interquartile range; "normal" maps ranks to a normal distribution; "asinh" is
+        asinh((x - median) / median absolute deviation), linear near the median and logarithmic far out; None leaves the
+        features as they are. All are learned from the training data. "auto" is "minmax", the paper's choice, with an
+        integer ``max_samples``; with max_samples="auto" a third of the partitionings each are drawn on the scales
+        "absolute", "normal" and "asinh".
+    contamination : float or "auto", default="auto"
+        Share of anomalies in the training data, above 0 and at most 0.5, which fixes ``offset_``. "auto" needs no
+        guess: two standard deviations below the mean of the logarithms of the training scores.
+    calibrate : bool, default=True
+        Whether ``fit`` also learns what ``p_values`` needs: a second model from half of the rows, and its scores of the
+        other half (at most 10,000 rows each).
+    mechanism : {"hypersphere", "voronoi", "tree"}, default="hypersphere"
+        How the drawn rows become cells: balls that reach to the nearest other center (the paper's), Voronoi cells, or
+        the leaves of isolation trees. With the last two no row is OUTSIDE, so how far out it is does not count.
+    random_state : int, RandomState instance or None, default=None
+        All randomness is drawn in ``fit``.
+    backend : {"auto", "numba", "numpy"}, default="auto"
+        The results are identical; only the time differs.
+    n_jobs : int or None, default=None
+        Number of threads, as in joblib.
 
     Attributes
     ----------
-    offset_ : threshold on the scores; mean_map_ : (t, psi), share of the training data in each cell;
-    max_samples_ : psi, or the largest; path_ : psi of each column of score_path; average_ : weights of these psi, None
-    with an integer max_samples; views_ : scalings and partitionings; n_features_in_, feature_names_in_.
+    offset_ : float
+        Threshold on the scores: rows that score below it are predicted to be anomalies.
+    model_ : PointModel
+        All that was learned, as a frozen data class.
+    max_samples_ : int
+        psi, or the largest.
+    path_ : tuple of int
+        psi of each column of ``score_path``.
+    mean_map_ : ndarray of shape (t, psi)
+        Share of the training data in each cell.
+    average_ : Average or None
+        Weights of the psi and of how far out a row is; None with an integer ``max_samples``.
+    views_ : Views
+        Scalings, and the partitionings drawn on each scale.
+    n_features_in_ : int
+        Number of features seen in ``fit``.
+    feature_names_in_ : ndarray of str
+        Names of the features, if ``fit`` was given a frame with names.
+
+    See Also
+    --------
+    IDKGroupDetector : Finds odd groups instead of odd points.
+    isobag.detect_points : From a frame to a ranked frame with reasons.
+
+    Notes
+    -----
+    X may be an array, a frame of pandas, polars or Arrow, or a sparse matrix, which is never made dense as a whole;
+    scores of sparse and dense input are the same bit for bit.
 
     Examples
     --------
@@ -58,6 +103,9 @@ class IDKPointDetector(PointDetector, Modelled):
     >>> detector = IDKPointDetector(random_state=0).fit(X)
     >>> int(detector.score_samples(X).argmin()), int(detector.predict(X)[-1])
     (500, -1)
+    >>> far = detector.score_samples([[60.0, 6.0], [600.0, 6.0]])  # both far out, one farther
+    >>> bool(far[0] > far[1])
+    True
     """
 
     model_: PointModel
@@ -132,19 +180,20 @@ class IDKPointDetector(PointDetector, Modelled):
         """Conformal p-values of new rows: (n,) in (0, 1], small = odd.
 
         A row drawn like the training data has a p-value of at most alpha with a probability of at most alpha, for every
-        alpha. Not so for rows of ``fit`` itself. Anomalies among the training data make p-values larger, if they score
-        lower than the rest; a dense clump of them that scores higher makes p-values smaller.
+        alpha. This does not hold for the rows of ``fit`` themselves. Anomalies in the training data make p-values
+        larger if they score lower than the rest; a dense clump of them that scores higher makes p-values smaller.
         """
         rows = self._rows(X)
         found: Floats = self.calibrated.p_values(rows, self.compute)
         return found
 
     def explain(self, X: Any) -> Any:
-        """How much each feature adds to a row's lack of similarity: (n, d), or a frame of X's kind with its names.
+        """What each feature contributes to a row's lack of similarity: (n, d), or a frame of X's kind with its names.
 
         A row sums to log(typical score / score of the row), where the typical score is the geometric mean over some
-        rows of the training data: 0 for an ordinary row, above it for an odd one. A feature in which the row is nearer
-        to the data than usual has a negative part. Scores below a thousandth of the mean count as that.
+        rows of the training data: 0 for an ordinary row, above 0 for an odd one. A feature in which the row is nearer
+        to the data than usual contributes a negative part. With an integer ``max_samples``, a score below a thousandth
+        of the mean counts as that.
         """
         rows = self._rows(X)
         lack = self.model_.explain(rows, self.compute)
@@ -155,7 +204,8 @@ class IDKPointDetector(PointDetector, Modelled):
         """Scores for every psi = 2, 4, ... up to ``max_samples_``, from nested samples in one pass: (n, number of psi).
 
         Column k is what a detector with max_samples = ``path_[k]``, the same scale and the same seed would say; with
-        max_samples="auto" and scaling="auto" half of its partitionings are on each of two scales.
+        max_samples="auto" and scaling="auto" a third of its partitionings are on each of three scales. How far out a
+        row is does not enter the path.
         """
         rows = self._rows(X)
         return self.model_.path(rows, self.compute)
