@@ -73,7 +73,8 @@ def answers(drawn, Q, compute):
         found += [drawn.count(queries_for(drawn), compute), drawn.nearest_anchors(queries_for(drawn), compute)]
         limits = drawn.far_limits()
         if limits is not None:
-            found += [limits, drawn.sum_far(queries_for(drawn), limits, compute)]
+            found += [limits, drawn.sum_at(queries_for(drawn), tables, compute, limits=limits)]
+            found += drawn.count_and_sum(queries_for(drawn), compute, limits=limits)
         for rule in RULES:
             found += [drawn.assign(queries_for(drawn), compute, rule)]
             found += [drawn.sum_at(queries_for(drawn), tables, compute, rule)]

@@ -61,7 +61,7 @@ def cell(x, centers, radii, rule="nearest"):
 
 
 def octaves(sq_dist):
-    """2^20 times log2, linear between powers of two, from 2^-1023 and rounded down: a whole number."""
+    """2^12 times log2, linear between powers of two, from 2^-1023 and rounded down: a whole number."""
     sq_dist, exponent = Fraction(sq_dist), 0
     if sq_dist == 0:
         return 0
@@ -69,7 +69,7 @@ def octaves(sq_dist):
         sq_dist, exponent = sq_dist / 2, exponent + 1
     while sq_dist < 1:
         sq_dist, exponent = sq_dist * 2, exponent - 1
-    return (exponent + 1023) * 2**20 + int((sq_dist - 1) * 2**20)
+    return (exponent + 1023) * 2**12 + int((sq_dist - 1) * 2**12)
 
 
 def far_limit(partitionings):

@@ -13,7 +13,7 @@ from isobag.data.groups import Groups
 from isobag.data.params import FLAG, MAX_SAMPLES, N_ESTIMATORS, Constraint, check_max_samples, one_of
 from isobag.data.scaling import SCALINGS
 from isobag.estimators.base import Computing, GroupDetector, Modelled, Thresholded, verdicts_at
-from isobag.models.group import GroupCells, GroupExplanation, GroupModel, GroupParams, fit_group_model
+from isobag.models.group import NEIGHBOURS, GroupCells, GroupExplanation, GroupModel, GroupParams, fit_group_model
 from isobag.models.neighbours import Neighbours
 from isobag.models.views import Views
 from isobag.partitionings import MECHANISMS
@@ -187,6 +187,11 @@ class IDKGroupDetector(GroupDetector, Modelled):
     def _fit_groups(self, groups: Groups) -> Floats:
         check_max_samples(self.max_samples, len(groups.rows))
         check_max_samples(self.group_max_samples, len(groups), "group_max_samples", "number of groups")
+        if not self.size_correction and self.params.level2_mechanism == NEIGHBOURS:
+            raise ValueError(
+                "size_correction=False; the default compares groups of similar size: choose a group_mechanism too, such "
+                "as 'hypersphere', or an integer group_max_samples."
+            )
         self.model_, scores = fit_group_model(groups, self.params, self.compute)
         return scores
 
