@@ -42,6 +42,7 @@ def hostile_groups(**options):
     frame["account"] = [names.get(label, label) for label in labels.tolist()]
     frame["channel"] = np.where(np.arange(len(frame)) % 3, "web", "<i>shop</i>")
     frame.loc[frame["account"] == HOSTILE[0], "channel"] = "phone"
+    frame.loc[frame["account"].isin(HOSTILE[:8]), features[0]] *= 30  # odd, so that the page tells of them
     frame["<u>note</u>"] = "x"
     tiny = pd.DataFrame({name: [float(frame[name].max())] * 2 for name in features})
     tiny["account"], tiny["channel"], tiny["<u>note</u>"] = "tiny", "web", "x"

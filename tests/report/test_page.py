@@ -28,6 +28,7 @@ from isobag.tables.detect import open_frame, rank_groups_of, rank_points_of
 from isobag.tables.framesource import FrameSource
 from isobag.tables.rank import rank_groups, rank_rows
 from isobag.tables.read import read_table
+from isobag.tables.reasons import NO_COLUMN
 
 LARGEST = 3_000_000
 
@@ -118,7 +119,9 @@ def test_the_page_says_what_the_ranked_table_says(name, request):
 
 def test_the_bars_of_a_row_begin_with_the_columns_of_its_words(rows):
     found = payload(render(rows))
-    for one in found["top"]:
+    told = [one for one in found["top"] if one["words"] != NO_COLUMN]
+    assert len(told) > 50
+    for one in told:
         first = found["columns"][one["why"][0][0]]
         assert one["words"].startswith(first[:100]) and one["why"][0][2] in one["words"]
         assert [part for _, part, *_ in one["why"]] == sorted((part for _, part, *_ in one["why"]), reverse=True)
@@ -135,8 +138,9 @@ def test_nothing_is_learned_scored_or_explained_again(rows, groups, monkeypatch)
         raise AssertionError("computed twice")
 
     for model in (PointModel, GroupModel):
-        for verb in ("scores", "explain", "path", "p_values"):
+        for verb in ("scores", "explain", "p_values"):
             monkeypatch.setattr(model, verb, never)
+    monkeypatch.setattr(PointModel, "path", never)
     monkeypatch.setattr("isobag.data.groups.number_labels", never)
     monkeypatch.setattr("isobag.tables.rank.number_labels", never)
     mapped, compute = [], Views.mean_maps

@@ -93,7 +93,8 @@ def _row_in_words(
             parts.append(f"{column.name} {words} ({place})")
     n_more = int(np.count_nonzero(lack > 0)) - len(parts)
     is_half = lack[order[: len(parts)]].sum() >= total / 2
-    return ", ".join([*parts, f"{n_more:,} other columns, each less"] if n_more and not is_half else parts)
+    said = ", ".join([*parts, f"{n_more:,} other columns, each less"] if n_more and not is_half else parts)
+    return said or NO_COLUMN
 
 
 def own_value_in_words(column: EncodedColumn, values: Floats) -> tuple[str, int | None]:

@@ -72,7 +72,7 @@ class TableSummary:
         found = [one for one in self.left_out if one.kind in ("number", "bool")]
         if chosen_by_us and found:
             names = ", ".join(f"{one.name!r} ({one.reason})" for one in found)
-            warnings.warn(f"Left out: {names}; name the columns to use with features=.", stacklevel=4)
+            warnings.warn(f"Left out: {names}; name the columns to use with features=.", stacklevel=5)
 
     def sentences(self) -> list[str]:
         """All that is not plain: notes, columns left out, and remarks on those used; for the command and the report."""

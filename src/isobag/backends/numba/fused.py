@@ -262,7 +262,7 @@ def _find(
         cells = np.empty((part.stop - part.start, n_levels, LANES), dtype=np.int16)
     logs = np.zeros((1 if limits is None else part.stop - part.start, n_levels, LANES), dtype=np.int32)
     room = np.empty((2, LANES))
-    report((part.stop - part.start) * LANES)
+    report(min(part.stop * LANES, len(placed.X)) - part.start * LANES)
     fused.find_cells(
         (part.start, part.stop),
         placed.blocks,
