@@ -15,6 +15,7 @@ from losses import LOSSES_SECTION
 from normal_groups import DAYS_SECTION, NULL_SECTION
 from points import ADBENCH_SECTION, TABLES_SECTION
 from rules import THRESHOLDS_SECTION
+from tails import TAILS_SECTION
 
 SECTIONS = {
     section.name: section
@@ -23,6 +24,7 @@ SECTIONS = {
         ADBENCH_SECTION,
         LOSSES_SECTION,
         GROUPS_SECTION,
+        TAILS_SECTION,
         NULL_SECTION,
         DAYS_SECTION,
         P_VALUES_SECTION,

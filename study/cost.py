@@ -78,9 +78,9 @@ def _tasks():
 
 def _page(results):
     yield (
-        "CPU time of fit and score of all rows or groups, one thread, the least of two rounds in which all take turns. Ratios:"
-        " the default divided by the same with `group_mechanism='hypersphere'`, with `calibrate=False`, and by the default"
-        " before scales, how far out, and neighbours came in (where measured).\n"
+        "CPU time of fit and score of all rows or groups, one thread, the least of two rounds in which all take turns."
+        " Ratios: the default divided by the same with `group_mechanism='hypersphere'`, with `calibrate=False`, and by"
+        " the default as it was before scales, how far out and neighbours came in.\n"
     )
     rows = []
     for key, own in results.items():

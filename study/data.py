@@ -57,7 +57,7 @@ def table_sets():
 def load_table(name, anomalies):
     """What to learn from, what to score, and labels of the latter (1 = anomaly).
 
-    clean: learn from normal rows, score others. 5 % and 10 %: learn from and score the normal rows and so many anomalies.
+    clean: learn from normal rows, score others. 5 %, 10 %: learn from and score normal rows and so many anomalies.
     """
     with np.load(DATA / "tables" / f"{name}.npz", allow_pickle=True) as file:
         train, test, y = file["train"].astype(np.float64), file["test"].astype(np.float64), file["y"]

@@ -46,9 +46,9 @@ def _tasks():
 
 def _page(results):
     yield (
-        "Every set lost to IsolationForest by more than .05. AUC of the default with one scale only; of its similarity at one"
-        " psi; without how far out rows are; of the one column that separates best, by itself (either way round); of the"
-        " default on that column alone, and on all others. One seed.\n"
+        "Every set lost to IsolationForest by more than .05. AUC of the default with one scale only; of its similarity"
+        " at one psi; without how far out rows are; of the one column that separates best, by itself (either way"
+        " round); of the default on that column alone, and on all others. One seed.\n"
     )
     rows = []
     for key, own in results.items():

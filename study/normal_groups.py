@@ -73,9 +73,9 @@ def null_figures(results):
 
 def _null_page(results):
     yield (
-        f"Normal groups only, sizes log-uniform from {LOW} to {HIGH:,}: learned from {N_LEARNED} with calibration, p-values of"
-        f" {N_NEW} new ones, {len(REPEATS)} repeats. Share of p <= {ALPHA} by fifth of size, smallest first, and mean rank"
-        " correlations with size. *Error*: the largest standard error of a share, over repeats.\n"
+        f"Normal groups only, sizes log-uniform from {LOW} to {HIGH:,}: learned from {N_LEARNED} with calibration,"
+        f" p-values of {N_NEW} new ones, {len(REPEATS)} repeats. Share of p <= {ALPHA} by fifth of size, smallest"
+        " first, and mean rank correlations with size. *Error*: the largest standard error of a share, over repeats.\n"
     )
     rows = []
     for kind, own in null_figures(results).items():

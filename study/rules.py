@@ -32,8 +32,8 @@ def _tasks():
 
 def _page(results):
     yield (
-        'Rules for `contamination="auto"`, on the logarithms of the scores of `fit`: mean F1 over ADBench\'s sets, share of'
-        " rows flagged there, and share flagged of 17 clean sets of 3,000 rows. One seed.\n"
+        "Rules for `contamination='auto'`, on the logarithms of the scores of `fit`: mean F1 over ADBench's sets, share"
+        " of rows flagged there, and share flagged of 17 clean sets of 3,000 rows. One seed.\n"
     )
     rows = []
     for label in RULES:
