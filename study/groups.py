@@ -98,8 +98,8 @@ def figures(results):
 def _page(results):
     yield (
         "*Thinned*: sizes log-uniform from the lowest size to that of the group. *Small look odd*: of two normal"
-        " groups, one below and one above the median size, how often the small one scores lower; .5 is fair, empty where"
-        " all groups are of one size. *Seeds*: rank correlation of the scores of two seeds, default only."
+        " groups, one below and one above the median size, how often the small one scores lower; .5 is fair, empty"
+        " where all groups are of one size. *Seeds*: rank correlation of the scores of two seeds, default only."
         f" Thinned sets: mean over {len(THIN_SEEDS)} thinning seeds, the default with two seeds each, others with one."
         f" Sets as they are: the default with {len(SEEDS)} seeds, others with one.\n"
     )

@@ -47,9 +47,9 @@ def _tasks():
 
 def _page(results):
     yield (
-        f"{N_ACCOUNTS} accounts of 20 to 500 rows, log-normal amounts and waiting times, {N_ODD} odd in three ways: amounts"
-        f" too much alike, both features tied together, or bursts. Level 1 on each scale, {len(SEEDS)} seeds; sigma is the"
-        " deviation of the logarithms.\n"
+        f"{N_ACCOUNTS} accounts of 20 to 500 rows, log-normal amounts and waiting times, {N_ODD} odd in three ways:"
+        f" amounts too much alike, both features tied together, or bursts. Level 1 on each scale, {len(SEEDS)} seeds;"
+        " sigma is the deviation of the logarithms.\n"
     )
     yield table(
         [
