@@ -4,6 +4,7 @@ Results are kept under study/results; delete a file there to measure its section
 """
 
 import sys
+from textwrap import fill
 
 from bars import bars
 from checks import P_VALUES_SECTION
@@ -38,20 +39,26 @@ PAGE = ROOT / "docs" / "study.md"
 def main(names):
     for name in names or SECTIONS:
         run(SECTIONS[name])
-    PAGE.write_text("\n".join(_page()))
+    PAGE.write_text("\n".join(map(_wrapped, "\n".join(_page()).split("\n"))) + "\n")
 
 
 def _page():
     yield "# The study\n"
-    yield "Made by `make study` from the labelled sets; nothing in it is edited by hand. What it means is in"
-    yield "[no_tuning.md](no_tuning.md). Numbers are ROC AUC unless they say otherwise. The defaults were chosen by"
-    yield "looking at these same sets and tables, so on other data expect a little less.\n"
+    yield (
+        "Made by `make study` from the labelled sets; nothing in it is edited by hand. What it means is in"
+        " [no_tuning.md](no_tuning.md). Numbers are ROC AUC unless they say otherwise. The defaults were chosen by looking"
+        " at these same sets, so on other data expect a little less.\n"
+    )
     known = {name: _known(section) for name, section in SECTIONS.items()}
     yield "## In short\n"
     yield bars({name: results for name, results in known.items() if results})
     for name, section in SECTIONS.items():
         yield f"## {section.title}\n"
         yield from section.page(known[name]) if known[name] else ["Not run to the end.\n"]
+
+
+def _wrapped(line):
+    return fill(line, 120, break_long_words=False, break_on_hyphens=False) if line[:1] not in "|#" else line
 
 
 def _known(section):

@@ -33,7 +33,8 @@ def measured_on(results, protocol, names):
     """{set: {detector: mean AUC over seeds}}."""
     found = {}
     for name in names:
-        own = [results[f"{protocol}|{name}|{seed}"] for seed in SEEDS]
+        keys = [f"{protocol}|{name}|{seed}" for seed in SEEDS]
+        own = [results[key] for key in keys if key in results]
         found[name] = {label: mean([aucs[label] for aucs in own]) for label in own[0]}
         found[name] |= results.get(f"{protocol}|{name}|PyOD", {})
     return found
@@ -102,8 +103,9 @@ def _table_page(results):
 
 
 def _adbench_tasks():
-    names = (*adbench_sets(), *OTHER_POINT_SETS)
-    ours = {f"points|{name}|{seed}": Task(measure, ("points", name, seed)) for seed in SEEDS for name in names}
+    sets = [("points", name, seed) for seed in SEEDS for name in adbench_sets()]
+    sets += [("points", name, SEEDS[0]) for name in OTHER_POINT_SETS]
+    ours = {"|".join(map(str, one)): Task(measure, one) for one in sets}
     return ours | {f"points|{name}|PyOD": Task(measure_pyod, ("points", name)) for name in adbench_sets()}
 
 
@@ -120,7 +122,7 @@ def _adbench_page(results):
     rows += [_mean_row(f"mean, {len(aucs)} sets of ADBench", aucs), _mean_row("mean, all sets", aucs | others)]
     for row in rows:
         row["difference"] = row[OURS] - row[FOREST]
-    yield f"### Set by set\n\nThe last {len(others)} are not ADBench's.\n\n{table(rows)}"
+    yield f"### Set by set\n\nThe last {len(others)} are not ADBench's: one seed.\n\n{table(rows)}"
 
 
 def _mean_row(label, aucs):
