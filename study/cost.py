@@ -16,8 +16,8 @@ from harness import Section, Task, table
 
 from isobag import IDKGroupDetector, IDKPointDetector
 
-POINT_SETS = ("http", "ALOI", "mammography")
-GROUP_SETS = ("SDSS_0", "MNIST_4", "Gaussian1K", "Speaker")
+POINT_SETS = ("mammography", "ALOI")
+GROUP_SETS = ("SDSS_0", "MNIST_4", "Gaussian1K")
 SETTINGS = {
     "default": {},
     "level 2 of the paper": {"group_mechanism": "hypersphere"},
