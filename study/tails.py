@@ -14,7 +14,7 @@ N_ACCOUNTS, N_ODD = 300, 12
 
 
 def make_long_tails(sigma, seed):
-    """Accounts with log-normal amounts and waiting times; odd ones have one amount over and over, few sizes, or bursts.
+    """Accounts with log-normal amounts and waiting times; odd ones vary less, tie both together, or have bursts.
 
     Sizes are log-uniform from 20 to 500, and each account has a level of its own.
     """
@@ -27,9 +27,10 @@ def make_long_tails(sigma, seed):
     y = np.zeros(N_ACCOUNTS, dtype=int)
     y[odd] = 1
     narrow, paired, bursts = (np.isin(ids, odd[i::3]) for i in range(3))
-    logs[narrow, 0] = levels[ids[narrow], 0] + 0.2 * sigma * rng.standard_normal(narrow.sum())
-    logs[paired, 1] = levels[ids[paired], 1] + logs[paired, 0] - levels[ids[paired], 0]
-    logs[bursts, 1] = levels[ids[bursts], 1] + sigma * np.sign(rng.standard_normal(bursts.sum()))
+    logs[narrow, 0] = levels[ids[narrow], 0] + 0.7 * (logs[narrow, 0] - levels[ids[narrow], 0])
+    logs[paired, 1] += 0.4 * (logs[paired, 0] - levels[ids[paired], 0])
+    some = bursts & (rng.random(len(ids)) < 0.2)
+    logs[some, 1] = levels[ids[some], 1] - sigma
     return np.exp(logs), ids, y
 
 
@@ -48,8 +49,8 @@ def _tasks():
 def _page(results):
     yield (
         f"{N_ACCOUNTS} accounts of 20 to 500 rows, log-normal amounts and waiting times, {N_ODD} odd in three ways:"
-        f" amounts too much alike, both features tied together, or bursts. Level 1 on each scale, {len(SEEDS)} seeds;"
-        " sigma is the deviation of the logarithms.\n"
+        f" amounts that vary by .7 of the usual, waiting times that follow amounts, or a fifth of the rows in"
+        f" bursts. Level 1 on each scale, {len(SEEDS)} seeds; sigma is the deviation of the logarithms.\n"
     )
     yield table(
         [
