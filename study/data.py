@@ -11,7 +11,8 @@ ROOT = Path(__file__).resolve().parent.parent
 DATA = Path(os.environ.get("ISOBAG_DATA", ROOT.parent / "shared" / "data"))
 MOST_ROWS = 10_000
 MOST_ODD_GROUPS = 0.1
-THREADS = 2
+THREADS = 1  # tasks run side by side, each in one thread
+TABLES = ("clean", "5 %", "10 %")
 
 # Of the other point sets, those that are not in ADBench's folder as well.
 OTHER_POINT_SETS = (
@@ -46,6 +47,26 @@ def load_points(name, seed):
         if name == "census_nominal":  # codes of categories, -1 = missing
             X = np.concatenate([X[:, [j]] == np.arange(-1, n) for j, n in enumerate(file["n_levels"])], axis=1)
         return X.astype(np.float64), y
+
+
+def table_sets():
+    """Names of the tables as people publish them."""
+    return [path.stem for path in sorted((DATA / "tables").glob("*.npz"))]
+
+
+def load_table(name, anomalies):
+    """What to learn from, what to score, and labels of the latter (1 = anomaly).
+
+    clean: learn from normal rows, score others. 5 %, 10 %: learn from and score normal rows and so many anomalies.
+    """
+    with np.load(DATA / "tables" / f"{name}.npz", allow_pickle=True) as file:
+        train, test, y = file["train"].astype(np.float64), file["test"].astype(np.float64), file["y"]
+    if anomalies == "clean":
+        return train, test, y
+    n_odd = max(3, len(train) // {"5 %": 20, "10 %": 10}[anomalies])
+    odd = test[y == 1][:n_odd]
+    X = np.vstack([train, odd])
+    return X, X, np.repeat([0, 1], [len(train), len(odd)])
 
 
 def group_sets():

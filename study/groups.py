@@ -1,122 +1,135 @@
-"""Groups: the default against the paper's method with the one (psi, psi2) that is best for all sets together."""
+"""Groups: the default, the paper's level 2, and what people do instead: aggregate first, then look for odd rows."""
 
 import numpy as np
 from data import THREADS, group_sets, load_groups
+from harness import Section, Task, mean, table
+from scipy.stats import spearmanr
+from sklearn.ensemble import IsolationForest
 from sklearn.metrics import roc_auc_score
 
-from isobag import IDKGroupDetector
-from isobag.backends import Compute
-from isobag.data.groups import Groups
-from isobag.data.rows import ArrayRows
-from isobag.models.averaging import fit_average
-from isobag.models.views import Plan, Views, draw_views
-from isobag.partitionings import nested_levels
-from isobag.reproduce.searches import score_mean_maps
+from isobag import IDKGroupDetector, IDKPointDetector
+from isobag.datasets import thin_groups
 
-SEEDS = range(3)
-PSI = tuple(2**k for k in range(1, 8))
-PSI2 = tuple(2**k for k in range(1, 9))
-COMPUTE = Compute(n_jobs=THREADS)
-
-
-def groups():
-    """ROC AUC of the default, of the paper's method with its best pair for all, and with each set's own best."""
-    names = group_sets()
-    ours, grids = {}, {}
-    for name in names:
-        found, grid = [], []
-        for seed in SEEDS:
-            X, ids, y = load_groups(name, seed)
-            detector = IDKGroupDetector(random_state=seed, n_jobs=THREADS, calibrate=False).fit(X, groups=ids)
-            found.append(roc_auc_score(y, -detector.scores_))
-            grid.append(_grid_aucs(X, ids, y, "hypersphere", seed))
-        ours[name] = np.mean(found)
-        grids[name] = np.mean(grid, axis=0)
-        print(name, ours[name], grids[name].max(), flush=True)
-    together = np.mean(list(grids.values()), axis=0)
-    i, j = np.unravel_index(together.argmax(), together.shape)
-    one = f"psi = {PSI[i]}, psi2 = {PSI2[j]}"
-    rows = [
-        {"set": name, "isobag": ours[name], one: grids[name][i, j], "best pair of the set": grids[name].max()}
-        for name in names
-    ]
-    rows.append({"set": "mean", **{key: np.mean([row[key] for row in rows]) for key in list(rows[0])[1:]}})
-    return rows
+THINNED = {"covtype": 3, "Speaker": 3, "MNIST_4": 1, "MNIST_8": 1, "SDSS_clump_0": 3}
+"""Lowest size of a thinned group, for each set that is thinned."""
+THIN_SEEDS = (0, 1, 2)
+SEEDS = (0, 1)
+HARD = ("SDSS_0", "SDSS_50")
+DEFAULT = "isobag"
+PAPER = {
+    "level 2 of the paper, averaged": {"group_mechanism": "hypersphere", "size_correction": False},
+    "the same, corrected for size": {"group_mechanism": "hypersphere", "size_correction": True},
+}
+RIVALS = ("IsolationForest on means and deviations", "IDKPointDetector on means and deviations")
+METHODS = (DEFAULT, *RIVALS, *PAPER)
 
 
-def groups_tried():
-    """Mean ROC AUC over the group sets of other choices for level 1 and level 2, one seed."""
-    aucs = {label: {} for label in (*LEVEL1, *LEVEL2)}
-    for name in group_sets():
-        X, ids, y = load_groups(name, 0)
-        given = Groups(ArrayRows(X), ids, np.arange(len(y)))
-        levels = nested_levels(min(256, len(y) // 2))
-        paths = {label: score_mean_maps(make(given), levels, 0, COMPUTE) for label, make in LEVEL1.items()}
-        for label in LEVEL1:
-            aucs[label][name] = roc_auc_score(y, -_averaged(paths[label], levels, 8, 256, 0))
-        chosen = next(iter(LEVEL1))
-        for label, choice in LEVEL2.items():
-            aucs[label][name] = roc_auc_score(y, -_averaged(paths[chosen], levels, *choice))
-        print(name, flush=True)
-    return [
-        {"variant": label, "mean": np.mean(list(own.values())), "lowest": min(own.values())}
-        for label, own in aucs.items()
-    ]
+def scores_of(label, X, ids, seed):
+    """Score of each group by one of the methods, higher = more normal."""
+    if label in RIVALS:
+        kind = {"random_state": seed, "n_jobs": THREADS}
+        detector = IsolationForest(**kind) if label == RIVALS[0] else IDKPointDetector(calibrate=False, **kind)
+        rows = means_and_deviations(X, ids)
+        return detector.fit(rows).score_samples(rows)
+    detector = IDKGroupDetector(random_state=seed, n_jobs=THREADS, calibrate=False, **PAPER.get(label, {}))
+    return detector.fit(X, groups=ids).scores_
 
 
-def _averaged(path, levels, least, most, power):
-    levels = np.array(levels)
-    importance = np.where((levels >= min(least, levels[-1])) & (levels <= max(most, levels[0])), levels**power, 0.0)
-    return fit_average(path, importance).apply(path)
+def means_and_deviations(X, ids):
+    """Mean and standard deviation of every feature in each group: (g, 2 d)."""
+    sizes = np.bincount(ids)
+    starts = np.cumsum(sizes) - sizes
+    order = np.argsort(ids, kind="stable")
+    means = np.add.reduceat(X[order], starts) / sizes[:, None]
+    squares = np.add.reduceat((X[order] - means[ids[order]]) ** 2, starts) / sizes[:, None]
+    return np.hstack([means, np.sqrt(squares)])
 
 
-def _grid_aucs(X, ids, y, mechanism, seed):
-    """ROC AUC of the paper's IDK^2 for all pairs: (psi, psi2). A psi2 above the number of groups is that number."""
-    given = Groups(ArrayRows(X), ids, np.arange(len(y)))
-    levels = nested_levels(min(PSI2[-1], len(y)))
-    found = np.empty((len(PSI), len(PSI2)))
-    for i, psi in enumerate(PSI):
-        views, _ = draw_views(given.rows, 100, [Plan("minmax", (psi,))], mechanism, seed, COMPUTE)
-        path = score_mean_maps(views.mean_maps(given, COMPUTE), levels, seed + 1000, COMPUTE)
-        for j, psi2 in enumerate(PSI2):
-            found[i, j] = roc_auc_score(y, -path[:, min(j, len(levels) - 1) if psi2 > levels[-1] else j])
+def measure(name, thin_seed, label, seeds):
+    """For each method: AUC by seed, how odd small groups look, and the rank correlation of the scores of two seeds."""
+    X, ids, y = load_groups(name, 0)
+    if thin_seed is not None:
+        X, ids = thin_groups(X, ids, THINNED[name], random_state=thin_seed)
+    sizes = np.bincount(ids)
+    scores = [scores_of(label, X, ids, seed) for seed in seeds]
+    found = {"auc": [float(roc_auc_score(y, -own)) for own in scores]}
+    found["small odd"] = [_small_look_odd(own[y == 0], sizes[y == 0]) for own in scores]
+    if len(scores) > 1:
+        found["seeds"] = float(spearmanr(*scores[:2])[0])
     return found
 
 
-def level1(psis, mechanism="voronoi", scalings=("minmax",), count_outside=False):
-    """Level 1 whose 100 partitionings take all psi and scalings in turn."""
-    t = -(-100 // (len(psis) * len(scalings)))
-
-    def make(given):
-        rows, members = given.rows, []
-        for i, psi in enumerate(psis):
-            for j, scaling in enumerate(scalings):
-                plan = Plan(scaling, (min(psi, len(rows)),))
-                members += draw_views(rows, t, [plan], mechanism, 10 * i + j, COMPUTE)[0].members
-        return Views(tuple(members)).mean_maps(given, COMPUTE, count_outside)
-
-    return make
+def _small_look_odd(scores, sizes):
+    """Probability that of a small and a large group (below and above the median size) the small one scores lower."""
+    small, large = sizes < np.median(sizes), sizes > np.median(sizes)
+    if not small.any() or not large.any():
+        return None
+    some = small | large
+    return float(roc_auc_score(small[some], -scores[some]))
 
 
-LADDER = (2, 4, 8, 16, 32, 64)
-LEVEL1 = {
-    "chosen: level 1 Voronoi, psi 2 to 64 in turn, minmax; level 2, psi 8 to 256": level1(LADDER),
-    "level 1 hyperspheres, psi 2 to 64 in turn": level1(LADDER, "hypersphere"),
-    "level 1 hyperspheres, OUTSIDE a cell of its own": level1(LADDER, "hypersphere", count_outside=True),
-    "level 1 Voronoi, minmax and absolute": level1(LADDER, scalings=("minmax", "absolute")),
-    "level 1 Voronoi, psi 4, 16, 64, 256 in turn": level1((4, 16, 64, 256)),
-    "level 1 Voronoi, psi = 4 alone": level1((4,)),
-    "level 1 Voronoi, psi = 16 alone": level1((16,)),
-    "level 1 Voronoi, psi = 64 alone": level1((64,)),
-}
-LEVEL2 = {
-    "level 2, psi 2 to 256": (2, 256, 0),
-    "level 2, psi 4 to 256": (4, 256, 0),
-    "level 2, psi 16 to 256": (16, 256, 0),
-    "level 2, psi 8 to 64": (8, 64, 0),
-    "level 2, psi 8 to 128": (8, 128, 0),
-    "level 2, psi 2 to 256, psi^-0.5 as for points": (2, 256, -0.5),
-    "level 2, psi = 8 alone": (8, 8, 0),
-    "level 2, psi = 16 alone": (16, 16, 0),
-    "level 2, psi = 64 alone": (64, 64, 0),
-}
+def _tasks():
+    found = {}
+    for label in METHODS:
+        for thin_seed in THIN_SEEDS:
+            for name in THINNED:
+                seeds = (thin_seed, thin_seed + 10) if label == DEFAULT else (thin_seed,)
+                found[f"{label}|{name}|{thin_seed}"] = Task(measure, (name, thin_seed, label, seeds))
+        for name in group_sets():
+            seeds = SEEDS if label == DEFAULT else SEEDS[:1]
+            found[f"{label}|{name}|as is"] = Task(measure, (name, None, label, seeds))
+    return found
+
+
+def figures(results):
+    """What the bars are about: means over sets, and the lowest rank correlation of two seeds."""
+    as_is = {name: mean(results[f"{DEFAULT}|{name}|as is"]["auc"]) for name in group_sets()}
+    thinned = [mean(results[f"{DEFAULT}|{name}|{seed}"]["auc"]) for name in THINNED for seed in THIN_SEEDS]
+    seeds = {key: one["seeds"] for key, one in results.items() if "seeds" in one}
+    return {
+        "as is": mean(as_is.values()),
+        "as is, easy": mean([auc for name, auc in as_is.items() if name not in HARD]),
+        "thinned": mean(thinned),
+        "seeds, as is": min(one for key, one in seeds.items() if key.endswith("as is")),
+        "seeds, thinned": min(one for key, one in seeds.items() if not key.endswith("as is")),
+    }
+
+
+def _page(results):
+    yield (
+        "*Thinned*: sizes log-uniform from the lowest size to that of the group. *Small look odd*: of two normal"
+        " groups, one below and one above the median size, how often the small one scores lower; .5 is fair, empty"
+        " where all groups are of one size. *Seeds*: rank correlation of the scores of two seeds, default only."
+        f" Thinned sets: mean over {len(THIN_SEEDS)} thinning seeds, the default with two seeds each, others with one."
+        f" Sets as they are: the default with {len(SEEDS)} seeds, others with one.\n"
+    )
+    rows, fair = [], []
+    for name in group_sets():
+        rows.append({"set": name, **{label: mean(results[f"{label}|{name}|as is"]["auc"]) for label in METHODS}})
+        rows[-1]["seeds"] = results[f"{DEFAULT}|{name}|as is"]["seeds"]
+        fair.append({"set": name, **{label: mean(results[f"{label}|{name}|as is"]["small odd"]) for label in METHODS}})
+    easy = [row for row in rows if row["set"] not in HARD]
+    rows += [_mean_row(f"mean, {len(rows)} sets", rows), _mean_row("mean without SDSS_0 and SDSS_50", easy)]
+    yield f"### Sets as they are: AUC\n\n{table(rows)}"
+    thinned = []
+    for name, low in THINNED.items():
+        row = {"set": f"{name}, {low} points or more"}
+        for label in METHODS:
+            row[label] = mean([one for seed in THIN_SEEDS for one in results[f"{label}|{name}|{seed}"]["auc"]])
+        row["seeds"] = min(results[f"{DEFAULT}|{name}|{seed}"]["seeds"] for seed in THIN_SEEDS)
+        thinned.append(row)
+        odd = {
+            label: mean([one for seed in THIN_SEEDS for one in results[f"{label}|{name}|{seed}"]["small odd"]])
+            for label in METHODS
+        }
+        fair.append({"set": f"{name}, thinned", **odd})
+    yield f"### Thinned: AUC\n\n*Seeds* is the lowest of the three.\n\n{table([*thinned, _mean_row('mean', thinned)])}"
+    fair = [row for row in fair if row[DEFAULT] is not None]
+    yield f"### Small look odd\n\n{table(fair)}"
+
+
+def _mean_row(label, rows):
+    return {"set": label, **{key: mean([row[key] for row in rows]) for key in METHODS}}
+
+
+GROUPS_SECTION = Section("groups", "Groups", _tasks, _page)

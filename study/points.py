@@ -1,176 +1,151 @@
-"""Points: the default against scikit-learn's forest, and what else was tried."""
+"""Points: the default against scikit-learn's forest and PyOD, on tables as they come and on ADBench's sets."""
 
 import numpy as np
-from data import OTHER_POINT_SETS, THREADS, adbench_sets, load_points
-from scipy.stats import rankdata
-from sklearn.ensemble import IsolationForest
-from sklearn.metrics import roc_auc_score
+from data import OTHER_POINT_SETS, TABLES, adbench_sets, load_points, load_table, table_sets
+from harness import Section, Task, load_results, mean, table
+from rivals import FOREST, PYOD, STANDARDISED, auc_of_default, auc_of_forest, aucs_of_pyod
 
-from isobag import IDKPointDetector
-from isobag.models.averaging import FLOOR, fit_average
-
-SEEDS = range(5)
-TRIED_SEEDS = range(1)
-LARGEST = 1024
-LARGEST_OF_MANY_FEATURES = 256  # more than 100: all else would take an hour
+SEEDS = (0, 1)
+LOST = 0.05
+OURS = "isobag"
 
 
-def default():
-    """ROC AUC of the default and of scikit-learn's IsolationForest, mean over seeds."""
-    rows = []
-    for name in (*adbench_sets(), *OTHER_POINT_SETS):
-        ours, theirs = [], []
-        for seed in SEEDS:
-            X, y = load_points(name, seed)
-            detector = IDKPointDetector(random_state=seed, n_jobs=THREADS, calibrate=False).fit(X)
-            ours.append(roc_auc_score(y, -detector.score_samples(X)))
-            forest = IsolationForest(random_state=seed, n_jobs=THREADS).fit(X)
-            theirs.append(roc_auc_score(y, -forest.score_samples(X)))
-        row = {"set": name, "isobag": np.mean(ours), "IsolationForest": np.mean(theirs)}
-        rows.append({**row, "difference": np.mean(ours) - np.mean(theirs), "seed spread": np.ptp(ours)})
-        print(rows[-1], flush=True)
-    for label, some in (("mean, 30 sets of ADBench", rows[: len(adbench_sets())]), ("mean, all sets", rows)):
-        means = {key: np.mean([row[key] for row in some]) for key in list(rows[0])[1:]}
-        rows = [*rows, {"set": label, **means}]
-    return rows
+def load(protocol, name, seed):
+    """What to learn from, what to score, and labels of the latter."""
+    if protocol in TABLES:
+        return load_table(name, protocol)
+    X, y = load_points(name, seed)
+    return X, X, y
 
 
-def tried():
-    """Mean ROC AUC of other ways to combine psi, scales and features; "worst" is the loss against IsolationForest."""
-    aucs = {label: {} for label in VARIANTS}
-    aucs["IsolationForest"] = {}
-    names = (*adbench_sets(), *OTHER_POINT_SETS)
+def measure(protocol, name, seed):
+    """ROC AUC of the default and of the forest."""
+    data = load(protocol, name, seed)
+    return {OURS: auc_of_default(*data, seed), FOREST: auc_of_forest(*data, seed)}
+
+
+def measure_pyod(protocol, name):
+    """ROC AUC of PyOD's detectors, on the rows of the first seed."""
+    return aucs_of_pyod(*load(protocol, name, SEEDS[0]))
+
+
+def measured_on(results, protocol, names):
+    """{set: {detector: mean AUC over seeds}}."""
+    found = {}
     for name in names:
-        found = {label: [] for label in aucs}
-        for seed in TRIED_SEEDS:
-            X, y = load_points(name, seed)
-            paths = _Paths(X, y, seed)
-            for label, variant in VARIANTS.items():
-                found[label].append(roc_auc_score(y, -variant(paths)))
-            forest = IsolationForest(random_state=seed, n_jobs=THREADS).fit(X)
-            found["IsolationForest"].append(roc_auc_score(y, -forest.score_samples(X)))
-        for label, values in found.items():
-            aucs[label][name] = float(np.mean(values))
-        print(name, round(aucs["chosen: minmax and absolute, psi^-0.5, 2 to 256"][name], 3), flush=True)
+        keys = [f"{protocol}|{name}|{seed}" for seed in SEEDS]
+        own = [results[key] for key in keys if key in results]
+        found[name] = {label: mean([aucs[label] for aucs in own]) for label in own[0]}
+        found[name] |= results.get(f"{protocol}|{name}|PyOD", {})
+    return found
+
+
+def differences(aucs):
+    """{set: ours - forest}, the worst first."""
+    found = {name: own[OURS] - own[FOREST] for name, own in aucs.items()}
+    return dict(sorted(found.items(), key=lambda item: item[1]))
+
+
+def summary(aucs):
+    """A row for each detector: mean, sets it ran on, and largest loss to the forest."""
     rows = []
-    for label, own in aucs.items():
-        losses = {name: own[name] - aucs["IsolationForest"][name] for name in names}
+    for label in (OURS, FOREST, *PYOD, STANDARDISED):
+        own = {name: one[label] for name, one in aucs.items() if one.get(label) is not None}
+        losses = {name: own[name] - aucs[name][FOREST] for name in own}
         worst = min(losses, key=losses.__getitem__)
-        rows.append(
-            {
-                "variant": label,
-                "30 sets of ADBench": np.mean([own[name] for name in adbench_sets()]),
-                "all sets": np.mean(list(own.values())),
-                "worst": losses[worst],
-                "on": worst,
-                "sets worse by .05": sum(loss < -0.05 for loss in losses.values()),
-            }
-        )
+        rows.append({"detector": label, "mean AUC": mean(own.values()), "sets": len(own)})
+        if label != FOREST:
+            lost = sum(loss < -LOST for loss in losses.values())
+            rows[-1] |= {"worst loss": -losses[worst], "on": worst, "sets lost by more than .05": lost}
     return rows
 
 
-class _Paths:
-    """Scores at all psi for the mechanisms and scalings tried, each by two halves of 50 partitionings, made once."""
-
-    def __init__(self, X, y, seed):
-        self.X, self.y, self.seed, self.made = X, y, seed, {}
-        self.largest = min(LARGEST if X.shape[1] <= 100 else LARGEST_OF_MANY_FEATURES, len(X) // 2)
-
-    def half(self, mechanism, scaling, which):
-        key = mechanism, scaling, which
-        if key not in self.made:
-            self.made[key] = self._path(self.X, 50, mechanism, scaling, 2 * self.seed + which)
-        return self.made[key]
-
-    def whole(self, scaling, mechanism="hypersphere"):
-        return (self.half(mechanism, scaling, 0) + self.half(mechanism, scaling, 1)) / 2
-
-    def both(self, one, other):
-        return (self.half("hypersphere", one, 0) + self.half("hypersphere", other, 1)) / 2
-
-    def random_features(self):
-        if "features" not in self.made:
-            rng = np.random.default_rng(self.seed)
-            d = self.X.shape[1]
-            parts = [rng.choice(d, (d + 1) // 2, replace=False) for _ in range(10)]
-            found = [self._path(self.X[:, part], 10, "hypersphere", "minmax", i) for i, part in enumerate(parts)]
-            self.made["features"] = np.mean(found, axis=0)
-        return self.made["features"]
-
-    def _path(self, X, t, mechanism, scaling, seed):
-        detector = IDKPointDetector(
-            t,
-            self.largest,
-            mechanism=mechanism,
-            scaling=scaling,
-            random_state=seed,
-            n_jobs=THREADS,
-            calibrate=False,
-        ).fit(X)
-        self.levels = np.array(detector.path_)
-        return detector.score_path(X)
-
-    def up_to(self, path, largest):
-        return path[:, self.levels <= largest], self.levels[self.levels <= largest]
+def _lost(aucs):
+    lost = {name: loss for name, loss in differences(aucs).items() if loss < -LOST}
+    if not lost:
+        return "Lost by more than .05: none.\n"
+    return "Lost by more than .05: " + ", ".join(f"{name} ({-loss:.3f})" for name, loss in lost.items()) + ".\n"
 
 
-def single(psi):
-    return lambda paths: paths.whole("minmax")[:, np.abs(paths.levels - psi).argmin()]
+def _spread(results, protocol, names):
+    means = [np.mean([results[f"{protocol}|{name}|{seed}"][OURS] for name in names]) for seed in SEEDS]
+    return "Mean of isobag for each seed: " + ", ".join(f"{one:.4f}" for one in means) + ".\n"
 
 
-def best_by_labels(paths):
-    path = paths.whole("minmax")
-    return path[:, np.argmax([roc_auc_score(paths.y, -scores) for scores in path.T])]
+def _table_tasks():
+    names = table_sets()
+    ours = {
+        f"{part}|{name}|{seed}": Task(measure, (part, name, seed))
+        for part in TABLES
+        for seed in SEEDS
+        for name in names
+    }
+    return ours | {f"{part}|{name}|PyOD": Task(measure_pyod, (part, name)) for part in TABLES for name in names}
 
 
-def averaged(get, power=-0.5, largest=256, spread=True, means="logarithms"):
-    def variant(paths):
-        path, levels = paths.up_to(get(paths), largest)
-        importance = levels.astype(float) ** power
-        if means == "shares":
-            return path / path.mean(axis=0) @ importance
-        if means == "ranks":
-            return rankdata(path, axis=0) @ importance
-        if spread:
-            return fit_average(path, importance).apply(path)
-        return np.log(np.maximum(path, FLOOR * path.mean(axis=0) + 1e-300)) @ importance
-
-    return variant
-
-
-def scale(name, mechanism="hypersphere"):
-    return lambda paths: paths.whole(name, mechanism)
-
-
-def scales(one, other):
-    return lambda paths: paths.both(one, other)
+def _table_page(results):
+    names = table_sets()
+    yield (
+        f"{len(names)} tables with identifiers, timestamps, codes and long tails, at most 2,500 rows. *Clean*: learn"
+        " from normal rows, score others. *5 %, 10 %*: anomalies are among the rows that are learned from and scored."
+        f" isobag and IsolationForest: mean over {len(SEEDS)} seeds; PyOD, with its defaults: one run."
+        " Other detectors of PyOD were not run.\n"
+    )
+    by_part = {part: measured_on(results, part, names) for part in TABLES}
+    for part, aucs in by_part.items():
+        yield f"### {part}\n\n{table(summary(aucs))}\n{_lost(aucs)}\n{_spread(results, part, names)}"
+    rows = []
+    for name in names:
+        row = {"table": name}
+        for part, aucs in by_part.items():
+            row |= {f"{part}: isobag": aucs[name][OURS], f"{part}: forest": aucs[name][FOREST]}
+        rows.append(row)
+    yield f"### Table by table\n\n{table(rows)}"
 
 
-def features(paths):
-    return paths.random_features()
+def _adbench_tasks():
+    sets = [("points", name, seed) for seed in SEEDS for name in adbench_sets()]
+    sets += [("points", name, SEEDS[0]) for name in OTHER_POINT_SETS]
+    ours = {"|".join(map(str, one)): Task(measure, one) for one in sets}
+    return ours | {f"points|{name}|PyOD": Task(measure_pyod, ("points", name)) for name in adbench_sets()}
 
 
-CHOSEN = scales("minmax", "absolute")
-VARIANTS = {
-    **{f"one psi = {psi}, minmax": single(psi) for psi in (2, 4, 8, 16, 64, 256)},
-    "best psi of each set, chosen with the labels": best_by_labels,
-    "minmax, mean of shares, psi^-0.5": averaged(scale("minmax"), means="shares"),
-    "minmax, mean of ranks, psi^-0.5": averaged(scale("minmax"), means="ranks"),
-    "minmax, mean of logarithms, psi^-0.5": averaged(scale("minmax"), spread=False),
-    "minmax, logarithms by their spread, psi^-0.5": averaged(scale("minmax")),
-    "standard, the same": averaged(scale("standard")),
-    "absolute, the same": averaged(scale("absolute")),
-    "robust, the same": averaged(scale("robust")),
-    "minmax, Voronoi cells, the same": averaged(scale("minmax", "voronoi")),
-    "minmax, random halves of the features, the same": averaged(features),
-    "chosen: minmax and absolute, psi^-0.5, 2 to 256": averaged(CHOSEN),
-    "the same, psi 2 to 16": averaged(CHOSEN, largest=16),
-    "the same, psi 2 to 64": averaged(CHOSEN, largest=64),
-    "the same, psi 2 to 1024": averaged(CHOSEN, largest=1024),
-    "the same, equal weights": averaged(CHOSEN, power=0),
-    "the same, psi^-0.25": averaged(CHOSEN, power=-0.25),
-    "the same, psi^-1": averaged(CHOSEN, power=-1),
-    "the same, not by their spread": averaged(CHOSEN, spread=False),
-    "minmax and standard": averaged(scales("minmax", "standard")),
-    "minmax and robust": averaged(scales("minmax", "robust")),
-}
+def _adbench_page(results):
+    names = adbench_sets()
+    aucs = measured_on(results, "points", names)
+    others = measured_on(results, "points", OTHER_POINT_SETS)
+    yield (
+        f"{len(names)} sets, at most 10,000 rows drawn for each seed, learned from and scored."
+        f" isobag and IsolationForest: mean over {len(SEEDS)} seeds; PyOD: the first seed's rows.\n"
+    )
+    yield f"{table(summary(aucs))}\n{_lost(aucs)}\n{_spread(results, 'points', names)}"
+    rows = [{"set": name, OURS: own[OURS], FOREST: own[FOREST]} for name, own in (aucs | others).items()]
+    rows += [_mean_row(f"mean, {len(aucs)} sets of ADBench", aucs), _mean_row("mean, all sets", aucs | others)]
+    for row in rows:
+        row["difference"] = row[OURS] - row[FOREST]
+    yield f"### Set by set\n\nThe last {len(others)} are not ADBench's: one seed. {_lost(others)}\n{table(rows)}"
+
+
+def _mean_row(label, aucs):
+    return {"set": label, **{key: mean([own[key] for own in aucs.values()]) for key in (OURS, FOREST)}}
+
+
+def measured(protocol, name):
+    """{detector: mean AUC over seeds} on a set, from the results of the last run."""
+    return measured_on(load_results("tables" if protocol in TABLES else "adbench"), protocol, [name])[name]
+
+
+def lost_sets():
+    """(protocol, set) of all losses above .05, once all sets of a protocol have been measured."""
+    found = []
+    for protocol in (*TABLES, "points"):
+        names = table_sets() if protocol in TABLES else (*adbench_sets(), *OTHER_POINT_SETS)
+        results = load_results("tables" if protocol in TABLES else "adbench")
+        if all(f"{protocol}|{name}|{SEEDS[0]}" in results for name in names):
+            aucs = measured_on(results, protocol, names)
+            found += [(protocol, name) for name, loss in differences(aucs).items() if loss < -LOST]
+    return found
+
+
+TABLES_SECTION = Section("tables", "Tables as they come", _table_tasks, _table_page)
+ADBENCH_SECTION = Section("adbench", "ADBench", _adbench_tasks, _adbench_page)

@@ -1,0 +1,81 @@
+"""What was asked of the defaults, and what was measured."""
+
+from data import TABLES, adbench_sets, table_sets
+from groups import figures
+from harness import mean, table
+from normal_groups import days_found, null_figures
+from points import OURS, differences, measured_on
+from rivals import PYOD
+
+
+def bars(known):
+    """A table of bars and measurements, from the results of the sections that are complete: {section: results}."""
+    return table([row for name, rows in BARS.items() if name in known for row in rows(known[name])])
+
+
+def _tables(results):
+    by_part = {part: measured_on(results, part, table_sets()) for part in TABLES}
+    for part, bar in (("clean", 0.775), ("5 %", 0.74)):
+        aucs = by_part[part]
+        yield _at_least(f"tables, {part}: mean AUC", bar, _mean(aucs, OURS))
+        best = max(PYOD, key=lambda label, aucs=aucs: _mean(aucs, label))
+        yield _at_least(f"tables, {part}: best of PyOD's defaults ({best})", _mean(aucs, best), _mean(aucs, OURS))
+    for part, aucs in by_part.items():
+        yield _at_most(f"tables, {part}: worst loss to IsolationForest", 0.12, _worst(aucs))
+
+
+def _adbench(results):
+    aucs = measured_on(results, "points", adbench_sets())
+    yield _at_least(f"ADBench, {len(aucs)} sets: mean AUC", 0.785, _mean(aucs, OURS))
+    yield _at_most("ADBench: worst loss to IsolationForest", 0.12, _worst(aucs))
+
+
+def _groups(results):
+    own = figures(results)
+    yield _at_least("groups, thinned: mean AUC", 0.9, own["thinned"])
+    yield _at_least("groups as they are, without SDSS_0 and SDSS_50", 0.955, own["as is, easy"])
+    yield _at_least("groups as they are, all", 0.9, own["as is"])
+    yield _at_least("two seeds, sets as they are: lowest rank correlation", 0.97, own["seeds, as is"])
+    yield _at_least("two seeds, thinned sets: lowest rank correlation", 0.97, own["seeds, thinned"])
+
+
+def _null(results):
+    kinds = {kind: one for kind, one in null_figures(results).items() if kind != "all"}
+    shares = [float(share) for one in kinds.values() for share in one["shares"]]
+    yield _at_least("normal groups: share of p <= .1, lowest of three kinds and five fifths", 0.07, min(shares))
+    yield _at_most("normal groups: the same, highest", 0.13, max(shares))
+    for name, label in (("p", "p"), ("scores", "scores of new groups"), ("scores of fit", "scores of fit")):
+        worst = max(abs(one[name]) for one in kinds.values())
+        yield _at_most(f"normal groups: rank correlation of {label} with size, largest of three kinds", 0.05, worst)
+
+
+def _days(results):
+    yield _at_least("sensor days: seeds with both among the three lowest", len(results), days_found(results))
+
+
+def _cost(results):
+    for kind, setting, bar in COSTS:
+        some = [one for key, one in results.items() if key.startswith(kind) and setting in one]
+        if some:
+            worst = max(one["default"] / one[setting] for one in some)
+            yield _at_most(f"CPU time of {kind}s: default / {setting}, largest", bar, worst)
+
+
+def _mean(aucs, label):
+    return mean([own.get(label) for own in aucs.values()])
+
+
+def _worst(aucs):
+    return -next(iter(differences(aucs).values()))
+
+
+def _at_least(what, bar, value):
+    return {"what": what, "bar": bar, "measured": value, "met": "yes" if value >= bar else "NO"}
+
+
+def _at_most(what, bar, value):
+    return {"what": what, "bar": bar, "measured": value, "met": "yes" if value <= bar else "NO"}
+
+
+COSTS = (("group", "level 2 of the paper", 1.3), ("group", "before", 1.3), ("point", "before", 1.1))
+BARS = {"tables": _tables, "adbench": _adbench, "groups": _groups, "null": _null, "days": _days, "cost": _cost}
