@@ -17,6 +17,8 @@ from isobag.data.rows import ArrayRows, Rows, sample_rows
 
 KNOTS = 1024
 TAIL = 0.05
+LEAST_SPREAD = 1e-6
+"""A median absolute deviation below this share of the mean one is that of values that are practically equal."""
 _LEAST, _MOST = np.finfo(float).tiny * 2**-52, np.finfo(float).max
 _TERMS = 16
 _LN2 = float(np.log(2.0))
@@ -151,7 +153,8 @@ def _asinh(seen: Summary) -> Scaling:
     middle = np.median(seen.sample, axis=0)
     away = np.abs(seen.sample - middle)
     spread = np.median(away, axis=0)
-    return AsinhScaling(*seen.linear(middle, np.where(spread > 0, spread, away.mean(axis=0))))
+    mean = away.mean(axis=0)
+    return AsinhScaling(*seen.linear(middle, np.where(spread > LEAST_SPREAD * mean, spread, mean)))
 
 
 def _normal(seen: Summary) -> Scaling:
@@ -176,7 +179,7 @@ SCALINGS: dict[str | None, Callable[[Summary], Scaling]] = {
 }
 """minmax: to [0, 1]; standard: mean 0 and standard deviation 1; absolute: mean 0 and mean absolute deviation 1;
 robust: median 0 and quartiles 1 apart, or range 1 where these are equal; asinh: asinh((x - median) / median absolute
-deviation), of the mean absolute deviation where that is 0; normal: ranks mapped to a normal distribution; None: as is.
+deviation), or the mean one where that is practically 0; normal: ranks mapped to a normal distribution; None: as is.
 Ranges are those of all rows; the rest is learned from a sample of 65,536 rows (fewer of very many features), or from
 all if there are no more."""
 

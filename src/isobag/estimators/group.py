@@ -189,7 +189,7 @@ class IDKGroupDetector(GroupDetector, Modelled):
         check_max_samples(self.group_max_samples, len(groups), "group_max_samples", "number of groups")
         if not self.size_correction and self.params.level2_mechanism == NEIGHBOURS:
             raise ValueError(
-                "size_correction=False; the default compares groups of similar size: choose a group_mechanism too, such "
+                "size_correction=False; the default compares groups of similar size: choose a group_mechanism, such "
                 "as 'hypersphere', or an integer group_max_samples."
             )
         self.model_, scores = fit_group_model(groups, self.params, self.compute)
