@@ -51,8 +51,8 @@ class IDKGroupDetector(GroupDetector, Modelled):
     size_correction : bool or "auto", default="auto"
         Whether scores are compared with those of groups of similar size. Without it small groups look odd, because
         the mean map of few points scatters more. "auto" is True where level 2 is the distance to the nearest groups,
-        which always includes the correction, and False with cells, so that integers stay the paper's method. Corrected
-        scores lie around 1.
+        which cannot do without, and False with cells, so that integers stay the paper's method. Corrected scores lie
+        around 1.
     count_outside : bool, default=False
         Whether OUTSIDE counts as one more cell of level 1. Not in the paper.
     scaling : {"minmax", "standard", "absolute", "robust", "normal", "asinh"} or None, default="minmax"
