@@ -7,7 +7,7 @@ alike, and never by a logarithm of some library: so the same rows have the same 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import ndtri
@@ -18,8 +18,8 @@ from isobag.data.rows import ArrayRows, Rows, sample_rows
 KNOTS = 1024
 TAIL = 0.05
 _LEAST, _MOST = np.finfo(float).tiny * 2**-52, np.finfo(float).max
-_TERMS = 12
-_LN2 = float(np.log(2.0))
+TERMS = 12
+LN2 = float(np.log(2.0))
 
 
 class Scaling(ABC):
@@ -34,8 +34,12 @@ class Scaling(ABC):
     def scale(self, X: Floats) -> Floats:
         """Scaled copy of X: (n, d)."""
 
-    def apply(self, X: Floats) -> Floats:
+    def apply(self, X: Any) -> Any:
         """Scaled copy of X: (n, d), cut off at 1e150: a row that far out is OUTSIDE, and its square would overflow."""
+        if not isinstance(X, np.ndarray):  # a tensor on a device
+            from isobag.data.device_scaling import scale  # noqa: PLC0415
+
+            return scale(self, X).clamp_(-FARTHEST, FARTHEST)
         with np.errstate(over="ignore"):
             return np.clip(self.scale(X), -FARTHEST, FARTHEST)
 
@@ -188,7 +192,7 @@ def fit_scaling(X: Floats, name: str | None) -> Scaling:
 
 def fit_scalings(rows: Rows, names: Iterable[str | None]) -> dict[str | None, Scaling]:
     """Learn scalings in one pass."""
-    low, high = rows.map_reduce(_extremes, _wider)
+    low, high = rows.extremes()
     seen = Summary(low, high, sample_rows(rows))
     return {name: SCALINGS[name](seen) for name in names}
 
@@ -208,9 +212,9 @@ def _log1p(x: Floats) -> Floats:
     s = np.where(is_near, x / (2 + x), (fraction - 1) / (fraction + 1))
     square = s * s
     total = np.zeros_like(s)
-    for term in range(_TERMS, -1, -1):
+    for term in range(TERMS, -1, -1):
         total = total * square + 1 / (2 * term + 1)
-    return 2 * s * total + np.where(is_near, 0, exponent) * _LN2
+    return 2 * s * total + np.where(is_near, 0, exponent) * LN2
 
 
 def _knots(column: Floats) -> tuple[Floats, Floats, Floats]:
@@ -233,11 +237,3 @@ def _knots(column: Floats) -> tuple[Floats, Floats, Floats]:
     below = (scores[low] - scores[0]) / (values[low] - values[0])
     above = (scores[last] - scores[high]) / (values[last] - values[high])
     return values, scores, np.concatenate([[below], np.diff(scores) / np.diff(values), [above]])
-
-
-def _extremes(block: Floats) -> tuple[Floats, Floats]:
-    return block.min(axis=0), block.max(axis=0)
-
-
-def _wider(a: tuple[Floats, Floats], b: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
-    return np.minimum(a[0], b[0]), np.maximum(a[1], b[1])

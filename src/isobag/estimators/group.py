@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from isobag.backends.arrays import Floats
 from isobag.data.frames import frame_like, is_frame, own_name
 from isobag.data.groups import Groups
-from isobag.data.params import FLAG, MAX_SAMPLES, N_ESTIMATORS, Constraint, check_max_samples, one_of
+from isobag.data.params import DEVICE, FLAG, MAX_SAMPLES, N_ESTIMATORS, Constraint, check_max_samples, one_of
 from isobag.data.scaling import SCALINGS
 from isobag.estimators.base import Computing, GroupDetector, Modelled, Thresholded, verdicts_at
 from isobag.models.group import GroupCells, GroupExplanation, GroupModel, GroupParams, fit_group_model
@@ -46,8 +46,11 @@ class IDKGroupDetector(GroupDetector, Modelled):
     calibrate : whether ``fit`` also learns what ``p_values`` needs: a second detector from half of the groups, and its
         scores of the other half (at most 2,000 groups each).
     random_state : seed or numpy RandomState; all randomness is drawn in ``fit``.
-    backend : "auto", "numba" or "numpy"; the results are identical.
+    backend : "auto", "numba", "numpy" or "torch" for a GPU; the results are identical. "auto" is "torch" if X is on a
+        GPU, else "numba".
     n_jobs : threads, as in joblib.
+    device : of the backend "torch": "cuda" (also "cuda:1", ...), which None is too, "cpu", or "auto" for a GPU if there
+        is one. See docs/gpu.md.
 
     Attributes
     ----------
@@ -72,6 +75,7 @@ class IDKGroupDetector(GroupDetector, Modelled):
     _lowest_score = 0.0
     parameter_constraints: ClassVar[Mapping[str, Constraint]] = {
         **Computing.parameter_constraints,
+        "device": DEVICE,
         **Thresholded.parameter_constraints,
         "n_estimators": N_ESTIMATORS,
         "max_samples": MAX_SAMPLES,
@@ -100,6 +104,7 @@ class IDKGroupDetector(GroupDetector, Modelled):
         random_state: Any = None,
         backend: str = "auto",
         n_jobs: int | None = None,
+        device: str | None = None,
     ) -> None:
         self.n_estimators = n_estimators
         self.max_samples = max_samples
@@ -114,6 +119,7 @@ class IDKGroupDetector(GroupDetector, Modelled):
         self.random_state = random_state
         self.backend = backend
         self.n_jobs = n_jobs
+        self.device = device
 
     @property
     def params(self) -> GroupParams:
@@ -134,11 +140,11 @@ class IDKGroupDetector(GroupDetector, Modelled):
     def _fit_groups(self, groups: Groups) -> Floats:
         check_max_samples(self.max_samples, len(groups.rows))
         check_max_samples(self.group_max_samples, len(groups), "group_max_samples", "number of groups")
-        self.model_, scores = fit_group_model(groups, self.params, self.compute)
+        self.model_, scores = fit_group_model(groups, self.params, self.compute_for(groups.rows))
         return scores
 
     def _score_groups(self, groups: Groups) -> Floats:
-        return self.model_.scores(groups, self.compute)
+        return self.model_.scores(groups, self.compute_for(groups.rows))
 
     def predict(self, X: Any, groups: Any = None, fdr: float | None = None) -> npt.NDArray[np.int64]:
         """+1 for normal groups, -1 for odd ones: scores below ``offset_``, (g,).
@@ -146,17 +152,25 @@ class IDKGroupDetector(GroupDetector, Modelled):
         With ``fdr``, the groups that stand out from normal ones at this false discovery rate instead: among the alarms,
         the share of false ones is at most ``fdr`` on average (Benjamini and Hochberg, on ``p_values``).
         """
-        return super().predict(X, groups) if fdr is None else verdicts_at(self.p_values(X, groups), fdr)
+        if fdr is None:
+            return super().predict(X, groups)
+        given = self._groups(X, groups)
+        p_values = self.calibrated.p_values(given, self.compute_for(given.rows))
+        found: npt.NDArray[np.int64] = given.rows.give(verdicts_at(p_values, fdr))
+        return found
 
     def p_values(self, X: Any, groups: Any = None) -> Floats:
         """Conformal p-values of new groups: (g,) in (0, 1], small = odd; as in IDKPointDetector."""
         given = self._groups(X, groups)
-        return self.calibrated.p_values(given, self.compute)
+        found: Floats = given.rows.give(self.calibrated.p_values(given, self.compute_for(given.rows)))
+        return found
 
     def explain(self, X: Any, groups: Any = None) -> GroupExplanation:
         """Which points carry what sets each group apart, where it has too few, and in which features."""
         given = self._groups(X, groups)
-        found = self.model_.explain(given, self.compute)
+        compute = self.compute_for(given.rows)
+        on_host = Groups(given.rows.on_host, given.ids, given.labels)
+        found = self.model_.explain(on_host, compute)
         return self._with_names(found, X, given) if is_frame(X) else found
 
     def _with_names(self, found: GroupExplanation, X: Any, given: Groups) -> GroupExplanation:

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from isobag.backends.arrays import Floats
 from isobag.data.frames import frame_like, is_frame
-from isobag.data.params import FLAG, MAX_SAMPLES, N_ESTIMATORS, Constraint, check_max_samples, one_of
+from isobag.data.params import DEVICE, FLAG, MAX_SAMPLES, N_ESTIMATORS, Constraint, check_max_samples, one_of
 from isobag.data.rows import Rows
 from isobag.data.scaling import SCALINGS
 from isobag.estimators.base import Computing, Modelled, PointDetector, Thresholded, verdicts_at
@@ -41,8 +41,11 @@ class IDKPointDetector(PointDetector, Modelled):
         scores of the other half (at most 10,000 rows each).
     mechanism : "hypersphere" (the paper's) or "voronoi".
     random_state : seed or numpy RandomState; all randomness is drawn in ``fit``.
-    backend : "auto", "numba" or "numpy"; the results are identical.
+    backend : "auto", "numba", "numpy" or "torch" for a GPU; the results are identical. "auto" is "torch" if X is on a
+        GPU, else "numba".
     n_jobs : threads, as in joblib.
+    device : of the backend "torch": "cuda" (also "cuda:1", ...), which None is too, "cpu", or "auto" for a GPU if there
+        is one. See docs/gpu.md.
 
     Attributes
     ----------
@@ -65,6 +68,7 @@ class IDKPointDetector(PointDetector, Modelled):
     _accepts_sparse = True
     parameter_constraints: ClassVar[Mapping[str, Constraint]] = {
         **Computing.parameter_constraints,
+        "device": DEVICE,
         **Thresholded.parameter_constraints,
         "n_estimators": N_ESTIMATORS,
         "max_samples": MAX_SAMPLES,
@@ -87,6 +91,7 @@ class IDKPointDetector(PointDetector, Modelled):
         random_state: Any = None,
         backend: str = "auto",
         n_jobs: int | None = None,
+        device: str | None = None,
     ) -> None:
         self.n_estimators = n_estimators
         self.max_samples = max_samples
@@ -98,6 +103,7 @@ class IDKPointDetector(PointDetector, Modelled):
         self.random_state = random_state
         self.backend = backend
         self.n_jobs = n_jobs
+        self.device = device
 
     @property
     def params(self) -> PointParams:
@@ -114,11 +120,11 @@ class IDKPointDetector(PointDetector, Modelled):
 
     def _fit_rows(self, rows: Rows) -> Floats:
         check_max_samples(self.max_samples, len(rows))
-        self.model_, scores = fit_point_model(rows, self.params, self.compute)
+        self.model_, scores = fit_point_model(rows, self.params, self.compute_for(rows))
         return scores
 
     def _score_rows(self, rows: Rows) -> Floats:
-        return self.model_.scores(rows, self.compute)
+        return self.model_.scores(rows, self.compute_for(rows))
 
     def predict(self, X: Any, fdr: float | None = None) -> npt.NDArray[np.int64]:
         """+1 for normal rows, -1 for anomalies: scores below ``offset_``.
@@ -126,7 +132,13 @@ class IDKPointDetector(PointDetector, Modelled):
         With ``fdr``, the rows that stand out from normal ones at this false discovery rate instead: among the alarms,
         the share of false ones is at most ``fdr`` on average (Benjamini and Hochberg, on ``p_values``).
         """
-        return super().predict(X) if fdr is None else verdicts_at(self.p_values(X), fdr)
+        if fdr is None:
+            return super().predict(X)
+        rows = self._rows(X)
+        found: npt.NDArray[np.int64] = rows.give(
+            verdicts_at(self.calibrated.p_values(rows, self.compute_for(rows)), fdr)
+        )
+        return found
 
     def p_values(self, X: Any) -> Floats:
         """Conformal p-values of new rows: (n,) in (0, 1], small = odd.
@@ -136,7 +148,8 @@ class IDKPointDetector(PointDetector, Modelled):
         lower than the rest; a dense clump of them that scores higher makes p-values smaller.
         """
         rows = self._rows(X)
-        return self.calibrated.p_values(rows, self.compute)
+        found: Floats = rows.give(self.calibrated.p_values(rows, self.compute_for(rows)))
+        return found
 
     def explain(self, X: Any) -> Any:
         """How much each feature adds to a row's lack of similarity: (n, d), or a frame of X's kind with its names.
@@ -146,9 +159,9 @@ class IDKPointDetector(PointDetector, Modelled):
         to the data than usual has a negative part. Scores below a thousandth of the mean count as that.
         """
         rows = self._rows(X)
-        lack = self.model_.explain(rows, self.compute)
+        lack = self.model_.explain(rows.on_host, self.compute_for(rows))
         names = self.feature_names
-        return frame_like(X, dict(zip(names, lack.T, strict=True)), same_rows=True) if is_frame(X) else lack
+        return frame_like(X, dict(zip(names, lack.T, strict=True)), same_rows=True) if is_frame(X) else rows.give(lack)
 
     def score_path(self, X: Any) -> Floats:
         """Scores for every psi = 2, 4, ... up to ``max_samples_``, from nested samples in one pass: (n, number of psi).
@@ -157,7 +170,8 @@ class IDKPointDetector(PointDetector, Modelled):
         max_samples="auto" and scaling="auto" half of its partitionings are on each of two scales.
         """
         rows = self._rows(X)
-        return self.model_.path(rows, self.compute)
+        found: Floats = rows.give(self.model_.path(rows, self.compute_for(rows)))
+        return found
 
     @property
     def path_(self) -> tuple[int, ...]:
