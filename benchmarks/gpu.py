@@ -99,7 +99,7 @@ def ceilings():
         rates[name] = 2 * 8192**3 / median(lambda a=a, b=b: a @ b)
     torch.backends.cuda.matmul.allow_tf32 = False
     a, b = (torch.randint(-100, 100, (8192, 8192), device="cuda").to(torch.int8) for _ in range(2))
-    rates["int8"] = 2 * 8192**3 / median(lambda: torch._int_mm(a, b.t()))
+    rates["int8"] = 2 * 8192**3 / median(lambda: torch._int_mm(a, b.t()))  # noqa: SLF001
     record(
         "ceilings",
         copy_tb_s=copy / 1e12,
@@ -378,7 +378,8 @@ def large_parity():
             wrong = int((own != expected.cuda()).sum())
             total, differ = total + expected.numel(), differ + wrong
             print(
-                f"   {kind}, d={d}, psi={psi}: {expected.numel():,} cells, {wrong} differ; {REFERENCE} {middle - start:.2f} s, GPU {end - middle:.3f} s",
+                f"   {kind}, d={d}, psi={psi}: {expected.numel():,} cells, {wrong} differ; "
+                f"{REFERENCE} {middle - start:.2f} s, GPU {end - middle:.3f} s",
                 flush=True,
             )
     record("large parity", cells=total, differ=differ)

@@ -20,10 +20,10 @@ methods of what its function ``on`` returns, and hands on counts and dot product
 Counts and sums are integers, so no order of summation, number of threads or size of a block can change them.
 """
 
-from isobag.backends.compute import BACKENDS, Compute
+from isobag.backends.compute import BACKENDS, HOST_BACKENDS, Compute
 
 RULES = ("nearest", "covering", "smallest")
 """Which ball when several cover a point: that of the nearest center of all, if it covers the point; the nearest among
 those that cover it; the smallest that covers it."""
 
-__all__ = ["BACKENDS", "RULES", "Compute"]
+__all__ = ["BACKENDS", "HOST_BACKENDS", "RULES", "Compute"]

@@ -12,6 +12,8 @@ BACKENDS = {
     "torch": "isobag.backends.torch",
 }
 """Module of each backend, imported when first asked for."""
+HOST_BACKENDS = ("numpy", "numba")
+"""Those that need nothing but the processor."""
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ def is_tensor(X: Any) -> bool:
 
 def as_tensor(X: Any) -> Any:
     """The array as a torch tensor over the same memory."""
-    from isobag.backends.torch.devices import torch  # noqa: PLC0415, and only where it is asked for
+    from isobag.backends.torch import torch  # noqa: PLC0415, and only where it is asked for
 
     return X.detach() if isinstance(X, torch.Tensor) else torch.from_dlpack(X)
 
@@ -51,7 +51,8 @@ def moved_to_gpu(estimator: Any, X: Any) -> Any:
         return None
     if X.size < SMALL_NUMBERS:
         return None
-    from isobag.backends.torch.devices import resolve, tensor, torch  # noqa: PLC0415
+    from isobag.backends.torch import torch  # noqa: PLC0415
+    from isobag.backends.torch.devices import resolve, tensor  # noqa: PLC0415
 
     place = resolve(device)
     if place.type != "cuda" or ROOM_FOR_ONE * X.size > torch.cuda.mem_get_info(place)[0]:

@@ -8,7 +8,8 @@ from math import sqrt
 from typing import Any
 
 from isobag.backends.arrays import FARTHEST
-from isobag.backends.torch.devices import square_root, torch
+from isobag.backends.torch import torch
+from isobag.backends.torch.devices import square_root
 from isobag.data.scaling import LN2, TERMS, AsinhScaling, LinearScaling, NormalScaling, Scaling
 
 

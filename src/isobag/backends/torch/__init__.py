@@ -7,10 +7,10 @@ certificates, and docs/gpu.md for when a GPU pays.
 
 from functools import cache
 
-from isobag.backends.torch.devices import resolve
+from isobag.backends.torch.devices import resolve, torch
 from isobag.backends.torch.verbs import TorchVerbs
 
-__all__ = ["TorchVerbs", "on"]
+__all__ = ["TorchVerbs", "on", "torch"]
 
 
 def on(device: str | None) -> TorchVerbs:

@@ -14,6 +14,8 @@ except ImportError:
         'backend="torch" needs PyTorch, which is not installed: pip install "isobag[gpu]", or use backend="auto".'
     ) from None
 
+__all__ = ["explained", "problem_with_cuda", "resolve", "square_root", "tensor", "torch"]
+
 DEVICES = ("auto", "cpu", "cuda")
 
 

@@ -86,7 +86,8 @@ def work_off(
     every = n * t * n_levels
     kernels.decide[(min(_DECIDE_PROGRAMS, -(-every // _DECIDE_BLOCK)),)](
         x, n, layout.names, layout.ends, layout.centers, layout.sq_radii,
-        wanted.out, wanted.kept, wanted.far, wanted.limits, wanted.tables, n_listed if listed is None else listed, n_listed,
+        wanted.out, wanted.kept, wanted.far, wanted.limits, wanted.tables,
+        n_listed if listed is None else listed, n_listed,
         t, psi, layout.names.shape[1], d, n_levels,
         rule=RULES[rule], block=_DECIDE_BLOCK,
         kind=wanted.kind, keep=wanted.keeps, far=wanted.sums_far, listed=listed is not None,
@@ -105,8 +106,9 @@ def assign(x: torch.Tensor, balls: Balls, rule: str, run: Run = run) -> torch.Te
 def count(
     x: torch.Tensor, balls: Balls, keep: bool = False, limits: Any = None, run: Run = run
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Number of queries in each cell (L, t, psi) int32, the cells (L, t, n) if they are to be kept, and the octaves
-    beyond the limits (n,) int64 if there are limits.
+    """Number of queries in each cell (L, t, psi) int32, and what else is wanted.
+
+    That is the cells (L, t, n) if they are to be kept, and the octaves beyond the limits (n,) if there are limits.
     """
     shape = balls.sq_radii.shape
     counts = torch.zeros(shape, dtype=torch.int32, device=x.device)

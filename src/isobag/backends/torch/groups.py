@@ -93,7 +93,7 @@ def count_cells(cells: torch.Tensor, starts: torch.Tensor, n_cells: int, n_colum
 
 
 def mean_in_order(dense: torch.Tensor, weights: Floats) -> torch.Tensor:
-    """Mean over the rows of counts times weights, added up in the order of the rows: (g, columns), (g,) -> (columns,)."""
+    """Mean over the rows of counts times weights, in the order of the rows: (g, columns), (g,) -> (columns,)."""
     from isobag.backends.torch import group_kernels  # noqa: PLC0415
 
     n, width = dense.shape

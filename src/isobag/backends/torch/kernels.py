@@ -8,11 +8,11 @@ the subtractions by at most u S, and d squares and sums, fused or not, change th
     |S - D| <= A + B S   with A = 3 u |x'| + d 2^-60 and B = (d + 12) u,
 
 which leaves room for the approximate root, for underflow and for the rounding of the float64 definition itself. So the
-chunk of centers with the least S holds the nearest center if the least S of all other chunks, S2, satisfies
-S2 (1 - B) > S (1 + B) + 2 A. Chunks of one center: its ball of radius r surely covers the query if S (1 + B) + A < r,
-surely does not if S (1 - B) - A > r. Larger chunks: the float64 definition decides within the chunk. Where this is not certain, the query is put on a list, which ``decide`` works off by the
-definition. Beyond 1e15 nothing is certain. How far out a query is, is told from its float64 distance to the nearest
-center, once that is certain and does not cover it.
+chunk of centers with the least S holds the nearest center if the least S of all other chunks, S2, satisfies S2 (1 - B)
+> S (1 + B) + 2 A. Chunks of one center: its ball of radius r surely covers the query if S (1 + B) + A < r, surely does
+not if S (1 - B) - A > r. Larger chunks: the float64 definition decides within the chunk. Where this is not certain, the
+query is put on a list, which ``decide`` works off by the definition. Beyond 1e15 nothing is certain. How far out a
+query is, is told from its float64 distance to the nearest center, once that is certain and does not cover it.
 
 Counts and sums are integers, added up by atomic operations: no order can change them.
 """

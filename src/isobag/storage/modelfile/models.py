@@ -216,7 +216,7 @@ _OFFSET = Finite(-_LARGEST, _LARGEST)
 
 
 def _kernel(build: type) -> Kept:
-    params = {
+    params: dict[str, Kind] = {
         "n_estimators": Whole(1),
         "max_samples": _AUTO_OR_WHOLE,
         "mechanism": OneOf(tuple(MECHANISMS)),
