@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-slow lint study bench clean
+.PHONY: demo test test-slow test-gpu lint study bench bench-gpu clean
 
 demo: $(VENV)/installed
 	$(BIN)/isobag demo
@@ -28,6 +28,12 @@ bench: $(VENV)/installed-bench
 	$(BIN)/python benchmarks/run.py
 	$(if $(AGAINST),$(BIN)/python benchmarks/against.py $(AGAINST))
 
+test-gpu: $(VENV)/installed-gpu
+	$(BIN)/python -m pytest -m gpu
+
+bench-gpu: $(VENV)/installed-gpu
+	$(BIN)/python benchmarks/gpu.py
+
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
@@ -41,6 +47,10 @@ $(VENV)/installed-dev: $(VENV)/bin/python pyproject.toml
 
 $(VENV)/installed-bench: $(VENV)/installed-dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[bench]"
+	touch $@
+
+$(VENV)/installed-gpu: $(VENV)/installed-dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[gpu]"
 	touch $@
 
 clean:

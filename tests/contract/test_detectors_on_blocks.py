@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csc_array, csr_array, csr_matrix
 
 from isobag import IDKGroupDetector, IDKPointDetector, IsolationDistributionalKernel, IsolationKernel
-from isobag.backends import BACKENDS
+from isobag.backends import HOST_BACKENDS
 from isobag.baselines import INNE, GaussianPointDetector
 from isobag.data import rows as rows_room
 from isobag.data.groups import as_groups
@@ -47,7 +47,7 @@ POINT_WAYS = {
     for mechanism in MECHANISMS
     for method in METHODS
     for psi in ("auto", 8)
-    for backend in BACKENDS
+    for backend in HOST_BACKENDS
 }
 GROUP_WAYS = {
     f"{mechanism}, {psi}, {outside}, {backend}": {
@@ -60,7 +60,7 @@ GROUP_WAYS = {
     }
     for mechanism in MECHANISMS
     for psi, outside in (("auto", False), (6, True))
-    for backend in BACKENDS
+    for backend in HOST_BACKENDS
 }
 
 
@@ -118,7 +118,7 @@ def test_groups_are_scored_alike_in_blocks_of_any_size_and_in_threads(way, monke
         assert_all_equal(group_answers(groups(**how).fit(X, groups=IDS)), expected)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", HOST_BACKENDS)
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_kernels_find_the_same_cells_in_blocks_and_in_sparse_input(mechanism, backend, monkeypatch):
     def results(given, new):

@@ -12,7 +12,7 @@ from numpy.testing import assert_array_equal
 from oracle.hard_data import KINDS, queries
 from scipy.sparse import issparse
 
-from isobag.backends import BACKENDS, RULES, Compute
+from isobag.backends import HOST_BACKENDS, RULES, Compute
 from isobag.backends.arrays import OUTSIDE
 from isobag.data.groups import Groups
 from isobag.data.rows import ArrayRows
@@ -24,7 +24,7 @@ LEVELS = (2, 3, 8, 20)
 T = 4
 HARD = ["normal", "integer grid", "90 % duplicates", "1e8 offset", "one far row"]
 PLAIN = Compute("numpy", 1)
-WAYS = [Compute(backend, n_jobs) for backend in BACKENDS for n_jobs in (1, 3)]
+WAYS = [Compute(backend, n_jobs) for backend in HOST_BACKENDS for n_jobs in (1, 3)]
 
 
 def drawn_from_rows(mechanism, kind, d, compute, levels=LEVELS):
@@ -146,7 +146,7 @@ def test_a_level_is_the_partitioning_of_its_own_psi(mechanism, level, d, kind):
             assert_array_equal(cells[0], cells[2])
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", HOST_BACKENDS)
 @both_levels
 @every_mechanism
 def test_a_batch_of_one_says_what_the_batch_says(mechanism, level, d, backend):

@@ -15,15 +15,16 @@ of n queries, prepared once, and the Balls of t partitionings, psi centers each,
 ==================  =======================================================================================
 
 and for groups, whose mean maps are sparse counts divided by sizes: ``count_group_cells``, ``dot_counts``,
-``group_sq_radii`` and ``assign_groups``, documented in ``numpy.py``.
+``group_sq_radii`` and ``assign_groups``, documented in ``numpy.py``. The torch backend has them for each device, as
+methods of what its function ``on`` returns, and hands on counts and dot products of groups where they are.
 
 Counts and sums are integers, so no order of summation, number of threads or size of a block can change them.
 """
 
-from isobag.backends.compute import BACKENDS, Compute
+from isobag.backends.compute import BACKENDS, HOST_BACKENDS, Compute
 
 RULES = ("nearest", "covering", "smallest")
 """Which ball when several cover a point: that of the nearest center of all, if it covers the point; the nearest among
 those that cover it; the smallest that covers it."""
 
-__all__ = ["BACKENDS", "RULES", "Compute"]
+__all__ = ["BACKENDS", "HOST_BACKENDS", "RULES", "Compute"]

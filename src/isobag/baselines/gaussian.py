@@ -116,7 +116,8 @@ class GaussianPointDetector(PointDetector):
             means = self._sums(landmarks, (self.bandwidth_,))[:, 0]
             vectors, values = invertible_part(gaussian_kernel(landmarks, landmarks, self.bandwidth_))
             self._points, self._weights = landmarks, vectors @ (vectors.T @ means / values)
-        return scaled
+        found: Floats = scaled
+        return found
 
     @property
     def landmarks_(self) -> Floats:

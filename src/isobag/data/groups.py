@@ -1,5 +1,6 @@
 """Groups of points: rows with labels, a list of arrays, or a frame with a column of labels."""
 
+import sys
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +10,7 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator
 
 from isobag.backends.arrays import Floats, Ints
+from isobag.data.device import as_tensor, lives_on_gpu
 from isobag.data.rows import ArrayRows, Rows
 from isobag.data.validation import as_rows, check_points, feature_names_of, name_group_in_error
 
@@ -55,6 +57,11 @@ def as_groups(estimator: BaseEstimator, X: Any, groups: Any, *, reset: bool, alo
         return X
     if isinstance(groups, str) or (isinstance(groups, int) and hasattr(X, "columns")):
         X, groups = _split_column(X, groups)
+    if groups is not None and lives_on_gpu(groups):
+        ids, names = _number_on_device(groups)
+        if len(ids) != X.shape[0]:
+            raise ValueError(f"groups has {len(ids)} labels and X has {X.shape[0]} rows; need one label for each row.")
+        return Groups(as_rows(estimator, X, reset=reset), ids, names)
     if groups is not None:
         labels = _as_labels(groups)
         n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
@@ -78,6 +85,8 @@ def _from_parts(estimator: BaseEstimator, parts: Any, reset: bool) -> Groups:
     """A list with one array for each group; its labels are the positions in the list."""
     if not len(parts):
         raise ValueError("X is an empty list; need one array for each group.")
+    if lives_on_gpu(parts[0]):
+        return _from_device_parts(estimator, parts, reset)
     checked = []
     for label, part in enumerate(parts):
         if np.ndim(part) != 2:
@@ -89,6 +98,29 @@ def _from_parts(estimator: BaseEstimator, parts: Any, reset: bool) -> Groups:
     labels = np.arange(len(checked))
     ids = np.repeat(labels, [len(part) for part in checked])
     return Groups(ArrayRows(np.concatenate(checked), feature_names_of(estimator)), ids, labels)
+
+
+def _from_device_parts(estimator: BaseEstimator, parts: Any, reset: bool) -> Groups:
+    """The same, of arrays on a GPU."""
+    tensors = [as_tensor(part) for part in parts]
+    rows = as_rows(estimator, sys.modules["torch"].cat(tensors), reset=reset)
+    labels = np.arange(len(parts))
+    return Groups(rows, np.repeat(labels, [len(part) for part in parts]), labels)
+
+
+def _number_on_device(groups: Any) -> tuple[Ints, npt.NDArray[Any]]:
+    """``number_labels`` for labels that are numbers on a GPU."""
+    labels = as_tensor(groups)
+    if labels.ndim != 1:
+        raise ValueError(f"groups has shape {tuple(labels.shape)}; need one label for each row.")
+    if bool((labels != labels).any()):  # noqa: PLR0124, NaN differs from itself
+        raise ValueError("groups has no label in some row: nan. Name the group or remove the row.")
+    names, numbers = labels.unique(return_inverse=True)
+    first = numbers.new_full((len(names),), len(labels))
+    first.scatter_reduce_(0, numbers, (numbers * 0 + 1).cumsum(0) - 1, "amin")  # the first row of each label
+    order = first.argsort()
+    places = order.argsort()
+    return places[numbers].cpu().numpy(), names[order].cpu().numpy()
 
 
 def _split_column(X: Any, name: str | int) -> tuple[Any, Any]:

@@ -39,6 +39,11 @@ def _is_share(value: Any) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
+def _is_numbered_gpu(value: str) -> bool:
+    kind, _, number = value.partition(":")
+    return kind == "cuda" and number.isdecimal() and number.isascii()
+
+
 def one_of(allowed: Collection[Any]) -> Constraint:
     """One of some values: strings and None."""
     return Constraint(
@@ -66,6 +71,12 @@ N_JOBS = Constraint(
     "need None or an integer other than 0, as in joblib",
 )
 BACKEND = one_of(("auto", *BACKENDS))
+DEVICE = Constraint(
+    lambda value: (
+        value is None or (isinstance(value, str) and (value in ("auto", "cpu", "cuda") or _is_numbered_gpu(value)))
+    ),
+    "choose one of None, 'auto', 'cpu', 'cuda', 'cuda:0', 'cuda:1', ...",
+)
 CONTAMINATION = Constraint(
     lambda value: _is_auto(value) or (_is_share(value) and 0 < float(value) <= 0.5),
     "need 'auto' or a share above 0 and at most 0.5",

@@ -77,6 +77,27 @@ class Rows(ABC):
         """Only the rows with the numbers given, which ascend."""
         return PartOfRows(self, numbers)
 
+    def extremes(self) -> tuple[Floats, Floats]:
+        """Least and largest value of each feature: (d,), (d,)."""
+        return self.map_reduce(
+            lambda block: (block.min(axis=0), block.max(axis=0)),
+            lambda a, b: (np.minimum(a[0], b[0]), np.maximum(a[1], b[1])),
+        )
+
+    @property
+    def device(self) -> str | None:
+        """Where the rows are, None for host memory."""
+        return None
+
+    @property
+    def on_host(self) -> "Rows":
+        """The same rows in host memory."""
+        return self
+
+    def give(self, values: npt.NDArray[Any]) -> Any:
+        """What was found of the rows, as the kind of array they came as."""
+        return values
+
     @property
     def whole(self) -> Floats | None:
         """All rows as one block, if they make one: (n, d)."""

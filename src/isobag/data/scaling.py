@@ -7,7 +7,7 @@ alike, and never by a logarithm of some library: so the same rows have the same 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import ndtri
@@ -20,8 +20,8 @@ TAIL = 0.05
 LEAST_SPREAD = 1e-6
 """A median absolute deviation below this share of the mean one is that of values that are practically equal."""
 _LEAST, _MOST = np.finfo(float).tiny * 2**-52, np.finfo(float).max
-_TERMS = 16
-_LN2 = float(np.log(2.0))
+TERMS = 16
+LN2 = float(np.log(2.0))
 
 
 class Scaling(ABC):
@@ -36,8 +36,12 @@ class Scaling(ABC):
     def scale(self, X: Floats) -> Floats:
         """Scaled copy of X: (n, d)."""
 
-    def apply(self, X: Floats) -> Floats:
+    def apply(self, X: Any) -> Any:
         """Scaled copy of X: (n, d), cut off at 1e150: a row that far out is OUTSIDE, and its square would overflow."""
+        if not isinstance(X, np.ndarray):  # a tensor on a device
+            from isobag.data.device_scaling import scale  # noqa: PLC0415
+
+            return scale(self, X).clamp_(-FARTHEST, FARTHEST)
         with np.errstate(over="ignore"):
             return np.clip(self.scale(X), -FARTHEST, FARTHEST)
 
@@ -191,7 +195,7 @@ def fit_scaling(X: Floats, name: str | None) -> Scaling:
 
 def fit_scalings(rows: Rows, names: Iterable[str | None]) -> dict[str | None, Scaling]:
     """Learn scalings in one pass."""
-    low, high = rows.map_reduce(_extremes, _wider)
+    low, high = rows.extremes()
     seen = Summary(low, high, sample_rows(rows))
     return {name: SCALINGS[name](seen) for name in names}
 
@@ -210,11 +214,11 @@ def asinh(X: Floats) -> Floats:
     s = np.where(is_near, x / (1 + root), (half - 0.5) / (half + 0.5))
     square = s * s
     rest = np.zeros_like(s)  # artanh(s) = s (1 + rest)
-    for term in range(_TERMS, 0, -1):
+    for term in range(TERMS, 0, -1):
         rest = (rest + 1 / (2 * term + 1)) * square
     near = x + x * (rest - square * (1 + rest))
     rounded_off = (x - (total - root)) / total
-    far = (exponent - 1) * _LN2 + (2 * (s + s * rest) + rounded_off)
+    far = (exponent - 1) * LN2 + (2 * (s + s * rest) + rounded_off)
     found: Floats = np.copysign(np.where(is_near, near, far), X)
     return found
 
@@ -240,11 +244,3 @@ def _knots(column: Floats) -> tuple[Floats, Floats, Floats]:
     with np.errstate(over="ignore"):  # between values that hardly differ
         slopes = (scores[final] - scores[first]) / (values[final] - values[first])
     return values, scores, np.minimum(slopes, _MOST)
-
-
-def _extremes(block: Floats) -> tuple[Floats, Floats]:
-    return block.min(axis=0), block.max(axis=0)
-
-
-def _wider(a: tuple[Floats, Floats], b: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
-    return np.minimum(a[0], b[0]), np.maximum(a[1], b[1])

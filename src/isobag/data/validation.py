@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from isobag.backends.arrays import FARTHEST, Floats, Ints
+from isobag.data.device import DeviceRows, as_tensor, first_bad_row, is_tensor, lives_on_gpu, moved_to_gpu
 from isobag.data.rows import ArrayRows, Rows, SparseRows
 
 
@@ -24,6 +25,11 @@ def as_rows(estimator: BaseEstimator, X: Any, *, reset: bool, min_rows: int = 1,
         if len(X) < min_rows:
             raise ValueError(f"{len(X)} is the number of rows; need {min_rows} or more.")
         return X
+    if lives_on_gpu(X) or (is_tensor(X) and getattr(estimator, "backend", None) == "torch"):
+        return _device_rows(estimator, as_tensor(X), X, reset, min_rows)
+    moved = moved_to_gpu(estimator, X)
+    if moved is not None:
+        return _device_rows(estimator, moved, X, reset, min_rows)
     if accept_sparse and issparse(X):
         return _sparse_rows(estimator, X, reset, min_rows)
     points = check_points(estimator, X, reset=reset, min_rows=min_rows)
@@ -54,6 +60,26 @@ def _check_features(estimator: Any, rows: Rows, reset: bool) -> None:
             f"X has the feature names {', '.join(rows.names)}; need those of fit, in the same order: "
             f"{', '.join(feature_names_of(estimator) or [])}."
         )
+
+
+def _device_rows(estimator: BaseEstimator, values: Any, X: Any, reset: bool, min_rows: int) -> Rows:
+    """Rows on a device, checked there; X is what they came as."""
+    if values.ndim != 2:
+        raise ValueError(f"X has shape {tuple(values.shape)}; need rows and columns.")
+    if values.is_complex():
+        raise ValueError("Complex data not supported.")
+    if values.shape[1] < 1:
+        raise ValueError("X has no columns; need one feature or more.")
+    if not values.is_floating_point():
+        values = values.double()
+    rows = DeviceRows(values, X)
+    _check_features(estimator, rows, reset)
+    if len(rows) < min_rows:
+        raise ValueError(f"{len(rows)} is the number of rows; need {min_rows} or more.")
+    bad = first_bad_row(values)
+    if bad is not None:
+        check_magnitudes(values[bad:].double().cpu().numpy(), None, bad)
+    return rows
 
 
 def _sparse_rows(estimator: BaseEstimator, X: Any, reset: bool, min_rows: int) -> Rows:

@@ -33,12 +33,17 @@ class Computing(Constrained):
 
     backend: str
     n_jobs: int | None
+    device: str | None = None
     parameter_constraints: ClassVar[Mapping[str, Constraint]] = {"backend": BACKEND, "n_jobs": N_JOBS}
 
     @property
     def compute(self) -> Compute:
-        """Backend and threads, as the parameters are now."""
-        return Compute(self.backend, self.n_jobs)
+        """Backend, threads and device, as the parameters are now."""
+        return Compute(self.backend, self.n_jobs, self.device)
+
+    def compute_for(self, rows: Rows) -> Compute:
+        """The same, where the rows are."""
+        return self.compute.beside(rows.device)
 
 
 def mean_less_two_deviations(values: Floats) -> float:
@@ -105,24 +110,34 @@ class PointDetector(Thresholded):
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn what the rows of X (n, d) are like, and where odd ones begin."""
-        self.fit_scores(X)
+        self._fit(X)
         return self
 
     def fit_scores(self, X: Any) -> Floats:
         """``fit``, and the scores of the training data that it computes anyway: (n,)."""
+        rows, scores = self._fit(X)
+        found: Floats = rows.give(scores)
+        return found
+
+    def _fit(self, X: Any) -> tuple[Rows, Floats]:
+        """Learn; the rows, and their scores in host memory: (n,)."""
         self.check_params()
         rows = as_rows(self, X, reset=True, min_rows=2, accept_sparse=self._accepts_sparse)
         scores = self._fit_rows(rows)
         self.offset_ = self.threshold(scores)
-        return scores
+        return rows, scores
 
     def fit_predict(self, X: Any, y: Any = None) -> npt.NDArray[np.int64]:
         """Verdicts on the training data, +1 or -1, from the scores that ``fit`` computes anyway: (n,)."""
-        return self._verdicts(self.fit_scores(X))
+        rows, scores = self._fit(X)
+        found: npt.NDArray[np.int64] = rows.give(self._verdicts(scores))
+        return found
 
     def score_samples(self, X: Any) -> Floats:
-        """How normal each row is: (n,), higher = more normal."""
-        return self._score_rows(self._rows(X))
+        """How normal each row is: (n,), higher = more normal; on the GPU if X is there."""
+        rows = self._rows(X)
+        found: Floats = rows.give(self._score_rows(rows))
+        return found
 
     def decision_function(self, X: Any) -> Floats:
         """Score minus ``offset_``: negative for anomalies."""
@@ -130,7 +145,9 @@ class PointDetector(Thresholded):
 
     def predict(self, X: Any) -> npt.NDArray[np.int64]:
         """+1 for normal rows, -1 for anomalies."""
-        return self._verdicts(self.score_samples(X))
+        rows = self._rows(X)
+        found: npt.NDArray[np.int64] = rows.give(self._verdicts(self._score_rows(rows)))
+        return found
 
     def _rows(self, X: Any) -> Rows:
         """Input of a fitted detector."""
@@ -174,7 +191,9 @@ class GroupDetector(Thresholded):
 
     def score_samples(self, X: Any, groups: Any = None) -> Floats:
         """How normal each group is, new or old, against the groups of ``fit``: (g,), higher = more normal."""
-        return self._score_groups(self._groups(X, groups))
+        given = self._groups(X, groups)
+        found: Floats = given.rows.give(self._score_groups(given))
+        return found
 
     def decision_function(self, X: Any, groups: Any = None) -> Floats:
         """Score minus ``offset_``: negative for odd groups, (g,)."""
@@ -182,7 +201,9 @@ class GroupDetector(Thresholded):
 
     def predict(self, X: Any, groups: Any = None) -> npt.NDArray[np.int64]:
         """+1 for normal groups, -1 for odd ones: (g,)."""
-        return self._verdicts(self.score_samples(X, groups))
+        given = self._groups(X, groups)
+        found: npt.NDArray[np.int64] = given.rows.give(self._verdicts(self._score_groups(given)))
+        return found
 
     def fit_predict(self, X: Any, y: Any = None, groups: Any = None) -> npt.NDArray[np.int64]:
         """Verdicts on the groups of ``fit`` from the scores that ``fit`` computes anyway: (g,)."""

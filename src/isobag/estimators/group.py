@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from isobag.backends.arrays import Floats
 from isobag.data.frames import frame_like, is_frame, own_name
 from isobag.data.groups import Groups
-from isobag.data.params import FLAG, MAX_SAMPLES, N_ESTIMATORS, Constraint, check_max_samples, one_of
+from isobag.data.params import DEVICE, FLAG, MAX_SAMPLES, N_ESTIMATORS, Constraint, check_max_samples, one_of
 from isobag.data.scaling import SCALINGS
 from isobag.estimators.base import Computing, GroupDetector, Modelled, Thresholded, verdicts_at
 from isobag.models.group import NEIGHBOURS, GroupCells, GroupExplanation, GroupModel, GroupParams, fit_group_model
@@ -64,10 +64,14 @@ class IDKGroupDetector(GroupDetector, Modelled):
         the other half (at most 2,000 groups each).
     random_state : int, RandomState instance or None, default=None
         All randomness is drawn in ``fit``.
-    backend : {"auto", "numba", "numpy"}, default="auto"
-        The results are identical; only the time differs.
+    backend : {"auto", "numba", "numpy", "torch"}, default="auto"
+        The results are identical; only the time differs. "torch" computes on a GPU, and "auto" is "torch" if X is on
+        one, else "numba".
     n_jobs : int or None, default=None
         Number of threads, as in joblib.
+    device : str or None, default=None
+        Of the backend "torch": "cuda" (also "cuda:1", ...), which None is too, "cpu", or "auto" for a GPU if there is
+        one. See docs/gpu.md.
 
     Attributes
     ----------
@@ -125,6 +129,7 @@ class IDKGroupDetector(GroupDetector, Modelled):
     _lowest_score = 0.0
     parameter_constraints: ClassVar[Mapping[str, Constraint]] = {
         **Computing.parameter_constraints,
+        "device": DEVICE,
         **Thresholded.parameter_constraints,
         "n_estimators": N_ESTIMATORS,
         "max_samples": MAX_SAMPLES,
@@ -153,6 +158,7 @@ class IDKGroupDetector(GroupDetector, Modelled):
         random_state: Any = None,
         backend: str = "auto",
         n_jobs: int | None = None,
+        device: str | None = None,
     ) -> None:
         self.n_estimators = n_estimators
         self.max_samples = max_samples
@@ -167,6 +173,7 @@ class IDKGroupDetector(GroupDetector, Modelled):
         self.random_state = random_state
         self.backend = backend
         self.n_jobs = n_jobs
+        self.device = device
 
     @property
     def params(self) -> GroupParams:
@@ -192,11 +199,11 @@ class IDKGroupDetector(GroupDetector, Modelled):
                 "size_correction=False; the default compares groups of similar size: choose a group_mechanism, such "
                 "as 'hypersphere', or an integer group_max_samples."
             )
-        self.model_, scores = fit_group_model(groups, self.params, self.compute)
+        self.model_, scores = fit_group_model(groups, self.params, self.compute_for(groups.rows))
         return scores
 
     def _score_groups(self, groups: Groups) -> Floats:
-        return self.model_.scores(groups, self.compute)
+        return self.model_.scores(groups, self.compute_for(groups.rows))
 
     def predict(self, X: Any, groups: Any = None, fdr: float | None = None) -> npt.NDArray[np.int64]:
         """+1 for normal groups, -1 for odd ones: scores below ``offset_``, (g,).
@@ -204,7 +211,12 @@ class IDKGroupDetector(GroupDetector, Modelled):
         With ``fdr``, the groups that stand out from normal ones at this false discovery rate instead: among the alarms,
         the share of false ones is at most ``fdr`` on average (Benjamini and Hochberg, on ``p_values``).
         """
-        return super().predict(X, groups) if fdr is None else verdicts_at(self.p_values(X, groups), fdr)
+        if fdr is None:
+            return super().predict(X, groups)
+        given = self._groups(X, groups)
+        p_values = self.calibrated.p_values(given, self.compute_for(given.rows))
+        found: npt.NDArray[np.int64] = given.rows.give(verdicts_at(p_values, fdr))
+        return found
 
     def p_values(self, X: Any, groups: Any = None) -> Floats:
         """Conformal p-values of new groups: (g,) in (0, 1], small = odd; as in IDKPointDetector.
@@ -213,13 +225,15 @@ class IDKGroupDetector(GroupDetector, Modelled):
         groups or more in each on average, so that the promise holds within every class.
         """
         given = self._groups(X, groups)
-        found: Floats = self.calibrated.p_values(given, self.compute)
+        found: Floats = given.rows.give(self.calibrated.p_values(given, self.compute_for(given.rows)))
         return found
 
     def explain(self, X: Any, groups: Any = None) -> GroupExplanation:
         """Which points carry what sets each group apart, where it has too few, and in which features."""
         given = self._groups(X, groups)
-        found = self.model_.explain(given, self.compute)
+        compute = self.compute_for(given.rows)
+        on_host = Groups(given.rows.on_host, given.ids, given.labels)
+        found = self.model_.explain(on_host, compute)
         return self._with_names(found, X, given) if is_frame(X) else found
 
     def _with_names(self, found: GroupExplanation, X: Any, given: Groups) -> GroupExplanation:

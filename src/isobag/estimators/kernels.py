@@ -13,7 +13,7 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 from isobag.backends import RULES
 from isobag.backends.arrays import Cells, Floats
 from isobag.data.groups import as_groups
-from isobag.data.params import MAX_SAMPLES, N_ESTIMATORS, Constraint, check_max_samples, one_of
+from isobag.data.params import DEVICE, MAX_SAMPLES, N_ESTIMATORS, Constraint, check_max_samples, one_of
 from isobag.data.scaling import LinearScaling
 from isobag.data.validation import as_rows
 from isobag.estimators.base import Computing
@@ -31,6 +31,7 @@ class _Kernel(Computing):
     n_features_in_: int
     parameter_constraints: ClassVar[Mapping[str, Constraint]] = {
         **Computing.parameter_constraints,
+        "device": DEVICE,
         "n_estimators": N_ESTIMATORS,
         "max_samples": MAX_SAMPLES,
         "mechanism": one_of(MECHANISMS),
@@ -47,6 +48,7 @@ class _Kernel(Computing):
         random_state: Any = None,
         backend: str = "auto",
         n_jobs: int | None = None,
+        device: str | None = None,
     ) -> None:
         self.n_estimators = n_estimators
         self.max_samples = max_samples
@@ -55,6 +57,7 @@ class _Kernel(Computing):
         self.random_state = random_state
         self.backend = backend
         self.n_jobs = n_jobs
+        self.device = device
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Draw the partitionings from the rows of X: (n, d)."""
@@ -65,7 +68,7 @@ class _Kernel(Computing):
         if psi == "auto":
             psi = min(AUTO_MAX_SAMPLES, max(2, len(rows) // 2))
         self.partitionings_ = draw_from_rows(
-            rows, self.n_estimators, (int(psi),), self.mechanism, self.random_state, self.compute
+            rows, self.n_estimators, (int(psi),), self.mechanism, self.random_state, self.compute_for(rows)
         )
         return self
 
@@ -97,8 +100,9 @@ class _Kernel(Computing):
 
     def _assign(self, X: Any) -> Cells:
         """Cell of every row in every partitioning: (n, t)."""
-        drawn, compute = self._fitted, self.compute
+        drawn = self._fitted
         rows = as_rows(self, X, reset=False, accept_sparse=True)
+        compute = self.compute_for(rows)
         return rows.map(lambda block: drawn.assign(drawn.prepare(block, compute), compute, self.rule))
 
     def _mean_products(self, A: csr_array, B: csr_array) -> Floats:
@@ -139,10 +143,14 @@ class IsolationKernel(TransformerMixin, _Kernel):
         does not reach the point; the nearest among the balls that cover it; the smallest ball that covers it.
     random_state : int, RandomState instance or None, default=None
         All randomness is drawn in ``fit``.
-    backend : {"auto", "numba", "numpy"}, default="auto"
-        The results are identical; only the time differs.
+    backend : {"auto", "numba", "numpy", "torch"}, default="auto"
+        The results are identical; only the time differs. "torch" computes on a GPU, and "auto" is "torch" if X is on
+        one, else "numba".
     n_jobs : int or None, default=None
         Number of threads, as in joblib.
+    device : str or None, default=None
+        Of the backend "torch": "cuda" (also "cuda:1", ...), which None is too, "cpu", or "auto" for a GPU if there is
+        one. See docs/gpu.md.
 
     Attributes
     ----------

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from isobag.backends.arrays import Floats
 from isobag.data.frames import frame_like, is_frame
-from isobag.data.params import FLAG, MAX_SAMPLES, N_ESTIMATORS, Constraint, check_max_samples, one_of
+from isobag.data.params import DEVICE, FLAG, MAX_SAMPLES, N_ESTIMATORS, Constraint, check_max_samples, one_of
 from isobag.data.rows import Rows
 from isobag.data.scaling import SCALINGS
 from isobag.estimators.base import Computing, Modelled, PointDetector, Thresholded, verdicts_at
@@ -59,10 +59,14 @@ class IDKPointDetector(PointDetector, Modelled):
         the leaves of isolation trees. With the last two no row is OUTSIDE, so how far out it is does not count.
     random_state : int, RandomState instance or None, default=None
         All randomness is drawn in ``fit``.
-    backend : {"auto", "numba", "numpy"}, default="auto"
-        The results are identical; only the time differs.
+    backend : {"auto", "numba", "numpy", "torch"}, default="auto"
+        The results are identical; only the time differs. "torch" computes on a GPU, and "auto" is "torch" if X is on
+        one, else "numba".
     n_jobs : int or None, default=None
         Number of threads, as in joblib.
+    device : str or None, default=None
+        Of the backend "torch": "cuda" (also "cuda:1", ...), which None is too, "cpu", or "auto" for a GPU if there is
+        one. See docs/gpu.md.
 
     Attributes
     ----------
@@ -113,6 +117,7 @@ class IDKPointDetector(PointDetector, Modelled):
     _accepts_sparse = True
     parameter_constraints: ClassVar[Mapping[str, Constraint]] = {
         **Computing.parameter_constraints,
+        "device": DEVICE,
         **Thresholded.parameter_constraints,
         "n_estimators": N_ESTIMATORS,
         "max_samples": MAX_SAMPLES,
@@ -135,6 +140,7 @@ class IDKPointDetector(PointDetector, Modelled):
         random_state: Any = None,
         backend: str = "auto",
         n_jobs: int | None = None,
+        device: str | None = None,
     ) -> None:
         self.n_estimators = n_estimators
         self.max_samples = max_samples
@@ -146,6 +152,7 @@ class IDKPointDetector(PointDetector, Modelled):
         self.random_state = random_state
         self.backend = backend
         self.n_jobs = n_jobs
+        self.device = device
 
     @property
     def params(self) -> PointParams:
@@ -162,11 +169,11 @@ class IDKPointDetector(PointDetector, Modelled):
 
     def _fit_rows(self, rows: Rows) -> Floats:
         check_max_samples(self.max_samples, len(rows))
-        self.model_, scores = fit_point_model(rows, self.params, self.compute)
+        self.model_, scores = fit_point_model(rows, self.params, self.compute_for(rows))
         return scores
 
     def _score_rows(self, rows: Rows) -> Floats:
-        return self.model_.scores(rows, self.compute)
+        return self.model_.scores(rows, self.compute_for(rows))
 
     def predict(self, X: Any, fdr: float | None = None) -> npt.NDArray[np.int64]:
         """+1 for normal rows, -1 for anomalies: scores below ``offset_``.
@@ -174,7 +181,13 @@ class IDKPointDetector(PointDetector, Modelled):
         With ``fdr``, the rows that stand out from normal ones at this false discovery rate instead: among the alarms,
         the share of false ones is at most ``fdr`` on average (Benjamini and Hochberg, on ``p_values``).
         """
-        return super().predict(X) if fdr is None else verdicts_at(self.p_values(X), fdr)
+        if fdr is None:
+            return super().predict(X)
+        rows = self._rows(X)
+        found: npt.NDArray[np.int64] = rows.give(
+            verdicts_at(self.calibrated.p_values(rows, self.compute_for(rows)), fdr)
+        )
+        return found
 
     def p_values(self, X: Any) -> Floats:
         """Conformal p-values of new rows: (n,) in (0, 1], small = odd.
@@ -184,7 +197,7 @@ class IDKPointDetector(PointDetector, Modelled):
         larger if they score lower than the rest; a dense clump of them that scores higher makes p-values smaller.
         """
         rows = self._rows(X)
-        found: Floats = self.calibrated.p_values(rows, self.compute)
+        found: Floats = rows.give(self.calibrated.p_values(rows, self.compute_for(rows)))
         return found
 
     def explain(self, X: Any) -> Any:
@@ -196,9 +209,9 @@ class IDKPointDetector(PointDetector, Modelled):
         of the mean counts as that.
         """
         rows = self._rows(X)
-        lack = self.model_.explain(rows, self.compute)
+        lack = self.model_.explain(rows.on_host, self.compute_for(rows))
         names = self.feature_names
-        return frame_like(X, dict(zip(names, lack.T, strict=True)), same_rows=True) if is_frame(X) else lack
+        return frame_like(X, dict(zip(names, lack.T, strict=True)), same_rows=True) if is_frame(X) else rows.give(lack)
 
     def score_path(self, X: Any) -> Floats:
         """Scores for every psi = 2, 4, ... up to ``max_samples_``, from nested samples in one pass: (n, number of psi).
@@ -208,7 +221,8 @@ class IDKPointDetector(PointDetector, Modelled):
         row is does not enter the path.
         """
         rows = self._rows(X)
-        return self.model_.path(rows, self.compute)
+        found: Floats = rows.give(self.model_.path(rows, self.compute_for(rows)))
+        return found
 
     @property
     def path_(self) -> tuple[int, ...]:

@@ -223,8 +223,7 @@ def fit_group_model(groups: Groups, params: GroupParams, compute: Compute) -> tu
     else:
         level2, scores = _fit_cells(maps, params, seeds[1], compute)
     kept = calibrate(groups, params, compute, fit_group_model, CALIBRATION_GROUPS) if params.calibrate else None
-    population = maps.shares.mean(axis=0)
-    model = GroupModel(views, params.count_outside, population, rows.take(anchors), level2, kept)
+    model = GroupModel(views, params.count_outside, maps.mean, rows.take(anchors), level2, kept)
     return model, scores
 
 

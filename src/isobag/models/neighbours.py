@@ -42,11 +42,13 @@ class Noise(NamedTuple):
 
 
 class _Deviations(NamedTuple):
-    """What distances need of groups, (g,) each: the factor, the squared norm of m - mu, and m . mu."""
+    """What distances need of groups, (g,) each: the factor, the squared norm of m - mu, m . mu, c . c, and n."""
 
     factors: Floats
     sq_norms: Floats
     along: Floats
+    self_dots: Floats
+    sizes: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,15 +114,13 @@ def estimate_noise(maps: MeanMaps, n_partitionings: int) -> Noise:
 def _population(maps: MeanMaps, weights: Floats) -> Ints:
     """Weighted mean of the mean maps in units of 2^-20, from whole numbers, so in whatever order: (columns,)."""
     whole = np.rint(weights / fsum(weights) / maps.sizes * 2.0**_WEIGHT_BITS).astype(np.int64)
-    total: Ints = maps.counts.astype(np.int64).T @ whole
     half = 1 << (_WEIGHT_BITS - _UNIT_BITS - 1)
-    return (total + half) >> (_WEIGHT_BITS - _UNIT_BITS)
+    return (maps.total(whole) + half) >> (_WEIGHT_BITS - _UNIT_BITS)
 
 
 def _along(maps: MeanMaps, population: Ints) -> Floats:
     """Dot product of each mean map with the population's: (g,)."""
-    dots: Ints = maps.counts.astype(np.int64) @ population
-    return dots * UNIT / maps.sizes
+    return maps.dot(population) * UNIT / maps.sizes
 
 
 def _sq_norm(population: Ints) -> float:
@@ -129,40 +129,48 @@ def _sq_norm(population: Ints) -> float:
 
 def _deviations(maps: MeanMaps, noise: Noise) -> _Deviations:
     along = _along(maps, noise.population)
+    self_dots = maps.self_dots
     n = np.minimum(maps.sizes, noise.largest).astype(np.float64)
-    sq_norms = maps.self_dots / maps.sizes.astype(np.float64) ** 2 - 2 * along + _sq_norm(noise.population)
-    return _Deviations(np.sqrt(n / (1 + noise.ratio * n)), np.maximum(sq_norms, 0), along)
+    sq_norms = self_dots / maps.sizes.astype(np.float64) ** 2 - 2 * along + _sq_norm(noise.population)
+    return _Deviations(
+        np.sqrt(n / (1 + noise.ratio * n)), np.maximum(sq_norms, 0), along, self_dots, maps.sizes.astype(np.float64)
+    )
 
 
 def _mean_distances(
     maps: MeanMaps, references: MeanMaps, noise: Noise, compute: Compute, chosen: Ints | None = None
 ) -> Floats:
     """Mean distance of each group to the references nearest to it: (g,). ``chosen``: the groups that are references."""
-    others = _deviations(references, noise)
+    own, others = _deviations(maps, noise), _deviations(references, noise)
+    sq_norm = _sq_norm(noise.population)
+    k = min(N_NEAREST, max(len(references) - 1, 1))
     found = np.empty(len(maps))
+    on_device = getattr(compute.verbs, "mean_of_nearest", None)  # where dot products are, distances are made of them
     for rows in slices(len(maps), max(1, _KEPT_DOTS // len(references))):
-        part, is_all = maps[rows], rows.stop - rows.start == len(maps)
-        dots = compute.verbs.dot_counts(part.counts, references.counts, compute.n_jobs, chosen if is_all else None)
-        for some in slices(len(part), max(1, _KEPT_DISTANCES // len(references))):
-            sq_dists = _sq_distances(part[some], references, dots[some], noise, others)
-            found[rows.start + some.start : rows.start + some.stop] = _mean_of_nearest(sq_dists)
+        is_all = rows.stop - rows.start == len(maps)
+        counts = maps.counts if is_all else maps.counts[rows]
+        dots = compute.verbs.dot_counts(counts, references.counts, compute.n_jobs, chosen if is_all else None)
+        if on_device is not None:
+            found[rows] = on_device(dots, _Deviations(*(each[rows] for each in own)), others, sq_norm, k)
+            continue
+        for some in slices(len(dots), max(1, _KEPT_DISTANCES // len(references))):
+            whole = slice(rows.start + some.start, rows.start + some.stop)
+            part = _Deviations(*(each[whole] for each in own))
+            found[whole] = _mean_of_nearest(_sq_distances(dots[some], part, others, sq_norm), k)
     return found
 
 
-def _sq_distances(maps: MeanMaps, references: MeanMaps, dots: Ints, noise: Noise, others: _Deviations) -> Floats:
+def _sq_distances(dots: Ints, own: _Deviations, others: _Deviations, sq_norm: float) -> Floats:
     """|z - z_j|^2: (g, references); infinite for the one reference that the group itself is.
 
     That is one with the same counts and size, told by integers: c.c' = c.c = c'.c' and n = n'. So a group of ``fit`` is
     no neighbour of its own, and learning and scoring are one function of counts and size.
     """
-    own = _deviations(maps, noise)
-    is_same = (
-        (dots == maps.self_dots[:, None]) & (dots == references.self_dots) & (maps.sizes[:, None] == references.sizes)
-    )
-    found = dots / (maps.sizes[:, None] * references.sizes.astype(np.float64))
+    is_same = (dots == own.self_dots[:, None]) & (dots == others.self_dots) & (own.sizes[:, None] == others.sizes)
+    found = dots / (own.sizes[:, None] * others.sizes)
     found -= own.along[:, None]
     found -= others.along
-    found += _sq_norm(noise.population)
+    found += sq_norm
     found *= -2 * own.factors[:, None]
     found *= others.factors
     found += (own.factors**2 * own.sq_norms)[:, None] + others.factors**2 * others.sq_norms
@@ -172,9 +180,8 @@ def _sq_distances(maps: MeanMaps, references: MeanMaps, dots: Ints, noise: Noise
     return found
 
 
-def _mean_of_nearest(sq_distances: Floats) -> Floats:
-    """Mean of the ten smallest distances, summed from near to far: (g, references) -> (g,)."""
-    k = min(N_NEAREST, max(sq_distances.shape[1] - 1, 1))
+def _mean_of_nearest(sq_distances: Floats, k: int) -> Floats:
+    """Mean of the k smallest distances, summed from near to far: (g, references) -> (g,)."""
     near = np.sort(np.partition(sq_distances, k - 1, axis=1)[:, :k], axis=1)
     near = np.sqrt(np.where(np.isfinite(near), near, 0.0))
     total = near[:, 0].copy()

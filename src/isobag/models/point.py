@@ -7,6 +7,7 @@ import numpy as np
 
 from isobag.backends import Compute
 from isobag.backends.arrays import FARTHEST, MOST_ROWS, OCTAVE, ONE, Floats, Ints, held
+from isobag.backends.threads import map_in_threads, slices
 from isobag.data.rows import Rows, spread_rows
 from isobag.models.averaging import Average, fit_average
 from isobag.models.calibration import Calibration, calibrate
@@ -22,6 +23,7 @@ AUTO_LARGEST_SAMPLES = 256
 AVERAGED_ROWS = 10_000
 CALIBRATION_ROWS = 10_000
 REFERENCE_ROWS = 256
+_COMBINED_ROWS = 1 << 16
 
 
 def largest_samples(n_rows: int, most: int = AUTO_LARGEST_SAMPLES) -> int:
@@ -90,7 +92,7 @@ class PointModel:
         if self.average is None:
             views, tables = views.at(-1), tuple(table[-1:] for table in tables)
         sum_at = views.sum_at(tables, compute, self.rule, self.limits)
-        return rows.map(lambda X: self.combine(sum_at(X)))
+        return rows.map(lambda X: self.combine(sum_at(X), compute.n_jobs))
 
     def path(self, rows: Rows, compute: Compute) -> Floats:
         """Scores at every psi: (n, L)."""
@@ -111,12 +113,19 @@ class PointModel:
         """Sums over partitionings as shares of the most they can be."""
         return sums / (self.largest * len(self.views))
 
-    def combine(self, sums: Ints) -> Floats:
+    def combine(self, sums: Ints, n_jobs: int | None = None) -> Floats:
         """Scores from sums at every psi, or at the last alone: (n, L) -> (n,)."""
-        if self.average is None:
-            return self.shares(sums[:, -1])
-        path, far = self.divide(sums)
-        return self.average.apply(path, far)
+        scores = np.empty(len(sums))
+
+        def work(rows: slice) -> None:
+            if self.average is None:
+                scores[rows] = self.shares(sums[rows, -1])
+            else:
+                path, far = self.divide(sums[rows])
+                scores[rows] = self.average.apply(path, far)
+
+        map_in_threads(work, slices(len(sums), _COMBINED_ROWS), n_jobs)
+        return scores
 
     def divide(self, sums: Ints) -> tuple[Floats, Floats | None]:
         """Scores at every psi (n, L) and how far out rows are, in octaves (n,), from their sums over partitionings."""
@@ -171,4 +180,4 @@ def fit_point_model(rows: Rows, params: PointParams, compute: Compute) -> tuple[
         sum_at = views.sum_at(model.tables, compute, model.rule, limits)
         path, far = model.divide(sum_at(rows.take(some)) if sums is None else sums[some])
         model = replace(model, average=fit_average(path, np.array(views.levels) ** -0.5, far))
-    return model, model.scores(rows, compute) if sums is None else model.combine(sums)
+    return model, model.scores(rows, compute) if sums is None else model.combine(sums, compute.n_jobs)

@@ -6,10 +6,11 @@ out among them, because no scaling and no psi is right for all data. Cells are c
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.sparse import csr_array, hstack, vstack
 
 from isobag.backends import Compute
 from isobag.backends.arrays import OUTSIDE, Cells, Floats, Ints
@@ -17,7 +18,7 @@ from isobag.data.groups import Groups
 from isobag.data.rows import Rows
 from isobag.data.scaling import Scaling, fit_scalings
 from isobag.partitionings import Partitionings, draw_rows, draw_seeds, partition_rows
-from isobag.partitionings.counts import MeanMaps
+from isobag.partitionings.counts import Counts, MeanMaps, join_counts, merge_counts
 
 Tables = tuple[Ints, ...]
 """A table (L, t, psi) for each view."""
@@ -85,6 +86,7 @@ class Views:
         """Number of rows in each cell of each level, for every view."""
 
         def count(X: Floats) -> Tables:
+            X = compute.place(X)
             return tuple(drawn.count(queries, compute) for drawn, queries in self.prepare(X, compute))
 
         return rows.map_reduce(count, lambda a, b: tuple(own + other for own, other in zip(a, b, strict=True)))
@@ -98,12 +100,13 @@ class Views:
         """
 
         def sum_at(X: Floats) -> Ints:
+            X = compute.place(X)
             own_limits = limits or [None] * len(self.members)
             parts = [
                 drawn.sum_at(queries, table, compute, rule, limit)
                 for (drawn, queries), table, limit in zip(self.prepare(X, compute), tables, own_limits, strict=True)
             ]
-            total: Ints = np.add.reduce(parts)
+            total: Ints = compute.fetch(reduce(add, parts))
             return total
 
         return sum_at
@@ -117,16 +120,18 @@ class Views:
         self, X: Floats, compute: Compute, only_last: bool, limits: Limits | None = None
     ) -> tuple[Tables, Ints]:
         """Counts of the rows, and what ``sum_at`` makes of these counts, of all levels or the last alone."""
+        X = compute.place(X)
         own_limits = limits or [None] * len(self.members)
         parts = [
             drawn.count_and_sum(queries, compute, only_last, limit)
             for (drawn, queries), limit in zip(self.prepare(X, compute), own_limits, strict=True)
         ]
-        total: Ints = np.add.reduce([sums for _, sums in parts])
+        total = compute.fetch(reduce(add, [sums for _, sums in parts]))
         return tuple(counts for counts, _ in parts), total
 
     def assign(self, X: Floats, compute: Compute) -> list[Cells]:
         """Cell of every row in every partitioning, view by view: (n, t) each, OUTSIDE if uncovered."""
+        X = compute.place(X)
         return [drawn.assign(queries, compute) for drawn, queries in self.prepare(X, compute)]
 
     def columns(self, X: Floats, compute: Compute, count_outside: bool = False) -> Ints:
@@ -166,35 +171,17 @@ class Views:
         self, groups: Groups, compute: Compute, count_outside: bool = False, rule: str = "nearest"
     ) -> MeanMaps:
         """Level 1: the points of each group counted in the cells of all views, side by side."""
-        parts: list[csr_array] = []
+        parts: list[Counts] = []
         numbers: list[Ints] = []
         for block in groups.rows.grouped_blocks(groups.ids):
-            counts = []
-            for drawn, queries in self.prepare(block.X, compute):
-                cells = drawn.assign(queries, compute, rule)
-                n_cells = drawn.levels[-1]
-                counts.append(
-                    compute.verbs.count_group_cells(
-                        cells, block.starts, n_cells, n_cells + count_outside, compute.n_jobs
-                    )
-                )
-            parts.append(counts[0] if len(counts) == 1 else csr_array(hstack(counts, format="csr")))
+            X = compute.place(block.X)
+            counts = [
+                drawn.count_groups(queries, block.starts, count_outside, compute, rule)
+                for drawn, queries in self.prepare(X, compute)
+            ]
+            parts.append(join_counts(counts))
             numbers.append(block.numbers)
-        return MeanMaps(_merge_counts(parts, np.concatenate(numbers), len(groups)), groups.sizes)
-
-
-def _merge_counts(parts: Sequence[csr_array], numbers: Ints, n_groups: int) -> csr_array:
-    """Counts of all groups (g, columns) from those of blocks; row k of all blocks together is of group numbers[k]."""
-    counts = parts[0] if len(parts) == 1 else csr_array(vstack(parts, format="csr"))
-    if np.array_equal(numbers, np.arange(n_groups)):
-        return counts
-    # Whole numbers: whatever the order in which they are added up, the sums are the same.
-    places = csr_array(
-        (np.ones(len(numbers), counts.dtype), (numbers, np.arange(len(numbers)))), shape=(n_groups, len(numbers))
-    )
-    merged = csr_array(places @ counts)
-    merged.sort_indices()
-    return merged
+        return MeanMaps(merge_counts(parts, np.concatenate(numbers), len(groups)), groups.sizes)
 
 
 def draw_views(

@@ -47,14 +47,18 @@ class RowBalls(Balls, Partitionings):
         self, queries: Any, tables: Ints, compute: Compute, rule: str = "nearest", limits: Ints | None = None
     ) -> Ints:
         """Sum over partitionings of the table at each row's cell: tables (L, t, psi) -> (n, L), or (n, L + 1)."""
-        found: Ints = compute.verbs.sum_at_cells(queries, self, tables, rule, limits, compute.n_jobs)
+        verbs = compute.verbs
+        find = getattr(verbs, "device_sums", verbs.sum_at_cells)  # on a device they are left there, to be added up
+        found: Ints = find(queries, self, tables, rule, limits, compute.n_jobs)
         return found
 
     def count_and_sum(
         self, queries: Any, compute: Compute, only_last: bool = False, limits: Ints | None = None
     ) -> tuple[Ints, Ints]:
         """Counts (L, t, psi), and what ``sum_at`` makes of them, of all levels or the last."""
-        found: tuple[Ints, Ints] = compute.verbs.count_and_sum(queries, self, only_last, limits, compute.n_jobs)
+        verbs = compute.verbs
+        find = getattr(verbs, "count_and_device_sums", verbs.count_and_sum)
+        found: tuple[Ints, Ints] = find(queries, self, only_last, limits, compute.n_jobs)
         return found
 
     def far_limits(self) -> Ints | None:
@@ -69,6 +73,16 @@ class RowBalls(Balls, Partitionings):
             typical = radii[(len(radii) - 1) // 2] if len(radii) else 1.0  # the lower median
             limits[level] = octaves(np.array([typical]))[0]
         return limits
+
+    def count_groups(
+        self, queries: Any, starts: Ints, count_outside: bool, compute: Compute, rule: str = "nearest"
+    ) -> Any:
+        """Number of each group's queries in each cell: (g, columns); cells found on a device are counted there."""
+        verbs = compute.verbs
+        if not hasattr(verbs, "device_cells"):
+            return super().count_groups(queries, starts, count_outside, compute, rule)
+        psi, cells = self.levels[-1], verbs.device_cells(queries, self, rule)
+        return verbs.count_group_cells(cells, starts, psi, psi + count_outside, compute.n_jobs)
 
     def anchors(self) -> tuple[Floats, Cells]:
         """The centers."""

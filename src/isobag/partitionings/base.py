@@ -80,6 +80,17 @@ class Partitionings(ABC):
         """
         return None
 
+    def count_groups(
+        self, queries: Any, starts: Ints, count_outside: bool, compute: Compute, rule: str = "nearest"
+    ) -> Any:
+        """Number of each group's queries in each cell, from starts[k] to starts[k + 1] those of group k: (g, columns).
+
+        ``count_outside``: OUTSIDE counts as the last cell of its partitioning.
+        """
+        n_cells = self.levels[-1]
+        cells = self.assign(queries, compute, rule)
+        return compute.verbs.count_group_cells(cells, starts, n_cells, n_cells + count_outside, compute.n_jobs)
+
     def anchors(self) -> tuple[Any, Cells] | None:
         """A row drawn for each cell: all drawn (m, d), and the number of each cell's (t, psi); None: there are none."""
         return None

@@ -4,11 +4,12 @@ A group is the counts of its points in the cells of level 1 and its size; its me
 between mean maps come from integer dot products of the counts, so no dense mean map is ever needed.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, hstack, vstack
 
 from isobag.backends import Compute
 from isobag.backends.arrays import MOST_ROWS, Cells, Floats, Ints, held
@@ -19,13 +20,15 @@ from isobag.partitionings.base import Partitionings, stack_levels
 from isobag.partitionings.cells import count_cells, sum_at_cells
 
 _KEPT_DOTS = 1 << 27
+Counts = Any
+"""Counts of groups (g, columns): a CSR array or, of a backend on a device, an object that stands in for one there."""
 
 
 @dataclass(frozen=True)
 class MeanMaps:
     """Groups at level 1: counts (g, columns) CSR of integers, sizes (g,); the mean maps are counts / sizes."""
 
-    counts: csr_array
+    counts: csr_array  # or counts on a device, see Counts
     sizes: Ints = held(1, 1, MOST_ROWS)
 
     def __len__(self) -> int:
@@ -44,7 +47,54 @@ class MeanMaps:
     @property
     def self_dots(self) -> Floats:
         """Dot product of each group's counts with themselves: (g,)."""
-        return self_dots(self.counts)
+        return self_dots(self.counts) if isinstance(self.counts, csr_array) else self.counts.self_dots()
+
+    @property
+    def mean(self) -> Floats:
+        """Mean of the mean maps of all groups: (columns,)."""
+        if isinstance(self.counts, csr_array):
+            found: Floats = self.shares.mean(axis=0)
+            return found
+        return self.counts.mean_of_shares(self.sizes)
+
+    def total(self, weights: Ints) -> Ints:
+        """Sum of the counts times whole weights, one for each group: (g,) -> (columns,)."""
+        if isinstance(self.counts, csr_array):
+            found: Ints = self.counts.astype(np.int64).T @ weights
+            return found
+        return self.counts.total(weights)
+
+    def dot(self, vector: Ints) -> Ints:
+        """Dot product of each group's counts with a vector of whole numbers: (columns,) -> (g,)."""
+        if isinstance(self.counts, csr_array):
+            found: Ints = self.counts.astype(np.int64) @ vector
+            return found
+        return self.counts.dot(vector)
+
+
+def join_counts(parts: Sequence[Counts]) -> Counts:
+    """Counts of the same groups in the cells of several views, side by side."""
+    if len(parts) == 1:
+        return parts[0]
+    if isinstance(parts[0], csr_array):
+        return csr_array(hstack(parts, format="csr"))
+    return parts[0].side_by_side(parts)
+
+
+def merge_counts(parts: Sequence[Counts], numbers: Ints, n_groups: int) -> Counts:
+    """Counts of all groups (g, columns) from those of blocks; row k of all blocks together is of group numbers[k]."""
+    if not isinstance(parts[0], csr_array):
+        return parts[0].merged(parts, numbers, n_groups)
+    counts = parts[0] if len(parts) == 1 else csr_array(vstack(parts, format="csr"))
+    if np.array_equal(numbers, np.arange(n_groups)):
+        return counts
+    # Whole numbers: whatever the order in which they are added up, the sums are the same.
+    places = csr_array(
+        (np.ones(len(numbers), counts.dtype), (numbers, np.arange(len(numbers)))), shape=(n_groups, len(numbers))
+    )
+    merged = csr_array(places @ counts)
+    merged.sort_indices()
+    return merged
 
 
 class GroupQueries:

@@ -140,8 +140,8 @@ class RowTrees(Trees):
         return int(self.points.shape[1])
 
     def prepare(self, X: Floats, compute: Compute, like: Any = None) -> Floats:
-        """The rows themselves."""
-        return X
+        """The rows themselves, in host memory."""
+        return X if isinstance(X, np.ndarray) else X.cpu().numpy()
 
     def _dense_blocks(self, queries: Floats) -> Iterator[Floats]:
         return (queries[rows] for rows in slices(len(queries), _BLOCK_ROWS))

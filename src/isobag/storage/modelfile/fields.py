@@ -225,6 +225,7 @@ class Counts:
 
     def encode(self, value: Any, path: str, tensors: Tensors) -> list[int]:
         """The shape; the three arrays are tensors."""
+        value = value.tocsr()  # counts may live on a device
         for name, kind in self._parts.items():
             kind.encode(getattr(value, name), f"{path}.{name}", tensors)
         return [int(n) for n in value.shape]

@@ -51,6 +51,8 @@ class Kept(NamedTuple):
         """The fitted estimator."""
         demand(isinstance(node, dict) and set(node) == {"params", "fields"}, "model", "need params and fields.")
         params, fields = node["params"], node["fields"]
+        if isinstance(params, dict):
+            params = {name: value for name, value in _LATER_PARAMS.items() if name in self.params} | params
         demand(isinstance(params, dict) and set(params) == set(self.params), "params", "not those of the class.")
         known = isinstance(fields, dict) and set(self.fields) - _OPTIONAL <= set(fields) <= set(self.fields)
         demand(known, "fields", "not those of the class.")
@@ -199,6 +201,9 @@ _COMPUTE: dict[str, Kind] = {
     "backend": OneOf(("auto", *BACKENDS)),
     "n_jobs": or_none(Whole(-4096, 4096)),
 }
+_DEVICE: dict[str, Kind] = {"device": OneOf((None, "auto", "cpu", "cuda", *(f"cuda:{k}" for k in range(64))))}
+_LATER_PARAMS = {"device": None}
+"""Parameters that files of older versions lack, and what they stand for there."""
 _NAMED: dict[str, Kind] = {"n_features_in_": Whole(1), "feature_names_in_": Names()}
 _OPTIONAL = {"feature_names_in_", "table_"}
 _DETECTOR_PARAMS: dict[str, Kind] = {
@@ -207,6 +212,7 @@ _DETECTOR_PARAMS: dict[str, Kind] = {
     "contamination": Either(OneOf(("auto",)), Finite(0, 0.5)),
     "calibrate": _FLAG,
     **_COMPUTE,
+    **_DEVICE,
 }
 _OFFSET = Finite(-_LARGEST, _LARGEST)
 
@@ -218,6 +224,7 @@ def _kernel(build: type) -> Kept:
         "mechanism": OneOf(tuple(MECHANISMS)),
         "rule": OneOf(tuple(RULES)),
         **_COMPUTE,
+        **_DEVICE,
     }
     return Kept(build, params, {**_NAMED, "partitionings_": kind_of_subclasses(Partitionings)}, _check_kernel)
 

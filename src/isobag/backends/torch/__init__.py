@@ -1,0 +1,23 @@
+"""The backend for GPUs, by torch and Triton; it runs on the processor too, by plain torch, for tests without a GPU.
+
+Rows and tables in host memory go to the device, in blocks, and cells, counts and sums come back as NumPy arrays. Rows
+that are tensors on the device already stay there. Same integers as the NumPy backend: see ``kernels.py`` for the
+certificates, and docs/gpu.md for when a GPU pays.
+"""
+
+from functools import cache
+
+from isobag.backends.torch.devices import resolve, torch
+from isobag.backends.torch.verbs import TorchVerbs
+
+__all__ = ["TorchVerbs", "on", "torch"]
+
+
+def on(device: str | None) -> TorchVerbs:
+    """The verbs on a device: "cuda" (or None), "cuda:1", "cpu", or "auto" for a GPU if there is one."""
+    return _verbs(str(resolve(device)))
+
+
+@cache
+def _verbs(name: str) -> TorchVerbs:
+    return TorchVerbs(resolve(name))

@@ -1,0 +1,115 @@
+"""Cells of groups among groups: by Triton kernels on a GPU, by plain torch on the processor."""
+
+import numpy as np
+import torch
+
+from isobag.backends.arrays import Cells, Floats, Ints
+from isobag.backends.threads import slices
+from isobag.backends.torch.devices import tensor
+from isobag.backends.torch.plain import choose_cells, least_positive
+
+_BLOCK_PAIRS = 1 << 21
+MOST_BINS = 1024
+
+
+def sq_distances(
+    dots: torch.Tensor, self_dots: torch.Tensor, sizes: torch.Tensor, common: torch.Tensor,
+    center_self_dots: torch.Tensor, center_sizes: torch.Tensor,
+) -> torch.Tensor:  # fmt: skip
+    """Squared distances of mean maps from dot products of counts, as ``numpy.group_sq_distances``: (n, centers)."""
+    m = (sizes // common)[:, None].to(torch.float64)
+    others = (center_sizes[None, :] // common[:, None]).to(torch.float64)
+    above = (others * others * self_dots[:, None] - 2 * others * m * dots) + m * m * center_self_dots
+    below = others * sizes[:, None]
+    return above.clamp_min(0) / (below * below)
+
+
+def group_sq_radii(
+    dots: torch.Tensor, rows: Ints, self_dots: Floats, sizes: Ints, unit: int, slots: Cells, levels: tuple[int, ...]
+) -> torch.Tensor:
+    """Squared distance from each center to the nearest different one; its dot products are dots[rows]: (L, t, psi)."""
+    device = dots.device
+    own_dots, own_sizes, common = (tensor(own, device) for own in (self_dots, sizes, np.gcd(sizes, unit)))
+    on_device = tensor(slots, device)
+    radii = torch.zeros((len(levels), *slots.shape), dtype=torch.float64, device=device)
+    if uses_kernels(device):
+        from isobag.backends.torch import group_kernels  # noqa: PLC0415
+
+        t, psi = slots.shape
+        group_kernels.nearest_other_groups[(-(-psi // 16), t)](
+            dots, dots.stride(0), tensor(rows, device), own_dots, own_sizes, common, on_device,
+            torch.tensor(levels, dtype=torch.int32, device=device), radii,
+            t, psi, len(levels), rows=16, columns=64, enable_fp_fusion=False,
+        )  # fmt: skip
+        return radii
+    numbers = tensor(rows, device)
+    for i, chosen in enumerate(on_device.to(torch.int64)):
+        own = dots[numbers[chosen]][:, chosen]
+        sq_dists = sq_distances(
+            own, own_dots[chosen], own_sizes[chosen], common[chosen], own_dots[chosen], own_sizes[chosen]
+        )
+        for level, psi in enumerate(levels):
+            radii[level, i, :psi] = least_positive(sq_dists[:psi, :psi])
+    return radii
+
+
+def assign_groups(
+    dots: torch.Tensor, self_dots: Floats, sizes: Ints, center_self_dots: Floats, center_sizes: Ints, unit: int,
+    slots: Cells, levels: tuple[int, ...], sq_radii: Floats,
+) -> torch.Tensor:  # fmt: skip
+    """Cell of every group in every partitioning of groups, for each level: (L, n, t)."""
+    device, n, (t, psi) = dots.device, len(dots), slots.shape
+    own = [tensor(each, device) for each in (self_dots, sizes, np.gcd(sizes, unit))]
+    others = [tensor(each, device) for each in (center_self_dots, center_sizes)]
+    on_device, radii = tensor(slots, device), tensor(sq_radii, device)
+    cells = torch.empty((len(levels), n, t), dtype=torch.int32, device=device)
+    if uses_kernels(device):
+        from isobag.backends.torch import group_kernels  # noqa: PLC0415
+
+        if n:
+            group_kernels.assign_groups[(-(-n // 16), t)](
+                dots, dots.stride(0), *own, *others, on_device,
+                torch.tensor(levels, dtype=torch.int32, device=device), radii, cells,
+                n, t, psi, len(levels), rows=16, columns=64, enable_fp_fusion=False,
+            )  # fmt: skip
+        return cells
+    for part in slices(n, max(1, _BLOCK_PAIRS // max(1, dots.shape[1]))):
+        sq_dists = sq_distances(dots[part], *(each[part] for each in own), *others)
+        for i, chosen in enumerate(on_device.to(torch.int64)):
+            for level, size in enumerate(levels):
+                cells[level, part, i] = choose_cells(sq_dists[:, chosen[:size]], radii[level, i, :size], "nearest")
+    return cells
+
+
+def count_cells(cells: torch.Tensor, starts: torch.Tensor, n_cells: int, n_columns: int, dense: torch.Tensor) -> None:
+    """Number of each group's points in each cell, written to dense (g, t * n_columns): cells (t, n)."""
+    from isobag.backends.torch import group_kernels  # noqa: PLC0415
+
+    t, n = cells.shape
+    group_kernels.count_cells[(len(dense), t)](
+        cells, starts, dense, n, t, n_cells, n_columns,
+        block=128, bins=1 << max(1, (n_columns - 1).bit_length()), num_warps=1,
+    )  # fmt: skip
+
+
+def mean_in_order(dense: torch.Tensor, weights: Floats) -> torch.Tensor:
+    """Mean over the rows of counts times weights, in the order of the rows: (g, columns), (g,) -> (columns,)."""
+    from isobag.backends.torch import group_kernels  # noqa: PLC0415
+
+    n, width = dense.shape
+    found = torch.empty(width, dtype=torch.float64, device=dense.device)
+    own = tensor(weights, dense.device)
+    group_kernels.mean_in_order[(-(-width // 64),)](
+        dense, own, torch.full_like(own[:1], 1 / n), found, n, width, block=64, unroll=16, num_warps=2,
+        enable_fp_fusion=False,
+    )  # fmt: skip
+    return found
+
+
+INTERPRETED = False
+"""Whether kernels run on the processor, by Triton's interpreter: for tests."""
+
+
+def uses_kernels(device: torch.device) -> bool:
+    """Whether Triton kernels do the work."""
+    return INTERPRETED or device.type == "cuda"

@@ -1,0 +1,238 @@
+"""Triton kernels for rows: cells by certified float32 where that is certain, else by the float64 definition.
+
+``scan_nearest``. With x' = fl32(x - mu) and c' = fl32(c - mu), u = 2^-24, D the distance of x and c, and S the root of
+the sum of (x'_k - c'_k)^2 as computed: rounding x' and c' moves the difference by at most u (|x'| + |c'|) in length,
+the subtractions by at most u S, and d squares and sums, fused or not, change the root by a factor of at most
+1 + (d + 1) u / 2. As |c'| <= |x'| + D,
+
+    |S - D| <= A + B S   with A = 3 u |x'| + d 2^-60 and B = (d + 12) u,
+
+which leaves room for the approximate root, for underflow and for the rounding of the float64 definition itself. So the
+chunk of centers with the least S holds the nearest center if the least S of all other chunks, S2, satisfies S2 (1 - B)
+> S (1 + B) + 2 A. Chunks of one center: its ball of radius r surely covers the query if S (1 + B) + A < r, surely does
+not if S (1 - B) - A > r. Larger chunks: the float64 definition decides within the chunk. Where this is not certain, the
+query is put on a list, which ``decide`` works off by the definition. Beyond 1e15 nothing is certain. How far out a
+query is, is told from its float64 distance to the nearest center, once that is certain and does not cover it.
+
+Counts and sums are integers, added up by atomic operations: no order can change them.
+"""
+
+import triton
+import triton.language as tl
+
+ASSIGN, COUNT, SUM = 0, 1, 2
+
+
+@triton.jit
+def _act(
+    kind: tl.constexpr, keep: tl.constexpr, far: tl.constexpr, bins: tl.constexpr,
+    q, i, level, cell, sq_dist, sq_radius, todo, out, kept, far_out, limits, tables, n, t, psi,
+):  # fmt: skip
+    """What is wanted of each query's cell: store it, count it, or add the table at it."""
+    inside = (sq_dist <= sq_radius) & todo
+    if kind == 0:
+        tl.store(out + tl.cast(i, tl.int64) * n + q, tl.where(inside, cell, -1), mask=todo)
+    if kind == 1:
+        row = out + tl.cast(level * t + i, tl.int64) * psi
+        if bins > 0:
+            found = tl.histogram(tl.where(inside, cell, 0), bins, mask=inside)
+            every = tl.arange(0, bins)
+            tl.atomic_add(row + every, found, mask=(found > 0) & (every < psi), sem="relaxed")
+        else:
+            tl.atomic_add(row + cell, tl.full(cell.shape, 1, tl.int32), mask=inside, sem="relaxed")
+        if keep:
+            place = tl.cast(level * t + i, tl.int64) * n + q
+            tl.store(kept + place, tl.where(inside, cell, -1).to(kept.dtype.element_ty), mask=todo)
+    if kind == 2:
+        value = tl.load(tables + tl.cast(level * t + i, tl.int64) * psi + cell, mask=inside, other=0)
+        tl.atomic_add(out + tl.cast(level, tl.int64) * n + q, value, mask=inside, sem="relaxed")
+    if far:
+        _add_far(q, sq_dist, tl.load(limits + level), todo & (sq_dist > sq_radius), far_out)
+
+
+@triton.jit
+def _add_far(q, sq_dist, limit, outside, far_out):
+    """Octaves of the squared distance beyond the limit; see ``octaves`` of ``isobag.backends.arrays``."""
+    every = limit + tl.zeros(sq_dist.shape, tl.int64)
+    excess = (sq_dist.to(tl.int64, bitcast=True) >> 40) - every
+    tl.atomic_add(far_out + q, excess, mask=outside & (every >= 0) & (excess > 0), sem="relaxed")
+
+
+@triton.jit
+def scan_nearest(
+    x, n, names, ends, centers, rounded, middle, sq_radii, radii, out, kept, far_out, limits, tables,
+    todo_list, n_todo, t, psi, places, per_program,
+    d: tl.constexpr, n_levels: tl.constexpr, chunk: tl.constexpr, unroll: tl.constexpr, block: tl.constexpr,
+    kind: tl.constexpr, keep: tl.constexpr, far: tl.constexpr, bins: tl.constexpr,
+):  # fmt: skip
+    """Cells of a block of queries in some partitionings, all levels: x (d, n) float64; see ``Layout`` for the rest."""
+    q = tl.program_id(0) * block + tl.arange(0, block)
+    live = q < n
+    xs = ()
+    sq_norm = tl.zeros([block], tl.float32)
+    for k in tl.static_range(d):
+        value = (tl.load(x + tl.cast(k, tl.int64) * n + q, mask=live, other=0.0) - tl.load(middle + k)).to(tl.float32)
+        xs = xs + (value,)  # noqa: RUF005
+        sq_norm = tl.fma(value, value, sq_norm)
+    slack = tl.sqrt(sq_norm) * (6.06 * 2.0**-24) + 2.02 * d * 2.0**-60
+    share: tl.constexpr = (d + 12) * 2.0**-24
+    first = tl.program_id(1) * per_program
+    for i in range(first, tl.minimum(first + per_program, t)):
+        best = tl.full([block], float("inf"), tl.float32)
+        second = tl.full([block], float("inf"), tl.float32)
+        winner = tl.zeros([block], tl.int32)
+        own = rounded + tl.cast(i, tl.int64) * places * d
+        for level in range(n_levels):
+            # Loaded, not handed on from the level before: compiled, an integer set before the loop stays what it was.
+            begin = tl.load(ends + i * n_levels + level - 1, mask=level > 0, other=0)
+            end = tl.load(ends + i * n_levels + level)
+            for j in range(begin, end, unroll):
+                for part in tl.static_range(unroll // chunk):
+                    least = tl.full([block], float("inf"), tl.float32)
+                    for c in tl.static_range(chunk):
+                        total = tl.zeros([block], tl.float32)
+                        for k in tl.static_range(d):
+                            step = xs[k] - tl.load(own + (j + part * chunk + c) * d + k)
+                            total = tl.fma(step, step, total)
+                        least = tl.minimum(least, total)
+                    second = tl.minimum(second, tl.maximum(best, least))
+                    winner = tl.where(least < best, j + part * chunk, winner)
+                    best = tl.minimum(best, least)
+            length = tl.sqrt(best)
+            certain = (tl.sqrt(second) * (1 - share) > length * (1 + share) + slack) & (best < 1e30)
+            if chunk == 1:
+                cell = tl.maximum(tl.load(names + tl.cast(i, tl.int64) * places + winner), 0)
+                radius = tl.load(radii + tl.cast(level * t + i, tl.int64) * psi + cell)
+                inside = length * (1 + share) + 0.5 * slack < radius
+                certain = certain & (inside | (length * (1 - share) - 0.5 * slack > radius))
+                sq_dist = tl.where(inside, 0.0, 2.0).to(tl.float64)
+                sq_radius = tl.full([block], 1.0, tl.float64)
+                if far:
+                    limit = tl.load(limits + level)
+                    if limit >= 0:
+                        outside = live & certain & (inside == 0)
+                        at_winner = centers + (tl.cast(i, tl.int64) * places + winner) * d
+                        exact = tl.zeros([block], tl.float64)
+                        for k in tl.static_range(d):
+                            own_k = tl.load(x + tl.cast(k, tl.int64) * n + q, mask=outside, other=0.0)
+                            step64 = own_k - tl.load(at_winner + k, mask=outside, other=0.0)
+                            exact = exact + step64 * step64
+                        _add_far(q, exact, limit, outside, far_out)
+            else:
+                sq_dist = tl.full([block], float("inf"), tl.float64)
+                cell = tl.zeros([block], tl.int32)
+                for c in range(chunk):
+                    place = tl.cast(i, tl.int64) * places + winner + c
+                    name = tl.load(names + place)
+                    total64 = tl.zeros([block], tl.float64)
+                    for k in tl.static_range(d):
+                        own_k = tl.load(x + tl.cast(k, tl.int64) * n + q, mask=live, other=0.0)
+                        step64 = own_k - tl.load(centers + place * d + k)
+                        total64 = total64 + step64 * step64
+                    closer = (total64 < sq_dist) & (name >= 0)
+                    sq_dist = tl.where(closer, total64, sq_dist)
+                    cell = tl.where(closer, name, cell)
+                sq_radius = tl.load(sq_radii + tl.cast(level * t + i, tl.int64) * psi + cell)
+            _act(
+                kind, keep, far and chunk > 1, bins, q, i, level, cell, sq_dist, sq_radius, live & certain,
+                out, kept, far_out, limits, tables, n, t, psi,
+            )  # fmt: skip
+            doubtful = live & (certain == 0)
+            at = tl.atomic_add(
+                n_todo + tl.zeros([block], tl.int32), tl.full([block], 1, tl.int32), mask=doubtful, sem="relaxed"
+            )
+            entry = (q * t + i) * n_levels + level
+            tl.store(todo_list + at, entry, mask=doubtful)
+
+
+@triton.jit
+def decide(
+    x, n, names, ends, centers, sq_radii, out, kept, far_out, limits, tables, todo_list, n_todo,
+    t, psi, places, d, n_levels,
+    rule: tl.constexpr, block: tl.constexpr,
+    kind: tl.constexpr, keep: tl.constexpr, far: tl.constexpr, listed: tl.constexpr,
+):  # fmt: skip
+    """The float64 definition for entries (query * t + partitioning) * levels + level: those listed, or all.
+
+    rule 0: nearest, 1: covering, 2: smallest. n_todo: how many entries there are.
+    """
+    total = tl.load(n_todo)
+    for start in range(tl.program_id(0) * block, total, tl.num_programs(0) * block):
+        at = start + tl.arange(0, block)
+        todo = at < total
+        entry = tl.load(todo_list + at, mask=todo, other=0) if listed else tl.where(todo, at, 0)
+        level = entry % n_levels
+        i = (entry // n_levels) % t
+        q = entry // n_levels // t
+        end = tl.load(ends + i * n_levels + level)
+        row = tl.cast(level * t + i, tl.int64) * psi
+        best = tl.full([block], float("inf"), tl.float64)  # the winner's distance or, under "smallest", its radius
+        sq_dist = tl.full([block], float("inf"), tl.float64)
+        cell = tl.full([block], -1, tl.int32)
+        for j in range(0, tl.max(end)):
+            place = tl.cast(i, tl.int64) * places + j
+            name = tl.load(names + place)
+            exact = tl.zeros([block], tl.float64)
+            for k in range(d):
+                step = tl.load(x + tl.cast(k, tl.int64) * n + q) - tl.load(centers + place * d + k)
+                exact = exact + step * step
+            there = (name >= 0) & (j < end)
+            measure = exact
+            if rule > 0:
+                sq_radius = tl.load(sq_radii + row + tl.maximum(name, 0))
+                there = there & (exact <= sq_radius)
+                if rule == 2:
+                    measure = sq_radius
+            closer = there & ((measure < best) | (cell < 0))
+            best = tl.where(closer, measure, best)
+            sq_dist = tl.where(closer, exact, sq_dist)
+            cell = tl.where(closer, name, cell)
+        sq_radius = tl.load(sq_radii + row + tl.maximum(cell, 0))
+        todo_here = todo & (cell >= 0)
+        if kind == 0:
+            todo_here = todo
+        if keep:
+            todo_here = todo
+        _act(
+            kind, keep, far, 0, q, i, level, tl.maximum(cell, 0), tl.where(cell >= 0, sq_dist, float("inf")),
+            tl.where(cell >= 0, sq_radius, -1.0), todo_here, out, kept, far_out, limits, tables, n, t, psi,
+        )  # fmt: skip
+
+
+@triton.jit
+def sum_kept(kept, tables, out, n, t, psi, block: tl.constexpr):
+    """Sums over partitionings of the tables at cells that were kept: (L, t, n) -> (L, n)."""
+    q = tl.program_id(0) * block + tl.arange(0, block)
+    level = tl.program_id(1)
+    live = q < n
+    total = tl.zeros([block], tl.int64)
+    for i in range(t):
+        cell = tl.load(kept + tl.cast(level * t + i, tl.int64) * n + q, mask=live, other=-1).to(tl.int32)
+        total += tl.load(tables + tl.cast(level * t + i, tl.int64) * psi + cell, mask=cell >= 0, other=0)
+    tl.store(out + tl.cast(level, tl.int64) * n + q, total, mask=live)
+
+
+@triton.jit
+def nearest_other(
+    points, slots, levels, radii, m, d, t, psi, n_levels, rows: tl.constexpr, columns: tl.constexpr
+):  # fmt: skip
+    """Squared distance from each center to the nearest different one: points (d, m) float64 -> radii (L, t, psi)."""
+    i = tl.program_id(1)
+    j = tl.program_id(0) * rows + tl.arange(0, rows)
+    own = tl.load(slots + i * psi + j, mask=j < psi, other=0)
+    least = tl.full([rows], float("inf"), tl.float64)
+    for level in range(n_levels):
+        begin = tl.load(levels + level - 1, mask=level > 0, other=0)
+        end = tl.load(levels + level)
+        for first in range(begin, end, columns):
+            other = first + tl.arange(0, columns)
+            slot = tl.load(slots + i * psi + other, mask=other < end, other=0)
+            total = tl.zeros([rows, columns], tl.float64)
+            for k in range(d):
+                row = points + tl.cast(k, tl.int64) * m
+                step = tl.load(row + own)[:, None] - tl.load(row + slot)[None, :]
+                total = total + step * step
+            counts = (total > 0) & (other < end)[None, :]
+            least = tl.minimum(least, tl.min(tl.where(counts, total, float("inf")), axis=1))
+        found = tl.where(least < float("inf"), least, 0.0)
+        tl.store(radii + tl.cast(level * t + i, tl.int64) * psi + j, found, mask=j < end)

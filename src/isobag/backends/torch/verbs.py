@@ -1,0 +1,227 @@
+"""The verbs of the backend, as methods: a device is chosen once."""
+
+from collections.abc import Iterator
+from functools import cached_property
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from isobag.backends.arrays import Balls, Cells, Floats, Ints, last_level, one_level
+from isobag.backends.threads import slices
+from isobag.backends.torch import groups, neighbours, plain
+from isobag.backends.torch.counts import DeviceCounts, as_device_counts, count_groups, dot_products
+from isobag.backends.torch.devices import explained, tensor
+
+
+class Queries:
+    """Rows on the device: X (n, d) float64."""
+
+    def __init__(self, X: torch.Tensor) -> None:
+        self.X = X
+
+    @cached_property
+    def by_feature(self) -> torch.Tensor:
+        """The rows, feature after feature: (d, n)."""
+        return self.X.t().contiguous()
+
+    def parts(self, size: int) -> Iterator[torch.Tensor]:
+        """Some rows after others, feature after feature: (d, m) each."""
+        n = len(self.X)
+        if n <= size:
+            return iter([self.by_feature])
+        return (self.X[own].t().contiguous() for own in slices(n, size))
+
+
+class TorchVerbs:
+    """The verbs listed in ``isobag.backends``, on one device."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+
+    def place(self, X: Any) -> torch.Tensor:
+        """Rows on the device, as float64."""
+        with explained(self.device):
+            return tensor(X, self.device, torch.float64)
+
+    def prepare(self, X: Any, like: Any = None) -> Queries:
+        """Queries that all verbs take: (n, d)."""
+        return Queries(self.place(X))
+
+    def sq_radii(self, points: Floats, slots: Cells, levels: tuple[int, ...], n_jobs: int | None = None) -> Floats:
+        """Squared distance from each center to the nearest different center: (L, t, psi)."""
+        with explained(self.device):
+            own = tensor(points, self.device, torch.float64).t().contiguous()
+            return _host(self._engine(len(own)).sq_radii(own, tensor(slots, self.device, torch.int32), levels))  # type: ignore[no-any-return]
+
+    def assign_cells(self, queries: Queries, balls: Balls, rule: str, n_jobs: int | None = None) -> Cells:
+        """Cell of every query in every partitioning, of the last level: (n, t)."""
+        return _host(self.device_cells(queries, balls, rule)).T  # type: ignore[no-any-return]
+
+    def device_cells(self, queries: Queries, balls: Balls, rule: str) -> torch.Tensor:
+        """The same, on the device: (t, n) int32."""
+        own = _only(balls, len(balls.levels) - 1)
+        with explained(self.device):
+            engine, parts = self._parts(queries, own)
+            return torch.cat([engine.assign(x, own, rule) for x in parts], dim=1)
+
+    def count_cells(self, queries: Queries, balls: Balls, n_jobs: int | None = None) -> Ints:
+        """Number of queries in each cell of each level: (L, t, psi)."""
+        with explained(self.device):
+            engine, parts = self._parts(queries, balls)
+            total = torch.zeros(balls.sq_radii.shape, dtype=torch.int64, device=self.device)
+            for x in parts:
+                total += engine.count(x, balls)[0]
+            return _host(total)  # type: ignore[no-any-return]
+
+    def sum_at_cells(
+        self, queries: Queries, balls: Balls, tables: Ints, rule: str = "nearest", limits: Ints | None = None,
+        n_jobs: int | None = None,
+    ) -> Ints:  # fmt: skip
+        """Sum over partitionings of the table at the query's cell, OUTSIDE adding nothing: (n, L).
+
+        With ``limits``, one more column: what ``sum_far`` says
+        """
+        found: Ints = self.fetch(self.device_sums(queries, balls, tables, rule, limits))
+        return found
+
+    def sum_far(self, queries: Queries, balls: Balls, limits: Ints, n_jobs: int | None = None) -> Ints:
+        """Sum over partitionings and levels of the octaves beyond the limit, where OUTSIDE: (n,)."""
+        found: Ints = self.fetch(self._device_far(queries, balls, limits)[:, 0])
+        return found
+
+    def device_sums(
+        self, queries: Queries, balls: Balls, tables: Ints, rule: str = "nearest", limits: Ints | None = None,
+        n_jobs: int | None = None,
+    ) -> torch.Tensor:  # fmt: skip
+        """What ``sum_at_cells`` says, on the device."""
+        with explained(self.device):
+            if rule != "nearest":  # every psi is looked up for itself
+                parts = []
+                for level, psi in enumerate(balls.levels):
+                    own = _only(balls, level)
+                    table = tensor(tables[level : level + 1, :, :psi], self.device, torch.int64)
+                    engine, blocks = self._parts(queries, own)
+                    parts.append(torch.cat([engine.sum_at(x, own, table, rule) for x in blocks], dim=1).t())
+                if limits is not None:
+                    parts.append(self._device_far(queries, balls, limits))
+                return torch.cat(parts, dim=1)
+            table, given = tensor(tables, self.device, torch.int64), self._limits(limits)
+            engine, blocks = self._parts(queries, balls)
+            return torch.cat([engine.sum_at(x, balls, table, rule, given) for x in blocks], dim=1).t()
+
+    def _device_far(self, queries: Queries, balls: Balls, limits: Ints) -> torch.Tensor:
+        no_tables = torch.zeros(balls.sq_radii.shape, dtype=torch.int64, device=self.device)
+        return self.device_sums(queries, balls, no_tables, limits=limits)[:, -1:]
+
+    def _limits(self, limits: Ints | None) -> torch.Tensor | None:
+        return None if limits is None else tensor(limits, self.device, torch.int64)
+
+    def fetch(self, values: torch.Tensor) -> Any:
+        """What was found on the device, as a NumPy array."""
+        with explained(self.device):
+            return _host(values.t()).T if values.ndim == 2 else _host(values)
+
+    def count_and_sum(
+        self, queries: Queries, balls: Balls, only_last: bool = False, limits: Ints | None = None,
+        n_jobs: int | None = None,
+    ) -> tuple[Ints, Ints]:  # fmt: skip
+        """Counts of all queries (L, t, psi), and what ``sum_at_cells`` makes of them, of all levels or the last."""
+        counts, sums = self.count_and_device_sums(queries, balls, only_last, limits)
+        return counts, self.fetch(sums)
+
+    def count_and_device_sums(
+        self, queries: Queries, balls: Balls, only_last: bool = False, limits: Ints | None = None,
+        n_jobs: int | None = None,
+    ) -> tuple[Ints, torch.Tensor]:  # fmt: skip
+        """The same with the sums on the device; one pass, where there is room for the cells."""
+        n, (n_levels, t, _) = len(queries.X), balls.sq_radii.shape
+        first = n_levels - 1 if only_last else 0
+        if 4 * n * t * n_levels > self._room() or (only_last and limits is not None):
+            counts = self.count_cells(queries, balls)
+            own, tables = (last_level(balls), counts[-1:]) if only_last else (balls, counts)
+            return counts, self.device_sums(queries, own, tables, limits=limits)
+        with explained(self.device):
+            engine, parts = self._parts(queries, balls)
+            total = torch.zeros(balls.sq_radii.shape, dtype=torch.int64, device=self.device)
+            kept, far, given = [], [], self._limits(limits)
+            for x in parts:
+                found, cells, beyond = engine.count(x, balls, True, given)
+                total += found
+                kept.append(cells[first:].clone() if first else cells)
+                far.append(beyond)
+            sums = torch.cat([engine.sum_kept(cells, total[first:]) for cells in kept], dim=1)
+            if given is not None:
+                sums = torch.cat([sums, torch.cat(far)[None]])
+            return _host(total), sums.t()
+
+    def _room(self) -> float:
+        """Bytes that cells may take until they are counted."""
+        if self.device.type != "cuda":
+            return float(1 << 32)
+        free, _ = torch.cuda.mem_get_info(self.device)
+        return 0.4 * float(free)
+
+    def count_group_cells(
+        self, cells: Any, starts: Ints, n_cells: int, n_columns: int, n_jobs: int | None = None
+    ) -> DeviceCounts:
+        """Number of each group's points in each cell: cells (n, t), groups side by side -> (g, t * n_columns)."""
+        with explained(self.device):
+            by_partitioning = cells if isinstance(cells, torch.Tensor) else tensor(cells.T, self.device)
+            return count_groups(by_partitioning, starts, n_cells, n_columns)
+
+    def dot_counts(
+        self, counts: Any, centers: Any, n_jobs: int | None = None, rows: Ints | None = None
+    ) -> torch.Tensor:
+        """Dot products of all rows of counts with all centers, exact integers on the device: (n, centers)."""
+        with explained(self.device):
+            own, others = as_device_counts(counts, self.device), as_device_counts(centers, self.device)
+            return dot_products(own, others)
+
+    def mean_of_nearest(self, dots: torch.Tensor, own: Any, others: Any, sq_norm: float, k: int) -> Floats:
+        """Mean distance of groups to the k references nearest to them, from dot products on the device: (g,)."""
+        with explained(self.device):
+            return _host(neighbours.mean_of_nearest(dots, own, others, sq_norm, k))  # type: ignore[no-any-return]
+
+    def group_sq_radii(
+        self, dots: Any, rows: Ints, self_dots: Floats, sizes: Ints, unit: int, slots: Cells, levels: tuple[int, ...],
+        n_jobs: int | None = None,
+    ) -> Floats:  # fmt: skip
+        """Squared distance from each center to the nearest different one; its dot products are dots[rows]."""
+        with explained(self.device):
+            on_device = tensor(dots, self.device)
+            return _host(groups.group_sq_radii(on_device, rows, self_dots, sizes, unit, slots, levels))  # type: ignore[no-any-return]
+
+    def assign_groups(
+        self, dots: Any, self_dots: Floats, sizes: Ints, center_self_dots: Floats, center_sizes: Ints, unit: int,
+        slots: Cells, levels: tuple[int, ...], sq_radii: Floats, n_jobs: int | None = None,
+    ) -> Cells:  # fmt: skip
+        """Cell of every group in every partitioning of groups, for each level: (L, n, t)."""
+        with explained(self.device):
+            own, others = (tensor(dots, self.device), self_dots, sizes), (center_self_dots, center_sizes, unit)
+            return _host(groups.assign_groups(*own, *others, slots, levels, sq_radii))  # type: ignore[no-any-return]
+
+    def _engine(self, n_features: int) -> ModuleType:
+        """The module that does the work: plain torch, or Triton kernels for few or for many features."""
+        if not groups.uses_kernels(self.device):
+            return plain
+        from isobag.backends.torch import direct, products  # noqa: PLC0415, Triton is not there without a GPU
+
+        return direct if n_features <= direct.MOST_FEATURES else products
+
+    def _parts(self, queries: Queries, balls: Balls) -> tuple[ModuleType, Iterator[torch.Tensor]]:
+        """An engine, and the queries as it takes them at once."""
+        engine = self._engine(queries.X.shape[1])
+        return engine, queries.parts(engine.rows_at_once(balls))
+
+
+def _only(balls: Balls, level: int) -> Balls:
+    """One level alone; balls that have no other are themselves, so that what was made of them is found again."""
+    return balls if len(balls.levels) == 1 else one_level(balls, level)
+
+
+def _host(values: torch.Tensor) -> Any:
+    """The values as a NumPy array; from a GPU through pinned memory, which is kept for the next time."""
+    if not values.is_cuda:
+        return values.numpy()
+    return torch.empty(values.shape, dtype=values.dtype, pin_memory=True).copy_(values).numpy()

@@ -1,0 +1,143 @@
+"""Rows that live on a GPU, and stay there: torch tensors, CuPy arrays, whatever speaks DLPack."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from isobag.backends.arrays import FARTHEST, Floats, Ints
+from isobag.backends.threads import slices
+from isobag.data.rows import ArrayRows, GroupedBlock, Rows
+
+BLOCK_NUMBERS = 1 << 27
+"""Most numbers of a block: a GPU wants large ones."""
+SMALL_NUMBERS = 1 << 18
+ROOM_FOR_ONE = 128
+"""Bytes of a GPU to have for each number: itself, copies of it on several scales, and what is found."""
+_GPUS = (2, 3, 10, 13)  # DLPack: CUDA, its pinned host memory, ROCm, CUDA's managed memory
+
+
+def lives_on_gpu(X: Any) -> bool:
+    """Whether an array is in the memory of a GPU."""
+    if hasattr(X, "__cuda_array_interface__"):
+        return True
+    if not hasattr(X, "__dlpack_device__") or isinstance(X, np.ndarray):
+        return False
+    return int(X.__dlpack_device__()[0]) in _GPUS
+
+
+def is_tensor(X: Any) -> bool:
+    """Whether an array is a torch tensor, wherever it is."""
+    return "torch" in sys.modules and isinstance(X, sys.modules["torch"].Tensor)
+
+
+def as_tensor(X: Any) -> Any:
+    """The array as a torch tensor over the same memory."""
+    from isobag.backends.torch import torch  # noqa: PLC0415, and only where it is asked for
+
+    return X.detach() if isinstance(X, torch.Tensor) else torch.from_dlpack(X)
+
+
+def moved_to_gpu(estimator: Any, X: Any) -> Any:
+    """A large array in host memory as a tensor on the GPU that is asked for, if there is room for it; else None.
+
+    What does not fit goes there in blocks, later.
+    """
+    backend, device = getattr(estimator, "backend", None), getattr(estimator, "device", None)
+    asked = device != "cpu" if backend == "torch" else backend == "auto" and str(device).startswith("cuda")
+    if not asked or not isinstance(X, np.ndarray) or X.ndim != 2 or X.dtype not in (np.float32, np.float64):
+        return None
+    if X.size < SMALL_NUMBERS:
+        return None
+    from isobag.backends.torch import torch  # noqa: PLC0415
+    from isobag.backends.torch.devices import resolve, tensor  # noqa: PLC0415
+
+    place = resolve(device)
+    if place.type != "cuda" or ROOM_FOR_ONE * X.size > torch.cuda.mem_get_info(place)[0]:
+        return None
+    return tensor(X, place)
+
+
+class DeviceRows(Rows):
+    """The rows of a tensor (n, d) on a device; blocks are float64 tensors there."""
+
+    def __init__(self, X: Any, like: Any = None, names: Sequence[str] | None = None) -> None:
+        self.X = X
+        self.n_features = int(X.shape[1])
+        self.names = names
+        self._like = X if like is None else like
+
+    def __len__(self) -> int:
+        return int(self.X.shape[0])
+
+    @property
+    def device(self) -> str | None:
+        """The name of the device."""
+        return str(self.X.device)
+
+    @property
+    def _block_rows(self) -> int:
+        return max(1, BLOCK_NUMBERS // self.n_features)
+
+    def blocks(self) -> Iterator[Any]:
+        """Parts of the tensor, as float64."""
+        return (self.X[rows].double() for rows in slices(len(self), self._block_rows))
+
+    def take(self, numbers: Ints) -> Floats:
+        """Some rows, in host memory: (k, d)."""
+        found: Floats = self._picked(numbers).double().cpu().numpy()
+        return found
+
+    def part(self, numbers: Ints) -> Rows:
+        """Some rows, on the device."""
+        return DeviceRows(self._picked(numbers), self._like, self.names)
+
+    def _picked(self, numbers: Ints) -> Any:
+        torch = sys.modules["torch"]
+        return self.X[torch.from_numpy(np.ascontiguousarray(numbers)).to(self.X.device)]
+
+    @property
+    def whole(self) -> Any:
+        """The tensor, unless it is larger than a block."""
+        return self.X.double() if len(self) <= self._block_rows else None
+
+    def extremes(self) -> tuple[Floats, Floats]:
+        """Least and largest value of each feature: (d,), (d,)."""
+        low, high = sys.modules["torch"].aminmax(self.X, dim=0)
+        return low.double().cpu().numpy(), high.double().cpu().numpy()
+
+    @property
+    def on_host(self) -> Rows:
+        """The rows in host memory."""
+        return ArrayRows(self.X.double().cpu().numpy(), self.names)
+
+    def give(self, values: npt.NDArray[Any]) -> Any:
+        """Values as the kind of array that the rows came as, on their device."""
+        if isinstance(self._like, np.ndarray):
+            return values
+        torch = sys.modules["torch"]
+        found = torch.from_numpy(np.ascontiguousarray(values)).to(self.X.device)
+        if isinstance(self._like, torch.Tensor):
+            return found
+        return sys.modules[type(self._like).__module__.partition(".")[0]].from_dlpack(found)
+
+    def grouped_blocks(self, ids: Ints) -> Iterator[GroupedBlock]:
+        """All rows sorted by group, on the device; no group is cut, however large."""
+        ends = np.cumsum(np.bincount(ids))
+        is_sorted = bool(np.all(ids[1:] >= ids[:-1]))
+        X = self.X if is_sorted else self._picked(np.argsort(ids, kind="stable"))
+        first = 0
+        while first < len(ends):
+            begin = ends[first - 1] if first else 0
+            stop = max(first + 1, int(np.searchsorted(ends, begin + self._block_rows, side="right")))
+            starts = np.concatenate([[begin], ends[first:stop]]) - begin
+            yield GroupedBlock(X[begin : ends[stop - 1]].double(), starts, np.arange(first, stop))
+            first = stop
+
+
+def first_bad_row(X: Any) -> int | None:
+    """The first row of a tensor with NaN, infinity or a number too large to square; None if there is none."""
+    good = (X.abs() <= FARTHEST).all(dim=1)  # false for NaN
+    return None if bool(good.all()) else int((~good).int().argmax())
