@@ -90,8 +90,8 @@ def _kind(hint: Any, metadata: Mapping[str, Any], owner: type) -> Kind:
         return Levels()
     if get_origin(hint) is tuple:
         return Several(_kind(get_args(hint)[0], metadata, owner), tuple)
-    if get_origin(hint) is np.ndarray:
-        (dtype,) = get_args(get_args(hint)[1])
+    dtype = _dtype_of(hint)
+    if dtype is not None:
         return Array((np.dtype(dtype).name,), metadata["axes"], low, high)
     if hint is int:
         return Whole(int(low), int(high))
@@ -108,6 +108,15 @@ def _kind(hint: Any, metadata: Mapping[str, Any], owner: type) -> Kind:
     assert isinstance(hint, type)
     assert is_dataclass(hint)
     return record_of(hint)
+
+
+def _dtype_of(hint: Any) -> Any:
+    """The type of the numbers of an array; None if the hint is of no array."""
+    if get_origin(hint) is np.ndarray:
+        return get_args(get_args(hint)[1])[0]
+    # From NumPy 2.5 on, NDArray is the name of a type, with that of its numbers as argument.
+    is_alias = getattr(get_origin(hint), "__name__", "") == "NDArray"
+    return get_args(hint)[0] if is_alias else None
 
 
 def _calibration_of(owner: type) -> Record:
