@@ -12,7 +12,7 @@ from numpy.testing import assert_array_equal
 from oracle import points as oracle
 from oracle.hard_data import KINDS, queries
 
-from isobag.backends import BACKENDS, Compute
+from isobag.backends import HOST_BACKENDS, Compute
 from isobag.backends.arrays import OCTAVE, octaves
 from isobag.data.rows import ArrayRows
 from isobag.partitionings import MECHANISMS, draw_from_rows
@@ -42,7 +42,7 @@ def test_octaves_are_a_logarithm_in_whole_numbers(rng):
     assert_array_equal(octaves(values[::-3]), found[::-3])
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", HOST_BACKENDS)
 @pytest.mark.parametrize("d", [1, 2, 13])
 @pytest.mark.parametrize("kind", ["integer grid", "1e8 offset of a grid", "90 % duplicates", "quarters"])
 def test_far_is_what_exact_arithmetic_says(rng, kind, d, backend):
@@ -85,7 +85,7 @@ def test_backends_agree_how_far_out_any_finite_floats_are(data):
         assert_array_equal(far(drawn, X, limits, Compute("numba", 2)), far(drawn, X, limits, PLAIN))
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", HOST_BACKENDS)
 @pytest.mark.parametrize("d", [2, 13])
 def test_how_far_out_a_row_is_does_not_depend_on_its_batch(rng, d, backend):
     compute = Compute(backend)

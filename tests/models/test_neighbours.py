@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 from scipy.stats import spearmanr
 
 from isobag import IDKGroupDetector
-from isobag.backends import BACKENDS, Compute
+from isobag.backends import HOST_BACKENDS, Compute
 from isobag.data.groups import Groups
 from isobag.data.rows import ArrayRows
 from isobag.datasets import make_sensor_days
@@ -73,7 +73,7 @@ def test_groups_that_differ_by_chance_alone_have_hardly_any_variance_of_their_ow
     assert max(ratios) < 0.01
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", HOST_BACKENDS)
 def test_distances_and_scores_are_those_of_the_definition(maps, singles, backend):
     compute = Compute(backend)
     model, scores = fit_neighbours(maps, T, singles, 0, compute)
@@ -119,7 +119,7 @@ def test_the_order_of_rows_in_groups_changes_not_a_bit(rng):
     assert_array_equal(model.score_samples(parts[::-1]), model.scores_[::-1])
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", HOST_BACKENDS)
 def test_a_group_of_fit_scores_the_same_again_alone_and_where_few_are_references(rng, backend, monkeypatch):
     monkeypatch.setattr(neighbours, "MOST_REFERENCES", 20)
     monkeypatch.setattr(neighbours, "_KEPT_DOTS", 100)

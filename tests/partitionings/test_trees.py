@@ -9,7 +9,7 @@ from oracle.hard_data import KINDS, queries
 
 import isobag
 from isobag import IDKGroupDetector, IDKPointDetector, ModelFileError
-from isobag.backends import BACKENDS, Compute
+from isobag.backends import HOST_BACKENDS, Compute
 from isobag.data.groups import Groups
 from isobag.data.rows import ArrayRows
 from isobag.models.views import Plan, draw_views
@@ -63,7 +63,7 @@ def test_every_row_drawn_is_alone_in_its_leaf_or_with_its_equals(rng, kind, d):
             assert set(cells) == set(range(n_different))  # numbered without gaps, psi of them where rows differ
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", HOST_BACKENDS)
 @pytest.mark.parametrize("kind", HARD)
 def test_a_row_goes_left_where_its_feature_is_below_the_threshold(rng, kind, backend):
     X = KINDS[kind](rng, 60, 3).astype(float)
