@@ -31,7 +31,7 @@ def start(*args, env=None, **options):
 
 def finish(process):
     """Exit code, output and errors of a process, which is to write UTF-8."""
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=600)
     return process.returncode, (out or b"").decode(), (err or b"").decode()
 
 
