@@ -25,6 +25,7 @@ UsageError: Any = typer.BadParameter.__bases__[0]
 class Group(TyperGroup):
     """All commands; misuse of one is said in one sentence."""
 
+    # The overloads of what it overrides differ in the type of what is returned; here that is the exit code.
     def main(self, args: Sequence[str] | None = None, *, standalone_mode: bool = True, **extra: Any) -> Any:  # type: ignore[override]
         """Run a command and leave with its exit code."""
         remember(sys.argv[1:] if args is None else args)

@@ -11,7 +11,7 @@ from typing import IO
 try:
     import fcntl
 except ImportError:  # not on Windows: there, what a killed process leaves behind stays
-    fcntl = None  # type: ignore[assignment]
+    fcntl = None  # type: ignore[assignment]  # Windows has no such module
 
 _FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 _PREFIX, _SUFFIX = ".isobag-", ".part"

@@ -126,6 +126,7 @@ def _far_adder(
     def add(block: slice, i: int, found: Cells) -> None:
         for level, place in zip(levels, nearest, strict=True):
             own = (balls.points, balls.slots[i], balls.sq_radii[level, i])
+            # Where there are no limits there are no levels, and the loop does not run.
             lanes.add_octaves(X[block], *own, found[place], limits[level], total[block])  # type: ignore[index]
 
     return add

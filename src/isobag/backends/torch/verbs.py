@@ -5,6 +5,7 @@ from functools import cached_property
 from types import ModuleType
 from typing import Any
 
+import numpy.typing as npt
 import torch
 
 from isobag.backends.arrays import Balls, Cells, Floats, Ints, last_level, one_level
@@ -52,11 +53,11 @@ class TorchVerbs:
         """Squared distance from each center to the nearest different center: (L, t, psi)."""
         with explained(self.device):
             own = tensor(points, self.device, torch.float64).t().contiguous()
-            return _host(self._engine(len(own)).sq_radii(own, tensor(slots, self.device, torch.int32), levels))  # type: ignore[no-any-return]
+            return _host(self._engine(len(own)).sq_radii(own, tensor(slots, self.device, torch.int32), levels))
 
     def assign_cells(self, queries: Queries, balls: Balls, rule: str, n_jobs: int | None = None) -> Cells:
         """Cell of every query in every partitioning, of the last level: (n, t)."""
-        return _host(self.device_cells(queries, balls, rule)).T  # type: ignore[no-any-return]
+        return _host(self.device_cells(queries, balls, rule)).T
 
     def device_cells(self, queries: Queries, balls: Balls, rule: str) -> torch.Tensor:
         """The same, on the device: (t, n) int32."""
@@ -72,7 +73,7 @@ class TorchVerbs:
             total = torch.zeros(balls.sq_radii.shape, dtype=torch.int64, device=self.device)
             for x in parts:
                 total += engine.count(x, balls)[0]
-            return _host(total)  # type: ignore[no-any-return]
+            return _host(total)
 
     def sum_at_cells(
         self, queries: Queries, balls: Balls, tables: Ints, rule: str = "nearest", limits: Ints | None = None,
@@ -181,7 +182,7 @@ class TorchVerbs:
     def mean_of_nearest(self, dots: torch.Tensor, own: Any, others: Any, sq_norm: float, k: int) -> Floats:
         """Mean distance of groups to the k references nearest to them, from dot products on the device: (g,)."""
         with explained(self.device):
-            return _host(neighbours.mean_of_nearest(dots, own, others, sq_norm, k))  # type: ignore[no-any-return]
+            return _host(neighbours.mean_of_nearest(dots, own, others, sq_norm, k))
 
     def group_sq_radii(
         self, dots: Any, rows: Ints, self_dots: Floats, sizes: Ints, unit: int, slots: Cells, levels: tuple[int, ...],
@@ -190,7 +191,7 @@ class TorchVerbs:
         """Squared distance from each center to the nearest different one; its dot products are dots[rows]."""
         with explained(self.device):
             on_device = tensor(dots, self.device)
-            return _host(groups.group_sq_radii(on_device, rows, self_dots, sizes, unit, slots, levels))  # type: ignore[no-any-return]
+            return _host(groups.group_sq_radii(on_device, rows, self_dots, sizes, unit, slots, levels))
 
     def assign_groups(
         self, dots: Any, self_dots: Floats, sizes: Ints, center_self_dots: Floats, center_sizes: Ints, unit: int,
@@ -199,7 +200,7 @@ class TorchVerbs:
         """Cell of every group in every partitioning of groups, for each level: (L, n, t)."""
         with explained(self.device):
             own, others = (tensor(dots, self.device), self_dots, sizes), (center_self_dots, center_sizes, unit)
-            return _host(groups.assign_groups(*own, *others, slots, levels, sq_radii))  # type: ignore[no-any-return]
+            return _host(groups.assign_groups(*own, *others, slots, levels, sq_radii))
 
     def _engine(self, n_features: int) -> ModuleType:
         """The module that does the work: plain torch, or Triton kernels for few or for many features."""
@@ -220,8 +221,10 @@ def _only(balls: Balls, level: int) -> Balls:
     return balls if len(balls.levels) == 1 else one_level(balls, level)
 
 
-def _host(values: torch.Tensor) -> Any:
+def _host(values: torch.Tensor) -> npt.NDArray[Any]:
     """The values as a NumPy array; from a GPU through pinned memory, which is kept for the next time."""
     if not values.is_cuda:
-        return values.numpy()
-    return torch.empty(values.shape, dtype=values.dtype, pin_memory=True).copy_(values).numpy()
+        found: npt.NDArray[Any] = values.numpy()
+        return found
+    pinned: npt.NDArray[Any] = torch.empty(values.shape, dtype=values.dtype, pin_memory=True).copy_(values).numpy()
+    return pinned
