@@ -1,4 +1,4 @@
-"""An engine in one process: partitions in a list, looked at in any order, and all that travels is packed and unpacked."""
+"""An engine in one process: partitions in a list, looked at in any order; all that travels is packed and unpacked."""
 
 import random
 from functools import reduce

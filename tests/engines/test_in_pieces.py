@@ -1,6 +1,7 @@
 """What is learned of rows in partitions is what is learned of them in memory, bit for bit, however they are cut."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -32,7 +33,7 @@ def cut(X, labels, seed, n_partitions):
     edges = np.sort(rng.integers(0, len(X), n_partitions - 1))
     edges = np.concatenate([[0], edges, [len(X)]])
     parts = []
-    for first, stop in zip(edges[:-1], edges[1:], strict=True):
+    for first, stop in pairwise(edges):
         middle = (first + stop) // 2
         own = [slice(first, middle), slice(middle, stop)] if seed % 2 else [slice(first, stop)]
         parts.append([(X[rows], None if labels is None else labels[rows]) for rows in own if rows.stop > rows.start])
