@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from threading import Lock
+from contextvars import copy_context
+from threading import Lock, Thread
 from typing import Any, TypeVar
 
 import joblib
@@ -18,12 +19,37 @@ def slices(n: int, size: int) -> Iterator[slice]:
 
 
 def map_in_threads(work: Callable[[S], T], items: Iterable[S], n_jobs: int | None) -> list[T]:
-    """Results of ``work`` on every item, in as many threads as ``n_jobs`` and joblib's contexts say."""
+    """Results of ``work`` on every item, in as many threads as ``n_jobs`` and joblib's contexts say.
+
+    The calling thread works as well. After a failure no further item is begun, and the failure is raised here.
+    """
     todo = list(items)
     n_threads = min(len(todo), joblib.effective_n_jobs(n_jobs))
-    if n_threads == 1:
-        return [work(item) for item in todo]
-    return list(joblib.Parallel(n_jobs=n_threads, backend="threading")(joblib.delayed(work)(item) for item in todo))
+    found: list[Any] = [None] * len(todo)
+    places = iter(range(len(todo)))
+    failures: list[BaseException] = []
+    taking = Lock()
+
+    def run() -> None:
+        try:
+            while not failures:
+                with taking:
+                    place = next(places, None)
+                if place is None:
+                    return
+                found[place] = work(todo[place])
+        except BaseException as failure:  # also an interruption: the other threads are to stop
+            failures.append(failure)
+
+    helpers = [Thread(target=copy_context().run, args=(run,)) for _ in range(n_threads - 1)]
+    for helper in helpers:
+        helper.start()
+    run()
+    for helper in helpers:
+        helper.join()
+    if failures:
+        raise failures[0]
+    return found
 
 
 def shares(n: int, n_jobs: int | None) -> Iterator[slice]:

@@ -11,13 +11,15 @@ import numpy.typing as npt
 
 from isobag.backends.arrays import Balls, Cells, Floats, Ints
 from isobag.backends.meter import report
-from isobag.backends.numba.compiled import blocks, fused
+from isobag.backends.numba.compiled import blocks, fused, tallies
 from isobag.backends.numba.compiled.blocks import SUPER
 from isobag.backends.numba.compiled.vectors import LANES, PADDING
 from isobag.backends.numba.queries import Queries
-from isobag.backends.threads import map_in_threads, shares, single_threaded_blas, slices
+from isobag.backends.threads import map_in_threads, shares, slices
 
 _ROWS = 1 << 14
+_SUMMED_BLOCKS = 64
+_AXES_POINTS = 1024
 _KEPT_BYTES = 1 << 26
 _ROUNDING = 2.0**-24
 
@@ -36,16 +38,11 @@ class _Space(NamedTuple):
         """Coordinates (n, d), infinite where they overflow, and their lengths (n,)."""
         placed = np.empty(X.shape, dtype=np.float32)
         lengths = np.empty(len(X))
-
-        def work(rows: slice) -> None:
-            with np.errstate(over="ignore", invalid="ignore"):
-                exact = (X[rows] - self.mean) @ self.axes
-                lengths[rows] = np.sqrt(np.einsum("ij,ij->i", exact, exact))
-                placed[rows] = exact
-                np.copyto(placed[rows], np.inf, where=np.isnan(placed[rows]))
-
-        with single_threaded_blas():
-            map_in_threads(work, slices(len(X), _ROWS), n_jobs)
+        map_in_threads(
+            lambda rows: blocks.place_rows(X[rows], self.mean, self.axes, placed[rows], lengths[rows]),
+            slices(len(X), _ROWS),
+            n_jobs,
+        )
         return placed, lengths
 
 
@@ -53,8 +50,8 @@ class _Placed(NamedTuple):
     """Queries in blocks, and all that ``fused.find_cells`` asks about them."""
 
     space: _Space
-    X: Floats
-    order: Ints  # (n,) place -> row of X
+    X: Floats  # (n, d) in the order of the blocks
+    order: Ints  # (n,) place -> row
     blocks: tuple[Singles, ...]
     tolerances: tuple[np.float32, Singles, Singles]
 
@@ -65,10 +62,10 @@ class _Placed(NamedTuple):
 
 
 class _Centers(NamedTuple):
-    """Balls in the space of the queries."""
+    """Balls in the space of the queries; lists as those of ``fused.list_centers``, with an axis more in front."""
 
     balls: Balls
-    lists: list[tuple[Cells, Ints, Singles, Singles]]  # of each partitioning, as ``fused.find_cells`` asks for them
+    lists: tuple[Cells, Ints, Singles, Singles]
     radii: Singles  # (t, L, psi)
 
 
@@ -77,7 +74,8 @@ def fits(balls: Balls, rule: str) -> bool:
     if rule != "nearest" or balls.slots.shape[1] >= 1 << 15:
         return False
     with np.errstate(over="ignore", invalid="ignore"):
-        return 1e-150 < _scale(balls.points - np.median(balls.points, axis=0)) < 1e130
+        some = _some(balls.points)
+        return 1e-150 < _scale(some - np.median(some, axis=0)) < 1e130
 
 
 def assign_cells(queries: Queries, balls: Balls, rule: str, n_jobs: int | None, cells: Cells) -> None:
@@ -85,7 +83,8 @@ def assign_cells(queries: Queries, balls: Balls, rule: str, n_jobs: int | None, 
     placed, centers = _prepare(queries, balls, n_jobs)
 
     def work(i: int) -> None:
-        found, _ = _find(placed, centers, i, slice(0, placed.n_blocks))
+        found = np.empty((placed.n_blocks, 1, LANES), dtype=np.int16)
+        _find(placed, centers, i, slice(0, placed.n_blocks), found)
         cells[i, placed.order] = found.reshape(-1)[: len(placed.X)]
 
     map_in_threads(work, range(len(balls.slots)), n_jobs)
@@ -97,9 +96,11 @@ def count_cells(queries: Queries, balls: Balls, n_jobs: int | None) -> Ints:
     counts = np.zeros((len(balls.levels), *balls.slots.shape), dtype=np.int64)
 
     def work(i: int) -> None:
-        for part in slices(placed.n_blocks, _ROWS // LANES):
-            found, _ = _find(placed, centers, i, part)
-            fused.count_blocks(found, len(placed.X) - part.start * LANES, counts[:, i])
+        cells = np.empty((_ROWS // LANES, len(balls.levels), LANES), dtype=np.int16)
+        for part in slices(placed.n_blocks, len(cells)):
+            found = cells[: part.stop - part.start]
+            _find(placed, centers, i, part, found)
+            tallies.count_blocks(found, len(placed.X) - part.start * LANES, counts[:, i])
 
     map_in_threads(work, range(len(balls.slots)), n_jobs)
     return counts
@@ -115,14 +116,22 @@ def sum_at_cells(
     far = np.zeros((placed.n_blocks, LANES), dtype=np.int64)
 
     def work(part: slice) -> None:
-        for i in range(len(balls.slots)):
-            found, logs = _find(placed, centers, i, part, limits)
-            fused.add_blocks(found[None], 0, own[i : i + 1], sums[part])
-            if limits is not None:
-                fused.add_far(found, logs, limits, far[part])
+        fused.sum_blocks(
+            (part.start, part.stop),
+            placed.blocks,
+            placed.tolerances,
+            (placed.X, balls.points, balls.slots),
+            centers.lists,
+            (centers.radii, balls.sq_radii),
+            _shift(placed, balls, limits),
+            own,
+            sums,
+            far,
+        )
+        report((min(part.stop * LANES, len(placed.X)) - part.start * LANES) * len(balls.slots))
 
-    map_in_threads(work, slices(placed.n_blocks, _ROWS // LANES), n_jobs)
-    return _in_order_of_rows(sums, far, limits, placed)
+    map_in_threads(work, slices(placed.n_blocks, _SUMMED_BLOCKS), n_jobs)
+    return _in_order_of_rows(sums[None], far[None], limits, placed, n_jobs)
 
 
 def fits_one_pass(n: int, balls: Balls, only_last: bool) -> bool:
@@ -139,24 +148,22 @@ def count_and_sum(
     first = n_levels - 1 if only_last else 0
     counts = np.zeros((n_levels, *balls.slots.shape), dtype=np.int64)
     at_once = int(np.clip(_KEPT_BYTES // (2 * n_blocks * n_levels * LANES), 1, 16))
+    parts = list(shares(len(balls.slots), n_jobs))
+    sums = np.zeros((len(parts), n_blocks, n_levels - first, LANES), dtype=np.int64)
+    far = np.zeros((len(parts), n_blocks, LANES), dtype=np.int64)
 
-    def work(share: slice) -> tuple[Ints, Ints]:
-        sums = np.zeros((n_blocks, n_levels - first, LANES), dtype=np.int64)
-        far = np.zeros((n_blocks, LANES), dtype=np.int64)
+    def work(number: int) -> None:
+        share = parts[number]
         cells = np.empty((at_once, n_blocks, n_levels, LANES), dtype=np.int16)
         for start in range(share.start, share.stop, at_once):
             chosen = range(start, min(start + at_once, share.stop))
             for own, i in zip(cells, chosen, strict=False):
-                _, logs = _find(placed, centers, i, slice(0, n_blocks), limits, own)
-                fused.count_blocks(own, len(placed.X), counts[:, i])
-                if limits is not None:
-                    fused.add_far(own, logs, limits, far)
-            fused.add_blocks(cells, first, _padded(counts[first:, chosen.start : chosen.stop]), sums)
-        return sums, far
+                _find(placed, centers, i, slice(0, n_blocks), own, limits, far[number])
+                tallies.count_blocks(own, len(placed.X), counts[:, i])
+            tallies.add_blocks(cells, first, _padded(counts[first:, chosen.start : chosen.stop]), sums[number])
 
-    found = map_in_threads(work, shares(len(balls.slots), n_jobs), n_jobs)
-    sums, far = (np.add.reduce(parts) for parts in zip(*found, strict=True))
-    return counts, _in_order_of_rows(sums, far, limits, placed)
+    map_in_threads(work, range(len(parts)), n_jobs)
+    return counts, _in_order_of_rows(sums, far, limits, placed, n_jobs)
 
 
 def _scale(centered: Floats) -> float:
@@ -168,14 +175,19 @@ def _scale(centered: Floats) -> float:
     return 2.0 ** int(np.round(np.log2(middle))) if np.isfinite(middle) else np.inf
 
 
+def _some(points: Floats) -> Floats:
+    """Points that stand for all where only speed depends on them: (m, d)."""
+    return points[:: max(1, len(points) // _AXES_POINTS)]
+
+
 def _space(points: Floats) -> _Space:
-    """Principal axes of the points, from their medians."""
-    mean = np.median(points, axis=0)
-    centered = points - mean
-    scale = _scale(centered)
-    some = np.clip(centered[:: max(1, len(points) // 4096)] / scale, -100, 100)
-    axes = np.linalg.eigh(some.T @ some)[1][:, ::-1]
-    return _Space(mean, axes / scale, scale * scale)
+    """Principal axes of some of the points, from their medians."""
+    some = _some(points)
+    mean = np.median(some, axis=0)
+    scale = _scale(some - mean)
+    cut = np.clip((some - mean) / scale, -100, 100)
+    axes = np.linalg.eigh(np.einsum("ij,ik->jk", cut, cut))[1][:, ::-1]
+    return _Space(mean, np.ascontiguousarray(axes / scale), scale * scale)
 
 
 def _prepare(queries: Queries, balls: Balls, n_jobs: int | None) -> tuple[_Placed, _Centers]:
@@ -184,7 +196,17 @@ def _prepare(queries: Queries, balls: Balls, n_jobs: int | None) -> tuple[_Place
     centers = placed.space.place(balls.points, n_jobs)[0]
     with np.errstate(over="ignore"):
         radii = (balls.sq_radii.transpose(1, 0, 2) / placed.space.sq_scale).astype(np.float32, order="C")
-    return placed, _Centers(balls, [_list_centers(centers, slots, balls.levels) for slots in balls.slots], radii)
+    (t, psi), d = balls.slots.shape, balls.points.shape[1]
+    lists = (
+        np.empty((t, psi), dtype=np.int32),
+        np.empty((t, len(balls.levels)), dtype=np.int64),
+        np.empty((t, psi, d), dtype=np.float32),
+        np.zeros((t, d, psi + PADDING), dtype=np.float32),
+    )
+    levels = np.array(balls.levels)
+    for i in range(t):
+        fused.list_centers(centers, balls.slots[i], levels, *(part[i] for part in lists))
+    return placed, _Centers(balls, lists, radii)
 
 
 def _place(X: Floats, points: Floats, n_jobs: int | None) -> _Placed:
@@ -196,11 +218,12 @@ def _place(X: Floats, points: Floats, n_jobs: int | None) -> _Placed:
     order = _ordered(placed, n_jobs)
     n_blocks = -(-len(X) // LANES)
     n_wholes = -(-n_blocks // SUPER)
+    exact = np.empty_like(X)
     lanes = np.empty((n_blocks, d, LANES), dtype=np.float32)
     boxes = np.empty((2, n_blocks, d), dtype=np.float32)
     wholes = np.empty((2, n_wholes, d), dtype=np.float32)
     map_in_threads(
-        lambda own: blocks.fill_blocks(placed, order, own.start, own.stop, lanes, *boxes, *wholes),
+        lambda own: blocks.fill_blocks(X, placed, order, own.start, own.stop, exact, lanes, *boxes, *wholes),
         slices(n_blocks, max(SUPER, -(-n_wholes // 8) * SUPER)),
         n_jobs,
     )
@@ -209,7 +232,8 @@ def _place(X: Floats, points: Floats, n_jobs: int | None) -> _Placed:
     ordered[: len(X)] = lengths[order]
     longest = ordered.reshape(n_wholes * SUPER, LANES).max(axis=1)
     margins = fused.margins(boxes[1], longest), fused.margins(wholes[1], longest.reshape(-1, SUPER).max(axis=1))
-    return _Placed(space, X, order, (lanes, *boxes, margins[0], *wholes, margins[1]), _tolerances(ordered, d, space))
+    in_blocks = (lanes, *boxes, margins[0], *wholes, margins[1])
+    return _Placed(space, exact, order, in_blocks, _tolerances(ordered, d, space))
 
 
 def _ordered(placed: Singles, n_jobs: int | None) -> Ints:
@@ -229,15 +253,6 @@ def _halves(placed: Singles, order: Ints, a: int, b: int) -> list[tuple[int, int
     return [(a, middle), (middle, b)] if middle < b else [(a, b)]
 
 
-def _list_centers(placed: Singles, slots: Cells, levels: tuple[int, ...]) -> tuple[Cells, Ints, Singles, Singles]:
-    """Distinct centers of a partitioning, how many of each level, coordinates of all centers, those of the distinct."""
-    names = np.sort(np.unique(slots, return_index=True)[1])  # a later equal center never wins a tie
-    coordinates = placed[slots]
-    columns = np.zeros((placed.shape[1], len(names) + PADDING), dtype=np.float32)
-    columns[:, : len(names)] = coordinates[names].T
-    return names.astype(np.int32), np.searchsorted(names, levels), coordinates, columns
-
-
 def _tolerances(lengths: Floats, d: int, space: _Space) -> tuple[np.float32, Singles, Singles]:
     """A, B and C of ``fused``, each a little more than needed."""
     e = 2 * _ROUNDING * lengths * 1.001 + 2.0**-130
@@ -247,34 +262,34 @@ def _tolerances(lengths: Floats, d: int, space: _Space) -> tuple[np.float32, Sin
     return np.float32((d + 16) * _ROUNDING), slopes, offsets
 
 
+def _shift(placed: _Placed, balls: Balls, limits: Ints | None) -> tuple[Ints, int]:
+    """Limits of octaves, and how to read octaves off float32 numbers, as ``fused.find_cells`` asks for them."""
+    return (np.full(len(balls.levels), -1) if limits is None else limits), fused.octave_shift(placed.space.sq_scale)
+
+
 def _find(
     placed: _Placed,
     centers: _Centers,
     i: int,
     part: slice,
+    cells: Shorts,
     limits: Ints | None = None,
-    cells: Shorts | None = None,
-) -> tuple[Shorts, Cells]:
-    """Cells of some blocks in partitioning i, and octaves of distances if there are limits: (blocks, L, LANES)."""
+    far: Ints | None = None,
+) -> None:
+    """Write the cells of some blocks in partitioning i: (blocks, L, LANES); with limits, add to far: (all, LANES)."""
     balls = centers.balls
-    n_levels = len(balls.levels)
-    if cells is None:
-        cells = np.empty((part.stop - part.start, n_levels, LANES), dtype=np.int16)
-    logs = np.zeros((1 if limits is None else part.stop - part.start, n_levels, LANES), dtype=np.int32)
-    room = np.empty((2, LANES))
-    report(min(part.stop * LANES, len(placed.X)) - part.start * LANES)
     fused.find_cells(
         (part.start, part.stop),
         placed.blocks,
         placed.tolerances,
-        (placed.X, placed.order, balls.points, balls.slots[i]),
-        centers.lists[i],
+        (placed.X, balls.points, balls.slots[i]),
+        tuple(own[i] for own in centers.lists),
         (centers.radii[i], balls.sq_radii[:, i]),
+        _shift(placed, balls, limits),
         cells,
-        logs,
-        (np.full(n_levels, -1) if limits is None else limits, placed.space.sq_scale, room, room.view(np.int64)),
+        np.empty((0, LANES), dtype=np.int64) if far is None else far,
     )
-    return cells, logs
+    report(min(part.stop * LANES, len(placed.X)) - part.start * LANES)
 
 
 def _padded(tables: Ints) -> Ints:
@@ -284,10 +299,15 @@ def _padded(tables: Ints) -> Ints:
     return padded
 
 
-def _in_order_of_rows(sums: Ints, far: Ints, limits: Ints | None, placed: _Placed) -> Ints:
-    """Sums of blocks (blocks, L, LANES), and (blocks, LANES) if there are limits, put back: (n, L) or (n, L + 1)."""
-    parts = sums if limits is None else np.concatenate([sums, far[:, None]], axis=1)
-    n_columns, n = parts.shape[1], len(placed.order)
-    ordered = np.empty((n, n_columns), dtype=np.int64)
-    ordered[placed.order] = parts.transpose(0, 2, 1).reshape(-1, n_columns)[:n]
-    return ordered
+def _in_order_of_rows(sums: Ints, far: Ints, limits: Ints | None, placed: _Placed, n_jobs: int | None) -> Ints:
+    """Sums of threads and blocks (threads, blocks, L, LANES), and (threads, blocks, LANES) if there are limits: (n, L).
+
+    With limits there is one more column.
+    """
+    rows = np.empty((len(placed.order), sums.shape[2] + (limits is not None)), dtype=np.int64)
+    map_in_threads(
+        lambda part: tallies.put_back(placed.order, sums, far, limits is not None, part.start, part.stop, rows),
+        slices(len(rows), _ROWS),
+        n_jobs,
+    )
+    return rows

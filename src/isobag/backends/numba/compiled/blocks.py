@@ -12,6 +12,7 @@ SUPER = 16
 """Blocks whose common box is tested first."""
 
 _SAMPLED = 2048
+_FARTHEST = np.float32(1e30)
 
 
 @jit
@@ -56,24 +57,26 @@ def split_rows(rows, order, a, b):
 
 @jit
 def _widest_side(rows, order, a, b):
-    """Feature of the largest range in a sample of the rows; -1 if all rows of it are equal."""
+    """Feature of the largest mean absolute deviation in a sample of the rows; -1 if all rows of it are equal."""
     step = max(1, (b - a) // _SAMPLED)
-    side = -1
-    widest = np.float32(0.0)
     d = rows.shape[1]
-    low = np.empty(d, np.float32)
-    high = np.empty(d, np.float32)
-    for k in range(d):
-        low[k] = rows[order[a], k]
-        high[k] = low[k]
+    n_sampled = (b - a + step - 1) // step
+    means = np.zeros(d, np.float32)
+    deviations = np.zeros(d, np.float32)
+    share = np.float32(1.0 / n_sampled)
     for q in range(a, b, step):
         row = rows[order[q]]
         for k in range(d):
-            low[k] = min(low[k], row[k])
-            high[k] = max(high[k], row[k])
+            means[k] += share * max(min(row[k], _FARTHEST), -_FARTHEST)
+    for q in range(a, b, step):
+        row = rows[order[q]]
+        for k in range(d):
+            deviations[k] += min(abs(row[k] - means[k]), _FARTHEST)
+    side = -1
+    widest = np.float32(0.0)
     for k in range(d):
-        if high[k] - low[k] > widest:
-            widest = high[k] - low[k]
+        if deviations[k] > widest:
+            widest = deviations[k]
             side = k
     return side
 
@@ -111,10 +114,30 @@ def _select(keys, order, middle):
 
 
 @jit
-def fill_blocks(rows, order, first, last, lanes, middles, halves, joined_middles, joined_halves):
+def place_rows(X, mean, axes, placed, lengths):
+    """Coordinates (x - mean) axes in float32, infinite where they overflow: (n, d); and their lengths (n,)."""
+    n, d = X.shape
+    total = np.empty(d)
+    for row in range(n):
+        total[:] = 0.0
+        for j in range(d):
+            gap = X[row, j] - mean[j]
+            axis = axes[j]
+            for k in range(d):
+                total[k] += gap * axis[k]
+        sq_length = 0.0
+        for k in range(d):
+            sq_length += total[k] * total[k]
+            placed[row, k] = total[k] if total[k] == total[k] else np.inf
+        lengths[row] = np.sqrt(sq_length)
+
+
+@jit
+def fill_blocks(X, rows, order, first, last, exact, lanes, middles, halves, joined_middles, joined_halves):
     """Copy rows of blocks first to last into lanes (blocks, d, LANES), and find the boxes of these and each SUPER.
 
-    A box is its middle and its half widths, rounded up. The last row fills the rest of the last block.
+    X (n, d) are the same rows in float64, which are copied to ``exact`` in the order of the blocks. A box is its middle
+    and its half widths, rounded up. The last row fills the rest of the last block.
     first is a multiple of SUPER.
     """
     n, d = rows.shape
@@ -123,6 +146,9 @@ def fill_blocks(rows, order, first, last, lanes, middles, halves, joined_middles
     for block in range(first, last):
         member = block % SUPER
         own = lanes[block]
+        for place in range(block * LANES, min(block * LANES + LANES, n)):
+            for k in range(d):
+                exact[place, k] = X[order[place], k]
         for q in range(LANES):
             row = rows[order[min(block * LANES + q, n - 1)]]
             for k in range(d):

@@ -36,6 +36,8 @@ import numpy as np
 from isobag.backends.arrays import OCTAVE_BITS, OUTSIDE
 from isobag.backends.numba.compiled.blocks import SUPER
 from isobag.backends.numba.compiled.jit import jit
+from isobag.backends.numba.compiled.lanes import distinct_slots
+from isobag.backends.numba.compiled.tallies import add_block
 from isobag.backends.numba.compiled.vectors import (
     LANES,
     PADDING,
@@ -47,6 +49,9 @@ from isobag.backends.numba.compiled.vectors import (
 
 _LARGEST = np.float32(1e30)
 _NOWHERE = np.int32(OUTSIDE)
+_SINGLE_OCTAVE_BITS = np.int32(OCTAVE_BITS - 29)
+_LEAST_OCTAVES = np.int32((127 - 100) << 12)
+"""Octaves of 2^-100 in float32: what is smaller may have lost digits."""
 
 
 @jit
@@ -87,6 +92,26 @@ def _drop_beaten(columns, ends, box, sq_dists, spreads, kept, kept_ends):
         kept_ends[level] = size
         first = last
     return size
+
+
+@jit
+def list_centers(placed, slots, levels, names, ends, singles, columns):
+    """Distinct centers of a partitioning, how many of each level, coordinates of all centers, those of the distinct.
+
+    placed (m, d) coordinates of all points; written: names (psi,), ends (L,), singles (psi, d), columns (d, room)
+    """
+    kept = distinct_slots(slots, len(placed))
+    d = placed.shape[1]
+    ends[:] = 0
+    for c in range(len(kept)):
+        names[c] = kept[c]
+        for level in range(len(levels)):
+            ends[level] += kept[c] < levels[level]
+        for k in range(d):
+            columns[k, c] = placed[slots[kept[c]], k]
+    for j in range(len(slots)):
+        for k in range(d):
+            singles[j, k] = placed[slots[j], k]
 
 
 @jit
@@ -140,34 +165,35 @@ def _certify(best, second, winner, factor, slopes, offsets, radii, own_radii, er
 
 
 @jit
-def find_cells(span, queries, tolerances, exact, centers, radii, cells, logs, shift):
+def find_cells(span, queries, tolerances, exact, centers, radii, shift, cells, far):
     """Cells of the blocks span[0]:span[1] in one partitioning, all levels: cells (blocks, L, LANES), from span[0] on.
 
     queries: lanes (blocks, d, LANES), then middles, half widths and g of the boxes of blocks, then of SUPER blocks
     tolerances: A, then B and C of each query, padded to whole blocks
-    exact: X (n, d), order (n,), points (m, d), slots (psi,)
+    exact: the queries (n, d) in the order of the blocks, points (m, d), slots (psi,)
     centers: names of distinct centers in the order of drawing, ends (L,) how many of each level, coordinates of all
-    centers (psi, d) and of the names (d, names), in float32; radii: squared, (L, psi), scaled in float32 and as defined
-    logs: (blocks, L, LANES), or one block if no limit counts, for the octaves of the squared distance to the nearest
-    center, of the levels whose limit is not below 0; shift: limits (L,), s^2, and room for two floats of each lane, (2,
-    LANES), with the same seen as integers
+    centers (psi, d) and of the names (d, room), in float32; radii: squared, (L, psi), scaled in float32 and as defined
+    shift: limits (L,) of the octaves of squared distances, -1 where none counts, and what has to be added to octaves of
+    float32, or a negative number if they are of no use
+    far: (all blocks, LANES), to which octaves beyond the limits are added where OUTSIDE
     """
     lanes, middles, halves, margin, whole_middles, whole_halves, whole_margin = queries
     factor, slopes, offsets = tolerances
-    X, order, points, slots = exact
+    X, points, slots = exact
     names, ends, singles, columns = centers
     single_radii, sq_radii = radii
-    limits, _, bounds, bound_bits = shift
+    limits, octave_shift = shift
     d = lanes.shape[1]
     n_levels = len(ends)
-    sq_dists = np.empty(len(names) + PADDING, np.float32)
-    spreads = np.empty(len(names) + PADDING, np.float32)
-    kept = np.empty(len(names) + PADDING, np.int32)
+    n_names = ends[n_levels - 1]
+    sq_dists = np.empty(n_names + PADDING, np.float32)
+    spreads = np.empty(n_names + PADDING, np.float32)
+    kept = np.empty(n_names + PADDING, np.int32)
     kept_ends = np.empty(n_levels, np.int64)
-    near_names = np.empty(len(names), np.int32)
-    near_columns = np.zeros((d, len(names) + PADDING), np.float32)
+    near_names = np.empty(n_names, np.int32)
+    near_columns = np.zeros((d, n_names + PADDING), np.float32)
     near_ends = np.empty(n_levels, np.int64)
-    own_names = np.empty(len(names), np.int32)
+    own_names = np.empty(n_names, np.int32)
     best = np.empty(LANES, np.float32)
     second = np.empty(LANES, np.float32)
     winner = np.empty(LANES, np.int32)
@@ -175,6 +201,10 @@ def find_cells(span, queries, tolerances, exact, centers, radii, cells, logs, sh
     sure = np.empty(LANES, np.int32)
     named = np.empty(LANES, np.int32)
     own_radii = np.empty(LANES, np.float32)
+    bounds = np.empty((2, LANES), np.float32)
+    bound_bits = bounds.view(np.int32)
+    exact_bound = np.empty(1)
+    exact_bits = exact_bound.view(np.int64)
     lane = np.empty(d, np.float32)
     decided = np.empty(LANES, np.int32)  # the nearest of the first decided_end centers, in float64
     decided_end = np.empty(LANES, np.int64)
@@ -205,7 +235,7 @@ def find_cells(span, queries, tolerances, exact, centers, radii, cells, logs, sh
             decided_end[q] = 0
             measured[q] = -1
         first_row = block * LANES
-        n_rows = min(LANES, len(order) - first_row)
+        n_rows = min(LANES, len(X) - first_row)
         own_slopes = slopes[first_row : first_row + LANES]
         own_offsets = offsets[first_row : first_row + LANES]
         first = 0
@@ -229,19 +259,18 @@ def find_cells(span, queries, tolerances, exact, centers, radii, cells, logs, sh
                 named,
                 own,
             )
-            has_logs = limits[level] >= 0
-            own_logs = logs[(block - span[0]) % len(logs), level]
-            if has_logs:
-                n_sure = _certify_logs(best, errors, shift, sure, own_logs)
+            limit = limits[level]
+            if limit >= 0:
+                n_sure = _certify_far(best, errors, named, limit, octave_shift, bounds, bound_bits, sure, far[block])
             if n_sure == LANES:
                 continue
             for q in range(n_rows):
                 if sure[q] == 1:
                     continue
-                x = X[order[first_row + q]]
-                limit = best[q] + (errors[q] + errors[q])
+                x = X[first_row + q]
+                reach = best[q] + (errors[q] + errors[q])
                 j = winner[q]
-                if second[q] > limit and best[q] < _LARGEST:
+                if second[q] > reach and best[q] < _LARGEST:
                     if measured[q] != j:
                         measured[q] = j
                         measured_sq[q] = sq_distance(x, points[slots[j]])
@@ -251,7 +280,7 @@ def find_cells(span, queries, tolerances, exact, centers, radii, cells, logs, sh
                     decided[q], decided_sq[q] = _decide(
                         x,
                         lane,
-                        limit,
+                        reach,
                         points,
                         slots,
                         singles,
@@ -263,66 +292,62 @@ def find_cells(span, queries, tolerances, exact, centers, radii, cells, logs, sh
                     j = decided[q]
                     measured[q] = j
                     measured_sq[q] = decided_sq[q]
-                own[q] = j if measured_sq[q] <= sq_radii[level, j] else OUTSIDE
-                if has_logs:
-                    bounds[0, q] = measured_sq[q]
-                    own_logs[q] = bound_bits[0, q] >> OCTAVE_BITS
+                if measured_sq[q] <= sq_radii[level, j]:
+                    own[q] = j
+                    continue
+                own[q] = OUTSIDE
+                if limit >= 0:
+                    exact_bound[0] = measured_sq[q]
+                    far[block, q] += max(0, (exact_bits[0] >> OCTAVE_BITS) - limit)
 
 
 @jit
-def _certify_logs(best, errors, shift, sure, logs):
-    """Logarithms of a block at one level, certain if both ends of the tolerance agree; how many are certain."""
-    _, unscale, bounds, bits = shift
+def _certify_far(best, errors, named, limit, octave_shift, bounds, bits, sure, far):
+    """Add the octaves beyond the limit where certainly OUTSIDE, and certain themselves; how many lanes are certain.
+
+    Octaves are certain if both ends of the tolerance agree, or if neither is beyond the limit. Of a float32 they are
+    its bits shifted by 11, but for the difference of the exponents' origins and the scale. The ends are moved out a
+    little more, as they are rounded.
+    """
     for q in range(LANES):
-        b = np.float64(best[q])
-        error = np.float64(errors[q])
-        bounds[0, q] = (b - error) * unscale
-        bounds[1, q] = (b + error) * unscale
+        bounds[0, q] = (best[q] - errors[q]) * np.float32(1 - 2.0**-22)
+        bounds[1, q] = (best[q] + errors[q]) * np.float32(1 + 2.0**-22)
+    own_limit = np.int32(limit - octave_shift)
+    useful = np.int32(1) if octave_shift >= 0 else np.int32(0)
     n_sure = np.int32(0)
     for q in range(LANES):
-        low = bits[0, q] >> OCTAVE_BITS
-        sure[q] = sure[q] if low == bits[1, q] >> OCTAVE_BITS else np.int32(0)
+        low = bits[0, q] >> _SINGLE_OCTAVE_BITS
+        high = bits[1, q] >> _SINGLE_OCTAVE_BITS
+        is_inside = named[q] >= 0
+        certain = (low == high) & (low > _LEAST_OCTAVES) | (high <= own_limit)
+        sure[q] &= np.int32(1) if is_inside else (useful if certain else np.int32(0))
         n_sure += sure[q]
-        logs[q] = low
+        beyond = low - own_limit
+        far[q] += beyond if (sure[q] == 1) & (not is_inside) & (beyond > 0) else np.int32(0)
     return n_sure
 
 
-@jit
-def add_far(cells, logs, limits, far):
-    """Add up octaves beyond the limits, where OUTSIDE: cells and logs (blocks, L, LANES), far (blocks, LANES)."""
-    for block in range(len(logs)):
-        for level in range(logs.shape[1]):
-            limit = limits[level]
-            if limit >= 0:
-                for q in range(LANES):
-                    beyond = logs[block, level, q] - limit
-                    counts = cells[block, level, q] == OUTSIDE and beyond > 0
-                    far[block, q] += beyond if counts else 0
+def octave_shift(sq_scale: float) -> int:
+    """What octaves of float32 numbers, times a power of two, lack: see ``_certify_far``; -1 if that is too small."""
+    exponent = np.frexp(sq_scale)[1] - 1
+    return int(1023 - 127 + exponent) << 12 if exponent > -800 else -1
 
 
 @jit
-def count_blocks(cells, n, counts):
-    """Add one to the count of each query's cell: cells (blocks, L, LANES) of n queries, counts (L, psi)."""
-    for block in range(len(cells)):
-        for level in range(cells.shape[1]):
-            own = cells[block, level]
-            own_counts = counts[level]
-            for q in range(min(LANES, n - block * LANES)):
-                if own[q] != OUTSIDE:
-                    own_counts[own[q]] += 1
+def sum_blocks(span, queries, tolerances, exact, centers, radii, shift, tables, sums, far):
+    """Add to the sums of some blocks, (all blocks, L, LANES), the tables at the cells of all partitionings.
 
-
-@jit
-def add_blocks(cells, first, tables, sums):
-    """Add the tables at the cells, from level ``first`` on: cells (t, blocks, L, LANES), sums (blocks, L, LANES).
-
-    tables (t, L, psi + 1) have a zero for OUTSIDE at the end
+    As ``find_cells``, for all partitionings one after the other: slots (t, psi), centers and radii with an axis more in
+    front but for the radii as defined, (L, t, psi); tables (t, L, psi + 1) with a zero for OUTSIDE at the end.
     """
-    for block in range(len(sums)):
-        for i in range(len(tables)):
-            for level in range(sums.shape[1]):
-                own = cells[i, block, first + level]
-                total = sums[block, level]
-                table = tables[i, level]
-                for q in range(LANES):
-                    total[q] += table[own[q]]
+    X, points, slots = exact
+    names, ends, singles, columns = centers
+    single_radii, sq_radii = radii
+    cells = np.empty((span[1] - span[0], ends.shape[1], LANES), np.int16)
+    for i in range(len(slots)):
+        own_exact = X, points, slots[i]
+        own_centers = names[i], ends[i], singles[i], columns[i]
+        own_radii = single_radii[i], sq_radii[:, i]
+        find_cells(span, queries, tolerances, own_exact, own_centers, own_radii, shift, cells, far)
+        for block in range(len(cells)):
+            add_block(cells[block], tables[i], sums[span[0] + block])
