@@ -1,6 +1,7 @@
 """Groups of points: rows with labels, a list of arrays, or a frame with a column of labels."""
 
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -15,17 +16,37 @@ from isobag.data.rows import ArrayRows, Rows
 from isobag.data.validation import as_rows, check_points, feature_names_of, name_group_in_error
 
 
-@dataclass(frozen=True)
-class Groups:
-    """Rows and the group of each: ids (n,) and labels (g,) in order of first appearance."""
+class Grouped(ABC):
+    """Rows that belong to groups, with labels (g,) in order of first appearance."""
 
     rows: Rows
-    ids: Ints
     labels: npt.NDArray[Any]
 
     def __len__(self) -> int:
         """Number of groups."""
         return len(self.labels)
+
+    @property
+    @abstractmethod
+    def sizes(self) -> Ints:
+        """Number of points of each group: (g,)."""
+
+    @abstractmethod
+    def part(self, numbers: Ints) -> "Grouped":
+        """Only the groups with the numbers given, in that order: (k,)."""
+
+    @abstractmethod
+    def single_points(self, numbers: Ints, places: Ints) -> "Groups":
+        """Of some groups one point each, by its place in the group, as groups of their own: (k,), (k,)."""
+
+
+@dataclass(frozen=True)
+class Groups(Grouped):
+    """Rows and the group of each, ids (n,), in memory; the rows need not be."""
+
+    rows: Rows
+    ids: Ints
+    labels: npt.NDArray[Any]
 
     @property
     def sizes(self) -> Ints:
@@ -45,14 +66,22 @@ class Groups:
         rows = np.flatnonzero(ids >= 0)
         return Groups(self.rows.part(rows), ids[rows], self.labels[numbers])
 
+    def single_points(self, numbers: Ints, places: Ints) -> "Groups":
+        """Of some groups one point each, by its place in the group, as groups of their own: (k,), (k,)."""
+        sizes = self.sizes
+        order = np.argsort(self.ids, kind="stable")
+        rows = np.sort(order[(np.cumsum(sizes) - sizes)[numbers] + places])
+        labels = np.arange(len(rows))
+        return Groups(self.rows.part(rows), labels, labels)
+
     def mean_per_group(self, values: Floats) -> Floats:
         """Mean of one value per point over each group, summed in the order of the points: (n,) -> (g,)."""
         return np.bincount(self.ids, weights=values, minlength=len(self.labels)) / self.sizes
 
 
-def as_groups(estimator: BaseEstimator, X: Any, groups: Any, *, reset: bool, alone: bool = False) -> Groups:
+def as_groups(estimator: BaseEstimator, X: Any, groups: Any, *, reset: bool, alone: bool = False) -> Any:
     """Rows and the group of each; labels may be any hashables. ``alone``: an array without labels is one group."""
-    if isinstance(X, Groups):
+    if isinstance(X, Grouped):
         as_rows(estimator, X.rows, reset=reset)
         return X
     if isinstance(groups, str) or (isinstance(groups, int) and hasattr(X, "columns")):

@@ -7,15 +7,26 @@ partial results, which do not grow with the number of rows.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
-from isobag.backends.arrays import Ints
+import numpy as np
+import numpy.typing as npt
+
+from isobag.backends.arrays import Floats, Ints
+from isobag.backends.threads import slices
+from isobag.data.rows import BLOCK_NUMBERS, BLOCK_ROWS, ArrayRows, Rows
 
 T = TypeVar("T")
+U = TypeVar("U")
 Frames = Iterator[Any]
 """The rows of a partition in order, as frames of pandas or Arrow; a partition may have none."""
 Work = Callable[[int, Frames], T]
 """What is made of a partition, from its number and its rows; may be sent to another process."""
+Combine = Callable[[T, T], T]
+Labels = npt.NDArray[Any]
+Read = Callable[[int, Frames], Iterator[tuple[Floats, Labels | None]]]
+"""From a partition to its rows that take part: features (m, d) and, of grouped rows, the label of each (m,)."""
 
 
 class Partitions(ABC):
@@ -29,9 +40,160 @@ class Partitions(ABC):
     columns: Sequence[str]
 
     @abstractmethod
-    def run(self, work: Work[T], combine: Callable[[T, T], T], which: Ints | None = None) -> T:
+    def run(self, work: Work[T], combine: Combine[T], which: Ints | None = None) -> T:
         """What ``work`` makes of the partitions, merged: combine(... combine(work(0), work(1)) ..., work(p - 1)).
 
         ``combine`` is associative and always gets neighbours in order, the earlier first; it may run anywhere.
         ``which``: the numbers of the partitions to look at, ascending, at least one; None for all.
         """
+
+    @abstractmethod
+    def exchange(
+        self,
+        split: Work[dict[int, T]],
+        combine: Combine[T],
+        finish: Callable[[int, T], U],
+        join: Combine[U],
+        which: Ints | None = None,
+    ) -> U:
+        """Parts of all partitions brought together by bucket, and what is made of each bucket, merged.
+
+        ``split`` makes parts of a partition, each for the bucket with its number. The parts of a bucket are merged by
+        ``combine``, ``finish`` makes something of the bucket where it is, and ``join`` merges that in order of the
+        buckets, like ``combine`` in ``run``.
+        """
+
+
+@dataclass(frozen=True)
+class _OverBlocks(Generic[T]):
+    """What a function makes of the blocks of a partition, merged; None of a partition without rows."""
+
+    read: Read
+    function: Callable[[Floats], T]
+    combine: Combine[T]
+
+    def __call__(self, number: int, frames: Frames) -> T | None:
+        found: T | None = None
+        for X, _ in self.read(number, frames):
+            for block in _blocks(X):
+                found = _either(self.combine, found, self.function(block))
+        return found
+
+
+@dataclass(frozen=True)
+class _Either(Generic[T]):
+    """The merger of two partial results, either of which may be None."""
+
+    combine: Combine[T]
+
+    def __call__(self, a: T | None, b: T | None) -> T | None:
+        return _either(self.combine, a, b)
+
+
+def _either(combine: Combine[T], a: T | None, b: T | None) -> T | None:
+    if a is None or b is None:
+        return b if a is None else a
+    return combine(a, b)
+
+
+def _blocks(X: Floats) -> Iterator[Floats]:
+    size = max(1, min(BLOCK_ROWS, BLOCK_NUMBERS // max(1, X.shape[1])))
+    return (X[rows] for rows in slices(len(X), size))
+
+
+@dataclass(frozen=True)
+class _Taken:
+    """Some rows by their numbers in all partitions, ascending: those of one partition, as a list of arrays."""
+
+    read: Read
+    numbers: Ints
+    starts: Ints
+
+    def __call__(self, number: int, frames: Frames) -> list[Floats]:
+        first, found = int(self.starts[number]), []
+        for X, _ in self.read(number, frames):
+            begin, end = np.searchsorted(self.numbers, (first, first + len(X)))
+            found.append(X[self.numbers[begin:end] - first])
+            first += len(X)
+        return found
+
+
+def _joined(a: list[T], b: list[T]) -> list[T]:
+    return a + b
+
+
+class PartitionedRows(Rows):
+    """The rows of all partitions, in order. What is made of each row stays where the row is.
+
+    read : from a partition to its rows.
+    lengths : (p,), number of rows of each partition.
+    """
+
+    def __init__(self, partitions: Partitions, read: Read, lengths: Ints, names: Sequence[str]) -> None:
+        self.partitions, self.read, self.lengths = partitions, read, lengths
+        self.names = list(names)
+        self.n_features = len(self.names)
+
+    def __len__(self) -> int:
+        return int(self.lengths.sum())
+
+    def blocks(self) -> Iterator[Floats]:
+        """All rows, those of one partition brought here at a time."""
+        ends = np.cumsum(self.lengths)
+        return (self.take(np.arange(end - n, end)) for n, end in zip(self.lengths, ends, strict=True) if n)
+
+    def take(self, numbers: Ints) -> Floats:
+        """Some rows, brought here: (k,) -> (k, d)."""
+        chosen, places = np.unique(numbers, return_inverse=True)
+        if not len(chosen):
+            return np.empty((0, self.n_features))
+        ends = np.cumsum(self.lengths)
+        which = np.unique(np.searchsorted(ends, chosen, side="right"))
+        found = self.partitions.run(_Taken(self.read, chosen, ends - self.lengths), _joined, which)
+        return np.concatenate(found)[places]
+
+    def part(self, numbers: Ints) -> Rows:
+        """Some rows, brought here."""
+        return ArrayRows(self.take(numbers), self.names)
+
+    def map_reduce(self, function: Callable[[Floats], T], combine: Callable[[T, T], T]) -> T:
+        """Partial results of all partitions, merged where they are."""
+        found = self.partitions.run(
+            _OverBlocks(self.read, function, combine), _Either(combine), np.flatnonzero(self.lengths)
+        )
+        assert found is not None
+        return found
+
+    def map(self, function: Callable[[Floats], npt.NDArray[Any]]) -> Any:
+        """What a function makes of each row, whenever it is asked for."""
+        return MappedRows(self, function)
+
+
+@dataclass(frozen=True)
+class MappedRows:
+    """What a function makes of each row of others: not kept, but made anew by every pass."""
+
+    rows: Rows
+    function: Callable[[Floats], npt.NDArray[Any]]
+
+    def __len__(self) -> int:
+        """Number of rows."""
+        return len(self.rows)
+
+    def map_reduce(self, function: Callable[[npt.NDArray[Any]], T], combine: Combine[T]) -> T:
+        """Partial results, merged."""
+        return self.rows.map_reduce(lambda X: function(self.function(X)), combine)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        """All of them, brought here."""
+        found = self.map_reduce(lambda values: [values], _joined)
+        return np.concatenate(found).astype(dtype, copy=False)
+
+
+def count_rows(partitions: Partitions, read: Read) -> Ints:
+    """Number of rows of each partition that take part: (p,)."""
+
+    def count(number: int, frames: Frames) -> list[int]:
+        return [sum(len(X) for X, _ in read(number, frames))]
+
+    return np.array(partitions.run(count, _joined), dtype=np.int64)

@@ -108,7 +108,7 @@ class Rows(ABC):
         start = 0
         for block in self.blocks():
             own = ids[start : start + len(block)]
-            yield _grouped(block, own)
+            yield group_rows(block, own)
             start += len(block)
 
 
@@ -202,7 +202,8 @@ class PartOfRows(Rows):
         return self._rows.take(self._numbers[numbers])
 
 
-def _grouped(block: Floats, ids: Ints) -> GroupedBlock:
+def group_rows(block: Floats, ids: Ints) -> GroupedBlock:
+    """Rows sorted by group, from the group of each: (m, d), (m,)."""
     order = np.argsort(ids, kind="stable")
     numbers, starts = np.unique(ids[order], return_index=True)
     return GroupedBlock(block[order], np.append(starts, len(ids)), numbers)

@@ -16,6 +16,7 @@ from isobag.data.params import BACKEND, CONTAMINATION, FDR, N_JOBS, Constraint, 
 from isobag.data.rows import Rows
 from isobag.data.validation import as_rows
 from isobag.models.calibration import discoveries
+from isobag.models.thresholds import Scores, counts_of, quantile_of, threshold_of_ratios
 
 
 class Constrained(BaseEstimator):
@@ -47,27 +48,8 @@ class Computing(Constrained):
 
 
 def mean_less_two_deviations(values: Floats) -> float:
-    """A threshold that needs no guess of the contamination: two standard deviations below the mean."""
-    return _threshold_in_place(values.copy())
-
-
-def threshold_of_ratios(scores: Floats) -> float:
-    """The same on the logarithms of scores that are 0 or more.
-
-    A thousandth of the mean is added first, so that zeros have a logarithm.
-    """
-    floor = 1e-3 * float(np.mean(scores)) + np.finfo(float).tiny
-    logarithms = scores + floor
-    np.log(logarithms, out=logarithms)
-    return float(np.exp(_threshold_in_place(logarithms)) - floor)
-
-
-def _threshold_in_place(values: Floats) -> float:
-    """The threshold, with the room of the values to work in: scores may fill a good part of the memory."""
-    middle = np.mean(values)
-    values -= middle
-    values *= values
-    return float(middle - 2 * np.sqrt(np.mean(values)))
+    """Two standard deviations below the mean: (n,)."""
+    return float(np.mean(values) - 2 * np.std(values))
 
 
 class Thresholded(OutlierMixin, Constrained):
@@ -78,18 +60,17 @@ class Thresholded(OutlierMixin, Constrained):
     parameter_constraints: ClassVar[Mapping[str, Constraint]] = {"contamination": CONTAMINATION}
     _lowest_score: ClassVar[float | None] = None  # where scores cannot be lower, their ratios mean more
 
-    def threshold(self, scores: Floats) -> float:
-        """Where odd scores begin among these: (n,)."""
-        if self.contamination == "auto":
-            # Where all score alike none is odd, though rounding may put the threshold above them.
-            return self._auto_offset(scores) if np.ptp(scores) else float(scores[0])
-        return float(np.quantile(scores, float(self.contamination)))
-
-    def _auto_offset(self, scores: Floats) -> float:
-        if self._lowest_score is None:
-            return mean_less_two_deviations(scores)
-        above = scores - self._lowest_score if self._lowest_score else scores
-        return threshold_of_ratios(above) + self._lowest_score
+    def threshold(self, scores: Floats | Scores) -> float:
+        """Score below which an anomaly begins, from the scores of training data: (n,)."""
+        if self.contamination != "auto":
+            return quantile_of(scores, float(self.contamination))
+        if self._lowest_score is not None:
+            lowest = self._lowest_score
+            above = np.asarray(scores) - lowest if lowest else scores
+            return threshold_of_ratios(counts_of(above)) + lowest
+        values = np.asarray(scores)
+        # Where all score alike none is odd, though rounding may put the threshold above them.
+        return mean_less_two_deviations(values) if np.ptp(values) else float(values[0])
 
     def _verdicts(self, scores: Floats) -> npt.NDArray[np.int64]:
         return np.where(scores < self.offset_, -1, 1)
@@ -219,7 +200,8 @@ class GroupDetector(Thresholded):
     def _groups(self, X: Any, groups: Any) -> Groups:
         """Input of a fitted detector."""
         check_is_fitted(self)
-        return as_groups(self, X, groups, reset=False)
+        given: Groups = as_groups(self, X, groups, reset=False)
+        return given
 
 
 class Modelled(Computing):

@@ -31,7 +31,7 @@ from sklearn.utils import check_random_state
 from isobag.backends import Compute
 from isobag.backends.arrays import MOST_ROWS, Floats, Ints, held
 from isobag.backends.threads import slices
-from isobag.data.groups import Groups
+from isobag.data.groups import Grouped
 from isobag.models.sizes import size_classes
 
 _BLOCK_SCORES = 1 << 16
@@ -72,7 +72,7 @@ class Calibration:
 
 def _sizes_of(data: Any) -> Ints:
     """The size of each group, 1 for rows: (n,)."""
-    return data.sizes if isinstance(data, Groups) else np.ones(len(data), dtype=np.int64)
+    return data.sizes if isinstance(data, Grouped) else np.ones(len(data), dtype=np.int64)
 
 
 class Halves(NamedTuple):

@@ -9,22 +9,24 @@ from sklearn.utils import check_random_state
 
 from isobag.backends import Compute
 from isobag.backends.arrays import FARTHEST, MOST_ROWS, ONE, Floats, Ints, held
-from isobag.data.groups import Groups
+from isobag.data.groups import Grouped, Groups
 from isobag.models.averaging import Average, fit_average
 from isobag.models.calibration import Calibration, calibrate
+from isobag.models.maps import PartitionedMaps
 from isobag.models.neighbours import ANCHOR_POINTS, Neighbours, bounded, fit_neighbours
 from isobag.models.point import largest_samples
 from isobag.models.sizes import SizeCurve, fit_size_curve
 from isobag.models.views import Plan, Views, draw_views
 from isobag.models.witness import separation, witness
 from isobag.partitionings import Partitionings, draw_from_groups, nested_levels
-from isobag.partitionings.counts import GroupQueries, MeanMaps
+from isobag.partitionings.counts import MeanMaps
 
 AUTO_POINT_SAMPLES = (16, 64)
 AUTO_GROUP_SAMPLES = (8, 256)
 NEIGHBOURS = "neighbours"
 """The level 2 that draws no partitionings."""
 CALIBRATION_GROUPS = 2_000
+_MOST_BITS = 44
 
 
 class GroupExplanation(NamedTuple):
@@ -125,10 +127,11 @@ class GroupCells:
     average: Average | None = held()
     curve: SizeCurve | None = held()
 
-    def scores(self, maps: MeanMaps, compute: Compute) -> Floats:
+    def scores(self, maps: MeanMaps | PartitionedMaps, compute: Compute) -> Floats:
         """How normal each group is: (g,) in [0, 1], or around 1 if corrected for size."""
-        queries = self.partitionings.prepare(maps, compute)
-        return self.combine(self.partitionings.sum_at(queries, self.counts, compute), maps.sizes)
+        drawn = self.partitionings
+        sums = maps.map(lambda own: drawn.sum_at(drawn.prepare(own, compute), self.counts, compute))
+        return self.combine(sums, maps.sizes)
 
     def combine(self, sums: Ints, sizes: Ints) -> Floats:
         """Scores from sums over partitionings at every psi: (g, L) -> (g,)."""
@@ -160,18 +163,18 @@ class GroupModel:
     level2: GroupCells | Neighbours = held()
     calibration: Calibration | None = held()
 
-    def scores(self, groups: Groups, compute: Compute) -> Floats:
+    def scores(self, groups: Grouped, compute: Compute) -> Floats:
         """How normal each group is: (g,), 0 or more."""
         return self.level2.scores(self.mean_maps(groups, compute), compute)
 
-    def p_values(self, groups: Groups, compute: Compute) -> Floats:
+    def p_values(self, groups: Grouped, compute: Compute) -> Floats:
         """Conformal p-values of new groups: (g,) in (0, 1]."""
         if self.calibration is None:
             raise ValueError("nothing was set aside for p-values.")
         return self.calibration.p_values(groups, compute)
 
-    def mean_maps(self, groups: Groups, compute: Compute) -> MeanMaps:
-        """Level 1: (g, cells) counts and sizes."""
+    def mean_maps(self, groups: Grouped, compute: Compute) -> Any:
+        """Level 1: (g, cells) counts and sizes, MeanMaps or PartitionedMaps."""
         return self.views.mean_maps(groups, compute, self.count_outside)
 
     @property
@@ -208,7 +211,7 @@ def lack_of(scores: Floats) -> Floats:
     return -np.log(np.maximum(scores, 1e-6))
 
 
-def fit_group_model(groups: Groups, params: GroupParams, compute: Compute) -> tuple[GroupModel, Floats]:
+def fit_group_model(groups: Grouped, params: GroupParams, compute: Compute) -> tuple[GroupModel, Floats]:
     """Turn groups into mean maps and learn what these are like; the model, and the groups' scores: (g,)."""
     seeds = check_random_state(params.random_state).randint(2**31 - 1, size=2)
     rows = groups.rows
@@ -223,15 +226,25 @@ def fit_group_model(groups: Groups, params: GroupParams, compute: Compute) -> tu
     else:
         level2, scores = _fit_cells(maps, params, seeds[1], compute)
     kept = calibrate(groups, params, compute, fit_group_model, CALIBRATION_GROUPS) if params.calibrate else None
-    model = GroupModel(views, params.count_outside, maps.mean, rows.take(anchors), level2, kept)
+    model = GroupModel(views, params.count_outside, _mean(maps), rows.take(anchors), level2, kept)
     return model, scores
 
 
-def _fit_cells(maps: MeanMaps, params: GroupParams, seed: int, compute: Compute) -> tuple[GroupCells, Floats]:
+def _mean(maps: MeanMaps | PartitionedMaps) -> Floats:
+    """Mean of the mean maps of all groups, from whole numbers, so in whatever order: (columns,)."""
+    unit = 2.0 ** min(_MOST_BITS, 62 - len(maps).bit_length())
+    total: Ints = maps.map_reduce(lambda own: own.total(np.rint(unit / own.sizes).astype(np.int64)), np.add)
+    found: Floats = np.minimum(total / (unit * len(maps)), 1.0)
+    return found
+
+
+def _fit_cells(
+    maps: MeanMaps | PartitionedMaps, params: GroupParams, seed: int, compute: Compute
+) -> tuple[GroupCells, Floats]:
     """Draw partitionings from the groups and count them; also their scores: (g,)."""
-    queries, levels = GroupQueries(maps), params.group_levels(len(maps))
+    queries, levels = maps.prepare(), params.group_levels(len(maps))
     drawn = draw_from_groups(queries, params.n_estimators, levels, params.level2_mechanism, seed, compute)
-    counts, sums = drawn.count_and_sum(queries, compute)
+    counts, sums = queries.count_and_sum(drawn, compute)
     cells = GroupCells(drawn, counts, len(maps), None, None)
     if params.averages:
         fine = np.array(levels) >= min(AUTO_GROUP_SAMPLES[0], levels[-1])
@@ -242,13 +255,8 @@ def _fit_cells(maps: MeanMaps, params: GroupParams, seed: int, compute: Compute)
     return cells, cells.combine(sums, maps.sizes)
 
 
-def _single_points(groups: Groups, seed: int) -> Groups:
+def _single_points(groups: Grouped, seed: int) -> Groups:
     """A random point of each of some groups, as groups of their own."""
     rng = np.random.default_rng(seed)
-    sizes = groups.sizes
     chosen = np.sort(rng.choice(len(groups), min(ANCHOR_POINTS, len(groups)), replace=False))
-    order = np.argsort(groups.ids, kind="stable")
-    starts = np.cumsum(sizes) - sizes
-    rows = np.sort(order[starts[chosen] + (rng.random(len(chosen)) * sizes[chosen]).astype(np.int64)])
-    labels = np.arange(len(rows))
-    return Groups(groups.rows.part(rows), labels, labels)
+    return groups.single_points(chosen, (rng.random(len(chosen)) * groups.sizes[chosen]).astype(np.int64))

@@ -21,6 +21,7 @@ import numpy as np
 from isobag.backends import Compute
 from isobag.backends.arrays import MOST_ROWS, Floats, Ints, held
 from isobag.backends.threads import slices
+from isobag.models.maps import PartitionedMaps
 from isobag.models.sizes import SizeCurve, fit_size_curve
 from isobag.partitionings.counts import MeanMaps
 
@@ -61,25 +62,29 @@ class Neighbours:
     largest: int = held(0, 1, MOST_ROWS)
     curve: SizeCurve = held()
 
-    def scores(self, maps: MeanMaps, compute: Compute) -> Floats:
+    def scores(self, maps: MeanMaps | PartitionedMaps, compute: Compute) -> Floats:
         """How usual each group is for its size: (g,), above 0, higher = more normal."""
         return bounded(self.curve.normalise(self.distances(maps, compute), maps.sizes))
 
-    def distances(self, maps: MeanMaps, compute: Compute) -> Floats:
+    def distances(self, maps: MeanMaps | PartitionedMaps, compute: Compute) -> Floats:
         """Mean distance of each group to the reference groups nearest to it: (g,)."""
-        return _mean_distances(maps, self.references, Noise(self.ratio, self.population, self.largest), compute)
+        noise = Noise(self.ratio, self.population, self.largest)
+        return maps.map(lambda own: _mean_distances(own, self.references, noise, compute))
 
 
 def fit_neighbours(
-    maps: MeanMaps, n_partitionings: int, points: MeanMaps, seed: int, compute: Compute
+    maps: MeanMaps | PartitionedMaps, n_partitionings: int, points: MeanMaps, seed: int, compute: Compute
 ) -> tuple[Neighbours, Floats]:
     """Learn from groups; ``points`` are single points as groups of one. Also the scores of the groups: (g,)."""
     chosen = np.arange(len(maps))
     if len(maps) > MOST_REFERENCES:
         chosen = np.sort(np.random.default_rng(0).choice(len(maps), MOST_REFERENCES, replace=False))
-    references = maps if len(chosen) == len(maps) else maps[chosen]
+    if isinstance(maps, PartitionedMaps) and len(chosen) == len(maps):
+        maps = maps[chosen]
+    references = maps if isinstance(maps, MeanMaps) and len(chosen) == len(maps) else maps[chosen]
     noise = estimate_noise(references, n_partitionings)
-    distances = _mean_distances(maps, references, noise, compute, chosen)
+    rows = chosen if isinstance(maps, MeanMaps) else None
+    distances = maps.map(lambda own: _mean_distances(own, references, noise, compute, rows))
     of_points = _mean_distances(points, references, noise, compute) if len(points) else np.empty(0)
     curve = fit_size_curve(distances[chosen], references.sizes, of_points)
     found = Neighbours(references, noise.ratio, noise.population, noise.largest, curve)

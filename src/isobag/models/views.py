@@ -6,7 +6,7 @@ out among them, because no scaling and no psi is right for all data. Cells are c
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from operator import add
 from typing import Any, NamedTuple
 
@@ -14,11 +14,12 @@ import numpy as np
 
 from isobag.backends import Compute
 from isobag.backends.arrays import OUTSIDE, Cells, Floats, Ints
-from isobag.data.groups import Groups
-from isobag.data.rows import Rows
+from isobag.data.partitioned_groups import PartitionedGroups
+from isobag.data.rows import GroupedBlock, Rows
 from isobag.data.scaling import Scaling, fit_scalings
+from isobag.models.maps import PartitionedMaps
 from isobag.partitionings import Partitionings, draw_rows, draw_seeds, partition_rows
-from isobag.partitionings.counts import Counts, MeanMaps, join_counts, merge_counts
+from isobag.partitionings.counts import CountedBlock, MeanMaps, join_counts, merge_blocks
 
 Tables = tuple[Ints, ...]
 """A table (L, t, psi) for each view."""
@@ -167,21 +168,22 @@ class Views:
             numbers.append(own.ravel())
         return np.concatenate(numbers)
 
-    def mean_maps(
-        self, groups: Groups, compute: Compute, count_outside: bool = False, rule: str = "nearest"
-    ) -> MeanMaps:
+    def mean_maps(self, groups: Any, compute: Compute, count_outside: bool = False, rule: str = "nearest") -> Any:
         """Level 1: the points of each group counted in the cells of all views, side by side."""
-        parts: list[Counts] = []
-        numbers: list[Ints] = []
-        for block in groups.rows.grouped_blocks(groups.ids):
-            X = compute.place(block.X)
-            counts = [
-                drawn.count_groups(queries, block.starts, count_outside, compute, rule)
-                for drawn, queries in self.prepare(X, compute)
-            ]
-            parts.append(join_counts(counts))
-            numbers.append(block.numbers)
-        return MeanMaps(merge_counts(parts, np.concatenate(numbers), len(groups)), groups.sizes)
+        count = partial(self.count_groups, compute=compute, count_outside=count_outside, rule=rule)
+        if isinstance(groups, PartitionedGroups):
+            return PartitionedMaps(groups, count, len(self), self.n_columns + count_outside * len(self))
+        blocks = list(map(count, groups.rows.grouped_blocks(groups.ids)))
+        return MeanMaps(merge_blocks(blocks, len(groups)), groups.sizes)
+
+    def count_groups(self, block: GroupedBlock, compute: Compute, count_outside: bool, rule: str) -> CountedBlock:
+        """The points of each group of a block, counted in the cells of all views, side by side."""
+        X = compute.place(block.X)
+        counts = [
+            drawn.count_groups(queries, block.starts, count_outside, compute, rule)
+            for drawn, queries in self.prepare(X, compute)
+        ]
+        return CountedBlock(block.numbers, join_counts(counts))
 
 
 def draw_views(

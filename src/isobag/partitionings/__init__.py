@@ -19,7 +19,6 @@ from isobag.partitionings.base import (
     draw_seeds,
     nested_levels,
 )
-from isobag.partitionings.counts import GroupQueries
 
 Draw = Callable[[Drawn, tuple[int, ...], Compute], Partitionings]
 
@@ -86,14 +85,14 @@ def draw_from_rows(
 
 
 def draw_from_groups(
-    groups: GroupQueries,
+    groups: Any,
     n_estimators: int,
     levels: tuple[int, ...],
     mechanism: str,
     random_state: Any,
     compute: Compute,
 ) -> Partitionings:
-    """Level 2: draw groups and partition, for all nested levels."""
+    """Level 2: draw from prepared groups, which have parts, and partition, for all nested levels."""
     seeds = draw_seeds(n_estimators, random_state)
     rows = draw_rows(len(groups), seeds, levels[-1])
     chosen, where = np.unique(rows, return_inverse=True)

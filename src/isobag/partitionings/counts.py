@@ -4,11 +4,12 @@ A group is the counts of its points in the cells of level 1 and its size; its me
 between mean maps come from integer dot products of the counts, so no dense mean map is ever needed.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 from scipy.sparse import csr_array, hstack, vstack
 
 from isobag.backends import Compute
@@ -20,6 +21,7 @@ from isobag.partitionings.base import Partitionings, stack_levels
 from isobag.partitionings.cells import count_cells, sum_at_cells
 
 _KEPT_DOTS = 1 << 27
+T = TypeVar("T")
 Counts = Any
 """Counts of groups (g, columns): a CSR array or, of a backend on a device, an object that stands in for one there."""
 
@@ -49,13 +51,17 @@ class MeanMaps:
         """Dot product of each group's counts with themselves: (g,)."""
         return self_dots(self.counts) if isinstance(self.counts, csr_array) else self.counts.self_dots()
 
-    @property
-    def mean(self) -> Floats:
-        """Mean of the mean maps of all groups: (columns,)."""
-        if isinstance(self.counts, csr_array):
-            found: Floats = self.shares.mean(axis=0)
-            return found
-        return self.counts.mean_of_shares(self.sizes)
+    def map(self, function: Callable[["MeanMaps"], npt.NDArray[Any]]) -> npt.NDArray[Any]:
+        """What a function makes of each group, from blocks of groups: (g, ...)."""
+        return function(self)
+
+    def map_reduce(self, function: Callable[["MeanMaps"], T], combine: Callable[[T, T], T]) -> T:
+        """Partial results of blocks of groups, merged."""
+        return function(self)
+
+    def prepare(self) -> "GroupQueries":
+        """To be partitioned, and assigned to cells."""
+        return GroupQueries(self)
 
     def total(self, weights: Ints) -> Ints:
         """Sum of the counts times whole weights, one for each group: (g,) -> (columns,)."""
@@ -81,8 +87,16 @@ def join_counts(parts: Sequence[Counts]) -> Counts:
     return parts[0].side_by_side(parts)
 
 
-def merge_counts(parts: Sequence[Counts], numbers: Ints, n_groups: int) -> Counts:
-    """Counts of all groups (g, columns) from those of blocks; row k of all blocks together is of group numbers[k]."""
+class CountedBlock(NamedTuple):
+    """Counts of some groups, by their numbers: (m,), (m, columns)."""
+
+    numbers: Ints
+    counts: Counts
+
+
+def merge_blocks(blocks: Sequence[CountedBlock], n_groups: int) -> Counts:
+    """Counts of all groups (g, columns) from those of blocks; a group may be in several of them."""
+    numbers, parts = np.concatenate([block.numbers for block in blocks]), [block.counts for block in blocks]
     if not isinstance(parts[0], csr_array):
         return parts[0].merged(parts, numbers, n_groups)
     counts = parts[0] if len(parts) == 1 else csr_array(vstack(parts, format="csr"))
@@ -127,6 +141,10 @@ class GroupQueries:
             self._kept = {"centers": centers, "dots": dots}
         found: Ints = self._kept["dots"]
         return found
+
+    def count_and_sum(self, drawn: Partitionings, compute: Compute) -> tuple[Ints, Ints]:
+        """Counts of these groups in the cells of each level (L, t, psi), and their sums at the cells: (g, L)."""
+        return drawn.count_and_sum(self, compute)
 
     def own_dots(self, compute: Compute) -> tuple[Ints, Ints]:
         """Dot products of these groups among each other, and the rows in which they stand."""

@@ -1,0 +1,210 @@
+"""Groups whose rows lie in partitions, wherever and in how many: rows stay, counts are merged by label."""
+
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from isobag.backends.arrays import Floats, Ints
+from isobag.backends.threads import slices
+from isobag.data.groups import Grouped, Groups
+from isobag.data.partitions import Frames, PartitionedRows, Partitions, Read
+from isobag.data.rows import GROUPED_ROWS, ArrayRows, GroupedBlock, group_rows
+
+Numbers = dict[Hashable, int]
+"""The number of each label that takes part."""
+
+
+class PartitionedGroups(Grouped):
+    """Groups of the rows of all partitions.
+
+    read : from a partition to its rows and their labels; rows with a label that has no number take no part.
+    numbers : of the labels, in order of first appearance.
+    sizes : (g,), number of rows of each group.
+    lengths : (p,), number of rows of each partition that take part.
+    """
+
+    def __init__(
+        self,
+        partitions: Partitions,
+        read: Read,
+        numbers: Numbers,
+        sizes: Ints,
+        lengths: Ints,
+        names: Sequence[str],
+    ) -> None:
+        self.labels = _as_array(numbers)
+        self.partitions, self.read, self.numbers, self.lengths = partitions, read, numbers, lengths
+        self._sizes = sizes
+        self.rows = PartitionedRows(partitions, _RowsOfGroups(read, numbers), lengths, names)
+
+    @property
+    def sizes(self) -> Ints:
+        """Number of points of each group: (g,)."""
+        return self._sizes
+
+    def part(self, numbers: Ints) -> "PartitionedGroups":
+        """Only the groups with the numbers given, in that order: (k,)."""
+        assert self.rows.names is not None
+        chosen = self.numbers_of(numbers)
+        lengths = count_by_label(self.partitions, _Labelled(self.read, chosen)).lengths
+        return PartitionedGroups(self.partitions, self.read, chosen, self.sizes[numbers], lengths, self.rows.names)
+
+    def numbers_of(self, numbers: Ints) -> Numbers:
+        """Some groups numbered anew, in the order given: (k,)."""
+        return {label: number for number, label in enumerate(self.labels[numbers].tolist())}
+
+    def single_points(self, numbers: Ints, places: Ints) -> Groups:
+        """Of some groups one point each, by its place in the group, as groups of their own: (k,), (k,)."""
+        wanted = dict(zip(self.labels[numbers].tolist(), places.tolist(), strict=True))
+        before = self.partitions.run(_CountsOf(self.read, frozenset(wanted)), _joined)
+        passed = dict.fromkeys(wanted, 0)
+        local: dict[int, list[tuple[Hashable, int]]] = {}
+        for number, counts in before:
+            for label, count in counts.items():
+                if passed[label] <= wanted[label] < passed[label] + count:
+                    local.setdefault(number, []).append((label, wanted[label] - passed[label]))
+                passed[label] += count
+        which = np.array(sorted(local), dtype=np.int64)
+        found = np.concatenate(self.partitions.run(_Picked(self.read, local), _joined, which))
+        labels = np.arange(len(found))
+        return Groups(ArrayRows(found, self.rows.names), labels, labels)
+
+    def gather(self, numbers: Ints) -> Groups:
+        """Some groups with all their rows, brought here: (k,)."""
+        chosen = self.numbers_of(numbers)
+        found = self.partitions.run(_Gathered(self.read, chosen), _joined)
+        ids = np.concatenate([own for _, own in found])
+        return Groups(ArrayRows(np.concatenate([X for X, _ in found]), self.rows.names), ids, self.labels[numbers])
+
+
+@dataclass(frozen=True)
+class LabelCounts:
+    """Rows of each label, in order of first appearance, and of each partition: (p,)."""
+
+    sizes: dict[Hashable, int]
+    lengths: Ints
+
+
+def count_by_label(partitions: Partitions, read: Read) -> LabelCounts:
+    """Number of rows of each label and of each partition."""
+    sizes, lengths = partitions.run(_ByLabel(read), _added)
+    return LabelCounts(sizes, np.array(lengths, dtype=np.int64))
+
+
+def grouped_blocks(read: Read, numbers: Numbers, number: int, frames: Frames) -> Iterator[GroupedBlock]:
+    """The rows of a partition whose labels have numbers, those of a group side by side within each block."""
+    for X, ids in _numbered(read, numbers, number, frames):
+        for rows in slices(len(X), GROUPED_ROWS):
+            yield group_rows(X[rows], ids[rows])
+
+
+def _numbered(read: Read, numbers: Numbers, number: int, frames: Frames) -> Iterator[tuple[Floats, Ints]]:
+    """Rows whose labels have numbers, and these: (m, d), (m,)."""
+    for X, labels in read(number, frames):
+        assert labels is not None
+        ids = np.fromiter((numbers.get(label, -1) for label in labels.tolist()), np.int64, len(labels))
+        takes_part = ids >= 0
+        yield (X, ids) if takes_part.all() else (X[takes_part], ids[takes_part])
+
+
+@dataclass(frozen=True)
+class _Labelled:
+    """Rows that have a label with a number, and their labels."""
+
+    read: Read
+    numbers: Numbers
+
+    def __call__(self, number: int, frames: Frames) -> Iterator[tuple[Floats, npt.NDArray[Any]]]:
+        for X, labels in self.read(number, frames):
+            assert labels is not None
+            inside = np.fromiter((label in self.numbers for label in labels.tolist()), bool, len(labels))
+            yield X[inside], labels[inside]
+
+
+@dataclass(frozen=True)
+class _RowsOfGroups:
+    """The same without their labels."""
+
+    read: Read
+    numbers: Numbers
+
+    def __call__(self, number: int, frames: Frames) -> Iterator[tuple[Floats, None]]:
+        return ((X, None) for X, _ in _numbered(self.read, self.numbers, number, frames))
+
+
+@dataclass(frozen=True)
+class _ByLabel:
+    read: Read
+
+    def __call__(self, number: int, frames: Frames) -> tuple[dict[Hashable, int], list[int]]:
+        sizes: dict[Hashable, int] = {}
+        for _, labels in self.read(number, frames):
+            assert labels is not None
+            for label in labels.tolist():
+                sizes[label] = sizes.get(label, 0) + 1
+        return sizes, [sum(sizes.values())]
+
+
+def _added(
+    a: tuple[dict[Hashable, int], list[int]], b: tuple[dict[Hashable, int], list[int]]
+) -> tuple[dict[Hashable, int], list[int]]:
+    sizes = dict(a[0])
+    for label, size in b[0].items():
+        sizes[label] = sizes.get(label, 0) + size
+    return sizes, a[1] + b[1]
+
+
+@dataclass(frozen=True)
+class _CountsOf:
+    """Rows of some labels in a partition, if there are any."""
+
+    read: Read
+    wanted: frozenset[Hashable]
+
+    def __call__(self, number: int, frames: Frames) -> list[tuple[int, dict[Hashable, int]]]:
+        sizes, _ = _ByLabel(self.read)(number, frames)
+        own = {label: size for label, size in sizes.items() if label in self.wanted}
+        return [(number, own)] if own else []
+
+
+@dataclass(frozen=True)
+class _Picked:
+    """One row of each of some labels, by its place among the rows of the label in the partition."""
+
+    read: Read
+    places: dict[int, list[tuple[Hashable, int]]]
+
+    def __call__(self, number: int, frames: Frames) -> list[Floats]:
+        missing = dict(self.places[number])
+        found = []
+        for X, labels in self.read(number, frames):
+            assert labels is not None
+            for label, x in zip(labels.tolist(), X, strict=True):
+                if label in missing:
+                    missing[label] -= 1
+                    if missing[label] < 0:
+                        found.append(x)
+                        del missing[label]
+        return [np.array(found)]
+
+
+@dataclass(frozen=True)
+class _Gathered:
+    read: Read
+    numbers: Numbers
+
+    def __call__(self, number: int, frames: Frames) -> list[tuple[Floats, Ints]]:
+        return list(_numbered(self.read, self.numbers, number, frames))
+
+
+def _joined(a: list[Any], b: list[Any]) -> list[Any]:
+    return a + b
+
+
+def _as_array(numbers: Numbers) -> npt.NDArray[Any]:
+    labels = np.empty(len(numbers), dtype=object)
+    labels[:] = list(numbers)
+    return labels
