@@ -1,13 +1,13 @@
 """Which columns of a scanned table are used, and how; what stands in the way is said, with where and what to do."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from isobag.backends.arrays import FARTHEST, Floats
+from isobag.backends.arrays import FARTHEST
 from isobag.tables.declared import NUMBER, OTHER, TEXT, TIME
-from isobag.tables.encode import EncodedColumn
+from isobag.tables.encode import EncodedColumn, Encoding
 from isobag.tables.judge import (
     Categories,
     choose_categories,
@@ -17,7 +17,7 @@ from isobag.tables.judge import (
     is_constant,
     text_counts,
 )
-from isobag.tables.scan import BOOL, EMPTY, ColumnScan
+from isobag.tables.scan import BOOL, EMPTY, ColumnScan, entry_kind, is_true
 from isobag.tables.summary import FEATURE, LEFT_OUT, ColumnSummary, Spelling
 
 TAKEN = (NUMBER, BOOL)
@@ -70,7 +70,7 @@ def summarize(scans: Sequence[ColumnScan], wishes: Wishes) -> list[ColumnSummary
     """The role of every column; an error where a column cannot be what it is asked to be."""
     summaries = [_summary(scan, *_role(scan, wishes), kind_of(scan, wishes)) for scan in scans]
     used = [j for j, summary in enumerate(summaries) if summary.role == FEATURE]
-    copies = find_copies([scans[j].digest + scans[j].kind.encode() for j in used])
+    copies = find_copies([scans[j].digest.to_bytes() + scans[j].kind.encode() for j in used])
     for copy, first in copies.items():
         old = summaries[used[copy]]
         reason = f"a copy of {scans[used[first]].name!r}"
@@ -106,18 +106,20 @@ def check_missing(scans: Sequence[ColumnScan], wishes: Wishes) -> None:
     """Refuse missing values in the columns that are used, unless it is said what to do with them."""
     if wishes.missing != "error":
         return
-    gaps = [(scan.name, n_missing_of(scan, wishes)) for scan in scans]
-    if any(count for _, count in gaps):
-        places = ", ".join(f"{name!r} ({count:,})" for name, count in gaps if count)
+    lacking = [scan for scan in scans if n_missing_of(scan, wishes)]
+    if lacking:
+        places = ", ".join(f"{scan.name!r} ({n_missing_of(scan, wishes):,})" for scan in lacking)
+        first = lacking[0].first_missing or (lacking[0].first_other or (None,))[0]
+        where = "" if first is None else f"the first is in {first.in_words}, column {lacking[0].name!r}. "
         raise ValueError(
-            f"Values are missing in {places} of {scans[0].n_rows:,} rows; fill them first, or pass "
+            f"Values are missing in {places} of {scans[0].n_rows:,} rows; {where}Fill them first, or pass "
             f"{wishes.spelling('missing', 'drop')} (leave such rows out) or {wishes.spelling('missing', 'median')}."
         )
 
 
 def n_missing_of(scan: ColumnScan, wishes: Wishes) -> int:
     """Cells without a value, among them bad cells that are taken for such."""
-    is_number = kind_of(scan, wishes) == NUMBER
+    is_number = (kind_of(scan, wishes) if scan.learns else scan.kept_as) == NUMBER
     return scan.n_missing + (scan.n_told - scan.n_numbers if is_number else 0)
 
 
@@ -135,20 +137,35 @@ def check_against(column: EncodedColumn, scan: ColumnScan, wishes: Wishes) -> No
         raise ValueError(f"{scan.shown_name}: the model learned true and false; the table has {odd!r}.")
 
 
-def encode_column(scan: ColumnScan, wishes: Wishes, entries: Floats | None) -> EncodedColumn:
-    """How a column that is used becomes features; ``entries`` (n,) to fill gaps by, None if they are not filled."""
-    kind = kind_of(scan, wishes)
+def learn_encoding(
+    scans: Mapping[str, ColumnScan], wishes: Wishes, decimal: str, median_of: Callable[[str], float]
+) -> tuple[Encoding, list[ColumnSummary]]:
+    """How the columns of a scanned table become features, and the role of each; ``median_of`` a column by its name."""
+    summaries = summarize(list(scans.values()), wishes)
+    used = [one.name for one in summaries if one.role == FEATURE] if wishes.features is None else wishes.features
+    check_missing([scans[name] for name in used], wishes)
+    columns = tuple(_encode_column(scans[name], wishes, median_of) for name in used)
+    left_out = tuple((one.name, one.reason) for one in summaries if one.role == LEFT_OUT)
+    return Encoding(columns, left_out, wishes.missing, wishes.bad_cells, decimal), summaries
+
+
+def _encode_column(scan: ColumnScan, wishes: Wishes, median_of: Callable[[str], float]) -> EncodedColumn:
+    """How a column that is used becomes features."""
+    kind, fills = kind_of(scan, wishes), wishes.missing == "median"
     if kind in (NUMBER, TIME):
         parts = choose_time_parts(scan.low, scan.high, scan.has_time_of_day) if kind == TIME else ()
-        fill = np.nan if entries is None else _median(entries)
-        return EncodedColumn(scan.name, kind, parts=parts, fill=fill)
+        return EncodedColumn(scan.name, kind, parts=parts, fill=median_of(scan.name) if fills else np.nan)
     if kind == BOOL:
-        plain = EncodedColumn(scan.name, BOOL)
-        truths = None if entries is None else plain.apply(entries, plain.numbers_of_codes(scan.codes))[:, 0]
-        return EncodedColumn(scan.name, BOOL, fill=np.nan if truths is None else float(_median(truths) > 0.5))
+        counts = text_counts(scan.codes, scan.counts)
+        n_true = sum(count for text, count in counts.items() if is_true(text))
+        return EncodedColumn(scan.name, BOOL, fill=float(2 * n_true > sum(counts.values())) if fills else np.nan)
     found = _categories(scan)
-    most_frequent = np.nan if entries is None else 0.0
-    return EncodedColumn(scan.name, TEXT, found.texts, found.has_other, fill=most_frequent)
+    return EncodedColumn(scan.name, TEXT, found.texts, found.has_other, fill=0.0 if fills else np.nan)
+
+
+def kinds_of(scans: Mapping[str, ColumnScan], wishes: Wishes) -> dict[str, str | None]:
+    """How the entries of each column are to be kept, None for columns without any value."""
+    return {name: entry_kind(kind_of(scan, wishes)) if scan.n_told else None for name, scan in scans.items()}
 
 
 def _role(scan: ColumnScan, wishes: Wishes) -> tuple[str, str]:
@@ -211,8 +228,3 @@ def _categories(scan: ColumnScan) -> Categories:
 def _summary(scan: ColumnScan, role: str, reason: str, kind: str) -> ColumnSummary:
     n_texts = scan.n_told - scan.n_numbers - scan.n_times
     return ColumnSummary(scan.name, role, kind, scan.n_numbers, scan.n_times, n_texts, scan.n_missing, reason)
-
-
-def _median(values: Floats) -> float:
-    known = values[~np.isnan(values)]
-    return float(np.median(known))

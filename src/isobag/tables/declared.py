@@ -28,6 +28,11 @@ class Declared(NamedTuple):
     inexact: int | None = None
     has_zone: bool = False
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether no cell has a value."""
+        return bool(self.texts.null_count == len(self.texts) if self.numbers is None else self.numbers.missing.all())
+
 
 def read_declared(column: pa.Array) -> Declared:
     """A column by its declared type."""

@@ -1,6 +1,6 @@
 """Frames of pandas, polars and Arrow as a source of rows, with the types that they declare."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from math import isnan
 from typing import Any
 
@@ -13,32 +13,42 @@ BATCH_ROWS = 1 << 16
 
 
 class FrameSource:
-    """The rows of a frame in memory. Columns of Python objects count as text, to be understood cell by cell."""
+    """The rows of a frame in memory. Columns of Python objects count as text, to be understood cell by cell.
+
+    file, first_row : if the frame is a part of something, its name, and the number of the frame's first row there.
+    free : more columns that count as such text, whatever their type.
+    """
 
     files: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     n_empty_lines = 0
 
-    def __init__(self, frame: nw.DataFrame[Any]) -> None:
+    def __init__(
+        self, frame: nw.DataFrame[Any], file: str = "", first_row: int = 0, free: Collection[str] = ()
+    ) -> None:
         self.names: tuple[str, ...] = tuple(map(str, frame.columns))
-        self._columns = {str(name): _as_arrow(frame.get_column(name)) for name in frame.columns}
-        self._free = {str(name) for name in frame.columns if isinstance(frame.schema[name], nw.Object | nw.Unknown)}
-        self._n_rows = len(frame)
+        schema = {str(name): kind for name, kind in frame.schema.items()}
+        self._free = {name for name in self.names if name in free or isinstance(schema[name], nw.Object | nw.Unknown)}
+        self._columns = {
+            str(name): _as_arrow(frame.get_column(name), str(name) in self._free) for name in frame.columns
+        }
+        self._n_rows, self._file, self._first_row = len(frame), file, first_row
 
     def batches(self) -> Iterator[Batch]:
         """The rows in order."""
         for start in range(0, self._n_rows, BATCH_ROWS):
             columns = {name: _one_piece(column.slice(start, BATCH_ROWS)) for name, column in self._columns.items()}
             n_rows = min(BATCH_ROWS, self._n_rows - start)
-            yield Batch("", start, None, columns, n_rows, is_typed=True, free=frozenset(self._free))
+            first_row = self._first_row + start
+            yield Batch(self._file, first_row, None, columns, n_rows, is_typed=True, free=frozenset(self._free))
 
     def expected_rows(self, n_read: int) -> int | None:
         """All that there are."""
         return self._n_rows
 
 
-def _as_arrow(column: nw.Series[Any]) -> Any:
-    if not isinstance(column.dtype, nw.Object | nw.Unknown):
+def _as_arrow(column: nw.Series[Any], is_free: bool) -> Any:
+    if not is_free:
         return column.to_arrow()
     return pa.array([None if _is_gap(value) else _text(value) for value in column.to_list()], pa.string())
 

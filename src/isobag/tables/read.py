@@ -22,10 +22,9 @@ from isobag.tables.choose import (
     check_against,
     check_missing,
     check_names,
-    encode_column,
-    kind_of,
+    kinds_of,
+    learn_encoding,
     n_missing_of,
-    summarize,
 )
 from isobag.tables.declared import TEXT
 from isobag.tables.encode import BAD_CELLS, MISSING, BoundEncoding, Encoding
@@ -33,6 +32,7 @@ from isobag.tables.scan import ColumnScan, entry_kind
 from isobag.tables.summary import FEATURE, GROUP, ID, LEFT_OUT, ColumnSummary, Spelling, TableSummary, in_python
 
 BLOCK_ROWS = 1 << 16
+_CHOICES = {"missing": MISSING, "bad_cells": BAD_CELLS, "decimal": (".", ",")}
 _PLAIN_DECIMAL = r"^-?(0|[1-9][0-9]{0,7})(\.[0-9]{1,7})?$"
 """No leading zeros, which may mean something, and no more digits than float64 keeps."""
 
@@ -135,42 +135,32 @@ def read_table(
     only_rows : numbers of rows, ascending; all others are passed over, whatever stands in them.
     spool : made with the number of columns to keep entries in.
     """
-    for option, value, known in (
-        ("missing", missing, MISSING),
-        ("bad_cells", bad_cells, BAD_CELLS),
-        ("decimal", decimal, (".", ",")),
-    ):
-        if value not in known:
-            raise ValueError(f"{spelling(option, str(value))}; choose one of {', '.join(map(repr, known))}.")
+    check_options(spelling, missing=missing, bad_cells=bad_cells, decimal=decimal)
     if encoding is not None:
         missing = encoding.missing if missing == "error" else missing
         bad_cells = encoding.bad_cells if bad_cells == "error" else bad_cells
         decimal = encoding.decimal
         features = [column.name for column in encoding.columns]
-    apart = {name: GROUP for name in ([by] if isinstance(by, str) else by or ())} | ({} if id is None else {id: ID})
+    apart = set_apart(by, id)
     chosen = None if features is None else ((features,) if isinstance(features, str) else tuple(features))
     wishes = Wishes(chosen, apart, missing, bad_cells, spelling)
     found = _scan_twice(_Pass(source, wishes, decimal, encoding, carry, only_rows, spool, tick))
-    scans = list(found.scans.values())
     if only_rows is not None and found.n_rows < len(only_rows):
         raise ValueError(f"There is no row {only_rows[-1]:,}: the table ends before it.")
     if not found.n_rows:
         raise ValueError(f"{names_of_files(source.files) or 'The table'} has no rows.")
     if encoding is None:
-        summaries = summarize(scans, wishes)
-        order = [one.name for one in summaries if one.role == FEATURE] if chosen is None else list(chosen)
+        encoding, summaries = learn_encoding(found.scans, wishes, decimal, found.median_of)
+        used_scans = [found.scans[column.name] for column in encoding.columns]
     else:
         for column in encoding.columns:
             check_against(column, found.scans[column.name], wishes)
-        summaries = [_summary_by(encoding, scan, wishes) for scan in scans]
-        order = [column.name for column in encoding.columns]
-    used_scans = [found.scans[name] for name in order]
-    used = np.array([found.spooled.index(name) for name in order], dtype=np.int64)
-    check_missing(used_scans, wishes)
-    if encoding is None:
-        encoding = _learn(used_scans, used, found.spool, summaries, wishes, decimal)
-    elif missing == "median":
-        _check_fills(encoding, used_scans, wishes)
+        summaries = [_summary_by(encoding, scan, wishes) for scan in found.scans.values()]
+        used_scans = [found.scans[column.name] for column in encoding.columns]
+        check_missing(used_scans, wishes)
+        if missing == "median":
+            _check_fills(encoding, used_scans, wishes)
+    used = np.array([found.spooled.index(scan.name) for scan in used_scans], dtype=np.int64)
     bound = encoding.bind([scan.codes for scan in used_scans])
     kept, gaps, entries = _drop_rows(found.spool, used, used_scans, wishes, spool)
     n_empty = source.n_empty_lines
@@ -183,8 +173,24 @@ def read_table(
     return ReadTable(encoding, summary, found.n_rows, kept, gaps, labels, carried, rows)
 
 
-def read_labels(source: TableSource, names: Sequence[str]) -> dict[str, Any]:
-    """Some columns as they are, as Arrow arrays (n,), whatever stands in the others."""
+def check_options(spelling: Spelling, **options: str) -> None:
+    """Refuse ways to read a table that there are not."""
+    for option, value in options.items():
+        known = _CHOICES[option]
+        if value not in known:
+            raise ValueError(f"{spelling(option, str(value))}; choose one of {', '.join(map(repr, known))}.")
+
+
+def set_apart(by: Sequence[str] | str | None, id: str | None) -> dict[str, str]:
+    """Columns that are no features, with their role."""
+    return {name: GROUP for name in ([by] if isinstance(by, str) else by or ())} | ({} if id is None else {id: ID})
+
+
+def read_labels(source: TableSource, names: Sequence[str], as_numbers: bool = True) -> dict[str, Any]:
+    """Some columns as they are, as Arrow arrays (n,), whatever stands in the others.
+
+    as_numbers : whether texts that are all whole numbers become such numbers.
+    """
     parts: dict[str, list[Any]] = {name: [] for name in names}
     for batch in source.batches():
         for name in names:
@@ -192,6 +198,8 @@ def read_labels(source: TableSource, names: Sequence[str]) -> dict[str, Any]:
                 known = ", ".join(map(repr, source.names or batch.columns))
                 raise ValueError(f"The table has no column {name!r} (columns: {known}).")
             parts[name].append(_label_part(batch, name))
+    if not as_numbers:
+        return {name: pa.chunked_array(own).combine_chunks() for name, own in parts.items()}
     return {name: _joined(own) for name, own in parts.items()}
 
 
@@ -202,6 +210,11 @@ class _Scanned(NamedTuple):
     labels: dict[str, Any]
     n_rows: int
     is_complete: bool
+
+    def median_of(self, name: str) -> float:
+        """The median of the entries of a column."""
+        entries = self.spool.column(self.spooled.index(name))
+        return float(np.median(entries[~np.isnan(entries)]))
 
 
 class _Pass(NamedTuple):
@@ -269,35 +282,16 @@ class _Pass(NamedTuple):
         for column in () if self.encoding is None else self.encoding.columns:
             if column.name == name:
                 categories = column.categories if column.kind == TEXT else None
-                return ColumnScan(name, entry_kind(column.kind), categories, self.decimal)
+                return ColumnScan(name, entry_kind(column.kind), categories, self.decimal, learns=False)
         return ColumnScan(name, None if kinds is None else kinds[name], decimal=self.decimal)
 
 
 def _scan_twice(reading: _Pass) -> _Scanned:
     """One pass, and one more with all types known if some column was not what it first seemed to be."""
     found = reading.run(None)
-    kinds = {name: entry_kind(kind_of(scan, reading.wishes)) for name, scan in found.scans.items()}
-    is_right = all(found.scans[name].kept_as in (None, kinds[name]) for name in found.spooled)
-    if found.is_complete and (is_right or reading.encoding is not None):
-        return found
-    return reading.run({name: kinds[name] if scan.n_told else None for name, scan in found.scans.items()})
-
-
-def _learn(
-    scans: Sequence[ColumnScan],
-    used: Ints,
-    spool: Spool,
-    summaries: Sequence[ColumnSummary],
-    wishes: Wishes,
-    decimal: str,
-) -> Encoding:
-    fills = wishes.missing == "median"
-    columns = tuple(
-        encode_column(scan, wishes, spool.column(int(j)) if fills else None)
-        for scan, j in zip(scans, used, strict=True)
-    )
-    left_out = tuple((one.name, one.reason) for one in summaries if one.role == LEFT_OUT)
-    return Encoding(columns, left_out, wishes.missing, wishes.bad_cells, decimal)
+    kinds = kinds_of(found.scans, reading.wishes)
+    is_right = all(found.scans[name].is_kept_as(kinds[name]) for name in found.spooled)
+    return found if found.is_complete and (is_right or reading.encoding is not None) else reading.run(kinds)
 
 
 def _check_fills(encoding: Encoding, scans: Sequence[ColumnScan], wishes: Wishes) -> None:

@@ -4,12 +4,17 @@ An entry is the number itself, the seconds since 1970 of a time, the code of a t
 appear), or NaN where no value stands. How a column is kept is settled by the first batch in which it says anything;
 what it is, by the counts over the whole table. Where the two differ the table is read a second time with all types
 known. So neither types nor entries depend on how the rows come in batches.
+
+The rows may also be scanned in parts, each by itself: what is known of two parts, one after the other, merges to what
+is known of both.
 """
 
+import copy
 import hashlib
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -25,22 +30,37 @@ from isobag.tables.cells import (
     read_times,
 )
 from isobag.tables.declared import NUMBER, OTHER, TEXT, TIME, read_declared
+from isobag.tables.digest import Digest
 from isobag.tables.terminal import escape_for_terminal
 
 BOOL, EMPTY = "bool", "empty"
 MOST_TEXTS = 1 << 18
 """A column with more different texts than this is not coded any further: no such column is a category."""
 _TRUTHS = {"true", "false"}
+_NO_VALUE = np.float64("nan").view(np.uint64)
+Bits = npt.NDArray[np.uint64]
 
 
 class ColumnScan:
-    """What is known of a column so far. ``kept_as`` (NUMBER, TIME, TEXT): how its entries are kept, if known before."""
+    """What is known of a column so far.
+
+    kept_as : how its entries are kept (NUMBER, TIME, TEXT), if known before.
+    categories : the texts that a model knows.
+    learns : whether the column is to be judged; else digest and order are not asked for.
+    """
 
     def __init__(
-        self, name: str, kept_as: str | None = None, categories: Sequence[str] | None = None, decimal: str = "."
+        self,
+        name: str,
+        kept_as: str | None = None,
+        categories: Sequence[str] | None = None,
+        decimal: str = ".",
+        learns: bool = True,
     ) -> None:
-        self.name, self.kept_as, self._decimal = name, kept_as, decimal
+        self.name, self.kept_as, self._decimal, self.learns = name, kept_as, decimal, learns
         self.declared: str | None = None
+        self.declared_in = ""
+        self.is_free = self.is_mixed = False
         self.n_rows = self.n_missing = self.n_numbers = self.n_times = self.n_zoned = self.n_decimal_commas = 0
         self.codes: dict[str, int] = {text: code for code, text in enumerate(categories or ())}
         self.counts = np.zeros(len(self.codes), dtype=np.int64)
@@ -48,11 +68,15 @@ class ColumnScan:
         self.has_too_many_texts = self.is_nested = False
         self.first_other: tuple[Place, str] | None = None
         self.first_inexact: tuple[Place, str] | None = None
+        self.first_missing: Place | None = None
         self.low, self.high = np.inf, -np.inf
-        self.is_whole = self.is_rising = True
+        self.is_whole = True
+        self.is_rising = learns
         self.has_time_of_day = False
-        self._last: float | str | None = None
-        self._digest = hashlib.blake2b(digest_size=16)
+        self.first_value: float | str | None = None
+        self.last_value: float | str | None = None
+        self.digest = Digest()
+        """The same for columns with the same values in all rows."""
 
     @property
     def shown_name(self) -> str:
@@ -68,11 +92,6 @@ class ColumnScan:
     def n_texts(self) -> int:
         """Cells that are neither numbers, nor times, nor missing."""
         return self.n_told - self.n_numbers - self.n_times
-
-    @property
-    def digest(self) -> bytes:
-        """The same for columns with the same entries in all rows, and for no others."""
-        return self._digest.digest()
 
     @property
     def kind(self) -> str:
@@ -92,19 +111,65 @@ class ColumnScan:
     @property
     def is_kept_right(self) -> bool:
         """Whether the entries were kept as what the column turned out to be."""
-        return self.kept_as is None or self.kept_as == entry_kind(self.kind)
+        return self.is_kept_as(entry_kind(self.kind))
 
-    def skip(self, n_rows: int) -> Floats:
+    def is_kept_as(self, kind: str | None) -> bool:
+        """Whether all entries were kept as this: NUMBER, TIME or TEXT; None if there are none to keep."""
+        return kind is None or (not self.is_mixed and self.kept_as in (None, kind))
+
+    @property
+    def is_partly_free(self) -> bool:
+        """Whether some cells are text to be understood while others have a type: then all are to be such text."""
+        return self.is_free and self.declared is not None
+
+    def merge(self, later: "ColumnScan") -> "ColumnScan":
+        """What is known of a column when other rows of it, scanned by themselves, follow these."""
+        merged = copy.copy(self)
+        if not self.n_told or not later.n_told:
+            teller = self if self.n_told or not later.n_told else later
+            merged.kept_as, merged.declared, merged.is_free = teller.kept_as, teller.declared, teller.is_free
+            merged.declared_in = teller.declared_in
+        else:
+            merged.is_free = self.is_free or later.is_free
+            merged.declared = self.declared or later.declared
+            if not merged.is_free and self.declared != later.declared:
+                raise ValueError(f"{later.declared_in}; need {self.kept_as} as elsewhere.")
+            merged.is_mixed = self.is_mixed or later.is_mixed or self.kept_as != later.kept_as
+        for count in ("n_rows", "n_missing", "n_numbers", "n_times", "n_zoned", "n_decimal_commas"):
+            setattr(merged, count, getattr(self, count) + getattr(later, count))
+        merged.is_nested = self.is_nested or later.is_nested
+        merged.first_other = self.first_other or later.first_other
+        merged.first_inexact = self.first_inexact or later.first_inexact
+        merged.first_missing = self.first_missing or later.first_missing
+        merged.low, merged.high = min(self.low, later.low), max(self.high, later.high)
+        merged.is_whole = self.is_whole and later.is_whole
+        merged.has_time_of_day = self.has_time_of_day or later.has_time_of_day
+        merged.is_rising = self.is_rising and later.is_rising and _rises(self.last_value, later.first_value)
+        merged.first_value = later.first_value if self.first_value is None else self.first_value
+        merged.last_value = self.last_value if later.last_value is None else later.last_value
+        merged.digest = self.digest.merge(later.digest)
+        merged.codes = dict(self.codes)
+        merged.has_too_many_texts = self.has_too_many_texts or later.has_too_many_texts
+        places = np.array([*map(merged.code_of, later.codes), MOST_TEXTS], dtype=np.int64)
+        counts = np.zeros(max(len(self.counts), int(places[: len(later.counts)].max(initial=-1)) + 1), dtype=np.int64)
+        counts[: len(self.counts)] = self.counts
+        np.add.at(counts, places[: len(later.counts)], later.counts)
+        merged.counts = counts
+        return merged
+
+    def skip(self, n_rows: int, batch: Batch | None = None) -> Floats:
         """Rows in which the column has no cell: (m,) of NaN."""
-        return self._keep(np.full(n_rows, np.nan), np.ones(n_rows, dtype=bool))
+        gaps = np.full(n_rows, np.nan)
+        return self._keep(gaps, np.ones(n_rows, dtype=bool), _bits_of_numbers(gaps) if self.learns else None, batch)
 
     def read(self, batch: Batch) -> Floats:
         """The entries of the next rows: (m,)."""
         cells = batch.columns.get(self.name)
         if cells is None:
-            return self.skip(batch.n_rows)
+            return self.skip(batch.n_rows, batch)
         self.is_nested |= self.name in batch.nested
         is_free = not batch.is_typed or self.name in batch.free
+        self.is_free |= is_free
         return self._read_text(cells, batch) if is_free else self._read_declared(cells, batch)
 
     def _read_text(self, cells: pa.Array, batch: Batch) -> Floats:
@@ -118,7 +183,7 @@ class ColumnScan:
                 self.n_numbers += n_numbers
                 self._note_other(cells, numbers.bad, batch)
                 self._note_inexact(cells, first_inexact(cells, numbers.values), batch)
-                return self._keep_numbers(numbers.values, numbers.missing)
+                return self._keep_numbers(numbers.values, numbers.missing, batch)
         if self.kept_as == TEXT:
             return self._code_texts(cells, batch)
         times = read_times(cells)
@@ -128,17 +193,20 @@ class ColumnScan:
             rest = read_numbers(self._with_points(cells.filter(pa.array(times.bad))))
             self.n_numbers += int(np.count_nonzero(~rest.bad))
         self._note_other(cells, ~times.missing, batch)
-        return self._keep_numbers(times.values, times.missing)
+        return self._keep_numbers(times.values, times.missing, batch)
 
     def _read_declared(self, column: pa.Array, batch: Batch) -> Floats:
         if pa.types.is_null(column.type):
-            return self.skip(len(column))
+            return self.skip(len(column), batch)
         found = read_declared(column)
         kept_as = TEXT if found.kind == OTHER else found.kind
+        described = f"{batch.file}, column {self.name!r} is of type {column.type}"
         if self.declared not in (None, found.kind) or self.kept_as not in (None, kept_as):
-            raise ValueError(
-                f"{batch.file}, column {self.name!r} is of type {column.type}; need {self.kept_as} as elsewhere."
-            )
+            if found.is_empty:
+                return self.skip(len(column), batch)
+            raise ValueError(f"{described}; need {self.kept_as} as elsewhere.")
+        if self.declared is None:
+            self.declared_in = described
         self.declared, self.kept_as = found.kind, kept_as
         if found.numbers is None:
             return self._code_texts(found.texts, batch)
@@ -149,7 +217,7 @@ class ColumnScan:
             self.n_numbers += int(np.count_nonzero(~found.numbers.missing & ~found.numbers.bad))
             self._note_other(column, found.numbers.bad, batch)
             self._note_inexact(column, found.inexact, batch)
-        return self._keep_numbers(found.numbers.values, found.numbers.missing)
+        return self._keep_numbers(found.numbers.values, found.numbers.missing, batch)
 
     def _code_texts(self, cells: pa.Array, batch: Batch) -> Floats:
         texts, places = distinct(cells)
@@ -165,16 +233,21 @@ class ColumnScan:
             self._note_other(cells, (~gaps & ~numbers)[places], batch)
         codes = np.full(len(texts) + 1, np.nan)
         for i in np.flatnonzero(~gaps).tolist():
-            codes[i] = self._code(texts[i])
+            codes[i] = self.code_of(texts[i])
         entries = codes[places]
         told = entries[~np.isnan(entries)].astype(np.int64)
         self.counts = _added(self.counts, np.bincount(told, minlength=len(self.counts)))
-        if self.is_rising:
-            self.is_rising = _is_rising(self._last, cells)
-            self._last = cells[-1].as_py() if len(cells) else self._last
-        return self._keep(entries, gaps[places])
+        if self.is_rising and len(cells):
+            self.is_rising = _is_rising(self.last_value, cells)
+            self.first_value = cells[0].as_py() if self.first_value is None else self.first_value
+            self.last_value = cells[-1].as_py()
+        if not self.learns:
+            return self._keep(entries, gaps[places], None, batch)
+        values = np.array([*map(_bits_of_text, texts), _NO_VALUE], dtype=np.uint64)
+        values[gaps] = _NO_VALUE
+        return self._keep(entries, gaps[places], values[places], batch)
 
-    def _code(self, text: str) -> int:
+    def code_of(self, text: str) -> int:
         """The code of a text; texts unknown to a model have one code together, and so have those beyond MOST_TEXTS."""
         code = self.codes.get(text)
         if code is not None:
@@ -187,25 +260,31 @@ class ColumnScan:
         self.codes[text] = len(self.codes)
         return len(self.codes) - 1
 
-    def _keep_numbers(self, values: Floats, missing: Bools) -> Floats:
+    def _keep_numbers(self, values: Floats, missing: Bools, batch: Batch) -> Floats:
         told = values[~np.isnan(values)]
         if len(told):
             self.low, self.high = min(self.low, float(told.min())), max(self.high, float(told.max()))
             self.is_whole = self.is_whole and bool((told == np.floor(told)).all())
             self.has_time_of_day = self.has_time_of_day or bool((told % 86400 != 0).any())
         if self.is_rising and len(values):
-            before = values[:1] if self._last is None else np.array([self._last])
+            before = values[:1] if self.last_value is None else np.array([self.last_value])
             steps = np.diff(np.concatenate([before, values]))
-            self.is_rising = bool((steps[self._last is None :] > 0).all())
-            self._last = float(values[-1])
-        return self._keep(values, missing)
+            self.is_rising = bool((steps[self.last_value is None :] > 0).all())
+            self.first_value = float(values[0]) if self.first_value is None else self.first_value
+            self.last_value = float(values[-1])
+        return self._keep(values, missing, _bits_of_numbers(values) if self.learns else None, batch)
 
-    def _keep(self, entries: Floats, missing: Bools) -> Floats:
+    def _keep(self, entries: Floats, missing: Bools, values: Bits | None, batch: Batch | None) -> Floats:
+        """Take note of entries, and of the bits by which they differ."""
         self.n_rows += len(entries)
         n_missing = int(np.count_nonzero(missing))
-        self.n_missing += n_missing
-        self.is_rising = self.is_rising and not n_missing
-        self._digest.update((entries + 0.0).tobytes())  # so that -0.0 is 0.0
+        if n_missing:
+            self.n_missing += n_missing
+            self.is_rising = False
+            if self.first_missing is None and batch is not None:
+                self.first_missing = batch.place(int(np.argmax(missing)))
+        if values is not None:
+            self.digest = self.digest.add(values)
         return entries
 
     def _note_other(self, cells: pa.Array, is_other: Bools, batch: Batch) -> None:
@@ -249,6 +328,24 @@ def _added(old: Ints, new: Ints) -> Ints:
     found = new.astype(np.int64)
     found[: len(old)] += old
     return found
+
+
+def _rises(last: float | str | None, first: float | str | None) -> bool:
+    """Whether the first value after some rises; of values of two kinds nothing is asked."""
+    if isinstance(last, float) and isinstance(first, float):
+        return first > last
+    return first > last if isinstance(last, str) and isinstance(first, str) else True
+
+
+def _bits_of_numbers(values: Floats) -> Bits:
+    """Bits of numbers, -0.0 as 0.0 and every NaN alike: (m,)."""
+    bits = (values + 0.0).view(np.uint64)
+    bits[np.isnan(values)] = _NO_VALUE
+    return bits
+
+
+def _bits_of_text(text: str) -> int:
+    return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
 
 
 def _is_rising(last: float | str | None, cells: pa.Array) -> bool:

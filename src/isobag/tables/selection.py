@@ -1,0 +1,83 @@
+"""Medians of values that are never in one place: three passes that count values by ever more of their leading bits.
+
+Numbers are counted as 64-bit keys in the same order. The first pass counts the upper 24 bits of all keys, the others
+the next 20 bits of those keys alone that agree with a middle one so far: few counts, which merge in any order.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from isobag.backends.arrays import Floats, Ints
+
+SHIFTS = (40, 20, 0)
+"""Bits that each pass leaves aside."""
+_SIGN = np.uint64(1 << 63)
+Keys = npt.NDArray[np.uint64]
+
+
+class KeyCounts(NamedTuple):
+    """Leading bits (k,), ascending, and how many values have them (k,)."""
+
+    keys: Keys
+    counts: Ints
+
+    def merge(self, other: "KeyCounts") -> "KeyCounts":
+        """Counts of both."""
+        keys, places = np.unique(np.concatenate([self.keys, other.keys]), return_inverse=True)
+        counts = np.zeros(len(keys), dtype=np.int64)
+        np.add.at(counts, places, np.concatenate([self.counts, other.counts]))
+        return KeyCounts(keys, counts)
+
+
+class Bracket(NamedTuple):
+    """What is known of the two middle values: their leading bits, and how many values come before those bits.
+
+    They are the same value if there is an odd number of values.
+    """
+
+    keys: tuple[int, ...] = ()
+    ranks: tuple[int, ...] = ()
+    turn: int = 0
+
+    def count_keys(self, values: Floats) -> KeyCounts:
+        """The next bits of those values, NaN aside, that agree with a middle one so far: (m,)."""
+        keys = ordered_keys(values[~np.isnan(values)])
+        if self.turn:
+            keys = keys[np.isin(keys >> np.uint64(SHIFTS[self.turn - 1]), np.array(self.keys, dtype=np.uint64))]
+        return KeyCounts(*np.unique(keys >> np.uint64(SHIFTS[self.turn]), return_counts=True))
+
+    def narrow(self, counted: KeyCounts) -> "Bracket":
+        """What is known after a pass over all values."""
+        ranks = self.ranks
+        if not self.turn:
+            total = int(counted.counts.sum())
+            ranks = ((total - 1) // 2, total // 2)
+        found, rests = [], []
+        for i, rank in enumerate(ranks):
+            own = counted
+            if self.turn:
+                width = SHIFTS[self.turn - 1] - SHIFTS[self.turn]
+                is_own = counted.keys >> np.uint64(width) == np.uint64(self.keys[i])
+                own = KeyCounts(counted.keys[is_own], counted.counts[is_own])
+            place = int(np.searchsorted(np.cumsum(own.counts), rank, side="right"))
+            found.append(int(own.keys[place]))
+            rests.append(rank - int(own.counts[:place].sum()))
+        return Bracket(tuple(found), tuple(rests), self.turn + 1)
+
+    @property
+    def median(self) -> float:
+        """The mean of the two middle values, when all bits are known."""
+        return float(np.median(values_of(np.array(self.keys, dtype=np.uint64))))
+
+
+def ordered_keys(values: Floats) -> Keys:
+    """Keys in the order of the values, none of which is NaN: (m,)."""
+    bits = (values + 0.0).view(np.uint64)
+    return np.where(bits & _SIGN, ~bits, bits | _SIGN)
+
+
+def values_of(keys: Keys) -> Floats:
+    """The values that have these keys."""
+    return np.where(keys & _SIGN, keys ^ _SIGN, ~keys).view(np.float64)
