@@ -8,6 +8,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from oracle import points as oracle
 
+from isobag.backends import Compute
 from isobag.data import rows as rows_room
 from isobag.data.rows import ArrayRows, SparseRows
 from isobag.data.scaling import (
@@ -187,6 +188,26 @@ def test_a_row_has_the_same_scale_in_any_batch(X, rng, name):
     for rows in (slice(0, 1), slice(5, 6), slice(2, 17), slice(None, None, -2)):
         assert_array_equal(scaling.apply(Q[rows]), whole[rows])
     assert_array_equal(scaling.apply(np.asfortranarray(Q)), whole)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize("name", SCALINGS)
+def test_compiled_scales_are_those_of_numpy_to_the_last_bit(numbers, rng, name, n_jobs):
+    X = np.column_stack([rng.permutation(numbers) for _ in range(5)])
+    some = [X, rng.standard_t(1.5, (3000, 5)), rng.integers(-3, 4, (500, 5)) / 4, np.full((7, 5), 0.1), X * 1e-160]
+    for learned in some:
+        scaling = fit_scaling(learned, name)
+        for Q in (*some, X[:0], X[:1], X[::-7], np.asfortranarray(X)):
+            expected = scaling.apply(Q)
+            found = scaling.apply(Q, Compute("numba", n_jobs))
+            assert_array_equal(found.view(np.int64), np.ascontiguousarray(expected).view(np.int64))
+
+
+@pytest.mark.parametrize("name", SCALINGS)
+def test_threads_learn_the_same_scale(rng, name):
+    rows = ArrayRows(rng.standard_t(2, (5000, 7)))
+    for field, value in vars(fit_scalings(rows, [name], 1)[name]).items():
+        assert_array_equal(value, getattr(fit_scalings(rows, [name], 2)[name], field))
 
 
 def normal_of(**changes):

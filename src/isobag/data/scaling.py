@@ -7,13 +7,17 @@ alike, and never by a logarithm of some library: so the same rows have the same 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from scipy.special import ndtri
 
+from isobag.backends import Compute
 from isobag.backends.arrays import FARTHEST, Floats, Ints, held
+from isobag.backends.threads import map_in_threads
 from isobag.data.rows import ArrayRows, Rows, sample_rows
+
+T = TypeVar("T")
 
 KNOTS = 1024
 TAIL = 0.05
@@ -36,12 +40,19 @@ class Scaling(ABC):
     def scale(self, X: Floats) -> Floats:
         """Scaled copy of X: (n, d)."""
 
-    def apply(self, X: Any) -> Any:
-        """Scaled copy of X: (n, d), cut off at 1e150: a row that far out is OUTSIDE, and its square would overflow."""
+    def apply(self, X: Any, compute: Compute | None = None) -> Any:
+        """Scaled copy of X: (n, d), cut off at 1e150: a row that far out is OUTSIDE, and its square would overflow.
+
+        ``compute`` says how; what comes out is the same to the last bit.
+        """
         if not isinstance(X, np.ndarray):  # a tensor on a device
             from isobag.data.device_scaling import scale  # noqa: PLC0415
 
             return scale(self, X).clamp_(-FARTHEST, FARTHEST)
+        if compute is not None and compute.name == "numba":
+            from isobag.data import compiled_scaling  # noqa: PLC0415, brings Numba with it
+
+            return compiled_scaling.scale(self, X, compute.n_jobs)
         with np.errstate(over="ignore"):
             return np.clip(self.scale(X), -FARTHEST, FARTHEST)
 
@@ -126,6 +137,11 @@ class Summary(NamedTuple):
     low: Floats
     high: Floats
     sample: Floats
+    n_jobs: int | None = None
+
+    def of_columns(self, learn: Callable[[Floats], T]) -> list[T]:
+        """What a function learns from the sample of each feature, (m,) at a time."""
+        return map_in_threads(learn, self.sample.T, self.n_jobs)
 
     def linear(self, shift: Floats, spread: Floats) -> tuple[Floats, Floats]:
         """Shift and spread; a feature without spread is only shifted, so a constant one is 0."""
@@ -154,15 +170,15 @@ def _robust(seen: Summary) -> Scaling:
 
 
 def _asinh(seen: Summary) -> Scaling:
-    middle = np.median(seen.sample, axis=0)
+    middle = np.array(seen.of_columns(np.median))
     away = np.abs(seen.sample - middle)
-    spread = np.median(away, axis=0)
+    spread = np.array(seen._replace(sample=away).of_columns(np.median))
     mean = away.mean(axis=0)
     return AsinhScaling(*seen.linear(middle, np.where(spread > LEAST_SPREAD * mean, spread, mean)))
 
 
 def _normal(seen: Summary) -> Scaling:
-    knots = [_knots(column) for column in seen.sample.T]
+    knots = seen.of_columns(_knots)
     values, scores, slopes = (np.concatenate(parts) for parts in zip(*knots, strict=True))
     starts = np.cumsum([0, *(len(own) for own, _, _ in knots)])
     return NormalScaling(starts, values, scores, slopes)
@@ -193,10 +209,10 @@ def fit_scaling(X: Floats, name: str | None) -> Scaling:
     return fit_scalings(ArrayRows(X), [name])[name]
 
 
-def fit_scalings(rows: Rows, names: Iterable[str | None]) -> dict[str | None, Scaling]:
+def fit_scalings(rows: Rows, names: Iterable[str | None], n_jobs: int | None = None) -> dict[str | None, Scaling]:
     """Learn scalings in one pass."""
     low, high = rows.extremes()
-    seen = Summary(low, high, sample_rows(rows))
+    seen = Summary(low, high, sample_rows(rows), n_jobs)
     return {name: SCALINGS[name](seen) for name in names}
 
 
@@ -230,7 +246,7 @@ def _knots(column: Floats) -> tuple[Floats, Floats, Floats]:
     of the outer 5 % of the ranks, so that far is far. A feature without spread is only shifted.
     """
     column = np.sort(column)
-    values = np.unique(column)
+    values = column[np.append(True, column[1:] != column[:-1])]
     if len(values) == 1:
         return values, np.zeros(1), np.ones(2)
     if len(values) > KNOTS:

@@ -43,7 +43,7 @@ class View:
 
     def prepare(self, X: Floats, compute: Compute, like: Any = None) -> Any:
         """Queries on the scale of this view; ``like``: those of the same rows on another."""
-        return self.partitionings.prepare(self.scaling.apply(X), compute, like)
+        return self.partitionings.prepare(self.scaling.apply(X, compute), compute, like)
 
 
 @dataclass(frozen=True)
@@ -199,7 +199,7 @@ def draw_views(
     chosen, numbers = np.unique(drawn, return_inverse=True)
     numbers = numbers.reshape(drawn.shape)
     points = rows.take(chosen)
-    scalings = fit_scalings(rows, dict.fromkeys(plan.scaling for plan in plans))
+    scalings = fit_scalings(rows, dict.fromkeys(plan.scaling for plan in plans), compute.n_jobs)
     members, anchors = [], []
     for first, plan in enumerate(plans):
         mine = slice(first, None, len(plans)), slice(plan.levels[-1])
@@ -207,7 +207,7 @@ def draw_views(
         where = where.reshape(-1, plan.levels[-1])
         scaling = scalings[plan.scaling]
         partitionings, places = partition_rows(
-            scaling.apply(points[own]), where, seeds[mine[0]], plan.levels, mechanism, compute
+            scaling.apply(points[own], compute), where, seeds[mine[0]], plan.levels, mechanism, compute
         )
         members.append(View(scaling, partitionings))
         if partitionings.anchors() is not None:
