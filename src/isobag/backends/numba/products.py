@@ -1,14 +1,15 @@
 """Many features: the verbs of a backend by certified matrix products."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from isobag.backends.arrays import Balls, Cells, Floats, Ints, with_nearest
+from isobag.backends.arrays import Balls, Cells, Floats, Ints
 from isobag.backends.meter import report
-from isobag.backends.numba.compiled import lanes, products
+from isobag.backends.numba.compiled import products
+from isobag.backends.numba.filtered import Filter, find_axes
 from isobag.backends.numba.queries import Queries
 from isobag.backends.threads import map_in_threads, shares, single_threaded_blas, slices
 
@@ -62,6 +63,31 @@ def sq_radii(points: Floats, slots: Cells, levels: tuple[int, ...], n_jobs: int 
     return radii
 
 
+class _Products:
+    """Cells of blocks of queries by products with all distinct centers."""
+
+    def __init__(self, balls: Balls, rule: str, limits: Ints | None) -> None:
+        self._balls, self._rule = balls, rule
+        self._factors = _factors(balls.points)
+        self._limits = np.full(len(balls.levels), -1) if limits is None else limits
+        self.block_rows = _block_rows(balls.points)
+
+    def scan(self, X: Floats, far: Ints) -> Iterator[Cells]:
+        """Cells of a block of queries, one partitioning after the other: (L, block); octaves are added to far."""
+        balls, factors, sizes = self._balls, self._factors, np.array(self._balls.levels)
+        queries, norms = factors.of(X)
+        with np.errstate(invalid="ignore", over="ignore"):
+            found = factors.weights @ queries.T
+        cells = np.empty((len(balls.levels), len(X)), dtype=np.int32)
+        for i, chosen in enumerate(balls.slots):
+            common = found, X, norms, balls.points, factors.norms, chosen
+            if self._rule == "nearest":
+                products.scan_nearest(*common, sizes, balls.sq_radii[:, i], self._limits, cells, far)
+            else:
+                products.scan_covering(*common, balls.sq_radii[0, i], self._rule == "smallest", cells[0])
+            yield cells
+
+
 def assign_cells(queries: Queries, balls: Balls, rule: str, n_jobs: int | None, cells: Cells) -> None:
     """Write the cell of every query into cells (t, n)."""
 
@@ -73,23 +99,21 @@ def assign_cells(queries: Queries, balls: Balls, rule: str, n_jobs: int | None, 
 
 def count_cells(queries: Queries, balls: Balls, n_jobs: int | None) -> Ints:
     """Number of queries in each cell of each level: (L, t, psi)."""
-    return _count(queries.X, balls, list(range(len(balls.levels))), n_jobs, None)
+    return _count(queries.X, balls, n_jobs, None, None, None)
 
 
 def sum_at_cells(
     queries: Queries, balls: Balls, tables: Ints, rule: str, n_jobs: int | None, limits: Ints | None = None
 ) -> Ints:
     """Sum over partitionings of the table at the query's cell: (n, L); one more column with ``limits``."""
-    wider, places, nearest = with_nearest(balls, limits)
-    sums = np.zeros((len(places) + bool(nearest), len(queries.X)), dtype=np.int64)
-    add_far = _far_adder(queries.X, balls, limits, nearest, sums[-1])
+    n_levels = len(balls.levels)
+    sums = np.zeros((n_levels + (limits is not None), len(queries.X)), dtype=np.int64)
 
     def add(block: slice, i: int, found: Cells) -> None:
-        for level, place in enumerate(places):
-            products.add_at_cells(found[place], tables[level, i], sums[level, block])
-        add_far(block, i, found)
+        for level in range(n_levels):
+            products.add_at_cells(found[level], tables[level, i], sums[level, block])
 
-    _scan(queries.X, wider, rule, n_jobs, lambda: add)
+    _scan(queries.X, balls, rule, n_jobs, lambda: add, limits, sums[-1])
     return sums.T
 
 
@@ -103,10 +127,9 @@ def count_and_sum(
 ) -> tuple[Ints, Ints]:
     """Counts of all queries, and what ``sum_at_cells`` makes of them, from one scan."""
     n, n_kept = len(queries.X), 1 if only_last else len(balls.levels)
-    wider, places, nearest = with_nearest(balls, limits)
     cells = np.empty((n_kept, len(balls.slots), n), dtype=np.min_scalar_type(-balls.slots.shape[1] - 1))
-    sums = np.zeros((n_kept + bool(nearest), n), dtype=np.int64)
-    counts = _count(queries.X, wider, places, n_jobs, cells, _far_adder(queries.X, balls, limits, nearest, sums[-1]))
+    sums = np.zeros((n_kept + (limits is not None), n), dtype=np.int64)
+    counts = _count(queries.X, balls, n_jobs, cells, limits, sums[-1])
 
     def add(block: slice) -> None:
         for level, tables in enumerate(counts[-n_kept:]):
@@ -117,47 +140,29 @@ def count_and_sum(
     return counts, sums.T
 
 
-def _far_adder(
-    X: Floats, balls: Balls, limits: Ints | None, nearest: list[int], total: Ints
-) -> Callable[[slice, int, Cells], None]:
-    """Adds up how far out the queries of a block are, from the nearest centers at the levels that count."""
-    levels = [] if limits is None else np.flatnonzero(limits >= 0).tolist()
-
-    def add(block: slice, i: int, found: Cells) -> None:
-        for level, place in zip(levels, nearest, strict=True):
-            own = (balls.points, balls.slots[i], balls.sq_radii[level, i])
-            # Where there are no limits there are no levels, and the loop does not run.
-            lanes.add_octaves(X[block], *own, found[place], limits[level], total[block])  # type: ignore[index]
-
-    return add
-
-
 def _count(
     X: Floats,
     balls: Balls,
-    places: list[int],
     n_jobs: int | None,
     cells: npt.NDArray[np.signedinteger] | None,
-    add_far: Callable[[slice, int, Cells], None] | None = None,
+    limits: Ints | None,
+    far: Ints | None,
 ) -> Ints:
-    """Counts of the levels at ``places``; the cells of the last of them are kept in cells (levels, t, n) if given."""
+    """Counts of all levels; the cells of the last of them are kept in cells (levels, t, n) if given."""
     all_counts: list[Ints] = []
 
     def start_counting() -> Callable[[slice, int, Cells], None]:
-        counts = np.zeros((len(places), *balls.slots.shape), dtype=np.int64)
+        counts = np.zeros(balls.sq_radii.shape, dtype=np.int64)
         all_counts.append(counts)
 
         def count(block: slice, i: int, found: Cells) -> None:
-            own = found if len(found) == len(places) else np.ascontiguousarray(found[places])
-            products.count_block(own, counts[:, i])
+            products.count_block(found, counts[:, i])
             if cells is not None:
-                cells[:, i, block] = own[-len(cells) :]
-            if add_far is not None:
-                add_far(block, i, found)
+                cells[:, i, block] = found[-len(cells) :]
 
         return count
 
-    _scan(X, balls, "nearest", n_jobs, start_counting)
+    _scan(X, balls, "nearest", n_jobs, start_counting, limits, far)
     total: Ints = np.add.reduce(all_counts)
     return total
 
@@ -168,28 +173,24 @@ def _scan(
     rule: str,
     n_jobs: int | None,
     start: Callable[[], Callable[[slice, int, Cells], None]],
+    limits: Ints | None = None,
+    far: Ints | None = None,
 ) -> None:
-    """Find the cells of all queries, block by block; each thread starts a visitor of (block, partitioning, cells)."""
-    factors = _factors(balls.points)
-    n_rows = _block_rows(balls.points)
-    sizes = np.array(balls.levels)
+    """Find the cells of all queries, block by block; each thread starts a visitor of (block, partitioning, cells).
+
+    With ``limits``, octaves beyond them are added to far (n,)
+    """
+    total = np.zeros(len(X), dtype=np.int64) if limits is None or far is None else far
 
     def work(share: slice) -> None:
         visit = start()
-        for part in slices(share.stop - share.start, n_rows):
+        for part in slices(share.stop - share.start, scanner.block_rows):
             block = slice(share.start + part.start, share.start + part.stop)
-            queries, norms = factors.of(X[block])
-            with np.errstate(invalid="ignore", over="ignore"):
-                found = factors.weights @ queries.T
-            cells = np.empty((len(balls.levels), len(queries)), dtype=np.int32)
-            for i, chosen in enumerate(balls.slots):
-                common = found, X[block], norms, balls.points, factors.norms, chosen
-                if rule == "nearest":
-                    products.scan_nearest(*common, sizes, balls.sq_radii[:, i], cells)
-                else:
-                    products.scan_covering(*common, balls.sq_radii[0, i], rule == "smallest", cells[0])
+            for i, cells in enumerate(scanner.scan(X[block], total[block])):
                 visit(block, i, cells)
-            report(len(queries) * len(balls.slots))
+            report((block.stop - block.start) * len(balls.slots))
 
     with single_threaded_blas():
+        axes = find_axes(balls, len(X)) if rule == "nearest" else None
+        scanner = _Products(balls, rule, limits) if axes is None else Filter(axes, balls, limits)
         map_in_threads(work, shares(len(X), n_jobs), n_jobs)

@@ -19,7 +19,7 @@ tolerance, and comparisons are written so that infinities and NaN are never cert
 
 import numpy as np
 
-from isobag.backends.arrays import OUTSIDE
+from isobag.backends.arrays import OCTAVE_BITS, OUTSIDE
 from isobag.backends.numba.compiled.jit import jit
 
 
@@ -50,13 +50,32 @@ def sq_distance(x, c):
 
 
 @jit
-def scan_nearest(products, X, norms, points, center_norms, slots, levels, sq_radii, cells):
+def octaves_beyond(limit, least, most, x, c, one):
+    """Octaves beyond the limit of the squared distance of x and c, which lies between least and most; one (1,) is room.
+
+    That squared distance is computed only where its octaves are not certain.
+    """
+    bits = one.view(np.int64)
+    one[0] = most
+    octaves = bits[0] >> OCTAVE_BITS
+    if octaves <= limit:
+        return 0
+    one[0] = max(least, 0.0)
+    if bits[0] >> OCTAVE_BITS != octaves:
+        one[0] = sq_distance(x, c)
+    return max((bits[0] >> OCTAVE_BITS) - limit, 0)
+
+
+@jit
+def scan_nearest(products, X, norms, points, center_norms, slots, levels, sq_radii, limits, cells, far):
     """Cells under the rule "nearest", all levels of one partitioning, for a block of queries.
 
     products (points, block) approximate |c'|^2 - 2 x'.c'; X (block, d); norms (block,); center_norms (points,);
-    slots (psi,); sq_radii (L, psi); written: cells (L, block)
+    slots (psi,); sq_radii (L, psi); written: cells (L, block); added to far (block,): octaves beyond limits (L,), where
+    not negative, from queries OUTSIDE to their nearest center
     """
     n_queries, d = X.shape
+    one = np.empty(1)
     best = np.full(n_queries, np.inf, np.float32)
     second = np.full(n_queries, np.inf, np.float32)
     winner = np.zeros(n_queries, np.int32)
@@ -78,17 +97,20 @@ def scan_nearest(products, X, norms, points, center_norms, slots, levels, sq_rad
             error = tolerance(norms[q], center_norms[slots[j]], d)
             sq_dist = best[q] + norms[q] * norms[q]
             limit = best[q] + error + margin(norms[q], sq_dist + error, d)
-            over = sq_dist - sq_radii[level, j]
-            if second[q] > limit and abs(over) > error:
-                cells[level, q] = j if over < 0 else OUTSIDE
-            else:
-                cells[level, q] = _nearest_exactly(
-                    products[:, q], X[q], points, slots[: levels[level]], limit, sq_radii[level]
-                )
+            least = sq_dist - error
+            most = sq_dist + error
+            if not (second[q] > limit and abs(sq_dist - sq_radii[level, j]) > error):
+                j, least = _nearest_exactly(products[:, q], X[q], points, slots[: levels[level]], limit)
+                most = least
+            is_outside = least > sq_radii[level, j]
+            cells[level, q] = OUTSIDE if is_outside else j
+            if is_outside and limits[level] >= 0:
+                far[q] += octaves_beyond(limits[level], least, most, X[q], points[slots[j]], one)
 
 
 @jit
-def _nearest_exactly(products, x, points, slots, limit, sq_radii):
+def _nearest_exactly(products, x, points, slots, limit):
+    """Cell and squared distance of the nearest of the centers whose product is not above the limit."""
     least = np.inf
     cell = 0
     for j in range(len(slots)):
@@ -97,7 +119,7 @@ def _nearest_exactly(products, x, points, slots, limit, sq_radii):
             if sq_dist < least:
                 least = sq_dist
                 cell = j
-    return cell if least <= sq_radii[cell] else OUTSIDE
+    return cell, least
 
 
 @jit

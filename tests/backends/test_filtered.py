@@ -1,0 +1,109 @@
+"""Lower bounds along leading axes: the cells of the definition, whatever the axes, and only where they save work."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from oracle.hard_data import KINDS, queries
+
+from isobag import IsolationKernel
+from isobag.backends import Compute
+from isobag.backends.numba import filtered, products
+from isobag.data.rows import ArrayRows
+from isobag.partitionings import draw_from_rows
+
+PLAIN, FAST = Compute("numpy", 1), Compute("numba", 2)
+LEVELS = (2, 4, 40, 100)
+
+
+def drawn_from(X, levels=LEVELS, t=3, mechanism="hypersphere"):
+    return draw_from_rows(ArrayRows(X), t, levels, mechanism, 0, PLAIN)
+
+
+def low_rank(rng, n, d, rank=8):
+    return rng.normal(size=(n, rank)) @ rng.normal(size=(rank, d)) + 0.01 * rng.normal(size=(n, d))
+
+
+KINDS = KINDS | {"low rank": low_rank}
+
+
+@pytest.fixture
+def always(monkeypatch):
+    """Filter wherever there are axes, however little they help; the numbers of axes used."""
+    used = []
+
+    def find(balls, n_queries):
+        axes = filtered._leading_axes(balls.points)
+        used.append(0 if axes is None else 32)
+        return None if axes is None else axes.first(32)
+
+    monkeypatch.setattr(products, "find_axes", find)
+    return used
+
+
+@pytest.mark.parametrize("mechanism", ["hypersphere", "voronoi"])
+@pytest.mark.parametrize("d", [97, 300])
+@pytest.mark.parametrize("kind", KINDS)
+def test_filtered_cells_counts_and_octaves_are_those_of_the_definition(rng, always, kind, d, mechanism):
+    X = np.asarray(KINDS[kind](rng, 150, d), dtype=float)
+    Q = np.vstack([queries(rng, X), X[:20] * 1e6, X[:20] + 1e-9, X[:9] * 1e30]).astype(float)
+    drawn = drawn_from(X, mechanism=mechanism)
+    limits = np.array([0, -1, -1, 0]) if drawn.far_limits() is None else drawn.far_limits()
+    assert_array_equal(drawn.assign(drawn.prepare(Q, FAST), FAST), drawn.assign(drawn.prepare(Q, PLAIN), PLAIN))
+    expected = drawn.count_and_sum(drawn.prepare(Q, PLAIN), PLAIN, limits=limits)
+    for n_jobs in (1, 3):
+        compute = Compute("numba", n_jobs)
+        found = drawn.count_and_sum(drawn.prepare(Q, compute), compute, limits=limits)
+        for own, other in zip(found, expected, strict=True):
+            assert_array_equal(own, other)
+    assert always
+
+
+def test_equal_distances_go_to_the_first_center(rng, always):
+    X = rng.integers(0, 2, (200, 120)).astype(float)
+    Q = np.vstack([X, (X + X[::-1]) / 2, np.full((1, 120), 0.5)])  # the last is equally far from all
+    drawn = drawn_from(X)
+    cells = drawn.assign(drawn.prepare(Q, FAST), FAST)
+    assert_array_equal(cells, drawn.assign(drawn.prepare(Q, PLAIN), PLAIN))
+    assert_array_equal(drawn.nearest_anchors(drawn.prepare(Q[-1:], FAST), FAST), 0)
+    assert max(always) == 32
+
+
+@pytest.mark.parametrize("n", [1, 15, 16, 17, 513])
+def test_blocks_of_any_size_are_filtered_alike(rng, always, n):
+    X = low_rank(rng, 600, 100)
+    drawn = drawn_from(X)
+    assert_array_equal(drawn.assign(drawn.prepare(X[:n], FAST), FAST), drawn.assign(drawn.prepare(X[:n], PLAIN), PLAIN))
+    assert always == [32]
+
+
+def test_lower_bounds_are_below_distances_in_exact_arithmetic(rng):
+    for kind in ("low rank", "normal", "a few rows far out"):
+        X = np.asarray(KINDS[kind](rng, 200, 130), dtype=float)
+        axes = filtered._leading_axes(X).first(32)
+        _, norms, along = axes.of(X)
+        bounds = norms[:, None] ** 2 + norms**2 - 2 * along @ along.T
+        reach = norms[:, None] + norms
+        sq_dists = ((X[:, None].astype(np.longdouble) - X) ** 2).sum(axis=2)
+        assert (bounds - axes.loss * reach**2 <= sq_dists).all()
+        assert axes.loss < 1e-4
+
+
+def test_axes_are_used_where_they_save_work_and_not_where_they_do_not(rng, monkeypatch):
+    monkeypatch.setattr(filtered, "LEAST_WORK", 0)
+    flat, noise = low_rank(rng, 3000, 200), rng.normal(size=(3000, 200))
+    assert filtered.find_axes(drawn_from(flat, (100,), t=20), 10_000).vectors.shape == (200, 32)
+    assert filtered.find_axes(drawn_from(noise, (100,), t=20), 10_000) is None
+    # Many partitionings of few points: products with each point once are cheaper.
+    assert filtered.find_axes(drawn_from(flat[:110], (100,), t=200), 10_000) is None
+    monkeypatch.undo()
+    assert filtered.find_axes(drawn_from(flat, (100,), t=20), 100) is None
+
+
+def test_rows_along_a_few_axes_take_the_filter_by_themselves(rng, monkeypatch):
+    monkeypatch.setattr(filtered, "LEAST_WORK", 0)
+    X = low_rank(rng, 2000, 150)
+    cells = [
+        IsolationKernel(10, 64, backend=backend, random_state=0).fit(X).assign_cells(X)
+        for backend in ("numpy", "numba")
+    ]
+    assert_array_equal(*cells)
