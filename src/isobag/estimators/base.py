@@ -64,6 +64,9 @@ class Thresholded(OutlierMixin, Constrained):
         """Score below which an anomaly begins, from the scores of training data: (n,)."""
         if self.contamination != "auto":
             return quantile_of(scores, float(self.contamination))
+        return self._auto_offset(scores)
+
+    def _auto_offset(self, scores: Any) -> float:
         if self._lowest_score is not None:
             lowest = self._lowest_score
             above = np.asarray(scores) - lowest if lowest else scores
