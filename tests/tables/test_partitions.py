@@ -142,7 +142,7 @@ def test_a_partition_may_come_in_several_frames_of_arrow():
     learned = learn_table(partitions, features=["amount", "colour", "count"])
     expected = whole(frame, features=["amount", "colour", "count"])
     assert learned.reader.encoding == expected.encoding
-    found = [X for p, part in enumerate(partitions.parts) for X in learned.reader(p, frames_of(part))]
+    found = [X for p, part in enumerate(partitions.parts) for X, _ in learned.reader(p, frames_of(part))]
     np.testing.assert_array_equal(np.concatenate(found), expected.rows.take(np.arange(N_ROWS)))
 
 
@@ -182,7 +182,7 @@ def test_a_partition_of_another_schema_is_named(phase):
     partitions = CutFrame(mixed_frame()[["amount", "count"]], [20, 40])
     learned = learn_table(partitions)
     partitions.parts[1] = partitions.parts[1].astype({"amount": str})
-    with pytest.raises(ValueError, match=r"partition 1, column 'amount' is of type .*string; need number as elsewhere"):
+    with pytest.raises(ValueError, match=r"partition 1, column 'amount' is of type .*string.*; need "):
         look_again(partitions, learned, 1, phase)
     partitions.parts[1] = partitions.parts[1][["amount"]]
     with pytest.raises(ValueError, match=r"partition 1 has no column 'count' \(columns: 'amount'\)"):

@@ -7,7 +7,7 @@ partial results, which do not grow with the number of rows.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -175,18 +175,24 @@ class MappedRows:
 
     rows: Rows
     function: Callable[[Floats], npt.NDArray[Any]]
+    _known: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def __len__(self) -> int:
         """Number of rows."""
         return len(self.rows)
 
     def map_reduce(self, function: Callable[[npt.NDArray[Any]], T], combine: Combine[T]) -> T:
-        """Partial results, merged."""
-        return self.rows.map_reduce(lambda X: function(self.function(X)), combine)
+        """Partial results, merged; of the same function once."""
+        if function not in self._known:
+            own = self.function
+            self._known[function] = self.rows.map_reduce(lambda X: function(own(X)), combine)
+        found: T = self._known[function]
+        return found
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
         """All of them, brought here."""
-        found = self.map_reduce(lambda values: [values], _joined)
+        own = self.function
+        found = self.rows.map_reduce(lambda X: [own(X)], _joined)
         return np.concatenate(found).astype(dtype, copy=False)
 
 

@@ -13,15 +13,15 @@ import narwhals as nw
 import numpy as np
 
 from isobag.backends.arrays import Bools, Floats, Ints
-from isobag.data.partitions import Frames, Partitions
+from isobag.data.partitions import Frames, Labels, Partitions
 from isobag.tables.choose import Wishes, check_names, kinds_of, learn_encoding, n_missing_of
 from isobag.tables.declared import NUMBER, TIME
 from isobag.tables.encode import Encoding
 from isobag.tables.framesource import FrameSource
-from isobag.tables.read import check_options, read_labels, read_table, set_apart
+from isobag.tables.read import check_options, label_rows, read_labels, read_table, set_apart
 from isobag.tables.scan import ColumnScan
 from isobag.tables.selection import SHIFTS, Bracket, KeyCounts
-from isobag.tables.summary import TableSummary, in_python
+from isobag.tables.summary import GROUP, TableSummary, in_python
 
 BLOCK_ROWS = 1 << 18
 """Most rows of a frame that are turned into features at once."""
@@ -50,13 +50,20 @@ class Block(NamedTuple):
 class PartitionReader:
     """How the rows of a partition become features; may be sent to where the partition is.
 
-    apart : columns that are no features, but labels.
+    by : columns that make the label of a row's group.
+    id : a column that names rows.
     free : columns of mixed objects, each cell of which is text to be understood.
     """
 
     encoding: Encoding
-    apart: tuple[str, ...] = ()
+    by: tuple[str, ...] = ()
+    id: str | None = None
     free: frozenset[str] = frozenset()
+
+    @property
+    def apart(self) -> tuple[str, ...]:
+        """Columns that are no features, but labels."""
+        return self.by if self.id is None else (*self.by, self.id)
 
     def blocks(self, number: int, frames: Frames) -> Iterator[Block]:
         """All rows of a partition in order."""
@@ -71,9 +78,27 @@ class PartitionReader:
             X = table.rows.take(np.arange(len(table.rows))) if table.rows.whole is None else table.rows.whole
             yield Block(X, table.kept, table.gaps, labels, first_row, table.n_rows)
 
-    def __call__(self, number: int, frames: Frames) -> Iterator[Floats]:
-        """Features of the rows of a partition that take part, in order: (m, d) at a time."""
-        return (block.X for block in self.blocks(number, frames))
+    def __call__(self, number: int, frames: Frames) -> Iterator[tuple[Floats, Labels | None]]:
+        """The rows of a partition that take part, in order: features (m, d) and, if there are groups, labels (m,)."""
+        for block in self.blocks(number, frames):
+            if not self.by:
+                yield block.X, None
+                continue
+            labels, takes_part = self.group_labels(number, block)
+            own = takes_part if block.kept is None else takes_part[block.kept]
+            yield block.X if own.all() else block.X[own], labels[takes_part]
+
+    def group_labels(self, number: int, block: Block) -> tuple[Labels, Bools]:
+        """The label of each row's group, None where there is none, and which rows take part: (n,), (n,)."""
+        labels = label_rows([block.labels[name] for name in self.by])
+        is_labelled = np.array([label is not None for label in labels.tolist()], dtype=bool)
+        if not is_labelled.all() and self.encoding.missing != "drop":
+            row = block.first_row + int(np.argmin(is_labelled))
+            raise ValueError(
+                f"{', '.join(self.by)}: row {row:,} of {_called(number)} has no label; pass "
+                f"{in_python('missing', 'drop')} to leave such rows out."
+            )
+        return labels, is_labelled if block.kept is None else is_labelled & block.kept
 
 
 @dataclass(frozen=True)
@@ -120,12 +145,24 @@ def learn_table(
     free = scan.free | {name for name, own in seen.scans.items() if own.is_free}
     medians = _Medians(partitions, replace(scan, kinds=kinds), kinds)
     encoding, summaries = learn_encoding(seen.scans, wishes, ".", medians)
-    reader = PartitionReader(encoding, tuple(apart), frozenset(free))
+    by = tuple(name for name, role in apart.items() if role == GROUP)
+    reader = PartitionReader(encoding, by, id, frozenset(free))
     kept_sizes = sizes
     if missing == "drop" and any(n_missing_of(seen.scans[column.name], wishes) for column in encoding.columns):
         kept_sizes = np.array(partitions.run(_CountKept(reader), add), dtype=np.int64)
     summary = TableSummary((), int(sizes.sum()), int(sizes.sum() - kept_sizes.sum()), tuple(summaries))
     return LearnedTable(reader, summary, sizes, kept_sizes)
+
+
+def find_free(partitions: Partitions, names: Sequence[str]) -> frozenset[str]:
+    """Which of some columns hold mixed objects in any partition, so that their cells are text to be understood."""
+    seen = partitions.run(_Scan(tuple(names), Wishes(tuple(names), {}, "error", "error", in_python)), _merge)
+    return frozenset(name for name, own in seen.scans.items() if own.is_free)
+
+
+def count_all_rows(partitions: Partitions) -> Ints:
+    """Rows of each partition: (p,)."""
+    return np.array(partitions.run(_count_frames, add), dtype=np.int64)
 
 
 def cut_frames(number: int, frames: Frames, names: Sequence[str]) -> Iterator[tuple[int, nw.DataFrame[Any]]]:
@@ -140,6 +177,10 @@ def cut_frames(number: int, frames: Frames, names: Sequence[str]) -> Iterator[tu
         for start in range(0, len(frame), BLOCK_ROWS):
             yield first_row + start, frame[start : start + BLOCK_ROWS]
         first_row += len(frame)
+
+
+def _count_frames(number: int, frames: Frames) -> list[int]:
+    return [sum(len(nw.from_native(frame, eager_only=True)) for frame in frames)]
 
 
 class _Seen(NamedTuple):

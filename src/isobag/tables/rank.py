@@ -15,7 +15,7 @@ from isobag.data.params import FDR, check_params
 from isobag.data.rows import ArrayRows
 from isobag.estimators import IDKGroupDetector, IDKPointDetector
 from isobag.models.calibration import discoveries, own_p_values
-from isobag.tables.read import ReadTable
+from isobag.tables.read import ReadTable, label_rows
 from isobag.tables.reasons import reasons_of_groups, reasons_of_rows
 from isobag.tables.summary import Spelling, in_python
 
@@ -160,7 +160,7 @@ def rank_rows(
             judged = judge_new(detector, rows, p_values)
     else:
         with stage("learning"):
-            judged = _judge_own(detector, detector.fit_scores(rows), p_values)
+            judged = judge_own(detector, detector.fit_scores(rows), p_values)
     places = None
     if table.kept is not None:
         places = np.where(table.kept, np.cumsum(table.kept) - 1, -1)
@@ -188,7 +188,7 @@ def rank_groups(
     else:
         with stage("learning"):
             detector.fit(groups)
-        judged = _judge_own(detector, detector.scores_, p_values)
+        judged = judge_own(detector, detector.scores_, p_values)
     with stage("explaining"):
         return _ranking("group", table, detector, judged, groups, places, first_rows, n_missing, fdr, spelling)
 
@@ -197,7 +197,7 @@ def groups_of(
     table: ReadTable, min_size: int = 1, spelling: Spelling = in_python
 ) -> tuple[Groups, Ints, Ints, Ints | None]:
     """The groups of a table that take part; for all of them their places among these, first rows and rows with gaps."""
-    labels = _labels_of(table)
+    labels = label_rows(list(table.labels.values()))
     names = ", ".join(table.labels)
     is_labelled = np.array([label is not None for label in labels], dtype=bool)
     if not is_labelled.all() and table.encoding.missing != "drop":
@@ -246,19 +246,8 @@ def check_fdr(fdr: float | None, is_new: bool, spelling: Spelling = in_python) -
     check_params({"fdr": fdr}, {"fdr": FDR})
 
 
-def _labels_of(table: ReadTable) -> npt.NDArray[Any]:
-    """One label for each row, a tuple if several columns make one; None where a part of it is missing."""
-    columns = [column.to_pylist() for column in table.labels.values()]
-    labels = np.empty(table.n_rows, dtype=object)
-    if len(columns) == 1:
-        labels[:] = [None if one is None or one == "" else one for one in columns[0]]
-    else:
-        rows = zip(*columns, strict=True)
-        labels[:] = [None if any(one is None or one == "" for one in row) else row for row in rows]
-    return labels
-
-
-def _judge_own(detector: Any, scores: Floats, p_values: bool) -> Judged:
+def judge_own(detector: Any, scores: Floats, p_values: bool) -> Judged:
+    """Scores of the data that the detector learned from, and what follows from them."""
     own = own_p_values(scores) if p_values else None
     return Judged(detector.model_, scores, own, False, detector.offset_, None)
 

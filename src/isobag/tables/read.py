@@ -6,9 +6,11 @@ features are made of them chunk by chunk. A table in memory and one on disk diff
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from math import isnan
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -201,6 +203,21 @@ def read_labels(source: TableSource, names: Sequence[str], as_numbers: bool = Tr
     if not as_numbers:
         return {name: pa.chunked_array(own).combine_chunks() for name, own in parts.items()}
     return {name: _joined(own) for name, own in parts.items()}
+
+
+def label_rows(columns: Sequence[Any]) -> npt.NDArray[Any]:
+    """One label for each row, a tuple if several columns make one; None where a part of it is missing: (n,)."""
+    parts = [column.to_pylist() for column in columns]
+    labels = np.empty(len(parts[0]), dtype=object)
+    if len(parts) == 1:
+        labels[:] = [None if _is_gap(one) else one for one in parts[0]]
+    else:
+        labels[:] = [None if any(map(_is_gap, row)) else row for row in zip(*parts, strict=True)]
+    return labels
+
+
+def _is_gap(value: Any) -> bool:
+    return value is None or value == "" or (isinstance(value, float) and isnan(value))
 
 
 class _Scanned(NamedTuple):

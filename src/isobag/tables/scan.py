@@ -133,7 +133,7 @@ class ColumnScan:
             merged.is_free = self.is_free or later.is_free
             merged.declared = self.declared or later.declared
             if not merged.is_free and self.declared != later.declared:
-                raise ValueError(f"{later.declared_in}; need {self.kept_as} as elsewhere.")
+                raise ValueError(f"{later.declared_in}, but {self.declared_in}; need one type.")
             merged.is_mixed = self.is_mixed or later.is_mixed or self.kept_as != later.kept_as
         for count in ("n_rows", "n_missing", "n_numbers", "n_times", "n_zoned", "n_decimal_commas"):
             setattr(merged, count, getattr(self, count) + getattr(later, count))

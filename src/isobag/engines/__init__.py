@@ -1,0 +1,1 @@
+"""The same verbs over many machines: ``isobag.engines.dask`` and ``isobag.engines.spark``."""

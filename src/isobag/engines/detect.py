@@ -1,0 +1,361 @@
+"""``fit``, ``score``, ``detect_points`` and ``detect_groups`` of tables in partitions, whatever engine holds them.
+
+An engine is ``Partitions`` that can also make tables where the rows are. What is learned and scored is that of the same
+rows in memory, bit for bit; rows never come to one place, but for samples and those that are explained.
+"""
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from isobag.backends.arrays import Bools, Floats, Ints
+from isobag.data.params import FLAG, at_least, check_params
+from isobag.data.partitioned_groups import PartitionedGroups
+from isobag.data.partitions import Combine, Frames, PartitionedRows, Partitions, Work
+from isobag.data.rows import ArrayRows
+from isobag.estimators import IDKGroupDetector, IDKPointDetector
+from isobag.models.thresholds import counts_of
+from isobag.tables.encode import Encoding, encoding_by_names
+from isobag.tables.partitions import Block, LearnedTable, PartitionReader, count_all_rows, find_free, learn_table
+from isobag.tables.rank import MOST_EXPLAINED, RESULTS, judge_new, judge_own
+from isobag.tables.reasons import reasons_of_groups, reasons_of_rows
+
+MOST_GATHERED = 1 << 20
+"""Groups are explained, the oddest first, as long as they have no more rows than this together."""
+
+
+class Engine(Protocol):
+    """Partitions of an engine, which can also make tables of them."""
+
+    n_partitions: int
+    columns: Sequence[str]
+
+    def run(self, work: Work[Any], combine: Combine[Any], which: Ints | None = None) -> Any:
+        """See ``Partitions``."""
+        ...
+
+    @property
+    def objects(self) -> Sequence[str]:
+        """Columns of Python objects."""
+        ...
+
+    def map(self, work: Callable[[int, Frames], Iterator[pa.Table]], schema: pa.Schema) -> Any:
+        """A lazy collection of the tables that are made of each partition, in order."""
+        ...
+
+    def give(self, table: pa.Table) -> Any:
+        """A small table as a collection."""
+        ...
+
+    def types(self, names: Sequence[str]) -> list[pa.DataType]:
+        """Arrow types of some columns."""
+        ...
+
+
+def fit(
+    engine: Any,
+    *,
+    by: Any = None,
+    features: Iterable[Any] | str | None = None,
+    missing: str = "error",
+    bad_cells: str = "error",
+    min_size: int = 1,
+    random_state: Any = None,
+    **options: Any,
+) -> Any:
+    """A detector of the rows, or of groups of them, fitted; it keeps how columns become features."""
+    learner: type[Any] = IDKPointDetector if by is None else IDKGroupDetector
+    detector = learner(**options, random_state=random_state)
+    if by is None:
+        _fit_rows(engine, detector, None, features, missing, bad_cells)
+    else:
+        _fit_groups(engine, detector, by, features, missing, bad_cells, min_size)
+    return detector
+
+
+def score(model: Any, engine: Any, *, by: Any = None, id_column: Any = None, p_values: bool = True) -> Any:
+    """Rows scored by a fitted model, lazily and in order; or groups, the oddest first."""
+    check_params({"p_values": p_values}, {"p_values": FLAG})
+    names = _listed(by)
+    reader = PartitionReader(_encoding_of(model, engine.columns, names), tuple(names), _text(id_column), frozenset())
+    reader = _with_free(reader, engine)
+    if isinstance(model, IDKGroupDetector):
+        if by is None:
+            raise ValueError("The model scores groups; name the column of their labels with by=.")
+        groups = _count_groups(engine, reader, model.feature_names)[0].groups
+        return engine.give(_group_table(names, groups, judge_new(model, groups, p_values), []))
+    with_p_values = p_values and model.model_.calibration is not None
+    kind = _PointColumns(engine, reader, p_values=with_p_values)
+    work = _ScoreNew(reader, _starts(count_all_rows(engine)), model, with_p_values, kind.schema)
+    return engine.map(work, kind.schema)
+
+
+def detect_points(
+    engine: Any,
+    *,
+    features: Iterable[Any] | str | None = None,
+    id_column: Any = None,
+    missing: str = "error",
+    bad_cells: str = "error",
+    random_state: Any = None,
+    **options: Any,
+) -> Any:
+    """Rows scored by how similar they are to all, lazily and in order."""
+    detector = IDKPointDetector(**options, random_state=random_state, calibrate=False)
+    learned, scores = _fit_rows(engine, detector, id_column, features, missing, bad_cells)
+    counts = counts_of(scores)
+    last = int(np.searchsorted(np.cumsum(counts.counts), MOST_EXPLAINED["row"]))
+    # Beyond the step that holds the last of the oddest.
+    cut = counts.values[last + 1] if last + 1 < len(counts.counts) else np.inf
+    kind = _PointColumns(engine, learned.reader, reasons=True)
+    return engine.map(_ScoreOwn(learned.reader, _starts(learned.sizes), detector, float(cut), kind.schema), kind.schema)
+
+
+def detect_groups(
+    engine: Any,
+    by: Any,
+    *,
+    features: Iterable[Any] | str | None = None,
+    missing: str = "error",
+    bad_cells: str = "error",
+    min_size: int = 1,
+    p_values: bool = True,
+    random_state: Any = None,
+    **options: Any,
+) -> Any:
+    """Groups of rows ranked, the oddest first."""
+    check_params({"p_values": p_values}, {"p_values": FLAG})
+    detector = IDKGroupDetector(**options, random_state=random_state, calibrate=False)
+    learned, counted = _fit_groups(engine, detector, by, features, missing, bad_cells, min_size)
+    judged = judge_own(detector, detector.scores_, p_values)
+    groups, order = counted.groups, np.argsort(judged.scores, kind="stable")
+    top = order[: MOST_EXPLAINED["group"]]
+    top = top[: int(np.searchsorted(np.cumsum(groups.sizes[top]), MOST_GATHERED, side="right"))]
+    reasons = []
+    if len(top):
+        some = groups.gather(top)
+        reasons = reasons_of_groups(learned.reader.encoding, some, judged.model.explain(some, detector.compute))
+    return engine.give(_group_table(_listed(by), groups, judged, reasons, counted))
+
+
+def _fit_rows(
+    engine: Any, detector: Any, id_column: Any, features: Any, missing: str, bad_cells: str
+) -> tuple[LearnedTable, Any]:
+    detector.check_params()
+    learned = _learn(engine, features, missing, bad_cells, id=_text(id_column))
+    rows = PartitionedRows(engine, learned.reader, learned.kept_sizes, learned.reader.encoding.names)
+    scores = detector.fit_scores(rows)
+    detector.table_ = learned.reader.encoding.to_text()
+    return learned, scores
+
+
+def _fit_groups(
+    engine: Any, detector: Any, by: Any, features: Any, missing: str, bad_cells: str, min_size: int
+) -> tuple[LearnedTable, "_Counted"]:
+    check_params({"min_size": min_size}, {"min_size": at_least(1, "a group has at least one row")})
+    detector.check_params()
+    learned = _learn(engine, features, missing, bad_cells, by=_listed(by))
+    counted, largest = _count_groups(engine, learned.reader, learned.reader.encoding.names, min_size)
+    if not len(counted.groups):
+        raise ValueError(f"No group has {min_size} or more rows; the largest has {largest:,}.")
+    detector.fit(counted.groups)
+    detector.table_ = learned.reader.encoding.to_text()
+    return learned, counted
+
+
+def _learn(engine: Partitions, features: Any, missing: str, bad_cells: str, **apart: Any) -> LearnedTable:
+    for name in (*apart.get("by", ()), apart.get("id")):
+        if name in RESULTS:
+            raise ValueError(f"The result has a column {name!r} of its own; rename the column of that name first.")
+    chosen = [features] if isinstance(features, str) else None if features is None else [str(one) for one in features]
+    learned = learn_table(engine, features=chosen, missing=missing, bad_cells=bad_cells, **apart)
+    learned.summary.warn(features is None)
+    return learned
+
+
+@dataclass(frozen=True)
+class _Counted:
+    """Groups that take part, and those that do not; of all, rows with missing values, None if there are none."""
+
+    groups: PartitionedGroups
+    rest: list[Hashable]
+    n_missing: dict[Hashable, int] | None
+
+
+def _count_groups(
+    engine: Any, reader: PartitionReader, names: Sequence[str], min_size: int = 1
+) -> tuple[_Counted, int]:
+    """The groups of a table; and the number of rows of the largest."""
+    counts, lengths = engine.run(_CountGroups(reader), _add_groups)
+    takes_part = [label for label, (n_kept, _) in counts.items() if n_kept]
+    sizes = np.array([counts[label][0] for label in takes_part], dtype=np.int64)
+    numbers = {label: number for number, label in enumerate(takes_part)}
+    groups = PartitionedGroups(engine, reader, numbers, sizes, np.array(lengths, dtype=np.int64), names)
+    here = np.flatnonzero(sizes >= min_size)
+    if len(here) < len(sizes):
+        groups = groups.part(here)
+    rest = [label for label in counts if label not in groups.numbers]
+    n_missing = {label: n_gaps for label, (_, n_gaps) in counts.items()}
+    return _Counted(groups, rest, n_missing if any(n_missing.values()) else None), int(sizes.max(initial=0))
+
+
+@dataclass(frozen=True)
+class _CountGroups:
+    """Rows of each label in a partition: those that take part, and those with missing values."""
+
+    reader: PartitionReader
+
+    def __call__(self, number: int, frames: Frames) -> tuple[dict[Hashable, tuple[int, int]], list[int]]:
+        counts: dict[Hashable, tuple[int, int]] = {}
+        n_rows = 0
+        for block in self.reader.blocks(number, frames):
+            labels, takes_part = self.reader.group_labels(number, block)
+            has_gaps = np.zeros(len(labels), dtype=bool) if block.gaps is None else block.gaps > 0
+            n_rows += int(np.count_nonzero(takes_part))
+            for label, is_kept, is_lacking in zip(labels.tolist(), takes_part.tolist(), has_gaps.tolist(), strict=True):
+                if label is not None:
+                    n_kept, n_gaps = counts.get(label, (0, 0))
+                    counts[label] = (n_kept + is_kept, n_gaps + is_lacking)
+        return counts, [n_rows]
+
+
+def _add_groups(first: Any, later: Any) -> Any:
+    counts = dict(first[0])
+    for label, (n_kept, n_gaps) in later[0].items():
+        own = counts.get(label, (0, 0))
+        counts[label] = (own[0] + n_kept, own[1] + n_gaps)
+    return counts, first[1] + later[1]
+
+
+def _group_table(
+    names: Sequence[str], groups: PartitionedGroups, judged: Any, reasons: list[str], counted: _Counted | None = None
+) -> pa.Table:
+    """One row for each group, the oddest first, and at the end those that were left out."""
+    rest = [] if counted is None else counted.rest
+    order = np.argsort(judged.scores, kind="stable")
+    labels = [*groups.labels[order].tolist(), *rest]
+    n_rest, nothing = len(rest), np.full(len(rest), np.nan)
+    scores = judged.scores[order]
+    columns: dict[str, Any] = {
+        name: [label[j] if len(names) > 1 else label for label in labels] for j, name in enumerate(names)
+    }
+    columns["n_points"] = np.concatenate([groups.sizes[order], np.zeros(n_rest, dtype=np.int64)])
+    columns["score"] = np.concatenate([scores, nothing])
+    ranks = np.searchsorted(scores, scores, side="left") + 1
+    columns["rank"] = np.concatenate([ranks, np.full(n_rest, len(scores) + 1)])
+    if judged.p_values is not None:
+        columns["p_value"] = np.concatenate([judged.p_values[order], nothing])
+    columns["flagged"] = np.concatenate([scores < judged.threshold, np.zeros(n_rest, dtype=bool)])
+    if counted is not None and counted.n_missing is not None:
+        columns["n_missing"] = [counted.n_missing[label] for label in labels]
+    if counted is not None:
+        columns["reasons"] = reasons + [""] * (len(labels) - len(reasons))
+    return pa.table(columns)
+
+
+class _PointColumns:
+    """The columns of a table of scored rows."""
+
+    def __init__(self, engine: Any, reader: PartitionReader, p_values: bool = False, reasons: bool = False) -> None:
+        fields = [] if reader.id is None else [pa.field(reader.id, engine.types([reader.id])[0])]
+        fields += [pa.field("row", pa.int64()), pa.field("score", pa.float64())]
+        fields += [pa.field("p_value", pa.float64())] if p_values else []
+        fields += [pa.field("flagged", pa.bool_())]
+        fields += [pa.field("reasons", pa.string())] if reasons else []
+        self.schema = pa.schema(fields)
+
+
+@dataclass(frozen=True)
+class _ScoreNew:
+    """Scores rows by a model that has not learned from them."""
+
+    reader: PartitionReader
+    starts: Ints
+    detector: Any
+    p_values: bool
+    schema: pa.Schema
+
+    def __call__(self, number: int, frames: Frames) -> Iterator[pa.Table]:
+        for block in self.reader.blocks(number, frames):
+            judged = judge_new(self.detector, ArrayRows(block.X, self.reader.encoding.names), self.p_values)
+            own = {} if judged.p_values is None else {"p_value": _spread(judged.p_values, block.kept)}
+            yield _point_table(block, self, number, judged.scores, judged.threshold, own)
+
+
+@dataclass(frozen=True)
+class _ScoreOwn:
+    """Scores rows that the detector has learned from, with reasons for scores below a cut."""
+
+    reader: PartitionReader
+    starts: Ints
+    detector: Any
+    cut: float
+    schema: pa.Schema
+
+    def __call__(self, number: int, frames: Frames) -> Iterator[pa.Table]:
+        model, compute = self.detector.model_, self.detector.compute
+        for block in self.reader.blocks(number, frames):
+            scores = model.scores(ArrayRows(block.X), compute)
+            odd = np.flatnonzero(scores < self.cut)
+            odd = odd[np.argsort(scores[odd], kind="stable")[: MOST_EXPLAINED["row"]]]
+            explanation = model.explain(ArrayRows(block.X[odd]), compute) if len(odd) else np.empty((0, 0))
+            words = reasons_of_rows(model.reference, self.reader.encoding, block.X[odd], explanation)
+            reasons = np.full(block.n_rows, "", dtype=object)
+            places = np.arange(block.n_rows) if block.kept is None else np.flatnonzero(block.kept)
+            reasons[places[odd]] = words
+            yield _point_table(block, self, number, scores, self.detector.offset_, {"reasons": reasons})
+
+
+def _point_table(
+    block: Block, work: "_ScoreNew | _ScoreOwn", number: int, scores: Floats, threshold: float, own: dict[str, Any]
+) -> pa.Table:
+    first = int(work.starts[number]) + block.first_row
+    spread = _spread(scores, block.kept)
+    columns: dict[str, Any] = dict(block.labels)
+    columns |= {"row": np.arange(first, first + block.n_rows), "score": spread, "flagged": spread < threshold} | own
+    arrays = [_as_type(columns[field.name], field.type) for field in work.schema]
+    return pa.table(arrays, schema=work.schema)
+
+
+def _as_type(values: Any, kind: pa.DataType) -> Any:
+    return values.cast(kind) if isinstance(values, pa.Array) else pa.array(values, kind)
+
+
+def _spread(values: Floats, kept: Bools | None) -> Floats:
+    """Values of the rows that take part, NaN for the others: (m,) -> (n,)."""
+    if kept is None:
+        return values
+    spread = np.full(len(kept), np.nan)
+    spread[kept] = values
+    return spread
+
+
+def _starts(sizes: Ints) -> Ints:
+    """Number of the first row of each partition: (p,)."""
+    return np.cumsum(sizes) - sizes
+
+
+def _encoding_of(model: Any, columns: Sequence[str], apart: Sequence[str]) -> Encoding:
+    text = getattr(model, "table_", None)
+    if text is not None:
+        return Encoding.from_text(text)
+    return encoding_by_names(getattr(model, "feature_names_in_", None), model.n_features_in_, columns, apart)
+
+
+def _with_free(reader: PartitionReader, engine: Any) -> PartitionReader:
+    """The same reader, which knows the columns of mixed objects."""
+    objects = set(engine.objects)
+    names = [name for name in (*(column.name for column in reader.encoding.columns), *reader.apart) if name in objects]
+    free = find_free(engine, names) if names else frozenset()
+    return PartitionReader(reader.encoding, reader.by, reader.id, free)
+
+
+def _listed(by: Any) -> list[str]:
+    return [] if by is None else [str(one) for one in by] if isinstance(by, list | tuple) else [str(by)]
+
+
+def _text(name: Any) -> str | None:
+    return None if name is None else str(name)
