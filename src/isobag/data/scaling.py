@@ -7,7 +7,8 @@ alike, and never by a logarithm of some library: so the same rows have the same 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
@@ -120,12 +121,18 @@ class NormalScaling(Scaling):
         return None if np.all(np.diff(self.values)[inside] > 0) else "knots that do not rise"
 
 
-class Summary(NamedTuple):
+@dataclass(frozen=True)
+class Summary:
     """What all scalings are learned from: the range of each feature (d,), and a sample of the rows (m, d)."""
 
     low: Floats
     high: Floats
-    sample: Floats
+    rows: Rows
+
+    @cached_property
+    def sample(self) -> Floats:
+        """Drawn when it is first needed: ranges need none."""
+        return sample_rows(self.rows)
 
     def linear(self, shift: Floats, spread: Floats) -> tuple[Floats, Floats]:
         """Shift and spread; a feature without spread is only shifted, so a constant one is 0."""
@@ -196,7 +203,7 @@ def fit_scaling(X: Floats, name: str | None) -> Scaling:
 def fit_scalings(rows: Rows, names: Iterable[str | None]) -> dict[str | None, Scaling]:
     """Learn scalings in one pass."""
     low, high = rows.extremes()
-    seen = Summary(low, high, sample_rows(rows))
+    seen = Summary(low, high, rows)
     return {name: SCALINGS[name](seen) for name in names}
 
 

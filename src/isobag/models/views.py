@@ -173,7 +173,7 @@ class Views:
         """Level 1: the points of each group counted in the cells of all views, side by side."""
         parts: list[Counts] = []
         numbers: list[Ints] = []
-        for block in groups.rows.grouped_blocks(groups.ids):
+        for block in groups.blocks():
             X = compute.place(block.X)
             counts = [
                 drawn.count_groups(queries, block.starts, count_outside, compute, rule)

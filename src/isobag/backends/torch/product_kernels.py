@@ -87,7 +87,7 @@ def scan_products(
             certain = inside | (outside & (tl.load(limits + level + tl.zeros([rows], tl.int32)) < 0))
         verdict = tl.where(inside, -1.0, 1.0).to(tl.float64)
         _act(
-            kind, keep, False, 0, q, i, level, cell, verdict, tl.zeros([rows], tl.float64), live & certain,
+            kind, keep, False, 0, q, i, level, 0, cell, verdict, tl.zeros([rows], tl.float64), live & certain,
             out, kept, far_out, limits, tables, n, t, psi,
         )  # fmt: skip
         doubtful = live & (certain == 0)
@@ -150,7 +150,7 @@ def rescan(
             certain = certain & ((best < sq_radius) | (below == above) | (tl.load(limits + level + one) < 0))
         certain = certain & (best < float("inf"))
         _act(
-            kind, keep, far, 0, q + one, i, level, cell, best, sq_radius, certain,
+            kind, keep, far, 0, q + one, i, level, 0, cell, best, sq_radius, certain,
             out, kept, far_out, limits, tables, n, t, psi,
         )  # fmt: skip
         doubtful = certain == 0
