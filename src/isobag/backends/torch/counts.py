@@ -68,7 +68,8 @@ class DeviceCounts:
     def _self_dots(self) -> Floats:
         with explained(self.device):
             if groups.uses_kernels(self.device):
-                return groups.self_dots(self.dense).cpu().numpy()
+                found: Floats = groups.self_dots(self.dense).cpu().numpy()
+                return found
             parts = [self.dense[own].to(torch.int64).square_().sum(dim=1) for own in self.blocks()]
             return torch.cat(parts).to(torch.float64).cpu().numpy() if parts else np.empty(0)
 

@@ -11,6 +11,8 @@ from isobag.backends.torch.kernels import ASSIGN, COUNT, SUM, SUM_ALONE
 from isobag.backends.torch.layout import Layout, layout_of
 
 MOST_FEATURES = 32
+BY_FEATURE = True
+"""Queries (d, n) lie feature after feature."""
 RULES = {"nearest": 0, "covering": 1, "smallest": 2}
 MOST_BINS = 1024
 """Up to as many cells, a block of queries counts its own before it adds to the counts of all."""
@@ -97,7 +99,7 @@ def work_off(
     (d, n), (t, psi), n_levels = x.shape, balls.slots.shape, len(balls.levels)
     every = n * t * n_levels
     kernels.decide[(min(_DECIDE_PROGRAMS, -(-every // _DECIDE_BLOCK)),)](
-        x, n, layout.names, layout.ends, layout.centers, layout.sq_radii,
+        x, *x.stride(), n, layout.names, layout.ends, layout.centers, layout.sq_radii,
         wanted.out, wanted.kept, wanted.far, wanted.limits, wanted.tables,
         n_listed if listed is None else listed, n_listed,
         t, psi, layout.names.shape[1], d, n_levels,

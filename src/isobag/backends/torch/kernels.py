@@ -255,7 +255,7 @@ def decide_close(
 
 @triton.jit
 def decide(
-    x, n, names, ends, centers, sq_radii, out, kept, far_out, limits, tables, todo_list, n_todo,
+    x, feature_step, row_step, n, names, ends, centers, sq_radii, out, kept, far_out, limits, tables, todo_list, n_todo,
     t, psi, places, d, n_levels,
     rule: tl.constexpr, block: tl.constexpr,
     kind: tl.constexpr, keep: tl.constexpr, far: tl.constexpr, listed: tl.constexpr,
@@ -282,7 +282,8 @@ def decide(
             name = tl.load(names + place)
             exact = tl.zeros([block], tl.float64)
             for k in range(d):
-                step = tl.load(x + tl.cast(k, tl.int64) * n + q) - tl.load(centers + place * d + k)
+                own = tl.load(x + tl.cast(k, tl.int64) * feature_step + tl.cast(q, tl.int64) * row_step)
+                step = own - tl.load(centers + place * d + k)
                 exact = exact + step * step
             there = (name >= 0) & (j < end)
             measure = exact

@@ -9,6 +9,7 @@ from isobag.backends.threads import slices
 from isobag.backends.torch.devices import tensor
 
 _BLOCK_PAIRS = 1 << 21
+BY_FEATURE = True
 
 
 def rows_at_once(balls: Balls) -> int:

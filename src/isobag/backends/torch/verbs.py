@@ -26,9 +26,11 @@ class Queries:
         """The rows, feature after feature: (d, n)."""
         return self.X.t().contiguous()
 
-    def parts(self, size: int) -> Iterator[torch.Tensor]:
-        """Some rows after others, feature after feature: (d, m) each."""
+    def parts(self, size: int, by_feature: bool) -> Iterator[torch.Tensor]:
+        """Some rows after others, (d, m) each: feature after feature in memory, or row after row."""
         n = len(self.X)
+        if not by_feature:
+            return (self.X[own].contiguous().t() for own in slices(n, size))
         if n <= size:
             return iter([self.by_feature])
         return (self.X[own].t().contiguous() for own in slices(n, size))
@@ -238,7 +240,7 @@ class TorchVerbs:
     def _parts(self, queries: Queries, balls: Balls) -> tuple[ModuleType, Iterator[torch.Tensor]]:
         """An engine, and the queries as it takes them at once."""
         engine = self._engine(queries.X.shape[1])
-        return engine, queries.parts(engine.rows_at_once(balls))
+        return engine, queries.parts(engine.rows_at_once(balls), engine.BY_FEATURE)
 
 
 def _only(balls: Balls, level: int) -> Balls:
