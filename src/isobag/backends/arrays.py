@@ -57,6 +57,20 @@ class Balls:
     sq_radii: Floats = held(3, 0)  # (L, t, psi)
 
 
+def is_first(values: npt.NDArray[Any]) -> Bools:
+    """Whether a whole number, 0 or more, is the first of its value in its row: (t, m)."""
+    m = values.shape[1]
+    bits = m.bit_length()
+    keys = (values.astype(np.int64) << bits) | np.arange(m)  # rising with the value, then with the place
+    keys.sort(axis=1)
+    owners = keys >> bits
+    is_new = np.ones(values.shape, dtype=bool)
+    is_new[:, 1:] = owners[:, 1:] != owners[:, :-1]
+    found = np.empty_like(is_new)
+    np.put_along_axis(found, keys & ((1 << bits) - 1), is_new, axis=1)
+    return found
+
+
 def last_level(balls: Balls) -> Balls:
     """The same partitionings, without the smaller nested ones."""
     return one_level(balls, len(balls.levels) - 1)

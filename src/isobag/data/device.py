@@ -123,11 +123,12 @@ class DeviceRows(Rows):
             return found
         return sys.modules[type(self._like).__module__.partition(".")[0]].from_dlpack(found)
 
-    def grouped_blocks(self, ids: Ints) -> Iterator[GroupedBlock]:
-        """All rows sorted by group, on the device; no group is cut, however large."""
-        ends = np.cumsum(np.bincount(ids))
-        is_sorted = bool(np.all(ids[1:] >= ids[:-1]))
-        X = self.X if is_sorted else self._picked(np.argsort(ids, kind="stable"))
+    def grouped_blocks(self, ids: Any) -> Iterator[GroupedBlock]:
+        """All rows sorted by group, on the device; no group is cut, however large. ids: an array or a tensor."""
+        numbers = sys.modules["torch"].as_tensor(ids, device=self.X.device)
+        ends = numbers.bincount().cumsum(0).cpu().numpy()
+        is_sorted = bool((numbers[1:] >= numbers[:-1]).all())
+        X = self.X if is_sorted else self.X[numbers.argsort(stable=True)]
         first = 0
         while first < len(ends):
             begin = ends[first - 1] if first else 0

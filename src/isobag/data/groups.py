@@ -2,8 +2,9 @@
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from sklearn.base import BaseEstimator
 
 from isobag.backends.arrays import Floats, Ints
 from isobag.data.device import as_tensor, lives_on_gpu
-from isobag.data.rows import ArrayRows, Rows
+from isobag.data.rows import ArrayRows, GroupedBlock, Rows
 from isobag.data.validation import as_rows, check_points, feature_names_of, name_group_in_error
 
 
@@ -48,10 +49,14 @@ class Groups(Grouped):
     ids: Ints
     labels: npt.NDArray[Any]
 
-    @property
+    @cached_property
     def sizes(self) -> Ints:
         """Number of points of each group: (g,)."""
         return np.bincount(self.ids, minlength=len(self.labels))
+
+    def blocks(self) -> Iterator[GroupedBlock]:
+        """All points, those of a group side by side within each block."""
+        return self.rows.grouped_blocks(self.ids)
 
     @property
     def points(self) -> Floats:
@@ -79,6 +84,31 @@ class Groups(Grouped):
         return np.bincount(self.ids, weights=values, minlength=len(self.labels)) / self.sizes
 
 
+class DeviceGroups(Groups):
+    """Groups whose numbers are on a device, a tensor (n,), and come from there only when they are asked for."""
+
+    numbers: Any
+
+    def __init__(self, rows: Rows, numbers: Any, labels: npt.NDArray[Any]) -> None:
+        self.__dict__.update(rows=rows, numbers=numbers, labels=labels)  # a frozen data class sets none by name
+
+    @cached_property
+    def ids(self) -> Ints:
+        """The numbers in host memory."""
+        found: Ints = self.numbers.cpu().numpy()
+        return found
+
+    @cached_property
+    def sizes(self) -> Ints:
+        """Number of points of each group, counted on the device."""
+        found: Ints = self.numbers.bincount(minlength=len(self.labels)).cpu().numpy()
+        return found
+
+    def blocks(self) -> Iterator[GroupedBlock]:
+        """All points, sorted on the device."""
+        return self.rows.grouped_blocks(self.numbers)
+
+
 def as_groups(estimator: BaseEstimator, X: Any, groups: Any, *, reset: bool, alone: bool = False) -> Any:
     """Rows and the group of each; labels may be any hashables. ``alone``: an array without labels is one group."""
     if isinstance(X, Grouped):
@@ -87,10 +117,13 @@ def as_groups(estimator: BaseEstimator, X: Any, groups: Any, *, reset: bool, alo
     if isinstance(groups, str) or (isinstance(groups, int) and hasattr(X, "columns")):
         X, groups = _split_column(X, groups)
     if groups is not None and lives_on_gpu(groups):
-        ids, names = _number_on_device(groups)
-        if len(ids) != X.shape[0]:
-            raise ValueError(f"groups has {len(ids)} labels and X has {X.shape[0]} rows; need one label for each row.")
-        return Groups(as_rows(estimator, X, reset=reset), ids, names)
+        numbers, names = _number_on_device(groups)
+        if len(numbers) != X.shape[0]:
+            raise ValueError(
+                f"groups has {len(numbers)} labels and X has {X.shape[0]} rows; need one label for each row."
+            )
+        rows = as_rows(estimator, X, reset=reset)
+        return DeviceGroups(rows, numbers, names) if rows.device else Groups(rows, numbers.cpu().numpy(), names)
     if groups is not None:
         labels = _as_labels(groups)
         n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
@@ -137,8 +170,8 @@ def _from_device_parts(estimator: BaseEstimator, parts: Any, reset: bool) -> Gro
     return Groups(rows, np.repeat(labels, [len(part) for part in parts]), labels)
 
 
-def _number_on_device(groups: Any) -> tuple[Ints, npt.NDArray[Any]]:
-    """``number_labels`` for labels that are numbers on a GPU."""
+def _number_on_device(groups: Any) -> tuple[Any, npt.NDArray[Any]]:
+    """``number_labels`` for labels that are numbers on a GPU: the numbers stay there."""
     labels = as_tensor(groups)
     if labels.ndim != 1:
         raise ValueError(f"groups has shape {tuple(labels.shape)}; need one label for each row.")
@@ -149,7 +182,7 @@ def _number_on_device(groups: Any) -> tuple[Ints, npt.NDArray[Any]]:
     first.scatter_reduce_(0, numbers, (numbers * 0 + 1).cumsum(0) - 1, "amin")  # the first row of each label
     order = first.argsort()
     places = order.argsort()
-    return places[numbers].cpu().numpy(), names[order].cpu().numpy()
+    return places[numbers], names[order].cpu().numpy()
 
 
 def _split_column(X: Any, name: str | int) -> tuple[Any, Any]:

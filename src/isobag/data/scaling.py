@@ -7,7 +7,8 @@ alike, and never by a logarithm of some library: so the same rows have the same 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from functools import cached_property
+from typing import Any, TypeVar
 
 import numpy as np
 from scipy.special import ndtri
@@ -131,17 +132,23 @@ class NormalScaling(Scaling):
         return None if np.all(np.diff(self.values)[inside] > 0) else "knots that do not rise"
 
 
-class Summary(NamedTuple):
+@dataclass(frozen=True)
+class Summary:
     """What all scalings are learned from: the range of each feature (d,), and a sample of the rows (m, d)."""
 
     low: Floats
     high: Floats
-    sample: Floats
+    rows: Rows
     n_jobs: int | None = None
 
-    def of_columns(self, learn: Callable[[Floats], T]) -> list[T]:
-        """What a function learns from the sample of each feature, (m,) at a time."""
-        return map_in_threads(learn, self.sample.T, self.n_jobs)
+    @cached_property
+    def sample(self) -> Floats:
+        """Drawn when it is first needed: ranges need none."""
+        return sample_rows(self.rows)
+
+    def of_columns(self, learn: Callable[[Floats], T], values: Floats | None = None) -> list[T]:
+        """What a function learns from the sample of each feature, or from other values of it, (m,) at a time."""
+        return map_in_threads(learn, (self.sample if values is None else values).T, self.n_jobs)
 
     def linear(self, shift: Floats, spread: Floats) -> tuple[Floats, Floats]:
         """Shift and spread; a feature without spread is only shifted, so a constant one is 0."""
@@ -172,7 +179,7 @@ def _robust(seen: Summary) -> Scaling:
 def _asinh(seen: Summary) -> Scaling:
     middle = np.array(seen.of_columns(np.median))
     away = np.abs(seen.sample - middle)
-    spread = np.array(seen._replace(sample=away).of_columns(np.median))
+    spread = np.array(seen.of_columns(np.median, away))
     mean = away.mean(axis=0)
     return AsinhScaling(*seen.linear(middle, np.where(spread > LEAST_SPREAD * mean, spread, mean)))
 
@@ -212,7 +219,7 @@ def fit_scaling(X: Floats, name: str | None) -> Scaling:
 def fit_scalings(rows: Rows, names: Iterable[str | None], n_jobs: int | None = None) -> dict[str | None, Scaling]:
     """Learn scalings in one pass."""
     low, high = rows.extremes()
-    seen = Summary(low, high, sample_rows(rows), n_jobs)
+    seen = Summary(low, high, rows, n_jobs)
     return {name: SCALINGS[name](seen) for name in names}
 
 

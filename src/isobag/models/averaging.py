@@ -32,13 +32,18 @@ class Average:
 
     def apply(self, path: Floats, far: Floats | None = None) -> Floats:
         """Scores from the scores at each psi (n, L), and from how far out rows are (n,): (n,)."""
-        # Column by column: a matrix product may add up in another order for another number of rows.
+        # Column by column: a matrix product may add up in another order for another number of rows, and what is made
+        # of one column stays in the cache.
         total = np.zeros(len(path))
-        for column, weight in zip(self.logarithms(path).T, self.weights, strict=True):
-            total += weight * column
+        for column, floor, weight in zip(path.T, self.floors, self.weights, strict=True):
+            part = np.maximum(column, floor)
+            np.log(part, out=part)
+            part *= weight
+            total += part
         if far is not None:
             total -= self.far_weight * far
-        return np.exp(np.maximum(total, _LOWEST))
+        np.maximum(total, _LOWEST, out=total)
+        return np.exp(total, out=total)
 
 
 def fit_average(path: Floats, importance: Floats, far: Floats | None = None) -> Average:

@@ -173,8 +173,7 @@ class Views:
         count = partial(self.count_groups, compute=compute, count_outside=count_outside, rule=rule)
         if isinstance(groups, PartitionedGroups):
             return PartitionedMaps(groups, count, len(self), self.n_columns + count_outside * len(self))
-        blocks = list(map(count, groups.rows.grouped_blocks(groups.ids)))
-        return MeanMaps(merge_blocks(blocks, len(groups)), groups.sizes)
+        return MeanMaps(merge_blocks(list(map(count, groups.blocks())), len(groups)), groups.sizes)
 
     def count_groups(self, block: GroupedBlock, compute: Compute, count_outside: bool, rule: str) -> CountedBlock:
         """The points of each group of a block, counted in the cells of all views, side by side."""

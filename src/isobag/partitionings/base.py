@@ -10,9 +10,12 @@ import numpy.typing as npt
 from sklearn.utils import check_random_state
 
 from isobag.backends import Compute
-from isobag.backends.arrays import Cells, Floats, Ints
+from isobag.backends.arrays import Cells, Floats, Ints, is_first
+from isobag.backends.threads import slices
 
 _ROUND = 64
+_BLOCK_DRAWS = 1 << 20
+"""Most numbers drawn at once."""
 Seeds = npt.NDArray[np.uint64]
 
 
@@ -128,18 +131,30 @@ def draw_rows(n_rows: int, seeds: Seeds, n_cells: int) -> Ints:
     Nested: the first psi rows, and the first t partitionings, of a larger draw with the same seed are the smaller
     draw. Each partitioning has its own stream of row numbers and keeps the first psi different ones.
     """
-    return np.stack([_first_distinct(np.random.default_rng(seed), n_rows, n_cells) for seed in seeds])
+    found = np.empty((len(seeds), n_cells), dtype=np.int64)
+    for own in slices(len(seeds), max(1, _BLOCK_DRAWS // n_cells)):
+        generators = [np.random.default_rng(seed) for seed in seeds[own]]
+        found[own] = _first_distinct(generators, n_rows, n_cells)
+    return found
 
 
-def _first_distinct(rng: np.random.Generator, n_rows: int, size: int) -> Ints:
-    stream = np.empty(0, dtype=np.int64)
-    while True:
-        missing = max(size - len(stream), len(stream), _ROUND)
-        rounds = [rng.integers(0, n_rows, size=_ROUND) for _ in range(-(-missing // _ROUND))]
-        stream = np.concatenate([stream, *rounds])
-        _, first = np.unique(stream, return_index=True)
-        if len(first) >= size:
-            return stream[np.sort(first)[:size]]
+def _first_distinct(generators: list[np.random.Generator], n_rows: int, size: int) -> Ints:
+    """The first ``size`` different numbers of each stream: (streams, size)."""
+    found = np.empty((len(generators), size), dtype=np.int64)
+    missing = np.arange(len(generators))
+    streams = np.empty((len(generators), 0), dtype=np.int64)
+    while len(missing):
+        # In even portions: a generator that makes two numbers at once has then none left over.
+        known = streams.shape[1]
+        more = -(-max(size - known, known, _ROUND) // _ROUND) * _ROUND
+        drawn = [generators[i].integers(0, n_rows, size=more) for i in missing]
+        streams = np.concatenate([streams, drawn], axis=1)
+        first = is_first(streams)
+        done = first.sum(axis=1) >= size
+        kept = first[done] & (first[done].cumsum(axis=1, dtype=np.int32) <= size)
+        found[missing[done]] = streams[done][kept].reshape(-1, size)
+        missing, streams = missing[~done], streams[~done]
+    return found
 
 
 def distinct_points(values: Floats) -> tuple[Floats, Ints]:

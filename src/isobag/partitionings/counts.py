@@ -154,13 +154,12 @@ class GroupQueries:
         every = np.arange(len(self))
         return compute.verbs.dot_counts(self.maps.counts, self.maps.counts, compute.n_jobs, every), every
 
-    def cells_in(self, balls: "GroupBalls", compute: Compute) -> Cells:
-        """Cell of every group in every partitioning of each level, kept for the next who asks: (L, g, t)."""
+    def cells_in(self, balls: "GroupBalls", compute: Compute) -> Any:
+        """Cell of every group in every partitioning of each level, kept for the next who asks: see ``find_cells``."""
         if self._kept.get("balls") is not balls:
             cells = balls.find_cells(self, compute)
             self._kept |= {"balls": balls, "cells": cells}
-        found: Cells = self._kept["cells"]
-        return found
+        return self._kept["cells"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,12 +190,16 @@ class GroupBalls(Partitionings):
 
     def assign(self, queries: GroupQueries, compute: Compute, rule: str = "nearest") -> Cells:
         """Cell of every group in every partitioning of the last level: (g, t), OUTSIDE if uncovered."""
-        cells: Cells = queries.cells_in(self, compute)[-1]
+        found = queries.cells_in(self, compute)[-1]
+        cells: Cells = found if isinstance(found, np.ndarray) else compute.fetch(found).T
         return cells
 
     def count(self, queries: GroupQueries, compute: Compute) -> Ints:
         """Number of groups in each cell of each level: (L, t, psi)."""
         cells = queries.cells_in(self, compute)
+        if not isinstance(cells, np.ndarray):
+            counts: Ints = compute.verbs.count_found(cells, self.levels[-1])
+            return counts
         tables = [count_cells(own, psi) for own, psi in zip(cells, self.levels, strict=True)]
         return stack_levels(tables, self.levels[-1])
 
@@ -205,6 +208,9 @@ class GroupBalls(Partitionings):
     ) -> Ints:
         """Sum over partitionings of the table at each group's cell: tables (L, t, psi) -> (g, L)."""
         cells = queries.cells_in(self, compute)
+        if not isinstance(cells, np.ndarray):
+            sums: Ints = compute.verbs.sum_at_found(cells, tables)
+            return sums
         return np.stack([sum_at_cells(own, table) for own, table in zip(cells, tables, strict=True)], axis=1)
 
     def anchors(self) -> tuple[MeanMaps, Cells]:
@@ -229,21 +235,25 @@ class GroupBalls(Partitionings):
             return "the unit does not divide the sizes"
         return problem_with_slots(self.slots, self.levels, self.sq_radii, len(self.centers))
 
-    def find_cells(self, queries: GroupQueries, compute: Compute) -> Cells:
-        """Cell of every group in every partitioning, for each level: (L, g, t), OUTSIDE if uncovered."""
-        dots = queries.dots_with(self.centers, compute)
-        if dots is not None:
-            return self._assign(queries.maps, dots, compute)
-        rows = slices(len(queries), max(1, _KEPT_DOTS // len(self.centers)))
-        return np.concatenate([self.find_cells(GroupQueries(queries.maps[own]), compute) for own in rows], axis=1)
+    def find_cells(self, queries: GroupQueries, compute: Compute) -> Any:
+        """Cell of every group in every partitioning, for each level: (L, g, t), OUTSIDE if uncovered.
 
-    def _assign(self, maps: MeanMaps, dots: Ints, compute: Compute) -> Cells:
-        own = (dots, maps.self_dots, maps.sizes)
+        From a backend on a device: a tensor (L, t, g) there, whose cells are counted and summed where they are.
+        """
         centers = (self.centers.self_dots, self.centers.sizes, self.unit)
-        cells: Cells = compute.verbs.assign_groups(
-            *own, *centers, self.slots, self.levels, self.sq_radii, compute.n_jobs
-        )
-        return cells
+        verbs = compute.verbs
+        find = getattr(verbs, "device_group_cells", verbs.assign_groups)
+
+        def find_part(part: GroupQueries) -> Any:
+            dots = part.dots_with(self.centers, compute)
+            own = (dots, part.maps.self_dots, part.maps.sizes)
+            return find(*own, *centers, self.slots, self.levels, self.sq_radii, compute.n_jobs)
+
+        rows = list(slices(len(queries), max(1, _KEPT_DOTS // len(self.centers))))
+        if len(rows) <= 1:
+            return find_part(queries)
+        parts = [find_part(GroupQueries(queries.maps[own])) for own in rows]
+        return np.concatenate(parts, axis=1) if isinstance(parts[0], np.ndarray) else verbs.join_found(parts)
 
 
 @balls_around.register

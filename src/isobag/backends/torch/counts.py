@@ -1,6 +1,7 @@
 """Counts of the cells of groups, dense and on the device."""
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -61,7 +62,14 @@ class DeviceCounts:
 
     def self_dots(self) -> Floats:
         """Dot product of each row with itself: (g,)."""
+        return self._self_dots
+
+    @cached_property
+    def _self_dots(self) -> Floats:
         with explained(self.device):
+            if groups.uses_kernels(self.device):
+                found: Floats = groups.self_dots(self.dense).cpu().numpy()
+                return found
             parts = [self.dense[own].to(torch.int64).square_().sum(dim=1) for own in self.blocks()]
             return torch.cat(parts).to(torch.float64).cpu().numpy() if parts else np.empty(0)
 

@@ -7,15 +7,20 @@ import torch
 
 from isobag.backends.arrays import Balls
 from isobag.backends.torch import kernels
-from isobag.backends.torch.kernels import ASSIGN, COUNT, SUM
+from isobag.backends.torch.kernels import ASSIGN, COUNT, SUM, SUM_ALONE
 from isobag.backends.torch.layout import Layout, layout_of
 
 MOST_FEATURES = 32
+BY_FEATURE = True
+"""Queries (d, n) lie feature after feature."""
 RULES = {"nearest": 0, "covering": 1, "smallest": 2}
 MOST_BINS = 1024
 """Up to as many cells, a block of queries counts its own before it adds to the counts of all."""
 MOST_LISTED = 1 << 28
+LARGE = 128
+"""From so many centers of one level on, they are taken in chunks, within which the definition decides."""
 _BLOCK, _WARPS = 512, 4
+_CLOSE_BLOCK, _CLOSE_PROGRAMS, _MOST_CLOSE = 256, 132 * 16, 16
 _DECIDE_BLOCK, _DECIDE_PROGRAMS = 64, 132 * 32
 
 
@@ -55,23 +60,32 @@ def run(x: torch.Tensor, balls: Balls, rule: str, wanted: Outputs) -> None:
 
 def _run_certified(x: torch.Tensor, balls: Balls, wanted: Outputs) -> None:
     (d, n), (t, psi), n_levels = x.shape, balls.slots.shape, len(balls.levels)
-    one_large = n_levels == 1 and psi >= 512
+    one_large = n_levels == 1 and psi >= LARGE
     chunk, unroll = (8, 8) if one_large else (1, 4)
     layout = layout_of(balls, x.device, unroll)
-    listed = torch.empty(n * t * n_levels, dtype=torch.int32, device=x.device)
-    n_listed = torch.zeros(1, dtype=torch.int32, device=x.device)
+    listed = torch.empty(t * n * n_levels, dtype=torch.int32, device=x.device)
+    bests = torch.empty(t * n * n_levels, dtype=torch.float32, device=x.device)
+    n_listed = torch.zeros(t, dtype=torch.int32, device=x.device)
     n_blocks = -(-n // _BLOCK)
     shares = max(1, min(t, 132 * 8 // n_blocks))  # few queries: more programs, fewer partitionings each
     per_program = -(-t // shares)
+    alone = wanted.kind == SUM and per_program == t
+    outputs = (wanted.out, wanted.kept, wanted.far, wanted.limits, wanted.tables)
+    actions = {"keep": wanted.keeps, "far": wanted.sums_far, "num_warps": _WARPS, "enable_fp_fusion": False}
+    places = layout.names.shape[1]
     kernels.scan_nearest[(n_blocks, -(-t // per_program))](
-        x, n, layout.names, layout.ends, layout.centers, layout.rounded, layout.middle, layout.sq_radii,
-        layout.radii, wanted.out, wanted.kept, wanted.far, wanted.limits, wanted.tables, listed, n_listed,
-        t, psi, layout.names.shape[1], per_program,
-        d=d, n_levels=n_levels, chunk=chunk, unroll=unroll, block=_BLOCK,
-        kind=wanted.kind, keep=wanted.keeps, far=wanted.sums_far, bins=_bins(psi),
-        num_warps=_WARPS, enable_fp_fusion=False,
+        x, n, layout.names, layout.ends, layout.sizes, layout.centers, layout.rounded, layout.middle, layout.sq_radii,
+        layout.radii, *outputs, listed, bests, n_listed, t, psi, places, per_program,
+        d=d, n_levels=n_levels, chunk=chunk, unroll=unroll, block=_BLOCK, bins=_bins(psi),
+        kind=SUM_ALONE if alone else wanted.kind, **actions,
     )  # fmt: skip
-    work_off(x, balls, layout, "nearest", wanted, listed, n_listed)
+    n_programs = max(1, min(_CLOSE_PROGRAMS // t, -(-n * n_levels // _CLOSE_BLOCK)))
+    candidates = torch.empty(n_programs * t * _CLOSE_BLOCK * _MOST_CLOSE, dtype=torch.int32, device=x.device)
+    kernels.decide_close[(n_programs, t)](
+        x, n, layout.names, layout.ends, layout.centers, layout.rounded, layout.middle, layout.sq_radii,
+        *outputs, listed, bests, n_listed, candidates, t, psi, places,
+        d=d, n_levels=n_levels, chunk=unroll, block=_CLOSE_BLOCK, most=_MOST_CLOSE, kind=wanted.kind, **actions,
+    )  # fmt: skip
 
 
 def _bins(psi: int) -> int:
@@ -85,7 +99,7 @@ def work_off(
     (d, n), (t, psi), n_levels = x.shape, balls.slots.shape, len(balls.levels)
     every = n * t * n_levels
     kernels.decide[(min(_DECIDE_PROGRAMS, -(-every // _DECIDE_BLOCK)),)](
-        x, n, layout.names, layout.ends, layout.centers, layout.sq_radii,
+        x, *x.stride(), n, layout.names, layout.ends, layout.centers, layout.sq_radii,
         wanted.out, wanted.kept, wanted.far, wanted.limits, wanted.tables,
         n_listed if listed is None else listed, n_listed,
         t, psi, layout.names.shape[1], d, n_levels,

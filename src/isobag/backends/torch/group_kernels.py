@@ -20,9 +20,12 @@ def _sq_distance(dot, self_dot, size, common, center_self_dot, center_size):
 @triton.jit
 def assign_groups(
     dots, row_length, self_dots, sizes, common, center_self_dots, center_sizes, slots, levels, sq_radii, cells,
-    n, t, psi, n_levels, rows: tl.constexpr, columns: tl.constexpr,
+    n, t, psi, n_levels, rows: tl.constexpr, columns: tl.constexpr, by_key: tl.constexpr,
 ):  # fmt: skip
-    """Cell of every group in one partitioning of groups, all levels: cells (L, n, t) is written."""
+    """Cell of every group in one partitioning of groups, all levels: cells (L, t, n) is written.
+
+    ``by_key``: all centers are of one size. Then the nearest is the one with the least m M.M - 2 l N.M, an integer.
+    """
     g = tl.program_id(0) * rows + tl.arange(0, rows)
     i = tl.program_id(1)
     live = g < n
@@ -32,6 +35,10 @@ def assign_groups(
     row = dots + tl.cast(g, tl.int64)[:, None] * row_length
     least = tl.full([rows], float("inf"), tl.float64)
     winner = tl.zeros([rows], tl.int32)
+    if by_key:
+        m = (size // unit).to(tl.int32)
+        twice_other = (2 * (tl.load(center_sizes) // unit)).to(tl.int32)
+        least_key = tl.full([rows], 2147483647, tl.int32)
     for level in range(n_levels):
         begin = tl.load(levels + level - 1, mask=level > 0, other=0)
         end = tl.load(levels + level)
@@ -41,16 +48,30 @@ def assign_groups(
             slot = tl.load(slots + i * psi + j, mask=there, other=0)
             dot = tl.load(row + slot[None, :], mask=live[:, None] & there[None, :], other=0)
             center_self_dot = tl.load(center_self_dots + slot)[None, :]
-            center_size = tl.load(center_sizes + slot)[None, :]
-            sq_dist = _sq_distance(dot, self_dot, size, unit, center_self_dot, center_size)
-            sq_dist = tl.where(there[None, :], sq_dist, float("inf"))
-            closest = tl.min(sq_dist, axis=1)
-            place = tl.min(tl.where(sq_dist == closest[:, None], j[None, :], 2147483647), axis=1)
-            winner = tl.where(closest < least, place, winner)
-            least = tl.minimum(least, closest)
+            if by_key:
+                key = m * center_self_dot.to(tl.int32) - twice_other * dot.to(tl.int32)
+                key = tl.where(there[None, :], key, 2147483647)
+                closest_key = tl.min(key, axis=1)
+                place = tl.min(tl.where(key == closest_key[:, None], j[None, :], 2147483647), axis=1)
+                winner = tl.where(closest_key < least_key, place, winner)
+                least_key = tl.minimum(least_key, closest_key)
+            else:
+                center_size = tl.load(center_sizes + slot)[None, :]
+                sq_dist = _sq_distance(dot, self_dot, size, unit, center_self_dot, center_size)
+                sq_dist = tl.where(there[None, :], sq_dist, float("inf"))
+                closest = tl.min(sq_dist, axis=1)
+                place = tl.min(tl.where(sq_dist == closest[:, None], j[None, :], 2147483647), axis=1)
+                winner = tl.where(closest < least, place, winner)
+                least = tl.minimum(least, closest)
+        if by_key:
+            slot = tl.load(slots + i * psi + winner)[:, None]
+            dot = tl.load(row + slot, mask=live[:, None], other=0)
+            center_self_dot = tl.load(center_self_dots + slot)
+            exact = _sq_distance(dot, self_dot, size, unit, center_self_dot, tl.load(center_sizes + slot))
+            least = tl.max(exact, axis=1)  # of one column
         sq_radius = tl.load(sq_radii + tl.cast(level * t + i, tl.int64) * psi + winner)
         cell = tl.where(least <= sq_radius, winner, -1)
-        tl.store(cells + (tl.cast(level, tl.int64) * n + g) * t + i, cell, mask=live)
+        tl.store(cells + tl.cast(level * t + i, tl.int64) * n + g, cell, mask=live)
 
 
 @triton.jit
@@ -81,6 +102,19 @@ def nearest_other_groups(
             least = tl.minimum(least, tl.min(tl.where((sq_dist > 0) & there, sq_dist, float("inf")), axis=1))
         found = tl.where(least < float("inf"), least, 0.0)
         tl.store(radii + tl.cast(level * t + i, tl.int64) * psi + j, found, mask=j < end)
+
+
+@triton.jit
+def self_dots(dense, out, row_length, width, block: tl.constexpr):
+    """Sum of the squares of one row: dense (n, width) -> out (n,)."""
+    g = tl.program_id(0)
+    row = dense + tl.cast(g, tl.int64) * row_length
+    total = tl.zeros([block], tl.int64)
+    for first in range(0, width, block):
+        column = first + tl.arange(0, block)
+        value = tl.load(row + column, mask=column < width, other=0).to(tl.int64)
+        total += value * value
+    tl.store(out + g, tl.sum(total, axis=0).to(tl.float64))
 
 
 @triton.jit

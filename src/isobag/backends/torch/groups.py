@@ -57,12 +57,13 @@ def assign_groups(
     dots: torch.Tensor, self_dots: Floats, sizes: Ints, center_self_dots: Floats, center_sizes: Ints, unit: int,
     slots: Cells, levels: tuple[int, ...], sq_radii: Floats,
 ) -> torch.Tensor:  # fmt: skip
-    """Cell of every group in every partitioning of groups, for each level: (L, n, t)."""
+    """Cell of every group in every partitioning of groups, for each level: (L, t, n)."""
     device, n, (t, psi) = dots.device, len(dots), slots.shape
-    own = [tensor(each, device) for each in (self_dots, sizes, np.gcd(sizes, unit))]
+    common = np.gcd(sizes, unit)
+    own = [tensor(each, device) for each in (self_dots, sizes, common)]
     others = [tensor(each, device) for each in (center_self_dots, center_sizes)]
     on_device, radii = tensor(slots, device), tensor(sq_radii, device)
-    cells = torch.empty((len(levels), n, t), dtype=torch.int32, device=device)
+    cells = torch.empty((len(levels), t, n), dtype=torch.int32, device=device)
     if uses_kernels(device):
         from isobag.backends.torch import group_kernels  # noqa: PLC0415
 
@@ -70,15 +71,40 @@ def assign_groups(
             group_kernels.assign_groups[(-(-n // 16), t)](
                 dots, dots.stride(0), *own, *others, on_device,
                 torch.tensor(levels, dtype=torch.int32, device=device), radii, cells,
-                n, t, psi, len(levels), rows=16, columns=64, enable_fp_fusion=False,
+                n, t, psi, len(levels), rows=16, columns=64,
+                by_key=_have_keys(self_dots, sizes, common, center_self_dots, center_sizes), enable_fp_fusion=False,
             )  # fmt: skip
         return cells
     for part in slices(n, max(1, _BLOCK_PAIRS // max(1, dots.shape[1]))):
         sq_dists = sq_distances(dots[part], *(each[part] for each in own), *others)
         for i, chosen in enumerate(on_device.to(torch.int64)):
             for level, size in enumerate(levels):
-                cells[level, part, i] = choose_cells(sq_dists[:, chosen[:size]], radii[level, i, :size], "nearest")
+                cells[level, i, part] = choose_cells(sq_dists[:, chosen[:size]], radii[level, i, :size], "nearest")
     return cells
+
+
+def _have_keys(self_dots: Floats, sizes: Ints, common: Ints, center_self_dots: Floats, center_sizes: Ints) -> bool:
+    """Whether int32 keys order the centers of each group as float64 distances do; see ``group_kernels``.
+
+    All centers are of one size, keys stay below 2^31, and numerators below 2^52, so that different ones have different
+    quotients.
+    """
+    if not len(center_sizes) or np.any(center_sizes != center_sizes[0]):
+        return False
+    m, other = (sizes // common).max(initial=1), int(center_sizes[0]) // common.min(initial=1)
+    largest = max(self_dots.max(initial=0.0), center_self_dots.max())  # no dot product is larger
+    return bool((m + 2 * other) * largest < 2**31 and (m + other) ** 2 * largest < 2**52)
+
+
+def self_dots(dense: torch.Tensor) -> torch.Tensor:
+    """Dot product of each row of counts with itself: (g, columns) -> (g,) float64."""
+    from isobag.backends.torch import group_kernels  # noqa: PLC0415
+
+    n, width = dense.shape
+    found = torch.empty(n, dtype=torch.float64, device=dense.device)
+    if n:
+        group_kernels.self_dots[(n,)](dense, found, dense.stride(0), width, block=2048)
+    return found
 
 
 def count_cells(cells: torch.Tensor, starts: torch.Tensor, n_cells: int, n_columns: int, dense: torch.Tensor) -> None:

@@ -11,8 +11,10 @@ which leaves room for the approximate root, for underflow and for the rounding o
 chunk of centers with the least S holds the nearest center if the least S of all other chunks, S2, satisfies S2 (1 - B)
 > S (1 + B) + 2 A. Chunks of one center: its ball of radius r surely covers the query if S (1 + B) + A < r, surely does
 not if S (1 - B) - A > r. Larger chunks: the float64 definition decides within the chunk. Where this is not certain, the
-query is put on a list, which ``decide`` works off by the definition. Beyond 1e15 nothing is certain. How far out a
-query is, is told from its float64 distance to the nearest center, once that is certain and does not cover it.
+query is put on a list of its partitioning with its least S. ``decide_close`` works it off: only a chunk whose own least
+S is at most (S (1 + B) + 2 A) / (1 - B) can hold the nearest center, and the definition decides between those. Beyond
+1e15 nothing is certain. How far out a query is, are the leading bits of its squared distance: those of both bounds of
+it, where these agree, else those of the float64 distance.
 
 Counts and sums are integers, added up by atomic operations: no order can change them.
 """
@@ -20,13 +22,14 @@ Counts and sums are integers, added up by atomic operations: no order can change
 import triton
 import triton.language as tl
 
-ASSIGN, COUNT, SUM = 0, 1, 2
+ASSIGN, COUNT, SUM, SUM_ALONE = 0, 1, 2, 3
+"""What is wanted of cells; SUM_ALONE where no other program adds to the sums of the same queries."""
 
 
 @triton.jit
 def _act(
     kind: tl.constexpr, keep: tl.constexpr, far: tl.constexpr, bins: tl.constexpr,
-    q, i, level, cell, sq_dist, sq_radius, todo, out, kept, far_out, limits, tables, n, t, psi,
+    q, i, level, size, cell, sq_dist, sq_radius, todo, out, kept, far_out, limits, tables, n, t, psi,
 ):  # fmt: skip
     """What is wanted of each query's cell: store it, count it, or add the table at it."""
     inside = (sq_dist <= sq_radius) & todo
@@ -34,20 +37,34 @@ def _act(
         tl.store(out + tl.cast(i, tl.int64) * n + q, tl.where(inside, cell, -1), mask=todo)
     if kind == 1:
         row = out + tl.cast(level * t + i, tl.int64) * psi
-        if bins > 0:
-            found = tl.histogram(tl.where(inside, cell, 0), bins, mask=inside)
-            every = tl.arange(0, bins)
-            tl.atomic_add(row + every, found, mask=(found > 0) & (every < psi), sem="relaxed")
+        if bins > 32:
+            if size <= 32:
+                _add_histogram(32, row, cell, inside, psi)
+            else:
+                _add_histogram(bins, row, cell, inside, psi)
+        elif bins > 0:
+            _add_histogram(bins, row, cell, inside, psi)
         else:
             tl.atomic_add(row + cell, tl.full(cell.shape, 1, tl.int32), mask=inside, sem="relaxed")
         if keep:
             place = tl.cast(level * t + i, tl.int64) * n + q
             tl.store(kept + place, tl.where(inside, cell, -1).to(kept.dtype.element_ty), mask=todo)
-    if kind == 2:
+    if kind >= 2:
         value = tl.load(tables + tl.cast(level * t + i, tl.int64) * psi + cell, mask=inside, other=0)
-        tl.atomic_add(out + tl.cast(level, tl.int64) * n + q, value, mask=inside, sem="relaxed")
+        place = out + tl.cast(level, tl.int64) * n + q
+        if kind == 3:
+            tl.store(place, tl.load(place, mask=inside, other=0) + value, mask=inside)
+        else:
+            tl.atomic_add(place, value, mask=inside, sem="relaxed")
     if far:
         _add_far(q, sq_dist, tl.load(limits + level), todo & (sq_dist > sq_radius), far_out)
+
+
+@triton.jit
+def _add_histogram(bins: tl.constexpr, row, cell, inside, psi):
+    found = tl.histogram(tl.where(inside, cell, 0), bins, mask=inside)
+    every = tl.arange(0, bins)
+    tl.atomic_add(row + every, found, mask=(found > 0) & (every < psi), sem="relaxed")
 
 
 @triton.jit
@@ -60,8 +77,8 @@ def _add_far(q, sq_dist, limit, outside, far_out):
 
 @triton.jit
 def scan_nearest(
-    x, n, names, ends, centers, rounded, middle, sq_radii, radii, out, kept, far_out, limits, tables,
-    todo_list, n_todo, t, psi, places, per_program,
+    x, n, names, ends, sizes, centers, rounded, middle, sq_radii, radii, out, kept, far_out, limits, tables,
+    todo_list, todo_bests, n_todo, t, psi, places, per_program,
     d: tl.constexpr, n_levels: tl.constexpr, chunk: tl.constexpr, unroll: tl.constexpr, block: tl.constexpr,
     kind: tl.constexpr, keep: tl.constexpr, far: tl.constexpr, bins: tl.constexpr,
 ):  # fmt: skip
@@ -76,6 +93,7 @@ def scan_nearest(
         sq_norm = tl.fma(value, value, sq_norm)
     slack = tl.sqrt(sq_norm) * (6.06 * 2.0**-24) + 2.02 * d * 2.0**-60
     share: tl.constexpr = (d + 12) * 2.0**-24
+    beyond = tl.zeros([block], tl.int64)
     first = tl.program_id(1) * per_program
     for i in range(first, tl.minimum(first + per_program, t)):
         best = tl.full([block], float("inf"), tl.float32)
@@ -111,13 +129,19 @@ def scan_nearest(
                     limit = tl.load(limits + level)
                     if limit >= 0:
                         outside = live & certain & (inside == 0)
+                        # One more 2^-24 of the length pays for the rounding of the bounds themselves.
+                        low = (length * (1 - share - 2.0**-24) - 0.51 * slack).to(tl.float64)
+                        high = (length * (1 + share + 2.0**-24) + 0.51 * slack).to(tl.float64)
+                        octave = (low * low).to(tl.int64, bitcast=True) >> 40
+                        unclear = outside & ((low <= 0) | (octave != (high * high).to(tl.int64, bitcast=True) >> 40))
                         at_winner = centers + (tl.cast(i, tl.int64) * places + winner) * d
                         exact = tl.zeros([block], tl.float64)
                         for k in tl.static_range(d):
-                            own_k = tl.load(x + tl.cast(k, tl.int64) * n + q, mask=outside, other=0.0)
-                            step64 = own_k - tl.load(at_winner + k, mask=outside, other=0.0)
+                            own_k = tl.load(x + tl.cast(k, tl.int64) * n + q, mask=unclear, other=0.0)
+                            step64 = own_k - tl.load(at_winner + k, mask=unclear, other=0.0)
                             exact = exact + step64 * step64
-                        _add_far(q, exact, limit, outside, far_out)
+                        octave = tl.where(unclear, exact.to(tl.int64, bitcast=True) >> 40, octave)
+                        beyond += tl.where(outside, tl.maximum(octave - limit, 0), 0)
             else:
                 sq_dist = tl.full([block], float("inf"), tl.float64)
                 cell = tl.zeros([block], tl.int32)
@@ -134,20 +158,104 @@ def scan_nearest(
                     cell = tl.where(closer, name, cell)
                 sq_radius = tl.load(sq_radii + tl.cast(level * t + i, tl.int64) * psi + cell)
             _act(
-                kind, keep, far and chunk > 1, bins, q, i, level, cell, sq_dist, sq_radius, live & certain,
-                out, kept, far_out, limits, tables, n, t, psi,
+                kind, keep, far and chunk > 1, bins, q, i, level, tl.load(sizes + level), cell, sq_dist, sq_radius,
+                live & certain, out, kept, far_out, limits, tables, n, t, psi,
             )  # fmt: skip
             doubtful = live & (certain == 0)
             at = tl.atomic_add(
-                n_todo + tl.zeros([block], tl.int32), tl.full([block], 1, tl.int32), mask=doubtful, sem="relaxed"
+                n_todo + i + tl.zeros([block], tl.int32), tl.full([block], 1, tl.int32), mask=doubtful, sem="relaxed"
             )
-            entry = (q * t + i) * n_levels + level
-            tl.store(todo_list + at, entry, mask=doubtful)
+            at = tl.cast(i, tl.int64) * n * n_levels + at
+            tl.store(todo_list + at, q * n_levels + level, mask=doubtful)
+            tl.store(todo_bests + at, best, mask=doubtful)
+    if far and chunk == 1:
+        tl.atomic_add(far_out + q, beyond, mask=live & (beyond > 0), sem="relaxed")
+
+
+@triton.jit
+def decide_close(
+    x, n, names, ends, centers, rounded, middle, sq_radii, out, kept, far_out, limits, tables,
+    todo_list, todo_bests, n_todo, candidates, t, psi, places,
+    d: tl.constexpr, n_levels: tl.constexpr, chunk: tl.constexpr, block: tl.constexpr, most: tl.constexpr,
+    kind: tl.constexpr, keep: tl.constexpr, far: tl.constexpr,
+):  # fmt: skip
+    """The float64 definition for the entries query * levels + level listed for one partitioning.
+
+    Between chunks that may hold the nearest center, of which each program has room for ``most`` for each entry; where
+    there are more, between all centers.
+    """
+    i = tl.program_id(1)
+    total = tl.load(n_todo + i)
+    lane = tl.arange(0, block)
+    own_list = tl.cast(i, tl.int64) * n * n_levels
+    program = tl.cast(i, tl.int64) * tl.num_programs(0) + tl.program_id(0)
+    close_chunks = candidates + program * block * most + lane
+    share: tl.constexpr = (d + 12) * 2.0**-24
+    own = rounded + tl.cast(i, tl.int64) * places * d
+    for start in range(tl.program_id(0) * block, total, tl.num_programs(0) * block):
+        todo = start + lane < total
+        entry = tl.load(todo_list + own_list + start + lane, mask=todo, other=0)
+        level = entry % n_levels
+        q = entry // n_levels
+        xs = ()
+        sq_norm = tl.zeros([block], tl.float32)
+        for k in tl.static_range(d):
+            value = (tl.load(x + tl.cast(k, tl.int64) * n + q) - tl.load(middle + k)).to(tl.float32)
+            xs = xs + (value,)  # noqa: RUF005
+            sq_norm = tl.fma(value, value, sq_norm)
+        slack = tl.sqrt(sq_norm) * (6.06 * 2.0**-24) + 2.02 * d * 2.0**-60
+        length = tl.sqrt(tl.load(todo_bests + own_list + start + lane, mask=todo, other=0.0))
+        limit = (length * (1 + share) + slack) * (1 + 2 * share)
+        sq_limit = limit * limit * (1 + 2.0**-20)
+        end = tl.load(ends + i * n_levels + level)
+        last = tl.max(tl.where(todo, end, 0), axis=0)
+        n_close = tl.zeros([block], tl.int32)
+        for j in range(0, last, chunk):
+            least = tl.full([block], float("inf"), tl.float32)
+            for c in tl.static_range(chunk):
+                distance = tl.zeros([block], tl.float32)
+                for k in tl.static_range(d):
+                    step = xs[k] - tl.load(own + (j + c) * d + k)
+                    distance = tl.fma(step, step, distance)
+                least = tl.minimum(least, distance)
+            close = ((least > sq_limit) == 0) & (j < end) & todo  # not a number is close
+            tl.store(close_chunks + n_close * block, tl.zeros([block], tl.int32) + j, mask=close & (n_close < most))
+            n_close += close.to(tl.int32)
+        tl.debug_barrier()
+        best = tl.full([block], float("inf"), tl.float64)
+        cell = tl.zeros([block], tl.int32)
+        most_close = tl.max(n_close, axis=0)
+        has_room = most_close <= most
+        n_rounds = tl.where(has_room, most_close, last // chunk)
+        for number in range(n_rounds):
+            if has_room:
+                there = number < n_close
+                begin = tl.load(close_chunks + number * block, mask=there, other=0)
+            else:
+                begin = number * chunk + tl.zeros([block], tl.int32)
+                there = todo & (begin < end)
+            for c in range(chunk):
+                place = tl.cast(i, tl.int64) * places + begin + c
+                name = tl.load(names + place)
+                exact = tl.zeros([block], tl.float64)
+                for k in tl.static_range(d):
+                    own_k = tl.load(x + tl.cast(k, tl.int64) * n + q)
+                    step64 = own_k - tl.load(centers + place * d + k)
+                    exact = exact + step64 * step64
+                closer = there & (exact < best) & (name >= 0)
+                best = tl.where(closer, exact, best)
+                cell = tl.where(closer, name, cell)
+        sq_radius = tl.load(sq_radii + (tl.cast(level, tl.int64) * t + i) * psi + cell)
+        _act(
+            kind, keep, far, 0, q, i, level, 0, cell, best, sq_radius, todo, out, kept, far_out, limits, tables,
+            n, t, psi,
+        )  # fmt: skip
+        tl.debug_barrier()
 
 
 @triton.jit
 def decide(
-    x, n, names, ends, centers, sq_radii, out, kept, far_out, limits, tables, todo_list, n_todo,
+    x, feature_step, row_step, n, names, ends, centers, sq_radii, out, kept, far_out, limits, tables, todo_list, n_todo,
     t, psi, places, d, n_levels,
     rule: tl.constexpr, block: tl.constexpr,
     kind: tl.constexpr, keep: tl.constexpr, far: tl.constexpr, listed: tl.constexpr,
@@ -174,7 +282,8 @@ def decide(
             name = tl.load(names + place)
             exact = tl.zeros([block], tl.float64)
             for k in range(d):
-                step = tl.load(x + tl.cast(k, tl.int64) * n + q) - tl.load(centers + place * d + k)
+                own = tl.load(x + tl.cast(k, tl.int64) * feature_step + tl.cast(q, tl.int64) * row_step)
+                step = own - tl.load(centers + place * d + k)
                 exact = exact + step * step
             there = (name >= 0) & (j < end)
             measure = exact
@@ -194,7 +303,7 @@ def decide(
         if keep:
             todo_here = todo
         _act(
-            kind, keep, far, 0, q, i, level, tl.maximum(cell, 0), tl.where(cell >= 0, sq_dist, float("inf")),
+            kind, keep, far, 0, q, i, level, 0, tl.maximum(cell, 0), tl.where(cell >= 0, sq_dist, float("inf")),
             tl.where(cell >= 0, sq_radius, -1.0), todo_here, out, kept, far_out, limits, tables, n, t, psi,
         )  # fmt: skip
 

@@ -6,7 +6,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import torch
 
-from isobag.backends.arrays import Balls, Cells, Ints
+from isobag.backends.arrays import Balls, Ints, is_first
 from isobag.backends.torch.devices import tensor
 
 PAD = -1
@@ -21,6 +21,7 @@ class Layout(NamedTuple):
 
     names: torch.Tensor  # (t, P) int32, index of the center, PAD where there is none
     ends: torch.Tensor  # (t, L) int32, first place behind each level
+    sizes: torch.Tensor  # (L,) int32, the levels
     centers: torch.Tensor  # (t, P, d) float64
     rounded: torch.Tensor  # (t, P, d) float32, center - middle, infinite at PAD
     middle: torch.Tensor  # (d,) float64
@@ -42,7 +43,7 @@ def layout_of(balls: Balls, device: torch.device, chunk: int, repeats: bool = Fa
 
 
 def _lay_out(balls: Balls, device: torch.device, chunk: int, repeats: bool) -> Layout:
-    kept = np.ones(balls.slots.shape, dtype=bool) if repeats else first_of_each(balls.slots)
+    kept = np.ones(balls.slots.shape, dtype=bool) if repeats else is_first(balls.slots)
     places, ends = places_of(kept, balls.levels, chunk)
     t, width = len(places), int(ends.max())
     names = np.full((t, width), PAD, dtype=np.int32)
@@ -58,6 +59,7 @@ def _lay_out(balls: Balls, device: torch.device, chunk: int, repeats: bool) -> L
     return Layout(
         on_device,
         tensor(ends.astype(np.int32), device),
+        torch.tensor(balls.levels, dtype=torch.int32, device=device),
         centers,
         rounded,
         middle,
@@ -65,17 +67,6 @@ def _lay_out(balls: Balls, device: torch.device, chunk: int, repeats: bool) -> L
         sq_radii.sqrt().float(),
         chunk,
     )
-
-
-def first_of_each(slots: Cells) -> np.ndarray:
-    """Whether a slot is the first of its value in its row: (t, psi)."""
-    order = np.argsort(slots, axis=1, kind="stable")
-    ranked = np.take_along_axis(slots, order, axis=1)
-    is_new = np.ones(slots.shape, dtype=bool)
-    is_new[:, 1:] = ranked[:, 1:] != ranked[:, :-1]
-    found = np.empty_like(is_new)
-    np.put_along_axis(found, order, is_new, axis=1)
-    return found
 
 
 def places_of(kept: np.ndarray, levels: tuple[int, ...], chunk: int) -> tuple[Ints, Ints]:

@@ -9,6 +9,7 @@ from isobag.backends.threads import slices
 from isobag.backends.torch.devices import tensor
 
 _BLOCK_PAIRS = 1 << 21
+BY_FEATURE = True
 
 
 def rows_at_once(balls: Balls) -> int:
@@ -64,13 +65,20 @@ def count(
     x: torch.Tensor, balls: Balls, keep: bool = False, limits: Any = None
 ) -> tuple[torch.Tensor, torch.Tensor, Any]:
     """Number of queries in each cell (L, t, psi) int32, the cells (L, t, n), and the octaves beyond the limits (n,)."""
-    t, psi = balls.slots.shape
     kept = torch.stack([find_cells(x, balls, level, "nearest") for level in range(len(balls.levels))])
-    # OUTSIDE is counted in a column of its own in front, which is then left out.
-    rows = torch.arange(len(balls.levels) * t, device=x.device).view(-1, t, 1) * (psi + 1)
-    counts = torch.bincount((kept + 1 + rows).flatten(), minlength=len(balls.levels) * t * (psi + 1))
     far = None if limits is None else sum_far(x, balls, limits)
-    return counts.view(-1, t, psi + 1)[:, :, 1:].to(torch.int32), kept, far
+    return count_kept(kept, balls.slots.shape[1]).to(torch.int32), kept, far
+
+
+def count_kept(kept: torch.Tensor, n_cells: int) -> torch.Tensor:
+    """Number of queries in each cell: (L, t, n) -> (L, t, n_cells) int64."""
+    n_levels, t, _ = kept.shape
+    # OUTSIDE is counted in a column of its own in front, which is then left out.
+    rows = torch.arange(n_levels * t, device=kept.device).view(-1, t, 1) * (n_cells + 1)
+    counts = torch.zeros(n_levels * t * (n_cells + 1), dtype=torch.int64, device=kept.device)
+    places = (kept + 1 + rows).flatten()
+    counts.scatter_add_(0, places, counts.new_ones(1).expand(len(places)))
+    return counts.view(n_levels, t, n_cells + 1)[:, :, 1:].contiguous()
 
 
 def sum_at(x: torch.Tensor, balls: Balls, tables: torch.Tensor, rule: str, limits: Any = None) -> torch.Tensor:

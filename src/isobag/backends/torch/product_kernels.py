@@ -34,13 +34,49 @@ def _bounds(products, sq_norms, norms, losses, at_product, at_center, there, slo
 
 
 @triton.jit
+def round_rows(x, middle, factors, values, slopes, reaches, sq_norms, d, width, block: tl.constexpr):
+    """One query of x (n, d), centered, scaled and rounded to float16: values (n, width), 0 beyond d.
+
+    factors: the scale, the relative error of a product, and 2 with some slack. Of a query that float16 cannot hold, the
+    slope is infinite.
+    """
+    q = tl.program_id(0)
+    scale = tl.load(factors)
+    sq_length = tl.zeros([block], tl.float64)
+    sq_loss = tl.zeros([block], tl.float64)
+    own = values + tl.cast(q, tl.int64) * width
+    for first in range(0, width, block):
+        k = first + tl.arange(0, block)
+        there = k < d
+        value = tl.load(x + tl.cast(q, tl.int64) * d + k, mask=there, other=0.0)
+        value = (value - tl.load(middle + k, mask=there, other=0.0)) * scale
+        fits = tl.abs(value) <= 65504.0
+        half = tl.where(fits, value, 0.0).to(tl.float16)
+        loss = tl.where(fits, value - half.to(tl.float64), float("inf"))
+        sq_length += value * value
+        sq_loss += loss * loss
+        tl.store(own + k, half, mask=k < width)
+    length = tl.sqrt(tl.sum(sq_length, axis=0))
+    loss = tl.sqrt(tl.sum(sq_loss, axis=0))
+    sound = loss < float("inf")
+    slope = tl.load(factors + 2) * (loss + tl.load(factors + 1) * (length + loss))
+    tl.store(slopes + q, tl.where(sound, slope, float("inf")).to(tl.float32))
+    tl.store(reaches + q, tl.where(sound, tl.load(factors + 2) * (length + loss), 0.0).to(tl.float32))
+    tl.store(sq_norms + q, tl.where(sound, length * length, 0.0).to(tl.float32))
+
+
+@triton.jit
 def scan_products(
     products, n, names, ends, sq_norms, norms, losses, slopes, reaches, query_sq_norms, scaled_radii,
     out, kept, far_out, limits, tables, todo_list, n_todo,
     t, psi, places, n_levels, rows: tl.constexpr, columns: tl.constexpr,
     kind: tl.constexpr, keep: tl.constexpr, far: tl.constexpr,
 ):  # fmt: skip
-    """Cells of a block of queries in one partitioning, all levels; products (n, t * places)."""
+    """Cells of a block of queries in one partitioning, all levels; products (n, t * places).
+
+    Each column of the block keeps the two lowest of its bounds; columns are compared once, at the end of a level. Only
+    the center with the lowest can be the nearest if its upper bound is below all other lower ones.
+    """
     q = tl.program_id(0) * rows + tl.arange(0, rows)
     i = tl.program_id(1)
     live = q < n
@@ -51,35 +87,34 @@ def scan_products(
     slope = tl.where(sound, slope, 0.0)
     row = tl.cast(q, tl.int64) * (tl.cast(t, tl.int64) * places)
     first_place = tl.cast(i, tl.int64) * places
-    best = tl.full([rows], float("inf"), tl.float32)
-    second = tl.full([rows], float("inf"), tl.float32)
-    ceiling = tl.full([rows], float("inf"), tl.float32)
-    winner = tl.zeros([rows], tl.int32)
+    best = tl.full([rows, columns], float("inf"), tl.float32)
+    second = tl.full([rows, columns], float("inf"), tl.float32)
+    winner = tl.zeros([rows, columns], tl.int32)
     for level in range(n_levels):
         begin = tl.load(ends + i * n_levels + level - 1, mask=level > 0, other=0)
         end = tl.load(ends + i * n_levels + level)
         for first in range(begin, end, columns):
             j = first + tl.arange(0, columns)
-            there = live[:, None] & (j < end)[None, :]
-            at = first_place + tl.where(j < end, j, 0)
-            low, high = _bounds(
-                products, sq_norms, norms, losses, row[:, None] + at[None, :], at[None, :], there,
-                slope[:, None], reach[:, None], sound[:, None],
-            )  # fmt: skip
-            least = tl.min(low, axis=1)
-            place = tl.min(tl.where(low == least[:, None], j[None, :], 2147483647), axis=1)
-            other = tl.min(tl.where(j[None, :] == place[:, None], float("inf"), low), axis=1)
-            ceiling = tl.minimum(ceiling, tl.min(high, axis=1))
-            second = tl.minimum(tl.maximum(best, least), tl.minimum(second, other))
-            winner = tl.where(least < best, place, winner)
-            best = tl.minimum(best, least)
-        at = first_place + winner
-        low, high = _bounds(
-            products, sq_norms, norms, losses, row + at, at, live, slope, reach, sound
-        )  # fmt: skip
+            there = j < end
+            at = first_place + j
+            product = tl.load(products + row[:, None] + at[None, :], mask=live[:, None] & there[None, :], other=0.0)
+            sq_norm = tl.load(sq_norms + at, mask=there, other=float("inf"))[None, :]
+            norm = tl.load(norms + at, mask=there, other=0.0)[None, :]
+            loss = tl.load(losses + at, mask=there, other=0.0)[None, :]
+            low = sq_norm - 2.0 * product - (slope[:, None] * norm + reach[:, None] * loss)
+            second = tl.minimum(second, tl.maximum(best, low))
+            winner = tl.where(low < best, j[None, :], winner)
+            best = tl.minimum(best, low)
+        lowest = tl.min(best, axis=1)
+        place = tl.min(tl.where(best == lowest[:, None], winner, 2147483647), axis=1)
+        is_lowest = (best == lowest[:, None]) & (winner == place[:, None])
+        other = tl.min(tl.where(is_lowest, second, best), axis=1)
+        place = tl.where(place < end, place, 0)  # where nothing compares, as with infinite sums
+        at = first_place + place
+        low, high = _bounds(products, sq_norms, norms, losses, row + at, at, live, slope, reach, sound)
         cell = tl.maximum(tl.load(names + at), 0)
         sq_radius = tl.load(scaled_radii + tl.cast(level * t + i, tl.int64) * psi + cell)
-        alone = second > ceiling
+        alone = sound & (other > high)
         inside = alone & (high + sq_length * (1 + 2.0**-18) < sq_radius * (1 - 2.0**-20))
         outside = alone & (low + sq_length * (1 - 2.0**-18) > sq_radius * (1 + 2.0**-20))
         certain = inside | outside
@@ -87,7 +122,7 @@ def scan_products(
             certain = inside | (outside & (tl.load(limits + level + tl.zeros([rows], tl.int32)) < 0))
         verdict = tl.where(inside, -1.0, 1.0).to(tl.float64)
         _act(
-            kind, keep, False, 0, q, i, level, cell, verdict, tl.zeros([rows], tl.float64), live & certain,
+            kind, keep, False, 0, q, i, level, 0, cell, verdict, tl.zeros([rows], tl.float64), live & certain,
             out, kept, far_out, limits, tables, n, t, psi,
         )  # fmt: skip
         doubtful = live & (certain == 0)
@@ -150,7 +185,7 @@ def rescan(
             certain = certain & ((best < sq_radius) | (below == above) | (tl.load(limits + level + one) < 0))
         certain = certain & (best < float("inf"))
         _act(
-            kind, keep, far, 0, q + one, i, level, cell, best, sq_radius, certain,
+            kind, keep, far, 0, q + one, i, level, 0, cell, best, sq_radius, certain,
             out, kept, far_out, limits, tables, n, t, psi,
         )  # fmt: skip
         doubtful = certain == 0

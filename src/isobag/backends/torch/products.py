@@ -11,13 +11,15 @@ from isobag.backends.torch import direct, product_kernels
 from isobag.backends.torch.direct import Outputs
 from isobag.backends.torch.layout import PAD, Layout, layout_of
 
+BY_FEATURE = False
 _BLOCK_PRODUCTS = 1 << 30
 _PROGRAMS = 132 * 32
+_ROWS = 16
 _SLACK = 1.001
 
 
 class Halves(NamedTuple):
-    """Centers of all partitionings, rounded: (t * P, d) float16, and what the certificates need of them, float32."""
+    """Centers of all partitionings, rounded: (t * P, d or more) float16, and what certificates need, float32."""
 
     scale: float
     values: torch.Tensor
@@ -50,7 +52,7 @@ def _halves(balls: Balls, layout: Layout) -> Halves:
         losses = (centered - values).square().sum(dim=1).sqrt() * _SLACK
         made[device] = Halves(
             scale,
-            values,
+            torch.nn.functional.pad(values, (0, -values.shape[1] % 8)),
             (norms.square() * (1 - 2.0**-19)).float(),
             ((norms + losses) * _SLACK).float(),
             losses.float() * _SLACK,
@@ -72,7 +74,7 @@ def _products(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 def run(x: torch.Tensor, balls: Balls, rule: str, wanted: Outputs) -> None:
-    """Find the cells of queries x (d, n) in all levels and do with them what is wanted."""
+    """Find the cells of queries x (d, n), row after row in memory, in all levels and do with them what is wanted."""
     (d, n), (t, psi), n_levels = x.shape, balls.slots.shape, len(balls.levels)
     if rule != "nearest":
         direct.run(x, balls, rule, wanted)
@@ -82,39 +84,41 @@ def run(x: torch.Tensor, balls: Balls, rule: str, wanted: Outputs) -> None:
     device = x.device
     layout = layout_of(balls, device, 1)
     halves = _halves(balls, layout)
-    by_row = x.t().contiguous()
-    centered = (by_row - layout.middle) * halves.scale
-    values = centered.to(torch.float16)
-    norms = centered.square().sum(dim=1).sqrt()
-    losses = (centered - values).square_().sum(dim=1).sqrt()
-    del centered
-    sound = torch.isfinite(losses)
-    length = norms + losses
-    slopes = 2 * _SLACK**2 * (losses + ((d + 8) * 2.0**-23 + 2.0**-19) * length)
-    slopes = torch.where(sound, slopes, float("inf")).float()
-    reaches = torch.where(sound, 2 * _SLACK**2 * length, 0.0).float()
-    sq_norms = torch.where(sound, norms.square(), 0.0).float()
-    values = torch.where(sound[:, None], values, 0.0)
-    pad = (0, -d % 8)
-    products = _products(torch.nn.functional.pad(values, pad), torch.nn.functional.pad(halves.values, pad))
+    width = halves.values.shape[1]
+    values = torch.empty((n, width), dtype=torch.float16, device=device)
+    slopes, reaches, sq_norms = torch.empty((3, n), dtype=torch.float32, device=device)
+    error = (d + 8) * 2.0**-23 + 2.0**-19
+    factors = torch.tensor([halves.scale, error, 2 * _SLACK**2], dtype=torch.float64, device=device)
+    product_kernels.round_rows[(n,)](
+        x, layout.middle, factors, values, slopes, reaches, sq_norms, d, width, block=min(1024, _power_of_two(d)),
+        enable_fp_fusion=False,
+    )  # fmt: skip
+    products = _products(values, halves.values)
+    del values
     places = layout.names.shape[1]
     lists = torch.empty((2, n * t * n_levels), dtype=torch.int32, device=device)
     n_listed = torch.zeros(2, dtype=torch.int32, device=device)
     bounds = (halves.sq_norms, halves.norms, halves.losses, slopes, reaches)
     outputs = (wanted.out, wanted.kept, wanted.far, wanted.limits, wanted.tables)
     actions = {"kind": wanted.kind, "keep": wanted.keeps, "far": wanted.sums_far}
-    product_kernels.scan_products[(-(-n // 32), t)](
+    product_kernels.scan_products[(-(-n // _ROWS), t)](
         products, n, layout.names, layout.ends, *bounds, sq_norms, halves.scaled_radii,
         *outputs, lists[0], n_listed[:1], t, psi, places, n_levels,
-        rows=32, columns=64, **actions, enable_fp_fusion=False,
+        rows=_ROWS, columns=64, **actions, enable_fp_fusion=False,
     )  # fmt: skip
-    width = 1 << max(4, (places - 1).bit_length())
+    columns = max(16, _power_of_two(places))
     product_kernels.rescan[(min(_PROGRAMS, n * t * n_levels),)](
-        by_row, products, n, layout.names, layout.ends, layout.centers, *bounds, layout.sq_radii,
+        x, products, n, layout.names, layout.ends, layout.centers, *bounds, layout.sq_radii,
         *outputs, lists[0], n_listed[:1], lists[1], n_listed[1:], t, psi, places, d, n_levels,
-        width=width, features=128, **actions, num_warps=1 if width <= 512 else 4, enable_fp_fusion=False,
+        width=columns, features=min(1024, _power_of_two(d)), **actions,
+        num_warps=1 if columns <= 512 else 4, enable_fp_fusion=False,
     )  # fmt: skip
     direct.work_off(x, balls, layout, "nearest", wanted, lists[1], n_listed[1:])
+
+
+def _power_of_two(number: int) -> int:
+    """The least one that is not below."""
+    return 1 << (number - 1).bit_length()
 
 
 assign = partial(direct.assign, run=run)

@@ -26,9 +26,11 @@ class Queries:
         """The rows, feature after feature: (d, n)."""
         return self.X.t().contiguous()
 
-    def parts(self, size: int) -> Iterator[torch.Tensor]:
-        """Some rows after others, feature after feature: (d, m) each."""
+    def parts(self, size: int, by_feature: bool) -> Iterator[torch.Tensor]:
+        """Some rows after others, (d, m) each: feature after feature in memory, or row after row."""
         n = len(self.X)
+        if not by_feature:
+            return (self.X[own].contiguous().t() for own in slices(n, size))
         if n <= size:
             return iter([self.by_feature])
         return (self.X[own].t().contiguous() for own in slices(n, size))
@@ -198,9 +200,34 @@ class TorchVerbs:
         slots: Cells, levels: tuple[int, ...], sq_radii: Floats, n_jobs: int | None = None,
     ) -> Cells:  # fmt: skip
         """Cell of every group in every partitioning of groups, for each level: (L, n, t)."""
+        own, others = (dots, self_dots, sizes), (center_self_dots, center_sizes, unit)
+        found = self.device_group_cells(*own, *others, slots, levels, sq_radii)
+        return _host(found).transpose(0, 2, 1)
+
+    def device_group_cells(
+        self, dots: Any, self_dots: Floats, sizes: Ints, center_self_dots: Floats, center_sizes: Ints, unit: int,
+        slots: Cells, levels: tuple[int, ...], sq_radii: Floats, n_jobs: int | None = None,
+    ) -> torch.Tensor:  # fmt: skip
+        """The same, on the device: (L, t, n)."""
         with explained(self.device):
             own, others = (tensor(dots, self.device), self_dots, sizes), (center_self_dots, center_sizes, unit)
-            return _host(groups.assign_groups(*own, *others, slots, levels, sq_radii))
+            return groups.assign_groups(*own, *others, slots, levels, sq_radii)
+
+    def join_found(self, parts: list[torch.Tensor]) -> torch.Tensor:
+        """Cells of some queries after those of others: (L, t, n) of all."""
+        with explained(self.device):
+            return torch.cat(parts, dim=2)
+
+    def count_found(self, cells: torch.Tensor, n_cells: int) -> Ints:
+        """Number of queries in each cell, of cells that are on the device: (L, t, n) -> (L, t, n_cells)."""
+        with explained(self.device):
+            return _host(plain.count_kept(cells, n_cells))
+
+    def sum_at_found(self, cells: torch.Tensor, tables: Ints) -> Ints:
+        """Sum over partitionings of the table at each query's cell: (L, t, n), (L, t, n_cells) -> (n, L)."""
+        with explained(self.device):
+            sums: Ints = self.fetch(self._engine(1).sum_kept(cells, tensor(tables, self.device, torch.int64)).t())
+            return sums
 
     def _engine(self, n_features: int) -> ModuleType:
         """The module that does the work: plain torch, or Triton kernels for few or for many features."""
@@ -213,7 +240,7 @@ class TorchVerbs:
     def _parts(self, queries: Queries, balls: Balls) -> tuple[ModuleType, Iterator[torch.Tensor]]:
         """An engine, and the queries as it takes them at once."""
         engine = self._engine(queries.X.shape[1])
-        return engine, queries.parts(engine.rows_at_once(balls))
+        return engine, queries.parts(engine.rows_at_once(balls), engine.BY_FEATURE)
 
 
 def _only(balls: Balls, level: int) -> Balls:
