@@ -14,6 +14,17 @@ test: $(VENV)/installed-dev
 test-slow: $(VENV)/installed-dev
 	$(BIN)/python -m pytest -m slow
 
+# The oldest versions that pyproject.toml allows of all that isobag needs; the tests themselves need newer tools.
+test-lowest: $(VENV)/installed-dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	$(BIN)/uv venv --quiet --clear --python 3.11 .venv-lowest
+	$(BIN)/uv pip install --quiet --python .venv-lowest --resolution lowest-direct -e ".[cli,files,report,reproduce]"
+	$(BIN)/uv pip install --quiet --python .venv-lowest hypothesis playwright polars pytest pytest-xdist
+	.venv-lowest/bin/python -m pytest -m "not slow and not browser" -n 2 -W default -p no:cacheprovider
+
+build: $(VENV)/installed-dev
+	$(BIN)/python -m build --outdir dist
+
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -70,5 +81,5 @@ $(VENV)/installed-gpu: $(VENV)/installed-dev
 	touch $@
 
 clean:
-	rm -rf $(VENV) site dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-lowest site dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

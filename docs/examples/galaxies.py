@@ -43,15 +43,15 @@ scores = judge(alike)
 # %% [markdown]
 # ## Galaxies from everywhere
 #
-# The galaxies of an odd cluster are drawn from all clusters at random. That is how most papers make odd groups of
-# such data.
+# The galaxies of an odd cluster are drawn from all clusters at random. That is the usual way
+# to make odd groups of such data.
 # %%
 judge(mixed)
 # %% [markdown]
-# Nothing is found, and nothing can be by this: the average of all clusters is the most ordinary cluster there is.
-# The forest is below chance for just that reason, as means of mixtures lie in the middle. If a set of odd groups
-# is made so, ask what it is a model of. The paper has .99 on a set of this name, with 500 attributes that we do
-# not have ([the paper again](../reproduction.md)).
+# Neither finds them. A mixture of all clusters resembles the average of all clusters, which is an ordinary place to
+# be; that would also explain why the forest is below chance, as means of mixtures lie in the middle. If odd groups
+# are made so, ask what they are a model of. The paper has .99 on a set of this name, with 500 attributes that we
+# do not have ([the paper again](../reproduction.md)).
 #
 # **The finding to check:** in the first set, the odd clusters have a spread that is a fraction of the usual:
 # %%
