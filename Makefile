@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-slow test-gpu lint study bench bench-gpu clean
+.PHONY: demo test test-slow test-gpu test-lowest lint docs pictures examples build study bench bench-gpu clean
 
 demo: $(VENV)/installed
 	$(BIN)/isobag demo
@@ -14,11 +14,34 @@ test: $(VENV)/installed-dev
 test-slow: $(VENV)/installed-dev
 	$(BIN)/python -m pytest -m slow
 
+# The oldest versions that pyproject.toml allows of all that isobag needs; the tests themselves need newer tools.
+test-lowest: $(VENV)/installed-dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	$(BIN)/uv venv --quiet --clear --python 3.11 .venv-lowest
+	$(BIN)/uv pip install --quiet --python .venv-lowest --resolution lowest-direct -e ".[cli,files,report,reproduce]"
+	$(BIN)/uv pip install --quiet --python .venv-lowest hypothesis playwright polars pytest pytest-xdist
+	.venv-lowest/bin/python -m pytest -m "not slow and not browser" -n 2 -W default -p no:cacheprovider
+
+build: $(VENV)/installed-dev
+	$(BIN)/python -m build --outdir dist
+
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# The site, into the folder site. The variable silences a note that the theme's makers print at every build.
+docs: $(VENV)/installed-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
+
+# What docs keeps of what code has made: pictures (the report's needs Chromium), pages of executed scripts (these need data).
+pictures: $(VENV)/installed-dev
+	$(BIN)/python -m website.screenshot
+	$(BIN)/python -m website.pictures
+
+examples: $(VENV)/installed-dev
+	$(BIN)/python -m website.examples
 
 study: $(VENV)/installed-bench
 	$(BIN)/python study
@@ -45,6 +68,10 @@ $(VENV)/installed-dev: $(VENV)/bin/python pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[dev]"
 	touch $@ $(VENV)/installed
 
+$(VENV)/installed-docs: $(VENV)/installed-dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[docs]"
+	touch $@
+
 $(VENV)/installed-bench: $(VENV)/installed-dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[bench]"
 	touch $@
@@ -54,5 +81,5 @@ $(VENV)/installed-gpu: $(VENV)/installed-dev
 	touch $@
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-lowest site dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -3,6 +3,7 @@ import os
 # Read by SciPy when it is imported; without it scikit-learn skips its checks of array API input.
 os.environ.setdefault("SCIPY_ARRAY_API", "1")
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -48,3 +49,16 @@ def X(rng):
 def grid(rng):
     """40 points on a 5 x 5 integer grid: ties and duplicates everywhere, and no rounding."""
     return rng.integers(0, 5, (40, 2)).astype(float)
+
+
+@pytest.fixture(scope="session")
+def browser():
+    path = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if path is None and os.environ.get("CI_BROWSER") != "1":
+        pytest.skip("no Chromium found; install one (on Debian: apt-get install chromium) to test pages in it")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield found
+        found.close()

@@ -1,0 +1,81 @@
+"""Every example on every page runs and prints what the page says."""
+
+import re
+import tomllib
+
+import pytest
+
+pytest.importorskip("typer")
+pytest.importorskip("duckdb")
+
+from blocks import PAGES, RENDERED, ROOT, Block, Runner, blocks_of, is_run_elsewhere, shell_lines, write_files
+
+WITH_CODE = [page for page in PAGES if blocks_of(page)]
+
+
+def shown(page):
+    return str(page.relative_to(ROOT))
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # notes about columns, which the pages do not show
+@pytest.mark.parametrize("page", WITH_CODE, ids=shown)
+def test_every_block_of_a_page_runs_and_prints_what_it_says(page, tmp_path, monkeypatch):
+    write_files(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    runner = Runner(page)
+    for block in blocks_of(page):
+        runner.run(block)
+
+
+def test_a_block_that_nothing_runs_is_an_error(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    runner = Runner(ROOT / "README.md")
+    for block in (
+        Block("yaml", "a: 1\n"),
+        Block("", "anything\n"),
+        Block("python", "print(1)\n"),
+        Block("python", ">>> 1 + 1\n3\n"),
+        Block("bash", "curl example.com\n"),
+        Block("bash", "isobag points no-such-file.csv\n"),
+        Block("text", "what nothing has printed\n"),
+    ):
+        with pytest.raises(AssertionError):
+            runner.run(block)
+    assert is_run_elsewhere("make test   # sets up") and not is_run_elsewhere("make test && rm -r .")
+
+
+def test_code_hides_neither_in_indentation_nor_in_tildes():
+    for page in PAGES:
+        text = re.sub(r"^( *)```.*?^\1```$", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+        assert ">>> " not in text and "```" not in text and "~~~" not in text, page
+        assert not re.search(r"^ {4,}(isobag|import|from|pip) ", text, re.MULTILINE), page
+
+
+def test_readme_and_every_how_to_page_show_a_run():
+    for page in [ROOT / "README.md", ROOT / "docs" / "index.md", *(ROOT / "docs" / "how_to").glob("*.md")]:
+        languages = {block.language for block in blocks_of(page)}
+        assert page.name in ("index.md", "cluster.md") or "python" in languages, page
+    assert "text" in {block.language for block in blocks_of(ROOT / "README.md")}
+
+
+def lines_of_all_pages():
+    return [
+        line
+        for page in [*PAGES, *RENDERED]
+        for block in blocks_of(page)
+        if block.language == "bash"
+        for line in shell_lines(block)
+    ]
+
+
+def test_targets_that_pages_name_are_in_the_makefile():
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    named = {line.split()[1] for line in lines_of_all_pages() if line.startswith("make ")}
+    assert {"demo", "test", "docs"} <= named <= targets
+
+
+def test_extras_that_pages_name_are_in_pyproject():
+    extras = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"])
+    text = "\n".join(page.read_text() for page in PAGES)
+    named = {extra for found in re.findall(r'(?:isobag|")\.?\[([a-z,]+)\]', text) for extra in found.split(",")}
+    assert {"cli", "report"} <= named <= extras

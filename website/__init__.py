@@ -1,0 +1,1 @@
+"""What makes the site out of docs: hooks of the generator, pictures, and pages of executed scripts."""

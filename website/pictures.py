@@ -1,0 +1,277 @@
+"""Pictures of the site, drawn by code: python -m website.pictures writes docs/pictures, each light and dark.
+
+The same code makes the same files: seeds are fixed, SVG files bear no date, and letters are drawn as outlines.
+"""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+from matplotlib.patches import Circle, ConnectionPatch
+
+from isobag import IDKGroupDetector, IsolationKernel
+from isobag.datasets import make_card_accounts
+
+ROOT = Path(__file__).resolve().parents[1]
+FOLDER = ROOT / "docs" / "pictures"
+SPEED = ROOT / "website" / "speed.json"
+
+
+class Theme(NamedTuple):
+    """Colours of one variant."""
+
+    name: str
+    ink: str
+    faint: str
+    data: str
+    odd: str
+    other: str
+    paper: str
+
+
+THEMES = (
+    Theme("light", "#22303a", "#c9d1d6", "#7f95ad", "#b83a1b", "#1f6f8b", "#ffffff"),
+    Theme("dark", "#dbe4e9", "#47545c", "#7d97b3", "#f0845c", "#66c2dd", "#1b2226"),
+)
+STYLE = {
+    "svg.hashsalt": "isobag",
+    "font.size": 11,
+    "font.family": "DejaVu Sans",
+    "axes.titlesize": 12,
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+}
+
+
+def _axes(theme: Theme, columns: int, width: float = 9.0, height: float = 3.6) -> tuple[Figure, list[Any]]:
+    figure = Figure(figsize=(width, height), layout="constrained")
+    axes = [figure.add_subplot(1, columns, k + 1) for k in range(columns)]
+    for ax in axes:
+        ax.set_facecolor("none")
+        ax.tick_params(colors=theme.ink, length=3)
+        for label in (ax.xaxis.label, ax.yaxis.label):
+            label.set_color(theme.ink)
+        for spine in ax.spines.values():
+            spine.set_color(theme.faint)
+    return figure, axes
+
+
+def _bare(ax: Any) -> None:
+    ax.set_xticks([])
+    ax.set_yticks([])
+    ax.set_aspect("equal")
+    for spine in ax.spines.values():
+        spine.set_visible(False)
+
+
+def _dots(ax: Any, X: Any, color: str, size: float = 9, **how: Any) -> None:
+    ax.scatter(X[:, 0], X[:, 1], s=size, color=color, linewidths=0, **how)
+
+
+def _two_densities() -> Any:
+    """400 points in a dense cluster, 100 in a sparse one: the data of the example on the page."""
+    rng = np.random.default_rng(0)
+    return np.vstack([rng.normal(0, 0.3, (400, 2)), rng.normal(4, 1.2, (100, 2))])
+
+
+def cells(theme: Theme) -> Figure:
+    """How cells come about: rows are drawn, balls reach to the nearest other center, points are in one or outside."""
+    figure, axes = _axes(theme, 3, height=3.4)
+    X = _two_densities()
+    kernel = IsolationKernel(1, 8, random_state=5).fit(X)
+    centers, radii = kernel.centers_[0], np.sqrt(kernel.sq_radii_[0])
+    inside = kernel.assign_cells(X)[:, 0]
+    titles = ("1. Draw a few rows", "2. Balls reach to the nearest", "3. A point has a cell, or none")
+    for step, (ax, title) in enumerate(zip(axes, titles, strict=True)):
+        _bare(ax)
+        ax.set_title(title)
+        ax.set_xlim(-2.4, 7.4)
+        ax.set_ylim(-2.4, 7.4)
+        if step == 2:
+            _dots(ax, X[inside >= 0], theme.other, alpha=0.8)
+            _dots(ax, X[inside < 0], theme.odd, alpha=0.9)
+        else:
+            _dots(ax, X, theme.data, alpha=0.6)
+        if step:
+            for center, radius in zip(centers, radii, strict=True):
+                ax.add_patch(Circle(center, radius, fill=False, edgecolor=theme.ink, linewidth=0.9))
+        _dots(ax, centers, theme.ink, size=26)
+    outside = int((inside < 0).sum())
+    axes[2].text(0.02, 0.02, f"{outside} of {len(X)} points are OUTSIDE", color=theme.odd, transform=axes[2].transAxes)
+    return figure
+
+
+def sparse(theme: Theme) -> Figure:
+    """The same pair is more similar where data are sparse."""
+    figure, axes = _axes(theme, 2, height=3.8)
+    X = _two_densities()
+    kernel = IsolationKernel(1000, 16, random_state=0).fit(X)
+    step = np.array([0.1, 0.0])
+    places = {"dense": np.zeros(2), "sparse": np.full(2, 4.0)}
+    shares = {name: kernel.similarity([middle - step], [middle + step])[0, 0].item() for name, middle in places.items()}
+    left, right = axes
+    _bare(left)
+    left.set_title("The same distance, twice")
+    _dots(left, X, theme.data, alpha=0.6)
+    for (name, middle), color in zip(places.items(), (theme.odd, theme.other), strict=True):
+        pair = np.array([middle - step, middle + step])
+        left.plot(*pair.T, color=color, marker="o", markersize=6, linewidth=2)
+        left.annotate(
+            f"in the {name} region",
+            middle,
+            middle + np.array([-0.6, 2.6 if name == "sparse" else -1.7]),
+            color=color,
+            ha="center",
+        )
+    right.set_title("Share of partitionings with both in one cell")
+    bars = right.barh(list(shares), list(shares.values()), color=[theme.odd, theme.other], height=0.55)
+    right.bar_label(bars, [f"{share:.0%}" for share in shares.values()], padding=4, color=theme.ink)
+    right.set_xlim(0, 1)
+    right.xaxis.set_major_formatter(mpl.ticker.PercentFormatter(1))
+    right.tick_params(axis="y", length=0)
+    return figure
+
+
+def group(theme: Theme) -> Figure:
+    """A group that is odd only as a group: its points lie where others lie, all in one place."""
+    figure, axes = _axes(theme, 3, height=3.4)
+    rng = np.random.default_rng(4)
+    groups = [rng.normal(size=(n, 2)) for n in rng.integers(30, 120, 60)]
+    groups.append(np.array([0.7, 0.5]) + 0.25 * rng.normal(size=(50, 2)))
+    detector = IDKGroupDetector(random_state=0).fit(groups)
+    everyone = np.vstack(groups)[::4]
+    for ax, title, shown, color in (
+        (axes[0], "By the point: nothing odd", groups[-1], theme.odd),
+        (axes[1], "An ordinary group", groups[0], theme.other),
+    ):
+        _bare(ax)
+        ax.set_title(title)
+        ax.set_xlim(-3.6, 3.6)
+        ax.set_ylim(-3.6, 3.6)
+        _dots(ax, everyone, theme.faint, size=6)
+        _dots(ax, shown, color, size=16)
+    ax = axes[2]
+    ax.set_title("By the group: one of 61")
+    order = np.argsort(detector.scores_)
+    colors = [theme.odd if g == 60 else theme.other if g == 0 else theme.data for g in order]
+    ax.scatter(detector.scores_[order], np.arange(61), s=18, c=colors, linewidths=0)
+    ax.set_xscale("log")
+    ax.set_xlabel("score, lower = odder (logarithmic)")
+    ax.set_yticks([])
+    ax.spines["left"].set_visible(False)
+    return figure
+
+
+def sizes(theme: Theme) -> Figure:
+    """Scores of ordinary groups against their size: by the paper's level 2 the small look odd."""
+    figure, axes = _axes(theme, 2, height=3.6)
+    rng = np.random.default_rng(0)
+    n = np.exp(rng.uniform(np.log(5), np.log(500), 300)).astype(int)
+    groups = [rng.normal(size=(size, 2)) for size in n]
+    found = {
+        "The paper's level 2": IDKGroupDetector(max_samples=16, group_max_samples=16, random_state=0),
+        "The default": IDKGroupDetector(random_state=0),
+    }
+    for ax, (title, detector), color in zip(axes, found.items(), (theme.odd, theme.other), strict=True):
+        scores = detector.fit(groups).scores_
+        ax.set_title(title)
+        ax.scatter(n, scores, s=14, color=color, linewidths=0, alpha=0.75)
+        ax.set_xscale("log")
+        ax.set_xticks([5, 10, 50, 100, 500], ["5", "10", "50", "100", "500"])
+        ax.minorticks_off()
+        ax.set_xlabel("points in the group, all drawn from one law")
+        ax.set_ylim(0, None)
+    axes[0].set_ylabel("score, lower = odder")
+    return figure
+
+
+def speed(theme: Theme) -> Figure:
+    """The speed table: how many times as long isobag takes as its peers."""
+    figure, axes = _axes(theme, 1, width=8, height=3.4)
+    ax = axes[0]
+    rows = json.loads(SPEED.read_text())
+    peers = [name for name in rows[0] if "/" in name]
+    for peer, color, shift in zip(peers, (theme.other, theme.odd), (-0.19, 0.19), strict=True):
+        ratios = [row[peer] for row in rows]
+        bars = ax.barh(np.arange(len(rows)) + shift, np.array(ratios) - 1, 0.36, left=1, color=color, label=peer)
+        ax.bar_label(bars, [f"{ratio:g}" for ratio in ratios], padding=4, color=theme.ink)
+    ax.axvline(1, color=theme.ink, linewidth=1)
+    ax.set_xscale("log")
+    ax.set_xlim(0.5, 200)
+    ax.set_xticks([1, 3, 10, 30, 100], ["equal", "3", "10", "30", "100"])
+    ax.minorticks_off()
+    ax.set_yticks(np.arange(len(rows)), [f"{row['set']}, {row['features']} features" for row in rows])
+    ax.tick_params(axis="y", length=0)
+    ax.invert_yaxis()
+    ax.set_xlabel("time of isobag / time of its peer: right of the line isobag is slower")
+    ax.legend(frameon=False, loc="upper right", labelcolor=theme.ink)
+    return figure
+
+
+def account(theme: Theme) -> Figure:
+    """An account all of whose purchases are ordinary, and the report that finds it."""
+    figure, (left, right) = _axes(theme, 2, width=11, height=4.9)
+    X, features, labels, _ = make_card_accounts(60, 2, random_state=0)
+    frame = pd.DataFrame(X, columns=features)
+    odd = labels == "acct-0038"
+    for part, color, size in ((~odd, theme.data, 5), (odd, theme.odd, 16)):
+        left.scatter(frame["hour"][part], frame["amount"][part], s=size, color=color, linewidths=0, alpha=0.75)
+    left.set_yscale("log")
+    left.set_yticks([3, 10, 30, 100], ["3", "10", "30", "100"])
+    left.minorticks_off()
+    left.set_xticks([0, 6, 12, 18, 24])
+    left.set_xlabel("hour of the purchase")
+    left.set_ylabel("amount")
+    left.set_title("All 83 purchases of acct-0038 are ordinary ones ...")
+    picture = mpl.image.imread(ROOT / "docs" / ("report.png" if theme.name == "light" else "report-dark.png"))
+    right.imshow(picture, interpolation="lanczos")
+    _bare(right)
+    right.set_title("... and the report ranks the account first")
+    here, there = (12.6, 16), (20, 354)
+    arrow = {"arrowstyle": "-|>", "color": theme.odd, "linewidth": 1.4, "connectionstyle": "arc3,rad=-.25"}
+    figure.add_artist(ConnectionPatch(here, there, left.transData, right.transData, **arrow))
+    return figure
+
+
+PICTURES: dict[str, Callable[[Theme], Figure]] = {
+    "cells": cells,
+    "sparse": sparse,
+    "group": group,
+    "sizes": sizes,
+    "speed": speed,
+    "account": account,
+}
+PAINTED = ("account",)
+"""Pictures that hold a screenshot, and are painted on paper rather than drawn as lines."""
+
+
+def draw(name: str, folder: Path) -> list[Path]:
+    """Write both variants of a picture: its files."""
+    written = []
+    for theme in THEMES:
+        with mpl.rc_context({**mpl.rcParamsDefault, "backend": "agg", **STYLE, "axes.titlecolor": theme.ink}):
+            figure = PICTURES[name](theme)
+            path = folder / f"{name}-{theme.name}.{'png' if name in PAINTED else 'svg'}"
+            if name in PAINTED:
+                figure.savefig(path, dpi=150, facecolor=theme.paper, metadata={"Software": None})
+            else:
+                figure.savefig(path, transparent=True, metadata={"Date": None, "Creator": None})
+            written.append(path)
+    return written
+
+
+def main() -> None:
+    """Write all pictures."""
+    FOLDER.mkdir(exist_ok=True)
+    for name in PICTURES:
+        draw(name, FOLDER)
+
+
+if __name__ == "__main__":
+    main()
