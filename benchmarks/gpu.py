@@ -1,6 +1,5 @@
 """The torch backend on a GPU: is it right, and how far from the floor? Prints as it goes; results are kept as JSON."""
 
-import importlib.util
 import json
 import os
 import platform
@@ -14,20 +13,16 @@ from pathlib import Path
 import numpy as np
 import torch
 import triton
+from gpu_parity import GPU, balls_of, group_parity, large_parity, point_parity, small_parity
 
 from isobag import IDKGroupDetector, IDKPointDetector
-from isobag.backends import Compute
-from isobag.backends import numpy as definition
-from isobag.backends.arrays import Balls, octaves
-from isobag.backends.torch import plain
-from isobag.data.rows import ArrayRows
-from isobag.partitionings import draw_from_rows
+from isobag.backends.torch import direct
+from isobag.data.device import StreamedRows
+from isobag.datasets import DatasetNotAvailableError, load
+from isobag.reproduce.timings import GPU as SCALE_UP_ON_GPU
+from isobag.reproduce.timings import time_groups
 
 RESULTS = Path(os.environ.get("OUT", Path(__file__).parent / "results"))
-GPU = Compute("torch", device="cuda")
-HAS_NUMBA = importlib.util.find_spec("numba") is not None
-CPU = Compute("numba" if HAS_NUMBA else "numpy", n_jobs=-1)
-BUDGET = float(os.environ.get("BENCH_SECONDS", "470"))
 STARTED = time.perf_counter()
 found: dict = {}
 
@@ -114,118 +109,16 @@ def rate(name):
     return found.get("ceilings", {}).get(f"{name}_tflop_s", float("nan")) * 1e12
 
 
-def duplicates(rng, n, d):
-    X = rng.normal(size=(n, d))
-    repeated = rng.random(n) < 0.9
-    X[repeated] = X[rng.integers(0, 3, repeated.sum())]
-    return X
-
-
-KINDS = {
-    "normal": lambda rng, n, d: rng.normal(size=(n, d)),
-    "integer grid": lambda rng, n, d: rng.integers(0, 4, (n, d)).astype(float),
-    "90 % duplicates": duplicates,
-    "1e8 offset": lambda rng, n, d: 1e8 + rng.normal(size=(n, d)),
-    "tiny differences": lambda rng, n, d: 1 + rng.integers(0, 50, (n, d)) * 2.0**-52,
-    "mixed magnitudes": lambda rng, n, d: rng.normal(size=(n, d)) * 10.0 ** rng.integers(-12, 12, (n, d)),
-    "one far cluster": lambda rng, n, d: rng.normal(size=(n, d)) + np.where(rng.random((n, 1)) < 0.5, 0, 1e6),
-    "a few rows far out": lambda rng, n, d: rng.normal(size=(n, d)) * np.where(rng.random((n, 1)) < 0.1, 1e5, 1),
-    "float32 grid with an offset": lambda rng, n, d: rng.integers(0, 3, (n, d)) + 2.0**22,
-}
-
-
-def queries_of(rng, X, n):
-    a, b = X[rng.integers(0, len(X), n)], X[rng.integers(0, len(X), n)]
-    return np.concatenate([X, (a + b) / 2, 2 * a - b, 7 * X[:9]])
-
-
-def balls_of(X, t, levels, compute):
-    return draw_from_rows(ArrayRows(X), t, levels, "hypersphere", 0, compute)
-
-
-def limits_of(rng, balls):
-    typical = octaves(np.array([np.median(balls.sq_radii[-1])]))[0]
-    limits = np.where(rng.random(len(balls.levels)) < 0.5, typical, -1)
-    limits[-1] = typical
-    return limits
-
-
-def small_parity():
-    wrong, checks = [], 0
-    verbs = GPU.verbs
-    for kind, make in KINDS.items():
-        for d in (2, 10, 40):
-            rng = np.random.default_rng(d)
-            X = make(rng, 700, d)
-            Q = queries_of(rng, X, 300)[:: 1 if d < 40 else 3]
-            q = verbs.prepare(Q)
-            for levels in ((2, 4, 8, 16, 32, 50), (600,)):
-                balls = balls_of(X, 2, levels, Compute("numpy"))
-                tables = rng.integers(0, 1000, balls.sq_radii.shape)
-                limits = limits_of(rng, balls)
-                counts, sums = verbs.count_and_sum(q, balls, limits=limits)
-                expected = definition.count_and_sum(Q, balls, limits=limits)
-                checked = {
-                    "radii": (verbs.sq_radii(balls.points, balls.slots, levels), balls.sq_radii),
-                    "counts": (counts, expected[0]),
-                    "sums": (sums, expected[1]),
-                    "count_cells": (verbs.count_cells(q, balls), expected[0]),
-                    "sum_at": (
-                        verbs.sum_at_cells(q, balls, tables, limits=limits),
-                        definition.sum_at_cells(Q, balls, tables, limits=limits),
-                    ),
-                }
-                for rule in ("nearest", "covering", "smallest"):
-                    checked[rule] = (verbs.assign_cells(q, balls, rule), definition.assign_cells(Q, balls, rule))
-                for name, (own, other) in checked.items():
-                    checks += 1
-                    if not np.array_equal(own, other):
-                        wrong.append(f"{kind}, d={d}, levels {levels}, {name}: {np.sum(own != other)} differ")
-        if elapsed() > BUDGET:
-            break
-    record("small parity", checks=checks, wrong=len(wrong))
-    assert not wrong, "\n".join(wrong[:20])
-
-
-def group_parity():
-    rng = np.random.default_rng(1)
-    wrong = []
-    for sizes in (np.full(300, 20), rng.integers(1, 400, 200)):
-        ids = np.repeat(np.arange(len(sizes)), sizes)
-        X = rng.normal(size=(len(ids), 2))
-        for options in ({}, {"max_samples": 32, "group_max_samples": 64}, {"max_samples": 16, "count_outside": True}):
-            own = IDKGroupDetector(random_state=0, backend="torch", **options).fit(X, groups=ids)
-            other = IDKGroupDetector(random_state=0, backend=CPU.backend, n_jobs=-1, **options).fit(X, groups=ids)
-            on_gpu = IDKGroupDetector(random_state=0, **options).fit(
-                torch.from_numpy(X).cuda(), groups=torch.from_numpy(ids).cuda()
-            )
-            if not (np.array_equal(own.scores_, other.scores_) and np.array_equal(on_gpu.scores_, other.scores_)):
-                wrong.append(f"{options}: {np.abs(own.scores_ - other.scores_).max()}")
-    record("group parity", wrong=len(wrong))
-    assert not wrong, wrong
-
-
-def point_parity():
-    rng = np.random.default_rng(2)
-    wrong, compared = [], 0
-    for kind in ("normal", "integer grid", "90 % duplicates", "mixed magnitudes", "a few rows far out"):
-        X = KINDS[kind](rng, 200_000, 5)
-        for options in ({}, {"max_samples": 64}, {"max_samples": 64, "method": "norm"}):
-            other = IDKPointDetector(random_state=0, backend=CPU.backend, n_jobs=-1, **options).fit_scores(X)
-            from_host = IDKPointDetector(random_state=0, backend="torch", **options).fit_scores(X)
-            on_gpu = IDKPointDetector(random_state=0, **options).fit_scores(torch.from_numpy(X).cuda())
-            compared += 2 * len(X)
-            if not (np.array_equal(from_host, other) and np.array_equal(on_gpu.cpu().numpy(), other)):
-                wrong.append(f"{kind}, {options}: {np.sum(from_host != other)} differ")
-    record("point parity", scores=compared, wrong=len(wrong))
-    assert not wrong, wrong
-
-
 def http():
     rng = np.random.default_rng(0)
     n, d, t, psi = 567_498, 3, 100, 4096
     floor = 3 * n * t * psi * d / rate("float32")
-    for name, X in (("normal", rng.normal(size=(n, d))), ("heavy duplicates", np.round(rng.gamma(1, 1, (n, d)) * 12))):
+    sets = {"normal": rng.normal(size=(n, d)), "integer grid": np.round(rng.gamma(1, 1, (n, d)) * 12)}
+    try:
+        sets["http itself"] = load("http").X
+    except DatasetNotAvailableError as error:
+        print(f"   http itself is left out: {error}")
+    for name, X in sets.items():
         balls = balls_of(X, t, (psi,), GPU)
         q = GPU.verbs.prepare(X)
         took = median(lambda q=q, balls=balls: GPU.verbs.device_cells(q, balls, "nearest"), 5)
@@ -282,8 +175,6 @@ def groups(n_groups, target):
         record(
             f"{n_groups} groups, {name}", fit=fit, score=score, both=fit + score, int8_floor_once=floor, target=target
         )
-        if elapsed() > BUDGET:
-            return
 
 
 def ten_million():
@@ -307,7 +198,41 @@ def ten_million():
             copy_floor=X.nbytes / (found["ceilings"]["host_to_gpu_gb_s"] * 1e9),
             target=target,
         )
+    streamed(X, on_gpu)
     passes()
+
+
+def streamed(X, on_gpu):
+    """The same rows where there is room for a million at a time: copies overlap work."""
+    rows = StreamedRows(X, on_gpu.device, 1_000_000)
+    detector = IDKPointDetector(random_state=0, n_jobs=-1, backend="torch").fit(on_gpu)
+    record(
+        "10 million x 10, a million rows at a time",
+        copying_alone=median(lambda: [None for _ in rows.blocks()], 3),
+        score=median(lambda: detector.score_samples(rows), 2),
+        fit=median(lambda: IDKPointDetector(random_state=0, n_jobs=-1, backend="torch").fit(rows), 2),
+    )
+
+
+def roads():
+    """Certified float32 against the float64 definition for all, one million rows, t = 100: the rule of ``direct``."""
+    for d in (1, 3, 10):
+        X = np.random.default_rng(0).standard_normal((1_000_000, d))
+        q, kept = GPU.verbs.prepare(X), direct.CERTIFIED_PAIRS
+        for psi in (2, 4, 8, 16, 64):
+            balls = balls_of(X, 100, (psi,), GPU)
+            seconds = {}
+            for name, limit in (("float32_certified", 0), ("float64_direct", 1 << 30)):
+                direct.CERTIFIED_PAIRS = limit
+                seconds[name] = median(lambda q=q, balls=balls: GPU.verbs.device_cells(q, balls, "nearest"), 3)
+            direct.CERTIFIED_PAIRS = kept
+            record(f"roads, d = {d}, psi = {psi}", **seconds)
+
+
+def scale_up():
+    """The column of the paper's scale-up test: seconds of fit."""
+    seconds = {n: next(time_groups(str(n), SCALE_UP_ON_GPU, 1, None, 1))["wall"] for n in (1000, 2000, 5000, 10000)}
+    record("scaleup", **{f"{n} groups": each for n, each in seconds.items()}, paper_10000=216)
 
 
 def passes():
@@ -328,77 +253,20 @@ def passes():
     )
 
 
-REFERENCE = "Numba" if HAS_NUMBA else "float64 definition in plain torch"
-
-
-def reference_cells(Q, balls):
-    """Cells (t, n) by another road: Numba on the processor or, without it, the definition in plain torch.
-
-    Of the latter, a part is compared with NumPy.
-    """
-    if HAS_NUMBA:
-        return torch.from_numpy(np.ascontiguousarray(CPU.verbs.assign_cells(CPU.prepare(Q), balls, "nearest", -1).T))
-    cells = plain.assign(torch.from_numpy(np.ascontiguousarray(Q.T)).cuda(), balls, "nearest")
-    some = np.linspace(0, len(Q) - 1, 2000).astype(int)
-    few = Balls(balls.points, balls.slots[:10], balls.levels, balls.sq_radii[:, :10])
-    assert np.array_equal(cells[:10, some].cpu().numpy().T, definition.assign_cells(Q[some], few, "nearest"))
-    return cells
-
-
-def large_parity():
-    total = differ = 0
-    shapes = [
-        ("normal", 3, 256, 600_000),
-        ("normal", 10, 256, 600_000),
-        ("integer grid", 5, 64, 300_000),
-        ("90 % duplicates", 4, 256, 600_000),
-        ("1e8 offset", 3, 128, 600_000),
-        ("tiny differences", 3, 64, 300_000),
-        ("a few rows far out", 2, 256, 600_000),
-        ("mixed magnitudes", 6, 128, 300_000),
-        ("normal", 40, 128, 300_000),
-        ("one far cluster", 40, 64, 300_000),
-        ("integer grid", 40, 32, 100_000),
-        ("normal", 2, 1024, 600_000),
-    ]
-    for repeat in range(3):
-        for kind, d, psi, n in shapes:
-            if elapsed() > BUDGET or (total > 1.2e9 and repeat):
-                break
-            rng = np.random.default_rng(100 * repeat + d)
-            X = KINDS[kind](rng, n, d)
-            Q = np.concatenate([X, (X + X[rng.permutation(n)]) / 2, 2 * X[: n // 2] - X[n // 2 : n // 2 * 2]])
-            balls = balls_of(X, 100, (psi,), CPU)
-            start = time.perf_counter()
-            expected = reference_cells(Q, balls)
-            middle = time.perf_counter()
-            own = GPU.verbs.device_cells(GPU.prepare(Q), balls, "nearest")
-            torch.cuda.synchronize()
-            end = time.perf_counter()
-            wrong = int((own != expected.cuda()).sum())
-            total, differ = total + expected.numel(), differ + wrong
-            print(
-                f"   {kind}, d={d}, psi={psi}: {expected.numel():,} cells, {wrong} differ; "
-                f"{REFERENCE} {middle - start:.2f} s, GPU {end - middle:.3f} s",
-                flush=True,
-            )
-    record("large parity", cells=total, differ=differ)
-    assert not differ
-    assert total >= 1e9, f"only {total:,} cells compared in the time there was"
-
-
 PARTS = {
     "machine": machine,
     "ceilings": ceilings,
-    "small parity": small_parity,
-    "group parity": group_parity,
-    "point parity": point_parity,
+    "small parity": lambda: record("small parity", **small_parity()),
+    "group parity": lambda: record("group parity", **group_parity()),
+    "point parity": lambda: record("point parity", **point_parity()),
+    "large parity": lambda: record("large parity", **large_parity()),
     "http": http,
     "pictures": pictures,
     "10,000 groups": lambda: groups(10_000, 0.10),
     "100,000 groups": lambda: groups(100_000, 1.5),
+    "scaleup": scale_up,
     "ten million": ten_million,
-    "large parity": large_parity,
+    "roads": roads,
 }
 
 

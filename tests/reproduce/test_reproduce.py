@@ -1,5 +1,6 @@
 """The reproduction: cells that stop and resume, ranks against the paper's own, searches against the detectors."""
 
+import importlib.util
 import json
 import os
 import signal
@@ -393,12 +394,21 @@ def test_with_the_given_share_of_anomalies_both_ways_to_contaminate_are_one(tmp_
     assert aucs(1, "IDK") != aucs(1, "norm")
 
 
-def test_scale_up_says_that_there_is_no_gpu_backend(tmp_path):
+def test_scale_up_on_a_gpu_is_measured_or_says_why_not(tmp_path):
     experiment = EXPERIMENTS["scaleup"]._replace(datasets=("30", "60"), detectors=("IDK2", "IDK2 on a GPU"))
     text = run_experiment(experiment, plan(tmp_path))
-    assert text.count("not available: IDK2 on a GPU: there is no GPU backend yet.") == 1
     assert "| IDK2 | 30 to 60 | 12 |" in text
     assert (tmp_path / "scaleup.png").is_file()
+    if importlib.util.find_spec("torch") is None:
+        assert text.count('not available: IDK2 on a GPU: backend="torch" needs PyTorch, which is not installed') == 1
+        return
+    from isobag.backends.torch.devices import problem_with_cuda
+
+    problem = problem_with_cuda()
+    if problem is None:
+        assert "| IDK2 on a GPU | 30 to 60 |" in text
+    else:
+        assert text.count(f"not available: IDK2 on a GPU: {problem}") == 1
 
 
 def test_all_goes_on_where_a_set_cannot_be_had(tmp_path):

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -40,10 +41,10 @@ def as_tensor(X: Any) -> Any:
     return X.detach() if isinstance(X, torch.Tensor) else torch.from_dlpack(X)
 
 
-def moved_to_gpu(estimator: Any, X: Any) -> Any:
-    """A large array in host memory as a tensor on the GPU that is asked for, if there is room for it; else None.
+def rows_for_gpu(estimator: Any, X: Any) -> "Rows | Any | None":
+    """A large array in host memory, for the GPU that is asked for: a tensor there, or StreamedRows if there is no room.
 
-    What does not fit goes there in blocks, later.
+    None where no GPU is asked for, or the array is small.
     """
     backend, device = getattr(estimator, "backend", None), getattr(estimator, "device", None)
     asked = device != "cpu" if backend == "torch" else backend == "auto" and str(device).startswith("cuda")
@@ -51,13 +52,16 @@ def moved_to_gpu(estimator: Any, X: Any) -> Any:
         return None
     if X.size < SMALL_NUMBERS:
         return None
-    from isobag.backends.torch import torch  # noqa: PLC0415
-    from isobag.backends.torch.devices import resolve, tensor  # noqa: PLC0415
+    from isobag.backends.torch.devices import explained, free_memory, resolve, tensor  # noqa: PLC0415
 
     place = resolve(device)
-    if place.type != "cuda" or ROOM_FOR_ONE * X.size > torch.cuda.mem_get_info(place)[0]:
+    if place.type != "cuda":
         return None
-    return tensor(X, place)
+    room = free_memory(place)
+    if ROOM_FOR_ONE * X.size <= room:
+        with explained(place):
+            return tensor(X, place)
+    return StreamedRows(X, place, max(1, room // (2 * ROOM_FOR_ONE * X.shape[1])))
 
 
 class DeviceRows(Rows):
@@ -136,6 +140,81 @@ class DeviceRows(Rows):
             starts = np.concatenate([[begin], ends[first:stop]]) - begin
             yield GroupedBlock(X[begin : ends[stop - 1]].double(), starts, np.arange(first, stop))
             first = stop
+
+
+class StreamedRows(Rows):
+    """The rows of an array (n, d) in host memory, which go through a device: blocks are float64 tensors there.
+
+    While one block is worked on, the next is copied to one of two buffers of pinned memory, and on to the device on a
+    stream of its own.
+    """
+
+    def __init__(self, X: npt.NDArray[Any], device: Any, block_rows: int, names: Sequence[str] | None = None) -> None:
+        self.X = X
+        self.n_features = X.shape[1]
+        self.names = names
+        self._device, self._block_rows = device, block_rows
+
+    def __len__(self) -> int:
+        return len(self.X)
+
+    @property
+    def device(self) -> str | None:
+        """The name of the device."""
+        return str(self._device)
+
+    def blocks(self) -> Iterator[Any]:
+        """Parts of the array, as float64 on the device."""
+        return self._stream(list(slices(len(self), self._block_rows)))
+
+    def take(self, numbers: Ints) -> Floats:
+        """Some rows, in host memory: (k, d)."""
+        return self.X[numbers].astype(np.float64)
+
+    def part(self, numbers: Ints) -> Rows:
+        """Some rows, in host memory still."""
+        return StreamedRows(self.X[numbers], self._device, self._block_rows, self.names)
+
+    def extremes(self) -> tuple[Floats, Floats]:
+        """Least and largest value of each feature: (d,), (d,)."""
+        return self.X.min(axis=0).astype(np.float64), self.X.max(axis=0).astype(np.float64)
+
+    @property
+    def on_host(self) -> Rows:
+        """The rows as an array."""
+        return ArrayRows(self.X.astype(np.float64), self.names)
+
+    def grouped_blocks(self, ids: Ints) -> Iterator[GroupedBlock]:
+        """All rows sorted by group, on the device; no group is cut, however large."""
+        order = np.argsort(ids, kind="stable")
+        ends = np.cumsum(np.bincount(ids))
+        spans, first = [], 0
+        while first < len(ends):
+            begin = ends[first - 1] if first else 0
+            stop = max(first + 1, int(np.searchsorted(ends, begin + self._block_rows, side="right")))
+            spans.append((begin, first, stop))
+            first = stop
+        chosen = [order[begin : ends[stop - 1]] for begin, _, stop in spans]
+        for X, (begin, first, stop) in zip(self._stream(chosen), spans, strict=True):
+            yield GroupedBlock(X, np.concatenate([[begin], ends[first:stop]]) - begin, np.arange(first, stop))
+
+    def _stream(self, chosen: Sequence[Any]) -> Iterator[Any]:
+        """The rows of each choice, one after the other, each sent while the one before is worked on."""
+        from isobag.backends.torch.devices import Sender  # noqa: PLC0415
+
+        sender = Sender(self._device)
+
+        def send(own: Any) -> Any:
+            return sender.send(self.X[own])
+
+        with ThreadPoolExecutor(1) as worker:
+            sent: list[Future[Any]] = []
+            for own in chosen:
+                sent.append(worker.submit(send, own))
+                if len(sent) == 2:
+                    yield sender.receive(sent.pop(0).result())
+            for last in sent:
+                yield sender.receive(last.result())
 
 
 def first_bad_row(X: Any) -> int | None:

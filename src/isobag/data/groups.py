@@ -12,7 +12,7 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator
 
 from isobag.backends.arrays import Floats, Ints
-from isobag.data.device import as_tensor, lives_on_gpu
+from isobag.data.device import DeviceRows, as_tensor, lives_on_gpu
 from isobag.data.rows import ArrayRows, GroupedBlock, Rows
 from isobag.data.validation import as_rows, check_points, feature_names_of, name_group_in_error
 
@@ -123,7 +123,9 @@ def as_groups(estimator: BaseEstimator, X: Any, groups: Any, *, reset: bool, alo
                 f"groups has {len(numbers)} labels and X has {X.shape[0]} rows; need one label for each row."
             )
         rows = as_rows(estimator, X, reset=reset)
-        return DeviceGroups(rows, numbers, names) if rows.device else Groups(rows, numbers.cpu().numpy(), names)
+        if isinstance(rows, DeviceRows):
+            return DeviceGroups(rows, numbers, names)
+        return Groups(rows, numbers.cpu().numpy(), names)
     if groups is not None:
         labels = _as_labels(groups)
         n_rows = X.shape[0] if hasattr(X, "shape") else len(X)

@@ -11,7 +11,15 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from isobag.backends.arrays import FARTHEST, Floats, Ints
-from isobag.data.device import DeviceRows, as_tensor, first_bad_row, is_tensor, lives_on_gpu, moved_to_gpu
+from isobag.data.device import (
+    DeviceRows,
+    StreamedRows,
+    as_tensor,
+    first_bad_row,
+    is_tensor,
+    lives_on_gpu,
+    rows_for_gpu,
+)
 from isobag.data.rows import ArrayRows, Rows, SparseRows
 
 
@@ -27,7 +35,9 @@ def as_rows(estimator: BaseEstimator, X: Any, *, reset: bool, min_rows: int = 1,
         return X
     if lives_on_gpu(X) or (is_tensor(X) and getattr(estimator, "backend", None) == "torch"):
         return _device_rows(estimator, as_tensor(X), X, reset, min_rows)
-    moved = moved_to_gpu(estimator, X)
+    moved = rows_for_gpu(estimator, X)
+    if isinstance(moved, StreamedRows):
+        return _streamed_rows(estimator, moved, reset, min_rows)
     if moved is not None:
         return _device_rows(estimator, moved, X, reset, min_rows)
     if accept_sparse and issparse(X):
@@ -79,6 +89,20 @@ def _device_rows(estimator: BaseEstimator, values: Any, X: Any, reset: bool, min
     bad = first_bad_row(values)
     if bad is not None:
         check_magnitudes(values[bad:].double().cpu().numpy(), None, bad)
+    return rows
+
+
+def _streamed_rows(estimator: BaseEstimator, rows: StreamedRows, reset: bool, min_rows: int) -> Rows:
+    """Rows in host memory that go through a device, checked there."""
+    _check_features(estimator, rows, reset)
+    if len(rows) < min_rows:
+        raise ValueError(f"{len(rows)} is the number of rows; need {min_rows} or more.")
+    start = 0
+    for block in rows.blocks():
+        bad = first_bad_row(block)
+        if bad is not None:
+            check_magnitudes(rows.X[start + bad :].astype(np.float64), None, start + bad)
+        start += len(block)
     return rows
 
 

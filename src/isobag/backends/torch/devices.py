@@ -14,7 +14,7 @@ except ImportError:
         'backend="torch" needs PyTorch, which is not installed: pip install "isobag[gpu]", or use backend="auto".'
     ) from None
 
-__all__ = ["explained", "problem_with_cuda", "resolve", "square_root", "tensor", "torch"]
+__all__ = ["Sender", "explained", "free_memory", "problem_with_cuda", "resolve", "square_root", "tensor", "torch"]
 
 DEVICES = ("auto", "cpu", "cuda")
 
@@ -80,6 +80,57 @@ def explained(device: torch.device) -> Iterator[None]:
             f"Triton could not compile a kernel for this GPU ({reason[:200]}); install the Triton that came with your "
             'PyTorch and a C compiler, or use device="cpu".'
         ) from error
+
+
+def free_memory(device: torch.device) -> int:
+    """Bytes that can still be had of a GPU, of what this process may use of it."""
+    free, total = torch.cuda.mem_get_info(device)
+    allowed = torch.cuda.get_per_process_memory_fraction(device) * total
+    unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return int(max(0, min(free + unused, allowed - torch.cuda.memory_allocated(device))))
+
+
+class Sender:
+    """Sends arrays from host memory to a device; to a GPU through two buffers of pinned memory, on its own stream.
+
+    ``send`` may be called from another thread than ``receive``, which makes the caller's stream wait for the copy.
+    """
+
+    def __init__(self, device: torch.device | str) -> None:
+        self._device = torch.device(device)
+        self._is_gpu = self._device.type == "cuda"
+        self._stream = torch.cuda.Stream(self._device) if self._is_gpu else None
+        self._buffers: list[torch.Tensor | None] = [None, None]
+        self._copied: list[Any] = [None, None]
+        self._turn = 0
+
+    def send(self, values: Any) -> tuple[torch.Tensor, Any]:
+        """Begin to send an array: the tensor, and what says that all of it is there."""
+        array = torch.from_numpy(np.ascontiguousarray(values))
+        if not self._is_gpu:
+            return array, None
+        turn, self._turn = self._turn, 1 - self._turn
+        if self._copied[turn] is not None:
+            self._copied[turn].synchronize()  # or the buffer would change under the copy before the last
+        buffer = self._buffers[turn]
+        if buffer is None or buffer.numel() < array.numel() or buffer.dtype != array.dtype:
+            buffer = self._buffers[turn] = torch.empty(array.numel(), dtype=array.dtype, pin_memory=True)
+        pinned = buffer[: array.numel()].view(array.shape).copy_(array)
+        with explained(self._device), torch.cuda.stream(self._stream):
+            sent = pinned.to(self._device, non_blocking=True)
+            self._copied[turn] = torch.cuda.Event()
+            self._copied[turn].record(self._stream)
+        return sent, self._copied[turn]
+
+    def receive(self, sent: tuple[torch.Tensor, Any]) -> torch.Tensor:
+        """What was sent, as float64, for the stream that works on it."""
+        values, copied = sent
+        with explained(self._device):
+            if copied is not None:
+                current = torch.cuda.current_stream(self._device)
+                current.wait_event(copied)
+                values.record_stream(current)
+            return values.double()
 
 
 @contextmanager

@@ -17,6 +17,8 @@ RULES = {"nearest": 0, "covering": 1, "smallest": 2}
 MOST_BINS = 1024
 """Up to as many cells, a block of queries counts its own before it adds to the counts of all."""
 MOST_LISTED = 1 << 28
+CERTIFIED_PAIRS = 0
+"""Up to so many features times centers, the float64 definition alone is as fast as certified float32."""
 LARGE = 128
 """From so many centers of one level on, they are taken in chunks, within which the definition decides."""
 _BLOCK, _WARPS = 512, 4
@@ -40,9 +42,10 @@ class Outputs(NamedTuple):
 Run = Callable[[torch.Tensor, Balls, str, Outputs], None]
 
 
-def rows_at_once(balls: Balls) -> int:
-    """Most queries of a pass, so that all of them fit on the list of doubtful ones."""
-    return max(1, MOST_LISTED // (len(balls.slots) * len(balls.levels)))
+def rows_at_once(balls: Balls, room: float) -> int:
+    """Most queries of a pass, so that the list of doubtful ones, 8 bytes each, has half of the room."""
+    most = min(MOST_LISTED, int(room) // 16)
+    return max(1, most // (len(balls.slots) * len(balls.levels)))
 
 
 def run(x: torch.Tensor, balls: Balls, rule: str, wanted: Outputs) -> None:
@@ -50,7 +53,7 @@ def run(x: torch.Tensor, balls: Balls, rule: str, wanted: Outputs) -> None:
     d, n = x.shape
     if not n:
         return
-    if rule == "nearest" and d <= MOST_FEATURES:
+    if rule == "nearest" and d <= MOST_FEATURES and d * balls.slots.shape[1] > CERTIFIED_PAIRS:
         _run_certified(x, balls, wanted)
         return
     total = torch.full((1,), n * len(balls.slots) * len(balls.levels), dtype=torch.int32, device=x.device)

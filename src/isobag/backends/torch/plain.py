@@ -12,7 +12,7 @@ _BLOCK_PAIRS = 1 << 21
 BY_FEATURE = True
 
 
-def rows_at_once(balls: Balls) -> int:
+def rows_at_once(balls: Balls, room: float) -> int:
     """Most queries of a pass: any number, they are cut into blocks where they are measured."""
     return 1 << 40
 

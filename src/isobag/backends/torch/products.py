@@ -32,9 +32,10 @@ class Halves(NamedTuple):
 _kept: WeakKeyDictionary[Balls, dict[torch.device, Halves]] = WeakKeyDictionary()
 
 
-def rows_at_once(balls: Balls) -> int:
-    """Most queries of a pass, so that the products fit."""
-    return max(1, min(direct.rows_at_once(balls), _BLOCK_PRODUCTS // balls.slots.size))
+def rows_at_once(balls: Balls, room: float) -> int:
+    """Most queries of a pass, so that the products, 4 bytes each, fit in half of the room."""
+    most = min(_BLOCK_PRODUCTS, int(room) // 8)
+    return max(1, min(direct.rows_at_once(balls, room), most // balls.slots.size))
 
 
 def _halves(balls: Balls, layout: Layout) -> Halves:

@@ -12,7 +12,7 @@ from isobag.backends.arrays import Balls, Cells, Floats, Ints, last_level, one_l
 from isobag.backends.threads import slices
 from isobag.backends.torch import groups, neighbours, plain
 from isobag.backends.torch.counts import DeviceCounts, as_device_counts, count_groups, dot_products
-from isobag.backends.torch.devices import explained, tensor
+from isobag.backends.torch.devices import explained, free_memory, tensor
 
 
 class Queries:
@@ -159,11 +159,8 @@ class TorchVerbs:
             return _host(total), sums.t()
 
     def _room(self) -> float:
-        """Bytes that cells may take until they are counted."""
-        if self.device.type != "cuda":
-            return float(1 << 32)
-        free, _ = torch.cuda.mem_get_info(self.device)
-        return 0.4 * float(free)
+        """Bytes that cells may take until they are counted, or the list of those in doubt."""
+        return 0.4 * free_memory(self.device) if self.device.type == "cuda" else float(1 << 32)
 
     def count_group_cells(
         self, cells: Any, starts: Ints, n_cells: int, n_columns: int, n_jobs: int | None = None
@@ -240,7 +237,7 @@ class TorchVerbs:
     def _parts(self, queries: Queries, balls: Balls) -> tuple[ModuleType, Iterator[torch.Tensor]]:
         """An engine, and the queries as it takes them at once."""
         engine = self._engine(queries.X.shape[1])
-        return engine, queries.parts(engine.rows_at_once(balls), engine.BY_FEATURE)
+        return engine, queries.parts(engine.rows_at_once(balls, self._room()), engine.BY_FEATURE)
 
 
 def _only(balls: Balls, level: int) -> Balls:

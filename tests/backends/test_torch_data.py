@@ -1,0 +1,137 @@
+"""Data that live on a GPU stay there, and data that are larger than it stream through: the same scores in any case."""
+
+import importlib.util
+import time
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from isobag import IDKGroupDetector, IDKPointDetector
+
+if importlib.util.find_spec("torch") is None:
+    pytest.skip('torch is not installed: pip install "isobag[gpu]" to run these tests', allow_module_level=True)
+import torch
+
+from isobag.data import device as device_room
+from isobag.data.device import StreamedRows
+
+HAS_GPU = torch.cuda.is_available()
+gpu = [pytest.mark.gpu, pytest.mark.skipif(not HAS_GPU, reason="no NVIDIA GPU that torch can use")]
+DEVICES = ["cpu", pytest.param("cuda", marks=gpu)]
+on_gpu = pytest.mark.parametrize("device", [pytest.param("cuda", marks=gpu)])
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("block_rows", [1, 64, 100, 1000])
+def test_blocks_that_stream_are_the_rows_in_order(rng, device, block_rows):
+    X = rng.normal(size=(300, 3)).astype(np.float32)
+    blocks = list(StreamedRows(X, device, block_rows).blocks())
+    assert all(block.dtype == torch.float64 and block.device.type == device for block in blocks)
+    assert_array_equal(torch.cat(blocks).cpu().numpy(), X.astype(float))
+    assert max(map(len, blocks)) <= block_rows
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("options", [{}, {"max_samples": 32}, {"method": "norm", "max_samples": 16}])
+def test_rows_that_stream_have_the_scores_of_rows_in_memory(rng, device, options):
+    X = rng.normal(size=(700, 3)).astype(np.float32)
+    expected = IDKPointDetector(20, random_state=0, **options).fit(X.astype(float))
+    own = IDKPointDetector(20, random_state=0, backend="torch", device=device, **options)
+    own.fit(StreamedRows(X, device, 128))
+    assert own.offset_ == expected.offset_
+    for name in ("score_samples", "p_values", "explain", "predict"):
+        assert_array_equal(getattr(own, name)(StreamedRows(X, device, 100)), getattr(expected, name)(X.astype(float)))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_groups_that_stream_have_the_scores_of_groups_in_memory(rng, device):
+    X, ids = rng.normal(size=(600, 2)), rng.integers(0, 40, 600)
+    ids[:40] = np.arange(40)
+    expected = IDKGroupDetector(10, random_state=0).fit(X, groups=ids)
+    from isobag.data.groups import Groups
+
+    streamed = Groups(StreamedRows(X, device, 64), ids, np.arange(40))
+    own = IDKGroupDetector(10, random_state=0, backend="torch", device=device).fit(streamed)
+    assert_array_equal(own.scores_, expected.scores_)
+    assert_array_equal(own.score_samples(streamed), expected.score_samples(X, groups=ids))
+
+
+@on_gpu
+def test_arrays_larger_than_the_memory_of_a_gpu_stream(rng, monkeypatch, device):
+    X = rng.normal(size=(400_000, 5)).astype(np.float32)
+    expected = IDKPointDetector(30, random_state=0, n_jobs=-1).fit_scores(X)
+    seen = []
+    blocks = StreamedRows.blocks
+
+    def watched(self):
+        for block in blocks(self):
+            seen.append(len(block))
+            yield block
+
+    monkeypatch.setattr(StreamedRows, "blocks", watched)
+    torch.cuda.empty_cache()
+    total = torch.cuda.get_device_properties(0).total_memory
+    torch.cuda.set_per_process_memory_fraction((torch.cuda.memory_reserved() + (200 << 20)) / total)
+    try:
+        found = IDKPointDetector(30, random_state=0, backend="torch").fit_scores(X)
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
+    assert max(seen) < len(X) / 3  # in blocks, not at once
+    assert isinstance(found, np.ndarray)
+    assert_array_equal(found, expected)
+    bad = X.copy()
+    bad[399_999, 3] = np.nan
+    monkeypatch.setattr(device_room, "ROOM_FOR_ONE", 1 << 20)
+    with pytest.raises(ValueError, match="NaN: nan in row 399999, column 3"):
+        IDKPointDetector(backend="torch").fit(bad)
+
+
+@on_gpu
+def test_copies_to_a_gpu_overlap_the_work_there(rng, device):
+    X = rng.normal(size=(8_000_000, 8)).astype(np.float32)
+    a = torch.randn(4096, 4096, device=device)
+
+    def work():
+        for _ in range(12):
+            torch.mm(a, a)  # some milliseconds of work
+
+    def seconds(function):
+        function()
+        torch.cuda.synchronize()
+        times = []
+        for _ in range(3):
+            start = time.perf_counter()
+            function()
+            torch.cuda.synchronize()
+            times.append(time.perf_counter() - start)
+        return min(times)
+
+    rows = StreamedRows(X, device, 500_000)
+    n_blocks = 16
+    copying = seconds(lambda: [None for _ in rows.blocks()])
+    working = seconds(lambda: [work() for _ in range(n_blocks)])
+    both = seconds(lambda: [work() for _ in rows.blocks()])
+    assert both < copying + working - 0.5 * min(copying, working), (copying, working, both)
+
+
+@on_gpu
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_cupy_arrays_in_give_cupy_arrays_out(rng, device, dtype):
+    cupy = pytest.importorskip("cupy")
+    X = rng.normal(size=(500, 3)).astype(dtype)
+    expected = IDKPointDetector(20, random_state=0).fit(X)
+    own = IDKPointDetector(20, random_state=0).fit(cupy.asarray(X))
+    assert own.offset_ == expected.offset_
+    for name in ("score_samples", "p_values", "predict", "decision_function"):
+        found = getattr(own, name)(cupy.asarray(X))
+        assert isinstance(found, cupy.ndarray)
+        assert_array_equal(cupy.asnumpy(found), getattr(expected, name)(X))
+    ids = rng.integers(0, 25, 500)
+    groups = IDKGroupDetector(10, random_state=0).fit(X, groups=ids)
+    on_device = IDKGroupDetector(10, random_state=0).fit(cupy.asarray(X), groups=cupy.asarray(ids))
+    assert_array_equal(on_device.labels_, groups.labels_)
+    assert_array_equal(on_device.scores_, groups.scores_)
+    found = on_device.score_samples(cupy.asarray(X), groups=cupy.asarray(ids))
+    assert isinstance(found, cupy.ndarray)
+    assert_array_equal(cupy.asnumpy(found), groups.score_samples(X, groups=ids))
