@@ -5,12 +5,14 @@ from typing import Any
 
 import numpy as np
 
-from isobag.backends.arrays import Balls, Cells, Floats, Ints, with_nearest
+from isobag.backends.arrays import Balls, Cells, Floats, Ints
 from isobag.backends.meter import report
 from isobag.backends.numba.compiled import lanes, walks
 from isobag.backends.numba.compiled.boxes import Boxes
 from isobag.backends.numba.queries import Queries
-from isobag.backends.threads import map_in_threads, shares
+from isobag.backends.threads import map_in_threads, shares, slices
+
+_ROWS = 1 << 15
 
 Runs = tuple[Any, Any, Any]
 """Starts (n,), cells (n,) and number of runs of equal cells, of each level."""
@@ -54,15 +56,16 @@ def sum_at_cells(
 ) -> Ints:
     """Sum over partitionings of the table at the query's cell: (n, L); one more column with ``limits``."""
     boxes = queries.boxes
-    wider, places, nearest = with_nearest(balls, limits)
+    parts = list(shares(len(balls.slots), n_jobs))
+    steps, far = _room_for_sums(len(parts), len(balls.levels), len(boxes.order))
 
-    def work(share: slice) -> Ints:
-        sums = _Sums(boxes, balls, range(len(balls.levels)), nearest, limits)
-        for i, runs in _walk(boxes, wider, share, rule):
-            sums.add(i, _at(runs, places), _at(runs, nearest), tables[:, i])
-        return sums.total
+    def work(number: int) -> None:
+        for i, runs in _walk(boxes, balls, parts[number], rule, limits, far[number]):
+            _add_steps(runs, tables[:, i], steps[number])
+        np.cumsum(steps[number], axis=1, out=steps[number])
 
-    return _in_order_of_rows(map_in_threads(work, shares(len(balls.slots), n_jobs), n_jobs), boxes)
+    map_in_threads(work, range(len(parts)), n_jobs)
+    return _in_order_of_rows(steps, far, limits, boxes, n_jobs)
 
 
 def fits_one_pass(n: int, balls: Balls, only_last: bool) -> bool:
@@ -75,54 +78,53 @@ def count_and_sum(
 ) -> tuple[Ints, Ints]:
     """Counts of all queries, and what ``sum_at_cells`` makes of them, from one walk for each partitioning."""
     boxes = queries.boxes
-    wider, places, nearest = with_nearest(balls, limits)
     counts = np.zeros((len(balls.levels), *balls.slots.shape), dtype=np.int64)
-    summed = range(len(balls.levels) - 1 if only_last else 0, len(balls.levels))
+    summed = slice(len(balls.levels) - 1 if only_last else 0, None)
+    parts = list(shares(len(balls.slots), n_jobs))
+    steps, far = _room_for_sums(len(parts), len(counts[summed]), len(boxes.order))
 
-    def work(share: slice) -> Ints:
-        sums = _Sums(boxes, balls, summed, nearest, limits)
-        for i, runs in _walk(boxes, wider, share):
-            own = _at(runs, places)
-            _count(own, len(boxes.order), counts[:, i])
-            sums.add(i, _at(own, list(summed)), _at(runs, nearest), counts[summed.start :, i])
-        return sums.total
+    def work(number: int) -> None:
+        for i, runs in _walk(boxes, balls, parts[number], "nearest", limits, far[number]):
+            _count(runs, len(boxes.order), counts[:, i])
+            starts, names, n_runs = runs
+            _add_steps((starts[summed], names[summed], n_runs[summed]), counts[summed, i], steps[number])
+        np.cumsum(steps[number], axis=1, out=steps[number])
 
-    return counts, _in_order_of_rows(map_in_threads(work, shares(len(balls.slots), n_jobs), n_jobs), boxes)
-
-
-class _Sums:
-    """Sums of one thread, in tree order: of tables by the steps from run to run, and how far out queries are."""
-
-    def __init__(self, boxes: Boxes, balls: Balls, summed: range, nearest: list[int], limits: Ints | None) -> None:
-        self._boxes, self._balls = boxes, balls
-        self._steps = np.zeros((len(summed), len(boxes.order)), dtype=np.int64)
-        self._far = np.zeros((1 if nearest else 0, len(boxes.order)), dtype=np.int64)
-        self._limits = [] if limits is None else [(level, limits[level]) for level in np.flatnonzero(limits >= 0)]
-
-    def add(self, i: int, runs: Runs, nearest: Runs, tables: Ints) -> None:
-        """The runs of partitioning i, and those of nearest centers at the levels that count."""
-        for starts, names, n_runs, table, steps in zip(*runs, tables, self._steps, strict=True):
-            walks.add_run_steps(starts, names, n_runs, table, steps)
-        slots = self._balls.slots[i]
-        for starts, names, n_runs, (level, limit) in zip(*nearest, self._limits, strict=True):
-            centers = self._balls.points, slots, self._balls.sq_radii[level, i]
-            lanes.add_run_octaves(starts, names, n_runs, self._boxes.columns, *centers, limit, self._far[0])
-
-    @property
-    def total(self) -> Ints:
-        """Sums of every query: (levels, or one more; n)."""
-        return np.concatenate([self._steps.cumsum(axis=1), self._far])
+    map_in_threads(work, range(len(parts)), n_jobs)
+    return counts, _in_order_of_rows(steps, far, limits, boxes, n_jobs)
 
 
-def _walk(boxes: Boxes, balls: Balls, share: slice, rule: str = "nearest") -> Iterator[tuple[int, Runs]]:
-    """Partitioning and runs of equal cells, starts (L, n), cells (L, n), number (L,), until the next is asked for."""
+def _room_for_sums(n_threads: int, n_levels: int, n: int) -> tuple[Ints, Ints]:
+    """Of each thread, in tree order: steps from run to run, whose running sums count, and how far out queries are."""
+    return np.zeros((n_threads, n_levels, n), dtype=np.int64), np.zeros((n_threads, n), dtype=np.int64)
+
+
+def _add_steps(runs: Runs, tables: Ints, steps: Ints) -> None:
+    for starts, names, n_runs, table, own in zip(*runs, tables, steps, strict=True):
+        walks.add_run_steps(starts, names, n_runs, table, own)
+
+
+def _walk(
+    boxes: Boxes,
+    balls: Balls,
+    share: slice,
+    rule: str = "nearest",
+    limits: Ints | None = None,
+    far: Ints | None = None,
+) -> Iterator[tuple[int, Runs]]:
+    """Partitioning and runs of equal cells, starts (L, n), cells (L, n), number (L,), until the next is asked for.
+
+    With limits, octaves beyond them are added to far (n,), in tree order.
+    """
+    own_limits = np.full(len(balls.levels), -1) if limits is None else limits
+    added = np.empty(0, dtype=np.int64) if far is None else far
     starts, names = np.empty((2, len(balls.levels), len(boxes.order)), dtype=np.int32)
     n_runs = np.zeros(len(balls.levels), dtype=np.int64)
     sizes = np.array(balls.levels)
     for i in range(share.start, share.stop):
         centers = balls.points, balls.slots[i]
         if rule == "nearest":
-            walks.search_nearest(boxes, *centers, sizes, balls.sq_radii[:, i], starts, names, n_runs)
+            walks.search_nearest(boxes, *centers, sizes, balls.sq_radii[:, i], own_limits, starts, names, n_runs, added)
         else:
             smallest = rule == "smallest"
             n_runs[0] = walks.search_covering(boxes, *centers, balls.sq_radii[0, i], smallest, starts[0], names[0])
@@ -135,17 +137,11 @@ def _count(runs: Runs, n: int, counts: Ints) -> None:
         walks.count_runs(starts, names, n_runs, n, level_counts)
 
 
-def _at(runs: Runs, levels: list[int]) -> Runs:
-    """The runs of some levels."""
-    starts, names, n_runs = runs
-    return [starts[level] for level in levels], [names[level] for level in levels], [n_runs[level] for level in levels]
-
-
-def _in_order_of_rows(sums: list[Ints], boxes: Boxes) -> Ints:
-    """Sums of all threads, put back from tree order: (L, n) each -> (n, L)."""
-    total = sums[0]
-    for others in sums[1:]:
-        total += others
-    found = np.empty_like(total)
-    found[:, boxes.order] = total
-    return found.T
+def _in_order_of_rows(steps: Ints, far: Ints, limits: Ints | None, boxes: Boxes, n_jobs: int | None) -> Ints:
+    """Sums of all threads, put back from tree order: (threads, L, n) -> (n, L), with limits one more column."""
+    n = len(boxes.order)
+    rows = np.empty((n, steps.shape[1] + (limits is not None)), dtype=np.int64)
+    map_in_threads(
+        lambda part: walks.put_back(boxes.order, steps, far, part.start, part.stop, rows), slices(n, _ROWS), n_jobs
+    )
+    return rows

@@ -122,29 +122,3 @@ def add_octaves(X, points, slots, sq_radii, cells, limit, total):
             beyond = (bits[0] >> OCTAVE_BITS) - limit
             if beyond > 0:
                 total[q] += beyond
-
-
-@jit
-def add_run_octaves(starts, cells, n_runs, columns, points, slots, sq_radii, limit, total):
-    """As add_octaves, for runs of queries in tree order whose nearest center is the same: columns (d, n)."""
-    sq_dists = np.empty(LANES)
-    bits = sq_dists.view(np.int64)
-    n = columns.shape[1]
-    for r in range(n_runs):
-        last = starts[r + 1] if r + 1 < n_runs else n
-        center = points[slots[cells[r]]]
-        sq_radius = sq_radii[cells[r]]
-        for first in range(starts[r], last, LANES):
-            size = min(LANES, last - first)
-            for q in range(size):
-                sq_dists[q] = 0.0
-            for k in range(len(columns)):
-                column = columns[k, first : first + size]
-                c = center[k]
-                for q in range(size):
-                    step = column[q] - c
-                    sq_dists[q] += step * step
-            own = total[first : first + size]
-            for q in range(size):
-                beyond = (bits[q] >> OCTAVE_BITS) - limit
-                own[q] += beyond if sq_dists[q] > sq_radius and beyond > 0 else 0

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from isobag.backends.arrays import OUTSIDE
+from isobag.backends.arrays import OCTAVE_BITS, OUTSIDE
 from isobag.backends.numba.compiled.jit import jit
 from isobag.backends.numba.compiled.lanes import (
     LANES,
@@ -15,10 +15,11 @@ from isobag.backends.numba.compiled.lanes import (
 
 
 @jit
-def search_nearest(boxes, points, slots, levels, sq_radii, starts, cells, n_runs):
+def search_nearest(boxes, points, slots, levels, sq_radii, limits, starts, cells, n_runs, far):
     """Runs of equal cells under the rule "nearest", for all levels of one partitioning.
 
     slots (psi,), levels (L,) ascending, sq_radii (L, psi); written: starts, cells (L, n) and n_runs (L,)
+    limits (L,) of octaves, -1 where none counts; far (n,) in tree order, to which those beyond are added where OUTSIDE
     """
     d = points.shape[1]
     n_levels = len(levels)
@@ -34,14 +35,16 @@ def search_nearest(boxes, points, slots, levels, sq_radii, starts, cells, n_runs
         for level in range(n_levels):
             ends[0, level] += kept[a] < levels[level]
     near = np.empty(len(kept))
-    far = np.empty(len(kept))
+    reach = np.empty(len(kept))
     survivors = np.empty(len(kept), np.int64)
-    far_bits = far.view(np.int64)  # floats that are not negative are ordered as their bits
+    reach_bits = reach.view(np.int64)  # floats that are not negative are ordered as their bits
     bound = np.empty(1)
     bound_bits = bound.view(np.int64)
     bounds = np.empty(n_levels)
+    level_bits = bounds.view(np.int64)
     lanes = np.zeros((padded(d), LANES))
     best = np.empty(LANES)
+    best_bits = best.view(np.int64)
     winner = np.empty(LANES, np.int64)
     sq_dists = np.empty(LANES)
     n_runs[:] = 0
@@ -67,7 +70,7 @@ def search_nearest(boxes, points, slots, levels, sq_radii, starts, cells, n_runs
         highest = n_levels - 1
         while not (is_open >> highest) & 1:
             highest -= 1
-        measure_box(source, source_ends[highest], boxes.low[box], boxes.high[box], near, far)
+        measure_box(source, source_ends[highest], boxes.low[box], boxes.high[box], near, reach)
 
         size = 0
         bound[0] = np.inf
@@ -75,14 +78,14 @@ def search_nearest(boxes, points, slots, levels, sq_radii, starts, cells, n_runs
         for level in range(lowest, highest + 1):
             b = source_ends[level]
             for c in range(a, b):
-                bound_bits[0] = min(bound_bits[0], far_bits[c])
+                bound_bits[0] = min(bound_bits[0], reach_bits[c])
             for c in range(a, b):
                 survivors[size] = c
                 size += near[c] <= bound[0]
             bounds[level] = bound[0]
             target_ends[level] = size
             a = b
-        _keep_survivors(survivors[:size], source, source_names, near, far, target, target_names)
+        _keep_survivors(survivors[:size], source, source_names, near, reach, target, target_names)
 
         first = boxes.start[box]
         for level in range(lowest, highest + 1):
@@ -91,9 +94,11 @@ def search_nearest(boxes, points, slots, levels, sq_radii, starts, cells, n_runs
                 n_touching = 0
                 n_possible = 0
                 owner = 0
+                only = 0
                 for c in range(target_ends[level]):
                     if near[c] <= bounds[level]:
                         n_possible += 1
+                        only = c
                         if near[c] <= radii[target_names[c]]:
                             n_touching += 1
                             owner = c
@@ -102,7 +107,11 @@ def search_nearest(boxes, points, slots, levels, sq_radii, starts, cells, n_runs
                 cell = target_names[owner]
                 if n_touching == 0:
                     cell = OUTSIDE
-                elif n_possible > 1 or far[owner] > radii[cell]:
+                    if limits[level] >= 0 and level_bits[level] >> OCTAVE_BITS > limits[level]:
+                        if n_possible > 1:  # how far out the queries are is found in smaller boxes
+                            continue
+                        _add_octaves(boxes.columns, first, boxes.stop[box], target, only, limits[level], far)
+                elif n_possible > 1 or reach[owner] > radii[cell]:
                     continue
                 n_runs[level] = _append_run(starts[level], cells[level], n_runs[level], first, cell)
                 is_open ^= 1 << level
@@ -134,6 +143,30 @@ def search_nearest(boxes, points, slots, levels, sq_radii, starts, cells, n_runs
                         cell = OUTSIDE
                     n = _append_run(level_starts, level_cells, n, first + q, cell)
                 n_runs[level] = n
+                if limits[level] >= 0:
+                    for q in range(boxes.stop[box] - first):
+                        one = min(q, n_queries - 1)  # a leaf of equal queries has one lane
+                        beyond = (best_bits[one] >> OCTAVE_BITS) - limits[level]
+                        if best[one] > radii[target_names[winner[one]]] and beyond > 0:
+                            far[first + q] += beyond
+
+
+@jit
+def _add_octaves(columns, first, last, candidates, c, limit, far):
+    """Add to far[first:last] the octaves beyond the limit from these queries to candidate c."""
+    sq_dists = np.empty(LANES)
+    bits = sq_dists.view(np.int64)
+    for start in range(first, last, LANES):
+        size = min(LANES, last - start)
+        sq_dists[:] = 0.0
+        for k in range(len(columns)):
+            column = columns[k, start : start + size]
+            for q in range(size):
+                step = column[q] - candidates[k, c]
+                sq_dists[q] += step * step
+        own = far[start : start + size]
+        for q in range(size):
+            own[q] += max(0, (bits[q] >> OCTAVE_BITS) - limit)
 
 
 @jit
@@ -324,3 +357,23 @@ def add_run_steps(starts, cells, n_runs, table, steps):
         value = table[cells[r]] if cells[r] != OUTSIDE else 0
         steps[starts[r]] += value - before
         before = value
+
+
+@jit
+def put_back(order, parts, far_parts, first, last, rows):
+    """Sums of the threads, (threads, L, n) and, if any, (threads, n), added up and put in the order of rows.
+
+    order (n,) tree position -> row; of the positions first to last; written: rows (n, L) or (n, L + 1)
+    """
+    n_levels = parts.shape[1]
+    for position in range(first, last):
+        row = rows[order[position]]
+        for level in range(n_levels):
+            row[level] = parts[0, level, position]
+        for part in range(1, len(parts)):
+            for level in range(n_levels):
+                row[level] += parts[part, level, position]
+        if len(row) > n_levels:
+            row[n_levels] = 0
+            for part in range(len(far_parts)):
+                row[n_levels] += far_parts[part, position]
