@@ -76,6 +76,18 @@ def test_backends_agree_how_far_out_rows_are(rng, kind, d):
             assert_array_equal(far(drawn, Q, limits, Compute("numba", n_jobs)), expected)
 
 
+@pytest.mark.parametrize("d", [3, 6, 30])
+@pytest.mark.parametrize("scale", [1e-145, 1e-130, 1e-110, 1e-60, 1e60, 1e120])
+def test_backends_agree_how_far_out_rows_are_at_any_scale(rng, scale, d):
+    X = rng.normal(size=(150, d)) * scale
+    Q = np.vstack([queries(rng, X), X[:40] * 30])
+    drawn = drawn_from(X, (2, 16, 100))
+    limits = drawn.far_limits()
+    expected = far(drawn, Q, limits, PLAIN)
+    assert expected.max() > 0
+    assert_array_equal(far(drawn, Q, limits, Compute("numba", 2)), expected)
+
+
 @given(data=st.data())
 def test_backends_agree_how_far_out_any_finite_floats_are(data):
     n, d = data.draw(st.integers(2, 30)), data.draw(st.integers(1, 20))

@@ -28,7 +28,7 @@ def sq_radii(points: Floats, slots: Cells, levels: tuple[int, ...], n_jobs: int 
 
 def assign_cells(queries: Queries, balls: Balls, rule: str, n_jobs: int | None, cells: Cells) -> None:
     """Write the cell of every query into cells (t, n)."""
-    boxes = queries.boxes
+    boxes = queries.boxes(n_jobs)
 
     def work(share: slice) -> None:
         for i, runs in _walk(boxes, balls, share, rule):
@@ -40,7 +40,7 @@ def assign_cells(queries: Queries, balls: Balls, rule: str, n_jobs: int | None, 
 
 def count_cells(queries: Queries, balls: Balls, n_jobs: int | None) -> Ints:
     """Number of queries in each cell of each level: (L, t, psi)."""
-    boxes = queries.boxes
+    boxes = queries.boxes(n_jobs)
     counts = np.zeros((len(balls.levels), *balls.slots.shape), dtype=np.int64)
 
     def work(share: slice) -> None:
@@ -55,7 +55,7 @@ def sum_at_cells(
     queries: Queries, balls: Balls, tables: Ints, rule: str, n_jobs: int | None, limits: Ints | None = None
 ) -> Ints:
     """Sum over partitionings of the table at the query's cell: (n, L); one more column with ``limits``."""
-    boxes = queries.boxes
+    boxes = queries.boxes(n_jobs)
     parts = list(shares(len(balls.slots), n_jobs))
     steps, far = _room_for_sums(len(parts), len(balls.levels), len(boxes.order))
 
@@ -77,7 +77,7 @@ def count_and_sum(
     queries: Queries, balls: Balls, only_last: bool, n_jobs: int | None, limits: Ints | None = None
 ) -> tuple[Ints, Ints]:
     """Counts of all queries, and what ``sum_at_cells`` makes of them, from one walk for each partitioning."""
-    boxes = queries.boxes
+    boxes = queries.boxes(n_jobs)
     counts = np.zeros((len(balls.levels), *balls.slots.shape), dtype=np.int64)
     summed = slice(len(balls.levels) - 1 if only_last else 0, None)
     parts = list(shares(len(balls.slots), n_jobs))

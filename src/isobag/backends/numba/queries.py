@@ -1,7 +1,6 @@
 """Queries of the Numba backend: rows, and what its engines make of them once for all verbs."""
 
 from collections.abc import Callable
-from functools import cached_property
 from typing import Any
 
 from isobag.backends.arrays import Floats
@@ -16,6 +15,7 @@ class Queries:
         self._like = like
         self._source: Any = None
         self._made: Any = None
+        self._boxes: Boxes | None = None
 
     def keep(self, source: Any, make: Callable[[], Any]) -> Any:
         """What was made of the queries for a source, made once for as long as the source is the same."""
@@ -23,7 +23,11 @@ class Queries:
             self._source, self._made = source, make()
         return self._made
 
-    @cached_property
-    def boxes(self) -> Boxes:
+    def boxes(self, n_jobs: int | None) -> Boxes:
         """The rows in a tree of boxes: scales rise with the numbers, so neighbours on one are neighbours on another."""
-        return build_boxes(self.X) if self._like is None else rebuild_boxes(self.X, self._like.boxes)
+        if self._boxes is None:
+            like = self._like
+            self._boxes = (
+                build_boxes(self.X, n_jobs) if like is None else rebuild_boxes(self.X, like.boxes(n_jobs), n_jobs)
+            )
+        return self._boxes

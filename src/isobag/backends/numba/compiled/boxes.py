@@ -22,9 +22,11 @@ import numpy as np
 from isobag.backends.arrays import Floats, Ints
 from isobag.backends.numba.compiled.jit import jit
 from isobag.backends.numba.compiled.lanes import LANES
+from isobag.backends.threads import map_in_threads, slices
 
 _SAMPLE = 31
 _SAMPLED = 2048
+_BOXES_AT_A_TIME = 1024
 
 
 class Boxes(NamedTuple):
@@ -40,20 +42,29 @@ class Boxes(NamedTuple):
     depth: Ints  # (m,) distance to the root
 
 
-def build_boxes(X: Floats) -> Boxes:
+def build_boxes(X: Floats, n_jobs: int | None = None) -> Boxes:
     """Sort the queries into a tree of boxes: split the widest side near its median until LANES or fewer are left.
 
     Widest side and median of many queries are those of a sample: they decide how fast the search is, never what it
     finds.
     """
-    return Boxes(*_split_into_boxes(X))
+    order, start, stop, right, depth = _split_into_boxes(X)
+    nothing = np.empty((0, X.shape[1]))
+    return rebuild_boxes(X, Boxes(order, nothing, nothing, nothing, start, stop, right, depth), n_jobs)
 
 
-def rebuild_boxes(X: Floats, like: Boxes) -> Boxes:
+def rebuild_boxes(X: Floats, like: Boxes, n_jobs: int | None = None) -> Boxes:
     """The same tree over the same rows on another scale: their numbers and the corners of boxes are new."""
-    rows = X[like.order]
-    low, high = _tight_boxes(rows, like.start, like.stop, like.right)
-    return like._replace(columns=np.ascontiguousarray(rows.T), low=low, high=high)
+    columns = np.empty((X.shape[1], len(X)))
+    low, high = np.empty((2, len(like.start), X.shape[1]))
+    tree = like.order, like.start, like.stop, like.right
+    map_in_threads(
+        lambda part: _fill_leaves(X, *tree, part.start, part.stop, columns, low, high),
+        slices(len(like.start), _BOXES_AT_A_TIME),
+        n_jobs,
+    )
+    _join_boxes(like.right, low, high)
+    return like._replace(columns=columns, low=low, high=high)
 
 
 @jit
@@ -104,8 +115,7 @@ def _split_into_boxes(X):
                 _push(todo, n_todo, middle, b, m - 1, level + 1)
                 _push(todo, n_todo + 1, a, middle, -1, level + 1)
                 n_todo += 2
-    low, high = _tight_boxes(rows, start[:m], stop[:m], right[:m])
-    return order, rows.T.copy(), low, high, start[:m], stop[:m], right[:m], depth[:m]
+    return order, start[:m], stop[:m], right[:m], depth[:m]
 
 
 @jit
@@ -142,22 +152,31 @@ def _median_of_some(rows, a, b, side):
 
 
 @jit
-def _tight_boxes(rows, start, stop, right):
-    """Corners of the boxes: of leaves from their rows, of others from their children, which come later."""
-    low = np.empty((len(start), rows.shape[1]))
-    high = np.empty((len(start), rows.shape[1]))
-    for box in range(len(start) - 1, -1, -1):
-        for k in range(rows.shape[1]):
-            if right[box] >= 0:
+def _fill_leaves(X, order, start, stop, right, first, last, columns, low, high):
+    """Copy the queries of the leaves among boxes first to last into columns (d, n), and find the leaves' corners."""
+    for box in range(first, last):
+        if right[box] >= 0 or start[box] == stop[box]:
+            continue
+        for k in range(X.shape[1]):
+            least = X[order[start[box]], k]
+            most = least
+            for position in range(start[box], stop[box]):
+                value = X[order[position], k]
+                columns[k, position] = value
+                least = min(least, value)
+                most = max(most, value)
+            low[box, k] = least
+            high[box, k] = most
+
+
+@jit
+def _join_boxes(right, low, high):
+    """Corners of boxes that are not leaves, from their children, which come later."""
+    for box in range(len(right) - 1, -1, -1):
+        if right[box] >= 0:
+            for k in range(low.shape[1]):
                 low[box, k] = min(low[box + 1, k], low[right[box], k])
                 high[box, k] = max(high[box + 1, k], high[right[box], k])
-            else:
-                low[box, k] = rows[start[box], k]
-                high[box, k] = rows[start[box], k]
-                for row in range(start[box] + 1, stop[box]):
-                    low[box, k] = min(low[box, k], rows[row, k])
-                    high[box, k] = max(high[box, k], rows[row, k])
-    return low, high
 
 
 @jit
