@@ -49,6 +49,7 @@ study: $(VENV)/installed-bench
 # `make bench AGAINST=../other/src` also measures the defaults against another checkout, by turns.
 bench: $(VENV)/installed-bench
 	$(BIN)/python benchmarks/run.py
+	$(BIN)/python benchmarks/scale.py
 	$(if $(AGAINST),$(BIN)/python benchmarks/against.py $(AGAINST))
 
 test-gpu: $(VENV)/installed-gpu

@@ -45,7 +45,7 @@ class DaskPartitions(Partitions):
         if twice:
             raise ValueError(f"Two columns are called {min(twice)!r}; rename one: reasons go by names.")
         self.n_partitions = int(self._frame.npartitions)
-        self._runner = _Runner(client, tick)
+        self._runner = Runner(client, tick)
         self._windows: list[Ints] | None = None
 
     @property
@@ -139,14 +139,16 @@ class DaskPartitions(Partitions):
         return dict(chosen[0].dask), [one.key for one in chosen]
 
 
-class _Runner:
+class Runner:
     """Runs graphs: on a cluster, or in threads of this process. What it hands out stands for results."""
 
     def __init__(self, client: Any, tick: Tick | None) -> None:
         self._client = client if client is not None else _active_client()
         self._tick = tick
+        self._numbers: deque[dict[str, int]] = deque(maxlen=WINDOWS)
 
     def tick(self, n_done: int, n_all: int) -> None:
+        """Say how many partitions are under way."""
         if self._tick is not None:
             self._tick("partitions", n_done, n_all)
 
@@ -157,6 +159,7 @@ class _Runner:
         return self._client.submit(_same, thing, key=f"isobag-sent-{uuid4().hex}")
 
     def submit(self, function: Callable[..., Any], *args: Any) -> Any:
+        """What a function makes of things."""
         if self._client is None:
             return function(*args)
         return self._client.submit(function, *args, key=f"isobag-{function.__name__}-{uuid4().hex}")
@@ -166,6 +169,7 @@ class _Runner:
         name = f"isobag-{uuid4().hex}"
         own = dict(graph)
         level = []
+        self._numbers.append(dict(zip(map(str, keys), numbers.tolist(), strict=True)))
         for number, key in zip(numbers.tolist(), keys, strict=True):
             level.append((f"isobag-partition-{number}-{name}", number))
             own[level[-1]] = (_work_on, work, number, key)
@@ -185,6 +189,7 @@ class _Runner:
         return self._client.get(own, level[0], sync=False)
 
     def wait(self, found: Any) -> None:
+        """Return when a thing is there, without bringing it here."""
         if self._client is not None:
             self.result(self._client.submit(_nothing, found, key=f"isobag-wait-{uuid4().hex}"))
 
@@ -197,13 +202,25 @@ class _Runner:
         try:
             return found.result()
         except KilledWorker as error:
-            raise RuntimeError(_in_words(error)) from error
+            raise RuntimeError(self._in_words(str(error.task))) from error
+
+    def _in_words(self, task: str) -> str:
+        """What is known when workers died of a task, one after another."""
+        _, _, rest = task.partition("isobag-partition-")
+        made = [own[task] for own in self._numbers if task in own]
+        place = (
+            f"partition {rest.partition('-')[0]}" if rest else f"partition {made[0]}" if made else "a partial result"
+        )
+        return (
+            f"{place}: the workers that looked at it died, most likely for want of memory; make partitions smaller, or "
+            "give every worker more memory."
+        )
 
 
 class _Tree:
     """Results that follow each other, merged as a tree while they come: neighbours in order."""
 
-    def __init__(self, runner: _Runner, combine: Any) -> None:
+    def __init__(self, runner: Runner, combine: Any) -> None:
         self._runner, self._combine = runner, combine
         self._parts: list[tuple[int, Any]] = []
 
@@ -342,14 +359,3 @@ def _numbered(number: int) -> pd.DataFrame:
 def _made(frame: pd.DataFrame, numbers: pd.DataFrame, work: Any, schema: pa.Schema) -> pd.DataFrame:
     tables = list(work(int(numbers["number"].iloc[0]), iter([frame])))
     return pa.concat_tables([schema.empty_table(), *tables]).to_pandas()
-
-
-def _in_words(error: Any) -> str:
-    """What is known when workers died of a task, one after another."""
-    task = str(getattr(error, "task", ""))
-    _, _, rest = task.partition("isobag-partition-")
-    place = f"partition {rest.partition('-')[0]}" if rest else "a partial result"
-    return (
-        f"{place}: the workers that looked at it died, most likely for want of memory; make partitions smaller, or "
-        "give every worker more memory."
-    )

@@ -1,0 +1,145 @@
+"""isobag on Dask, measured: time per row against memory, memory of workers, scheduler and client, bytes to the client.
+
+usage: python benchmarks/scale.py [rows|partitions|bytes] [number of rows ...]
+
+Rows are made where they are needed, anew in every pass, and never stored. Results go to benchmarks/results/scale.json.
+"""
+
+import json
+import pickle
+import resource
+import sys
+import time
+import warnings
+from functools import partial
+from pathlib import Path
+
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import psutil
+from distributed import Client, LocalCluster
+
+from isobag import IDKPointDetector
+from isobag.engines import dask as engine
+
+N_FEATURES = 4
+PARTITION_ROWS = 500_000
+WORKERS = (1, 2, 4)
+OPTIONS = {"n_estimators": 100, "max_samples": 64, "random_state": 0}
+RESULTS = Path(__file__).resolve().parent / "results" / "scale.json"
+
+
+def make(number, n_rows):
+    """A partition: most rows around the origin, one in a thousand far from it."""
+    rng = np.random.default_rng(number)
+    X = rng.standard_normal((n_rows, N_FEATURES))
+    X[::1_000] *= 5
+    return pd.DataFrame(X, columns=[f"x{j}" for j in range(N_FEATURES)])
+
+
+def table(n_partitions, n_rows=PARTITION_ROWS):
+    return dd.from_map(partial(make, n_rows=n_rows), range(n_partitions), meta=make(0, 1)[:0])
+
+
+def memory_mb():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def cpu_of(client):
+    return sum(client.run(time.process_time).values())
+
+
+def cluster(n_workers, memory="2GB"):
+    return LocalCluster(n_workers=n_workers, threads_per_worker=1, memory_limit=memory, dashboard_address=None)
+
+
+def measure_rows(sizes):
+    """Seconds per million rows: in memory, and with one, two or four worker processes."""
+    found = []
+    X = np.concatenate([make(i, PARTITION_ROWS).to_numpy() for i in range(4)])
+    IDKPointDetector(**OPTIONS, calibrate=False, n_jobs=2).fit(X[:1_000])
+    for n_rows in sizes:
+        start, cpu = time.perf_counter(), time.process_time()
+        IDKPointDetector(**OPTIONS, calibrate=False, n_jobs=2).fit_scores(X)
+        wall, cpu = time.perf_counter() - start, time.process_time() - cpu
+        memory = {"wall": wall / len(X) * 1e6, "cpu": cpu / len(X) * 1e6}
+        for n_workers in WORKERS:
+            with cluster(n_workers) as own, Client(own) as client:
+                engine.fit(table(4, 1_000), **OPTIONS, calibrate=False)  # compiles
+                start, cpu = time.perf_counter(), cpu_of(client)
+                scores = engine.detect_points(table(n_rows // PARTITION_ROWS), **OPTIONS)
+                fitted, cpu_fitted = time.perf_counter() - start, cpu_of(client) - cpu
+                lowest = float(scores["score"].min().compute())
+                wall, cpu = time.perf_counter() - start, cpu_of(client) - cpu
+                peaks = list(client.run(memory_mb).values())
+            own_row = {
+                "rows": n_rows, "workers": n_workers, "lowest": lowest, "peak MB of a worker": max(peaks),
+                "fit wall": fitted / n_rows * 1e6, "fit cpu": cpu_fitted / n_rows * 1e6,
+                "wall": wall / n_rows * 1e6, "cpu": cpu / n_rows * 1e6, "memory": memory,
+                "wall ratio": wall / n_rows * 1e6 / memory["wall"], "cpu ratio": cpu / n_rows * 1e6 / memory["cpu"],
+            }  # fmt: skip
+            print(own_row, flush=True)
+            found.append(own_row)
+    return found
+
+
+def measure_partitions():
+    """Memory of the scheduler and the client, which share this process, after fit over ever more partitions."""
+    found = []
+    with cluster(2) as own, Client(own):
+        engine.fit(table(100, 20), **OPTIONS, calibrate=False)
+        for n_partitions in (100, 1_000, 10_000):
+            before = psutil.Process().memory_info().rss / 2**20
+            start = time.perf_counter()
+            engine.fit(table(n_partitions, 20), **OPTIONS, calibrate=False)
+            after = psutil.Process().memory_info().rss / 2**20
+            found.append(
+                {
+                    "partitions": n_partitions,
+                    "MB before": before,
+                    "MB after": after,
+                    "seconds": time.perf_counter() - start,
+                }
+            )
+            print(found[-1], flush=True)
+    return found
+
+
+def measure_bytes():
+    """Bytes of all results that come to the client during fit."""
+    found, received = [], []
+    result = engine.Runner.result
+
+    def counting(self, future):
+        thing = result(self, future)
+        received.append(len(pickle.dumps(thing)))
+        return thing
+
+    engine.Runner.result = counting
+    try:
+        with cluster(2) as own, Client(own):
+            for n_rows in (10_000, 100_000, 1_000_000):
+                received.clear()
+                engine.fit(table(10, n_rows // 10), **OPTIONS, calibrate=False)
+                found.append({"rows": n_rows, "bytes": sum(received), "results": len(received)})
+                print(found[-1], flush=True)
+    finally:
+        engine.Runner.result = result
+    return found
+
+
+def main():
+    warnings.simplefilter("ignore")
+    wanted = sys.argv[1:2] or ["rows", "partitions", "bytes"]
+    sizes = [int(size) for size in sys.argv[2:]] or [1_000_000, 10_000_000, 100_000_000]
+    known = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    for section in wanted:
+        work = {"rows": partial(measure_rows, sizes), "partitions": measure_partitions, "bytes": measure_bytes}
+        known[section] = work[section]()
+    RESULTS.parent.mkdir(exist_ok=True)
+    RESULTS.write_text(json.dumps(known, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,179 @@
+"""isobag on a cluster of Dask: processes that die, errors that say where, and what travels."""
+
+import os
+import signal
+import warnings
+from functools import partial
+
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pytest
+from distributed import Client, LocalCluster
+
+import isobag
+from isobag.engines import dask as engine
+
+OPTIONS = {"features": ["a", "b"], "n_estimators": 8, "random_state": 3}
+N_PARTITIONS, N_ROWS = 12, 60
+pytestmark = pytest.mark.slow
+
+
+def make(number, bad=None):
+    """A partition, made where it is needed; at the one called bad, something happens once."""
+    rng = np.random.default_rng(number)
+    frame = pd.DataFrame(
+        {
+            "a": rng.normal(size=N_ROWS),
+            "b": rng.normal(size=N_ROWS),
+            "who": rng.integers(0, 30, N_ROWS),
+        }
+    )
+    if bad is not None:
+        bad(number, frame)
+    return frame
+
+
+def table(bad=None):
+    return dd.from_map(partial(make, bad=bad), range(N_PARTITIONS), meta=make(0)[:0])
+
+
+class DiesOnce:
+    """Kills the worker the n-th time that partition 5 is made."""
+
+    def __init__(self, folder, visit):
+        self.folder, self.visit = folder, visit
+
+    def __call__(self, number, frame):
+        if number == 5:
+            n_visits = len(os.listdir(self.folder))
+            (self.folder / f"visit-{n_visits}").touch()
+            if n_visits == self.visit:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+
+class DiesAlways:
+    def __call__(self, number, frame):
+        if number == 5:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def lacks_a_value(number, frame):
+    if number == 5:
+        frame.loc[17, "b"] = np.nan
+
+
+def is_of_another_type(number, frame):
+    if number == 5:
+        frame["b"] = [f"{value:.3f}" for value in frame["b"]]
+
+
+@pytest.fixture(scope="module")
+def client():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with (
+            LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
+            Client(cluster) as one,
+        ):
+            yield one
+
+
+@pytest.fixture(autouse=True)
+def _few_at_a_time(monkeypatch):
+    monkeypatch.setattr(engine, "WINDOW", 4)
+
+
+def whole():
+    return pd.concat([make(number) for number in range(N_PARTITIONS)], ignore_index=True)
+
+
+def points_of(data, **options):
+    return engine.detect_points(data, **OPTIONS, **options).compute()
+
+
+def groups_of(data, **options):
+    return engine.detect_groups(data, "who", **OPTIONS, **options).compute()
+
+
+@pytest.mark.parametrize("given", [True, False])
+def test_processes_find_what_is_found_in_memory(client, given):
+    own = {"client": client} if given else {}
+    plain = isobag.detect_points(whole(), **OPTIONS).sort_values("row")
+    assert points_of(table(), **own)["score"].tolist() == plain["score"].tolist()
+    pd.testing.assert_frame_equal(
+        groups_of(table(), **own), isobag.detect_groups(whole(), "who", **OPTIONS), check_dtype=False, check_exact=True
+    )
+
+
+def n_visits_of(detect, folder):
+    """How often a partition is looked at from the first pass to the last."""
+    folder.mkdir()
+    detect(table(DiesOnce(folder, -1)))
+    return len(os.listdir(folder))
+
+
+@pytest.mark.parametrize("detect", [points_of, groups_of])
+def test_a_worker_killed_in_any_phase_changes_nothing(client, detect, tmp_path):
+    expected = detect(table())
+    n_visits = n_visits_of(detect, tmp_path / "counting")
+    assert n_visits >= 4
+    for visit in range(n_visits):
+        folder = tmp_path / f"killed-in-{visit}"
+        folder.mkdir()
+        found = detect(table(DiesOnce(folder, visit)))
+        pd.testing.assert_frame_equal(found, expected, check_exact=True)
+        assert len(os.listdir(folder)) > n_visits - 1, "nobody died"
+
+
+def test_a_partition_that_kills_every_worker_is_named_and_the_cluster_stays_usable(client):
+    with pytest.raises(RuntimeError, match="partition 5: the workers that looked at it died"):
+        points_of(table(DiesAlways()))
+    client.wait_for_workers(1, timeout=60)
+    assert len(points_of(table())) == N_PARTITIONS * N_ROWS
+
+
+def test_errors_name_partition_row_and_column_and_the_cluster_stays_usable(client):
+    with pytest.raises(ValueError, match="the first is in row 17 of partition 5, column 'b'"):
+        points_of(table(lacks_a_value))
+    with pytest.raises(ValueError, match=r"partition 5, column 'b' is of type .*string.*; need one type"):
+        groups_of(table(is_of_another_type))
+    assert len(points_of(table())) == N_PARTITIONS * N_ROWS
+
+
+def test_what_comes_to_the_client_does_not_grow_with_the_rows(client):
+    def bytes_of(n_rows):
+        data = dd.from_map(partial(many, n_rows=n_rows), range(8), meta=many(0, 1)[:0])
+        before = received(client)
+        engine.fit(data, n_estimators=8, max_samples=16, random_state=0, calibrate=False)
+        return received(client) - before
+
+    bytes_of(1_000)
+    small, large = bytes_of(10_000), bytes_of(200_000)
+    assert large < 1.5 * small + 200_000, (small, large)
+
+
+def many(number, n_rows):
+    return pd.DataFrame(np.random.default_rng(number).normal(size=(n_rows, 2)), columns=["a", "b"])
+
+
+def received(client):
+    """Bytes of all results that came to this client so far."""
+    return sum(RECEIVED)
+
+
+RECEIVED = []
+
+
+@pytest.fixture(autouse=True)
+def _count_what_is_received(monkeypatch):
+    from distributed.protocol.pickle import dumps
+
+    result = engine.Runner.result
+
+    def counting(self, found):
+        thing = result(self, found)
+        RECEIVED.append(len(dumps(thing)))
+        return thing
+
+    monkeypatch.setattr(engine.Runner, "result", counting)
