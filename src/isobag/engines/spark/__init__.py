@@ -1,0 +1,92 @@
+"""Spark: ``fit``, ``score``, ``detect_points`` and ``detect_groups`` of DataFrames, and an estimator for Spark ML.
+
+Rows stay in their partitions. Work travels to them once to each machine, and what is made of neighbours is merged on
+the executors. Every pass runs the query of the DataFrame anew, so ``persist`` it if it is dear to make; where it would
+give other rows, or the same in another order, as after a shuffle, that is an error.
+"""
+
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from isobag.engines import detect
+from isobag.engines.spark.ml import IDKPointEstimator, IDKPointModel
+from isobag.engines.spark.partitions import SparkPartitions
+
+__all__ = ["IDKPointEstimator", "IDKPointModel", "detect_groups", "detect_points", "fit", "score"]
+
+
+def fit(data: DataFrame, **options: Any) -> Any:
+    """Learn what the rows of a DataFrame are like, or with ``by`` its groups of rows.
+
+    Parameters
+    ----------
+    data : pyspark.sql.DataFrame
+        Looked at several times.
+    by, features, missing, bad_cells, min_size, random_state
+        As in ``isobag.detect_points`` and ``isobag.detect_groups``.
+    **options
+        Parameters of IDKPointDetector, or with ``by`` of IDKGroupDetector.
+
+    Returns
+    -------
+    detector
+        The same as that of the rows in memory, bit for bit; ``isobag.save`` keeps it with how columns become features.
+    """
+    return detect.fit(_partitions(data, options), **options)
+
+
+def score(model: Any, data: DataFrame, **options: Any) -> DataFrame:
+    """Score new rows, or with ``by`` new groups, by a fitted model.
+
+    Returns
+    -------
+    pyspark.sql.DataFrame
+        Of rows, in the order of the input, made when it is asked for: ``id_column`` (if given), ``row`` (position in
+        the input, from 0), ``score`` (higher = more normal), ``p_value`` (if the model was calibrated), ``flagged``.
+        Of groups, the oddest first: the label, ``n_points`` and the same.
+    """
+    scored: DataFrame = detect.score(model, SparkPartitions(data), **options)
+    return scored
+
+
+def detect_points(data: DataFrame, **options: Any) -> DataFrame:
+    """Score the rows of a DataFrame by how similar they are to all; options as in ``fit``, and ``id_column``.
+
+    Returns
+    -------
+    pyspark.sql.DataFrame
+        In the order of the input, made when it is asked for: ``id_column`` (if given), ``row`` (position in the input,
+        from 0), ``score`` (higher = more normal), ``flagged`` and ``reasons`` (of about the 1,000 oddest rows, else
+        empty). ``.orderBy("score").limit(20)`` has the oddest. Scores are those of ``isobag.detect_points``, bit for
+        bit; ranks and p-values would need all of them in one place.
+    """
+    scored: DataFrame = detect.detect_points(_partitions(data, options), **options)
+    return scored
+
+
+def detect_groups(data: DataFrame, by: Any, **options: Any) -> DataFrame:
+    """Rank the groups of the rows of a DataFrame, the oddest first; options as in ``isobag.detect_groups``.
+
+    Returns
+    -------
+    pyspark.sql.DataFrame
+        With the columns of ``isobag.detect_groups``. A group may lie in any number of partitions; its rows stay there.
+    """
+    ranked: DataFrame = detect.detect_groups(_partitions(data, {**options, "by": by}), by, **options)
+    return ranked
+
+
+def _partitions(data: DataFrame, options: dict[str, Any]) -> SparkPartitions:
+    """The columns that are named, if features are: no other is read."""
+    partitions = SparkPartitions(data)
+    features = options.get("features")
+    if features is None:
+        return partitions
+    by = options.get("by")
+    named = [features] if isinstance(features, str) else [*features]
+    named += [by] if isinstance(by, str) else [*(by or ())]
+    named += [options["id_column"]] if options.get("id_column") is not None else []
+    if not set(named) <= set(partitions.columns):
+        return partitions  # whose error says which are there
+    return SparkPartitions(data.select(*dict.fromkeys(f"`{name}`" for name in named)))

@@ -1,0 +1,132 @@
+"""A Spark DataFrame as partitions: work goes to the executors by ``mapInArrow``, and what it makes is merged there."""
+
+import pickle
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sql
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_type
+
+from isobag.backends.arrays import Ints
+from isobag.data.partitions import Combine, Frames, Partitions, Work
+from isobag.engines.spark import tasks
+from isobag.engines.spark.errors import in_one_sentence
+from isobag.engines.spark.travel import Sent, send
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+FAN_IN = 32
+"""How many neighbours are merged at a time, and how many partial results reach the driver at most."""
+
+
+class SparkPartitions(Partitions):
+    """The partitions of a DataFrame.
+
+    Every pass over the rows runs the query of the DataFrame anew, and all must see the same rows in the same order.
+    That is checked: after a shuffle without a sort, say, it need not be so, and the DataFrame must be persisted first.
+    """
+
+    def __init__(self, frame: DataFrame) -> None:
+        if not isinstance(frame, DataFrame):
+            raise TypeError(f"The table is of type {type(frame).__name__}; need a Spark DataFrame.")
+        self.frame = frame
+        self.columns = tuple(frame.columns)
+        self._known: Any = None
+
+    @cached_property
+    def n_partitions(self) -> int:  # type: ignore[override]
+        """How many there are; no row leaves the JVM to find out."""
+        nothing = self.frame.where(sql.spark_partition_id() < 0)
+        with in_one_sentence():
+            return int(nothing.mapInArrow(tasks.mark, "place long").count())
+
+    def run(self, work: Work[T], combine: Combine[T], which: Ints | None = None) -> T:
+        """What ``work`` makes of the partitions, merged as a tree on the executors, and its root here."""
+        frame, places = self._chosen(which)
+        sent = send(frame, tasks.Job(work, combine, places, self._known))
+        try:
+            rows, n_rows = frame.mapInArrow(lambda batches: tasks.run(batches, sent), tasks.PARTIAL), len(places)
+            while n_rows > FAN_IN:
+                n_rows = -(-n_rows // FAN_IN)
+                rows = _merged(rows.withColumn("bucket", sql.expr(f"place div {FAN_IN}")), n_rows, sent)
+            value, fingerprints = _gathered(rows, combine)
+        finally:
+            sent.forget()
+        if which is None and self._known is None:
+            self._remember(fingerprints)
+        return value
+
+    def exchange(
+        self,
+        split: Work[dict[int, T]],
+        combine: Combine[T],
+        finish: Callable[[int, T], U],
+        join: Combine[U],
+        which: Ints | None = None,
+    ) -> U:
+        """Parts of all partitions brought together by bucket; what is made of the few buckets is merged here."""
+        frame, places = self._chosen(which)
+        sent = send(frame, tasks.Job(split, combine, places, self._known, finish))
+        try:
+            parts = frame.mapInArrow(lambda batches: tasks.split(batches, sent), tasks.PARTIAL)
+            value, _ = _gathered(_merged(parts, min(len(places), FAN_IN), sent), join)
+        finally:
+            sent.forget()
+        return value
+
+    def map(self, work: Callable[[int, Frames], Iterator[pa.Table]], schema: pa.Schema) -> DataFrame:
+        """What ``work`` makes of each partition, table by table: a DataFrame of as many partitions, in order, lazy."""
+        sent = send(self.frame, (work, schema, self._known))
+        return self.frame.mapInArrow(lambda batches: tasks.map_tables(batches, sent), from_arrow_schema(schema))
+
+    @property
+    def objects(self) -> list[str]:
+        """Columns of Python objects, which Spark does not have."""
+        return []
+
+    def types(self, names: Sequence[str]) -> list[pa.DataType]:
+        """Arrow types of some columns."""
+        return [to_arrow_type(self.frame.schema[name].dataType) for name in names]
+
+    def give(self, table: pa.Table) -> DataFrame:
+        """A table as a DataFrame."""
+        return self.frame.sparkSession.createDataFrame(table)
+
+    def _chosen(self, which: Ints | None) -> tuple[DataFrame, dict[int, int]]:
+        """The rows of some partitions, and the place of each; the others are there too, but without rows."""
+        if which is None or len(which) == self.n_partitions:
+            return self.frame, {number: number for number in range(self.n_partitions)}
+        places = {number: place for place, number in enumerate(which.tolist())}
+        return self.frame.where(sql.spark_partition_id().isin(list(places))), places
+
+    def _remember(self, fingerprints: bytes) -> None:
+        self._known = np.frombuffer(fingerprints, tasks.FINGERPRINT)
+        if len(self._known) != self.n_partitions:
+            raise ValueError(
+                f"The DataFrame had {self.n_partitions:,} partitions in one pass and {len(self._known):,} in a later; "
+                f"{tasks.REMEDY}"
+            )
+
+
+def _merged(rows: DataFrame, n_tasks: int, sent: Sent) -> DataFrame:
+    """Partial results merged by bucket, on the executors."""
+    by_bucket = rows.repartition(n_tasks, "bucket").sortWithinPartitions("bucket", "place")
+    return by_bucket.mapInArrow(lambda batches: tasks.merge(batches, sent), tasks.PARTIAL)
+
+
+def _gathered(rows: DataFrame, combine: Combine[T]) -> tuple[T, bytes]:
+    """Partial results merged here, and the fingerprints of the partitions."""
+    with in_one_sentence():
+        partials = sorted(rows.toArrow().to_pylist(), key=lambda row: row["place"])
+    if not partials:
+        raise ValueError("The table has no rows.")
+    error, fingerprints, value = tasks.join(partials, combine)
+    if error is not None:
+        kind, words = pickle.loads(error)
+        raise kind(words)
+    return value, fingerprints
