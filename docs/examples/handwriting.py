@@ -34,9 +34,9 @@ for digit in range(10):
     if mine.any():
         print(f"{digit}: {(mine & found).sum()} of {mine.sum()} among the 50 lowest")
 # %% [markdown]
-# **The finding to check:** nines look like fours to patches, and to people. And of the 50 lowest about half are
-# fours, written in a way that few write them; these are the first of them, by their number in the training set of
-# MNIST:
+# **The finding to check:** all zeros, twos and threes are found, and no nine, five or one: to patches they pass
+# for fours, as nines do to people. And of the 50 lowest about half are fours, written in a way that few write
+# them; these are the first of them, by their number in the training set of MNIST:
 # %%
 fours = [int(images["train_index"][g]) for g in np.argsort(scores, kind="stable")[:50] if not odd[g]]
 print(fours[:8])

@@ -27,8 +27,8 @@ for name, found in (("isobag, recordings    ", scores), ("IsolationForest, means
     print(f"{name}: speakers of the five lowest {recordings['speaker'][lowest].tolist()},", end=" ")
     print(f"ROC AUC {roc_auc_score(odd, -found):.3f}")
 # %% [markdown]
-# The five recordings by speaker 12 are the five oddest of 4,505. Averages lose most of it: a mean over the frames
-# of a word says which sounds it has as much as whose voice it is.
+# The five recordings by speaker 12 are the five oddest of 4,505. Averages put five recordings by speaker 6 first:
+# the mean over a word's frames leaves out how its frames are spread.
 #
 # **The finding to check:** listen to these files of AudioMNIST, each named digit_speaker_take:
 # %%

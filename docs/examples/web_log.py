@@ -38,13 +38,13 @@ def say(name, scores, attacked=attacked):
     print(f"{name}: {attacked[lowest].sum()} of the {attacked.sum()} lowest have attacks, ROC AUC {auc:.2f}")
 
 
-say("isobag, stretches   ", scores)
+say("isobag, stretches     ", scores)
 say("IsolationForest, means", forest)
 # %% [markdown]
-# So the oddest stretches are attacks, which is what counts for whoever looks at twenty of them; the forest's are
-# not. But look at the AUC, which is no better than the forest's: stretches with one to three attacks among a
-# hundred connections are ranked like any other. One connection in a hundred is not a group: that is a case for
-# [points](../how_to/production.md).
+# So the 18 oddest stretches are pure attack, which is what counts for whoever looks at twenty of them; the
+# forest's are not. But look at the AUC, which is no better than the forest's: stretches with one to three attacks
+# among a hundred connections are ranked like any other. One connection in a hundred is not a group: that is a
+# case for [points](../how_to/production.md).
 # %%
 order = np.argsort(scores, kind="stable")
 ranks = np.empty(len(scores), dtype=int)
@@ -60,12 +60,12 @@ for low, high in ((1, 3), (30, 99), (100, 100)):
 # Now rank the log by itself, attacks and all, which is the wrong tool here:
 # %%
 by_itself = IDKGroupDetector(calibrate=False, random_state=0, n_jobs=-1).fit(list(stretches)).scores_
-say("isobag, by itself   ", by_itself, attacks > 0)
+say("isobag, by itself     ", by_itself, attacks > 0)
 say("IsolationForest, means", IsolationForest(random_state=0).fit(means).score_samples(means), attacks > 0)
 # %% [markdown]
-# Far below chance, for a reason: 18 stretches are nothing but the same attack, over and over. A group is odd if
-# it is unlike the ten groups most like it, and these have each other. **More than ten odd groups that are alike
-# hide each other**; learn from data known to be normal, as above, and they cannot.
+# Far below chance, where the forest does well. The reason: 18 stretches are nothing but the same attack, over and
+# over. A group is odd if it is unlike the ten groups most like it, and these have each other. **More than ten odd
+# groups that are alike hide each other**; learn from data known to be normal, as above, and they cannot.
 #
 # **The finding to check:** stretches 3,115 to 3,123 and 3,162 to 3,170 (counted from 0) are all attack. They are
 # among the lowest once the model has learned from the first 2,000:
