@@ -40,9 +40,10 @@ class Scaling(ABC):
     def apply(self, X: Any) -> Any:
         """Scaled copy of X: (n, d), cut off at 1e150: a row that far out is OUTSIDE, and its square would overflow."""
         if not isinstance(X, np.ndarray):  # a tensor on a device
-            from isobag.data.device_scaling import scale  # noqa: PLC0415
+            from isobag.data.device_scaling import explained, scale  # noqa: PLC0415
 
-            return scale(self, X).clamp_(-FARTHEST, FARTHEST)
+            with explained(X.device):
+                return scale(self, X).clamp_(-FARTHEST, FARTHEST)
         with np.errstate(over="ignore"):
             return np.clip(self.scale(X), -FARTHEST, FARTHEST)
 
