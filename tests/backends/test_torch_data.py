@@ -59,8 +59,8 @@ def test_groups_that_stream_have_the_scores_of_groups_in_memory(rng, device):
 
 @on_gpu
 def test_arrays_larger_than_the_memory_of_a_gpu_stream(rng, monkeypatch, device):
-    X = rng.normal(size=(400_000, 5)).astype(np.float32)
-    expected = IDKPointDetector(30, random_state=0, n_jobs=-1).fit_scores(X)
+    X = rng.normal(size=(2_000_000, 8)).astype(np.float32)
+    expected = IDKPointDetector(9, random_state=0, n_jobs=-1).fit_scores(X)
     seen = []
     blocks = StreamedRows.blocks
 
@@ -72,18 +72,18 @@ def test_arrays_larger_than_the_memory_of_a_gpu_stream(rng, monkeypatch, device)
     monkeypatch.setattr(StreamedRows, "blocks", watched)
     torch.cuda.empty_cache()
     total = torch.cuda.get_device_properties(0).total_memory
-    torch.cuda.set_per_process_memory_fraction((torch.cuda.memory_reserved() + (200 << 20)) / total)
+    torch.cuda.set_per_process_memory_fraction((torch.cuda.memory_reserved() + (1 << 30)) / total)
     try:
-        found = IDKPointDetector(30, random_state=0, backend="torch").fit_scores(X)
+        found = IDKPointDetector(9, random_state=0, backend="torch").fit_scores(X)
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0)
     assert max(seen) < len(X) / 3  # in blocks, not at once
     assert isinstance(found, np.ndarray)
     assert_array_equal(found, expected)
     bad = X.copy()
-    bad[399_999, 3] = np.nan
-    monkeypatch.setattr(device_room, "ROOM_FOR_ONE", 1 << 20)
-    with pytest.raises(ValueError, match="NaN: nan in row 399999, column 3"):
+    bad[1_999_999, 3] = np.nan
+    monkeypatch.setattr(device_room, "ROOM_FOR_ONE", 1 << 15)
+    with pytest.raises(ValueError, match="NaN: nan in row 1999999, column 3"):
         IDKPointDetector(backend="torch").fit(bad)
 
 

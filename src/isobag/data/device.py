@@ -41,6 +41,13 @@ def as_tensor(X: Any) -> Any:
     return X.detach() if isinstance(X, torch.Tensor) else torch.from_dlpack(X)
 
 
+def explained_on(X: Any) -> Any:
+    """A context that says what to do where the device of a tensor is too small."""
+    from isobag.backends.torch.devices import explained  # noqa: PLC0415
+
+    return explained(X.device)
+
+
 def rows_for_gpu(estimator: Any, X: Any) -> "Rows | Any | None":
     """A large array in host memory, for the GPU that is asked for: a tensor there, or StreamedRows if there is no room.
 
@@ -61,7 +68,7 @@ def rows_for_gpu(estimator: Any, X: Any) -> "Rows | Any | None":
     if ROOM_FOR_ONE * X.size <= room:
         with explained(place):
             return tensor(X, place)
-    return StreamedRows(X, place, max(1, room // (2 * ROOM_FOR_ONE * X.shape[1])))
+    return StreamedRows(X, place, max(1, room // (4 * ROOM_FOR_ONE * X.shape[1])))
 
 
 class DeviceRows(Rows):
@@ -100,12 +107,14 @@ class DeviceRows(Rows):
 
     def _picked(self, numbers: Ints) -> Any:
         torch = sys.modules["torch"]
-        return self.X[torch.from_numpy(np.ascontiguousarray(numbers)).to(self.X.device)]
+        with explained_on(self.X):
+            return self.X[torch.from_numpy(np.ascontiguousarray(numbers)).to(self.X.device)]
 
     @property
     def whole(self) -> Any:
         """The tensor, unless it is larger than a block."""
-        return self.X.double() if len(self) <= self._block_rows else None
+        with explained_on(self.X):
+            return self.X.double() if len(self) <= self._block_rows else None
 
     def extremes(self) -> tuple[Floats, Floats]:
         """Least and largest value of each feature: (d,), (d,)."""
@@ -219,5 +228,6 @@ class StreamedRows(Rows):
 
 def first_bad_row(X: Any) -> int | None:
     """The first row of a tensor with NaN, infinity or a number too large to square; None if there is none."""
-    good = (X.abs() <= FARTHEST).all(dim=1)  # false for NaN
-    return None if bool(good.all()) else int((~good).int().argmax())
+    with explained_on(X):
+        good = (X.abs() <= FARTHEST).all(dim=1)  # false for NaN
+        return None if bool(good.all()) else int((~good).int().argmax())

@@ -8,8 +8,10 @@ from typing import Any
 
 from isobag.backends.arrays import FARTHEST
 from isobag.backends.torch import torch
-from isobag.backends.torch.devices import square_root
+from isobag.backends.torch.devices import explained, square_root
 from isobag.data.scaling import LN2, TERMS, AsinhScaling, LinearScaling, NormalScaling, Scaling
+
+__all__ = ["asinh", "explained", "scale"]
 
 
 @singledispatch

@@ -47,9 +47,10 @@ class Scaling(ABC):
         ``compute`` says how; what comes out is the same to the last bit.
         """
         if not isinstance(X, np.ndarray):  # a tensor on a device
-            from isobag.data.device_scaling import scale  # noqa: PLC0415
+            from isobag.data.device_scaling import explained, scale  # noqa: PLC0415
 
-            return scale(self, X).clamp_(-FARTHEST, FARTHEST)
+            with explained(X.device):
+                return scale(self, X).clamp_(-FARTHEST, FARTHEST)
         if compute is not None and compute.name == "numba":
             from isobag.data import compiled_scaling  # noqa: PLC0415, brings Numba with it
 
