@@ -90,7 +90,7 @@ def detect(
         if model is not None:
             keep_model(detector, table, model)
         write_results(ranking, source.name, out, report, bar.tick, command_line())
-    show_results(ranking, source.name, top, (model, out, report), json, quiet)
+    show_results(ranking, top, (model, out, report), json, quiet)
 
 
 def learn(detector: Any, wishes: Wishes, min_size: int, jobs: int | None, model: Path, json: bool, quiet: bool) -> None:

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from isobag.cli.output import note, print_json, print_table
 from isobag.data.spool import Tick
 from isobag.storage.files import BATCH_ROWS, STDOUT, check_output, write_table
 from isobag.tables.rank import Ranking
-from isobag.tables.sentences import sentences_of
+from isobag.tables.sentences import Ranked, sentences_of
 from isobag.tables.sources import STDIN, matching_files
 
 
@@ -52,31 +52,35 @@ def write_results(
         write_report(ranking, report, source=source, command=command)
 
 
-def show_results(
-    ranking: Ranking, source: str, top: int, written: Sequence[Path | None], json: bool, quiet: bool
-) -> None:
+class Shown(Ranked, Protocol):
+    """What is printed: a ``Ranking``, or one whose rows are elsewhere."""
+
+    @property
+    def threshold(self) -> float: ...  # noqa: D102, as in Ranking
+    def columns(self, start: int, stop: int) -> dict[str, Any]: ...  # noqa: D102
+
+
+def show_results(ranking: Shown, top: int, written: Sequence[Path | None], json: bool, quiet: bool) -> None:
     """Print the oddest and what there is to say, unless the results themselves go to standard output."""
     if any(path is not None and str(path) == STDOUT for path in written):
         return
-    table, many = ranking.table, f"{ranking.unit}s"
     lists = {name: _as_list(values) for name, values in ranking.columns(0, top).items()}
-    n_flagged = int(np.count_nonzero(ranking.flagged))
     if json:
         rows = [dict(zip(lists, row, strict=True)) for row in zip(*lists.values(), strict=True)]
         facts = {
-            f"n_{many}": len(ranking),
-            "n_rows": table.n_rows,
-            "n_flagged": n_flagged,
+            f"n_{ranking.unit}s": len(ranking),
+            "n_rows": ranking.summary.n_rows,
+            "n_flagged": ranking.n_flagged,
             "n_expected": ranking.n_expected,
             "n_left_out": len(ranking) - ranking.n_ranked,
         }
         print_json(
             {
                 **facts,
-                "features": [column.name for column in table.encoding.columns],
+                "features": ranking.looked_at,
                 "threshold": float(ranking.threshold),
                 "rule": ranking.rule,
-                "table": table.summary.as_dict(),
+                "table": ranking.summary.as_dict(),
                 "top": rows,
             }
         )

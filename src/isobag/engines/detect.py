@@ -11,17 +11,18 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from isobag.backends.arrays import Bools, Floats, Ints
+from isobag.backends.arrays import Ints
 from isobag.data.params import FLAG, at_least, check_params
 from isobag.data.partitioned_groups import PartitionedGroups
 from isobag.data.partitions import Combine, Frames, PartitionedRows, Partitions, Work
-from isobag.data.rows import ArrayRows
+from isobag.engines.scored import PointColumns, ScoreNew, ScoreOwn
 from isobag.estimators import IDKGroupDetector, IDKPointDetector
 from isobag.models.thresholds import counts_of
 from isobag.tables.encode import Encoding, encoding_by_names
-from isobag.tables.partitions import Block, LearnedTable, PartitionReader, count_all_rows, find_free, learn_table
+from isobag.tables.partitions import LearnedTable, PartitionReader, count_all_rows, find_free, learn_table
 from isobag.tables.rank import MOST_EXPLAINED, RESULTS, judge_new, judge_own
-from isobag.tables.reasons import reasons_of_groups, reasons_of_rows
+from isobag.tables.reasons import reasons_of_groups
+from isobag.tables.summary import Spelling, in_python
 
 MOST_GATHERED = 1 << 20
 """Groups are explained, the oddest first, as long as they have no more rows than this together."""
@@ -88,8 +89,8 @@ def score(model: Any, engine: Any, *, by: Any = None, id_column: Any = None, p_v
         groups = _count_groups(engine, reader, model.feature_names)[0].groups
         return engine.give(_group_table(names, groups, judge_new(model, groups, p_values), []))
     with_p_values = p_values and model.model_.calibration is not None
-    kind = _PointColumns(engine, reader, p_values=with_p_values)
-    work = _ScoreNew(reader, _starts(count_all_rows(engine)), model, with_p_values, kind.schema)
+    kind = PointColumns(engine, reader, p_values=with_p_values)
+    work = ScoreNew(reader, _starts(count_all_rows(engine)), model, with_p_values, kind.schema)
     return engine.map(work, kind.schema)
 
 
@@ -105,13 +106,30 @@ def detect_points(
 ) -> Any:
     """Rows scored by how similar they are to all, lazily and in order."""
     detector = IDKPointDetector(**options, random_state=random_state, calibrate=False)
-    learned, scores = _fit_rows(engine, detector, id_column, features, missing, bad_cells)
+    asked: dict[str, Any] = {"features": features, "id_column": id_column, "missing": missing, "bad_cells": bad_cells}
+    _, score = learn_rows(engine, detector, **asked)
+    return engine.map(score, score.schema)
+
+
+def learn_rows(
+    engine: Any,
+    detector: IDKPointDetector,
+    *,
+    features: Iterable[Any] | str | None,
+    id_column: Any,
+    missing: str,
+    bad_cells: str,
+    spelling: Spelling = in_python,
+    counts_gaps: bool = False,
+) -> tuple[LearnedTable, ScoreOwn]:
+    """Fit a detector to the rows; and the work that scores a partition of them, if need be with n_missing of each."""
+    learned, scores = _fit_rows(engine, detector, id_column, features, missing, bad_cells, spelling)
     counts = counts_of(scores)
     last = int(np.searchsorted(np.cumsum(counts.counts), MOST_EXPLAINED["row"]))
     # Beyond the step that holds the last of the oddest.
     cut = counts.values[last + 1] if last + 1 < len(counts.counts) else np.inf
-    kind = _PointColumns(engine, learned.reader, reasons=True)
-    return engine.map(_ScoreOwn(learned.reader, _starts(learned.sizes), detector, float(cut), kind.schema), kind.schema)
+    kind = PointColumns(engine, learned.reader, n_missing=counts_gaps and learned.has_gaps, reasons=True)
+    return learned, ScoreOwn(learned.reader, _starts(learned.sizes), detector, float(cut), kind.schema)
 
 
 def detect_groups(
@@ -127,9 +145,26 @@ def detect_groups(
     **options: Any,
 ) -> Any:
     """Groups of rows ranked, the oddest first."""
-    check_params({"p_values": p_values}, {"p_values": FLAG})
     detector = IDKGroupDetector(**options, random_state=random_state, calibrate=False)
-    learned, counted = _fit_groups(engine, detector, by, features, missing, bad_cells, min_size)
+    asked: dict[str, Any] = {"features": features, "missing": missing, "bad_cells": bad_cells}
+    return engine.give(rank_groups(engine, detector, by, **asked, min_size=min_size, p_values=p_values)[1])
+
+
+def rank_groups(
+    engine: Any,
+    detector: IDKGroupDetector,
+    by: Any,
+    *,
+    features: Iterable[Any] | str | None,
+    missing: str,
+    bad_cells: str,
+    min_size: int,
+    p_values: bool,
+    spelling: Spelling = in_python,
+) -> tuple[LearnedTable, pa.Table]:
+    """Fit a detector to the groups of the rows; and the groups ranked, the oddest first."""
+    check_params({"p_values": p_values}, {"p_values": FLAG})
+    learned, counted = _fit_groups(engine, detector, by, features, missing, bad_cells, min_size, spelling)
     judged = judge_own(detector, detector.scores_, p_values)
     groups, order = counted.groups, np.argsort(judged.scores, kind="stable")
     top = order[: MOST_EXPLAINED["group"]]
@@ -138,14 +173,20 @@ def detect_groups(
     if len(top):
         some = groups.gather(top)
         reasons = reasons_of_groups(learned.reader.encoding, some, judged.model.explain(some, detector.compute))
-    return engine.give(_group_table(_listed(by), groups, judged, reasons, counted))
+    return learned, _group_table(_listed(by), groups, judged, reasons, counted)
 
 
 def _fit_rows(
-    engine: Any, detector: Any, id_column: Any, features: Any, missing: str, bad_cells: str
+    engine: Any,
+    detector: Any,
+    id_column: Any,
+    features: Any,
+    missing: str,
+    bad_cells: str,
+    spelling: Spelling = in_python,
 ) -> tuple[LearnedTable, Any]:
     detector.check_params()
-    learned = _learn(engine, features, missing, bad_cells, id=_text(id_column))
+    learned = _learn(engine, features, missing, bad_cells, spelling, id=_text(id_column))
     rows = PartitionedRows(engine, learned.reader, learned.kept_sizes, learned.reader.encoding.names)
     scores = detector.fit_scores(rows)
     detector.table_ = learned.reader.encoding.to_text()
@@ -153,11 +194,18 @@ def _fit_rows(
 
 
 def _fit_groups(
-    engine: Any, detector: Any, by: Any, features: Any, missing: str, bad_cells: str, min_size: int
+    engine: Any,
+    detector: Any,
+    by: Any,
+    features: Any,
+    missing: str,
+    bad_cells: str,
+    min_size: int,
+    spelling: Spelling = in_python,
 ) -> tuple[LearnedTable, "_Counted"]:
     check_params({"min_size": min_size}, {"min_size": at_least(1, "a group has at least one row")})
     detector.check_params()
-    learned = _learn(engine, features, missing, bad_cells, by=_listed(by))
+    learned = _learn(engine, features, missing, bad_cells, spelling, by=_listed(by))
     counted, largest = _count_groups(engine, learned.reader, learned.reader.encoding.names, min_size)
     if not len(counted.groups):
         raise ValueError(f"No group has {min_size} or more rows; the largest has {largest:,}.")
@@ -166,13 +214,17 @@ def _fit_groups(
     return learned, counted
 
 
-def _learn(engine: Partitions, features: Any, missing: str, bad_cells: str, **apart: Any) -> LearnedTable:
+def _learn(
+    engine: Partitions, features: Any, missing: str, bad_cells: str, spelling: Spelling, **apart: Any
+) -> LearnedTable:
     for name in (*apart.get("by", ()), apart.get("id")):
         if name in RESULTS:
             raise ValueError(f"The result has a column {name!r} of its own; rename the column of that name first.")
     chosen = [features] if isinstance(features, str) else None if features is None else [str(one) for one in features]
-    learned = learn_table(engine, features=chosen, missing=missing, bad_cells=bad_cells, **apart)
-    learned.summary.warn(features is None)
+    asked: dict[str, Any] = {"features": chosen, "missing": missing, "bad_cells": bad_cells}
+    learned = learn_table(engine, **asked, spelling=spelling, **apart)
+    if spelling is in_python:  # a command has sentences of its own
+        learned.summary.warn(features is None)
     return learned
 
 
@@ -254,83 +306,6 @@ def _group_table(
     if counted is not None:
         columns["reasons"] = reasons + [""] * (len(labels) - len(reasons))
     return pa.table(columns)
-
-
-class _PointColumns:
-    """The columns of a table of scored rows."""
-
-    def __init__(self, engine: Any, reader: PartitionReader, p_values: bool = False, reasons: bool = False) -> None:
-        fields = [] if reader.id is None else [pa.field(reader.id, engine.types([reader.id])[0])]
-        fields += [pa.field("row", pa.int64()), pa.field("score", pa.float64())]
-        fields += [pa.field("p_value", pa.float64())] if p_values else []
-        fields += [pa.field("flagged", pa.bool_())]
-        fields += [pa.field("reasons", pa.string())] if reasons else []
-        self.schema = pa.schema(fields)
-
-
-@dataclass(frozen=True)
-class _ScoreNew:
-    """Scores rows by a model that has not learned from them."""
-
-    reader: PartitionReader
-    starts: Ints
-    detector: Any
-    p_values: bool
-    schema: pa.Schema
-
-    def __call__(self, number: int, frames: Frames) -> Iterator[pa.Table]:
-        for block in self.reader.blocks(number, frames):
-            judged = judge_new(self.detector, ArrayRows(block.X, self.reader.encoding.names), self.p_values)
-            own = {} if judged.p_values is None else {"p_value": _spread(judged.p_values, block.kept)}
-            yield _point_table(block, self, number, judged.scores, judged.threshold, own)
-
-
-@dataclass(frozen=True)
-class _ScoreOwn:
-    """Scores rows that the detector has learned from, with reasons for scores below a cut."""
-
-    reader: PartitionReader
-    starts: Ints
-    detector: Any
-    cut: float
-    schema: pa.Schema
-
-    def __call__(self, number: int, frames: Frames) -> Iterator[pa.Table]:
-        model, compute = self.detector.model_, self.detector.compute
-        for block in self.reader.blocks(number, frames):
-            scores = model.scores(ArrayRows(block.X), compute)
-            odd = np.flatnonzero(scores < self.cut)
-            odd = odd[np.argsort(scores[odd], kind="stable")[: MOST_EXPLAINED["row"]]]
-            explanation = model.explain(ArrayRows(block.X[odd]), compute) if len(odd) else np.empty((0, 0))
-            words = reasons_of_rows(model.reference, self.reader.encoding, block.X[odd], explanation)
-            reasons = np.full(block.n_rows, "", dtype=object)
-            places = np.arange(block.n_rows) if block.kept is None else np.flatnonzero(block.kept)
-            reasons[places[odd]] = words
-            yield _point_table(block, self, number, scores, self.detector.offset_, {"reasons": reasons})
-
-
-def _point_table(
-    block: Block, work: "_ScoreNew | _ScoreOwn", number: int, scores: Floats, threshold: float, own: dict[str, Any]
-) -> pa.Table:
-    first = int(work.starts[number]) + block.first_row
-    spread = _spread(scores, block.kept)
-    columns: dict[str, Any] = dict(block.labels)
-    columns |= {"row": np.arange(first, first + block.n_rows), "score": spread, "flagged": spread < threshold} | own
-    arrays = [_as_type(columns[field.name], field.type) for field in work.schema]
-    return pa.table(arrays, schema=work.schema)
-
-
-def _as_type(values: Any, kind: pa.DataType) -> Any:
-    return values.cast(kind) if isinstance(values, pa.Array) else pa.array(values, kind)
-
-
-def _spread(values: Floats, kept: Bools | None) -> Floats:
-    """Values of the rows that take part, NaN for the others: (m,) -> (n,)."""
-    if kept is None:
-        return values
-    spread = np.full(len(kept), np.nan)
-    spread[kept] = values
-    return spread
 
 
 def _starts(sizes: Ints) -> Ints:

@@ -21,7 +21,7 @@ from isobag.tables.framesource import FrameSource
 from isobag.tables.read import check_options, label_rows, read_labels, read_table, set_apart
 from isobag.tables.scan import ColumnScan
 from isobag.tables.selection import SHIFTS, Bracket, KeyCounts
-from isobag.tables.summary import GROUP, TableSummary, in_python
+from isobag.tables.summary import GROUP, Spelling, TableSummary, in_python
 
 BLOCK_ROWS = 1 << 18
 """Most rows of a frame that are turned into features at once."""
@@ -53,12 +53,14 @@ class PartitionReader:
     by : columns that make the label of a row's group.
     id : a column that names rows.
     free : columns of mixed objects, each cell of which is text to be understood.
+    spelling : how errors write options.
     """
 
     encoding: Encoding
     by: tuple[str, ...] = ()
     id: str | None = None
     free: frozenset[str] = frozenset()
+    spelling: Spelling = in_python
 
     @property
     def apart(self) -> tuple[str, ...]:
@@ -70,7 +72,7 @@ class PartitionReader:
         names = [column.name for column in self.encoding.columns]
         for first_row, frame in cut_frames(number, frames, [*names, *self.apart]):
             source = FrameSource(frame.select(_own(frame, names)), _called(number), first_row, self.free)
-            table = read_table(source, encoding=self.encoding)
+            table = read_table(source, encoding=self.encoding, spelling=self.spelling)
             labels = {}
             if self.apart:
                 source = FrameSource(frame.select(_own(frame, self.apart)), _called(number), first_row, self.free)
@@ -96,7 +98,7 @@ class PartitionReader:
             row = block.first_row + int(np.argmin(is_labelled))
             raise ValueError(
                 f"{', '.join(self.by)}: row {row:,} of {_called(number)} has no label; pass "
-                f"{in_python('missing', 'drop')} to leave such rows out."
+                f"{self.spelling('missing', 'drop')} to leave such rows out."
             )
         return labels, is_labelled if block.kept is None else is_labelled & block.kept
 
@@ -106,12 +108,14 @@ class LearnedTable:
     """What is learned of a table in partitions before any of its rows is measured.
 
     sizes : (p,), rows of each partition; ``kept_sizes`` (p,), those of them that take part.
+    has_gaps : whether a value is missing in a column that is used.
     """
 
     reader: PartitionReader
     summary: TableSummary
     sizes: Ints
     kept_sizes: Ints
+    has_gaps: bool
 
 
 def learn_table(
@@ -122,12 +126,13 @@ def learn_table(
     by: Sequence[str] | str | None = None,
     missing: str = "error",
     bad_cells: str = "error",
+    spelling: Spelling = in_python,
 ) -> LearnedTable:
     """Learn how the columns become features, exactly as ``read_table`` does of the same rows in memory."""
-    check_options(in_python, missing=missing, bad_cells=bad_cells)
+    check_options(spelling, missing=missing, bad_cells=bad_cells)
     apart = set_apart(by, id)
     chosen = None if features is None else ((features,) if isinstance(features, str) else tuple(features))
-    wishes = Wishes(chosen, apart, missing, bad_cells, in_python)
+    wishes = Wishes(chosen, apart, missing, bad_cells, spelling)
     check_names([*partitions.columns], wishes)
     scan = _Scan(tuple(partitions.columns), wishes)
     seen = partitions.run(scan, _merge)
@@ -146,12 +151,13 @@ def learn_table(
     medians = _Medians(partitions, replace(scan, kinds=kinds), kinds)
     encoding, summaries = learn_encoding(seen.scans, wishes, ".", medians)
     by = tuple(name for name, role in apart.items() if role == GROUP)
-    reader = PartitionReader(encoding, by, id, frozenset(free))
+    reader = PartitionReader(encoding, by, id, frozenset(free), spelling)
     kept_sizes = sizes
-    if missing == "drop" and any(n_missing_of(seen.scans[column.name], wishes) for column in encoding.columns):
+    has_gaps = any(n_missing_of(seen.scans[column.name], wishes) for column in encoding.columns)
+    if missing == "drop" and has_gaps:
         kept_sizes = np.array(partitions.run(_CountKept(reader), add), dtype=np.int64)
     summary = TableSummary((), int(sizes.sum()), int(sizes.sum() - kept_sizes.sum()), tuple(summaries))
-    return LearnedTable(reader, summary, sizes, kept_sizes)
+    return LearnedTable(reader, summary, sizes, kept_sizes, has_gaps)
 
 
 def find_free(partitions: Partitions, names: Sequence[str]) -> frozenset[str]:

@@ -17,7 +17,7 @@ from isobag.estimators import IDKGroupDetector, IDKPointDetector
 from isobag.models.calibration import discoveries, own_p_values
 from isobag.tables.read import ReadTable, label_rows
 from isobag.tables.reasons import reasons_of_groups, reasons_of_rows
-from isobag.tables.summary import Spelling, in_python
+from isobag.tables.summary import Spelling, TableSummary, in_python
 
 MOST_EXPLAINED = {"row": 1_000, "group": 200}
 """How many of the oddest rows or groups get reasons."""
@@ -77,6 +77,27 @@ class Ranking:
     def n_ranked(self) -> int:
         """Number of those with a score."""
         return len(self.data)
+
+    @property
+    def n_flagged(self) -> int:
+        """Number of those flagged."""
+        return int(np.count_nonzero(self.flagged))
+
+    @property
+    def n_tied(self) -> int:
+        """How many share the lowest score."""
+        lowest = self.scores[self.order[0]] if len(self) else np.nan
+        return int(np.count_nonzero(self.scores == lowest))
+
+    @property
+    def looked_at(self) -> list[str]:
+        """Names of the columns that are used."""
+        return [column.name for column in self.table.encoding.columns]
+
+    @property
+    def summary(self) -> TableSummary:
+        """Every column of the table, accounted for."""
+        return self.table.summary
 
     def rows_of(self, chosen: Ints) -> Ints:
         """The rows of the table that name some rows or groups."""

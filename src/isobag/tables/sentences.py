@@ -1,25 +1,52 @@
 """What there is to say about a ranking, in sentences: for the command and the report."""
 
+from typing import Protocol
+
 import numpy as np
 
-from isobag.tables.rank import Ranking
+from isobag.tables.summary import TableSummary
 
 MOST_NAMES = 20
 
 
-def sentences_of(ranking: Ranking) -> list[str]:
+class Ranked(Protocol):
+    """What there is to say something about: a ``Ranking``, or one whose rows are elsewhere."""
+
+    @property
+    def unit(self) -> str: ...  # noqa: D102, as in Ranking
+    @property
+    def n_ranked(self) -> int: ...  # noqa: D102
+    @property
+    def n_flagged(self) -> int: ...  # noqa: D102
+    @property
+    def n_tied(self) -> int: ...  # noqa: D102
+    @property
+    def is_new(self) -> bool: ...  # noqa: D102
+    @property
+    def rule(self) -> str: ...  # noqa: D102
+    @property
+    def fdr(self) -> float | None: ...  # noqa: D102
+    @property
+    def n_expected(self) -> float | None: ...  # noqa: D102
+    @property
+    def looked_at(self) -> list[str]: ...  # noqa: D102
+    @property
+    def summary(self) -> TableSummary: ...  # noqa: D102
+    def __len__(self) -> int: ...
+
+
+def sentences_of(ranking: Ranked) -> list[str]:
     """All of it."""
-    names = [column.name for column in ranking.table.encoding.columns]
+    names = ranking.looked_at
     more = len(names) - MOST_NAMES
     columns = ", ".join(names) if more <= 1 else f"{', '.join(names[:MOST_NAMES])} and {more:,} more columns"
-    n_flagged = int(np.count_nonzero(ranking.flagged))
-    first = f"{len(ranking):,} {ranking.unit}s, {n_flagged:,} flagged ({ranking.rule}); looked at {columns}."
+    first = f"{len(ranking):,} {ranking.unit}s, {ranking.n_flagged:,} flagged ({ranking.rule}); looked at {columns}."
     return [first, sentence_of_alarms(ranking), *remarks_of(ranking)]
 
 
-def sentence_of_alarms(ranking: Ranking) -> str:
+def sentence_of_alarms(ranking: Ranked) -> str:
     """How many of those flagged would be false alarms, or why that is not known."""
-    n_flagged = int(np.count_nonzero(ranking.flagged))
+    n_flagged = ranking.n_flagged
     if not ranking.is_new:
         return (
             "The oddest of a table are flagged whether or not anything is wrong with them; to know how many alarms are "
@@ -34,19 +61,12 @@ def sentence_of_alarms(ranking: Ranking) -> str:
     return f"{sentence}." if is_more or not n_flagged else f"{sentence}: all {n_flagged:,} alarms may be false."
 
 
-def remarks_of(ranking: Ranking) -> list[str]:
+def remarks_of(ranking: Ranked) -> list[str]:
     """What is not plain about the order, and about the table."""
     remarks = []
     n_out = len(ranking) - ranking.n_ranked
     if n_out and ranking.unit == "group":
         remarks.append(f"{n_out:,} groups are not ranked: too few rows.")
-    n_ties = _n_tied(ranking)
-    if n_ties > 1:
-        remarks.append(f"The {n_ties:,} oddest score alike; among them the order means nothing.")
-    return [*remarks, *ranking.table.summary.sentences()]
-
-
-def _n_tied(ranking: Ranking) -> int:
-    """How many share the lowest score."""
-    lowest = ranking.scores[ranking.order[0]] if len(ranking) else np.nan
-    return int(np.count_nonzero(ranking.scores == lowest))
+    if ranking.n_tied > 1:
+        remarks.append(f"The {ranking.n_tied:,} oddest score alike; among them the order means nothing.")
+    return [*remarks, *ranking.summary.sentences()]
