@@ -28,6 +28,7 @@ def groups(
     fdr: o.Fdr = None,
     seed: o.Seed = 0,
     jobs: o.Jobs = None,
+    dask: o.Dask = None,
     top: o.Top = 10,
     out: o.Out = None,
     report: o.Report = None,
@@ -52,4 +53,9 @@ def groups(
         random_state=seed,
     )
     reading = Wishes(files, sql, header, decimal, format, features, None, by, missing, bad_cells, None)
+    if dask is not None:
+        from isobag.cli.cluster import detect_on_dask  # noqa: PLC0415, seldom needed
+
+        detect_on_dask(dask, detector, reading, p_values, fdr, min_size, jobs, top, out, report, model, json, quiet)
+        return
     detect(detector, reading, p_values, fdr, min_size, jobs, top, out, report, model, json, quiet)

@@ -2,6 +2,7 @@
 
 import errno
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import wraps
 from typing import Any
 
@@ -28,7 +29,7 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
     @wraps(command)
     def run(*args: Any, **kwargs: Any) -> None:
         try:
-            with without_pandas():
+            with nullcontext() if kwargs.get("dask") else without_pandas():  # Dask's frames are those of pandas
                 command(*args, **kwargs)
         except (typer.Exit, typer.Abort, typer.BadParameter):
             raise

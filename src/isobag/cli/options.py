@@ -97,6 +97,15 @@ Jobs = Annotated[
     int | None,
     typer.Option(metavar="N", help="Threads, as in joblib; default: all, but one for few rows.", rich_help_panel=HOW),
 ]
+Dask = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        help="Work on the Dask cluster of this scheduler, or `local` for processes of this machine: Parquet files or "
+        "folders of them. --out then has rows in the order of the table, without rank and p_value.",
+        rich_help_panel=HOW,
+    ),
+]
 Top = Annotated[int, typer.Option(min=0, metavar="N", help="How many of the oddest to print.", rich_help_panel=OUT)]
 Out = Annotated[
     Path | None,

@@ -24,6 +24,7 @@ def points(
     fdr: o.Fdr = None,
     seed: o.Seed = 0,
     jobs: o.Jobs = None,
+    dask: o.Dask = None,
     top: o.Top = 10,
     out: o.Out = None,
     keep: o.Keep = None,
@@ -48,4 +49,9 @@ def points(
         random_state=seed,
     )
     reading = Wishes(files, sql, header, decimal, format, features, id_column, None, missing, bad_cells, keep)
+    if dask is not None:
+        from isobag.cli.cluster import detect_on_dask  # noqa: PLC0415, seldom needed
+
+        detect_on_dask(dask, detector, reading, p_values, fdr, 1, jobs, top, out, report, model, json, quiet)
+        return
     detect(detector, reading, p_values, fdr, 1, jobs, top, out, report, model, json, quiet)

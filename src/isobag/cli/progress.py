@@ -29,8 +29,13 @@ class Bar(Silent):
         self.tick = self._tick
 
     def _tick(self, what: str, n_rows: int, of: int | None) -> None:
-        self._begin(what, of)
-        self._bar.update(self._task, completed=n_rows, total=of, count=f"{n_rows:,} rows")
+        self.count(what, n_rows, of, "rows")
+
+    def count(self, what: str, n: int, of: int | None, unit: str) -> None:
+        """A pass of which so many units are done."""
+        with self._lock:
+            self._begin(what, of)
+            self._bar.update(self._task, completed=n, total=of, count=f"{n:,} {unit}")
 
     @contextmanager
     def stage(self, what: str, n_units: int | None = None) -> Iterator[None]:

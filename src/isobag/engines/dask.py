@@ -8,6 +8,7 @@ nor the client holds more for more partitions.
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 from uuid import uuid4
 
@@ -112,15 +113,14 @@ class DaskPartitions(Partitions):
         runner = self._runner
         sent = runner.send(work)
         under_way: deque[Any] = deque()
-        n_done, numbers = 0, np.arange(self.n_partitions) if which is None else which
+        numbers = np.arange(self.n_partitions) if which is None else which
+        runner.begin(len(numbers))
         for window in self._cut(numbers):
             if len(under_way) == WINDOWS:
                 runner.wait(under_way.popleft())
             graph, keys = self._graph(window)
             found = runner.run(graph, keys, window, sent, combining)
             under_way.append(found)
-            n_done += len(window)
-            runner.tick(n_done, len(numbers))
             yield found
         for found in under_way:
             runner.wait(found)
@@ -139,6 +139,10 @@ class DaskPartitions(Partitions):
         return dict(chosen[0].dask), [one.key for one in chosen]
 
 
+class WorkersDiedError(RuntimeError):
+    """Workers died of the same partition, one after another."""
+
+
 class Runner:
     """Runs graphs: on a cluster, or in threads of this process. What it hands out stands for results."""
 
@@ -146,11 +150,22 @@ class Runner:
         self._client = client if client is not None else _active_client()
         self._tick = tick
         self._numbers: deque[dict[str, int]] = deque(maxlen=WINDOWS)
+        self._pass = self._n_done = self._n_all = 0
+        self._topic = "" if tick is None else f"isobag-{uuid4().hex}"
+        if self._topic and self._client is not None:
+            self._client.subscribe_topic(self._topic, self._count)
 
-    def tick(self, n_done: int, n_all: int) -> None:
-        """Say how many partitions are under way."""
+    def begin(self, n_all: int) -> None:
+        """A pass over some partitions begins."""
+        self._pass, self._n_done, self._n_all = self._pass + 1, 0, n_all
         if self._tick is not None:
-            self._tick("partitions", n_done, n_all)
+            self._tick("partitions", 0, n_all)
+
+    def _count(self, event: tuple[float, int]) -> None:
+        """A worker says that it is done with a partition; of one that died, another says it once more."""
+        if event[1] == self._pass and self._n_done < self._n_all and self._tick is not None:
+            self._n_done += 1
+            self._tick("partitions", self._n_done, self._n_all)
 
     def send(self, thing: Any) -> Any:
         """A thing that every worker fetches once; if the worker that has it dies, the scheduler has it still."""
@@ -172,7 +187,7 @@ class Runner:
         self._numbers.append(dict(zip(map(str, keys), numbers.tolist(), strict=True)))
         for number, key in zip(numbers.tolist(), keys, strict=True):
             level.append((f"isobag-partition-{number}-{name}", number))
-            own[level[-1]] = (_work_on, work, number, key)
+            own[level[-1]] = (_work_on, work, number, key, self._topic, self._pass)
         depth = 0
         while len(level) > 1:
             depth += 1
@@ -185,7 +200,10 @@ class Runner:
                 own[above[-1]] = (_call, combine, level[i], level[i + 1])
             level = above
         if self._client is None:
-            return get_in_threads(own, level[0])
+            found = get_in_threads(own, level[0])
+            for _ in numbers:
+                self._count((0.0, self._pass))
+            return found
         return self._client.get(own, level[0], sync=False)
 
     def wait(self, found: Any) -> None:
@@ -202,7 +220,7 @@ class Runner:
         try:
             return found.result()
         except KilledWorker as error:
-            raise RuntimeError(self._in_words(str(error.task))) from error
+            raise WorkersDiedError(self._in_words(str(error.task))) from error
 
     def _in_words(self, task: str) -> str:
         """What is known when workers died of a task, one after another."""
@@ -323,8 +341,12 @@ def _active_client() -> Any:
         return None
 
 
-def _work_on(work: Work[T], number: int, frame: Any) -> T:
-    return work(number, iter([frame]))
+def _work_on(work: Work[T], number: int, frame: Any, topic: str, turn: int) -> T:
+    found = work(number, iter([frame]))
+    if topic and "distributed" in sys.modules:
+        with suppress(ValueError):  # a thread of no worker
+            sys.modules["distributed"].get_worker().log_event(topic, turn)
+    return found
 
 
 def _call(function: Callable[..., T], *args: Any) -> T:

@@ -1,0 +1,106 @@
+"""Parquet files in pieces that workers read: some row groups of a file each, in the order of the table."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+from pyarrow import parquet
+
+from isobag.tables.sources import STDIN, TYPED, FilesSource, kind_of_file, matching_files
+
+PIECE_BYTES = 1 << 26
+"""Row groups are read together up to so many bytes, unpacked."""
+_PARQUET = tuple(ending for ending, kind in TYPED.items() if kind == "parquet")
+
+
+class Piece(NamedTuple):
+    """Row groups from ``first`` to ``stop`` of a file."""
+
+    file: str
+    first: int
+    stop: int
+
+
+def files_of(names: Sequence[str]) -> list[str]:
+    """Parquet files by name, by glob, or all in a folder, in the order of their names."""
+    if not names:
+        raise ValueError("--dask reads files; name Parquet files, or a folder of them.")
+    files = [
+        file for name in names for file in (_files_in(Path(name)) if Path(name).is_dir() else matching_files(name))
+    ]
+    for file in files:
+        if file == STDIN or kind_of_file(file) not in _PARQUET:
+            what = "What is piped in" if file == STDIN else f"{file!r}"
+            raise ValueError(
+                f"{what} is no Parquet file, and --dask reads no other; convert it first, for example by "
+                "pyarrow.parquet.write_table(pyarrow.csv.read_csv('t.csv'), 't.parquet')."
+            )
+    return files
+
+
+def pieces_of(files: Sequence[str]) -> tuple[list[Piece], pa.Schema]:
+    """All pieces in order, and the columns of the first file, which the others have too."""
+    FilesSource(list(files))  # refuses files whose columns differ
+    pieces = []
+    schema: Any = None
+    for file in files:
+        path = str(Path(file).resolve())
+        with parquet.ParquetFile(path) as opened:
+            metadata = opened.metadata
+            schema = schema or opened.schema_arrow
+        first, n_bytes = 0, 0
+        for number in range(metadata.num_row_groups):
+            size = metadata.row_group(number).total_byte_size
+            if number > first and n_bytes + size > PIECE_BYTES:
+                pieces.append(Piece(path, first, number))
+                first, n_bytes = number, 0
+            n_bytes += size
+        pieces.append(Piece(path, first, metadata.num_row_groups))
+    return pieces, schema
+
+
+class _ReadPiece:
+    """Reads a piece where it is needed, with the types that the file declares."""
+
+    def __call__(self, piece: Piece) -> Any:
+        """A frame of pandas that holds Arrow's columns."""
+        try:
+            with parquet.ParquetFile(piece.file) as opened:
+                if piece.first == piece.stop:
+                    return self.empty(opened.schema_arrow)
+                return _as_frame(opened.read_row_groups(list(range(piece.first, piece.stop))))
+        except (pa.ArrowInvalid, OSError) as error:
+            said = " ".join(str(error).split()).rstrip(".")
+            raise ValueError(f"{piece.file} cannot be read by a worker: {said}.") from None
+
+    def empty(self, schema: pa.Schema) -> Any:
+        """A frame without rows."""
+        return _as_frame(schema.empty_table())
+
+
+read_piece = _ReadPiece()
+
+
+def _as_frame(table: pa.Table) -> Any:
+    import pandas as pd  # noqa: PLC0415, not needed by any other command
+
+    columns = [
+        column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+        for column in table.columns
+    ]
+    plain = pa.table(columns, names=table.column_names)  # without pandas' own notes, by which columns become an index
+    return plain.to_pandas(types_mapper=pd.ArrowDtype)
+
+
+def _files_in(folder: Path) -> list[str]:
+    found = sorted(str(one) for ending in _PARQUET for one in folder.rglob(f"*{ending}") if one.name[0] not in "_.")
+    if not found:
+        raise FileNotFoundError(f"{str(folder)!r} has no Parquet files.")
+    keys = [part for file in found for part in Path(file).relative_to(folder).parts[:-1] if "=" in part]
+    if keys:
+        raise ValueError(
+            f"{str(folder)!r} keeps a column in the names of its folders ({keys[0]!r}), which is not read; to do "
+            f"without it, name the files: {str(folder / '**' / '*.parquet')!r}."
+        )
+    return found
