@@ -17,7 +17,7 @@ from isobag.cli import options as o
 from isobag.cli.detect import Wishes
 from isobag.cli.oddest import Collect, FindOddest, Oddest, RankedElsewhere, concatenate, own_version
 from isobag.cli.output import note
-from isobag.cli.pieces import files_of, pieces_of, read_piece
+from isobag.cli.pieces import ReadPiece, files_of, pieces_of
 from isobag.cli.progress import Bar, Silent, progress
 from isobag.cli.results import check_targets, show_results
 from isobag.data.spool import Tick
@@ -60,7 +60,8 @@ def detect_on_dask(
     from isobag.engines import dask as on_dask  # noqa: PLC0415
 
     pieces, schema = pieces_of(files)
-    table = dd.from_map(read_piece, pieces, meta=read_piece.empty(schema), label="isobag-parquet")
+    read = ReadPiece(frozenset(schema.names if wishes.features is None else _needed(wishes)))
+    table = dd.from_map(read, pieces, meta=read.empty(schema), label="isobag-parquet")
     with _connected(address, jobs) as client, progress(quiet or json) as bar:
         note(f"Dashboard: {client.dashboard_link}", quiet or json)
         engine = on_dask.DaskPartitions(table, client, _tick(bar))
@@ -116,6 +117,12 @@ class _Windows:
             table = self._engine.run(Collect(self._score), concatenate, np.flatnonzero(window == number))
             self.oddest = self.oddest.with_all([table])
             yield _columns(table)
+
+
+def _needed(wishes: Wishes) -> list[str]:
+    """Columns that are asked for."""
+    apart = [] if wishes.id_column is None else [wishes.id_column]
+    return [*(o.names_of(wishes.features) or []), *(o.names_of(wishes.by) or []), *apart]
 
 
 def _columns(table: pa.Table) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Parquet files in pieces that workers read: some row groups of a file each, in the order of the table."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -60,37 +61,44 @@ def pieces_of(files: Sequence[str]) -> tuple[list[Piece], pa.Schema]:
     return pieces, schema
 
 
-class _ReadPiece:
-    """Reads a piece where it is needed, with the types that the file declares."""
+@dataclass(frozen=True)
+class ReadPiece:
+    """Reads a piece where it is needed, with the types that the file declares.
+
+    columns : those that are read; others are there by name alone.
+    """
+
+    columns: frozenset[str]
 
     def __call__(self, piece: Piece) -> Any:
         """A frame of pandas that holds Arrow's columns."""
         try:
             with parquet.ParquetFile(piece.file) as opened:
+                schema = opened.schema_arrow
                 if piece.first == piece.stop:
-                    return self.empty(opened.schema_arrow)
-                return _as_frame(opened.read_row_groups(list(range(piece.first, piece.stop))))
+                    return self.empty(schema)
+                groups = list(range(piece.first, piece.stop))
+                table = opened.read_row_groups(groups, [name for name in schema.names if name in self.columns])
+                return self._as_frame(table, schema.names)
         except (pa.ArrowInvalid, OSError) as error:
             said = " ".join(str(error).split()).rstrip(".")
             raise ValueError(f"{piece.file} cannot be read by a worker: {said}.") from None
 
     def empty(self, schema: pa.Schema) -> Any:
         """A frame without rows."""
-        return _as_frame(schema.empty_table())
+        return self._as_frame(schema.empty_table(), schema.names)
+
+    def _as_frame(self, table: pa.Table, names: Sequence[str]) -> Any:
+        import pandas as pd  # noqa: PLC0415, not needed by any other command
+
+        columns = [_plain(table[name]) if name in self.columns else pa.nulls(len(table)) for name in names]
+        # Made anew, without pandas' own notes, by which columns become an index.
+        return pa.table(columns, names=names).to_pandas(types_mapper=pd.ArrowDtype)
 
 
-read_piece = _ReadPiece()
-
-
-def _as_frame(table: pa.Table) -> Any:
-    import pandas as pd  # noqa: PLC0415, not needed by any other command
-
-    columns = [
-        column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
-        for column in table.columns
-    ]
-    plain = pa.table(columns, names=table.column_names)  # without pandas' own notes, by which columns become an index
-    return plain.to_pandas(types_mapper=pd.ArrowDtype)
+def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A column without a dictionary, which may differ from piece to piece."""
+    return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
 
 
 def _files_in(folder: Path) -> list[str]:

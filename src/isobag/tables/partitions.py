@@ -21,7 +21,7 @@ from isobag.tables.framesource import FrameSource
 from isobag.tables.read import check_options, label_rows, read_labels, read_table, set_apart
 from isobag.tables.scan import ColumnScan
 from isobag.tables.selection import SHIFTS, Bracket, KeyCounts
-from isobag.tables.summary import GROUP, Spelling, TableSummary, in_python
+from isobag.tables.summary import GROUP, UNKNOWN, Spelling, TableSummary, in_python
 
 BLOCK_ROWS = 1 << 18
 """Most rows of a frame that are turned into features at once."""
@@ -156,7 +156,9 @@ def learn_table(
     has_gaps = any(n_missing_of(seen.scans[column.name], wishes) for column in encoding.columns)
     if missing == "drop" and has_gaps:
         kept_sizes = np.array(partitions.run(_CountKept(reader), add), dtype=np.int64)
-    summary = TableSummary((), int(sizes.sum()), int(sizes.sum() - kept_sizes.sum()), tuple(summaries))
+    scanned = set(scan.scanned)
+    columns = tuple(one if one.name in scanned else replace(one, kind=UNKNOWN) for one in summaries)
+    summary = TableSummary((), int(sizes.sum()), int(sizes.sum() - kept_sizes.sum()), columns)
     return LearnedTable(reader, summary, sizes, kept_sizes, has_gaps)
 
 

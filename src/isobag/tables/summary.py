@@ -8,6 +8,7 @@ from typing import Any
 from isobag.tables.terminal import escape_for_terminal
 
 FEATURE, ID, GROUP, LEFT_OUT = "feature", "id", "group", "left out"
+UNKNOWN = "unknown"
 
 Spelling = Callable[[str, str], str]
 """How an option and its value are written: for the library, or for the command."""
@@ -28,7 +29,8 @@ class ColumnSummary:
     """One column of a table.
 
     role : FEATURE, ID, GROUP or LEFT_OUT.
-    kind : number, bool, time, text, other (lists, objects, bytes) or empty.
+    kind : number, bool, time, text, other (lists, objects, bytes) or empty; unknown if no cell was looked at, as of
+        columns that are no features of a table in partitions.
     n_numbers, n_times, n_texts, n_missing : how many of its cells are what; a bad cell that is taken for a missing
         value still counts among the texts.
     reason : why it is left out, or what else there is to say; "" for nothing.
