@@ -27,6 +27,7 @@ FENCE = re.compile(r"^( *)```(\S*)[^\n]*\n(.*?)^\1```$", re.DOTALL | re.MULTILIN
 HOW = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 ELSEWHERE = {
     r"isobag reproduce .*": "minutes; tests/reproduce runs it on small data",
+    r"isobag (points|groups) .* --dask .*": "a cluster; tests/cli/test_dask.py has one",
     r"make [a-z-]+( [A-Z]+=\S+)?": "targets are checked against the Makefile",
     r"pip install .*": "extras are checked against pyproject.toml; test_release.py installs",
     r"python3 -m venv \.venv|\. \.venv/bin/activate": "test_release.py runs them",

@@ -101,8 +101,9 @@ Dask = Annotated[
     str | None,
     typer.Option(
         metavar="ADDRESS",
-        help="Work on the Dask cluster of this scheduler, or `local` for processes of this machine: Parquet files or "
-        "folders of them. --out then has rows in the order of the table, without rank and p_value.",
+        help="Work on the Dask cluster of this scheduler, or `local` for --jobs processes of this machine: Parquet "
+        "files or folders of them. --out is one file all the same, with rows in the order of the table, without rank "
+        "and p_value.",
         rich_help_panel=HOW,
     ),
 ]

@@ -11,7 +11,9 @@ from pyarrow import parquet
 from isobag.tables.sources import STDIN, TYPED, FilesSource, kind_of_file, matching_files
 
 PIECE_BYTES = 1 << 26
-"""Row groups are read together up to so many bytes, unpacked."""
+"""Row groups are read together up to so many bytes, unpacked, ..."""
+MANY_PIECES = 64
+"""... and fewer if there would not be so many pieces: all workers are to have something to do."""
 _PARQUET = tuple(ending for ending, kind in TYPED.items() if kind == "parquet")
 
 
@@ -43,22 +45,26 @@ def files_of(names: Sequence[str]) -> list[str]:
 def pieces_of(files: Sequence[str]) -> tuple[list[Piece], pa.Schema]:
     """All pieces in order, and the columns of the first file, which the others have too."""
     FilesSource(list(files))  # refuses files whose columns differ
-    pieces = []
+    sizes: list[tuple[str, list[int]]] = []
     schema: Any = None
     for file in files:
-        path = str(Path(file).resolve())
-        with parquet.ParquetFile(path) as opened:
-            metadata = opened.metadata
+        with parquet.ParquetFile(file) as opened:
+            about = opened.metadata
             schema = schema or opened.schema_arrow
-        first, n_bytes = 0, 0
-        for number in range(metadata.num_row_groups):
-            size = metadata.row_group(number).total_byte_size
-            if number > first and n_bytes + size > PIECE_BYTES:
-                pieces.append(Piece(path, first, number))
-                first, n_bytes = number, 0
-            n_bytes += size
-        pieces.append(Piece(path, first, metadata.num_row_groups))
-    return pieces, schema
+        own = [about.row_group(number).total_byte_size for number in range(about.num_row_groups)]
+        sizes.append((str(Path(file).resolve()), own))
+    most = min(PIECE_BYTES, max(sum(sum(own) for _, own in sizes), PIECE_BYTES) // MANY_PIECES)
+    return [piece for path, own in sizes for piece in _cut(path, own, most)], schema
+
+
+def _cut(path: str, sizes: Sequence[int], most: int) -> list[Piece]:
+    pieces, first, n_bytes = [], 0, 0
+    for number, size in enumerate(sizes):
+        if number > first and n_bytes + size > most:
+            pieces.append(Piece(path, first, number))
+            first, n_bytes = number, 0
+        n_bytes += size
+    return [*pieces, Piece(path, first, len(sizes))]
 
 
 @dataclass(frozen=True)
