@@ -79,8 +79,8 @@ def _run_certified(x: torch.Tensor, balls: Balls, wanted: Outputs) -> None:
     kernels.scan_nearest[(n_blocks, -(-t // per_program))](
         x, n, layout.names, layout.ends, layout.sizes, layout.centers, layout.rounded, layout.middle, layout.sq_radii,
         layout.radii, *outputs, listed, bests, n_listed, t, psi, places, per_program,
-        d=d, n_levels=n_levels, chunk=chunk, unroll=unroll, block=_BLOCK, bins=_bins(psi) if wanted.kind == COUNT else 0,
-        kind=SUM_ALONE if alone else wanted.kind, **actions,
+        d=d, n_levels=n_levels, chunk=chunk, unroll=unroll, block=_BLOCK,
+        bins=_bins(psi) if wanted.kind == COUNT else 0, kind=SUM_ALONE if alone else wanted.kind, **actions,
     )  # fmt: skip
     n_programs = max(1, min(_CLOSE_PROGRAMS // t, -(-n * n_levels // _CLOSE_BLOCK)))
     candidates = torch.empty(n_programs * t * _CLOSE_BLOCK * _MOST_CLOSE, dtype=torch.int32, device=x.device)
