@@ -14,6 +14,8 @@ def test_the_page_on_scale(spark, tmp_path, monkeypatch):
     runner = Runner(ROOT / "docs" / "scale.md")
     runner.names["spark"] = spark
     blocks = [block for block in blocks_of(runner.page) if "isobag.engines import spark" in block.text]
-    for block in blocks:
-        runner.run(block)
+    for block in blocks:  # Spark has a current folder of its own
+        runner.run(
+            block._replace(text=block.text.replace("transactions.parquet", str(tmp_path / "transactions.parquet")))
+        )
     assert runner.n_run == len(blocks) > 0
