@@ -1,7 +1,7 @@
 """Rows that live on a GPU, and stay there: torch tensors, CuPy arrays, whatever speaks DLPack."""
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
@@ -14,6 +14,8 @@ from isobag.data.rows import ArrayRows, GroupedBlock, Rows
 
 BLOCK_NUMBERS = 1 << 27
 """Most numbers of a block: a GPU wants large ones."""
+MAPPED_ROWS = 1 << 21
+"""Most rows of a block of which something is made in host memory."""
 SMALL_NUMBERS = 1 << 18
 ROOM_FOR_ONE = 128
 """Bytes of a GPU to have for each number: itself, copies of it on several scales, and what is found."""
@@ -95,6 +97,23 @@ class DeviceRows(Rows):
     def blocks(self) -> Iterator[Any]:
         """Parts of the tensor, as float64."""
         return (self.X[rows].double() for rows in slices(len(self), self._block_rows))
+
+    def map(self, function: Callable[[Any], npt.NDArray[Any]]) -> npt.NDArray[Any]:
+        """What a function makes of each row, in two threads: (m, d) -> (m, ...) makes (n, ...).
+
+        What it does in host memory with one block overlaps the work of the GPU on the next.
+        """
+        if not self.X.is_cuda or len(self) <= MAPPED_ROWS:
+            return super().map(function)
+        chosen = list(slices(len(self), MAPPED_ROWS))
+        with ThreadPoolExecutor(2) as workers:
+            parts = workers.map(lambda rows: function(self.X[rows].double()), chosen)
+            first = next(parts)
+            found = np.empty((len(self), *first.shape[1:]), first.dtype)
+            found[chosen[0]] = first
+            for rows, part in zip(chosen[1:], parts, strict=True):
+                found[rows] = part
+        return found
 
     def take(self, numbers: Ints) -> Floats:
         """Some rows, in host memory: (k, d)."""

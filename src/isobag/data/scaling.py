@@ -25,6 +25,7 @@ TAIL = 0.05
 LEAST_SPREAD = 1e-6
 """A median absolute deviation below this share of the mean one is that of values that are practically equal."""
 _LEAST, _MOST = np.finfo(float).tiny * 2**-52, np.finfo(float).max
+_COMPILED_NUMBERS = 1 << 17  # of fewer, the first use would wait for a compiler that saves milliseconds
 TERMS = 16
 LN2 = float(np.log(2.0))
 
@@ -51,7 +52,7 @@ class Scaling(ABC):
 
             with explained(X.device):
                 return scale(self, X).clamp_(-FARTHEST, FARTHEST)
-        if compute is not None and compute.name == "numba":
+        if compute is not None and compute.name == "numba" and X.size > _COMPILED_NUMBERS:
             from isobag.data import compiled_scaling  # noqa: PLC0415, brings Numba with it
 
             return compiled_scaling.scale(self, X, compute.n_jobs)

@@ -53,7 +53,7 @@ def test_partial_results_merge_in_order_on_the_executors(spark, monkeypatch, whi
 
     partitions = SparkPartitions(spark.range(0, 9, 1, 9))
     order, processes = partitions.run(lambda number, frames: ([number], set()), merge, which)
-    assert order == list(range(9)) if which is None else which.tolist()
+    assert order == (list(range(9)) if which is None else which.tolist())
     assert len(processes - {driver}) >= 1
 
 

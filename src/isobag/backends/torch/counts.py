@@ -73,15 +73,6 @@ class DeviceCounts:
             parts = [self.dense[own].to(torch.int64).square_().sum(dim=1) for own in self.blocks()]
             return torch.cat(parts).to(torch.float64).cpu().numpy() if parts else np.empty(0)
 
-    def mean_of_shares(self, sizes: Ints) -> Floats:
-        """Mean over the rows of counts / size, added up in their order: (columns,)."""
-        if not groups.uses_kernels(self.device):
-            found: Floats = self.multiply(1 / sizes[:, None]).mean(axis=0)
-            return found
-        with explained(self.device):
-            mean: Floats = groups.mean_in_order(self.dense, 1 / sizes).cpu().numpy()
-            return mean
-
     def total(self, weights: Ints) -> Ints:
         """Sum over the rows of counts times whole weights: (g,) -> (columns,)."""
         with explained(self.device):

@@ -118,21 +118,6 @@ def self_dots(dense, out, row_length, width, block: tl.constexpr):
 
 
 @triton.jit
-def mean_in_order(dense, weights, share, out, n, width, block: tl.constexpr, unroll: tl.constexpr):
-    """Sum over the rows of count * weight * share in their order: dense (n, width) -> out (width,)."""
-    column = tl.program_id(0) * block + tl.arange(0, block)
-    whole = tl.load(share)
-    total = tl.zeros([block], tl.float64)
-    for start in range(0, n, unroll):
-        for step in tl.static_range(unroll):
-            row = start + step + tl.zeros([block], tl.int32)
-            live = (row < n) & (column < width)
-            value = tl.load(dense + tl.cast(row, tl.int64) * width + column, mask=live, other=0).to(tl.float64)
-            total = total + value * tl.load(weights + row, mask=live, other=0.0) * whole
-    tl.store(out + column, total, mask=column < width)
-
-
-@triton.jit
 def count_cells(cells, starts, dense, n, t, n_cells, n_columns, block: tl.constexpr, bins: tl.constexpr):
     """Cells of one group's points in one partitioning, counted: cells (t, n) -> dense (g, t * n_columns)."""
     g = tl.program_id(0)

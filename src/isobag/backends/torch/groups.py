@@ -118,20 +118,6 @@ def count_cells(cells: torch.Tensor, starts: torch.Tensor, n_cells: int, n_colum
     )  # fmt: skip
 
 
-def mean_in_order(dense: torch.Tensor, weights: Floats) -> torch.Tensor:
-    """Mean over the rows of counts times weights, in the order of the rows: (g, columns), (g,) -> (columns,)."""
-    from isobag.backends.torch import group_kernels  # noqa: PLC0415
-
-    n, width = dense.shape
-    found = torch.empty(width, dtype=torch.float64, device=dense.device)
-    own = tensor(weights, dense.device)
-    group_kernels.mean_in_order[(-(-width // 64),)](
-        dense, own, torch.full_like(own[:1], 1 / n), found, n, width, block=64, unroll=16, num_warps=2,
-        enable_fp_fusion=False,
-    )  # fmt: skip
-    return found
-
-
 INTERPRETED = False
 """Whether kernels run on the processor, by Triton's interpreter: for tests."""
 

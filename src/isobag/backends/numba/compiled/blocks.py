@@ -5,7 +5,7 @@ Only speed depends on the order. Which center is nearest is decided elsewhere, f
 
 import numpy as np
 
-from isobag.backends.numba.compiled.jit import jit
+from isobag.backends.numba.compiled.jit import jit, jit_inner
 from isobag.backends.numba.compiled.vectors import LANES
 
 SUPER = 16
@@ -55,7 +55,7 @@ def split_rows(rows, order, a, b):
     return a + middle
 
 
-@jit
+@jit_inner
 def _widest_side(rows, order, a, b):
     """Feature of the largest mean absolute deviation in a sample of the rows; -1 if all rows of it are equal."""
     step = max(1, (b - a) // _SAMPLED)
@@ -81,7 +81,7 @@ def _widest_side(rows, order, a, b):
     return side
 
 
-@jit
+@jit_inner
 def _select(keys, order, middle):
     """Reorder both so that no key before the middle exceeds one after it (Hoare's selection)."""
     low = 0
@@ -172,7 +172,7 @@ def fill_blocks(X, rows, order, first, last, exact, lanes, middles, halves, join
                 _set_side(low, high, joined_middles[block // SUPER], joined_halves[block // SUPER], k)
 
 
-@jit
+@jit_inner
 def _set_side(low, high, middles, halves, k):
     middle = np.float32(0.5) * low + np.float32(0.5) * high
     middles[k] = middle

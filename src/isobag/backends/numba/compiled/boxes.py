@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from isobag.backends.arrays import Floats, Ints
-from isobag.backends.numba.compiled.jit import jit
+from isobag.backends.numba.compiled.jit import jit, jit_inner
 from isobag.backends.numba.compiled.lanes import LANES
 from isobag.backends.threads import map_in_threads, slices
 
@@ -108,20 +108,20 @@ def _split_into_boxes(X):
             if b - a > _SAMPLED:
                 middle = _split(rows, order, a, b, (b - a) // 64)
             if middle == a or middle == b:  # noqa: PLR1714, SIM109, compiles faster; nothing to split in the sample
-                middle = _split(rows, order, a, b, 1)
+                middle = _split(rows, order, a, b, np.int64(1))
             if middle != a and middle != b:  # noqa: PLR1714
                 if 4 * n_todo + 8 > len(todo):
                     todo = _grown(todo, 2 * len(todo))
                 _push(todo, n_todo, middle, b, m - 1, level + 1)
-                _push(todo, n_todo + 1, a, middle, -1, level + 1)
+                _push(todo, n_todo + 1, a, middle, np.int64(-1), level + 1)
                 n_todo += 2
     return order, start[:m], stop[:m], right[:m], depth[:m]
 
 
-@jit
+@jit_inner
 def _split(rows, order, a, b, step):
     """Reorder rows[a:b] along the widest side of every step-th row; where the upper part starts, a or b if nowhere."""
-    side = 0
+    side = np.int64(0)  # a literal would be a type of its own, and what it is passed to compiled twice
     widest = -1.0
     for k in range(rows.shape[1]):
         low = rows[a, k]
@@ -133,11 +133,11 @@ def _split(rows, order, a, b, step):
             widest = high - low
             side = k
     pivot = _median_of_some(rows, a, b, side)
-    middle = _partition(rows, order, a, b, side, pivot, True)
-    return middle if middle < b else _partition(rows, order, a, b, side, pivot, False)
+    middle = _partition(rows, order, a, b, side, pivot, np.bool_(True))
+    return middle if middle < b else _partition(rows, order, a, b, side, pivot, np.bool_(False))
 
 
-@jit
+@jit_inner
 def _median_of_some(rows, a, b, side):
     """Median of _SAMPLE values of rows[a:b], evenly spaced, by insertion."""
     ordered = np.empty(_SAMPLE)
@@ -179,7 +179,7 @@ def _join_boxes(right, low, high):
                 high[box, k] = max(high[box + 1, k], high[right[box], k])
 
 
-@jit
+@jit_inner
 def _partition(rows, order, a, b, side, pivot, pivot_goes_left):
     """Reorder rows[a:b] so that those below the pivot come first; where the others start."""
     i = a
@@ -202,7 +202,7 @@ def _partition(rows, order, a, b, side, pivot, pivot_goes_left):
         j -= 1
 
 
-@jit
+@jit_inner
 def _grown(values, capacity):
     grown = np.empty(capacity, np.int64)
     for i in range(len(values)):
@@ -210,7 +210,7 @@ def _grown(values, capacity):
     return grown
 
 
-@jit
+@jit_inner
 def _push(todo, place, a, b, parent, level):
     todo[4 * place] = a
     todo[4 * place + 1] = b

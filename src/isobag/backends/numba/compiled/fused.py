@@ -35,7 +35,7 @@ import numpy as np
 
 from isobag.backends.arrays import OCTAVE_BITS, OUTSIDE
 from isobag.backends.numba.compiled.blocks import SUPER
-from isobag.backends.numba.compiled.jit import jit
+from isobag.backends.numba.compiled.jit import jit, jit_inner
 from isobag.backends.numba.compiled.lanes import distinct_slots
 from isobag.backends.numba.compiled.tallies import add_block
 from isobag.backends.numba.compiled.vectors import (
@@ -67,7 +67,7 @@ def margins(halves, longest):
     return found
 
 
-@jit
+@jit_inner
 def _drop_beaten(columns, ends, box, sq_dists, spreads, kept, kept_ends):
     """Positions of the centers that may be nearest to a query of a box at some level; how many.
 
@@ -123,7 +123,7 @@ def sq_distance(x, c):
     return total
 
 
-@jit
+@jit_inner
 def _decide(x, lane, limit, points, slots, singles, names, nearest, least):
     """Nearest in float64 of the centers ``names`` and of an earlier one, ``nearest`` (-1: none) at ``least``.
 
@@ -142,7 +142,7 @@ def _decide(x, lane, limit, points, slots, singles, names, nearest, least):
     return nearest, least
 
 
-@jit
+@jit_inner
 def _certify(best, second, winner, factor, slopes, offsets, radii, own_radii, errors, sure, named, cells):
     """Tolerances, whether all is certain, and the cells if so, of a block at one level; how many are certain.
 
@@ -301,7 +301,7 @@ def find_cells(span, queries, tolerances, exact, centers, radii, shift, cells, f
                     far[block, q] += max(0, (exact_bits[0] >> OCTAVE_BITS) - limit)
 
 
-@jit
+@jit_inner
 def _certify_far(best, errors, named, limit, octave_shift, bounds, bits, sure, far):
     """Add the octaves beyond the limit where certainly OUTSIDE, and certain themselves; how many lanes are certain.
 

@@ -11,8 +11,17 @@ _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wra
 
 def jit(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile on first call. Never with fastmath: cells must be those of the NumPy backend."""
+    return _compiled(function, **_OPTIONS)
+
+
+def jit_inner(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same for functions that compiled code alone calls: there is no way in from Python, so none is compiled."""
+    return _compiled(function, **_OPTIONS, no_cpython_wrapper=True)
+
+
+def _compiled(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
     try:
-        compiled: Callable[..., Any] = numba.njit(cache=True, **_OPTIONS)(function)
+        compiled: Callable[..., Any] = numba.njit(cache=True, **options)(function)
     except RuntimeError:  # no folder to write to, neither beside the source nor of the user: compile in every process
-        compiled = numba.njit(**_OPTIONS)(function)
+        compiled = numba.njit(**options)(function)
     return compiled

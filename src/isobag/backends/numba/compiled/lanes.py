@@ -3,12 +3,12 @@
 import numpy as np
 
 from isobag.backends.arrays import OCTAVE_BITS
-from isobag.backends.numba.compiled.jit import jit
+from isobag.backends.numba.compiled.jit import jit, jit_inner
 
 LANES = 64
 
 
-@jit
+@jit_inner
 def measure_box(candidates, size, low, high, near, far):
     """Least and greatest squared distance from each candidate to a box, bounds of what measure_lanes returns."""
     for a in range(size):
@@ -92,7 +92,7 @@ def nearest_other(points, slots, levels, radii):
             for k in range(d):
                 lanes[k, q] = points[slots[first + q], k]
         best[:] = np.inf
-        a = 0
+        a = np.int64(0)  # not a literal, which would be a type of its own
         for level in range(len(levels)):
             while a < len(kept) and kept[a] < levels[level]:
                 measure_lanes(lanes, candidates, a, sq_dists)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from isobag.backends.arrays import OCTAVE_BITS, OUTSIDE
-from isobag.backends.numba.compiled.jit import jit
+from isobag.backends.numba.compiled.jit import jit, jit_inner
 from isobag.backends.numba.compiled.lanes import (
     LANES,
     distinct_slots,
@@ -127,7 +127,7 @@ def search_nearest(boxes, points, slots, levels, sq_radii, limits, starts, cells
         n_queries = _load_lanes(boxes, box, lanes)
         best[:] = np.inf
         winner[:] = 0
-        a = 0
+        a = np.int64(0)  # a literal would be a type of its own, and what it is passed to compiled twice
         for level in range(lowest, highest + 1):
             b = target_ends[level]
             _scan_nearest(lanes, target, a, b, best, winner, sq_dists)
@@ -151,7 +151,7 @@ def search_nearest(boxes, points, slots, levels, sq_radii, limits, starts, cells
                             far[first + q] += beyond
 
 
-@jit
+@jit_inner
 def _add_octaves(columns, first, last, candidates, c, limit, far):
     """Add to far[first:last] the octaves beyond the limit from these queries to candidate c."""
     sq_dists = np.empty(LANES)
@@ -169,7 +169,7 @@ def _add_octaves(columns, first, last, candidates, c, limit, far):
             own[q] += max(0, (bits[q] >> OCTAVE_BITS) - limit)
 
 
-@jit
+@jit_inner
 def _keep_survivors(survivors, source, source_names, near, far, target, target_names):
     """Copy the candidates that survive a box to the list for its children; near and far are packed in place."""
     for k in range(len(source)):
@@ -183,7 +183,7 @@ def _keep_survivors(survivors, source, source_names, near, far, target, target_n
         far[s] = far[survivors[s]]
 
 
-@jit
+@jit_inner
 def _load_lanes(boxes, box, lanes):
     """Copy the queries of a leaf into the lanes; how many: one where all are equal."""
     first = boxes.start[box]
@@ -276,7 +276,7 @@ def search_covering(boxes, points, slots, sq_radii, smallest, starts, cells):
     return n_runs
 
 
-@jit
+@jit_inner
 def _scan_nearest(lanes, candidates, a, b, best, winner, sq_dists):
     """Let candidates a to b compete for each lane; the first of equals stays."""
     if len(lanes) == 4:
@@ -290,7 +290,7 @@ def _scan_nearest(lanes, candidates, a, b, best, winner, sq_dists):
             winner[q] = c if closer else winner[q]
 
 
-@jit
+@jit_inner
 def _scan_nearest_of_four(lanes, candidates, a, b, best, winner):
     """_scan_nearest for four features, without a round trip of the distances through memory."""
     for c in range(a, b):
@@ -322,7 +322,7 @@ def _scan_covering(lanes, candidates, size, sq_radii, first_wins, best, winner, 
             winner[q] = c if closer else winner[q]
 
 
-@jit
+@jit_inner
 def _append_run(starts, cells, n_runs, position, cell):
     if n_runs == 0 or cells[n_runs - 1] != cell:
         starts[n_runs] = position
