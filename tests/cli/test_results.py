@@ -4,6 +4,8 @@ import gzip
 import json
 import os
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pandas as pd
@@ -14,6 +16,7 @@ from pyarrow import feather, parquet
 
 import isobag
 from isobag import detect_groups, detect_points
+from isobag.data import spool
 
 COMMANDS = ["points", "groups", "fit", "score", "explain", "compare", "demo", "reproduce"]
 SHOWN = ("score", "rank", "p_value", "flagged", "reasons")
@@ -231,3 +234,46 @@ def test_one_order_and_flags_by_the_rule_that_is_printed(csv):
     assert [row["p_value"] for row in top] == [
         sum(other["score"] <= row["score"] for other in top) / len(top) for row in top
     ]
+
+
+def test_groups_scattered_through_a_table_on_disk_are_those_of_memory(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(3_000, 3)), columns=list("abc")).assign(k=rng.integers(0, 40, 3_000))
+    parquet.write_table(pa.Table.from_pandas(frame), tmp_path / "t.parquet", row_group_size=700)
+    opened, new_file = [], spool.tempfile.TemporaryFile
+
+    def count_files(**options):
+        opened.append(options)
+        return new_file(**options)
+
+    expected = detect_groups(frame, "k", n_estimators=5, random_state=0).to_dict("records")
+    monkeypatch.setattr(spool.tempfile, "TemporaryFile", count_files)
+    monkeypatch.setattr(spool, "KEPT_BYTES", 1_000)
+    monkeypatch.setattr(spool, "BLOCK_BYTES", 9_000)
+    found = ask("groups", tmp_path / "t.parquet", "--by", "k", "-t", 5, "--top", 40)["top"]
+    assert opened
+    assert found == expected
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name == "nt", reason="memory as Unix measures it")
+def test_a_parquet_file_takes_no_more_memory_if_it_has_more_rows(tmp_path):
+    schema = pa.schema([(name, pa.float64()) for name in "abcdefgh"])
+    most = []
+    for n_parts in (4, 28):
+        rng = np.random.default_rng(0)
+        with parquet.ParquetWriter(tmp_path / "t.parquet", schema) as file:
+            for _ in range(n_parts):
+                file.write_table(pa.table({name: rng.normal(size=100_000) for name in schema.names}))
+        script = (
+            "import resource, sys; from isobag.tables.sources import FilesSource\n"
+            "n_rows = sum(batch.n_rows for batch in FilesSource(sys.argv[1:]).batches())\n"
+            "print(n_rows, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+        )
+        ran = subprocess.run(
+            [sys.executable, "-c", script, tmp_path / "t.parquet"], check=True, capture_output=True, text=True
+        )
+        n_rows, kilobytes = map(int, ran.stdout.split())
+        assert n_rows == 100_000 * n_parts
+        most.append(kilobytes)
+    assert most[1] < most[0] + 40_000  # the rows that are more take 154 MB

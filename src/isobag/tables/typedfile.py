@@ -5,10 +5,13 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset as pa_dataset
+from pyarrow.parquet import ParquetFile
 
 from isobag.tables.batch import Batch
 
 BATCH_ROWS = 1 << 16
+BUFFER_BYTES = 1 << 20
+"""Of every column, so much of a Parquet file is read at a time."""
 
 
 class TypedFile:
@@ -17,7 +20,7 @@ class TypedFile:
     n_empty_lines = 0
 
     def __init__(self, path: str, file: str, form: str) -> None:
-        self._file = file
+        self._path, self._file, self._form = path, file, form
         try:
             self._dataset = pa_dataset.dataset(path, format=form)
         except (pa.ArrowInvalid, OSError) as error:
@@ -38,7 +41,7 @@ class TypedFile:
     def batches(self) -> Iterator[Batch]:
         """The rows in order, with the types of the file."""
         row = 0
-        parts: Any = self._dataset.to_batches(batch_size=BATCH_ROWS)
+        parts: Any = self._parts()
         while True:
             try:
                 part = next(parts, None)
@@ -50,6 +53,14 @@ class TypedFile:
                 columns = dict(zip(self.names, part.columns, strict=True))
                 yield Batch(self._file, row, None, columns, part.num_rows, self._nested, is_typed=True)
             row += part.num_rows
+
+    def _parts(self) -> Iterator[Any]:
+        if self._form != "parquet":
+            yield from self._dataset.to_batches(batch_size=BATCH_ROWS)
+            return
+        # A dataset would read ahead, and hold more of the file than memory may have.
+        with ParquetFile(self._path, pre_buffer=False, buffer_size=BUFFER_BYTES) as opened:
+            yield from opened.iter_batches(BATCH_ROWS)
 
 
 def _one_line(error: Exception) -> str:
