@@ -12,7 +12,8 @@ test: $(VENV)/installed-dev
 	$(BIN)/python -m pytest -m "not slow" -n 2
 
 test-slow: $(VENV)/installed-dev
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest -m "slow and not cluster"
+	$(BIN)/python -m pytest -m cluster
 
 # The oldest versions that pyproject.toml allows of all that isobag needs; the tests themselves need newer tools.
 test-lowest: $(VENV)/installed-dev

@@ -16,7 +16,7 @@ from isobag.engines import dask as engine
 
 OPTIONS = {"features": ["a", "b"], "n_estimators": 8, "random_state": 3}
 N_PARTITIONS, N_ROWS = 12, 60
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 
 
 def make(number, bad=None):
