@@ -55,22 +55,23 @@ def cluster(n_workers, memory="2GB"):
 
 
 def measure_rows(sizes):
-    """Seconds per million rows: in memory, and with one, two or four worker processes."""
+    """Seconds per million rows, fit and score: in memory, and with one, two or four worker processes."""
     found = []
     X = np.concatenate([make(i, PARTITION_ROWS).to_numpy() for i in range(4)])
     IDKPointDetector(**OPTIONS, calibrate=False, n_jobs=2).fit(X[:1_000])
     for n_rows in sizes:
         start, cpu = time.perf_counter(), time.process_time()
-        IDKPointDetector(**OPTIONS, calibrate=False, n_jobs=2).fit_scores(X)
+        IDKPointDetector(**OPTIONS, calibrate=False, n_jobs=2).fit(X).score_samples(X)
         wall, cpu = time.perf_counter() - start, time.process_time() - cpu
         memory = {"wall": wall / len(X) * 1e6, "cpu": cpu / len(X) * 1e6}
         for n_workers in WORKERS:
             with cluster(n_workers) as own, Client(own) as client:
                 engine.fit(table(4, 1_000), **OPTIONS, calibrate=False)  # compiles
                 start, cpu = time.perf_counter(), cpu_of(client)
-                scores = engine.detect_points(table(n_rows // PARTITION_ROWS), **OPTIONS)
+                data = table(n_rows // PARTITION_ROWS)
+                model = engine.fit(data, **OPTIONS, calibrate=False)
                 fitted, cpu_fitted = time.perf_counter() - start, cpu_of(client) - cpu
-                lowest = float(scores["score"].min().compute())
+                lowest = float(engine.score(model, data)["score"].min().compute())
                 wall, cpu = time.perf_counter() - start, cpu_of(client) - cpu
                 peaks = list(client.run(memory_mb).values())
             own_row = {
