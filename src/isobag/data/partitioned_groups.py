@@ -2,6 +2,7 @@
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -59,7 +60,7 @@ class PartitionedGroups(Grouped):
     def single_points(self, numbers: Ints, places: Ints) -> Groups:
         """Of some groups one point each, by its place in the group, as groups of their own: (k,), (k,)."""
         wanted = dict(zip(self.labels[numbers].tolist(), places.tolist(), strict=True))
-        before = self.partitions.run(_CountsOf(self.read, frozenset(wanted)), _joined)
+        before = self.partitions.run(_CountsOf(self.read, frozenset(wanted)), add)
         passed = dict.fromkeys(wanted, 0)
         local: dict[int, list[tuple[Hashable, int]]] = {}
         for number, counts in before:
@@ -68,14 +69,14 @@ class PartitionedGroups(Grouped):
                     local.setdefault(number, []).append((label, wanted[label] - passed[label]))
                 passed[label] += count
         which = np.array(sorted(local), dtype=np.int64)
-        found = np.concatenate(self.partitions.run(_Picked(self.read, local), _joined, which))
+        found = np.concatenate(self.partitions.run(_Picked(self.read, local), add, which))
         labels = np.arange(len(found))
         return Groups(ArrayRows(found, self.rows.names), labels, labels)
 
     def gather(self, numbers: Ints) -> Groups:
         """Some groups with all their rows, brought here: (k,)."""
         chosen = self.numbers_of(numbers)
-        found = self.partitions.run(_Gathered(self.read, chosen), _joined)
+        found = self.partitions.run(_Gathered(self.read, chosen), add)
         ids = np.concatenate([own for _, own in found])
         return Groups(ArrayRows(np.concatenate([X for X, _ in found]), self.rows.names), ids, self.labels[numbers])
 
@@ -198,10 +199,6 @@ class _Gathered:
 
     def __call__(self, number: int, frames: Frames) -> list[tuple[Floats, Ints]]:
         return list(_numbered(self.read, self.numbers, number, frames))
-
-
-def _joined(a: list[Any], b: list[Any]) -> list[Any]:
-    return a + b
 
 
 def _as_array(numbers: Numbers) -> npt.NDArray[Any]:

@@ -8,6 +8,7 @@ partial results, which do not grow with the number of rows.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from operator import add
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -118,10 +119,6 @@ class _Taken:
         return found
 
 
-def _joined(a: list[T], b: list[T]) -> list[T]:
-    return a + b
-
-
 class PartitionedRows(Rows):
     """The rows of all partitions, in order. What is made of each row stays where the row is.
 
@@ -149,7 +146,7 @@ class PartitionedRows(Rows):
             return np.empty((0, self.n_features))
         ends = np.cumsum(self.lengths)
         which = np.unique(np.searchsorted(ends, chosen, side="right"))
-        found = self.partitions.run(_Taken(self.read, chosen, ends - self.lengths), _joined, which)
+        found = self.partitions.run(_Taken(self.read, chosen, ends - self.lengths), add, which)
         return np.concatenate(found)[places]
 
     def part(self, numbers: Ints) -> Rows:
@@ -192,7 +189,7 @@ class MappedRows:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
         """All of them, brought here."""
         own = self.function
-        found = self.rows.map_reduce(lambda X: [own(X)], _joined)
+        found = self.rows.map_reduce(lambda X: [own(X)], add)
         return np.concatenate(found).astype(dtype, copy=False)
 
 
@@ -202,4 +199,4 @@ def count_rows(partitions: Partitions, read: Read) -> Ints:
     def count(number: int, frames: Frames) -> list[int]:
         return [sum(len(X) for X, _ in read(number, frames))]
 
-    return np.array(partitions.run(count, _joined), dtype=np.int64)
+    return np.array(partitions.run(count, add), dtype=np.int64)

@@ -7,6 +7,7 @@ of them travels further. Of very many groups some buckets are dealt with at a ti
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import reduce
+from operator import add
 from typing import Any, TypeVar
 
 import numpy as np
@@ -53,7 +54,7 @@ class PartitionedMaps:
 
     def map(self, function: Callable[[MeanMaps], npt.NDArray[Any]]) -> npt.NDArray[Any]:
         """What a function makes of each group, made where its counts are: (g, ...)."""
-        found: npt.NDArray[Any] = np.concatenate(self.map_reduce(lambda maps: [function(maps)], _joined))
+        found: npt.NDArray[Any] = np.concatenate(self.map_reduce(lambda maps: [function(maps)], add))
         return found
 
     def map_reduce(self, function: Callable[[MeanMaps], T], combine: Callable[[T, T], T]) -> T:
@@ -149,7 +150,3 @@ def _merge_blocks(a: CountedBlock, b: CountedBlock) -> CountedBlock:
 def _merge_buckets(a: dict[int, CountedBlock], b: dict[int, CountedBlock]) -> dict[int, CountedBlock]:
     both = {bucket: _merge_blocks(a[bucket], b[bucket]) for bucket in a.keys() & b.keys()}
     return a | b | both
-
-
-def _joined(a: list[Any], b: list[Any]) -> list[Any]:
-    return a + b
