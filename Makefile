@@ -19,8 +19,8 @@ test-slow: $(VENV)/installed-dev
 test-lowest: $(VENV)/installed-dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
 	$(BIN)/uv venv --quiet --clear --python 3.11 .venv-lowest
-	$(BIN)/uv pip install --quiet --python .venv-lowest --resolution lowest-direct -e ".[cli,files,report,reproduce]" "polars>=1.10"
-	$(BIN)/uv pip install --quiet --python .venv-lowest hypothesis playwright pytest pytest-xdist
+	$(BIN)/uv pip install --quiet --python .venv-lowest --resolution lowest-direct -e ".[cli,dask,files,report,reproduce]" "polars>=1.10"
+	$(BIN)/uv pip install --quiet --python .venv-lowest build cloudpickle hypothesis playwright pytest pytest-xdist
 	.venv-lowest/bin/python -m pytest -m "not slow and not browser" -n 2 -W default -p no:cacheprovider
 
 build: $(VENV)/installed-dev

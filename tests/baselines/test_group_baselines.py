@@ -29,7 +29,7 @@ DETECTORS: dict[str, Callable[[], GroupDetector]] = {
     "ocsmm": lambda: OCSMM(nu=0.2, bandwidth=0.7),
     "gaussian": lambda: TwoLevelGroupDetector(Nystroem(n_components=20, random_state=0), KernelDensity(bandwidth=0.3)),
     "sparse": lambda: TwoLevelGroupDetector(
-        KBinsDiscretizer(5, encode="onehot", quantile_method="averaged_inverted_cdf"), OneClassSVM(kernel="linear")
+        KBinsDiscretizer(5, encode="onehot", strategy="uniform"), OneClassSVM(kernel="linear")
     ),
     "averaged": lambda: AveragedPointScores(IsolationForest(n_estimators=20, random_state=0)),
 }
