@@ -1,5 +1,6 @@
 """What is learned of rows in partitions is what is learned of them in memory, bit for bit, however they are cut."""
 
+from collections import Counter
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -10,7 +11,7 @@ from in_pieces import Pieces
 
 from isobag import IDKGroupDetector, IDKPointDetector
 from isobag.data.groups import Groups
-from isobag.data.partitioned_groups import PartitionedGroups, count_by_label
+from isobag.data.partitioned_groups import PartitionedGroups
 from isobag.data.partitions import PartitionedRows, count_rows
 from isobag.data.rows import ArrayRows
 from isobag.models import maps as map_module
@@ -47,9 +48,10 @@ def rows_of(X, seed, n_partitions):
 
 def groups_of(X, labels, seed, n_partitions):
     pieces = cut(X, labels, seed, n_partitions)
-    found = count_by_label(pieces, Read())
-    numbers = {label: i for i, label in enumerate(found.sizes)}
-    return PartitionedGroups(pieces, Read(), numbers, np.array([*found.sizes.values()]), found.lengths, NAMES)
+    sizes = Counter(labels.tolist())  # in order of first appearance
+    numbers = {label: i for i, label in enumerate(sizes)}
+    lengths = count_rows(pieces, Read())
+    return PartitionedGroups(pieces, Read(), numbers, np.array([*sizes.values()]), lengths, NAMES)
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """Groups whose rows lie in partitions, wherever and in how many: rows stay, counts are merged by label."""
 
+from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import add
@@ -11,7 +12,7 @@ import numpy.typing as npt
 from isobag.backends.arrays import Floats, Ints
 from isobag.backends.threads import slices
 from isobag.data.groups import Grouped, Groups
-from isobag.data.partitions import Frames, PartitionedRows, Partitions, Read
+from isobag.data.partitions import Frames, PartitionedRows, Partitions, Read, count_rows
 from isobag.data.rows import GROUPED_ROWS, ArrayRows, GroupedBlock, group_rows
 
 Numbers = dict[Hashable, int]
@@ -50,7 +51,7 @@ class PartitionedGroups(Grouped):
         """Only the groups with the numbers given, in that order: (k,)."""
         assert self.rows.names is not None
         chosen = self.numbers_of(numbers)
-        lengths = count_by_label(self.partitions, _Labelled(self.read, chosen)).lengths
+        lengths = count_rows(self.partitions, _RowsOfGroups(self.read, chosen))
         return PartitionedGroups(self.partitions, self.read, chosen, self.sizes[numbers], lengths, self.rows.names)
 
     def numbers_of(self, numbers: Ints) -> Numbers:
@@ -81,20 +82,6 @@ class PartitionedGroups(Grouped):
         return Groups(ArrayRows(np.concatenate([X for X, _ in found]), self.rows.names), ids, self.labels[numbers])
 
 
-@dataclass(frozen=True)
-class LabelCounts:
-    """Rows of each label, in order of first appearance, and of each partition: (p,)."""
-
-    sizes: dict[Hashable, int]
-    lengths: Ints
-
-
-def count_by_label(partitions: Partitions, read: Read) -> LabelCounts:
-    """Number of rows of each label and of each partition."""
-    sizes, lengths = partitions.run(_ByLabel(read), _added)
-    return LabelCounts(sizes, np.array(lengths, dtype=np.int64))
-
-
 def grouped_blocks(read: Read, numbers: Numbers, number: int, frames: Frames) -> Iterator[GroupedBlock]:
     """The rows of a partition whose labels have numbers, those of a group side by side within each block."""
     for X, ids in _numbered(read, numbers, number, frames):
@@ -112,50 +99,14 @@ def _numbered(read: Read, numbers: Numbers, number: int, frames: Frames) -> Iter
 
 
 @dataclass(frozen=True)
-class _Labelled:
-    """Rows that have a label with a number, and their labels."""
-
-    read: Read
-    numbers: Numbers
-
-    def __call__(self, number: int, frames: Frames) -> Iterator[tuple[Floats, npt.NDArray[Any]]]:
-        for X, labels in self.read(number, frames):
-            assert labels is not None
-            inside = np.fromiter((label in self.numbers for label in labels.tolist()), bool, len(labels))
-            yield X[inside], labels[inside]
-
-
-@dataclass(frozen=True)
 class _RowsOfGroups:
-    """The same without their labels."""
+    """Rows that have a label with a number, without it."""
 
     read: Read
     numbers: Numbers
 
     def __call__(self, number: int, frames: Frames) -> Iterator[tuple[Floats, None]]:
         return ((X, None) for X, _ in _numbered(self.read, self.numbers, number, frames))
-
-
-@dataclass(frozen=True)
-class _ByLabel:
-    read: Read
-
-    def __call__(self, number: int, frames: Frames) -> tuple[dict[Hashable, int], list[int]]:
-        sizes: dict[Hashable, int] = {}
-        for _, labels in self.read(number, frames):
-            assert labels is not None
-            for label in labels.tolist():
-                sizes[label] = sizes.get(label, 0) + 1
-        return sizes, [sum(sizes.values())]
-
-
-def _added(
-    a: tuple[dict[Hashable, int], list[int]], b: tuple[dict[Hashable, int], list[int]]
-) -> tuple[dict[Hashable, int], list[int]]:
-    sizes = dict(a[0])
-    for label, size in b[0].items():
-        sizes[label] = sizes.get(label, 0) + size
-    return sizes, a[1] + b[1]
 
 
 @dataclass(frozen=True)
@@ -166,9 +117,11 @@ class _CountsOf:
     wanted: frozenset[Hashable]
 
     def __call__(self, number: int, frames: Frames) -> list[tuple[int, dict[Hashable, int]]]:
-        sizes, _ = _ByLabel(self.read)(number, frames)
-        own = {label: size for label, size in sizes.items() if label in self.wanted}
-        return [(number, own)] if own else []
+        own: Counter[Hashable] = Counter()
+        for _, labels in self.read(number, frames):
+            assert labels is not None
+            own.update(label for label in labels.tolist() if label in self.wanted)
+        return [(number, dict(own))] if own else []
 
 
 @dataclass(frozen=True)

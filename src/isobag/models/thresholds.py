@@ -62,9 +62,7 @@ def count_scores(scores: Floats) -> ScoreCounts:
 
 def add_counts(a: ScoreCounts, b: ScoreCounts) -> ScoreCounts:
     """Counts of both."""
-    steps, places = np.unique(np.concatenate([a.steps, b.steps]), return_inverse=True)
-    counts = np.zeros(len(steps), dtype=np.int64)
-    np.add.at(counts, places, np.concatenate([a.counts, b.counts]))
+    steps, counts = add_values((a.steps, a.counts), (b.steps, b.counts))
     return ScoreCounts(steps, counts, min(a.low, b.low), max(a.high, b.high))
 
 
@@ -99,7 +97,7 @@ def quantile_of(scores: Floats | Scores, share: float) -> float:
     chosen = np.searchsorted(ends, wanted, side="right")
     first, last = int(chosen[0]), int(chosen[1])
     low, high = int(counts.steps[first]), int(counts.steps[last])
-    values, numbers = scores.map_reduce(lambda block: _count_values(block, low, high), _add_values)
+    values, numbers = scores.map_reduce(lambda block: _count_values(block, low, high), add_values)
     before = int(ends[first] - counts.counts[first])
     pair = values[np.searchsorted(np.cumsum(numbers), wanted - before, side="right")]
     return float(np.quantile(pair, place - int(place)))
@@ -112,7 +110,8 @@ def _count_values(scores: Floats, low: int, high: int) -> tuple[Floats, Ints]:
     return values, numbers
 
 
-def _add_values(a: tuple[Floats, Ints], b: tuple[Floats, Ints]) -> tuple[Floats, Ints]:
+def add_values(a: tuple[Any, Ints], b: tuple[Any, Ints]) -> tuple[Any, Ints]:
+    """Different values (k,), rising, and how often each occurs (k,): those of both."""
     values, places = np.unique(np.concatenate([a[0], b[0]]), return_inverse=True)
     numbers = np.zeros(len(values), dtype=np.int64)
     np.add.at(numbers, places, np.concatenate([a[1], b[1]]))

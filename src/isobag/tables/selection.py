@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from isobag.backends.arrays import Floats, Ints
+from isobag.models.thresholds import add_values
 
 SHIFTS = (40, 20, 0)
 """Bits that each pass leaves aside."""
@@ -25,10 +26,7 @@ class KeyCounts(NamedTuple):
 
     def merge(self, other: "KeyCounts") -> "KeyCounts":
         """Counts of both."""
-        keys, places = np.unique(np.concatenate([self.keys, other.keys]), return_inverse=True)
-        counts = np.zeros(len(keys), dtype=np.int64)
-        np.add.at(counts, places, np.concatenate([self.counts, other.counts]))
-        return KeyCounts(keys, counts)
+        return KeyCounts(*add_values(self, other))
 
 
 class Bracket(NamedTuple):

@@ -39,7 +39,7 @@ class SparkPartitions(Partitions):
         self._known: Any = None
 
     @cached_property
-    def n_partitions(self) -> int:  # type: ignore[override]
+    def n_partitions(self) -> int:  # type: ignore[override]  # found when first asked for: it takes a run of the query
         """How many there are; no row leaves the JVM to find out."""
         nothing = self.frame.where(sql.spark_partition_id() < 0)
         with in_one_sentence():
