@@ -168,12 +168,12 @@ def _connected(address: str, jobs: int | None) -> Iterator[Any]:
         how: dict[str, Any] = {"n_workers": effective_n_jobs(-1 if jobs is None else jobs), "threads_per_worker": 1}
         with (
             LocalCluster(**how, processes=True, dashboard_address=":0", silence_logs=50) as cluster,
-            Client(cluster) as client,
+            Client(cluster, set_as_default=False) as client,
         ):
             yield client
         return
-    try:
-        client = Client(address, timeout=CONNECT_S)
+    try:  # by default an address that cannot be parsed would leave Dask set to a client that never was
+        client = Client(address, timeout=CONNECT_S, set_as_default=False)
     except (OSError, ValueError, TypeError) as error:
         said = " ".join(str(error).split()).rstrip(".")
         raise OSError(f"Cannot connect to a Dask scheduler at --dask {address}: {said}.") from error
