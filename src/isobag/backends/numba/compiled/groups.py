@@ -1,4 +1,4 @@
-"""Groups of points: counts of cells, dot products of counts, and the nearest of many groups.
+"""Groups of points: counts of cells, and the nearest of many groups.
 
 Counts and their dot products are integers, so they are exact and no order of summation changes them.
 """
@@ -7,8 +7,6 @@ import numpy as np
 
 from isobag.backends.arrays import OUTSIDE
 from isobag.backends.numba.compiled.jit import jit
-
-BLOCK = 128
 
 
 @jit
@@ -35,37 +33,6 @@ def count_group_cells(cells, starts, n_cells, n_columns, lengths, columns, count
                     tally[column] = 0
         lengths[g] = n_entries - before
     return n_entries
-
-
-@jit
-def dot_with_block(starts, columns, counts, dense, dots):
-    """Dot products of sparse rows of counts with BLOCK dense ones: dense (columns, BLOCK); dots is written."""
-    total = np.empty(BLOCK, counts.dtype)
-    for row in range(len(starts) - 1):
-        for c in range(BLOCK):
-            total[c] = 0
-        e = starts[row]
-        stop = starts[row + 1]
-        while e + 4 <= stop:
-            row0 = dense[columns[e]]
-            row1 = dense[columns[e + 1]]
-            row2 = dense[columns[e + 2]]
-            row3 = dense[columns[e + 3]]
-            count0 = counts[e]
-            count1 = counts[e + 1]
-            count2 = counts[e + 2]
-            count3 = counts[e + 3]
-            for c in range(BLOCK):
-                total[c] += (count0 * row0[c] + count1 * row1[c]) + (count2 * row2[c] + count3 * row3[c])
-            e += 4
-        while e < stop:
-            row0 = dense[columns[e]]
-            count0 = counts[e]
-            for c in range(BLOCK):
-                total[c] += count0 * row0[c]
-            e += 1
-        for c in range(dots.shape[1]):
-            dots[row, c] = total[c]
 
 
 @jit
