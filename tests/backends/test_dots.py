@@ -71,8 +71,8 @@ def test_processors_that_cannot_multiply_bytes_find_the_same(monkeypatch):
     rng = np.random.default_rng(0)
     places = np.arange(20, dtype=np.uint16) * 4 * vectors.COUNTS
     own = rng.integers(0, 256, size=(20, 4), dtype=np.uint8)
-    dense = rng.integers(0, 128, size=(20, vectors.COUNTS, 4), dtype=np.uint8)
+    dense = rng.integers(-128, 128, size=(20, vectors.COUNTS, 4), dtype=np.int8)
     total = np.arange(vectors.COUNTS, dtype=np.int32)
-    add(places, own.view(np.uint32).ravel(), dense.ravel(), total)
+    add(places, own.view(np.uint32).ravel(), dense.view(np.uint8).ravel(), total)
     expected = np.arange(vectors.COUNTS) + np.einsum("eb,ecb->c", own.astype(np.int64), dense.astype(np.int64))
     assert_array_equal(total, expected)

@@ -13,8 +13,10 @@ from isobag.backends.numpy import self_dots
 from isobag.backends.threads import map_in_threads, slices
 
 BLOCK_ROWS = 256
-ROW_BASE, CENTER_BASE = 256, 128
-"""Counts are multiplied digit by digit, in bytes: those of rows without a sign, those of centers with one."""
+BASE = 256
+"""Counts are multiplied digit by digit, in bytes."""
+MIDDLE = 128
+"""Bytes of centers have a sign, so their digits are counted from here: x y = x (y - 128) + 128 x."""
 ADDS_PER_QUAD, LARGEST_MEAN = 3, 4
 """Where counts are added: see docs/performance.md."""
 _SAMPLE_ROWS = 64
@@ -37,6 +39,7 @@ class _Listed(NamedTuple):
     firsts: Ints
     places: npt.NDArray[np.uint16]
     quads: npt.NDArray[np.uint32]
+    totals: Ints
 
 
 def dot_counts(counts: csr_array, centers: csr_array, n_jobs: int | None, rows: Ints | None = None) -> Ints:
@@ -52,7 +55,7 @@ def dot_counts(counts: csr_array, centers: csr_array, n_jobs: int | None, rows: 
     rows = np.arange(0) if rows is None else rows
     order = np.concatenate([np.setdiff1d(np.arange(len(dots)), rows), rows])
     n_others = len(dots) - len(rows)
-    row_digits, center_digits = _digits(counts, ROW_BASE), _digits(centers, CENTER_BASE if bits else ROW_BASE)
+    row_digits, center_digits = _digits(counts), _digits(centers)
 
     def list_block(block: slice) -> list[_Listed]:
         return [
@@ -65,8 +68,8 @@ def dot_counts(counts: csr_array, centers: csr_array, n_jobs: int | None, rows: 
     def work(block: slice) -> None:
         dense = []
         for weight, *own in center_digits:
-            dense.append((weight, np.zeros(n_sections * _SECTION_BYTES, dtype=np.uint8)))
-            products.spread_counts(*own, block.start, block.stop, bits, dense[-1][1])
+            dense.append((weight, np.empty(n_sections * _SECTION_BYTES, dtype=np.uint8)))
+            products.spread_counts(*own, block.start, block.stop, bits, MIDDLE if bits else 0, dense[-1][1])
         first = n_others + block.start
         for place, own_rows in zip(blocks, listed, strict=True):
             if n_others <= place.start and place.stop <= first:
@@ -87,31 +90,36 @@ def dot_counts(counts: csr_array, centers: csr_array, n_jobs: int | None, rows: 
 
 def _add_products(listed: _Listed, center_weight: int, dense: npt.NDArray[np.uint8], found: Ints) -> None:
     """Add to found (rows, COUNTS) the products of a digit of a block of rows with one of a block of centers."""
-    weight, firsts, places, quads = listed
+    weight, firsts, places, quads, totals = listed
+    weight *= center_weight
+    if weight >= 1 << 63:  # of two such digits in one column the product would fit nowhere
+        return
+    if len(quads):
+        found += (totals[:, None] * weight * MIDDLE).astype(found.dtype)
     for run in slices(len(firsts), products.RUN):
         part = dense[run.start * _SECTION_BYTES : run.stop * _SECTION_BYTES]
         if len(quads):
             products_32 = np.zeros(found.shape, dtype=np.int32)
             products.add_multiplied(firsts[run], places, quads, part, products_32)
-            found += products_32.astype(found.dtype, copy=False) * (weight * center_weight)
+            found += products_32.astype(found.dtype, copy=False) * weight
         else:
             sums = np.zeros(found.shape, dtype=np.uint16)
             products.add_counted(firsts[run], places, part, sums, found)
             found += sums
 
 
-def _digits(counts: csr_array, base: int) -> list[_Digit]:
+def _digits(counts: csr_array) -> list[_Digit]:
     """The digits of counts, the last first; of all but this the zeros are left out."""
     starts, columns = counts.indptr.astype(np.int64, copy=False), counts.indices.astype(np.int32, copy=False)
     largest = int(counts.data.max(initial=0))
-    if largest < base:
+    if largest < BASE:
         return [_Digit(1, starts, columns, counts.data.astype(np.int32, copy=False))]
     found, weight = [], 1
     while weight <= largest:
-        digits = (counts.data // weight % base).astype(np.int32)
+        digits = (counts.data // weight % BASE).astype(np.int32)
         kept = np.concatenate([[0], np.cumsum(digits > 0)])
         found.append(_Digit(weight, kept[starts], columns[digits > 0], digits[digits > 0]))
-        weight *= base
+        weight *= BASE
     return found
 
 
@@ -126,8 +134,9 @@ def _fit_int32(counts: csr_array, centers: csr_array) -> bool:
 
 def adding_pays(counts: csr_array, centers: csr_array) -> bool:
     """Whether small counts are added one by one faster than they are multiplied four columns at a time."""
-    if not (counts.nnz and centers.nnz and counts.data.max() < ROW_BASE and centers.data.max() < ROW_BASE):
+    if not (counts.nnz and centers.nnz and counts.data.max() < BASE and centers.data.max() < BASE):
         return False
     sample = counts[np.linspace(0, counts.shape[0] - 1, min(_SAMPLE_ROWS, counts.shape[0])).astype(np.int64)]
-    n_quads = len(np.unique(sample.tocoo().row.astype(np.int64) * counts.shape[1] + sample.indices // 4))
-    return int(sample.data.sum()) <= ADDS_PER_QUAD * n_quads and centers.data.mean() <= LARGEST_MEAN
+    places = sample.tocoo().row.astype(np.int64) * counts.shape[1] + sample.indices // 4
+    n_quads = np.count_nonzero(np.diff(places, prepend=-1))
+    return bool(sample.data.sum() <= ADDS_PER_QUAD * n_quads and centers.data.mean() <= LARGEST_MEAN)

@@ -14,12 +14,12 @@ def count_group_cells(cells: Cells, starts: Ints, n_cells: int, n_columns: int, 
 
     def work(share: slice) -> tuple[Ints, Cells, Cells]:
         own = starts[share.start : share.stop + 1]
-        capacity = int(np.minimum(np.diff(own), n_columns).sum()) * len(by_partitioning)
+        capacity = int(np.minimum(np.diff(own), n_columns).sum()) * len(by_partitioning) + 1
         lengths = np.empty(len(own) - 1, dtype=np.int64)
         columns = np.empty(capacity, dtype=np.int32)
         counts = np.empty(capacity, dtype=np.int32)
         n_entries = groups.count_group_cells(by_partitioning, own, n_cells, n_columns, lengths, columns, counts)
-        return lengths, columns[:n_entries].copy(), counts[:n_entries].copy()
+        return lengths, columns[:n_entries], counts[:n_entries]
 
     found = map_in_threads(work, shares(len(starts) - 1, n_jobs), n_jobs)
     lengths, columns, counts = (np.concatenate(parts) for parts in zip(*found, strict=True))

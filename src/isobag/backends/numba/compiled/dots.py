@@ -13,7 +13,7 @@ from isobag.backends.numba.compiled.vectors import COUNTS, add_bytes, add_quads
 SECTION_BITS = 8
 SECTION = 1 << SECTION_BITS
 RUN = 256
-"""Most sections whose sums surely fit: of bytes into 16 bits, of products of 255 and 127 at most into 32 bits."""
+"""Most sections whose sums surely fit: of bytes into 16 bits, of products of bytes into 32 bits."""
 
 
 @jit
@@ -23,9 +23,10 @@ def list_entries(starts, columns, counts, rows, bits, n_sections):
     bits: 0, an entry for each count; 2, one for each four columns that are not all 0. Columns ascend within a row.
 
     Returned: first entry of each row in each section (sections, rows + 1), place of an entry's dense counts in its
-    section (m,), and the four counts as bytes (m,), if there are four
+    section (m,), the four counts as bytes (m,), if there are four, and the sum of each row's counts
     """
     firsts = np.zeros((n_sections, len(rows) + 1), np.int64)
+    totals = np.zeros(len(rows), np.int64)
     places, quads = np.empty(0, np.uint16), np.empty(0, np.uint32)
     for writing in range(2):
         for r in range(len(rows)):
@@ -38,6 +39,7 @@ def list_entries(starts, columns, counts, rows, bits, n_sections):
                 value = 0
                 while e < stop and columns[e] >> bits == unit:
                     value += counts[e] << 8 * (columns[e] - (unit << bits))
+                    totals[r] += writing * counts[e]
                     e += 1
                 n_entries = 1 if bits else value
                 if unit >> SECTION_BITS - bits != section:
@@ -59,17 +61,21 @@ def list_entries(starts, columns, counts, rows, bits, n_sections):
                     firsts[section, r] = total
             places = np.empty(total, np.uint16)
             quads = np.empty(total if bits else 0, np.uint32)
-    return firsts, places, quads
+    return firsts, places, quads, totals
 
 
 @jit
-def spread_counts(starts, columns, counts, first, last, bits, dense):
-    """Write the rows first to last, COUNTS or fewer, side by side: counts of a column, or of each four columns."""
+def spread_counts(starts, columns, counts, first, last, bits, zero, dense):
+    """Write the rows first to last, COUNTS or fewer, side by side: counts of a column, or of each four columns.
+
+    zero: the byte that stands for no count; other counts are counted from there
+    """
+    dense[:] = zero
     for row in range(first, last):
         for e in range(starts[row], starts[row + 1]):
             unit = columns[e] >> bits
             inner = columns[e] - (unit << bits)
-            dense[(((unit * COUNTS) + row - first) << bits) + inner] = counts[e]
+            dense[(((unit * COUNTS) + row - first) << bits) + inner] = zero + counts[e]
 
 
 @jit
@@ -91,7 +97,7 @@ def add_counted(firsts, places, dense, sums, beyond):
 
 @jit
 def add_multiplied(firsts, places, quads, dense, sums):
-    """Add to sums (rows, COUNTS) int32 the products of each row's quads with the dense counts at their places."""
+    """Add to sums (rows, COUNTS) int32 the products of each row's quads with the dense bytes at their places."""
     for section in range(len(firsts)):
         offset = section * (SECTION * COUNTS)
         for row in range(len(sums)):

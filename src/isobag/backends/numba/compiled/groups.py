@@ -8,6 +8,9 @@ import numpy as np
 from isobag.backends.arrays import OUTSIDE
 from isobag.backends.numba.compiled.jit import jit
 
+_TALLIES = 16
+"""Cells that are looked at together."""
+
 
 @jit
 def count_group_cells(cells, starts, n_cells, n_columns, lengths, columns, counts):
@@ -15,9 +18,9 @@ def count_group_cells(cells, starts, n_cells, n_columns, lengths, columns, count
 
     cells (t, n), the points of a group side by side; starts (g + 1,) first point of each group; n_columns: n_cells, or
     one more if OUTSIDE is counted as the last column; written: lengths (g,), entries of each group, then the columns
-    and counts of all entries
+    and counts of all entries, with room for one more
     """
-    tally = np.zeros(n_cells + 1, np.int64)
+    tally = np.zeros(-(-(n_cells + 1) // _TALLIES) * _TALLIES, np.int32)
     n_entries = 0
     for g in range(len(starts) - 1):
         before = n_entries
@@ -25,12 +28,16 @@ def count_group_cells(cells, starts, n_cells, n_columns, lengths, columns, count
             for cell in cells[i, starts[g] : starts[g + 1]]:
                 tally[cell if cell != OUTSIDE else n_cells] += 1
             tally[n_columns:] = 0
-            for column in range(n_columns):
-                if tally[column] > 0:
-                    columns[n_entries] = i * n_columns + column
-                    counts[n_entries] = tally[column]
-                    n_entries += 1
-                    tally[column] = 0
+            for start in range(0, n_columns, _TALLIES):
+                n_points = 0
+                for k in range(_TALLIES):
+                    n_points += tally[start + k]
+                if n_points:
+                    for k in range(_TALLIES):  # without a branch: what has no points is written over
+                        columns[n_entries] = i * n_columns + start + k
+                        counts[n_entries] = tally[start + k]
+                        n_entries += tally[start + k] > 0
+            tally[:] = 0
         lengths[g] = n_entries - before
     return n_entries
 

@@ -328,8 +328,8 @@ def add_bytes(typingctx, first, last, places, dense, offset, total):
 def add_quads(typingctx, first, last, places, quads, dense, offset, total):
     """Add to total, for e from first to last, the four bytes of quads[e] times those of COUNTS columns, in 32 bits.
 
-    Those of column c are dense[offset + places[e] + 4 c] and the three behind, at most 127; places (m,) uint16, quads
-    (m,) uint32, dense uint8, total (COUNTS,) int32
+    Those of column c are dense[offset + places[e] + 4 c] and the three behind, as signed bytes; places (m,) uint16,
+    quads (m,) uint32, dense uint8, total (COUNTS,) int32
     """
     signature = types.void(types.intp, types.intp, places, quads, dense, types.intp, total)
 
@@ -363,7 +363,7 @@ def add_quads(typingctx, first, last, places, quads, dense, offset, total):
 
 
 def _multiply_quads(builder, total, own, others):
-    """Total and the products of four bytes with four others, the latter at most 127, in one instruction."""
+    """Total and the products of four bytes with four others, the latter signed, in one instruction."""
     function = ir.FunctionType(total.type, [total.type] * 3)
     name = "llvm.x86.avx512.vpdpbusd.512"
     return builder.call(cgutils.get_or_insert_function(builder.module, function, name), [total, own, others])
@@ -374,7 +374,7 @@ def multiply_quads_plainly(builder, total, own, others):
     n_bytes = _QUAD * total.type.count
     stored = ir.VectorType(_BYTE, n_bytes)
     wide = ir.VectorType(ir.IntType(16), n_bytes)
-    own, others = (builder.zext(builder.bitcast(each, stored), wide) for each in (own, others))
+    own, others = builder.zext(builder.bitcast(own, stored), wide), builder.sext(builder.bitcast(others, stored), wide)
 
     def every_second(values, start):
         count = values.type.count // 2
