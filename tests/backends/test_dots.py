@@ -69,7 +69,7 @@ def test_processors_that_cannot_multiply_bytes_find_the_same(monkeypatch):
         vectors.add_quads(0, len(places), places, quads, dense, 0, total)
 
     rng = np.random.default_rng(0)
-    places = np.arange(20, dtype=np.uint16) * 4 * vectors.COUNTS
+    places = np.arange(20, dtype=np.uint8)
     own = rng.integers(0, 256, size=(20, 4), dtype=np.uint8)
     dense = rng.integers(-128, 128, size=(20, vectors.COUNTS, 4), dtype=np.int8)
     total = np.arange(vectors.COUNTS, dtype=np.int32)

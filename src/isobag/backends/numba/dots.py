@@ -37,7 +37,7 @@ class _Listed(NamedTuple):
 
     weight: int
     firsts: Ints
-    places: npt.NDArray[np.uint16]
+    places: npt.NDArray[np.uint8]
     quads: npt.NDArray[np.uint32]
     totals: Ints
 

@@ -22,45 +22,40 @@ def list_entries(starts, columns, counts, rows, bits, n_sections):
 
     bits: 0, an entry for each count; 2, one for each four columns that are not all 0. Columns ascend within a row.
 
-    Returned: first entry of each row in each section (sections, rows + 1), place of an entry's dense counts in its
-    section (m,), the four counts as bytes (m,), if there are four, and the sum of each row's counts
+    Returned: first entry of each row in each section (sections, rows + 1), the number of an entry's column, or four
+    columns, in its section (m,), the four counts as bytes (m,), if there are four, and the sum of each row's counts
     """
     firsts = np.zeros((n_sections, len(rows) + 1), np.int64)
     totals = np.zeros(len(rows), np.int64)
-    places, quads = np.empty(0, np.uint16), np.empty(0, np.uint32)
-    for writing in range(2):
-        for r in range(len(rows)):
-            e = starts[rows[r]]
-            stop = starts[rows[r] + 1]
-            section = -1
-            at = 0
-            while e < stop:
-                unit = columns[e] >> bits
-                value = 0
-                while e < stop and columns[e] >> bits == unit:
-                    value += counts[e] << 8 * (columns[e] - (unit << bits))
-                    totals[r] += writing * counts[e]
-                    e += 1
-                n_entries = 1 if bits else value
-                if unit >> SECTION_BITS - bits != section:
-                    section = unit >> SECTION_BITS - bits
-                    at = firsts[section, r]
-                if writing:
-                    for k in range(at, at + n_entries):
-                        places[k] = (unit << bits) % SECTION * COUNTS
-                    if bits:
-                        quads[at] = value
-                    at += n_entries
-                else:
-                    firsts[section, r + 1] += n_entries
-        if not writing:
-            total = 0
-            for section in range(n_sections):
-                for r in range(len(rows) + 1):
-                    total += firsts[section, r]
-                    firsts[section, r] = total
-            places = np.empty(total, np.uint16)
-            quads = np.empty(total if bits else 0, np.uint32)
+    for r in range(len(rows)):
+        unit = -1
+        for e in range(starts[rows[r]], starts[rows[r] + 1]):
+            is_new = columns[e] >> bits != unit
+            unit = columns[e] >> bits
+            firsts[columns[e] >> SECTION_BITS, r + 1] += is_new if bits else counts[e]
+            totals[r] += counts[e]
+    n_entries = 0
+    for section in range(n_sections):
+        for r in range(len(rows) + 1):
+            n_entries += firsts[section, r]
+            firsts[section, r] = n_entries
+    places = np.empty(n_entries, np.uint8)
+    quads = np.zeros(n_entries if bits else 0, np.uint32)
+    for r in range(len(rows)):
+        unit = section = -1
+        at = 0
+        for e in range(starts[rows[r]], starts[rows[r] + 1]):
+            is_new = columns[e] >> bits != unit
+            unit = columns[e] >> bits
+            if columns[e] >> SECTION_BITS != section:
+                section = columns[e] >> SECTION_BITS
+                at = firsts[section, r]
+            place = unit - (section << SECTION_BITS - bits)
+            for _ in range(is_new if bits else counts[e]):
+                places[at] = place
+                at += 1
+            if bits:
+                quads[at - 1] += counts[e] << 8 * (columns[e] - (unit << bits))
     return firsts, places, quads, totals
 
 
@@ -89,7 +84,7 @@ def add_counted(firsts, places, dense, sums, beyond):
             if add_bytes(first, last, places, dense, offset, total):
                 for e in range(first, last):
                     for c in range(COUNTS):
-                        beyond[row, c] += dense[offset + places[e] + c]
+                        beyond[row, c] += dense[offset + places[e] * COUNTS + c]
             else:
                 for c in range(COUNTS):
                     sums[row, c] += total[c]

@@ -292,11 +292,16 @@ def _add_entries(builder, first, last, sums, add):
     return phis
 
 
+def _place(builder, places, e, stride):
+    """Where the bytes of entry e begin."""
+    return builder.mul(builder.zext(builder.load(builder.gep(places, [e])), e.type), ir.Constant(e.type, stride))
+
+
 @intrinsic
 def add_bytes(typingctx, first, last, places, dense, offset, total):
-    """Sum of the COUNTS bytes from dense[offset + places[e]] on, for e from first to last: total (COUNTS,) is written.
+    """Sum of rows places[e] of COUNTS bytes, from dense[offset] on, e from first to last: total (COUNTS,) is written.
 
-    A sum stops at 255. Returned: whether one has come so far. places (m,) uint16, dense and total uint8
+    A sum stops at 255. Returned: whether one has come so far. places (m,), dense and total uint8
     """
     signature = types.boolean(types.intp, types.intp, places, dense, types.intp, total)
 
@@ -312,7 +317,7 @@ def add_bytes(typingctx, first, last, places, dense, offset, total):
         section = builder.gep(dense, [offset])
 
         def add_entry(e, sums):
-            place = builder.zext(builder.load(builder.gep(places, [e])), e.type)
+            place = _place(builder, places, e, COUNTS)
             return [builder.call(add, [sums[0], builder.load(_at(builder, section, place, kind), align=1)])]
 
         (sums,) = _add_entries(builder, first, last, [ir.Constant(kind, [0] * COUNTS)], add_entry)
@@ -328,8 +333,8 @@ def add_bytes(typingctx, first, last, places, dense, offset, total):
 def add_quads(typingctx, first, last, places, quads, dense, offset, total):
     """Add to total, for e from first to last, the four bytes of quads[e] times those of COUNTS columns, in 32 bits.
 
-    Those of column c are dense[offset + places[e] + 4 c] and the three behind, as signed bytes; places (m,) uint16,
-    quads (m,) uint32, dense uint8, total (COUNTS,) int32
+    Those of column c are dense[offset + 4 COUNTS places[e] + 4 c] and the three behind, as signed bytes; places (m,)
+    uint8, quads (m,) uint32, dense uint8, total (COUNTS,) int32
     """
     signature = types.void(types.intp, types.intp, places, quads, dense, types.intp, total)
 
@@ -345,7 +350,7 @@ def add_quads(typingctx, first, last, places, quads, dense, offset, total):
         multiply = _multiply_quads if _HAS_QUADS else multiply_quads_plainly
 
         def add_entry(e, sums):
-            place = builder.zext(builder.load(builder.gep(places, [e])), e.type)
+            place = _place(builder, places, e, _QUAD * COUNTS)
             own = _splat(builder, builder.load(builder.gep(quads, [e])), kind)
             row = builder.gep(section, [place])
             found = []
