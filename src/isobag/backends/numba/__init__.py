@@ -10,7 +10,8 @@ import numpy as np
 
 from isobag.backends.arrays import Balls, Cells, Floats, Ints, last_level, one_level
 from isobag.backends.numba import boxes, fused, products
-from isobag.backends.numba.groups import assign_groups, count_group_cells, dot_counts, group_sq_radii
+from isobag.backends.numba.dots import dot_counts
+from isobag.backends.numba.groups import assign_groups, count_group_cells, group_sq_radii
 from isobag.backends.numba.queries import Queries
 
 __all__ = [

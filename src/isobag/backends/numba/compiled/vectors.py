@@ -267,46 +267,128 @@ def pick_unbeaten(typingctx, sq_dists, spreads, first, last, share, bound, kept,
 
 
 COUNTS = 128
-_SHORT = ir.IntType(16)
+"""Rows of counts that are added up side by side."""
+_BYTE, _QUAD = ir.IntType(8), 4
+_HAS_QUADS = bool(_features.get("avx512vnni"))
+"""Whether the processor multiplies four bytes by four others and adds the products to a sum, all at once."""
+
+
+def _add_entries(builder, first, last, sums, add):
+    """For e from first to last, sums by ``add(e, sums)``; what they are in the end."""
+    before = builder.block
+    head, body, tail = (builder.append_basic_block() for _ in range(3))
+    builder.branch(head)
+    builder.position_at_end(head)
+    e, *phis = (builder.phi(value.type) for value in (first, *sums))
+    for phi, value in zip((e, *phis), (first, *sums), strict=True):
+        phi.add_incoming(value, before)
+    builder.cbranch(builder.icmp_signed("<", e, last), body, tail)
+    builder.position_at_end(body)
+    following = (builder.add(e, ir.Constant(e.type, 1)), *add(e, phis))
+    for phi, value in zip((e, *phis), following, strict=True):
+        phi.add_incoming(value, body)
+    builder.branch(head)
+    builder.position_at_end(tail)
+    return phis
+
+
+def _place(builder, places, e, stride):
+    """Where the bytes of entry e begin."""
+    return builder.mul(builder.zext(builder.load(builder.gep(places, [e])), e.type), ir.Constant(e.type, stride))
 
 
 @intrinsic
-def add_counts(typingctx, first, last, columns, offset, counts, dense, total):
-    """Add counts[e] dense[columns[e] - offset] to total for e from first to last, in 16-bit integers.
+def add_bytes(typingctx, first, last, places, dense, offset, total):
+    """Sum of rows places[e] of COUNTS bytes, from dense[offset] on, e from first to last: total (COUNTS,) is written.
 
-    columns int32, counts int16, dense (section, COUNTS) uint8 or int16, total (COUNTS,) int16
+    A sum stops at 255. Returned: whether one has come so far. places (m,), dense and total uint8
     """
-    signature = types.void(types.intp, types.intp, columns, types.intp, counts, dense, total)
+    signature = types.boolean(types.intp, types.intp, places, dense, types.intp, total)
 
     def generate(context, builder, signature, args):
-        columns, counts, dense, total = (
-            context.make_array(signature.args[k])(context, builder, args[k]).data for k in (2, 4, 5, 6)
+        places, dense, total = (
+            context.make_array(signature.args[k])(context, builder, args[k]).data for k in (2, 3, 5)
         )
-        first, last, offset = args[0], args[1], args[3]
-        index = first.type
-        shorts = ir.VectorType(_SHORT, COUNTS)
-        stored = ir.VectorType(dense.type.pointee, COUNTS)
-        start = builder.load(_at(builder, total, ir.Constant(index, 0), shorts), align=2)
-        before = builder.block
-        head, body, tail = (builder.append_basic_block() for _ in range(3))
-        builder.branch(head)
-        builder.position_at_end(head)
-        e, sums = builder.phi(index), builder.phi(shorts)
-        e.add_incoming(first, before)
-        sums.add_incoming(start, before)
-        builder.cbranch(builder.icmp_signed("<", e, last), body, tail)
-        builder.position_at_end(body)
-        column = builder.sub(builder.sext(builder.load(builder.gep(columns, [e])), index), offset)
-        place = builder.mul(column, ir.Constant(index, COUNTS))
-        values = builder.load(_at(builder, dense, place, stored), align=1)
-        if stored.element.width < _SHORT.width:
-            values = builder.zext(values, shorts)
-        count = _splat(builder, builder.load(builder.gep(counts, [e])), shorts)
-        sums.add_incoming(builder.add(sums, builder.mul(count, values)), body)
-        e.add_incoming(builder.add(e, ir.Constant(index, 1)), body)
-        builder.branch(head)
-        builder.position_at_end(tail)
-        builder.store(sums, _at(builder, total, ir.Constant(index, 0), shorts), align=2)
+        first, last, offset = args[0], args[1], args[4]
+        kind = ir.VectorType(_BYTE, COUNTS)
+        add = cgutils.get_or_insert_function(
+            builder.module, ir.FunctionType(kind, [kind, kind]), f"llvm.uadd.sat.v{COUNTS}i8"
+        )
+        section = builder.gep(dense, [offset])
+
+        def add_entry(e, sums):
+            place = _place(builder, places, e, COUNTS)
+            return [builder.call(add, [sums[0], builder.load(_at(builder, section, place, kind), align=1)])]
+
+        (sums,) = _add_entries(builder, first, last, [ir.Constant(kind, [0] * COUNTS)], add_entry)
+        builder.store(sums, _at(builder, total, ir.Constant(first.type, 0), kind), align=1)
+        mask = ir.IntType(COUNTS)
+        full = builder.bitcast(builder.icmp_unsigned("==", sums, ir.Constant(kind, [255] * COUNTS)), mask)
+        return builder.icmp_unsigned("!=", full, ir.Constant(mask, 0))
+
+    return signature, generate
+
+
+@intrinsic
+def add_quads(typingctx, first, last, places, quads, dense, offset, total):
+    """Add to total, for e from first to last, the four bytes of quads[e] times those of COUNTS columns, in 32 bits.
+
+    Those of column c are dense[offset + 4 COUNTS places[e] + 4 c] and the three behind, as signed bytes; places (m,)
+    uint8, quads (m,) uint32, dense uint8, total (COUNTS,) int32
+    """
+    signature = types.void(types.intp, types.intp, places, quads, dense, types.intp, total)
+
+    def generate(context, builder, signature, args):
+        places, quads, dense, total = (
+            context.make_array(signature.args[k])(context, builder, args[k]).data for k in (2, 3, 4, 6)
+        )
+        first, last, offset = args[0], args[1], args[5]
+        width = 16
+        kind = ir.VectorType(_INT, width)
+        section = builder.gep(dense, [offset])
+        starts = [ir.Constant(first.type, start) for start in range(0, COUNTS, width)]
+        multiply = _multiply_quads if _HAS_QUADS else multiply_quads_plainly
+
+        def add_entry(e, sums):
+            place = _place(builder, places, e, _QUAD * COUNTS)
+            own = _splat(builder, builder.load(builder.gep(quads, [e])), kind)
+            row = builder.gep(section, [place])
+            found = []
+            for start, value in zip(starts, sums, strict=True):
+                others = builder.load(_at(builder, row, ir.Constant(e.type, _QUAD * start.constant), kind), align=1)
+                found.append(multiply(builder, value, own, others))
+            return found
+
+        sums = [builder.load(_at(builder, total, start, kind), align=4) for start in starts]
+        for start, value in zip(starts, _add_entries(builder, first, last, sums, add_entry), strict=True):
+            builder.store(value, _at(builder, total, start, kind), align=4)
         return context.get_dummy_value()
 
     return signature, generate
+
+
+def _multiply_quads(builder, total, own, others):
+    """Total and the products of four bytes with four others, the latter signed, in one instruction."""
+    function = ir.FunctionType(total.type, [total.type] * 3)
+    name = "llvm.x86.avx512.vpdpbusd.512"
+    return builder.call(cgutils.get_or_insert_function(builder.module, function, name), [total, own, others])
+
+
+def multiply_quads_plainly(builder, total, own, others):
+    """The same in instructions that every processor has."""
+    n_bytes = _QUAD * total.type.count
+    stored = ir.VectorType(_BYTE, n_bytes)
+    wide = ir.VectorType(ir.IntType(16), n_bytes)
+    own, others = builder.zext(builder.bitcast(own, stored), wide), builder.sext(builder.bitcast(others, stored), wide)
+
+    def every_second(values, start):
+        count = values.type.count // 2
+        mask = ir.Constant(ir.VectorType(_INT, count), list(range(start, 2 * count, 2)))
+        return builder.shuffle_vector(values, ir.Constant(values.type, ir.Undefined), mask)
+
+    pairs = ir.VectorType(_INT, n_bytes // 2)
+    even, odd = (
+        builder.mul(*(builder.sext(every_second(each, start), pairs) for each in (own, others))) for start in (0, 1)
+    )
+    sums = builder.add(even, odd)
+    return builder.add(total, builder.add(every_second(sums, 0), every_second(sums, 1)))
