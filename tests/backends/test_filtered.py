@@ -11,6 +11,8 @@ from isobag.backends.numba import filtered, products
 from isobag.data.rows import ArrayRows
 from isobag.partitionings import draw_from_rows
 
+pytestmark = pytest.mark.usefixtures("no_pairs")
+
 PLAIN, FAST = Compute("numpy", 1), Compute("numba", 2)
 LEVELS = (2, 4, 40, 100)
 
