@@ -2,12 +2,14 @@
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 from oracle.hard_data import KINDS, queries
 
 from isobag import IsolationKernel
 from isobag.backends import Compute
+from isobag.backends import numpy as slow
 from isobag.backends.numba import filtered, products
+from isobag.backends.numba.varied import find_varied
 from isobag.data.rows import ArrayRows
 from isobag.partitionings import draw_from_rows
 
@@ -23,7 +25,13 @@ def low_rank(rng, n, d, rank=8):
     return rng.normal(size=(n, rank)) @ rng.normal(size=(rank, d)) + 0.01 * rng.normal(size=(n, d))
 
 
-KINDS = KINDS | {"low rank": low_rank}
+def half_constant(rng, n, d):
+    X = rng.normal(size=(n, d))
+    X[:, ::2] = rng.normal(size=(1, X[:, ::2].shape[1]))
+    return X
+
+
+KINDS = KINDS | {"low rank": low_rank, "half of the features constant": half_constant}
 
 
 @pytest.fixture
@@ -86,6 +94,30 @@ def test_lower_bounds_are_below_distances_in_exact_arithmetic(rng):
         sq_dists = ((X[:, None].astype(np.longdouble) - X) ** 2).sum(axis=2)
         assert (bounds - axes.loss * reach**2 <= sq_dists).all()
         assert axes.loss < 1e-4
+
+
+@pytest.mark.parametrize("has_axes", [False, True])
+def test_features_in_which_centers_do_not_differ_count_for_queries_that_do(rng, always, monkeypatch, has_axes):
+    if not has_axes:
+        monkeypatch.setattr(products, "find_axes", lambda balls, n_queries: None)
+    X = half_constant(rng, 300, 120)
+    Q = np.repeat(X, 3, axis=0)
+    Q[::3, ::2] += rng.normal(size=(300, 60))  # off where all centers agree, near or far
+    Q[1::3, 4] += rng.choice([1e-9, 1e-3, 1e9, 1e100], 300)
+    drawn = drawn_from(X)
+    cells = drawn.assign(drawn.prepare(Q, FAST), FAST)
+    assert_array_equal(cells, drawn.assign(drawn.prepare(Q, PLAIN), PLAIN))
+    assert (cells[::3] == -1).mean() > (cells[2::3] == -1).mean() + 0.2
+
+
+def test_distances_are_kept_where_centers_do_not_differ(rng):
+    X = half_constant(rng, 50, 40)
+    Q = X + rng.normal(size=X.shape)
+    varied = find_varied(X)
+    assert varied.of(Q).shape == (50, 21)
+    assert_allclose(slow.sq_distances(varied.of(Q), varied.of(X)), slow.sq_distances(Q, X), rtol=1e-12)
+    X[0] += 1
+    assert find_varied(X).of(Q) is Q
 
 
 def test_axes_are_used_where_they_save_work_and_not_where_they_do_not(rng, monkeypatch):
