@@ -39,7 +39,7 @@ def always(monkeypatch):
     """Filter wherever there are axes, however little they help; the numbers of axes used."""
     used = []
 
-    def find(balls, n_queries):
+    def find(balls, n_queries, limits):
         axes = filtered._leading_axes(balls.points)
         used.append(0 if axes is None else 32)
         return None if axes is None else axes.first(32)
@@ -99,7 +99,7 @@ def test_lower_bounds_are_below_distances_in_exact_arithmetic(rng):
 @pytest.mark.parametrize("has_axes", [False, True])
 def test_features_in_which_centers_do_not_differ_count_for_queries_that_do(rng, always, monkeypatch, has_axes):
     if not has_axes:
-        monkeypatch.setattr(products, "find_axes", lambda balls, n_queries: None)
+        monkeypatch.setattr(products, "find_axes", lambda *_: None)
     X = half_constant(rng, 300, 120)
     Q = np.repeat(X, 3, axis=0)
     Q[::3, ::2] += rng.normal(size=(300, 60))  # off where all centers agree, near or far
@@ -114,10 +114,13 @@ def test_distances_are_kept_where_centers_do_not_differ(rng):
     X = half_constant(rng, 50, 40)
     Q = X + rng.normal(size=X.shape)
     varied = find_varied(X)
-    assert varied.of(Q).shape == (50, 21)
-    assert_allclose(slow.sq_distances(varied.of(Q), varied.of(X)), slow.sq_distances(Q, X), rtol=1e-12)
+    mean = varied.mean_of(X)
+    assert_allclose(mean[:-1], X[:, 1::2].mean(axis=0))
+    x, c = varied.less(Q, mean), varied.less(X, mean)
+    assert x.shape == (50, 21)
+    assert_allclose(slow.sq_distances(x, c), slow.sq_distances(Q, X), rtol=1e-12)
     X[0] += 1
-    assert find_varied(X).of(Q) is Q
+    assert_array_equal(find_varied(X).less(Q, mean=np.full(40, 2.0)), Q - 2)
 
 
 def test_axes_are_used_where_they_save_work_and_not_where_they_do_not(rng, monkeypatch):
@@ -125,8 +128,11 @@ def test_axes_are_used_where_they_save_work_and_not_where_they_do_not(rng, monke
     flat, noise = low_rank(rng, 3000, 200), rng.normal(size=(3000, 200))
     assert filtered.find_axes(drawn_from(flat, (100,), t=20), 10_000).vectors.shape == (200, 32)
     assert filtered.find_axes(drawn_from(noise, (100,), t=20), 10_000) is None
-    # Many partitionings of few points: products with each point once are cheaper.
-    assert filtered.find_axes(drawn_from(flat[:110], (100,), t=200), 10_000) is None
+    # Many partitionings of few points: products with each point once are cheaper, but for what is far out.
+    many = drawn_from(flat[:110], (100,), t=200)
+    assert filtered.find_axes(many, 10_000) is None
+    assert filtered.find_axes(many, 10_000, np.array([-1])) is None
+    assert filtered.find_axes(many, 10_000, np.array([0])).vectors.shape == (200, 32)
     monkeypatch.undo()
     assert filtered.find_axes(drawn_from(flat, (100,), t=20), 100) is None
 

@@ -16,6 +16,8 @@ N_AXES = (32, 64, 96, 128, 192)
 """Numbers of axes to choose from."""
 DISTANCE_COST = 4.0
 """What a feature of a distance costs, in multiply-adds of a matrix product."""
+EXACT_COST = 50.0
+"""The same of a distance in float64, feature by feature: what products need to say how far out a query is."""
 LEAST_WORK = 1 << 32
 """Multiply-adds below which looking for axes does not pay."""
 _SAMPLE, _TRIED, _TRIED_PARTITIONINGS = 512, 64, 8
@@ -42,7 +44,7 @@ class Axes(NamedTuple):
 
     def of(self, X: Floats) -> tuple[Floats, Floats, Floats]:
         """X less the mean, its norms, and X along the axes with the length of the rest behind: (n, k + 1)."""
-        centered = self.varied.of(X) - self.mean
+        centered = self.varied.less(X, self.mean)
         sq_norms = np.einsum("ij,ij->i", centered, centered)
         along = centered @ self.vectors
         rest = np.sqrt(np.maximum(sq_norms - np.einsum("ij,ij->i", along, along), 0))
@@ -53,8 +55,11 @@ class Axes(NamedTuple):
         return self._replace(vectors=self.vectors[:, :k])
 
 
-def find_axes(balls: Balls, n_queries: int) -> Axes | None:
-    """Axes along which lower bounds make fewer distances worth their while than they cost; None: there are none."""
+def find_axes(balls: Balls, n_queries: int, limits: Ints | None = None) -> Axes | None:
+    """Axes along which lower bounds make fewer distances worth their while than they cost; None: there are none.
+
+    limits (L,): as in ``sum_far``; about half of the queries are taken to be beyond each that counts
+    """
     m, (t, psi) = len(balls.points), balls.slots.shape
     if n_queries * balls.points.size < LEAST_WORK:
         return None
@@ -62,7 +67,8 @@ def find_axes(balls: Balls, n_queries: int) -> Axes | None:
     if axes is None:
         return None
     d = len(axes.mean)
-    by_products = d * m / (t * psi)
+    n_far = 0.0 if limits is None else 0.5 * np.count_nonzero(limits >= 0)
+    by_products = d * m / (t * psi) + EXACT_COST * balls.points.shape[1] * n_far / psi
     costs = {k: k + DISTANCE_COST * d * share for k, share in _shares_left(balls, axes).items()}
     best = min(costs, key=costs.__getitem__)
     return axes.first(best) if costs[best] < by_products else None
@@ -71,10 +77,9 @@ def find_axes(balls: Balls, n_queries: int) -> Axes | None:
 def _leading_axes(points: Floats) -> Axes | None:
     """Axes in the order of their weight among the directions of the points, by subspace iteration; None on overflow."""
     varied = find_varied(points)
-    kept = varied.of(points)
-    mean = kept.mean(axis=0)
+    mean = varied.mean_of(points)
     d = len(mean)
-    some = kept[:: -(-len(points) // _SAMPLE)] - mean
+    some = varied.less(points[:: -(-len(points) // _SAMPLE)], mean)
     norms = np.sqrt(np.einsum("ij,ij->i", some, some))
     some = some[norms > 0] / norms[norms > 0, None]  # points far out have no more say than others
     k = min(N_AXES[-1], d - 1, len(some))

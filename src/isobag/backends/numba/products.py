@@ -30,7 +30,7 @@ class _Factors(NamedTuple):
 
     def of(self, X: Floats) -> tuple[Singles, Floats]:
         """The other side, rows x', 1: (n, k + 1), and the norms |x'|: (n,)."""
-        centered = self.varied.of(X) - self.mean
+        centered = self.varied.less(X, self.mean)
         norms = np.sqrt(np.einsum("ij,ij->i", centered, centered))
         with np.errstate(over="ignore"):  # beyond float32 nothing is certain, so all is computed in float64
             return np.column_stack((centered, np.ones(len(X)))).astype(np.float32), norms
@@ -38,9 +38,8 @@ class _Factors(NamedTuple):
 
 def _factors(points: Floats) -> _Factors:
     varied = find_varied(points)
-    kept = varied.of(points)
-    mean = kept.mean(axis=0)
-    centered = kept - mean
+    mean = varied.mean_of(points)
+    centered = varied.less(points, mean)
     sq_norms = np.einsum("ij,ij->i", centered, centered)
     with np.errstate(over="ignore"):
         weights = np.column_stack((-2 * centered, sq_norms)).astype(np.float32)
@@ -208,6 +207,6 @@ def _scan(
             report((block.stop - block.start) * len(balls.slots))
 
     with single_threaded_blas():
-        axes = find_axes(balls, len(X)) if rule == "nearest" else None
+        axes = find_axes(balls, len(X), limits) if rule == "nearest" else None
         scanner = _Products(balls, rule, limits) if axes is None else Filter(axes, balls, limits)
         map_in_threads(work, shares(len(X), n_jobs), n_jobs)

@@ -11,28 +11,36 @@ _LEAST_SHARE = 1 / 16
 
 
 class Varied(NamedTuple):
-    """The features in which points differ, all others, and the value that all points have in each of these."""
+    """The features in which points differ and one more, all others, and the value that all points have in these."""
 
-    features: Ints  # (k,)
+    features: Ints  # (k + 1,)
     others: Ints  # (d - k,)
     values: Floats  # (d - k,)
 
-    def of(self, X: Floats) -> Floats:
-        """Rows as far from points as those of X, in fewer features: (n, d) -> (n, k + 1).
+    def less(self, X: Floats, mean: Floats) -> Floats:
+        """X less a mean, in fewer features, as far from points less that mean: (n, d), (k + 1,) -> (n, k + 1).
 
-        What a row adds to the squared distance in the other features is the same for all points. Its root is one more
+        What a row adds to the squared distance in the other features is the same for all points. Its root is the last
         feature, 0 for the points: off by d roundings of float64, which tolerances for float32 cover.
         """
         if not len(self.others):
-            return X
-        off = X[:, self.others] - self.values
-        return np.column_stack((X[:, self.features], np.sqrt(np.einsum("ij,ij->i", off, off))))
+            return X - mean
+        kept = X.take(self.features, axis=1)
+        off = X.take(self.others, axis=1)
+        off -= self.values
+        kept[:, -1] = np.sqrt(np.einsum("ij,ij->i", off, off))
+        kept -= mean
+        return kept
+
+    def mean_of(self, points: Floats) -> Floats:
+        """Mean of the points in these features: (k + 1,)."""
+        return self.less(points, np.zeros(len(self.features))).mean(axis=0)
 
 
 def find_varied(points: Floats) -> Varied:
     """The features in which points (m, d) differ, or all where nearly all do."""
     differ = (points != points[0]).any(axis=0)
-    if np.count_nonzero(~differ) < _LEAST_SHARE * len(differ):
-        differ[:] = True
     others = np.flatnonzero(~differ)
-    return Varied(np.flatnonzero(differ), others, points[0, others])
+    if len(others) < max(1, _LEAST_SHARE * len(differ)):
+        return Varied(np.arange(len(differ)), others[:0], points[0, :0])
+    return Varied(np.append(np.flatnonzero(differ), others[0]), others, points[0, others])
