@@ -17,8 +17,9 @@ BASE = 256
 """Counts are multiplied digit by digit, in bytes."""
 MIDDLE = 128
 """Bytes of centers have a sign, so their digits are counted from here: x y = x (y - 128) + 128 x."""
-ADDS_PER_QUAD, LARGEST_MEAN = 3, 4
-"""Where counts are added: see docs/performance.md."""
+ADDS_PER_QUAD, LARGEST_MEAN = 2.75, 4
+"""Where counts are added: if there are at most so many for each four columns that are not all 0, and if the counts of
+centers are so small that few sums exceed a byte. docs/performance.md has the measurements."""
 _SAMPLE_ROWS = 64
 _SECTION_BYTES = products.SECTION * COUNTS
 
@@ -134,7 +135,7 @@ def _fit_int32(counts: csr_array, centers: csr_array) -> bool:
 
 def adding_pays(counts: csr_array, centers: csr_array) -> bool:
     """Whether small counts are added one by one faster than they are multiplied four columns at a time."""
-    if not (counts.nnz and centers.nnz and counts.data.max() < BASE and centers.data.max() < BASE):
+    if not (counts.nnz and centers.nnz and max(counts.data.max(), centers.data.max()) < BASE):
         return False
     sample = counts[np.linspace(0, counts.shape[0] - 1, min(_SAMPLE_ROWS, counts.shape[0])).astype(np.int64)]
     places = sample.tocoo().row.astype(np.int64) * counts.shape[1] + sample.indices // 4

@@ -12,6 +12,7 @@ from isobag.backends.numba.compiled.vectors import COUNTS, add_bytes, add_quads
 
 SECTION_BITS = 8
 SECTION = 1 << SECTION_BITS
+_PIECE = 16
 RUN = 256
 """Most sections whose sums surely fit: of bytes into 16 bits, of products of bytes into 32 bits."""
 
@@ -81,13 +82,18 @@ def add_counted(firsts, places, dense, sums, beyond):
         offset = section * (SECTION * COUNTS)
         for row in range(len(sums)):
             first, last = firsts[section, row], firsts[section, row + 1]
-            if add_bytes(first, last, places, dense, offset, total):
-                for e in range(first, last):
-                    for c in range(COUNTS):
-                        beyond[row, c] += dense[offset + places[e] * COUNTS + c]
-            else:
+            if not add_bytes(first, last, places, dense, offset, total):
                 for c in range(COUNTS):
                     sums[row, c] += total[c]
+                continue
+            size = _PIECE
+            while first < last:  # a piece at a time; one entry alone always fits
+                if add_bytes(first, min(first + size, last), places, dense, offset, total) and size > 1:
+                    size = 1
+                    continue
+                for c in range(COUNTS):
+                    beyond[row, c] += total[c]
+                first += size
 
 
 @jit
