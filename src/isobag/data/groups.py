@@ -36,6 +36,9 @@ class Grouped(ABC):
     def part(self, numbers: Ints) -> "Grouped":
         """Only the groups with the numbers given, in that order: (k,)."""
 
+    def foresee(self, numbers: Ints) -> None:  # noqa: B027, nothing is gained where groups stay where they are
+        """Hear which groups will be made parts: (k,)."""
+
     @abstractmethod
     def single_points(self, numbers: Ints, places: Ints) -> "Groups":
         """Of some groups one point each, by its place in the group, as groups of their own: (k,), (k,)."""

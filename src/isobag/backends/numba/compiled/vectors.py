@@ -19,13 +19,15 @@ _WIDTH = 64 if _features.get("avx512f") else 32
 """Queries that share the registers: with two centers at a time 20 registers of 512 bits, or 12 of 256 and some room."""
 
 
-def _splat(builder, value, kind):
+def splat(builder, value, kind):
+    """A vector of equal values."""
     vector = builder.insert_element(ir.Constant(kind, ir.Undefined), value, ir.Constant(_INT, 0))
     mask = ir.Constant(ir.VectorType(_INT, kind.count), [0] * kind.count)
     return builder.shuffle_vector(vector, ir.Constant(kind, ir.Undefined), mask)
 
 
-def _at(builder, pointer, offset, kind):
+def at(builder, pointer, offset, kind):
+    """Where a vector begins, some elements after a pointer."""
     return builder.bitcast(builder.gep(pointer, [offset]), kind.as_pointer())
 
 
@@ -59,7 +61,7 @@ def scan_centers(typingctx, lanes, centers, names, first, last, best, second, wi
         zero = ir.Constant(index, 0)
 
         def load(pointer, offset, kind):
-            return builder.load(_at(builder, pointer, offset, kind), align=4)
+            return builder.load(at(builder, pointer, offset, kind), align=4)
 
         def compete(start, stop, step, chunk):
             """Centers start to stop, ``step`` at a time, against one chunk of lanes."""
@@ -93,7 +95,7 @@ def scan_centers(typingctx, lanes, centers, names, first, last, best, second, wi
             x = load(lanes, builder.add(builder.mul(k, ir.Constant(index, LANES)), offset), singles)
             following = []
             for row, total in zip(rows, totals, strict=True):
-                gap = builder.fsub(x, _splat(builder, builder.load(builder.gep(row, [k])), singles))
+                gap = builder.fsub(x, splat(builder, builder.load(builder.gep(row, [k])), singles))
                 following.append(builder.call(muladd, [gap, gap, total]))
             next_k = builder.add(k, ir.Constant(index, 1))
             k.add_incoming(next_k, features)
@@ -106,7 +108,7 @@ def scan_centers(typingctx, lanes, centers, names, first, last, best, second, wi
                 closer = builder.fcmp_ordered("<", value, leader)
                 loser = builder.select(closer, leader, value)
                 runner_up = builder.select(builder.fcmp_ordered("<", loser, runner_up), loser, runner_up)
-                name = builder.select(closer, _splat(builder, own_name, ints), name)
+                name = builder.select(closer, splat(builder, own_name, ints), name)
                 leader = builder.select(closer, value, leader)
             next_j = builder.add(j, ir.Constant(index, step))
             j.add_incoming(next_j, done)
@@ -115,7 +117,7 @@ def scan_centers(typingctx, lanes, centers, names, first, last, best, second, wi
             builder.branch(head)
             builder.position_at_end(tail)
             for pointer, phi, kind in zip((best, second, winner), phis, (singles, singles, ints), strict=True):
-                builder.store(phi, _at(builder, pointer, offset, kind), align=4)
+                builder.store(phi, at(builder, pointer, offset, kind), align=4)
             return j
 
         for chunk in range(0, LANES, _WIDTH):
@@ -151,13 +153,13 @@ def _sum_over_features(builder, arrays, first, last, totals, add):
     k.add_incoming(ir.Constant(index, 0), body)
     total.add_incoming(ir.Constant(singles, [0.0] * PADDING), body)
     place = builder.add(builder.mul(k, stride), c)
-    following = add(total, builder.load(_at(builder, columns, place, singles), align=4), k, builder.mul(k, stride))
+    following = add(total, builder.load(at(builder, columns, place, singles), align=4), k, builder.mul(k, stride))
     next_k = builder.add(k, ir.Constant(index, 1))
     k.add_incoming(next_k, features)
     total.add_incoming(following, features)
     builder.cbranch(builder.icmp_signed("<", next_k, d), features, done)
     builder.position_at_end(done)
-    builder.store(following, _at(builder, totals, c, singles), align=4)
+    builder.store(following, at(builder, totals, c, singles), align=4)
     c.add_incoming(builder.add(c, ir.Constant(index, PADDING)), done)
     builder.branch(head)
     builder.position_at_end(tail)
@@ -176,7 +178,7 @@ def measure_from(typingctx, columns, last, middle, sq_dists):
         muladd = _muladd(builder, singles)
 
         def add(total, values, k, _):
-            gap = builder.fsub(values, _splat(builder, builder.load(builder.gep(middle.data, [k])), singles))
+            gap = builder.fsub(values, splat(builder, builder.load(builder.gep(middle.data, [k])), singles))
             return builder.call(muladd, [gap, gap, total])
 
         _sum_over_features(builder, columns, ir.Constant(args[1].type, 0), args[1], sq_dists.data, add)
@@ -200,8 +202,8 @@ def spread_from(typingctx, columns, first, last, other, half, spreads):
 
         def add(total, values, k, row):
             place = builder.load(builder.gep(columns.data, [builder.add(row, args[3])]))
-            gap = builder.call(absolute, [builder.fsub(values, _splat(builder, place, singles))])
-            width = _splat(builder, builder.load(builder.gep(half.data, [k])), singles)
+            gap = builder.call(absolute, [builder.fsub(values, splat(builder, place, singles))])
+            width = splat(builder, builder.load(builder.gep(half.data, [k])), singles)
             return builder.call(muladd, [gap, width, total])
 
         _sum_over_features(builder, columns, args[1], args[2], spreads.data, add)
@@ -236,8 +238,8 @@ def pick_unbeaten(typingctx, sq_dists, spreads, first, last, share, bound, kept,
         )
         ones = cgutils.get_or_insert_function(builder.module, ir.FunctionType(mask, [mask]), f"llvm.ctpop.i{_PICKED}")
         count_up = ir.Constant(ints, list(range(_PICKED)))
-        more = _splat(builder, builder.fadd(share, ir.Constant(_SINGLE, 2.0)), singles)
-        shares, bounds = _splat(builder, share, singles), _splat(builder, bound, singles)
+        more = splat(builder, builder.fadd(share, ir.Constant(_SINGLE, 2.0)), singles)
+        shares, bounds = splat(builder, share, singles), splat(builder, bound, singles)
         before = builder.block
         head, body, tail = (builder.append_basic_block() for _ in range(3))
         builder.branch(head)
@@ -247,15 +249,15 @@ def pick_unbeaten(typingctx, sq_dists, spreads, first, last, share, bound, kept,
         n_kept.add_incoming(size, before)
         builder.cbranch(builder.icmp_signed("<", c, last), body, tail)
         builder.position_at_end(body)
-        near, spread = (builder.load(_at(builder, array, c, singles), align=4) for array in (sq_dists, spreads))
+        near, spread = (builder.load(at(builder, array, c, singles), align=4) for array in (sq_dists, spreads))
         reach = builder.fadd(bounds, builder.fmul(more, spread))
         unbeaten = builder.fcmp_unordered("<=", builder.fsub(near, builder.fmul(shares, near)), reach)
         left = builder.trunc(builder.sub(last, c), _INT)
-        valid = builder.icmp_signed("<", count_up, _splat(builder, left, ints))
+        valid = builder.icmp_signed("<", count_up, splat(builder, left, ints))
         picked = builder.and_(unbeaten, valid)
-        places = builder.add(count_up, _splat(builder, builder.trunc(c, _INT), ints))
+        places = builder.add(count_up, splat(builder, builder.trunc(c, _INT), ints))
         packed = builder.call(compress, [places, picked, places])
-        builder.store(packed, _at(builder, kept, n_kept, ints), align=4)
+        builder.store(packed, at(builder, kept, n_kept, ints), align=4)
         added = builder.zext(builder.call(ones, [builder.bitcast(picked, mask)]), index)
         c.add_incoming(builder.add(c, ir.Constant(index, _PICKED)), body)
         n_kept.add_incoming(builder.add(n_kept, added), body)
@@ -318,10 +320,10 @@ def add_bytes(typingctx, first, last, places, dense, offset, total):
 
         def add_entry(e, sums):
             place = _place(builder, places, e, COUNTS)
-            return [builder.call(add, [sums[0], builder.load(_at(builder, section, place, kind), align=1)])]
+            return [builder.call(add, [sums[0], builder.load(at(builder, section, place, kind), align=1)])]
 
         (sums,) = _add_entries(builder, first, last, [ir.Constant(kind, [0] * COUNTS)], add_entry)
-        builder.store(sums, _at(builder, total, ir.Constant(first.type, 0), kind), align=1)
+        builder.store(sums, at(builder, total, ir.Constant(first.type, 0), kind), align=1)
         mask = ir.IntType(COUNTS)
         full = builder.bitcast(builder.icmp_unsigned("==", sums, ir.Constant(kind, [255] * COUNTS)), mask)
         return builder.icmp_unsigned("!=", full, ir.Constant(mask, 0))
@@ -351,17 +353,17 @@ def add_quads(typingctx, first, last, places, quads, dense, offset, total):
 
         def add_entry(e, sums):
             place = _place(builder, places, e, _QUAD * COUNTS)
-            own = _splat(builder, builder.load(builder.gep(quads, [e])), kind)
+            own = splat(builder, builder.load(builder.gep(quads, [e])), kind)
             row = builder.gep(section, [place])
             found = []
             for start, value in zip(starts, sums, strict=True):
-                others = builder.load(_at(builder, row, ir.Constant(e.type, _QUAD * start.constant), kind), align=1)
+                others = builder.load(at(builder, row, ir.Constant(e.type, _QUAD * start.constant), kind), align=1)
                 found.append(multiply(builder, value, own, others))
             return found
 
-        sums = [builder.load(_at(builder, total, start, kind), align=4) for start in starts]
+        sums = [builder.load(at(builder, total, start, kind), align=4) for start in starts]
         for start, value in zip(starts, _add_entries(builder, first, last, sums, add_entry), strict=True):
-            builder.store(value, _at(builder, total, start, kind), align=4)
+            builder.store(value, at(builder, total, start, kind), align=4)
         return context.get_dummy_value()
 
     return signature, generate
