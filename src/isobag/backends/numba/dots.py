@@ -34,7 +34,7 @@ class _Digit(NamedTuple):
 
 
 class _Listed(NamedTuple):
-    """A digit of a block of rows, as ``list_entries`` lists it."""
+    """A digit of a block of rows, section after section: where each row begins and ends (sections, rows + 1)."""
 
     weight: int
     firsts: Ints
@@ -59,9 +59,7 @@ def dot_counts(counts: csr_array, centers: csr_array, n_jobs: int | None, rows: 
     row_digits, center_digits = _digits(counts), _digits(centers)
 
     def list_block(block: slice) -> list[_Listed]:
-        return [
-            _Listed(weight, *products.list_entries(*own, order[block], bits, n_sections)) for weight, *own in row_digits
-        ]
+        return [_list_entries(digit, order[block], bits, n_sections) for digit in row_digits]
 
     blocks = list(slices(len(dots), BLOCK_ROWS))
     listed = map_in_threads(list_block, blocks, n_jobs)
@@ -87,6 +85,19 @@ def dot_counts(counts: csr_array, centers: csr_array, n_jobs: int | None, rows: 
 
     map_in_threads(work, slices(centers.shape[0], COUNTS), n_jobs)
     return dots
+
+
+def _list_entries(digit: _Digit, rows: Ints, bits: int, n_sections: int) -> _Listed:
+    """The entries of some rows: see ``count_entries`` and ``write_entries``."""
+    firsts = np.zeros((n_sections, len(rows) + 1), dtype=np.int64)
+    totals = np.zeros(len(rows), dtype=np.int64)
+    weight, *own = digit
+    products.count_entries(*own, rows, bits, firsts[:, 1:], totals)
+    np.cumsum(firsts, out=firsts.reshape(-1))
+    places = np.empty(firsts[-1, -1], dtype=np.uint8)
+    quads = np.zeros(len(places) if bits else 0, dtype=np.uint32)
+    products.write_entries(*own, rows, bits, firsts, places, quads)
+    return _Listed(weight, firsts, places, quads, totals)
 
 
 def _add_products(listed: _Listed, center_weight: int, dense: npt.NDArray[np.uint8], found: Ints) -> None:
