@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csr_array, hstack, vstack
+from scipy.sparse import csr_array, vstack
 
 from isobag.backends import Compute
 from isobag.backends.arrays import MOST_ROWS, Cells, Floats, Ints, held
@@ -67,14 +67,14 @@ class MeanMaps:
     def total(self, weights: Ints) -> Ints:
         """Sum of the counts times whole weights, one for each group: (g,) -> (columns,)."""
         if isinstance(self.counts, csr_array):
-            found: Ints = self.counts.astype(np.int64).T @ weights
+            found: Ints = self.counts.T @ weights
             return found
         return self.counts.total(weights)
 
     def dot(self, vector: Ints) -> Ints:
         """Dot product of each group's counts with a vector of whole numbers: (columns,) -> (g,)."""
         if isinstance(self.counts, csr_array):
-            found: Ints = self.counts.astype(np.int64) @ vector
+            found: Ints = self.counts @ vector
             return found
         return self.counts.dot(vector)
 
@@ -84,8 +84,26 @@ def join_counts(parts: Sequence[Counts]) -> Counts:
     if len(parts) == 1:
         return parts[0]
     if isinstance(parts[0], csr_array):
-        return csr_array(hstack(parts, format="csr"))
+        return _side_by_side(parts)
     return parts[0].side_by_side(parts)
+
+
+def _side_by_side(parts: Sequence[csr_array]) -> csr_array:
+    """Rows joined one by one: with an entry or more for most partitionings, each is worth a copy of its own."""
+    starts = np.concatenate([[0], np.cumsum(np.stack([np.diff(part.indptr) for part in parts], axis=1))])
+    columns, counts = np.empty(starts[-1], dtype=np.int32), np.empty(starts[-1], dtype=parts[0].dtype)
+    width = 0
+    for k, part in enumerate(parts):
+        own = zip(part.indptr[:-1].tolist(), part.indptr[1:].tolist(), strict=True)
+        for begin, (start, stop) in zip(starts[k : -1 : len(parts)].tolist(), own, strict=True):
+            end = begin + stop - start
+            np.add(part.indices[start:stop], width, out=columns[begin:end])
+            counts[begin:end] = part.data[start:stop]
+        width += part.shape[1]
+    ends = starts[:: len(parts)]
+    # SciPy widens both index arrays to the wider of the two.
+    ends = ends.astype(np.int32) if starts[-1] < 2**31 else ends
+    return csr_array((counts, columns, ends), shape=(parts[0].shape[0], width))
 
 
 class CountedBlock(NamedTuple):

@@ -17,8 +17,9 @@ BASE = 256
 """Counts are multiplied digit by digit, in bytes."""
 MIDDLE = 128
 """Bytes of centers have a sign, so their digits are counted from here: x y = x (y - 128) + 128 x."""
-ADDS_PER_QUAD, LARGEST_MEAN = 3, 4
-"""Where counts are added: see docs/performance.md."""
+ADDS_PER_QUAD, LARGEST_MEAN = 2.75, 4
+"""Where counts are added: if there are at most so many for each four columns that are not all 0, and if the counts of
+centers are so small that few sums exceed a byte. docs/performance.md has the measurements."""
 _SAMPLE_ROWS = 64
 _SECTION_BYTES = products.SECTION * COUNTS
 
@@ -33,7 +34,7 @@ class _Digit(NamedTuple):
 
 
 class _Listed(NamedTuple):
-    """A digit of a block of rows, as ``list_entries`` lists it."""
+    """A digit of a block of rows, section after section: where each row begins and ends (sections, rows + 1)."""
 
     weight: int
     firsts: Ints
@@ -58,9 +59,7 @@ def dot_counts(counts: csr_array, centers: csr_array, n_jobs: int | None, rows: 
     row_digits, center_digits = _digits(counts), _digits(centers)
 
     def list_block(block: slice) -> list[_Listed]:
-        return [
-            _Listed(weight, *products.list_entries(*own, order[block], bits, n_sections)) for weight, *own in row_digits
-        ]
+        return [_list_entries(digit, order[block], bits, n_sections) for digit in row_digits]
 
     blocks = list(slices(len(dots), BLOCK_ROWS))
     listed = map_in_threads(list_block, blocks, n_jobs)
@@ -86,6 +85,19 @@ def dot_counts(counts: csr_array, centers: csr_array, n_jobs: int | None, rows: 
 
     map_in_threads(work, slices(centers.shape[0], COUNTS), n_jobs)
     return dots
+
+
+def _list_entries(digit: _Digit, rows: Ints, bits: int, n_sections: int) -> _Listed:
+    """The entries of some rows: see ``count_entries`` and ``write_entries``."""
+    firsts = np.zeros((n_sections, len(rows) + 1), dtype=np.int64)
+    totals = np.zeros(len(rows), dtype=np.int64)
+    weight, *own = digit
+    products.count_entries(*own, rows, bits, firsts[:, 1:], totals)
+    np.cumsum(firsts, out=firsts.reshape(-1))
+    places = np.empty(firsts[-1, -1], dtype=np.uint8)
+    quads = np.zeros(len(places) if bits else 0, dtype=np.uint32)
+    products.write_entries(*own, rows, bits, firsts, places, quads)
+    return _Listed(weight, firsts, places, quads, totals)
 
 
 def _add_products(listed: _Listed, center_weight: int, dense: npt.NDArray[np.uint8], found: Ints) -> None:
@@ -134,7 +146,7 @@ def _fit_int32(counts: csr_array, centers: csr_array) -> bool:
 
 def adding_pays(counts: csr_array, centers: csr_array) -> bool:
     """Whether small counts are added one by one faster than they are multiplied four columns at a time."""
-    if not (counts.nnz and centers.nnz and counts.data.max() < BASE and centers.data.max() < BASE):
+    if not (counts.nnz and centers.nnz and max(counts.data.max(), centers.data.max()) < BASE):
         return False
     sample = counts[np.linspace(0, counts.shape[0] - 1, min(_SAMPLE_ROWS, counts.shape[0])).astype(np.int64)]
     places = sample.tocoo().row.astype(np.int64) * counts.shape[1] + sample.indices // 4

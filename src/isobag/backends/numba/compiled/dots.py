@@ -12,35 +12,35 @@ from isobag.backends.numba.compiled.vectors import COUNTS, add_bytes, add_quads
 
 SECTION_BITS = 8
 SECTION = 1 << SECTION_BITS
+_PIECE = 16
 RUN = 256
 """Most sections whose sums surely fit: of bytes into 16 bits, of products of bytes into 32 bits."""
 
 
 @jit
-def list_entries(starts, columns, counts, rows, bits, n_sections):
-    """Entries of some sparse rows, section after section, and in each section row after row.
+def count_entries(starts, columns, counts, rows, bits, n_entries, totals):
+    """Number of entries that some sparse rows have in each section, and the sum of each row's counts.
 
     bits: 0, an entry for each count; 2, one for each four columns that are not all 0. Columns ascend within a row.
 
-    Returned: first entry of each row in each section (sections, rows + 1), the number of an entry's column, or four
-    columns, in its section (m,), the four counts as bytes (m,), if there are four, and the sum of each row's counts
+    written: n_entries (sections, rows) and totals (rows,), zeros before
     """
-    firsts = np.zeros((n_sections, len(rows) + 1), np.int64)
-    totals = np.zeros(len(rows), np.int64)
     for r in range(len(rows)):
         unit = -1
         for e in range(starts[rows[r]], starts[rows[r] + 1]):
             is_new = columns[e] >> bits != unit
             unit = columns[e] >> bits
-            firsts[columns[e] >> SECTION_BITS, r + 1] += is_new if bits else counts[e]
+            n_entries[columns[e] >> SECTION_BITS, r] += is_new if bits else counts[e]
             totals[r] += counts[e]
-    n_entries = 0
-    for section in range(n_sections):
-        for r in range(len(rows) + 1):
-            n_entries += firsts[section, r]
-            firsts[section, r] = n_entries
-    places = np.empty(n_entries, np.uint8)
-    quads = np.zeros(n_entries if bits else 0, np.uint32)
+
+
+@jit
+def write_entries(starts, columns, counts, rows, bits, firsts, places, quads):
+    """The entries themselves, those of row r in section s from firsts[s, r] on.
+
+    written: places (m,), the number of an entry's column, or four columns, in its section, and quads (m,), zeros
+    before, the four counts as bytes, if there are four
+    """
     for r in range(len(rows)):
         unit = section = -1
         at = 0
@@ -56,7 +56,6 @@ def list_entries(starts, columns, counts, rows, bits, n_sections):
                 at += 1
             if bits:
                 quads[at - 1] += counts[e] << 8 * (columns[e] - (unit << bits))
-    return firsts, places, quads, totals
 
 
 @jit
@@ -81,13 +80,18 @@ def add_counted(firsts, places, dense, sums, beyond):
         offset = section * (SECTION * COUNTS)
         for row in range(len(sums)):
             first, last = firsts[section, row], firsts[section, row + 1]
-            if add_bytes(first, last, places, dense, offset, total):
-                for e in range(first, last):
-                    for c in range(COUNTS):
-                        beyond[row, c] += dense[offset + places[e] * COUNTS + c]
-            else:
+            if not add_bytes(first, last, places, dense, offset, total):
                 for c in range(COUNTS):
                     sums[row, c] += total[c]
+                continue
+            size = _PIECE
+            while first < last:  # a piece at a time; one entry alone always fits
+                if add_bytes(first, min(first + size, last), places, dense, offset, total) and size > 1:
+                    size = 1
+                    continue
+                for c in range(COUNTS):
+                    beyond[row, c] += total[c]
+                first += size
 
 
 @jit
