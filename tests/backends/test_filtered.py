@@ -131,8 +131,8 @@ def test_axes_are_used_where_they_save_work_and_not_where_they_do_not(rng, monke
     # Many partitionings of few points: products with each point once are cheaper, but for what is far out.
     many = drawn_from(flat[:110], (100,), t=200)
     assert filtered.find_axes(many, 10_000) is None
-    assert filtered.find_axes(many, 10_000, np.array([-1])) is None
-    assert filtered.find_axes(many, 10_000, np.array([0])).vectors.shape == (200, 32)
+    assert filtered.find_axes(many, 10_000, np.full(8, -1)) is None
+    assert filtered.find_axes(many, 10_000, np.zeros(8)).vectors.shape == (200, 32)
     monkeypatch.undo()
     assert filtered.find_axes(drawn_from(flat, (100,), t=20), 100) is None
 
