@@ -12,6 +12,9 @@ from isobag.backends.numba import filtered, products
 from isobag.backends.numba.varied import find_varied
 from isobag.data.rows import ArrayRows
 from isobag.partitionings import draw_from_rows
+from isobag.partitionings.base import distinct_points
+
+pytestmark = pytest.mark.usefixtures("no_pairs")
 
 PLAIN, FAST = Compute("numpy", 1), Compute("numba", 2)
 LEVELS = (2, 4, 40, 100)
@@ -108,6 +111,14 @@ def test_features_in_which_centers_do_not_differ_count_for_queries_that_do(rng, 
     cells = drawn.assign(drawn.prepare(Q, FAST), FAST)
     assert_array_equal(cells, drawn.assign(drawn.prepare(Q, PLAIN), PLAIN))
     assert (cells[::3] == -1).mean() > (cells[2::3] == -1).mean() + 0.2
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_radii_of_partitionings_that_share_few_centers_are_those_of_the_definition(rng, kind):
+    points, _ = distinct_points(np.asarray(KINDS[kind](rng, 150, 100), dtype=float))
+    slots = rng.integers(0, len(points), (3, 40)).astype(np.int32)
+    found = products.sq_radii_apart(points, slots, (2, 7, 40), 2)
+    assert_array_equal(found, slow.sq_radii(points, slots, (2, 7, 40)))
 
 
 def test_distances_are_kept_where_centers_do_not_differ(rng):

@@ -36,7 +36,9 @@ def test_piped_tables_have_no_escape_codes_and_no_progress(csv):
 
 
 SLOW_WRITER = """
-import sys, time
+import signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # nohup and shells in the background have them ignored
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 import isobag.storage.files as files
 def slow(file, schema):
     def write(table):

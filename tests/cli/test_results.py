@@ -10,6 +10,7 @@ import sys
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.csv
 import pytest
 from commands import ask, assert_one_sentence, run
 from pyarrow import feather, parquet
@@ -133,10 +134,15 @@ def test_sql_that_is_no_query_is_not_run(csv, sql, tmp_path, monkeypatch):
     assert not (tmp_path / "here.csv").exists()
 
 
+def read_csv(path):
+    """Exactly: before version 3, pandas rounds some numbers on the way."""
+    return pa.csv.read_csv(path).to_pandas()
+
+
 READERS = {
     "parquet": pd.read_parquet,
-    "csv": pd.read_csv,
-    "csv.gz": pd.read_csv,
+    "csv": read_csv,
+    "csv.gz": read_csv,
     "jsonl": lambda path: pd.read_json(path, lines=True, precise_float=True),
     "arrow": pd.read_feather,
 }
@@ -166,11 +172,11 @@ def test_standard_output_has_the_whole_table_and_nothing_else(csv, cards, tmp_pa
 def test_columns_are_carried_along(csv, cards, tmp_path):
     out = tmp_path / "o.csv"
     assert run("points", csv, "--out", out, "--keep", "account,hour", "-t", 10).exit_code == 0
-    read = pd.read_csv(out)
+    read = read_csv(out)
     assert list(read.columns[-2:]) == ["account", "hour"]
     assert read["account"].tolist() == cards["account"][read["row"]].tolist()
     assert run("points", csv, "--out", out, "--keep", "all", "-t", 10).exit_code == 0
-    read = pd.read_csv(out)
+    read = read_csv(out)
     assert list(read.columns[-5:]) == list(cards.columns)
     assert np.array_equal(read[cards.columns[:4]], cards.iloc[read["row"], :4])
     assert_one_sentence(run("points", csv, "--out", out, "--keep", "nothing"), "no column 'nothing'")

@@ -139,7 +139,9 @@ def count_group_cells(cells: Cells, starts: Ints, n_cells: int, n_columns: int, 
     rows = np.broadcast_to(groups, cells.shape)[kept]
     places = (columns + np.arange(t) * n_columns)[kept]
     shape = (len(starts) - 1, t * n_columns)
-    return csr_array((np.ones(len(rows), dtype=np.int32), (rows, places)), shape=shape)
+    counts = csr_array((np.ones(len(rows), dtype=np.int32), (rows, places)), shape=shape)
+    counts.sum_duplicates()
+    return counts
 
 
 def dot_counts(counts: csr_array, centers: csr_array, n_jobs: int | None = None, rows: Ints | None = None) -> Ints:

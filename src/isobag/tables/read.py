@@ -352,7 +352,7 @@ def _label_part(batch: Batch, name: str) -> Any:
     if batch.is_typed and name not in batch.free:
         return column
     is_gap = pc.is_in(column, value_set=pa.array(NO_VALUE))
-    return pc.if_else(is_gap, pa.scalar(None, pa.string()), column)
+    return pc.replace_with_mask(column, is_gap, pa.scalar(None, column.type))
 
 
 def _as_numbers(column: Any) -> Any:

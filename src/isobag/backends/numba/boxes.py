@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from isobag.backends.arrays import Balls, Cells, Floats, Ints
+from isobag.backends.arrays import Balls, Cells, Ints
 from isobag.backends.meter import report
-from isobag.backends.numba.compiled import lanes, walks
+from isobag.backends.numba.compiled import walks
 from isobag.backends.numba.compiled.boxes import Boxes
 from isobag.backends.numba.queries import Queries
 from isobag.backends.threads import map_in_threads, shares, slices
@@ -16,14 +16,6 @@ _ROWS = 1 << 15
 
 Runs = tuple[Any, Any, Any]
 """Starts (q,), cells (q,) and number of runs of queries with equal cells, of each level."""
-
-
-def sq_radii(points: Floats, slots: Cells, levels: tuple[int, ...], n_jobs: int | None) -> Floats:
-    """Squared distance from each center to the nearest different center: (L, t, psi)."""
-    radii = np.zeros((len(levels), *slots.shape))
-    sizes = np.array(levels)
-    map_in_threads(lambda i: lanes.nearest_other(points, slots[i], sizes, radii[:, i]), range(len(slots)), n_jobs)
-    return radii
 
 
 def assign_cells(queries: Queries, balls: Balls, rule: str, n_jobs: int | None, cells: Cells) -> None:
