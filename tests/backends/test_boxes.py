@@ -15,7 +15,7 @@ LEVELS = (2, 5, 12)
 
 
 @pytest.fixture
-def always(monkeypatch):
+def always(monkeypatch, no_pairs):
     monkeypatch.setattr(boxes, "_GROUPED_ROWS", 1)
 
 

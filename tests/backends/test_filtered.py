@@ -12,6 +12,7 @@ from isobag.backends.numba import filtered, products
 from isobag.backends.numba.varied import find_varied
 from isobag.data.rows import ArrayRows
 from isobag.partitionings import draw_from_rows
+from isobag.partitionings.base import distinct_points
 
 pytestmark = pytest.mark.usefixtures("no_pairs")
 
@@ -112,6 +113,14 @@ def test_features_in_which_centers_do_not_differ_count_for_queries_that_do(rng, 
     assert (cells[::3] == -1).mean() > (cells[2::3] == -1).mean() + 0.2
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_radii_of_partitionings_that_share_few_centers_are_those_of_the_definition(rng, kind):
+    points, _ = distinct_points(np.asarray(KINDS[kind](rng, 150, 100), dtype=float))
+    slots = rng.integers(0, len(points), (3, 40)).astype(np.int32)
+    found = products.sq_radii_apart(points, slots, (2, 7, 40), 2)
+    assert_array_equal(found, slow.sq_radii(points, slots, (2, 7, 40)))
+
+
 def test_distances_are_kept_where_centers_do_not_differ(rng):
     X = half_constant(rng, 50, 40)
     Q = X + rng.normal(size=X.shape)
@@ -133,8 +142,8 @@ def test_axes_are_used_where_they_save_work_and_not_where_they_do_not(rng, monke
     # Many partitionings of few points: products with each point once are cheaper, but for what is far out.
     many = drawn_from(flat[:110], (100,), t=200)
     assert filtered.find_axes(many, 10_000) is None
-    assert filtered.find_axes(many, 10_000, np.array([-1])) is None
-    assert filtered.find_axes(many, 10_000, np.array([0])).vectors.shape == (200, 32)
+    assert filtered.find_axes(many, 10_000, np.full(8, -1)) is None
+    assert filtered.find_axes(many, 10_000, np.zeros(8)).vectors.shape == (200, 32)
     monkeypatch.undo()
     assert filtered.find_axes(drawn_from(flat, (100,), t=20), 100) is None
 

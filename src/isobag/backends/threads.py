@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import copy_context
+from functools import cache
 from threading import Lock, Thread
 from typing import Any, TypeVar
 
@@ -67,7 +68,7 @@ def single_threaded_blas() -> Iterator[None]:
     global _n_inside, _limit  # noqa: PLW0603
     with _lock:
         if _n_inside == 0:
-            _limit = ThreadpoolController().limit(limits=1, user_api="blas")
+            _limit = _controller().limit(limits=1, user_api="blas")
         _n_inside += 1
     try:
         yield
@@ -76,6 +77,12 @@ def single_threaded_blas() -> Iterator[None]:
             _n_inside -= 1
             if _n_inside == 0:
                 _limit.restore_original_limits()
+
+
+@cache
+def _controller() -> Any:
+    """Looks for the libraries once: those of NumPy, which are there when this module is, and finding takes 3 ms."""
+    return ThreadpoolController()
 
 
 _lock = Lock()

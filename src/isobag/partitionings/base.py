@@ -14,6 +14,7 @@ from isobag.backends.arrays import Cells, Floats, Ints, is_first
 from isobag.backends.threads import slices
 
 _ROUND = 64
+_COMPARED_ROWS = 1 << 10
 _BLOCK_DRAWS = 1 << 20
 """Most numbers drawn at once."""
 Seeds = npt.NDArray[np.uint64]
@@ -161,9 +162,12 @@ def distinct_points(values: Floats) -> tuple[Floats, Ints]:
     """Rows of ``values`` without repetitions, and where each row went: (m, d), (n,)."""
     values = values + 0.0  # -0.0 becomes 0.0, so that equal numbers have equal bits
     _, first, names = np.unique(_hash_rows(values), return_index=True, return_inverse=True)
-    if not np.array_equal(values[first][names], values):  # two different rows with one hash
+    points = values[first]
+    blocks = slices(len(values), _COMPARED_ROWS)
+    if not all(np.array_equal(points[names[own]], values[own]) for own in blocks):  # two different rows with one hash
         _, first, names = np.unique(values, axis=0, return_index=True, return_inverse=True)
-    return values[first], names
+        points = values[first]
+    return points, names
 
 
 def _hash_rows(values: Floats) -> Seeds:

@@ -85,9 +85,10 @@ def _leading_axes(points: Floats) -> Axes | None:
     k = min(N_AXES[-1], d - 1, len(some))
     if k < N_AXES[0] or not np.isfinite(norms).all():
         return None
-    vectors = np.linalg.qr(np.random.default_rng(0).standard_normal((d, k)))[0]
-    for _ in range(_ROUNDS):
-        vectors = np.linalg.qr(some.T @ (some @ vectors))[0]
+    vectors = np.random.default_rng(0).standard_normal((d, k))
+    for _ in range(_ROUNDS):  # few enough that the columns differ by more than rounding at the end
+        vectors = some.T @ (some @ vectors)
+    vectors = np.linalg.qr(vectors)[0]
     skew = np.linalg.norm(vectors.T @ vectors - np.eye(k)) + k * d * 2.0**-53
     return Axes(varied, mean, vectors, float(skew)) if skew < 1e-9 else None
 

@@ -15,7 +15,7 @@ from isobag.backends.numba.compiled import blocks, fused, tallies
 from isobag.backends.numba.compiled.blocks import SUPER
 from isobag.backends.numba.compiled.vectors import LANES, PADDING
 from isobag.backends.numba.queries import Queries
-from isobag.backends.threads import map_in_threads, shares, slices
+from isobag.backends.threads import map_in_threads, shares, single_threaded_blas, slices
 
 _ROWS = 1 << 14
 _SUMMED_BLOCKS = 64
@@ -188,7 +188,8 @@ def _space(points: Floats) -> _Space:
     mean = np.median(some, axis=0)
     scale = _scale(some - mean)
     cut = np.clip((some - mean) / scale, -100, 100)
-    axes = np.linalg.eigh(np.einsum("ij,ik->jk", cut, cut))[1][:, ::-1]
+    with single_threaded_blas():  # other threads would take longer to start than the work lasts
+        axes = np.linalg.eigh(cut.T @ cut)[1][:, ::-1]
     return _Space(mean, np.ascontiguousarray(axes / scale), scale * scale)
 
 

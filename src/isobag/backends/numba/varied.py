@@ -34,8 +34,8 @@ class Varied(NamedTuple):
 
     def mean_of(self, points: Floats) -> Floats:
         """Mean of the points in these features: (k + 1,)."""
-        found: Floats = self.less(points, np.zeros(len(self.features))).mean(axis=0)
-        return found
+        mean: Floats = self.less(points, np.zeros(len(self.features))).mean(axis=0)
+        return mean
 
 
 def find_varied(points: Floats) -> Varied:
