@@ -40,9 +40,10 @@ def prepare(X: Floats, like: Queries | None = None) -> Queries:
 
 def sq_radii(points: Floats, slots: Cells, levels: tuple[int, ...], n_jobs: int | None = None) -> Floats:
     """Squared distance from each center to the nearest different center: (L, t, psi)."""
-    # Products pay when partitionings share their centers: the distinct points squared against t times psi squared.
+    # Products pay with many features, if partitionings share their centers: the distinct points squared against t times
+    # psi squared.
     shared = len(points) ** 2 < 4 * slots.size * slots.shape[1]
-    engine = products if shared and points.shape[1] > BOX_FEATURES and not pairs.is_small(points) else pairs
+    engine = products if shared and points.shape[1] >= FUSED_FEATURES.stop else pairs
     radii: Floats = engine.sq_radii(points, slots, levels, n_jobs)
     return radii
 
