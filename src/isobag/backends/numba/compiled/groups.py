@@ -24,15 +24,15 @@ def count_group_cells(cells, starts, n_cells, n_columns, lengths, columns, count
     for g in range(len(starts) - 1):
         before = n_entries
         for i in range(len(cells)):
-            for cell in cells[i, starts[g] : starts[g + 1]]:
-                tally[cell if cell != OUTSIDE else n_cells] += 1
-            tally[n_columns:] = 0
+            for point in range(starts[g], starts[g + 1]):
+                tally[cells[i, point]] += 1  # OUTSIDE is the last
             for column in range(n_columns):
                 if tally[column] > 0:
                     columns[n_entries] = i * n_columns + column
                     counts[n_entries] = tally[column]
                     n_entries += 1
                     tally[column] = 0
+            tally[n_cells] = 0
         lengths[g] = n_entries - before
     return n_entries
 
