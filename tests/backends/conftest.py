@@ -2,18 +2,18 @@ import pytest
 
 from isobag.backends.numba import pairs
 
-SMALL = pairs.MOST_NUMBERS
+SMALL = pairs.MOST_ROWS
 
 
 @pytest.fixture(scope="module", params=["small tables", "large tables"])
 def both_sizes(request):
     """The engine for small tables, and those that are chosen by the number of features."""
-    pairs.MOST_NUMBERS = SMALL if request.param == "small tables" else 0
+    pairs.MOST_ROWS = SMALL if request.param == "small tables" else 0
     yield
-    pairs.MOST_NUMBERS = SMALL
+    pairs.MOST_ROWS = SMALL
 
 
 @pytest.fixture
 def no_pairs(monkeypatch):
     """Small tables are searched as large ones are."""
-    monkeypatch.setattr(pairs, "MOST_NUMBERS", 0)
+    monkeypatch.setattr(pairs, "MOST_ROWS", 0)

@@ -11,6 +11,8 @@ from isobag.backends.arrays import Balls
 from isobag.backends.numba.compiled import boxes
 from isobag.partitionings.base import distinct_points
 
+pytestmark = pytest.mark.usefixtures("no_pairs")
+
 LEVELS = (2, 5, 12)
 
 

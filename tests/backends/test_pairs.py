@@ -38,8 +38,10 @@ def test_counts_sums_and_cells_are_those_of_the_definition(rng, monkeypatch, kin
     assert_array_equal(drawn.assign(Queries(Q), FAST), drawn.assign(Q, PLAIN))
 
 
-@pytest.mark.parametrize(("shape", "engine"), [((3000, 10), pairs), ((5000, 10), fused), ((20000, 3), boxes)])
-def test_the_number_of_numbers_decides_what_is_small(rng, shape, engine):
+@pytest.mark.parametrize(
+    ("shape", "engine"), [((4000, 30), pairs), ((5000, 4), fused), ((5000, 3), boxes), ((4000, 60), fused)]
+)
+def test_rows_and_numbers_decide_which_tables_are_small(rng, shape, engine):
     X = rng.normal(size=shape)
     drawn = draw_from_rows(ArrayRows(X), 2, (8,), "hypersphere", 0, PLAIN)
     assert _engine(Queries(X), drawn) is engine

@@ -41,15 +41,12 @@ def prepare(X: Floats, like: Queries | None = None) -> Queries:
 
 def sq_radii(points: Floats, slots: Cells, levels: tuple[int, ...], n_jobs: int | None = None) -> Floats:
     """Squared distance from each center to the nearest different center: (L, t, psi)."""
-    d = points.shape[1]
-    # Products of all pairs pay when partitionings share their centers: points squared against t times psi squared.
-    shared = len(points) ** 2 < 4 * slots.size * slots.shape[1]
-    if pairs.is_small(points):
+    if points.shape[1] < FUSED_FEATURES.stop or pairs.is_small(points):
         find = pairs.sq_radii
-    elif d > BOX_FEATURES and shared:
-        find = products.sq_radii
     else:
-        find = pairs.sq_radii if d < FUSED_FEATURES.stop else products.sq_radii_apart
+        # Products of all pairs pay when partitionings share their centers: points squared against t times psi squared.
+        shared = len(points) ** 2 < 4 * slots.size * slots.shape[1]
+        find = products.sq_radii if shared else products.sq_radii_apart
     radii: Floats = find(points, slots, levels, n_jobs)
     return radii
 

@@ -15,8 +15,8 @@ from isobag.backends.numba.compiled.vectors import LANES
 from isobag.backends.numba.queries import Queries
 from isobag.backends.threads import map_in_threads, shares, slices
 
-MOST_NUMBERS = 1 << 15
-"""Numbers of a table that is small: 3,000 rows of ten features."""
+MOST_ROWS = 1 << 12
+_MOST_NUMBERS = 1 << 17
 _MOST_SHARED = 1 << 12
 """Points that are measured once for all partitionings: their squared distances stay in the cache of a core."""
 _KEPT_CELLS = 1 << 23
@@ -25,14 +25,11 @@ _MEASURED_NUMBERS = 1 << 16
 Shorts = npt.NDArray[np.int16]
 
 
-def is_small(X: Floats) -> bool:
-    """Whether comparing all pairs is as fast as any other way, and being compiled soon counts: X (n, d)."""
-    return X.size < MOST_NUMBERS
-
-
 def fits(queries: Queries, balls: Balls, rule: str) -> bool:
     """Whether this engine is to be used: the table is small, and cells fit into 16 bits."""
-    return rule == "nearest" and is_small(queries.X) and balls.slots.shape[1] < 1 << 15
+    X = queries.X
+    is_small = len(X) <= MOST_ROWS and X.size <= _MOST_NUMBERS
+    return is_small and rule == "nearest" and balls.slots.shape[1] < 1 << 15
 
 
 def sq_radii(points: Floats, slots: Cells, levels: tuple[int, ...], n_jobs: int | None) -> Floats:
@@ -138,9 +135,9 @@ def _search(
     map_in_threads(work, shares(len(lanes), n_jobs), n_jobs)
 
 
-def _room(n_points: int) -> tuple[Floats, Floats, Ints]:
+def _room(n_points: int) -> tuple[Floats, Floats, Cells]:
     """Where the kernels keep squared distances, the least of them and the winner, of a few lanes."""
-    return np.empty((n_points, pairs.WIDTH)), np.empty(pairs.WIDTH), np.zeros(pairs.WIDTH, dtype=np.int64)
+    return np.empty((n_points, pairs.WIDTH)), np.empty(pairs.WIDTH), np.zeros(pairs.WIDTH, dtype=np.int32)
 
 
 def _room_for_sums(queries: Queries, n_levels: int) -> tuple[Ints, Ints]:

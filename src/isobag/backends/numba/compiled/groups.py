@@ -25,9 +25,11 @@ def count_group_cells(cells, starts, n_cells, n_columns, lengths, columns, count
     for g in range(len(starts) - 1):
         before = n_entries
         for i in range(len(cells)):
-            for cell in cells[i, starts[g] : starts[g + 1]]:
+            for point in range(starts[g], starts[g + 1]):
+                cell = cells[i, point]
                 tally[cell if cell != OUTSIDE else n_cells] += 1
-            tally[n_columns:] = 0
+            for column in range(n_columns, len(tally)):
+                tally[column] = 0
             for start in range(0, n_columns, _TALLIES):
                 n_points = 0
                 for k in range(_TALLIES):
@@ -37,7 +39,8 @@ def count_group_cells(cells, starts, n_cells, n_columns, lengths, columns, count
                         columns[n_entries] = i * n_columns + start + k
                         counts[n_entries] = tally[start + k]
                         n_entries += tally[start + k] > 0
-            tally[:] = 0
+            for column in range(len(tally)):
+                tally[column] = 0
         lengths[g] = n_entries - before
     return n_entries
 

@@ -19,7 +19,8 @@ WIDTH = 32
 _DOUBLE = ir.DoubleType()
 _LONG = ir.IntType(64)
 _DOUBLES = ir.VectorType(_DOUBLE, WIDTH)
-_LONGS = ir.VectorType(_LONG, WIDTH)
+_INT = ir.IntType(32)
+_INTS = ir.VectorType(_INT, WIDTH)
 
 
 def _loop(builder, first, last, carried, body):
@@ -42,20 +43,23 @@ def _loop(builder, first, last, carried, body):
 
 
 @intrinsic
-def _measure(typingctx, lanes, block, start, points, first, last, sq_dists):
+def _measure(typingctx, lanes, block, start, points, first, last, floor, sq_dists):
     """Write the squared distances of the points first to last to the lanes start to start + WIDTH of a block.
+
+    Those not above the floor are infinite.
 
     lanes (blocks, d, LANES), points (m, d) float64, contiguous; sq_dists (last - first or more, WIDTH)
     """
     indices = types.intp, types.intp
-    signature = types.void(lanes, *indices, points, *indices, sq_dists)
+    signature = types.void(lanes, *indices, points, *indices, types.float64, sq_dists)
 
     def generate(context, builder, signature, args):
-        lanes, points, sq_dists = (context.make_array(signature.args[k])(context, builder, args[k]) for k in (0, 3, 6))
-        _, block, start, _, first, last, _ = args
+        lanes, points, sq_dists = (context.make_array(signature.args[k])(context, builder, args[k]) for k in (0, 3, 7))
+        _, block, start, _, first, last, floor, _ = args
         d = cgutils.unpack_tuple(builder, points.shape)[1]
         index = d.type
         zero, stride = ir.Constant(index, 0), ir.Constant(index, LANES)
+        floors, infinite = splat(builder, floor, _DOUBLES), ir.Constant(_DOUBLES, [float("inf")] * WIDTH)
         queries = builder.gep(lanes.data, [builder.add(builder.mul(builder.mul(block, d), stride), start)])
 
         def measure_one(j, _):
@@ -68,7 +72,10 @@ def _measure(typingctx, lanes, block, start, points, first, last, sq_dists):
 
             total = _loop(builder, zero, d, [ir.Constant(_DOUBLES, [0.0] * WIDTH)], add)[0]
             place = builder.mul(builder.sub(j, first), ir.Constant(index, WIDTH))
-            builder.store(total, at(builder, sq_dists.data, place, _DOUBLES), align=8)
+            is_above = builder.fcmp_ordered(">", total, floors)
+            builder.store(
+                builder.select(is_above, total, infinite), at(builder, sq_dists.data, place, _DOUBLES), align=8
+            )
             return []
 
         _loop(builder, first, last, [], measure_one)
@@ -78,35 +85,33 @@ def _measure(typingctx, lanes, block, start, points, first, last, sq_dists):
 
 
 @intrinsic
-def _compete(typingctx, sq_dists, slots, i, first, last, floor, best, winner):
+def _compete(typingctx, sq_dists, slots, i, first, last, best, winner):
     """Let the centers first to last of partitioning i compete for each lane: best, winner (WIDTH,).
 
-    sq_dists (m, WIDTH) of all points, slots (t, psi). Only squared distances above the floor count, and a later center
-    must be strictly nearer.
+    sq_dists (m, WIDTH) of all points, slots (t, psi). A later center must be strictly nearer.
     """
     indices = types.intp, types.intp, types.intp
-    signature = types.void(sq_dists, slots, *indices, types.float64, best, winner)
+    signature = types.void(sq_dists, slots, *indices, best, winner)
 
     def generate(context, builder, signature, args):
         sq_dists, slots, best, winner = (
-            context.make_array(signature.args[k])(context, builder, args[k]) for k in (0, 1, 6, 7)
+            context.make_array(signature.args[k])(context, builder, args[k]) for k in (0, 1, 5, 6)
         )
-        _, _, i, first, last, floor, _, _ = args
+        _, _, i, first, last, _, _ = args
         psi = cgutils.unpack_tuple(builder, slots.shape)[1]
         index = psi.type
-        floors = splat(builder, floor, _DOUBLES)
         own = builder.gep(slots.data, [builder.mul(i, psi)])
-        places = [builder.bitcast(best.data, _DOUBLES.as_pointer()), builder.bitcast(winner.data, _LONGS.as_pointer())]
+        places = [builder.bitcast(best.data, _DOUBLES.as_pointer()), builder.bitcast(winner.data, _INTS.as_pointer())]
 
         def compare(j, state):
             slot = builder.sext(builder.load(builder.gep(own, [j])), index)
             place = at(builder, sq_dists.data, builder.mul(slot, ir.Constant(index, WIDTH)), _DOUBLES)
             values = builder.load(place, align=8)
             least, names = state
-            closer = builder.and_(builder.fcmp_ordered("<", values, least), builder.fcmp_ordered(">", values, floors))
+            closer = builder.fcmp_ordered("<", values, least)
             return [
                 builder.select(closer, values, least),
-                builder.select(closer, splat(builder, j, _LONGS), names),
+                builder.select(closer, splat(builder, builder.trunc(j, _INT), _INTS), names),
             ]
 
         found = _loop(builder, first, last, [builder.load(place, align=8) for place in places], compare)
@@ -138,14 +143,14 @@ def find_cells(span, lanes, points, slots, levels, sq_radii, limits, room, cells
     sq_dists, best, winner = room
     for block in range(span[0], span[1]):
         for start in range(0, LANES, WIDTH):
-            _measure(lanes, block, start, points, 0, len(points), sq_dists)
+            _measure(lanes, block, start, points, 0, len(points), -1.0, sq_dists)
             for i in range(len(slots)):
                 for q in range(WIDTH):
                     best[q] = np.inf
                     winner[q] = 0
                 seen = 0
                 for level in range(len(levels)):
-                    _compete(sq_dists, slots, i, seen, levels[level], -1.0, best, winner)
+                    _compete(sq_dists, slots, i, seen, levels[level], best, winner)
                     seen = levels[level]
                     limit = limits[level]
                     for q in range(WIDTH):
@@ -172,12 +177,12 @@ def nearest_other(lanes, centers, slots, levels, room, radii):
     for block in range(len(lanes)):
         first = block // n_blocks * psi
         for start in range(0, LANES, WIDTH):
-            _measure(lanes, block, start, centers, first, first + psi, sq_dists)
+            _measure(lanes, block, start, centers, first, first + psi, 0.0, sq_dists)
             for q in range(WIDTH):
                 best[q] = np.inf
             seen = 0
             for level in range(len(levels)):
-                _compete(sq_dists, slots, 0, seen, levels[level], 0.0, best, winner)
+                _compete(sq_dists, slots, 0, seen, levels[level], best, winner)
                 seen = levels[level]
                 for q in range(WIDTH):
                     radii[level, block, start + q] = best[q] if best[q] < np.inf else 0.0

@@ -1,18 +1,23 @@
 """What is made of the cells of blocks of queries: counts of each cell, and sums of tables at the cells."""
 
 import numpy as np
+import numpy.typing as npt
 
 from isobag.backends.arrays import Ints
 from isobag.backends.numba.compiled.jit import jit
 from isobag.backends.numba.compiled.vectors import LANES
 
 
-@jit
-def count_blocks(cells, n, counts):
+def count_blocks(cells: npt.NDArray[np.int16], n: int, counts: Ints) -> None:
     """Add one to the count of each query's cell: cells (blocks, L, LANES) of n queries, counts (L, psi)."""
     n_levels, psi = counts.shape
     # Neighbours share their cells: with one counter for each cell, every addition would wait for the one before.
-    tallies = np.zeros((n_levels, 4, psi + 1), np.int64)
+    _count_blocks(cells, n, np.zeros((n_levels, 4, psi + 1), dtype=np.int64), counts)
+
+
+@jit
+def _count_blocks(cells, n, tallies, counts):
+    n_levels = len(tallies)
     n_whole = min(len(cells), n // LANES)
     for block in range(n_whole):
         for level in range(n_levels):
@@ -28,7 +33,7 @@ def count_blocks(cells, n, counts):
             for q in range(min(LANES, n - block * LANES)):
                 tallies[level, 0, cells[block, level, q]] += 1
     for level in range(n_levels):
-        for j in range(psi):
+        for j in range(counts.shape[1]):
             for s in range(4):
                 counts[level, j] += tallies[level, s, j]
 
