@@ -163,7 +163,7 @@ def distinct_points(values: Floats) -> tuple[Floats, Ints]:
     _, first, names = np.unique(_hash_rows(values), return_index=True, return_inverse=True)
     if not np.array_equal(values[first][names], values):  # two different rows with one hash
         _, first, names = np.unique(values, axis=0, return_index=True, return_inverse=True)
-    return values[first], names
+    return values[first], names.ravel()  # with an axis, NumPy 2.0 alone gives (n, 1)
 
 
 def _hash_rows(values: Floats) -> Seeds:
