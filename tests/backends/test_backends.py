@@ -11,6 +11,8 @@ from oracle.hard_data import KINDS, queries
 
 from isobag import IDKPointDetector, IsolationKernel
 
+pytestmark = pytest.mark.usefixtures("both_sizes")
+
 RULES = ["nearest", "covering", "smallest"]
 MECHANISMS = ["hypersphere", "voronoi"]
 WAYS = [("hypersphere", rule) for rule in RULES] + [("voronoi", "nearest"), ("voronoi", "covering")]

@@ -17,6 +17,8 @@ from isobag.backends.arrays import OCTAVE, octaves
 from isobag.data.rows import ArrayRows
 from isobag.partitionings import MECHANISMS, draw_from_rows
 
+pytestmark = pytest.mark.usefixtures("both_sizes")
+
 PLAIN = Compute("numpy", 1)
 LEVELS = (2, 4, 8, 16, 20)
 

@@ -2,14 +2,18 @@
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 from oracle.hard_data import KINDS, queries
 
 from isobag import IsolationKernel
 from isobag.backends import Compute
+from isobag.backends import numpy as slow
 from isobag.backends.numba import filtered, products
+from isobag.backends.numba.varied import find_varied
 from isobag.data.rows import ArrayRows
 from isobag.partitionings import draw_from_rows
+
+pytestmark = pytest.mark.usefixtures("no_pairs")
 
 PLAIN, FAST = Compute("numpy", 1), Compute("numba", 2)
 LEVELS = (2, 4, 40, 100)
@@ -23,7 +27,13 @@ def low_rank(rng, n, d, rank=8):
     return rng.normal(size=(n, rank)) @ rng.normal(size=(rank, d)) + 0.01 * rng.normal(size=(n, d))
 
 
-KINDS = KINDS | {"low rank": low_rank}
+def half_constant(rng, n, d):
+    X = rng.normal(size=(n, d))
+    X[:, ::2] = rng.normal(size=(1, X[:, ::2].shape[1]))
+    return X
+
+
+KINDS = KINDS | {"low rank": low_rank, "half of the features constant": half_constant}
 
 
 @pytest.fixture
@@ -31,7 +41,7 @@ def always(monkeypatch):
     """Filter wherever there are axes, however little they help; the numbers of axes used."""
     used = []
 
-    def find(balls, n_queries):
+    def find(balls, n_queries, limits):
         axes = filtered._leading_axes(balls.points)
         used.append(0 if axes is None else 32)
         return None if axes is None else axes.first(32)
@@ -88,13 +98,43 @@ def test_lower_bounds_are_below_distances_in_exact_arithmetic(rng):
         assert axes.loss < 1e-4
 
 
+@pytest.mark.parametrize("has_axes", [False, True])
+def test_features_in_which_centers_do_not_differ_count_for_queries_that_do(rng, always, monkeypatch, has_axes):
+    if not has_axes:
+        monkeypatch.setattr(products, "find_axes", lambda *_: None)
+    X = half_constant(rng, 300, 120)
+    Q = np.repeat(X, 3, axis=0)
+    Q[::3, ::2] += rng.normal(size=(300, 60))  # off where all centers agree, near or far
+    Q[1::3, 4] += rng.choice([1e-9, 1e-3, 1e9, 1e100], 300)
+    drawn = drawn_from(X)
+    cells = drawn.assign(drawn.prepare(Q, FAST), FAST)
+    assert_array_equal(cells, drawn.assign(drawn.prepare(Q, PLAIN), PLAIN))
+    assert (cells[::3] == -1).mean() > (cells[2::3] == -1).mean() + 0.2
+
+
+def test_distances_are_kept_where_centers_do_not_differ(rng):
+    X = half_constant(rng, 50, 40)
+    Q = X + rng.normal(size=X.shape)
+    varied = find_varied(X)
+    mean = varied.mean_of(X)
+    assert_allclose(mean[:-1], X[:, 1::2].mean(axis=0))
+    x, c = varied.less(Q, mean), varied.less(X, mean)
+    assert x.shape == (50, 21)
+    assert_allclose(slow.sq_distances(x, c), slow.sq_distances(Q, X), rtol=1e-12)
+    X[0] += 1
+    assert_array_equal(find_varied(X).less(Q, mean=np.full(40, 2.0)), Q - 2)
+
+
 def test_axes_are_used_where_they_save_work_and_not_where_they_do_not(rng, monkeypatch):
     monkeypatch.setattr(filtered, "LEAST_WORK", 0)
     flat, noise = low_rank(rng, 3000, 200), rng.normal(size=(3000, 200))
     assert filtered.find_axes(drawn_from(flat, (100,), t=20), 10_000).vectors.shape == (200, 32)
     assert filtered.find_axes(drawn_from(noise, (100,), t=20), 10_000) is None
-    # Many partitionings of few points: products with each point once are cheaper.
-    assert filtered.find_axes(drawn_from(flat[:110], (100,), t=200), 10_000) is None
+    # Many partitionings of few points: products with each point once are cheaper, but for what is far out.
+    many = drawn_from(flat[:110], (100,), t=200)
+    assert filtered.find_axes(many, 10_000) is None
+    assert filtered.find_axes(many, 10_000, np.array([-1])) is None
+    assert filtered.find_axes(many, 10_000, np.array([0])).vectors.shape == (200, 32)
     monkeypatch.undo()
     assert filtered.find_axes(drawn_from(flat, (100,), t=20), 100) is None
 

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 import warnings
 from functools import partial
 
@@ -58,6 +59,16 @@ class DiesAlways:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
+class NeedsTooMuchMemory:
+    """Takes 32 MB more every hundredth of a second, until something stops it."""
+
+    def __call__(self, number, frame):
+        hoard = []
+        while number == 5 and len(hoard) < 1_000:
+            hoard.append(np.ones(1 << 22))
+            time.sleep(0.01)
+
+
 def lacks_a_value(number, frame):
     if number == 5:
         frame.loc[17, "b"] = np.nan
@@ -73,7 +84,9 @@ def client():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with (
-            LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
+            LocalCluster(
+                n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, memory_limit="1GB"
+            ) as cluster,
             Client(cluster) as one,
         ):
             yield one
@@ -126,9 +139,10 @@ def test_a_worker_killed_in_any_phase_changes_nothing(client, detect, tmp_path):
         assert len(os.listdir(folder)) > n_visits - 1, "nobody died"
 
 
-def test_a_partition_that_kills_every_worker_is_named_and_the_cluster_stays_usable(client):
+@pytest.mark.parametrize("bad", [DiesAlways, NeedsTooMuchMemory])
+def test_a_partition_that_kills_every_worker_is_named_and_the_cluster_stays_usable(client, bad):
     with pytest.raises(RuntimeError, match="partition 5: the workers that looked at it died"):
-        points_of(table(DiesAlways()))
+        points_of(table(bad()))
     client.wait_for_workers(1, timeout=60)
     assert len(points_of(table())) == N_PARTITIONS * N_ROWS
 

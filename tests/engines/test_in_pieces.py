@@ -72,10 +72,25 @@ def test_points_in_partitions_make_the_same_detector(X, options, seed, n_partiti
     assert np.array_equal(found.p_values(frame), plain.p_values(frame))
 
 
+@pytest.mark.parametrize("options", [{}, {"max_samples": 16}, {"scaling": "absolute", "max_samples": 16}])
+@pytest.mark.parametrize(("calibrate", "n_passes"), [(False, 3), (True, 4)])
+def test_fit_looks_at_rows_for_samples_and_ranges_then_counts_then_scores(X, options, calibrate, n_passes):
+    rows, looks = rows_of(X, 1, 7), []
+    run = rows.partitions.run
+    rows.partitions.run = lambda work, *rest: looks.append(work) or run(work, *rest)
+    IDKPointDetector(n_estimators=12, random_state=3, calibrate=calibrate, **options).fit(rows)
+    assert len(looks) == n_passes
+
+
 def test_rows_are_taken_by_number_in_any_order(X):
     numbers = np.array([999, 0, 5, 5, 700, 1])
     assert np.array_equal(rows_of(X, 1, 9).take(numbers), X[numbers])
     assert np.array_equal(np.concatenate(list(rows_of(X, 1, 9).blocks())), X)
+    rows = rows_of(X, 1, 9)
+    rows.foresee(np.array([700, 3, 700, 999]))
+    for some in ([999, 3, 3], [3, 4], [999, 0], [0], [998], []):
+        assert np.array_equal(rows.take(np.array(some, dtype=np.int64)), X[some])
+    assert np.array_equal(rows.extremes(), (X.min(axis=0), X.max(axis=0)))
 
 
 @pytest.mark.parametrize("share", [0.001, 0.1, 0.25, 0.5])

@@ -36,6 +36,9 @@ class Grouped(ABC):
     def part(self, numbers: Ints) -> "Grouped":
         """Only the groups with the numbers given, in that order: (k,)."""
 
+    def foresee(self, numbers: Ints) -> None:  # noqa: B027, nothing is gained where groups stay where they are
+        """Hear which groups will be made parts: (k,)."""
+
     @abstractmethod
     def single_points(self, numbers: Ints, places: Ints) -> "Groups":
         """Of some groups one point each, by its place in the group, as groups of their own: (k,), (k,)."""
@@ -218,16 +221,25 @@ def _as_labels(groups: Any) -> npt.NDArray[Any]:
 def number_labels(labels: npt.NDArray[Any]) -> tuple[Ints, npt.NDArray[Any]]:
     """Number of each row's group and the labels, both in order of first appearance: (n,) -> (n,), (g,)."""
     numbers: dict[Hashable, int] = {}
+    # Equal labels one after the other are looked up once; objects may not say whether they are equal.
+    starts = _starts_of_runs(labels) if labels.dtype.kind in "biufSUmM" else np.arange(len(labels))
+    heads = labels[starts].tolist()
     try:
-        ids = np.fromiter((numbers.setdefault(label, len(numbers)) for label in labels.tolist()), np.int64, len(labels))
+        ids = np.fromiter((numbers.setdefault(label, len(numbers)) for label in heads), np.int64, len(heads))
     except TypeError as error:
         raise TypeError(f"groups has a label that cannot be compared ({error}); need hashable labels.") from None
     # First rows of the groups: where the running maximum of the numbers grows.
-    first_rows = np.flatnonzero(np.diff(np.maximum.accumulate(ids), prepend=-1)) if len(ids) else ids
+    first_rows = starts[np.diff(np.maximum.accumulate(ids), prepend=-1) > 0] if len(ids) else starts
     for label, row in zip(numbers, first_rows, strict=True):
         if _is_missing(label):
             raise ValueError(f"groups has no label in row {row}: {label!r}. Name the group or remove the row.")
-    return ids, labels[first_rows]
+    return np.repeat(ids, np.diff(starts, append=len(labels))), labels[first_rows]
+
+
+def _starts_of_runs(labels: npt.NDArray[Any]) -> Ints:
+    """Where a label differs from the one before, the first row included."""
+    changes = np.flatnonzero(labels[1:] != labels[:-1]) + 1
+    return np.concatenate([[0], changes]) if len(labels) else changes
 
 
 def _is_missing(label: Any) -> bool:

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from operator import add
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -102,21 +102,35 @@ def _blocks(X: Floats) -> Iterator[Floats]:
     return (X[rows] for rows in slices(len(X), size))
 
 
+class _Found(NamedTuple):
+    """Rows taken of partitions that follow one another, and the range of each feature over all of their rows."""
+
+    parts: list[Floats]
+    low: Floats
+    high: Floats
+
+    def merge(self, later: "_Found") -> "_Found":
+        return _Found(self.parts + later.parts, np.minimum(self.low, later.low), np.maximum(self.high, later.high))
+
+
 @dataclass(frozen=True)
 class _Taken:
-    """Some rows by their numbers in all partitions, ascending: those of one partition, as a list of arrays."""
+    """Some rows by their numbers in all partitions, ascending: those of one partition."""
 
     read: Read
     numbers: Ints
     starts: Ints
 
-    def __call__(self, number: int, frames: Frames) -> list[Floats]:
-        first, found = int(self.starts[number]), []
+    def __call__(self, number: int, frames: Frames) -> _Found:
+        first, parts = int(self.starts[number]), []
+        low, high = np.array(np.inf), np.array(-np.inf)
         for X, _ in self.read(number, frames):
             begin, end = np.searchsorted(self.numbers, (first, first + len(X)))
-            found.append(X[self.numbers[begin:end] - first])
+            parts.append(X[self.numbers[begin:end] - first])
+            if len(X):
+                low, high = np.minimum(low, X.min(axis=0)), np.maximum(high, X.max(axis=0))
             first += len(X)
-        return found
+        return _Found(parts, low, high)
 
 
 class PartitionedRows(Rows):
@@ -130,6 +144,8 @@ class PartitionedRows(Rows):
         self.partitions, self.read, self.lengths = partitions, read, lengths
         self.names = list(names)
         self.n_features = len(self.names)
+        self._held: list[tuple[Ints, Floats]] = []
+        self._extremes: tuple[Floats, Floats] | None = None
 
     def __len__(self) -> int:
         return int(self.lengths.sum())
@@ -141,13 +157,30 @@ class PartitionedRows(Rows):
 
     def take(self, numbers: Ints) -> Floats:
         """Some rows, brought here: (k,) -> (k, d)."""
+        for known, X in self._held:
+            places = np.minimum(np.searchsorted(known, numbers), len(known) - 1)
+            if np.array_equal(known[places], numbers):
+                return X[places]
         chosen, places = np.unique(numbers, return_inverse=True)
         if not len(chosen):
             return np.empty((0, self.n_features))
-        ends = np.cumsum(self.lengths)
-        which = np.unique(np.searchsorted(ends, chosen, side="right"))
-        found = self.partitions.run(_Taken(self.read, chosen, ends - self.lengths), add, which)
-        return np.concatenate(found)[places]
+        which = np.unique(np.searchsorted(np.cumsum(self.lengths), chosen, side="right"))
+        return np.concatenate(self._find(chosen, which).parts)[places]
+
+    def foresee(self, numbers: Ints) -> None:
+        """Bring the rows here that will be taken, and find the extremes of all, in one pass."""
+        chosen = np.unique(numbers)
+        found = self._find(chosen, np.flatnonzero(self.lengths))
+        self._held.append((chosen, np.concatenate(found.parts)))
+        self._extremes = found.low, found.high
+
+    def extremes(self) -> tuple[Floats, Floats]:
+        """Least and largest value of each feature: (d,), (d,)."""
+        return super().extremes() if self._extremes is None else self._extremes
+
+    def _find(self, numbers: Ints, which: Ints) -> _Found:
+        starts = np.cumsum(self.lengths) - self.lengths
+        return self.partitions.run(_Taken(self.read, numbers, starts), _Found.merge, which)
 
     def part(self, numbers: Ints) -> Rows:
         """Some rows, brought here."""

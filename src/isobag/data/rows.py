@@ -55,6 +55,9 @@ class Rows(ABC):
     def take(self, numbers: Ints) -> Floats:
         """The rows with the numbers given, in that order: (k,) -> (k, d)."""
 
+    def foresee(self, numbers: Ints) -> None:  # noqa: B027, in memory no look is dear
+        """Hear which rows will be taken, so that one look at all is enough where each is dear: (k,)."""
+
     def map_reduce(self, function: Callable[[Floats], T], combine: Callable[[T, T], T]) -> T:
         """Partial results of all blocks, merged; ``combine`` must not mind the order."""
         return reduce(combine, map(function, self.blocks()))
@@ -214,10 +217,14 @@ def spread_rows(n_rows: int, most: int) -> Ints:
     return np.linspace(0, n_rows - 1, min(most, n_rows)).astype(np.int64)
 
 
-def sample_rows(rows: Rows) -> Floats:
-    """Rows that stand for all where no pass over all is needed: the same ones for the same number of rows, (m, d)."""
+def sample_numbers(rows: Rows) -> Ints:
+    """Numbers of rows that stand for all: the same for the same number of rows, ascending, (m,)."""
     most = int(np.clip(SAMPLE_NUMBERS // rows.n_features, 1 << 12, SAMPLE_ROWS))
-    numbers = np.arange(len(rows))
-    if len(rows) > most:
-        numbers = np.sort(np.random.default_rng(0).choice(len(rows), most, replace=False))
-    return rows.take(numbers)
+    if len(rows) <= most:
+        return np.arange(len(rows))
+    return np.sort(np.random.default_rng(0).choice(len(rows), most, replace=False))
+
+
+def sample_rows(rows: Rows) -> Floats:
+    """Rows that stand for all where no pass over all is needed: (m, d)."""
+    return rows.take(sample_numbers(rows))

@@ -9,6 +9,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import reduce
 from typing import Any, TypeVar
 from uuid import uuid4
 
@@ -30,6 +31,8 @@ WINDOW = 64
 """Partitions that the scheduler is told of at a time, ..."""
 WINDOWS = 3
 """... and how many such times at once, so that no worker waits for the last partition of a window."""
+MERGED = 8
+"""Neighbours that are merged by one task: a scheduler takes about a millisecond for each task, whatever it does."""
 
 
 class DaskPartitions(Partitions):
@@ -192,12 +195,9 @@ class Runner:
         while len(level) > 1:
             depth += 1
             above = []
-            for i in range(0, len(level), 2):
-                if i + 1 == len(level):
-                    above.append(level[i])
-                    continue
+            for i in range(0, len(level), MERGED):
                 above.append((f"isobag-merge-{name}-{depth}", i))
-                own[above[-1]] = (_call, combine, level[i], level[i + 1])
+                own[above[-1]] = (_merge, combine, level[i : i + MERGED])
             level = above
         if self._client is None:
             found = get_in_threads(own, level[0])
@@ -351,6 +351,10 @@ def _work_on(work: Work[T], number: int, frame: Any, topic: str, turn: int) -> T
 
 def _call(function: Callable[..., T], *args: Any) -> T:
     return function(*args)
+
+
+def _merge(combine: Combine[T], parts: Sequence[T]) -> T:
+    return reduce(combine, parts)
 
 
 def _same(thing: T) -> T:

@@ -103,7 +103,6 @@ def estimate_noise(maps: MeanMaps, n_partitionings: int) -> Noise:
     squares = maps.self_dots / n**2
     within = fsum(n * (n_partitionings - squares)) / fsum(n - 1) if n.max() > 1 else 0.0
     ratio = 0.0
-    population = _population(maps, n / (1 + ratio * n))
     for _ in range(3):  # weights depend on the ratio and the ratio on weights; more rounds change nothing that matters
         weights = n / (1 + ratio * n)
         weights = weights / fsum(weights)

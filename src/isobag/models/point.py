@@ -156,7 +156,9 @@ class PointModel:
 def fit_point_model(rows: Rows, params: PointParams, compute: Compute) -> tuple[PointModel, Floats]:
     """Draw partitionings from the rows, count the rows in every cell; the model, and the scores of the rows: (n,)."""
     plans = params.plans(len(rows))
-    views, _ = draw_views(rows, params.n_estimators, plans, params.mechanism, params.random_state, compute)
+    reference, some = (spread_rows(len(rows), most) for most in (REFERENCE_ROWS, AVERAGED_ROWS))
+    later = [reference, some] if params.averages else [reference]
+    views, _ = draw_views(rows, params.n_estimators, plans, params.mechanism, params.random_state, compute, later)
     kept = calibrate(rows, params, compute, fit_point_model, CALIBRATION_ROWS) if params.calibrate else None
     is_norm, whole, sums = params.method == "norm", rows.whole, None
     limits = views.far_limits() if params.averages and not is_norm else None
@@ -170,13 +172,12 @@ def fit_point_model(rows: Rows, params: PointParams, compute: Compute) -> tuple[
         1 if is_norm else len(rows),
         METHODS[params.method],
         np.concatenate([own[-1] for own in counts]) / len(rows),
-        rows.take(spread_rows(len(rows), REFERENCE_ROWS)),
+        rows.take(reference),
         limits,
         None,
         kept,
     )
     if params.averages:
-        some = spread_rows(len(rows), AVERAGED_ROWS)
         sum_at = views.sum_at(model.tables, compute, model.rule, limits)
         path, far = model.divide(sum_at(rows.take(some)) if sums is None else sums[some])
         model = replace(model, average=fit_average(path, np.array(views.levels) ** -0.5, far))

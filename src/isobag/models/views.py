@@ -16,7 +16,7 @@ from isobag.backends import Compute
 from isobag.backends.arrays import OUTSIDE, Cells, Floats, Ints
 from isobag.data.partitioned_groups import PartitionedGroups
 from isobag.data.rows import GroupedBlock, Rows
-from isobag.data.scaling import Scaling, fit_scalings
+from isobag.data.scaling import Scaling, fit_scalings, rows_for_scalings
 from isobag.models.maps import PartitionedMaps
 from isobag.partitionings import Partitionings, draw_rows, draw_seeds, partition_rows
 from isobag.partitionings.counts import CountedBlock, MeanMaps, join_counts, merge_blocks
@@ -186,19 +186,27 @@ class Views:
 
 
 def draw_views(
-    rows: Rows, n_estimators: int, plans: Sequence[Plan], mechanism: str, random_state: Any, compute: Compute
+    rows: Rows,
+    n_estimators: int,
+    plans: Sequence[Plan],
+    mechanism: str,
+    random_state: Any,
+    compute: Compute,
+    also: Sequence[Ints] = (),
 ) -> tuple[Views, Ints]:
     """Partitionings drawn from the rows, dealt out to the plans in turn; a plan that gets none makes no view.
 
-    Also the row that each anchor of all views is: (all anchors,).
+    Also the row that each anchor of all views is: (all anchors,). ``also``: rows that will be taken later.
     """
     plans = plans[:n_estimators]
     seeds = draw_seeds(n_estimators, random_state)
     drawn = draw_rows(len(rows), seeds, max(plan.levels[-1] for plan in plans))
     chosen, numbers = np.unique(drawn, return_inverse=True)
     numbers = numbers.reshape(drawn.shape)
+    names = dict.fromkeys(plan.scaling for plan in plans)
+    rows.foresee(np.concatenate([chosen, rows_for_scalings(rows, names), *also]))
     points = rows.take(chosen)
-    scalings = fit_scalings(rows, dict.fromkeys(plan.scaling for plan in plans), compute.n_jobs)
+    scalings = fit_scalings(rows, names, compute.n_jobs)
     members, anchors = [], []
     for first, plan in enumerate(plans):
         mine = slice(first, None, len(plans)), slice(plan.levels[-1])

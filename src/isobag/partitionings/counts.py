@@ -6,6 +6,7 @@ between mean maps come from integer dot products of the counts, so no dense mean
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -46,7 +47,7 @@ class MeanMaps:
         """The mean maps: CSR (g, columns) float64."""
         return csr_array(self.counts.multiply(1 / self.sizes[:, None]))
 
-    @property
+    @cached_property
     def self_dots(self) -> Floats:
         """Dot product of each group's counts with themselves: (g,)."""
         return self_dots(self.counts) if isinstance(self.counts, csr_array) else self.counts.self_dots()

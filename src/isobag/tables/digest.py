@@ -14,7 +14,7 @@ from isobag.backends.threads import slices
 
 PRIME = (1 << 31) - 1
 BASES = (1_220_703_125, 630_360_016)
-_CHUNK = 1 << 16
+_CHUNK = 1 << 12
 _FACTORS = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 _SHIFTS = (np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(33))
 _PRIME, _BITS = np.uint64(PRIME), np.uint64(31)

@@ -10,6 +10,9 @@ import pyarrow as pa
 from isobag.tables.batch import Batch
 
 BATCH_ROWS = 1 << 16
+"""Rows of a batch: the different texts of a batch are looked up once."""
+NUMBER_ROWS = 1 << 13
+"""Where all are numbers: what is made of a column on the way stays in the cache, and in memory that is at hand."""
 
 
 class FrameSource:
@@ -36,9 +39,11 @@ class FrameSource:
 
     def batches(self) -> Iterator[Batch]:
         """The rows in order."""
-        for start in range(0, self._n_rows, BATCH_ROWS):
-            columns = {name: _one_piece(column.slice(start, BATCH_ROWS)) for name, column in self._columns.items()}
-            n_rows = min(BATCH_ROWS, self._n_rows - start)
+        are_numbers = all(_is_number(column.type) for column in self._columns.values())
+        size = NUMBER_ROWS if are_numbers else BATCH_ROWS
+        for start in range(0, self._n_rows, size):
+            columns = {name: _one_piece(column.slice(start, size)) for name, column in self._columns.items()}
+            n_rows = min(size, self._n_rows - start)
             first_row = self._first_row + start
             yield Batch(self._file, first_row, None, columns, n_rows, is_typed=True, free=frozenset(self._free))
 
@@ -51,6 +56,10 @@ def _as_arrow(column: nw.Series[Any], is_free: bool) -> Any:
     if not is_free:
         return column.to_arrow()
     return pa.array([None if _is_gap(value) else _text(value) for value in column.to_list()], pa.string())
+
+
+def _is_number(kind: Any) -> bool:
+    return bool(pa.types.is_floating(kind) or pa.types.is_integer(kind))
 
 
 def _one_piece(column: Any) -> Any:

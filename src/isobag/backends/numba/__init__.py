@@ -1,7 +1,8 @@
 """The fast backend: compiled loops in threads, the same integers as the NumPy backend.
 
-One rule chooses the engine, by the number of features: few, walks down a tree of boxes of queries; some, fused loops
-over blocks of queries; many, matrix products. docs/performance.md has the measurements behind it.
+One rule chooses the engine. Small tables: every pair is compared, by code that is quickly compiled. Larger ones by the
+number of features: few, walks down a tree of boxes of queries; some, fused loops over blocks of queries; many, matrix
+products. docs/performance.md has the measurements behind it.
 """
 
 from types import ModuleType
@@ -9,8 +10,9 @@ from types import ModuleType
 import numpy as np
 
 from isobag.backends.arrays import Balls, Cells, Floats, Ints, last_level, one_level
-from isobag.backends.numba import boxes, fused, products
-from isobag.backends.numba.groups import assign_groups, count_group_cells, dot_counts, group_sq_radii
+from isobag.backends.numba import boxes, fused, pairs, products
+from isobag.backends.numba.dots import dot_counts
+from isobag.backends.numba.groups import assign_groups, count_group_cells, group_sq_radii
 from isobag.backends.numba.queries import Queries
 
 __all__ = [
@@ -29,7 +31,7 @@ __all__ = [
 
 BOX_FEATURES = 10
 FUSED_FEATURES = range(4, 97)
-"""Where the fused engine is used if it can be; else boxes up to BOX_FEATURES, products above."""
+"""Of larger tables: where the fused engine is used if it can be; else boxes up to BOX_FEATURES, products above."""
 
 
 def prepare(X: Floats, like: Queries | None = None) -> Queries:
@@ -39,10 +41,16 @@ def prepare(X: Floats, like: Queries | None = None) -> Queries:
 
 def sq_radii(points: Floats, slots: Cells, levels: tuple[int, ...], n_jobs: int | None = None) -> Floats:
     """Squared distance from each center to the nearest different center: (L, t, psi)."""
-    # Products pay when partitionings share their centers: the distinct points squared against t times psi squared.
+    d = points.shape[1]
+    # Products of all pairs pay when partitionings share their centers: points squared against t times psi squared.
     shared = len(points) ** 2 < 4 * slots.size * slots.shape[1]
-    engine = products if shared and points.shape[1] > BOX_FEATURES else boxes
-    radii: Floats = engine.sq_radii(points, slots, levels, n_jobs)
+    if pairs.is_small(points):
+        find = pairs.sq_radii
+    elif d > BOX_FEATURES and shared:
+        find = products.sq_radii
+    else:
+        find = pairs.sq_radii if d < FUSED_FEATURES.stop else products.sq_radii_apart
+    radii: Floats = find(points, slots, levels, n_jobs)
     return radii
 
 
@@ -105,6 +113,8 @@ def count_and_sum(
 
 def _engine(queries: Queries, balls: Balls, rule: str = "nearest") -> ModuleType:
     d = queries.X.shape[1]
+    if pairs.fits(queries, balls, rule):
+        return pairs
     if d in FUSED_FEATURES and fused.fits(balls, rule):
         return fused
     return boxes if d <= BOX_FEATURES else products

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from isobag.backends.arrays import Balls, Cells, Floats, Ints
+from isobag.backends.arrays import Balls, Cells, Ints
 from isobag.backends.meter import report
-from isobag.backends.numba.compiled import lanes, walks
+from isobag.backends.numba.compiled import walks
 from isobag.backends.numba.compiled.boxes import Boxes
 from isobag.backends.numba.queries import Queries
 from isobag.backends.threads import map_in_threads, shares, slices
@@ -15,15 +15,7 @@ from isobag.backends.threads import map_in_threads, shares, slices
 _ROWS = 1 << 15
 
 Runs = tuple[Any, Any, Any]
-"""Starts (n,), cells (n,) and number of runs of equal cells, of each level."""
-
-
-def sq_radii(points: Floats, slots: Cells, levels: tuple[int, ...], n_jobs: int | None) -> Floats:
-    """Squared distance from each center to the nearest different center: (L, t, psi)."""
-    radii = np.zeros((len(levels), *slots.shape))
-    sizes = np.array(levels)
-    map_in_threads(lambda i: lanes.nearest_other(points, slots[i], sizes, radii[:, i]), range(len(slots)), n_jobs)
-    return radii
+"""Starts (q,), cells (q,) and number of runs of queries with equal cells, of each level."""
 
 
 def assign_cells(queries: Queries, balls: Balls, rule: str, n_jobs: int | None, cells: Cells) -> None:
@@ -33,7 +25,7 @@ def assign_cells(queries: Queries, balls: Balls, rule: str, n_jobs: int | None, 
     def work(share: slice) -> None:
         for i, runs in _walk(boxes, balls, share, rule):
             starts, names, n_runs = (part[-1] for part in runs)
-            walks.expand_runs(starts, names, n_runs, boxes.order, cells[i])
+            walks.expand_runs(starts, names, n_runs, boxes.order, boxes.firsts, cells[i])
 
     map_in_threads(work, shares(len(balls.slots), n_jobs), n_jobs)
 
@@ -45,7 +37,7 @@ def count_cells(queries: Queries, balls: Balls, n_jobs: int | None) -> Ints:
 
     def work(share: slice) -> None:
         for i, runs in _walk(boxes, balls, share):
-            _count(runs, len(boxes.order), counts[:, i])
+            _count(runs, boxes.firsts, counts[:, i])
 
     map_in_threads(work, shares(len(balls.slots), n_jobs), n_jobs)
     return counts
@@ -57,7 +49,7 @@ def sum_at_cells(
     """Sum over partitionings of the table at the query's cell: (n, L); one more column with ``limits``."""
     boxes = queries.boxes(n_jobs)
     parts = list(shares(len(balls.slots), n_jobs))
-    steps, far = _room_for_sums(len(parts), len(balls.levels), len(boxes.order))
+    steps, far = _room_for_sums(len(parts), len(balls.levels), boxes.columns.shape[1])
 
     def work(number: int) -> None:
         for i, runs in _walk(boxes, balls, parts[number], rule, limits, far[number]):
@@ -81,11 +73,11 @@ def count_and_sum(
     counts = np.zeros((len(balls.levels), *balls.slots.shape), dtype=np.int64)
     summed = slice(len(balls.levels) - 1 if only_last else 0, None)
     parts = list(shares(len(balls.slots), n_jobs))
-    steps, far = _room_for_sums(len(parts), len(counts[summed]), len(boxes.order))
+    steps, far = _room_for_sums(len(parts), len(counts[summed]), boxes.columns.shape[1])
 
     def work(number: int) -> None:
         for i, runs in _walk(boxes, balls, parts[number], "nearest", limits, far[number]):
-            _count(runs, len(boxes.order), counts[:, i])
+            _count(runs, boxes.firsts, counts[:, i])
             starts, names, n_runs = runs
             _add_steps((starts[summed], names[summed], n_runs[summed]), counts[summed, i], steps[number])
         np.cumsum(steps[number], axis=1, out=steps[number])
@@ -94,9 +86,9 @@ def count_and_sum(
     return counts, _in_order_of_rows(steps, far, limits, boxes, n_jobs)
 
 
-def _room_for_sums(n_threads: int, n_levels: int, n: int) -> tuple[Ints, Ints]:
+def _room_for_sums(n_threads: int, n_levels: int, n_queries: int) -> tuple[Ints, Ints]:
     """Of each thread, in tree order: steps from run to run, whose running sums count, and how far out queries are."""
-    return np.zeros((n_threads, n_levels, n), dtype=np.int64), np.zeros((n_threads, n), dtype=np.int64)
+    return np.zeros((n_threads, n_levels, n_queries), dtype=np.int64), np.zeros((n_threads, n_queries), dtype=np.int64)
 
 
 def _add_steps(runs: Runs, tables: Ints, steps: Ints) -> None:
@@ -112,13 +104,13 @@ def _walk(
     limits: Ints | None = None,
     far: Ints | None = None,
 ) -> Iterator[tuple[int, Runs]]:
-    """Partitioning and runs of equal cells, starts (L, n), cells (L, n), number (L,), until the next is asked for.
+    """Partitioning and runs of equal cells, starts (L, q), cells (L, q), number (L,), until the next is asked for.
 
-    With limits, octaves beyond them are added to far (n,), in tree order.
+    With limits, octaves beyond them are added to far (q,), in tree order.
     """
     own_limits = np.full(len(balls.levels), -1) if limits is None else limits
     added = np.empty(0, dtype=np.int64) if far is None else far
-    starts, names = np.empty((2, len(balls.levels), len(boxes.order)), dtype=np.int32)
+    starts, names = np.empty((2, len(balls.levels), boxes.columns.shape[1]), dtype=np.int32)
     n_runs = np.zeros(len(balls.levels), dtype=np.int64)
     sizes = np.array(balls.levels)
     for i in range(share.start, share.stop):
@@ -132,16 +124,17 @@ def _walk(
         report(len(boxes.order))
 
 
-def _count(runs: Runs, n: int, counts: Ints) -> None:
+def _count(runs: Runs, firsts: Ints, counts: Ints) -> None:
     for starts, names, n_runs, level_counts in zip(*runs, counts, strict=True):
-        walks.count_runs(starts, names, n_runs, n, level_counts)
+        walks.count_runs(starts, names, n_runs, firsts, level_counts)
 
 
 def _in_order_of_rows(steps: Ints, far: Ints, limits: Ints | None, boxes: Boxes, n_jobs: int | None) -> Ints:
-    """Sums of all threads, put back from tree order: (threads, L, n) -> (n, L), with limits one more column."""
-    n = len(boxes.order)
-    rows = np.empty((n, steps.shape[1] + (limits is not None)), dtype=np.int64)
+    """Sums of all threads, put back from tree order: (threads, L, q) -> (n, L), with limits one more column."""
+    rows = np.empty((len(boxes.order), steps.shape[1] + (limits is not None)), dtype=np.int64)
     map_in_threads(
-        lambda part: walks.put_back(boxes.order, steps, far, part.start, part.stop, rows), slices(n, _ROWS), n_jobs
+        lambda part: walks.put_back(boxes.order, boxes.firsts, steps, far, part.start, part.stop, rows),
+        slices(len(boxes.firsts) - 1, _ROWS),
+        n_jobs,
     )
     return rows

@@ -10,11 +10,14 @@ from isobag.backends.arrays import Balls, Cells, Floats, Ints
 from isobag.backends.numba.compiled import filtered
 from isobag.backends.numba.compiled.lanes import distinct_slots
 from isobag.backends.numba.compiled.singles import WIDTH
+from isobag.backends.numba.varied import Varied, find_varied
 
 N_AXES = (32, 64, 96, 128, 192)
 """Numbers of axes to choose from."""
-DISTANCE_COST = 5.0
+DISTANCE_COST = 4.0
 """What a feature of a distance costs, in multiply-adds of a matrix product."""
+EXACT_COST = 50.0
+"""The same of a distance in float64, feature by feature: what products need to say how far out a query is."""
 LEAST_WORK = 1 << 32
 """Multiply-adds below which looking for axes does not pay."""
 _SAMPLE, _TRIED, _TRIED_PARTITIONINGS = 512, 64, 8
@@ -25,8 +28,9 @@ Singles = npt.NDArray[np.float32]
 
 
 class Axes(NamedTuple):
-    """Where rows are measured from (d,), and some axes (d, k), orthonormal but for ``skew``."""
+    """Features to look at, where rows are measured from (d,), and some axes (d, k), orthonormal but for ``skew``."""
 
+    varied: Varied
     mean: Floats
     vectors: Floats
     skew: float
@@ -40,7 +44,7 @@ class Axes(NamedTuple):
 
     def of(self, X: Floats) -> tuple[Floats, Floats, Floats]:
         """X less the mean, its norms, and X along the axes with the length of the rest behind: (n, k + 1)."""
-        centered = X - self.mean
+        centered = self.varied.less(X, self.mean)
         sq_norms = np.einsum("ij,ij->i", centered, centered)
         along = centered @ self.vectors
         rest = np.sqrt(np.maximum(sq_norms - np.einsum("ij,ij->i", along, along), 0))
@@ -48,18 +52,23 @@ class Axes(NamedTuple):
 
     def first(self, k: int) -> "Axes":
         """The first k axes."""
-        return Axes(self.mean, self.vectors[:, :k], self.skew)
+        return self._replace(vectors=self.vectors[:, :k])
 
 
-def find_axes(balls: Balls, n_queries: int) -> Axes | None:
-    """Axes along which lower bounds make fewer distances worth their while than they cost; None: there are none."""
-    (m, d), (t, psi) = balls.points.shape, balls.slots.shape
-    if n_queries * m * d < LEAST_WORK:
+def find_axes(balls: Balls, n_queries: int, limits: Ints | None = None) -> Axes | None:
+    """Axes along which lower bounds make fewer distances worth their while than they cost; None: there are none.
+
+    limits (L,): as in ``sum_far``; about half of the queries are taken to be beyond each that counts
+    """
+    m, (t, psi) = len(balls.points), balls.slots.shape
+    if n_queries * balls.points.size < LEAST_WORK:
         return None
     axes = _leading_axes(balls.points)
     if axes is None:
         return None
-    by_products = d * m / (t * psi)
+    d = len(axes.mean)
+    n_far = 0.0 if limits is None else 0.5 * np.count_nonzero(limits >= 0)
+    by_products = d * m / (t * psi) + EXACT_COST * balls.points.shape[1] * n_far / psi
     costs = {k: k + DISTANCE_COST * d * share for k, share in _shares_left(balls, axes).items()}
     best = min(costs, key=costs.__getitem__)
     return axes.first(best) if costs[best] < by_products else None
@@ -67,9 +76,10 @@ def find_axes(balls: Balls, n_queries: int) -> Axes | None:
 
 def _leading_axes(points: Floats) -> Axes | None:
     """Axes in the order of their weight among the directions of the points, by subspace iteration; None on overflow."""
-    d = points.shape[1]
-    mean = points.mean(axis=0)
-    some = points[:: -(-len(points) // _SAMPLE)] - mean
+    varied = find_varied(points)
+    mean = varied.mean_of(points)
+    d = len(mean)
+    some = varied.less(points[:: -(-len(points) // _SAMPLE)], mean)
     norms = np.sqrt(np.einsum("ij,ij->i", some, some))
     some = some[norms > 0] / norms[norms > 0, None]  # points far out have no more say than others
     k = min(N_AXES[-1], d - 1, len(some))
@@ -79,7 +89,7 @@ def _leading_axes(points: Floats) -> Axes | None:
     for _ in range(_ROUNDS):
         vectors = np.linalg.qr(some.T @ (some @ vectors))[0]
     skew = np.linalg.norm(vectors.T @ vectors - np.eye(k)) + k * d * 2.0**-53
-    return Axes(mean, vectors, float(skew)) if skew < 1e-9 else None
+    return Axes(varied, mean, vectors, float(skew)) if skew < 1e-9 else None
 
 
 def _shares_left(balls: Balls, axes: Axes) -> dict[int, float]:

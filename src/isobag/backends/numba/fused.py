@@ -111,7 +111,7 @@ def sum_at_cells(
 ) -> Ints:
     """Sum over partitionings of the table at the query's cell: (n, L); one more column with ``limits``."""
     placed, centers = _prepare(queries, balls, n_jobs)
-    own = _padded(tables)
+    own = tallies.padded_tables(tables)
     sums = np.zeros((placed.n_blocks, len(balls.levels), LANES), dtype=np.int64)
     far = np.zeros((placed.n_blocks, LANES), dtype=np.int64)
 
@@ -160,7 +160,9 @@ def count_and_sum(
             for own, i in zip(cells, chosen, strict=False):
                 _find(placed, centers, i, slice(0, n_blocks), own, limits, far[number])
                 tallies.count_blocks(own, len(placed.X), counts[:, i])
-            tallies.add_blocks(cells, first, _padded(counts[first:, chosen.start : chosen.stop]), sums[number])
+            tallies.add_blocks(
+                cells, first, tallies.padded_tables(counts[first:, chosen.start : chosen.stop]), sums[number]
+            )
 
     map_in_threads(work, range(len(parts)), n_jobs)
     return counts, _in_order_of_rows(sums, far, limits, placed, n_jobs)
@@ -290,13 +292,6 @@ def _find(
         np.empty((0, LANES), dtype=np.int64) if far is None else far,
     )
     report(min(part.stop * LANES, len(placed.X)) - part.start * LANES)
-
-
-def _padded(tables: Ints) -> Ints:
-    """Tables (L, t, psi) as (t, L, psi + 1), with a zero for OUTSIDE at the end."""
-    padded = np.zeros((tables.shape[1], tables.shape[0], tables.shape[2] + 1), dtype=np.int64)
-    padded[:, :, :-1] = tables.transpose(1, 0, 2)
-    return padded
 
 
 def _in_order_of_rows(sums: Ints, far: Ints, limits: Ints | None, placed: _Placed, n_jobs: int | None) -> Ints:

@@ -11,6 +11,7 @@ from isobag.backends.meter import report
 from isobag.backends.numba.compiled import products
 from isobag.backends.numba.filtered import Filter, find_axes
 from isobag.backends.numba.queries import Queries
+from isobag.backends.numba.varied import Varied, find_varied
 from isobag.backends.threads import map_in_threads, shares, single_threaded_blas, slices
 
 _BLOCK_PRODUCTS = 1 << 21
@@ -20,27 +21,29 @@ Singles = npt.NDArray[np.float32]
 
 
 class _Factors(NamedTuple):
-    """One side of the product |c'|^2 - 2 x'.c', in float32, and the norms |c'|."""
+    """One side of the product |c'|^2 - 2 x'.c', in float32, and the norms |c'|, of k features."""
 
-    mean: Floats  # (d,)
-    weights: Singles  # (m, d + 1) rows -2 c', |c'|^2
+    varied: Varied
+    mean: Floats  # (k,)
+    weights: Singles  # (m, k + 1) rows -2 c', |c'|^2
     norms: Floats  # (m,)
 
     def of(self, X: Floats) -> tuple[Singles, Floats]:
-        """The other side, rows x', 1: (n, d + 1), and the norms |x'|: (n,)."""
-        centered = X - self.mean
+        """The other side, rows x', 1: (n, k + 1), and the norms |x'|: (n,)."""
+        centered = self.varied.less(X, self.mean)
         norms = np.sqrt(np.einsum("ij,ij->i", centered, centered))
         with np.errstate(over="ignore"):  # beyond float32 nothing is certain, so all is computed in float64
             return np.column_stack((centered, np.ones(len(X)))).astype(np.float32), norms
 
 
 def _factors(points: Floats) -> _Factors:
-    mean = points.mean(axis=0)
-    centered = points - mean
+    varied = find_varied(points)
+    mean = varied.mean_of(points)
+    centered = varied.less(points, mean)
     sq_norms = np.einsum("ij,ij->i", centered, centered)
     with np.errstate(over="ignore"):
         weights = np.column_stack((-2 * centered, sq_norms)).astype(np.float32)
-    return _Factors(mean, weights, np.sqrt(sq_norms))
+    return _Factors(varied, mean, weights, np.sqrt(sq_norms))
 
 
 def _block_rows(points: Floats) -> int:
@@ -60,6 +63,19 @@ def sq_radii(points: Floats, slots: Cells, levels: tuple[int, ...], n_jobs: int 
 
     with single_threaded_blas():
         map_in_threads(work, slices(len(points), _block_rows(points)), n_jobs)
+    return radii
+
+
+def sq_radii_apart(points: Floats, slots: Cells, levels: tuple[int, ...], n_jobs: int | None) -> Floats:
+    """As ``sq_radii``, one partitioning after the other: for those that share few of their centers."""
+    radii = np.empty((len(levels), *slots.shape))
+
+    def work(i: int) -> None:
+        own, numbers = np.unique(slots[i], return_inverse=True)
+        radii[:, i] = sq_radii(points[own], numbers[None].astype(np.int32), levels, 1)[:, 0]
+
+    with single_threaded_blas():
+        map_in_threads(work, range(len(slots)), n_jobs)
     return radii
 
 
@@ -191,6 +207,6 @@ def _scan(
             report((block.stop - block.start) * len(balls.slots))
 
     with single_threaded_blas():
-        axes = find_axes(balls, len(X)) if rule == "nearest" else None
+        axes = find_axes(balls, len(X), limits) if rule == "nearest" else None
         scanner = _Products(balls, rule, limits) if axes is None else Filter(axes, balls, limits)
         map_in_threads(work, shares(len(X), n_jobs), n_jobs)

@@ -12,6 +12,8 @@ of a box therefore enclose the very float64 numbers that the NumPy backend compa
 All levels of nested samples (the first 2, 4, 8, ... centers) are found in one walk: bounds only shrink as centers are
 added, so one list of candidates, in the order of drawing, serves all levels.
 
+Equal rows of a large table are one query, whose cell is found once.
+
 The answer for a partitioning is a list of runs: consecutive queries, in tree order, with the same cell.
 """
 
@@ -27,13 +29,18 @@ from isobag.backends.threads import map_in_threads, slices
 _SAMPLE = 31
 _SAMPLED = 2048
 _BOXES_AT_A_TIME = 1024
+_GROUPED_ROWS = 1 << 15
+"""In smaller tables equal rows stay apart: the first use would wait for a compiler that saves milliseconds."""
+_MIXER = np.uint64(0x9E3779B97F4A7C15)
+_MIXED_BITS = np.uint64(32)
 
 
 class Boxes(NamedTuple):
     """Queries in tree order and the boxes over them, in preorder: the left child of box i is box i + 1."""
 
-    order: Ints  # (n,) tree position -> row of X
-    columns: Floats  # (d, n) the queries in tree order
+    order: Ints  # (n,) rows of X, those of one query side by side, queries in tree order
+    firsts: Ints  # (q + 1,) where the rows of each query begin
+    columns: Floats  # (d, q) the queries in tree order
     low: Floats  # (m, d) lower corner of each box
     high: Floats  # (m, d) upper corner
     start: Ints  # (m,) first query of a box
@@ -48,23 +55,94 @@ def build_boxes(X: Floats, n_jobs: int | None = None) -> Boxes:
     Widest side and median of many queries are those of a sample: they decide how fast the search is, never what it
     finds.
     """
-    order, start, stop, right, depth = _split_into_boxes(X)
+    if len(X) < _GROUPED_ROWS:
+        order, start, stop, right, depth = _split_into_boxes(X)
+        firsts = np.arange(len(X) + 1)
+    else:
+        names, rows = _name_queries(np.ascontiguousarray(X).view(np.uint64))
+        queries, start, stop, right, depth = _split_into_boxes(X[rows])
+        order, firsts = _list_rows(names, queries)
     nothing = np.empty((0, X.shape[1]))
-    return rebuild_boxes(X, Boxes(order, nothing, nothing, nothing, start, stop, right, depth), n_jobs)
+    return _fill(X, Boxes(order, firsts, nothing, nothing, nothing, start, stop, right, depth), n_jobs)[0]
 
 
 def rebuild_boxes(X: Floats, like: Boxes, n_jobs: int | None = None) -> Boxes:
-    """The same tree over the same rows on another scale: their numbers and the corners of boxes are new."""
-    columns = np.empty((X.shape[1], len(X)))
-    low, high = np.empty((2, len(like.start), X.shape[1]))
-    tree = like.order, like.start, like.stop, like.right
-    map_in_threads(
-        lambda part: _fill_leaves(X, *tree, part.start, part.stop, columns, low, high),
-        slices(len(like.start), _BOXES_AT_A_TIME),
+    """The same tree over the same rows on another scale: their numbers and the corners of boxes are new.
+
+    Rows that only the other scale rounds to equal numbers cannot stay one query: then the tree is new as well.
+    """
+    boxes, are_equal = _fill(X, like, n_jobs)
+    return boxes if are_equal else build_boxes(X, n_jobs)
+
+
+def _fill(X: Floats, tree: Boxes, n_jobs: int | None) -> tuple[Boxes, bool]:
+    """A tree with its queries and corners, and whether the rows of each query are equal."""
+    columns = np.empty((X.shape[1], len(tree.firsts) - 1))
+    low, high = np.empty((2, len(tree.start), X.shape[1]))
+    shape = tree.order, tree.firsts, tree.start, tree.stop, tree.right
+    are_equal = map_in_threads(
+        lambda part: _fill_leaves(X, *shape, part.start, part.stop, columns, low, high),
+        slices(len(tree.start), _BOXES_AT_A_TIME),
         n_jobs,
     )
-    _join_boxes(like.right, low, high)
-    return like._replace(columns=columns, low=low, high=high)
+    _join_boxes(tree.right, low, high)
+    return tree._replace(columns=columns, low=low, high=high), all(are_equal)
+
+
+@jit
+def _name_queries(bits):
+    """Number of each row's query, equal rows having one, and the first row of each: bits (n, d) -> (n,), (q,)."""
+    n, d = bits.shape
+    size = 1
+    while size < 2 * n:
+        size *= 2
+    table = np.full(size, -1, np.int32)  # places by the hash of a row, then the next one free
+    names = np.empty(n, np.int64)
+    rows = np.empty(n, np.int64)
+    n_queries = 0
+    for row in range(n):
+        mixed = np.uint64(0)
+        for k in range(d):
+            mixed = (mixed ^ bits[row, k]) * _MIXER
+            mixed ^= mixed >> _MIXED_BITS
+        place = np.int64(mixed & np.uint64(size - 1))
+        while True:
+            name = table[place]
+            is_other = name < 0
+            if not is_other:
+                for k in range(d):
+                    is_other |= bits[rows[name], k] != bits[row, k]
+                if is_other:
+                    place = (place + 1) & (size - 1)
+                    continue
+            break
+        if name < 0:
+            name = n_queries
+            table[place] = name
+            rows[n_queries] = row
+            n_queries += 1
+        names[row] = name
+    return names, rows[:n_queries]
+
+
+@jit
+def _list_rows(names, queries):
+    """Rows (n,) in the order of their queries, and where each begins: names (n,), queries (q,) in tree order."""
+    places = np.empty(len(queries), np.int64)
+    firsts = np.zeros(len(queries) + 1, np.int64)
+    for place in range(len(queries)):
+        places[queries[place]] = place
+    for name in names:
+        firsts[places[name] + 1] += 1
+    for place in range(len(queries)):
+        firsts[place + 1] += firsts[place]
+    order = np.empty(len(names), np.int64)
+    following = firsts[:-1].copy()
+    for row in range(len(names)):
+        place = places[names[row]]
+        order[following[place]] = row
+        following[place] += 1
+    return order, firsts
 
 
 @jit
@@ -152,21 +230,28 @@ def _median_of_some(rows, a, b, side):
 
 
 @jit
-def _fill_leaves(X, order, start, stop, right, first, last, columns, low, high):
-    """Copy the queries of the leaves among boxes first to last into columns (d, n), and find the leaves' corners."""
+def _fill_leaves(X, order, firsts, start, stop, right, first, last, columns, low, high):
+    """Copy the queries of the leaves among boxes first to last into columns (d, q), and find the leaves' corners.
+
+    Whether the rows of each query are equal.
+    """
+    are_equal = True
     for box in range(first, last):
         if right[box] >= 0 or start[box] == stop[box]:
             continue
         for k in range(X.shape[1]):
-            least = X[order[start[box]], k]
+            least = X[order[firsts[start[box]]], k]
             most = least
             for position in range(start[box], stop[box]):
-                value = X[order[position], k]
+                value = X[order[firsts[position]], k]
+                for place in range(firsts[position] + 1, firsts[position + 1]):
+                    are_equal &= X[order[place], k] == value
                 columns[k, position] = value
                 least = min(least, value)
                 most = max(most, value)
             low[box, k] = least
             high[box, k] = most
+    return are_equal
 
 
 @jit

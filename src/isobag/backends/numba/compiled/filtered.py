@@ -126,13 +126,13 @@ def scan_filtered(
             _find_leads(bounds, first, last, least_bound, lead)
             start = first - 1
         for a in range(start, last):
-            n_picked = n_queries
-            if a >= first:
-                n_picked = pick_unbeaten(bounds[a], half_limit, 0, n_queries, zero, zero, picked, 0)
+            is_lead = a < first
+            row = least_bound if is_lead else bounds[a]
+            n_picked = pick_unbeaten(row, half_limit, 0, n_queries, zero, zero, picked, 0)
             for p in range(n_picked):
-                q = np.int64(picked[p]) if a >= first else p
-                center = np.int64(lead[q]) if a < first else a
-                if a >= first > start and lead[q] == a:
+                q = np.int64(picked[p])
+                center = np.int64(lead[q]) if is_lead else a
+                if start < first <= a and lead[q] == a:
                     continue
                 c = chosen[center]
                 sq_dist = np.float64(measure_single(singles, q, center_singles, c))

@@ -1,4 +1,4 @@
-"""Groups of points: counts of cells, dot products of counts, and the nearest of many groups.
+"""Groups of points: counts of cells, and the nearest of many groups.
 
 Counts and their dot products are integers, so they are exact and no order of summation changes them.
 """
@@ -8,7 +8,8 @@ import numpy as np
 from isobag.backends.arrays import OUTSIDE
 from isobag.backends.numba.compiled.jit import jit
 
-BLOCK = 128
+_TALLIES = 16
+"""Cells that are looked at together."""
 
 
 @jit
@@ -17,9 +18,9 @@ def count_group_cells(cells, starts, n_cells, n_columns, lengths, columns, count
 
     cells (t, n), the points of a group side by side; starts (g + 1,) first point of each group; n_columns: n_cells, or
     one more if OUTSIDE is counted as the last column; written: lengths (g,), entries of each group, then the columns
-    and counts of all entries
+    and counts of all entries, with room for one more
     """
-    tally = np.zeros(n_cells + 1, np.int64)
+    tally = np.zeros(-(-(n_cells + 1) // _TALLIES) * _TALLIES, np.int32)
     n_entries = 0
     for g in range(len(starts) - 1):
         before = n_entries
@@ -27,45 +28,18 @@ def count_group_cells(cells, starts, n_cells, n_columns, lengths, columns, count
             for cell in cells[i, starts[g] : starts[g + 1]]:
                 tally[cell if cell != OUTSIDE else n_cells] += 1
             tally[n_columns:] = 0
-            for column in range(n_columns):
-                if tally[column] > 0:
-                    columns[n_entries] = i * n_columns + column
-                    counts[n_entries] = tally[column]
-                    n_entries += 1
-                    tally[column] = 0
+            for start in range(0, n_columns, _TALLIES):
+                n_points = 0
+                for k in range(_TALLIES):
+                    n_points += tally[start + k]
+                if n_points:
+                    for k in range(_TALLIES):  # without a branch: what has no points is written over
+                        columns[n_entries] = i * n_columns + start + k
+                        counts[n_entries] = tally[start + k]
+                        n_entries += tally[start + k] > 0
+            tally[:] = 0
         lengths[g] = n_entries - before
     return n_entries
-
-
-@jit
-def dot_with_block(starts, columns, counts, dense, dots):
-    """Dot products of sparse rows of counts with BLOCK dense ones: dense (columns, BLOCK); dots is written."""
-    total = np.empty(BLOCK, counts.dtype)
-    for row in range(len(starts) - 1):
-        for c in range(BLOCK):
-            total[c] = 0
-        e = starts[row]
-        stop = starts[row + 1]
-        while e + 4 <= stop:
-            row0 = dense[columns[e]]
-            row1 = dense[columns[e + 1]]
-            row2 = dense[columns[e + 2]]
-            row3 = dense[columns[e + 3]]
-            count0 = counts[e]
-            count1 = counts[e + 1]
-            count2 = counts[e + 2]
-            count3 = counts[e + 3]
-            for c in range(BLOCK):
-                total[c] += (count0 * row0[c] + count1 * row1[c]) + (count2 * row2[c] + count3 * row3[c])
-            e += 4
-        while e < stop:
-            row0 = dense[columns[e]]
-            count0 = counts[e]
-            for c in range(BLOCK):
-                total[c] += count0 * row0[c]
-            e += 1
-        for c in range(dots.shape[1]):
-            dots[row, c] = total[c]
 
 
 @jit

@@ -74,38 +74,6 @@ def distinct_slots(slots, n_points):
 
 
 @jit
-def nearest_other(points, slots, levels, radii):
-    """Squared distance from each center to the nearest different one, all levels: radii (L, psi) is written."""
-    psi = len(slots)
-    d = points.shape[1]
-    lanes = np.zeros((padded(d), LANES))
-    best = np.empty(LANES)
-    sq_dists = np.empty(LANES)
-    kept = distinct_slots(slots, len(points))
-    candidates = np.zeros((padded(d), row_stride(len(kept))))
-    for a in range(len(kept)):
-        for k in range(d):
-            candidates[k, a] = points[slots[kept[a]], k]
-    for first in range(0, psi, LANES):
-        n_queries = min(LANES, psi - first)
-        for q in range(n_queries):
-            for k in range(d):
-                lanes[k, q] = points[slots[first + q], k]
-        best[:] = np.inf
-        a = np.int64(0)  # not a literal, which would be a type of its own
-        for level in range(len(levels)):
-            while a < len(kept) and kept[a] < levels[level]:
-                measure_lanes(lanes, candidates, a, sq_dists)
-                for q in range(LANES):
-                    closer = sq_dists[q] < best[q] and sq_dists[q] > 0.0
-                    best[q] = sq_dists[q] if closer else best[q]
-                a += 1
-            for q in range(n_queries):
-                if first + q < levels[level]:
-                    radii[level, first + q] = best[q] if best[q] < np.inf else 0.0
-
-
-@jit
 def add_octaves(X, points, slots, sq_radii, cells, limit, total):
     """Add to total (n,) the octaves beyond the limit from each query to the center of its cell, where OUTSIDE."""
     one = np.empty(1)

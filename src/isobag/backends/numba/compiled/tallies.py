@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from isobag.backends.arrays import Ints
 from isobag.backends.numba.compiled.jit import jit
 from isobag.backends.numba.compiled.vectors import LANES
 
@@ -30,6 +31,13 @@ def count_blocks(cells, n, counts):
         for j in range(psi):
             for s in range(4):
                 counts[level, j] += tallies[level, s, j]
+
+
+def padded_tables(tables: Ints) -> Ints:
+    """Tables (L, t, psi) as (t, L, psi + 1), with a zero for OUTSIDE at the end."""
+    padded = np.zeros((tables.shape[1], tables.shape[0], tables.shape[2] + 1), dtype=np.int64)
+    padded[:, :, :-1] = tables.transpose(1, 0, 2)
+    return padded
 
 
 @jit

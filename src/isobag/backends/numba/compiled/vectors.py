@@ -19,13 +19,15 @@ _WIDTH = 64 if _features.get("avx512f") else 32
 """Queries that share the registers: with two centers at a time 20 registers of 512 bits, or 12 of 256 and some room."""
 
 
-def _splat(builder, value, kind):
+def splat(builder, value, kind):
+    """A vector of equal values."""
     vector = builder.insert_element(ir.Constant(kind, ir.Undefined), value, ir.Constant(_INT, 0))
     mask = ir.Constant(ir.VectorType(_INT, kind.count), [0] * kind.count)
     return builder.shuffle_vector(vector, ir.Constant(kind, ir.Undefined), mask)
 
 
-def _at(builder, pointer, offset, kind):
+def at(builder, pointer, offset, kind):
+    """Where a vector begins, some elements after a pointer."""
     return builder.bitcast(builder.gep(pointer, [offset]), kind.as_pointer())
 
 
@@ -59,7 +61,7 @@ def scan_centers(typingctx, lanes, centers, names, first, last, best, second, wi
         zero = ir.Constant(index, 0)
 
         def load(pointer, offset, kind):
-            return builder.load(_at(builder, pointer, offset, kind), align=4)
+            return builder.load(at(builder, pointer, offset, kind), align=4)
 
         def compete(start, stop, step, chunk):
             """Centers start to stop, ``step`` at a time, against one chunk of lanes."""
@@ -93,7 +95,7 @@ def scan_centers(typingctx, lanes, centers, names, first, last, best, second, wi
             x = load(lanes, builder.add(builder.mul(k, ir.Constant(index, LANES)), offset), singles)
             following = []
             for row, total in zip(rows, totals, strict=True):
-                gap = builder.fsub(x, _splat(builder, builder.load(builder.gep(row, [k])), singles))
+                gap = builder.fsub(x, splat(builder, builder.load(builder.gep(row, [k])), singles))
                 following.append(builder.call(muladd, [gap, gap, total]))
             next_k = builder.add(k, ir.Constant(index, 1))
             k.add_incoming(next_k, features)
@@ -106,7 +108,7 @@ def scan_centers(typingctx, lanes, centers, names, first, last, best, second, wi
                 closer = builder.fcmp_ordered("<", value, leader)
                 loser = builder.select(closer, leader, value)
                 runner_up = builder.select(builder.fcmp_ordered("<", loser, runner_up), loser, runner_up)
-                name = builder.select(closer, _splat(builder, own_name, ints), name)
+                name = builder.select(closer, splat(builder, own_name, ints), name)
                 leader = builder.select(closer, value, leader)
             next_j = builder.add(j, ir.Constant(index, step))
             j.add_incoming(next_j, done)
@@ -115,7 +117,7 @@ def scan_centers(typingctx, lanes, centers, names, first, last, best, second, wi
             builder.branch(head)
             builder.position_at_end(tail)
             for pointer, phi, kind in zip((best, second, winner), phis, (singles, singles, ints), strict=True):
-                builder.store(phi, _at(builder, pointer, offset, kind), align=4)
+                builder.store(phi, at(builder, pointer, offset, kind), align=4)
             return j
 
         for chunk in range(0, LANES, _WIDTH):
@@ -151,13 +153,13 @@ def _sum_over_features(builder, arrays, first, last, totals, add):
     k.add_incoming(ir.Constant(index, 0), body)
     total.add_incoming(ir.Constant(singles, [0.0] * PADDING), body)
     place = builder.add(builder.mul(k, stride), c)
-    following = add(total, builder.load(_at(builder, columns, place, singles), align=4), k, builder.mul(k, stride))
+    following = add(total, builder.load(at(builder, columns, place, singles), align=4), k, builder.mul(k, stride))
     next_k = builder.add(k, ir.Constant(index, 1))
     k.add_incoming(next_k, features)
     total.add_incoming(following, features)
     builder.cbranch(builder.icmp_signed("<", next_k, d), features, done)
     builder.position_at_end(done)
-    builder.store(following, _at(builder, totals, c, singles), align=4)
+    builder.store(following, at(builder, totals, c, singles), align=4)
     c.add_incoming(builder.add(c, ir.Constant(index, PADDING)), done)
     builder.branch(head)
     builder.position_at_end(tail)
@@ -176,7 +178,7 @@ def measure_from(typingctx, columns, last, middle, sq_dists):
         muladd = _muladd(builder, singles)
 
         def add(total, values, k, _):
-            gap = builder.fsub(values, _splat(builder, builder.load(builder.gep(middle.data, [k])), singles))
+            gap = builder.fsub(values, splat(builder, builder.load(builder.gep(middle.data, [k])), singles))
             return builder.call(muladd, [gap, gap, total])
 
         _sum_over_features(builder, columns, ir.Constant(args[1].type, 0), args[1], sq_dists.data, add)
@@ -200,8 +202,8 @@ def spread_from(typingctx, columns, first, last, other, half, spreads):
 
         def add(total, values, k, row):
             place = builder.load(builder.gep(columns.data, [builder.add(row, args[3])]))
-            gap = builder.call(absolute, [builder.fsub(values, _splat(builder, place, singles))])
-            width = _splat(builder, builder.load(builder.gep(half.data, [k])), singles)
+            gap = builder.call(absolute, [builder.fsub(values, splat(builder, place, singles))])
+            width = splat(builder, builder.load(builder.gep(half.data, [k])), singles)
             return builder.call(muladd, [gap, width, total])
 
         _sum_over_features(builder, columns, args[1], args[2], spreads.data, add)
@@ -236,8 +238,8 @@ def pick_unbeaten(typingctx, sq_dists, spreads, first, last, share, bound, kept,
         )
         ones = cgutils.get_or_insert_function(builder.module, ir.FunctionType(mask, [mask]), f"llvm.ctpop.i{_PICKED}")
         count_up = ir.Constant(ints, list(range(_PICKED)))
-        more = _splat(builder, builder.fadd(share, ir.Constant(_SINGLE, 2.0)), singles)
-        shares, bounds = _splat(builder, share, singles), _splat(builder, bound, singles)
+        more = splat(builder, builder.fadd(share, ir.Constant(_SINGLE, 2.0)), singles)
+        shares, bounds = splat(builder, share, singles), splat(builder, bound, singles)
         before = builder.block
         head, body, tail = (builder.append_basic_block() for _ in range(3))
         builder.branch(head)
@@ -247,15 +249,15 @@ def pick_unbeaten(typingctx, sq_dists, spreads, first, last, share, bound, kept,
         n_kept.add_incoming(size, before)
         builder.cbranch(builder.icmp_signed("<", c, last), body, tail)
         builder.position_at_end(body)
-        near, spread = (builder.load(_at(builder, array, c, singles), align=4) for array in (sq_dists, spreads))
+        near, spread = (builder.load(at(builder, array, c, singles), align=4) for array in (sq_dists, spreads))
         reach = builder.fadd(bounds, builder.fmul(more, spread))
         unbeaten = builder.fcmp_unordered("<=", builder.fsub(near, builder.fmul(shares, near)), reach)
         left = builder.trunc(builder.sub(last, c), _INT)
-        valid = builder.icmp_signed("<", count_up, _splat(builder, left, ints))
+        valid = builder.icmp_signed("<", count_up, splat(builder, left, ints))
         picked = builder.and_(unbeaten, valid)
-        places = builder.add(count_up, _splat(builder, builder.trunc(c, _INT), ints))
+        places = builder.add(count_up, splat(builder, builder.trunc(c, _INT), ints))
         packed = builder.call(compress, [places, picked, places])
-        builder.store(packed, _at(builder, kept, n_kept, ints), align=4)
+        builder.store(packed, at(builder, kept, n_kept, ints), align=4)
         added = builder.zext(builder.call(ones, [builder.bitcast(picked, mask)]), index)
         c.add_incoming(builder.add(c, ir.Constant(index, _PICKED)), body)
         n_kept.add_incoming(builder.add(n_kept, added), body)
@@ -267,46 +269,128 @@ def pick_unbeaten(typingctx, sq_dists, spreads, first, last, share, bound, kept,
 
 
 COUNTS = 128
-_SHORT = ir.IntType(16)
+"""Rows of counts that are added up side by side."""
+_BYTE, _QUAD = ir.IntType(8), 4
+_HAS_QUADS = bool(_features.get("avx512vnni"))
+"""Whether the processor multiplies four bytes by four others and adds the products to a sum, all at once."""
+
+
+def _add_entries(builder, first, last, sums, add):
+    """For e from first to last, sums by ``add(e, sums)``; what they are in the end."""
+    before = builder.block
+    head, body, tail = (builder.append_basic_block() for _ in range(3))
+    builder.branch(head)
+    builder.position_at_end(head)
+    e, *phis = (builder.phi(value.type) for value in (first, *sums))
+    for phi, value in zip((e, *phis), (first, *sums), strict=True):
+        phi.add_incoming(value, before)
+    builder.cbranch(builder.icmp_signed("<", e, last), body, tail)
+    builder.position_at_end(body)
+    following = (builder.add(e, ir.Constant(e.type, 1)), *add(e, phis))
+    for phi, value in zip((e, *phis), following, strict=True):
+        phi.add_incoming(value, body)
+    builder.branch(head)
+    builder.position_at_end(tail)
+    return phis
+
+
+def _place(builder, places, e, stride):
+    """Where the bytes of entry e begin."""
+    return builder.mul(builder.zext(builder.load(builder.gep(places, [e])), e.type), ir.Constant(e.type, stride))
 
 
 @intrinsic
-def add_counts(typingctx, first, last, columns, offset, counts, dense, total):
-    """Add counts[e] dense[columns[e] - offset] to total for e from first to last, in 16-bit integers.
+def add_bytes(typingctx, first, last, places, dense, offset, total):
+    """Sum of rows places[e] of COUNTS bytes, from dense[offset] on, e from first to last: total (COUNTS,) is written.
 
-    columns int32, counts int16, dense (section, COUNTS) uint8 or int16, total (COUNTS,) int16
+    A sum stops at 255. Returned: whether one has come so far. places (m,), dense and total uint8
     """
-    signature = types.void(types.intp, types.intp, columns, types.intp, counts, dense, total)
+    signature = types.boolean(types.intp, types.intp, places, dense, types.intp, total)
 
     def generate(context, builder, signature, args):
-        columns, counts, dense, total = (
-            context.make_array(signature.args[k])(context, builder, args[k]).data for k in (2, 4, 5, 6)
+        places, dense, total = (
+            context.make_array(signature.args[k])(context, builder, args[k]).data for k in (2, 3, 5)
         )
-        first, last, offset = args[0], args[1], args[3]
-        index = first.type
-        shorts = ir.VectorType(_SHORT, COUNTS)
-        stored = ir.VectorType(dense.type.pointee, COUNTS)
-        start = builder.load(_at(builder, total, ir.Constant(index, 0), shorts), align=2)
-        before = builder.block
-        head, body, tail = (builder.append_basic_block() for _ in range(3))
-        builder.branch(head)
-        builder.position_at_end(head)
-        e, sums = builder.phi(index), builder.phi(shorts)
-        e.add_incoming(first, before)
-        sums.add_incoming(start, before)
-        builder.cbranch(builder.icmp_signed("<", e, last), body, tail)
-        builder.position_at_end(body)
-        column = builder.sub(builder.sext(builder.load(builder.gep(columns, [e])), index), offset)
-        place = builder.mul(column, ir.Constant(index, COUNTS))
-        values = builder.load(_at(builder, dense, place, stored), align=1)
-        if stored.element.width < _SHORT.width:
-            values = builder.zext(values, shorts)
-        count = _splat(builder, builder.load(builder.gep(counts, [e])), shorts)
-        sums.add_incoming(builder.add(sums, builder.mul(count, values)), body)
-        e.add_incoming(builder.add(e, ir.Constant(index, 1)), body)
-        builder.branch(head)
-        builder.position_at_end(tail)
-        builder.store(sums, _at(builder, total, ir.Constant(index, 0), shorts), align=2)
+        first, last, offset = args[0], args[1], args[4]
+        kind = ir.VectorType(_BYTE, COUNTS)
+        add = cgutils.get_or_insert_function(
+            builder.module, ir.FunctionType(kind, [kind, kind]), f"llvm.uadd.sat.v{COUNTS}i8"
+        )
+        section = builder.gep(dense, [offset])
+
+        def add_entry(e, sums):
+            place = _place(builder, places, e, COUNTS)
+            return [builder.call(add, [sums[0], builder.load(at(builder, section, place, kind), align=1)])]
+
+        (sums,) = _add_entries(builder, first, last, [ir.Constant(kind, [0] * COUNTS)], add_entry)
+        builder.store(sums, at(builder, total, ir.Constant(first.type, 0), kind), align=1)
+        mask = ir.IntType(COUNTS)
+        full = builder.bitcast(builder.icmp_unsigned("==", sums, ir.Constant(kind, [255] * COUNTS)), mask)
+        return builder.icmp_unsigned("!=", full, ir.Constant(mask, 0))
+
+    return signature, generate
+
+
+@intrinsic
+def add_quads(typingctx, first, last, places, quads, dense, offset, total):
+    """Add to total, for e from first to last, the four bytes of quads[e] times those of COUNTS columns, in 32 bits.
+
+    Those of column c are dense[offset + 4 COUNTS places[e] + 4 c] and the three behind, as signed bytes; places (m,)
+    uint8, quads (m,) uint32, dense uint8, total (COUNTS,) int32
+    """
+    signature = types.void(types.intp, types.intp, places, quads, dense, types.intp, total)
+
+    def generate(context, builder, signature, args):
+        places, quads, dense, total = (
+            context.make_array(signature.args[k])(context, builder, args[k]).data for k in (2, 3, 4, 6)
+        )
+        first, last, offset = args[0], args[1], args[5]
+        width = 16
+        kind = ir.VectorType(_INT, width)
+        section = builder.gep(dense, [offset])
+        starts = [ir.Constant(first.type, start) for start in range(0, COUNTS, width)]
+        multiply = _multiply_quads if _HAS_QUADS else multiply_quads_plainly
+
+        def add_entry(e, sums):
+            place = _place(builder, places, e, _QUAD * COUNTS)
+            own = splat(builder, builder.load(builder.gep(quads, [e])), kind)
+            row = builder.gep(section, [place])
+            found = []
+            for start, value in zip(starts, sums, strict=True):
+                others = builder.load(at(builder, row, ir.Constant(e.type, _QUAD * start.constant), kind), align=1)
+                found.append(multiply(builder, value, own, others))
+            return found
+
+        sums = [builder.load(at(builder, total, start, kind), align=4) for start in starts]
+        for start, value in zip(starts, _add_entries(builder, first, last, sums, add_entry), strict=True):
+            builder.store(value, at(builder, total, start, kind), align=4)
         return context.get_dummy_value()
 
     return signature, generate
+
+
+def _multiply_quads(builder, total, own, others):
+    """Total and the products of four bytes with four others, the latter signed, in one instruction."""
+    function = ir.FunctionType(total.type, [total.type] * 3)
+    name = "llvm.x86.avx512.vpdpbusd.512"
+    return builder.call(cgutils.get_or_insert_function(builder.module, function, name), [total, own, others])
+
+
+def multiply_quads_plainly(builder, total, own, others):
+    """The same in instructions that every processor has."""
+    n_bytes = _QUAD * total.type.count
+    stored = ir.VectorType(_BYTE, n_bytes)
+    wide = ir.VectorType(ir.IntType(16), n_bytes)
+    own, others = builder.zext(builder.bitcast(own, stored), wide), builder.sext(builder.bitcast(others, stored), wide)
+
+    def every_second(values, start):
+        count = values.type.count // 2
+        mask = ir.Constant(ir.VectorType(_INT, count), list(range(start, 2 * count, 2)))
+        return builder.shuffle_vector(values, ir.Constant(values.type, ir.Undefined), mask)
+
+    pairs = ir.VectorType(_INT, n_bytes // 2)
+    even, odd = (
+        builder.mul(*(builder.sext(every_second(each, start), pairs) for each in (own, others))) for start in (0, 1)
+    )
+    sums = builder.add(even, odd)
+    return builder.add(total, builder.add(every_second(sums, 0), every_second(sums, 1)))

@@ -130,7 +130,7 @@ def search_nearest(boxes, points, slots, levels, sq_radii, limits, starts, cells
         a = np.int64(0)  # a literal would be a type of its own, and what it is passed to compiled twice
         for level in range(lowest, highest + 1):
             b = target_ends[level]
-            _scan_nearest(lanes, target, a, b, best, winner, sq_dists)
+            _scan_nearest(lanes, d, target, a, b, best, winner, sq_dists)
             a = b
             if (is_open >> level) & 1:
                 radii = sq_radii[level]
@@ -277,10 +277,10 @@ def search_covering(boxes, points, slots, sq_radii, smallest, starts, cells):
 
 
 @jit_inner
-def _scan_nearest(lanes, candidates, a, b, best, winner, sq_dists):
-    """Let candidates a to b compete for each lane; the first of equals stays."""
-    if len(lanes) == 4:
-        _scan_nearest_of_four(lanes, candidates, a, b, best, winner)
+def _scan_nearest(lanes, d, candidates, a, b, best, winner, sq_dists):
+    """Let candidates a to b compete for each lane of d features; the first of equals stays."""
+    if d <= 3:
+        _scan_nearest_of_three(lanes, candidates, a, b, best, winner)
         return
     for c in range(a, b):
         measure_lanes(lanes, candidates, c, sq_dists)
@@ -291,19 +291,17 @@ def _scan_nearest(lanes, candidates, a, b, best, winner, sq_dists):
 
 
 @jit_inner
-def _scan_nearest_of_four(lanes, candidates, a, b, best, winner):
-    """_scan_nearest for four features, without a round trip of the distances through memory."""
+def _scan_nearest_of_three(lanes, candidates, a, b, best, winner):
+    """_scan_nearest for three features or fewer, without a round trip of the distances through memory."""
     for c in range(a, b):
         c0 = candidates[0, c]
         c1 = candidates[1, c]
         c2 = candidates[2, c]
-        c3 = candidates[3, c]
         for q in range(LANES):
             x0 = lanes[0, q] - c0
             x1 = lanes[1, q] - c1
             x2 = lanes[2, q] - c2
-            x3 = lanes[3, q] - c3
-            sq_dist = ((x0 * x0 + x1 * x1) + x2 * x2) + x3 * x3
+            sq_dist = (x0 * x0 + x1 * x1) + x2 * x2
             closer = sq_dist < best[q]
             best[q] = sq_dist if closer else best[q]
             winner[q] = c if closer else winner[q]
@@ -332,21 +330,21 @@ def _append_run(starts, cells, n_runs, position, cell):
 
 
 @jit
-def expand_runs(starts, cells, n_runs, order, column):
-    """Write the cell of each query, in the order of X, into a column of the answer."""
+def expand_runs(starts, cells, n_runs, order, firsts, column):
+    """Write the cell of each row, in the order of X, into a column of the answer."""
     for r in range(n_runs):
-        stop = starts[r + 1] if r + 1 < n_runs else len(order)
-        for position in range(starts[r], stop):
-            column[order[position]] = cells[r]
+        stop = starts[r + 1] if r + 1 < n_runs else len(firsts) - 1
+        for place in range(firsts[starts[r]], firsts[stop]):
+            column[order[place]] = cells[r]
 
 
 @jit
-def count_runs(starts, cells, n_runs, n, counts):
-    """Add the length of each run to the count of its cell."""
+def count_runs(starts, cells, n_runs, firsts, counts):
+    """Add the number of rows of each run to the count of its cell."""
     for r in range(n_runs):
-        stop = starts[r + 1] if r + 1 < n_runs else n
+        stop = starts[r + 1] if r + 1 < n_runs else len(firsts) - 1
         if cells[r] != OUTSIDE:
-            counts[cells[r]] += stop - starts[r]
+            counts[cells[r]] += firsts[stop] - firsts[starts[r]]
 
 
 @jit
@@ -360,20 +358,26 @@ def add_run_steps(starts, cells, n_runs, table, steps):
 
 
 @jit
-def put_back(order, parts, far_parts, first, last, rows):
-    """Sums of the threads, (threads, L, n) and, if any, (threads, n), added up and put in the order of rows.
+def put_back(order, firsts, parts, far_parts, first, last, rows):
+    """Sums of the threads, (threads, L, q) and, if any, (threads, q), added up and put in the order of rows.
 
-    order (n,) tree position -> row; of the positions first to last; written: rows (n, L) or (n, L + 1)
+    order (n,), firsts (q + 1,): rows of each query, in tree order; of the queries first to last; written: rows (n, L)
+    or (n, L + 1)
     """
     n_levels = parts.shape[1]
+    n_columns = rows.shape[1]
+    total = np.empty(n_columns, np.int64)
     for position in range(first, last):
-        row = rows[order[position]]
         for level in range(n_levels):
-            row[level] = parts[0, level, position]
+            total[level] = parts[0, level, position]
         for part in range(1, len(parts)):
             for level in range(n_levels):
-                row[level] += parts[part, level, position]
-        if len(row) > n_levels:
-            row[n_levels] = 0
+                total[level] += parts[part, level, position]
+        if n_columns > n_levels:
+            total[n_levels] = 0
             for part in range(len(far_parts)):
-                row[n_levels] += far_parts[part, position]
+                total[n_levels] += far_parts[part, position]
+        for place in range(firsts[position], firsts[position + 1]):
+            row = rows[order[place]]
+            for column in range(n_columns):
+                row[column] = total[column]

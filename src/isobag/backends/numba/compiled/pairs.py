@@ -1,0 +1,183 @@
+"""Every center against every query, in float64 and in the order of the definition: no certificate, no tree.
+
+The loop over the centers is written as LLVM vector operations, as those of ``vectors``. Sums of squares are rounded
+after every operation, never fused, so that they are the numbers of the NumPy backend.
+"""
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from isobag.backends.arrays import OCTAVE_BITS, OUTSIDE
+from isobag.backends.numba.compiled.jit import jit
+from isobag.backends.numba.compiled.vectors import LANES, at, splat
+
+WIDTH = 32
+"""Queries measured together: with 512 bits, four registers for sums, or for the least and the winner."""
+_DOUBLE = ir.DoubleType()
+_LONG = ir.IntType(64)
+_DOUBLES = ir.VectorType(_DOUBLE, WIDTH)
+_LONGS = ir.VectorType(_LONG, WIDTH)
+
+
+def _loop(builder, first, last, carried, body):
+    """For j from first to last: carried = body(j, carried), a list of vectors; what they are at the end."""
+    before = builder.block
+    head, inside, after = (builder.append_basic_block() for _ in range(3))
+    builder.branch(head)
+    builder.position_at_end(head)
+    j = builder.phi(first.type)
+    phis = [builder.phi(value.type) for value in carried]
+    builder.cbranch(builder.icmp_signed("<", j, last), inside, after)
+    builder.position_at_end(inside)
+    following = [builder.add(j, ir.Constant(first.type, 1)), *body(j, phis)]
+    for phi, start, end in zip((j, *phis), (first, *carried), following, strict=True):
+        phi.add_incoming(start, before)
+        phi.add_incoming(end, builder.block)
+    builder.branch(head)
+    builder.position_at_end(after)
+    return phis
+
+
+@intrinsic
+def _measure(typingctx, lanes, block, start, points, first, last, sq_dists):
+    """Write the squared distances of the points first to last to the lanes start to start + WIDTH of a block.
+
+    lanes (blocks, d, LANES), points (m, d) float64, contiguous; sq_dists (last - first or more, WIDTH)
+    """
+    indices = types.intp, types.intp
+    signature = types.void(lanes, *indices, points, *indices, sq_dists)
+
+    def generate(context, builder, signature, args):
+        lanes, points, sq_dists = (context.make_array(signature.args[k])(context, builder, args[k]) for k in (0, 3, 6))
+        _, block, start, _, first, last, _ = args
+        d = cgutils.unpack_tuple(builder, points.shape)[1]
+        index = d.type
+        zero, stride = ir.Constant(index, 0), ir.Constant(index, LANES)
+        queries = builder.gep(lanes.data, [builder.add(builder.mul(builder.mul(block, d), stride), start)])
+
+        def measure_one(j, _):
+            row = builder.gep(points.data, [builder.mul(j, d)])
+
+            def add(k, totals):
+                x = builder.load(at(builder, queries, builder.mul(k, stride), _DOUBLES), align=8)
+                gap = builder.fsub(x, splat(builder, builder.load(builder.gep(row, [k])), _DOUBLES))
+                return [builder.fadd(totals[0], builder.fmul(gap, gap))]
+
+            total = _loop(builder, zero, d, [ir.Constant(_DOUBLES, [0.0] * WIDTH)], add)[0]
+            place = builder.mul(builder.sub(j, first), ir.Constant(index, WIDTH))
+            builder.store(total, at(builder, sq_dists.data, place, _DOUBLES), align=8)
+            return []
+
+        _loop(builder, first, last, [], measure_one)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+@intrinsic
+def _compete(typingctx, sq_dists, slots, i, first, last, floor, best, winner):
+    """Let the centers first to last of partitioning i compete for each lane: best, winner (WIDTH,).
+
+    sq_dists (m, WIDTH) of all points, slots (t, psi). Only squared distances above the floor count, and a later center
+    must be strictly nearer.
+    """
+    indices = types.intp, types.intp, types.intp
+    signature = types.void(sq_dists, slots, *indices, types.float64, best, winner)
+
+    def generate(context, builder, signature, args):
+        sq_dists, slots, best, winner = (
+            context.make_array(signature.args[k])(context, builder, args[k]) for k in (0, 1, 6, 7)
+        )
+        _, _, i, first, last, floor, _, _ = args
+        psi = cgutils.unpack_tuple(builder, slots.shape)[1]
+        index = psi.type
+        floors = splat(builder, floor, _DOUBLES)
+        own = builder.gep(slots.data, [builder.mul(i, psi)])
+        places = [builder.bitcast(best.data, _DOUBLES.as_pointer()), builder.bitcast(winner.data, _LONGS.as_pointer())]
+
+        def compare(j, state):
+            slot = builder.sext(builder.load(builder.gep(own, [j])), index)
+            place = at(builder, sq_dists.data, builder.mul(slot, ir.Constant(index, WIDTH)), _DOUBLES)
+            values = builder.load(place, align=8)
+            least, names = state
+            closer = builder.and_(builder.fcmp_ordered("<", values, least), builder.fcmp_ordered(">", values, floors))
+            return [
+                builder.select(closer, values, least),
+                builder.select(closer, splat(builder, j, _LONGS), names),
+            ]
+
+        found = _loop(builder, first, last, [builder.load(place, align=8) for place in places], compare)
+        for value, place in zip(found, places, strict=True):
+            builder.store(value, place, align=8)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+@intrinsic
+def _bits(typingctx, number):
+    """The bits of a float64, as an integer."""
+
+    def generate(context, builder, signature, args):
+        return builder.bitcast(args[0], _LONG)
+
+    return types.int64(types.float64), generate
+
+
+@jit
+def find_cells(span, lanes, points, slots, levels, sq_radii, limits, room, cells, far):
+    """Cells of the blocks span[0]:span[1] in all partitionings, all levels: cells (t, blocks, L, LANES).
+
+    lanes (blocks, d, LANES), points (m, d), slots (t, psi), levels (L,), sq_radii (L, t, psi)
+    limits (L,) of octaves, -1 where none counts; far (blocks, LANES), to which those beyond are added where OUTSIDE
+    room: squared distances (m, WIDTH), the least of a partitioning and its center (WIDTH,)
+    """
+    sq_dists, best, winner = room
+    for block in range(span[0], span[1]):
+        for start in range(0, LANES, WIDTH):
+            _measure(lanes, block, start, points, 0, len(points), sq_dists)
+            for i in range(len(slots)):
+                for q in range(WIDTH):
+                    best[q] = np.inf
+                    winner[q] = 0
+                seen = 0
+                for level in range(len(levels)):
+                    _compete(sq_dists, slots, i, seen, levels[level], -1.0, best, winner)
+                    seen = levels[level]
+                    limit = limits[level]
+                    for q in range(WIDTH):
+                        cell = winner[q]
+                        if best[q] <= sq_radii[level, i, cell]:
+                            cells[i, block, level, start + q] = cell
+                        else:
+                            cells[i, block, level, start + q] = OUTSIDE
+                            beyond = (_bits(best[q]) >> OCTAVE_BITS) - limit
+                            if limit >= 0 and beyond > 0:
+                                far[block, start + q] += beyond
+
+
+@jit
+def nearest_other(lanes, centers, slots, levels, room, radii):
+    """Squared distance from each center to the nearest different one: radii (L, t * blocks, LANES), 0 if none differs.
+
+    lanes (t * blocks, d, LANES) and centers (t * psi, d) are the centers of each partitioning in turn, slots (1, psi)
+    are 0, 1, ...
+    """
+    sq_dists, best, winner = room
+    psi = slots.shape[1]
+    n_blocks = len(lanes) * psi // len(centers)
+    for block in range(len(lanes)):
+        first = block // n_blocks * psi
+        for start in range(0, LANES, WIDTH):
+            _measure(lanes, block, start, centers, first, first + psi, sq_dists)
+            for q in range(WIDTH):
+                best[q] = np.inf
+            seen = 0
+            for level in range(len(levels)):
+                _compete(sq_dists, slots, 0, seen, levels[level], 0.0, best, winner)
+                seen = levels[level]
+                for q in range(WIDTH):
+                    radii[level, block, start + q] = best[q] if best[q] < np.inf else 0.0

@@ -1,0 +1,142 @@
+"""Dot products of counts: every group with every center, as whole numbers."""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import csr_array
+
+from isobag.backends.arrays import Cells, Ints
+from isobag.backends.numba.compiled import dots as products
+from isobag.backends.numba.compiled.vectors import COUNTS
+from isobag.backends.numpy import self_dots
+from isobag.backends.threads import map_in_threads, slices
+
+BLOCK_ROWS = 256
+BASE = 256
+"""Counts are multiplied digit by digit, in bytes."""
+MIDDLE = 128
+"""Bytes of centers have a sign, so their digits are counted from here: x y = x (y - 128) + 128 x."""
+ADDS_PER_QUAD, LARGEST_MEAN = 3, 4
+"""Where counts are added: see docs/performance.md."""
+_SAMPLE_ROWS = 64
+_SECTION_BYTES = products.SECTION * COUNTS
+
+
+class _Digit(NamedTuple):
+    """One digit of sparse counts, with what it is worth: first entry of each row, columns ascending, digits."""
+
+    weight: int
+    starts: Ints
+    columns: Cells
+    digits: Cells
+
+
+class _Listed(NamedTuple):
+    """A digit of a block of rows, as ``list_entries`` lists it."""
+
+    weight: int
+    firsts: Ints
+    places: npt.NDArray[np.uint8]
+    quads: npt.NDArray[np.uint32]
+    totals: Ints
+
+
+def dot_counts(counts: csr_array, centers: csr_array, n_jobs: int | None, rows: Ints | None = None) -> Ints:
+    """Dot products of all rows of counts with all centers: (n, centers), int32 where they fit.
+
+    rows: if given, the rows of counts that are the centers, whose products are then found once for each pair
+    """
+    counts, centers = (each if each.has_sorted_indices else each.sorted_indices() for each in (counts, centers))
+    bits = 0 if adding_pays(counts, centers) else 2
+    dots = np.empty((counts.shape[0], centers.shape[0]), dtype=np.int32 if _fit_int32(counts, centers) else np.int64)
+    n_sections = -(-counts.shape[1] // products.SECTION)
+    # Rows that are no centers, then the centers, of which a block needs those of its own and later blocks only.
+    rows = np.arange(0) if rows is None else rows
+    order = np.concatenate([np.setdiff1d(np.arange(len(dots)), rows), rows])
+    n_others = len(dots) - len(rows)
+    row_digits, center_digits = _digits(counts), _digits(centers)
+
+    def list_block(block: slice) -> list[_Listed]:
+        return [
+            _Listed(weight, *products.list_entries(*own, order[block], bits, n_sections)) for weight, *own in row_digits
+        ]
+
+    blocks = list(slices(len(dots), BLOCK_ROWS))
+    listed = map_in_threads(list_block, blocks, n_jobs)
+
+    def work(block: slice) -> None:
+        dense = []
+        for weight, *own in center_digits:
+            dense.append((weight, np.empty(n_sections * _SECTION_BYTES, dtype=np.uint8)))
+            products.spread_counts(*own, block.start, block.stop, bits, MIDDLE if bits else 0, dense[-1][1])
+        first = n_others + block.start
+        for place, own_rows in zip(blocks, listed, strict=True):
+            if n_others <= place.start and place.stop <= first:
+                continue
+            found = np.zeros((place.stop - place.start, COUNTS), dtype=dots.dtype)
+            for center_weight, others in dense:
+                for digit in own_rows:
+                    _add_products(digit, center_weight, others, found)
+            found = found[:, : block.stop - block.start]
+            dots[order[place], block] = found
+            later = max(place.start, n_others + block.stop)
+            if later < place.stop:
+                dots[rows[block], later - n_others : place.stop - n_others] = found[later - place.start :].T
+
+    map_in_threads(work, slices(centers.shape[0], COUNTS), n_jobs)
+    return dots
+
+
+def _add_products(listed: _Listed, center_weight: int, dense: npt.NDArray[np.uint8], found: Ints) -> None:
+    """Add to found (rows, COUNTS) the products of a digit of a block of rows with one of a block of centers."""
+    weight, firsts, places, quads, totals = listed
+    weight *= center_weight
+    if weight >= 1 << 63:  # of two such digits in one column the product would fit nowhere
+        return
+    if len(quads):
+        found += (totals[:, None] * weight * MIDDLE).astype(found.dtype)
+    for run in slices(len(firsts), products.RUN):
+        part = dense[run.start * _SECTION_BYTES : run.stop * _SECTION_BYTES]
+        if len(quads):
+            products_32 = np.zeros(found.shape, dtype=np.int32)
+            products.add_multiplied(firsts[run], places, quads, part, products_32)
+            found += products_32.astype(found.dtype, copy=False) * weight
+        else:
+            sums = np.zeros(found.shape, dtype=np.uint16)
+            products.add_counted(firsts[run], places, part, sums, found)
+            found += sums
+
+
+def _digits(counts: csr_array) -> list[_Digit]:
+    """The digits of counts, the last first; of all but this the zeros are left out."""
+    starts, columns = counts.indptr.astype(np.int64, copy=False), counts.indices.astype(np.int32, copy=False)
+    largest = int(counts.data.max(initial=0))
+    if largest < BASE:
+        return [_Digit(1, starts, columns, counts.data.astype(np.int32, copy=False))]
+    found, weight = [], 1
+    while weight <= largest:
+        digits = (counts.data // weight % BASE).astype(np.int32)
+        kept = np.concatenate([[0], np.cumsum(digits > 0)])
+        found.append(_Digit(weight, kept[starts], columns[digits > 0], digits[digits > 0]))
+        weight *= BASE
+    return found
+
+
+def _fit_int32(counts: csr_array, centers: csr_array) -> bool:
+    """Whether all dot products do: by the largest counts and the longest rows, or by Cauchy and Schwarz."""
+    counted = [(int(each.data.max(initial=0)), int(np.diff(each.indptr).max(initial=0))) for each in (counts, centers)]
+    (largest, n_entries), (center_largest, n_center_entries) = counted
+    if largest * center_largest * min(n_entries, n_center_entries) < 2**30:
+        return True
+    return bool(np.sqrt(self_dots(counts).max() * self_dots(centers).max()) < 2**30)
+
+
+def adding_pays(counts: csr_array, centers: csr_array) -> bool:
+    """Whether small counts are added one by one faster than they are multiplied four columns at a time."""
+    if not (counts.nnz and centers.nnz and counts.data.max() < BASE and centers.data.max() < BASE):
+        return False
+    sample = counts[np.linspace(0, counts.shape[0] - 1, min(_SAMPLE_ROWS, counts.shape[0])).astype(np.int64)]
+    places = sample.tocoo().row.astype(np.int64) * counts.shape[1] + sample.indices // 4
+    n_quads = np.count_nonzero(np.diff(places, prepend=-1))
+    return bool(sample.data.sum() <= ADDS_PER_QUAD * n_quads and centers.data.mean() <= LARGEST_MEAN)
