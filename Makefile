@@ -2,14 +2,17 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Tests start many processes: modules are compiled once for all of them.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test test-slow test-gpu test-lowest lint docs pictures examples build study bench bench-gpu clean
 
 demo: $(VENV)/installed
 	$(BIN)/isobag demo
 
+# Two workers share the cores: threads of BLAS in each would wait for one another.
 test: $(VENV)/installed-dev
-	$(BIN)/python -m pytest -m "not slow" -n 2
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" -n 2 --dist worksteal
 
 test-slow: $(VENV)/installed-dev
 	$(BIN)/python -m pytest -m "slow and not cluster"
@@ -21,7 +24,7 @@ test-lowest: $(VENV)/installed-dev
 	$(BIN)/uv venv --quiet --clear --python 3.11 .venv-lowest
 	$(BIN)/uv pip install --quiet --python .venv-lowest --resolution lowest-direct -e ".[cli,dask,files,report,reproduce]" "polars>=1.10"
 	$(BIN)/uv pip install --quiet --python .venv-lowest build cloudpickle hypothesis playwright pytest pytest-xdist
-	.venv-lowest/bin/python -m pytest -m "not slow and not browser" -n 2 -W default -p no:cacheprovider
+	OPENBLAS_NUM_THREADS=1 NUMBA_CACHE_DIR=$(CURDIR)/.venv-lowest/compiled .venv-lowest/bin/python -m pytest -m "not slow and not browser" -n 2 --dist worksteal -W default -p no:cacheprovider
 
 build: $(VENV)/installed-dev
 	$(BIN)/python -m build --outdir dist

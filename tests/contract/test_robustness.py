@@ -12,7 +12,7 @@ import pytest
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import OneClassSVM
-from threadpoolctl import threadpool_info
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from isobag import IDKGroupDetector, IDKPointDetector, IsolationDistributionalKernel, IsolationKernel
 from isobag.datasets import make_card_accounts
@@ -34,7 +34,13 @@ def test_rows_absurdly_far_out_are_scored_alike_by_both_backends(mechanism, spre
 
 def test_overlapping_fits_agree_and_leave_the_threads_of_blas_alone(rng):
     X = rng.normal(size=(3000, 60))
-    before = [pool["num_threads"] for pool in threadpool_info()]
+    with threadpool_limits(2, "blas"):
+        found, expected = overlapping_fits(X)
+        assert {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"} == {2}
+    assert all(np.array_equal(scores, expected) for scores in found.values())
+
+
+def overlapping_fits(X):
     expected = IDKPointDetector(20, 16, random_state=0).fit(X).score_samples(X)
     found = {}
 
@@ -46,8 +52,7 @@ def test_overlapping_fits_agree_and_leave_the_threads_of_blas_alone(rng):
         thread.start()
     for thread in threads:
         thread.join()
-    assert all(np.array_equal(scores, expected) for scores in found.values())
-    assert [pool["num_threads"] for pool in threadpool_info()] == before
+    return found, expected
 
 
 @pytest.mark.parametrize("settings", [{"n_jobs": 2}, {"backend": "loky", "n_jobs": 2}, {"prefer": "processes"}])

@@ -10,15 +10,22 @@ pytest.importorskip("duckdb")
 
 from blocks import PAGES, RENDERED, ROOT, Block, Runner, blocks_of, is_run_elsewhere, shell_lines, write_files
 
-WITH_CODE = [page for page in PAGES if blocks_of(page)]
+LONG = {"docs/command_line.md", "docs/how_to/accounts.md"}
 
 
 def shown(page):
     return str(page.relative_to(ROOT))
 
 
+WITH_CODE = [
+    pytest.param(page, id=shown(page), marks=[pytest.mark.slow] * (shown(page) in LONG))
+    for page in PAGES
+    if blocks_of(page)
+]
+
+
 @pytest.mark.filterwarnings("ignore::UserWarning")  # notes about columns, which the pages do not show
-@pytest.mark.parametrize("page", WITH_CODE, ids=shown)
+@pytest.mark.parametrize("page", WITH_CODE)
 def test_every_block_of_a_page_runs_and_prints_what_it_says(page, tmp_path, monkeypatch):
     write_files(tmp_path)
     monkeypatch.chdir(tmp_path)

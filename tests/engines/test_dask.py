@@ -46,7 +46,7 @@ def random_cuts(n_partitions, seed=0):
     return np.sort(np.random.default_rng(seed).integers(0, N_ROWS, n_partitions - 1)).tolist()
 
 
-CUTS = {"one": [], "two": [700], "empty ones": [0, 5, 5, 600, N_ROWS], "23": random_cuts(23)}
+CUTS = {"one": [], "two": [700], "empty ones": [0, 5, 5, 600, N_ROWS], "nine": random_cuts(9)}
 
 
 @pytest.mark.parametrize("cuts", CUTS.values(), ids=CUTS)
@@ -73,7 +73,7 @@ def test_points_have_the_scores_of_the_rows_in_memory(frame, cuts, options):
 def test_rows_with_gaps_have_no_score_and_keep_their_place(frame):
     frame.loc[100:110, "amount"] = np.nan
     plain = isobag.detect_points(frame, features=["amount", "hour"], missing="drop", **OPTIONS).sort_values("row")
-    found = engine.detect_points(parts_of(frame, CUTS["23"]), features=["amount", "hour"], missing="drop", **OPTIONS)
+    found = engine.detect_points(parts_of(frame, CUTS["nine"]), features=["amount", "hour"], missing="drop", **OPTIONS)
     np.testing.assert_array_equal(found["score"].compute(), plain["score"])
     np.testing.assert_array_equal(found["flagged"].compute(), plain["flagged"])
 
@@ -102,24 +102,24 @@ def test_small_groups_and_groups_without_rows_left_stand_last(frame):
     frame.loc[50:52, "account"] = np.nan
     asked = {"features": ["amount", "hour"], "missing": "drop", "min_size": 28, **OPTIONS}
     plain = isobag.detect_groups(frame, ["account"], **asked)
-    found = engine.detect_groups(parts_of(frame, CUTS["23"]), ["account"], **asked).compute()
+    found = engine.detect_groups(parts_of(frame, CUTS["nine"]), ["account"], **asked).compute()
     assert plain["score"].isna().sum() > 1
     pd.testing.assert_frame_equal(found, plain, check_dtype=False, check_exact=True)
     with pytest.raises(ValueError, match=r"account: row \d+ of partition \d+ has no label"):
-        engine.detect_groups(parts_of(frame, CUTS["23"]), "account", features=["hour"])
+        engine.detect_groups(parts_of(frame, CUTS["nine"]), "account", features=["hour"])
 
 
 def test_several_columns_make_a_label(frame):
     plain = isobag.detect_groups(frame, ["kind", "account"], features=["amount", "hour"], **OPTIONS)
     found = engine.detect_groups(
-        parts_of(frame, CUTS["23"]), ["kind", "account"], features=["amount", "hour"], **OPTIONS
+        parts_of(frame, CUTS["nine"]), ["kind", "account"], features=["amount", "hour"], **OPTIONS
     ).compute()
     pd.testing.assert_frame_equal(found, plain, check_dtype=False, check_exact=True)
 
 
 def test_a_model_is_saved_loaded_and_scores_new_rows(frame, tmp_path):
     features = ["amount", "hour", "kind"]
-    model = engine.fit(parts_of(frame, CUTS["23"]), features=features, **OPTIONS)
+    model = engine.fit(parts_of(frame, CUTS["nine"]), features=features, **OPTIONS)
     isobag.save(model, tmp_path / "model.isobag")
     loaded = isobag.load(tmp_path / "model.isobag")
     found = engine.score(loaded, parts_of(frame[:500], [100, 100, 300]), id_column="name").compute()
@@ -141,7 +141,7 @@ def _encoded(frame):
 
 
 def test_a_model_of_groups_scores_new_groups(frame):
-    model = engine.fit(parts_of(frame, CUTS["23"]), by="account", features=["amount", "hour"], **OPTIONS)
+    model = engine.fit(parts_of(frame, CUTS["nine"]), by="account", features=["amount", "hour"], **OPTIONS)
     new = frame[frame["account"] < 10]
     found = engine.score(model, parts_of(new, [3, 90]), by="account").compute().sort_values("account")
     plain = isobag.IDKGroupDetector(**OPTIONS).fit(frame[["amount", "hour"]], groups=frame["account"])

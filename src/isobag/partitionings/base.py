@@ -167,7 +167,7 @@ def distinct_points(values: Floats) -> tuple[Floats, Ints]:
     if not all(np.array_equal(points[names[own]], values[own]) for own in blocks):  # two different rows with one hash
         _, first, names = np.unique(values, axis=0, return_index=True, return_inverse=True)
         points = values[first]
-    return points, names
+    return points, names.ravel()  # with an axis, NumPy 2.0 alone gives (n, 1)
 
 
 def _hash_rows(values: Floats) -> Seeds:

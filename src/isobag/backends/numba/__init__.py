@@ -41,7 +41,7 @@ def prepare(X: Floats, like: Queries | None = None) -> Queries:
 
 def sq_radii(points: Floats, slots: Cells, levels: tuple[int, ...], n_jobs: int | None = None) -> Floats:
     """Squared distance from each center to the nearest different center: (L, t, psi)."""
-    if points.shape[1] < FUSED_FEATURES.stop or pairs.is_small(points):
+    if points.shape[1] < FUSED_FEATURES.stop:
         find = pairs.sq_radii
     else:
         # Products of all pairs pay when partitionings share their centers: points squared against t times psi squared.
