@@ -42,4 +42,4 @@ def locks(dataset, detector, n_seeds, folder, n_jobs):
     """A child that is killed while it holds a named semaphore."""
     lock = multiprocessing.get_context("forkserver").Lock()
     yield {"locked": lock.acquire()}
-    os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(60)

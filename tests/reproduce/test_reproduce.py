@@ -167,7 +167,7 @@ LOCKED = """
 from pathlib import Path
 from isobag.reproduce.cells import Cell, Plan, run_cell
 if __name__ == "__main__":
-    print(run_cell(Cell("point", "locks", "1", "reproduce_work:locks"), Plan(1, None, None, Path(), 1, False)).records)
+    print(run_cell(Cell("point", "locks", "1", "reproduce_work:locks"), Plan(1, 2.0, None, Path(), 1, False)).records)
 """
 
 
