@@ -207,8 +207,9 @@ def _prepare(queries: Queries, balls: Balls, n_jobs: int | None) -> tuple[_Place
         np.zeros((t, d, psi + PADDING), dtype=np.float32),
     )
     levels = np.array(balls.levels)
-    for i in range(t):
-        fused.list_centers(centers, balls.slots[i], levels, *(part[i] for part in lists))
+    map_in_threads(
+        lambda i: fused.list_centers(centers, balls.slots[i], levels, *(part[i] for part in lists)), range(t), n_jobs
+    )
     return placed, _Centers(balls, lists, radii)
 
 
