@@ -76,27 +76,6 @@ def last_level(balls: Balls) -> Balls:
     return one_level(balls, len(balls.levels) - 1)
 
 
-def with_nearest(balls: Balls, limits: Ints | None) -> tuple[Balls, list[int], list[int]]:
-    """Beside each level whose limit counts another one, of balls without end: its cells are the nearest centers.
-
-    Also the places of the levels themselves, and of the nearest centers of those that count.
-    """
-    wanted = np.zeros(len(balls.levels), dtype=bool) if limits is None else limits >= 0
-    levels: list[int] = []
-    radii, places, nearest = [], [], []
-    for level, psi in enumerate(balls.levels):
-        places.append(len(levels))
-        levels.append(psi)
-        radii.append(balls.sq_radii[level])
-        if wanted[level]:
-            nearest.append(len(levels))
-            levels.append(psi)
-            radii.append(np.full_like(balls.sq_radii[level], np.inf))
-    if not nearest:
-        return balls, places, nearest
-    return Balls(balls.points, balls.slots, tuple(levels), np.stack(radii)), places, nearest
-
-
 def one_level(balls: Balls, level: int) -> Balls:
     """The nested partitionings of one level alone."""
     psi = balls.levels[level]
