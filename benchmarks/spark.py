@@ -122,7 +122,10 @@ def main(n_rows):
     IDKPointDetector(**OPTIONS, n_jobs=2).fit(small).score_samples(small)  # compile
     detect(rows(spark, 100_000))
     detector = IDKPointDetector(**OPTIONS, n_jobs=2)
-    memory = timed(lambda: detector.fit(X))  # which scores all rows, too
+    # Spark counts, scores for the threshold, and scores again when the result is asked for; so does this, but a fit in
+    # memory has the scores already, and is given apart.
+    fit, score = timed(lambda: detector.fit(X)), timed(lambda: detector.score_samples(X))
+    memory = {kind: fit[kind] + score[kind] for kind in fit}
     transport = timed(lambda: pass_over(frame))
     with Driver() as large_driver:
         on_spark = timed(lambda: detect(frame))
@@ -131,6 +134,7 @@ def main(n_rows):
     found = {"rows": n_rows, "memory_rows": len(X), "memory": memory, "transport": transport, "spark": on_spark}
     for kind in ("wall", "processor"):
         found[f"ratio_{kind}"] = (on_spark[kind] / n_rows) / (memory[kind] / len(X))
+        found[f"ratio_{kind}_fit_alone"] = (on_spark[kind] / n_rows) / (fit[kind] / len(X))
     found["driver_bytes"] = {str(n_rows): large_driver.n_bytes, str(n_rows // 20): small_driver.n_bytes}
     print(json.dumps(found, indent=2))
     RESULTS.mkdir(exist_ok=True)

@@ -208,6 +208,20 @@ def test_an_error_names_partition_row_and_column(frame):
         engine.detect_points(parts_of(frame, [600]), features=["amount", "hour"])
 
 
+def test_labels_of_two_types_are_refused_where_one_group_would_become_two():
+    def make(number):
+        labels = pd.Series([1, 2, 1, 2])
+        return pd.DataFrame({"x": np.arange(4.0) + number, "who": labels.astype(str) if number == 2 else labels})
+
+    table = dd.from_map(make, range(4), meta=make(0)[:0])
+    with pytest.raises(ValueError, match=r"partition 2, column 'who' is of type .*string, but partition \d, .* int64"):
+        engine.detect_groups(table, "who", features=["x"])
+    whole = dd.from_map(
+        lambda number: make(number % 2).astype({"who": float} if number else {}), range(4), meta=make(0)[:0]
+    )
+    assert len(engine.detect_groups(whole, "who", features=["x"], random_state=0)) == 2
+
+
 def test_columns_that_were_left_out_are_warned_of(frame):
     frame["account_id"] = np.arange(N_ROWS)
     with pytest.warns(UserWarning, match="Left out: 'account_id'"):

@@ -6,7 +6,7 @@ rows in memory, bit for bit; rows never come to one place, but for samples and t
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -241,7 +241,7 @@ def _count_groups(
     engine: Any, reader: PartitionReader, names: Sequence[str], min_size: int = 1
 ) -> tuple[_Counted, int]:
     """The groups of a table; and the number of rows of the largest."""
-    counts, lengths = engine.run(_CountGroups(reader), _add_groups)
+    counts, lengths, _ = engine.run(_CountGroups(reader), _add_groups)
     takes_part = [label for label, (n_kept, _) in counts.items() if n_kept]
     sizes = np.array([counts[label][0] for label in takes_part], dtype=np.int64)
     numbers = {label: number for number, label in enumerate(takes_part)}
@@ -260,10 +260,14 @@ class _CountGroups:
 
     reader: PartitionReader
 
-    def __call__(self, number: int, frames: Frames) -> tuple[dict[Hashable, tuple[int, int]], list[int]]:
+    def __call__(self, number: int, frames: Frames) -> "_LabelCounts":
         counts: dict[Hashable, tuple[int, int]] = {}
-        n_rows = 0
+        n_rows, types = 0, {}
         for block in self.reader.blocks(number, frames):
+            for name in self.reader.by:
+                kind = block.labels[name].type
+                if not pa.types.is_null(kind):
+                    types[name] = _kind_of_label(kind), f"partition {number}, column {name!r} is of type {kind}"
             labels, takes_part = self.reader.group_labels(number, block)
             has_gaps = np.zeros(len(labels), dtype=bool) if block.gaps is None else block.gaps > 0
             n_rows += int(np.count_nonzero(takes_part))
@@ -271,15 +275,37 @@ class _CountGroups:
                 if label is not None:
                     n_kept, n_gaps = counts.get(label, (0, 0))
                     counts[label] = (n_kept + is_kept, n_gaps + is_lacking)
-        return counts, [n_rows]
+        return _LabelCounts(counts, [n_rows], types)
 
 
-def _add_groups(first: Any, later: Any) -> Any:
-    counts = dict(first[0])
-    for label, (n_kept, n_gaps) in later[0].items():
+class _LabelCounts(NamedTuple):
+    """Rows of each label; rows of each partition that take part; of each column of labels its kind, and where it is."""
+
+    counts: dict[Hashable, tuple[int, int]]
+    lengths: list[int]
+    types: dict[str, tuple[str, str]]
+
+
+def _add_groups(first: _LabelCounts, later: _LabelCounts) -> _LabelCounts:
+    for name in first.types.keys() & later.types.keys():
+        (kind, place), (later_kind, later_place) = first.types[name], later.types[name]
+        if kind != later_kind:  # 7 and "7" would be two groups
+            raise ValueError(f"{later_place}, but {place}; need one type.")
+    counts = dict(first.counts)
+    for label, (n_kept, n_gaps) in later.counts.items():
         own = counts.get(label, (0, 0))
         counts[label] = (own[0] + n_kept, own[1] + n_gaps)
-    return counts, first[1] + later[1]
+    return _LabelCounts(counts, first.lengths + later.lengths, later.types | first.types)
+
+
+def _kind_of_label(kind: pa.DataType) -> str:
+    """Types whose equal values are one label."""
+    types = pa.types
+    if types.is_dictionary(kind):
+        return _kind_of_label(kind.value_type)
+    if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
+        return "number"
+    return "text" if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind) else str(kind)
 
 
 def _group_table(
