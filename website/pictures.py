@@ -203,7 +203,7 @@ def speed(theme: Theme) -> Figure:
         ax.bar_label(bars, [f"{ratio:g}" for ratio in ratios], padding=4, color=theme.ink)
     ax.axvline(1, color=theme.ink, linewidth=1)
     ax.set_xscale("log")
-    ax.set_xlim(0.5, 200)
+    ax.set_xlim(0.2, 100)
     ax.set_xticks([1, 3, 10, 30, 100], ["equal", "3", "10", "30", "100"])
     ax.minorticks_off()
     ax.set_yticks(np.arange(len(rows)), [f"{row['set']}, {row['features']} features" for row in rows])
