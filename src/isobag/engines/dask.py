@@ -189,7 +189,7 @@ class Runner:
         level = []
         self._numbers.append(dict(zip(map(str, keys), numbers.tolist(), strict=True)))
         for number, key in zip(numbers.tolist(), keys, strict=True):
-            level.append((f"isobag-partition-{name}", number))  # one name: the scheduler keeps names for long
+            level.append((f"isobag-partition-{number}-{name}", number))
             own[level[-1]] = (_work_on, work, number, key, self._topic, self._pass)
         depth = 0
         while len(level) > 1:
@@ -224,9 +224,11 @@ class Runner:
 
     def _in_words(self, task: str) -> str:
         """What is known when workers died of a task, one after another."""
-        number = task.rpartition(", ")[2].rstrip(")") if "isobag-partition-" in task else ""
+        _, _, rest = task.partition("isobag-partition-")
         made = [own[task] for own in self._numbers if task in own]
-        place = f"partition {number}" if number else f"partition {made[0]}" if made else "a partial result"
+        place = (
+            f"partition {rest.partition('-')[0]}" if rest else f"partition {made[0]}" if made else "a partial result"
+        )
         return (
             f"{place}: the workers that looked at it died, most likely for want of memory; make partitions smaller, or "
             "give every worker more memory."
