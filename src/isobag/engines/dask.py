@@ -1,8 +1,8 @@
 """isobag on Dask: ``fit``, ``score``, ``detect_points`` and ``detect_groups`` of Dask dataframes and arrays.
 
 Rows stay in their partitions. Work travels to them as one node of the graph, which every worker fetches once, and what
-is made of neighbours is merged on the workers. Partitions are dealt with some at a time, so that neither the scheduler
-nor the client holds more for more partitions.
+is made of neighbours is merged on the workers. Partitions are dealt with some at a time, so that scheduler and client
+hold little more for more partitions.
 """
 
 import sys

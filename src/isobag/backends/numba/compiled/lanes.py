@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from isobag.backends.arrays import OCTAVE_BITS
 from isobag.backends.numba.compiled.jit import jit, jit_inner
 
 LANES = 64
@@ -71,22 +70,3 @@ def distinct_slots(slots, n_points):
             kept[size] = j
             size += 1
     return kept[:size]
-
-
-@jit
-def add_octaves(X, points, slots, sq_radii, cells, limit, total):
-    """Add to total (n,) the octaves beyond the limit from each query to the center of its cell, where OUTSIDE."""
-    one = np.empty(1)
-    bits = one.view(np.int64)
-    for q in range(len(X)):
-        cell = cells[q]
-        center = points[slots[cell]]
-        sq_dist = 0.0
-        for k in range(X.shape[1]):
-            step = X[q, k] - center[k]
-            sq_dist += step * step
-        if sq_dist > sq_radii[cell]:
-            one[0] = sq_dist
-            beyond = (bits[0] >> OCTAVE_BITS) - limit
-            if beyond > 0:
-                total[q] += beyond
