@@ -20,7 +20,7 @@ BYTE_COST = 0.25
 """What a feature of a distance found from bytes costs, in multiply-adds of a matrix product."""
 _MOST_FEATURES = 1 << 16
 _LEAST_WIDTH, _MOST_WIDTH = 1e-12, 1e12
-_SAMPLE, _TRIED, _TRIED_PARTITIONINGS = 256, 64, 4
+_SAMPLE, _TRIED, _TRIED_PARTITIONINGS = 256, 64, 2
 _GROUPS = 24
 """Most different steps, each twice the one before."""
 _GAIN = 0.25
@@ -173,31 +173,19 @@ def _in_tiles(words: Words) -> Cells:
 
 def _pack(rounded: Rounded, steps: Steps) -> tuple[npt.NDArray[Any], ...]:
     """Centers as ``compiled.coarse`` measures them: see there."""
+    words = np.vstack([rounded.words, np.zeros_like(rounded.words[:1])])
     tiles = _in_tiles(rounded.words)
-    all_words = np.vstack([rounded.words, np.zeros_like(rounded.words[:1])])
-    words = all_words[tiles]  # (tiles, TILE, quads)
-    is_used = (words != 0).any(axis=1)
-    tile, quad = np.nonzero(is_used)
-    before = np.concatenate([np.zeros((len(tiles), 1), dtype=np.int64), is_used.cumsum(axis=1)], axis=1)
-    starts = before[:, steps.starts] + np.concatenate([[0], before[:-1, -1].cumsum()])[:, None]
-    sums = -128 * np.add.reduceat(
-        all_words.view(np.int8).reshape(len(all_words), -1, 4).sum(axis=2, dtype=np.int32),
-        steps.starts[:-1],
-        axis=1,
-    )
-    terms = np.zeros((2, len(all_words)))
+    n_entries, n_groups = len(tiles) * words.shape[1], len(steps.weights)
+    starts = np.empty((len(tiles), n_groups + 1), dtype=np.int64)
+    names = np.empty(n_entries + 1, dtype=np.int32)
+    packed = np.empty((n_entries + 1, TILE), dtype=np.int32)
+    sums = np.zeros((len(tiles), n_groups, TILE), dtype=np.int32)
+    size = coarse.pack_tiles(words, tiles, steps.starts, starts, names, packed, sums)
+    terms = np.zeros((2, len(words)))
     terms[:, :-1] = rounded.sq_norms * (1 - steps.share), rounded.errors * (1 + 1e-6)
     with np.errstate(over="ignore"):
         own_terms = np.ascontiguousarray(terms[:, tiles].transpose(1, 0, 2), dtype=np.float32)
-    return (
-        tiles,
-        np.ascontiguousarray(starts),
-        quad.astype(np.int32),
-        np.ascontiguousarray(words[tile, :, quad]),
-        np.ascontiguousarray(sums[tiles].transpose(0, 2, 1), dtype=np.int32),
-        steps.weights,
-        own_terms,
-    )
+    return tiles, starts, names[:size], packed[:size], sums, steps.weights, own_terms
 
 
 class Coarse:
@@ -274,8 +262,10 @@ class Coarse:
         state = (
             np.empty((n_levels, LANES), dtype=np.int32),
             *np.empty((2, n_levels, LANES), dtype=np.float32),
-            np.empty((n_levels, LANES), dtype=np.bool_),
+            np.empty(n_levels, dtype=np.int64),
             np.empty((3, LANES), dtype=np.float32),
+            np.empty(LANES, dtype=np.int32),
+            np.empty(LANES, dtype=np.float32),
             np.empty(LANES, dtype=np.int32),
         )
         questions = np.empty((BLOCK // LANES * t + 1, 3), dtype=np.int64), *np.empty((4, n_pairs), dtype=np.int32)

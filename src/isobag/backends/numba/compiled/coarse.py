@@ -28,7 +28,7 @@ from isobag.backends.arrays import OUTSIDE
 from isobag.backends.numba.compiled.filtered import error_of
 from isobag.backends.numba.compiled.jit import jit
 from isobag.backends.numba.compiled.products import octaves_beyond, sq_distance
-from isobag.backends.numba.compiled.quads import LANES, compete, measure_coarsely, pick
+from isobag.backends.numba.compiled.quads import LANES, TILE, compete, judge, lowest_bit, measure_coarsely, pick
 from isobag.backends.numba.compiled.singles import measure_single
 
 MOST = 127
@@ -68,9 +68,7 @@ def find_cells(queries, centers, lists, limits, room, cells, far):
                 n_runs = n_pairs = n_questions = 0
             _compare(block, i, len(far), queries[2][block], centers[7], lists, limits, bounds, state, cells)
             runs[n_runs] = i, n_pairs, n_questions
-            n_pairs, n_questions = _ask(
-                block, i, len(far), lists, bounds, state, questions, n_questions, pairs, n_pairs
-            )
+            n_pairs, n_questions = _ask(block, i, lists, bounds, state, questions, n_questions, pairs, n_pairs)
             n_runs += 1
             runs[n_runs] = i, n_pairs, n_questions
     _answer(n_runs, queries, centers, lists, limits[0], questions, pairs, cells, far)
@@ -83,44 +81,35 @@ def _compare(block, i, n, terms, widths, lists, limits, bounds, state, cells):
     terms (4, LANES) of the queries: |e_x|; what is to be added to an upper bound, the same for lengths below the third
     term, which are rounded more; widths (m,) of centers: upper less lower bound
     state: names (L, LANES) of the centers with the least upper bounds; the largest b of centers that may be nearest
-    (L, LANES), -inf where the winner is certain; the same, of a level and all behind; whether a cell is in doubt
-    (L, LANES); what is so far least (3, LANES), and who (LANES,)
+    (L, LANES), -inf where the winner is certain; the same, of a level and all behind; the lanes whose cells are in
+    doubt, as bits (L,); what is so far least (3, LANES), and who (LANES,), its radius and its cell
     """
-    chosen, kept, ends, _, roots = lists
+    chosen, kept, ends, _, all_roots = lists
     _, far_roots, stretch = limits
-    names, reaches, most_behind, is_open, least, winner = state
+    names, reaches, most_behind, open_lanes, least, winner, roots, own_cells = state
     best, low, second = least
-    errors, gains, floors, other_gains = terms
     n_levels = ends.shape[1]
     begin = block * LANES
-    size = n - begin
-    one = np.float32(1)
-    up = np.float32(1 + 2.0**-20)
-    down = np.float32(1 - 2.0**-20)
-    for q in range(LANES):
-        best[q] = low[q] = second[q] = np.inf
-        winner[q] = 0
+    own = (1 << min(LANES, n - begin)) - 1
+    best[:] = np.inf
+    low[:] = np.inf
+    second[:] = np.inf
+    winner[:] = 0
     first = 0
     for level in range(n_levels):
         compete(bounds, chosen[i], first, ends[i, level], widths, best, low, second, winner)
         first = ends[i, level]
-        own_roots = roots[i, level]
-        own_kept = kept[i]
-        far_root = far_roots[level]
         for q in range(LANES):
-            is_short = low[q] < floors[q]
-            upper = best[q] * (stretch if is_short else one) + (other_gains[q] if is_short else gains[q])
-            upper *= up
-            reach = upper + errors[q]
-            root = own_roots[winner[q]]
-            is_certain = second[q] > reach
-            is_inside = upper * up <= root
-            is_outside = (low[q] - errors[q]) * down > root
-            is_near = upper * up < far_root
-            names[level, q] = winner[q]
-            reaches[level, q] = -np.inf if is_certain or q >= size else reach
-            is_open[level, q] = not (is_certain and (is_inside or (is_outside and is_near)))
-            cells[i, level, begin + q] = own_kept[winner[q]] if is_inside else OUTSIDE
+            a = winner[q]
+            names[level, q] = a
+            roots[q] = all_roots[i, level, a]
+            own_cells[q] = kept[i, a]
+        found = cells[i, level, begin : begin + LANES]
+        bits = judge(least, terms, roots, own_cells, far_roots[level], stretch, reaches[level], found)
+        open_lanes[level] = bits & own
+    for q in range(min(LANES, n - begin), LANES):
+        reaches[:, q] = -np.inf
+    up = np.float32(1 + 2.0**-20)
     for q in range(LANES):
         most_behind[n_levels - 1, q] = reaches[n_levels - 1, q] * up
     for level in range(n_levels - 2, -1, -1):
@@ -129,7 +118,7 @@ def _compare(block, i, n, terms, widths, lists, limits, bounds, state, cells):
 
 
 @jit
-def _ask(block, i, n, lists, bounds, state, questions, n_questions, pairs, n_pairs):
+def _ask(block, i, lists, bounds, state, questions, n_questions, pairs, n_pairs):
     """Questions where cells are in doubt, and the pairs that have to be measured; how many of each there are now.
 
     questions: runs (., 3), each a partitioning, and where its pairs and questions begin; level, query and winner, and
@@ -137,11 +126,10 @@ def _ask(block, i, n, lists, bounds, state, questions, n_questions, pairs, n_pai
     those of all centers of the level that may be nearest, and of others.
     """
     chosen, _, ends = lists[:3]
-    names, reaches, most_behind, is_open = state[:4]
+    names, reaches, most_behind, open_lanes = state[:4]
     _, levels, rows, winners, numbers = questions
     pair_rows, pair_places = pairs[:2]
     begin = block * LANES
-    size = min(LANES, n - begin)
     first = 0
     for level in range(ends.shape[1]):
         n_pairs = pick(
@@ -149,18 +137,20 @@ def _ask(block, i, n, lists, bounds, state, questions, n_questions, pairs, n_pai
         )
         first = ends[i, level]
         n_candidates = n_pairs
-        for q in range(size):
-            if is_open[level, q]:
-                levels[n_questions] = level
-                rows[n_questions] = begin + q
-                winners[n_questions] = names[level, q]
-                numbers[n_questions] = -1 - n_candidates
-                if reaches[level, q] == -np.inf:
-                    pair_rows[n_pairs] = begin + q
-                    pair_places[n_pairs] = names[level, q]
-                    numbers[n_questions] = n_pairs
-                    n_pairs += 1
-                n_questions += 1
+        left = open_lanes[level]
+        while left:
+            q = lowest_bit(left)
+            left &= left - 1
+            levels[n_questions] = level
+            rows[n_questions] = begin + q
+            winners[n_questions] = names[level, q]
+            numbers[n_questions] = -1 - n_candidates
+            if reaches[level, q] == -np.inf:
+                pair_rows[n_pairs] = begin + q
+                pair_places[n_pairs] = names[level, q]
+                numbers[n_questions] = n_pairs
+                n_pairs += 1
+            n_questions += 1
     return n_pairs, n_questions
 
 
@@ -295,3 +285,29 @@ def round_rows(centered, inverse_unit, inverses, steps, columns, bias, words, si
         lengths[1, row] = np.sqrt(beyond)
         lengths[2, row] = total
         lengths[3, row] = whole
+
+
+@jit
+def pack_tiles(words, tiles, quads, starts, names, packed, sums):
+    """Centers of tiles as ``quads.measure_coarsely`` wants them, without the quads in which all are zero; their number.
+
+    words (m, quads) of the centers, quads (G + 1,): those of each group; the others are written: see there
+    """
+    size = 0
+    for tile in range(len(tiles)):
+        for group in range(len(quads) - 1):
+            starts[tile, group] = size
+            for quad in range(quads[group], quads[group + 1]):
+                is_used = False
+                for k in range(TILE):
+                    word = words[tiles[tile, k], quad]
+                    packed[size, k] = word
+                    if word != 0:
+                        is_used = True
+                        for shift in (24, 16, 8, 0):  # the bytes of a word, with their signs
+                            sums[tile, group, k] -= 128 * (np.int32(word << shift) >> 24)
+                if is_used:
+                    names[size] = quad
+                    size += 1
+        starts[tile, len(quads) - 1] = size
+    return size

@@ -1,4 +1,4 @@
-"""Bounds of distances from bytes, LANES queries at a time: three loops written as LLVM vector operations.
+"""Bounds of distances from bytes, LANES queries at a time: loops written as LLVM vector operations.
 
 Four bytes in 32 bits are a quad: one instruction of some processors multiplies sixteen quads with sixteen others and
 adds the products to sixteen sums. ``coarse`` says what is found, and b, |e| and N.
@@ -9,6 +9,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from isobag.backends.arrays import OUTSIDE
 from isobag.backends.numba.compiled.pairs import loop
 from isobag.backends.numba.compiled.vectors import at, multiply_quads, splat
 
@@ -221,3 +222,68 @@ def pick(typingctx, bounds, chosen, first, last, limits, start, rows, places, si
         return loop(builder, first, last, [size], pick)[0]
 
     return signature, generate
+
+
+@intrinsic
+def judge(typingctx, least, terms, roots, names, far_root, stretch, reaches, cells):
+    """Cells of winners as far as bounds tell; the lanes that are in doubt, as bits.
+
+    least (3, LANES): least upper bound, lower bound of its center, least lower bound of all others; terms (4, LANES) of
+    queries, stretch: see ``coarse``; roots, names (LANES,): radius of the winners, in units, and their cells; far_root:
+    from where it matters how far out a query is; written: cells (LANES,) and reaches (LANES,), up to which b centers
+    may be nearest, -inf where the winner is certain
+    """
+    signature = types.intp(least, terms, roots, names, types.float32, types.float32, reaches, cells)
+
+    def generate(context, builder, signature, args):
+        least, terms, roots, names, reaches, cells = (
+            context.make_array(signature.args[k])(context, builder, args[k]).data for k in (0, 1, 2, 3, 6, 7)
+        )
+        index = context.get_value_type(types.intp)
+        up, down = (ir.Constant(_SINGLES, [1 + part * 2.0**-20] * _WIDTH) for part in (1, -1))
+        far_root, stretch = (splat(builder, args[k], _SINGLES) for k in (4, 5))
+        certain = ir.Constant(_SINGLES, [float("-inf")] * _WIDTH)
+        outside = ir.Constant(_INTS, [OUTSIDE] * _WIDTH)
+        bits = ir.Constant(index, 0)
+        for k in _VECTORS:
+
+            def place(pointer, row, kind, k=k):
+                return at(builder, pointer, ir.Constant(index, row * LANES + k), kind)
+
+            def load(pointer, row, kind=_SINGLES, place=place):
+                return builder.load(place(pointer, row, kind), align=4)
+
+            best, low, second = (load(least, row) for row in range(3))
+            error, gain, floor, other_gain = (load(terms, row) for row in range(4))
+            root = load(roots, 0)
+            is_short = builder.fcmp_ordered("<", low, floor)
+            longer = builder.fadd(builder.fmul(best, stretch), other_gain)
+            upper = builder.fmul(builder.select(is_short, longer, builder.fadd(best, gain)), up)
+            reach = builder.fadd(upper, error)
+            is_certain = builder.fcmp_ordered(">", second, reach)
+            more = builder.fmul(upper, up)
+            is_inside = builder.fcmp_ordered("<=", more, root)
+            is_outside = builder.fcmp_ordered(">", builder.fmul(builder.fsub(low, error), down), root)
+            is_near = builder.fcmp_ordered("<", more, far_root)
+            is_known = builder.and_(is_certain, builder.or_(is_inside, builder.and_(is_outside, is_near)))
+            builder.store(builder.select(is_certain, certain, reach), place(reaches, 0, _SINGLES), align=4)
+            builder.store(builder.select(is_inside, load(names, 0, _INTS), outside), place(cells, 0, _INTS), align=4)
+            known = builder.zext(builder.bitcast(is_known, ir.IntType(_WIDTH)), index)
+            bits = builder.or_(bits, builder.shl(known, ir.Constant(index, k)))
+        return builder.xor(bits, ir.Constant(index, (1 << LANES) - 1))
+
+    return signature, generate
+
+
+@intrinsic
+def lowest_bit(typingctx, bits):
+    """The number of the lowest bit that is set."""
+
+    def generate(context, builder, signature, args):
+        kind = args[0].type
+        function = cgutils.get_or_insert_function(
+            builder.module, ir.FunctionType(kind, [kind, ir.IntType(1)]), f"llvm.cttz.i{kind.width}"
+        )
+        return builder.call(function, [args[0], ir.Constant(ir.IntType(1), 1)])
+
+    return types.intp(types.intp), generate
