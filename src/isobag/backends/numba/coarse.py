@@ -25,6 +25,8 @@ _GROUPS = 24
 """Most different steps, each twice the one before."""
 _GAIN = 0.25
 """Points beyond the range of steps cost so much that all others must lose far less."""
+_WIDE = 4.0
+"""Bounds that many times as wide as is typical are made less so by measuring a few distances beforehand."""
 _SIGNS = 12
 _PARTS = 16
 BLOCK = 512
@@ -222,7 +224,8 @@ class Coarse:
         own_limits = np.full(n_levels, -1) if limits is None else limits
         beyond = ((own_limits + 1) << OCTAVE_BITS).view(np.float64)
         far_roots = np.where(own_limits < 0, np.inf, np.sqrt(beyond) / steps.unit).astype(np.float32)
-        self._limits = own_limits, far_roots, np.float32(1 + 2.1 * np.sqrt(self._slack))
+        self._limits = own_limits, far_roots, np.float32(1 + 2.1 * np.sqrt(self._slack)), steps.unit
+        self._wide = _WIDE * float(np.median(rounded.errors + rounded.excesses))
         self.block_rows = BLOCK
 
     def scan(self, X: Floats, far: Ints) -> Iterator[Cells]:
@@ -238,6 +241,7 @@ class Coarse:
 
         lengths = np.sqrt(rounded.sq_norms)
         gains = rounded.errors + rounded.excesses + 4 * self._slack * lengths
+        is_wide = rounded.errors + rounded.excesses > self._wide
         terms = (rounded.errors, gains, 0.3 * lengths, gains + 3 * np.sqrt(self._slack) * lengths)
         with np.errstate(over="ignore"):  # what is off by infinity is never certain
             own_terms = (np.column_stack(terms) * (1 + 1e-6)).astype(np.float32)
@@ -248,6 +252,7 @@ class Coarse:
             X,
             rounded.singles,
             rounded.norms,
+            (in_lanes(is_wide[:, None])[:, 0].astype(np.int64) << np.arange(LANES)).sum(axis=1),
         )
         t, n_levels = self._lists[2].shape
         cells = np.empty((t, n_levels, n_blocks * LANES), dtype=np.int32)

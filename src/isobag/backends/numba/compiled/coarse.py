@@ -42,11 +42,12 @@ def find_cells(queries, centers, lists, limits, room, cells, far):
     n is that of the queries, rounded up to a multiple of LANES.
 
     queries: lanes (blocks, quads, LANES), N_x (blocks, LANES), terms of bounds (blocks, 4, LANES), see ``_compare``; X
-    (n, d), x' in float32, |x'| (n,)
+    (n, d), x' in float32, |x'| (n,); lanes whose |e| is large, as bits (blocks,)
     centers: what ``quads.measure_coarsely`` needs; widths (m,), points (m, d), c' in float32, |c'| (m,)
     lists: of each partitioning its distinct centers (t, psi), their cells (t, psi), how many a level has (t, L),
     squared radii (L, t, psi), and their roots in units, by distinct center (t, L, psi)
-    limits: of octaves (L,), those as lengths in units (L,), and the share by which rounding may lengthen short lengths
+    limits: of octaves (L,), those as lengths in units (L,), the share by which rounding may lengthen short lengths, and
+    the unit
     far (n,), to which octaves beyond are added
     room: bounds (m, LANES); state: see ``_compare``; questions: see ``_ask``; pairs: see ``_answer``
     """
@@ -67,6 +68,9 @@ def find_cells(queries, centers, lists, limits, room, cells, far):
                 _answer(n_runs, queries, centers, lists, limits[0], questions, pairs, cells, far)
                 n_runs = n_pairs = n_questions = 0
             _compare(block, i, len(far), queries[2][block], centers[7], lists, limits, bounds, state, cells)
+            if queries[6][block]:
+                _tighten(block, i, queries, centers, lists[0], limits[3], state)
+            _reach_on(state)
             runs[n_runs] = i, n_pairs, n_questions
             n_pairs, n_questions = _ask(block, i, lists, bounds, state, questions, n_questions, pairs, n_pairs)
             n_runs += 1
@@ -85,8 +89,8 @@ def _compare(block, i, n, terms, widths, lists, limits, bounds, state, cells):
     doubt, as bits (L,); what is so far least (3, LANES), and who (LANES,), its radius and its cell
     """
     chosen, kept, ends, _, all_roots = lists
-    _, far_roots, stretch = limits
-    names, reaches, most_behind, open_lanes, least, winner, roots, own_cells = state
+    _, far_roots, stretch, _ = limits
+    names, reaches, _, open_lanes, least, winner, roots, own_cells = state
     best, low, second = least
     n_levels = ends.shape[1]
     begin = block * LANES
@@ -109,6 +113,38 @@ def _compare(block, i, n, terms, widths, lists, limits, bounds, state, cells):
         open_lanes[level] = bits & own
     for q in range(min(LANES, n - begin), LANES):
         reaches[:, q] = -np.inf
+
+
+@jit
+def _tighten(block, i, queries, centers, chosen, unit, state):
+    """Measure the winners in doubt of queries whose bounds are wide: fewer centers may be nearer then."""
+    X, singles, norms, wide = queries[3:7]
+    center_singles, center_norms = centers[9:11]
+    names, reaches = state[:2]
+    left = wide[block]
+    while left:
+        q = lowest_bit(left)
+        left &= left - 1
+        x = block * LANES + q
+        last = -1
+        reach = np.float32(np.inf)
+        for level in range(len(names)):
+            if reaches[level, q] == -np.inf:
+                continue
+            if names[level, q] != last:
+                last = names[level, q]
+                c = chosen[i, last]
+                sq_dist = np.float64(measure_single(singles, x, center_singles, c))
+                sq_dist += error_of(sq_dist, norms[x] + center_norms[c], X.shape[1])
+                reach = np.float32((np.sqrt(sq_dist) / unit + queries[2][block, 0, q]) * (1 + 2.0**-20))
+            reaches[level, q] = min(reaches[level, q], reach)
+
+
+@jit
+def _reach_on(state):
+    """The largest reach of a level and all behind, a little more."""
+    reaches, most_behind = state[1:3]
+    n_levels = len(reaches)
     up = np.float32(1 + 2.0**-20)
     for q in range(LANES):
         most_behind[n_levels - 1, q] = reaches[n_levels - 1, q] * up
