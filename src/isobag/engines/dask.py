@@ -143,7 +143,7 @@ class DaskPartitions(Partitions):
 
 
 class WorkersDiedError(RuntimeError):
-    """Workers died of the same partition, one after another."""
+    """Workers died of the same partition, one after another, or none is left."""
 
 
 class Runner:
@@ -189,7 +189,7 @@ class Runner:
         level = []
         self._numbers.append(dict(zip(map(str, keys), numbers.tolist(), strict=True)))
         for number, key in zip(numbers.tolist(), keys, strict=True):
-            level.append((f"isobag-partition-{number}-{name}", number))
+            level.append((f"isobag-partition-{name}", number))  # one name: the scheduler keeps names for long
             own[level[-1]] = (_work_on, work, number, key, self._topic, self._pass)
         depth = 0
         while len(level) > 1:
@@ -215,20 +215,22 @@ class Runner:
         """The thing itself."""
         if self._client is None:
             return found
-        from distributed import KilledWorker  # noqa: PLC0415, there is a client, so it is loaded
+        from distributed.scheduler import KilledWorker, NoWorkerError  # noqa: PLC0415, there is a client, so it is loaded
 
         try:
             return found.result()
         except KilledWorker as error:
             raise WorkersDiedError(self._in_words(str(error.task))) from error
+        except NoWorkerError as error:
+            raise WorkersDiedError(
+                f"No worker was left for {error.timeout:.0f} s; start some, and try again."
+            ) from error
 
     def _in_words(self, task: str) -> str:
         """What is known when workers died of a task, one after another."""
-        _, _, rest = task.partition("isobag-partition-")
+        number = task.rpartition(", ")[2].rstrip(")") if "isobag-partition-" in task else ""
         made = [own[task] for own in self._numbers if task in own]
-        place = (
-            f"partition {rest.partition('-')[0]}" if rest else f"partition {made[0]}" if made else "a partial result"
-        )
+        place = f"partition {number}" if number else f"partition {made[0]}" if made else "a partial result"
         return (
             f"{place}: the workers that looked at it died, most likely for want of memory; make partitions smaller, or "
             "give every worker more memory."
