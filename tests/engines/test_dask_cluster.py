@@ -154,7 +154,7 @@ def test_a_worker_killed_in_any_phase_changes_nothing(client, detect, tmp_path):
 
 @pytest.mark.parametrize("bad", [DiesAlways, NeedsTooMuchMemory])
 def test_a_partition_that_kills_every_worker_is_named_and_the_cluster_stays_usable(client, bad):
-    with pytest.raises(RuntimeError, match="partition 5: the workers that looked at it died"):
+    with pytest.raises(RuntimeError, match=r"partitions? (\d+, )*5(, \d+)*: the workers that .* died.*, most likely"):
         points_of(table(bad()))
     assert len(points_of(table())) == N_PARTITIONS * N_ROWS
 

@@ -152,7 +152,7 @@ class Runner:
     def __init__(self, client: Any, tick: Tick | None) -> None:
         self._client = client if client is not None else _active_client()
         self._tick = tick
-        self._numbers: deque[dict[str, int]] = deque(maxlen=WINDOWS)
+        self._numbers: deque[dict[Any, int]] = deque(maxlen=WINDOWS)
         self._pass = self._n_done = self._n_all = 0
         self._topic = "" if tick is None else f"isobag-{uuid4().hex}"
         if self._topic and self._client is not None:
@@ -187,10 +187,10 @@ class Runner:
         name = f"isobag-{uuid4().hex}"
         own = dict(graph)
         level = []
-        self._numbers.append(dict(zip(map(str, keys), numbers.tolist(), strict=True)))
         for number, key in zip(numbers.tolist(), keys, strict=True):
             level.append((f"isobag-partition-{name}", number))  # one name: the scheduler keeps names for long
             own[level[-1]] = (_work_on, work, number, key, self._topic, self._pass)
+        self._numbers.append(dict(zip([*keys, *level], [*numbers.tolist()] * 2, strict=True)))
         depth = 0
         while len(level) > 1:
             depth += 1
@@ -220,21 +220,22 @@ class Runner:
         try:
             return found.result()
         except KilledWorker as error:
-            raise WorkersDiedError(self._in_words(str(error.task))) from error
+            raise WorkersDiedError(_died_of(self._given_up(error.task))) from error
         except NoWorkerError as error:
             raise WorkersDiedError(
                 f"No worker was left for {error.timeout:.0f} s; start some, and try again."
             ) from error
 
-    def _in_words(self, task: str) -> str:
-        """What is known when workers died of a task, one after another."""
-        number = task.rpartition(", ")[2].rstrip(")") if "isobag-partition-" in task else ""
-        made = [own[task] for own in self._numbers if task in own]
-        place = f"partition {number}" if number else f"partition {made[0]}" if made else "a partial result"
-        return (
-            f"{place}: the workers that looked at it died, most likely for want of memory; make partitions smaller, or "
-            "give every worker more memory."
-        )
+    def _given_up(self, task: Any) -> list[int]:
+        """Partitions that Dask tries no more: the one that kills, and what was on the same workers every time."""
+        number_of = {key: number for own in self._numbers for key, number in own.items()}
+
+        def given_up(dask_scheduler: Any) -> list[Any]:
+            tasks = [dask_scheduler.tasks[key] for key in number_of if key in dask_scheduler.tasks]
+            return [one.key for one in tasks if one.state == "erred" and one.exception_blame is one]
+
+        found = self._client.run_on_scheduler(given_up)
+        return sorted({number_of[key] for key in (*found, task) if key in number_of})
 
 
 class _Tree:
@@ -349,6 +350,16 @@ def _work_on(work: Work[T], number: int, frame: Any, topic: str, turn: int) -> T
         with suppress(ValueError):  # a thread of no worker
             sys.modules["distributed"].get_worker().log_event(topic, turn)
     return found
+
+
+def _died_of(numbers: list[int]) -> str:
+    named = ", ".join(map(str, numbers))
+    died = [
+        "a partial result: the workers that made it died",
+        f"partition {named}: the workers that looked at it died",
+        f"partitions {named}: the workers that had them died of one of them",
+    ][min(len(numbers), 2)]
+    return f"{died}, most likely for want of memory; make partitions smaller, or give every worker more memory."
 
 
 def _call(function: Callable[..., T], *args: Any) -> T:
