@@ -108,6 +108,7 @@ def client(cluster):
 @pytest.fixture(autouse=True)
 def _few_at_a_time(monkeypatch):
     monkeypatch.setattr(engine, "WINDOW", 4)
+    monkeypatch.setattr(engine, "FORGOTTEN", 2)
 
 
 def whole():
@@ -187,6 +188,25 @@ def test_what_comes_to_the_client_does_not_grow_with_the_rows(client):
     bytes_of(1_000)
     small, large = bytes_of(10_000), bytes_of(200_000)
     assert large < 1.5 * small + 200_000, (small, large)
+
+
+def test_the_scheduler_keeps_no_more_tasks_for_more_partitions(client, monkeypatch):
+    kept = []
+    wait = engine.Runner.wait
+
+    def counting(self, found):
+        wait(self, found)
+        kept.append(len(client.cluster.scheduler.tasks))
+
+    def most_kept(n_partitions):
+        kept.clear()
+        data = dd.from_map(partial(many, n_rows=10), range(n_partitions), meta=many(0, 1)[:0])
+        engine.fit(data, n_estimators=8, max_samples=16, random_state=0, calibrate=False)
+        return max(kept)
+
+    monkeypatch.setattr(engine.Runner, "wait", counting)
+    few, more = most_kept(32), most_kept(160)
+    assert more < 2 * few, (few, more)
 
 
 def many(number, n_rows):
