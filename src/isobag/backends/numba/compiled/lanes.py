@@ -7,7 +7,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from isobag.backends.numba.compiled.jit import jit, jit_inner
-from isobag.backends.numba.compiled.loops import loop
+from isobag.backends.numba.compiled.llvm import loop
 from isobag.backends.numba.compiled.vectors import at, splat
 
 LANES = 64

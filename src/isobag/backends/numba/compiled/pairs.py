@@ -12,13 +12,12 @@ from numba.extending import intrinsic
 
 from isobag.backends.arrays import OCTAVE_BITS, OUTSIDE
 from isobag.backends.numba.compiled.jit import jit
-from isobag.backends.numba.compiled.loops import loop
+from isobag.backends.numba.compiled.llvm import bits, loop
 from isobag.backends.numba.compiled.vectors import LANES, at, splat
 
 WIDTH = 32
 """Queries measured together: with 512 bits, four registers for sums, or for the least and the winner."""
 _DOUBLE = ir.DoubleType()
-_LONG = ir.IntType(64)
 _DOUBLES = ir.VectorType(_DOUBLE, WIDTH)
 _INT = ir.IntType(32)
 _INTS = ir.VectorType(_INT, WIDTH)
@@ -104,16 +103,6 @@ def _compete(typingctx, sq_dists, slots, i, first, last, best, winner):
     return signature, generate
 
 
-@intrinsic
-def _bits(typingctx, number):
-    """The bits of a float64, as an integer."""
-
-    def generate(context, builder, signature, args):
-        return builder.bitcast(args[0], _LONG)
-
-    return types.int64(types.float64), generate
-
-
 @jit
 def find_cells(span, lanes, points, slots, levels, sq_radii, limits, room, cells, far):
     """Cells of the blocks span[0]:span[1] in all partitionings, all levels: cells (t, blocks, L, LANES).
@@ -141,7 +130,7 @@ def find_cells(span, lanes, points, slots, levels, sq_radii, limits, room, cells
                             cells[i, block, level, start + q] = cell
                         else:
                             cells[i, block, level, start + q] = OUTSIDE
-                            beyond = (_bits(best[q]) >> OCTAVE_BITS) - limit
+                            beyond = (bits(best[q]) >> OCTAVE_BITS) - limit
                             if limit >= 0 and beyond > 0:
                                 far[block, start + q] += beyond
 

@@ -1,6 +1,10 @@
-"""Loops that carry vectors in registers, written as LLVM's instructions."""
+"""Pieces of LLVM's instructions: loops that carry vectors in registers, and the bits of numbers."""
 
 from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+_AS_INTEGER = {types.float32: types.int32, types.float64: types.int64}
 
 
 def loop(builder, first, last, carried, body):
@@ -20,3 +24,23 @@ def loop(builder, first, last, carried, body):
     builder.branch(head)
     builder.position_at_end(after)
     return phis
+
+
+@intrinsic
+def bits(typingctx, number):
+    """The bits of a float32 or float64, as an integer of that width."""
+
+    def generate(context, builder, signature, args):
+        return builder.bitcast(args[0], context.get_value_type(signature.return_type))
+
+    return _AS_INTEGER[number](number), generate
+
+
+@intrinsic
+def number_of(typingctx, bits):
+    """The float64 that has these bits."""
+
+    def generate(context, builder, signature, args):
+        return builder.bitcast(args[0], context.get_value_type(signature.return_type))
+
+    return types.float64(types.int64), generate
