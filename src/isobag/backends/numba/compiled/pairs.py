@@ -12,34 +12,15 @@ from numba.extending import intrinsic
 
 from isobag.backends.arrays import OCTAVE_BITS, OUTSIDE
 from isobag.backends.numba.compiled.jit import jit
+from isobag.backends.numba.compiled.llvm import bits, loop
 from isobag.backends.numba.compiled.vectors import LANES, at, splat
 
 WIDTH = 32
 """Queries measured together: with 512 bits, four registers for sums, or for the least and the winner."""
 _DOUBLE = ir.DoubleType()
-_LONG = ir.IntType(64)
 _DOUBLES = ir.VectorType(_DOUBLE, WIDTH)
 _INT = ir.IntType(32)
 _INTS = ir.VectorType(_INT, WIDTH)
-
-
-def _loop(builder, first, last, carried, body):
-    """For j from first to last: carried = body(j, carried), a list of vectors; what they are at the end."""
-    before = builder.block
-    head, inside, after = (builder.append_basic_block() for _ in range(3))
-    builder.branch(head)
-    builder.position_at_end(head)
-    j = builder.phi(first.type)
-    phis = [builder.phi(value.type) for value in carried]
-    builder.cbranch(builder.icmp_signed("<", j, last), inside, after)
-    builder.position_at_end(inside)
-    following = [builder.add(j, ir.Constant(first.type, 1)), *body(j, phis)]
-    for phi, start, end in zip((j, *phis), (first, *carried), following, strict=True):
-        phi.add_incoming(start, before)
-        phi.add_incoming(end, builder.block)
-    builder.branch(head)
-    builder.position_at_end(after)
-    return phis
 
 
 @intrinsic
@@ -70,7 +51,7 @@ def _measure(typingctx, lanes, block, start, points, first, last, floor, sq_dist
                 gap = builder.fsub(x, splat(builder, builder.load(builder.gep(row, [k])), _DOUBLES))
                 return [builder.fadd(totals[0], builder.fmul(gap, gap))]
 
-            total = _loop(builder, zero, d, [ir.Constant(_DOUBLES, [0.0] * WIDTH)], add)[0]
+            total = loop(builder, zero, d, [ir.Constant(_DOUBLES, [0.0] * WIDTH)], add)[0]
             place = builder.mul(builder.sub(j, first), ir.Constant(index, WIDTH))
             is_above = builder.fcmp_ordered(">", total, floors)
             builder.store(
@@ -78,7 +59,7 @@ def _measure(typingctx, lanes, block, start, points, first, last, floor, sq_dist
             )
             return []
 
-        _loop(builder, first, last, [], measure_one)
+        loop(builder, first, last, [], measure_one)
         return context.get_dummy_value()
 
     return signature, generate
@@ -114,22 +95,12 @@ def _compete(typingctx, sq_dists, slots, i, first, last, best, winner):
                 builder.select(closer, splat(builder, builder.trunc(j, _INT), _INTS), names),
             ]
 
-        found = _loop(builder, first, last, [builder.load(place, align=8) for place in places], compare)
+        found = loop(builder, first, last, [builder.load(place, align=8) for place in places], compare)
         for value, place in zip(found, places, strict=True):
             builder.store(value, place, align=8)
         return context.get_dummy_value()
 
     return signature, generate
-
-
-@intrinsic
-def _bits(typingctx, number):
-    """The bits of a float64, as an integer."""
-
-    def generate(context, builder, signature, args):
-        return builder.bitcast(args[0], _LONG)
-
-    return types.int64(types.float64), generate
 
 
 @jit
@@ -159,7 +130,7 @@ def find_cells(span, lanes, points, slots, levels, sq_radii, limits, room, cells
                             cells[i, block, level, start + q] = cell
                         else:
                             cells[i, block, level, start + q] = OUTSIDE
-                            beyond = (_bits(best[q]) >> OCTAVE_BITS) - limit
+                            beyond = (bits(best[q]) >> OCTAVE_BITS) - limit
                             if limit >= 0 and beyond > 0:
                                 far[block, start + q] += beyond
 
