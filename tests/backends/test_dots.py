@@ -62,7 +62,7 @@ def test_columns_in_any_order_have_the_same_products():
 
 
 def test_processors_that_cannot_multiply_bytes_find_the_same(monkeypatch):
-    monkeypatch.setattr(vectors, "_HAS_QUADS", False)
+    monkeypatch.setattr(vectors, "HAS_QUADS", False)
 
     @njit
     def add(places, quads, dense, total):

@@ -42,7 +42,7 @@ def always(monkeypatch):
     """Filter wherever there are axes, however little they help; the numbers of axes used."""
     used = []
 
-    def find(balls, n_queries, limits):
+    def find(balls, n_queries, limits, most):
         axes = filtered._leading_axes(balls.points)
         used.append(0 if axes is None else 32)
         return None if axes is None else axes.first(32)

@@ -15,7 +15,7 @@ from scipy.special import ndtri
 
 from isobag.backends import Compute
 from isobag.backends.arrays import FARTHEST, Floats, Ints, held
-from isobag.backends.threads import map_in_threads
+from isobag.backends.threads import map_in_threads, slices
 from isobag.data.rows import ArrayRows, Rows, sample_numbers, sample_rows
 
 T = TypeVar("T")
@@ -26,6 +26,8 @@ LEAST_SPREAD = 1e-6
 """A median absolute deviation below this share of the mean one is that of values that are practically equal."""
 _LEAST, _MOST = np.finfo(float).tiny * 2**-52, np.finfo(float).max
 _COMPILED_NUMBERS = 1 << 17  # of fewer, the first use would wait for a compiler that saves milliseconds
+_COLUMNS = 8
+"""Features copied together: their numbers fill a line of the cache."""
 TERMS = 16
 LN2 = float(np.log(2.0))
 
@@ -150,7 +152,13 @@ class Summary:
 
     def of_columns(self, learn: Callable[[Floats], T], values: Floats | None = None) -> list[T]:
         """What a function learns from the sample of each feature, or from other values of it, (m,) at a time."""
-        return map_in_threads(learn, (self.sample if values is None else values).T, self.n_jobs)
+        rows = self.sample if values is None else values
+
+        def work(part: slice) -> list[T]:
+            return [learn(column) for column in np.ascontiguousarray(rows[:, part].T)]
+
+        parts = map_in_threads(work, slices(rows.shape[1], _COLUMNS), self.n_jobs)
+        return [learned for part in parts for learned in part]
 
     def linear(self, shift: Floats, spread: Floats) -> tuple[Floats, Floats]:
         """Shift and spread; a feature without spread is only shifted, so a constant one is 0."""

@@ -21,6 +21,7 @@ EXACT_COST = 50.0
 LEAST_WORK = 1 << 32
 """Multiply-adds below which looking for axes does not pay."""
 _SAMPLE, _TRIED, _TRIED_PARTITIONINGS = 512, 64, 8
+_TRIED_ROWS, _NEARLY_ALL = 128, 0.95
 _ROUNDS = 3
 BLOCK, LANES = 512, 16
 
@@ -55,23 +56,40 @@ class Axes(NamedTuple):
         return self._replace(vectors=self.vectors[:, :k])
 
 
-def find_axes(balls: Balls, n_queries: int, limits: Ints | None = None) -> Axes | None:
+def find_axes(balls: Balls, n_queries: int, limits: Ints | None = None, most: float = np.inf) -> Axes | None:
     """Axes along which lower bounds make fewer distances worth their while than they cost; None: there are none.
 
     limits (L,): as in ``sum_far``; about half of the queries are taken to be beyond each that counts
+    most: what there is to do a center costs, if anything but products, in multiply-adds
     """
-    m, (t, psi) = len(balls.points), balls.slots.shape
-    if n_queries * balls.points.size < LEAST_WORK:
+    if n_queries * balls.points.size < LEAST_WORK or (most < np.inf and not _are_few(balls.points)):
         return None
     axes = _leading_axes(balls.points)
     if axes is None:
         return None
     d = len(axes.mean)
-    n_far = 0.0 if limits is None else 0.5 * np.count_nonzero(limits >= 0)
-    by_products = d * m / (t * psi) + EXACT_COST * balls.points.shape[1] * n_far / psi
     costs = {k: k + DISTANCE_COST * d * share for k, share in _shares_left(balls, axes).items()}
     best = min(costs, key=costs.__getitem__)
-    return axes.first(best) if costs[best] < by_products else None
+    return axes.first(best) if costs[best] < min(cost_of_products(balls, d, limits), most) else None
+
+
+def cost_of_products(balls: Balls, d: int, limits: Ints | None) -> float:
+    """What a center costs for a query by products of d features, in multiply-adds."""
+    m, (t, psi) = len(balls.points), balls.slots.shape
+    n_far = 0.0 if limits is None else 0.5 * np.count_nonzero(limits >= 0)
+    return float(d * m / (t * psi) + EXACT_COST * balls.points.shape[1] * n_far / psi)
+
+
+def _are_few(points: Floats) -> bool:
+    """Whether a few axes may be enough: the fewest leave next to nothing of some directions."""
+    some = points[:: -(-len(points) // _TRIED_ROWS)]
+    some = some - some.mean(axis=0)
+    norms = np.sqrt(np.einsum("ij,ij->i", some, some))
+    some = some[norms > 0] / norms[norms > 0, None]
+    if not np.isfinite(norms).all() or len(some) <= N_AXES[0]:
+        return False
+    weights = np.linalg.eigvalsh(some @ some.T)
+    return bool(weights[-N_AXES[0] :].sum() > _NEARLY_ALL * weights.sum())
 
 
 def _leading_axes(points: Floats) -> Axes | None:
@@ -116,7 +134,8 @@ def _shares_left(balls: Balls, axes: Axes) -> dict[int, float]:
     return left
 
 
-def _padded(centered: Floats) -> Singles:
+def padded(centered: Floats) -> Singles:
+    """Rows in float32, with zeros behind: (n, a multiple of WIDTH)."""
     n, d = centered.shape
     rows = np.zeros((n, -(-d // WIDTH) * WIDTH), dtype=np.float32)
     with np.errstate(over="ignore"):  # beyond float32 nothing is certain, so all is computed in float64
@@ -130,7 +149,7 @@ class Filter:
     def __init__(self, axes: Axes, balls: Balls, limits: Ints | None) -> None:
         centered, self._norms, along = axes.of(balls.points)
         self._axes, self._balls = axes, balls
-        self._singles = _padded(centered)
+        self._singles = padded(centered)
         with np.errstate(over="ignore"):
             self._weights = np.column_stack((-2 * along, self._norms**2)).astype(np.float32)
         self._kept = [distinct_slots(slots, len(balls.points)) for slots in balls.slots]
@@ -141,7 +160,7 @@ class Filter:
         """Cells of a block of queries, one partitioning after the other: (L, block); octaves are added to far."""
         balls = self._balls
         centered, norms, along = self._axes.of(X)
-        singles = _padded(centered)
+        singles = padded(centered)
         queries = np.zeros((along.shape[1] + 1, -(-len(X) // LANES) * LANES), dtype=np.float32)
         with np.errstate(over="ignore"):
             queries[:-1, : len(X)] = along.T

@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from isobag.backends.arrays import Balls, Cells, Floats, Ints
 from isobag.backends.meter import report
+from isobag.backends.numba.coarse import Coarse, find_steps
 from isobag.backends.numba.compiled import products
 from isobag.backends.numba.filtered import Filter, find_axes
 from isobag.backends.numba.queries import Queries
@@ -207,6 +208,18 @@ def _scan(
             report((block.stop - block.start) * len(balls.slots))
 
     with single_threaded_blas():
-        axes = find_axes(balls, len(X), limits) if rule == "nearest" else None
-        scanner = _Products(balls, rule, limits) if axes is None else Filter(axes, balls, limits)
+        scanner = _scanner(X, balls, rule, n_jobs, limits)
         map_in_threads(work, shares(len(X), n_jobs), n_jobs)
+
+
+def _scanner(
+    X: Floats, balls: Balls, rule: str, n_jobs: int | None, limits: Ints | None
+) -> "_Products | Filter | Coarse":
+    """What finds the cells of queries at the least cost."""
+    if rule != "nearest":
+        return _Products(balls, rule, limits)
+    steps = find_steps(balls, X, limits)
+    axes = find_axes(balls, len(X), limits, np.inf if steps is None else steps.cost)
+    if axes is not None:
+        return Filter(axes, balls, limits)
+    return _Products(balls, rule, limits) if steps is None else Coarse(steps, balls, limits, n_jobs)

@@ -271,7 +271,7 @@ def pick_unbeaten(typingctx, sq_dists, spreads, first, last, share, bound, kept,
 COUNTS = 128
 """Rows of counts that are added up side by side."""
 _BYTE, _QUAD = ir.IntType(8), 4
-_HAS_QUADS = bool(_features.get("avx512vnni"))
+HAS_QUADS = bool(_features.get("avx512vnni"))
 """Whether the processor multiplies four bytes by four others and adds the products to a sum, all at once."""
 
 
@@ -349,7 +349,6 @@ def add_quads(typingctx, first, last, places, quads, dense, offset, total):
         kind = ir.VectorType(_INT, width)
         section = builder.gep(dense, [offset])
         starts = [ir.Constant(first.type, start) for start in range(0, COUNTS, width)]
-        multiply = _multiply_quads if _HAS_QUADS else multiply_quads_plainly
 
         def add_entry(e, sums):
             place = _place(builder, places, e, _QUAD * COUNTS)
@@ -358,7 +357,7 @@ def add_quads(typingctx, first, last, places, quads, dense, offset, total):
             found = []
             for start, value in zip(starts, sums, strict=True):
                 others = builder.load(at(builder, row, ir.Constant(e.type, _QUAD * start.constant), kind), align=1)
-                found.append(multiply(builder, value, own, others))
+                found.append(multiply_quads(builder, value, own, others))
             return found
 
         sums = [builder.load(at(builder, total, start, kind), align=4) for start in starts]
@@ -369,14 +368,16 @@ def add_quads(typingctx, first, last, places, quads, dense, offset, total):
     return signature, generate
 
 
-def _multiply_quads(builder, total, own, others):
-    """Total and the products of four bytes with four others, the latter signed, in one instruction."""
+def multiply_quads(builder, total, own, others):
+    """Total and the products of four bytes with four others, the latter signed; in one instruction, if there is one."""
+    if not HAS_QUADS:
+        return _multiply_quads_plainly(builder, total, own, others)
     function = ir.FunctionType(total.type, [total.type] * 3)
     name = "llvm.x86.avx512.vpdpbusd.512"
     return builder.call(cgutils.get_or_insert_function(builder.module, function, name), [total, own, others])
 
 
-def multiply_quads_plainly(builder, total, own, others):
+def _multiply_quads_plainly(builder, total, own, others):
     """The same in instructions that every processor has."""
     n_bytes = _QUAD * total.type.count
     stored = ir.VectorType(_BYTE, n_bytes)
