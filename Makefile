@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# A test that hangs fails after ten minutes, and says where.
+PATIENCE := --timeout 600
 # Tests start many processes: modules are compiled once for all of them.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -12,19 +14,19 @@ demo: $(VENV)/installed
 
 # Two workers share the cores: threads of BLAS in each would wait for one another.
 test: $(VENV)/installed-dev
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" -n 2 --dist worksteal
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest $(PATIENCE) -m "not slow" -n 2 --dist worksteal
 
 test-slow: $(VENV)/installed-dev
-	$(BIN)/python -m pytest -m "slow and not cluster"
-	$(BIN)/python -m pytest -m cluster
+	$(BIN)/python -m pytest $(PATIENCE) -m "slow and not cluster"
+	$(BIN)/python -m pytest $(PATIENCE) -m cluster
 
 # The oldest versions that pyproject.toml allows of all that isobag needs; the tests themselves need newer tools.
 test-lowest: $(VENV)/installed-dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
 	$(BIN)/uv venv --quiet --clear --python 3.11 .venv-lowest
 	$(BIN)/uv pip install --quiet --python .venv-lowest --resolution lowest-direct -e ".[cli,dask,files,report,reproduce]" "polars>=1.10"
-	$(BIN)/uv pip install --quiet --python .venv-lowest build cloudpickle hypothesis playwright pytest pytest-xdist
-	OPENBLAS_NUM_THREADS=1 NUMBA_CACHE_DIR=$(CURDIR)/.venv-lowest/compiled .venv-lowest/bin/python -m pytest -m "not slow and not browser" -n 2 --dist worksteal -W default -p no:cacheprovider
+	$(BIN)/uv pip install --quiet --python .venv-lowest build cloudpickle hypothesis playwright pytest pytest-timeout pytest-xdist
+	OPENBLAS_NUM_THREADS=1 NUMBA_CACHE_DIR=$(CURDIR)/.venv-lowest/compiled .venv-lowest/bin/python -m pytest $(PATIENCE) -m "not slow and not browser" -n 2 --dist worksteal -W default -p no:cacheprovider
 
 build: $(VENV)/installed-dev
 	$(BIN)/python -m build --outdir dist

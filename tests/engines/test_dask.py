@@ -19,6 +19,7 @@ OPTIONS = {"n_estimators": 12, "random_state": 3}
 @pytest.fixture(autouse=True)
 def _few_partitions_at_a_time(monkeypatch):
     monkeypatch.setattr(engine, "WINDOW", 4)
+    monkeypatch.setattr(engine, "FORGOTTEN", 2)
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import time
 import warnings
 from functools import partial
 
+import dask
 import dask.dataframe as dd
 import numpy as np
 import pandas as pd
@@ -13,6 +14,7 @@ import pytest
 from distributed import Client, LocalCluster
 
 import isobag
+from isobag.cli.cluster import PATIENCE
 from isobag.engines import dask as engine
 
 OPTIONS = {"features": ["a", "b"], "n_estimators": 8, "random_state": 3}
@@ -39,6 +41,12 @@ def table(bad=None):
     return dd.from_map(partial(make, bad=bad), range(N_PARTITIONS), meta=make(0)[:0])
 
 
+def die():
+    """Kill this process, but not before its nanny knows it: Dask never restarts a worker that died while it started."""
+    time.sleep(0.3)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
 class DiesOnce:
     """Kills the worker the n-th time that partition 5 is made."""
 
@@ -50,23 +58,24 @@ class DiesOnce:
             n_visits = len(os.listdir(self.folder))
             (self.folder / f"visit-{n_visits}").touch()
             if n_visits == self.visit:
-                os.kill(os.getpid(), signal.SIGKILL)
+                die()
 
 
 class DiesAlways:
     def __call__(self, number, frame):
         if number == 5:
-            os.kill(os.getpid(), signal.SIGKILL)
+            die()
 
 
 class NeedsTooMuchMemory:
-    """Takes 32 MB more every hundredth of a second, until something stops it."""
+    """Takes 32 MB more every fiftieth of a second, until something stops it."""
 
     def __call__(self, number, frame):
         hoard = []
-        while number == 5 and len(hoard) < 1_000:
+        while number == 5:
+            time.sleep(0.02)
             hoard.append(np.ones(1 << 22))
-            time.sleep(0.01)
+            assert len(hoard) < 200, "6 GB, and nobody stopped it"
 
 
 def lacks_a_value(number, frame):
@@ -80,21 +89,26 @@ def is_of_another_type(number, frame):
 
 
 @pytest.fixture(scope="module")
-def client():
-    with warnings.catch_warnings():
+def cluster(tmp_path_factory):
+    """Two processes that Dask never gives up; if none comes back, tasks fail instead of waiting for ever."""
+    how = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": None, "memory_limit": "1GB"}
+    with warnings.catch_warnings(), dask.config.set(PATIENCE):
         warnings.simplefilter("ignore")
-        with (
-            LocalCluster(
-                n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, memory_limit="1GB"
-            ) as cluster,
-            Client(cluster) as one,
-        ):
-            yield one
+        with LocalCluster(**how, local_directory=tmp_path_factory.mktemp("workers")) as one, Client(one) as client:
+            yield client
+
+
+@pytest.fixture
+def client(cluster):
+    """Of both workers, whatever became of them in the test before."""
+    cluster.wait_for_workers(2, timeout=60)
+    return cluster
 
 
 @pytest.fixture(autouse=True)
 def _few_at_a_time(monkeypatch):
     monkeypatch.setattr(engine, "WINDOW", 4)
+    monkeypatch.setattr(engine, "FORGOTTEN", 2)
 
 
 def whole():
@@ -141,10 +155,19 @@ def test_a_worker_killed_in_any_phase_changes_nothing(client, detect, tmp_path):
 
 @pytest.mark.parametrize("bad", [DiesAlways, NeedsTooMuchMemory])
 def test_a_partition_that_kills_every_worker_is_named_and_the_cluster_stays_usable(client, bad):
-    with pytest.raises(RuntimeError, match="partition 5: the workers that looked at it died"):
+    with pytest.raises(RuntimeError, match=r"partitions? (\d+, )*5(, \d+)*: the workers that .* died.*, most likely"):
         points_of(table(bad()))
-    client.wait_for_workers(1, timeout=60)
     assert len(points_of(table())) == N_PARTITIONS * N_ROWS
+
+
+def test_a_cluster_without_workers_is_an_error_and_not_for_ever():
+    with (
+        dask.config.set({"distributed.scheduler.no-workers-timeout": "1s"}),
+        LocalCluster(n_workers=0, dashboard_address=":0") as one,
+        Client(one) as client,
+        pytest.raises(RuntimeError, match="No worker was left for 1 s; start some"),
+    ):
+        points_of(table(), client=client)
 
 
 def test_errors_name_partition_row_and_column_and_the_cluster_stays_usable(client):
@@ -165,6 +188,25 @@ def test_what_comes_to_the_client_does_not_grow_with_the_rows(client):
     bytes_of(1_000)
     small, large = bytes_of(10_000), bytes_of(200_000)
     assert large < 1.5 * small + 200_000, (small, large)
+
+
+def test_the_scheduler_keeps_no_more_tasks_for_more_partitions(client, monkeypatch):
+    kept = []
+    wait = engine.Runner.wait
+
+    def counting(self, found):
+        wait(self, found)
+        kept.append(len(client.cluster.scheduler.tasks))
+
+    def most_kept(n_partitions):
+        kept.clear()
+        data = dd.from_map(partial(many, n_rows=10), range(n_partitions), meta=many(0, 1)[:0])
+        engine.fit(data, n_estimators=8, max_samples=16, random_state=0, calibrate=False)
+        return max(kept)
+
+    monkeypatch.setattr(engine.Runner, "wait", counting)
+    few, more = most_kept(32), most_kept(160)
+    assert more < 2 * few, (few, more)
 
 
 def many(number, n_rows):

@@ -28,7 +28,10 @@ from isobag.tables.summary import on_command_line
 
 LOCAL = "local"
 CONNECT_S = 30
-"""Seconds until a scheduler, or the first worker, counts as not there."""
+"""Seconds until a scheduler, or workers, count as not there."""
+PATIENCE = {"distributed.deploy.lost-worker-timeout": "100 days", "distributed.scheduler.no-workers-timeout": CONNECT_S}
+"""Left alone, Dask closes a worker for good that happens to be down 15 s after it died once, even if it died a second
+time and is about to be back; and without workers tasks wait for ever."""
 WINDOW_ROWS = 1 << 22
 """Scored rows that are brought here at a time, to be written."""
 
@@ -162,11 +165,13 @@ def _refuse(address: str, wishes: Wishes, report: Path | None, jobs: int | None)
 @contextmanager
 def _connected(address: str, jobs: int | None) -> Iterator[Any]:
     """A client of the cluster, which is closed in the end with all that was started for it."""
-    from distributed import Client, LocalCluster  # noqa: PLC0415, slow to load, and seldom needed
+    import dask  # noqa: PLC0415, slow to load, and seldom needed
+    from distributed import Client, LocalCluster  # noqa: PLC0415
 
     if address == LOCAL:
         how: dict[str, Any] = {"n_workers": effective_n_jobs(-1 if jobs is None else jobs), "threads_per_worker": 1}
         with (
+            dask.config.set(PATIENCE),
             LocalCluster(**how, processes=True, dashboard_address=":0", silence_logs=50) as cluster,
             Client(cluster, set_as_default=False) as client,
         ):

@@ -9,10 +9,10 @@ import numpy as np
 from isobag.backends.arrays import FARTHEST, Floats
 from isobag.backends.numba.compiled import scales
 from isobag.backends.threads import map_in_threads, slices
-from isobag.data.scaling import LN2, TERMS, AsinhScaling, LinearScaling, NormalScaling, Scaling
+from isobag.data.scaling import LN2, AsinhScaling, LinearScaling, NormalScaling, Scaling
 
 _BLOCK_NUMBERS = 1 << 16
-_FACTORS = np.array([1 / (2 * term + 1) for term in range(TERMS, 0, -1)])
+_FACTORS = np.array([1 / (2 * term + 1) for term in range(scales.TERMS, 0, -1)])
 
 
 def scale(scaling: Scaling, X: Floats, n_jobs: int | None) -> Floats:
@@ -44,4 +44,9 @@ def _(scaling: AsinhScaling) -> Callable[[Floats, Floats], Any]:
 @_compiled.register
 def _(scaling: NormalScaling) -> Callable[[Floats, Floats], Any]:
     knots = scaling.starts, scaling.values, scaling.scores, scaling.slopes
-    return lambda X, scaled: scales.scale_by_knots(X, *knots, FARTHEST, scaled)
+
+    def work(X: Floats, scaled: Floats) -> None:
+        column, places = np.empty(scales.LANES), np.empty(scales.LANES, dtype=np.int64)
+        scales.scale_by_knots(X, *knots, FARTHEST, column, places, scaled)
+
+    return work

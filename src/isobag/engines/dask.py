@@ -1,8 +1,8 @@
 """isobag on Dask: ``fit``, ``score``, ``detect_points`` and ``detect_groups`` of Dask dataframes and arrays.
 
 Rows stay in their partitions. Work travels to them as one node of the graph, which every worker fetches once, and what
-is made of neighbours is merged on the workers. Partitions are dealt with some at a time, so that scheduler and client
-hold little more for more partitions.
+is made of neighbours is merged on the workers. Partitions are dealt with some at a time, and forgotten, so that
+scheduler and client need not hold more for more of them.
 """
 
 import sys
@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import reduce
+from itertools import chain, islice
 from typing import Any, TypeVar
 from uuid import uuid4
 
@@ -31,6 +32,8 @@ WINDOW = 64
 """Partitions that the scheduler is told of at a time, ..."""
 WINDOWS = 3
 """... and how many such times at once, so that no worker waits for the last partition of a window."""
+FORGOTTEN = 16
+"""Windows whose result comes here at a time: until then the scheduler keeps their tasks, to be able to repeat them."""
 MERGED = 8
 """Neighbours that are merged by one task: a scheduler takes about a millisecond for each task, whatever it does."""
 
@@ -50,7 +53,6 @@ class DaskPartitions(Partitions):
             raise ValueError(f"Two columns are called {min(twice)!r}; rename one: reasons go by names.")
         self.n_partitions = int(self._frame.npartitions)
         self._runner = Runner(client, tick)
-        self._windows: list[Ints] | None = None
 
     @property
     def objects(self) -> list[str]:
@@ -58,8 +60,10 @@ class DaskPartitions(Partitions):
         return [str(name) for name, kind in self._frame.dtypes.items() if kind.kind == "O"]
 
     def run(self, work: Work[T], combine: Combine[T], which: Ints | None = None) -> T:
-        """What ``work`` makes of the partitions, merged as a tree on the workers, and its root here."""
-        found: T = self._runner.result(self._merged(work, combine, which))
+        """What ``work`` makes of the partitions, merged on the workers, and some thousand partitions at a time here."""
+        combining = self._runner.send(combine)
+        windows = self._by_window(work, combining, which)
+        found: T = reduce(combine, [self._merged(first, windows, combining) for first in windows])
         return found
 
     def exchange(
@@ -104,12 +108,12 @@ class DaskPartitions(Partitions):
         schema = pa.Schema.from_pandas(empty, preserve_index=False)
         return [pa.string() if pa.types.is_null(kind) else kind for kind in schema.types]
 
-    def _merged(self, work: Any, combine: Any, which: Ints | None) -> Any:
-        combining = self._runner.send(combine)
+    def _merged(self, first: Any, windows: Iterator[Any], combining: Any) -> Any:
+        """This window and some that follow it, merged; fetched, so that the scheduler forgets how they were made."""
         tree = _Tree(self._runner, combining)
-        for merged in self._by_window(work, combining, which):
-            tree.add(merged)
-        return tree.root()
+        for window in chain([first], islice(windows, FORGOTTEN - 1)):
+            tree.add(window)
+        return self._runner.result(tree.root())
 
     def _by_window(self, work: Any, combining: Any, which: Ints | None) -> Iterator[Any]:
         """What work makes of each window of partitions, merged within it, a few windows at a time."""
@@ -131,11 +135,8 @@ class DaskPartitions(Partitions):
     def _cut(self, numbers: Ints) -> list[Ints]:
         """Windows of partitions; all in one if partitions come of each other, as after a shuffle."""
         windows = np.split(numbers, range(WINDOW, len(numbers), WINDOW))
-        if len(windows) > 1:
-            first, second = (self._graph(window)[0] for window in windows[:2])
-            if first.keys() & second.keys():
-                return [numbers]
-        return windows
+        graphs = [self._graph(window)[0].keys() for window in windows[:2]]
+        return [numbers] if len(windows) > 1 and graphs[0] & graphs[1] else windows
 
     def _graph(self, numbers: Ints) -> tuple[dict[Any, Any], list[Any]]:
         chosen = self._frame.partitions[numbers.tolist()].to_delayed()
@@ -143,7 +144,7 @@ class DaskPartitions(Partitions):
 
 
 class WorkersDiedError(RuntimeError):
-    """Workers died of the same partition, one after another."""
+    """Workers died of the same partition, one after another, or none is left."""
 
 
 class Runner:
@@ -152,7 +153,7 @@ class Runner:
     def __init__(self, client: Any, tick: Tick | None) -> None:
         self._client = client if client is not None else _active_client()
         self._tick = tick
-        self._numbers: deque[dict[str, int]] = deque(maxlen=WINDOWS)
+        self._numbers: deque[dict[Any, int]] = deque(maxlen=WINDOWS)
         self._pass = self._n_done = self._n_all = 0
         self._topic = "" if tick is None else f"isobag-{uuid4().hex}"
         if self._topic and self._client is not None:
@@ -187,10 +188,10 @@ class Runner:
         name = f"isobag-{uuid4().hex}"
         own = dict(graph)
         level = []
-        self._numbers.append(dict(zip(map(str, keys), numbers.tolist(), strict=True)))
         for number, key in zip(numbers.tolist(), keys, strict=True):
-            level.append((f"isobag-partition-{number}-{name}", number))
+            level.append((f"isobag-partition-{name}", number))  # one name: the scheduler keeps names for long
             own[level[-1]] = (_work_on, work, number, key, self._topic, self._pass)
+        self._numbers.append(dict(zip([*keys, *level], [*numbers.tolist()] * 2, strict=True)))
         depth = 0
         while len(level) > 1:
             depth += 1
@@ -215,24 +216,27 @@ class Runner:
         """The thing itself."""
         if self._client is None:
             return found
-        from distributed import KilledWorker  # noqa: PLC0415, there is a client, so it is loaded
+        from distributed.scheduler import KilledWorker, NoWorkerError  # noqa: PLC0415, there is a client, so it is loaded
 
         try:
             return found.result()
         except KilledWorker as error:
-            raise WorkersDiedError(self._in_words(str(error.task))) from error
+            raise WorkersDiedError(_died_of(self._given_up(error.task))) from error
+        except NoWorkerError as error:
+            raise WorkersDiedError(
+                f"No worker was left for {error.timeout:.0f} s; start some, and try again."
+            ) from error
 
-    def _in_words(self, task: str) -> str:
-        """What is known when workers died of a task, one after another."""
-        _, _, rest = task.partition("isobag-partition-")
-        made = [own[task] for own in self._numbers if task in own]
-        place = (
-            f"partition {rest.partition('-')[0]}" if rest else f"partition {made[0]}" if made else "a partial result"
-        )
-        return (
-            f"{place}: the workers that looked at it died, most likely for want of memory; make partitions smaller, or "
-            "give every worker more memory."
-        )
+    def _given_up(self, task: Any) -> list[int]:
+        """Partitions that Dask tries no more: the one that kills, and what was on the same workers every time."""
+        number_of = {key: number for own in self._numbers for key, number in own.items()}
+
+        def given_up(dask_scheduler: Any) -> list[Any]:
+            tasks = [dask_scheduler.tasks[key] for key in number_of if key in dask_scheduler.tasks]
+            return [one.key for one in tasks if one.state == "erred" and one.exception_blame is one]
+
+        found = self._client.run_on_scheduler(given_up)
+        return sorted({number_of[key] for key in (*found, task) if key in number_of})
 
 
 class _Tree:
@@ -347,6 +351,16 @@ def _work_on(work: Work[T], number: int, frame: Any, topic: str, turn: int) -> T
         with suppress(ValueError):  # a thread of no worker
             sys.modules["distributed"].get_worker().log_event(topic, turn)
     return found
+
+
+def _died_of(numbers: list[int]) -> str:
+    named = ", ".join(map(str, numbers))
+    died = [
+        "a partial result: the workers that made it died",
+        f"partition {named}: the workers that looked at it died",
+        f"partitions {named}: the workers that had them died of one of them",
+    ][min(len(numbers), 2)]
+    return f"{died}, most likely for want of memory; make partitions smaller, or give every worker more memory."
 
 
 def _call(function: Callable[..., T], *args: Any) -> T:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from isobag.backends.arrays import Balls, Cells, Ints
+from isobag.backends.arrays import Balls, Cells, Floats, Ints, is_first
 from isobag.backends.meter import report
 from isobag.backends.numba.compiled import walks
 from isobag.backends.numba.compiled.boxes import Boxes
@@ -49,15 +49,16 @@ def sum_at_cells(
     """Sum over partitionings of the table at the query's cell: (n, L); one more column with ``limits``."""
     boxes = queries.boxes(n_jobs)
     parts = list(shares(len(balls.slots), n_jobs))
-    steps, far = _room_for_sums(len(parts), len(balls.levels), boxes.columns.shape[1])
+    sums = _room_for_sums(len(parts), len(balls.levels), limits, boxes)
 
     def work(number: int) -> None:
-        for i, runs in _walk(boxes, balls, parts[number], rule, limits, far[number]):
-            _add_steps(runs, tables[:, i], steps[number])
-        np.cumsum(steps[number], axis=1, out=steps[number])
+        steps, far = sums[number, : len(balls.levels)], sums[number, -1]
+        for i, runs in _walk(boxes, balls, parts[number], rule, limits, far):
+            _add_steps(runs, tables[:, i], steps)
+        np.cumsum(steps, axis=1, out=steps)
 
     map_in_threads(work, range(len(parts)), n_jobs)
-    return _in_order_of_rows(steps, far, limits, boxes, n_jobs)
+    return _in_order_of_rows(sums, boxes, n_jobs)
 
 
 def fits_one_pass(n: int, balls: Balls, only_last: bool) -> bool:
@@ -73,22 +74,24 @@ def count_and_sum(
     counts = np.zeros((len(balls.levels), *balls.slots.shape), dtype=np.int64)
     summed = slice(len(balls.levels) - 1 if only_last else 0, None)
     parts = list(shares(len(balls.slots), n_jobs))
-    steps, far = _room_for_sums(len(parts), len(counts[summed]), boxes.columns.shape[1])
+    n_summed = len(counts[summed])
+    sums = _room_for_sums(len(parts), n_summed, limits, boxes)
 
     def work(number: int) -> None:
-        for i, runs in _walk(boxes, balls, parts[number], "nearest", limits, far[number]):
+        steps, far = sums[number, :n_summed], sums[number, -1]
+        for i, runs in _walk(boxes, balls, parts[number], "nearest", limits, far):
             _count(runs, boxes.firsts, counts[:, i])
             starts, names, n_runs = runs
-            _add_steps((starts[summed], names[summed], n_runs[summed]), counts[summed, i], steps[number])
-        np.cumsum(steps[number], axis=1, out=steps[number])
+            _add_steps((starts[summed], names[summed], n_runs[summed]), counts[summed, i], steps)
+        np.cumsum(steps, axis=1, out=steps)
 
     map_in_threads(work, range(len(parts)), n_jobs)
-    return counts, _in_order_of_rows(steps, far, limits, boxes, n_jobs)
+    return counts, _in_order_of_rows(sums, boxes, n_jobs)
 
 
-def _room_for_sums(n_threads: int, n_levels: int, n_queries: int) -> tuple[Ints, Ints]:
-    """Of each thread, in tree order: steps from run to run, whose running sums count, and how far out queries are."""
-    return np.zeros((n_threads, n_levels, n_queries), dtype=np.int64), np.zeros((n_threads, n_queries), dtype=np.int64)
+def _room_for_sums(n_threads: int, n_levels: int, limits: Ints | None, boxes: Boxes) -> Ints:
+    """Of each thread, in tree order: steps from run to run, which add up to sums; with limits, last, how far out."""
+    return np.zeros((n_threads, n_levels + (limits is not None), boxes.n_queries), dtype=np.int64)
 
 
 def _add_steps(runs: Runs, tables: Ints, steps: Ints) -> None:
@@ -108,20 +111,36 @@ def _walk(
 
     With limits, octaves beyond them are added to far (q,), in tree order.
     """
-    own_limits = np.full(len(balls.levels), -1) if limits is None else limits
-    added = np.empty(0, dtype=np.int64) if far is None else far
-    starts, names = np.empty((2, len(balls.levels), boxes.columns.shape[1]), dtype=np.int32)
-    n_runs = np.zeros(len(balls.levels), dtype=np.int64)
-    sizes = np.array(balls.levels)
-    for i in range(share.start, share.stop):
-        centers = balls.points, balls.slots[i]
+    psi, n_levels, n_depths = balls.slots.shape[1], len(balls.levels), int(boxes.depth.max()) + 2
+    own_limits = np.full(n_levels, -1) if limits is None else limits
+    added = np.empty(0, dtype=np.int64) if limits is None or far is None else far
+    starts, names = np.empty((2, n_levels, boxes.n_queries), dtype=np.int32)
+    n_runs = np.zeros(n_levels, dtype=np.int64)
+    room = walks.make_room(psi, n_levels, n_depths)
+    candidates = walks.make_lists(balls.points.shape[1], psi, n_levels, n_depths)
+    is_distinct = is_first(balls.slots[share])  # a later equal center never wins a tie
+    for i, distinct in zip(range(share.start, share.stop), is_distinct, strict=True):
+        radii = np.ascontiguousarray(balls.sq_radii[:, i])
+        kept = np.flatnonzero(distinct)
+        if rule == "smallest":
+            kept = kept[np.argsort(radii[0, kept], kind="stable")]
+        _list_candidates(balls, i, kept, *(part[0] for part in candidates))
         if rule == "nearest":
-            walks.search_nearest(boxes, *centers, sizes, balls.sq_radii[:, i], own_limits, starts, names, n_runs, added)
+            n_runs[:] = 0
+            walks.search_nearest(boxes, candidates, radii, own_limits, room, starts, names, n_runs, added)
         else:
-            smallest = rule == "smallest"
-            n_runs[0] = walks.search_covering(boxes, *centers, balls.sq_radii[0, i], smallest, starts[0], names[0])
+            runs = starts[0], names[0]
+            n_runs[0] = walks.search_covering(boxes, candidates, radii[0], room, rule == "smallest", *runs)
         yield i, (starts, names, n_runs)
         report(len(boxes.order))
+
+
+def _list_candidates(balls: Balls, i: int, kept: Ints, coordinates: Floats, names: Ints, ends: Ints) -> None:
+    """Write some centers of partitioning i: coordinates (d, m or more), names, how many of each level."""
+    centers = balls.points[balls.slots[i, kept]]
+    coordinates[:, : len(kept)] = centers.T
+    names[: len(kept)] = kept
+    ends[:] = [np.count_nonzero(kept < size) for size in balls.levels]
 
 
 def _count(runs: Runs, firsts: Ints, counts: Ints) -> None:
@@ -129,12 +148,12 @@ def _count(runs: Runs, firsts: Ints, counts: Ints) -> None:
         walks.count_runs(starts, names, n_runs, firsts, level_counts)
 
 
-def _in_order_of_rows(steps: Ints, far: Ints, limits: Ints | None, boxes: Boxes, n_jobs: int | None) -> Ints:
-    """Sums of all threads, put back from tree order: (threads, L, q) -> (n, L), with limits one more column."""
-    rows = np.empty((len(boxes.order), steps.shape[1] + (limits is not None)), dtype=np.int64)
+def _in_order_of_rows(sums: Ints, boxes: Boxes, n_jobs: int | None) -> Ints:
+    """Sums of all threads, put back from tree order: (threads, C, q) -> (n, C)."""
+    rows = np.empty((len(boxes.order), sums.shape[1]), dtype=np.int64)
     map_in_threads(
-        lambda part: walks.put_back(boxes.order, boxes.firsts, steps, far, part.start, part.stop, rows),
-        slices(len(boxes.firsts) - 1, _ROWS),
+        lambda part: walks.put_back(boxes.order, boxes.firsts, sums, part.start, part.stop, rows),
+        slices(boxes.n_queries, _ROWS),
         n_jobs,
     )
     return rows

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from isobag.backends.arrays import Balls, Cells, Floats, Ints
+from isobag.backends.arrays import Balls, Cells, Floats, Ints, is_first
 from isobag.backends.meter import report
 from isobag.backends.numba.compiled import blocks, fused, tallies
 from isobag.backends.numba.compiled.blocks import SUPER
@@ -18,7 +18,8 @@ from isobag.backends.numba.queries import Queries
 from isobag.backends.threads import map_in_threads, shares, single_threaded_blas, slices
 
 _ROWS = 1 << 14
-_SUMMED_BLOCKS = 64
+_PLACED = 1 << 12
+_SUMMED_BLOCKS, _SUMMED_CELLS = 64, 1 << 19
 _AXES_POINTS = 1024
 _KEPT_BYTES = 1 << 26
 _ROUNDING = 2.0**-24
@@ -38,11 +39,16 @@ class _Space(NamedTuple):
         """Coordinates (n, d), infinite where they overflow, and their lengths (n,)."""
         placed = np.empty(X.shape, dtype=np.float32)
         lengths = np.empty(len(X))
-        map_in_threads(
-            lambda rows: blocks.place_rows(X[rows], self.mean, self.axes, placed[rows], lengths[rows]),
-            slices(len(X), _ROWS),
-            n_jobs,
-        )
+
+        def work(rows: slice) -> None:
+            with np.errstate(over="ignore", invalid="ignore"):
+                found = (X[rows] - self.mean) @ self.axes
+                lengths[rows] = np.sqrt(np.einsum("ij,ij->i", found, found))
+                found[np.isnan(found)] = np.inf
+                placed[rows] = found
+
+        with single_threaded_blas():
+            map_in_threads(work, slices(len(X), _PLACED), n_jobs)
         return placed, lengths
 
 
@@ -52,7 +58,7 @@ class _Placed(NamedTuple):
     space: _Space
     X: Floats  # (n, d) in the order of the blocks
     order: Ints  # (n,) place -> row
-    blocks: tuple[Singles, ...]
+    blocks: tuple[Singles, Singles, Singles, Singles, Singles]
     tolerances: tuple[np.float32, Singles, Singles]
 
     @property
@@ -62,11 +68,15 @@ class _Placed(NamedTuple):
 
 
 class _Centers(NamedTuple):
-    """Balls in the space of the queries; lists as those of ``fused.list_centers``, with an axis more in front."""
+    """Balls in the space of the queries, and all that ``fused.find_cells`` asks about them."""
 
     balls: Balls
     lists: tuple[Cells, Ints, Singles, Singles]
-    radii: Singles  # (t, L, psi)
+    radii: tuple[Singles, Floats]
+
+    def room(self) -> fused.Room:
+        """Room for one search."""
+        return fused.make_room(self.balls.slots.shape[1], len(self.balls.levels), self.balls.points.shape[1])
 
 
 def fits(balls: Balls, rule: str) -> bool:
@@ -83,8 +93,8 @@ def assign_cells(queries: Queries, balls: Balls, rule: str, n_jobs: int | None, 
     placed, centers = _prepare(queries, balls, n_jobs)
 
     def work(i: int) -> None:
-        found = np.empty((placed.n_blocks, 1, LANES), dtype=np.int16)
-        _find(placed, centers, i, slice(0, placed.n_blocks), found)
+        found = np.empty((1, placed.n_blocks, 1, LANES), dtype=np.int16)
+        _find(placed, centers, range(i, i + 1), slice(0, placed.n_blocks), found, centers.room())
         cells[i, placed.order] = found.reshape(-1)[: len(placed.X)]
 
     map_in_threads(work, range(len(balls.slots)), n_jobs)
@@ -93,14 +103,16 @@ def assign_cells(queries: Queries, balls: Balls, rule: str, n_jobs: int | None, 
 def count_cells(queries: Queries, balls: Balls, n_jobs: int | None) -> Ints:
     """Number of queries in each cell of each level: (L, t, psi)."""
     placed, centers = _prepare(queries, balls, n_jobs)
-    counts = np.zeros((len(balls.levels), *balls.slots.shape), dtype=np.int64)
+    counts = np.empty((len(balls.levels), *balls.slots.shape), dtype=np.int64)
 
     def work(i: int) -> None:
-        cells = np.empty((_ROWS // LANES, len(balls.levels), LANES), dtype=np.int16)
-        for part in slices(placed.n_blocks, len(cells)):
-            found = cells[: part.stop - part.start]
-            _find(placed, centers, i, part, found)
-            tallies.count_blocks(found, len(placed.X) - part.start * LANES, counts[:, i])
+        cells = np.empty((1, _ROWS // LANES, len(balls.levels), LANES), dtype=np.int16)
+        room, tally = centers.room(), tallies.make_tally(len(counts), balls.slots.shape[1])
+        for part in slices(placed.n_blocks, cells.shape[1]):
+            found = cells[:, : part.stop - part.start]
+            _find(placed, centers, range(i, i + 1), part, found, room)
+            tallies.count_blocks(found[0], len(placed.X) - part.start * LANES, tally)
+        counts[:, i] = tallies.counted(tally)
 
     map_in_threads(work, range(len(balls.slots)), n_jobs)
     return counts
@@ -111,24 +123,17 @@ def sum_at_cells(
 ) -> Ints:
     """Sum over partitionings of the table at the query's cell: (n, L); one more column with ``limits``."""
     placed, centers = _prepare(queries, balls, n_jobs)
-    own = tallies.padded_tables(tables)
-    sums = np.zeros((placed.n_blocks, len(balls.levels), LANES), dtype=np.int64)
+    own, n_levels = tallies.padded_tables(tables), len(balls.levels)
+    sums = np.zeros((placed.n_blocks, n_levels, LANES), dtype=np.int64)
     far = np.zeros((placed.n_blocks, LANES), dtype=np.int64)
+    at_once = max(1, _SUMMED_CELLS // (_SUMMED_BLOCKS * n_levels * LANES))
 
     def work(part: slice) -> None:
-        fused.sum_blocks(
-            (part.start, part.stop),
-            placed.blocks,
-            placed.tolerances,
-            (placed.X, balls.points, balls.slots),
-            centers.lists,
-            (centers.radii, balls.sq_radii),
-            _shift(placed, balls, limits),
-            own,
-            sums,
-            far,
-        )
-        report((min(part.stop * LANES, len(placed.X)) - part.start * LANES) * len(balls.slots))
+        cells = np.empty((at_once, part.stop - part.start, n_levels, LANES), dtype=np.int16)
+        room = centers.room()
+        for chosen in slices(len(balls.slots), at_once):
+            _find(placed, centers, range(chosen.start, chosen.stop), part, cells, room, limits, far)
+            tallies.add_blocks(cells, 0, own[chosen], sums[part])
 
     map_in_threads(work, slices(placed.n_blocks, _SUMMED_BLOCKS), n_jobs)
     return _in_order_of_rows(sums[None], far[None], limits, placed, n_jobs)
@@ -155,11 +160,14 @@ def count_and_sum(
     def work(number: int) -> None:
         share = parts[number]
         cells = np.empty((at_once, n_blocks, n_levels, LANES), dtype=np.int16)
+        room = centers.room()
         for start in range(share.start, share.stop, at_once):
             chosen = range(start, min(start + at_once, share.stop))
+            _find(placed, centers, chosen, slice(0, n_blocks), cells, room, limits, far[number])
             for own, i in zip(cells, chosen, strict=False):
-                _find(placed, centers, i, slice(0, n_blocks), own, limits, far[number])
-                tallies.count_blocks(own, len(placed.X), counts[:, i])
+                tally = tallies.make_tally(n_levels, balls.slots.shape[1])
+                tallies.count_blocks(own, len(placed.X), tally)
+                counts[:, i] = tallies.counted(tally)
             tallies.add_blocks(
                 cells, first, tallies.padded_tables(counts[first:, chosen.start : chosen.stop]), sums[number]
             )
@@ -199,18 +207,24 @@ def _prepare(queries: Queries, balls: Balls, n_jobs: int | None) -> tuple[_Place
     centers = placed.space.place(balls.points, n_jobs)[0]
     with np.errstate(over="ignore"):
         radii = (balls.sq_radii.transpose(1, 0, 2) / placed.space.sq_scale).astype(np.float32, order="C")
-    (t, psi), d = balls.slots.shape, balls.points.shape[1]
-    lists = (
-        np.empty((t, psi), dtype=np.int32),
-        np.empty((t, len(balls.levels)), dtype=np.int64),
-        np.empty((t, psi, d), dtype=np.float32),
-        np.zeros((t, d, psi + PADDING), dtype=np.float32),
-    )
-    levels = np.array(balls.levels)
-    map_in_threads(
-        lambda i: fused.list_centers(centers, balls.slots[i], levels, *(part[i] for part in lists)), range(t), n_jobs
-    )
-    return placed, _Centers(balls, lists, radii)
+    return placed, _Centers(balls, _lists(balls, centers), (radii, np.ascontiguousarray(balls.sq_radii)))
+
+
+def _lists(balls: Balls, centers: Singles) -> tuple[Cells, Ints, Singles, Singles]:
+    """Names and ends of the distinct centers of each partitioning, coordinates of all and of the distinct ones."""
+    t, psi = balls.slots.shape
+    coordinates = centers[balls.slots]
+    columns = np.zeros((t, centers.shape[1], psi + PADDING), dtype=np.float32)
+    columns[:, :, :psi] = coordinates.transpose(0, 2, 1)
+    names = np.tile(np.arange(psi, dtype=np.int32), (t, 1))
+    ends = np.tile(np.array(balls.levels), (t, 1))
+    is_distinct = is_first(balls.slots)  # a later equal center never wins a tie
+    for i in np.flatnonzero(~is_distinct.all(axis=1)):
+        kept = np.flatnonzero(is_distinct[i])
+        names[i, : len(kept)] = kept
+        ends[i] = np.searchsorted(kept, balls.levels)
+        columns[i, :, : len(kept)] = coordinates[i, kept].T
+    return names, ends, coordinates, columns
 
 
 def _place(X: Floats, points: Floats, n_jobs: int | None) -> _Placed:
@@ -226,18 +240,45 @@ def _place(X: Floats, points: Floats, n_jobs: int | None) -> _Placed:
     lanes = np.empty((n_blocks, d, LANES), dtype=np.float32)
     boxes = np.empty((2, n_blocks, d), dtype=np.float32)
     wholes = np.empty((2, n_wholes, d), dtype=np.float32)
-    map_in_threads(
-        lambda own: blocks.fill_blocks(X, placed, order, own.start, own.stop, exact, lanes, *boxes, *wholes),
-        slices(n_blocks, max(SUPER, -(-n_wholes // 8) * SUPER)),
-        n_jobs,
-    )
+
+    def fill(whole: slice) -> None:
+        own = slice(whole.start * SUPER, min(whole.stop * SUPER, n_blocks))
+        rows = order[own.start * LANES : own.stop * LANES]
+        np.take(X, rows, axis=0, out=exact[own.start * LANES : own.stop * LANES])
+        singles = placed[rows]
+        if len(rows) % LANES:  # the last row fills the rest of the last block
+            singles = np.concatenate([singles, np.repeat(singles[-1:], -len(rows) % LANES, axis=0)])
+        lanes[own] = singles.reshape(-1, LANES, d).transpose(0, 2, 1)
+        low, high = lanes[own].min(axis=2), lanes[own].max(axis=2)
+        _set_boxes(low, high, boxes[:, own])
+        firsts = np.arange(0, len(low), SUPER)
+        _set_boxes(np.minimum.reduceat(low, firsts), np.maximum.reduceat(high, firsts), wholes[:, whole])
+
+    map_in_threads(fill, slices(n_wholes, max(1, -(-n_wholes // 8))), n_jobs)
     lengths = np.where(lengths < 1e15, lengths, np.inf)
     ordered = np.full(n_wholes * SUPER * LANES, lengths[order[-1]])
     ordered[: len(X)] = lengths[order]
     longest = ordered.reshape(n_wholes * SUPER, LANES).max(axis=1)
-    margins = fused.margins(boxes[1], longest), fused.margins(wholes[1], longest.reshape(-1, SUPER).max(axis=1))
-    in_blocks = (lanes, *boxes, margins[0], *wholes, margins[1])
+    margins = _margins(boxes[1], longest[:n_blocks]), _margins(wholes[1], longest.reshape(-1, SUPER).max(axis=1))
+    in_blocks = (lanes, boxes, margins[0], wholes, margins[1])
     return _Placed(space, exact, order, in_blocks, _tolerances(ordered, d, space))
+
+
+def _set_boxes(low: Singles, high: Singles, boxes: Singles) -> None:
+    """Middles of boxes and their half widths, rounded up: (2, boxes, d)."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        middle = np.float32(0.5) * low + np.float32(0.5) * high
+        boxes[0] = middle
+        boxes[1] = np.maximum(high - middle, middle - low) * np.float32(1 + 2.0**-20)
+
+
+def _margins(halves: Singles, longest: Floats) -> Singles:
+    """G of each box (see ``compiled.fused``): half widths (boxes, d), the largest |x'| in it (boxes,)."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        sq_diagonal = np.square(halves, dtype=np.float64).sum(axis=1)
+        e = 2.0**-23 * longest
+        margin: Floats = 20 * 2.0**-24 * sq_diagonal + 4.4 * e * np.sqrt(sq_diagonal) + 5 * 2.0**15 * e * e + 2.0**-110
+        return margin.astype(np.float32)
 
 
 def _ordered(placed: Singles, n_jobs: int | None) -> Ints:
@@ -246,15 +287,21 @@ def _ordered(placed: Singles, n_jobs: int | None) -> Ints:
     parts = [(0, len(placed))]
     for _ in range(2):
         parts = [half for a, b in parts for half in _halves(placed, order, a, b)]
-    map_in_threads(lambda part: blocks.order_rows(placed, order, *part), parts, n_jobs)
+    map_in_threads(lambda part: _order(placed, order, *part, False), parts, n_jobs)
     return order
 
 
 def _halves(placed: Singles, order: Ints, a: int, b: int) -> list[tuple[int, int]]:
     if b - a <= LANES * SUPER:
         return [(a, b)]
-    middle = blocks.split_rows(placed, order, a, b)
+    middle = _order(placed, order, a, b, True)
     return [(a, middle), (middle, b)] if middle < b else [(a, b)]
+
+
+def _order(placed: Singles, order: Ints, a: int, b: int, once: bool) -> int:
+    """``blocks.order_rows``, with room for it: halves of halves are no deeper than the bits of an integer."""
+    todo, (means, deviations) = np.empty((128, 2), dtype=np.int64), np.empty((2, placed.shape[1]), dtype=np.float32)
+    return int(blocks.order_rows(placed, order, a, b, once, todo, np.empty(b - a, dtype=np.float32), means, deviations))
 
 
 def _tolerances(lengths: Floats, d: int, space: _Space) -> tuple[np.float32, Singles, Singles]:
@@ -263,37 +310,36 @@ def _tolerances(lengths: Floats, d: int, space: _Space) -> tuple[np.float32, Sin
     with np.errstate(over="ignore"):
         slopes = (2.4 * e).astype(np.float32)
         offsets = (2.6 * e * e + (d + 8) * (2.0**-120 + 2.0**-1074 / space.sq_scale)).astype(np.float32)
-    return np.float32((d + 16) * _ROUNDING), slopes, offsets
-
-
-def _shift(placed: _Placed, balls: Balls, limits: Ints | None) -> tuple[Ints, int]:
-    """Limits of octaves, and how to read octaves off float32 numbers, as ``fused.find_cells`` asks for them."""
-    return (np.full(len(balls.levels), -1) if limits is None else limits), fused.octave_shift(placed.space.sq_scale)
+    return np.float32((d + 16) * _ROUNDING), slopes.reshape(-1, LANES), offsets.reshape(-1, LANES)
 
 
 def _find(
     placed: _Placed,
     centers: _Centers,
-    i: int,
+    chosen: range,
     part: slice,
     cells: Shorts,
+    room: fused.Room,
     limits: Ints | None = None,
     far: Ints | None = None,
 ) -> None:
-    """Write the cells of some blocks in partitioning i: (blocks, L, LANES); with limits, add to far: (all, LANES)."""
+    """Write the cells of some blocks in some partitionings: (some, blocks, L, LANES); with limits, add to far."""
     balls = centers.balls
     fused.find_cells(
         (part.start, part.stop),
+        (chosen.start, chosen.stop),
         placed.blocks,
         placed.tolerances,
-        (placed.X, balls.points, balls.slots[i]),
-        tuple(own[i] for own in centers.lists),
-        (centers.radii[i], balls.sq_radii[:, i]),
-        _shift(placed, balls, limits),
+        (placed.X, balls.points, balls.slots),
+        centers.lists,
+        centers.radii,
+        np.full(len(balls.levels), -1) if limits is None else limits,
+        fused.octave_shift(placed.space.sq_scale),
+        room,
         cells,
         np.empty((0, LANES), dtype=np.int64) if far is None else far,
     )
-    report(min(part.stop * LANES, len(placed.X)) - part.start * LANES)
+    report((min(part.stop * LANES, len(placed.X)) - part.start * LANES) * len(chosen))
 
 
 def _in_order_of_rows(sums: Ints, far: Ints, limits: Ints | None, placed: _Placed, n_jobs: int | None) -> Ints:
@@ -301,10 +347,13 @@ def _in_order_of_rows(sums: Ints, far: Ints, limits: Ints | None, placed: _Place
 
     With limits there is one more column.
     """
-    rows = np.empty((len(placed.order), sums.shape[2] + (limits is not None)), dtype=np.int64)
-    map_in_threads(
-        lambda part: tallies.put_back(placed.order, sums, far, limits is not None, part.start, part.stop, rows),
-        slices(len(rows), _ROWS),
-        n_jobs,
-    )
+    n_levels = sums.shape[2]
+    rows = np.empty((len(placed.order), n_levels + (limits is not None)), dtype=np.int64)
+
+    def work(part: slice) -> None:
+        tallies.put_back(placed.order, sums, 0, part.start, part.stop, rows)
+        if limits is not None:
+            tallies.put_back(placed.order, far[:, :, None], n_levels, part.start, part.stop, rows)
+
+    map_in_threads(work, slices(len(rows), _ROWS), n_jobs)
     return rows

@@ -163,4 +163,6 @@ def _in_rows(sums: Ints, far: Ints, limits: Ints | None, n: int) -> Ints:
 def _count(cells: Shorts, n: int, counts: Ints) -> None:
     """Add the counts of the cells of each partitioning: counts (L, t, psi)."""
     for i, own in enumerate(cells):
-        tallies.count_blocks(own, n, counts[:, i])
+        tally = tallies.make_tally(len(counts), counts.shape[2])
+        tallies.count_blocks(own, n, tally)
+        counts[:, i] += tallies.counted(tally)

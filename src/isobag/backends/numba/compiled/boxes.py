@@ -40,13 +40,18 @@ class Boxes(NamedTuple):
 
     order: Ints  # (n,) rows of X, those of one query side by side, queries in tree order
     firsts: Ints  # (q + 1,) where the rows of each query begin
-    columns: Floats  # (d, q) the queries in tree order
+    columns: Floats  # (d, q + LANES) the queries in tree order, then zeros: they are read LANES at a time
     low: Floats  # (m, d) lower corner of each box
     high: Floats  # (m, d) upper corner
     start: Ints  # (m,) first query of a box
     stop: Ints  # (m,) one past its last query
     right: Ints  # (m,) right child, -1 for a leaf
     depth: Ints  # (m,) distance to the root
+
+    @property
+    def n_queries(self) -> int:
+        """Number of queries q."""
+        return len(self.firsts) - 1
 
 
 def build_boxes(X: Floats, n_jobs: int | None = None) -> Boxes:
@@ -77,7 +82,8 @@ def rebuild_boxes(X: Floats, like: Boxes, n_jobs: int | None = None) -> Boxes:
 
 def _fill(X: Floats, tree: Boxes, n_jobs: int | None) -> tuple[Boxes, bool]:
     """A tree with its queries and corners, and whether the rows of each query are equal."""
-    columns = np.empty((X.shape[1], len(tree.firsts) - 1))
+    columns = np.empty((X.shape[1], tree.n_queries + LANES))
+    columns[:, tree.n_queries :] = 0.0
     low, high = np.empty((2, len(tree.start), X.shape[1]))
     shape = tree.order, tree.firsts, tree.start, tree.stop, tree.right
     are_equal = map_in_threads(
@@ -145,80 +151,76 @@ def _list_rows(names, queries):
     return order, firsts
 
 
-@jit
-def _split_into_boxes(X):
+def _split_into_boxes(X: Floats) -> tuple[Ints, Ints, Ints, Ints, Ints]:
+    """Rows in tree order (n,), and start, stop, right child and depth of each box, (m,)."""
     n = len(X)
-    rows = X.copy()
     order = np.arange(n)
-    capacity = 4 * (n // LANES) + 64
-    start = np.empty(capacity, np.int64)
-    stop = np.empty(capacity, np.int64)
-    right = np.empty(capacity, np.int64)
-    depth = np.empty(capacity, np.int64)
-    todo = np.empty(4 * 64, np.int64)
-    todo[0] = 0
-    todo[1] = n
-    todo[2] = -1
-    todo[3] = 0
+    # A box in the way of another has a row of its own. Memory that is not written to is not taken.
+    boxes, todo = np.empty((2 * n + 1, 4), dtype=np.int64), np.empty((n + 2, 4), dtype=np.int64)
+    m = _split_boxes(np.array(X), order, np.empty(_SAMPLE), todo, boxes)
+    start, stop, right, depth = np.ascontiguousarray(boxes[:m].T)
+    return order, start, stop, right, depth
+
+
+@jit
+def _split_boxes(rows, order, ordered, todo, boxes):
+    """Reorder the rows and their numbers, and write start, stop, right child and depth of each box; how many.
+
+    ordered (_SAMPLE,), todo (n + 2, 4): room
+    """
+    todo[0, 0] = 0
+    todo[0, 1] = len(rows)
+    todo[0, 2] = -1
+    todo[0, 3] = 0
     n_todo = 1
     m = 0
     while n_todo > 0:
         n_todo -= 1
-        a = todo[4 * n_todo]
-        b = todo[4 * n_todo + 1]
-        parent = todo[4 * n_todo + 2]
-        level = todo[4 * n_todo + 3]
-        if m == capacity:
-            capacity *= 2
-            start = _grown(start, capacity)
-            stop = _grown(stop, capacity)
-            right = _grown(right, capacity)
-            depth = _grown(depth, capacity)
-        start[m] = a
-        stop[m] = b
-        depth[m] = level
-        right[m] = -1
-        if parent >= 0:
-            right[parent] = m
-        m += 1
+        a = todo[n_todo, 0]
+        b = todo[n_todo, 1]
+        if todo[n_todo, 2] >= 0:
+            boxes[todo[n_todo, 2], 2] = m
+        boxes[m, 0] = a
+        boxes[m, 1] = b
+        boxes[m, 2] = -1
+        boxes[m, 3] = todo[n_todo, 3]
         if b - a > LANES:
-            middle = a
-            if b - a > _SAMPLED:
-                middle = _split(rows, order, a, b, (b - a) // 64)
-            if middle == a or middle == b:  # noqa: PLR1714, SIM109, compiles faster; nothing to split in the sample
-                middle = _split(rows, order, a, b, np.int64(1))
-            if middle != a and middle != b:  # noqa: PLR1714
-                if 4 * n_todo + 8 > len(todo):
-                    todo = _grown(todo, 2 * len(todo))
-                _push(todo, n_todo, middle, b, m - 1, level + 1)
-                _push(todo, n_todo + 1, a, middle, np.int64(-1), level + 1)
+            middle = b
+            step = (b - a) // 64 if b - a > _SAMPLED else 1
+            while middle == b and step > 0:
+                middle = _split(rows, order, ordered, a, b, step)
+                step = 1 if step > 1 else 0  # all rows, if there is nothing to split in the sample
+            if middle < b:
+                todo[n_todo, 0] = middle
+                todo[n_todo, 2] = m
+                todo[n_todo, 3] += 1
+                todo[n_todo + 1, 0] = a
+                todo[n_todo + 1, 1] = middle
+                todo[n_todo + 1, 2] = -1
+                todo[n_todo + 1, 3] = todo[n_todo, 3]
                 n_todo += 2
-    return order, start[:m], stop[:m], right[:m], depth[:m]
+        m += 1
+    return m
 
 
 @jit_inner
-def _split(rows, order, a, b, step):
-    """Reorder rows[a:b] along the widest side of every step-th row; where the upper part starts, a or b if nowhere."""
-    side = np.int64(0)  # a literal would be a type of its own, and what it is passed to compiled twice
+def _split(rows, order, ordered, a, b, step):
+    """Reorder rows[a:b] along the widest side of every step-th row; where the upper part starts, b if nowhere.
+
+    The pivot is the median of _SAMPLE values, evenly spaced, which are sorted by insertion.
+    """
+    side = 0
     widest = -1.0
     for k in range(rows.shape[1]):
         low = rows[a, k]
-        high = rows[a, k]
+        high = low
         for row in range(a, b, step):
-            low = min(low, rows[row, k])
-            high = max(high, rows[row, k])
+            value = rows[row, k]
+            low = value if value < low else low
+            high = value if value > high else high
         if high - low > widest:
             widest = high - low
             side = k
-    pivot = _median_of_some(rows, a, b, side)
-    middle = _partition(rows, order, a, b, side, pivot, np.bool_(True))
-    return middle if middle < b else _partition(rows, order, a, b, side, pivot, np.bool_(False))
-
-
-@jit_inner
-def _median_of_some(rows, a, b, side):
-    """Median of _SAMPLE values of rows[a:b], evenly spaced, by insertion."""
-    ordered = np.empty(_SAMPLE)
     for s in range(_SAMPLE):
         value = rows[a + (b - a - 1) * s // (_SAMPLE - 1), side]
         place = s
@@ -226,7 +228,35 @@ def _median_of_some(rows, a, b, side):
             ordered[place] = ordered[place - 1]
             place -= 1
         ordered[place] = value
-    return ordered[_SAMPLE // 2]
+    pivot = ordered[_SAMPLE // 2]
+    while True:
+        i = a
+        j = b - 1
+        while True:
+            while i <= j and rows[i, side] <= pivot:
+                i += 1
+            while i <= j and rows[j, side] > pivot:
+                j -= 1
+            if i >= j:
+                break
+            for k in range(rows.shape[1]):
+                value = rows[i, k]
+                rows[i, k] = rows[j, k]
+                rows[j, k] = value
+            row = order[i]
+            order[i] = order[j]
+            order[j] = row
+            i += 1
+            j -= 1
+        if i < b:
+            return i
+        below = -np.inf  # the pivot is the largest value: the next one below it
+        for row in range(a, b):
+            value = rows[row, side]
+            below = value if below < value and value < pivot else below  # noqa: PLR1716, compiles faster
+        if below == -np.inf:
+            return b
+        pivot = below
 
 
 @jit
@@ -247,8 +277,8 @@ def _fill_leaves(X, order, firsts, start, stop, right, first, last, columns, low
                 for place in range(firsts[position] + 1, firsts[position + 1]):
                     are_equal &= X[order[place], k] == value
                 columns[k, position] = value
-                least = min(least, value)
-                most = max(most, value)
+                least = value if value < least else least
+                most = value if value > most else most
             low[box, k] = least
             high[box, k] = most
     return are_equal
@@ -260,44 +290,7 @@ def _join_boxes(right, low, high):
     for box in range(len(right) - 1, -1, -1):
         if right[box] >= 0:
             for k in range(low.shape[1]):
-                low[box, k] = min(low[box + 1, k], low[right[box], k])
-                high[box, k] = max(high[box + 1, k], high[right[box], k])
-
-
-@jit_inner
-def _partition(rows, order, a, b, side, pivot, pivot_goes_left):
-    """Reorder rows[a:b] so that those below the pivot come first; where the others start."""
-    i = a
-    j = b - 1
-    while True:
-        while i <= j and (rows[i, side] < pivot or (pivot_goes_left and rows[i, side] == pivot)):
-            i += 1
-        while i <= j and not (rows[j, side] < pivot or (pivot_goes_left and rows[j, side] == pivot)):
-            j -= 1
-        if i >= j:
-            return i
-        for k in range(rows.shape[1]):
-            kept = rows[i, k]
-            rows[i, k] = rows[j, k]
-            rows[j, k] = kept
-        row = order[i]
-        order[i] = order[j]
-        order[j] = row
-        i += 1
-        j -= 1
-
-
-@jit_inner
-def _grown(values, capacity):
-    grown = np.empty(capacity, np.int64)
-    for i in range(len(values)):
-        grown[i] = values[i]
-    return grown
-
-
-@jit_inner
-def _push(todo, place, a, b, parent, level):
-    todo[4 * place] = a
-    todo[4 * place + 1] = b
-    todo[4 * place + 2] = parent
-    todo[4 * place + 3] = level
+                left, other = low[box + 1, k], low[right[box], k]
+                low[box, k] = left if left < other else other
+                left, other = high[box + 1, k], high[right[box], k]
+                high[box, k] = left if left > other else other

@@ -31,13 +31,15 @@ the largest |x'| of the block. So the margin has to exceed 2 u G^2 + 2.1 e G, an
 is enough.
 """
 
-import numpy as np
+from typing import NamedTuple
 
-from isobag.backends.arrays import OCTAVE_BITS, OUTSIDE
+import numpy as np
+import numpy.typing as npt
+
+from isobag.backends.arrays import OCTAVE_BITS, OUTSIDE, Cells, Floats, Ints
 from isobag.backends.numba.compiled.blocks import SUPER
 from isobag.backends.numba.compiled.jit import jit, jit_inner
-from isobag.backends.numba.compiled.lanes import distinct_slots
-from isobag.backends.numba.compiled.tallies import add_block
+from isobag.backends.numba.compiled.llvm import bits
 from isobag.backends.numba.compiled.vectors import (
     LANES,
     PADDING,
@@ -53,40 +55,59 @@ _SINGLE_OCTAVE_BITS = np.int32(OCTAVE_BITS - 29)
 _LEAST_OCTAVES = np.int32((127 - 100) << 12)
 """Octaves of 2^-100 in float32: what is smaller may have lost digits."""
 
+Singles = npt.NDArray[np.float32]
 
-@jit
-def margins(halves, longest):
-    """G of each box: halves (boxes, d), longest (boxes,) the largest |x'| in it."""
-    found = np.empty(len(halves), np.float32)
-    for box in range(len(halves)):
-        sq_diagonal = 0.0
-        for half in halves[box]:
-            sq_diagonal += half * half
-        e = 2.0**-23 * longest[box]
-        found[box] = 20 * 2.0**-24 * sq_diagonal + 4.4 * e * np.sqrt(sq_diagonal) + 5 * 2.0**15 * e * e + 2.0**-110
-    return found
+
+class Room(NamedTuple):
+    """What ``find_cells`` keeps: of the centers that some blocks, and then one, cannot rule out, and of the lanes."""
+
+    measured: Singles  # (2, psi + PADDING) squared distances from the middle of a box, and spreads
+    kept: Cells  # (psi + PADDING,) places of centers
+    names: Cells  # (2, psi) names of the centers for SUPER blocks, and for a block
+    columns: Singles  # (d, psi + PADDING) coordinates of those for SUPER blocks
+    ends: Ints  # (2, L) how many there are of each level
+    lane: Singles  # (d,) coordinates of a query
+    singles: Singles  # (4, LANES) best and second best squared distance, tolerance, squared radius of the winner
+    ints: (
+        Cells  # (5, LANES) winner, 1 if certain, cell if certain; the nearest in float64, a center measured in float64
+    )
+    decided_ends: Ints  # (LANES,) of how many centers the nearest was found in float64
+    doubles: Floats  # (2, LANES) squared distances of these two centers
+
+
+def make_room(psi: int, n_levels: int, d: int) -> Room:
+    """Room for one search at a time."""
+    return Room(
+        np.empty((2, psi + PADDING), dtype=np.float32),
+        np.empty(psi + PADDING, dtype=np.int32),
+        np.empty((2, psi), dtype=np.int32),
+        np.zeros((d, psi + PADDING), dtype=np.float32),
+        np.empty((2, n_levels), dtype=np.int64),
+        np.empty(d, dtype=np.float32),
+        np.empty((4, LANES), dtype=np.float32),
+        np.empty((5, LANES), dtype=np.int32),
+        np.empty(LANES, dtype=np.int64),
+        np.empty((2, LANES)),
+    )
 
 
 @jit_inner
-def _drop_beaten(columns, ends, box, sq_dists, spreads, kept, kept_ends):
+def _drop_beaten(columns, ends, middle, half, margin, sq_dists, spreads, kept, kept_ends):
     """Positions of the centers that may be nearest to a query of a box at some level; how many.
 
-    columns (d, centers + PADDING) in the order of drawing; ends (L,) centers of each level; box: middle, halves, g;
+    columns (d, centers + PADDING) in the order of drawing; ends (L,) centers of each level; a box: middle, half, g;
     written: kept, kept_ends (L,)
     """
-    middle, half, margin = box
-    d = len(middle)
     n_levels = len(ends)
     measure_from(columns, ends[n_levels - 1], middle, sq_dists)
-    share = np.float32(4 * (d + 16) * 2.0**-24 + 2.0**-15)
+    share = np.float32(4 * (len(middle) + 16) * 2.0**-24 + 2.0**-15)
     size = 0
     first = 0
     nearest = 0
     for level in range(n_levels):
         last = ends[level]
         for c in range(first, last):
-            if sq_dists[c] < sq_dists[nearest]:
-                nearest = c
+            nearest = c if sq_dists[c] < sq_dists[nearest] else nearest
         spread_from(columns, first, last, nearest, half, spreads)
         size = pick_unbeaten(sq_dists, spreads, first, last, share, sq_dists[nearest] + margin, kept, size)
         kept_ends[level] = size
@@ -94,236 +115,183 @@ def _drop_beaten(columns, ends, box, sq_dists, spreads, kept, kept_ends):
     return size
 
 
-@jit
-def list_centers(placed, slots, levels, names, ends, singles, columns):
-    """Distinct centers of a partitioning, how many of each level, coordinates of all centers, those of the distinct.
-
-    placed (m, d) coordinates of all points; written: names (psi,), ends (L,), singles (psi, d), columns (d, room)
-    """
-    kept = distinct_slots(slots, len(placed))
-    d = placed.shape[1]
-    ends[:] = 0
-    for c in range(len(kept)):
-        names[c] = kept[c]
-        for level in range(len(levels)):
-            ends[level] += kept[c] < levels[level]
-        for k in range(d):
-            columns[k, c] = placed[slots[kept[c]], k]
-    for j in range(len(slots)):
-        for k in range(d):
-            singles[j, k] = placed[slots[j], k]
-
-
-@jit
-def sq_distance(x, c):
+@jit_inner
+def _sq_distance(X, x, points, c):
     """Squared distance as defined: float64, features summed in order."""
     total = 0.0
-    for k in range(len(x)):
-        total += (x[k] - c[k]) * (x[k] - c[k])
+    for k in range(X.shape[1]):
+        total += (X[x, k] - points[c, k]) * (X[x, k] - points[c, k])
     return total
 
 
 @jit_inner
-def _decide(x, lane, limit, points, slots, singles, names, nearest, least):
-    """Nearest in float64 of the centers ``names`` and of an earlier one, ``nearest`` (-1: none) at ``least``.
-
-    Only centers within the limit can win: lane (d,) are the coordinates of the query in float32, x those in float64.
-    """
-    for name in names:
-        total = np.float32(0.0)
-        for k in range(len(lane)):
-            gap = lane[k] - singles[name, k]
-            total += gap * gap
-        if not total > limit:
-            sq_dist = sq_distance(x, points[slots[name]])
-            if sq_dist < least or nearest < 0:
-                least = sq_dist
-                nearest = name
-    return nearest, least
-
-
-@jit_inner
-def _certify(best, second, winner, factor, slopes, offsets, radii, own_radii, errors, sure, named, cells):
+def _certify(singles, ints, factor, slopes, offsets, radii, cells):
     """Tolerances, whether all is certain, and the cells if so, of a block at one level; how many are certain.
 
     Several short loops, which become vector operations.
     """
     for q in range(LANES):
-        own_radii[q] = radii[winner[q]]
+        singles[3, q] = radii[ints[0, q]]
     n_sure = np.int32(0)
     for q in range(LANES):
-        b = best[q]
+        b = singles[0, q]
+        radius = singles[3, q]
         error = factor * b + slopes[q] * np.sqrt(b) + offsets[q]
-        certain = (second[q] > b + (error + error)) & (abs(b - own_radii[q]) > error) & (b < _LARGEST)
-        errors[q] = error
-        sure[q] = np.int32(1) if certain else np.int32(0)
-        n_sure += sure[q]
-        named[q] = winner[q] if b < own_radii[q] else _NOWHERE
+        certain = (singles[1, q] > b + (error + error)) & (abs(b - radius) > error) & (b < _LARGEST)
+        singles[2, q] = error
+        ints[1, q] = np.int32(certain)
+        n_sure += np.int32(certain)
+        ints[2, q] = ints[0, q] if b < radius else _NOWHERE
     for q in range(LANES):
-        cells[q] = named[q]
+        cells[q] = ints[2, q]
     return n_sure
 
 
 @jit
-def find_cells(span, queries, tolerances, exact, centers, radii, shift, cells, far):
-    """Cells of the blocks span[0]:span[1] in one partitioning, all levels: cells (blocks, L, LANES), from span[0] on.
+def find_cells(span, chosen, queries, tolerances, exact, centers, radii, limits, octave_shift, room, cells, far):
+    """Cells of the blocks span[0]:span[1] in the partitionings chosen[0]:chosen[1], all levels.
 
-    queries: lanes (blocks, d, LANES), then middles, half widths and g of the boxes of blocks, then of SUPER blocks
-    tolerances: A, then B and C of each query, padded to whole blocks
-    exact: the queries (n, d) in the order of the blocks, points (m, d), slots (psi,)
-    centers: names of distinct centers in the order of drawing, ends (L,) how many of each level, coordinates of all
-    centers (psi, d) and of the names (d, room), in float32; radii: squared, (L, psi), scaled in float32 and as defined
-    shift: limits (L,) of the octaves of squared distances, -1 where none counts, and what has to be added to octaves of
-    float32, or a negative number if they are of no use
-    far: (all blocks, LANES), to which octaves beyond the limits are added where OUTSIDE
+    queries: lanes (blocks, d, LANES), boxes of blocks (2, blocks, d), their middles and half widths, and g of each;
+    then boxes of SUPER blocks and their g
+    tolerances: A, then B and C of each query, (blocks, LANES)
+    exact: the queries (n, d) in the order of the blocks, points (m, d), slots (t, psi)
+    centers: names (t, psi) of distinct centers in the order of drawing, ends (t, L) how many of each level, coordinates
+    of all centers (t, psi, d) and of the names (t, d, psi + PADDING), in float32
+    radii: squared, in float32 and scaled (t, L, psi), and as defined (L, t, psi)
+    limits (L,) of the octaves of squared distances, -1 where none counts; octave_shift: what has to be added to octaves
+    of float32, or a negative number if they are of no use
+    written: cells (partitionings, blocks, L, LANES), from the first ones on, and far (all blocks, LANES), to which
+    octaves beyond the limits are added where OUTSIDE
     """
-    lanes, middles, halves, margin, whole_middles, whole_halves, whole_margin = queries
+    lanes, boxes, margins, wholes, whole_margins = queries
     factor, slopes, offsets = tolerances
     X, points, slots = exact
-    names, ends, singles, columns = centers
+    names, ends, coordinates, columns = centers
     single_radii, sq_radii = radii
-    limits, octave_shift = shift
+    measured, kept, own_names, near_columns, own_ends, lane, singles, ints, decided_ends, doubles = room
     d = lanes.shape[1]
-    n_levels = len(ends)
-    n_names = ends[n_levels - 1]
-    sq_dists = np.empty(n_names + PADDING, np.float32)
-    spreads = np.empty(n_names + PADDING, np.float32)
-    kept = np.empty(n_names + PADDING, np.int32)
-    kept_ends = np.empty(n_levels, np.int64)
-    near_names = np.empty(n_names, np.int32)
-    near_columns = np.zeros((d, n_names + PADDING), np.float32)
-    near_ends = np.empty(n_levels, np.int64)
-    own_names = np.empty(n_names, np.int32)
-    best = np.empty(LANES, np.float32)
-    second = np.empty(LANES, np.float32)
-    winner = np.empty(LANES, np.int32)
-    errors = np.empty(LANES, np.float32)
-    sure = np.empty(LANES, np.int32)
-    named = np.empty(LANES, np.int32)
-    own_radii = np.empty(LANES, np.float32)
-    bounds = np.empty((2, LANES), np.float32)
-    bound_bits = bounds.view(np.int32)
-    exact_bound = np.empty(1)
-    exact_bits = exact_bound.view(np.int64)
-    lane = np.empty(d, np.float32)
-    decided = np.empty(LANES, np.int32)  # the nearest of the first decided_end centers, in float64
-    decided_end = np.empty(LANES, np.int64)
-    decided_sq = np.empty(LANES)
-    measured = np.empty(LANES, np.int32)  # a center whose float64 distance is known
-    measured_sq = np.empty(LANES)
-    for block in range(span[0], span[1]):
-        if block == span[0] or block % SUPER == 0:
-            whole = block // SUPER
-            box = whole_middles[whole], whole_halves[whole], whole_margin[whole]
-            n_near = _drop_beaten(columns, ends, box, sq_dists, spreads, kept, near_ends)
-            for k in range(d):
-                column = columns[k]
-                near = near_columns[k]
+    for i in range(chosen[0], chosen[1]):
+        for block in range(span[0], span[1]):
+            if block == span[0] or block % SUPER == 0:
+                whole = block // SUPER
+                n_near = _drop_beaten(
+                    columns[i],
+                    ends[i],
+                    wholes[0, whole],
+                    wholes[1, whole],
+                    whole_margins[whole],
+                    measured[0],
+                    measured[1],
+                    kept,
+                    own_ends[0],
+                )
+                for k in range(d):
+                    for c in range(n_near):
+                        near_columns[k, c] = columns[i, k, kept[c]]
                 for c in range(n_near):
-                    near[c] = column[kept[c]]
-            for c in range(n_near):
-                near_names[c] = names[kept[c]]
-        box = middles[block], halves[block], margin[block]
-        n_own = _drop_beaten(near_columns, near_ends, box, sq_dists, spreads, kept, kept_ends)
-        for c in range(n_own):
-            own_names[c] = near_names[kept[c]]
-        for q in range(LANES):
-            best[q] = np.inf
-            second[q] = np.inf
-            winner[q] = 0
-            decided[q] = -1
-            decided_end[q] = 0
-            measured[q] = -1
-        first_row = block * LANES
-        n_rows = min(LANES, len(X) - first_row)
-        own_slopes = slopes[first_row : first_row + LANES]
-        own_offsets = offsets[first_row : first_row + LANES]
-        first = 0
-        for level in range(n_levels):
-            last = kept_ends[level]
-            if last > first:
-                scan_centers(lanes[block], singles, own_names, first, last, best, second, winner)
-            first = last
-            own = cells[block - span[0], level]
-            n_sure = _certify(
-                best,
-                second,
-                winner,
-                factor,
-                own_slopes,
-                own_offsets,
-                single_radii[level],
-                own_radii,
-                errors,
-                sure,
-                named,
-                own,
+                    own_names[0, c] = names[i, kept[c]]
+            n_own = _drop_beaten(
+                near_columns,
+                own_ends[0],
+                boxes[0, block],
+                boxes[1, block],
+                margins[block],
+                measured[0],
+                measured[1],
+                kept,
+                own_ends[1],
             )
-            limit = limits[level]
-            if limit >= 0:
-                n_sure = _certify_far(best, errors, named, limit, octave_shift, bounds, bound_bits, sure, far[block])
-            if n_sure == LANES:
-                continue
-            for q in range(n_rows):
-                if sure[q] == 1:
-                    continue
-                x = X[first_row + q]
-                reach = best[q] + (errors[q] + errors[q])
-                j = winner[q]
-                if second[q] > reach and best[q] < _LARGEST:
-                    if measured[q] != j:
-                        measured[q] = j
-                        measured_sq[q] = sq_distance(x, points[slots[j]])
-                else:
-                    for k in range(d):
-                        lane[k] = lanes[block, k, q]
-                    decided[q], decided_sq[q] = _decide(
-                        x,
-                        lane,
-                        reach,
-                        points,
-                        slots,
-                        singles,
-                        own_names[decided_end[q] : last],
-                        decided[q],
-                        decided_sq[q],
+            for c in range(n_own):
+                own_names[1, c] = own_names[0, kept[c]]
+            for q in range(LANES):
+                singles[0, q] = np.inf
+                singles[1, q] = np.inf
+                ints[0, q] = 0
+                ints[3, q] = -1
+                ints[4, q] = -1
+                decided_ends[q] = 0
+            first = 0
+            for level in range(len(limits)):
+                last = own_ends[1, level]
+                if last > first:
+                    scan_centers(
+                        lanes[block], coordinates[i], own_names[1], first, last, singles[0], singles[1], ints[0]
                     )
-                    decided_end[q] = last
-                    j = decided[q]
-                    measured[q] = j
-                    measured_sq[q] = decided_sq[q]
-                if measured_sq[q] <= sq_radii[level, j]:
-                    own[q] = j
-                    continue
-                own[q] = OUTSIDE
+                first = last
+                own = cells[i - chosen[0], block - span[0], level]
+                n_sure = _certify(singles, ints, factor, slopes[block], offsets[block], single_radii[i, level], own)
+                limit = limits[level]
                 if limit >= 0:
-                    exact_bound[0] = measured_sq[q]
-                    far[block, q] += max(0, (exact_bits[0] >> OCTAVE_BITS) - limit)
+                    n_sure = _certify_far(singles, ints, limit, octave_shift, far[block])
+                if n_sure == LANES:
+                    continue
+                for q in range(LANES):
+                    x = block * LANES + q
+                    if ints[1, q] == 1 or x >= len(X):
+                        continue
+                    best = singles[0, q]
+                    reach = best + (singles[2, q] + singles[2, q])
+                    if singles[1, q] > reach and best < _LARGEST:
+                        if ints[4, q] != ints[0, q]:
+                            ints[4, q] = ints[0, q]
+                            doubles[1, q] = _sq_distance(X, x, points, slots[i, ints[0, q]])
+                    else:
+                        for k in range(d):
+                            lane[k] = lanes[block, k, q]
+                        nearest = ints[3, q]
+                        for c in range(decided_ends[q], last):
+                            # Only centers within reach can win.
+                            name = own_names[1, c]
+                            if not _single_sq_distance(lane, coordinates[i, name]) > reach:
+                                sq_dist = _sq_distance(X, x, points, slots[i, name])
+                                if sq_dist < doubles[0, q] or nearest < 0:
+                                    doubles[0, q] = sq_dist
+                                    nearest = name
+                        decided_ends[q] = last
+                        ints[3, q] = nearest
+                        ints[4, q] = nearest
+                        doubles[1, q] = doubles[0, q]
+                    if doubles[1, q] <= sq_radii[level, i, ints[4, q]]:
+                        own[q] = ints[4, q]
+                        continue
+                    own[q] = OUTSIDE
+                    beyond = (bits(doubles[1, q]) >> OCTAVE_BITS) - limit
+                    if limit >= 0 and beyond > 0:
+                        far[block, q] += beyond
 
 
 @jit_inner
-def _certify_far(best, errors, named, limit, octave_shift, bounds, bits, sure, far):
+def _single_sq_distance(lane, center):
+    """Squared distance in float32."""
+    total = np.float32(0.0)
+    for k in range(len(lane)):
+        total += (lane[k] - center[k]) * (lane[k] - center[k])
+    return total
+
+
+@jit_inner
+def _certify_far(singles, ints, limit, octave_shift, far):
     """Add the octaves beyond the limit where certainly OUTSIDE, and certain themselves; how many lanes are certain.
 
     Octaves are certain if both ends of the tolerance agree, or if neither is beyond the limit. Of a float32 they are
     its bits shifted by 11, but for the difference of the exponents' origins and the scale. The ends are moved out a
     little more, as they are rounded.
     """
-    for q in range(LANES):
-        bounds[0, q] = (best[q] - errors[q]) * np.float32(1 - 2.0**-22)
-        bounds[1, q] = (best[q] + errors[q]) * np.float32(1 + 2.0**-22)
     own_limit = np.int32(limit - octave_shift)
-    useful = np.int32(1) if octave_shift >= 0 else np.int32(0)
+    useful = np.int32(octave_shift >= 0)
     n_sure = np.int32(0)
     for q in range(LANES):
-        low = bits[0, q] >> _SINGLE_OCTAVE_BITS
-        high = bits[1, q] >> _SINGLE_OCTAVE_BITS
-        is_inside = named[q] >= 0
+        best = singles[0, q]
+        error = singles[2, q]
+        low = bits((best - error) * np.float32(1 - 2.0**-22)) >> _SINGLE_OCTAVE_BITS
+        high = bits((best + error) * np.float32(1 + 2.0**-22)) >> _SINGLE_OCTAVE_BITS
+        is_inside = ints[2, q] >= 0
         certain = (low == high) & (low > _LEAST_OCTAVES) | (high <= own_limit)
-        sure[q] &= np.int32(1) if is_inside else (useful if certain else np.int32(0))
-        n_sure += sure[q]
+        sure = ints[1, q] & (np.int32(1) if is_inside else useful & np.int32(certain))
+        ints[1, q] = sure
+        n_sure += sure
         beyond = low - own_limit
-        far[q] += beyond if (sure[q] == 1) & (not is_inside) & (beyond > 0) else np.int32(0)
+        far[q] += beyond if (sure == 1) & (not is_inside) & (beyond > 0) else np.int32(0)
     return n_sure
 
 
@@ -331,23 +299,3 @@ def octave_shift(sq_scale: float) -> int:
     """What octaves of float32 numbers, times a power of two, lack: see ``_certify_far``; -1 if that is too small."""
     exponent = np.frexp(sq_scale)[1] - 1
     return int(1023 - 127 + exponent) << 12 if exponent > -800 else -1
-
-
-@jit
-def sum_blocks(span, queries, tolerances, exact, centers, radii, shift, tables, sums, far):
-    """Add to the sums of some blocks, (all blocks, L, LANES), the tables at the cells of all partitionings.
-
-    As ``find_cells``, for all partitionings one after the other: slots (t, psi), centers and radii with an axis more in
-    front but for the radii as defined, (L, t, psi); tables (t, L, psi + 1) with a zero for OUTSIDE at the end.
-    """
-    X, points, slots = exact
-    names, ends, singles, columns = centers
-    single_radii, sq_radii = radii
-    cells = np.empty((span[1] - span[0], ends.shape[1], LANES), np.int16)
-    for i in range(len(slots)):
-        own_exact = X, points, slots[i]
-        own_centers = names[i], ends[i], singles[i], columns[i]
-        own_radii = single_radii[i], sq_radii[:, i]
-        find_cells(span, queries, tolerances, own_exact, own_centers, own_radii, shift, cells, far)
-        for block in range(len(cells)):
-            add_block(cells[block], tables[i], sums[span[0] + block])

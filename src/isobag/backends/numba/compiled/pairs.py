@@ -12,34 +12,15 @@ from numba.extending import intrinsic
 
 from isobag.backends.arrays import OCTAVE_BITS, OUTSIDE
 from isobag.backends.numba.compiled.jit import jit
+from isobag.backends.numba.compiled.llvm import bits, loop
 from isobag.backends.numba.compiled.vectors import LANES, at, splat
 
 WIDTH = 32
 """Queries measured together: with 512 bits, four registers for sums, or for the least and the winner."""
 _DOUBLE = ir.DoubleType()
-_LONG = ir.IntType(64)
 _DOUBLES = ir.VectorType(_DOUBLE, WIDTH)
 _INT = ir.IntType(32)
 _INTS = ir.VectorType(_INT, WIDTH)
-
-
-def loop(builder, first, last, carried, body):
-    """For j from first to last: carried = body(j, carried), a list of vectors; what they are at the end."""
-    before = builder.block
-    head, inside, after = (builder.append_basic_block() for _ in range(3))
-    builder.branch(head)
-    builder.position_at_end(head)
-    j = builder.phi(first.type)
-    phis = [builder.phi(value.type) for value in carried]
-    builder.cbranch(builder.icmp_signed("<", j, last), inside, after)
-    builder.position_at_end(inside)
-    following = [builder.add(j, ir.Constant(first.type, 1)), *body(j, phis)]
-    for phi, start, end in zip((j, *phis), (first, *carried), following, strict=True):
-        phi.add_incoming(start, before)
-        phi.add_incoming(end, builder.block)
-    builder.branch(head)
-    builder.position_at_end(after)
-    return phis
 
 
 @intrinsic
@@ -122,16 +103,6 @@ def _compete(typingctx, sq_dists, slots, i, first, last, best, winner):
     return signature, generate
 
 
-@intrinsic
-def _bits(typingctx, number):
-    """The bits of a float64, as an integer."""
-
-    def generate(context, builder, signature, args):
-        return builder.bitcast(args[0], _LONG)
-
-    return types.int64(types.float64), generate
-
-
 @jit
 def find_cells(span, lanes, points, slots, levels, sq_radii, limits, room, cells, far):
     """Cells of the blocks span[0]:span[1] in all partitionings, all levels: cells (t, blocks, L, LANES).
@@ -159,7 +130,7 @@ def find_cells(span, lanes, points, slots, levels, sq_radii, limits, room, cells
                             cells[i, block, level, start + q] = cell
                         else:
                             cells[i, block, level, start + q] = OUTSIDE
-                            beyond = (_bits(best[q]) >> OCTAVE_BITS) - limit
+                            beyond = (bits(best[q]) >> OCTAVE_BITS) - limit
                             if limit >= 0 and beyond > 0:
                                 far[block, start + q] += beyond
 

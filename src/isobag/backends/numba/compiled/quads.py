@@ -10,7 +10,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from isobag.backends.arrays import OUTSIDE
-from isobag.backends.numba.compiled.pairs import loop
+from isobag.backends.numba.compiled.llvm import loop
 from isobag.backends.numba.compiled.vectors import at, multiply_quads, splat
 
 LANES = 32

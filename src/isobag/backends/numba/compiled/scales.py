@@ -3,9 +3,11 @@
 import numpy as np
 
 from isobag.backends.numba.compiled.jit import jit
+from isobag.backends.numba.compiled.llvm import bits, number_of
 
-_CHUNK = 512
-_LANES = 64
+LANES = 64
+TERMS = 16
+"""Of the series of asinh: a number that is known to the compiler, which then computes several rows at once."""
 _SIGN = np.int64(-(2**63))
 _FRACTION = np.int64((1 << 52) - 1)
 _HALF = np.int64(1022 << 52)
@@ -18,75 +20,48 @@ def scale_linearly(X, shift, spread, most, scaled):
     for row in range(n):
         for k in range(d):
             value = (X[row, k] - shift[k]) / spread[k]
-            scaled[row, k] = min(max(value, -most), most)
+            value = most if value > most else value
+            scaled[row, k] = -most if value < -most else value
 
 
 @jit
 def scale_by_asinh(X, shift, spread, most, ln2, factors, scaled):
     """Asinh of what ``scale_linearly`` says, as ``isobag.data.scaling.asinh`` computes it.
 
-    factors: the coefficients of the series, the last term first
+    factors (TERMS,): the coefficients of the series, the last term first
     """
-    scale_linearly(X, shift, spread, most, scaled)
-    flat = scaled.reshape(-1)
-    flat_bits = flat.view(np.int64)
-    sizes = np.empty(_CHUNK)
-    roots = np.empty(_CHUNK)
-    totals = np.empty(_CHUNK)
-    total_bits = totals.view(np.int64)
-    halves = np.empty(_CHUNK)
-    half_bits = halves.view(np.int64)
-    found = np.empty(_CHUNK)
-    found_bits = found.view(np.int64)
-    squares = np.empty(_CHUNK)
-    parts = np.empty(_CHUNK)
-    rests = np.empty(_CHUNK)
-    for first in range(0, len(flat), _CHUNK):
-        size = min(_CHUNK, len(flat) - first)
-        own = flat[first : first + size]
-        bits = flat_bits[first : first + size]
-        for i in range(size):
-            x = abs(own[i])
+    n, d = X.shape
+    for row in range(n):
+        for k in range(d):
+            value = (X[row, k] - shift[k]) / spread[k]
+            value = most if value > most else value
+            value = -most if value < -most else value
+            x = abs(value)
             root = np.sqrt(1 + x * x)
-            sizes[i] = x
-            roots[i] = root
-            totals[i] = x + root
-        for i in range(size):  # a total is 1 or more: its bits with the exponent of numbers from 1/2 to 1
-            half_bits[i] = (total_bits[i] & _FRACTION) | _HALF
-        for i in range(size):
-            x = sizes[i]
+            total = x + root
             is_near = x < 0.75
-            above = x if is_near else halves[i] - 0.5
-            below = 1 + roots[i] if is_near else halves[i] + 0.5
-            s = above / below
-            parts[i] = s
-            squares[i] = s * s
-            rests[i] = 0.0
-        for i in range(size):
+            # a total is 1 or more: its bits with the exponent of numbers from 1/2 to 1
+            half = number_of((bits(total) & _FRACTION) | _HALF)
+            s = (x if is_near else half - 0.5) / (1 + root if is_near else half + 0.5)
+            square = s * s
             rest = 0.0
-            for factor in factors:
-                rest = (rest + factor) * squares[i]
-            rests[i] = rest
-        for i in range(size):
-            x = sizes[i]
-            s = parts[i]
-            near = x + x * (rests[i] - squares[i] * (1 + rests[i]))
-            rounded_off = (x - (totals[i] - roots[i])) / totals[i]
-            exponent = (total_bits[i] >> 52) - 1023
-            far = exponent * ln2 + (2 * (s + s * rests[i]) + rounded_off)
-            found[i] = near if x < 0.75 else far
-        for i in range(size):
-            bits[i] = found_bits[i] | (bits[i] & _SIGN)
+            for term in range(TERMS):
+                rest = (rest + factors[term]) * square
+            near = x + x * (rest - square * (1 + rest))
+            rounded_off = (x - (total - root)) / total
+            far = ((bits(total) >> 52) - 1023) * ln2 + (2 * (s + s * rest) + rounded_off)
+            scaled[row, k] = number_of(bits(near if is_near else far) | (bits(value) & _SIGN))
 
 
 @jit
-def scale_by_knots(X, starts, values, scores, slopes, most, scaled):
-    """Score of the knot before x + slope * (x - that knot), cut off: see ``isobag.data.scaling.NormalScaling``."""
+def scale_by_knots(X, starts, values, scores, slopes, most, column, places, scaled):
+    """Score of the knot before x + slope * (x - that knot), cut off: see ``isobag.data.scaling.NormalScaling``.
+
+    column (LANES,) float64, places (LANES,) int64: room
+    """
     n, d = X.shape
-    places = np.empty(_LANES, np.int64)
-    column = np.empty(_LANES)
-    for first in range(0, n, _LANES):
-        size = min(_LANES, n - first)
+    for first in range(0, n, LANES):
+        size = n - first if n - first < LANES else LANES
         for k in range(d):
             a = starts[k]
             for q in range(size):
@@ -101,6 +76,7 @@ def scale_by_knots(X, starts, values, scores, slopes, most, scaled):
             for q in range(size):
                 x = column[q]
                 place = places[q] + (1 if values[places[q]] <= x else 0)
-                knot = max(place - 1, a)
+                knot = place - 1 if place > a else a
                 value = scores[knot] + slopes[place + k] * (x - values[knot])
-                scaled[first + q, k] = min(max(value, -most), most)
+                value = most if value > most else value
+                scaled[first + q, k] = -most if value < -most else value

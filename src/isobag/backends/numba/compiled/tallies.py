@@ -3,39 +3,44 @@
 import numpy as np
 import numpy.typing as npt
 
-from isobag.backends.arrays import Ints
+from isobag.backends.arrays import OUTSIDE, Ints
 from isobag.backends.numba.compiled.jit import jit
 from isobag.backends.numba.compiled.vectors import LANES
 
 
-def count_blocks(cells: npt.NDArray[np.int16], n: int, counts: Ints) -> None:
-    """Add one to the count of each query's cell: cells (blocks, L, LANES) of n queries, counts (L, psi)."""
-    n_levels, psi = counts.shape
-    # Neighbours share their cells: with one counter for each cell, every addition would wait for the one before.
-    _count_blocks(cells, n, np.zeros((n_levels, 4, psi + 1), dtype=np.int64), counts)
+def make_tally(n_levels: int, psi: int) -> Ints:
+    """Room for ``count_blocks``, with a place for OUTSIDE: (L, 4, psi + 1).
+
+    Neighbours share their cells: with one counter for each cell, every addition would wait for the one before.
+    """
+    return np.zeros((n_levels, 4, psi + 1), dtype=np.int64)
+
+
+def count_blocks(cells: npt.NDArray[np.int16], n: int, tally: Ints) -> None:
+    """Count each query's cell: cells (blocks, L, LANES) of n queries or more; lanes without a query become OUTSIDE."""
+    first = n - (len(cells) - 1) * LANES
+    if first < LANES:
+        cells[-1, :, first:] = OUTSIDE
+    _count_blocks(cells, tally)
+
+
+def counted(tally: Ints) -> Ints:
+    """Number of queries in each cell: (L, psi)."""
+    counts: Ints = tally[:, :, :-1].sum(axis=1)
+    return counts
 
 
 @jit
-def _count_blocks(cells, n, tallies, counts):
-    n_levels = len(tallies)
-    n_whole = min(len(cells), n // LANES)
-    for block in range(n_whole):
-        for level in range(n_levels):
+def _count_blocks(cells, tally):
+    for block in range(len(cells)):
+        for level in range(len(tally)):
             own = cells[block, level]
-            tally = tallies[level]
+            counts = tally[level]
             for q in range(0, LANES, 4):
-                tally[0, own[q]] += 1
-                tally[1, own[q + 1]] += 1
-                tally[2, own[q + 2]] += 1
-                tally[3, own[q + 3]] += 1
-    for block in range(n_whole, len(cells)):
-        for level in range(n_levels):
-            for q in range(min(LANES, n - block * LANES)):
-                tallies[level, 0, cells[block, level, q]] += 1
-    for level in range(n_levels):
-        for j in range(counts.shape[1]):
-            for s in range(4):
-                counts[level, j] += tallies[level, s, j]
+                counts[0, own[q]] += 1
+                counts[1, own[q + 1]] += 1
+                counts[2, own[q + 2]] += 1
+                counts[3, own[q + 3]] += 1
 
 
 def padded_tables(tables: Ints) -> Ints:
@@ -53,37 +58,25 @@ def add_blocks(cells, first, tables, sums):
     """
     for block in range(len(sums)):
         for i in range(len(tables)):
-            add_block(cells[i, block, first:], tables[i], sums[block])
+            for level in range(sums.shape[1]):
+                own = cells[i, block, first + level]
+                total = sums[block, level]
+                table = tables[i, level]
+                for q in range(LANES):
+                    total[q] += table[own[q]]
 
 
 @jit
-def add_block(cells, tables, sums):
-    """Add the tables (L, psi + 1) at the cells of one block, (L, LANES), to its sums (L, LANES)."""
-    for level in range(len(sums)):
-        own = cells[level]
-        total = sums[level]
-        table = tables[level]
-        for q in range(LANES):
-            total[q] += table[own[q]]
+def put_back(order, parts, column, first, last, rows):
+    """Sums of the threads, (threads, blocks, C, LANES), added up and written to rows (n, ...) from a column on.
 
-
-@jit
-def put_back(order, parts, far_parts, has_far, first, last, rows):
-    """Sums of the threads, (threads, blocks, L, LANES) and (threads, blocks, LANES), added up and in the order of rows.
-
-    order (n,) place -> row; of the places first to last; written: rows (n, L) or (n, L + 1)
+    order (n,) place -> row; of the places first to last
     """
-    n_levels = parts.shape[2]
     for place in range(first, last):
         block = place // LANES
-        q = place % LANES
-        row = rows[order[place]]
-        for level in range(n_levels):
-            row[level] = parts[0, block, level, q]
-        for part in range(1, len(parts)):
-            for level in range(n_levels):
-                row[level] += parts[part, block, level, q]
-        if has_far:
-            row[n_levels] = 0
-            for part in range(len(far_parts)):
-                row[n_levels] += far_parts[part, block, q]
+        q = place - block * LANES
+        for level in range(parts.shape[2]):
+            total = parts[0, block, level, q]
+            for part in range(1, len(parts)):
+                total += parts[part, block, level, q]
+            rows[order[place], column + level] = total

@@ -1,68 +1,86 @@
 """Walks down the tree of boxes, one partitioning at a time, and the runs of equal cells they find."""
 
+from typing import NamedTuple
+
 import numpy as np
 
-from isobag.backends.arrays import OCTAVE_BITS, OUTSIDE
+from isobag.backends.arrays import OCTAVE_BITS, OUTSIDE, Floats, Ints
 from isobag.backends.numba.compiled.jit import jit, jit_inner
 from isobag.backends.numba.compiled.lanes import (
     LANES,
-    distinct_slots,
+    WIDTH,
     measure_box,
-    measure_lanes,
-    padded,
-    row_stride,
+    scan_candidates,
 )
+
+_INFINITE_BITS = np.int64(0x7FF << 52)
+
+
+class Room(NamedTuple):
+    """What ``search_nearest`` keeps of a box and of the queries of a leaf, and the boxes that wait."""
+
+    near: Floats  # (m,) least squared distance from each candidate to a query of the box
+    near_bits: Ints  # the same memory
+    reach: Floats  # (m,) greatest
+    reach_bits: Ints
+    survivors: Ints  # (m,)
+    bounds: Ints  # (L,) bits of the least reach of the candidates of each level
+    best: Floats  # (LANES,)
+    best_bits: Ints
+    winner: Ints  # (LANES,)
+    waiting: Ints  # (depths, 2) box, and a bit for each level that is not done
+
+
+def make_room(n_candidates: int, n_levels: int, n_depths: int) -> Room:
+    """Room for one walk at a time."""
+    near, reach = np.empty((2, n_candidates))
+    best = np.empty(LANES)
+    return Room(
+        near,
+        near.view(np.int64),
+        reach,
+        reach.view(np.int64),
+        np.empty(n_candidates, dtype=np.int64),
+        np.empty(n_levels, dtype=np.int64),
+        best,
+        best.view(np.int64),
+        np.zeros(LANES, dtype=np.int64),
+        np.empty((n_depths + 1, 2), dtype=np.int64),
+    )
+
+
+def make_lists(d: int, n_candidates: int, n_levels: int, n_depths: int) -> tuple[Floats, Ints, Ints]:
+    """Coordinates (depths, d, m), names (depths, m) and ends (depths, L) of the candidates at each depth."""
+    # Rows an odd number of cache lines long: a power of two apart they would evict each other.
+    lines = n_candidates // 8 + 1
+    lists = np.empty((n_depths, d, 8 * (lines + 1 - lines % 2)))
+    names = np.empty((n_depths, n_candidates), dtype=np.int64)
+    return lists, names, np.empty((n_depths, n_levels), dtype=np.int64)
 
 
 @jit
-def search_nearest(boxes, points, slots, levels, sq_radii, limits, starts, cells, n_runs, far):
+def search_nearest(boxes, candidates, sq_radii, limits, room, starts, cells, n_runs, far):
     """Runs of equal cells under the rule "nearest", for all levels of one partitioning.
 
-    slots (psi,), levels (L,) ascending, sq_radii (L, psi); written: starts, cells (L, n) and n_runs (L,)
+    candidates: lists (depths, d, m), names (depths, m) and ends (depths, L) of the candidates at each depth, in the
+    order of drawing, of which ends[depth, l] are among the first levels[l] centers; those of the root are given
+    sq_radii (L, psi); room: see ``Room``; written: starts, cells (L, n) and n_runs (L,), zeros before
     limits (L,) of octaves, -1 where none counts; far (n,) in tree order, to which those beyond are added where OUTSIDE
     """
-    d = points.shape[1]
-    n_levels = len(levels)
-    kept = distinct_slots(slots, len(points))
-    n_depths = boxes.depth.max() + 2
-    names = np.empty((n_depths, len(kept)), np.int64)
-    lists = np.zeros((n_depths, padded(d), row_stride(len(kept))))
-    ends = np.zeros((n_depths, n_levels), np.int64)  # ends[depth, l]: candidates among the first levels[l] centers
-    for a in range(len(kept)):
-        names[0, a] = kept[a]
-        for k in range(d):
-            lists[0, k, a] = points[slots[kept[a]], k]
-        for level in range(n_levels):
-            ends[0, level] += kept[a] < levels[level]
-    near = np.empty(len(kept))
-    reach = np.empty(len(kept))
-    survivors = np.empty(len(kept), np.int64)
-    reach_bits = reach.view(np.int64)  # floats that are not negative are ordered as their bits
-    bound = np.empty(1)
-    bound_bits = bound.view(np.int64)
-    bounds = np.empty(n_levels)
-    level_bits = bounds.view(np.int64)
-    lanes = np.zeros((padded(d), LANES))
-    best = np.empty(LANES)
-    best_bits = best.view(np.int64)
-    winner = np.empty(LANES, np.int64)
-    sq_dists = np.empty(LANES)
-    n_runs[:] = 0
-    waiting = np.empty(n_depths + 1, np.int64)
-    waiting_open = np.empty(n_depths + 1, np.int64)
-    waiting[0] = 0
-    waiting_open[0] = (1 << n_levels) - 1
+    lists, names, ends = candidates
+    near, near_bits, reach, reach_bits, survivors, bounds, best, best_bits, winner, waiting = room
+    n_levels = len(limits)
+    waiting[0, 0] = 0
+    waiting[0, 1] = (1 << n_levels) - 1
     n_waiting = 1
     while n_waiting > 0:
         n_waiting -= 1
-        box = waiting[n_waiting]
-        is_open = waiting_open[n_waiting]
+        box = waiting[n_waiting, 0]
+        is_open = waiting[n_waiting, 1]
         depth = boxes.depth[box]
-        source = lists[depth]
-        target = lists[depth + 1]
-        source_names = names[depth]
-        target_names = names[depth + 1]
         source_ends = ends[depth]
+        target = lists[depth + 1]
+        target_names = names[depth + 1]
         target_ends = ends[depth + 1]
         lowest = 0
         while not (is_open >> lowest) & 1:
@@ -70,36 +88,35 @@ def search_nearest(boxes, points, slots, levels, sq_radii, limits, starts, cells
         highest = n_levels - 1
         while not (is_open >> highest) & 1:
             highest -= 1
-        measure_box(source, source_ends[highest], boxes.low[box], boxes.high[box], near, reach)
+        measure_box(lists[depth], source_ends[highest], boxes.low[box], boxes.high[box], near, reach)
 
-        size = 0
-        bound[0] = np.inf
-        a = 0
+        size = np.int64(0)  # a literal would be a type of its own, and what it is passed to compiled twice
+        bound = _INFINITE_BITS  # floats that are not negative are ordered as their bits
+        seen = 0
         for level in range(lowest, highest + 1):
-            b = source_ends[level]
-            for c in range(a, b):
-                bound_bits[0] = min(bound_bits[0], reach_bits[c])
-            for c in range(a, b):
+            for c in range(seen, source_ends[level]):
+                bound = reach_bits[c] if reach_bits[c] < bound else bound
+            for c in range(seen, source_ends[level]):
                 survivors[size] = c
-                size += near[c] <= bound[0]
-            bounds[level] = bound[0]
+                size += near_bits[c] <= bound
+            bounds[level] = bound
             target_ends[level] = size
-            a = b
-        _keep_survivors(survivors[:size], source, source_names, near, reach, target, target_names)
+            seen = source_ends[level]
+        _keep_survivors(survivors, size, lists[depth], names[depth], near, reach, target, target_names)
 
         first = boxes.start[box]
+        last = boxes.stop[box]
         for level in range(lowest, highest + 1):
             if (is_open >> level) & 1:
-                radii = sq_radii[level]
                 n_touching = 0
                 n_possible = 0
                 owner = 0
                 only = 0
                 for c in range(target_ends[level]):
-                    if near[c] <= bounds[level]:
+                    if near_bits[c] <= bounds[level]:
                         n_possible += 1
                         only = c
-                        if near[c] <= radii[target_names[c]]:
+                        if near[c] <= sq_radii[level, target_names[c]]:
                             n_touching += 1
                             owner = c
                         if n_possible > 1 and n_touching > 0:
@@ -107,11 +124,13 @@ def search_nearest(boxes, points, slots, levels, sq_radii, limits, starts, cells
                 cell = target_names[owner]
                 if n_touching == 0:
                     cell = OUTSIDE
-                    if limits[level] >= 0 and level_bits[level] >> OCTAVE_BITS > limits[level]:
+                    if limits[level] >= 0 and bounds[level] >> OCTAVE_BITS > limits[level]:
                         if n_possible > 1:  # how far out the queries are is found in smaller boxes
                             continue
-                        _add_octaves(boxes.columns, first, boxes.stop[box], target, only, limits[level], far)
-                elif n_possible > 1 or reach[owner] > radii[cell]:
+                        _add_octaves(
+                            boxes.columns, first, last, target, only, limits[level], best, best_bits, winner, far
+                        )
+                elif n_possible > 1 or reach[owner] > sq_radii[level, cell]:
                     continue
                 n_runs[level] = _append_run(starts[level], cells[level], n_runs[level], first, cell)
                 is_open ^= 1 << level
@@ -119,118 +138,90 @@ def search_nearest(boxes, points, slots, levels, sq_radii, limits, starts, cells
         if is_open == 0:
             continue
         if boxes.right[box] >= 0:
-            waiting[n_waiting] = boxes.right[box]
-            waiting[n_waiting + 1] = box + 1
-            waiting_open[n_waiting : n_waiting + 2] = is_open
+            waiting[n_waiting, 0] = boxes.right[box]
+            waiting[n_waiting, 1] = is_open
+            waiting[n_waiting + 1, 0] = box + 1
+            waiting[n_waiting + 1, 1] = is_open
             n_waiting += 2
             continue
-        n_queries = _load_lanes(boxes, box, lanes)
-        best[:] = np.inf
-        winner[:] = 0
-        a = np.int64(0)  # a literal would be a type of its own, and what it is passed to compiled twice
+        n_queries = _count_lanes(boxes, box)
+        for q in range(LANES):
+            best[q] = np.inf
+            winner[q] = 0
+        seen = 0
         for level in range(lowest, highest + 1):
-            b = target_ends[level]
-            _scan_nearest(lanes, d, target, a, b, best, winner, sq_dists)
-            a = b
+            for lane in range(0, n_queries, WIDTH):
+                scan_candidates(boxes.columns, first + lane, target, seen, target_ends[level], best, winner, lane)
+            seen = target_ends[level]
             if (is_open >> level) & 1:
-                radii = sq_radii[level]
-                level_starts = starts[level]
-                level_cells = cells[level]
                 n = n_runs[level]
                 for q in range(n_queries):
                     cell = target_names[winner[q]]
-                    if best[q] > radii[cell]:
+                    if best[q] > sq_radii[level, cell]:
                         cell = OUTSIDE
-                    n = _append_run(level_starts, level_cells, n, first + q, cell)
+                    n = _append_run(starts[level], cells[level], n, first + q, cell)
                 n_runs[level] = n
                 if limits[level] >= 0:
-                    for q in range(boxes.stop[box] - first):
-                        one = min(q, n_queries - 1)  # a leaf of equal queries has one lane
-                        beyond = (best_bits[one] >> OCTAVE_BITS) - limits[level]
-                        if best[one] > radii[target_names[winner[one]]] and beyond > 0:
+                    for q in range(last - first):
+                        lane = q if q < n_queries else n_queries - 1  # a leaf of equal queries has one lane
+                        beyond = (best_bits[lane] >> OCTAVE_BITS) - limits[level]
+                        if beyond > 0 and best[lane] > sq_radii[level, target_names[winner[lane]]]:
                             far[first + q] += beyond
 
 
 @jit_inner
-def _add_octaves(columns, first, last, candidates, c, limit, far):
+def _add_octaves(columns, first, last, candidates, c, limit, best, best_bits, winner, far):
     """Add to far[first:last] the octaves beyond the limit from these queries to candidate c."""
-    sq_dists = np.empty(LANES)
-    bits = sq_dists.view(np.int64)
-    for start in range(first, last, LANES):
-        size = min(LANES, last - start)
-        sq_dists[:] = 0.0
-        for k in range(len(columns)):
-            column = columns[k, start : start + size]
-            for q in range(size):
-                step = column[q] - candidates[k, c]
-                sq_dists[q] += step * step
-        own = far[start : start + size]
+    for start in range(first, last, WIDTH):
+        for q in range(WIDTH):
+            best[q] = np.inf
+        scan_candidates(columns, start, candidates, c, c + 1, best, winner, 0)
+        size = last - start if last - start < WIDTH else WIDTH
         for q in range(size):
-            own[q] += max(0, (bits[q] >> OCTAVE_BITS) - limit)
+            beyond = (best_bits[q] >> OCTAVE_BITS) - limit
+            far[start + q] += beyond if beyond > 0 else 0
 
 
 @jit_inner
-def _keep_survivors(survivors, source, source_names, near, far, target, target_names):
+def _keep_survivors(survivors, size, source, source_names, near, far, target, target_names):
     """Copy the candidates that survive a box to the list for its children; near and far are packed in place."""
     for k in range(len(source)):
-        source_column = source[k]
-        target_column = target[k]
-        for s in range(len(survivors)):
-            target_column[s] = source_column[survivors[s]]
-    for s in range(len(survivors)):
+        for s in range(size):
+            target[k, s] = source[k, survivors[s]]
+    for s in range(size):
         target_names[s] = source_names[survivors[s]]
         near[s] = near[survivors[s]]
         far[s] = far[survivors[s]]
 
 
 @jit_inner
-def _load_lanes(boxes, box, lanes):
-    """Copy the queries of a leaf into the lanes; how many: one where all are equal."""
-    first = boxes.start[box]
-    n_queries = 1
-    d = len(boxes.columns)
-    for k in range(d):
+def _count_lanes(boxes, box):
+    """Lanes of a leaf: one for each query, or a single one where all are equal."""
+    for k in range(boxes.low.shape[1]):
         if boxes.low[box, k] != boxes.high[box, k]:
-            n_queries = boxes.stop[box] - first
-    for k in range(d):
-        column = boxes.columns[k, first : first + n_queries]
-        for q in range(n_queries):
-            lanes[k, q] = column[q]
-    return n_queries
+            return boxes.stop[box] - boxes.start[box]
+    return 1
 
 
 @jit
-def search_covering(boxes, points, slots, sq_radii, smallest, starts, cells):
-    """Runs of equal cells under the rules "covering" and "smallest", for one partitioning; how many there are."""
-    d = points.shape[1]
-    kept = distinct_slots(slots, len(points))
-    if smallest:
-        kept = kept[np.argsort(sq_radii[kept], kind="mergesort")]
-    n_depths = boxes.depth.max() + 2
-    names = np.empty((n_depths, len(kept)), np.int64)
-    lists = np.zeros((n_depths, padded(d), row_stride(len(kept))))
-    reach = np.empty((n_depths, len(kept)))
-    sizes = np.zeros(n_depths, np.int64)
-    for a in range(len(kept)):
-        names[0, a] = kept[a]
-        reach[0, a] = sq_radii[kept[a]]
-        for k in range(d):
-            lists[0, k, a] = points[slots[kept[a]], k]
-    sizes[0] = len(kept)
-    near = np.empty(len(kept))
-    far = np.empty(len(kept))
-    survivors = np.empty(len(kept), np.int64)
-    lanes = np.zeros((padded(d), LANES))
-    best = np.empty(LANES)
-    winner = np.empty(LANES, np.int64)
+def search_covering(boxes, candidates, sq_radii, room, smallest, starts, cells):
+    """Runs of equal cells under the rules "covering" and "smallest", for one partitioning; how many there are.
+
+    As ``search_nearest``, of one level; the candidates of the root are in the order in which they win
+    """
+    lists, names, ends = candidates
+    near, _, far, _, survivors, _, best, _, winner, waiting = room
+    reach = np.empty(names.shape)
+    for c in range(ends[0, 0]):
+        reach[0, c] = sq_radii[names[0, c]]
     sq_dists = np.empty(LANES)
-    waiting = np.empty(n_depths + 1, np.int64)
-    waiting[0] = 0
+    nobody = np.zeros(LANES, np.int64)
+    waiting[0, 0] = 0
     n_waiting = 1
     n_runs = 0
     while n_waiting > 0:
         n_waiting -= 1
-        box = waiting[n_waiting]
+        box = waiting[n_waiting, 0]
         depth = boxes.depth[box]
         source = lists[depth]
         target = lists[depth + 1]
@@ -239,22 +230,22 @@ def search_covering(boxes, points, slots, sq_radii, smallest, starts, cells):
         source_reach = reach[depth]
         target_reach = reach[depth + 1]
         first = boxes.start[box]
-        measure_box(source, sizes[depth], boxes.low[box], boxes.high[box], near, far)
+        measure_box(source, ends[depth, 0], boxes.low[box], boxes.high[box], near, far)
         bound = np.inf
         if not smallest:
-            for c in range(sizes[depth]):
+            for c in range(ends[depth, 0]):
                 if far[c] <= source_reach[c] and far[c] < bound:
                     bound = far[c]
         size = 0
-        for c in range(sizes[depth]):
+        for c in range(ends[depth, 0]):
             if near[c] <= source_reach[c] and near[c] <= bound:
                 survivors[size] = c
                 target_reach[size] = source_reach[c]
                 size += 1
                 if smallest and far[c] <= source_reach[c]:
                     break
-        sizes[depth + 1] = size
-        _keep_survivors(survivors[:size], source, source_names, near, far, target, target_names)
+        ends[depth + 1, 0] = size
+        _keep_survivors(survivors, size, source, source_names, near, far, target, target_names)
         if size == 0:
             n_runs = _append_run(starts, cells, n_runs, first, OUTSIDE)
             continue
@@ -262,62 +253,26 @@ def search_covering(boxes, points, slots, sq_radii, smallest, starts, cells):
             n_runs = _append_run(starts, cells, n_runs, first, target_names[0])
             continue
         if boxes.right[box] >= 0:
-            waiting[n_waiting] = boxes.right[box]
-            waiting[n_waiting + 1] = box + 1
+            waiting[n_waiting, 0] = boxes.right[box]
+            waiting[n_waiting + 1, 0] = box + 1
             n_waiting += 2
             continue
-        n_queries = _load_lanes(boxes, box, lanes)
+        n_queries = _count_lanes(boxes, box)
         best[:] = np.inf
         winner[:] = -1
-        _scan_covering(lanes, target, size, target_reach, smallest, best, winner, sq_dists)
+        for c in range(size):  # balls that cover a lane compete for it, by distance or by their order
+            sq_dists[:] = np.inf
+            for lane in range(0, n_queries, WIDTH):
+                scan_candidates(boxes.columns, first + lane, target, c, c + 1, sq_dists, nobody, lane)
+            for q in range(n_queries):
+                key = float(c) if smallest else sq_dists[q]
+                if sq_dists[q] <= target_reach[c] and key < best[q]:
+                    best[q] = key
+                    winner[q] = c
         for q in range(n_queries):
             cell = target_names[winner[q]] if winner[q] >= 0 else OUTSIDE
             n_runs = _append_run(starts, cells, n_runs, first + q, cell)
     return n_runs
-
-
-@jit_inner
-def _scan_nearest(lanes, d, candidates, a, b, best, winner, sq_dists):
-    """Let candidates a to b compete for each lane of d features; the first of equals stays."""
-    if d <= 3:
-        _scan_nearest_of_three(lanes, candidates, a, b, best, winner)
-        return
-    for c in range(a, b):
-        measure_lanes(lanes, candidates, c, sq_dists)
-        for q in range(LANES):
-            closer = sq_dists[q] < best[q]
-            best[q] = sq_dists[q] if closer else best[q]
-            winner[q] = c if closer else winner[q]
-
-
-@jit_inner
-def _scan_nearest_of_three(lanes, candidates, a, b, best, winner):
-    """_scan_nearest for three features or fewer, without a round trip of the distances through memory."""
-    for c in range(a, b):
-        c0 = candidates[0, c]
-        c1 = candidates[1, c]
-        c2 = candidates[2, c]
-        for q in range(LANES):
-            x0 = lanes[0, q] - c0
-            x1 = lanes[1, q] - c1
-            x2 = lanes[2, q] - c2
-            sq_dist = (x0 * x0 + x1 * x1) + x2 * x2
-            closer = sq_dist < best[q]
-            best[q] = sq_dist if closer else best[q]
-            winner[q] = c if closer else winner[q]
-
-
-@jit
-def _scan_covering(lanes, candidates, size, sq_radii, first_wins, best, winner, sq_dists):
-    """As _scan_nearest, but only balls that cover the lane compete, by distance or by their order."""
-    for c in range(size):
-        measure_lanes(lanes, candidates, c, sq_dists)
-        sq_radius = sq_radii[c]
-        for q in range(LANES):
-            key = float(c) if first_wins else sq_dists[q]
-            closer = sq_dists[q] <= sq_radius and key < best[q]
-            best[q] = key if closer else best[q]
-            winner[q] = c if closer else winner[q]
 
 
 @jit_inner
@@ -358,26 +313,15 @@ def add_run_steps(starts, cells, n_runs, table, steps):
 
 
 @jit
-def put_back(order, firsts, parts, far_parts, first, last, rows):
-    """Sums of the threads, (threads, L, q) and, if any, (threads, q), added up and put in the order of rows.
+def put_back(order, firsts, parts, first, last, rows):
+    """Sums of the threads, (threads, C, q), added up and put in the order of rows: rows (n, C) is written.
 
-    order (n,), firsts (q + 1,): rows of each query, in tree order; of the queries first to last; written: rows (n, L)
-    or (n, L + 1)
+    order (n,), firsts (q + 1,): rows of each query, in tree order; of the queries first to last
     """
-    n_levels = parts.shape[1]
-    n_columns = rows.shape[1]
-    total = np.empty(n_columns, np.int64)
     for position in range(first, last):
-        for level in range(n_levels):
-            total[level] = parts[0, level, position]
-        for part in range(1, len(parts)):
-            for level in range(n_levels):
-                total[level] += parts[part, level, position]
-        if n_columns > n_levels:
-            total[n_levels] = 0
-            for part in range(len(far_parts)):
-                total[n_levels] += far_parts[part, position]
-        for place in range(firsts[position], firsts[position + 1]):
-            row = rows[order[place]]
-            for column in range(n_columns):
-                row[column] = total[column]
+        for column in range(rows.shape[1]):
+            total = parts[0, column, position]
+            for part in range(1, len(parts)):
+                total += parts[part, column, position]
+            for place in range(firsts[position], firsts[position + 1]):
+                rows[order[place], column] = total

@@ -1,0 +1,46 @@
+"""Pieces of LLVM's instructions: loops that carry vectors in registers, and the bits of numbers."""
+
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+_AS_INTEGER = {types.float32: types.int32, types.float64: types.int64}
+
+
+def loop(builder, first, last, carried, body):
+    """For j from first to last: carried = body(j, carried), a list of vectors; what they are at the end."""
+    before = builder.block
+    head, inside, after = (builder.append_basic_block() for _ in range(3))
+    builder.branch(head)
+    builder.position_at_end(head)
+    j = builder.phi(first.type)
+    phis = [builder.phi(value.type) for value in carried]
+    builder.cbranch(builder.icmp_signed("<", j, last), inside, after)
+    builder.position_at_end(inside)
+    following = [builder.add(j, ir.Constant(first.type, 1)), *body(j, phis)]
+    for phi, start, end in zip((j, *phis), (first, *carried), following, strict=True):
+        phi.add_incoming(start, before)
+        phi.add_incoming(end, builder.block)
+    builder.branch(head)
+    builder.position_at_end(after)
+    return phis
+
+
+@intrinsic
+def bits(typingctx, number):
+    """The bits of a float32 or float64, as an integer of that width."""
+
+    def generate(context, builder, signature, args):
+        return builder.bitcast(args[0], context.get_value_type(signature.return_type))
+
+    return _AS_INTEGER[number](number), generate
+
+
+@intrinsic
+def number_of(typingctx, bits):
+    """The float64 that has these bits."""
+
+    def generate(context, builder, signature, args):
+        return builder.bitcast(args[0], context.get_value_type(signature.return_type))
+
+    return types.float64(types.int64), generate
