@@ -60,6 +60,7 @@ KINDS = KINDS | {
     "steps of all sizes": steps_of_all_sizes,
     "equal rows": equal_rows,
     "half of the features constant": half_constant,
+    "three features vary": lambda rng, n, d: np.where(np.arange(d) % 40 == 7, rng.normal(size=(n, d)), 3.0),
     "tiny": lambda rng, n, d: rng.normal(size=(n, d)) * 1e-11,
     "huge": lambda rng, n, d: rng.normal(size=(n, d)) * 1e10,
     "denormal differences": lambda rng, n, d: rng.integers(0, 3, (n, d)) * 5e-324 + (rng.random((n, d)) < 0.1),

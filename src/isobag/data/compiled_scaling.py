@@ -20,7 +20,7 @@ def scale(scaling: Scaling, X: Floats, n_jobs: int | None) -> Floats:
     X = np.ascontiguousarray(X, dtype=np.float64)
     scaled = np.empty_like(X)
     work = _compiled(scaling)
-    size = max(1, _BLOCK_NUMBERS // max(1, X.shape[1]))
+    size = max(scales.LANES, _BLOCK_NUMBERS // max(1, X.shape[1]))
     map_in_threads(lambda rows: work(X[rows], scaled[rows]), slices(len(X), size), n_jobs)
     return scaled
 

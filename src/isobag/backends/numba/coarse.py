@@ -30,6 +30,8 @@ _WIDE = 4.0
 _SIGNS = 12
 _PARTS = 16
 BLOCK = 512
+_CELLS = 1 << 22
+"""Most cells of a block of queries."""
 _PAIRS = 1 << 17
 """Room for distances that are measured together, center by center."""
 
@@ -226,7 +228,7 @@ class Coarse:
         far_roots = np.where(own_limits < 0, np.inf, np.sqrt(beyond) / steps.unit).astype(np.float32)
         self._limits = own_limits, far_roots, np.float32(1 + 2.1 * np.sqrt(self._slack)), steps.unit
         self._wide = _WIDE * float(np.median(rounded.errors + rounded.excesses))
-        self.block_rows = BLOCK
+        self.block_rows = int(np.clip(_CELLS // (t * n_levels) // LANES * LANES, LANES, BLOCK))
 
     def scan(self, X: Floats, far: Ints) -> Iterator[Cells]:
         """Cells of a block of queries, one partitioning after the other: (L, block); octaves are added to far."""

@@ -8,18 +8,26 @@ rounding of a few sums. Cutting off moves no two rows apart, so
 
 Steps s_k are powers of two, equal within a group of features: the product of a group is a whole number in 32 bits, and
 is multiplied by s_k^2 exactly. Let N = |z|^2, R^2 = N_x + N_c, and u = 2^-24. Products of G groups are rounded to
-float32 and added to N_x + N_c one after the other. All partial sums are at most 2 R^2, so that the error is at most
-(4 G + 8) u R^2; N_x and N_c are taken that much smaller beforehand, and some more for the root and the difference
+float32 and added to N_x + N_c one after the other. They add up to at most R^2, and partial sums to 2 R^2, so that the
+error is at most (2 G + 3) u R^2. N_x and N_c are taken smaller by a share of (4 G + 16) u beforehand, which also covers
+the rounding of the root and of the difference in
 
     b = sqrt(|z_x - z_c|^2 made smaller) - |e_c|,
 
-so that b - |e_x| is a lower bound of the distance. An upper bound is needed of the winner alone, and found in float64
-with twice that error added back. All lengths are in a unit that is about the typical step. |e| comes with room for the
-rounding of x' and for that of the definition.
+so that b - |e_x| is a lower bound of the distance.
 
-A center is certainly the nearest where the lower bounds of all others exceed its upper bound. Else all centers that
-may be nearest are measured in float32, with the error that ``filtered`` explains, and if that is not enough in float64,
-as the NumPy backend does.
+With v = 2 (4 G + 16) u, |z_x - z_c|^2 is at most r^2 + v R^2, where r = b + |e_c|. As R <= 2 sqrt(N_x) + |z_x - z_c|,
+an r of .3 sqrt(N_x) or more is R / 8 or more, and |z_x - z_c| <= r + 4 v R <= r + 4 v (sqrt(N_x) + sqrt(N_c)). So the
+upper bound is b, and a term of the center, its width, and a term of the query. A shorter r is at least
+|z_x - z_c| / (1 + 2.1 sqrt(v)) - 2 sqrt(v N_x), which gives another factor and another term of the query. All of this
+is in float32, each with a millionth more. Lengths are in a unit that is about the typical step, and |e| comes with room
+for the rounding of x' and for that of the definition.
+
+A center is certainly the nearest where the lower bounds of all others exceed its upper bound. Else all centers that may
+be nearest are measured in float32, with the error that ``filtered`` explains, and if that is not enough in float64, as
+the NumPy backend does. So are winners of which it is not certain whether their ball covers the query, or how many
+octaves away they are. What has to be measured for many queries is written down first, and then measured center by
+center, because rows of hundreds of features are slow to come from memory.
 """
 
 import numpy as np

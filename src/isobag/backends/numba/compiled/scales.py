@@ -5,7 +5,8 @@ import numpy as np
 from isobag.backends.numba.compiled.jit import jit
 from isobag.backends.numba.compiled.llvm import bits, number_of
 
-LANES = 64
+LANES = 512
+"""Rows that a feature is scaled in together: its knots are brought from memory once for all of them."""
 TERMS = 16
 """Of the series of asinh: a number that is known to the compiler, which then computes several rows at once."""
 _SIGN = np.int64(-(2**63))
