@@ -107,6 +107,7 @@ def test_where_scores_differ_normal_points_are_below_alpha_as_often_as_can_be(da
         assert share >= 0.9 * possible - most
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("data", [groups_of(gaussian), groups_of(integers)], ids=["gaussian", "integers"])
 def test_normal_groups_are_below_alpha_no_more_often_than_alpha(data):
     n_aside, shares, noise = alarms(data, IDKGroupDetector(20), 60, 40, seeds=range(60))

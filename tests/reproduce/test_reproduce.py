@@ -369,6 +369,7 @@ def test_all_leaves_out_what_has_none_of_the_sets_by_name(tmp_path):
     assert "> 0.1 s" in (tmp_path / "peaks.md").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "dataset"), [("runtime", "tiny"), ("stability", "tiny"), ("contamination", "tiny")])
 def test_timings_and_boxes_run_on_a_set_of_ones_own(tmp_path, rng, name, dataset):
     (tmp_path / "point").mkdir()
@@ -411,6 +412,7 @@ def test_scale_up_on_a_gpu_is_measured_or_says_why_not(tmp_path):
         assert text.count(f"not available: IDK2 on a GPU: {problem}") == 1
 
 
+@pytest.mark.slow
 def test_all_goes_on_where_a_set_cannot_be_had(tmp_path):
     options = ("--data", str(tmp_path), "--sets", "ForestCover,synthetic", "--budget", "0.1", "--seeds", "2")
     nowhere = {"https_proxy": "http://127.0.0.1:9", "XDG_CACHE_HOME": str(tmp_path)}

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from isobag.backends.arrays import Balls, Cells, Floats, Ints, is_first
+from isobag.backends.arrays import Balls, Cells, Floats, Ints, aligned, is_first
 from isobag.backends.meter import report
 from isobag.backends.numba.compiled import blocks, fused, tallies
 from isobag.backends.numba.compiled.blocks import SUPER
@@ -19,7 +19,7 @@ from isobag.backends.threads import map_in_threads, shares, single_threaded_blas
 
 _ROWS = 1 << 14
 _PLACED = 1 << 12
-_SUMMED_BLOCKS, _SUMMED_CELLS = 64, 1 << 19
+_SUMMED_BLOCKS = 64
 _AXES_POINTS = 1024
 _KEPT_BYTES = 1 << 26
 _ROUNDING = 2.0**-24
@@ -123,17 +123,13 @@ def sum_at_cells(
 ) -> Ints:
     """Sum over partitionings of the table at the query's cell: (n, L); one more column with ``limits``."""
     placed, centers = _prepare(queries, balls, n_jobs)
-    own, n_levels = tallies.padded_tables(tables), len(balls.levels)
+    own, n_levels, chosen = tallies.padded_tables(tables), len(balls.levels), range(len(balls.slots))
     sums = np.zeros((placed.n_blocks, n_levels, LANES), dtype=np.int64)
     far = np.zeros((placed.n_blocks, LANES), dtype=np.int64)
-    at_once = max(1, _SUMMED_CELLS // (_SUMMED_BLOCKS * n_levels * LANES))
 
     def work(part: slice) -> None:
-        cells = np.empty((at_once, part.stop - part.start, n_levels, LANES), dtype=np.int16)
-        room = centers.room()
-        for chosen in slices(len(balls.slots), at_once):
-            _find(placed, centers, range(chosen.start, chosen.stop), part, cells, room, limits, far)
-            tallies.add_blocks(cells, 0, own[chosen], sums[part])
+        cells = np.empty((1, part.stop - part.start, n_levels, LANES), dtype=np.int16)
+        _find(placed, centers, chosen, part, cells, centers.room(), limits, far, own, sums)
 
     map_in_threads(work, slices(placed.n_blocks, _SUMMED_BLOCKS), n_jobs)
     return _in_order_of_rows(sums[None], far[None], limits, placed, n_jobs)
@@ -163,10 +159,10 @@ def count_and_sum(
         room = centers.room()
         for start in range(share.start, share.stop, at_once):
             chosen = range(start, min(start + at_once, share.stop))
-            _find(placed, centers, chosen, slice(0, n_blocks), cells, room, limits, far[number])
-            for own, i in zip(cells, chosen, strict=False):
+            for k, i in enumerate(chosen):
+                _find(placed, centers, range(i, i + 1), slice(0, n_blocks), cells[k : k + 1], room, limits, far[number])
                 tally = tallies.make_tally(n_levels, balls.slots.shape[1])
-                tallies.count_blocks(own, len(placed.X), tally)
+                tallies.count_blocks(cells[k], len(placed.X), tally)
                 counts[:, i] = tallies.counted(tally)
             tallies.add_blocks(
                 cells, first, tallies.padded_tables(counts[first:, chosen.start : chosen.stop]), sums[number]
@@ -214,7 +210,7 @@ def _lists(balls: Balls, centers: Singles) -> tuple[Cells, Ints, Singles, Single
     """Names and ends of the distinct centers of each partitioning, coordinates of all and of the distinct ones."""
     t, psi = balls.slots.shape
     coordinates = centers[balls.slots]
-    columns = np.zeros((t, centers.shape[1], psi + PADDING), dtype=np.float32)
+    columns = aligned((t, centers.shape[1], psi + PADDING), np.float32)
     columns[:, :, :psi] = coordinates.transpose(0, 2, 1)
     names = np.tile(np.arange(psi, dtype=np.int32), (t, 1))
     ends = np.tile(np.array(balls.levels), (t, 1))
@@ -237,7 +233,7 @@ def _place(X: Floats, points: Floats, n_jobs: int | None) -> _Placed:
     n_blocks = -(-len(X) // LANES)
     n_wholes = -(-n_blocks // SUPER)
     exact = np.empty_like(X)
-    lanes = np.empty((n_blocks, d, LANES), dtype=np.float32)
+    lanes = aligned((n_blocks, d, LANES), np.float32)
     boxes = np.empty((2, n_blocks, d), dtype=np.float32)
     wholes = np.empty((2, n_wholes, d), dtype=np.float32)
 
@@ -322,9 +318,15 @@ def _find(
     room: fused.Room,
     limits: Ints | None = None,
     far: Ints | None = None,
+    tables: Ints | None = None,
+    sums: Ints | None = None,
 ) -> None:
-    """Write the cells of some blocks in some partitionings: (some, blocks, L, LANES); with limits, add to far."""
+    """Write the cells of some blocks in some partitionings: (some, blocks, L, LANES).
+
+    With limits, add to far (all, LANES); with tables, to sums (all, L, LANES)
+    """
     balls = centers.balls
+    nothing = np.empty((0, 0, 0), dtype=np.int64)
     fused.find_cells(
         (part.start, part.stop),
         (chosen.start, chosen.stop),
@@ -338,6 +340,8 @@ def _find(
         room,
         cells,
         np.empty((0, LANES), dtype=np.int64) if far is None else far,
+        nothing if tables is None else tables,
+        nothing if sums is None else sums,
     )
     report((min(part.stop * LANES, len(placed.X)) - part.start * LANES) * len(chosen))
 

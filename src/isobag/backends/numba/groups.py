@@ -18,7 +18,8 @@ def count_group_cells(cells: Cells, starts: Ints, n_cells: int, n_columns: int, 
         lengths = np.empty(len(own) - 1, dtype=np.int64)
         columns = np.empty(capacity, dtype=np.int32)
         counts = np.empty(capacity, dtype=np.int32)
-        n_entries = groups.count_group_cells(by_partitioning, own, n_cells, n_columns, lengths, columns, counts)
+        room = groups.make_tally(n_cells)
+        n_entries = groups.count_group_cells(by_partitioning, own, n_cells, n_columns, room, lengths, columns, counts)
         return lengths, columns[:n_entries], counts[:n_entries]
 
     found = map_in_threads(work, shares(len(starts) - 1, n_jobs), n_jobs)

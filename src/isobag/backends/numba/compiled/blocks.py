@@ -60,13 +60,15 @@ def _widest_side(rows, order, a, b, means, deviations):
         means[k] = 0
         deviations[k] = 0
     for q in range(a, b, step):
+        row = rows[order[q]]
         for k in range(d):
-            value = rows[order[q], k]
+            value = row[k]
             value = _FARTHEST if value > _FARTHEST else value
             means[k] += share * (-_FARTHEST if value < -_FARTHEST else value)
     for q in range(a, b, step):
+        row = rows[order[q]]
         for k in range(d):
-            away = abs(rows[order[q], k] - means[k])
+            away = abs(row[k] - means[k])
             deviations[k] += _FARTHEST if away > _FARTHEST else away
     side = -1
     widest = np.float32(0.0)

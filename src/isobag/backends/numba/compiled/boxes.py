@@ -64,8 +64,10 @@ def build_boxes(X: Floats, n_jobs: int | None = None) -> Boxes:
         order, start, stop, right, depth = _split_into_boxes(X)
         firsts = np.arange(len(X) + 1)
     else:
-        names, rows = _name_queries(np.ascontiguousarray(X).view(np.uint64))
-        queries, start, stop, right, depth = _split_into_boxes(X[rows])
+        names, rows = np.empty((2, len(X)), dtype=np.int64)
+        table = np.full(1 << (2 * len(X) - 1).bit_length(), -1, dtype=np.int32)
+        n_queries = _name_queries(np.ascontiguousarray(X).view(np.uint64), table, names, rows)
+        queries, start, stop, right, depth = _split_into_boxes(X[rows[:n_queries]])
         order, firsts = _list_rows(names, queries)
     nothing = np.empty((0, X.shape[1]))
     return _fill(X, Boxes(order, firsts, nothing, nothing, nothing, start, stop, right, depth), n_jobs)[0]
@@ -96,59 +98,54 @@ def _fill(X: Floats, tree: Boxes, n_jobs: int | None) -> tuple[Boxes, bool]:
 
 
 @jit
-def _name_queries(bits):
-    """Number of each row's query, equal rows having one, and the first row of each: bits (n, d) -> (n,), (q,)."""
+def _name_queries(bits, table, names, rows):
+    """Number of queries, equal rows being one; written: names (n,), the query of each row, and rows, its first row.
+
+    bits (n, d); table: -1 at a power of two of places, 2 n or more, by the hash of a row, then the next one free
+    """
     n, d = bits.shape
-    size = 1
-    while size < 2 * n:
-        size *= 2
-    table = np.full(size, -1, np.int32)  # places by the hash of a row, then the next one free
-    names = np.empty(n, np.int64)
-    rows = np.empty(n, np.int64)
+    last = len(table) - 1
     n_queries = 0
     for row in range(n):
         mixed = np.uint64(0)
         for k in range(d):
             mixed = (mixed ^ bits[row, k]) * _MIXER
             mixed ^= mixed >> _MIXED_BITS
-        place = np.int64(mixed & np.uint64(size - 1))
+        place = np.int64(mixed & np.uint64(last))
         while True:
             name = table[place]
-            is_other = name < 0
-            if not is_other:
-                for k in range(d):
-                    is_other |= bits[rows[name], k] != bits[row, k]
-                if is_other:
-                    place = (place + 1) & (size - 1)
-                    continue
-            break
-        if name < 0:
-            name = n_queries
-            table[place] = name
-            rows[n_queries] = row
-            n_queries += 1
+            if name < 0:
+                name = n_queries
+                table[place] = name
+                rows[name] = row
+                n_queries += 1
+                break
+            n_same = 0
+            for k in range(d):
+                n_same += bits[rows[name], k] == bits[row, k]
+            if n_same == d:
+                break
+            place = (place + 1) & last
         names[row] = name
-    return names, rows[:n_queries]
+    return n_queries
+
+
+def _list_rows(names: Ints, queries: Ints) -> tuple[Ints, Ints]:
+    """Rows (n,) in the order of their queries, and where each begins: names (n,), queries (q,) in tree order."""
+    places = np.empty(len(queries), dtype=np.int64)
+    places[queries] = np.arange(len(queries))
+    owners = places[names]
+    firsts = np.concatenate([[0], np.cumsum(np.bincount(owners, minlength=len(queries)))])
+    order = np.empty(len(names), dtype=np.int64)
+    _write_rows(owners, firsts.copy(), order)
+    return order, firsts
 
 
 @jit
-def _list_rows(names, queries):
-    """Rows (n,) in the order of their queries, and where each begins: names (n,), queries (q,) in tree order."""
-    places = np.empty(len(queries), np.int64)
-    firsts = np.zeros(len(queries) + 1, np.int64)
-    for place in range(len(queries)):
-        places[queries[place]] = place
-    for name in names:
-        firsts[places[name] + 1] += 1
-    for place in range(len(queries)):
-        firsts[place + 1] += firsts[place]
-    order = np.empty(len(names), np.int64)
-    following = firsts[:-1].copy()
-    for row in range(len(names)):
-        place = places[names[row]]
-        order[following[place]] = row
-        following[place] += 1
-    return order, firsts
+def _write_rows(owners, following, order):
+    for row in range(len(owners)):
+        order[following[owners[row]]] = row
+        following[owners[row]] += 1
 
 
 def _split_into_boxes(X: Floats) -> tuple[Ints, Ints, Ints, Ints, Ints]:

@@ -36,7 +36,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from isobag.backends.arrays import OCTAVE_BITS, OUTSIDE, Cells, Floats, Ints
+from isobag.backends.arrays import OCTAVE_BITS, OUTSIDE, Cells, Floats, Ints, aligned
 from isobag.backends.numba.compiled.blocks import SUPER
 from isobag.backends.numba.compiled.jit import jit, jit_inner
 from isobag.backends.numba.compiled.llvm import bits
@@ -78,16 +78,16 @@ class Room(NamedTuple):
 def make_room(psi: int, n_levels: int, d: int) -> Room:
     """Room for one search at a time."""
     return Room(
-        np.empty((2, psi + PADDING), dtype=np.float32),
-        np.empty(psi + PADDING, dtype=np.int32),
-        np.empty((2, psi), dtype=np.int32),
-        np.zeros((d, psi + PADDING), dtype=np.float32),
-        np.empty((2, n_levels), dtype=np.int64),
-        np.empty(d, dtype=np.float32),
-        np.empty((4, LANES), dtype=np.float32),
-        np.empty((5, LANES), dtype=np.int32),
-        np.empty(LANES, dtype=np.int64),
-        np.empty((2, LANES)),
+        aligned((2, psi + PADDING), np.float32),
+        aligned((psi + PADDING,), np.int32),
+        aligned((2, psi), np.int32),
+        aligned((d, psi + PADDING), np.float32),
+        aligned((2, n_levels), np.int64),
+        aligned((d,), np.float32),
+        aligned((4, LANES), np.float32),
+        aligned((5, LANES), np.int32),
+        aligned((LANES,), np.int64),
+        aligned((2, LANES)),
     )
 
 
@@ -107,7 +107,8 @@ def _drop_beaten(columns, ends, middle, half, margin, sq_dists, spreads, kept, k
     for level in range(n_levels):
         last = ends[level]
         for c in range(first, last):
-            nearest = c if sq_dists[c] < sq_dists[nearest] else nearest
+            if sq_dists[c] < sq_dists[nearest]:
+                nearest = c
         spread_from(columns, first, last, nearest, half, spreads)
         size = pick_unbeaten(sq_dists, spreads, first, last, share, sq_dists[nearest] + margin, kept, size)
         kept_ends[level] = size
@@ -125,30 +126,31 @@ def _sq_distance(X, x, points, c):
 
 
 @jit_inner
-def _certify(singles, ints, factor, slopes, offsets, radii, cells):
+def _certify(best, second, winner, factor, slopes, offsets, radii, own_radii, errors, sure, named, cells):
     """Tolerances, whether all is certain, and the cells if so, of a block at one level; how many are certain.
 
     Several short loops, which become vector operations.
     """
     for q in range(LANES):
-        singles[3, q] = radii[ints[0, q]]
+        own_radii[q] = radii[winner[q]]
     n_sure = np.int32(0)
     for q in range(LANES):
-        b = singles[0, q]
-        radius = singles[3, q]
+        b = best[q]
         error = factor * b + slopes[q] * np.sqrt(b) + offsets[q]
-        certain = (singles[1, q] > b + (error + error)) & (abs(b - radius) > error) & (b < _LARGEST)
-        singles[2, q] = error
-        ints[1, q] = np.int32(certain)
-        n_sure += np.int32(certain)
-        ints[2, q] = ints[0, q] if b < radius else _NOWHERE
+        certain = (second[q] > b + (error + error)) & (abs(b - own_radii[q]) > error) & (b < _LARGEST)
+        errors[q] = error
+        sure[q] = np.int32(1) if certain else np.int32(0)
+        n_sure += sure[q]
+        named[q] = winner[q] if b < own_radii[q] else _NOWHERE
     for q in range(LANES):
-        cells[q] = ints[2, q]
+        cells[q] = named[q]
     return n_sure
 
 
 @jit
-def find_cells(span, chosen, queries, tolerances, exact, centers, radii, limits, octave_shift, room, cells, far):
+def find_cells(
+    span, chosen, queries, tolerances, exact, centers, radii, limits, octave_shift, room, cells, far, tables, sums
+):
     """Cells of the blocks span[0]:span[1] in the partitionings chosen[0]:chosen[1], all levels.
 
     queries: lanes (blocks, d, LANES), boxes of blocks (2, blocks, d), their middles and half widths, and g of each;
@@ -160,8 +162,10 @@ def find_cells(span, chosen, queries, tolerances, exact, centers, radii, limits,
     radii: squared, in float32 and scaled (t, L, psi), and as defined (L, t, psi)
     limits (L,) of the octaves of squared distances, -1 where none counts; octave_shift: what has to be added to octaves
     of float32, or a negative number if they are of no use
-    written: cells (partitionings, blocks, L, LANES), from the first ones on, and far (all blocks, LANES), to which
-    octaves beyond the limits are added where OUTSIDE
+    written: cells (partitionings, blocks, L, LANES), from the first ones on, the last over the first where there is no
+    room for all; far (all blocks, LANES), to which octaves beyond the limits are added where OUTSIDE
+    tables (t, L, psi + 1) with a zero for OUTSIDE at the end, which at the cells are added to sums (all blocks, L,
+    LANES), or no tables
     """
     lanes, boxes, margins, wholes, whole_margins = queries
     factor, slopes, offsets = tolerances
@@ -169,6 +173,10 @@ def find_cells(span, chosen, queries, tolerances, exact, centers, radii, limits,
     names, ends, coordinates, columns = centers
     single_radii, sq_radii = radii
     measured, kept, own_names, near_columns, own_ends, lane, singles, ints, decided_ends, doubles = room
+    sq_dists, spreads = measured[0], measured[1]
+    best, second, errors, own_radii = singles[0], singles[1], singles[2], singles[3]
+    winner, sure, named, decided, known = ints[0], ints[1], ints[2], ints[3], ints[4]
+    decided_sq, known_sq = doubles[0], doubles[1]
     d = lanes.shape[1]
     for i in range(chosen[0], chosen[1]):
         for block in range(span[0], span[1]):
@@ -180,8 +188,8 @@ def find_cells(span, chosen, queries, tolerances, exact, centers, radii, limits,
                     wholes[0, whole],
                     wholes[1, whole],
                     whole_margins[whole],
-                    measured[0],
-                    measured[1],
+                    sq_dists,
+                    spreads,
                     kept,
                     own_ends[0],
                 )
@@ -196,68 +204,85 @@ def find_cells(span, chosen, queries, tolerances, exact, centers, radii, limits,
                 boxes[0, block],
                 boxes[1, block],
                 margins[block],
-                measured[0],
-                measured[1],
+                sq_dists,
+                spreads,
                 kept,
                 own_ends[1],
             )
             for c in range(n_own):
                 own_names[1, c] = own_names[0, kept[c]]
             for q in range(LANES):
-                singles[0, q] = np.inf
-                singles[1, q] = np.inf
-                ints[0, q] = 0
-                ints[3, q] = -1
-                ints[4, q] = -1
+                best[q] = np.inf
+                second[q] = np.inf
+                winner[q] = 0
+                decided[q] = -1
+                known[q] = -1
                 decided_ends[q] = 0
             first = 0
             for level in range(len(limits)):
                 last = own_ends[1, level]
                 if last > first:
-                    scan_centers(
-                        lanes[block], coordinates[i], own_names[1], first, last, singles[0], singles[1], ints[0]
-                    )
+                    scan_centers(lanes[block], coordinates[i], own_names[1], first, last, best, second, winner)
                 first = last
-                own = cells[i - chosen[0], block - span[0], level]
-                n_sure = _certify(singles, ints, factor, slopes[block], offsets[block], single_radii[i, level], own)
+                own = cells[(i - chosen[0]) % len(cells), block - span[0], level]
+                n_sure = _certify(
+                    best,
+                    second,
+                    winner,
+                    factor,
+                    slopes[block],
+                    offsets[block],
+                    single_radii[i, level],
+                    own_radii,
+                    errors,
+                    sure,
+                    named,
+                    own,
+                )
                 limit = limits[level]
                 if limit >= 0:
-                    n_sure = _certify_far(singles, ints, limit, octave_shift, far[block])
+                    n_sure = _certify_far(best, errors, named, limit, octave_shift, sure, far[block])
                 if n_sure == LANES:
                     continue
                 for q in range(LANES):
                     x = block * LANES + q
-                    if ints[1, q] == 1 or x >= len(X):
+                    if sure[q] == 1 or x >= len(X):
                         continue
-                    best = singles[0, q]
-                    reach = best + (singles[2, q] + singles[2, q])
-                    if singles[1, q] > reach and best < _LARGEST:
-                        if ints[4, q] != ints[0, q]:
-                            ints[4, q] = ints[0, q]
-                            doubles[1, q] = _sq_distance(X, x, points, slots[i, ints[0, q]])
+                    reach = best[q] + (errors[q] + errors[q])
+                    if second[q] > reach and best[q] < _LARGEST:
+                        if known[q] != winner[q]:
+                            known[q] = winner[q]
+                            known_sq[q] = _sq_distance(X, x, points, slots[i, winner[q]])
                     else:
                         for k in range(d):
                             lane[k] = lanes[block, k, q]
-                        nearest = ints[3, q]
+                        nearest = decided[q]
                         for c in range(decided_ends[q], last):
                             # Only centers within reach can win.
                             name = own_names[1, c]
                             if not _single_sq_distance(lane, coordinates[i, name]) > reach:
                                 sq_dist = _sq_distance(X, x, points, slots[i, name])
-                                if sq_dist < doubles[0, q] or nearest < 0:
-                                    doubles[0, q] = sq_dist
+                                if sq_dist < decided_sq[q] or nearest < 0:
+                                    decided_sq[q] = sq_dist
                                     nearest = name
                         decided_ends[q] = last
-                        ints[3, q] = nearest
-                        ints[4, q] = nearest
-                        doubles[1, q] = doubles[0, q]
-                    if doubles[1, q] <= sq_radii[level, i, ints[4, q]]:
-                        own[q] = ints[4, q]
+                        decided[q] = nearest
+                        known[q] = nearest
+                        known_sq[q] = decided_sq[q]
+                    if known_sq[q] <= sq_radii[level, i, known[q]]:
+                        own[q] = known[q]
                         continue
                     own[q] = OUTSIDE
-                    beyond = (bits(doubles[1, q]) >> OCTAVE_BITS) - limit
+                    beyond = (bits(known_sq[q]) >> OCTAVE_BITS) - limit
                     if limit >= 0 and beyond > 0:
                         far[block, q] += beyond
+            if len(tables) > 0:
+                for level in range(len(limits)):
+                    own = cells[(i - chosen[0]) % len(cells), block - span[0], level]
+                    table = tables[i, level]
+                    total = sums[block, level]
+                    for q in range(LANES):
+                        total[q] += table[own[q]]
 
 
 @jit_inner
@@ -270,7 +295,7 @@ def _single_sq_distance(lane, center):
 
 
 @jit_inner
-def _certify_far(singles, ints, limit, octave_shift, far):
+def _certify_far(best, errors, named, limit, octave_shift, sure, far):
     """Add the octaves beyond the limit where certainly OUTSIDE, and certain themselves; how many lanes are certain.
 
     Octaves are certain if both ends of the tolerance agree, or if neither is beyond the limit. Of a float32 they are
@@ -281,17 +306,14 @@ def _certify_far(singles, ints, limit, octave_shift, far):
     useful = np.int32(octave_shift >= 0)
     n_sure = np.int32(0)
     for q in range(LANES):
-        best = singles[0, q]
-        error = singles[2, q]
-        low = bits((best - error) * np.float32(1 - 2.0**-22)) >> _SINGLE_OCTAVE_BITS
-        high = bits((best + error) * np.float32(1 + 2.0**-22)) >> _SINGLE_OCTAVE_BITS
-        is_inside = ints[2, q] >= 0
+        low = bits((best[q] - errors[q]) * np.float32(1 - 2.0**-22)) >> _SINGLE_OCTAVE_BITS
+        high = bits((best[q] + errors[q]) * np.float32(1 + 2.0**-22)) >> _SINGLE_OCTAVE_BITS
+        is_inside = named[q] >= 0
         certain = (low == high) & (low > _LEAST_OCTAVES) | (high <= own_limit)
-        sure = ints[1, q] & (np.int32(1) if is_inside else useful & np.int32(certain))
-        ints[1, q] = sure
-        n_sure += sure
+        sure[q] &= np.int32(1) if is_inside else (useful if certain else np.int32(0))
+        n_sure += sure[q]
         beyond = low - own_limit
-        far[q] += beyond if (sure == 1) & (not is_inside) & (beyond > 0) else np.int32(0)
+        far[q] += beyond if (sure[q] == 1) & (not is_inside) & (beyond > 0) else np.int32(0)
     return n_sure
 
 

@@ -5,22 +5,26 @@ Counts and their dot products are integers, so they are exact and no order of su
 
 import numpy as np
 
-from isobag.backends.arrays import OUTSIDE
+from isobag.backends.arrays import OUTSIDE, Cells
 from isobag.backends.numba.compiled.jit import jit
 
 _TALLIES = 16
 """Cells that are looked at together."""
 
 
+def make_tally(n_cells: int) -> Cells:
+    """Zeros for all cells and OUTSIDE, in whole sets of cells that are looked at together."""
+    return np.zeros(-(-(n_cells + 1) // _TALLIES) * _TALLIES, dtype=np.int32)
+
+
 @jit
-def count_group_cells(cells, starts, n_cells, n_columns, lengths, columns, counts):
+def count_group_cells(cells, starts, n_cells, n_columns, tally, lengths, columns, counts):
     """Sparse counts of the cells of each group, partitioning after partitioning; how many entries were written.
 
     cells (t, n), the points of a group side by side; starts (g + 1,) first point of each group; n_columns: n_cells, or
-    one more if OUTSIDE is counted as the last column; written: lengths (g,), entries of each group, then the columns
-    and counts of all entries, with room for one more
+    one more if OUTSIDE is counted as the last column; tally: see ``make_tally``; written: lengths (g,), entries of each
+    group, then the columns and counts of all entries, with room for one more
     """
-    tally = np.zeros(-(-(n_cells + 1) // _TALLIES) * _TALLIES, np.int32)
     n_entries = 0
     for g in range(len(starts) - 1):
         before = n_entries
