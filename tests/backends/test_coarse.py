@@ -84,7 +84,7 @@ def always(monkeypatch):
 
 
 @pytest.mark.parametrize("mechanism", ["hypersphere", "voronoi"])
-@pytest.mark.parametrize("d", [97, 300])
+@pytest.mark.parametrize("d", [97, pytest.param(300, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", KINDS)
 def test_cells_counts_and_octaves_from_bytes_are_those_of_the_definition(rng, always, kind, d, mechanism):
     X = np.asarray(KINDS[kind](rng, 150, d), dtype=float)

@@ -74,6 +74,7 @@ def test_a_stopped_command_leaves_nothing_behind_or_the_next_one_clears_up(csv, 
         assert sorted(os.listdir(tmp_path)) == ["cards.csv"]
 
 
+@pytest.mark.slow
 def test_whoever_stops_reading_ends_the_command_quietly(csv):
     for args in (("--out", "-"), ("--json", "--top", "5000"), ("--top", "5000")):
         process = start("points", csv, "-t", "5", "--quiet", *args)
@@ -83,6 +84,7 @@ def test_whoever_stops_reading_ends_the_command_quietly(csv):
         assert err == "" and process.returncode == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("closed", ["1>&-", "2>&-", "1>&- 2>&-", "0<&-"])
 def test_closed_streams_are_no_trouble(csv, closed, tmp_path):
     command = f"exec {sys.executable} -m isobag points {csv} -t 5 --out {tmp_path / 'o.csv'} {closed}"
@@ -98,6 +100,7 @@ def test_an_output_that_is_full_is_named(csv):
     assert code == 1 and len(err.splitlines()) == 1 and "No space left" in err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("args", [(), ("--json",), ("--features", "nothing"), ("--out", "-")])
 def test_labels_of_any_language_in_a_locale_of_few_characters(tmp_path, args):
     path = tmp_path / "größe 漢字.csv"

@@ -101,6 +101,7 @@ def test_points_of_anomalous_groups_are_distributed_as_all_points(make: Callable
     assert min(p_values) > 0.001
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", WITH_ANOMALIES, ids=by_name)
 def test_averaged_point_scores_are_blind_and_group_distributions_are_not(make: Callable[..., Any]) -> None:
     """Seeds 0-2: point scores .45 to .60, cells .996 and more; a chance AUC with 30 anomalies has a spread of .053."""

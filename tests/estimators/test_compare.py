@@ -59,6 +59,7 @@ def unequal_pair(rng):
     return rng.standard_t(1.5, size=(60, 2)), rng.standard_t(1.5, size=(5, 2))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("draw", [gaussian_pair, tied_pair, unequal_pair])
 def test_samples_of_one_distribution_differ_at_the_level_no_more_often_than_it_says(draw):
     found = p_values(draw, range(400), n_permutations=39, n_estimators=8)

@@ -98,6 +98,7 @@ def test_normal_points_are_below_alpha_no_more_often_than_alpha(data, max_sample
         assert share <= alpha + most
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("data", [gaussian, heavy_tails, two_clusters])
 def test_where_scores_differ_normal_points_are_below_alpha_as_often_as_can_be(data):
     n_aside, shares, noise = alarms(data, IDKPointDetector(20), 200, 50, seeds=range(1000, 1100))
@@ -117,6 +118,7 @@ def test_normal_groups_are_below_alpha_no_more_often_than_alpha(data):
     assert shares[-1] > 0.02  # small groups are often as odd as can be, and their p-values then larger
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("data", [gaussian, two_clusters])
 def test_anomalies_among_the_training_data_make_no_false_alarms(data):
     def spoil(rng, train):

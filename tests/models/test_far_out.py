@@ -12,6 +12,7 @@ from isobag.backends import HOST_BACKENDS
 from isobag.partitionings import MECHANISMS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", HOST_BACKENDS)
 @pytest.mark.parametrize("seed", range(3))
 def test_a_thousand_is_not_hidden_by_a_million_in_another_row(seed, backend):

@@ -333,6 +333,7 @@ def group_score_path(model, maps):
     return path
 
 
+@pytest.mark.slow
 def test_hyperspheres_of_groups_without_tuning_follow_the_definition_at_both_levels(parts):
     n_points = sum(map(len, parts))
     model = IDKGroupDetector(8, group_mechanism="hypersphere", random_state=0).fit(parts)

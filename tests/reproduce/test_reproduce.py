@@ -117,6 +117,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 def test_a_killed_run_loses_at_most_one_cell(tmp_path):
     script = tmp_path / "run.py"
     script.write_text(KILLED)
@@ -361,6 +362,7 @@ def test_a_set_that_an_experiment_cannot_take_is_an_error(tmp_path):
     assert "sets='http'; scaleup has none but 1000, 2000, 5000, 10000." in done.stderr
 
 
+@pytest.mark.slow
 def test_all_leaves_out_what_has_none_of_the_sets_by_name(tmp_path):
     done = run_command("reproduce", "all", "--sets", "synthetic", "--budget", "0.1", "--out", str(tmp_path))
     assert done.returncode == 0, done.stderr
