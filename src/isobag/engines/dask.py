@@ -135,8 +135,9 @@ class DaskPartitions(Partitions):
     def _cut(self, numbers: Ints) -> list[Ints]:
         """Windows of partitions; all in one if partitions come of each other, as after a shuffle."""
         windows = np.split(numbers, range(WINDOW, len(numbers), WINDOW))
-        graphs = [self._graph(window)[0].keys() for window in windows[:2]]
-        return [numbers] if len(windows) > 1 and graphs[0] & graphs[1] else windows
+        if len(windows) > 1 and self._graph(windows[0])[0].keys() & self._graph(windows[1])[0].keys():
+            return [numbers]
+        return windows
 
     def _graph(self, numbers: Ints) -> tuple[dict[Any, Any], list[Any]]:
         chosen = self._frame.partitions[numbers.tolist()].to_delayed()

@@ -6,10 +6,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from isobag.backends.arrays import OCTAVE_BITS, Balls, Cells, Floats, Ints
+from isobag.backends.arrays import OCTAVE_BITS, Balls, Cells, Floats, Ints, is_first
 from isobag.backends.numba.compiled import coarse, vectors
 from isobag.backends.numba.compiled.coarse import MOST
-from isobag.backends.numba.compiled.lanes import distinct_slots
 from isobag.backends.numba.compiled.quads import LANES, TILE
 from isobag.backends.numba.compiled.singles import WIDTH
 from isobag.backends.numba.filtered import DISTANCE_COST, LEAST_WORK, cost_of_products
@@ -214,8 +213,8 @@ class Coarse:
         t, psi = balls.slots.shape
         chosen, kept = np.zeros((2, t, psi), dtype=np.int32)
         ends = np.empty((t, n_levels), dtype=np.int64)
-        for i, slots in enumerate(balls.slots):
-            own = distinct_slots(slots, m)
+        for i, (slots, is_distinct) in enumerate(zip(balls.slots, is_first(balls.slots), strict=True)):
+            own = np.flatnonzero(is_distinct)
             kept[i, : len(own)] = own
             chosen[i, : len(own)] = slots[own]
             ends[i] = np.searchsorted(own, balls.levels)

@@ -6,9 +6,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from isobag.backends.arrays import Balls, Cells, Floats, Ints
+from isobag.backends.arrays import Balls, Cells, Floats, Ints, is_first
 from isobag.backends.numba.compiled import filtered
-from isobag.backends.numba.compiled.lanes import distinct_slots
 from isobag.backends.numba.compiled.singles import WIDTH
 from isobag.backends.numba.varied import Varied, find_varied
 
@@ -134,7 +133,7 @@ def _shares_left(balls: Balls, axes: Axes) -> dict[int, float]:
     return left
 
 
-def padded(centered: Floats) -> Singles:
+def _padded(centered: Floats) -> Singles:
     """Rows in float32, with zeros behind: (n, a multiple of WIDTH)."""
     n, d = centered.shape
     rows = np.zeros((n, -(-d // WIDTH) * WIDTH), dtype=np.float32)
@@ -149,10 +148,10 @@ class Filter:
     def __init__(self, axes: Axes, balls: Balls, limits: Ints | None) -> None:
         centered, self._norms, along = axes.of(balls.points)
         self._axes, self._balls = axes, balls
-        self._singles = padded(centered)
+        self._singles = _padded(centered)
         with np.errstate(over="ignore"):
             self._weights = np.column_stack((-2 * along, self._norms**2)).astype(np.float32)
-        self._kept = [distinct_slots(slots, len(balls.points)) for slots in balls.slots]
+        self._kept = [np.flatnonzero(own) for own in is_first(balls.slots)]
         self._limits = np.full(len(balls.levels), -1) if limits is None else limits
         self.block_rows = BLOCK
 
@@ -160,7 +159,7 @@ class Filter:
         """Cells of a block of queries, one partitioning after the other: (L, block); octaves are added to far."""
         balls = self._balls
         centered, norms, along = self._axes.of(X)
-        singles = padded(centered)
+        singles = _padded(centered)
         queries = np.zeros((along.shape[1] + 1, -(-len(X) // LANES) * LANES), dtype=np.float32)
         with np.errstate(over="ignore"):
             queries[:-1, : len(X)] = along.T

@@ -1,6 +1,5 @@
 """Squared distances, 64 queries at a time or from centers to a box, in the order of the NumPy backend."""
 
-import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
@@ -101,17 +100,3 @@ def measure_lanes(lanes, candidates, a, sq_dists):
             x2 = lanes[k + 2, q] - c2
             x3 = lanes[k + 3, q] - c3
             sq_dists[q] = (((sq_dists[q] + x0 * x0) + x1 * x1) + x2 * x2) + x3 * x3
-
-
-@jit
-def distinct_slots(slots, n_points):
-    """Positions of the first center of each kind: a later equal one never wins a tie."""
-    seen = np.zeros(n_points, np.bool_)
-    kept = np.empty(len(slots), np.int64)
-    size = 0
-    for j in range(len(slots)):
-        if not seen[slots[j]]:
-            seen[slots[j]] = True
-            kept[size] = j
-            size += 1
-    return kept[:size]
