@@ -44,7 +44,7 @@ def compare(
     import numpy as np  # noqa: PLC0415
 
     from isobag.cli.inputs import Source  # noqa: PLC0415, loads scikit-learn
-    from isobag.cli.output import note, print_json, print_table  # noqa: PLC0415
+    from isobag.cli.output import note, print_json, print_line, print_table  # noqa: PLC0415
     from isobag.cli.progress import progress  # noqa: PLC0415
     from isobag.cli.work import work_to_compare  # noqa: PLC0415
     from isobag.estimators.compare import compare as compare_samples  # noqa: PLC0415
@@ -68,7 +68,7 @@ def compare(
         tables = {"table_a": table.summary.as_dict(), "table_b": other.summary.as_dict()}
         print_json({"statistic": found.statistic, "p_value": found.p_value, **rows, "features": listed, **tables})
         return
-    typer.echo(f"statistic {found.statistic:.4g}, p-value {found.p_value:.4g}")
+    print_line(f"statistic {found.statistic:.4g}, p-value {found.p_value:.4g}")
     print_table(apart)
     note(f"{len(first):,} rows and {len(second):,} rows. Below 0, the first table has the lower values.", quiet)
     for sentence in dict.fromkeys([*table.summary.sentences(), *other.summary.sentences()]):

@@ -32,7 +32,7 @@ def explain(
     """Say why a row, or a group with --by, is odd or not: feature by feature."""
     from isobag.cli.detect import Wishes  # noqa: PLC0415, loads scikit-learn
     from isobag.cli.inputs import open_model  # noqa: PLC0415
-    from isobag.cli.output import print_json, print_table  # noqa: PLC0415
+    from isobag.cli.output import print_json, print_line, print_table  # noqa: PLC0415
     from isobag.cli.progress import progress  # noqa: PLC0415
     from isobag.cli.reasons import facts_of_group, facts_of_row  # noqa: PLC0415
     from isobag.tables.reasons import number_in_words  # noqa: PLC0415
@@ -46,4 +46,4 @@ def explain(
         print_json({"id": id, **facts, "features": listed})
         return
     print_table(table)
-    typer.echo(", ".join(f"{name} {number_in_words(value)}" for name, value in facts.items()))
+    print_line(", ".join(f"{name} {number_in_words(value)}" for name, value in facts.items()))

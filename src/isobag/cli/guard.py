@@ -2,17 +2,15 @@
 
 import errno
 from collections.abc import Callable
-from contextlib import nullcontext
 from functools import wraps
 from typing import Any
 
 import typer
 
 from isobag.cli.spelling import as_typed
-from isobag.cli.surroundings import StoppedError, without_pandas
+from isobag.cli.process import FAILED, StoppedError
 from isobag.tables.terminal import escape_for_terminal
 
-FAILED = 1
 STOPPED = 130
 STOPPED_SENTENCE = "Stopped; no file is left half-written."
 _EXTRAS = {"duckdb": "cli", "pyarrow": "cli", "safetensors": "files", "jinja2": "report"}
@@ -29,8 +27,7 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
     @wraps(command)
     def run(*args: Any, **kwargs: Any) -> None:
         try:
-            with nullcontext() if kwargs.get("dask") else without_pandas():  # Dask's frames are those of pandas
-                command(*args, **kwargs)
+            command(*args, **kwargs)
         except (typer.Exit, typer.Abort, typer.BadParameter):
             raise
         except KeyboardInterrupt:

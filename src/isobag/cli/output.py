@@ -7,14 +7,21 @@ from typing import Any
 
 import typer
 
-from isobag.cli.surroundings import speaks_utf8
+from isobag.cli.process import speaks_utf8
+from isobag.storage.files import naming_stdout
 from isobag.tables.reasons import number_in_words
 from isobag.tables.terminal import escape_for_terminal
 
 
+def print_line(text: str) -> None:
+    """One line of a result."""
+    with naming_stdout():
+        typer.echo(text)
+
+
 def print_json(content: Mapping[str, Any]) -> None:
     """One JSON object; what is not a number comes as null."""
-    typer.echo(json.dumps(_plain(content), ensure_ascii=not speaks_utf8(sys.stdout), allow_nan=False))
+    print_line(json.dumps(_plain(content), ensure_ascii=not speaks_utf8(sys.stdout), allow_nan=False))
 
 
 def print_table(columns: Mapping[str, Sequence[Any]]) -> None:
@@ -31,7 +38,7 @@ def print_table(columns: Mapping[str, Sequence[Any]]) -> None:
     for row in [names, *rows]:
         cells = zip(row, widths, are_numbers, strict=True)
         line = "  ".join(cell.rjust(width) if is_right else cell.ljust(width) for cell, width, is_right in cells)
-        typer.echo(line.rstrip())
+        print_line(line.rstrip())
 
 
 def _draw_table(names: Sequence[str], are_numbers: Sequence[bool], rows: Sequence[Sequence[str]]) -> None:
@@ -44,7 +51,8 @@ def _draw_table(names: Sequence[str], are_numbers: Sequence[bool], rows: Sequenc
         table.add_column(Text(name), justify="right" if is_right else "left")
     for row in rows:
         table.add_row(*map(Text, row))
-    Console(file=sys.stdout).print(table, soft_wrap=False)
+    with naming_stdout():
+        Console(file=sys.stdout).print(table, soft_wrap=False)
 
 
 def note(text: str, quiet: bool) -> None:

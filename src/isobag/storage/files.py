@@ -1,10 +1,12 @@
 """Tables into files: CSV, JSON Lines, Parquet, Arrow; written whole or not at all."""
 
+import errno
 import gzip
 import json
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import IO, Any
 
@@ -21,14 +23,29 @@ STDOUT = "-"
 def write_table(path: str | Path, batches: Iterable[dict[str, Any]]) -> None:
     """Write columns, some rows at a time, to .parquet, .csv, .jsonl or .arrow: the whole file or none; - is stdout."""
     kind = check_output(path)
+    naming = naming_stdout if str(path) == STDOUT else nullcontext  # files on disk name themselves
     with _opened(path) as file:
         writer = None
         for columns in batches:
             table = pa.table({name: _as_column(values) for name, values in columns.items()})
-            writer = writer or _WRITERS[kind](file, table.schema)
-            writer(table)
-        if writer is not None:
-            writer(None)
+            with naming():
+                writer = writer or _WRITERS[kind](file, table.schema)
+                writer(table)
+        with naming():
+            if writer is not None:
+                writer(None)
+            file.flush()
+
+
+@contextmanager
+def naming_stdout() -> Iterator[None]:
+    """A context in which a failed write that names no file is an error of standard output."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None or error.filename is not None or error.errno == errno.EPIPE:
+            raise
+        raise OSError(error.errno, os.strerror(error.errno), "standard output") from None
 
 
 def check_output(path: str | Path) -> str:
@@ -47,7 +64,6 @@ def check_output(path: str | Path) -> str:
 def _opened(path: str | Path) -> Iterator[IO[bytes]]:
     if str(path) == STDOUT:
         yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
         return
     with writing(path) as file:
         if not str(path).lower().endswith(".gz"):
