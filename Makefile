@@ -21,12 +21,12 @@ test-slow: $(VENV)/installed-dev
 	$(BIN)/python -m pytest $(PATIENCE) -m cluster
 
 # The oldest versions that pyproject.toml allows of all that isobag needs; the tests themselves need newer tools.
-test-lowest: $(VENV)/installed-dev
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
-	$(BIN)/uv venv --quiet --clear --python 3.11 .venv-lowest
-	$(BIN)/uv pip install --quiet --python .venv-lowest --resolution lowest-direct -e ".[cli,dask,files,report,reproduce]" "polars>=1.10"
-	$(BIN)/uv pip install --quiet --python .venv-lowest build cloudpickle hypothesis playwright pytest pytest-timeout pytest-xdist
-	OPENBLAS_NUM_THREADS=1 NUMBA_CACHE_DIR=$(CURDIR)/.venv-lowest/compiled .venv-lowest/bin/python -m pytest $(PATIENCE) -m "not slow and not browser" -n 2 --dist worksteal -W default -p no:cacheprovider
+test-lowest:
+	$(PYTHON) -m venv --clear .venv-lowest
+	.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check uv
+	.venv-lowest/bin/uv pip install --quiet --python .venv-lowest --resolution lowest-direct -e ".[cli,dask,files,report,reproduce]" "polars>=1.10"
+	.venv-lowest/bin/uv pip install --quiet --python .venv-lowest build cloudpickle hypothesis playwright pytest pytest-timeout pytest-xdist
+	OPENBLAS_NUM_THREADS=1 NUMBA_CACHE_DIR="$(CURDIR)/.venv-lowest/compiled" .venv-lowest/bin/python -m pytest $(PATIENCE) -m "not slow and not browser" -n 2 --dist worksteal -W default -p no:cacheprovider
 
 build: $(VENV)/installed-dev
 	$(BIN)/python -m build --outdir dist

@@ -7,8 +7,8 @@ from typing import Any
 
 import typer
 
-from isobag.cli.spelling import as_typed
 from isobag.cli.process import FAILED, StoppedError
+from isobag.cli.spelling import as_typed
 from isobag.tables.terminal import escape_for_terminal
 
 STOPPED = 130
