@@ -7,6 +7,7 @@ python benchmarks/bits.py --compare OLD.json NEW.json
 
 import hashlib
 import json
+import os
 import sys
 import tempfile
 import warnings
@@ -183,6 +184,7 @@ def spark():
     """Spark, in this process."""
     from isobag.engines import spark as engine  # noqa: PLC0415
 
+    os.environ["PYSPARK_PYTHON"] = sys.executable
     yield from on_engine("spark", engine, lambda made: made.toPandas())
 
 
