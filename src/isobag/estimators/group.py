@@ -13,8 +13,8 @@ from isobag.data.groups import Groups
 from isobag.data.params import DEVICE, FLAG, MAX_SAMPLES, N_ESTIMATORS, Constraint, check_max_samples, one_of
 from isobag.data.scaling import SCALINGS
 from isobag.estimators.base import Computing, GroupDetector, Modelled, Thresholded, verdicts_at
-from isobag.models.group import NEIGHBOURS, GroupCells, GroupExplanation, GroupModel, GroupParams, fit_group_model
-from isobag.models.neighbours import Neighbours
+from isobag.models.group import GroupExplanation, GroupModel, GroupParams, fit_group_model
+from isobag.models.level2 import Level2
 from isobag.models.views import Views
 from isobag.partitionings import MECHANISMS
 
@@ -194,7 +194,7 @@ class IDKGroupDetector(GroupDetector, Modelled):
     def _fit_groups(self, groups: Groups) -> Floats:
         check_max_samples(self.max_samples, len(groups.rows))
         check_max_samples(self.group_max_samples, len(groups), "group_max_samples", "number of groups")
-        if not self.size_correction and self.params.level2_mechanism == NEIGHBOURS:
+        if not self.size_correction and self.params.level2 == "neighbours":
             raise ValueError(
                 "size_correction=False; the default compares groups of similar size: choose a group_mechanism, such "
                 "as 'hypersphere', or an integer group_max_samples."
@@ -254,16 +254,15 @@ class IDKGroupDetector(GroupDetector, Modelled):
         return max(view.partitionings.levels[-1] for view in self.point_views_.members)
 
     @property
-    def level2_(self) -> GroupCells | Neighbours:
+    def level2_(self) -> Level2:
         """Level 2: how the mean maps of groups are scored."""
-        found: GroupCells | Neighbours = self.learned.level2
-        return found
+        level2: Level2 = self.learned.level2
+        return level2
 
     @property
     def group_max_samples_(self) -> int | None:
         """Psi of level 2, or the largest; None where no partitionings of groups are drawn."""
-        level2 = self.level2_
-        return level2.partitionings.levels[-1] if isinstance(level2, GroupCells) else None
+        return self.level2_.max_samples
 
     @property
     def point_views_(self) -> Views:

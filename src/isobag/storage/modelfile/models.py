@@ -1,6 +1,6 @@
 """What a model file holds of each estimator: its parameters, the model it learned, and what must hold between them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,12 +8,10 @@ import numpy as np
 from isobag.backends import BACKENDS, RULES
 from isobag.data.scaling import SCALINGS
 from isobag.estimators import IDKGroupDetector, IDKPointDetector, IsolationDistributionalKernel, IsolationKernel
-from isobag.models.averaging import Average
+from isobag.models.averaging import problems_of_average
 from isobag.models.calibration import Calibration
-from isobag.models.group import GroupCells, GroupModel
-from isobag.models.neighbours import Neighbours
+from isobag.models.group import GroupModel
 from isobag.models.point import METHODS, PointModel
-from isobag.models.sizes import SizeCurve
 from isobag.models.views import Views
 from isobag.partitionings import MECHANISMS, Partitionings
 from isobag.storage.modelfile.container import ModelFileError, Tensors
@@ -87,12 +85,6 @@ def _check_views(views: Views, path: str) -> int:
     return width
 
 
-def _check_average(average: Average | None, n_levels: int, wanted: bool, path: str) -> None:
-    demand((average is not None) == wanted, f"{path}average", "need one where psi is averaged over, and only there.")
-    fits = average is None or average.floors.shape == average.weights.shape == (n_levels,)
-    demand(fits, f"{path}average", f"need one weight for each of {n_levels} psi.")
-
-
 def _check_point_model(model: PointModel, averages: bool, path: str) -> int:
     width = _check_views(model.views, f"{path}views")
     levels = model.views.levels
@@ -107,7 +99,7 @@ def _check_point_model(model: PointModel, averages: bool, path: str) -> int:
     demand(model.mean_map.shape == n_cells, f"{path}mean_map", f"need shape {n_cells}.")
     fits = len(model.reference) and model.reference.shape[1] == width
     demand(fits, f"{path}reference", "need rows of as many features.")
-    _check_average(model.average, len(levels), averages, path)
+    _demand_none(problems_of_average(model.average, len(levels), averages), path.rstrip("."))
     limits = model.limits
     fits = limits is None or [own.shape for own in limits] == [(len(levels),)] * len(model.views.members)
     demand(fits, f"{path}limits", "not one limit for each view and psi.")
@@ -127,40 +119,14 @@ def _check_group_model(model: GroupModel, averages: bool, path: str) -> int:
     anchors = [view.partitionings.anchors() for view in model.views.members]
     wanted_rows = (sum(len(own[0]) for own in anchors if own is not None), width)
     demand(model.reference.shape == wanted_rows, f"{path}reference", f"need shape {wanted_rows}.")
-    if isinstance(model.level2, GroupCells):
-        _check_cells(model.level2, columns, averages, f"{path}level2.")
-    else:
-        _check_neighbours(model.level2, columns, f"{path}level2.")
+    _demand_none(model.level2.problems(columns, averages), f"{path}level2")
     return width
 
 
-def _check_cells(level2: GroupCells, columns: int, averages: bool, path: str) -> None:
-    drawn = level2.partitionings
-    fits = drawn.of_groups and drawn.width == columns
-    demand(fits, f"{path}partitionings", f"of {drawn.width} columns; need groups of {columns}.")
-    shape = (len(drawn.levels), len(drawn), drawn.levels[-1])
-    demand(level2.counts.shape == shape, f"{path}counts", "not one count for each cell.")
-    demand(level2.counts.max() <= level2.n_groups, f"{path}counts", f"a count above {level2.n_groups}.")
-    _check_average(level2.average, len(drawn.levels), averages, path)
-    if level2.curve is not None:
-        _check_curve(level2.curve, f"{path}curve")
-
-
-def _check_neighbours(level2: Neighbours, columns: int, path: str) -> None:
-    references = level2.references
-    fits = references.counts.shape == (len(references.sizes), columns)
-    demand(fits, f"{path}references", f"need a size and {columns} columns for each.")
-    demand(level2.population.shape == (columns,), f"{path}population", f"need {columns} numbers.")
-    _check_curve(level2.curve, f"{path}curve")
-
-
-def _check_curve(curve: SizeCurve, path: str) -> None:
-    demand(curve.trend.shape == (3,), path, "need three numbers for the trend.")
-    shape = curve.log_sizes.shape
-    demand(shape[0] > 0 and shape == curve.locations.shape == curve.log_scales.shape, path, "they differ in length.")
-    demand(np.all(np.diff(curve.log_sizes) > 0), path, "sizes are not in rising order.")
-    finite = all(np.isfinite(own).all() for own in (curve.trend, curve.log_sizes, curve.locations, curve.log_scales))
-    demand(finite, path, "need finite numbers.")
+def _demand_none(problems: Iterator[str], path: str) -> None:
+    """Refuse what has a problem, for the first of them."""
+    for problem in problems:
+        demand(False, path, f"{problem}.")
 
 
 def _check_detector(detector: Any, check: Callable[[Any, bool, str], int], averages: bool) -> None:
