@@ -1,6 +1,6 @@
 """What is learned of groups: partitionings of points, partitionings of groups, and how many groups lie in each cell."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -148,6 +148,22 @@ class GroupModel:
     def mean_maps(self, groups: Grouped, compute: Compute) -> AnyMaps:
         """Level 1: counts (g, cells) and sizes (g,)."""
         return self.views.mean_maps(groups, compute, self.count_outside)
+
+    def problems(self, params: GroupParams) -> Iterator[str]:
+        """What does not fit together, or not with the parameters, of fields that come from a file."""
+        yield from self.views.problems()
+        if any(len(view.partitionings.levels) > 1 for view in self.views.members):
+            yield "views: need one level each"
+        n_columns = self.views.n_columns + self.count_outside * len(self.views)
+        if self.population.shape != (n_columns,):
+            yield f"population: need {n_columns} numbers"
+        anchors = [view.partitionings.anchors() for view in self.views.members]
+        shape = (sum(len(own[0]) for own in anchors if own is not None), self.views.n_features)
+        if self.reference.shape != shape:
+            yield f"reference: need shape {shape}"
+        if self.count_outside != params.count_outside:
+            yield f"count_outside: {self.count_outside}; the parameter is {params.count_outside}"
+        yield from (f"level2.{problem}" for problem in self.level2.problems(n_columns, params.averages))
 
     @property
     def reference_masses(self) -> Floats:

@@ -3,7 +3,7 @@
 Learned in steps: draw views, count the rows in their cells (a Tally), finish a model.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from isobag.backends import Compute
 from isobag.backends.arrays import FARTHEST, MOST_ROWS, OCTAVE, ONE, Floats, Ints, held
 from isobag.backends.threads import map_in_threads, slices
 from isobag.data.rows import Rows, spread_rows
-from isobag.models.averaging import Average, fit_average
+from isobag.models.averaging import Average, fit_average, problems_of_average
 from isobag.models.calibration import Calibration, calibrate
 from isobag.models.explain import far_by_feature, lack_by_feature
 from isobag.models.tally import Tables, Tally
@@ -133,6 +133,32 @@ class PointModel:
         """How much each feature adds to the logarithm of (typical score / score): (n, d)."""
         typical = self._lack(self.reference, compute).mean(axis=0)
         return rows.map(lambda X: self._lack(X, compute) - typical)
+
+    def problems(self, params: PointParams) -> Iterator[str]:
+        """What does not fit together, or not with the parameters, of fields that come from a file."""
+        yield from self.views.problems()
+        members, levels, limits = self.views.members, self.views.levels, self.limits
+        if any(view.partitionings.levels != levels for view in members):
+            yield "views: they differ in their levels"
+        shapes = [(len(levels), len(view.partitionings), levels[-1]) for view in members]
+        if [table.shape for table in self.tables] != shapes:
+            yield "tables: need one count for each cell of each view"
+        if any(table.max() > self.largest for table in self.tables):
+            yield f"tables: a count is above {self.largest}"
+        if self.mean_map.shape != (len(self.views), levels[-1]):
+            yield f"mean_map: need shape {(len(self.views), levels[-1])}"
+        if not len(self.reference) or self.reference.shape[1] != self.views.n_features:
+            yield f"reference: need rows of {self.views.n_features} features"
+        yield from problems_of_average(self.average, len(levels), params.averages)
+        if limits is not None:
+            if [own.shape for own in limits] != [(len(levels),)] * len(members):
+                yield "limits: need one for each view and psi"
+            if not params.averages or self.views.far_limits() is None:
+                yield "limits: need none where one psi alone counts or nothing is OUTSIDE"
+            if any(not np.array_equal(own >= 0, limits[0] >= 0) or own.max() < 0 for own in limits):
+                yield "limits: they are not of the same psi"
+        if self.rule != METHODS[params.method]:
+            yield f"rule: {self.rule!r}; need {METHODS[params.method]!r}"
 
     def shares(self, sums: Ints) -> Floats:
         """Sums over partitionings as shares of the most they can be."""

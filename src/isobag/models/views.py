@@ -66,6 +66,14 @@ class Views:
         """Number of features of the rows."""
         return self.members[0].scaling.n_features
 
+    def problems(self) -> Iterator[str]:
+        """What does not fit together, of fields that come from a file."""
+        for view in self.members:
+            if not view.scaling.n_features == view.partitionings.width == self.n_features:
+                yield "views: scalings and partitionings differ in their features"
+            if view.partitionings.of_groups:
+                yield "views: need partitionings of rows"
+
     @property
     def n_columns(self) -> int:
         """Number of cells of all partitionings of the last level."""

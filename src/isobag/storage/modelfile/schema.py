@@ -68,6 +68,11 @@ def kind_of_subclasses(parent: type) -> Tagged:
     return Tagged(found)
 
 
+def kind_of(hint: Any) -> Kind:
+    """How a value of a type is kept."""
+    return _kind(hint, {}, NoneType)
+
+
 @cache
 def record_of(owner: type) -> Record:
     """The fields of a data class."""
