@@ -47,9 +47,7 @@ def test_a_registered_mechanism_serves_level_2_too(frame, monkeypatch):
     by_name = IDKGroupDetector(
         max_samples=8, group_max_samples=4, group_mechanism="counted", calibrate=False, random_state=0
     )
-    by_name.parameter_constraints = {
-        name: one for name, one in by_name.parameter_constraints.items() if name != "group_mechanism"
-    }
+    by_name.parameters = {name: one for name, one in by_name.parameters.items() if name != "group_mechanism"}
     direct = IDKGroupDetector(max_samples=8, group_max_samples=4, calibrate=False, random_state=0)
     assert calls == []
     assert np.array_equal(by_name.fit(groups).scores_, direct.fit(groups).scores_)

@@ -16,7 +16,7 @@ from isobag.data.groups import Groups
 from isobag.data.rows import ArrayRows
 from isobag.datasets import make_sensor_days
 from isobag.models import neighbours
-from isobag.models.group import lack_of
+from isobag.models.cells import lack_of
 from isobag.models.neighbours import UNIT, bounded, estimate_noise, fit_neighbours
 from isobag.models.views import Plan, draw_views
 from isobag.partitionings.counts import MeanMaps

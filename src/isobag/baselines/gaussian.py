@@ -1,6 +1,5 @@
 """The Gaussian point detectors K_G and K_NG: how similar a point is to the data, by a kernel that ignores density."""
 
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,7 +15,7 @@ from isobag.baselines.nystroem import (
     resolve_n_landmarks,
 )
 from isobag.baselines.ocsmm import resolve_bandwidth
-from isobag.data.params import N_JOBS, Constraint, one_of
+from isobag.data.params import BANDWIDTH, N_JOBS, SCALING_HELP, Parameters, one_of
 from isobag.data.rows import Rows
 from isobag.data.scaling import SCALINGS, Scaling, fit_scaling
 from isobag.estimators.base import PointDetector, Thresholded
@@ -71,10 +70,11 @@ class GaussianPointDetector(PointDetector):
     scaling_: Scaling
     path_ = BANDWIDTHS
     _accepts_sparse = True
-    parameter_constraints: ClassVar[Mapping[str, Constraint]] = {
-        **Thresholded.parameter_constraints,
-        "approximation": one_of(APPROXIMATIONS),
-        "scaling": one_of(SCALINGS),
+    parameters: ClassVar[Parameters] = {
+        **Thresholded.parameters,
+        "bandwidth": BANDWIDTH,
+        "approximation": one_of(APPROXIMATIONS, "None, exact, or by landmarks."),
+        "scaling": one_of(SCALINGS, SCALING_HELP),
         "n_jobs": N_JOBS,
     }
 
@@ -111,7 +111,7 @@ class GaussianPointDetector(PointDetector):
         self._points, names = distinct_points(scaled)
         self._weights = np.bincount(names) / len(scaled)
         if self.approximation == "nystroem":
-            n_landmarks = resolve_n_landmarks(self.n_landmarks, len(scaled))
+            n_landmarks = resolve_n_landmarks("n_landmarks", self.n_landmarks, len(scaled))
             landmarks = scaled[draw_landmarks(scaled, n_landmarks, self.bandwidth_, rng)]
             means = self._sums(landmarks, (self.bandwidth_,))[:, 0]
             vectors, values = invertible_part(gaussian_kernel(landmarks, landmarks, self.bandwidth_))

@@ -1,6 +1,5 @@
 """iNNE, isolation by nearest neighbour ensembles (Bandaragoda et al., 2018): the same balls, another score."""
 
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -9,7 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 from isobag.backends.arrays import Floats
 from isobag.backends.numpy import sq_distances
 from isobag.backends.threads import map_in_threads, slices
-from isobag.data.params import MAX_SAMPLES, N_ESTIMATORS, Constraint, check_max_samples, one_of
+from isobag.data.params import MAX_SAMPLES, N_ESTIMATORS, SCALING_HELP, Parameters, check_max_samples, one_of
 from isobag.data.rows import Rows
 from isobag.data.scaling import SCALINGS
 from isobag.estimators.base import Computing, PointDetector, Thresholded
@@ -40,12 +39,12 @@ class INNE(PointDetector, Computing):
     """
 
     _lowest_score = -1.0
-    parameter_constraints: ClassVar[Mapping[str, Constraint]] = {
-        **Computing.parameter_constraints,
-        **Thresholded.parameter_constraints,
+    parameters: ClassVar[Parameters] = {
         "n_estimators": N_ESTIMATORS,
         "max_samples": MAX_SAMPLES,
-        "scaling": one_of(SCALINGS),
+        "scaling": one_of(SCALINGS, SCALING_HELP),
+        **Thresholded.parameters,
+        **Computing.parameters,
     }
 
     def __init__(
@@ -72,7 +71,8 @@ class INNE(PointDetector, Computing):
         check_max_samples(self.max_samples, len(rows))
         psi = min(AUTO_MAX_SAMPLES, len(rows)) if self.max_samples == "auto" else int(self.max_samples)
         plan = Plan(self.scaling, (psi,))
-        self.views_, _ = draw_views(rows, self.n_estimators, [plan], "hypersphere", self.random_state, self.compute)
+        compute = self.compute_for(rows)
+        self.views_, _ = draw_views(rows, self.n_estimators, [plan], "hypersphere", self.random_state, compute)
         balls = self.views_.members[0].partitionings
         assert isinstance(balls, RowBalls)
         pairs = list(zip(balls.centers, balls.sq_radii[0], strict=True))
@@ -82,7 +82,7 @@ class INNE(PointDetector, Computing):
     def _score_rows(self, rows: Rows) -> Floats:
         # As integers the ratios add up to the same in any order.
         tables = (np.rint(self._ratios * _ONE).astype(np.int64)[None],)
-        sums = rows.map(self.views_.sum_at(tables, self.compute, "smallest"))
+        sums = rows.map(self.views_.sum_at(tables, self.compute_for(rows), "smallest"))
         return sums[:, 0] / (_ONE * len(self._ratios)) - 1
 
     @property

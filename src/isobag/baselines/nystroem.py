@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from isobag.backends.arrays import Floats, Ints
 from isobag.backends.threads import slices
 from isobag.baselines.ocsmm import resolve_bandwidth
+from isobag.data.params import ParameterError, is_integer
 from isobag.data.validation import check_points
 
 _BLOCK_ROWS = 1 << 12
@@ -50,7 +51,9 @@ class RecursiveNystroem(TransformerMixin, BaseEstimator):
         X = check_points(self, X, reset=True)
         rng = as_generator(self.random_state)
         self.bandwidth_ = resolve_bandwidth(self.bandwidth, X, rng)
-        self.landmarks_ = X[draw_landmarks(X, resolve_n_landmarks(self.n_components, len(X)), self.bandwidth_, rng)]
+        self.landmarks_ = X[
+            draw_landmarks(X, resolve_n_landmarks("n_components", self.n_components, len(X)), self.bandwidth_, rng)
+        ]
         vectors, values = invertible_part(gaussian_kernel(self.landmarks_, self.landmarks_, self.bandwidth_))
         self._whitening = vectors / np.sqrt(values) @ vectors.T
         return self
@@ -86,12 +89,12 @@ def invertible_part(kernel: Floats) -> tuple[Floats, Floats]:
     return vectors[:, kept], values[kept]
 
 
-def resolve_n_landmarks(value: Any, n_rows: int) -> int:
+def resolve_n_landmarks(name: str, value: Any, n_rows: int) -> int:
     """The number of landmarks, between 1 and the number of rows; "sqrt" is the square root of that."""
     if isinstance(value, str) and value == "sqrt":
         return max(1, isqrt(n_rows))
-    if isinstance(value, bool | str) or int(value) != value or not 1 <= value <= n_rows:
-        raise ValueError(f"{value!r} landmarks; need 'sqrt' or an integer from 1 to {n_rows}, the number of rows.")
+    if not is_integer(value) or not 1 <= value <= n_rows:
+        raise ParameterError(name, value, f"need 'sqrt' or an integer from 1 to {n_rows}, the number of rows")
     return int(value)
 
 

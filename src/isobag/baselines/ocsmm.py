@@ -1,6 +1,5 @@
 """One-class support measure machine: a one-class SVM on groups instead of points."""
 
-from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any, ClassVar, Literal
 
@@ -11,7 +10,7 @@ from sklearn.svm import OneClassSVM
 from isobag.backends.arrays import Floats, Ints
 from isobag.backends.threads import map_in_threads
 from isobag.data.groups import Groups
-from isobag.data.params import N_JOBS, Constraint
+from isobag.data.params import BANDWIDTH, N_JOBS, Parameters, check_params
 from isobag.data.rows import ArrayRows
 from isobag.estimators.base import GroupDetector, Thresholded
 
@@ -35,7 +34,7 @@ class OCSMM(GroupDetector):
     n_jobs : threads, as in joblib; the results do not depend on it.
     """
 
-    parameter_constraints: ClassVar[Mapping[str, Constraint]] = {**Thresholded.parameter_constraints, "n_jobs": N_JOBS}
+    parameters: ClassVar[Parameters] = {**Thresholded.parameters, "bandwidth": BANDWIDTH, "n_jobs": N_JOBS}
 
     def __init__(
         self,
@@ -78,12 +77,9 @@ class OCSMM(GroupDetector):
 
 def resolve_bandwidth(bandwidth: float | str, X: Floats, random_state: Any) -> float:
     """The bandwidth given, or the median distance between up to 1,000 points of X: (points, d) -> float."""
-    if not isinstance(bandwidth, str):
-        if not 0 < bandwidth < np.inf:
-            raise ValueError(f"bandwidth={bandwidth}; need a finite number above 0: it is a standard deviation.")
-        return float(bandwidth)
+    check_params({"bandwidth": bandwidth}, {"bandwidth": BANDWIDTH})
     if bandwidth != "median":
-        raise ValueError(f"bandwidth={bandwidth!r}; need a number or 'median'.")
+        return float(bandwidth)
     rows = np.random.default_rng(random_state).choice(len(X), size=min(len(X), 1000), replace=False)
     distances = pdist(X[rows])
     distances = distances[distances > 0]

@@ -1,29 +1,65 @@
-"""What parameters may be: a table of constraints for each estimator, and one sentence where one is broken."""
+"""Parameters: one description each, from which checks, model files and the options of the command derive."""
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from isobag.backends import BACKENDS
+from isobag.backends.arrays import MOST_ROWS
+
+_MOST_JOBS = 1 << 12
+_ABOVE_0, _BELOW_1 = float(np.nextafter(0, 1)), float(np.nextafter(1, 0))
 
 
-class Constraint(NamedTuple):
-    """What a value must satisfy, and how to say so, after NAME=VALUE and a semicolon."""
+class ParameterError(ValueError):
+    """A parameter that has a value it must not have.
 
-    holds: Callable[[Any], bool]
-    sentence: str
+    name : of the parameter.
+    value : that it has.
+    sentence : what is needed, and why; the error reads NAME=VALUE; SENTENCE.
+    """
+
+    def __init__(self, name: str, value: Any, sentence: str) -> None:
+        super().__init__(name, value, sentence)
+        self.name, self.value, self.sentence = name, value, sentence
+
+    def __str__(self) -> str:
+        return f"{self.name}={self.value!r}; {self.sentence}."
 
 
-Constraints = Mapping[str, Constraint]
+@dataclass(frozen=True)
+class Parameter:
+    """What a parameter is for, in one line, and which values it takes.
+
+    need : how to say what it takes, after NAME=VALUE and a semicolon.
+    choices : strings, None, True and False that it takes.
+    number : int or float, if it takes numbers.
+    accepts : whether it takes a value that is none of the choices.
+    """
+
+    help: str
+    need: str
+    choices: tuple[Any, ...] = ()
+    number: type[int] | type[float] | None = None
+    accepts: Callable[[Any], bool] = lambda value: False
+
+    def holds(self, value: Any) -> bool:
+        """Whether the parameter may have the value."""
+        is_choice = any(value is one or (isinstance(value, str) and value == one) for one in self.choices)
+        return is_choice or self.accepts(value)
 
 
-def check_params(params: Mapping[str, Any], constraints: Constraints) -> None:
-    """Refuse the first parameter that breaks its constraint."""
-    for name, constraint in constraints.items():
-        if not constraint.holds(params[name]):
-            raise ValueError(f"{name}={params[name]!r}; {constraint.sentence}.")
+Parameters = Mapping[str, Parameter]
+
+
+def check_params(params: Mapping[str, Any], described: Parameters) -> None:
+    """Refuse the first parameter with a value that it must not have."""
+    for name, parameter in described.items():
+        if not parameter.holds(params[name]):
+            raise ParameterError(name, params[name], parameter.need)
 
 
 def is_integer(value: Any) -> bool:
@@ -31,65 +67,97 @@ def is_integer(value: Any) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
-def _is_auto(value: Any) -> bool:
-    return isinstance(value, str) and value == "auto"
+def _integer(low: int, high: int = MOST_ROWS) -> Callable[[Any], bool]:
+    return lambda value: is_integer(value) and low <= value <= high
 
 
-def _is_share(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)
+def _real(low: float, high: float) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, Real) and not isinstance(value, bool) and low <= float(value) <= high
 
 
-def _is_numbered_gpu(value: str) -> bool:
-    kind, _, number = value.partition(":")
+def one_of(allowed: Collection[Any], help: str = "") -> Parameter:
+    """One of some values: strings, None, True and False."""
+    return Parameter(help, f"choose one of {', '.join(map(repr, allowed))}", tuple(allowed))
+
+
+def flag(help: str) -> Parameter:
+    """True or False, of NumPy too."""
+    return replace(one_of((True, False), help), accepts=lambda value: isinstance(value, np.bool_))
+
+
+def at_least(least: int, reason: str, help: str = "") -> Parameter:
+    """An integer with a lower bound."""
+    return Parameter(help, f"need an integer of {least} or more: {reason}", (), int, _integer(least))
+
+
+def _is_numbered_gpu(value: Any) -> bool:
+    kind, _, number = value.partition(":") if isinstance(value, str) else ("", "", "")
     return kind == "cuda" and number.isdecimal() and number.isascii()
 
 
-def one_of(allowed: Collection[Any]) -> Constraint:
-    """One of some values: strings and None."""
-    return Constraint(
-        lambda value: any(value is one or (isinstance(value, str) and value == one) for one in allowed),
-        f"choose one of {', '.join(map(repr, allowed))}",
-    )
-
-
-def at_least(least: int, reason: str) -> Constraint:
-    """An integer with a lower bound."""
-    return Constraint(
-        lambda value: is_integer(value) and value >= least, f"need an integer of {least} or more: {reason}"
-    )
-
-
-FLAG = Constraint(lambda value: isinstance(value, bool | np.bool_), "choose one of True, False")
-N_ESTIMATORS = at_least(1, "scores are means over partitionings")
-N_PERMUTATIONS = at_least(19, "no p-value could be below .05")
-MAX_SAMPLES = Constraint(
-    lambda value: _is_auto(value) or (is_integer(value) and value >= 2),
+N_ESTIMATORS = at_least(1, "scores are means over partitionings", "Number of partitionings, t.")
+MAX_SAMPLES = Parameter(
+    "psi, the number of rows drawn for each partitioning.",
     "need 'auto' or an integer of 2 or more: a lone center has no neighbour",
+    ("auto",),
+    int,
+    _integer(2),
 )
-N_JOBS = Constraint(
-    lambda value: value is None or (is_integer(value) and value != 0),
-    "need None or an integer other than 0, as in joblib",
-)
-BACKEND = one_of(("auto", *BACKENDS))
-DEVICE = Constraint(
-    lambda value: (
-        value is None or (isinstance(value, str) and (value in ("auto", "cpu", "cuda") or _is_numbered_gpu(value)))
-    ),
-    "choose one of None, 'auto', 'cpu', 'cuda', 'cuda:0', 'cuda:1', ...",
-)
-CONTAMINATION = Constraint(
-    lambda value: _is_auto(value) or (_is_share(value) and 0 < float(value) <= 0.5),
+CONTAMINATION = Parameter(
+    "Share of anomalies in the training data, which sets the threshold.",
     "need 'auto' or a share above 0 and at most 0.5",
+    ("auto",),
+    float,
+    _real(_ABOVE_0, 0.5),
 )
-FDR = Constraint(
-    lambda value: _is_share(value) and 0 < float(value) < 1,
-    "need a share between 0 and 1: of the alarms, those that may be false",
+CALIBRATE = flag("Whether to learn what p-values need.")
+SCALING_HELP = "Scale of the features, learned from the training data."
+MECHANISM_HELP = "How the rows drawn become cells."
+RANDOM_STATE = Parameter(
+    "Seed: the same seed gives the same result.",
+    "need None, an integer from 0 to 4294967295 or a RandomState",
+    (None,),
+    int,
+    lambda value: _integer(0, 2**32 - 1)(value) or isinstance(value, np.random.RandomState) or value is np.random,
+)
+BACKEND = one_of(("auto", *BACKENDS), "Where to compute; the results are identical.")
+N_JOBS = Parameter(
+    "Number of threads, as in joblib.",
+    f"need None or an integer other than 0, from -{_MOST_JOBS} to {_MOST_JOBS}, as in joblib",
+    (None,),
+    int,
+    lambda value: _integer(-_MOST_JOBS, _MOST_JOBS)(value) and value != 0,
+)
+DEVICE = Parameter(
+    "Device of the torch backend.",
+    "choose one of None, 'auto', 'cpu', 'cuda', 'cuda:0', 'cuda:1', ...",
+    (None, "auto", "cpu", "cuda"),
+    None,
+    _is_numbered_gpu,
+)
+N_PERMUTATIONS = at_least(19, "no p-value could be below .05", "Number of permutations of the test.")
+FDR = Parameter(
+    "False discovery rate: the share of alarms that may be false.",
+    "need a share between 0 and 1",
+    (),
+    float,
+    _real(_ABOVE_0, _BELOW_1),
+)
+FLAG = flag("")
+MIN_SIZE = at_least(1, "a group has at least one row", "Least number of rows of a group.")
+BANDWIDTH = Parameter(
+    "Standard deviation of the Gaussian.",
+    "need 'median' or a finite number above 0",
+    ("median",),
+    float,
+    _real(_ABOVE_0, float(np.finfo(float).max)),
 )
 
 
-def check_max_samples(value: Any, n_rows: int, name: str = "max_samples", rows: str = "number of rows") -> None:
-    """Refuse more centers than there are rows to draw them from."""
+def check_max_samples(value: Any, n_rows: int, name: str = "max_samples", rows: str = "row") -> None:
+    """Refuse more centers than there are rows, or groups, to draw them from."""
     if n_rows < 2:
-        raise ValueError(f"{n_rows} is the {rows}; need 2 or more: what is odd shows only among others.")
-    if not _is_auto(value) and value > n_rows:
-        raise ValueError(f"{name}={value}; need {n_rows} or fewer, the {rows}: centers are drawn without replacement.")
+        raise ValueError(f"X has {n_rows} {rows}{'' if n_rows == 1 else 's'}; need at least 2.")
+    if value != "auto" and value > n_rows:
+        need = f"need {n_rows} or fewer, the number of {rows}s: centers are drawn without replacement"
+        raise ParameterError(name, value, need)

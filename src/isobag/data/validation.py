@@ -30,8 +30,7 @@ def as_rows(estimator: BaseEstimator, X: Any, *, reset: bool, min_rows: int = 1,
     """
     if isinstance(X, Rows):
         _check_features(estimator, X, reset)
-        if len(X) < min_rows:
-            raise ValueError(f"{len(X)} is the number of rows; need {min_rows} or more.")
+        _check_length(X, min_rows)
         return X
     if lives_on_gpu(X) or (is_tensor(X) and getattr(estimator, "backend", None) == "torch"):
         return _device_rows(estimator, as_tensor(X), X, reset, min_rows)
@@ -44,6 +43,11 @@ def as_rows(estimator: BaseEstimator, X: Any, *, reset: bool, min_rows: int = 1,
         return _sparse_rows(estimator, X, reset, min_rows)
     points = check_points(estimator, X, reset=reset, min_rows=min_rows)
     return ArrayRows(points, feature_names_of(estimator))
+
+
+def _check_length(rows: Rows, min_rows: int) -> None:
+    if len(rows) < min_rows:
+        raise ValueError(f"X has {len(rows)} row{'' if len(rows) == 1 else 's'}; need at least {min_rows}.")
 
 
 def feature_names_of(estimator: Any) -> list[str] | None:
@@ -84,8 +88,7 @@ def _device_rows(estimator: BaseEstimator, values: Any, X: Any, reset: bool, min
         values = values.double()
     rows = DeviceRows(values, X)
     _check_features(estimator, rows, reset)
-    if len(rows) < min_rows:
-        raise ValueError(f"{len(rows)} is the number of rows; need {min_rows} or more.")
+    _check_length(rows, min_rows)
     bad = first_bad_row(values)
     if bad is not None:
         check_magnitudes(values[bad:].double().cpu().numpy(), None, bad)
@@ -95,8 +98,7 @@ def _device_rows(estimator: BaseEstimator, values: Any, X: Any, reset: bool, min
 def _streamed_rows(estimator: BaseEstimator, rows: StreamedRows, reset: bool, min_rows: int) -> Rows:
     """Rows in host memory that go through a device, checked there."""
     _check_features(estimator, rows, reset)
-    if len(rows) < min_rows:
-        raise ValueError(f"{len(rows)} is the number of rows; need {min_rows} or more.")
+    _check_length(rows, min_rows)
     start = 0
     for block in rows.blocks():
         bad = first_bad_row(block)

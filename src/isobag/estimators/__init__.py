@@ -1,8 +1,27 @@
 """scikit-learn estimators: parameters and checks around what is learned."""
 
+from isobag.estimators.base import Storable
 from isobag.estimators.compare import compare
 from isobag.estimators.group import IDKGroupDetector
 from isobag.estimators.kernels import IsolationDistributionalKernel, IsolationKernel
 from isobag.estimators.point import IDKPointDetector
 
-__all__ = ["IDKGroupDetector", "IDKPointDetector", "IsolationDistributionalKernel", "IsolationKernel", "compare"]
+DETECTORS: dict[str, type[IDKPointDetector] | type[IDKGroupDetector]] = {
+    "points": IDKPointDetector,
+    "groups": IDKGroupDetector,
+}
+"""The detector for each thing that can be odd."""
+STORABLE: dict[str, type[Storable]] = {
+    one.__name__: one for one in (*DETECTORS.values(), IsolationKernel, IsolationDistributionalKernel)
+}
+"""All estimators that a model file can hold, by name."""
+
+__all__ = [
+    "DETECTORS",
+    "STORABLE",
+    "IDKGroupDetector",
+    "IDKPointDetector",
+    "IsolationDistributionalKernel",
+    "IsolationKernel",
+    "compare",
+]

@@ -1,6 +1,6 @@
 """What all detectors share: from training scores to an offset, from an offset to decisions."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -12,30 +12,39 @@ from isobag.backends import Compute
 from isobag.backends.arrays import Floats
 from isobag.data.frames import feature_names
 from isobag.data.groups import Groups, as_groups
-from isobag.data.params import BACKEND, CONTAMINATION, FDR, N_JOBS, Constraint, check_params
+from isobag.data.params import (
+    BACKEND,
+    CONTAMINATION,
+    DEVICE,
+    FDR,
+    N_JOBS,
+    RANDOM_STATE,
+    Parameters,
+    check_params,
+)
 from isobag.data.rows import Rows
 from isobag.data.validation import as_rows
 from isobag.models.calibration import discoveries
 from isobag.models.thresholds import Scores, counts_of, quantile_of, threshold_of_ratios
 
 
-class Constrained(BaseEstimator):
-    """Parameters, and a table of what each may be."""
+class Described(BaseEstimator):
+    """An estimator with a description of its parameters."""
 
-    parameter_constraints: ClassVar[Mapping[str, Constraint]] = {}
+    parameters: ClassVar[Parameters] = {}
 
     def check_params(self) -> None:
-        """Refuse the first parameter that is not what it may be."""
-        check_params(self.get_params(deep=False), self.parameter_constraints)
+        """Refuse the first parameter with a value that it must not have."""
+        check_params(self.get_params(deep=False), self.parameters)
 
 
-class Computing(Constrained):
+class Computing(Described):
     """Parameters that say how to compute."""
 
     backend: str
     n_jobs: int | None
     device: str | None = None
-    parameter_constraints: ClassVar[Mapping[str, Constraint]] = {"backend": BACKEND, "n_jobs": N_JOBS}
+    parameters: ClassVar[Parameters] = {"random_state": RANDOM_STATE, "backend": BACKEND, "n_jobs": N_JOBS}
 
     @property
     def compute(self) -> Compute:
@@ -47,17 +56,35 @@ class Computing(Constrained):
         return self.compute.beside(rows.device)
 
 
+class Storable(Computing):
+    """An estimator that a model file can hold: its ``parameters``, and the attributes annotated with a trailing "_"."""
+
+    n_features_in_: int
+    feature_names_in_: npt.NDArray[np.object_]
+    parameters: ClassVar[Parameters] = {**Computing.parameters, "device": DEVICE}
+
+    def problems(self) -> Iterator[str]:
+        """What does not fit together, of an estimator that comes from a file."""
+        raise NotImplementedError
+
+    def _problems_of_features(self, n_features: int) -> Iterator[str]:
+        if self.n_features_in_ != n_features:
+            yield f"n_features_in_: {self.n_features_in_}, but the model has {n_features}"
+        if len(feature_names(self)) != n_features:
+            yield "feature_names_in_: need one name for each feature"
+
+
 def mean_less_two_deviations(values: Floats) -> float:
     """Two standard deviations below the mean: (n,)."""
     return float(np.mean(values) - 2 * np.std(values))
 
 
-class Thresholded(OutlierMixin, Constrained):
+class Thresholded(OutlierMixin, Described):
     """Scores, higher = more normal, and a threshold on them."""
 
     contamination: float | str
     offset_: float
-    parameter_constraints: ClassVar[Mapping[str, Constraint]] = {"contamination": CONTAMINATION}
+    parameters: ClassVar[Parameters] = {"contamination": CONTAMINATION}
     _lowest_score: ClassVar[float | None] = None  # where scores cannot be lower, their ratios mean more
 
     def threshold(self, scores: Floats | Scores) -> float:
@@ -154,6 +181,9 @@ class GroupDetector(Thresholded):
     Fitted: ``labels_`` (g,) of the groups of ``fit``, ``scores_`` (g,) in that order, ``offset_``, ``n_features_in_``.
     """
 
+    labels_: npt.NDArray[Any]
+    scores_: Floats
+
     def _fit_groups(self, groups: Groups) -> Floats:
         """Learn from the groups, and return their scores: (g,)."""
         raise NotImplementedError
@@ -207,10 +237,19 @@ class GroupDetector(Thresholded):
         return given
 
 
-class Modelled(Computing):
-    """An estimator over a model: parameters, and ``model_``, all that was learned."""
+class Modelled(Storable):
+    """An estimator over a model: parameters, ``model_``, all that was learned, and ``table_``, if it learned from one.
+
+    table_ : how the columns of a table become features, as a text.
+    """
 
     model_: Any
+    table_: str
+
+    @property
+    def params(self) -> Any:
+        """What learning needs to know."""
+        raise NotImplementedError
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")
@@ -232,6 +271,18 @@ class Modelled(Computing):
     def feature_names(self) -> list[str]:
         """Names of the features, "x0", "x1", ... where they came without."""
         return feature_names(self)
+
+    def problems(self) -> Iterator[str]:
+        """What does not fit together, of a detector that comes from a file."""
+        models = [("model_", self.model_)]
+        if self.model_.calibration is not None:
+            models.append(("model_.calibration.model", self.model_.calibration.model))
+            yield from (f"model_.calibration.{problem}" for problem in self.model_.calibration.problems())
+        for path, model in models:
+            yield from (f"{path}.{problem}" for problem in model.problems(self.params))
+            if model.views.n_features != self.model_.views.n_features:
+                yield f"{path}.views: of another number of features"
+        yield from self._problems_of_features(self.model_.views.n_features)
 
 
 def verdicts_at(p_values: Floats, fdr: float) -> npt.NDArray[np.int64]:

@@ -1,6 +1,7 @@
 """The group detector: every group becomes one point, its mean map, and odd ones among these points are odd groups."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,11 +11,21 @@ from sklearn.utils.validation import check_is_fitted
 from isobag.backends.arrays import Floats
 from isobag.data.frames import frame_like, is_frame, own_name
 from isobag.data.groups import Groups
-from isobag.data.params import DEVICE, FLAG, MAX_SAMPLES, N_ESTIMATORS, Constraint, check_max_samples, one_of
+from isobag.data.params import (
+    CALIBRATE,
+    MAX_SAMPLES,
+    N_ESTIMATORS,
+    SCALING_HELP,
+    ParameterError,
+    Parameters,
+    check_max_samples,
+    flag,
+    one_of,
+)
 from isobag.data.scaling import SCALINGS
-from isobag.estimators.base import Computing, GroupDetector, Modelled, Thresholded, verdicts_at
-from isobag.models.group import NEIGHBOURS, GroupCells, GroupExplanation, GroupModel, GroupParams, fit_group_model
-from isobag.models.neighbours import Neighbours
+from isobag.estimators.base import GroupDetector, Modelled, Storable, Thresholded, verdicts_at
+from isobag.models.group import GroupExplanation, GroupModel, GroupParams, fit_group_model
+from isobag.models.level2 import Level2
 from isobag.models.views import Views
 from isobag.partitionings import MECHANISMS
 
@@ -127,19 +138,22 @@ class IDKGroupDetector(GroupDetector, Modelled):
 
     model_: GroupModel
     _lowest_score = 0.0
-    parameter_constraints: ClassVar[Mapping[str, Constraint]] = {
-        **Computing.parameter_constraints,
-        "device": DEVICE,
-        **Thresholded.parameter_constraints,
+    parameters: ClassVar[Parameters] = {
         "n_estimators": N_ESTIMATORS,
-        "max_samples": MAX_SAMPLES,
-        "group_max_samples": MAX_SAMPLES,
-        "point_mechanism": one_of(("auto", *MECHANISMS)),
-        "group_mechanism": one_of(("auto", *MECHANISMS)),
-        "size_correction": one_of(("auto", True, False)),
-        "count_outside": FLAG,
-        "scaling": one_of(SCALINGS),
-        "calibrate": FLAG,
+        "max_samples": replace(MAX_SAMPLES, help="psi of level 1, the number of points drawn for each partitioning."),
+        "group_max_samples": replace(
+            MAX_SAMPLES, help="psi of level 2, the number of groups drawn for each partitioning."
+        ),
+        "point_mechanism": one_of(("auto", *MECHANISMS), "The cells of level 1."),
+        "group_mechanism": one_of(("auto", *MECHANISMS), "The cells of level 2."),
+        "size_correction": one_of(
+            ("auto", True, False), "Whether scores are compared with those of groups of similar size."
+        ),
+        "count_outside": flag("Whether OUTSIDE counts as one more cell of level 1."),
+        "scaling": one_of(SCALINGS, SCALING_HELP),
+        **Thresholded.parameters,
+        "calibrate": CALIBRATE,
+        **Storable.parameters,
     }
 
     def __init__(
@@ -193,12 +207,13 @@ class IDKGroupDetector(GroupDetector, Modelled):
 
     def _fit_groups(self, groups: Groups) -> Floats:
         check_max_samples(self.max_samples, len(groups.rows))
-        check_max_samples(self.group_max_samples, len(groups), "group_max_samples", "number of groups")
-        if not self.size_correction and self.params.level2_mechanism == NEIGHBOURS:
-            raise ValueError(
-                "size_correction=False; the default compares groups of similar size: choose a group_mechanism, such "
-                "as 'hypersphere', or an integer group_max_samples."
+        check_max_samples(self.group_max_samples, len(groups), "group_max_samples", "group")
+        if not self.size_correction and self.params.level2 == "neighbours":
+            need = (
+                "the default compares groups of similar size: choose a group_mechanism, such as 'hypersphere', or an "
+                "integer group_max_samples"
             )
+            raise ParameterError("size_correction", self.size_correction, need)
         self.model_, scores = fit_group_model(groups, self.params, self.compute_for(groups.rows))
         return scores
 
@@ -248,22 +263,27 @@ class IDKGroupDetector(GroupDetector, Modelled):
             features=frame_like(X, features | dict(zip(names, found.features.T, strict=True)), same_rows=False),
         )
 
+    def problems(self) -> Iterator[str]:
+        """What does not fit together, of a detector that comes from a file."""
+        yield from super().problems()
+        if len(self.labels_) != len(self.scores_):
+            yield "labels_: need one label and one score for each group"
+
     @property
     def max_samples_(self) -> int:
         """Psi of level 1, or the largest."""
         return max(view.partitionings.levels[-1] for view in self.point_views_.members)
 
     @property
-    def level2_(self) -> GroupCells | Neighbours:
+    def level2_(self) -> Level2:
         """Level 2: how the mean maps of groups are scored."""
-        found: GroupCells | Neighbours = self.learned.level2
-        return found
+        level2: Level2 = self.learned.level2
+        return level2
 
     @property
     def group_max_samples_(self) -> int | None:
         """Psi of level 2, or the largest; None where no partitionings of groups are drawn."""
-        level2 = self.level2_
-        return level2.partitionings.levels[-1] if isinstance(level2, GroupCells) else None
+        return self.level2_.max_samples
 
     @property
     def point_views_(self) -> Views:

@@ -1,6 +1,6 @@
 """Isolation Kernel and Isolation Distributional Kernel as scikit-learn estimators."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -13,10 +13,10 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 from isobag.backends import RULES
 from isobag.backends.arrays import Cells, Floats
 from isobag.data.groups import as_groups
-from isobag.data.params import DEVICE, MAX_SAMPLES, N_ESTIMATORS, Constraint, check_max_samples, one_of
+from isobag.data.params import MAX_SAMPLES, MECHANISM_HELP, N_ESTIMATORS, Parameters, check_max_samples, one_of
 from isobag.data.scaling import LinearScaling
 from isobag.data.validation import as_rows
-from isobag.estimators.base import Computing
+from isobag.estimators.base import Storable
 from isobag.models.views import View, Views
 from isobag.partitionings import MECHANISMS, Partitionings, draw_from_rows
 from isobag.partitionings.cells import one_hot
@@ -24,18 +24,16 @@ from isobag.partitionings.cells import one_hot
 AUTO_MAX_SAMPLES = 16
 
 
-class _Kernel(Computing):
+class _Kernel(Storable):
     """What both kernels share: parameters, and partitionings drawn from the data. Kernels never scale."""
 
     partitionings_: Partitionings
-    n_features_in_: int
-    parameter_constraints: ClassVar[Mapping[str, Constraint]] = {
-        **Computing.parameter_constraints,
-        "device": DEVICE,
+    parameters: ClassVar[Parameters] = {
         "n_estimators": N_ESTIMATORS,
         "max_samples": MAX_SAMPLES,
-        "mechanism": one_of(MECHANISMS),
-        "rule": one_of(RULES),
+        "mechanism": one_of(MECHANISMS, MECHANISM_HELP),
+        "rule": one_of(RULES, "Which ball a point belongs to when several cover it."),
+        **Storable.parameters,
     }
 
     def __init__(
@@ -71,6 +69,13 @@ class _Kernel(Computing):
             rows, self.n_estimators, (int(psi),), self.mechanism, self.random_state, self.compute_for(rows)
         )
         return self
+
+    def problems(self) -> Iterator[str]:
+        """What does not fit together, of a kernel that comes from a file."""
+        drawn = self.partitionings_
+        if len(drawn.levels) > 1 or drawn.of_groups:
+            yield "partitionings_: need rows, and one level"
+        yield from self._problems_of_features(drawn.width)
 
     @property
     def max_samples_(self) -> int:
@@ -228,10 +233,14 @@ class IsolationDistributionalKernel(_Kernel):
         Which ball a point belongs to when several cover it; see IsolationKernel.
     random_state : int, RandomState instance or None, default=None
         All randomness is drawn in ``fit``.
-    backend : {"auto", "numba", "numpy"}, default="auto"
-        The results are identical; only the time differs.
+    backend : {"auto", "numba", "numpy", "torch"}, default="auto"
+        The results are identical; only the time differs. "torch" computes on a GPU, and "auto" is "torch" if X is on
+        one, else "numba".
     n_jobs : int or None, default=None
         Number of threads, as in joblib.
+    device : str or None, default=None
+        Of the backend "torch": "cuda" (also "cuda:1", ...), which None is too, "cpu", or "auto" for a GPU if there is
+        one. See docs/gpu.md.
 
     Attributes
     ----------
@@ -274,7 +283,7 @@ class IsolationDistributionalKernel(_Kernel):
         given = as_groups(self, X, groups, reset=False, alone=True)
         unscaled = LinearScaling(np.zeros(self.n_features_in_), np.ones(self.n_features_in_))
         views = Views((View(unscaled, self.partitionings_),))
-        shares: csr_array = views.mean_maps(given, self.compute, rule=self.rule).shares
+        shares: csr_array = views.mean_maps(given, self.compute_for(given.rows), rule=self.rule).shares
         return shares
 
     def similarity(self, A: Any, B: Any) -> float:

@@ -1,6 +1,5 @@
 """The point detector: how similar a point is to the data as a whole."""
 
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -8,10 +7,19 @@ import numpy.typing as npt
 
 from isobag.backends.arrays import Floats
 from isobag.data.frames import frame_like, is_frame
-from isobag.data.params import DEVICE, FLAG, MAX_SAMPLES, N_ESTIMATORS, Constraint, check_max_samples, one_of
+from isobag.data.params import (
+    CALIBRATE,
+    MAX_SAMPLES,
+    MECHANISM_HELP,
+    N_ESTIMATORS,
+    SCALING_HELP,
+    Parameters,
+    check_max_samples,
+    one_of,
+)
 from isobag.data.rows import Rows
 from isobag.data.scaling import SCALINGS
-from isobag.estimators.base import Computing, Modelled, PointDetector, Thresholded, verdicts_at
+from isobag.estimators.base import Modelled, PointDetector, Storable, Thresholded, verdicts_at
 from isobag.models.averaging import Average
 from isobag.models.point import METHODS, PointModel, PointParams, fit_point_model
 from isobag.models.views import Views
@@ -115,16 +123,15 @@ class IDKPointDetector(PointDetector, Modelled):
     model_: PointModel
     _lowest_score = 0.0
     _accepts_sparse = True
-    parameter_constraints: ClassVar[Mapping[str, Constraint]] = {
-        **Computing.parameter_constraints,
-        "device": DEVICE,
-        **Thresholded.parameter_constraints,
+    parameters: ClassVar[Parameters] = {
         "n_estimators": N_ESTIMATORS,
         "max_samples": MAX_SAMPLES,
-        "method": one_of(METHODS),
-        "scaling": one_of(("auto", *SCALINGS)),
-        "calibrate": FLAG,
-        "mechanism": one_of(MECHANISMS),
+        "method": one_of(METHODS, "How a row is scored."),
+        "scaling": one_of(("auto", *SCALINGS), SCALING_HELP),
+        **Thresholded.parameters,
+        "calibrate": CALIBRATE,
+        "mechanism": one_of(MECHANISMS, MECHANISM_HELP),
+        **Storable.parameters,
     }
 
     def __init__(

@@ -8,6 +8,7 @@ much it matters, divided by the spread of its logarithms over the training data,
 The floor, a thousandth of the mean, keeps one psi at which a point has no similarity at all from deciding alone.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -64,3 +65,11 @@ def fit_average(path: Floats, importance: Floats, far: Floats | None = None) -> 
         weights = importance
     total = weights.sum() + far_weight
     return Average(floors, weights / total, float(far_weight / total))
+
+
+def problems_of_average(average: Average | None, n_levels: int, wanted: bool) -> Iterator[str]:
+    """What does not fit, of an average that comes from a file."""
+    if (average is not None) != wanted:
+        yield "average: need one where psi is averaged over, and only there"
+    if average is not None and not average.floors.shape == average.weights.shape == (n_levels,):
+        yield f"average: need one weight for each of {n_levels} psi"

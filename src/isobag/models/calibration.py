@@ -19,7 +19,7 @@ the model has not learned from can show that none, or many, are odd.
 Data are rows or groups: whatever has a length and parts.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -68,6 +68,16 @@ class Calibration:
             below = np.searchsorted(self.scores[start:end], scores[own], side="right")
             found[own] = (1 + below) / (1 + end - start)
         return found
+
+    def problems(self) -> Iterator[str]:
+        """What does not fit together, of fields that come from a file."""
+        n_classes, n_scores = len(self.edges) + 1, len(self.scores)
+        if len(self.ends) != n_classes or np.any(np.diff(self.ends) < 0) or self.ends[-1] != n_scores:
+            yield "ends: they do not divide the scores"
+        if np.any(np.diff(self.edges) <= 0):
+            yield "edges: sizes are not in rising order"
+        if any(np.any(np.diff(part) < 0) for part in np.split(self.scores, self.ends[:-1])):
+            yield "scores: they are not in rising order within a class"
 
 
 def _sizes_of(data: Any) -> Ints:

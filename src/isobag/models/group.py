@@ -1,5 +1,6 @@
 """What is learned of groups: partitionings of points, partitionings of groups, and how many groups lie in each cell."""
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -8,23 +9,22 @@ import numpy.typing as npt
 from sklearn.utils import check_random_state
 
 from isobag.backends import Compute
-from isobag.backends.arrays import FARTHEST, MOST_ROWS, ONE, Floats, Ints, held
+from isobag.backends.arrays import FARTHEST, ONE, Floats, Ints, held
 from isobag.data.groups import Grouped, Groups
-from isobag.models.averaging import Average, fit_average
 from isobag.models.calibration import Calibration, calibrate
-from isobag.models.maps import PartitionedMaps
-from isobag.models.neighbours import ANCHOR_POINTS, Neighbours, bounded, fit_neighbours
+from isobag.models.cells import GroupCells
+from isobag.models.level2 import AnyMaps, Level2, Level2Params
+from isobag.models.neighbours import ANCHOR_POINTS, Neighbours
 from isobag.models.point import largest_samples
-from isobag.models.sizes import SizeCurve, fit_size_curve
 from isobag.models.views import Plan, Views, draw_views
 from isobag.models.witness import separation, witness
-from isobag.partitionings import Partitionings, draw_from_groups, nested_levels
+from isobag.partitionings import nested_levels
 from isobag.partitionings.counts import MeanMaps
 
 AUTO_POINT_SAMPLES = (16, 64)
-AUTO_GROUP_SAMPLES = (8, 256)
-NEIGHBOURS = "neighbours"
-"""The level 2 that draws no partitionings."""
+AUTO_GROUP_SAMPLES = 256
+LEVEL2: dict[str, type[Level2]] = {"neighbours": Neighbours, "cells": GroupCells}
+"""Ways to score mean maps."""
 CALIBRATION_GROUPS = 2_000
 _MOST_BITS = 44
 
@@ -82,16 +82,20 @@ class GroupParams:
         return "voronoi" if self.max_samples == "auto" else "hypersphere"
 
     @property
-    def level2_mechanism(self) -> str:
-        """The mechanism of level 2: where all is left to us, none, but the distance to the nearest groups."""
-        if self.group_mechanism != "auto":
-            return self.group_mechanism
-        return NEIGHBOURS if self.averages else "hypersphere"
+    def level2(self) -> str:
+        """The level 2: where all is left to us, the distance to the nearest groups; else cells, as in the paper."""
+        return "neighbours" if self.averages and self.group_mechanism == "auto" else "cells"
 
-    @property
-    def corrects_size(self) -> bool:
-        """Whether scores are compared with those of groups of similar size."""
-        return self.level2_mechanism == NEIGHBOURS if self.size_correction == "auto" else bool(self.size_correction)
+    def level2_params(self, n_partitionings: int, n_groups: int) -> Level2Params:
+        """How level 2 learns, from so many groups in the cells of so many partitionings."""
+        return Level2Params(
+            n_partitionings,
+            self.n_estimators,
+            self.group_levels(n_groups),
+            "hypersphere" if self.group_mechanism == "auto" else self.group_mechanism,
+            self.averages,
+            self.size_correction is True,
+        )
 
     def plans(self, n_points: int) -> list[Plan]:
         """The views of level 1: one, or one for each psi, with as many partitionings each."""
@@ -104,44 +108,12 @@ class GroupParams:
     def group_levels(self, n_groups: int) -> tuple[int, ...]:
         """The nested psi of level 2."""
         if self.averages:
-            return nested_levels(largest_samples(n_groups, AUTO_GROUP_SAMPLES[1]))
+            return nested_levels(largest_samples(n_groups, AUTO_GROUP_SAMPLES))
         return (min(int(self.group_max_samples), n_groups),)
 
     def of_part(self, seed: int) -> "GroupParams":
         """The same for a part of the data, on which nothing is set aside."""
         return replace(self, calibrate=False, random_state=seed)
-
-
-@dataclass(frozen=True, eq=False)
-class GroupCells:
-    """The paper's level 2: partitionings of groups, and the number of groups in each of their cells.
-
-    counts : (L, t, psi).
-    average : how the scores at all psi become one; None: the last alone counts.
-    curve : what is usual at each size, if scores are corrected for it.
-    """
-
-    partitionings: Partitionings
-    counts: Ints = held(3, 0, MOST_ROWS)
-    n_groups: int = held(0, 1, MOST_ROWS)
-    average: Average | None = held()
-    curve: SizeCurve | None = held()
-
-    def scores(self, maps: MeanMaps | PartitionedMaps, compute: Compute) -> Floats:
-        """How normal each group is: (g,) in [0, 1], or around 1 if corrected for size."""
-        drawn = self.partitionings
-        sums = maps.map(lambda own: drawn.sum_at(drawn.prepare(own, compute), self.counts, compute))
-        return self.combine(sums, maps.sizes)
-
-    def combine(self, sums: Ints, sizes: Ints) -> Floats:
-        """Scores from sums over partitionings at every psi: (g, L) -> (g,)."""
-        path = self.shares(sums)
-        scores = path[:, -1] if self.average is None else self.average.apply(path)
-        return scores if self.curve is None else bounded(self.curve.normalise(lack_of(scores), sizes))
-
-    def shares(self, sums: Ints) -> Floats:
-        """Sums over partitionings as shares of the most they can be."""
-        return sums / (self.n_groups * len(self.partitionings))
 
 
 @dataclass(frozen=True)
@@ -160,7 +132,7 @@ class GroupModel:
     count_outside: bool = held(choices=(True, False))
     population: Floats = held(1, 0, ONE)
     reference: Floats = held(2, -FARTHEST, FARTHEST)
-    level2: GroupCells | Neighbours = held()
+    level2: Level2 = held()
     calibration: Calibration | None = held()
 
     def scores(self, groups: Grouped, compute: Compute) -> Floats:
@@ -173,9 +145,25 @@ class GroupModel:
             raise ValueError("nothing was set aside for p-values.")
         return self.calibration.p_values(groups, compute)
 
-    def mean_maps(self, groups: Grouped, compute: Compute) -> Any:
-        """Level 1: (g, cells) counts and sizes, MeanMaps or PartitionedMaps."""
+    def mean_maps(self, groups: Grouped, compute: Compute) -> AnyMaps:
+        """Level 1: counts (g, cells) and sizes (g,)."""
         return self.views.mean_maps(groups, compute, self.count_outside)
+
+    def problems(self, params: GroupParams) -> Iterator[str]:
+        """What does not fit together, or not with the parameters, of fields that come from a file."""
+        yield from self.views.problems()
+        if any(len(view.partitionings.levels) > 1 for view in self.views.members):
+            yield "views: need one level each"
+        n_columns = self.views.n_columns + self.count_outside * len(self.views)
+        if self.population.shape != (n_columns,):
+            yield f"population: need {n_columns} numbers"
+        anchors = [view.partitionings.anchors() for view in self.views.members]
+        shape = (sum(len(own[0]) for own in anchors if own is not None), self.views.n_features)
+        if self.reference.shape != shape:
+            yield f"reference: need shape {shape}"
+        if self.count_outside != params.count_outside:
+            yield f"count_outside: {self.count_outside}; the parameter is {params.count_outside}"
+        yield from (f"level2.{problem}" for problem in self.level2.problems(n_columns, params.averages))
 
     @property
     def reference_masses(self) -> Floats:
@@ -206,53 +194,48 @@ class GroupModel:
         return GroupExplanation(groups.labels, differences, points, lacking, reference, features)
 
 
-def lack_of(scores: Floats) -> Floats:
-    """Minus the logarithm of scores, cut off at a millionth: (g,) -> (g,)."""
-    return -np.log(np.maximum(scores, 1e-6))
-
-
 def fit_group_model(groups: Grouped, params: GroupParams, compute: Compute) -> tuple[GroupModel, Floats]:
-    """Turn groups into mean maps and learn what these are like; the model, and the groups' scores: (g,)."""
+    """Draw views of the points, count each group in their cells, finish a model; also the groups' scores: (g,)."""
     seeds = check_random_state(params.random_state).randint(2**31 - 1, size=2)
-    rows = groups.rows
-    plans = params.plans(len(rows))
+    rows, plans = groups.rows, params.plans(len(groups.rows))
     t = params.n_estimators * len(plans)
     views, anchors = draw_views(rows, t, plans, params.level1_mechanism, seeds[0], compute)
     maps = views.mean_maps(groups, compute, params.count_outside)
-    level2: GroupCells | Neighbours
-    if params.level2_mechanism == NEIGHBOURS:
-        points = views.mean_maps(_single_points(groups, seeds[1]), compute, params.count_outside)
-        level2, scores = fit_neighbours(maps, t, points, seeds[1], compute)
-    else:
-        level2, scores = _fit_cells(maps, params, seeds[1], compute)
-    kept = calibrate(groups, params, compute, fit_group_model, CALIBRATION_GROUPS) if params.calibrate else None
-    model = GroupModel(views, params.count_outside, _mean(maps), rows.take(anchors), level2, kept)
+
+    def points() -> MeanMaps:
+        return views.mean_maps(_single_points(groups, seeds[1]), compute, params.count_outside)
+
+    model, scores = finish_group_model(views, maps, points, rows.take(anchors), params, seeds[1], compute)
+    if params.calibrate:
+        model = replace(model, calibration=calibrate(groups, params, compute, fit_group_model, CALIBRATION_GROUPS))
     return model, scores
 
 
-def _mean(maps: MeanMaps | PartitionedMaps) -> Floats:
+def finish_group_model(
+    views: Views,
+    maps: AnyMaps,
+    points: Callable[[], MeanMaps],
+    reference: Floats,
+    params: GroupParams,
+    seed: int,
+    compute: Compute,
+) -> tuple[GroupModel, Floats]:
+    """The model of the groups that were counted; also their scores: (g,).
+
+    ``points``: some single points as groups of one, counted if level 2 asks for them. ``reference`` (m, d): the points
+    that the anchors of the views are.
+    """
+    level2_params = params.level2_params(len(views), len(maps))
+    level2, scores = LEVEL2[params.level2].fit(maps, points, level2_params, seed, compute)
+    return GroupModel(views, params.count_outside, _mean(maps), reference, level2, None), scores
+
+
+def _mean(maps: AnyMaps) -> Floats:
     """Mean of the mean maps of all groups, from whole numbers, so in whatever order: (columns,)."""
     unit = 2.0 ** min(_MOST_BITS, 62 - len(maps).bit_length())
     total: Ints = maps.map_reduce(lambda own: own.total(np.rint(unit / own.sizes).astype(np.int64)), np.add)
-    found: Floats = np.minimum(total / (unit * len(maps)), 1.0)
-    return found
-
-
-def _fit_cells(
-    maps: MeanMaps | PartitionedMaps, params: GroupParams, seed: int, compute: Compute
-) -> tuple[GroupCells, Floats]:
-    """Draw partitionings from the groups and count them; also their scores: (g,)."""
-    queries, levels = maps.prepare(), params.group_levels(len(maps))
-    drawn = draw_from_groups(queries, params.n_estimators, levels, params.level2_mechanism, seed, compute)
-    counts, sums = queries.count_and_sum(drawn, compute)
-    cells = GroupCells(drawn, counts, len(maps), None, None)
-    if params.averages:
-        fine = np.array(levels) >= min(AUTO_GROUP_SAMPLES[0], levels[-1])
-        cells = replace(cells, average=fit_average(cells.shares(sums), fine.astype(float)))
-    if params.corrects_size:
-        lacks = lack_of(cells.combine(sums, maps.sizes))
-        cells = replace(cells, curve=fit_size_curve(lacks, maps.sizes, np.empty(0)))
-    return cells, cells.combine(sums, maps.sizes)
+    mean: Floats = np.minimum(total / (unit * len(maps)), 1.0)
+    return mean
 
 
 def _single_points(groups: Grouped, seed: int) -> Groups:

@@ -1,7 +1,7 @@
-"""Mean maps of groups that lie in partitions: counted where the rows are, merged by group, used where they are merged.
+"""Mean maps of groups whose rows are in partitions: counted where the rows are, merged by group, used where merged.
 
-Groups are cut into buckets by their numbers. The counts of a bucket come together on one machine, and only what is made
-of them travels further. Of very many groups some buckets are dealt with at a time, so that memory stays bounded.
+Groups are cut into buckets by their numbers. The counts of a bucket come together on one machine, and only results
+computed from them travel further. Very many groups are processed some buckets at a time, so that memory stays bounded.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,11 +18,12 @@ from isobag.backends.arrays import Ints
 from isobag.data.partitioned_groups import Numbers, PartitionedGroups, grouped_blocks
 from isobag.data.partitions import Frames, Read
 from isobag.data.rows import GroupedBlock
+from isobag.models.tally import GroupTally
 from isobag.partitionings import Partitionings
-from isobag.partitionings.counts import CountedBlock, GroupQueries, MeanMaps, merge_blocks
+from isobag.partitionings.counts import GroupQueries, MeanMaps
 
 T = TypeVar("T")
-Count = Callable[[GroupedBlock], CountedBlock]
+Count = Callable[[GroupedBlock], GroupTally]
 BUCKET_BYTES = 1 << 26
 ROUND_BYTES = 1 << 30
 _ENTRY_BYTES = 8
@@ -48,24 +49,25 @@ class PartitionedMaps:
         chosen, places = np.unique(numbers, return_inverse=True)
         groups = self._groups
         split = _Counted(groups.read, groups.numbers_of(chosen), self._count, np.array([len(chosen)]), 0)
-        merged = groups.partitions.run(split, _merge_buckets, self._which())[0]
-        counts = merge_blocks([merged], len(chosen))
-        return MeanMaps(counts[places], self.sizes[numbers])
+        return groups.partitions.run(split, _merge_buckets, self._which())[0].maps[places]
 
     def map(self, function: Callable[[MeanMaps], npt.NDArray[Any]]) -> npt.NDArray[Any]:
         """What a function makes of each group, made where its counts are: (g, ...)."""
-        found: npt.NDArray[Any] = np.concatenate(self.map_reduce(lambda maps: [function(maps)], add))
-        return found
+        values: npt.NDArray[Any] = np.concatenate(self.map_reduce(lambda maps: [function(maps)], add))
+        return values
 
     def map_reduce(self, function: Callable[[MeanMaps], T], combine: Callable[[T, T], T]) -> T:
         """Partial results of buckets of groups, merged in order."""
         groups = self._groups
-        found: list[T] = []
+        partial: list[T] = []
         for first, ends in self._rounds():
             split = _Counted(groups.read, groups.numbers, self._count, ends, first)
-            finish = _Finished(function, self.sizes[first : ends[-1]], ends, first)
-            found.append(groups.partitions.exchange(split, _merge_blocks, finish, combine, self._which()))
-        return reduce(combine, found)
+            partial.append(
+                groups.partitions.exchange(
+                    split, add, lambda bucket, tally: function(tally.maps), combine, self._which()
+                )
+            )
+        return reduce(combine, partial)
 
     def prepare(self) -> "PartitionedMaps":
         """To be partitioned, and assigned to cells."""
@@ -106,17 +108,16 @@ class _Counted:
     ends: Ints
     first: int
 
-    def __call__(self, number: int, frames: Frames) -> dict[int, CountedBlock]:
-        found: dict[int, CountedBlock] = {}
+    def __call__(self, number: int, frames: Frames) -> dict[int, GroupTally]:
+        tallies: dict[int, GroupTally] = {}
         for block in grouped_blocks(self.read, self._numbers_in_round(), number, frames):
             if len(block.numbers):
                 counted = self.count(block)
                 buckets = np.searchsorted(self.ends, counted.numbers, side="right")
                 for bucket in np.unique(buckets).tolist():
-                    own = np.flatnonzero(buckets == bucket)
-                    part = CountedBlock(counted.numbers[own], counted.counts[own])
-                    found[bucket] = _merge_blocks(found[bucket], part) if bucket in found else part
-        return found
+                    part = counted.part(np.flatnonzero(buckets == bucket))
+                    tallies[bucket] = tallies[bucket] + part if bucket in tallies else part
+        return tallies
 
     def _numbers_in_round(self) -> Numbers:
         if self.first == 0 and self.ends[-1] == len(self.numbers):
@@ -124,29 +125,6 @@ class _Counted:
         return {label: number for label, number in self.numbers.items() if self.first <= number < self.ends[-1]}
 
 
-@dataclass(frozen=True)
-class _Finished:
-    """What a function makes of the mean maps of a bucket."""
-
-    function: Callable[[MeanMaps], Any]
-    sizes: Ints
-    ends: Ints
-    first: int
-
-    def __call__(self, bucket: int, block: CountedBlock) -> Any:
-        start = int(self.ends[bucket - 1]) if bucket else self.first
-        n_groups = int(self.ends[bucket]) - start
-        counts = merge_blocks([CountedBlock(block.numbers - start, block.counts)], n_groups)
-        return self.function(MeanMaps(counts, self.sizes[start - self.first : start - self.first + n_groups]))
-
-
-def _merge_blocks(a: CountedBlock, b: CountedBlock) -> CountedBlock:
-    numbers, places = np.unique(np.concatenate([a.numbers, b.numbers]), return_inverse=True)
-    first, second = places[: len(a.numbers)], places[len(a.numbers) :]
-    blocks = [CountedBlock(first, a.counts), CountedBlock(second, b.counts)]
-    return CountedBlock(numbers, merge_blocks(blocks, len(numbers)))
-
-
-def _merge_buckets(a: dict[int, CountedBlock], b: dict[int, CountedBlock]) -> dict[int, CountedBlock]:
-    both = {bucket: _merge_blocks(a[bucket], b[bucket]) for bucket in a.keys() & b.keys()}
+def _merge_buckets(a: dict[int, GroupTally], b: dict[int, GroupTally]) -> dict[int, GroupTally]:
+    both = {bucket: a[bucket] + b[bucket] for bucket in a.keys() & b.keys()}
     return a | b | both

@@ -12,6 +12,7 @@ Counts and their dot products are integers; what follows is arithmetic on single
 backends agree to the last bit.
 """
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import fsum
 from typing import NamedTuple
@@ -21,6 +22,7 @@ import numpy as np
 from isobag.backends import Compute
 from isobag.backends.arrays import MOST_ROWS, Floats, Ints, held
 from isobag.backends.threads import slices
+from isobag.models.level2 import AnyMaps, Level2, Level2Params
 from isobag.models.maps import PartitionedMaps
 from isobag.models.sizes import SizeCurve, fit_size_curve
 from isobag.partitionings.counts import MeanMaps
@@ -53,7 +55,7 @@ class _Deviations(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Neighbours:
+class Neighbours(Level2):
     """Reference groups, the noise of their mean maps, and what distances are usual at each size."""
 
     references: MeanMaps
@@ -62,18 +64,33 @@ class Neighbours:
     largest: int = held(0, 1, MOST_ROWS)
     curve: SizeCurve = held()
 
-    def scores(self, maps: MeanMaps | PartitionedMaps, compute: Compute) -> Floats:
+    @classmethod
+    def fit(
+        cls, maps: AnyMaps, points: Callable[[], MeanMaps], params: Level2Params, seed: int, compute: Compute
+    ) -> tuple["Neighbours", Floats]:
+        """Learn from groups; also their scores: (g,)."""
+        return fit_neighbours(maps, params.n_partitionings, points(), seed, compute)
+
+    def scores(self, maps: AnyMaps, compute: Compute) -> Floats:
         """How usual each group is for its size: (g,), above 0, higher = more normal."""
         return bounded(self.curve.normalise(self.distances(maps, compute), maps.sizes))
 
-    def distances(self, maps: MeanMaps | PartitionedMaps, compute: Compute) -> Floats:
+    def distances(self, maps: AnyMaps, compute: Compute) -> Floats:
         """Mean distance of each group to the reference groups nearest to it: (g,)."""
         noise = Noise(self.ratio, self.population, self.largest)
         return maps.map(lambda own: _mean_distances(own, self.references, noise, compute))
 
+    def problems(self, n_columns: int, averages: bool) -> Iterator[str]:
+        """What does not fit together."""
+        if self.references.counts.shape != (len(self.references.sizes), n_columns):
+            yield f"references: need a size and {n_columns} columns for each"
+        if self.population.shape != (n_columns,):
+            yield f"population: need {n_columns} numbers"
+        yield from self.curve.problems()
+
 
 def fit_neighbours(
-    maps: MeanMaps | PartitionedMaps, n_partitionings: int, points: MeanMaps, seed: int, compute: Compute
+    maps: AnyMaps, n_partitionings: int, points: MeanMaps, seed: int, compute: Compute
 ) -> tuple[Neighbours, Floats]:
     """Learn from groups; ``points`` are single points as groups of one. Also the scores of the groups: (g,)."""
     chosen = np.arange(len(maps))

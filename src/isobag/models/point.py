@@ -1,5 +1,9 @@
-"""What is learned of points: partitionings, and how many points of the training data lie in each cell."""
+"""What is learned of points: partitionings, and how many points of the training data lie in each cell.
 
+Learned in steps: draw views, count the rows in their cells (a Tally), finish a model.
+"""
+
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,10 +13,11 @@ from isobag.backends import Compute
 from isobag.backends.arrays import FARTHEST, MOST_ROWS, OCTAVE, ONE, Floats, Ints, held
 from isobag.backends.threads import map_in_threads, slices
 from isobag.data.rows import Rows, spread_rows
-from isobag.models.averaging import Average, fit_average
+from isobag.models.averaging import Average, fit_average, problems_of_average
 from isobag.models.calibration import Calibration, calibrate
 from isobag.models.explain import far_by_feature, lack_by_feature
-from isobag.models.views import Limits, Plan, Tables, Views, draw_views
+from isobag.models.tally import Tables, Tally
+from isobag.models.views import Limits, Plan, Views, draw_views
 from isobag.partitionings import nested_levels
 
 METHODS = {"similarity": "nearest", "norm": "covering"}
@@ -56,6 +61,10 @@ class PointParams:
             scalings = AUTO_SCALINGS if self.averages else (PAPER_SCALING,)
         return [Plan(scaling, nested_levels(psi)) for scaling in scalings]
 
+    def limits(self, views: Views) -> Limits | None:
+        """Beyond which distance a row is far out, None where how far does not count."""
+        return views.far_limits() if self.averages and self.method != "norm" else None
+
     def of_part(self, seed: int) -> "PointParams":
         """The same for a part of the data, on which nothing is set aside."""
         return replace(self, calibrate=False, random_state=seed)
@@ -86,13 +95,29 @@ class PointModel:
     average: Average | None = held()
     calibration: Calibration | None = held()
 
+    @property
+    def tally(self) -> Tally:
+        """The rows counted, to add others to or to subtract some from."""
+        if self.rule != METHODS["similarity"]:
+            raise ValueError("method='norm' keeps no counts of rows; fit with method='similarity'.")
+        return Tally(self.tables, self.largest)
+
     def scores(self, rows: Rows, compute: Compute) -> Floats:
         """How normal each row is: (n,) in [0, 1]."""
-        views, tables = self.views, self.tables
-        if self.average is None:
-            views, tables = views.at(-1), tuple(table[-1:] for table in tables)
-        sum_at = views.sum_at(tables, compute, self.rule, self.limits)
+        sum_at = self.sum_at(compute, only_last=self.average is None)
         return rows.map(lambda X: self.combine(sum_at(X), compute.n_jobs))
+
+    def sum_at(self, compute: Compute, only_last: bool = False) -> Callable[[Floats], Ints]:
+        """A function of rows: the sums that scores are made of, of all psi or of the last: (n, d) -> (n, L)."""
+        views, tables = self.views, self.tables
+        if only_last:
+            views, tables = views.at(-1), tuple(table[-1:] for table in tables)
+        return views.sum_at(tables, compute, self.rule, self.limits)
+
+    def averaged(self, sums: Ints) -> "PointModel":
+        """The model with the weights that some rows give to each psi and to how far out a row is, from their sums."""
+        path, far = self.divide(sums)
+        return replace(self, average=fit_average(path, np.array(self.views.levels) ** -0.5, far))
 
     def path(self, rows: Rows, compute: Compute) -> Floats:
         """Scores at every psi: (n, L)."""
@@ -108,6 +133,32 @@ class PointModel:
         """How much each feature adds to the logarithm of (typical score / score): (n, d)."""
         typical = self._lack(self.reference, compute).mean(axis=0)
         return rows.map(lambda X: self._lack(X, compute) - typical)
+
+    def problems(self, params: PointParams) -> Iterator[str]:
+        """What does not fit together, or not with the parameters, of fields that come from a file."""
+        yield from self.views.problems()
+        members, levels, limits = self.views.members, self.views.levels, self.limits
+        if any(view.partitionings.levels != levels for view in members):
+            yield "views: they differ in their levels"
+        shapes = [(len(levels), len(view.partitionings), levels[-1]) for view in members]
+        if [table.shape for table in self.tables] != shapes:
+            yield "tables: need one count for each cell of each view"
+        if any(table.max() > self.largest for table in self.tables):
+            yield f"tables: a count is above {self.largest}"
+        if self.mean_map.shape != (len(self.views), levels[-1]):
+            yield f"mean_map: need shape {(len(self.views), levels[-1])}"
+        if not len(self.reference) or self.reference.shape[1] != self.views.n_features:
+            yield f"reference: need rows of {self.views.n_features} features"
+        yield from problems_of_average(self.average, len(levels), params.averages)
+        if limits is not None:
+            if [own.shape for own in limits] != [(len(levels),)] * len(members):
+                yield "limits: need one for each view and psi"
+            if not params.averages or self.views.far_limits() is None:
+                yield "limits: need none where one psi alone counts or nothing is OUTSIDE"
+            if any(not np.array_equal(own >= 0, limits[0] >= 0) or own.max() < 0 for own in limits):
+                yield "limits: they are not of the same psi"
+        if self.rule != METHODS[params.method]:
+            yield f"rule: {self.rule!r}; need {METHODS[params.method]!r}"
 
     def shares(self, sums: Ints) -> Floats:
         """Sums over partitionings as shares of the most they can be."""
@@ -146,39 +197,56 @@ class PointModel:
         shares = [table / self.largest for table in self.tables]
         lacks = lack_by_feature(self.views, shares, average, path(X), X, compute, self.rule)
         if self.limits is not None:
-            sums = self.views.sum_at(self.tables, compute, self.rule, self.limits)(X)
-            _, far = self.divide(sums)
+            _, far = self.divide(self.sum_at(compute)(X))
             assert far is not None
             lacks += average.far_weight * far[:, None] * far_by_feature(self.views, self.limits, X, compute)
         return lacks
 
 
 def fit_point_model(rows: Rows, params: PointParams, compute: Compute) -> tuple[PointModel, Floats]:
-    """Draw partitionings from the rows, count the rows in every cell; the model, and the scores of the rows: (n,)."""
+    """Draw views of the rows, count the rows in their cells, finish a model; also the scores of the rows: (n,)."""
+    reference, averaged = (spread_rows(len(rows), most) for most in (REFERENCE_ROWS, AVERAGED_ROWS))
+    later = [reference, averaged] if params.averages else [reference]
     plans = params.plans(len(rows))
-    reference, some = (spread_rows(len(rows), most) for most in (REFERENCE_ROWS, AVERAGED_ROWS))
-    later = [reference, some] if params.averages else [reference]
     views, _ = draw_views(rows, params.n_estimators, plans, params.mechanism, params.random_state, compute, later)
-    kept = calibrate(rows, params, compute, fit_point_model, CALIBRATION_ROWS) if params.calibrate else None
-    is_norm, whole, sums = params.method == "norm", rows.whole, None
-    limits = views.far_limits() if params.averages and not is_norm else None
-    if is_norm or whole is None:
-        counts = views.count(rows, compute)
-    else:
-        counts, sums = views.count_and_sum(whole, compute, not params.averages, limits)
-    model = PointModel(
-        views,
-        tuple(np.ones_like(own) for own in counts) if is_norm else counts,
-        1 if is_norm else len(rows),
-        METHODS[params.method],
-        np.concatenate([own[-1] for own in counts]) / len(rows),
-        rows.take(reference),
-        limits,
-        None,
-        kept,
-    )
+    calibration = calibrate(rows, params, compute, fit_point_model, CALIBRATION_ROWS) if params.calibrate else None
+    tally, sums = _tally_and_sum(views, rows, params, compute)
+    model = finish_point_model(views, tally, params, rows.take(reference), calibration=calibration)
     if params.averages:
-        sum_at = views.sum_at(model.tables, compute, model.rule, limits)
-        path, far = model.divide(sum_at(rows.take(some)) if sums is None else sums[some])
-        model = replace(model, average=fit_average(path, np.array(views.levels) ** -0.5, far))
+        model = model.averaged(model.sum_at(compute)(rows.take(averaged)) if sums is None else sums[averaged])
     return model, model.scores(rows, compute) if sums is None else model.combine(sums, compute.n_jobs)
+
+
+def _tally_and_sum(views: Views, rows: Rows, params: PointParams, compute: Compute) -> tuple[Tally, Ints | None]:
+    """The tally, and the sums of its tables at the rows, where rows in memory make both in one search."""
+    whole = rows.whole
+    if whole is None or params.method == "norm":
+        return views.tally_rows(rows, compute), None
+    return views.count_and_sum(whole, compute, not params.averages, params.limits(views))
+
+
+def finish_point_model(
+    views: Views,
+    tally: Tally,
+    params: PointParams,
+    reference: Floats,
+    average: Average | None = None,
+    calibration: Calibration | None = None,
+) -> PointModel:
+    """The model of the rows that were counted.
+
+    ``reference`` (m, d) are some of them. ``average``: that of an earlier model of the same views, or ``averaged`` must
+    follow where params.averages.
+    """
+    is_norm = params.method == "norm"
+    return PointModel(
+        views,
+        tuple(np.ones_like(own) for own in tally.tables) if is_norm else tally.tables,
+        1 if is_norm else tally.n_rows,
+        METHODS[params.method],
+        tally.mean_map,
+        reference,
+        params.limits(views),
+        average,
+        calibration,
+    )

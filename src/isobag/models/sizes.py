@@ -3,6 +3,7 @@
 Sums are exact (``math.fsum``) and medians do not mind an order, so the same groups in any order give the same bits.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import fsum
 
@@ -38,6 +39,18 @@ class SizeCurve:
         at = np.log(np.minimum(sizes, self.largest))
         location = _trend(self.trend, at) + np.interp(at, self.log_sizes, self.locations)
         return (values - location) / np.exp(np.interp(at, self.log_sizes, self.log_scales))
+
+    def problems(self) -> Iterator[str]:
+        """What does not fit together, of fields that come from a file."""
+        if self.trend.shape != (3,):
+            yield "curve: need three numbers for the trend"
+        n_classes = len(self.log_sizes)
+        if not n_classes or not n_classes == len(self.locations) == len(self.log_scales):
+            yield "curve: sizes, locations and scales differ in length"
+        if np.any(np.diff(self.log_sizes) <= 0):
+            yield "curve: sizes are not in rising order"
+        if not np.isfinite([*self.trend, *self.log_sizes, *self.locations, *self.log_scales]).all():
+            yield "curve: need finite numbers"
 
 
 def fit_size_curve(values: Floats, sizes: Ints, of_points: Floats) -> SizeCurve:

@@ -8,21 +8,21 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 from operator import add
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 
 from isobag.backends import Compute
 from isobag.backends.arrays import OUTSIDE, Cells, Floats, Ints
+from isobag.data.groups import Grouped, Groups
 from isobag.data.partitioned_groups import PartitionedGroups
 from isobag.data.rows import GroupedBlock, Rows
 from isobag.data.scaling import Scaling, fit_scalings, rows_for_scalings
 from isobag.models.maps import PartitionedMaps
+from isobag.models.tally import GroupTally, Tables, Tally, merge_tallies
 from isobag.partitionings import Partitionings, draw_rows, draw_seeds, partition_rows
-from isobag.partitionings.counts import CountedBlock, MeanMaps, join_counts, merge_blocks
+from isobag.partitionings.counts import MeanMaps, join_counts
 
-Tables = tuple[Ints, ...]
-"""A table (L, t, psi) for each view."""
 Limits = tuple[Ints, ...]
 """For each view and level (L,), beyond which distance a row is far out."""
 
@@ -66,6 +66,14 @@ class Views:
         """Number of features of the rows."""
         return self.members[0].scaling.n_features
 
+    def problems(self) -> Iterator[str]:
+        """What does not fit together, of fields that come from a file."""
+        for view in self.members:
+            if not view.scaling.n_features == view.partitionings.width == self.n_features:
+                yield "views: scalings and partitionings differ in their features"
+            if view.partitionings.of_groups:
+                yield "views: need partitionings of rows"
+
     @property
     def n_columns(self) -> int:
         """Number of cells of all partitionings of the last level."""
@@ -83,14 +91,14 @@ class Views:
             first = queries if first is None else first
             yield view.partitionings, queries
 
-    def count(self, rows: Rows, compute: Compute) -> Tables:
-        """Number of rows in each cell of each level, for every view."""
+    def tally(self, X: Floats, compute: Compute) -> Tally:
+        """The rows of a block, counted in the cells of each level of every view: (n, d)."""
+        X = compute.place(X)
+        return Tally(tuple(drawn.count(queries, compute) for drawn, queries in self.prepare(X, compute)), len(X))
 
-        def count(X: Floats) -> Tables:
-            X = compute.place(X)
-            return tuple(drawn.count(queries, compute) for drawn, queries in self.prepare(X, compute))
-
-        return rows.map_reduce(count, lambda a, b: tuple(own + other for own, other in zip(a, b, strict=True)))
+    def tally_rows(self, rows: Rows, compute: Compute) -> Tally:
+        """All rows, counted block by block, wherever they are."""
+        return rows.map_reduce(partial(self.tally, compute=compute), Tally.__add__)
 
     def sum_at(
         self, tables: Tables, compute: Compute, rule: str = "nearest", limits: Limits | None = None
@@ -119,8 +127,8 @@ class Views:
 
     def count_and_sum(
         self, X: Floats, compute: Compute, only_last: bool, limits: Limits | None = None
-    ) -> tuple[Tables, Ints]:
-        """Counts of the rows, and what ``sum_at`` makes of these counts, of all levels or the last alone."""
+    ) -> tuple[Tally, Ints]:
+        """``tally``, and what ``sum_at`` makes of its tables for the same rows, in one search: (n, L), or (n, 1)."""
         X = compute.place(X)
         own_limits = limits or [None] * len(self.members)
         parts = [
@@ -128,7 +136,7 @@ class Views:
             for (drawn, queries), limit in zip(self.prepare(X, compute), own_limits, strict=True)
         ]
         total = compute.fetch(reduce(add, [sums for _, sums in parts]))
-        return tuple(counts for counts, _ in parts), total
+        return Tally(tuple(counts for counts, _ in parts), len(X)), total
 
     def assign(self, X: Floats, compute: Compute) -> list[Cells]:
         """Cell of every row in every partitioning, view by view: (n, t) each, OUTSIDE if uncovered."""
@@ -141,13 +149,13 @@ class Views:
         ``count_outside``: OUTSIDE counts as the last cell of its partitioning. Where it does not, a point OUTSIDE is
         sent to one column behind all others.
         """
-        found, first = [], 0
+        parts, first = [], 0
         for view, own in zip(self.members, self.assign(X, compute), strict=True):
             t, psi = len(view.partitionings), view.partitionings.levels[-1]
             starts = first + np.arange(t) * (psi + count_outside)
-            found.append(np.where(own == OUTSIDE, starts + psi if count_outside else -1, starts + own))
+            parts.append(np.where(own == OUTSIDE, starts + psi if count_outside else -1, starts + own))
             first += t * (psi + count_outside)
-        columns = np.concatenate(found, axis=1)
+        columns = np.concatenate(parts, axis=1)
         # In one layout, whichever backend found the cells: sums over a row are then taken in one order.
         return np.ascontiguousarray(np.where(columns < 0, first, columns))
 
@@ -168,21 +176,34 @@ class Views:
             numbers.append(own.ravel())
         return np.concatenate(numbers)
 
-    def mean_maps(self, groups: Any, compute: Compute, count_outside: bool = False, rule: str = "nearest") -> Any:
+    @overload
+    def mean_maps(self, groups: Groups, compute: Compute, count_outside: bool = ..., rule: str = ...) -> MeanMaps: ...
+    @overload
+    def mean_maps(
+        self, groups: Grouped, compute: Compute, count_outside: bool = ..., rule: str = ...
+    ) -> MeanMaps | PartitionedMaps: ...
+    def mean_maps(
+        self, groups: Any, compute: Compute, count_outside: bool = False, rule: str = "nearest"
+    ) -> MeanMaps | PartitionedMaps:
         """Level 1: the points of each group counted in the cells of all views, side by side."""
-        count = partial(self.count_groups, compute=compute, count_outside=count_outside, rule=rule)
+        count = partial(self.tally_groups, compute=compute, count_outside=count_outside, rule=rule)
         if isinstance(groups, PartitionedGroups):
             return PartitionedMaps(groups, count, len(self), self.n_columns + count_outside * len(self))
-        return MeanMaps(merge_blocks(list(map(count, groups.blocks())), len(groups)), groups.sizes)
+        return merge_tallies(list(map(count, groups.blocks()))).maps
 
-    def count_groups(self, block: GroupedBlock, compute: Compute, count_outside: bool, rule: str) -> CountedBlock:
-        """The points of each group of a block, counted in the cells of all views, side by side."""
+    def tally_groups(
+        self, block: GroupedBlock, compute: Compute, count_outside: bool = False, rule: str = "nearest"
+    ) -> GroupTally:
+        """The points of each group of a block, counted in the cells of all views, side by side.
+
+        ``count_outside``: OUTSIDE counts as the last cell of its partitioning.
+        """
         X = compute.place(block.X)
         counts = [
             drawn.count_groups(queries, block.starts, count_outside, compute, rule)
             for drawn, queries in self.prepare(X, compute)
         ]
-        return CountedBlock(block.numbers, join_counts(counts))
+        return GroupTally(block.numbers, join_counts(counts), np.diff(block.starts))
 
 
 def draw_views(

@@ -6,9 +6,10 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
+from isobag.estimators import STORABLE
 from isobag.storage.modelfile.container import FORMAT, ModelFileError, Tensors, read_container, write_container
 from isobag.storage.modelfile.format1 import upgrade
-from isobag.storage.modelfile.models import MODELS, kept_of
+from isobag.storage.modelfile.models import layout_of
 
 __all__ = ["FORMAT", "ModelFileError", "load", "save"]
 
@@ -30,10 +31,12 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     >>> bool((again.score_samples(X) == detector.score_samples(X)).all())
     True
     """
-    name, kept = kept_of(model)
+    name = type(model).__name__
+    if type(model) is not STORABLE.get(name):
+        raise ModelFileError(f"a model file holds {', '.join(STORABLE)}, not {name}.")
     check_is_fitted(model)
     tensors: Tensors = {}
-    content = kept.encode(model, tensors)
+    content = layout_of(name).encode(model, tensors)
     write_container(path, {"library": import_module("isobag").__version__, "class": name, "model": content}, tensors)
 
 
@@ -45,13 +48,11 @@ def load(path: str | os.PathLike[str]) -> Any:
     """
     try:
         document, tensors = read_container(path)
-        name = document["class"]
-        if name not in MODELS:
-            raise ModelFileError(f"it holds a {name!r:.60}; need one of {', '.join(MODELS)}.")
-        content = document["model"]
+        name, content = str(document["class"]), document["model"]
+        layout = layout_of(name)
         if document["format"] == 1:
             content, tensors = upgrade(name, content, tensors)
-        model = MODELS[name].decode(content, tensors)
+        model = layout.decode(content, tensors)
     except (OSError, ImportError):
         raise
     except ModelFileError as error:

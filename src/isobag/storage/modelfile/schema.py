@@ -11,6 +11,8 @@ from scipy.sparse import csr_array
 
 from isobag.data.scaling import Scaling
 from isobag.models.calibration import Calibration
+from isobag.models.group import LEVEL2
+from isobag.models.level2 import Level2
 from isobag.models.views import Views
 from isobag.partitionings import MECHANISMS, Later, Partitionings
 from isobag.storage.modelfile.container import Tensors
@@ -66,6 +68,11 @@ def kind_of_subclasses(parent: type) -> Tagged:
     return Tagged(found)
 
 
+def kind_of(hint: Any) -> Kind:
+    """How a value of a type is kept."""
+    return _kind(hint, {}, NoneType)
+
+
 @cache
 def record_of(owner: type) -> Record:
     """The fields of a data class."""
@@ -79,10 +86,8 @@ def _no_check(value: Any, path: str) -> None:
 
 def _kind(hint: Any, metadata: Mapping[str, Any], owner: type) -> Kind:
     if get_origin(hint) is UnionType:
-        some = [one for one in get_args(hint) if one is not NoneType]
-        if len(some) == len(get_args(hint)):
-            return Tagged({one.__name__: one for one in some})
-        return or_none(_kind(some[0], metadata, owner))
+        (some,) = (one for one in get_args(hint) if one is not NoneType)
+        return or_none(_kind(some, metadata, owner))
     if metadata.get("choices"):
         return OneOf(metadata["choices"])
     low, high = metadata.get("low", -np.inf), metadata.get("high", np.inf)
@@ -103,6 +108,8 @@ def _kind(hint: Any, metadata: Mapping[str, Any], owner: type) -> Kind:
         return Several(record_of(get_args(get_type_hints(Views)["members"])[0]), lambda members: Views(tuple(members)))
     if hint in (Partitionings, Scaling):
         return kind_of_subclasses(hint)
+    if hint is Level2:
+        return Tagged({one.__name__: one for one in LEVEL2.values()})
     if hint is Calibration:
         return _calibration_of(owner)
     assert isinstance(hint, type)

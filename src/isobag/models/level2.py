@@ -1,0 +1,53 @@
+"""Level 2 of the group detector: what any way to score mean maps must offer. ``LEVEL2`` in ``group`` lists them."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, Self
+
+from isobag.backends import Compute
+from isobag.backends.arrays import Floats
+from isobag.models.maps import PartitionedMaps
+from isobag.partitionings.counts import MeanMaps
+
+AnyMaps = MeanMaps | PartitionedMaps
+
+
+class Level2Params(NamedTuple):
+    """How level 2 learns.
+
+    n_partitionings : t of level 1.
+    n_estimators, levels, mechanism : t, nested psi and kind of the partitionings of groups, if it draws any.
+    averages : whether the score is a mean over the nested psi.
+    corrects_size : whether scores are compared with those of groups of similar size.
+    """
+
+    n_partitionings: int
+    n_estimators: int
+    levels: tuple[int, ...]
+    mechanism: str
+    averages: bool
+    corrects_size: bool
+
+
+class Level2(ABC):
+    """How the mean maps of groups are scored: a frozen data class, whose fields a model file keeps."""
+
+    @classmethod
+    @abstractmethod
+    def fit(
+        cls, maps: AnyMaps, points: Callable[[], MeanMaps], params: Level2Params, seed: int, compute: Compute
+    ) -> tuple[Self, Floats]:
+        """Learn from groups, and from single points of some of them as groups of one; also the groups' scores: (g,)."""
+
+    @abstractmethod
+    def scores(self, maps: AnyMaps, compute: Compute) -> Floats:
+        """How normal each group is: (g,), 0 or more, higher = more normal."""
+
+    @property
+    def max_samples(self) -> int | None:
+        """The largest psi of its partitionings; None if it draws none."""
+        return None
+
+    @abstractmethod
+    def problems(self, n_columns: int, averages: bool) -> Iterator[str]:
+        """What does not fit together, or not with mean maps of so many columns, of fields that come from a file."""
