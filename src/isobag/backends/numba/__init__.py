@@ -14,19 +14,32 @@ from isobag.backends.numba import boxes, fused, pairs, products
 from isobag.backends.numba.dots import dot_counts
 from isobag.backends.numba.groups import assign_groups, count_group_cells, group_sq_radii
 from isobag.backends.numba.queries import Queries
+from isobag.backends.numba.scales import scale_by_asinh, scale_by_knots, scale_linearly
+from isobag.backends.numba.trees import descend, grow_tree
+from isobag.backends.numpy import count_assigned, fetch, join_cells, mean_of_nearest, place, sum_assigned
 
 __all__ = [
     "assign_cells",
     "assign_groups",
     "count_and_sum",
+    "count_assigned",
     "count_cells",
     "count_group_cells",
+    "descend",
     "dot_counts",
+    "fetch",
     "group_sq_radii",
+    "grow_tree",
+    "join_cells",
+    "mean_of_nearest",
+    "place",
     "prepare",
+    "scale_by_asinh",
+    "scale_by_knots",
+    "scale_linearly",
     "sq_radii",
+    "sum_assigned",
     "sum_at_cells",
-    "sum_far",
 ]
 
 BOX_FEATURES = 10
@@ -75,7 +88,7 @@ def sum_at_cells(
 ) -> Ints:
     """Sum over partitionings of the table at the query's cell, OUTSIDE adding nothing: (n, L).
 
-    With ``limits``, one more column: what ``sum_far`` says
+    With ``limits``, one more column: that of ``isobag.backends.numpy.sum_far``
     """
     engine = _engine(queries, balls, rule)
     if rule == "nearest":  # the nearest center at one psi leads to that at the next
@@ -87,12 +100,6 @@ def sum_at_cells(
         table = np.ascontiguousarray(tables[level : level + 1, :, : own.levels[-1]])
         sums[:, level : level + 1] = engine.sum_at_cells(queries, own, table, rule, n_jobs)
     return sums
-
-
-def sum_far(queries: Queries, balls: Balls, limits: Ints, n_jobs: int | None = None) -> Ints:
-    """Sum over partitionings and levels of the octaves beyond the limit, where OUTSIDE: (n,)."""
-    no_tables = np.zeros((len(balls.levels), *balls.slots.shape), dtype=np.int64)
-    return sum_at_cells(queries, balls, no_tables, limits=limits, n_jobs=n_jobs)[:, -1]
 
 
 def count_and_sum(

@@ -7,9 +7,9 @@ import numpy.typing as npt
 from scipy.sparse import csr_array
 
 from isobag.backends.arrays import Cells, Ints
+from isobag.backends.counts import self_dots
 from isobag.backends.numba.compiled import dots as products
 from isobag.backends.numba.compiled.vectors import COUNTS
-from isobag.backends.numpy import self_dots
 from isobag.backends.threads import map_in_threads, slices
 
 BLOCK_ROWS = 256
@@ -43,7 +43,7 @@ class _Listed(NamedTuple):
     totals: Ints
 
 
-def dot_counts(counts: csr_array, centers: csr_array, n_jobs: int | None, rows: Ints | None = None) -> Ints:
+def dot_counts(counts: csr_array, centers: csr_array, n_jobs: int | None = None, rows: Ints | None = None) -> Ints:
     """Dot products of all rows of counts with all centers: (n, centers), int32 where they fit.
 
     rows: if given, the rows of counts that are the centers, whose products are then found once for each pair
