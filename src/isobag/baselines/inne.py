@@ -72,7 +72,8 @@ class INNE(PointDetector, Computing):
         check_max_samples(self.max_samples, len(rows))
         psi = min(AUTO_MAX_SAMPLES, len(rows)) if self.max_samples == "auto" else int(self.max_samples)
         plan = Plan(self.scaling, (psi,))
-        self.views_, _ = draw_views(rows, self.n_estimators, [plan], "hypersphere", self.random_state, self.compute)
+        compute = self.compute_for(rows)
+        self.views_, _ = draw_views(rows, self.n_estimators, [plan], "hypersphere", self.random_state, compute)
         balls = self.views_.members[0].partitionings
         assert isinstance(balls, RowBalls)
         pairs = list(zip(balls.centers, balls.sq_radii[0], strict=True))
@@ -82,7 +83,7 @@ class INNE(PointDetector, Computing):
     def _score_rows(self, rows: Rows) -> Floats:
         # As integers the ratios add up to the same in any order.
         tables = (np.rint(self._ratios * _ONE).astype(np.int64)[None],)
-        sums = rows.map(self.views_.sum_at(tables, self.compute, "smallest"))
+        sums = rows.map(self.views_.sum_at(tables, self.compute_for(rows), "smallest"))
         return sums[:, 0] / (_ONE * len(self._ratios)) - 1
 
     @property

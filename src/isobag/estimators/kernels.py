@@ -274,7 +274,7 @@ class IsolationDistributionalKernel(_Kernel):
         given = as_groups(self, X, groups, reset=False, alone=True)
         unscaled = LinearScaling(np.zeros(self.n_features_in_), np.ones(self.n_features_in_))
         views = Views((View(unscaled, self.partitionings_),))
-        shares: csr_array = views.mean_maps(given, self.compute, rule=self.rule).shares
+        shares: csr_array = views.mean_maps(given, self.compute_for(given.rows), rule=self.rule).shares
         return shares
 
     def similarity(self, A: Any, B: Any) -> float:
