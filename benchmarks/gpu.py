@@ -16,7 +16,6 @@ import triton
 from gpu_parity import GPU, balls_of, group_parity, large_parity, point_parity, small_parity
 
 from isobag import IDKGroupDetector, IDKPointDetector
-from isobag.backends.torch import direct
 from isobag.data.device import StreamedRows
 from isobag.datasets import DatasetNotAvailableError, load, make_scale_up
 
@@ -119,7 +118,7 @@ def http():
     for name, X in sets.items():
         balls = balls_of(X, t, (psi,), GPU)
         q = GPU.verbs.prepare(X)
-        took = median(lambda q=q, balls=balls: GPU.verbs.device_cells(q, balls, "nearest"), 5)
+        took = median(lambda q=q, balls=balls: GPU.verbs.assign_cells(q, balls, "nearest"), 5)
         record(f"http-like, {name}", seconds=took, floor=floor, share_of_float32=floor / took, target=0.10)
 
 
@@ -140,7 +139,7 @@ def pictures():
 
         def cells(X=X, balls=balls):
             for rows in range(0, n, 125_000):
-                GPU.verbs.device_cells(GPU.verbs.prepare(X[rows : rows + 125_000]), balls, "nearest")
+                GPU.verbs.assign_cells(GPU.verbs.prepare(X[rows : rows + 125_000]), balls, "nearest")
 
         took = median(cells, 3)
         record(
@@ -212,21 +211,6 @@ def streamed(X, on_gpu):
     )
 
 
-def roads():
-    """Certified float32 against the float64 definition for all, one million rows, t = 100: the rule of ``direct``."""
-    for d in (1, 3, 10):
-        X = np.random.default_rng(0).standard_normal((1_000_000, d))
-        q, kept = GPU.verbs.prepare(X), direct.CERTIFIED_PAIRS
-        for psi in (2, 8, 64):
-            balls = balls_of(X, 100, (psi,), GPU)
-            seconds = {}
-            for name, limit in (("float32_certified", 0), ("float64_direct", 1 << 30)):
-                direct.CERTIFIED_PAIRS = limit
-                seconds[name] = median(lambda q=q, balls=balls: GPU.verbs.device_cells(q, balls, "nearest"), 3)
-            direct.CERTIFIED_PAIRS = kept
-            record(f"roads, d = {d}, psi = {psi}", **seconds)
-
-
 def scale_up():
     """The column of ``isobag reproduce scaleup``: seconds of fit on groups of 100 points, psi = psi2 = 16."""
     seconds = {}
@@ -245,7 +229,7 @@ def passes():
     q = GPU.verbs.prepare(X)
     tables = np.ones(balls.sq_radii.shape, dtype=np.int64)
     limits = balls.far_limits()
-    GPU.verbs.device_cells(q, balls, "nearest")
+    GPU.verbs.assign_cells(q, balls, "nearest")
     record(
         "passes of 1,000,000 x 10, 8 levels",
         count=median(lambda: GPU.verbs.count_cells(q, balls), 3),
@@ -269,7 +253,6 @@ PARTS = {
     "100,000 groups": lambda: groups(100_000, 1.5),
     "scaleup": scale_up,
     "ten million": ten_million,
-    "roads": roads,
 }
 
 

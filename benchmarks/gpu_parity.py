@@ -85,6 +85,7 @@ def small_parity():
                     checked[rule] = (verbs.assign_cells(q, balls, rule), definition.assign_cells(Q, balls, rule))
                 for name, (own, other) in checked.items():
                     checks += 1
+                    own = verbs.fetch(own)  # noqa: PLW2901
                     if not np.array_equal(own, other):
                         wrong.append(f"{kind}, d={d}, levels {levels}, {name}: {np.sum(own != other)} differ")
     assert not wrong, "\n".join(wrong[:20])
@@ -156,7 +157,7 @@ def large_parity(say=print):
         a, b = X[rng.integers(0, len(X), n)], X[rng.integers(0, len(X), n)]
         Q = np.concatenate([X, (a + b) / 2, 2 * a - b])[:n]
         balls = balls_of(X, 100, (psi,), Compute("numpy"))
-        found = GPU.verbs.assign_cells(GPU.prepare(Q), balls, "nearest")
+        found = GPU.fetch(GPU.verbs.assign_cells(GPU.prepare(Q), balls, "nearest"))
         wrong = count_differences(Q, balls, found)
         total, differ = total + found.size, differ + wrong
         say(f"   {kind}, d={d}, psi={psi}: {found.size:,} cells, {wrong} differ from NumPy")

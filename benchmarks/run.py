@@ -24,9 +24,9 @@ from sklearn.metrics import roc_auc_score
 
 from isobag import IDKGroupDetector, IDKPointDetector
 from isobag.backends import Compute
-from isobag.backends.numba import BOX_FEATURES
-from isobag.backends.numba import boxes as box_engine
+from isobag.backends.numba import box_tree as box_engine
 from isobag.backends.numba import products as product_engine
+from isobag.backends.numba.choose import BOX_FEATURES
 from isobag.data.groups import Groups
 from isobag.data.rows import ArrayRows
 from isobag.data.scaling import fit_scaling

@@ -1,16 +1,16 @@
 import pytest
 
-from isobag.backends.numba import pairs
+from isobag.backends.numba import choose
 
-SMALL = pairs.MOST_ROWS
+SMALL = choose.SMALL_ROWS
 
 
 @pytest.fixture(scope="module", params=["small tables", "large tables"])
 def both_sizes(request):
     """The engine for small tables, and those that are chosen by the number of features."""
-    pairs.MOST_ROWS = SMALL if request.param == "small tables" else 0
+    choose.SMALL_ROWS = SMALL if request.param == "small tables" else 0
     yield
-    pairs.MOST_ROWS = SMALL
+    choose.SMALL_ROWS = SMALL
 
 
 def pytest_collection_modifyitems(config, items):
@@ -24,4 +24,4 @@ def pytest_collection_modifyitems(config, items):
 @pytest.fixture
 def no_pairs(monkeypatch):
     """Small tables are searched as large ones are."""
-    monkeypatch.setattr(pairs, "MOST_ROWS", 0)
+    monkeypatch.setattr(choose, "SMALL_ROWS", 0)

@@ -7,8 +7,8 @@ from numpy.testing import assert_array_equal
 from scipy.sparse import csr_array
 
 from isobag.backends import numpy as definition
-from isobag.backends.numba import dots
-from isobag.backends.numba.compiled import vectors
+from isobag.backends.numba import choose, dots
+from isobag.backends.numba.compiled import byte_sums, vectors
 
 SHAPES = [(1, 1, 1), (5, 3, 7), (300, 140, 1000), (257, 129, 300), (40, 30, 70_000)]
 """Rows, centers, columns: one block or more of rows, of centers, of sections, of runs of sections."""
@@ -37,13 +37,13 @@ def test_dot_products_are_exact_for_small_and_large_counts(n_rows, n_centers, n_
 def test_adding_and_multiplying_agree_where_bytes_overflow(monkeypatch, adding_pays):
     counts = counts_of(300, 700, 0.5, 255)
     centers = counts_of(200, 700, 0.5, 255, seed=1)
-    monkeypatch.setattr(dots, "adding_pays", lambda *both: adding_pays)
+    monkeypatch.setattr(choose, "adding_pays", lambda *both: adding_pays)
     assert_array_equal(dots.dot_counts(counts, centers, 1), definition.dot_counts(counts, centers))
 
 
 def test_few_counts_are_added_and_many_are_multiplied():
-    assert dots.adding_pays(counts_of(100, 1000, 0.2, 2), counts_of(100, 1000, 0.2, 2))
-    assert not dots.adding_pays(counts_of(100, 1000, 0.9, 20), counts_of(100, 1000, 0.9, 20))
+    assert choose.adding_pays(counts_of(100, 1000, 0.2, 2), counts_of(100, 1000, 0.2, 2))
+    assert not choose.adding_pays(counts_of(100, 1000, 0.9, 20), counts_of(100, 1000, 0.9, 20))
 
 
 def test_rows_without_any_count_have_products_of_zero():
@@ -66,13 +66,13 @@ def test_processors_that_cannot_multiply_bytes_find_the_same(monkeypatch):
 
     @njit
     def add(places, quads, dense, total):
-        vectors.add_quads(0, len(places), places, quads, dense, 0, total)
+        byte_sums.add_quads(0, len(places), places, quads, dense, 0, total)
 
     rng = np.random.default_rng(0)
     places = np.arange(20, dtype=np.uint8)
     own = rng.integers(0, 256, size=(20, 4), dtype=np.uint8)
-    dense = rng.integers(-128, 128, size=(20, vectors.COUNTS, 4), dtype=np.int8)
-    total = np.arange(vectors.COUNTS, dtype=np.int32)
+    dense = rng.integers(-128, 128, size=(20, byte_sums.COUNTS, 4), dtype=np.int8)
+    total = np.arange(byte_sums.COUNTS, dtype=np.int32)
     add(places, own.view(np.uint32).ravel(), dense.view(np.uint8).ravel(), total)
-    expected = np.arange(vectors.COUNTS) + np.einsum("eb,ecb->c", own.astype(np.int64), dense.astype(np.int64))
+    expected = np.arange(byte_sums.COUNTS) + np.einsum("eb,ecb->c", own.astype(np.int64), dense.astype(np.int64))
     assert_array_equal(total, expected)

@@ -11,10 +11,12 @@ import pytest
 from numpy.testing import assert_array_equal
 from oracle.hard_data import KINDS, queries
 
-from isobag import IDKGroupDetector, IDKPointDetector, IsolationKernel
+from isobag import IDKGroupDetector, IDKPointDetector, IsolationDistributionalKernel, IsolationKernel
 from isobag.backends import Compute
 from isobag.backends import numpy as definition
 from isobag.backends.arrays import OCTAVE, Balls, octaves
+from isobag.backends.counts import self_dots as self_dots_of
+from isobag.baselines import INNE
 from isobag.data.scaling import SCALINGS, fit_scaling
 from isobag.partitionings.base import distinct_points
 from isobag.partitionings.counts import MeanMaps
@@ -66,26 +68,25 @@ def check_rows(verbs, rng, X, Q, t, levels, bounded=True):
     if bounded:
         assert_array_equal(verbs.sq_radii(balls.points, balls.slots, levels), balls.sq_radii)
     for rule in ("nearest", "covering", "smallest"):
-        assert_array_equal(verbs.assign_cells(q, balls, rule), definition.assign_cells(Q, balls, rule))
+        assert_array_equal(verbs.fetch(verbs.assign_cells(q, balls, rule)), definition.assign_cells(Q, balls, rule))
         expected = definition.sum_at_cells(Q, balls, tables, rule)
-        assert_array_equal(verbs.sum_at_cells(q, balls, tables, rule), expected)
+        assert_array_equal(verbs.fetch(verbs.sum_at_cells(q, balls, tables, rule)), expected)
     counts = definition.count_cells(Q, balls)
     assert_array_equal(verbs.count_cells(q, balls), counts)
     for only_last in (False, True):
         found = verbs.count_and_sum(q, balls, only_last)
         for own, other in zip(found, definition.count_and_sum(Q, balls, only_last), strict=True):
-            assert_array_equal(own, other)
+            assert_array_equal(verbs.fetch(own), other)
     limits = limits_of(rng, balls)
-    assert_array_equal(verbs.sum_far(q, balls, limits), definition.sum_far(Q, balls, limits))
     for rule in ("nearest", "covering"):
         expected = definition.sum_at_cells(Q, balls, tables, rule, limits)
-        assert_array_equal(verbs.sum_at_cells(q, balls, tables, rule, limits), expected)
+        assert_array_equal(verbs.fetch(verbs.sum_at_cells(q, balls, tables, rule, limits)), expected)
     for own, other in zip(
         verbs.count_and_sum(q, balls, limits=limits), definition.count_and_sum(Q, balls, limits=limits), strict=True
     ):
-        assert_array_equal(own, other)
+        assert_array_equal(verbs.fetch(own), other)
     last = verbs.count_and_sum(q, balls, True, limits[-1:])[1]
-    assert_array_equal(last, definition.count_and_sum(Q, balls, True, limits[-1:])[1])
+    assert_array_equal(verbs.fetch(last), definition.count_and_sum(Q, balls, True, limits[-1:])[1])
 
 
 @pytest.mark.parametrize("d", [1, 2, 5, 13, 40])
@@ -117,7 +118,7 @@ def test_kernels_agree_with_numpy_when_interpreted(rng, monkeypatch, kind, d):
     from isobag.backends import torch as backend
     from isobag.backends.torch import groups
 
-    monkeypatch.setattr(groups, "INTERPRETED", True)
+    monkeypatch.setattr(groups, "uses_kernels", lambda device: True)
     X = KINDS[kind](rng, 20, d).astype(float)
     check_rows(backend.on("cpu"), rng, X, queries(rng, X)[::5], 2, (2, 4, 7))
     if d == 2:  # so many centers are taken in chunks
@@ -131,7 +132,7 @@ def test_kernels_agree_with_numpy_when_interpreted(rng, monkeypatch, kind, d):
 def test_group_kernels_agree_with_numpy_when_interpreted(rng, monkeypatch):
     from isobag.backends.torch import groups
 
-    monkeypatch.setattr(groups, "INTERPRETED", True)
+    monkeypatch.setattr(groups, "uses_kernels", lambda device: True)
     check_group_verbs(rng, "cpu")
 
 
@@ -152,7 +153,7 @@ def test_scalings_of_tensors_have_the_bits_of_numpy(rng, device, kind, name):
     X = KINDS[kind](rng, 3000, 4).astype(float)
     Q = np.concatenate([X, queries(rng, X), X * 1e9, [[0.0, -0.0, 1e150, -1e150]]])
     scaling = fit_scaling(X, name)
-    found = scaling.apply(torch.from_numpy(Q).to(device)).cpu().numpy()
+    found = scaling.apply(torch.from_numpy(Q).to(device), Compute("torch", device=device)).cpu().numpy()
     assert_array_equal(found.view(np.int64), scaling.apply(Q).view(np.int64))
 
 
@@ -167,7 +168,7 @@ def check_group_verbs(rng, device):
             expected = definition.count_group_cells(cells, starts, 6, n_columns)
             counts = verbs.count_group_cells(cells, starts, 6, n_columns)
             assert_array_equal(counts.tocsr().toarray(), expected.toarray())
-            assert_array_equal(counts.self_dots(), definition.self_dots(expected))
+            assert_array_equal(counts.self_dots(), self_dots_of(expected))
             own, there = MeanMaps(counts, sizes), MeanMaps(expected, sizes)
             weights = rng.integers(0, 1 << 40, max(expected.shape))
             assert_array_equal(own.total(weights[: len(sizes)]), there.total(weights[: len(sizes)]))
@@ -177,13 +178,13 @@ def check_group_verbs(rng, device):
         assert_array_equal(dots.cpu().numpy(), definition.dot_counts(expected, expected[chosen]))
         assert_array_equal(verbs.dot_counts(expected, counts[chosen]).cpu().numpy(), dots.cpu().numpy())
         levels, slots = (2, 5, 8), np.stack([rng.permutation(20)[:8] for _ in range(3)]).astype(np.int32)
-        self_dots, unit = definition.self_dots(expected), int(np.gcd.reduce(sizes[chosen]))
+        self_dots, unit = self_dots_of(expected), int(np.gcd.reduce(sizes[chosen]))
         host = dots.cpu().numpy().astype(np.int64)
         common = (self_dots[chosen], sizes[chosen], unit, slots, levels)
         radii = definition.group_sq_radii(host, chosen, *common)
         assert_array_equal(verbs.group_sq_radii(dots, chosen, *common), radii)
         found = verbs.assign_groups(dots, self_dots, sizes, *common, radii)
-        assert_array_equal(found, definition.assign_groups(host, self_dots, sizes, *common, radii))
+        assert_array_equal(verbs.fetch(found), definition.assign_groups(host, self_dots, sizes, *common, radii))
 
 
 def test_group_verbs_agree_with_numpy(rng, device):
@@ -239,6 +240,16 @@ def test_kernels_of_points_agree(rng, device, mechanism, rule):
     options = {"mechanism": mechanism, "rule": rule, "random_state": 0}
     own = IsolationKernel(9, 16, backend="torch", device=device, **options).fit(X)
     assert_array_equal(own.assign_cells(X), IsolationKernel(9, 16, **options).fit(X).assign_cells(X))
+
+
+def test_mean_maps_and_inne_are_computed_where_tensors_are(rng, device):
+    X, ids = rng.normal(size=(300, 3)), rng.integers(0, 9, 300)
+    there = torch.from_numpy(X).to(device)
+    own, other = (IsolationDistributionalKernel(9, 8, backend=name, random_state=0) for name in ("torch", "numba"))
+    assert_array_equal(own.fit(there).embed(there, ids).toarray(), other.fit(X).embed(X, ids).toarray())
+    found = INNE(9, backend="torch", random_state=0).fit(there).score_samples(there)
+    assert isinstance(found, torch.Tensor) and found.device.type == device
+    assert_array_equal(found.cpu().numpy(), INNE(9, random_state=0).fit(X).score_samples(X))
 
 
 @pytest.mark.gpu

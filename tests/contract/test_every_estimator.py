@@ -228,8 +228,8 @@ def test_the_backend_set_after_fit_reaches_everything_and_changes_nothing(name, 
         raise AssertionError("another backend was asked")
 
     for verb in numba_verbs.__all__:
-        assert hasattr(numpy_verbs, verb)
-        monkeypatch.setattr(numba_verbs, verb, never)
+        if getattr(numba_verbs, verb) is not getattr(numpy_verbs, verb):  # some are the definition itself
+            monkeypatch.setattr(numba_verbs, verb, never)
     model.set_params(backend="numpy")
     for ours, theirs in zip(answers(model, name), expected, strict=True):
         assert_array_equal(ours, theirs)

@@ -70,7 +70,7 @@ def test_a_folder_that_cannot_be_written_to_only_costs_time(tmp_path):
         "import numba.core.caching as caching\n"
         "caching.CacheImpl._locator_classes = []\n"
         "import numpy as np\n"
-        "from isobag.backends.numba.compiled.lanes import padded\n"
+        "from isobag.backends.numba.compiled.float64_distances import padded\n"
         "print(padded(5))\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ}, check=False)

@@ -5,9 +5,10 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from isobag.backends.arrays import OUTSIDE
+from isobag.backends.numpy import count_assigned, sum_assigned
 from isobag.partitionings import base
-from isobag.partitionings.base import distinct_points, draw_rows, draw_seeds, nested_levels, stack_levels
-from isobag.partitionings.cells import count_cells, one_hot, sum_at_cells
+from isobag.partitionings.base import distinct_points, draw_rows, draw_seeds, nested_levels
+from isobag.partitionings.feature_map import one_hot
 
 
 @pytest.mark.parametrize("n_rows", [2, 3, 64, 65, 2000])
@@ -46,11 +47,6 @@ def test_nested_levels_are_powers_of_two_and_the_last():
     ]
 
 
-def test_tables_of_levels_are_filled_up_with_zeros():
-    stacked = stack_levels([np.array([[1, 2]]), np.array([[3, 4, 5]])], 3)
-    assert_array_equal(stacked, [[[1, 2, 0]], [[3, 4, 5]]])
-
-
 def test_cells_are_counted_summed_and_mapped_without_those_outside(rng):
     cells = rng.integers(-1, 4, (30, 5)).astype(np.int32)
     table = rng.integers(0, 99, (5, 4))
@@ -61,8 +57,8 @@ def test_cells_are_counted_summed_and_mapped_without_those_outside(rng):
                 counts[i, cell] += 1
                 sums[x] += table[i, cell]
                 dense[x, 4 * i + cell] = 1
-    assert_array_equal(count_cells(cells, 4), counts)
-    assert_array_equal(sum_at_cells(cells, table), sums)
+    assert_array_equal(count_assigned(cells.T[None], 4), counts[None])
+    assert_array_equal(sum_assigned(cells.T[None], table[None]), sums[:, None])
     features = one_hot(cells, 4)
     assert features.has_canonical_format and features.indices.dtype == np.int32
     assert_array_equal(features.toarray(), dense)

@@ -1,7 +1,7 @@
 """Arrays shared by all rooms: their types, the balls of partitionings, and the one reserved cell index."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -55,6 +55,29 @@ class Balls:
     slots: Cells = held(2, 0)  # (t, psi)
     levels: tuple[int, ...] = held()  # ascending, the last is psi
     sq_radii: Floats = held(3, 0)  # (L, t, psi)
+
+
+class Knots(NamedTuple):
+    """Piecewise linear functions of d features: feature j has the knots from starts[j] to starts[j + 1]."""
+
+    starts: Ints  # (d + 1,)
+    values: Floats  # (m,) of all knots, rising within a feature
+    scores: Floats  # (m,) the function at the knots
+    slopes: Floats  # (m + d,) before the first knot of a feature, after its first, after its second, ...
+
+
+class Deviations(NamedTuple):
+    """What distances between groups need, (g,) each; see ``isobag.models.neighbours``."""
+
+    factors: Floats  # sqrt(n / (1 + q n))
+    sq_norms: Floats  # |m - mu|^2
+    along: Floats  # m . mu
+    self_dots: Floats  # c . c
+    sizes: Floats  # n
+
+    def part(self, rows: slice) -> "Deviations":
+        """Some of the groups."""
+        return Deviations(*(each[rows] for each in self))
 
 
 _CACHE_LINE = 64

@@ -1,17 +1,58 @@
 """How to compute: a backend, a number of threads and a device, chosen once and handed down. Never what comes out."""
 
+import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from importlib import import_module
-from typing import Any
+from functools import cache
+from typing import Any, cast
 
-import numpy as np
+import numpy.typing as npt
 
-BACKENDS = {
-    "numpy": "isobag.backends.numpy",
-    "numba": "isobag.backends.numba",
-    "torch": "isobag.backends.torch",
+from isobag.backends.arrays import Floats
+from isobag.backends.protocol import AnyBackend, Backend, HostBackend, Queries
+
+
+def _open_numpy(device: str | None) -> AnyBackend:
+    from isobag.backends import numpy  # noqa: PLC0415
+
+    backend: HostBackend[Floats] = numpy
+    return cast(AnyBackend, backend)
+
+
+@cache
+def _open_numba(device: str | None) -> AnyBackend:
+    import numba as compiler  # noqa: PLC0415
+
+    if compiler.config.DISABLE_JIT:  # type: ignore[attr-defined]
+        warnings.warn(
+            "NUMBA_DISABLE_JIT is set: computing by NumPy, with the same results, but many times slower.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return _open_numpy(device)
+    from isobag.backends import numba  # noqa: PLC0415
+    from isobag.backends.numba.queries import Queries as Compiled  # noqa: PLC0415
+
+    backend: HostBackend[Compiled] = numba
+    return cast(AnyBackend, backend)
+
+
+def _open_torch(device: str | None) -> AnyBackend:
+    from isobag.backends.torch import on  # noqa: PLC0415
+    from isobag.backends.torch.counts import Counts  # noqa: PLC0415
+    from isobag.backends.torch.devices import Placed  # noqa: PLC0415
+    from isobag.backends.torch.verbs import Queries as OnDevice  # noqa: PLC0415
+
+    backend: Backend[OnDevice, Placed, Counts] = on(device)
+    return cast(AnyBackend, backend)
+
+
+BACKENDS: dict[str, Callable[[str | None], AnyBackend]] = {
+    "numpy": _open_numpy,
+    "numba": _open_numba,
+    "torch": _open_torch,
 }
-"""Module of each backend, imported when first asked for."""
+"""How each backend is opened, on a device: imported when first asked for."""
 HOST_BACKENDS = ("numpy", "numba")
 """Those that need nothing but the processor."""
 
@@ -41,10 +82,9 @@ class Compute:
         return "torch" if names_gpu else "numba"
 
     @property
-    def verbs(self) -> Any:
-        """The backend, with the verbs listed in ``isobag.backends``."""
-        module = import_module(BACKENDS[self.name])
-        return module.on(self.device) if self.name == "torch" else module
+    def verbs(self) -> AnyBackend:
+        """The backend itself."""
+        return BACKENDS[self.name](self.device)
 
     def beside(self, device: str | None) -> "Compute":
         """The same for data that live on a device, where they are to be computed; None: in host memory."""
@@ -59,14 +99,14 @@ class Compute:
             raise ValueError(f"X is on {device} and device={self.device!r}; use device=None, or move X there.")
         return replace(self, backend="torch", device=device)
 
-    def place(self, X: Any) -> Any:
-        """Rows where the backend works on them: (n, d), an array or a tensor on the device."""
-        return self.verbs.place(X) if self.name == "torch" else X
+    def place(self, X: Floats) -> Floats:
+        """Rows where the backend works: (n, d), an array or a tensor on the device."""
+        return self.verbs.place(X)
 
-    def fetch(self, values: Any) -> Any:
-        """What was found, as a NumPy array, wherever it is."""
-        return values if isinstance(values, np.ndarray) else self.verbs.fetch(values)
+    def fetch(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Values as a NumPy array, wherever they are."""
+        return self.verbs.fetch(values)
 
-    def prepare(self, X: Any, like: Any = None) -> Any:
-        """Queries that all verbs take: (n, d). ``like``: queries of the same rows on another scale, if there are."""
+    def prepare(self, X: Floats, like: Queries | None = None) -> Queries:
+        """Queries of the backend: (n, d). ``like``: queries of the same rows on another scale, to save work."""
         return self.verbs.prepare(X, like)

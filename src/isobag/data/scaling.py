@@ -8,13 +8,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from scipy.special import ndtri
 
 from isobag.backends import Compute
-from isobag.backends.arrays import FARTHEST, Floats, Ints, held
+from isobag.backends.arrays import FARTHEST, Floats, Ints, Knots, held
+from isobag.backends.protocol import AnyBackend
 from isobag.backends.threads import map_in_threads, slices
 from isobag.data.rows import ArrayRows, Rows, sample_numbers, sample_rows
 
@@ -25,11 +26,8 @@ TAIL = 0.05
 LEAST_SPREAD = 1e-6
 """A median absolute deviation below this share of the mean one is that of values that are practically equal."""
 _LEAST, _MOST = np.finfo(float).tiny * 2**-52, np.finfo(float).max
-_COMPILED_NUMBERS = 1 << 17  # of fewer, the first use would wait for a compiler that saves milliseconds
 _COLUMNS = 8
 """Features copied together: their numbers fill a line of the cache."""
-TERMS = 16
-LN2 = float(np.log(2.0))
 
 
 class Scaling(ABC):
@@ -41,25 +39,16 @@ class Scaling(ABC):
         """Number of features."""
 
     @abstractmethod
-    def scale(self, X: Floats) -> Floats:
-        """Scaled copy of X: (n, d)."""
+    def scale(self, X: Floats, backend: AnyBackend, n_jobs: int | None) -> Floats:
+        """What a backend makes of X: (n, d)."""
 
-    def apply(self, X: Any, compute: Compute | None = None) -> Any:
-        """Scaled copy of X: (n, d), cut off at 1e150: a row that far out is OUTSIDE, and its square would overflow.
+    def apply(self, X: Floats, compute: Compute | None = None) -> Floats:
+        """Scaled copy of X: (n, d), limited to +-1e150: a row that far out is OUTSIDE, and its square would overflow.
 
-        ``compute`` says how; what comes out is the same to the last bit.
+        ``compute`` says how, NumPy if it is None; the result is the same to the last bit.
         """
-        if not isinstance(X, np.ndarray):  # a tensor on a device
-            from isobag.data.device_scaling import explained, scale  # noqa: PLC0415
-
-            with explained(X.device):
-                return scale(self, X).clamp_(-FARTHEST, FARTHEST)
-        if compute is not None and compute.name == "numba" and X.size > _COMPILED_NUMBERS:
-            from isobag.data import compiled_scaling  # noqa: PLC0415, brings Numba with it
-
-            return compiled_scaling.scale(self, X, compute.n_jobs)
-        with np.errstate(over="ignore"):
-            return np.clip(self.scale(X), -FARTHEST, FARTHEST)
+        how = Compute("numpy") if compute is None else compute
+        return self.scale(X, how.verbs, how.n_jobs)
 
     def problem(self) -> str | None:
         """What does not fit together, of fields that come from a file."""
@@ -78,9 +67,9 @@ class LinearScaling(Scaling):
         """Number of features."""
         return len(self.shift)
 
-    def scale(self, X: Floats) -> Floats:
+    def scale(self, X: Floats, backend: AnyBackend, n_jobs: int | None) -> Floats:
         """(x - shift) / spread."""
-        return (X - self.shift) / self.spread
+        return backend.scale_linearly(X, self.shift, self.spread, n_jobs)
 
     def problem(self) -> str | None:
         """Lengths that differ."""
@@ -91,9 +80,9 @@ class LinearScaling(Scaling):
 class AsinhScaling(LinearScaling):
     """asinh((x - shift) / spread): as it is near the middle, its logarithm far out."""
 
-    def scale(self, X: Floats) -> Floats:
+    def scale(self, X: Floats, backend: AnyBackend, n_jobs: int | None) -> Floats:
         """Asinh of what is scaled linearly."""
-        return asinh(np.clip((X - self.shift) / self.spread, -FARTHEST, FARTHEST))
+        return backend.scale_by_asinh(X, self.shift, self.spread, n_jobs)
 
 
 @dataclass(frozen=True)
@@ -114,15 +103,9 @@ class NormalScaling(Scaling):
         """Number of features."""
         return len(self.starts) - 1
 
-    def scale(self, X: Floats) -> Floats:
+    def scale(self, X: Floats, backend: AnyBackend, n_jobs: int | None) -> Floats:
         """Score of the knot before x + slope * (x - that knot)."""
-        scaled = np.empty(X.shape)
-        for j in range(self.n_features):
-            a, b = self.starts[j], self.starts[j + 1]
-            place = np.searchsorted(self.values[a:b], X[:, j], side="right")
-            knot = a + np.maximum(place - 1, 0)
-            scaled[:, j] = self.scores[knot] + self.slopes[a + j + place] * (X[:, j] - self.values[knot])
-        return scaled
+        return backend.scale_by_knots(X, Knots(self.starts, self.values, self.scores, self.slopes), n_jobs)
 
     def problem(self) -> str | None:
         """Knots that are not those of the features, or do not rise."""
@@ -240,29 +223,6 @@ def fit_scalings(rows: Rows, names: Iterable[str | None], n_jobs: int | None = N
     low, high = rows.extremes()
     seen = Summary(low, high, rows, n_jobs)
     return {name: SCALINGS[name](seen) for name in names}
-
-
-def asinh(X: Floats) -> Floats:
-    """log(x + sqrt(x^2 + 1)) with the sign of x, each operation rounded once: the same bits everywhere.
-
-    Below 0.75 that is 2 artanh(s), s = x / (1 + sqrt(x^2 + 1)), or, as 2 s = x (1 - s^2), x and little more. Above, the
-    sum is 2 or more: powers of two are taken out of it, and the logarithm of the rest, in [1, 2), adds to theirs.
-    """
-    x = np.abs(X)
-    root = np.sqrt(1 + x * x)
-    total = x + root
-    half, exponent = np.frexp(total)
-    is_near = x < 0.75
-    s = np.where(is_near, x / (1 + root), (half - 0.5) / (half + 0.5))
-    square = s * s
-    rest = np.zeros_like(s)  # artanh(s) = s (1 + rest)
-    for term in range(TERMS, 0, -1):
-        rest = (rest + 1 / (2 * term + 1)) * square
-    near = x + x * (rest - square * (1 + rest))
-    rounded_off = (x - (total - root)) / total
-    far = (exponent - 1) * LN2 + (2 * (s + s * rest) + rounded_off)
-    found: Floats = np.copysign(np.where(is_near, near, far), X)
-    return found
 
 
 def _knots(column: Floats) -> tuple[Floats, Floats, Floats]:

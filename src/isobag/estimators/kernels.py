@@ -19,7 +19,7 @@ from isobag.data.validation import as_rows
 from isobag.estimators.base import Storable
 from isobag.models.views import View, Views
 from isobag.partitionings import MECHANISMS, Partitionings, draw_from_rows
-from isobag.partitionings.cells import one_hot
+from isobag.partitionings.feature_map import one_hot
 
 AUTO_MAX_SAMPLES = 16
 

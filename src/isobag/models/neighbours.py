@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from isobag.backends import Compute
-from isobag.backends.arrays import MOST_ROWS, Floats, Ints, held
+from isobag.backends.arrays import MOST_ROWS, Deviations, Floats, Ints, held
 from isobag.backends.threads import slices
 from isobag.models.level2 import AnyMaps, Level2, Level2Params
 from isobag.models.maps import PartitionedMaps
@@ -33,7 +33,6 @@ ANCHOR_POINTS = 256
 UNIT = 2.0**-20
 _WEIGHT_BITS, _UNIT_BITS = 44, 20
 _KEPT_DOTS = 1 << 25
-_KEPT_DISTANCES = 1 << 22
 
 
 class Noise(NamedTuple):
@@ -42,16 +41,6 @@ class Noise(NamedTuple):
     ratio: float
     population: Ints
     largest: int
-
-
-class _Deviations(NamedTuple):
-    """What distances need of groups, (g,) each: the factor, the squared norm of m - mu, m . mu, c . c, and n."""
-
-    factors: Floats
-    sq_norms: Floats
-    along: Floats
-    self_dots: Floats
-    sizes: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,12 +137,12 @@ def _sq_norm(population: Ints) -> float:
     return int(population @ population) * UNIT**2  # below 2^63: shares of t partitionings in units of 2^-20
 
 
-def _deviations(maps: MeanMaps, noise: Noise) -> _Deviations:
+def _deviations(maps: MeanMaps, noise: Noise) -> Deviations:
     along = _along(maps, noise.population)
     self_dots = maps.self_dots
     n = np.minimum(maps.sizes, noise.largest).astype(np.float64)
     sq_norms = self_dots / maps.sizes.astype(np.float64) ** 2 - 2 * along + _sq_norm(noise.population)
-    return _Deviations(
+    return Deviations(
         np.sqrt(n / (1 + noise.ratio * n)), np.maximum(sq_norms, 0), along, self_dots, maps.sizes.astype(np.float64)
     )
 
@@ -166,47 +155,9 @@ def _mean_distances(
     sq_norm = _sq_norm(noise.population)
     k = min(N_NEAREST, max(len(references) - 1, 1))
     found = np.empty(len(maps))
-    on_device = getattr(compute.verbs, "mean_of_nearest", None)  # where dot products are, distances are made of them
     for rows in slices(len(maps), max(1, _KEPT_DOTS // len(references))):
         is_all = rows.stop - rows.start == len(maps)
         counts = maps.counts if is_all else maps.counts[rows]
         dots = compute.verbs.dot_counts(counts, references.counts, compute.n_jobs, chosen if is_all else None)
-        if on_device is not None:
-            found[rows] = on_device(dots, _Deviations(*(each[rows] for each in own)), others, sq_norm, k)
-            continue
-        for some in slices(len(dots), max(1, _KEPT_DISTANCES // len(references))):
-            whole = slice(rows.start + some.start, rows.start + some.stop)
-            part = _Deviations(*(each[whole] for each in own))
-            found[whole] = _mean_of_nearest(_sq_distances(dots[some], part, others, sq_norm), k)
+        found[rows] = compute.verbs.mean_of_nearest(dots, own.part(rows), others, sq_norm, k)
     return found
-
-
-def _sq_distances(dots: Ints, own: _Deviations, others: _Deviations, sq_norm: float) -> Floats:
-    """|z - z_j|^2: (g, references); infinite for the one reference that the group itself is.
-
-    That is one with the same counts and size, told by integers: c.c' = c.c = c'.c' and n = n'. So a group of ``fit`` is
-    no neighbour of its own, and learning and scoring are one function of counts and size.
-    """
-    is_same = (dots == own.self_dots[:, None]) & (dots == others.self_dots) & (own.sizes[:, None] == others.sizes)
-    found = dots / (own.sizes[:, None] * others.sizes)
-    found -= own.along[:, None]
-    found -= others.along
-    found += sq_norm
-    found *= -2 * own.factors[:, None]
-    found *= others.factors
-    found += (own.factors**2 * own.sq_norms)[:, None] + others.factors**2 * others.sq_norms
-    np.maximum(found, 0, out=found)
-    twins = np.flatnonzero(is_same.any(axis=1))
-    found[twins, is_same[twins].argmax(axis=1)] = np.inf
-    return found
-
-
-def _mean_of_nearest(sq_distances: Floats, k: int) -> Floats:
-    """Mean of the k smallest distances, summed from near to far: (g, references) -> (g,)."""
-    near = np.sort(np.partition(sq_distances, k - 1, axis=1)[:, :k], axis=1)
-    near = np.sqrt(np.where(np.isfinite(near), near, 0.0))
-    total = near[:, 0].copy()
-    for column in near.T[1:]:
-        total += column
-    mean: Floats = total / k
-    return mean

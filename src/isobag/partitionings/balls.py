@@ -5,9 +5,11 @@ from functools import singledispatch
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from isobag.backends import Compute
 from isobag.backends.arrays import Balls, Cells, Floats, Ints, octaves, one_level
+from isobag.backends.protocol import Queries
 from isobag.partitionings.base import Drawn, Partitionings
 
 
@@ -29,37 +31,29 @@ class RowBalls(Balls, Partitionings):
         own = one_level(self, level % len(self.levels))
         return RowBalls(own.points, own.slots, own.levels, own.sq_radii)
 
-    def prepare(self, X: Floats, compute: Compute, like: Any = None) -> Any:
+    def prepare(self, X: Floats, compute: Compute, like: Queries | None = None) -> Queries:
         """Queries of the backend."""
         return compute.prepare(X, like)
 
-    def assign(self, queries: Any, compute: Compute, rule: str = "nearest") -> Cells:
+    def assign(self, queries: Queries, compute: Compute, rule: str = "nearest") -> Cells:
         """Cell of every row in every partitioning: (n, t), OUTSIDE if uncovered."""
-        found: Cells = compute.verbs.assign_cells(queries, self, rule, compute.n_jobs)
-        return found
+        return compute.fetch(compute.verbs.assign_cells(queries, self, rule, compute.n_jobs))
 
-    def count(self, queries: Any, compute: Compute) -> Ints:
+    def count(self, queries: Queries, compute: Compute) -> Ints:
         """Number of rows in each cell of each level: (L, t, psi)."""
-        found: Ints = compute.verbs.count_cells(queries, self, compute.n_jobs)
-        return found
+        return compute.verbs.count_cells(queries, self, compute.n_jobs)
 
     def sum_at(
-        self, queries: Any, tables: Ints, compute: Compute, rule: str = "nearest", limits: Ints | None = None
+        self, queries: Queries, tables: Ints, compute: Compute, rule: str = "nearest", limits: Ints | None = None
     ) -> Ints:
         """Sum over partitionings of the table at each row's cell: tables (L, t, psi) -> (n, L), or (n, L + 1)."""
-        verbs = compute.verbs
-        find = getattr(verbs, "device_sums", verbs.sum_at_cells)  # on a device they are left there, to be added up
-        found: Ints = find(queries, self, tables, rule, limits, compute.n_jobs)
-        return found
+        return compute.verbs.sum_at_cells(queries, self, tables, rule, limits, compute.n_jobs)
 
     def count_and_sum(
-        self, queries: Any, compute: Compute, only_last: bool = False, limits: Ints | None = None
+        self, queries: Queries, compute: Compute, only_last: bool = False, limits: Ints | None = None
     ) -> tuple[Ints, Ints]:
         """Counts (L, t, psi), and what ``sum_at`` makes of them, of all levels or the last."""
-        verbs = compute.verbs
-        find = getattr(verbs, "count_and_device_sums", verbs.count_and_sum)
-        found: tuple[Ints, Ints] = find(queries, self, only_last, limits, compute.n_jobs)
-        return found
+        return compute.verbs.count_and_sum(queries, self, only_last, limits, compute.n_jobs)
 
     def far_limits(self) -> Ints | None:
         """Octaves of the typical squared radius, at the largest psi and at one near its square root: (L,)."""
@@ -75,20 +69,18 @@ class RowBalls(Balls, Partitionings):
         return limits
 
     def count_groups(
-        self, queries: Any, starts: Ints, count_outside: bool, compute: Compute, rule: str = "nearest"
-    ) -> Any:
-        """Number of each group's queries in each cell: (g, columns); cells found on a device are counted there."""
-        verbs = compute.verbs
-        if not hasattr(verbs, "device_cells"):
-            return super().count_groups(queries, starts, count_outside, compute, rule)
-        psi, cells = self.levels[-1], verbs.device_cells(queries, self, rule)
-        return verbs.count_group_cells(cells, starts, psi, psi + count_outside, compute.n_jobs)
+        self, queries: Queries, starts: Ints, count_outside: bool, compute: Compute, rule: str = "nearest"
+    ) -> csr_array:
+        """Number of each group's queries in each cell: (g, columns), counted where the cells are."""
+        cells = compute.verbs.assign_cells(queries, self, rule, compute.n_jobs)
+        n_cells = self.levels[-1]
+        return compute.verbs.count_group_cells(cells, starts, n_cells, n_cells + count_outside, compute.n_jobs)
 
     def anchors(self) -> tuple[Floats, Cells]:
         """The centers."""
         return self.points, self.slots
 
-    def nearest_anchors(self, queries: Any, compute: Compute) -> Cells:
+    def nearest_anchors(self, queries: Queries, compute: Compute) -> Cells:
         """The nearest center, whether its ball covers the row or not: (n, t)."""
         return replace(self, sq_radii=np.full_like(self.sq_radii, np.inf)).assign(queries, compute)
 

@@ -1,12 +1,12 @@
 """Partitionings: what all mechanisms promise, and all randomness of drawing."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import csr_array
 from sklearn.utils import check_random_state
 
 from isobag.backends import Compute
@@ -18,6 +18,8 @@ _COMPARED_ROWS = 1 << 10
 _BLOCK_DRAWS = 1 << 20
 """Most numbers drawn at once."""
 Seeds = npt.NDArray[np.uint64]
+Prepared = Any
+"""What ``Partitionings.prepare`` returned: rows or groups, as the mechanism alone needs them."""
 
 
 class Partitionings(ABC):
@@ -45,23 +47,23 @@ class Partitionings(ABC):
         """The nested partitionings of one level alone."""
 
     @abstractmethod
-    def prepare(self, X: Any, compute: Compute, like: Any = None) -> Any:
+    def prepare(self, X: Any, compute: Compute, like: Prepared = None) -> Prepared:
         """Queries for the methods below, from rows (n, d) or from mean maps.
 
         ``like``: queries of the same rows on another scale, which may save work
         """
 
     @abstractmethod
-    def assign(self, queries: Any, compute: Compute, rule: str = "nearest") -> Cells:
+    def assign(self, queries: Prepared, compute: Compute, rule: str = "nearest") -> Cells:
         """Cell of every query in every partitioning of the last level: (n, t), OUTSIDE if uncovered."""
 
     @abstractmethod
-    def count(self, queries: Any, compute: Compute) -> Ints:
+    def count(self, queries: Prepared, compute: Compute) -> Ints:
         """Number of queries in each cell of each level: (L, t, psi)."""
 
     @abstractmethod
     def sum_at(
-        self, queries: Any, tables: Ints, compute: Compute, rule: str = "nearest", limits: Ints | None = None
+        self, queries: Prepared, tables: Ints, compute: Compute, rule: str = "nearest", limits: Ints | None = None
     ) -> Ints:
         """Sum over partitionings of the table at each query's cell: tables (L, t, psi) -> (n, L).
 
@@ -70,7 +72,7 @@ class Partitionings(ABC):
         """
 
     def count_and_sum(
-        self, queries: Any, compute: Compute, only_last: bool = False, limits: Ints | None = None
+        self, queries: Prepared, compute: Compute, only_last: bool = False, limits: Ints | None = None
     ) -> tuple[Ints, Ints]:
         """Counts (L, t, psi), and what ``sum_at`` makes of them for these queries, of all levels or the last."""
         counts = self.count(queries, compute)
@@ -85,8 +87,8 @@ class Partitionings(ABC):
         return None
 
     def count_groups(
-        self, queries: Any, starts: Ints, count_outside: bool, compute: Compute, rule: str = "nearest"
-    ) -> Any:
+        self, queries: Prepared, starts: Ints, count_outside: bool, compute: Compute, rule: str = "nearest"
+    ) -> csr_array:
         """Number of each group's queries in each cell, from starts[k] to starts[k + 1] those of group k: (g, columns).
 
         ``count_outside``: OUTSIDE counts as the last cell of its partitioning.
@@ -99,7 +101,7 @@ class Partitionings(ABC):
         """A row drawn for each cell: all drawn (m, d), and the number of each cell's (t, psi); None: there are none."""
         return None
 
-    def nearest_anchors(self, queries: Any, compute: Compute) -> Cells:
+    def nearest_anchors(self, queries: Prepared, compute: Compute) -> Cells:
         """The cell whose anchor a query is to be compared with, covered or not: (n, t)."""
         return self.assign(queries, compute)
 
@@ -181,8 +183,3 @@ def _hash_rows(values: Floats) -> Seeds:
 def nested_levels(n_cells: int) -> tuple[int, ...]:
     """2, 4, 8, ... below ``n_cells``, and ``n_cells`` itself."""
     return (*(2**k for k in range(1, n_cells.bit_length()) if 2**k < n_cells), n_cells)
-
-
-def stack_levels(tables: Sequence[Ints], n_cells: int) -> Ints:
-    """Tables of each level, (t, cells of the level), as one with zeros where a level has no cell: (L, t, psi)."""
-    return np.stack([np.pad(table, ((0, 0), (0, n_cells - table.shape[1]))) for table in tables])

@@ -11,27 +11,26 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csr_array, vstack
+from scipy.sparse import csr_array
 
 from isobag.backends import Compute
 from isobag.backends.arrays import MOST_ROWS, Cells, Floats, Ints, held
-from isobag.backends.numpy import self_dots
+from isobag.backends.counts import dot_vector, join_counts, merge_counts, self_dots, total_counts
 from isobag.backends.threads import slices
 from isobag.partitionings.balls import balls_around, problem_with_slots
-from isobag.partitionings.base import Partitionings, stack_levels
-from isobag.partitionings.cells import count_cells, sum_at_cells
+from isobag.partitionings.base import Partitionings
 
 _KEPT_DOTS = 1 << 27
 T = TypeVar("T")
-Counts = Any
-"""Counts of groups (g, columns): a CSR array or, of a backend on a device, an object that stands in for one there."""
+
+__all__ = ["CountedBlock", "GroupBalls", "GroupQueries", "MeanMaps", "join_counts", "merge_blocks"]
 
 
 @dataclass(frozen=True)
 class MeanMaps:
     """Groups at level 1: counts (g, columns) CSR of integers, sizes (g,); the mean maps are counts / sizes."""
 
-    counts: csr_array  # or counts on a device, see Counts
+    counts: csr_array  # or counts on a device, see isobag.backends.counts
     sizes: Ints = held(1, 1, MOST_ROWS)
 
     def __len__(self) -> int:
@@ -50,7 +49,7 @@ class MeanMaps:
     @cached_property
     def self_dots(self) -> Floats:
         """Dot product of each group's counts with themselves: (g,)."""
-        return self_dots(self.counts) if isinstance(self.counts, csr_array) else self.counts.self_dots()
+        return self_dots(self.counts)
 
     def map(self, function: Callable[["MeanMaps"], npt.NDArray[Any]]) -> npt.NDArray[Any]:
         """What a function makes of each group, from blocks of groups: (g, ...)."""
@@ -66,68 +65,24 @@ class MeanMaps:
 
     def total(self, weights: Ints) -> Ints:
         """Sum of the counts times whole weights, one for each group: (g,) -> (columns,)."""
-        if isinstance(self.counts, csr_array):
-            found: Ints = self.counts.T @ weights
-            return found
-        return self.counts.total(weights)
+        return total_counts(self.counts, weights)
 
     def dot(self, vector: Ints) -> Ints:
         """Dot product of each group's counts with a vector of whole numbers: (columns,) -> (g,)."""
-        if isinstance(self.counts, csr_array):
-            found: Ints = self.counts @ vector
-            return found
-        return self.counts.dot(vector)
-
-
-def join_counts(parts: Sequence[Counts]) -> Counts:
-    """Counts of the same groups in the cells of several views, side by side."""
-    if len(parts) == 1:
-        return parts[0]
-    if isinstance(parts[0], csr_array):
-        return _side_by_side(parts)
-    return parts[0].side_by_side(parts)
-
-
-def _side_by_side(parts: Sequence[csr_array]) -> csr_array:
-    """Rows joined one by one: with an entry or more for most partitionings, each is worth a copy of its own."""
-    starts = np.concatenate([[0], np.cumsum(np.stack([np.diff(part.indptr) for part in parts], axis=1))])
-    columns, counts = np.empty(starts[-1], dtype=np.int32), np.empty(starts[-1], dtype=parts[0].dtype)
-    width = 0
-    for k, part in enumerate(parts):
-        own = zip(part.indptr[:-1].tolist(), part.indptr[1:].tolist(), strict=True)
-        for begin, (start, stop) in zip(starts[k : -1 : len(parts)].tolist(), own, strict=True):
-            end = begin + stop - start
-            np.add(part.indices[start:stop], width, out=columns[begin:end])
-            counts[begin:end] = part.data[start:stop]
-        width += part.shape[1]
-    ends = starts[:: len(parts)]
-    # SciPy widens both index arrays to the wider of the two.
-    ends = ends.astype(np.int32) if starts[-1] < 2**31 else ends
-    return csr_array((counts, columns, ends), shape=(parts[0].shape[0], width))
+        return dot_vector(self.counts, vector)
 
 
 class CountedBlock(NamedTuple):
     """Counts of some groups, by their numbers: (m,), (m, columns)."""
 
     numbers: Ints
-    counts: Counts
+    counts: csr_array
 
 
-def merge_blocks(blocks: Sequence[CountedBlock], n_groups: int) -> Counts:
+def merge_blocks(blocks: Sequence[CountedBlock], n_groups: int) -> csr_array:
     """Counts of all groups (g, columns) from those of blocks; a group may be in several of them."""
-    numbers, parts = np.concatenate([block.numbers for block in blocks]), [block.counts for block in blocks]
-    if not isinstance(parts[0], csr_array):
-        return parts[0].merged(parts, numbers, n_groups)
-    counts = parts[0] if len(parts) == 1 else csr_array(vstack(parts, format="csr"))
-    if np.array_equal(numbers, np.arange(n_groups)):
-        return counts
-    # Whole numbers: whatever the order in which they are added up, the sums are the same.
-    places = csr_array(
-        (np.ones(len(numbers), counts.dtype), (numbers, np.arange(len(numbers)))), shape=(n_groups, len(numbers))
-    )
-    merged = csr_array(places @ counts)
-    merged.sort_indices()
-    return merged
+    numbers = np.concatenate([block.numbers for block in blocks])
+    return merge_counts([block.counts for block in blocks], numbers, n_groups)
 
 
 class GroupQueries:
@@ -139,7 +94,8 @@ class GroupQueries:
     def __init__(self, maps: MeanMaps, source: "GroupQueries | None" = None, rows: Ints | None = None) -> None:
         self.maps = maps
         self._source, self._rows = source, rows
-        self._kept: dict[str, Any] = {}
+        self._dots: tuple[MeanMaps, Ints] | None = None
+        self._cells: tuple[GroupBalls, Cells] | None = None
 
     def __len__(self) -> int:
         return len(self.maps)
@@ -155,11 +111,10 @@ class GroupQueries:
         """
         if len(self) * len(centers) > _KEPT_DOTS:
             return None
-        if self._kept.get("centers") is not centers:
+        if self._dots is None or self._dots[0] is not centers:
             dots = compute.verbs.dot_counts(self.maps.counts, centers.counts, compute.n_jobs, rows)
-            self._kept = {"centers": centers, "dots": dots}
-        found: Ints = self._kept["dots"]
-        return found
+            self._dots, self._cells = (centers, dots), None
+        return self._dots[1]
 
     def count_and_sum(self, drawn: Partitionings, compute: Compute) -> tuple[Ints, Ints]:
         """Counts of these groups in the cells of each level (L, t, psi), and their sums at the cells: (g, L)."""
@@ -173,12 +128,11 @@ class GroupQueries:
         every = np.arange(len(self))
         return compute.verbs.dot_counts(self.maps.counts, self.maps.counts, compute.n_jobs, every), every
 
-    def cells_in(self, balls: "GroupBalls", compute: Compute) -> Any:
+    def cells_in(self, balls: "GroupBalls", compute: Compute) -> Cells:
         """Cell of every group in every partitioning of each level, kept for the next who asks: see ``find_cells``."""
-        if self._kept.get("balls") is not balls:
-            cells = balls.find_cells(self, compute)
-            self._kept |= {"balls": balls, "cells": cells}
-        return self._kept["cells"]
+        if self._cells is None or self._cells[0] is not balls:
+            self._cells = balls, balls.find_cells(self, compute)
+        return self._cells[1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,28 +163,17 @@ class GroupBalls(Partitionings):
 
     def assign(self, queries: GroupQueries, compute: Compute, rule: str = "nearest") -> Cells:
         """Cell of every group in every partitioning of the last level: (g, t), OUTSIDE if uncovered."""
-        found = queries.cells_in(self, compute)[-1]
-        cells: Cells = found if isinstance(found, np.ndarray) else compute.fetch(found).T
-        return cells
+        return compute.fetch(queries.cells_in(self, compute)[-1]).T
 
     def count(self, queries: GroupQueries, compute: Compute) -> Ints:
         """Number of groups in each cell of each level: (L, t, psi)."""
-        cells = queries.cells_in(self, compute)
-        if not isinstance(cells, np.ndarray):
-            counts: Ints = compute.verbs.count_found(cells, self.levels[-1])
-            return counts
-        tables = [count_cells(own, psi) for own, psi in zip(cells, self.levels, strict=True)]
-        return stack_levels(tables, self.levels[-1])
+        return compute.verbs.count_assigned(queries.cells_in(self, compute), self.levels[-1])
 
     def sum_at(
         self, queries: GroupQueries, tables: Ints, compute: Compute, rule: str = "nearest", limits: Ints | None = None
     ) -> Ints:
         """Sum over partitionings of the table at each group's cell: tables (L, t, psi) -> (g, L)."""
-        cells = queries.cells_in(self, compute)
-        if not isinstance(cells, np.ndarray):
-            sums: Ints = compute.verbs.sum_at_found(cells, tables)
-            return sums
-        return np.stack([sum_at_cells(own, table) for own, table in zip(cells, tables, strict=True)], axis=1)
+        return compute.verbs.sum_assigned(queries.cells_in(self, compute), tables)
 
     def anchors(self) -> tuple[MeanMaps, Cells]:
         """The centers."""
@@ -254,25 +197,20 @@ class GroupBalls(Partitionings):
             return "the unit does not divide the sizes"
         return problem_with_slots(self.slots, self.levels, self.sq_radii, len(self.centers))
 
-    def find_cells(self, queries: GroupQueries, compute: Compute) -> Any:
-        """Cell of every group in every partitioning, for each level: (L, g, t), OUTSIDE if uncovered.
-
-        From a backend on a device: a tensor (L, t, g) there, whose cells are counted and summed where they are.
-        """
+    def find_cells(self, queries: GroupQueries, compute: Compute) -> Cells:
+        """Cell of every group in every partitioning, for each level, where the backend works: (L, t, g)."""
         centers = (self.centers.self_dots, self.centers.sizes, self.unit)
-        verbs = compute.verbs
-        find = getattr(verbs, "device_group_cells", verbs.assign_groups)
 
-        def find_part(part: GroupQueries) -> Any:
+        def find_part(part: GroupQueries) -> Cells:
             dots = part.dots_with(self.centers, compute)
+            assert dots is not None
             own = (dots, part.maps.self_dots, part.maps.sizes)
-            return find(*own, *centers, self.slots, self.levels, self.sq_radii, compute.n_jobs)
+            return compute.verbs.assign_groups(*own, *centers, self.slots, self.levels, self.sq_radii, compute.n_jobs)
 
         rows = list(slices(len(queries), max(1, _KEPT_DOTS // len(self.centers))))
         if len(rows) <= 1:
             return find_part(queries)
-        parts = [find_part(GroupQueries(queries.maps[own])) for own in rows]
-        return np.concatenate(parts, axis=1) if isinstance(parts[0], np.ndarray) else verbs.join_found(parts)
+        return compute.verbs.join_cells([find_part(GroupQueries(queries.maps[own])) for own in rows])
 
 
 @balls_around.register

@@ -15,16 +15,14 @@ import numpy as np
 
 from isobag.backends import Compute
 from isobag.backends.arrays import FARTHEST, Cells, Floats, Ints, held
-from isobag.backends.numba.compiled.jit import jit
-from isobag.backends.threads import map_in_threads, shares, slices
+from isobag.backends.numpy import count_assigned, sum_assigned
+from isobag.backends.threads import map_in_threads, slices
 from isobag.partitionings.base import Drawn, Partitionings
-from isobag.partitionings.cells import count_cells, sum_at_cells
 from isobag.partitionings.counts import GroupQueries, MeanMaps
 
 _BLOCK_ROWS = 1 << 13
 _BLOCK_GROUPS = 1 << 8
 _KEPT_CELLS = 1 << 26
-_NEAR_ROWS = 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,21 +100,13 @@ class Trees(Partitionings):
     def _count(self, blocks: Iterator[Cells]) -> Ints:
         total: Ints = np.zeros(self.slots.shape, dtype=np.int64)
         for cells in blocks:
-            total += np.stack([count_cells(own, self.levels[-1]) for own in cells])
+            total += count_assigned(cells.transpose(0, 2, 1), self.levels[-1])
         return total
 
     def leaves(self, queries: Any, compute: Compute) -> Iterator[Cells]:
         """Leaves of some queries after others: (L, m, t) each."""
-        descend = DESCENTS.get(compute.name, _descend_arrays)
-        for X in self._dense_blocks(queries):
-            cells = np.empty((len(self.levels), len(X), len(self)), dtype=np.int32)
-            parts = ((X[rows], cells[:, rows]) for rows in shares(len(X), compute.n_jobs))
-
-            def work(part: tuple[Floats, Cells]) -> None:
-                descend(part[0], self.columns, self.thresholds, self.children, part[1])
-
-            map_in_threads(work, parts, compute.n_jobs)
-            yield cells
+        nodes = self.columns, self.thresholds, self.children
+        return (compute.verbs.descend(X, *nodes, compute.n_jobs) for X in self._dense_blocks(queries))
 
     @abstractmethod
     def _dense_blocks(self, queries: Any) -> Iterator[Floats]:
@@ -141,7 +131,7 @@ class RowTrees(Trees):
 
     def prepare(self, X: Floats, compute: Compute, like: Any = None) -> Floats:
         """The rows themselves, in host memory."""
-        return X if isinstance(X, np.ndarray) else X.cpu().numpy()
+        return compute.fetch(X)
 
     def _dense_blocks(self, queries: Floats) -> Iterator[Floats]:
         return (queries[rows] for rows in slices(len(queries), _BLOCK_ROWS))
@@ -174,11 +164,7 @@ class GroupTrees(Trees):
 
 
 def _sum_at(blocks: Iterator[Cells], tables: Ints) -> Ints:
-    parts = [
-        np.stack([sum_at_cells(own, table) for own, table in zip(cells, tables, strict=True)], axis=1)
-        for cells in blocks
-    ]
-    return np.concatenate(parts)
+    return np.concatenate([sum_assigned(cells.transpose(0, 2, 1), tables) for cells in blocks])
 
 
 def draw_trees(drawn: Drawn, levels: tuple[int, ...], compute: Compute) -> Trees:
@@ -196,7 +182,7 @@ def draw_trees(drawn: Drawn, levels: tuple[int, ...], compute: Compute) -> Trees
             seed = np.random.default_rng([*drawn.seeds[i].tolist(), psi]).integers(2**63, dtype=np.uint64)
             parts = (columns[level, i], thresholds[level, i], children[level, i])
             places = np.zeros(psi, dtype=np.int64)
-            _grow_tree(X[:psi], seed, *parts, places)
+            compute.verbs.grow_tree(X[:psi], int(seed), *parts, places)
             slots[level, i, :psi] = own[places]
 
     map_in_threads(grow, range(len(drawn.slots)), compute.n_jobs)
@@ -204,114 +190,3 @@ def draw_trees(drawn: Drawn, levels: tuple[int, ...], compute: Compute) -> Trees
         GroupTrees if groups else RowTrees, levels, columns, thresholds, children, slots
     )
     return build(drawn.points.maps if groups else drawn.points)
-
-
-@jit
-def _next_random(state):
-    """Another 64 random bits (splitmix64); state (1,) is moved on."""
-    state[0] += np.uint64(0x9E3779B97F4A7C15)
-    z = state[0]
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))
-
-
-@jit
-def _choose_feature(X, rows, state):
-    """A feature in which some rows differ, each as likely as any other; -1 if there is none."""
-    d = X.shape[1]
-    for _ in range(2 * d):
-        k = np.int64(_next_random(state) % np.uint64(d))
-        for row in rows[1:]:
-            if X[row, k] != X[rows[0], k]:
-                return k
-    first = np.int64(_next_random(state) % np.uint64(d))
-    for step in range(d):  # few features differ, and luck has not found them
-        k = (first + step) % d
-        for row in rows[1:]:
-            if X[row, k] != X[rows[0], k]:
-                return k
-    return -1
-
-
-@jit
-def _grow_tree(X, seed, columns, thresholds, children, places):
-    """Split the rows of X until each leaf has one, or equal ones; places[j] becomes the first row of leaf j."""
-    n = len(X)
-    state = np.full(1, seed, np.uint64)
-    order = np.arange(n)
-    waiting = np.empty((n + 1, 4), np.int64)  # first row, last row, parent, side
-    waiting[0] = (0, n, -1, 0)
-    n_waiting, n_nodes, n_leaves = 1, 0, 0
-    while n_waiting > 0:
-        n_waiting -= 1
-        a, b, parent, side = waiting[n_waiting]
-        rows = order[a:b]
-        k = _choose_feature(X, rows, state) if b - a > 1 else -1
-        if k < 0:
-            if parent >= 0:
-                children[parent, side] = -1 - n_leaves
-            places[n_leaves] = rows.min()
-            n_leaves += 1
-            continue
-        low = high = X[rows[0], k]
-        for row in rows:
-            low = min(low, X[row, k])
-            high = max(high, X[row, k])
-        share = np.float64(_next_random(state) >> np.uint64(11)) * 2.0**-53
-        threshold = min(high, low + share * (high - low))
-        if threshold <= low:  # below the threshold is left, and neither side may be empty
-            threshold = high
-        middle = a
-        for j in range(a, b):
-            if X[order[j], k] < threshold:
-                kept = order[j]
-                order[j] = order[middle]
-                order[middle] = kept
-                middle += 1
-        if parent >= 0:
-            children[parent, side] = n_nodes
-        columns[n_nodes] = k
-        thresholds[n_nodes] = threshold
-        waiting[n_waiting] = (middle, b, n_nodes, 1)
-        waiting[n_waiting + 1] = (a, middle, n_nodes, 0)
-        n_waiting += 2
-        n_nodes += 1
-
-
-def _descend_arrays(X: Floats, columns: Cells, thresholds: Floats, children: Cells, cells: Cells) -> None:
-    """Write the leaf of every row in every tree into cells (L, n, t): all rows go down together, a step at a time."""
-    everyone = np.arange(len(X))
-    for level, i in np.ndindex(columns.shape[:2]):
-        nodes = np.zeros(len(X), dtype=np.int64)
-        walking = everyone
-        while len(walking):
-            here = nodes[walking]
-            is_right = X[walking, columns[level, i, here]] >= thresholds[level, i, here]
-            nodes[walking] = children[level, i, here, is_right.astype(int)]
-            walking = walking[nodes[walking] >= 0]
-        cells[level, :, i] = -1 - nodes
-
-
-@jit
-def _descend_compiled(X, columns, thresholds, children, cells):
-    """The same, one row after the other; a few rows stay in the cache while they go down all trees."""
-    for first in range(0, len(X), _NEAR_ROWS):
-        rows = X[first : first + _NEAR_ROWS]
-        for level in range(columns.shape[0]):
-            for i in range(columns.shape[1]):
-                own_columns = columns[level, i]
-                own_thresholds = thresholds[level, i]
-                own_children = children[level, i]
-                for r in range(len(rows)):
-                    row = rows[r]
-                    node = np.int64(0)
-                    while node >= 0:
-                        at = np.uint64(node)  # never negative: no need to count from the end
-                        is_right = row[np.uint64(own_columns[at])] >= own_thresholds[at]
-                        node = np.int64(own_children[at, np.uint64(is_right)])
-                    cells[level, first + r, i] = -1 - node
-
-
-DESCENTS = {"numpy": _descend_arrays, "numba": _descend_compiled}
-"""How each backend goes down; one that is not named goes as NumPy does."""

@@ -7,9 +7,10 @@ import numpy.typing as npt
 from scipy.sparse import csr_array
 
 from isobag.backends.arrays import Cells, Ints
+from isobag.backends.counts import self_dots
+from isobag.backends.numba import choose
 from isobag.backends.numba.compiled import dots as products
-from isobag.backends.numba.compiled.vectors import COUNTS
-from isobag.backends.numpy import self_dots
+from isobag.backends.numba.compiled.byte_sums import COUNTS
 from isobag.backends.threads import map_in_threads, slices
 
 BLOCK_ROWS = 256
@@ -17,10 +18,6 @@ BASE = 256
 """Counts are multiplied digit by digit, in bytes."""
 MIDDLE = 128
 """Bytes of centers have a sign, so their digits are counted from here: x y = x (y - 128) + 128 x."""
-ADDS_PER_QUAD, LARGEST_MEAN = 2.75, 4
-"""Where counts are added: if there are at most so many for each four columns that are not all 0, and if the counts of
-centers are so small that few sums exceed a byte. docs/performance.md has the measurements."""
-_SAMPLE_ROWS = 64
 _SECTION_BYTES = products.SECTION * COUNTS
 
 
@@ -43,13 +40,13 @@ class _Listed(NamedTuple):
     totals: Ints
 
 
-def dot_counts(counts: csr_array, centers: csr_array, n_jobs: int | None, rows: Ints | None = None) -> Ints:
+def dot_counts(counts: csr_array, centers: csr_array, n_jobs: int | None = None, rows: Ints | None = None) -> Ints:
     """Dot products of all rows of counts with all centers: (n, centers), int32 where they fit.
 
     rows: if given, the rows of counts that are the centers, whose products are then found once for each pair
     """
     counts, centers = (each if each.has_sorted_indices else each.sorted_indices() for each in (counts, centers))
-    bits = 0 if adding_pays(counts, centers) else 2
+    bits = 0 if _are_bytes(counts, centers) and choose.adding_pays(counts, centers) else 2
     dots = np.empty((counts.shape[0], centers.shape[0]), dtype=np.int32 if _fit_int32(counts, centers) else np.int64)
     n_sections = -(-counts.shape[1] // products.SECTION)
     # Rows that are no centers, then the centers, of which a block needs those of its own and later blocks only.
@@ -144,11 +141,6 @@ def _fit_int32(counts: csr_array, centers: csr_array) -> bool:
     return bool(np.sqrt(self_dots(counts).max() * self_dots(centers).max()) < 2**30)
 
 
-def adding_pays(counts: csr_array, centers: csr_array) -> bool:
-    """Whether small counts are added one by one faster than they are multiplied four columns at a time."""
-    if not (counts.nnz and centers.nnz and max(counts.data.max(), centers.data.max()) < BASE):
-        return False
-    sample = counts[np.linspace(0, counts.shape[0] - 1, min(_SAMPLE_ROWS, counts.shape[0])).astype(np.int64)]
-    places = sample.tocoo().row.astype(np.int64) * counts.shape[1] + sample.indices // 4
-    n_quads = np.count_nonzero(np.diff(places, prepend=-1))
-    return bool(sample.data.sum() <= ADDS_PER_QUAD * n_quads and centers.data.mean() <= LARGEST_MEAN)
+def _are_bytes(counts: csr_array, centers: csr_array) -> bool:
+    """Whether there are counts, and each fits into a byte."""
+    return bool(counts.nnz and centers.nnz and max(counts.data.max(), centers.data.max()) < BASE)

@@ -8,7 +8,7 @@ from isobag.backends.numba.compiled import groups
 from isobag.backends.threads import map_in_threads, shares
 
 
-def count_group_cells(cells: Cells, starts: Ints, n_cells: int, n_columns: int, n_jobs: int | None) -> csr_array:
+def count_group_cells(cells: Cells, starts: Ints, n_cells: int, n_columns: int, n_jobs: int | None = None) -> csr_array:
     """Number of each group's points in each cell: cells (n, t), groups side by side -> CSR (g, t * n_columns)."""
     by_partitioning = np.ascontiguousarray(cells.T)
 
@@ -38,7 +38,7 @@ def group_sq_radii(
     unit: int,
     slots: Cells,
     levels: tuple[int, ...],
-    n_jobs: int | None,
+    n_jobs: int | None = None,
 ) -> Floats:
     """Squared distance from each center to the nearest different one; its dot products are dots[rows]: (L, t, psi)."""
     radii = np.zeros((len(levels), *slots.shape))
@@ -62,9 +62,9 @@ def assign_groups(
     slots: Cells,
     levels: tuple[int, ...],
     sq_radii: Floats,
-    n_jobs: int | None,
+    n_jobs: int | None = None,
 ) -> Cells:
-    """Cell of every group in every partitioning of groups, for each level: (L, n, t)."""
+    """Cell of every group in every partitioning of groups, for each level: (L, t, n)."""
     cells = np.empty((len(levels), len(slots), len(dots)), dtype=np.int32)
 
     def work(share: slice) -> None:
@@ -82,4 +82,4 @@ def assign_groups(
         )
 
     map_in_threads(work, shares(len(dots), n_jobs), n_jobs)
-    return cells.transpose(0, 2, 1)
+    return cells

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from isobag.backends.arrays import Floats
-from isobag.backends.numba.compiled.boxes import Boxes, build_boxes, rebuild_boxes
+from isobag.backends.numba.compiled.box_tree import Boxes, build_boxes, rebuild_boxes
 
 
 class Queries:

@@ -8,16 +8,16 @@ certificates, and docs/gpu.md for when a GPU pays.
 from functools import cache
 
 from isobag.backends.torch.devices import resolve, torch
-from isobag.backends.torch.verbs import TorchVerbs
+from isobag.backends.torch.verbs import TorchBackend
 
-__all__ = ["TorchVerbs", "on", "torch"]
+__all__ = ["TorchBackend", "on", "torch"]
 
 
-def on(device: str | None) -> TorchVerbs:
-    """The verbs on a device: "cuda" (or None), "cuda:1", "cpu", or "auto" for a GPU if there is one."""
-    return _verbs(str(resolve(device)))
+def on(device: str | None) -> TorchBackend:
+    """The backend on a device: "cuda" (or None), "cuda:1", "cpu", or "auto" for a GPU if there is one."""
+    return _backend(str(resolve(device)))
 
 
 @cache
-def _verbs(name: str) -> TorchVerbs:
-    return TorchVerbs(resolve(name))
+def _backend(name: str) -> TorchBackend:
+    return TorchBackend(resolve(name))

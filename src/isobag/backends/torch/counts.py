@@ -108,12 +108,15 @@ class DeviceCounts:
             return cls(wide)
 
 
+Counts = csr_array | DeviceCounts
+
+
 def _joined(parts: list[torch.Tensor], dim: int) -> torch.Tensor:
     widest = max((part.dtype for part in parts), key=lambda dtype: dtype.itemsize)
     return torch.cat([part.to(widest) for part in parts], dim=dim)
 
 
-def as_device_counts(counts: Any, device: torch.device) -> DeviceCounts:
+def as_device_counts(counts: Counts, device: torch.device) -> DeviceCounts:
     """Counts on the device, whether they came as such or as a CSR array."""
     if isinstance(counts, DeviceCounts):
         return counts if counts.device == device else DeviceCounts(counts.dense.to(device))

@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 try:
     import torch
@@ -14,9 +15,20 @@ except ImportError:
         'backend="torch" needs PyTorch, which is not installed: pip install "isobag[gpu]", or use backend="auto".'
     ) from None
 
-__all__ = ["Sender", "explained", "free_memory", "problem_with_cuda", "resolve", "square_root", "tensor", "torch"]
+__all__ = [
+    "Placed",
+    "Sender",
+    "explained",
+    "free_memory",
+    "problem_with_cuda",
+    "resolve",
+    "square_root",
+    "tensor",
+    "torch",
+]
 
-DEVICES = ("auto", "cpu", "cuda")
+Placed = npt.NDArray[Any] | torch.Tensor
+"""An array of the backend: a tensor, or a NumPy array that need not be sent to the device."""
 
 
 def resolve(name: str | None) -> torch.device:
@@ -104,7 +116,7 @@ class Sender:
         self._copied: list[Any] = [None, None]
         self._turn = 0
 
-    def send(self, values: Any) -> tuple[torch.Tensor, Any]:
+    def send(self, values: npt.NDArray[Any]) -> tuple[torch.Tensor, Any]:
         """Begin to send an array: the tensor, and what says that all of it is there."""
         array = torch.from_numpy(np.ascontiguousarray(values))
         if not self._is_gpu:
@@ -143,7 +155,7 @@ def square_root(values: torch.Tensor) -> torch.Tensor:
     return values.sqrt() if values.is_cuda else torch.from_numpy(np.sqrt(values.numpy()))
 
 
-def tensor(values: Any, device: torch.device, dtype: torch.dtype | None = None) -> torch.Tensor:
+def tensor(values: Placed, device: torch.device, dtype: torch.dtype | None = None) -> torch.Tensor:
     """A NumPy array or a tensor on the device; read-only and oddly strided arrays are copied first."""
     if isinstance(values, torch.Tensor):
         return values.to(device=device, dtype=dtype)

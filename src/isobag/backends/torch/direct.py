@@ -17,8 +17,6 @@ RULES = {"nearest": 0, "covering": 1, "smallest": 2}
 MOST_BINS = 1024
 """Up to as many cells, a block of queries counts its own before it adds to the counts of all."""
 MOST_LISTED = 1 << 28
-CERTIFIED_PAIRS = 0
-"""Up to so many features times centers, the float64 definition alone is as fast as certified float32."""
 LARGE = 128
 """From so many centers of one level on, they are taken in chunks, within which the definition decides."""
 _BLOCK, _WARPS = 512, 4
@@ -53,7 +51,7 @@ def run(x: torch.Tensor, balls: Balls, rule: str, wanted: Outputs) -> None:
     d, n = x.shape
     if not n:
         return
-    if rule == "nearest" and d <= MOST_FEATURES and d * balls.slots.shape[1] > CERTIFIED_PAIRS:
+    if rule == "nearest" and d <= MOST_FEATURES:
         _run_certified(x, balls, wanted)
         return
     total = torch.full((1,), n * len(balls.slots) * len(balls.levels), dtype=torch.int32, device=x.device)

@@ -118,10 +118,6 @@ def count_cells(cells: torch.Tensor, starts: torch.Tensor, n_cells: int, n_colum
     )  # fmt: skip
 
 
-INTERPRETED = False
-"""Whether kernels run on the processor, by Triton's interpreter: for tests."""
-
-
 def uses_kernels(device: torch.device) -> bool:
     """Whether Triton kernels do the work."""
-    return INTERPRETED or device.type == "cuda"
+    return device.type == "cuda"

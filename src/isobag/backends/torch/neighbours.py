@@ -1,24 +1,23 @@
-"""Distances of groups to the groups nearest to them, from dot products on the device; see ``models/neighbours.py``.
+"""Distances of groups to the groups nearest to them, from dot products on the device.
 
-The operations of its ``_sq_distances`` and ``_mean_of_nearest`` in their order, each rounded once. Tensors are divided
-by tensors: by a plain number, CUDA would multiply by its inverse.
+The operations of ``isobag.backends.numpy.groups.mean_of_nearest`` in their order, each rounded once. Tensors are
+divided by tensors: by a plain number, CUDA would multiply by its inverse.
 """
-
-from typing import Any
 
 import torch
 
+from isobag.backends.arrays import Deviations, Floats
 from isobag.backends.torch.devices import square_root, tensor
 
 
-def mean_of_nearest(dots: torch.Tensor, own: Any, others: Any, sq_norm: float, k: int) -> torch.Tensor:
+def mean_of_nearest(dots: torch.Tensor, own: Deviations, others: Deviations, sq_norm: float, k: int) -> torch.Tensor:
     """Mean distance to the k nearest references, the group itself left out: (g, references) -> (g,)."""
     device = dots.device
 
-    def column(values: Any) -> torch.Tensor:
+    def column(values: Floats) -> torch.Tensor:
         return tensor(values, device)[:, None]
 
-    def row(values: Any) -> torch.Tensor:
+    def row(values: Floats) -> torch.Tensor:
         return tensor(values, device)
 
     exact = dots.to(torch.float64)

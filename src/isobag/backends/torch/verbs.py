@@ -1,18 +1,21 @@
-"""The verbs of the backend, as methods: a device is chosen once."""
+"""The torch backend on one device."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 import torch
 
-from isobag.backends.arrays import Balls, Cells, Floats, Ints, last_level, one_level
+from isobag.backends import numpy as definition
+from isobag.backends.arrays import Balls, Cells, Deviations, Floats, Ints, Knots, last_level, one_level
+from isobag.backends.numba import trees
 from isobag.backends.threads import slices
-from isobag.backends.torch import groups, neighbours, plain
-from isobag.backends.torch.counts import DeviceCounts, as_device_counts, count_groups, dot_products
-from isobag.backends.torch.devices import explained, free_memory, tensor
+from isobag.backends.torch import groups, neighbours, plain, scales
+from isobag.backends.torch.counts import Counts, DeviceCounts, as_device_counts, count_groups, dot_products
+from isobag.backends.torch.devices import Placed, explained, free_memory, tensor
 
 
 class Queries:
@@ -36,20 +39,48 @@ class Queries:
         return (self.X[own].t().contiguous() for own in slices(n, size))
 
 
-class TorchVerbs:
-    """The verbs listed in ``isobag.backends``, on one device."""
+class TorchBackend:
+    """What ``isobag.backends.protocol.Backend`` asks for, on one device."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
 
-    def place(self, X: Any) -> torch.Tensor:
+    def place(self, X: Placed) -> torch.Tensor:
         """Rows on the device, as float64."""
         with explained(self.device):
             return tensor(X, self.device, torch.float64)
 
-    def prepare(self, X: Any, like: Any = None) -> Queries:
+    def fetch(self, values: Placed) -> npt.NDArray[Any]:
+        """Values as a NumPy array; those that are one already stay as they are."""
+        if isinstance(values, np.ndarray):
+            return values
+        with explained(self.device):
+            return _host(values.t()).T if values.ndim == 2 else _host(values)
+
+    def prepare(self, X: Placed, like: Queries | None = None) -> Queries:
         """Queries that all verbs take: (n, d)."""
         return Queries(self.place(X))
+
+    def scale_linearly(self, X: Placed, shift: Floats, spread: Floats, n_jobs: int | None = None) -> Placed:
+        """(x - shift) / spread, limited to +-FARTHEST: (n, d). Rows in host memory stay there, in all three scales."""
+        if isinstance(X, np.ndarray):
+            return definition.scale_linearly(X, shift, spread)
+        with explained(self.device):
+            return scales.scale_linearly(X, shift, spread)
+
+    def scale_by_asinh(self, X: Placed, shift: Floats, spread: Floats, n_jobs: int | None = None) -> Placed:
+        """Asinh of what ``scale_linearly`` returns: (n, d)."""
+        if isinstance(X, np.ndarray):
+            return definition.scale_by_asinh(X, shift, spread)
+        with explained(self.device):
+            return scales.asinh(scales.scale_linearly(X, shift, spread))
+
+    def scale_by_knots(self, X: Placed, knots: Knots, n_jobs: int | None = None) -> Placed:
+        """Piecewise linear through knots, limited to +-FARTHEST: (n, d)."""
+        if isinstance(X, np.ndarray):
+            return definition.scale_by_knots(X, knots)
+        with explained(self.device):
+            return scales.scale_by_knots(X, knots)
 
     def sq_radii(self, points: Floats, slots: Cells, levels: tuple[int, ...], n_jobs: int | None = None) -> Floats:
         """Squared distance from each center to the nearest different center: (L, t, psi)."""
@@ -57,16 +88,12 @@ class TorchVerbs:
             own = tensor(points, self.device, torch.float64).t().contiguous()
             return _host(self._engine(len(own)).sq_radii(own, tensor(slots, self.device, torch.int32), levels))
 
-    def assign_cells(self, queries: Queries, balls: Balls, rule: str, n_jobs: int | None = None) -> Cells:
-        """Cell of every query in every partitioning, of the last level: (n, t)."""
-        return _host(self.device_cells(queries, balls, rule)).T
-
-    def device_cells(self, queries: Queries, balls: Balls, rule: str) -> torch.Tensor:
-        """The same, on the device: (t, n) int32."""
+    def assign_cells(self, queries: Queries, balls: Balls, rule: str, n_jobs: int | None = None) -> torch.Tensor:
+        """Cell of every query in every partitioning, of the last level: (n, t) int32."""
         own = _only(balls, len(balls.levels) - 1)
         with explained(self.device):
             engine, parts = self._parts(queries, own)
-            return torch.cat([engine.assign(x, own, rule) for x in parts], dim=1)
+            return torch.cat([engine.assign(x, own, rule) for x in parts], dim=1).t()
 
     def count_cells(self, queries: Queries, balls: Balls, n_jobs: int | None = None) -> Ints:
         """Number of queries in each cell of each level: (L, t, psi)."""
@@ -80,24 +107,11 @@ class TorchVerbs:
     def sum_at_cells(
         self, queries: Queries, balls: Balls, tables: Ints, rule: str = "nearest", limits: Ints | None = None,
         n_jobs: int | None = None,
-    ) -> Ints:  # fmt: skip
+    ) -> torch.Tensor:  # fmt: skip
         """Sum over partitionings of the table at the query's cell, OUTSIDE adding nothing: (n, L).
 
-        With ``limits``, one more column: what ``sum_far`` says
+        With ``limits``, one more column: that of ``isobag.backends.numpy.sum_far``
         """
-        found: Ints = self.fetch(self.device_sums(queries, balls, tables, rule, limits))
-        return found
-
-    def sum_far(self, queries: Queries, balls: Balls, limits: Ints, n_jobs: int | None = None) -> Ints:
-        """Sum over partitionings and levels of the octaves beyond the limit, where OUTSIDE: (n,)."""
-        found: Ints = self.fetch(self._device_far(queries, balls, limits)[:, 0])
-        return found
-
-    def device_sums(
-        self, queries: Queries, balls: Balls, tables: Ints, rule: str = "nearest", limits: Ints | None = None,
-        n_jobs: int | None = None,
-    ) -> torch.Tensor:  # fmt: skip
-        """What ``sum_at_cells`` says, on the device."""
         with explained(self.device):
             if rule != "nearest":  # every psi is looked up for itself
                 parts = []
@@ -107,43 +121,30 @@ class TorchVerbs:
                     engine, blocks = self._parts(queries, own)
                     parts.append(torch.cat([engine.sum_at(x, own, table, rule) for x in blocks], dim=1).t())
                 if limits is not None:
-                    parts.append(self._device_far(queries, balls, limits))
+                    no_tables = np.zeros(balls.sq_radii.shape, dtype=np.int64)
+                    parts.append(self.sum_at_cells(queries, balls, no_tables, limits=limits)[:, -1:])
                 return torch.cat(parts, dim=1)
             table, given = tensor(tables, self.device, torch.int64), self._limits(limits)
             engine, blocks = self._parts(queries, balls)
             return torch.cat([engine.sum_at(x, balls, table, rule, given) for x in blocks], dim=1).t()
 
-    def _device_far(self, queries: Queries, balls: Balls, limits: Ints) -> torch.Tensor:
-        no_tables = torch.zeros(balls.sq_radii.shape, dtype=torch.int64, device=self.device)
-        return self.device_sums(queries, balls, no_tables, limits=limits)[:, -1:]
-
     def _limits(self, limits: Ints | None) -> torch.Tensor | None:
         return None if limits is None else tensor(limits, self.device, torch.int64)
-
-    def fetch(self, values: torch.Tensor) -> Any:
-        """What was found on the device, as a NumPy array."""
-        with explained(self.device):
-            return _host(values.t()).T if values.ndim == 2 else _host(values)
 
     def count_and_sum(
         self, queries: Queries, balls: Balls, only_last: bool = False, limits: Ints | None = None,
         n_jobs: int | None = None,
-    ) -> tuple[Ints, Ints]:  # fmt: skip
-        """Counts of all queries (L, t, psi), and what ``sum_at_cells`` makes of them, of all levels or the last."""
-        counts, sums = self.count_and_device_sums(queries, balls, only_last, limits)
-        return counts, self.fetch(sums)
-
-    def count_and_device_sums(
-        self, queries: Queries, balls: Balls, only_last: bool = False, limits: Ints | None = None,
-        n_jobs: int | None = None,
     ) -> tuple[Ints, torch.Tensor]:  # fmt: skip
-        """The same with the sums on the device; one pass, where there is room for the cells."""
+        """Counts of all queries (L, t, psi), and what ``sum_at_cells`` makes of them, of all levels or the last.
+
+        In one pass, where there is room for the cells.
+        """
         n, (n_levels, t, _) = len(queries.X), balls.sq_radii.shape
         first = n_levels - 1 if only_last else 0
         if 4 * n * t * n_levels > self._room() or (only_last and limits is not None):
             counts = self.count_cells(queries, balls)
             own, tables = (last_level(balls), counts[-1:]) if only_last else (balls, counts)
-            return counts, self.device_sums(queries, own, tables, limits=limits)
+            return counts, self.sum_at_cells(queries, own, tables, limits=limits)
         with explained(self.device):
             engine, parts = self._parts(queries, balls)
             total = torch.zeros(balls.sq_radii.shape, dtype=torch.int64, device=self.device)
@@ -163,29 +164,28 @@ class TorchVerbs:
         return 0.4 * free_memory(self.device) if self.device.type == "cuda" else float(1 << 32)
 
     def count_group_cells(
-        self, cells: Any, starts: Ints, n_cells: int, n_columns: int, n_jobs: int | None = None
+        self, cells: Placed, starts: Ints, n_cells: int, n_columns: int, n_jobs: int | None = None
     ) -> DeviceCounts:
         """Number of each group's points in each cell: cells (n, t), groups side by side -> (g, t * n_columns)."""
         with explained(self.device):
-            by_partitioning = cells if isinstance(cells, torch.Tensor) else tensor(cells.T, self.device)
-            return count_groups(by_partitioning, starts, n_cells, n_columns)
+            return count_groups(tensor(cells.T, self.device), starts, n_cells, n_columns)
 
     def dot_counts(
-        self, counts: Any, centers: Any, n_jobs: int | None = None, rows: Ints | None = None
+        self, counts: Counts, centers: Counts, n_jobs: int | None = None, rows: Ints | None = None
     ) -> torch.Tensor:
         """Dot products of all rows of counts with all centers, exact integers on the device: (n, centers)."""
         with explained(self.device):
             own, others = as_device_counts(counts, self.device), as_device_counts(centers, self.device)
             return dot_products(own, others)
 
-    def mean_of_nearest(self, dots: torch.Tensor, own: Any, others: Any, sq_norm: float, k: int) -> Floats:
+    def mean_of_nearest(self, dots: Placed, own: Deviations, others: Deviations, sq_norm: float, k: int) -> Floats:
         """Mean distance of groups to the k references nearest to them, from dot products on the device: (g,)."""
         with explained(self.device):
-            return _host(neighbours.mean_of_nearest(dots, own, others, sq_norm, k))
+            return _host(neighbours.mean_of_nearest(tensor(dots, self.device), own, others, sq_norm, k))
 
     def group_sq_radii(
-        self, dots: Any, rows: Ints, self_dots: Floats, sizes: Ints, unit: int, slots: Cells, levels: tuple[int, ...],
-        n_jobs: int | None = None,
+        self, dots: Placed, rows: Ints, self_dots: Floats, sizes: Ints, unit: int, slots: Cells,
+        levels: tuple[int, ...], n_jobs: int | None = None,
     ) -> Floats:  # fmt: skip
         """Squared distance from each center to the nearest different one; its dot products are dots[rows]."""
         with explained(self.device):
@@ -193,38 +193,41 @@ class TorchVerbs:
             return _host(groups.group_sq_radii(on_device, rows, self_dots, sizes, unit, slots, levels))
 
     def assign_groups(
-        self, dots: Any, self_dots: Floats, sizes: Ints, center_self_dots: Floats, center_sizes: Ints, unit: int,
-        slots: Cells, levels: tuple[int, ...], sq_radii: Floats, n_jobs: int | None = None,
-    ) -> Cells:  # fmt: skip
-        """Cell of every group in every partitioning of groups, for each level: (L, n, t)."""
-        own, others = (dots, self_dots, sizes), (center_self_dots, center_sizes, unit)
-        found = self.device_group_cells(*own, *others, slots, levels, sq_radii)
-        return _host(found).transpose(0, 2, 1)
-
-    def device_group_cells(
-        self, dots: Any, self_dots: Floats, sizes: Ints, center_self_dots: Floats, center_sizes: Ints, unit: int,
+        self, dots: Placed, self_dots: Floats, sizes: Ints, center_self_dots: Floats, center_sizes: Ints, unit: int,
         slots: Cells, levels: tuple[int, ...], sq_radii: Floats, n_jobs: int | None = None,
     ) -> torch.Tensor:  # fmt: skip
-        """The same, on the device: (L, t, n)."""
+        """Cell of every group in every partitioning of groups, for each level: (L, t, n)."""
         with explained(self.device):
             own, others = (tensor(dots, self.device), self_dots, sizes), (center_self_dots, center_sizes, unit)
             return groups.assign_groups(*own, *others, slots, levels, sq_radii)
 
-    def join_found(self, parts: list[torch.Tensor]) -> torch.Tensor:
-        """Cells of some queries after those of others: (L, t, n) of all."""
+    def join_cells(self, parts: Sequence[Placed]) -> torch.Tensor:
+        """Cells of some groups after those of others: (L, t, n)."""
         with explained(self.device):
-            return torch.cat(parts, dim=2)
+            return torch.cat([tensor(part, self.device) for part in parts], dim=2)
 
-    def count_found(self, cells: torch.Tensor, n_cells: int) -> Ints:
-        """Number of queries in each cell, of cells that are on the device: (L, t, n) -> (L, t, n_cells)."""
+    def count_assigned(self, cells: Placed, n_cells: int) -> Ints:
+        """Number of groups in each cell: (L, t, n) -> (L, t, n_cells)."""
         with explained(self.device):
-            return _host(plain.count_kept(cells, n_cells))
+            return _host(plain.count_kept(tensor(cells, self.device), n_cells))
 
-    def sum_at_found(self, cells: torch.Tensor, tables: Ints) -> Ints:
-        """Sum over partitionings of the table at each query's cell: (L, t, n), (L, t, n_cells) -> (n, L)."""
+    def sum_assigned(self, cells: Placed, tables: Ints) -> Ints:
+        """Sum over partitionings of the table at each group's cell: (L, t, n), (L, t, n_cells) -> (n, L)."""
         with explained(self.device):
-            sums: Ints = self.fetch(self._engine(1).sum_kept(cells, tensor(tables, self.device, torch.int64)).t())
-            return sums
+            table = tensor(tables, self.device, torch.int64)
+            return self.fetch(self._engine(1).sum_kept(tensor(cells, self.device), table).t())
+
+    def grow_tree(
+        self, X: Floats, seed: int, columns: Cells, thresholds: Floats, children: Cells, places: Ints
+    ) -> None:
+        """Trees are grown on the processor: see ``isobag.backends.numba.trees``."""
+        trees.grow_tree(X, seed, columns, thresholds, children, places)
+
+    def descend(
+        self, X: Floats, columns: Cells, thresholds: Floats, children: Cells, n_jobs: int | None = None
+    ) -> Cells:
+        """Leaf of every row in every tree of each level, found on the processor: (L, n, t)."""
+        return trees.descend(np.ascontiguousarray(X), columns, thresholds, children, n_jobs)
 
     def _engine(self, n_features: int) -> ModuleType:
         """The module that does the work: plain torch, or Triton kernels for few or for many features."""

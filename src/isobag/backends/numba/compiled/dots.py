@@ -7,8 +7,8 @@ are of whole numbers and exact, in whatever order.
 
 import numpy as np
 
+from isobag.backends.numba.compiled.byte_sums import COUNTS, add_bytes, add_quads
 from isobag.backends.numba.compiled.jit import jit
-from isobag.backends.numba.compiled.vectors import COUNTS, add_bytes, add_quads
 
 SECTION_BITS = 8
 SECTION = 1 << SECTION_BITS

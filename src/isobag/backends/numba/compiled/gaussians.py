@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from isobag.backends.numba.compiled.float64_distances import AT_ONCE, measure_lanes, padded
 from isobag.backends.numba.compiled.jit import jit
-from isobag.backends.numba.compiled.lanes import LANES, measure_lanes, padded
 
 ANCHOR_LEVELS = 4
 BLOCK_POINTS = 1024
@@ -26,13 +26,13 @@ def by_feature(points):
 
 @jit
 def exponentiate_lanes(sq_dists, factor, scales, bits, likeness):
-    """Write exp(-factor * sq_dists) into likeness, to a few units in the last place, 0 below exp(-708): (LANES,).
+    """Write exp(-factor * sq_dists) into likeness, to a few units in the last place, 0 below exp(-708): (AT_ONCE,).
 
     exp(x) = 2^k exp(r) with r = x - k ln 2 in [-0.35, 0.35]: Taylor's polynomial of degree 13 is exact to rounding. 2^k
     is written as its bits; scales and bits are one buffer, seen as floats and as integers. A call of the C library
     would keep the loop from becoming SIMD.
     """
-    for q in range(LANES):
+    for q in range(AT_ONCE):
         x = -factor * sq_dists[q]
         inside = x if x > _LOWEST else _LOWEST
         k = np.floor(inside * _LOG2_E + 0.5)
@@ -53,7 +53,7 @@ def exponentiate_lanes(sq_dists, factor, scales, bits, likeness):
         likeness[q] = p * r + 1.0
         power = (np.int64(k) + _EXPONENT_BIAS) << _MANTISSA_BITS
         bits[q] = power if x >= _LOWEST else 0
-    for q in range(LANES):
+    for q in range(AT_ONCE):
         likeness[q] *= scales[q]
 
 
@@ -68,26 +68,26 @@ def add_levels(sq_dists, weight, factors, scales, bits, likeness, sums):
         if level % ANCHOR_LEVELS == 0:
             exponentiate_lanes(sq_dists, factors[level], scales, bits, likeness)
         else:
-            for q in range(LANES):
+            for q in range(AT_ONCE):
                 square = likeness[q] * likeness[q]
                 likeness[q] = square * square
         row = sums[level]
-        for q in range(LANES):
+        for q in range(AT_ONCE):
             row[q] += weight * likeness[q]
 
 
 @jit
 def room_for_lanes(d, n_levels):
     """What the loops below write to: queries, distances, likeness, its powers of two as floats and as bits, sums."""
-    scales = np.empty(LANES)
-    sums = np.empty((n_levels, LANES))
-    return np.zeros((padded(d), LANES)), np.empty(LANES), np.empty(LANES), scales, scales.view(np.int64), sums
+    scales = np.empty(AT_ONCE)
+    sums = np.empty((n_levels, AT_ONCE))
+    return np.zeros((padded(d), AT_ONCE)), np.empty(AT_ONCE), np.empty(AT_ONCE), scales, scales.view(np.int64), sums
 
 
 @jit
 def fill_lanes(queries, first, lanes):
-    """Copy up to LANES rows of queries (n, d), from the first given, into lanes (padded d, LANES); their number."""
-    n_queries = min(LANES, len(queries) - first)
+    """Copy up to AT_ONCE rows of queries (n, d), from the first given, into lanes (padded d, AT_ONCE); their number."""
+    n_queries = min(AT_ONCE, len(queries) - first)
     for q in range(n_queries):
         for k in range(queries.shape[1]):
             lanes[k, q] = queries[first + q, k]
@@ -105,8 +105,8 @@ def add_gaussians(queries, points, weights, factors, totals):
     m = len(weights)
     n_levels = len(factors)
     lanes, sq_dists, likeness, scales, bits, sums = room_for_lanes(d, n_levels)
-    block_sums = np.empty((n_levels, LANES))
-    for first in range(0, n, LANES):
+    block_sums = np.empty((n_levels, AT_ONCE))
+    for first in range(0, n, AT_ONCE):
         n_queries = fill_lanes(queries, first, lanes)
         sums[:] = 0.0
         for start in range(0, m, BLOCK_POINTS):
@@ -115,7 +115,7 @@ def add_gaussians(queries, points, weights, factors, totals):
                 measure_lanes(lanes, points, j, sq_dists)
                 add_levels(sq_dists, weights[j], factors, scales, bits, likeness, block_sums)
             for level in range(n_levels):
-                for q in range(LANES):
+                for q in range(AT_ONCE):
                     sums[level, q] += block_sums[level, q]
         for q in range(n_queries):
             for level in range(n_levels):
@@ -133,7 +133,7 @@ def add_gaussians_of_groups(queries, ids, points, starts, factors, totals):
     n, d = queries.shape
     n_levels = len(factors)
     lanes, sq_dists, likeness, scales, bits, sums = room_for_lanes(d, n_levels)
-    for first in range(0, n, LANES):
+    for first in range(0, n, AT_ONCE):
         n_queries = fill_lanes(queries, first, lanes)
         for group in range(len(starts) - 1):
             sums[:] = 0.0

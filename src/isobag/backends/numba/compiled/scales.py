@@ -5,7 +5,7 @@ import numpy as np
 from isobag.backends.numba.compiled.jit import jit
 from isobag.backends.numba.compiled.llvm import bits, number_of
 
-LANES = 512
+CHUNK_ROWS = 512
 """Rows that a feature is scaled in together: its knots are brought from memory once for all of them."""
 TERMS = 16
 """Of the series of asinh: a number that is known to the compiler, which then computes several rows at once."""
@@ -16,7 +16,7 @@ _HALF = np.int64(1022 << 52)
 
 @jit
 def scale_linearly(X, shift, spread, most, scaled):
-    """(x - shift) / spread, cut off at -most and most: X, scaled (n, d), contiguous."""
+    """(x - shift) / spread, limited at -most and most: X, scaled (n, d), contiguous."""
     n, d = X.shape
     for row in range(n):
         for k in range(d):
@@ -27,7 +27,7 @@ def scale_linearly(X, shift, spread, most, scaled):
 
 @jit
 def scale_by_asinh(X, shift, spread, most, ln2, factors, scaled):
-    """Asinh of what ``scale_linearly`` says, as ``isobag.data.scaling.asinh`` computes it.
+    """Asinh of what ``scale_linearly`` says, as ``isobag.backends.numpy.scales.asinh`` computes it.
 
     factors (TERMS,): the coefficients of the series, the last term first
     """
@@ -56,13 +56,13 @@ def scale_by_asinh(X, shift, spread, most, ln2, factors, scaled):
 
 @jit
 def scale_by_knots(X, starts, values, scores, slopes, most, column, places, scaled):
-    """Score of the knot before x + slope * (x - that knot), cut off: see ``isobag.data.scaling.NormalScaling``.
+    """Score of the knot before x + slope * (x - that knot), limited: see ``isobag.backends.numpy.scales``.
 
-    column (LANES,) float64, places (LANES,) int64: room
+    column (CHUNK_ROWS,) float64, places (CHUNK_ROWS,) int64: room
     """
     n, d = X.shape
-    for first in range(0, n, LANES):
-        size = n - first if n - first < LANES else LANES
+    for first in range(0, n, CHUNK_ROWS):
+        size = n - first if n - first < CHUNK_ROWS else CHUNK_ROWS
         for k in range(d):
             a = starts[k]
             for q in range(size):

@@ -1,21 +1,24 @@
-"""One loop in vector registers: LANES queries against a list of centers, in single precision.
+"""One loop in vector registers: BLOCK queries against a list of centers, in single precision.
 
 Written as LLVM vector operations, because the loop vectoriser does not keep the running best in registers. A vector of
 any width is legal on every processor: LLVM splits it into the registers that are there, so the width chosen here
 decides how fast the loop is and never what it finds.
 """
 
-import llvmlite.binding
+import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-LANES = 64
+from isobag.backends.numba.compiled import target
+from isobag.backends.numba.compiled.jit import jit_inner
+
+BLOCK = 64
+"""Queries of a block."""
 _SINGLE = ir.FloatType()
 _INT = ir.IntType(32)
-_features = llvmlite.binding.get_host_cpu_features()
-_WIDTH = 64 if _features.get("avx512f") else 32
+_WIDTH = 64 if target.HAS_AVX512 else 32
 """Queries that share the registers: with two centers at a time 20 registers of 512 bits, or 12 of 256 and some room."""
 
 
@@ -39,9 +42,9 @@ def _muladd(builder, kind):
 
 @intrinsic
 def scan_centers(typingctx, lanes, centers, names, first, last, best, second, winner):
-    """Let the centers ``names[first:last]`` compete for each lane: best, second (LANES,) squared distances, winner.
+    """Let the centers ``names[first:last]`` compete for each lane: best, second (BLOCK,) squared distances, winner.
 
-    lanes (d, LANES) and centers (m, d) float32, contiguous; names (m,) int32. A later center must be strictly nearer.
+    lanes (d, BLOCK) and centers (m, d) float32, contiguous; names (m,) int32. A later center must be strictly nearer.
     ``second`` is the least squared distance of all centers but the winner.
     """
     signature = types.void(lanes, centers, names, first, last, best, second, winner)
@@ -92,7 +95,7 @@ def scan_centers(typingctx, lanes, centers, names, first, last, best, second, wi
                 phi = builder.phi(singles)
                 phi.add_incoming(ir.Constant(singles, [0.0] * _WIDTH), body)
                 totals.append(phi)
-            x = load(lanes, builder.add(builder.mul(k, ir.Constant(index, LANES)), offset), singles)
+            x = load(lanes, builder.add(builder.mul(k, ir.Constant(index, BLOCK)), offset), singles)
             following = []
             for row, total in zip(rows, totals, strict=True):
                 gap = builder.fsub(x, splat(builder, builder.load(builder.gep(row, [k])), singles))
@@ -120,7 +123,7 @@ def scan_centers(typingctx, lanes, centers, names, first, last, best, second, wi
                 builder.store(phi, at(builder, pointer, offset, kind), align=4)
             return j
 
-        for chunk in range(0, LANES, _WIDTH):
+        for chunk in range(0, BLOCK, _WIDTH):
             reached = compete(first, last, 2, chunk)
             compete(reached, last, 1, chunk)
         return context.get_dummy_value()
@@ -215,8 +218,17 @@ def spread_from(typingctx, columns, first, last, other, half, spreads):
 _PICKED = 16
 
 
+@jit_inner
+def _pick_one_by_one(sq_dists, spreads, first, last, share, bound, kept, size):
+    """As ``_pick_by_compress``."""
+    for c in range(first, last):
+        kept[size] = c
+        size += not sq_dists[c] - share * sq_dists[c] > bound + (np.float32(2.0) + share) * spreads[c]
+    return size
+
+
 @intrinsic
-def pick_unbeaten(typingctx, sq_dists, spreads, first, last, share, bound, kept, size):
+def _pick_by_compress(typingctx, sq_dists, spreads, first, last, share, bound, kept, size):
     """Append to kept[:size] every c from first to last unless it is beaten; the new size.
 
     Beaten is sq_dists[c] - share sq_dists[c] > bound + (2 + share) spreads[c], never with NaN.
@@ -268,104 +280,10 @@ def pick_unbeaten(typingctx, sq_dists, spreads, first, last, share, bound, kept,
     return signature, generate
 
 
-COUNTS = 128
-"""Rows of counts that are added up side by side."""
+pick_unbeaten = _pick_by_compress if target.HAS_COMPRESS else _pick_one_by_one
+
 _BYTE, _QUAD = ir.IntType(8), 4
-HAS_QUADS = bool(_features.get("avx512vnni"))
-"""Whether the processor multiplies four bytes by four others and adds the products to a sum, all at once."""
-
-
-def _add_entries(builder, first, last, sums, add):
-    """For e from first to last, sums by ``add(e, sums)``; what they are in the end."""
-    before = builder.block
-    head, body, tail = (builder.append_basic_block() for _ in range(3))
-    builder.branch(head)
-    builder.position_at_end(head)
-    e, *phis = (builder.phi(value.type) for value in (first, *sums))
-    for phi, value in zip((e, *phis), (first, *sums), strict=True):
-        phi.add_incoming(value, before)
-    builder.cbranch(builder.icmp_signed("<", e, last), body, tail)
-    builder.position_at_end(body)
-    following = (builder.add(e, ir.Constant(e.type, 1)), *add(e, phis))
-    for phi, value in zip((e, *phis), following, strict=True):
-        phi.add_incoming(value, body)
-    builder.branch(head)
-    builder.position_at_end(tail)
-    return phis
-
-
-def _place(builder, places, e, stride):
-    """Where the bytes of entry e begin."""
-    return builder.mul(builder.zext(builder.load(builder.gep(places, [e])), e.type), ir.Constant(e.type, stride))
-
-
-@intrinsic
-def add_bytes(typingctx, first, last, places, dense, offset, total):
-    """Sum of rows places[e] of COUNTS bytes, from dense[offset] on, e from first to last: total (COUNTS,) is written.
-
-    A sum stops at 255. Returned: whether one has come so far. places (m,), dense and total uint8
-    """
-    signature = types.boolean(types.intp, types.intp, places, dense, types.intp, total)
-
-    def generate(context, builder, signature, args):
-        places, dense, total = (
-            context.make_array(signature.args[k])(context, builder, args[k]).data for k in (2, 3, 5)
-        )
-        first, last, offset = args[0], args[1], args[4]
-        kind = ir.VectorType(_BYTE, COUNTS)
-        add = cgutils.get_or_insert_function(
-            builder.module, ir.FunctionType(kind, [kind, kind]), f"llvm.uadd.sat.v{COUNTS}i8"
-        )
-        section = builder.gep(dense, [offset])
-
-        def add_entry(e, sums):
-            place = _place(builder, places, e, COUNTS)
-            return [builder.call(add, [sums[0], builder.load(at(builder, section, place, kind), align=1)])]
-
-        (sums,) = _add_entries(builder, first, last, [ir.Constant(kind, [0] * COUNTS)], add_entry)
-        builder.store(sums, at(builder, total, ir.Constant(first.type, 0), kind), align=1)
-        mask = ir.IntType(COUNTS)
-        full = builder.bitcast(builder.icmp_unsigned("==", sums, ir.Constant(kind, [255] * COUNTS)), mask)
-        return builder.icmp_unsigned("!=", full, ir.Constant(mask, 0))
-
-    return signature, generate
-
-
-@intrinsic
-def add_quads(typingctx, first, last, places, quads, dense, offset, total):
-    """Add to total, for e from first to last, the four bytes of quads[e] times those of COUNTS columns, in 32 bits.
-
-    Those of column c are dense[offset + 4 COUNTS places[e] + 4 c] and the three behind, as signed bytes; places (m,)
-    uint8, quads (m,) uint32, dense uint8, total (COUNTS,) int32
-    """
-    signature = types.void(types.intp, types.intp, places, quads, dense, types.intp, total)
-
-    def generate(context, builder, signature, args):
-        places, quads, dense, total = (
-            context.make_array(signature.args[k])(context, builder, args[k]).data for k in (2, 3, 4, 6)
-        )
-        first, last, offset = args[0], args[1], args[5]
-        width = 16
-        kind = ir.VectorType(_INT, width)
-        section = builder.gep(dense, [offset])
-        starts = [ir.Constant(first.type, start) for start in range(0, COUNTS, width)]
-
-        def add_entry(e, sums):
-            place = _place(builder, places, e, _QUAD * COUNTS)
-            own = splat(builder, builder.load(builder.gep(quads, [e])), kind)
-            row = builder.gep(section, [place])
-            found = []
-            for start, value in zip(starts, sums, strict=True):
-                others = builder.load(at(builder, row, ir.Constant(e.type, _QUAD * start.constant), kind), align=1)
-                found.append(multiply_quads(builder, value, own, others))
-            return found
-
-        sums = [builder.load(at(builder, total, start, kind), align=4) for start in starts]
-        for start, value in zip(starts, _add_entries(builder, first, last, sums, add_entry), strict=True):
-            builder.store(value, at(builder, total, start, kind), align=4)
-        return context.get_dummy_value()
-
-    return signature, generate
+HAS_QUADS = target.HAS_QUADS
 
 
 def multiply_quads(builder, total, own, others):

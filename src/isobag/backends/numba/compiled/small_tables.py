@@ -13,7 +13,7 @@ from numba.extending import intrinsic
 from isobag.backends.arrays import OCTAVE_BITS, OUTSIDE
 from isobag.backends.numba.compiled.jit import jit
 from isobag.backends.numba.compiled.llvm import bits, loop
-from isobag.backends.numba.compiled.vectors import LANES, at, splat
+from isobag.backends.numba.compiled.vectors import BLOCK, at, splat
 
 WIDTH = 32
 """Queries measured together: with 512 bits, four registers for sums, or for the least and the winner."""
@@ -29,7 +29,7 @@ def _measure(typingctx, lanes, block, start, points, first, last, floor, sq_dist
 
     Those not above the floor are infinite.
 
-    lanes (blocks, d, LANES), points (m, d) float64, contiguous; sq_dists (last - first or more, WIDTH)
+    lanes (blocks, d, BLOCK), points (m, d) float64, contiguous; sq_dists (last - first or more, WIDTH)
     """
     indices = types.intp, types.intp
     signature = types.void(lanes, *indices, points, *indices, types.float64, sq_dists)
@@ -39,7 +39,7 @@ def _measure(typingctx, lanes, block, start, points, first, last, floor, sq_dist
         _, block, start, _, first, last, floor, _ = args
         d = cgutils.unpack_tuple(builder, points.shape)[1]
         index = d.type
-        zero, stride = ir.Constant(index, 0), ir.Constant(index, LANES)
+        zero, stride = ir.Constant(index, 0), ir.Constant(index, BLOCK)
         floors, infinite = splat(builder, floor, _DOUBLES), ir.Constant(_DOUBLES, [float("inf")] * WIDTH)
         queries = builder.gep(lanes.data, [builder.add(builder.mul(builder.mul(block, d), stride), start)])
 
@@ -105,15 +105,15 @@ def _compete(typingctx, sq_dists, slots, i, first, last, best, winner):
 
 @jit
 def find_cells(span, lanes, points, slots, levels, sq_radii, limits, room, cells, far):
-    """Cells of the blocks span[0]:span[1] in all partitionings, all levels: cells (t, blocks, L, LANES).
+    """Cells of the blocks span[0]:span[1] in all partitionings, all levels: cells (t, blocks, L, BLOCK).
 
-    lanes (blocks, d, LANES), points (m, d), slots (t, psi), levels (L,), sq_radii (L, t, psi)
-    limits (L,) of octaves, -1 where none counts; far (blocks, LANES), to which those beyond are added where OUTSIDE
+    lanes (blocks, d, BLOCK), points (m, d), slots (t, psi), levels (L,), sq_radii (L, t, psi)
+    limits (L,) of octaves, -1 where none counts; far (blocks, BLOCK), to which those beyond are added where OUTSIDE
     room: squared distances (m, WIDTH), the least of a partitioning and its center (WIDTH,)
     """
     sq_dists, best, winner = room
     for block in range(span[0], span[1]):
-        for start in range(0, LANES, WIDTH):
+        for start in range(0, BLOCK, WIDTH):
             _measure(lanes, block, start, points, 0, len(points), -1.0, sq_dists)
             for i in range(len(slots)):
                 for q in range(WIDTH):
@@ -137,9 +137,9 @@ def find_cells(span, lanes, points, slots, levels, sq_radii, limits, room, cells
 
 @jit
 def nearest_other(lanes, centers, slots, levels, room, radii):
-    """Squared distance from each center to the nearest different one: radii (L, t * blocks, LANES), 0 if none differs.
+    """Squared distance from each center to the nearest different one: radii (L, t * blocks, BLOCK), 0 if none differs.
 
-    lanes (t * blocks, d, LANES) and centers (t * psi, d) are the centers of each partitioning in turn, slots (1, psi)
+    lanes (t * blocks, d, BLOCK) and centers (t * psi, d) are the centers of each partitioning in turn, slots (1, psi)
     are 0, 1, ...
     """
     sq_dists, best, winner = room
@@ -147,7 +147,7 @@ def nearest_other(lanes, centers, slots, levels, room, radii):
     n_blocks = len(lanes) * psi // len(centers)
     for block in range(len(lanes)):
         first = block // n_blocks * psi
-        for start in range(0, LANES, WIDTH):
+        for start in range(0, BLOCK, WIDTH):
             _measure(lanes, block, start, centers, first, first + psi, 0.0, sq_dists)
             for q in range(WIDTH):
                 best[q] = np.inf

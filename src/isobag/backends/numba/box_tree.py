@@ -1,4 +1,4 @@
-"""Few features: the verbs of a backend by walks down a tree of boxes."""
+"""Few features: boxes of nearby queries share a shrinking list of candidate centers; see ``compiled.box_tree``."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -7,8 +7,8 @@ import numpy as np
 
 from isobag.backends.arrays import Balls, Cells, Floats, Ints, is_first
 from isobag.backends.meter import report
-from isobag.backends.numba.compiled import walks
-from isobag.backends.numba.compiled.boxes import Boxes
+from isobag.backends.numba.compiled import box_search
+from isobag.backends.numba.compiled.box_tree import Boxes
 from isobag.backends.numba.queries import Queries
 from isobag.backends.threads import map_in_threads, shares, slices
 
@@ -25,7 +25,7 @@ def assign_cells(queries: Queries, balls: Balls, rule: str, n_jobs: int | None, 
     def work(share: slice) -> None:
         for i, runs in _walk(boxes, balls, share, rule):
             starts, names, n_runs = (part[-1] for part in runs)
-            walks.expand_runs(starts, names, n_runs, boxes.order, boxes.firsts, cells[i])
+            box_search.expand_runs(starts, names, n_runs, boxes.order, boxes.firsts, cells[i])
 
     map_in_threads(work, shares(len(balls.slots), n_jobs), n_jobs)
 
@@ -96,7 +96,7 @@ def _room_for_sums(n_threads: int, n_levels: int, limits: Ints | None, boxes: Bo
 
 def _add_steps(runs: Runs, tables: Ints, steps: Ints) -> None:
     for starts, names, n_runs, table, own in zip(*runs, tables, steps, strict=True):
-        walks.add_run_steps(starts, names, n_runs, table, own)
+        box_search.add_run_steps(starts, names, n_runs, table, own)
 
 
 def _walk(
@@ -116,8 +116,8 @@ def _walk(
     added = np.empty(0, dtype=np.int64) if limits is None or far is None else far
     starts, names = np.empty((2, n_levels, boxes.n_queries), dtype=np.int32)
     n_runs = np.zeros(n_levels, dtype=np.int64)
-    room = walks.make_room(psi, n_levels, n_depths)
-    candidates = walks.make_lists(balls.points.shape[1], psi, n_levels, n_depths)
+    room = box_search.make_room(psi, n_levels, n_depths)
+    candidates = box_search.make_lists(balls.points.shape[1], psi, n_levels, n_depths)
     is_distinct = is_first(balls.slots[share])  # a later equal center never wins a tie
     for i, distinct in zip(range(share.start, share.stop), is_distinct, strict=True):
         radii = np.ascontiguousarray(balls.sq_radii[:, i])
@@ -127,10 +127,10 @@ def _walk(
         _list_candidates(balls, i, kept, *(part[0] for part in candidates))
         if rule == "nearest":
             n_runs[:] = 0
-            walks.search_nearest(boxes, candidates, radii, own_limits, room, starts, names, n_runs, added)
+            box_search.search_nearest(boxes, candidates, radii, own_limits, room, starts, names, n_runs, added)
         else:
             runs = starts[0], names[0]
-            n_runs[0] = walks.search_covering(boxes, candidates, radii[0], room, rule == "smallest", *runs)
+            n_runs[0] = box_search.search_covering(boxes, candidates, radii[0], room, rule == "smallest", *runs)
         yield i, (starts, names, n_runs)
         report(len(boxes.order))
 
@@ -145,14 +145,14 @@ def _list_candidates(balls: Balls, i: int, kept: Ints, coordinates: Floats, name
 
 def _count(runs: Runs, firsts: Ints, counts: Ints) -> None:
     for starts, names, n_runs, level_counts in zip(*runs, counts, strict=True):
-        walks.count_runs(starts, names, n_runs, firsts, level_counts)
+        box_search.count_runs(starts, names, n_runs, firsts, level_counts)
 
 
 def _in_order_of_rows(sums: Ints, boxes: Boxes, n_jobs: int | None) -> Ints:
     """Sums of all threads, put back from tree order: (threads, C, q) -> (n, C)."""
     rows = np.empty((len(boxes.order), sums.shape[1]), dtype=np.int64)
     map_in_threads(
-        lambda part: walks.put_back(boxes.order, boxes.firsts, sums, part.start, part.stop, rows),
+        lambda part: box_search.put_back(boxes.order, boxes.firsts, sums, part.start, part.stop, rows),
         slices(boxes.n_queries, _ROWS),
         n_jobs,
     )

@@ -22,8 +22,8 @@ from typing import NamedTuple
 import numpy as np
 
 from isobag.backends.arrays import Floats, Ints
+from isobag.backends.numba.compiled.float64_distances import AT_ONCE
 from isobag.backends.numba.compiled.jit import jit, jit_inner
-from isobag.backends.numba.compiled.lanes import LANES
 from isobag.backends.threads import map_in_threads, slices
 
 _SAMPLE = 31
@@ -40,7 +40,7 @@ class Boxes(NamedTuple):
 
     order: Ints  # (n,) rows of X, those of one query side by side, queries in tree order
     firsts: Ints  # (q + 1,) where the rows of each query begin
-    columns: Floats  # (d, q + LANES) the queries in tree order, then zeros: they are read LANES at a time
+    columns: Floats  # (d, q + AT_ONCE) the queries in tree order, then zeros: they are read AT_ONCE at a time
     low: Floats  # (m, d) lower corner of each box
     high: Floats  # (m, d) upper corner
     start: Ints  # (m,) first query of a box
@@ -55,7 +55,7 @@ class Boxes(NamedTuple):
 
 
 def build_boxes(X: Floats, n_jobs: int | None = None) -> Boxes:
-    """Sort the queries into a tree of boxes: split the widest side near its median until LANES or fewer are left.
+    """Sort the queries into a tree of boxes: split the widest side near its median until AT_ONCE or fewer are left.
 
     Widest side and median of many queries are those of a sample: they decide how fast the search is, never what it
     finds.
@@ -84,7 +84,7 @@ def rebuild_boxes(X: Floats, like: Boxes, n_jobs: int | None = None) -> Boxes:
 
 def _fill(X: Floats, tree: Boxes, n_jobs: int | None) -> tuple[Boxes, bool]:
     """A tree with its queries and corners, and whether the rows of each query are equal."""
-    columns = np.empty((X.shape[1], tree.n_queries + LANES))
+    columns = np.empty((X.shape[1], tree.n_queries + AT_ONCE))
     columns[:, tree.n_queries :] = 0.0
     low, high = np.empty((2, len(tree.start), X.shape[1]))
     shape = tree.order, tree.firsts, tree.start, tree.stop, tree.right
@@ -181,7 +181,7 @@ def _split_boxes(rows, order, ordered, todo, boxes):
         boxes[m, 1] = b
         boxes[m, 2] = -1
         boxes[m, 3] = todo[n_todo, 3]
-        if b - a > LANES:
+        if b - a > AT_ONCE:
             middle = b
             step = (b - a) // 64 if b - a > _SAMPLED else 1
             while middle == b and step > 0:

@@ -1,19 +1,26 @@
-"""The readable definition: float64, one partitioning after the other, nothing clever.
-
-The squared distance of x and c is the sum of (x_k - c_k)^2 in the order of the features, each operation rounded once.
-Every other backend decides as if it had computed exactly that.
-"""
+"""Cells of rows in balls."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array
+import numpy.typing as npt
 
 from isobag.backends.arrays import OUTSIDE, Balls, Cells, Floats, Ints, last_level, octaves
 from isobag.backends.meter import report
 from isobag.backends.threads import slices
 
 _BLOCK_PAIRS = 1 << 22
+
+
+def place(X: Floats) -> Floats:
+    """The rows are where they are: (n, d)."""
+    return X
+
+
+def fetch(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The values are NumPy arrays."""
+    return values
 
 
 def prepare(X: Floats, like: Floats | None = None) -> Floats:
@@ -36,7 +43,7 @@ def sq_radii(points: Floats, slots: Cells, levels: tuple[int, ...], n_jobs: int 
         for level, n_cells in enumerate(levels):
             centers = points[chosen[:n_cells]]
             for block in _blocks(n_cells, n_cells):
-                radii[level, i, block] = _least_positive(sq_distances(centers[block], centers))
+                radii[level, i, block] = least_positive(sq_distances(centers[block], centers))
     return radii
 
 
@@ -79,7 +86,7 @@ def sum_at_cells(
 ) -> Ints:
     """Sum over partitionings of the table at the query's cell, OUTSIDE adding nothing: (n, L).
 
-    With ``limits``, one more column: what ``sum_far`` says
+    With ``limits``, one more column: that of ``sum_far``
     """
     sums = np.zeros((len(X), len(balls.levels)), dtype=np.int64)
     for level in range(len(balls.levels)):
@@ -127,95 +134,7 @@ def _assign_level(X: Floats, balls: Balls, level: int, rule: str) -> Cells:
     return cells
 
 
-def count_group_cells(cells: Cells, starts: Ints, n_cells: int, n_columns: int, n_jobs: int | None = None) -> csr_array:
-    """Number of each group's points in each cell: cells (n, t), groups side by side -> CSR (g, t * n_columns).
-
-    starts (g + 1,): first point of each group. n_columns is n_cells, or one more to count OUTSIDE in a last column.
-    """
-    t = cells.shape[1]
-    groups = np.repeat(np.arange(len(starts) - 1), np.diff(starts))[:, None]
-    columns = np.where(cells == OUTSIDE, n_cells, cells)
-    kept = columns < n_columns
-    rows = np.broadcast_to(groups, cells.shape)[kept]
-    places = (columns + np.arange(t) * n_columns)[kept]
-    shape = (len(starts) - 1, t * n_columns)
-    counts = csr_array((np.ones(len(rows), dtype=np.int32), (rows, places)), shape=shape)
-    counts.sum_duplicates()
-    return counts
-
-
-def dot_counts(counts: csr_array, centers: csr_array, n_jobs: int | None = None, rows: Ints | None = None) -> Ints:
-    """Dot products of all rows of counts with all centers, integers: (n, centers).
-
-    rows: if given, the rows of counts that are the centers, for backends that find each pair once
-    """
-    dots: Ints = (counts.astype(np.int64) @ centers.astype(np.int64).T).toarray()
-    return dots
-
-
-def group_sq_distances(
-    dots: Ints, self_dots: Floats, sizes: Ints, center_self_dots: Floats, center_sizes: Ints, unit: int
-) -> Floats:
-    """Squared distances of mean maps N / m and M / l, from dot products of their counts: (n, centers).
-
-    (l^2 N.N - 2 l m N.M + m^2 M.M) / (l m)^2, with m and l divided by what m has in common with ``unit``, a divisor of
-    all l. The numerator is an integer, exact below 2^53, so that equal distances compare equal.
-    """
-    common = np.gcd(sizes, unit)[:, None]
-    m = (sizes[:, None] // common).astype(np.float64)
-    others = (center_sizes[None, :] // common).astype(np.float64)
-    above = (others * others * self_dots[:, None] - 2 * others * m * dots) + m * m * center_self_dots
-    return np.maximum(above, 0) / (others * sizes[:, None]) ** 2
-
-
-def group_sq_radii(
-    dots: Ints,
-    rows: Ints,
-    self_dots: Floats,
-    sizes: Ints,
-    unit: int,
-    slots: Cells,
-    levels: tuple[int, ...],
-    n_jobs: int | None = None,
-) -> Floats:
-    """Squared distance from each center to the nearest different one; its dot products are dots[rows]: (L, t, psi)."""
-    sq_dists = group_sq_distances(dots[rows], self_dots, sizes, self_dots, sizes, unit)
-    radii = np.zeros((len(levels), *slots.shape))
-    for i, chosen in enumerate(slots):
-        for level, n_cells in enumerate(levels):
-            own = chosen[:n_cells]
-            radii[level, i, :n_cells] = _least_positive(sq_dists[np.ix_(own, own)])
-    return radii
-
-
-def assign_groups(
-    dots: Ints,
-    self_dots: Floats,
-    sizes: Ints,
-    center_self_dots: Floats,
-    center_sizes: Ints,
-    unit: int,
-    slots: Cells,
-    levels: tuple[int, ...],
-    sq_radii: Floats,
-    n_jobs: int | None = None,
-) -> Cells:
-    """Cell of every group in every partitioning of groups, for each level: (L, n, t)."""
-    sq_dists = group_sq_distances(dots, self_dots, sizes, center_self_dots, center_sizes, unit)
-    cells = np.empty((len(levels), len(dots), len(slots)), dtype=np.int32)
-    for i, chosen in enumerate(slots):
-        for level, n_cells in enumerate(levels):
-            cells[level, :, i] = choose_cells(sq_dists[:, chosen[:n_cells]], sq_radii[level, i, :n_cells], "nearest")
-    return cells
-
-
-def self_dots(counts: csr_array) -> Floats:
-    """Dot product of each row of counts with itself: (n,)."""
-    squares = csr_array((counts.data.astype(np.float64) ** 2, counts.indices, counts.indptr), shape=counts.shape)
-    return np.asarray(squares.sum(axis=1), dtype=np.float64)
-
-
-def _least_positive(sq_dists: Floats) -> Floats:
+def least_positive(sq_dists: Floats) -> Floats:
     """Smallest positive number of each row, 0 if there is none."""
     nearest = np.where(sq_dists > 0, sq_dists, np.inf).min(axis=1)
     return np.where(np.isinf(nearest), 0.0, nearest)

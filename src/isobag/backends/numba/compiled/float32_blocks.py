@@ -37,11 +37,11 @@ import numpy as np
 import numpy.typing as npt
 
 from isobag.backends.arrays import OCTAVE_BITS, OUTSIDE, Cells, Floats, Ints, aligned
-from isobag.backends.numba.compiled.blocks import SUPER
+from isobag.backends.numba.compiled.block_order import SUPER
 from isobag.backends.numba.compiled.jit import jit, jit_inner
 from isobag.backends.numba.compiled.llvm import bits
 from isobag.backends.numba.compiled.vectors import (
-    LANES,
+    BLOCK,
     PADDING,
     measure_from,
     pick_unbeaten,
@@ -67,12 +67,12 @@ class Room(NamedTuple):
     columns: Singles  # (d, psi + PADDING) coordinates of those for SUPER blocks
     ends: Ints  # (2, L) how many there are of each level
     lane: Singles  # (d,) coordinates of a query
-    singles: Singles  # (4, LANES) best and second best squared distance, tolerance, squared radius of the winner
+    singles: Singles  # (4, BLOCK) best and second best squared distance, tolerance, squared radius of the winner
     ints: (
-        Cells  # (5, LANES) winner, 1 if certain, cell if certain; the nearest in float64, a center measured in float64
+        Cells  # (5, BLOCK) winner, 1 if certain, cell if certain; the nearest in float64, a center measured in float64
     )
-    decided_ends: Ints  # (LANES,) of how many centers the nearest was found in float64
-    doubles: Floats  # (2, LANES) squared distances of these two centers
+    decided_ends: Ints  # (BLOCK,) of how many centers the nearest was found in float64
+    doubles: Floats  # (2, BLOCK) squared distances of these two centers
 
 
 def make_room(psi: int, n_levels: int, d: int) -> Room:
@@ -84,10 +84,10 @@ def make_room(psi: int, n_levels: int, d: int) -> Room:
         aligned((d, psi + PADDING), np.float32),
         aligned((2, n_levels), np.int64),
         aligned((d,), np.float32),
-        aligned((4, LANES), np.float32),
-        aligned((5, LANES), np.int32),
-        aligned((LANES,), np.int64),
-        aligned((2, LANES)),
+        aligned((4, BLOCK), np.float32),
+        aligned((5, BLOCK), np.int32),
+        aligned((BLOCK,), np.int64),
+        aligned((2, BLOCK)),
     )
 
 
@@ -131,10 +131,10 @@ def _certify(best, second, winner, factor, slopes, offsets, radii, own_radii, er
 
     Several short loops, which become vector operations.
     """
-    for q in range(LANES):
+    for q in range(BLOCK):
         own_radii[q] = radii[winner[q]]
     n_sure = np.int32(0)
-    for q in range(LANES):
+    for q in range(BLOCK):
         b = best[q]
         error = factor * b + slopes[q] * np.sqrt(b) + offsets[q]
         certain = (second[q] > b + (error + error)) & (abs(b - own_radii[q]) > error) & (b < _LARGEST)
@@ -142,7 +142,7 @@ def _certify(best, second, winner, factor, slopes, offsets, radii, own_radii, er
         sure[q] = np.int32(1) if certain else np.int32(0)
         n_sure += sure[q]
         named[q] = winner[q] if b < own_radii[q] else _NOWHERE
-    for q in range(LANES):
+    for q in range(BLOCK):
         cells[q] = named[q]
     return n_sure
 
@@ -153,19 +153,19 @@ def find_cells(
 ):
     """Cells of the blocks span[0]:span[1] in the partitionings chosen[0]:chosen[1], all levels.
 
-    queries: lanes (blocks, d, LANES), boxes of blocks (2, blocks, d), their middles and half widths, and g of each;
+    queries: lanes (blocks, d, BLOCK), boxes of blocks (2, blocks, d), their middles and half widths, and g of each;
     then boxes of SUPER blocks and their g
-    tolerances: A, then B and C of each query, (blocks, LANES)
+    tolerances: A, then B and C of each query, (blocks, BLOCK)
     exact: the queries (n, d) in the order of the blocks, points (m, d), slots (t, psi)
     centers: names (t, psi) of distinct centers in the order of drawing, ends (t, L) how many of each level, coordinates
     of all centers (t, psi, d) and of the names (t, d, psi + PADDING), in float32
     radii: squared, in float32 and scaled (t, L, psi), and as defined (L, t, psi)
     limits (L,) of the octaves of squared distances, -1 where none counts; octave_shift: what has to be added to octaves
     of float32, or a negative number if they are of no use
-    written: cells (partitionings, blocks, L, LANES), from the first ones on, the last over the first where there is no
-    room for all; far (all blocks, LANES), to which octaves beyond the limits are added where OUTSIDE
+    written: cells (partitionings, blocks, L, BLOCK), from the first ones on, the last over the first where there is no
+    room for all; far (all blocks, BLOCK), to which octaves beyond the limits are added where OUTSIDE
     tables (t, L, psi + 1) with a zero for OUTSIDE at the end, which at the cells are added to sums (all blocks, L,
-    LANES), or no tables
+    BLOCK), or no tables
     """
     lanes, boxes, margins, wholes, whole_margins = queries
     factor, slopes, offsets = tolerances
@@ -211,7 +211,7 @@ def find_cells(
             )
             for c in range(n_own):
                 own_names[1, c] = own_names[0, kept[c]]
-            for q in range(LANES):
+            for q in range(BLOCK):
                 best[q] = np.inf
                 second[q] = np.inf
                 winner[q] = 0
@@ -242,10 +242,10 @@ def find_cells(
                 limit = limits[level]
                 if limit >= 0:
                     n_sure = _certify_far(best, errors, named, limit, octave_shift, sure, far[block])
-                if n_sure == LANES:
+                if n_sure == BLOCK:
                     continue
-                for q in range(LANES):
-                    x = block * LANES + q
+                for q in range(BLOCK):
+                    x = block * BLOCK + q
                     if sure[q] == 1 or x >= len(X):
                         continue
                     reach = best[q] + (errors[q] + errors[q])
@@ -281,7 +281,7 @@ def find_cells(
                     own = cells[(i - chosen[0]) % len(cells), block - span[0], level]
                     table = tables[i, level]
                     total = sums[block, level]
-                    for q in range(LANES):
+                    for q in range(BLOCK):
                         total[q] += table[own[q]]
 
 
@@ -305,7 +305,7 @@ def _certify_far(best, errors, named, limit, octave_shift, sure, far):
     own_limit = np.int32(limit - octave_shift)
     useful = np.int32(octave_shift >= 0)
     n_sure = np.int32(0)
-    for q in range(LANES):
+    for q in range(BLOCK):
         low = bits((best[q] - errors[q]) * np.float32(1 - 2.0**-22)) >> _SINGLE_OCTAVE_BITS
         high = bits((best[q] + errors[q]) * np.float32(1 + 2.0**-22)) >> _SINGLE_OCTAVE_BITS
         is_inside = named[q] >= 0

@@ -1,4 +1,4 @@
-"""Equal rows are one query of the walks down a tree of boxes."""
+"""The box tree: equal rows are one query."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from oracle.hard_data import KINDS, queries
 from isobag.backends import numba as fast
 from isobag.backends import numpy as slow
 from isobag.backends.arrays import Balls
-from isobag.backends.numba.compiled import boxes
+from isobag.backends.numba.compiled import box_tree
 from isobag.partitionings.base import distinct_points
 
 pytestmark = pytest.mark.usefixtures("no_pairs")
@@ -18,7 +18,7 @@ LEVELS = (2, 5, 12)
 
 @pytest.fixture
 def always(monkeypatch, no_pairs):
-    monkeypatch.setattr(boxes, "_GROUPED_ROWS", 1)
+    monkeypatch.setattr(box_tree, "_GROUPED_ROWS", 1)
 
 
 def balls_of(X, rng):
@@ -58,7 +58,7 @@ def test_equal_rows_are_one_query_and_zero_has_two_signs(rng, always):
     X = np.repeat(rng.normal(size=(70, 3)), 5, axis=0)
     X[:5] = 0.0
     X[3] = -0.0
-    tree = boxes.build_boxes(rng.permutation(X))
+    tree = box_tree.build_boxes(rng.permutation(X))
     assert tree.n_queries == 71
     assert_all_verbs_agree(X, balls_of(X, rng))
 
@@ -73,11 +73,11 @@ def test_rows_that_only_another_scale_makes_equal_stay_apart(rng, always):
 def test_one_order_serves_a_scale_on_which_more_rows_are_equal(rng, always):
     X = np.repeat(rng.normal(size=(200, 3)), 2, axis=0)
     tree = fast.prepare(X).boxes(1)
-    assert boxes.rebuild_boxes(np.round(X), tree).order is tree.order
+    assert box_tree.rebuild_boxes(np.round(X), tree).order is tree.order
     assert_all_verbs_agree(np.round(X), balls_of(X, rng), like=X)
 
 
 def test_large_tables_are_grouped_and_small_ones_are_not(rng):
     rows = rng.normal(size=(40, 2))
-    assert boxes.build_boxes(np.tile(rows, (1000, 1))).n_queries == 40
-    assert boxes.build_boxes(np.tile(rows, (3, 1))).n_queries == 120
+    assert box_tree.build_boxes(np.tile(rows, (1000, 1))).n_queries == 40
+    assert box_tree.build_boxes(np.tile(rows, (3, 1))).n_queries == 120

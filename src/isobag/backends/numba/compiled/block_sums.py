@@ -5,7 +5,7 @@ import numpy.typing as npt
 
 from isobag.backends.arrays import OUTSIDE, Ints
 from isobag.backends.numba.compiled.jit import jit
-from isobag.backends.numba.compiled.vectors import LANES
+from isobag.backends.numba.compiled.vectors import BLOCK
 
 
 def make_tally(n_levels: int, psi: int) -> Ints:
@@ -17,9 +17,9 @@ def make_tally(n_levels: int, psi: int) -> Ints:
 
 
 def count_blocks(cells: npt.NDArray[np.int16], n: int, tally: Ints) -> None:
-    """Count each query's cell: cells (blocks, L, LANES) of n queries or more; lanes without a query become OUTSIDE."""
-    first = n - (len(cells) - 1) * LANES
-    if first < LANES:
+    """Count each query's cell: cells (blocks, L, BLOCK) of n queries or more; lanes without a query become OUTSIDE."""
+    first = n - (len(cells) - 1) * BLOCK
+    if first < BLOCK:
         cells[-1, :, first:] = OUTSIDE
     _count_blocks(cells, tally)
 
@@ -36,7 +36,7 @@ def _count_blocks(cells, tally):
         for level in range(len(tally)):
             own = cells[block, level]
             counts = tally[level]
-            for q in range(0, LANES, 4):
+            for q in range(0, BLOCK, 4):
                 counts[0, own[q]] += 1
                 counts[1, own[q + 1]] += 1
                 counts[2, own[q + 2]] += 1
@@ -52,7 +52,7 @@ def padded_tables(tables: Ints) -> Ints:
 
 @jit
 def add_blocks(cells, first, tables, sums):
-    """Add the tables at the cells, from level ``first`` on: cells (t, blocks, L, LANES), sums (blocks, L, LANES).
+    """Add the tables at the cells, from level ``first`` on: cells (t, blocks, L, BLOCK), sums (blocks, L, BLOCK).
 
     tables (t, L, psi + 1) have a zero for OUTSIDE at the end
     """
@@ -62,19 +62,19 @@ def add_blocks(cells, first, tables, sums):
                 own = cells[i, block, first + level]
                 total = sums[block, level]
                 table = tables[i, level]
-                for q in range(LANES):
+                for q in range(BLOCK):
                     total[q] += table[own[q]]
 
 
 @jit
 def put_back(order, parts, column, first, last, rows):
-    """Sums of the threads, (threads, blocks, C, LANES), added up and written to rows (n, ...) from a column on.
+    """Sums of the threads, (threads, blocks, C, BLOCK), added up and written to rows (n, ...) from a column on.
 
     order (n,) place -> row; of the places first to last
     """
     for place in range(first, last):
-        block = place // LANES
-        q = place - block * LANES
+        block = place // BLOCK
+        q = place - block * BLOCK
         for level in range(parts.shape[2]):
             total = parts[0, block, level, q]
             for part in range(1, len(parts)):

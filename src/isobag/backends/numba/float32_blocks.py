@@ -1,6 +1,6 @@
-"""Some to many features: the verbs of a backend by certified single-precision loops over blocks of queries.
+"""Some to many features: loops in float32 over blocks of queries, certified, the doubtful decided in float64.
 
-Only the rule "nearest"; ``fits`` says for which balls. The queries are rotated to the principal axes of the centers,
+The rule "nearest"; ``fits`` says for which balls. The queries are rotated to the principal axes of the centers,
 ordered into blocks of neighbours, and every block is compared with the centers that it cannot rule out as a whole.
 """
 
@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from isobag.backends.arrays import Balls, Cells, Floats, Ints, aligned, is_first
 from isobag.backends.meter import report
-from isobag.backends.numba.compiled import blocks, fused, tallies
-from isobag.backends.numba.compiled.blocks import SUPER
-from isobag.backends.numba.compiled.vectors import LANES, PADDING
+from isobag.backends.numba.compiled import block_order, block_sums, float32_blocks
+from isobag.backends.numba.compiled.block_order import SUPER
+from isobag.backends.numba.compiled.vectors import BLOCK, PADDING
 from isobag.backends.numba.queries import Queries
 from isobag.backends.threads import map_in_threads, shares, single_threaded_blas, slices
 
@@ -53,7 +53,7 @@ class _Space(NamedTuple):
 
 
 class _Placed(NamedTuple):
-    """Queries in blocks, and all that ``fused.find_cells`` asks about them."""
+    """Queries in blocks, and all that ``float32_blocks.find_cells`` asks about them."""
 
     space: _Space
     X: Floats  # (n, d) in the order of the blocks
@@ -68,15 +68,15 @@ class _Placed(NamedTuple):
 
 
 class _Centers(NamedTuple):
-    """Balls in the space of the queries, and all that ``fused.find_cells`` asks about them."""
+    """Balls in the space of the queries, and all that ``float32_blocks.find_cells`` asks about them."""
 
     balls: Balls
     lists: tuple[Cells, Ints, Singles, Singles]
     radii: tuple[Singles, Floats]
 
-    def room(self) -> fused.Room:
+    def room(self) -> float32_blocks.Room:
         """Room for one search."""
-        return fused.make_room(self.balls.slots.shape[1], len(self.balls.levels), self.balls.points.shape[1])
+        return float32_blocks.make_room(self.balls.slots.shape[1], len(self.balls.levels), self.balls.points.shape[1])
 
 
 def fits(balls: Balls, rule: str) -> bool:
@@ -93,7 +93,7 @@ def assign_cells(queries: Queries, balls: Balls, rule: str, n_jobs: int | None, 
     placed, centers = _prepare(queries, balls, n_jobs)
 
     def work(i: int) -> None:
-        found = np.empty((1, placed.n_blocks, 1, LANES), dtype=np.int16)
+        found = np.empty((1, placed.n_blocks, 1, BLOCK), dtype=np.int16)
         _find(placed, centers, range(i, i + 1), slice(0, placed.n_blocks), found, centers.room())
         cells[i, placed.order] = found.reshape(-1)[: len(placed.X)]
 
@@ -106,13 +106,13 @@ def count_cells(queries: Queries, balls: Balls, n_jobs: int | None) -> Ints:
     counts = np.empty((len(balls.levels), *balls.slots.shape), dtype=np.int64)
 
     def work(i: int) -> None:
-        cells = np.empty((1, _ROWS // LANES, len(balls.levels), LANES), dtype=np.int16)
-        room, tally = centers.room(), tallies.make_tally(len(counts), balls.slots.shape[1])
+        cells = np.empty((1, _ROWS // BLOCK, len(balls.levels), BLOCK), dtype=np.int16)
+        room, tally = centers.room(), block_sums.make_tally(len(counts), balls.slots.shape[1])
         for part in slices(placed.n_blocks, cells.shape[1]):
             found = cells[:, : part.stop - part.start]
             _find(placed, centers, range(i, i + 1), part, found, room)
-            tallies.count_blocks(found[0], len(placed.X) - part.start * LANES, tally)
-        counts[:, i] = tallies.counted(tally)
+            block_sums.count_blocks(found[0], len(placed.X) - part.start * BLOCK, tally)
+        counts[:, i] = block_sums.counted(tally)
 
     map_in_threads(work, range(len(balls.slots)), n_jobs)
     return counts
@@ -123,12 +123,12 @@ def sum_at_cells(
 ) -> Ints:
     """Sum over partitionings of the table at the query's cell: (n, L); one more column with ``limits``."""
     placed, centers = _prepare(queries, balls, n_jobs)
-    own, n_levels, chosen = tallies.padded_tables(tables), len(balls.levels), range(len(balls.slots))
-    sums = np.zeros((placed.n_blocks, n_levels, LANES), dtype=np.int64)
-    far = np.zeros((placed.n_blocks, LANES), dtype=np.int64)
+    own, n_levels, chosen = block_sums.padded_tables(tables), len(balls.levels), range(len(balls.slots))
+    sums = np.zeros((placed.n_blocks, n_levels, BLOCK), dtype=np.int64)
+    far = np.zeros((placed.n_blocks, BLOCK), dtype=np.int64)
 
     def work(part: slice) -> None:
-        cells = np.empty((1, part.stop - part.start, n_levels, LANES), dtype=np.int16)
+        cells = np.empty((1, part.stop - part.start, n_levels, BLOCK), dtype=np.int16)
         _find(placed, centers, chosen, part, cells, centers.room(), limits, far, own, sums)
 
     map_in_threads(work, slices(placed.n_blocks, _SUMMED_BLOCKS), n_jobs)
@@ -148,24 +148,24 @@ def count_and_sum(
     n_levels, n_blocks = len(balls.levels), placed.n_blocks
     first = n_levels - 1 if only_last else 0
     counts = np.zeros((n_levels, *balls.slots.shape), dtype=np.int64)
-    at_once = int(np.clip(_KEPT_BYTES // (2 * n_blocks * n_levels * LANES), 1, 16))
+    at_once = int(np.clip(_KEPT_BYTES // (2 * n_blocks * n_levels * BLOCK), 1, 16))
     parts = list(shares(len(balls.slots), n_jobs))
-    sums = np.zeros((len(parts), n_blocks, n_levels - first, LANES), dtype=np.int64)
-    far = np.zeros((len(parts), n_blocks, LANES), dtype=np.int64)
+    sums = np.zeros((len(parts), n_blocks, n_levels - first, BLOCK), dtype=np.int64)
+    far = np.zeros((len(parts), n_blocks, BLOCK), dtype=np.int64)
 
     def work(number: int) -> None:
         share = parts[number]
-        cells = np.empty((at_once, n_blocks, n_levels, LANES), dtype=np.int16)
+        cells = np.empty((at_once, n_blocks, n_levels, BLOCK), dtype=np.int16)
         room = centers.room()
         for start in range(share.start, share.stop, at_once):
             chosen = range(start, min(start + at_once, share.stop))
             for k, i in enumerate(chosen):
                 _find(placed, centers, range(i, i + 1), slice(0, n_blocks), cells[k : k + 1], room, limits, far[number])
-                tally = tallies.make_tally(n_levels, balls.slots.shape[1])
-                tallies.count_blocks(cells[k], len(placed.X), tally)
-                counts[:, i] = tallies.counted(tally)
-            tallies.add_blocks(
-                cells, first, tallies.padded_tables(counts[first:, chosen.start : chosen.stop]), sums[number]
+                tally = block_sums.make_tally(n_levels, balls.slots.shape[1])
+                block_sums.count_blocks(cells[k], len(placed.X), tally)
+                counts[:, i] = block_sums.counted(tally)
+            block_sums.add_blocks(
+                cells, first, block_sums.padded_tables(counts[first:, chosen.start : chosen.stop]), sums[number]
             )
 
     map_in_threads(work, range(len(parts)), n_jobs)
@@ -230,21 +230,21 @@ def _place(X: Floats, points: Floats, n_jobs: int | None) -> _Placed:
     d = X.shape[1]
     placed, lengths = space.place(X, n_jobs)
     order = _ordered(placed, n_jobs)
-    n_blocks = -(-len(X) // LANES)
+    n_blocks = -(-len(X) // BLOCK)
     n_wholes = -(-n_blocks // SUPER)
     exact = np.empty_like(X)
-    lanes = aligned((n_blocks, d, LANES), np.float32)
+    lanes = aligned((n_blocks, d, BLOCK), np.float32)
     boxes = np.empty((2, n_blocks, d), dtype=np.float32)
     wholes = np.empty((2, n_wholes, d), dtype=np.float32)
 
     def fill(whole: slice) -> None:
         own = slice(whole.start * SUPER, min(whole.stop * SUPER, n_blocks))
-        rows = order[own.start * LANES : own.stop * LANES]
-        np.take(X, rows, axis=0, out=exact[own.start * LANES : own.stop * LANES])
+        rows = order[own.start * BLOCK : own.stop * BLOCK]
+        np.take(X, rows, axis=0, out=exact[own.start * BLOCK : own.stop * BLOCK])
         singles = placed[rows]
-        if len(rows) % LANES:  # the last row fills the rest of the last block
-            singles = np.concatenate([singles, np.repeat(singles[-1:], -len(rows) % LANES, axis=0)])
-        lanes[own] = singles.reshape(-1, LANES, d).transpose(0, 2, 1)
+        if len(rows) % BLOCK:  # the last row fills the rest of the last block
+            singles = np.concatenate([singles, np.repeat(singles[-1:], -len(rows) % BLOCK, axis=0)])
+        lanes[own] = singles.reshape(-1, BLOCK, d).transpose(0, 2, 1)
         low, high = lanes[own].min(axis=2), lanes[own].max(axis=2)
         _set_boxes(low, high, boxes[:, own])
         firsts = np.arange(0, len(low), SUPER)
@@ -252,9 +252,9 @@ def _place(X: Floats, points: Floats, n_jobs: int | None) -> _Placed:
 
     map_in_threads(fill, slices(n_wholes, max(1, -(-n_wholes // 8))), n_jobs)
     lengths = np.where(lengths < 1e15, lengths, np.inf)
-    ordered = np.full(n_wholes * SUPER * LANES, lengths[order[-1]])
+    ordered = np.full(n_wholes * SUPER * BLOCK, lengths[order[-1]])
     ordered[: len(X)] = lengths[order]
-    longest = ordered.reshape(n_wholes * SUPER, LANES).max(axis=1)
+    longest = ordered.reshape(n_wholes * SUPER, BLOCK).max(axis=1)
     margins = _margins(boxes[1], longest[:n_blocks]), _margins(wholes[1], longest.reshape(-1, SUPER).max(axis=1))
     in_blocks = (lanes, boxes, margins[0], wholes, margins[1])
     return _Placed(space, exact, order, in_blocks, _tolerances(ordered, d, space))
@@ -269,7 +269,7 @@ def _set_boxes(low: Singles, high: Singles, boxes: Singles) -> None:
 
 
 def _margins(halves: Singles, longest: Floats) -> Singles:
-    """G of each box (see ``compiled.fused``): half widths (boxes, d), the largest |x'| in it (boxes,)."""
+    """G of each box (see ``compiled.float32_blocks``): half widths (boxes, d), the largest |x'| in it (boxes,)."""
     with np.errstate(over="ignore", invalid="ignore"):
         sq_diagonal = np.square(halves, dtype=np.float64).sum(axis=1)
         e = 2.0**-23 * longest
@@ -288,25 +288,27 @@ def _ordered(placed: Singles, n_jobs: int | None) -> Ints:
 
 
 def _halves(placed: Singles, order: Ints, a: int, b: int) -> list[tuple[int, int]]:
-    if b - a <= LANES * SUPER:
+    if b - a <= BLOCK * SUPER:
         return [(a, b)]
     middle = _order(placed, order, a, b, True)
     return [(a, middle), (middle, b)] if middle < b else [(a, b)]
 
 
 def _order(placed: Singles, order: Ints, a: int, b: int, once: bool) -> int:
-    """``blocks.order_rows``, with room for it: halves of halves are no deeper than the bits of an integer."""
+    """``block_order.order_rows``, with room for it: halves of halves are no deeper than the bits of an integer."""
     todo, (means, deviations) = np.empty((128, 2), dtype=np.int64), np.empty((2, placed.shape[1]), dtype=np.float32)
-    return int(blocks.order_rows(placed, order, a, b, once, todo, np.empty(b - a, dtype=np.float32), means, deviations))
+    return int(
+        block_order.order_rows(placed, order, a, b, once, todo, np.empty(b - a, dtype=np.float32), means, deviations)
+    )
 
 
 def _tolerances(lengths: Floats, d: int, space: _Space) -> tuple[np.float32, Singles, Singles]:
-    """A, B and C of ``fused``, each a little more than needed."""
+    """A, B and C of ``compiled.float32_blocks``, each a little more than needed."""
     e = 2 * _ROUNDING * lengths * 1.001 + 2.0**-130
     with np.errstate(over="ignore"):
         slopes = (2.4 * e).astype(np.float32)
         offsets = (2.6 * e * e + (d + 8) * (2.0**-120 + 2.0**-1074 / space.sq_scale)).astype(np.float32)
-    return np.float32((d + 16) * _ROUNDING), slopes.reshape(-1, LANES), offsets.reshape(-1, LANES)
+    return np.float32((d + 16) * _ROUNDING), slopes.reshape(-1, BLOCK), offsets.reshape(-1, BLOCK)
 
 
 def _find(
@@ -315,19 +317,19 @@ def _find(
     chosen: range,
     part: slice,
     cells: Shorts,
-    room: fused.Room,
+    room: float32_blocks.Room,
     limits: Ints | None = None,
     far: Ints | None = None,
     tables: Ints | None = None,
     sums: Ints | None = None,
 ) -> None:
-    """Write the cells of some blocks in some partitionings: (some, blocks, L, LANES).
+    """Write the cells of some blocks in some partitionings: (some, blocks, L, BLOCK).
 
-    With limits, add to far (all, LANES); with tables, to sums (all, L, LANES)
+    With limits, add to far (all, BLOCK); with tables, to sums (all, L, BLOCK)
     """
     balls = centers.balls
     nothing = np.empty((0, 0, 0), dtype=np.int64)
-    fused.find_cells(
+    float32_blocks.find_cells(
         (part.start, part.stop),
         (chosen.start, chosen.stop),
         placed.blocks,
@@ -336,18 +338,18 @@ def _find(
         centers.lists,
         centers.radii,
         np.full(len(balls.levels), -1) if limits is None else limits,
-        fused.octave_shift(placed.space.sq_scale),
+        float32_blocks.octave_shift(placed.space.sq_scale),
         room,
         cells,
-        np.empty((0, LANES), dtype=np.int64) if far is None else far,
+        np.empty((0, BLOCK), dtype=np.int64) if far is None else far,
         nothing if tables is None else tables,
         nothing if sums is None else sums,
     )
-    report((min(part.stop * LANES, len(placed.X)) - part.start * LANES) * len(chosen))
+    report((min(part.stop * BLOCK, len(placed.X)) - part.start * BLOCK) * len(chosen))
 
 
 def _in_order_of_rows(sums: Ints, far: Ints, limits: Ints | None, placed: _Placed, n_jobs: int | None) -> Ints:
-    """Sums of threads and blocks (threads, blocks, L, LANES), and (threads, blocks, LANES) if there are limits: (n, L).
+    """Sums of threads and blocks (threads, blocks, L, BLOCK), and (threads, blocks, BLOCK) if there are limits: (n, L).
 
     With limits there is one more column.
     """
@@ -355,9 +357,9 @@ def _in_order_of_rows(sums: Ints, far: Ints, limits: Ints | None, placed: _Place
     rows = np.empty((len(placed.order), n_levels + (limits is not None)), dtype=np.int64)
 
     def work(part: slice) -> None:
-        tallies.put_back(placed.order, sums, 0, part.start, part.stop, rows)
+        block_sums.put_back(placed.order, sums, 0, part.start, part.stop, rows)
         if limits is not None:
-            tallies.put_back(placed.order, far[:, :, None], n_levels, part.start, part.stop, rows)
+            block_sums.put_back(placed.order, far[:, :, None], n_levels, part.start, part.stop, rows)
 
     map_in_threads(work, slices(len(rows), _ROWS), n_jobs)
     return rows

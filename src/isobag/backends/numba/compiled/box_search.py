@@ -5,13 +5,13 @@ from typing import NamedTuple
 import numpy as np
 
 from isobag.backends.arrays import OCTAVE_BITS, OUTSIDE, Floats, Ints
-from isobag.backends.numba.compiled.jit import jit, jit_inner
-from isobag.backends.numba.compiled.lanes import (
-    LANES,
+from isobag.backends.numba.compiled.float64_distances import (
+    AT_ONCE,
     WIDTH,
     measure_box,
     scan_candidates,
 )
+from isobag.backends.numba.compiled.jit import jit, jit_inner
 
 _INFINITE_BITS = np.int64(0x7FF << 52)
 
@@ -25,16 +25,16 @@ class Room(NamedTuple):
     reach_bits: Ints
     survivors: Ints  # (m,)
     bounds: Ints  # (L,) bits of the least reach of the candidates of each level
-    best: Floats  # (LANES,)
+    best: Floats  # (AT_ONCE,)
     best_bits: Ints
-    winner: Ints  # (LANES,)
+    winner: Ints  # (AT_ONCE,)
     waiting: Ints  # (depths, 2) box, and a bit for each level that is not done
 
 
 def make_room(n_candidates: int, n_levels: int, n_depths: int) -> Room:
     """Room for one walk at a time."""
     near, reach = np.empty((2, n_candidates))
-    best = np.empty(LANES)
+    best = np.empty(AT_ONCE)
     return Room(
         near,
         near.view(np.int64),
@@ -44,7 +44,7 @@ def make_room(n_candidates: int, n_levels: int, n_depths: int) -> Room:
         np.empty(n_levels, dtype=np.int64),
         best,
         best.view(np.int64),
-        np.zeros(LANES, dtype=np.int64),
+        np.zeros(AT_ONCE, dtype=np.int64),
         np.empty((n_depths + 1, 2), dtype=np.int64),
     )
 
@@ -145,7 +145,7 @@ def search_nearest(boxes, candidates, sq_radii, limits, room, starts, cells, n_r
             n_waiting += 2
             continue
         n_queries = _count_lanes(boxes, box)
-        for q in range(LANES):
+        for q in range(AT_ONCE):
             best[q] = np.inf
             winner[q] = 0
         seen = 0
@@ -214,8 +214,8 @@ def search_covering(boxes, candidates, sq_radii, room, smallest, starts, cells):
     reach = np.empty(names.shape)
     for c in range(ends[0, 0]):
         reach[0, c] = sq_radii[names[0, c]]
-    sq_dists = np.empty(LANES)
-    nobody = np.zeros(LANES, np.int64)
+    sq_dists = np.empty(AT_ONCE)
+    nobody = np.zeros(AT_ONCE, np.int64)
     waiting[0, 0] = 0
     n_waiting = 1
     n_runs = 0

@@ -9,7 +9,8 @@ from isobag.backends.numba.compiled.jit import jit, jit_inner
 from isobag.backends.numba.compiled.llvm import loop
 from isobag.backends.numba.compiled.vectors import at, splat
 
-LANES = 64
+AT_ONCE = 64
+"""Queries that are measured together: those of a leaf of the box tree."""
 WIDTH = 32
 """Queries that compete together: with 512 bits, four registers of sums, four of the least and four of winners."""
 _DOUBLES = ir.VectorType(ir.DoubleType(), WIDTH)
@@ -20,8 +21,8 @@ _LONGS = ir.VectorType(ir.IntType(64), WIDTH)
 def scan_candidates(typingctx, columns, query, candidates, first, last, best, winner, lane):
     """Let the candidates first to last compete for WIDTH queries from one on; best, winner from a lane on.
 
-    columns (d, queries) with LANES columns to spare, candidates (d, m) float64; best (LANES,) float64, winner (LANES,)
-    int64. Squares are summed in the order of features. A later candidate must be strictly nearer.
+    columns (d, queries) with AT_ONCE columns to spare, candidates (d, m) float64; best (AT_ONCE,) float64, winner
+    (AT_ONCE,) int64. Squares are summed in the order of features. A later candidate must be strictly nearer.
     """
     signature = types.void(columns, types.intp, candidates, types.intp, types.intp, best, winner, types.intp)
 
@@ -86,15 +87,15 @@ def padded(d):
 
 @jit
 def measure_lanes(lanes, candidates, a, sq_dists):
-    """Squared distances of one candidate to LANES queries, features in order: lanes (padded, LANES)."""
-    for q in range(LANES):
+    """Squared distances of one candidate to AT_ONCE queries, features in order: lanes (padded, AT_ONCE)."""
+    for q in range(AT_ONCE):
         sq_dists[q] = 0.0
     for k in range(0, len(lanes), 4):
         c0 = candidates[k, a]
         c1 = candidates[k + 1, a]
         c2 = candidates[k + 2, a]
         c3 = candidates[k + 3, a]
-        for q in range(LANES):
+        for q in range(AT_ONCE):
             x0 = lanes[k, q] - c0
             x1 = lanes[k + 1, q] - c1
             x2 = lanes[k + 2, q] - c2

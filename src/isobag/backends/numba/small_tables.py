@@ -1,7 +1,4 @@
-"""Small tables: the verbs of a backend by comparing every query with every center, which needs little to be compiled.
-
-Only the rule "nearest"; ``fits`` says for which tables.
-"""
+"""Small tables: every query is compared with every center, which needs little to be compiled. The rule "nearest"."""
 
 from collections.abc import Iterator
 
@@ -10,13 +7,11 @@ import numpy.typing as npt
 
 from isobag.backends.arrays import Balls, Cells, Floats, Ints
 from isobag.backends.meter import report
-from isobag.backends.numba.compiled import pairs, tallies
-from isobag.backends.numba.compiled.vectors import LANES
+from isobag.backends.numba.compiled import block_sums, small_tables
+from isobag.backends.numba.compiled.vectors import BLOCK
 from isobag.backends.numba.queries import Queries
 from isobag.backends.threads import map_in_threads, shares, slices
 
-MOST_ROWS = 1 << 12
-_MOST_NUMBERS = 1 << 17
 _MOST_SHARED = 1 << 12
 """Points that are measured once for all partitionings: their squared distances stay in the cache of a core."""
 _KEPT_CELLS = 1 << 23
@@ -25,11 +20,9 @@ _MEASURED_NUMBERS = 1 << 16
 Shorts = npt.NDArray[np.int16]
 
 
-def fits(queries: Queries, balls: Balls, rule: str) -> bool:
-    """Whether this engine is to be used: the table is small, and cells fit into 16 bits."""
-    X = queries.X
-    is_small = len(X) <= MOST_ROWS and X.size <= _MOST_NUMBERS
-    return is_small and rule == "nearest" and balls.slots.shape[1] < 1 << 15
+def fits(balls: Balls, rule: str) -> bool:
+    """Whether this engine can be used: cells fit into 16 bits."""
+    return rule == "nearest" and balls.slots.shape[1] < 1 << 15
 
 
 def sq_radii(points: Floats, slots: Cells, levels: tuple[int, ...], n_jobs: int | None) -> Floats:
@@ -41,8 +34,8 @@ def sq_radii(points: Floats, slots: Cells, levels: tuple[int, ...], n_jobs: int 
     def work(part: slice) -> None:
         centers = np.ascontiguousarray(points[slots[part]], dtype=np.float64)
         lanes = _in_lanes(centers)
-        found = np.empty((len(levels), len(lanes), LANES))
-        pairs.nearest_other(lanes, centers.reshape(-1, d), own, sizes, _room(psi), found)
+        found = np.empty((len(levels), len(lanes), BLOCK))
+        small_tables.nearest_other(lanes, centers.reshape(-1, d), own, sizes, _room(psi), found)
         for level, size in enumerate(levels):
             radii[level, part, :size] = found[level].reshape(len(centers), -1)[:, :size]
 
@@ -70,7 +63,7 @@ def sum_at_cells(
     """Sum over partitionings of the table at the query's cell: (n, L); one more column with ``limits``."""
     sums, far = _room_for_sums(queries, len(tables))
     for part, cells in _find(queries, balls, n_jobs, limits, far):
-        tallies.add_blocks(cells, 0, tallies.padded_tables(tables[:, part]), sums)
+        block_sums.add_blocks(cells, 0, block_sums.padded_tables(tables[:, part]), sums)
     return _in_rows(sums, far, limits, len(queries.X))
 
 
@@ -89,26 +82,26 @@ def count_and_sum(
     sums, far = _room_for_sums(queries, n_levels - first)
     for part, cells in _find(queries, balls, n_jobs, limits, far):
         _count(cells, len(queries.X), counts[:, part])
-        tallies.add_blocks(cells, first, tallies.padded_tables(counts[first:, part]), sums)
+        block_sums.add_blocks(cells, first, block_sums.padded_tables(counts[first:, part]), sums)
     return counts, _in_rows(sums, far, limits, len(queries.X))
 
 
 def _find(
     queries: Queries, balls: Balls, n_jobs: int | None, limits: Ints | None = None, far: Ints | None = None
 ) -> Iterator[tuple[slice, Shorts]]:
-    """Some partitionings, and their cells (some, blocks, L, LANES); with limits, octaves are added to far."""
+    """Some partitionings, and their cells (some, blocks, L, BLOCK); with limits, octaves are added to far."""
     (t, psi), n_levels = balls.slots.shape, len(balls.levels)
     lanes = _in_lanes(queries.X[None])
     points, slots = np.ascontiguousarray(balls.points, dtype=np.float64), balls.slots.astype(np.int32, copy=False)
     own_limits = np.full(n_levels, -1) if limits is None else limits
-    added = np.empty((0, LANES), dtype=np.int64) if far is None else far
+    added = np.empty((0, BLOCK), dtype=np.int64) if far is None else far
     levels = np.array(balls.levels)
-    at_once = max(1, _KEPT_CELLS // (lanes.shape[0] * n_levels * LANES))
+    at_once = max(1, _KEPT_CELLS // (lanes.shape[0] * n_levels * BLOCK))
     for part in slices(t, at_once if len(points) <= _MOST_SHARED else 1):
         centers, names = points, np.ascontiguousarray(slots[part])
         if len(points) > _MOST_SHARED:
             centers, names = points[slots[part.start]], np.arange(psi, dtype=np.int32)[None]
-        cells = np.empty((len(names), len(lanes), n_levels, LANES), dtype=np.int16)
+        cells = np.empty((len(names), len(lanes), n_levels, BLOCK), dtype=np.int16)
         radii = np.ascontiguousarray(balls.sq_radii[:, part])
         _search(lanes, centers, names, levels, radii, own_limits, cells, added, n_jobs)
         report(len(queries.X) * len(names))
@@ -126,36 +119,40 @@ def _search(
     far: Ints,
     n_jobs: int | None,
 ) -> None:
-    """``pairs.find_cells``, the blocks shared out to threads."""
+    """``compiled.small_tables.find_cells``, the blocks shared out to threads."""
 
     def work(share: slice) -> None:
         span = share.start, share.stop
-        pairs.find_cells(span, lanes, points, slots, levels, sq_radii, limits, _room(len(points)), cells, far)
+        small_tables.find_cells(span, lanes, points, slots, levels, sq_radii, limits, _room(len(points)), cells, far)
 
     map_in_threads(work, shares(len(lanes), n_jobs), n_jobs)
 
 
 def _room(n_points: int) -> tuple[Floats, Floats, Cells]:
-    """Where the kernels keep squared distances, the least of them and the winner, of a few lanes."""
-    return np.empty((n_points, pairs.WIDTH)), np.empty(pairs.WIDTH), np.zeros(pairs.WIDTH, dtype=np.int32)
+    """Where the kernels keep squared distances, the least of them and the winner, of a few queries."""
+    return (
+        np.empty((n_points, small_tables.WIDTH)),
+        np.empty(small_tables.WIDTH),
+        np.zeros(small_tables.WIDTH, dtype=np.int32),
+    )
 
 
 def _room_for_sums(queries: Queries, n_levels: int) -> tuple[Ints, Ints]:
-    """Sums (blocks, L, LANES) and octaves (blocks, LANES)."""
-    n_blocks = -(-len(queries.X) // LANES)
-    return np.zeros((n_blocks, n_levels, LANES), dtype=np.int64), np.zeros((n_blocks, LANES), dtype=np.int64)
+    """Sums (blocks, L, BLOCK) and octaves (blocks, BLOCK)."""
+    n_blocks = -(-len(queries.X) // BLOCK)
+    return np.zeros((n_blocks, n_levels, BLOCK), dtype=np.int64), np.zeros((n_blocks, BLOCK), dtype=np.int64)
 
 
 def _in_lanes(X: Floats) -> Floats:
-    """Rows in blocks of LANES, the last one of each table filled up: (tables, n, d) -> (tables * blocks, d, LANES)."""
+    """Rows in blocks of BLOCK, the last one of each table filled up: (tables, n, d) -> (tables * blocks, d, BLOCK)."""
     n_tables, n, d = X.shape
-    filled = np.zeros((n_tables, -(-n // LANES) * LANES, d))
+    filled = np.zeros((n_tables, -(-n // BLOCK) * BLOCK, d))
     filled[:, :n] = X
-    return np.ascontiguousarray(filled.reshape(-1, LANES, d).transpose(0, 2, 1))
+    return np.ascontiguousarray(filled.reshape(-1, BLOCK, d).transpose(0, 2, 1))
 
 
 def _in_rows(sums: Ints, far: Ints, limits: Ints | None, n: int) -> Ints:
-    """Blocks (blocks, L, LANES), and (blocks, LANES) as one more column if there are limits: (n, L)."""
+    """Blocks (blocks, L, BLOCK), and (blocks, BLOCK) as one more column if there are limits: (n, L)."""
     columns = sums if limits is None else np.concatenate([sums, far[:, None]], axis=1)
     return columns.transpose(0, 2, 1).reshape(-1, columns.shape[1])[:n]
 
@@ -163,6 +160,6 @@ def _in_rows(sums: Ints, far: Ints, limits: Ints | None, n: int) -> Ints:
 def _count(cells: Shorts, n: int, counts: Ints) -> None:
     """Add the counts of the cells of each partitioning: counts (L, t, psi)."""
     for i, own in enumerate(cells):
-        tally = tallies.make_tally(len(counts), counts.shape[2])
-        tallies.count_blocks(own, n, tally)
-        counts[:, i] += tallies.counted(tally)
+        tally = block_sums.make_tally(len(counts), counts.shape[2])
+        block_sums.count_blocks(own, n, tally)
+        counts[:, i] += block_sums.counted(tally)

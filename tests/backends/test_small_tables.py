@@ -6,7 +6,8 @@ from numpy.testing import assert_array_equal
 from oracle.hard_data import KINDS, queries
 
 from isobag.backends import Compute
-from isobag.backends.numba import _engine, boxes, fused, pairs
+from isobag.backends.numba import box_tree, float32_blocks, products, small_tables
+from isobag.backends.numba.choose import engine_for
 from isobag.backends.numba.queries import Queries
 from isobag.data.rows import ArrayRows
 from isobag.partitionings import draw_from_rows
@@ -25,7 +26,7 @@ CUTS = {
 @pytest.mark.parametrize("kind", ["normal", "integer grid", "90 % duplicates", "1e8 offset", "tiny differences"])
 def test_counts_sums_and_cells_are_those_of_the_definition(rng, monkeypatch, kind, d, cut):
     for name, value in CUTS[cut].items():
-        monkeypatch.setattr(pairs, name, value)
+        monkeypatch.setattr(small_tables, name, value)
     X = np.asarray(KINDS[kind](rng, 150, d), dtype=float)
     Q = np.vstack([queries(rng, X)[::3], X[:9] * 1e6])
     drawn = draw_from_rows(ArrayRows(X), 7, LEVELS, "hypersphere", 0, PLAIN)
@@ -39,9 +40,18 @@ def test_counts_sums_and_cells_are_those_of_the_definition(rng, monkeypatch, kin
 
 
 @pytest.mark.parametrize(
-    ("shape", "engine"), [((4000, 30), pairs), ((5000, 4), fused), ((5000, 3), boxes), ((4000, 60), fused)]
+    ("shape", "rule", "engine"),
+    [
+        ((4000, 30), "nearest", small_tables),
+        ((4000, 30), "covering", products),
+        ((4000, 60), "nearest", float32_blocks),
+        ((5000, 4), "nearest", float32_blocks),
+        ((5000, 4), "smallest", box_tree),
+        ((5000, 3), "nearest", box_tree),
+        ((5000, 97), "nearest", products),
+    ],
 )
-def test_rows_and_numbers_decide_which_tables_are_small(rng, shape, engine):
+def test_rows_features_and_rule_choose_the_engine(rng, shape, rule, engine):
     X = rng.normal(size=shape)
     drawn = draw_from_rows(ArrayRows(X), 2, (8,), "hypersphere", 0, PLAIN)
-    assert _engine(Queries(X), drawn) is engine
+    assert engine_for(Queries(X), drawn, rule) is engine

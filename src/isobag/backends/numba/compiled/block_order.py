@@ -1,4 +1,4 @@
-"""Blocks of LANES neighbouring queries: a median tree over single-precision coordinates, cut at whole blocks.
+"""Blocks of BLOCK neighbouring queries: a median tree over single-precision coordinates, cut at whole blocks.
 
 Only speed depends on the order. Which center is nearest is decided elsewhere, from the coordinates of every query.
 """
@@ -6,7 +6,7 @@ Only speed depends on the order. Which center is nearest is decided elsewhere, f
 import numpy as np
 
 from isobag.backends.numba.compiled.jit import jit, jit_inner
-from isobag.backends.numba.compiled.vectors import LANES
+from isobag.backends.numba.compiled.vectors import BLOCK
 
 SUPER = 16
 """Blocks whose common box is tested first."""
@@ -19,7 +19,7 @@ _FARTHEST = np.float32(1e30)
 def order_rows(rows, order, start, stop, once, todo, keys, means, deviations):
     """Sort order[start:stop] so that every block, and every SUPER blocks, are neighbours: rows (n, d) float32.
 
-    start is a multiple of LANES * SUPER. ``once``: only split it in two, and say where; stop if it need not be split.
+    start is a multiple of BLOCK * SUPER. ``once``: only split it in two, and say where; stop if it need not be split.
     todo (128, 2), keys (stop - start or more,) float32, means and deviations (d,) float32: room
     """
     todo[0, 0] = start
@@ -30,7 +30,7 @@ def order_rows(rows, order, start, stop, once, todo, keys, means, deviations):
         n_todo -= 1
         a = todo[n_todo, 0]
         b = todo[n_todo, 1]
-        unit = LANES * SUPER if b - a > LANES * SUPER else LANES
+        unit = BLOCK * SUPER if b - a > BLOCK * SUPER else BLOCK
         if b - a <= unit:
             continue
         side = _widest_side(rows, order, a, b, means, deviations)

@@ -1,0 +1,103 @@
+"""Which engine answers. Every choice of the Numba backend is made here; docs/performance.md has the measurements.
+
+Cells of rows, the first line that applies:
+
+==========  =====================  =========  ==================  ====================================================
+features    rows                   rule       engine              what it buys
+==========  =====================  =========  ==================  ====================================================
+any         at most 4,096, and     nearest    ``small_tables``    compares all pairs in float64: hardly anything to
+            131,072 numbers                                       compile, so the first use takes a third of the time
+4 to 96     more                   nearest    ``float32_blocks``  blocks of neighbouring rows drop most centers at
+                                                                  once; the rest in float32, the doubtful in float64
+up to 10    more                   any        ``box_tree``        boxes of rows share a shrinking list of centers;
+                                                                  equal rows are searched once
+97 or more  more                   any        ``products``        matrix products, or cheaper bounds, leave few
+                                                                  distances to measure; see there
+==========  =====================  =========  ==================  ====================================================
+
+``small_tables`` and ``float32_blocks`` need fewer than 32,768 cells, whose numbers take 16 bits; ``float32_blocks``
+also needs centers whose typical distance is an ordinary number. Where they cannot be used, the next line applies, and
+above 10 features ``products``.
+
+The rest:
+
+====================  ==============================================  =================================================
+what                  choice                                          what it buys
+====================  ==============================================  =================================================
+radii of balls        below 97 features ``small_tables``; above,      products of all pairs of centers at once pay if
+                      products of all centers, or apart               partitionings share many of them
+scales                NumPy up to 131,072 numbers, then compiled      no compiling for milliseconds
+dots of counts        small counts are added one by one, others       bytes that fit many to a register
+                      multiplied four columns at a time
+====================  ==============================================  =================================================
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from isobag.backends.arrays import Balls, Cells, Floats, Ints
+from isobag.backends.numba import box_tree, float32_blocks, products, small_tables
+from isobag.backends.numba.queries import Queries
+
+SMALL_ROWS, SMALL_NUMBERS = 1 << 12, 1 << 17
+BLOCK_FEATURES = range(4, 97)
+BOX_FEATURES = 10
+COMPILED_NUMBERS = 1 << 17
+"""Of fewer numbers, scaling would wait longer for the compiler than it takes."""
+ADDS_PER_QUAD, LARGEST_MEAN = 2.75, 4
+"""Counts are added if there are at most so many for each four columns that are not all 0, and if the counts of centers
+are so small that few sums exceed a byte."""
+_SAMPLE_ROWS = 64
+
+
+class Engine(Protocol):
+    """A search for cells: the functions of ``isobag.backends.numba``, with all arguments given."""
+
+    def assign_cells(self, queries: Queries, balls: Balls, rule: str, n_jobs: int | None, cells: Cells, /) -> None:
+        """Write the cell of every query into cells (t, n); one level."""
+
+    def count_cells(self, queries: Queries, balls: Balls, n_jobs: int | None, /) -> Ints:
+        """Number of queries in each cell of each level: (L, t, psi)."""
+
+    def sum_at_cells(
+        self, queries: Queries, balls: Balls, tables: Ints, rule: str, n_jobs: int | None, limits: Ints | None, /
+    ) -> Ints:
+        """Sum over partitionings of the table at the query's cell: (n, L); one more column with ``limits``."""
+
+    def fits_one_pass(self, n: int, balls: Balls, only_last: bool, /) -> bool:
+        """Whether there is room for ``count_and_sum``."""
+
+    def count_and_sum(
+        self, queries: Queries, balls: Balls, only_last: bool, n_jobs: int | None, limits: Ints | None, /
+    ) -> tuple[Ints, Ints]:
+        """Counts of all queries, and what ``sum_at_cells`` makes of them, from one search."""
+
+
+def engine_for(queries: Queries, balls: Balls, rule: str = "nearest") -> Engine:
+    """The engine that finds the cells of queries."""
+    n, d = queries.X.shape
+    if n <= SMALL_ROWS and n * d <= SMALL_NUMBERS and small_tables.fits(balls, rule):
+        return small_tables
+    if d in BLOCK_FEATURES and float32_blocks.fits(balls, rule):
+        return float32_blocks
+    return box_tree if d <= BOX_FEATURES else products
+
+
+def radii_by(points: Floats, slots: Cells) -> Callable[[Floats, Cells, tuple[int, ...], int | None], Floats]:
+    """The function that finds the radii of balls around points."""
+    if points.shape[1] < BLOCK_FEATURES.stop:
+        return small_tables.sq_radii
+    # Products of all pairs: points squared, against t times psi squared.
+    shared = len(points) ** 2 < 4 * slots.size * slots.shape[1]
+    return products.sq_radii if shared else products.sq_radii_apart
+
+
+def adding_pays(counts: csr_array, centers: csr_array) -> bool:
+    """Whether counts, of one byte each, are added one by one faster than they are multiplied four columns at a time."""
+    sample = counts[np.linspace(0, counts.shape[0] - 1, min(_SAMPLE_ROWS, counts.shape[0])).astype(np.int64)]
+    places = sample.tocoo().row.astype(np.int64) * counts.shape[1] + sample.indices // 4
+    n_quads = np.count_nonzero(np.diff(places, prepend=-1))
+    return bool(sample.data.sum() <= ADDS_PER_QUAD * n_quads and centers.data.mean() <= LARGEST_MEAN)

@@ -1,0 +1,32 @@
+"""What Numba compiles for: the features of its target, which need not be the host's, and what its LLVM knows."""
+
+import llvmlite.binding
+from numba.core import codegen, config
+
+
+def _features() -> frozenset[str]:
+    """Features of the target: NUMBA_CPU_FEATURES if set, none for NUMBA_CPU_NAME=generic, else those of the host."""
+    given = config.CPU_FEATURES  # type: ignore[attr-defined]
+    text = codegen.get_host_cpu_features() if given is None else given
+    return frozenset(feature[1:] for feature in text.split(",") if feature.startswith("+"))
+
+
+def has_intrinsic(declaration: str) -> bool:
+    """Whether LLVM knows a function, by its declaration: it adds attributes to those it knows.
+
+    One that it does not know would end the process when it is compiled.
+    """
+    module = llvmlite.binding.parse_assembly(f"declare {declaration}")
+    return any(attributes for function in module.functions for attributes in function.attributes)
+
+
+FEATURES = _features()
+HAS_AVX512 = "avx512f" in FEATURES
+HAS_COMPRESS = has_intrinsic("<16 x i32> @llvm.experimental.vector.compress.v16i32(<16 x i32>, <16 x i1>, <16 x i32>)")
+"""Whether LLVM can move the chosen elements of a vector to its front."""
+HAS_QUADS = (
+    {"avx512f", "avx512vnni"} <= FEATURES
+    and HAS_COMPRESS
+    and has_intrinsic("<16 x i32> @llvm.x86.avx512.vpdpbusd.512(<16 x i32>, <16 x i32>, <16 x i32>)")
+)
+"""Whether four bytes are multiplied by four others and added to a sum in one instruction."""

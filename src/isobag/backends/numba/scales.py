@@ -1,0 +1,50 @@
+"""Scales of the Numba backend: the operations of the NumPy backend one by one, rounded alike, in threads."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from isobag.backends import numpy as definition
+from isobag.backends.arrays import FARTHEST, Floats, Knots
+from isobag.backends.numba import choose
+from isobag.backends.numba.compiled import scales
+from isobag.backends.numpy.scales import LN2
+from isobag.backends.threads import map_in_threads, slices
+
+_BLOCK_NUMBERS = 1 << 16
+_FACTORS = np.array([1 / (2 * term + 1) for term in range(scales.TERMS, 0, -1)])
+
+
+def scale_linearly(X: Floats, shift: Floats, spread: Floats, n_jobs: int | None = None) -> Floats:
+    """(x - shift) / spread, limited to +-FARTHEST: (n, d)."""
+    if X.size <= choose.COMPILED_NUMBERS:
+        return definition.scale_linearly(X, shift, spread)
+    return _scale(X, lambda X, scaled: scales.scale_linearly(X, shift, spread, FARTHEST, scaled), n_jobs)
+
+
+def scale_by_asinh(X: Floats, shift: Floats, spread: Floats, n_jobs: int | None = None) -> Floats:
+    """Asinh of what ``scale_linearly`` returns: (n, d)."""
+    if X.size <= choose.COMPILED_NUMBERS:
+        return definition.scale_by_asinh(X, shift, spread)
+    return _scale(X, lambda X, scaled: scales.scale_by_asinh(X, shift, spread, FARTHEST, LN2, _FACTORS, scaled), n_jobs)
+
+
+def scale_by_knots(X: Floats, knots: Knots, n_jobs: int | None = None) -> Floats:
+    """Score of the knot before x + slope * (x - that knot), limited to +-FARTHEST: (n, d)."""
+    if X.size <= choose.COMPILED_NUMBERS:
+        return definition.scale_by_knots(X, knots)
+
+    def work(X: Floats, scaled: Floats) -> None:
+        column, places = np.empty(scales.CHUNK_ROWS), np.empty(scales.CHUNK_ROWS, dtype=np.int64)
+        scales.scale_by_knots(X, *knots, FARTHEST, column, places, scaled)
+
+    return _scale(X, work, n_jobs)
+
+
+def _scale(X: Floats, work: Callable[[Floats, Floats], None], n_jobs: int | None) -> Floats:
+    """Rows scaled in blocks by a function that writes them: (n, d)."""
+    X = np.ascontiguousarray(X, dtype=np.float64)
+    scaled = np.empty_like(X)
+    size = max(scales.CHUNK_ROWS, _BLOCK_NUMBERS // max(1, X.shape[1]))
+    map_in_threads(lambda rows: work(X[rows], scaled[rows]), slices(len(X), size), n_jobs)
+    return scaled
