@@ -142,7 +142,8 @@ except SystemExit:
     pass
 loaded = [name for name in ("duckdb", "rich", "jinja2") if name in sys.modules]
 import scipy.stats, types, pandas
-print(loaded, sys.meta_path[:len(finders)] == finders, type(scipy.stats) is types.ModuleType, pandas.DataFrame([1]).shape)
+is_whole = type(scipy.stats) is types.ModuleType
+print(loaded, sys.meta_path[:len(finders)] == finders, is_whole, pandas.DataFrame([1]).shape)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[] True True (1, 1)"

@@ -9,6 +9,37 @@ import numpy as np
 from isobag.backends import BACKENDS
 
 
+class Option(NamedTuple):
+    """A parameter that an error names, and a value for it; None to name it alone."""
+
+    name: str
+    value: Any = None
+
+
+def in_python(option: Option) -> str:
+    """An option as a keyword: bad_cells='missing'."""
+    return f"{option.name}=" if option.value is None else f"{option.name}={option.value!r}"
+
+
+class ParameterError(ValueError):
+    """An error about parameters: each is an ``Option`` between texts, so that a command can spell it its own way.
+
+    >>> print(ParameterError(Option("fdr", 2), "; need a share between 0 and 1."))
+    fdr=2; need a share between 0 and 1.
+    """
+
+    def __init__(self, *parts: str | Option) -> None:
+        super().__init__(*parts)
+        self.parts = parts
+
+    def __str__(self) -> str:
+        return self.spelled(in_python)
+
+    def spelled(self, spelling: Callable[[Option], str]) -> str:
+        """The sentence, with options written by ``spelling``."""
+        return "".join(part if isinstance(part, str) else spelling(part) for part in self.parts)
+
+
 class Constraint(NamedTuple):
     """What a value must satisfy, and how to say so, after NAME=VALUE and a semicolon."""
 
@@ -23,7 +54,12 @@ def check_params(params: Mapping[str, Any], constraints: Constraints) -> None:
     """Refuse the first parameter that breaks its constraint."""
     for name, constraint in constraints.items():
         if not constraint.holds(params[name]):
-            raise ValueError(f"{name}={params[name]!r}; {constraint.sentence}.")
+            raise ParameterError(_named(name, params[name]), f"; {constraint.sentence}.")
+
+
+def _named(name: str, value: Any) -> Option | str:
+    """A parameter and its value; None is a value too."""
+    return f"{name}=None" if value is None else Option(name, value)
 
 
 def is_integer(value: Any) -> bool:
@@ -92,4 +128,5 @@ def check_max_samples(value: Any, n_rows: int, name: str = "max_samples", rows: 
     if n_rows < 2:
         raise ValueError(f"{n_rows} is the {rows}; need 2 or more: what is odd shows only among others.")
     if not _is_auto(value) and value > n_rows:
-        raise ValueError(f"{name}={value}; need {n_rows} or fewer, the {rows}: centers are drawn without replacement.")
+        reason = f"need {n_rows} or fewer, the {rows}: centers are drawn without replacement."
+        raise ParameterError(Option(name, int(value)), f"; {reason}")
