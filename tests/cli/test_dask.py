@@ -19,8 +19,9 @@ from pyarrow import parquet
 
 import isobag
 from isobag.cli import cluster, pieces
-from isobag.cli.oddest import Oddest
 from isobag.engines import dask as engine
+from isobag.tables import detect, distributed
+from isobag.tables.distributed import Oddest
 
 N_ROWS = 400
 
@@ -39,7 +40,7 @@ def address():
 @pytest.fixture(autouse=True)
 def _row_groups_are_partitions(monkeypatch):
     monkeypatch.setattr(pieces, "PIECE_BYTES", 1)
-    monkeypatch.setattr(cluster, "WINDOW_ROWS", 150)
+    monkeypatch.setattr(distributed, "WINDOW_ROWS", 150)
 
 
 @pytest.fixture
@@ -223,14 +224,7 @@ def test_progress_counts_the_partitions_of_every_pass(frame, address):
     data = engine.dd.from_pandas(frame[["amount", "hour"]].astype(float), npartitions=4, sort=False)
     with engine_client(address) as client:
         partitions = engine.DaskPartitions(data, client, lambda *told: ticks.append(told))
-        engine.detect.learn_rows(
-            partitions,
-            isobag.IDKPointDetector(5, calibrate=False, random_state=0),
-            features=None,
-            id_column=None,
-            missing="error",
-            bad_cells="error",
-        )
+        detect.detect_points(partitions, n_estimators=5, random_state=0)
     starts = [i for i, (_, n_done, _) in enumerate(ticks) if n_done == 0]
     assert len(starts) >= 4
     assert {told[0] for told in ticks} == {"partitions"} and all(n_done <= of for _, n_done, of in ticks)

@@ -6,8 +6,6 @@ import sys
 import pytest
 from commands import ask, assert_one_sentence, run
 
-from isobag.cli import spelling
-
 
 @pytest.fixture
 def written(tmp_path):
@@ -108,8 +106,7 @@ def test_options_are_spelt_as_they_were_typed(csv):
     assert_one_sentence(run("points", csv, "--jobs", 0), "--jobs 0; need")
     assert_one_sentence(run("groups", csv, "--by", "account", "--group-max-samples", 1), "--group-max-samples 1; need")
     assert_one_sentence(run("compare", csv, csv, "--n-permutations", 1), "--n-permutations 1; need")
-    spelling.remember([])
-    assert spelling.as_typed("column 'n_jobs=3' is fine") == "column 'n_jobs=3' is fine"
+    assert_one_sentence(run("points", csv, "--features", "n_jobs=3"), "--features has 'n_jobs=3'; the table")
 
 
 @pytest.mark.parametrize(
@@ -187,5 +184,5 @@ def test_an_unexpected_error_says_so(csv, monkeypatch):
     def fail(*args, **options):
         raise RuntimeError("what\nnow")
 
-    monkeypatch.setattr("isobag.cli.detect.rank_rows", fail)
+    monkeypatch.setattr("isobag.cli.run.rank", fail)
     assert_one_sentence(run("points", csv), "RuntimeError: what now (unexpected; --debug shows where)")

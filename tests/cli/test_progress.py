@@ -42,7 +42,7 @@ def recorded(monkeypatch):
         yield recorder
 
     monkeypatch.setattr(progress, "progress", record)
-    monkeypatch.setattr("isobag.cli.detect.progress", record)
+    monkeypatch.setattr("isobag.cli.run.progress", record)
     return recorder.passes
 
 
@@ -100,7 +100,7 @@ def test_the_rows_of_a_file_are_foretold_by_its_bytes(tmp_path):
     pd.DataFrame({"a": np.arange(50_000) % 97 + 100}).to_csv(tmp_path / "u.csv", index=False)
     source = FilesSource([str(tmp_path / "t.csv"), str(tmp_path / "u.csv")])
     n_rows = 0
-    for batch in source.batches():
+    for batch in source.frames():
         n_rows += batch.n_rows
         assert source.expected_rows(n_rows) == pytest.approx(100_000, rel=0.01)
 

@@ -273,7 +273,7 @@ def test_a_parquet_file_takes_no_more_memory_if_it_has_more_rows(tmp_path):
                 file.write_table(pa.table({name: rng.normal(size=100_000) for name in schema.names}))
         script = (
             "import resource, sys; from isobag.tables.sources import FilesSource\n"
-            "n_rows = sum(batch.n_rows for batch in FilesSource(sys.argv[1:]).batches())\n"
+            "n_rows = sum(batch.n_rows for batch in FilesSource(sys.argv[1:]).frames())\n"
             "print(n_rows, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
         )
         ran = subprocess.run(

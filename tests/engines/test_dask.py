@@ -133,9 +133,10 @@ def test_a_model_is_saved_loaded_and_scores_new_rows(frame, tmp_path):
 
 
 def _encoded(frame):
+    from reading import read_table
+
     from isobag.tables.detect import open_frame
     from isobag.tables.framesource import FrameSource
-    from isobag.tables.read import read_table
 
     rows = read_table(FrameSource(open_frame(frame)), features=["amount", "hour", "kind"]).rows
     return pd.DataFrame(rows.whole, columns=rows.names)

@@ -12,6 +12,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pandas as pd
 import pytest
+from reading import read_table
 from report_tables import HALF, HOSTILE, LONG, hostile_groups, many_groups, million_rows
 
 import isobag
@@ -24,10 +25,9 @@ from isobag.report import report_groups, report_points, write_report
 from isobag.report.findings import choose_some, cut_of, histogram_of
 from isobag.report.page import render
 from isobag.report.text import LONGEST, embedded, shown
-from isobag.tables.detect import open_frame, rank_groups_of, rank_points_of
+from isobag.tables.detect import open_frame, rank_frame
 from isobag.tables.framesource import FrameSource
-from isobag.tables.rank import rank_groups, rank_rows
-from isobag.tables.read import read_table
+from isobag.tables.ranking import rank_here
 from isobag.tables.reasons import NO_COLUMN
 
 LARGEST = 3_000_000
@@ -73,7 +73,7 @@ def normal(rng):
 def rank_new(normal, frame, **how):
     detector = IDKPointDetector(random_state=0, n_estimators=20).fit(normal)
     table = read_table(FrameSource(open_frame(frame)), features=["amount", "hour"])
-    return rank_rows(table, detector, is_fitted=True, **how)
+    return rank_here(table, detector, is_fitted=True, **how)
 
 
 @pytest.mark.parametrize("name", ["rows", "groups"])
@@ -142,7 +142,7 @@ def test_nothing_is_learned_scored_or_explained_again(rows, groups, monkeypatch)
             monkeypatch.setattr(model, verb, never)
     monkeypatch.setattr(PointModel, "path", never)
     monkeypatch.setattr("isobag.data.groups.number_labels", never)
-    monkeypatch.setattr("isobag.tables.rank.number_labels", never)
+    monkeypatch.setattr("isobag.tables.units.number_labels", never)
     mapped, compute = [], Views.mean_maps
     monkeypatch.setattr(Views, "mean_maps", lambda *args, **how: mapped.append(1) or compute(*args, **how))
     assert render(rows) and not mapped
@@ -170,14 +170,14 @@ def test_a_map_of_rows_begins_with_numbers_unless_there_are_none(rng):
     flags = pd.DataFrame(rng.random((100, 4)) < 0.2, columns=list("abcd")).astype(int)
     both = flags.assign(u=rng.normal(size=100), v=rng.normal(size=100))
     for table, wanted in ((flags, {"indicator"}), (both, {""})):
-        found = payload(render(rank_points_of(table, random_state=0, n_estimators=10)[1]))["map"]
+        found = payload(render(rank_frame(table, random_state=0, n_estimators=10)))["map"]
         assert {found["kinds"][axis] for axis in found["start"]} == wanted
 
 
 def test_reasons_of_many_columns(rng):
     X = rng.normal(size=(120, 784))
     X[7] *= 3
-    ranking = rank_points_of(X, random_state=0, n_estimators=10)[1]
+    ranking = rank_frame(X, random_state=0, n_estimators=10)
     page = render(ranking)
     top = payload(page)["top"]
     assert top[0]["label"] == "row 7"
@@ -192,10 +192,10 @@ def test_true_and_false_are_rare_or_often_not_high_or_low(rng):
     frame = pd.DataFrame({"amount": rng.normal(size=400), "express": np.arange(400) == 17, "who": np.arange(400) // 20})
     frame.loc[frame["who"] == 3, "express"] = True
     how = {"features": ["amount", "express"], "random_state": 0, "n_estimators": 20}
-    words = " ".join(rank_points_of(frame, **how)[1].reasons)
+    words = " ".join(rank_frame(frame, **how).reasons)
     assert re.search(r"express true \((rare|unusual)\)", words)
     assert not re.search(r"express \w+ \((high|low)\)", words)
-    assert rank_groups_of(frame, "who", **how)[1].reasons[0].startswith("express true (often)")
+    assert rank_frame(frame, by="who", **how).reasons[0].startswith("express true (often)")
 
 
 def test_what_to_do_next_is_honest_about_tables_that_were_learned_from(rows):
@@ -251,8 +251,8 @@ def test_columns_left_out_are_listed_with_the_reason(frame, tmp_path):
 
 def test_missing_values_are_told(frame):
     frame.loc[:4, "amount"] = np.nan
-    filled = rank_points_of(frame, features=["amount", "hour"], missing="median", random_state=0, n_estimators=10)[1]
-    dropped = rank_points_of(frame, features=["amount", "hour"], missing="drop", random_state=0, n_estimators=10)[1]
+    filled = rank_frame(frame, features=["amount", "hour"], missing="median", random_state=0, n_estimators=10)
+    dropped = rank_frame(frame, features=["amount", "hour"], missing="drop", random_state=0, n_estimators=10)
     assert "rows with filled gaps 5" in words_of(render(filled))
     assert "rows left out 5" in words_of(render(dropped)) and "rows scored 195" in words_of(render(dropped))
     assert sum(payload(render(dropped))["histogram"]["counts"]) == 195
@@ -263,14 +263,14 @@ def test_a_table_on_disk_has_the_page_of_one_in_memory(frame):
     for kept_bytes in (0, 1 << 26):
         source = FrameSource(open_frame(frame))
         table = read_table(source, by=["account"], spool=lambda n, kept=kept_bytes: Spool(n, kept))
-        ranking = rank_groups(table, IDKGroupDetector(random_state=0, n_estimators=10, calibrate=False))
+        ranking = rank_here(table, IDKGroupDetector(random_state=0, n_estimators=10, calibrate=False))
         pages.append(render(ranking, date=datetime(2031, 2, 3, tzinfo=UTC)))
     assert pages[0] == pages[1]
 
 
 def test_small_groups_that_were_left_out_are_told(frame):
     frame.loc[0, "account"] = 99
-    page = render(rank_groups_of(frame, "account", min_size=2, random_state=0, n_estimators=10)[1])
+    page = render(rank_frame(frame, by="account", min_size=2, random_state=0, n_estimators=10))
     assert "groups left out 1" in words_of(page) and len(payload(page)["top"]) == 20
     assert payload(page)["top"][0]["label"].startswith("account ")
 
@@ -328,7 +328,7 @@ def test_the_command_writes_the_words_of_its_table(frame, tmp_path):
 @pytest.mark.parametrize("p_values", [True, False])
 def test_rows_of_any_shape_make_a_page(X, p_values):
     names = [f"x{j}" for j in range(X.shape[1])]
-    found = payload(render(rank_points_of(X, features=names, random_state=0, n_estimators=7, p_values=p_values)[1]))
+    found = payload(render(rank_frame(X, features=names, random_state=0, n_estimators=7, p_values=p_values)))
     assert sum(found["histogram"]["counts"]) == len(X)
     assert np.all(np.diff(found["histogram"]["edges"]) > 0)
     assert all((one["p"] is None) != p_values for one in found["top"])
@@ -342,7 +342,7 @@ def test_groups_of_any_number_make_a_page(n_groups, spread, mechanism):
     X = spread * np.random.default_rng(0).normal(size=(len(ids), 2))
     frame = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "g": ids})
     how = {"random_state": 0, "n_estimators": 7, "point_mechanism": mechanism, "features": ["a", "b"]}
-    found = payload(render(rank_groups_of(frame, "g", **how)[1]))
+    found = payload(render(rank_frame(frame, by="g", **how)))
     assert len(found["top"]) == n_groups == sum(found["histogram"]["counts"])
 
 

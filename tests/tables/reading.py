@@ -4,7 +4,12 @@ import numpy as np
 import pytest
 
 from isobag.data.spool import Spool
-from isobag.tables.read import read_table
+from isobag.tables.choose import ReadOptions
+from isobag.tables.learn import learn_table
+
+
+def read_table(partitions, *, encoding=None, only_rows=None, spool=Spool, **options):
+    return learn_table(partitions, ReadOptions.of(**options), encoding=encoding, only_rows=only_rows, spool=spool)
 
 
 def on_disk(n_columns):

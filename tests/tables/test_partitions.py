@@ -10,12 +10,11 @@ import pytest
 from cutting import CutFrame
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from reading import read_table
 
 from isobag.tables import scan
 from isobag.tables.digest import Digest
 from isobag.tables.framesource import FrameSource
-from isobag.tables.partitions import learn_table
-from isobag.tables.read import read_table
 from isobag.tables.selection import SHIFTS, Bracket
 
 N_ROWS = 60
@@ -53,7 +52,7 @@ def whole(frame, **options):
 
 def assert_same(frame, cuts, **options):
     expected = whole(frame, **options)
-    learned = learn_table(partitions := CutFrame(frame, cuts), **options)
+    learned = read_table(partitions := CutFrame(frame, cuts), **options)
     assert learned.reader.encoding.to_text() == expected.encoding.to_text()
     assert [(one.name, one.role, one.reason) for one in learned.summary.columns] == [
         (one.name, one.role, one.reason) for one in expected.summary.columns
@@ -124,11 +123,11 @@ def test_more_texts_than_are_coded_are_too_many_in_every_cut(monkeypatch):
     monkeypatch.setattr(scan, "MOST_TEXTS", 8)
     frame = pd.DataFrame({"t": [f"t{i % 12}" for i in range(N_ROWS)], "b": np.arange(N_ROWS) % 7})
     for cuts in CUTS.values():
-        learned = learn_table(CutFrame(frame, cuts))
+        learned = read_table(CutFrame(frame, cuts))
         assert "more than 8 different values" in str(whole(frame).summary.columns[0].reason)
         assert [column.name for column in learned.reader.encoding.columns] == ["b"]
         with pytest.raises(ValueError, match="more than 8 different values"):
-            learn_table(CutFrame(frame, cuts), features=["t", "b"])
+            read_table(CutFrame(frame, cuts), features=["t", "b"])
 
 
 def test_a_partition_may_come_in_several_frames_of_arrow():
@@ -139,7 +138,7 @@ def test_a_partition_may_come_in_several_frames_of_arrow():
         return iter([table.slice(0, 3), table.slice(3, 0), table.slice(3)])
 
     partitions = CutFrame(frame, [20, 20], frames_of)
-    learned = learn_table(partitions, features=["amount", "colour", "count"])
+    learned = read_table(partitions, features=["amount", "colour", "count"])
     expected = whole(frame, features=["amount", "colour", "count"])
     assert learned.reader.encoding == expected.encoding
     found = [X for p, part in enumerate(partitions.parts) for X, _ in learned.reader(p, frames_of(part))]
@@ -148,7 +147,7 @@ def test_a_partition_may_come_in_several_frames_of_arrow():
 
 def test_labels_come_with_the_features_as_they_are():
     frame = mixed_frame()
-    learned = learn_table(CutFrame(frame, [30]), features=["amount"], by="colour", id="name")
+    learned = read_table(CutFrame(frame, [30]), features=["amount"], by="colour", id="name")
     (block,) = learned.reader.blocks(0, iter([frame[:30]]))
     assert block.labels["colour"].to_pylist() == frame["colour"][:30].tolist()
     assert block.labels["name"].to_pylist() == frame["name"][:30].tolist()
@@ -156,7 +155,7 @@ def test_labels_come_with_the_features_as_they_are():
 
 def look_again(partitions, learned, number, phase):
     if phase == "learning":
-        learn_table(partitions, features=[column.name for column in learned.reader.encoding.columns])
+        read_table(partitions, features=[column.name for column in learned.reader.encoding.columns])
     else:
         list(learned.reader(number, iter([partitions.parts[number]])))
 
@@ -164,7 +163,7 @@ def look_again(partitions, learned, number, phase):
 @pytest.mark.parametrize("phase", ["learning", "reading"])
 def test_a_missing_value_is_named_with_partition_row_and_column(phase):
     frame = mixed_frame()
-    learned = learn_table(CutFrame(frame, [20, 40]), features=["count", "amount"])
+    learned = read_table(CutFrame(frame, [20, 40]), features=["count", "amount"])
     frame.loc[47, "amount"] = np.nan
     partitions = CutFrame(frame, [20, 40])
     with pytest.raises(ValueError, match="the first is in row 7 of partition 2, column 'amount'"):
@@ -174,13 +173,13 @@ def test_a_missing_value_is_named_with_partition_row_and_column(phase):
 def test_a_cell_that_is_no_number_is_named_with_partition_row_and_column():
     frame = pd.DataFrame({"a": pd.Series([*range(30), "oops", *range(29)], dtype=object)})
     with pytest.raises(ValueError, match="a: 59 of 60 cells are numbers; row 10 of partition 1 has 'oops'"):
-        learn_table(CutFrame(frame, [20, 40]))
+        read_table(CutFrame(frame, [20, 40]))
 
 
 @pytest.mark.parametrize("phase", ["learning", "reading"])
 def test_a_partition_of_another_schema_is_named(phase):
     partitions = CutFrame(mixed_frame()[["amount", "count"]], [20, 40])
-    learned = learn_table(partitions)
+    learned = read_table(partitions)
     partitions.parts[1] = partitions.parts[1].astype({"amount": str})
     with pytest.raises(ValueError, match=r"partition 1, column 'amount' is of type .*string.*; need "):
         look_again(partitions, learned, 1, phase)
@@ -193,18 +192,18 @@ def test_a_partition_without_any_value_has_any_type():
     frame = mixed_frame()[["amount", "colour"]]
     partitions = CutFrame(frame, [20, 40])
     partitions.parts[1] = pd.DataFrame({"amount": pd.Series([None] * 20, dtype=object), "colour": [np.nan] * 20})
-    learned = learn_table(partitions, features=["amount", "colour"], missing="drop")
+    learned = read_table(partitions, features=["amount", "colour"], missing="drop")
     assert learned.kept_sizes.tolist() == [20, 0, 20]
     assert learned.reader.encoding.names[0] == "amount"
 
 
 def test_a_table_without_rows_or_without_a_named_column_is_refused():
     with pytest.raises(ValueError, match="The table has no rows"):
-        learn_table(CutFrame(mixed_frame()[:0], [0, 0]))
+        read_table(CutFrame(mixed_frame()[:0], [0, 0]))
     with pytest.raises(ValueError, match="no such column"):
-        learn_table(CutFrame(mixed_frame(), []), features=["nothing"])
+        read_table(CutFrame(mixed_frame(), []), features=["nothing"])
     with pytest.raises(ValueError, match="choose one of 'error', 'drop', 'median'"):
-        learn_table(CutFrame(mixed_frame(), []), missing="ignore")
+        read_table(CutFrame(mixed_frame(), []), missing="ignore")
 
 
 values = st.lists(st.floats(allow_nan=False, allow_infinity=False) | st.sampled_from([0.0, -0.0, 1.0]), min_size=1)

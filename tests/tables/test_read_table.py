@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from reading import features, on_disk, reasons, refusal
+from reading import features, on_disk, read_table, reasons, refusal
 from reading_oracle import RefusedError, number, read
 
 pa = pytest.importorskip("pyarrow")
@@ -21,9 +21,7 @@ from pyarrow import parquet  # noqa: E402
 from isobag.tables import csvfile  # noqa: E402
 from isobag.tables.encode import Encoding  # noqa: E402
 from isobag.tables.framesource import FrameSource  # noqa: E402
-from isobag.tables.read import read_table  # noqa: E402
 from isobag.tables.sources import FilesSource  # noqa: E402
-from isobag.tables.summary import on_command_line  # noqa: E402
 from isobag.tables.terminal import escape_for_terminal  # noqa: E402
 
 EXAMPLES = int(os.environ.get("ISOBAG_EXAMPLES", "100"))
@@ -151,11 +149,11 @@ def test_late_decimals_are_decimals(written):
 @pytest.mark.parametrize("bad", ["-", "n/a", "oops", "$1.50", "5%", '"1,234"', "inf"])
 @pytest.mark.parametrize("at", [5, 999])
 def test_a_bad_cell_stops_with_its_place(written, bad, at):
-    said = refusal(written(amounts(bad, at)), spelling=on_command_line)
+    said = refusal(written(amounts(bad, at)))
     text = bad.strip('"')
     assert said.startswith(f"amount: 999 of 1,000 cells are numbers; row {at} (line {at + 2} of ")
     assert said.endswith(
-        f"t.csv) has {text!r}. Pass --bad-cells missing to treat such cells as missing, or --features without it."
+        f"t.csv) has {text!r}. Pass bad_cells='missing' to treat such cells as missing, or features= without it."
     )
     assert "Pass bad_cells='missing' to" in refusal(written(amounts(bad, at)), features=["amount"])
     assert read_table(written(amounts(bad, at)), features="b").encoding.names == ("b",)
@@ -220,8 +218,8 @@ def test_every_column_is_accounted_for(written):
         "b": "a copy of 'a'",
         "c": "the same in every row",
         "who": "text, all 30 values different",
-        "kind": "text; name it in features= to use it",
-        "day": "time; name it in features= to use it",
+        "kind": "text; name it as a feature to use it",
+        "day": "time; name it as a feature to use it",
         "ok": "",
         "x": "",
     }

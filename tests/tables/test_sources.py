@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
-from reading import features, reasons, refusal, roles
+from reading import features, read_table, reasons, refusal, roles
 
 pa = pytest.importorskip("pyarrow")
 
@@ -17,7 +17,6 @@ import narwhals as nw  # noqa: E402
 from pyarrow import feather, parquet  # noqa: E402
 
 from isobag.tables.framesource import FrameSource  # noqa: E402
-from isobag.tables.read import read_table  # noqa: E402
 from isobag.tables.sources import FilesSource  # noqa: E402
 
 EXAMPLES = int(os.environ.get("ISOBAG_EXAMPLES", "100"))

@@ -19,7 +19,7 @@ from isobag.cli.score import score
 from isobag.cli.spelling import remember
 from isobag.tables.terminal import escape_for_terminal
 
-UsageError: Any = typer.BadParameter.__bases__[0]
+MISUSED = 2
 
 
 class Group(TyperGroup):
@@ -28,19 +28,20 @@ class Group(TyperGroup):
     # The overloads of what it overrides differ in the type of what is returned; here that is the exit code.
     def main(self, args: Sequence[str] | None = None, *, standalone_mode: bool = True, **extra: Any) -> Any:  # type: ignore[override]
         """Run a command and leave with its exit code."""
-        remember(sys.argv[1:] if args is None else args)
+        typed = sys.argv[1:] if args is None else list(args)
+        remember(typed)
+        if not typed and standalone_mode:
+            typer.echo(self.get_help(self.make_context("isobag", [], resilient_parsing=True)), err=True)
+            sys.exit(MISUSED)
         try:
-            code = super().main(args, standalone_mode=False, **extra)
-        except UsageError as error:
+            code = super().main(typed, standalone_mode=False, **extra)
+        except typer.TyperException as error:
             if not standalone_mode:
                 raise
-            if type(error).__name__ == "NoArgsIsHelpError":  # typer has no public name for it; its message is the help
-                error.show()
-                sys.exit(error.exit_code)
-            said = error.format_message().rstrip(".?")
-            end = "?" if error.format_message().endswith("?") else "."
-            path = "isobag" if error.ctx is None else error.ctx.command_path
-            typer.echo(f"Error: {escape_for_terminal(said)}{end} Try '{path} --help'.", err=True)
+            said = error.format_message()
+            end = "?" if said.endswith("?") else "."
+            path = f"isobag {typed[0]}" if typed[0] in self.commands else "isobag"
+            typer.echo(f"Error: {escape_for_terminal(said.rstrip('.?'))}{end} Try '{path} --help'.", err=True)
             sys.exit(error.exit_code)
         if not standalone_mode:
             return code

@@ -1,137 +1,69 @@
-"""``--dask``: the oddest rows or groups of Parquet files, found by the workers of a Dask cluster."""
+"""``--engine dask://...``: Parquet files read by the workers of a Dask cluster."""
 
 from collections.abc import Iterator
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
 from joblib import effective_n_jobs
 
-from isobag.backends.arrays import Ints
-from isobag.cli import options as o
-from isobag.cli.detect import Wishes
-from isobag.cli.oddest import Collect, FindOddest, Oddest, RankedElsewhere, concatenate, own_version
+from isobag.cli.engines import LOCAL
+from isobag.cli.inputs import Input
 from isobag.cli.output import note
 from isobag.cli.pieces import ReadPiece, files_of, pieces_of
-from isobag.cli.progress import Bar, Silent, progress
-from isobag.cli.results import check_targets, show_results
+from isobag.cli.progress import Bar, Silent
+from isobag.data.partitions import Partitions
 from isobag.data.spool import Tick
-from isobag.storage.files import write_table
-from isobag.storage.modelfile import save
-from isobag.tables.rank import check_fdr
-from isobag.tables.summary import on_command_line
 
-LOCAL = "local"
 CONNECT_S = 30
 """Seconds until a scheduler, or workers, count as not there."""
 PATIENCE = {"distributed.deploy.lost-worker-timeout": "100 days", "distributed.scheduler.no-workers-timeout": CONNECT_S}
 """Left alone, Dask closes a worker for good that happens to be down 15 s after it died once, even if it died a second
 time and is about to be back; and without workers tasks wait for ever."""
-WINDOW_ROWS = 1 << 22
-"""Scored rows that are brought here at a time, to be written."""
 
 
-def detect_on_dask(
-    address: str,
-    detector: Any,
-    wishes: Wishes,
-    p_values: bool,
-    fdr: float | None,
-    min_size: int,
-    jobs: int | None,
-    top: int,
-    out: Path | None,
-    report: Path | None,
-    model: Path | None,
-    json: bool,
-    quiet: bool,
-) -> None:
-    """Rank the rows or groups of Parquet files where workers read them."""
-    _check_installed()
-    _refuse(address, wishes, report, jobs)
-    detector.check_params()
-    check_fdr(fdr, False, on_command_line)
-    files = files_of(wishes.files or [])
-    check_targets(out, None, model, files)
-    import dask.dataframe as dd  # noqa: PLC0415, slow to load, and seldom needed
+@dataclass(frozen=True)
+class DaskCluster:
+    """A Dask cluster whose workers read Parquet files; ``address`` of its scheduler, LOCAL for one of this machine."""
 
-    from isobag.engines import dask as on_dask  # noqa: PLC0415
+    address: str
 
-    pieces, schema = pieces_of(files)
-    read = ReadPiece(frozenset(schema.names if wishes.features is None else _needed(wishes)))
-    table = dd.from_map(read, pieces, meta=read.empty(schema), label="isobag-parquet")
-    with _connected(address, jobs) as client, progress(quiet or json) as bar:
-        note(f"Dashboard: {client.dashboard_link}", quiet or json)
-        engine = on_dask.DaskPartitions(table, client, _tick(bar))
-        try:
-            ranking = _rank(engine, detector, wishes, p_values, min_size, top, out)
-        except on_dask.WorkersDiedError as error:
-            raise OSError(str(error)) from error
-        except CancelledError as error:
-            raise OSError(f"The scheduler of --dask {address} went away; nothing is written.") from error
-        if model is not None:
-            save(detector, model)
-    ranking = replace(ranking, summary=replace(ranking.summary, files=tuple(files)))
-    show_results(ranking, top, (model, out), json, quiet)
+    def files(self, given: Input, *, report: Path | None = None, jobs: int | None = None) -> list[str]:
+        """Parquet files, also all of a folder."""
+        _check_installed()
+        _refuse(self.address, given, report, jobs)
+        return files_of(given.files or [])
 
+    @contextmanager
+    def opened(self, given: Input, bar: Silent, *, jobs: int | None, is_silent: bool) -> Iterator[Partitions]:
+        """Row groups of the files, read by workers."""
+        import dask.dataframe as dd  # noqa: PLC0415, slow to load, and seldom needed
 
-def _rank(
-    engine: Any, detector: Any, wishes: Wishes, p_values: bool, min_size: int, top: int, out: Path | None
-) -> RankedElsewhere:
-    from isobag.engines.detect import learn_rows, rank_groups  # noqa: PLC0415
+        from isobag.engines import dask as on_dask  # noqa: PLC0415
 
-    asked: dict[str, Any] = {
-        "features": o.names_of(wishes.features),
-        "missing": wishes.missing.value,
-        "bad_cells": wishes.bad_cells.value,
-        "spelling": on_command_line,
-    }
-    by = o.names_of(wishes.by)
-    if by is not None:
-        learned, table = rank_groups(engine, detector, by, min_size=min_size, p_values=p_values, **asked)
-        if out is not None:
-            write_table(out, iter([_columns(table)]))
-        return RankedElsewhere.of_groups(table, learned, detector.offset_)
-    learned, score = learn_rows(engine, detector, id_column=wishes.id_column, counts_gaps=True, **asked)
-    if out is None:
-        oddest = engine.run(FindOddest(score, top), Oddest.merge)
-    else:
-        writer = _Windows(engine, score, learned.sizes, top)
-        write_table(out, writer)
-        oddest = writer.oddest
-    return RankedElsewhere.of_rows(oddest, learned, detector.offset_, p_values)
+        files = files_of(given.files or [])
+        pieces, schema = pieces_of(files)
+        options = given.options
+        needed = schema.names if options.features is None else [*options.features, *options.apart]
+        read = ReadPiece(frozenset(needed))
+        table = dd.from_map(read, pieces, meta=read.empty(schema), label="isobag-parquet")
+        with _connected(self.address, jobs) as client:
+            note(f"Dashboard: {client.dashboard_link}", is_silent)
+            partitions = on_dask.DaskPartitions(table, client, _tick(bar))
+            partitions.files = tuple(files)
+            try:
+                yield partitions
+            except on_dask.WorkersDiedError as error:
+                raise OSError(str(error)) from error
+            except CancelledError as error:
+                raise OSError(f"The scheduler of --dask {self.address} went away; nothing is written.") from error
 
-
-class _Windows:
-    """All rows, scored, in the order of the table: some partitions at a time; the oddest are kept on the way."""
-
-    def __init__(self, engine: Any, score: Any, sizes: Ints, top: int) -> None:
-        self._engine, self._score, self._sizes = engine, score, sizes
-        self.oddest = Oddest.of(score.schema.empty_table(), top)
-
-    def __iter__(self) -> Iterator[dict[str, Any]]:
-        window = np.cumsum(self._sizes) // WINDOW_ROWS
-        for number in np.unique(window):
-            table = self._engine.run(Collect(self._score), concatenate, np.flatnonzero(window == number))
-            self.oddest = self.oddest.with_all([table])
-            yield _columns(table)
-
-
-def _needed(wishes: Wishes) -> list[str]:
-    """Columns that are asked for."""
-    apart = [] if wishes.id_column is None else [wishes.id_column]
-    return [*(o.names_of(wishes.features) or []), *(o.names_of(wishes.by) or []), *apart]
-
-
-def _columns(table: pa.Table) -> dict[str, Any]:
-    """Columns to be written: what has no score has none in the file."""
-    numbers = ("score", "p_value")
-    return {name: table[name].to_numpy() if name in numbers else table[name] for name in table.column_names}
+    def threads(self, jobs: int | None, n_rows: int) -> int | None:
+        """Left to the workers."""
+        return None
 
 
 def _check_installed() -> None:
@@ -140,14 +72,15 @@ def _check_installed() -> None:
             raise ModuleNotFoundError(f"--dask needs {name}, which is not installed: pip install 'isobag[dask]'.")
 
 
-def _refuse(address: str, wishes: Wishes, report: Path | None, jobs: int | None) -> None:
+def _refuse(address: str, given: Input, report: Path | None, jobs: int | None) -> None:
     """Refuse what workers cannot do."""
-    given = {
-        "--sql": wishes.sql,
-        "--header": wishes.header,
-        "--decimal": wishes.decimal,
-        "--format": wishes.form,
-        "--keep": wishes.keep,
+    options = given.options
+    typed = {
+        "--sql": given.sql,
+        "--header": given.header,
+        "--decimal": None if options.decimal == "." else options.decimal,
+        "--format": given.format,
+        "--keep": None if options.carry == () else "some",
         "--report": report,
         "--jobs": None if address == LOCAL else jobs,
     }
@@ -157,7 +90,7 @@ def _refuse(address: str, wishes: Wishes, report: Path | None, jobs: int | None)
         "--report": "it needs all rows in one place",
         "--jobs": "the cluster has the workers that it has",
     }
-    for option, value in given.items():
+    for option, value in typed.items():
         if value is not None:
             raise ValueError(f"{option} cannot be used with --dask: {why.get(option, 'only Parquet is read')}.")
 
@@ -213,3 +146,10 @@ def _tick(bar: Silent) -> Tick | None:
         shown.count(f"pass {n_passes}", n_done, of, what)
 
     return tick
+
+
+def own_version() -> str:
+    """The version of isobag where this is called."""
+    from isobag import __version__  # noqa: PLC0415
+
+    return __version__

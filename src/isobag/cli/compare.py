@@ -43,20 +43,21 @@ def compare(
     """Test whether the rows of two tables come from one distribution. Both are read into memory."""
     import numpy as np  # noqa: PLC0415
 
-    from isobag.cli.inputs import Source  # noqa: PLC0415, loads scikit-learn
+    from isobag.cli.engines import threads_for  # noqa: PLC0415, loads scikit-learn
+    from isobag.cli.inputs import Input  # noqa: PLC0415
     from isobag.cli.output import note, print_json, print_line, print_table  # noqa: PLC0415
     from isobag.cli.progress import progress  # noqa: PLC0415
     from isobag.cli.work import work_to_compare  # noqa: PLC0415
     from isobag.estimators.compare import compare as compare_samples  # noqa: PLC0415
 
     with progress(quiet or json) as bar:
-        first_source = Source(None if a is None else [a], sql_a or sql, header)
-        second_source = Source(None if b is None else [b], sql_b or sql, header)
-        how = {"missing": missing.value, "bad_cells": bad_cells.value, "decimal": decimal or "."}
-        table = first_source.read(bar.tick, features=o.names_of(features), **how)
-        other = second_source.read(bar.tick, encoding=table.encoding, missing=missing.value, bad_cells=bad_cells.value)
-        first, second = (one.rows.take(np.arange(len(one.rows))) for one in (table, other))
-        n_jobs = o.threads(jobs, len(first) + len(second))
+        reading = o.reading(features=features, missing=missing, bad_cells=bad_cells, decimal=decimal)
+        one = Input(files=None if a is None else [a], sql=sql_a or sql, header=header, options=reading)
+        two = Input(files=None if b is None else [b], sql=sql_b or sql, header=header, options=reading)
+        table = one.read(bar.tick)
+        other = two.read(bar.tick, encoding=table.encoding)
+        first, second = (own.rows.take(np.arange(len(own.rows))) for own in (table, other))
+        n_jobs = threads_for(jobs, len(first) + len(second))
         with bar.stage("comparing", work_to_compare(len(first) + len(second), n_permutations)):
             found = compare_samples(first, second, n_permutations=n_permutations, random_state=seed, n_jobs=n_jobs)
     names = table.encoding.names

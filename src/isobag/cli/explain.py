@@ -30,17 +30,17 @@ def explain(
     debug: o.Debug = False,
 ) -> None:
     """Say why a row, or a group with --by, is odd or not: feature by feature."""
-    from isobag.cli.detect import Wishes  # noqa: PLC0415, loads scikit-learn
-    from isobag.cli.inputs import open_model  # noqa: PLC0415
+    from isobag.cli.inputs import Input, open_model  # noqa: PLC0415, loads scikit-learn
     from isobag.cli.output import print_json, print_line, print_table  # noqa: PLC0415
     from isobag.cli.progress import progress  # noqa: PLC0415
     from isobag.cli.reasons import facts_of_group, facts_of_row  # noqa: PLC0415
     from isobag.tables.reasons import number_in_words  # noqa: PLC0415
 
     detector = open_model(model, by)
-    wishes = Wishes(files, sql, header, None, format, None, id_column, by, missing, bad_cells, None)
+    reading = o.reading(by=by, id=id_column, missing=missing, bad_cells=bad_cells)
+    given = Input(files=files, sql=sql, header=header, format=format, options=reading)
     with progress(quiet or json) as bar:
-        facts, table = (facts_of_row if by is None else facts_of_group)(detector, wishes, id, bar.tick)
+        facts, table = (facts_of_row if by is None else facts_of_group)(detector, given, id, bar.tick)
     if json:
         listed = [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
         print_json({"id": id, **facts, "features": listed})

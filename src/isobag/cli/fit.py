@@ -1,7 +1,7 @@
 """``isobag fit``: learn what is normal, and keep it in a file."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -33,17 +33,18 @@ def fit(
     debug: o.Debug = False,
 ) -> None:
     """Learn what rows are like, or groups of rows with --by, for `isobag score`."""
-    from isobag.cli.detect import Wishes, learn  # noqa: PLC0415, loads scikit-learn
-    from isobag.estimators import IDKGroupDetector, IDKPointDetector  # noqa: PLC0415
+    from isobag.cli.inputs import Input, new_detector  # noqa: PLC0415, loads scikit-learn
+    from isobag.cli.results import Output  # noqa: PLC0415
+    from isobag.cli.run import learn  # noqa: PLC0415
 
-    detector: Any = IDKPointDetector() if by is None else IDKGroupDetector()
-    if by is not None:
-        detector.set_params(group_max_samples=o.number_or_auto(group_max_samples, "--group-max-samples", int))
-    detector.set_params(
+    detector = new_detector(
+        by,
         n_estimators=n_estimators,
-        max_samples=o.number_or_auto(max_samples, "--max-samples", int),
-        contamination=o.number_or_auto(contamination, "--contamination", float),
+        max_samples=max_samples,
+        group_max_samples=group_max_samples,
+        contamination=contamination,
         random_state=seed,
     )
-    reading = Wishes(files, sql, header, decimal, format, features, None, by, missing, bad_cells, None)
-    learn(detector, reading, min_size, jobs, model, json, quiet)
+    reading = o.reading(features=features, by=by, missing=missing, bad_cells=bad_cells, decimal=decimal)
+    given = Input(files=files, sql=sql, header=header, format=format, options=reading)
+    learn(detector, given, Output(model=model, json=json, quiet=quiet), min_size=min_size, jobs=jobs)

@@ -1,6 +1,6 @@
 """``isobag groups``: the odd groups of the rows of a table."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -28,6 +28,7 @@ def groups(
     fdr: o.Fdr = None,
     seed: o.Seed = 0,
     jobs: o.Jobs = None,
+    engine: o.Engine = None,
     dask: o.Dask = None,
     top: o.Top = 10,
     out: o.Out = None,
@@ -41,21 +42,27 @@ def groups(
 
     A group can be odd although each of its rows is ordinary. The file may be larger than memory.
     """
-    from isobag.cli.detect import Wishes, detect  # noqa: PLC0415, loads scikit-learn
-    from isobag.estimators import IDKGroupDetector  # noqa: PLC0415
+    from isobag.cli.inputs import Input, new_detector  # noqa: PLC0415, loads scikit-learn
+    from isobag.cli.results import Output  # noqa: PLC0415
+    from isobag.cli.run import detect  # noqa: PLC0415
 
-    detector: Any = IDKGroupDetector(
-        n_estimators,
-        o.number_or_auto(max_samples, "--max-samples", int),
-        o.number_or_auto(group_max_samples, "--group-max-samples", int),
-        contamination=o.number_or_auto(contamination, "--contamination", float),
+    detector = new_detector(
+        by,
+        n_estimators=n_estimators,
+        max_samples=max_samples,
+        group_max_samples=group_max_samples,
+        contamination=contamination,
         calibrate=model is not None,
         random_state=seed,
     )
-    reading = Wishes(files, sql, header, decimal, format, features, None, by, missing, bad_cells, None)
-    if dask is not None:
-        from isobag.cli.cluster import detect_on_dask  # noqa: PLC0415, seldom needed
-
-        detect_on_dask(dask, detector, reading, p_values, fdr, min_size, jobs, top, out, report, model, json, quiet)
-        return
-    detect(detector, reading, p_values, fdr, min_size, jobs, top, out, report, model, json, quiet)
+    reading = o.reading(features=features, by=by, missing=missing, bad_cells=bad_cells, decimal=decimal)
+    detect(
+        detector,
+        Input(files=files, sql=sql, header=header, format=format, options=reading),
+        Output(top=top, out=out, report=report, model=model, json=json, quiet=quiet),
+        p_values=p_values,
+        fdr=fdr,
+        min_size=min_size,
+        jobs=jobs,
+        engine=o.engine_address(engine, dask),
+    )

@@ -8,7 +8,7 @@ from typing import Any
 import typer
 
 from isobag.cli.process import FAILED, StoppedError
-from isobag.cli.spelling import as_typed
+from isobag.cli.spelling import on_command_line
 from isobag.tables.terminal import escape_for_terminal
 
 STOPPED = 130
@@ -40,7 +40,7 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
             is_closed_pipe = isinstance(error, OSError) and error.errno == errno.EPIPE
             if kwargs.get("debug") or is_closed_pipe:
                 raise
-            typer.echo(f"Error: {escape_for_terminal(as_typed(_sentence(error)))}", err=True)
+            typer.echo(f"Error: {escape_for_terminal(_sentence(error))}", err=True)
             raise typer.Exit(FAILED) from None
 
     return run
@@ -53,7 +53,10 @@ def _sentence(error: Exception) -> str:
         return f"{error.filename}: {error.strerror}."
     if isinstance(error, ModuleNotFoundError) and error.name in _EXTRAS:
         return f"This needs {error.name}, which is not installed: pip install 'isobag[{_EXTRAS[error.name]}]'."
-    said = " ".join(str(error).split())
+    from isobag.data.params import ParameterError  # noqa: PLC0415, loads NumPy
+
+    said = error.spelled(on_command_line) if isinstance(error, ParameterError) else str(error)
+    said = " ".join(said.split())
     if isinstance(error, _EXPECTED):
         return said or type(error).__name__
     return f"{type(error).__name__}: {said} (unexpected; --debug shows where)"

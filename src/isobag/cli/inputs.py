@@ -1,50 +1,81 @@
-"""From files, or a query over them, to a table; from a model file to a detector."""
+"""From what is typed to a table and a detector: files, a query over them, columns, a model file."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import typer
 
-from isobag.backends.arrays import Ints
-from isobag.cli.options import names_of
+from isobag.cli.options import number_or_auto
+from isobag.data.local import Source
 from isobag.data.spool import Tick
 from isobag.estimators import IDKGroupDetector, IDKPointDetector
 from isobag.storage.modelfile import load
 from isobag.tables.batch import names_of_files
-from isobag.tables.encode import Encoding, encoding_by_names
-from isobag.tables.read import ReadTable, TableSource, read_table
+from isobag.tables.choose import ReadOptions
+from isobag.tables.detect import encoding_of
+from isobag.tables.encode import Encoding
+from isobag.tables.learn import Table, learn_table
 from isobag.tables.sources import FilesSource
-from isobag.tables.summary import on_command_line
 
 
-class Source:
-    """Where a command reads from: files, a query, and how text is to be understood."""
+@dataclass(frozen=True, kw_only=True)
+class Input:
+    """Where a command reads from, and how.
 
-    def __init__(
-        self,
-        files: Sequence[str] | None,
-        sql: str | None = None,
-        header: bool | None = None,
-        form: str | None = None,
-    ) -> None:
-        paths = list(files or [])
-        if not paths and sql is None:
+    files : names of files, globs, or "-" for standard input.
+    sql : a query over them.
+    header, format : of text; see ``FilesSource``.
+    """
+
+    files: Sequence[str] | None
+    sql: str | None = None
+    header: bool | None = None
+    format: str | None = None
+    options: ReadOptions
+
+    @property
+    def name(self) -> str:
+        """The input in few words."""
+        return names_of_files(list(self.files)) if self.files else str(self.sql)
+
+    @cached_property
+    def source(self) -> Source:
+        """The files or the query, opened for reading in this process."""
+        paths = list(self.files or [])
+        if not paths and self.sql is None:
             raise typer.BadParameter("Neither a file nor a query is given; name a FILE or give --sql.")
-        self.name = names_of_files(paths) if paths else str(sql)
-        reading: dict[str, Any] = {"header": header, "form": None if form is None else f".{form.lstrip('.')}"}
-        self.table: TableSource
-        if sql is None:
-            self.table = FilesSource(paths, **reading)
-        else:
-            from isobag.tables.query import QuerySource  # noqa: PLC0415, loads DuckDB
+        reading: dict[str, Any] = {
+            "header": self.header,
+            "form": None if self.format is None else f".{self.format.lstrip('.')}",
+        }
+        if self.sql is None:
+            return FilesSource(paths, **reading)
+        from isobag.tables.query import QuerySource  # noqa: PLC0415, loads DuckDB
 
-            self.table = QuerySource(sql, paths, **reading)
+        return QuerySource(self.sql, paths, **reading)
 
-    def read(self, tick: Tick | None = None, **wishes: Any) -> ReadTable:
-        """The table, with the options of ``read_table``; errors spell them as they are typed."""
-        return read_table(self.table, spelling=on_command_line, tick=tick, **wishes)
+    def read(self, tick: Tick | None, *, model: Any = None, encoding: Encoding | None = None, **more: Any) -> Table:
+        """The table, read in this process: of the columns chosen, or of those of a model or an encoding."""
+        if model is not None:
+            encoding = encoding_of(model, self.source.columns, [*self.options.apart])
+        return learn_table(self.source, self.options, encoding=encoding, tick=tick, **more)
+
+
+def new_detector(
+    by: str | None, *, max_samples: str, contamination: str, group_max_samples: str = "auto", **params: Any
+) -> Any:
+    """A detector of groups if ``by`` is given, else of rows, with parameters as they are typed."""
+    if by is not None:
+        params["group_max_samples"] = number_or_auto(group_max_samples, "--group-max-samples", int)
+    kind: type[Any] = IDKPointDetector if by is None else IDKGroupDetector
+    return kind(
+        max_samples=number_or_auto(max_samples, "--max-samples", int),
+        contamination=number_or_auto(contamination, "--contamination", float),
+        **params,
+    )
 
 
 def open_model(path: Path, by: str | None) -> Any:
@@ -56,28 +87,3 @@ def open_model(path: Path, by: str | None) -> Any:
     if not isinstance(model, IDKPointDetector | IDKGroupDetector):
         raise ValueError(f"{str(path)!r} holds a {type(model).__name__}; need a detector of points or groups.")
     return model
-
-
-def encoding_of(model: Any, source: Source, apart: Sequence[str]) -> Encoding:
-    """How the tables of a model become its features: as it was learned, or by the names of its features."""
-    text = getattr(model, "table_", None)
-    if text is not None:
-        return Encoding.from_text(text)
-    return encoding_by_names(getattr(model, "feature_names_in_", None), model.n_features_in_, source.table.names, apart)
-
-
-def find_label(labels: dict[str, Any], label: str) -> Ints:
-    """Numbers of the rows with a label, ascending; a label of several columns is divided by commas."""
-    columns = [[str(one) for one in column.to_pylist()] for column in labels.values()]
-    wanted = names_of(label) if len(columns) > 1 else [label]
-    rows = np.flatnonzero([list(row) == wanted for row in zip(*columns, strict=True)])
-    if not len(rows):
-        raise ValueError(f"--id {label!r} is not among the {len(columns[0]):,} labels of the table.")
-    return rows
-
-
-def row_number(text: str) -> int:
-    """The number of a row, from 0."""
-    if not text.isdecimal():
-        raise ValueError(f"--id {text!r} is no row; need a number from 0.")
-    return int(text)

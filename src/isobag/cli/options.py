@@ -3,9 +3,12 @@
 import csv
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from isobag.tables.choose import ReadOptions
 
 
 class BadCells(StrEnum):
@@ -97,15 +100,18 @@ Jobs = Annotated[
     int | None,
     typer.Option(metavar="N", help="Threads, as in joblib; default: all, but one for few rows.", rich_help_panel=HOW),
 ]
-Dask = Annotated[
+Engine = Annotated[
     str | None,
     typer.Option(
         metavar="ADDRESS",
-        help="Work on the Dask cluster of this scheduler, or `local` for --jobs processes of this machine: Parquet "
-        "files or folders of them. --out is one file all the same, with rows in the order of the table, without rank "
-        "and p_value.",
+        help="Where to work: `local` (this process), `dask://HOST:PORT` (the Dask cluster of this scheduler) or "
+        "`dask://local` (--jobs processes of this machine). Dask reads Parquet files or folders of them; --out is one "
+        "file all the same, with rows in the order of the table, without rank and p_value.",
         rich_help_panel=HOW,
     ),
+]
+Dask = Annotated[
+    str | None, typer.Option(metavar="ADDRESS", help="The same as --engine dask://ADDRESS.", rich_help_panel=HOW)
 ]
 Top = Annotated[int, typer.Option(min=0, metavar="N", help="How many of the oddest to print.", rich_help_panel=OUT)]
 Out = Annotated[
@@ -127,13 +133,35 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No notes and no prog
 Debug = Annotated[bool, typer.Option("--debug", help="Show where an error comes from.", rich_help_panel=OUT)]
 
 
-FEW_ROWS = 20_000
-"""Below, starting threads takes longer than they save."""
+def engine_address(engine: str | None, dask: str | None) -> str | None:
+    """The address of the engine, which --dask gives in short."""
+    if engine is not None and dask is not None:
+        raise typer.BadParameter("--engine and --dask are both given; give one of them.")
+    return engine if dask is None else f"dask://{dask}"
 
 
-def threads(jobs: int | None, n_rows: int) -> int:
-    """The number of threads asked for, or what suits the number of rows."""
-    return jobs if jobs is not None else 1 if n_rows < FEW_ROWS else -1
+def reading(
+    *,
+    features: str | None = None,
+    by: str | None = None,
+    id: str | None = None,
+    missing: Missing = Missing.ERROR,
+    bad_cells: BadCells = BadCells.ERROR,
+    decimal: str | None = None,
+    keep: str | None = None,
+) -> "ReadOptions":
+    """How a table is to be read, from options as they are typed."""
+    from isobag.tables.choose import ReadOptions  # noqa: PLC0415, loads NumPy
+
+    return ReadOptions.of(
+        features=names_of(features),
+        by=names_of(by),
+        id=id,
+        missing=missing.value,
+        bad_cells=bad_cells.value,
+        decimal=decimal or ".",
+        carry=None if keep == "all" else names_of(keep) or (),
+    )
 
 
 def names_of(text: str | None) -> list[str] | None:

@@ -1,7 +1,5 @@
 """``isobag points``: the odd rows of a table."""
 
-from typing import Any
-
 from isobag.cli import options as o
 from isobag.cli.guard import guarded
 
@@ -24,6 +22,7 @@ def points(
     fdr: o.Fdr = None,
     seed: o.Seed = 0,
     jobs: o.Jobs = None,
+    engine: o.Engine = None,
     dask: o.Dask = None,
     top: o.Top = 10,
     out: o.Out = None,
@@ -38,20 +37,27 @@ def points(
 
     Rows are ranked by how similar they are to all others. The file may be larger than memory.
     """
-    from isobag.cli.detect import Wishes, detect  # noqa: PLC0415, loads scikit-learn
-    from isobag.estimators import IDKPointDetector  # noqa: PLC0415
+    from isobag.cli.inputs import Input, new_detector  # noqa: PLC0415, loads scikit-learn
+    from isobag.cli.results import Output  # noqa: PLC0415
+    from isobag.cli.run import detect  # noqa: PLC0415
 
-    detector: Any = IDKPointDetector(
-        n_estimators,
-        o.number_or_auto(max_samples, "--max-samples", int),
-        contamination=o.number_or_auto(contamination, "--contamination", float),
+    detector = new_detector(
+        None,
+        n_estimators=n_estimators,
+        max_samples=max_samples,
+        contamination=contamination,
         calibrate=model is not None,
         random_state=seed,
     )
-    reading = Wishes(files, sql, header, decimal, format, features, id_column, None, missing, bad_cells, keep)
-    if dask is not None:
-        from isobag.cli.cluster import detect_on_dask  # noqa: PLC0415, seldom needed
-
-        detect_on_dask(dask, detector, reading, p_values, fdr, 1, jobs, top, out, report, model, json, quiet)
-        return
-    detect(detector, reading, p_values, fdr, 1, jobs, top, out, report, model, json, quiet)
+    reading = o.reading(
+        features=features, id=id_column, missing=missing, bad_cells=bad_cells, decimal=decimal, keep=keep
+    )
+    detect(
+        detector,
+        Input(files=files, sql=sql, header=header, format=format, options=reading),
+        Output(top=top, out=out, report=report, model=model, json=json, quiet=quiet),
+        p_values=p_values,
+        fdr=fdr,
+        jobs=jobs,
+        engine=o.engine_address(engine, dask),
+    )

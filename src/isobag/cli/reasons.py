@@ -5,21 +5,22 @@ from typing import Any
 import numpy as np
 
 from isobag.backends.arrays import Floats, Ints
-from isobag.cli.detect import Wishes
-from isobag.cli.inputs import find_label, row_number
+from isobag.cli.inputs import Input
+from isobag.cli.options import names_of
 from isobag.data.groups import Groups
 from isobag.data.rows import ArrayRows, Rows
 from isobag.data.spool import Tick
 from isobag.estimators import IDKGroupDetector, IDKPointDetector
-from isobag.tables.rank import Judged, judge_new
+from isobag.tables.labels import read_labels
+from isobag.tables.ranking import Judged, judge_new
 
 Facts = tuple[dict[str, int | float], dict[str, list[Any]]]
 
 
-def facts_of_row(detector: IDKPointDetector, wishes: Wishes, label: str, tick: Tick | None) -> Facts:
+def facts_of_row(detector: IDKPointDetector, given: Input, label: str, tick: Tick | None) -> Facts:
     """Score and p-value of a row, and what each feature contributes to its lack of similarity."""
-    wanted = _wanted_rows(wishes, label)[:1]
-    point = _rows(detector, wishes, wanted, tick)
+    wanted = _wanted_rows(given, label)[:1]
+    point = _rows(detector, given, wanted, tick)
     judged = judge_new(detector, point)
     parts = judged.model.explain(point, detector.compute)[0]
     low, middle, high = np.quantile(judged.model.reference, (0.25, 0.5, 0.75), axis=0)
@@ -29,9 +30,9 @@ def facts_of_row(detector: IDKPointDetector, wishes: Wishes, label: str, tick: T
     return {"row": int(wanted[0]), **_verdict(judged)}, _listed(detector.feature_names, order, columns)
 
 
-def facts_of_group(detector: IDKGroupDetector, wishes: Wishes, label: str, tick: Tick | None) -> Facts:
+def facts_of_group(detector: IDKGroupDetector, given: Input, label: str, tick: Tick | None) -> Facts:
     """Score and p-value of a group, and how far each feature sets apart what it has too much of."""
-    points = _rows(detector, wishes, _wanted_rows(wishes, label), tick)
+    points = _rows(detector, given, _wanted_rows(given, label), tick)
     group = Groups(points, np.zeros(len(points), dtype=np.int64), np.zeros(1, dtype=np.int64))
     judged = judge_new(detector, group)
     found = judged.model.explain(group, detector.compute)
@@ -40,16 +41,29 @@ def facts_of_group(detector: IDKGroupDetector, wishes: Wishes, label: str, tick:
     return {"n_points": len(points), **_verdict(judged)}, _listed(detector.feature_names, order, columns)
 
 
-def _wanted_rows(wishes: Wishes, label: str) -> Ints:
+def _wanted_rows(given: Input, label: str) -> Ints:
     """Numbers of the rows that are meant, found without a look at any feature."""
-    if wishes.by is None and wishes.id_column is None:
-        return np.array([row_number(label)])
-    return find_label(wishes.read_labels(), label)
+    names = list(given.options.apart)
+    if names:
+        return _find_label(read_labels(given.source, names), label)
+    if not label.isdecimal():
+        raise ValueError(f"--id {label!r} is not a row number; need a number from 0.")
+    return np.array([int(label)])
 
 
-def _rows(detector: Any, wishes: Wishes, wanted: Ints, tick: Tick | None) -> Rows:
+def _find_label(labels: dict[str, Any], label: str) -> Ints:
+    """Numbers of the rows with a label, ascending; a label of several columns is divided by commas."""
+    columns = [[str(one) for one in column.to_pylist()] for column in labels.values()]
+    wanted = names_of(label) if len(columns) > 1 else [label]
+    rows = np.flatnonzero([list(row) == wanted for row in zip(*columns, strict=True)])
+    if not len(rows):
+        raise ValueError(f"--id {label!r} is not among the {len(columns[0]):,} labels of the table.")
+    return rows
+
+
+def _rows(detector: Any, given: Input, wanted: Ints, tick: Tick | None) -> Rows:
     """These rows alone: what stands in others does not matter."""
-    table, _ = wishes.read(tick, detector, only_rows=wanted)
+    table = given.read(tick, model=detector, only_rows=wanted)
     if not len(table.rows):
         raise ValueError("All of these rows have missing values and were left out; fill them first.")
     return ArrayRows(table.rows.take(np.arange(len(table.rows))), table.encoding.names)

@@ -3,34 +3,54 @@
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from isobag.cli.output import note, print_json, print_table
 from isobag.data.spool import Tick
 from isobag.storage.files import BATCH_ROWS, STDOUT, check_output, write_table
-from isobag.tables.rank import Ranking
+from isobag.tables.ranking import Ranking
 from isobag.tables.sentences import Ranked, sentences_of
-from isobag.tables.sources import STDIN, matching_files
 
 
-def check_targets(
-    out: Path | None, report: Path | None, model: Path | None, sources: Sequence[str] | None, read: Path | None = None
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class Output:
+    """What a command prints and writes.
+
+    top : how many of the oddest are printed.
+    out, report, model : files to write.
+    """
+
+    top: int = 10
+    out: Path | None = None
+    report: Path | None = None
+    model: Path | None = None
+    json: bool = False
+    quiet: bool = False
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether nothing but results is printed."""
+        return self.quiet or self.json
+
+
+def check_targets(output: Output, files: Sequence[str], model_read: Path | None) -> None:
     """Refuse at once what could not be written in the end, or would be written over what is read."""
-    if out is not None:
-        check_output(out)
+    if output.out is not None:
+        check_output(output.out)
+    report = output.report
     if report is not None:
         if find_spec("jinja2") is None:
             raise ModuleNotFoundError("--report needs jinja2, which is not installed: pip install 'isobag[report]'.")
         if report.suffix.lower() not in (".html", ".htm"):
             raise ValueError(f"{str(report)!r} has no known ending for a report; choose .html.")
-    files = [file for source in sources or () if source != STDIN for file in matching_files(source)]
-    taken = {Path(file).resolve(): "is read" for file in [*files, *([] if read is None else [str(read)])]}
-    for path in (out, report, model):
+    read = [*files, *([] if model_read is None else [str(model_read)])]
+    taken = {Path(file).resolve(): "is read" for file in read}
+    for path in (output.out, report, output.model):
         if path is None or str(path) == STDOUT:
             continue
         if not path.absolute().parent.is_dir():
@@ -40,32 +60,24 @@ def check_targets(
         taken[path.resolve()] = "is written"
 
 
-def write_results(
-    ranking: Ranking, source: str, out: Path | None, report: Path | None, tick: Tick | None, command: str
-) -> None:
-    """Write all that was ranked, in ranked order, and the report."""
-    if out is not None:
-        write_table(out, _parts(ranking, tick))
-    if report is not None:
+def write_results(ranking: Ranked, output: Output, source: str, tick: Tick | None) -> None:
+    """Write all that was ranked, and the report."""
+    if output.out is not None:
+        write_table(output.out, _counted(ranking, tick))
+    if output.report is not None:
         from isobag.report import write_report  # noqa: PLC0415, loads jinja2
 
-        write_report(ranking, report, source=source, command=command)
+        assert isinstance(ranking, Ranking)
+        write_report(ranking, output.report, source=source, command=command_line())
 
 
-class Shown(Ranked, Protocol):
-    """What is printed: a ``Ranking``, or one whose rows are elsewhere."""
-
-    @property
-    def threshold(self) -> float: ...  # noqa: D102, as in Ranking
-    def columns(self, start: int, stop: int) -> dict[str, Any]: ...  # noqa: D102
-
-
-def show_results(ranking: Shown, top: int, written: Sequence[Path | None], json: bool, quiet: bool) -> None:
+def show_results(ranking: Ranked, top: dict[str, Any], output: Output) -> None:
     """Print the oddest and what there is to say, unless the results themselves go to standard output."""
-    if any(path is not None and str(path) == STDOUT for path in written):
+    written = [path for path in (output.model, output.out, output.report) if path is not None]
+    if any(str(path) == STDOUT for path in written):
         return
-    lists = {name: _as_list(values) for name, values in ranking.columns(0, top).items()}
-    if json:
+    lists = {name: _as_list(values) for name, values in top.items()}
+    if output.json:
         rows = [dict(zip(lists, row, strict=True)) for row in zip(*lists.values(), strict=True)]
         facts = {
             f"n_{ranking.unit}s": len(ranking),
@@ -77,7 +89,7 @@ def show_results(ranking: Shown, top: int, written: Sequence[Path | None], json:
         print_json(
             {
                 **facts,
-                "features": ranking.looked_at,
+                "features": ranking.columns_used,
                 "threshold": float(ranking.threshold),
                 "rule": ranking.rule,
                 "table": ranking.summary.as_dict(),
@@ -88,23 +100,18 @@ def show_results(ranking: Shown, top: int, written: Sequence[Path | None], json:
     if lists["rank"]:
         print_table(lists)
     for sentence in sentences_of(ranking):
-        note(sentence, quiet)
-    names = ", ".join(str(path) for path in written if path is not None)
-    if names:
-        note(f"Written: {names}.", quiet)
+        note(sentence, output.quiet)
+    if written:
+        note(f"Written: {', '.join(map(str, written))}.", output.quiet)
 
 
-def _parts(ranking: Ranking, tick: Tick | None) -> Iterator[dict[str, Any]]:
-    n = len(ranking)
-    for start in range(0, n, BATCH_ROWS):
-        columns = ranking.columns(start, start + BATCH_ROWS)
-        carried = ranking.carried(start, start + BATCH_ROWS)
-        twice = [name for name in carried if name in columns]
-        if twice:
-            raise ValueError(f"The result has a column {twice[0]!r} of its own; rename the column with --sql.")
-        yield {**columns, **carried}
+def _counted(ranking: Ranked, tick: Tick | None) -> Iterator[dict[str, Any]]:
+    n_done = 0
+    for columns in ranking.parts(BATCH_ROWS):
+        yield columns
+        n_done += len(columns["score"])
         if tick is not None:
-            tick("writing", min(start + BATCH_ROWS, n), n)
+            tick("writing", n_done, len(ranking))
 
 
 def _as_list(values: Any) -> list[Any]:

@@ -30,11 +30,17 @@ def score(
 
     P-values are valid here: the model has not seen these rows.
     """
-    from isobag.cli.detect import Wishes, detect  # noqa: PLC0415, loads scikit-learn
-    from isobag.cli.inputs import open_model  # noqa: PLC0415
+    from isobag.cli.inputs import Input, open_model  # noqa: PLC0415, loads scikit-learn
+    from isobag.cli.results import Output  # noqa: PLC0415
+    from isobag.cli.run import detect  # noqa: PLC0415
 
-    detector = open_model(model, by)
-    reading = Wishes(files, sql, header, None, format, None, id_column, by, missing, bad_cells, keep)
+    reading = o.reading(by=by, id=id_column, missing=missing, bad_cells=bad_cells, keep=keep)
     detect(
-        detector, reading, True, fdr, min_size, jobs, top, out, report, None, json, quiet, is_fitted=True, read=model
+        open_model(model, by),
+        Input(files=files, sql=sql, header=header, format=format, options=reading),
+        Output(top=top, out=out, report=report, json=json, quiet=quiet),
+        fdr=fdr,
+        min_size=min_size,
+        jobs=jobs,
+        fitted_in=model,
     )

@@ -1,12 +1,8 @@
 """Options in errors as they were typed: the library says max_samples=1, the command --psi 1."""
 
-import re
 from collections.abc import Sequence
+from typing import Protocol
 
-_PARAMETER = re.compile(
-    r"(?<![\w'\"-])(max_samples|group_max_samples|n_estimators|contamination|n_permutations|fdr|n_jobs|min_size)="
-    r"('[^']*'|[^\s;,]+)"
-)
 _SPELLINGS = {
     "max_samples": ("--max-samples", "--psi"),
     "n_estimators": ("--n-estimators", "-t"),
@@ -15,22 +11,24 @@ _SPELLINGS = {
 _typed: list[str] = []
 
 
+class Named(Protocol):
+    """A parameter and its value, None if it is only named: an ``Option`` of ``isobag.data.params``."""
+
+    @property
+    def name(self) -> str: ...  # noqa: D102
+    @property
+    def value(self) -> object: ...  # noqa: D102
+
+
 def remember(args: Sequence[str]) -> None:
     """Keep what was typed, for errors."""
     _typed[:] = args
 
 
-def as_typed(sentence: str) -> str:
-    """A sentence about a parameter as one about an option.
-
-    >>> as_typed("max_samples=1; need 'auto' or an integer of 2 or more.")
-    "--max-samples 1; need 'auto' or an integer of 2 or more."
-    """
-    return _PARAMETER.sub(lambda found: f"{_option(found[1])} {found[2]}", sentence)
-
-
-def _option(name: str) -> str:
-    known = _SPELLINGS.get(name, (f"--{name.replace('_', '-')}",))
-    typed = [one for one in known if any(arg == one or arg.startswith((f"{one}=",)) for arg in _typed)]
+def on_command_line(option: Named) -> str:
+    """An option as it was typed, or would be: --bad-cells missing."""
+    known = _SPELLINGS.get(option.name, (f"--{option.name.replace('_', '-')}",))
+    typed = [one for one in known if any(arg == one or arg.startswith(f"{one}=") for arg in _typed)]
     short = [one for one in known if len(one) == 2 and any(arg.startswith(one) for arg in _typed)]
-    return (typed or short or list(known))[0]
+    name = (typed or short or list(known))[0]
+    return name if option.value is None else f"{name} {option.value}"

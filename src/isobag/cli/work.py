@@ -9,7 +9,7 @@ from isobag.data.rows import Rows
 from isobag.estimators.compare import PERMUTED_PER_UNIT, PSI_COMPARED
 from isobag.models.group import CALIBRATION_GROUPS
 from isobag.models.point import AVERAGED_ROWS, CALIBRATION_ROWS, REFERENCE_ROWS
-from isobag.tables.rank import MOST_EXPLAINED
+from isobag.tables.ranking import MOST_EXPLAINED
 
 FAR_LEVELS = 2
 """At so many psi it is explained how far out rows are."""

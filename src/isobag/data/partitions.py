@@ -1,8 +1,9 @@
-"""Rows cut into partitions that stay where they are: what an engine for many machines must offer, and rows made of it.
+"""Rows cut into partitions that stay where they are: what an engine must implement, and rows in partitions.
 
-An engine brings work to the partitions and merges what it makes of them, neighbours first, in order. All else is built
-on that: a pass over rows, rows picked by number, counts of groups. What travels is the work, once to each machine, and
-partial results, which do not grow with the number of rows.
+An engine brings work to the partitions and merges the results, neighbours first, in order. All else is built on that: a
+pass over rows, rows picked by number, counts of groups. What travels is the work, once to each machine, and partial
+results, which do not grow with the number of rows. A frame in memory is one partition, a file is one partition that
+comes in batches (``data/local.py``); Dask and Spark are further engines.
 """
 
 from abc import ABC, abstractmethod
@@ -21,7 +22,7 @@ from isobag.data.rows import BLOCK_NUMBERS, BLOCK_ROWS, ArrayRows, Rows
 T = TypeVar("T")
 U = TypeVar("U")
 Frames = Iterator[Any]
-"""The rows of a partition in order, as frames of pandas or Arrow; a partition may have none."""
+"""The rows of a partition in order, as frames of pandas or Arrow, or batches of a file; a partition may have none."""
 Work = Callable[[int, Frames], T]
 """What is made of a partition, from its number and its rows; may be sent to another process."""
 Combine = Callable[[T, T], T]
@@ -34,11 +35,16 @@ class Partitions(ABC):
     """A table cut into partitions, in order.
 
     n_partitions : how many there are.
-    columns : names of the columns, in order.
+    columns : names of the columns, in order; None if every row names its own.
+    objects : columns of Python objects, whose cells are text to be parsed wherever one of them is.
+    files, notes : names of the files that the rows come from, and remarks about them.
     """
 
     n_partitions: int
-    columns: Sequence[str]
+    columns: Sequence[str] | None
+    objects: Sequence[str] = ()
+    files: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @abstractmethod
     def run(self, work: Work[T], combine: Combine[T], which: Ints | None = None) -> T:
@@ -63,6 +69,22 @@ class Partitions(ABC):
         ``combine``, ``finish`` makes something of the bucket where it is, and ``join`` merges that in order of the
         buckets, like ``combine`` in ``run``.
         """
+
+
+class Collection(Partitions):
+    """Partitions of an engine that can also make collections of its own kind."""
+
+    @abstractmethod
+    def map(self, work: Callable[[int, Frames], Iterator[Any]], schema: Any) -> Any:
+        """The Arrow tables that ``work`` makes of each partition, as a collection; lazy if the engine is."""
+
+    @abstractmethod
+    def give(self, table: Any) -> Any:
+        """A small Arrow table as a collection."""
+
+    @abstractmethod
+    def types(self, names: Sequence[str]) -> list[Any]:
+        """Arrow types of some columns."""
 
 
 @dataclass(frozen=True)

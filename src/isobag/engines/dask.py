@@ -22,9 +22,9 @@ import pyarrow as pa
 from dask.threaded import get as get_in_threads
 
 from isobag.backends.arrays import Ints
-from isobag.data.partitions import Combine, Frames, Partitions, Work
+from isobag.data.partitions import Collection, Combine, Frames, Work
 from isobag.data.spool import Tick
-from isobag.engines import detect
+from isobag.tables import detect
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -38,7 +38,7 @@ MERGED = 8
 """Neighbours that are merged by one task: a scheduler takes about a millisecond for each task, whatever it does."""
 
 
-class DaskPartitions(Partitions):
+class DaskPartitions(Collection):
     """The partitions of a Dask dataframe, or the blocks of rows of a Dask array, whose columns are x0, x1, ...
 
     client : of distributed; without one the active one, and if there is none, threads.
@@ -52,12 +52,8 @@ class DaskPartitions(Partitions):
         if twice:
             raise ValueError(f"Two columns are called {min(twice)!r}; rename one: reasons go by names.")
         self.n_partitions = int(self._frame.npartitions)
+        self.objects = [str(name) for name, kind in self._frame.dtypes.items() if kind.kind == "O"]
         self._runner = Runner(client, tick)
-
-    @property
-    def objects(self) -> list[str]:
-        """Columns of Python objects."""
-        return [str(name) for name, kind in self._frame.dtypes.items() if kind.kind == "O"]
 
     def run(self, work: Work[T], combine: Combine[T], which: Ints | None = None) -> T:
         """What ``work`` makes of the partitions, merged on the workers, and some thousand partitions at a time here."""

@@ -16,6 +16,7 @@ from isobag.data.params import (
     MAX_SAMPLES,
     N_ESTIMATORS,
     SCALING_HELP,
+    Option,
     ParameterError,
     Parameters,
     check_max_samples,
@@ -213,7 +214,7 @@ class IDKGroupDetector(GroupDetector, Modelled):
                 "the default compares groups of similar size: choose a group_mechanism, such as 'hypersphere', or an "
                 "integer group_max_samples"
             )
-            raise ParameterError("size_correction", self.size_correction, need)
+            raise ParameterError(Option("size_correction", self.size_correction), f"; {need}.")
         self.model_, scores = fit_group_model(groups, self.params, self.compute_for(groups.rows))
         return scores
 

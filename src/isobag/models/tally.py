@@ -12,7 +12,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from isobag.backends.arrays import Floats, Ints
-from isobag.partitionings.counts import CountedBlock, Counts, MeanMaps, merge_blocks
+from isobag.partitionings.counts import CountedBlock, MeanMaps, merge_blocks
 
 Tables = tuple[Ints, ...]
 """A table (L, t, psi) for each view."""
@@ -57,7 +57,7 @@ class GroupTally:
     """
 
     numbers: Ints
-    counts: Counts
+    counts: csr_array
     sizes: Ints
 
     def __add__(self, other: "GroupTally") -> "GroupTally":

@@ -4,7 +4,7 @@ import os
 from typing import Any
 
 from isobag.report.page import write_report
-from isobag.tables.detect import rank_groups_of, rank_points_of
+from isobag.tables.detect import rank_frame
 
 __all__ = ["report_groups", "report_points", "write_report"]
 
@@ -14,9 +14,9 @@ def report_points(frame: Any, path: str | os.PathLike[str], *, source: str = "",
 
     ``source`` says on the page where the data come from.
     """
-    write_report(rank_points_of(frame, **options)[1], path, source=source)
+    write_report(rank_frame(frame, **options), path, source=source)
 
 
 def report_groups(frame: Any, by: Any, path: str | os.PathLike[str], *, source: str = "", **options: Any) -> None:
     """Rank the groups of a frame and write the page about them; options as in ``detect_groups``."""
-    write_report(rank_groups_of(frame, by, **options)[1], path, source=source)
+    write_report(rank_frame(frame, by=by, **options), path, source=source)

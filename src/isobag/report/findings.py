@@ -9,7 +9,7 @@ from sklearn.decomposition import PCA
 from isobag.backends.arrays import Floats, Ints
 from isobag.report.text import brief, shown
 from isobag.tables.declared import TEXT, TIME
-from isobag.tables.rank import Ranking
+from isobag.tables.ranking import Ranking
 from isobag.tables.reasons import features_of_columns, own_value_in_words, sum_by_column
 
 TOP = 200
@@ -37,9 +37,9 @@ def findings_of(ranking: Ranking) -> dict[str, Any]:
     more = told(ranking, ranking.places_of(top), ranking.places_of(sample), entries)
     return {
         "unit": ranking.unit,
-        "label": shown(", ".join(ranking.table.labels) or ranking.unit),
-        "features": [shown(name) for name in ranking.table.encoding.names],
-        "columns": [shown(column.name) for column in ranking.table.encoding.columns],
+        "label": shown(", ".join(ranking.labels) or ranking.unit),
+        "features": [shown(name) for name in ranking.encoding.names],
+        "columns": [shown(column.name) for column in ranking.encoding.columns],
         "histogram": histogram_of(ranking.scores[ranked], cut_of(ranking)),
         "flagged": [int(one) for one in ranking.flagged[sample]],
         "top": entries,
@@ -50,13 +50,13 @@ def findings_of(ranking: Ranking) -> dict[str, Any]:
 def _entries(ranking: Ranking, n: int) -> list[dict[str, Any]]:
     """The oddest, as the ranked table has them."""
     columns = ranking.columns(0, n)
-    names = list(ranking.table.labels) or ["row"]
+    names = list(ranking.labels) or ["row"]
     labels = list(zip(*([_label(name, one) for one in columns[name].tolist()] for name in names), strict=True))
     p_values, n_missing = columns.get("p_value"), columns.get("n_missing")
     return [
         {
             "label": shown(" · ".join(labels[k])) or "(empty)",
-            "row": None if ranking.unit == "group" or not ranking.table.labels else int(columns["row"][k]),
+            "row": None if ranking.unit == "group" or not ranking.labels else int(columns["row"][k]),
             "rank": int(columns["rank"][k]),
             "score": brief(columns["score"][k]),
             "p": None if p_values is None else brief(p_values[k]),
@@ -75,7 +75,7 @@ def _label(name: str, value: Any) -> str:
 
 def _rows(ranking: Ranking, top: Ints, sample: Ints, entries: list[dict[str, Any]]) -> dict[str, Any]:
     """What the columns of the oddest rows add, their values there and what is usual; places on the map."""
-    encoding, reference = ranking.table.encoding, ranking.model.reference
+    encoding, reference = ranking.encoding, ranking.model.reference
     explanation = ranking.explanation[: len(top)]
     lacks, owned = sum_by_column(explanation, encoding), features_of_columns(encoding)
     own = ranking.data.take(np.concatenate([top, sample]))
@@ -160,7 +160,7 @@ def _population(model: Any) -> Floats:
 
 def _kinds(ranking: Ranking, values: Floats, features: Ints) -> dict[int, str]:
     """Those of the features that are 0 or 1 wherever we look, and those that are times."""
-    encoding = ranking.table.encoding
+    encoding = ranking.encoding
     owners, found = encoding.owners, {}
     for j in features.tolist():
         column = encoding.columns[owners[j]]

@@ -14,7 +14,7 @@ import numpy as np
 from isobag.report.findings import AXES, findings_of
 from isobag.report.text import embedded, shown
 from isobag.storage.atomic import write_whole
-from isobag.tables.rank import Ranking
+from isobag.tables.ranking import Ranking
 from isobag.tables.sentences import remarks_of, sentence_of_alarms
 from isobag.tables.summary import FEATURE, LEFT_OUT, ColumnSummary
 
@@ -40,7 +40,7 @@ def render(ranking: Ranking, *, source: str = "", command: str = "", date: datet
     style, script = ((folder / name).read_text("utf-8") for name in ("page.css", "page.js"))
     template = _jinja_environment().from_string((folder / "page.html.jinja").read_text("utf-8"))
     findings = findings_of(ranking)
-    summary, names = ranking.table.summary, ", ".join(ranking.table.labels)
+    summary, names = ranking.summary, ", ".join(ranking.labels)
     listed = _listed_first(summary.columns)
     return str(
         template.render(
@@ -56,7 +56,7 @@ def render(ranking: Ranking, *, source: str = "", command: str = "", date: datet
             n_features=len(findings["features"]),
             n_axes=min(AXES, len(findings["features"])),
             n_left_out=len(ranking) - ranking.n_ranked,
-            n_filled=_n_filled(ranking),
+            n_filled=ranking.n_filled,
             rule=ranking.rule,
             has_p=ranking.p_values is not None,
             is_new=ranking.is_new,
@@ -104,12 +104,6 @@ def _column(column: ColumnSummary) -> dict[str, Any]:
         "n_missing": column.n_missing,
         "reason": shown(column.reason),
     }
-
-
-def _n_filled(ranking: Ranking) -> int:
-    """Rows with missing values that something was put in for."""
-    table = ranking.table
-    return int(np.count_nonzero(table.gaps)) if table.gaps is not None and table.kept is None else 0
 
 
 def _hash(text: str) -> str:

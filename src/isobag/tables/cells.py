@@ -130,12 +130,12 @@ def read_times(cells: pa.Array) -> Times:
     values = np.full(len(texts) + 1, np.nan)
     zoned = np.zeros(len(texts) + 1, dtype=bool)
     gaps = np.array([*map(is_missing, texts), True], dtype=bool)
-    told = ~gaps[:-1]
-    seconds = _as_seconds(pa.array(texts, pa.string()).filter(pa.array(told)))
+    present = ~gaps[:-1]
+    seconds = _as_seconds(pa.array(texts, pa.string()).filter(pa.array(present)))
     if seconds is not None:
-        values[:-1][told], zoned[:-1][told] = seconds
+        values[:-1][present], zoned[:-1][present] = seconds
     else:
-        for i in np.flatnonzero(told):
+        for i in np.flatnonzero(present):
             values[i], zoned[i] = time_of(texts[i]) or (np.nan, False)
     return Times(values[codes], gaps[codes], (np.isnan(values) & ~gaps)[codes], zoned[codes])
 

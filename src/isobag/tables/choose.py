@@ -1,13 +1,15 @@
 """Which columns of a scanned table are used, and how; what stands in the way is said, with where and what to do."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from isobag.backends.arrays import FARTHEST
+from isobag.data.params import Option, ParameterError, check_params, one_of
 from isobag.tables.declared import NUMBER, OTHER, TEXT, TIME
-from isobag.tables.encode import EncodedColumn, Encoding
+from isobag.tables.encode import BAD_CELLS, MISSING, EncodedColumn, Encoding
 from isobag.tables.judge import (
     Categories,
     choose_categories,
@@ -18,57 +20,98 @@ from isobag.tables.judge import (
     text_counts,
 )
 from isobag.tables.scan import BOOL, EMPTY, ColumnScan, entry_kind, is_true
-from isobag.tables.summary import FEATURE, LEFT_OUT, ColumnSummary, Spelling
+from isobag.tables.summary import FEATURE, GROUP, ID, LEFT_OUT, ColumnSummary
 
+CHOICES = {"missing": MISSING, "bad_cells": BAD_CELLS, "decimal": (".", ",")}
 TAKEN = (NUMBER, BOOL)
 """What is used if no features are named."""
 
 
-class Wishes(NamedTuple):
-    """What is asked for.
+@dataclass(frozen=True)
+class ReadOptions:
+    """How a table is to be read.
 
     features : names of the columns to use; None for those of TAKEN that are no identifiers.
-    apart : columns that are no features, with their role: an id, or a label of groups.
-    missing, bad_cells : see ``read_table``.
-    spelling : how options are written in errors.
+    by, id : columns that make the label of a row's group, or name rows; they are no features.
+    missing : missing values are an "error", their rows are "drop"ped, or the "median" stands for them.
+    bad_cells : cells that are no numbers among numbers are an "error", "missing", or make the column one of "text".
+    decimal : the decimal sign of text, "." or ",".
+    carry : columns to keep beside the labels as they are, features or not; None for all.
     """
 
-    features: tuple[str, ...] | None
-    apart: Mapping[str, str]
-    missing: str
-    bad_cells: str
-    spelling: Spelling
+    features: tuple[str, ...] | None = None
+    by: tuple[str, ...] = ()
+    id: str | None = None
+    missing: str = "error"
+    bad_cells: str = "error"
+    decimal: str = "."
+    carry: tuple[str, ...] | None = ()
+
+    def __post_init__(self) -> None:
+        names = {"missing": self.missing, "bad_cells": self.bad_cells, "decimal": self.decimal}
+        check_params(names, {name: one_of(CHOICES[name]) for name in names})
+
+    @classmethod
+    def of(cls, *, features: Any = None, by: Any = None, id: Any = None, carry: Any = (), **how: str) -> "ReadOptions":
+        """The same, with one name or any number of them for each; names need not be texts."""
+        chosen = None if features is None else names_of(features)
+        own_id = None if id is None else str(id)
+        return cls(chosen, names_of(by), own_id, carry=None if carry is None else names_of(carry), **how)
+
+    @property
+    def apart(self) -> dict[str, str]:
+        """Columns that are no features, with their role: labels of groups, and an id."""
+        return dict.fromkeys(self.by, GROUP) | ({} if self.id is None else {self.id: ID})
+
+    def following(self, encoding: Encoding) -> "ReadOptions":
+        """The same for the columns of a model, with its ways for missing and bad cells unless others are given."""
+        return replace(
+            self,
+            features=tuple(column.name for column in encoding.columns),
+            missing=encoding.missing if self.missing == "error" else self.missing,
+            bad_cells=encoding.bad_cells if self.bad_cells == "error" else self.bad_cells,
+            decimal=encoding.decimal,
+        )
 
 
-def check_names(names: Sequence[str], wishes: Wishes, carry: Sequence[str] = ()) -> None:
+def names_of(names: Any) -> tuple[str, ...]:
+    """Names of columns as texts: none, one, or several."""
+    if names is None:
+        return ()
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        return (str(names),)
+    return tuple(str(name) for name in names)
+
+
+def check_names(names: Sequence[str], options: ReadOptions) -> None:
     """Refuse names that the table does not have, or that are named twice."""
     known = ", ".join(map(repr, names)) or "none"
-    for name in (*wishes.apart, *carry):
+    for name in (*options.apart, *(options.carry or ())):
         if name not in names:
             raise ValueError(f"The table has no column {name!r} (columns: {known}).")
-    if wishes.features is None:
+    if options.features is None:
         return
-    option = wishes.spelling("features", "")
-    if not wishes.features:
-        raise ValueError(f"{option} names no column; need one or more.")
-    for name in wishes.features:
+    option = Option("features")
+    if not options.features:
+        raise ParameterError(option, " names no column; need one or more.")
+    for name in options.features:
         if name not in names:
-            raise ValueError(f"{option} has {name!r}; the table has no such column (columns: {known}).")
-        if name in wishes.apart:
-            raise ValueError(f"{option} has {name!r}, the column of labels; leave it out: labels are not measured.")
-        if wishes.features.count(name) > 1:
-            raise ValueError(f"{option} has {name!r} twice; name every column once.")
+            raise ParameterError(option, f" has {name!r}; the table has no such column (columns: {known}).")
+        if name in options.apart:
+            raise ParameterError(option, f" has {name!r}, the column of labels; leave it out: labels are not measured.")
+        if options.features.count(name) > 1:
+            raise ParameterError(option, f" has {name!r} twice; name every column once.")
 
 
-def kind_of(scan: ColumnScan, wishes: Wishes) -> str:
+def kind_of(scan: ColumnScan, options: ReadOptions) -> str:
     """What a column is taken for: its kind, but text if that is what bad cells are to make of it."""
-    is_mixed = scan.kind == NUMBER and scan.declared is None and scan.n_numbers < scan.n_told
-    return TEXT if is_mixed and wishes.bad_cells == "text" else scan.kind
+    is_mixed = scan.kind == NUMBER and scan.declared is None and scan.n_numbers < scan.n_present
+    return TEXT if is_mixed and options.bad_cells == "text" else scan.kind
 
 
-def summarize(scans: Sequence[ColumnScan], wishes: Wishes) -> list[ColumnSummary]:
+def summarize(scans: Sequence[ColumnScan], options: ReadOptions) -> list[ColumnSummary]:
     """The role of every column; an error where a column cannot be what it is asked to be."""
-    summaries = [_summary(scan, *_role(scan, wishes), kind_of(scan, wishes)) for scan in scans]
+    summaries = [_summary(scan, *_role(scan, options), kind_of(scan, options)) for scan in scans]
     used = [j for j, summary in enumerate(summaries) if summary.role == FEATURE]
     copies = find_copies([scans[j].digest.to_bytes() + scans[j].kind.encode() for j in used])
     for copy, first in copies.items():
@@ -77,81 +120,115 @@ def summarize(scans: Sequence[ColumnScan], wishes: Wishes) -> list[ColumnSummary
         summaries[used[copy]] = _summary(scans[used[copy]], FEATURE, reason, old.kind)
     if not used:
         kinds = ", ".join(f"{one.name!r}: {one.reason or one.role}" for one in summaries) or "none"
-        raise ValueError(f"No column is left to look at ({kinds}); name some with {wishes.spelling('features', '')}.")
+        raise ParameterError(f"No column is left to look at ({kinds}); name some with ", Option("features"), ".")
     return summaries
 
 
-def check_cells(scan: ColumnScan, wishes: Wishes) -> None:
+def check_cells(scan: ColumnScan, options: ReadOptions) -> None:
     """Stop at a column of numbers in which some cells are none, or at whole numbers that float64 cannot tell apart."""
-    without = f"{wishes.spelling('features', '')} without it"
-    n_bad = scan.n_told - scan.n_numbers
-    if n_bad and wishes.bad_cells == "error" and scan.first_other is not None:
+    without = Option("features"), " without it."
+    n_bad = scan.n_present - scan.n_numbers
+    if n_bad and options.bad_cells == "error" and scan.first_other is not None:
         place, text = scan.first_other
-        raise ValueError(
-            f"{scan.shown_name}: {scan.n_numbers:,} of {scan.n_told:,} cells are numbers; "
-            f"{place.in_words} has {text!r}. "
-            f"Pass {wishes.spelling('bad_cells', 'missing')} to treat such cells as missing, or {without}."
+        raise ParameterError(
+            f"{scan.shown_name}: {scan.n_numbers:,} of {scan.n_present:,} cells are numbers; "
+            f"{place.in_words} has {text!r}. Pass ",
+            Option("bad_cells", "missing"),
+            " to treat such cells as missing, or ",
+            *without,
         )
     if max(abs(scan.low), abs(scan.high)) > FARTHEST and scan.n_numbers:
-        raise ValueError(f"{scan.name}: a number beyond {FARTHEST:g}, too large to square. Pass {without}.")
+        raise ParameterError(f"{scan.name}: a number beyond {FARTHEST:g}, too large to square. Pass ", *without)
     if scan.first_inexact is not None:
         place, text = scan.first_inexact
-        raise ValueError(
+        raise ParameterError(
             f"{scan.shown_name}: {place.in_words} has {text}, a whole number beyond 2^53 that float64 rounds, so that "
-            f"different numbers become the same. Pass {without}."
+            "different numbers become the same. Pass ",
+            *without,
         )
 
 
-def check_missing(scans: Sequence[ColumnScan], wishes: Wishes) -> None:
+def check_missing(scans: Sequence[ColumnScan], options: ReadOptions) -> None:
     """Refuse missing values in the columns that are used, unless it is said what to do with them."""
-    if wishes.missing != "error":
+    if options.missing != "error":
         return
-    lacking = [scan for scan in scans if n_missing_of(scan, wishes)]
+    lacking = [scan for scan in scans if n_missing_of(scan, options)]
     if lacking:
-        places = ", ".join(f"{scan.name!r} ({n_missing_of(scan, wishes):,})" for scan in lacking)
+        places = ", ".join(f"{scan.name!r} ({n_missing_of(scan, options):,})" for scan in lacking)
         first = lacking[0].first_missing or (lacking[0].first_other or (None,))[0]
         where = "" if first is None else f"the first is in {first.in_words}, column {lacking[0].name!r}. "
-        raise ValueError(
-            f"Values are missing in {places} of {scans[0].n_rows:,} rows; {where}Fill them first, or pass "
-            f"{wishes.spelling('missing', 'drop')} (leave such rows out) or {wishes.spelling('missing', 'median')}."
+        raise ParameterError(
+            f"Values are missing in {places} of {scans[0].n_rows:,} rows; {where}Fill them first, or pass ",
+            Option("missing", "drop"),
+            " (leave such rows out) or ",
+            Option("missing", "median"),
+            ".",
         )
 
 
-def n_missing_of(scan: ColumnScan, wishes: Wishes) -> int:
+def n_missing_of(scan: ColumnScan, options: ReadOptions) -> int:
     """Cells without a value, among them bad cells that are taken for such."""
-    is_number = (kind_of(scan, wishes) if scan.learns else scan.kept_as) == NUMBER
-    return scan.n_missing + (scan.n_told - scan.n_numbers if is_number else 0)
+    is_number = (kind_of(scan, options) if scan.learns else scan.kept_as) == NUMBER
+    return scan.n_missing + (scan.n_present - scan.n_numbers if is_number else 0)
 
 
-def check_against(column: EncodedColumn, scan: ColumnScan, wishes: Wishes) -> None:
+def check_against(column: EncodedColumn, scan: ColumnScan, options: ReadOptions) -> None:
     """Refuse a column of a new table that is not what the model learned it to be."""
     if column.kind == NUMBER:
-        check_cells(scan, wishes)
-    elif column.kind == TIME and scan.n_times < scan.n_told:
+        check_cells(scan, options)
+    elif column.kind == TIME and scan.n_times < scan.n_present:
         where = "" if scan.first_other is None else f"; {scan.first_other[0].in_words} has {scan.first_other[1]!r}"
         raise ValueError(
-            f"{scan.shown_name}: the model learned times; {scan.n_times:,} of {scan.n_told:,} cells are{where}."
+            f"{scan.shown_name}: the model learned times; {scan.n_times:,} of {scan.n_present:,} cells are{where}."
         )
-    elif column.kind == BOOL and scan.n_told and scan.kind != BOOL:
+    elif column.kind == BOOL and scan.n_present and scan.kind != BOOL:
         odd = next(text for text in scan.codes if text.strip().lower() not in ("true", "false"))
         raise ValueError(f"{scan.shown_name}: the model learned true and false; the table has {odd!r}.")
 
 
+def check_fills(encoding: Encoding, scans: Mapping[str, ColumnScan], options: ReadOptions) -> None:
+    """Refuse missing values to be filled by a model that has nothing to fill them with."""
+    for column in encoding.columns:
+        if np.isnan(column.fill) and n_missing_of(scans[column.name], options):
+            raise ParameterError(
+                f"{scans[column.name].shown_name}: the model was fitted without ",
+                Option("missing", "median"),
+                ", so it has no median to put in.",
+            )
+
+
+def follow_encoding(encoding: Encoding, scans: Mapping[str, ColumnScan], options: ReadOptions) -> list[ColumnSummary]:
+    """The role of every column of a new table by what a model learned; an error where a column is something else."""
+    for column in encoding.columns:
+        check_against(column, scans[column.name], options)
+    check_missing([scans[column.name] for column in encoding.columns], options)
+    if options.missing == "median":
+        check_fills(encoding, scans, options)
+    used = {column.name: column.kind for column in encoding.columns}
+    reasons, apart = dict(encoding.left_out), options.apart
+    summaries = []
+    for name, scan in scans.items():
+        role = FEATURE if name in used else apart.get(name, LEFT_OUT)
+        reason = reasons.get(name, "not known to the model") if role == LEFT_OUT else ""
+        summaries.append(_summary(scan, role, reason, used.get(name, scan.kind)))
+    return summaries
+
+
 def learn_encoding(
-    scans: Mapping[str, ColumnScan], wishes: Wishes, decimal: str, median_of: Callable[[str], float]
+    scans: Mapping[str, ColumnScan], options: ReadOptions, median_of: Callable[[str], float]
 ) -> tuple[Encoding, list[ColumnSummary]]:
     """How the columns of a scanned table become features, and the role of each; ``median_of`` a column by its name."""
-    summaries = summarize(list(scans.values()), wishes)
-    used = [one.name for one in summaries if one.role == FEATURE] if wishes.features is None else wishes.features
-    check_missing([scans[name] for name in used], wishes)
-    columns = tuple(_encode_column(scans[name], wishes, median_of) for name in used)
+    summaries = summarize(list(scans.values()), options)
+    used = [one.name for one in summaries if one.role == FEATURE] if options.features is None else options.features
+    check_missing([scans[name] for name in used], options)
+    columns = tuple(_encode_column(scans[name], options, median_of) for name in used)
     left_out = tuple((one.name, one.reason) for one in summaries if one.role == LEFT_OUT)
-    return Encoding(columns, left_out, wishes.missing, wishes.bad_cells, decimal), summaries
+    return Encoding(columns, left_out, options.missing, options.bad_cells, options.decimal), summaries
 
 
-def _encode_column(scan: ColumnScan, wishes: Wishes, median_of: Callable[[str], float]) -> EncodedColumn:
+def _encode_column(scan: ColumnScan, options: ReadOptions, median_of: Callable[[str], float]) -> EncodedColumn:
     """How a column that is used becomes features."""
-    kind, fills = kind_of(scan, wishes), wishes.missing == "median"
+    kind, fills = kind_of(scan, options), options.missing == "median"
     if kind in (NUMBER, TIME):
         parts = choose_time_parts(scan.low, scan.high, scan.has_time_of_day) if kind == TIME else ()
         return EncodedColumn(scan.name, kind, parts=parts, fill=median_of(scan.name) if fills else np.nan)
@@ -163,28 +240,30 @@ def _encode_column(scan: ColumnScan, wishes: Wishes, median_of: Callable[[str], 
     return EncodedColumn(scan.name, TEXT, found.texts, found.has_other, fill=0.0 if fills else np.nan)
 
 
-def kinds_of(scans: Mapping[str, ColumnScan], wishes: Wishes) -> dict[str, str | None]:
+def kinds_of(scans: Mapping[str, ColumnScan], options: ReadOptions) -> dict[str, str | None]:
     """How the entries of each column are to be kept, None for columns without any value."""
-    return {name: entry_kind(kind_of(scan, wishes)) if scan.n_told else None for name, scan in scans.items()}
+    return {name: entry_kind(kind_of(scan, options)) if scan.n_present else None for name, scan in scans.items()}
 
 
-def _role(scan: ColumnScan, wishes: Wishes) -> tuple[str, str]:
-    name, kind = scan.name, kind_of(scan, wishes)
-    if name in wishes.apart:
-        return wishes.apart[name], ""
-    is_asked = wishes.features is not None and name in wishes.features
-    if wishes.features is not None and not is_asked:
+def _role(scan: ColumnScan, options: ReadOptions) -> tuple[str, str]:
+    name, kind = scan.name, kind_of(scan, options)
+    if name in options.apart:
+        return options.apart[name], ""
+    is_asked = options.features is not None and name in options.features
+    if options.features is not None and not is_asked:
         return LEFT_OUT, "not among the features"
     if kind == TEXT and not is_asked:
-        _check_decimal_commas(scan, wishes)
+        _check_decimal_commas(scan)
     reason = _why_unfit(scan, kind)
     if reason and is_asked:
-        option = wishes.spelling("features", "")
-        raise ValueError(f"{option} has {name!r}, which cannot be used: {reason}.")
-    if kind == EMPTY and wishes.missing == "error":
-        raise ValueError(
-            f"{scan.shown_name}: all {scan.n_rows:,} cells are missing. Pass {wishes.spelling('missing', 'drop')} or "
-            f"{wishes.spelling('features', '')} without it."
+        raise ParameterError(Option("features"), f" has {name!r}, which cannot be used: {reason}.")
+    if kind == EMPTY and options.missing == "error":
+        raise ParameterError(
+            f"{scan.shown_name}: all {scan.n_rows:,} cells are missing. Pass ",
+            Option("missing", "drop"),
+            " or ",
+            Option("features"),
+            " without it.",
         )
     if reason:
         return LEFT_OUT, reason
@@ -193,12 +272,12 @@ def _role(scan: ColumnScan, wishes: Wishes) -> tuple[str, str]:
     if reason and not is_asked:
         return LEFT_OUT, reason
     if kind == NUMBER:
-        check_cells(scan, wishes)
+        check_cells(scan, options)
     if kind not in TAKEN and not is_asked:
-        return LEFT_OUT, f"{kind}; name it in {wishes.spelling('features', '')} to use it"
+        return LEFT_OUT, f"{kind}; name it as a feature to use it"
     if kind in (NUMBER, TIME) and is_constant(scan.low, scan.high):
         return FEATURE, "the same in every row"
-    n_bad = scan.n_told - scan.n_numbers if kind == NUMBER else 0
+    n_bad = scan.n_present - scan.n_numbers if kind == NUMBER else 0
     return FEATURE, f"{n_bad:,} cells are no numbers and count as missing" if n_bad else ""
 
 
@@ -210,14 +289,17 @@ def _why_unfit(scan: ColumnScan, kind: str) -> str:
     return _categories(scan).reason if kind == TEXT else ""
 
 
-def _check_decimal_commas(scan: ColumnScan, wishes: Wishes) -> None:
-    is_mostly = 2 * (scan.n_decimal_commas + scan.n_numbers) > scan.n_told
+def _check_decimal_commas(scan: ColumnScan) -> None:
+    is_mostly = 2 * (scan.n_decimal_commas + scan.n_numbers) > scan.n_present
     if scan.kind == TEXT and scan.n_decimal_commas and is_mostly and scan.first_other is not None:
         place, text = scan.first_other
-        raise ValueError(
-            f"{scan.shown_name}: {scan.n_decimal_commas:,} of {scan.n_told:,} cells are numbers with a decimal comma; "
-            f"{place.in_words} has {text!r}. Pass {wishes.spelling('decimal', ',')}, or "
-            f"{wishes.spelling('features', '')} without it."
+        raise ParameterError(
+            f"{scan.shown_name}: {scan.n_decimal_commas:,} of {scan.n_present:,} cells are numbers with a "
+            f"decimal comma; {place.in_words} has {text!r}. Pass ",
+            Option("decimal", ","),
+            ", or ",
+            Option("features"),
+            " without it.",
         )
 
 
@@ -226,5 +308,5 @@ def _categories(scan: ColumnScan) -> Categories:
 
 
 def _summary(scan: ColumnScan, role: str, reason: str, kind: str) -> ColumnSummary:
-    n_texts = scan.n_told - scan.n_numbers - scan.n_times
+    n_texts = scan.n_present - scan.n_numbers - scan.n_times
     return ColumnSummary(scan.name, role, kind, scan.n_numbers, scan.n_times, n_texts, scan.n_missing, reason)

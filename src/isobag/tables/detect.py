@@ -1,7 +1,13 @@
-"""Odd rows and odd groups of a frame: ``detect_points`` and ``detect_groups``."""
+"""``fit``, ``score``, ``detect_points`` and ``detect_groups``, once for every engine.
+
+Data are a frame in memory, or the ``Partitions`` of an engine. What is learned and scored is the same, bit for bit; the
+rows of an engine never come to one place, but for samples and those that are explained. A frame is answered by a ranked
+frame of its library; an engine by its own collection, rows in their order and groups ranked.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import narwhals as nw
@@ -9,11 +15,16 @@ import numpy as np
 import pyarrow as pa
 
 from isobag.backends.arrays import Ints
-from isobag.data.params import FLAG, at_least, check_params
+from isobag.data.params import FLAG, Option, ParameterError, check_params
+from isobag.data.partitions import Collection, Partitions
 from isobag.estimators import IDKGroupDetector, IDKPointDetector
+from isobag.tables.choose import ReadOptions
+from isobag.tables.distributed import DistributedRanking, learn_rows, score_new_rows
+from isobag.tables.encode import Encoding, encoding_by_names
 from isobag.tables.framesource import FrameSource
-from isobag.tables.rank import Ranking, rank_groups, rank_rows
-from isobag.tables.read import ReadTable, read_table
+from isobag.tables.learn import PartitionedTable, Table, learn_table
+from isobag.tables.ranking import Ranking, Stage, check_labels, fit_data, rank_here
+from isobag.tables.units import units_of
 
 
 def detect_points(
@@ -71,16 +82,16 @@ def detect_points(
         row  rank  flagged            reasons
     50   50     1     True  weight 150 (high)
     """
-    given, ranking = rank_points_of(
+    given, table, detector = _prepare(
         frame,
-        features=features,
-        id_column=id_column,
-        missing=missing,
-        bad_cells=bad_cells,
-        p_values=p_values,
-        random_state=random_state,
-        **options,
+        IDKPointDetector,
+        ReadOptions.of(features=features, id=id_column, missing=missing, bad_cells=bad_cells),
+        {**options, "random_state": random_state, "calibrate": False},
+        p_values,
     )
+    if isinstance(table, PartitionedTable):
+        return _collection(table).map(work := learn_rows(table, detector), work.schema)
+    ranking = rank_here(table, detector, p_values=p_values)
     ranked = _ranked_frame(given, ranking, [] if id_column is None else [id_column])
     index = nw.maybe_get_index(given)
     if index is not None:
@@ -135,48 +146,103 @@ def detect_groups(
        account  n_points  rank
     0       40        30     1
     """
-    given, ranking = rank_groups_of(
+    given, table, detector = _prepare(
         frame,
-        by,
-        features=features,
-        missing=missing,
-        bad_cells=bad_cells,
-        min_size=min_size,
-        p_values=p_values,
-        random_state=random_state,
-        **options,
+        IDKGroupDetector,
+        ReadOptions.of(features=features, by=_listed(by), missing=missing, bad_cells=bad_cells),
+        {**options, "random_state": random_state, "calibrate": False},
+        p_values,
     )
+    ranking = rank_here(table, detector, min_size=min_size, p_values=p_values)
+    if isinstance(table, PartitionedTable):
+        return _collection(table).give(pa.table(ranking.columns(0, len(ranking))))
     ranked = nw.from_native(_ranked_frame(given, ranking, _listed(by)), eager_only=True)
     return nw.maybe_reset_index(ranked).to_native()
 
 
-def rank_points_of(
-    frame: Any, *, id_column: Any = None, p_values: bool = True, random_state: Any = None, **options: Any
-) -> tuple[nw.DataFrame[Any], Ranking]:
-    """The frame, opened, and its rows, ranked; with the options of ``detect_points``."""
+def fit(
+    data: Any,
+    *,
+    by: Any = None,
+    features: Iterable[Any] | str | None = None,
+    missing: str = "error",
+    bad_cells: str = "error",
+    min_size: int = 1,
+    **options: Any,
+) -> Any:
+    """A detector fitted to the rows of data, or with ``by`` to groups of them; it keeps how columns become features."""
+    kind: type[Any] = IDKPointDetector if by is None else IDKGroupDetector
+    reading = ReadOptions.of(features=features, by=by, missing=missing, bad_cells=bad_cells)
+    _, table, detector = _prepare(data, kind, reading, options)
+    return fit_table(table, detector, min_size)
+
+
+def score(model: Any, data: Any, *, by: Any = None, id_column: Any = None, p_values: bool = True) -> Any:
+    """Rows scored by a fitted model, or groups if the model is of groups: those of an engine in its own collection."""
     check_params({"p_values": p_values}, {"p_values": FLAG})
-    reading = _reading_options(options)
-    detector = IDKPointDetector(**options, random_state=random_state, calibrate=False)
-    detector.check_params()
-    given = open_frame(frame)
-    own_id = None if id_column is None else _column(given, id_column, "id_column")
-    return given, rank_rows(_read(given, id_column=own_id, **reading), detector, p_values=p_values)
+    if isinstance(model, IDKGroupDetector) and by is None:
+        raise ParameterError("The model scores groups; name the column of their labels with ", Option("by"), ".")
+    options = ReadOptions.of(by=by if isinstance(model, IDKGroupDetector) else None, id=id_column)
+    partitions = data if isinstance(data, Partitions) else FrameSource(open_frame(data))
+    table = learn_table(partitions, options, encoding=encoding_of(model, partitions.columns, [*options.apart]))
+    if isinstance(table, PartitionedTable) and not table.by:
+        return _collection(table).map(work := score_new_rows(table, model, p_values), work.schema)
+    ranking = rank_here(table, model, is_fitted=True, p_values=p_values, explains=False)
+    columns = ranking.columns(0, len(ranking))
+    columns.pop("n_missing", None)
+    scored = pa.table(columns)
+    return _collection(table).give(scored) if isinstance(table, PartitionedTable) else scored
 
 
-def rank_groups_of(
-    frame: Any, by: Any, *, min_size: int = 1, p_values: bool = True, random_state: Any = None, **options: Any
-) -> tuple[nw.DataFrame[Any], Ranking]:
-    """The frame, opened, and its groups, ranked; with the options of ``detect_groups``."""
-    check_params(
-        {"p_values": p_values, "min_size": min_size},
-        {"p_values": FLAG, "min_size": at_least(1, "a group has at least one row")},
-    )
-    reading = _reading_options(options)
-    detector = IDKGroupDetector(**options, random_state=random_state, calibrate=False)
-    detector.check_params()
-    given = open_frame(frame)
-    table = _read(given, by=[_column(given, one, "by") for one in _listed(by)], **reading)
-    return given, rank_groups(table, detector, p_values=p_values, min_size=min_size)
+def rank(
+    table: Table,
+    detector: Any,
+    *,
+    is_fitted: bool = False,
+    p_values: bool = True,
+    fdr: float | None = None,
+    min_size: int = 1,
+    top: int = 0,
+    stage: Stage = nullcontext,
+) -> Ranking | DistributedRanking:
+    """Rank the rows of a table, or its groups, by a detector fitted to them or before.
+
+    top : of rows in partitions, how many of the oddest come here.
+    """
+    if isinstance(table, PartitionedTable) and not table.by:
+        with stage("learning"):
+            work = learn_rows(table, detector, counts_gaps=True)
+        return DistributedRanking(table, detector, work, top, p_values)
+    how: dict[str, Any] = {"is_fitted": is_fitted, "p_values": p_values, "fdr": fdr, "min_size": min_size}
+    return rank_here(table, detector, **how, stage=stage)
+
+
+def rank_frame(frame: Any, **options: Any) -> Ranking:
+    """The rows of a frame, ranked; or its groups, if ``by`` is given. Options as in ``detect_points``."""
+    names = ("features", "by", "missing", "bad_cells")
+    reading: dict[str, Any] = {name: options.pop(name) for name in names if name in options}
+    ranking = {name: options.pop(name) for name in ("p_values", "min_size") if name in options}
+    kind: type[Any] = IDKGroupDetector if "by" in reading else IDKPointDetector
+    reading["id"] = options.pop("id_column", None)
+    options |= {"calibrate": False}
+    _, table, detector = _prepare(frame, kind, ReadOptions.of(**reading), options, ranking.get("p_values", True))
+    return rank_here(table, detector, **ranking)
+
+
+def fit_table(table: Table, detector: Any, min_size: int = 1) -> Any:
+    """Fit a detector to the rows of a table, or to its groups; it keeps how columns become features."""
+    is_partitioned = isinstance(table, PartitionedTable) and not table.by
+    fit_data(detector, table.rows if is_partitioned else units_of(table, min_size).data)
+    detector.table_ = table.encoding.to_text()
+    return detector
+
+
+def encoding_of(model: Any, columns: Sequence[str] | None, apart: Sequence[str]) -> Encoding:
+    """How tables become the features of a model: as it was learned, or by the names of its features."""
+    text = getattr(model, "table_", None)
+    if text is not None:
+        return Encoding.from_text(text)
+    return encoding_by_names(getattr(model, "feature_names_in_", None), model.n_features_in_, columns, apart)
 
 
 def open_frame(frame: Any) -> nw.DataFrame[Any]:
@@ -203,42 +269,37 @@ def open_frame(frame: Any) -> nw.DataFrame[Any]:
     return opened
 
 
-def _reading_options(options: dict[str, Any]) -> dict[str, Any]:
-    """Those of the options that are about reading; the others stay."""
-    return {name: options.pop(name) for name in ("features", "missing", "bad_cells") if name in options}
+def _prepare(
+    data: Any, kind: type[Any], reading: ReadOptions, options: dict[str, Any], p_values: bool = True
+) -> tuple[Any, Table, Any]:
+    """The frame, if data are one; the table; and a detector, checked before any row is read."""
+    check_params({"p_values": p_values}, {"p_values": FLAG})
+    detector = kind(**options)
+    detector.check_params()
+    check_labels([*reading.apart])
+    given = None
+    if not isinstance(data, Partitions):
+        given = open_frame(data)
+        known = [str(name) for name in given.columns]
+        for name, option in [(one, "by") for one in reading.by] + (
+            [] if reading.id is None else [(reading.id, "id_column")]
+        ):
+            if name not in known:
+                listed = ", ".join(map(repr, given.columns)) or "none"
+                raise ParameterError(Option(option, name), f"; the table has no such column (columns: {listed}).")
+        data = FrameSource(given)
+    table = learn_table(data, reading)
+    table.summary.warn(reading.features is None)
+    return given, table, detector
 
 
-def _read(
-    given: nw.DataFrame[Any],
-    *,
-    features: Iterable[Any] | str | None = None,
-    missing: str = "error",
-    bad_cells: str = "error",
-    by: Sequence[Any] | None = None,
-    id_column: Any = None,
-) -> ReadTable:
-    chosen = [features] if isinstance(features, str) else None if features is None else [str(one) for one in features]
-    table = read_table(
-        FrameSource(given),
-        features=chosen,
-        by=None if by is None else [str(name) for name in by],
-        id=None if id_column is None else str(id_column),
-        missing=missing,
-        bad_cells=bad_cells,
-    )
-    table.summary.warn(features is None)
-    return table
+def _collection(table: PartitionedTable) -> Collection:
+    assert isinstance(table.partitions, Collection)
+    return table.partitions
 
 
 def _listed(by: Any) -> list[Any]:
     return list(by) if isinstance(by, list | tuple) else [by]
-
-
-def _column(given: nw.DataFrame[Any], name: Any, option: str) -> Any:
-    if name not in given.columns:
-        known = ", ".join(map(repr, given.columns)) or "none"
-        raise ValueError(f"{option}={name!r}; the table has no such column (columns: {known}).")
-    return name
 
 
 def _ranked_frame(given: nw.DataFrame[Any], ranking: Ranking, apart: Sequence[Any]) -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 import narwhals as nw
 import pyarrow as pa
 
+from isobag.data.local import Source
 from isobag.tables.batch import Batch
 
 BATCH_ROWS = 1 << 16
@@ -15,40 +16,34 @@ NUMBER_ROWS = 1 << 13
 """Where all are numbers: what is made of a column on the way stays in the cache, and in memory that is at hand."""
 
 
-class FrameSource:
-    """The rows of a frame in memory. Columns of Python objects count as text, to be understood cell by cell.
+class FrameSource(Source):
+    """The rows of a frame in memory. Columns of Python objects count as text, to be parsed cell by cell.
 
     file, first_row : if the frame is a part of something, its name, and the number of the frame's first row there.
     free : more columns that count as such text, whatever their type.
     """
 
-    files: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-    n_empty_lines = 0
-
     def __init__(
         self, frame: nw.DataFrame[Any], file: str = "", first_row: int = 0, free: Collection[str] = ()
     ) -> None:
-        self.names: tuple[str, ...] = tuple(map(str, frame.columns))
+        self.columns = tuple(map(str, frame.columns))
         schema = {str(name): kind for name, kind in frame.schema.items()}
-        self._free = {name for name in self.names if name in free or isinstance(schema[name], nw.Object | nw.Unknown)}
-        self._columns = {
-            str(name): _as_arrow(frame.get_column(name), str(name) in self._free) for name in frame.columns
-        }
-        self._n_rows, self._file, self._first_row = len(frame), file, first_row
+        self._free = {name for name in self.columns if name in free or isinstance(schema[name], nw.Object | nw.Unknown)}
+        self._arrays = {str(name): _as_arrow(frame.get_column(name), str(name) in self._free) for name in frame.columns}
+        self._n_rows, self._file, self.first_row = len(frame), file, first_row
 
-    def batches(self) -> Iterator[Batch]:
+    def frames(self, number: int = 0) -> Iterator[Batch]:
         """The rows in order."""
-        are_numbers = all(_is_number(column.type) for column in self._columns.values())
+        are_numbers = all(_is_number(column.type) for column in self._arrays.values())
         size = NUMBER_ROWS if are_numbers else BATCH_ROWS
         for start in range(0, self._n_rows, size):
-            columns = {name: _one_piece(column.slice(start, size)) for name, column in self._columns.items()}
+            columns = {name: _one_piece(column.slice(start, size)) for name, column in self._arrays.items()}
             n_rows = min(size, self._n_rows - start)
-            first_row = self._first_row + start
+            first_row = self.first_row + start
             yield Batch(self._file, first_row, None, columns, n_rows, is_typed=True, free=frozenset(self._free))
 
     def expected_rows(self, n_read: int) -> int | None:
-        """All that there are."""
+        """The number of rows."""
         return self._n_rows
 
 

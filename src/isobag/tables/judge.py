@@ -83,12 +83,12 @@ def choose_categories(counts: Mapping[str, int], has_more: bool = False) -> Cate
     >>> choose_categories({"a": 90, "b": 9, "c": 1}).texts
     ('a', 'b')
     """
-    n_told = sum(counts.values())
+    n_present = sum(counts.values())
     if has_more:
         return Categories((), True, f"text with more than {len(counts):,} different values")
-    if len(counts) == n_told and n_told > 1:
-        return Categories((), True, f"text, all {n_told:,} values different")
-    least = max(2.0, LEAST_SHARE * n_told) if n_told > 1 else 1.0
+    if len(counts) == n_present and n_present > 1:
+        return Categories((), True, f"text, all {n_present:,} values different")
+    least = max(2.0, LEAST_SHARE * n_present) if n_present > 1 else 1.0
     ranked = sorted((-count, text) for text, count in counts.items() if count >= least)[:MOST_CATEGORIES]
     texts = tuple(text for _, text in ranked)
     if not texts:

@@ -12,6 +12,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
+from isobag.data.local import Source
 from isobag.tables.batch import Batch
 from isobag.tables.declared import NUMBER, TIME
 from isobag.tables.scan import ColumnScan
@@ -23,37 +24,31 @@ VIEW = "data"
 _PARQUET = (".parquet", ".pq")
 
 
-class QuerySource:
+class QuerySource(Source):
     """The rows of a query, in its order."""
-
-    notes: tuple[str, ...] = ()
-    n_empty_lines = 0
 
     def __init__(self, sql: str, paths: Sequence[str], **reading: Any) -> None:
         self._connection = duckdb.connect(":memory:", config={"autoinstall_known_extensions": "false"})
         self._connection.execute("SET preserve_insertion_order = true")
         self._connection.execute("SET enable_progress_bar = false")
-        self.files: tuple[str, ...] = tuple(paths)
+        self.files = tuple(paths)
         if paths:
             self._open(paths, reading)
         # In parentheses only a query is understood, so that no other statement is ever run.
         self._query = f"({sql.rstrip().rstrip(';')}\n)"
         with _one_sentence():
-            self.names: tuple[str, ...] = tuple(self._connection.sql(f"FROM {self._query} LIMIT 0").columns)
+            self._names = tuple(self._connection.sql(f"FROM {self._query} LIMIT 0").columns)
+        self.columns = self._names
 
-    def batches(self) -> Iterator[Batch]:
+    def frames(self, number: int = 0) -> Iterator[Batch]:
         """The rows in order."""
         start = 0
         with _one_sentence():
             # A cursor of its own: an open result keeps any other query from its connection.
             for part in self._connection.cursor().sql(f"FROM {self._query}").to_arrow_reader(BATCH_ROWS):
-                columns = dict(zip(self.names, part.columns, strict=True))
+                columns = dict(zip(self._names, part.columns, strict=True))
                 yield Batch("the query", start, None, columns, part.num_rows, is_typed=True)
                 start += part.num_rows
-
-    def expected_rows(self, n_read: int) -> int | None:
-        """There is no telling."""
-        return None
 
     def _open(self, paths: Sequence[str], reading: dict[str, Any]) -> None:
         files = [file for path in paths for file in matching_files(path)]
@@ -73,8 +68,8 @@ def as_arrow(source: FilesSource) -> pa.Table:
     entries: dict[str, list[Any]] = {}
     cells: dict[str, list[Any]] = {}
     n_rows = 0
-    for batch in source.batches():
-        for name in batch.columns if source.names is None else source.names:
+    for batch in source.frames():
+        for name in batch.columns if source.columns is None else source.columns:
             if name not in scans:
                 scans[name] = ColumnScan(name)
                 entries[name] = [scans[name].skip(n_rows)]

@@ -84,27 +84,27 @@ class ColumnScan:
         return escape_for_terminal(self.name)
 
     @property
-    def n_told(self) -> int:
+    def n_present(self) -> int:
         """Cells that are not missing."""
         return self.n_rows - self.n_missing
 
     @property
     def n_texts(self) -> int:
         """Cells that are neither numbers, nor times, nor missing."""
-        return self.n_told - self.n_numbers - self.n_times
+        return self.n_present - self.n_numbers - self.n_times
 
     @property
     def kind(self) -> str:
         """What the column is, by all of its cells: NUMBER if most are numbers, TIME if all are times, and so on."""
         if self.is_nested:
             return OTHER
-        if self.declared is not None and self.n_told:
+        if self.declared is not None and self.n_present:
             return BOOL if self.declared == TEXT and self._is_bool() else self.declared
-        if not self.n_told:
+        if not self.n_present:
             return EMPTY
-        if 2 * self.n_numbers > self.n_told:
+        if 2 * self.n_numbers > self.n_present:
             return NUMBER
-        if self.n_times == self.n_told and self.n_zoned in (0, self.n_times):
+        if self.n_times == self.n_present and self.n_zoned in (0, self.n_times):
             return TIME
         return BOOL if self._is_bool() else TEXT
 
@@ -125,8 +125,8 @@ class ColumnScan:
     def merge(self, later: "ColumnScan") -> "ColumnScan":
         """What is known of a column when other rows of it, scanned by themselves, follow these."""
         merged = copy.copy(self)
-        if not self.n_told or not later.n_told:
-            teller = self if self.n_told or not later.n_told else later
+        if not self.n_present or not later.n_present:
+            teller = self if self.n_present or not later.n_present else later
             merged.kept_as, merged.declared, merged.is_free = teller.kept_as, teller.declared, teller.is_free
             merged.declared_in = teller.declared_in
         else:
@@ -175,10 +175,10 @@ class ColumnScan:
     def _read_text(self, cells: pa.Array, batch: Batch) -> Floats:
         if self.kept_as in (None, NUMBER):
             numbers = read_numbers(self._with_points(cells))
-            n_told = int(np.count_nonzero(~numbers.missing))
-            n_numbers = n_told - int(np.count_nonzero(numbers.bad))
-            if self.kept_as is None and n_told:
-                self.kept_as = NUMBER if 2 * n_numbers > n_told else TEXT if read_times(cells).bad.any() else TIME
+            n_present = int(np.count_nonzero(~numbers.missing))
+            n_numbers = n_present - int(np.count_nonzero(numbers.bad))
+            if self.kept_as is None and n_present:
+                self.kept_as = NUMBER if 2 * n_numbers > n_present else TEXT if read_times(cells).bad.any() else TIME
             if self.kept_as in (None, NUMBER):
                 self.n_numbers += n_numbers
                 self._note_other(cells, numbers.bad, batch)
@@ -235,8 +235,8 @@ class ColumnScan:
         for i in np.flatnonzero(~gaps).tolist():
             codes[i] = self.code_of(texts[i])
         entries = codes[places]
-        told = entries[~np.isnan(entries)].astype(np.int64)
-        self.counts = _added(self.counts, np.bincount(told, minlength=len(self.counts)))
+        present = entries[~np.isnan(entries)].astype(np.int64)
+        self.counts = _added(self.counts, np.bincount(present, minlength=len(self.counts)))
         if self.is_rising and len(cells):
             self.is_rising = _is_rising(self.last_value, cells)
             self.first_value = cells[0].as_py() if self.first_value is None else self.first_value
@@ -261,11 +261,11 @@ class ColumnScan:
         return len(self.codes) - 1
 
     def _keep_numbers(self, values: Floats, missing: Bools, batch: Batch) -> Floats:
-        told = values[~np.isnan(values)]
-        if len(told):
-            self.low, self.high = min(self.low, float(told.min())), max(self.high, float(told.max()))
-            self.is_whole = self.is_whole and bool((told == np.floor(told)).all())
-            self.has_time_of_day = self.has_time_of_day or bool((told % 86400 != 0).any())
+        present = values[~np.isnan(values)]
+        if len(present):
+            self.low, self.high = min(self.low, float(present.min())), max(self.high, float(present.max()))
+            self.is_whole = self.is_whole and bool((present == np.floor(present)).all())
+            self.has_time_of_day = self.has_time_of_day or bool((present % 86400 != 0).any())
         if self.is_rising and len(values):
             before = values[:1] if self.last_value is None else np.array([self.last_value])
             steps = np.diff(np.concatenate([before, values]))

@@ -4,18 +4,23 @@ Numbers are counted as 64-bit keys in the same order. The first pass counts the 
 the next 20 bits of those keys alone that agree with a middle one so far: few counts, which merge in any order.
 """
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from isobag.backends.arrays import Floats, Ints
+from isobag.data.partitions import Frames, Partitions
 from isobag.models.thresholds import add_values
 
 SHIFTS = (40, 20, 0)
 """Bits that each pass leaves aside."""
 _SIGN = np.uint64(1 << 63)
 Keys = npt.NDArray[np.uint64]
+Entries = Callable[[int, Frames, Sequence[str]], Iterator[dict[str, Floats]]]
+"""Entries of some columns of a partition, some rows at a time."""
 
 
 class KeyCounts(NamedTuple):
@@ -68,6 +73,31 @@ class Bracket(NamedTuple):
     def median(self) -> float:
         """The mean of the two middle values, when all bits are known."""
         return float(np.median(values_of(np.array(self.keys, dtype=np.uint64))))
+
+
+def medians_of(partitions: Partitions, entries: Entries, names: Sequence[str]) -> dict[str, float]:
+    """Medians of some columns of a table in partitions, of which ``entries`` gives the values; NaN does not count."""
+    brackets = {name: Bracket() for name in names}
+    for _ in SHIFTS:
+        counted = partitions.run(_CountKeys(entries, brackets), _merge)
+        brackets = {name: own.narrow(counted[name]) for name, own in brackets.items()}
+    return {name: own.median for name, own in brackets.items()}
+
+
+@dataclass(frozen=True)
+class _CountKeys:
+    entries: Entries
+    brackets: Mapping[str, Bracket]
+
+    def __call__(self, number: int, frames: Frames) -> dict[str, KeyCounts]:
+        counted = {name: own.count_keys(np.empty(0)) for name, own in self.brackets.items()}
+        for values in self.entries(number, frames, list(self.brackets)):
+            counted = {name: own.merge(self.brackets[name].count_keys(values[name])) for name, own in counted.items()}
+        return counted
+
+
+def _merge(first: dict[str, KeyCounts], later: dict[str, KeyCounts]) -> dict[str, KeyCounts]:
+    return {name: own.merge(later[name]) for name, own in first.items()}
 
 
 def ordered_keys(values: Floats) -> Keys:

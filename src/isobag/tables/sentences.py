@@ -1,43 +1,19 @@
 """What there is to say about a ranking, in sentences: for the command and the report."""
 
-from typing import Protocol
-
 import numpy as np
 
-from isobag.tables.summary import TableSummary
+from isobag.tables.distributed import DistributedRanking
+from isobag.tables.ranking import Ranking
 
 MOST_NAMES = 20
 
 
-class Ranked(Protocol):
-    """What there is to say something about: a ``Ranking``, or one whose rows are elsewhere."""
-
-    @property
-    def unit(self) -> str: ...  # noqa: D102, as in Ranking
-    @property
-    def n_ranked(self) -> int: ...  # noqa: D102
-    @property
-    def n_flagged(self) -> int: ...  # noqa: D102
-    @property
-    def n_tied(self) -> int: ...  # noqa: D102
-    @property
-    def is_new(self) -> bool: ...  # noqa: D102
-    @property
-    def rule(self) -> str: ...  # noqa: D102
-    @property
-    def fdr(self) -> float | None: ...  # noqa: D102
-    @property
-    def n_expected(self) -> float | None: ...  # noqa: D102
-    @property
-    def looked_at(self) -> list[str]: ...  # noqa: D102
-    @property
-    def summary(self) -> TableSummary: ...  # noqa: D102
-    def __len__(self) -> int: ...
+Ranked = Ranking | DistributedRanking
 
 
 def sentences_of(ranking: Ranked) -> list[str]:
     """All of it."""
-    names = ranking.looked_at
+    names = ranking.columns_used
     more = len(names) - MOST_NAMES
     columns = ", ".join(names) if more <= 1 else f"{', '.join(names[:MOST_NAMES])} and {more:,} more columns"
     first = f"{len(ranking):,} {ranking.unit}s, {ranking.n_flagged:,} flagged ({ranking.rule}); looked at {columns}."

@@ -9,10 +9,11 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from glob import glob, has_magic
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any
 
 import pyarrow as pa
 
+from isobag.data.local import Source
 from isobag.tables.batch import Batch
 from isobag.tables.csvfile import CsvFile
 from isobag.tables.jsonfile import JsonFile
@@ -25,17 +26,7 @@ TYPED = {".parquet": "parquet", ".pq": "parquet", ".arrow": "ipc", ".feather": "
 PACKED = (".gz", ".zst")
 
 
-class Source(Protocol):
-    """One table, to be read as often as needed."""
-
-    n_empty_lines: int
-
-    def batches(self) -> Iterator[Batch]:
-        """The rows in order."""
-        ...
-
-
-class FilesSource:
+class FilesSource(Source):
     """The rows of several files, one file after another; all have the same columns, in any order.
 
     paths : names of files, globs, or "-" for what is piped in.
@@ -57,15 +48,16 @@ class FilesSource:
             _open(file, opened, header, divider, form) for file, opened in zip(self.files, self._openers, strict=True)
         ]
         self._turn = 0
-        self.notes = tuple(note for part in self._parts if isinstance(part, CsvFile) for note in part.header.notes)
-        self.names = self._common_names()
+        self.columns = self._common_names()
 
     @property
-    def n_empty_lines(self) -> int:
-        """Empty lines that were skipped in the last pass."""
-        return sum(part.n_empty_lines for part in self._parts)
+    def notes(self) -> tuple[str, ...]:  # type: ignore[override]  # what there is to note is known after a pass
+        """Remarks about the files, and how many empty lines were skipped in the last pass."""
+        notes = [note for part in self._parts if isinstance(part, CsvFile) for note in part.header.notes]
+        n_empty = sum(part.n_empty_lines for part in self._parts)
+        return (*notes, *((f"{n_empty:,} empty lines are skipped.",) if n_empty else ()))
 
-    def batches(self) -> Iterator[Batch]:
+    def frames(self, number: int = 0) -> Iterator[Batch]:
         """The rows of all files in order."""
         for self._turn, part in enumerate(self._parts):  # noqa: B020, progress asks whose turn it is
             yield from part.batches()

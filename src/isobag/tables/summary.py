@@ -1,7 +1,6 @@
 """Every column accounted for: what it is, what is in it, whether it is used, and if not, why."""
 
 import warnings
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -9,19 +8,6 @@ from isobag.tables.terminal import escape_for_terminal
 
 FEATURE, ID, GROUP, LEFT_OUT = "feature", "id", "group", "left out"
 UNKNOWN = "unknown"
-
-Spelling = Callable[[str, str], str]
-"""How an option and its value are written: for the library, or for the command."""
-
-
-def in_python(option: str, value: str) -> str:
-    """An option as a keyword: bad_cells='missing'."""
-    return f"{option}={value!r}" if value else f"{option}="
-
-
-def on_command_line(option: str, value: str) -> str:
-    """An option as it is typed: --bad-cells missing."""
-    return f"--{option.replace('_', '-')} {value}".rstrip()
 
 
 @dataclass(frozen=True)
@@ -74,7 +60,7 @@ class TableSummary:
         found = [one for one in self.left_out if one.kind in ("number", "bool")]
         if chosen_by_us and found:
             names = ", ".join(f"{one.name!r} ({one.reason})" for one in found)
-            warnings.warn(f"Left out: {names}; name the columns to use with features=.", stacklevel=5)
+            warnings.warn(f"Left out: {names}; name the columns to use with features=.", stacklevel=4)
 
     def sentences(self) -> list[str]:
         """All that is not plain: notes, columns left out, and remarks on those used; for the command and the report."""

@@ -6,6 +6,7 @@ import narwhals as nw
 import numpy as np
 import pandas as pd
 import pytest
+from reading import read_table
 
 pytest.importorskip("pyspark", reason="no PySpark found; pip install 'isobag[spark]' to test the engine")
 
@@ -17,8 +18,7 @@ from isobag.data.rows import ArrayRows
 from isobag.engines import spark as engine
 from isobag.tables.encode import Encoding
 from isobag.tables.framesource import FrameSource
-from isobag.tables.rank import judge_new
-from isobag.tables.read import read_table
+from isobag.tables.ranking import judge_new
 
 pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas")
 OPTIONS = {"features": ["height", "kind", "price"], "n_estimators": 9, "max_samples": 8, "random_state": 5}

@@ -9,9 +9,10 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from isobag.engines import detect
 from isobag.engines.spark.ml import IDKPointEstimator, IDKPointModel
 from isobag.engines.spark.partitions import SparkPartitions
+from isobag.tables import detect
+from isobag.tables.choose import names_of
 
 __all__ = ["IDKPointEstimator", "IDKPointModel", "detect_groups", "detect_points", "fit", "score"]
 
@@ -83,10 +84,7 @@ def _partitions(data: DataFrame, options: dict[str, Any]) -> SparkPartitions:
     features = options.get("features")
     if features is None:
         return partitions
-    by = options.get("by")
-    named = [features] if isinstance(features, str) else [*features]
-    named += [by] if isinstance(by, str) else [*(by or ())]
-    named += [options["id_column"]] if options.get("id_column") is not None else []
-    if not set(named) <= set(partitions.columns):
+    named = [*names_of(features), *names_of(options.get("by")), *names_of(options.get("id_column"))]
+    if not set(named) <= set(data.columns):
         return partitions  # whose error says which are there
     return SparkPartitions(data.select(*dict.fromkeys(f"`{name}`" for name in named)))

@@ -28,14 +28,14 @@ from pyspark.sql.types import BooleanType, DoubleType, StructField, StructType
 from isobag.backends.arrays import Bools
 from isobag.data.partitions import Frames
 from isobag.data.rows import ArrayRows
-from isobag.engines import detect
 from isobag.engines.spark import tasks
 from isobag.engines.spark.partitions import SparkPartitions
 from isobag.engines.spark.travel import send
 from isobag.storage.modelfile import load, save
+from isobag.tables import detect
 from isobag.tables.encode import Encoding
-from isobag.tables.partitions import PartitionReader
-from isobag.tables.rank import judge_new
+from isobag.tables.learn import PartitionReader
+from isobag.tables.ranking import judge_new
 
 _OPTIONS = {
     "nEstimators": "n_estimators",

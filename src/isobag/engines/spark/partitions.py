@@ -12,7 +12,7 @@ from pyspark.sql import functions as sql
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_type
 
 from isobag.backends.arrays import Ints
-from isobag.data.partitions import Combine, Frames, Partitions, Work
+from isobag.data.partitions import Collection, Combine, Frames, Work
 from isobag.engines.spark import tasks
 from isobag.engines.spark.errors import in_one_sentence
 from isobag.engines.spark.travel import Sent, send
@@ -24,7 +24,7 @@ FAN_IN = 32
 """How many neighbours are merged at a time, and how many partial results reach the driver at most."""
 
 
-class SparkPartitions(Partitions):
+class SparkPartitions(Collection):
     """The partitions of a DataFrame.
 
     Every pass over the rows runs the query of the DataFrame anew, and all must see the same rows in the same order.
@@ -83,11 +83,6 @@ class SparkPartitions(Partitions):
         """What ``work`` makes of each partition, table by table: a DataFrame of as many partitions, in order, lazy."""
         sent = send(self.frame, (work, schema, self._known))
         return self.frame.mapInArrow(lambda batches: tasks.map_tables(batches, sent), from_arrow_schema(schema))
-
-    @property
-    def objects(self) -> list[str]:
-        """Columns of Python objects, which Spark does not have."""
-        return []
 
     def types(self, names: Sequence[str]) -> list[pa.DataType]:
         """Arrow types of some columns."""

@@ -1,0 +1,86 @@
+"""The one way through a command that ranks or learns: open, read, learn or load, rank, write, show."""
+
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+from isobag.cli.engines import engine_at
+from isobag.cli.inputs import Input
+from isobag.cli.output import note, print_json
+from isobag.cli.progress import Silent, progress
+from isobag.cli.results import Output, check_targets, show_results, write_results
+from isobag.cli.work import work_on_groups, work_on_rows
+from isobag.storage.modelfile import save
+from isobag.tables.detect import encoding_of, fit_table, rank
+from isobag.tables.learn import LocalTable, Table, learn_table
+from isobag.tables.ranking import Stage, check_fdr
+
+
+def detect(
+    detector: Any,
+    given: Input,
+    output: Output,
+    *,
+    p_values: bool = True,
+    fdr: float | None = None,
+    min_size: int = 1,
+    jobs: int | None = None,
+    engine: str | None = None,
+    fitted_in: Path | None = None,
+) -> None:
+    """Rank the rows or groups of a table by a detector, fitted to them, or before and read from a file."""
+    is_fitted = fitted_in is not None
+    detector.check_params()
+    check_fdr(fdr, is_fitted)
+    where = engine_at(engine)
+    check_targets(output, where.files(given, report=output.report, jobs=jobs), fitted_in)
+    silent = output.is_silent
+    with progress(silent) as bar, where.opened(given, bar, jobs=jobs, is_silent=silent) as partitions:
+        encoding = encoding_of(detector, partitions.columns, [*given.options.apart]) if is_fitted else None
+        table = learn_table(partitions, given.options, encoding=encoding, tick=bar.tick)
+        detector.set_params(n_jobs=where.threads(jobs, table.n_rows))
+        how: dict[str, Any] = {"p_values": p_values, "fdr": fdr, "min_size": min_size, "top": output.top}
+        ranking = rank(table, detector, is_fitted=is_fitted, **how, stage=_stages(bar, detector, table, is_fitted))
+        keep_model(detector, output)
+        write_results(ranking, output, given.name, bar.tick)
+        top = ranking.columns(0, output.top)
+    show_results(ranking, top, output)
+
+
+def learn(detector: Any, given: Input, output: Output, *, min_size: int, jobs: int | None) -> None:
+    """Fit a detector to a table and keep it in a file."""
+    detector.check_params()
+    where = engine_at(None)
+    check_targets(output, where.files(given), None)
+    with progress(output.is_silent) as bar:
+        table = given.read(bar.tick)
+        detector.set_params(n_jobs=where.threads(jobs, table.n_rows))
+        with _stages(bar, detector, table, False)("learning"):
+            fit_table(table, detector, min_size)
+        keep_model(detector, output)
+    n_rows, names = len(table.rows), list(table.encoding.names)
+    if output.json:
+        facts = {"model": str(output.model), "n_rows": n_rows, "features": names, "threshold": float(detector.offset_)}
+        print_json({**facts, "table": table.summary.as_dict()})
+        return
+    note(f"{n_rows:,} rows learned from ({', '.join(names)}). Written: {output.model}.", output.quiet)
+    for sentence in table.summary.sentences():
+        note(sentence, output.quiet)
+
+
+def keep_model(detector: Any, output: Output) -> None:
+    """Write a fitted detector, if that is asked for; it knows how tables become its features."""
+    if output.model is not None:
+        save(detector, output.model)
+
+
+def _stages(bar: Silent, detector: Any, table: Table, is_fitted: bool) -> Stage:
+    """Passes by name, with the work that each takes; an engine counts its partitions itself."""
+    if bar.tick is None or not isinstance(table, LocalTable):
+        return nullcontext
+    if table.by:
+        n_groups = len(set(zip(*(table.labels[name].to_pylist() for name in table.by), strict=True)))
+        work = work_on_groups(detector, len(table.rows), n_groups, is_fitted)
+    else:
+        work = work_on_rows(detector, table.rows, is_fitted)
+    return lambda name: bar.stage(name, work.get(name))

@@ -1,0 +1,281 @@
+"""Rows that stay in their partitions: scored where they are, and the oddest of all found by merging."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from isobag.backends.arrays import Ints
+from isobag.data.partitions import Collection, Frames
+from isobag.data.rows import ArrayRows
+from isobag.models.thresholds import counts_of
+from isobag.tables.learn import PartitionedTable, PartitionReader
+from isobag.tables.ranking import (
+    MOST_EXPLAINED,
+    RESULT_TYPES,
+    check_labels,
+    fit_data,
+    judge_new,
+    judge_own,
+    result_columns,
+)
+from isobag.tables.reasons import reasons_of_rows
+from isobag.tables.summary import TableSummary
+from isobag.tables.units import places_among, spread
+
+WINDOW_ROWS = 1 << 22
+"""Scored rows that are brought here at a time, to be written."""
+
+
+@dataclass(frozen=True)
+class ScoreRows:
+    """Scores the rows of a partition, as tables.
+
+    starts : (p,), number of the first row of each partition.
+    is_new : whether the detector has not learned from these rows.
+    cut : scores below it get reasons, if ``schema`` has a column for them.
+    """
+
+    reader: PartitionReader
+    starts: Ints
+    detector: Any
+    is_new: bool
+    schema: pa.Schema
+    cut: float = -np.inf
+
+    def __call__(self, number: int, frames: Frames) -> Iterator[pa.Table]:
+        """The rows of a partition in order."""
+        names, compute = set(self.schema.names), self.detector.compute
+        for block in self.reader.blocks(number, frames):
+            rows = ArrayRows(block.X, self.reader.encoding.names)
+            if self.is_new:
+                judged = judge_new(self.detector, rows, "p_value" in names)
+            else:
+                judged = judge_own(self.detector, self.detector.model_.scores(rows, compute), p_values=False)
+            places = places_among(block.kept)
+            scores = spread(judged.scores, places)
+            first = int(self.starts[number]) + block.first_row
+            n_missing = np.zeros(block.n_rows, dtype=np.int64) if block.gaps is None else block.gaps
+            columns = result_columns(
+                block.labels,
+                row=np.arange(first, first + block.n_rows),
+                score=scores,
+                p_value=None if judged.p_values is None else spread(judged.p_values, places),
+                flagged=scores < judged.threshold,
+                n_missing=n_missing,
+                reasons=self._reasons(judged.model, rows, scores, places) if "reasons" in names else None,
+            )
+            yield pa.table([_as_type(columns[one.name], one.type) for one in self.schema], schema=self.schema)
+
+    def _reasons(self, model: Any, rows: ArrayRows, scores: Any, places: Ints | None) -> Any:
+        """Reasons for the oddest of these rows, "" for the others: (n,)."""
+        odd = np.flatnonzero(scores < self.cut)
+        odd = odd[np.argsort(scores[odd], kind="stable")[: MOST_EXPLAINED["row"]]]
+        points = rows.X[odd if places is None else places[odd]]
+        explanation = model.explain(ArrayRows(points), self.detector.compute) if len(odd) else np.empty((0, 0))
+        reasons = np.full(len(scores), "", dtype=object)
+        reasons[odd] = reasons_of_rows(model.reference, self.reader.encoding, points, explanation)
+        return reasons
+
+
+def score_new_rows(table: PartitionedTable, detector: Any, p_values: bool) -> ScoreRows:
+    """The work that scores rows by a model fitted to others."""
+    has_p_values = p_values and detector.model_.calibration is not None
+    names = ("row", "score", "p_value", "flagged") if has_p_values else ("row", "score", "flagged")
+    return ScoreRows(table.reader, _starts(table), detector, True, _schema(table, *names))
+
+
+def learn_rows(table: PartitionedTable, detector: Any, counts_gaps: bool = False) -> ScoreRows:
+    """Fit a detector to the rows; the work that scores them, with reasons for about the oddest MOST_EXPLAINED."""
+    check_labels([] if table.id is None else [table.id])
+    counts = counts_of(fit_data(detector, table.rows))
+    detector.table_ = table.encoding.to_text()
+    last = int(np.searchsorted(np.cumsum(counts.counts), MOST_EXPLAINED["row"]))
+    # Beyond the step that holds the last of the oddest.
+    cut = counts.values[last + 1] if last + 1 < len(counts.counts) else np.inf
+    names = ["row", "score", "flagged", *(["n_missing"] if counts_gaps and table.has_gaps else []), "reasons"]
+    return ScoreRows(table.reader, _starts(table), detector, False, _schema(table, *names), float(cut))
+
+
+def _schema(table: PartitionedTable, *names: str) -> pa.Schema:
+    assert isinstance(table.partitions, Collection)
+    fields = [] if table.id is None else [pa.field(table.id, table.partitions.types([table.id])[0])]
+    return pa.schema([*fields, *(pa.field(name, RESULT_TYPES[name]) for name in names)])
+
+
+def _starts(table: PartitionedTable) -> Ints:
+    return np.cumsum(table.sizes) - table.sizes
+
+
+def _as_type(values: Any, kind: pa.DataType) -> Any:
+    return values.cast(kind) if isinstance(values, pa.Array) else pa.array(values, kind)
+
+
+@dataclass(frozen=True)
+class Oddest:
+    """The oddest of some rows, and what has to be known of all to rank them.
+
+    rows : at most ``top``, and at least one if there are any; the lowest score first, equal ones in order, and those
+        without a score last.
+    n_last : how many of all rows score like the last of these; ``n_first``, like the first.
+    n_flagged : how many of all rows are flagged.
+    """
+
+    rows: pa.Table
+    top: int
+    n_last: int
+    n_first: int
+    n_flagged: int
+
+    @classmethod
+    def of(cls, rows: pa.Table, top: int) -> "Oddest":
+        """Of all rows of a table."""
+        top = max(top, 1)
+        scores = rows["score"].to_numpy()
+        order = np.argsort(scores, kind="stable")[:top]
+        n_first, n_last = (int(np.count_nonzero(scores == scores[i])) for i in order[[0, -1]]) if len(order) else (0, 0)
+        return cls(rows.take(pa.array(order)), top, n_last, n_first, int(np.count_nonzero(rows["flagged"].to_numpy())))
+
+    def merge(self, later: "Oddest") -> "Oddest":
+        """Of these rows and others that follow them."""
+        both = Oddest.of(pa.concat_tables([self.rows, later.rows]), self.top)
+        if not both.rows.num_rows:
+            return both
+        first, last = (both.rows["score"][i].as_py() for i in (0, both.rows.num_rows - 1))
+        n_first, n_last = self.n_like(first) + later.n_like(first), self.n_like(last) + later.n_like(last)
+        return Oddest(both.rows, self.top, n_last, n_first, self.n_flagged + later.n_flagged)
+
+    def with_all(self, tables: Iterable[pa.Table]) -> "Oddest":
+        """Of these rows and all of some tables that follow them."""
+        oddest = self
+        for table in tables:
+            oddest = oddest.merge(Oddest.of(table, self.top))
+        return oddest
+
+    def n_like(self, score: float) -> int:
+        """How many of all rows have a score, which is no higher than the last of these if some are not among these."""
+        scores = self.rows["score"].to_numpy()
+        if len(scores) and scores[-1] == score:
+            return self.n_last
+        return int(np.count_nonzero(scores == score))
+
+
+@dataclass
+class DistributedRanking:
+    """The rows of a table in partitions, of which only the ``top`` oddest come here; as ``Ranking`` has them."""
+
+    table: PartitionedTable
+    detector: Any
+    score: ScoreRows
+    top: int
+    p_values: bool
+    unit = "row"
+    is_new = False
+    fdr = None
+    n_expected = None
+    _oddest: Oddest | None = None
+
+    @property
+    def oddest(self) -> Oddest:
+        """The oddest rows, found by one pass over all unless these were written before."""
+        if self._oddest is None:
+            self._oddest = self.table.partitions.run(_FindOddest(self.score, self.top), Oddest.merge)
+        return self._oddest
+
+    def __len__(self) -> int:
+        """Number of rows."""
+        return self.table.n_rows
+
+    @property
+    def n_ranked(self) -> int:
+        """Number of those with a score."""
+        return int(self.table.kept_sizes.sum())
+
+    @property
+    def n_flagged(self) -> int:
+        """Number of those flagged."""
+        return self.oddest.n_flagged
+
+    @property
+    def n_tied(self) -> int:
+        """How many share the lowest score."""
+        return self.oddest.n_first
+
+    @property
+    def threshold(self) -> float:
+        """The score below which a row is flagged."""
+        return float(self.detector.offset_)
+
+    @property
+    def rule(self) -> str:
+        """By which some are flagged."""
+        return f"score below {self.threshold:.4g}"
+
+    @property
+    def columns_used(self) -> list[str]:
+        """Names of the columns that are used."""
+        return [column.name for column in self.table.encoding.columns]
+
+    @property
+    def summary(self) -> TableSummary:
+        """Every column of the table, accounted for."""
+        return self.table.summary
+
+    def columns(self, start: int, stop: int) -> dict[str, Any]:
+        """Columns of the ranked table, from place start + 1 to place stop, which is ``top`` at most.
+
+        Ranks and p-values of the oddest follow from how many score no higher.
+        """
+        rows, n_ranked = self.oddest.rows, self.n_ranked
+        scores = rows["score"].to_numpy()
+        ranked = scores[~np.isnan(scores)]
+        n_rest = len(scores) - len(ranked)
+        n_below = np.searchsorted(ranked, ranked, side="left")
+        n_to = np.searchsorted(ranked, ranked, side="right")
+        if not n_rest:  # of rows that score like the last, some may not be among these
+            n_to[n_below == n_below[-1:]] = n_below[-1:] + self.oddest.n_last
+        own = {name: rows[name].to_pylist() for name in rows.column_names}
+        own["rank"] = np.append(n_below, np.full(n_rest, n_ranked)) + 1
+        own["p_value"] = np.append(n_to / n_ranked, np.full(n_rest, np.nan)) if self.p_values else None
+        n_explained = min(MOST_EXPLAINED["row"], n_ranked)
+        own["reasons"][n_explained:] = [""] * len(own["reasons"][n_explained:])
+        labels = {} if self.table.id is None else {self.table.id: own.pop(self.table.id)}
+        return {name: values[start:stop] for name, values in result_columns(labels, **own).items()}
+
+    def parts(self, n_rows: int) -> Iterator[dict[str, Any]]:
+        """All rows, scored, in the order of the table, without rank and p-value; the oddest are kept on the way."""
+        window = np.cumsum(self.table.sizes) // WINDOW_ROWS
+        oddest = Oddest.of(self.score.schema.empty_table(), self.top)
+        for number in np.unique(window):
+            which = np.flatnonzero(window == number)
+            table = self.table.partitions.run(_Collect(self.score), _concatenate, which)
+            oddest = oddest.with_all([table])
+            yield {name: table[name].to_numpy() if name == "score" else table[name] for name in table.column_names}
+        self._oddest = oddest
+
+
+@dataclass(frozen=True)
+class _FindOddest:
+    """The oddest rows of a partition."""
+
+    score: ScoreRows
+    top: int
+
+    def __call__(self, number: int, frames: Frames) -> Oddest:
+        return Oddest.of(self.score.schema.empty_table(), self.top).with_all(self.score(number, frames))
+
+
+@dataclass(frozen=True)
+class _Collect:
+    """All rows of a partition, scored."""
+
+    score: ScoreRows
+
+    def __call__(self, number: int, frames: Frames) -> pa.Table:
+        return pa.concat_tables([self.score.schema.empty_table(), *self.score(number, frames)])
+
+
+def _concatenate(first: pa.Table, later: pa.Table) -> pa.Table:
+    return pa.concat_tables([first, later])

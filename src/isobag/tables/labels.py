@@ -1,0 +1,105 @@
+"""Columns that are no features: labels of groups, names of rows, and columns that are carried along."""
+
+from collections.abc import Sequence
+from math import isnan
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from isobag.data.local import Source
+from isobag.tables.batch import Batch
+from isobag.tables.cells import NO_VALUE
+
+_PLAIN_DECIMAL = r"^-?(0|[1-9][0-9]{0,7})(\.[0-9]{1,7})?$"
+"""No leading zeros, which may mean something, and no more digits than float64 keeps."""
+
+
+class Labels:
+    """Some columns as they are, collected batch by batch."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._parts: dict[str, list[Any]] = {name: [] for name in names}
+
+    def add(self, batch: Batch, n_before: int, more: Sequence[str] = ()) -> None:
+        """The cells of the next rows; ``more``: columns that may be new after the ``n_before`` rows before."""
+        for name in more:
+            self._parts.setdefault(name, [pa.nulls(n_before, pa.string())] if n_before else [])
+        for name, parts in self._parts.items():
+            parts.append(_cells(batch, name))
+
+    def joined(self, as_numbers: bool = True) -> dict[str, Any]:
+        """Arrow arrays (n,), null where no value stands; texts that are all whole numbers as such, if asked for."""
+        return {name: _joined(parts, as_numbers) for name, parts in self._parts.items()}
+
+
+def read_labels(source: Source, names: Sequence[str]) -> dict[str, Any]:
+    """Some columns of a table as they are, as Arrow arrays (n,), whatever stands in the others."""
+    labels, n_rows = Labels(names), 0
+    for batch in source.frames(0):
+        for name in names:
+            if name not in (batch.columns if source.columns is None else source.columns):
+                known = ", ".join(map(repr, source.columns or batch.columns))
+                raise ValueError(f"The table has no column {name!r} (columns: {known}).")
+        labels.add(batch, n_rows)
+        n_rows += batch.n_rows
+    return labels.joined()
+
+
+def label_rows(columns: Sequence[Any]) -> npt.NDArray[Any]:
+    """One label for each row, a tuple if several columns make one; None where a part of it is missing: (n,)."""
+    parts = [column.to_pylist() for column in columns]
+    labels = np.empty(len(parts[0]), dtype=object)
+    if len(parts) == 1:
+        labels[:] = [None if _is_gap(one) else one for one in parts[0]]
+    else:
+        labels[:] = [None if any(map(_is_gap, row)) else row for row in zip(*parts, strict=True)]
+    return labels
+
+
+def kind_of_label(kind: pa.DataType) -> str:
+    """One name for all types whose equal values are one label."""
+    types = pa.types
+    if types.is_dictionary(kind):
+        return kind_of_label(kind.value_type)
+    if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
+        return "number"
+    return "text" if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind) else str(kind)
+
+
+def as_numbers(column: Any) -> Any:
+    """A column of text as float64 if every cell is a plain decimal number that says no more than its value."""
+    if not pa.types.is_string(column.type) or column.null_count == len(column):
+        return column
+    are_plain = pc.all(pc.match_substring_regex(column, _PLAIN_DECIMAL)).as_py()
+    return pc.cast(column, pa.float64()) if are_plain else column
+
+
+def _is_gap(value: Any) -> bool:
+    return value is None or value == "" or (isinstance(value, float) and isnan(value))
+
+
+def _cells(batch: Batch, name: str) -> Any:
+    column = batch.columns.get(name)
+    if column is None:
+        return pa.nulls(batch.n_rows, pa.string())
+    if batch.is_typed and name not in batch.free:
+        return column
+    is_gap = pc.is_in(column, value_set=pa.array(NO_VALUE))
+    return pc.replace_with_mask(column, is_gap, pa.scalar(None, column.type))
+
+
+def _joined(parts: Sequence[Any], as_whole_numbers: bool) -> Any:
+    if not parts:
+        return pa.nulls(0, pa.string())
+    whole = pa.chunked_array(parts).combine_chunks()
+    if not as_whole_numbers or not pa.types.is_string(whole.type):
+        return whole
+    try:
+        numbers = pc.cast(whole, pa.int64())
+    except pa.ArrowInvalid:
+        return whole
+    # Written as Python would write them, so that nothing is lost.
+    return numbers if numbers.null_count < len(numbers) and numbers.cast(pa.string()).equals(whole) else whole

@@ -1,0 +1,287 @@
+"""From partitions of cells to a table of features: the only reader, for frames, files, Dask and Spark.
+
+Every partition is scanned by itself, and what is known of neighbours merges, so the encoding is that of the whole table
+however it is cut. One pass is enough if all columns stay what they first seemed to be; else a second follows. The
+entries of a table that is read in this process are kept on the way, in memory or in a temporary file (``Spool``), and
+features are made of them; elsewhere every pass over the rows reads them anew, where they are.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from operator import add
+from typing import Any, NamedTuple
+
+import narwhals as nw
+import numpy as np
+
+from isobag.backends.arrays import Bools, Floats, Ints
+from isobag.data.local import Source
+from isobag.data.params import Option, ParameterError
+from isobag.data.partitions import Frames, PartitionedRows, Partitions
+from isobag.data.partitions import Labels as LabelArray
+from isobag.data.rows import ArrayRows, Rows
+from isobag.data.spool import Spool, SpooledRows, Tick
+from isobag.tables.batch import names_of_files
+from isobag.tables.choose import ReadOptions, check_names, follow_encoding, kinds_of, learn_encoding, n_missing_of
+from isobag.tables.declared import NUMBER, TIME
+from isobag.tables.encode import Encoding
+from isobag.tables.labels import as_numbers, label_rows
+from isobag.tables.passes import Scan, Seen, scan_source, sources_of
+from isobag.tables.selection import medians_of
+from isobag.tables.summary import UNKNOWN, ColumnSummary, TableSummary
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table as features.
+
+    encoding : how its columns become features; for the model file.
+    summary : every column accounted for.
+    by, id : columns that make the label of a row's group, or name rows.
+    rows : features of the rows that take part.
+    """
+
+    encoding: Encoding
+    summary: TableSummary
+    by: tuple[str, ...]
+    id: str | None
+    rows: Rows
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of the table, also those that take no part."""
+        return self.summary.n_rows
+
+
+@dataclass(frozen=True)
+class LocalTable(Table):
+    """A table that was read in this process.
+
+    kept : (n,), which rows take part; None if all do.
+    gaps : (n,), missing values of each row in the columns used; None if there are none.
+    labels : the columns set apart, as Arrow arrays (n,), null where no value stands.
+    carried : the columns to be carried along, likewise.
+    """
+
+    kept: Bools | None
+    gaps: Ints | None
+    labels: dict[str, Any]
+    carried: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class PartitionedTable(Table):
+    """A table whose rows stay in their partitions.
+
+    sizes : (p,), rows of each partition; ``kept_sizes`` (p,), those of them that take part.
+    has_gaps : whether a value is missing in a column that is used.
+    """
+
+    partitions: Partitions
+    reader: "PartitionReader"
+    sizes: Ints
+    kept_sizes: Ints
+    has_gaps: bool
+
+
+class Block(NamedTuple):
+    """Some rows of a partition, one after another.
+
+    X : (m, d), features of the rows that take part; ``kept``, ``gaps``, ``labels`` as in ``LocalTable``.
+    first_row : number of the first of these n rows in the partition.
+    """
+
+    X: Floats
+    kept: Bools | None
+    gaps: Ints | None
+    labels: dict[str, Any]
+    first_row: int
+    n_rows: int
+
+
+@dataclass(frozen=True)
+class PartitionReader:
+    """How the rows of a partition become features; may be sent to where the partition is.
+
+    by, id : columns that make the label of a row's group, or name rows.
+    free : columns of mixed objects, each cell of which is text to be parsed.
+    """
+
+    encoding: Encoding
+    by: tuple[str, ...] = ()
+    id: str | None = None
+    free: frozenset[str] = frozenset()
+
+    def blocks(self, number: int, frames: Frames) -> Iterator[Block]:
+        """The rows of a partition, at most PARTITION_ROWS at a time."""
+        options = ReadOptions(by=self.by, id=self.id).following(self.encoding)
+        names = list(dict.fromkeys([*(options.features or ()), *options.apart]))
+        for source in sources_of(number, frames, names, self.free):
+            table = _learn_here(source, options, encoding=self.encoding, spool=_in_memory, is_part=True)
+            assert isinstance(table.rows, ArrayRows)
+            yield Block(table.rows.X, table.kept, table.gaps, table.labels, source.first_row, table.n_rows)
+
+    def __call__(self, number: int, frames: Frames) -> Iterator[tuple[Floats, LabelArray | None]]:
+        """The rows of a partition that take part, in order: features (m, d) and, if there are groups, labels (m,)."""
+        for block in self.blocks(number, frames):
+            if not self.by:
+                yield block.X, None
+                continue
+            labels, takes_part = self.group_labels(number, block)
+            own = takes_part if block.kept is None else takes_part[block.kept]
+            yield block.X if own.all() else block.X[own], labels[takes_part]
+
+    def group_labels(self, number: int, block: Block) -> tuple[LabelArray, Bools]:
+        """The label of each row's group, None where there is none, and which rows take part: (n,), (n,)."""
+        labels = label_rows([block.labels[name] for name in self.by])
+        is_labelled = np.array([label is not None for label in labels.tolist()], dtype=bool)
+        if not is_labelled.all() and self.encoding.missing != "drop":
+            row = block.first_row + int(np.argmin(is_labelled))
+            raise ParameterError(
+                f"{', '.join(self.by)}: row {row:,} of partition {number} has no label; pass ",
+                Option("missing", "drop"),
+                " to leave such rows out.",
+            )
+        return labels, is_labelled if block.kept is None else is_labelled & block.kept
+
+
+def learn_table(
+    partitions: Partitions,
+    options: ReadOptions,
+    *,
+    encoding: Encoding | None = None,
+    only_rows: Ints | None = None,
+    spool: Callable[[int], Spool] = Spool,
+    tick: Tick | None = None,
+) -> Table:
+    """Learn how the columns of a table become features, or follow what a model has learned.
+
+    encoding : of a model: it says which columns are used and how.
+    only_rows : numbers of rows, ascending; all others are passed over, whatever stands in them. Of a ``Source`` alone.
+    spool : called with the number of columns, for what keeps the entries of a ``Source``.
+    """
+    if encoding is not None:
+        options = options.following(encoding)
+    if isinstance(partitions, Source):
+        return _learn_here(partitions, options, encoding=encoding, only_rows=only_rows, spool=spool, tick=tick)
+    if encoding is not None:
+        return _follow_there(partitions, options, encoding)
+    return _learn_there(partitions, options)
+
+
+def _learn_here(
+    source: Source,
+    options: ReadOptions,
+    *,
+    encoding: Encoding | None,
+    spool: Callable[[int], Spool],
+    only_rows: Ints | None = None,
+    tick: Tick | None = None,
+    is_part: bool = False,
+) -> LocalTable:
+    """A table read in this process; ``is_part``: it is a part of one, so only what is asked for is looked at."""
+    scan = Scan(_names(source), options, encoding, only_rows=only_rows, reads_all=not is_part)
+    seen, kept = scan_source(source, scan, spool, tick)
+    n_rows = seen.n_rows
+    if only_rows is not None and n_rows < len(only_rows):
+        raise ValueError(f"There is no row {only_rows[-1]:,}: the table ends before it.")
+    if not n_rows:
+        raise ValueError(f"{names_of_files(source.files) or 'The table'} has no rows.")
+    summaries: Sequence[ColumnSummary]
+    if encoding is None:
+        encoding, summaries = learn_encoding(seen.scans, options, kept.median_of)
+    else:
+        summaries = follow_encoding(encoding, seen.scans, options)
+    used_scans = [seen.scans[column.name] for column in encoding.columns]
+    used = np.array([kept.names.index(scan.name) for scan in used_scans], dtype=np.int64)
+    bound = encoding.bind([scan.codes for scan in used_scans])
+
+    def make(entries: Floats) -> Floats:
+        is_all = len(used) == entries.shape[1]
+        return bound.apply(entries if is_all else np.ascontiguousarray(entries[:, used]))
+
+    takes_part, gaps, entries = None, None, kept.spool
+    if any(n_missing_of(scan, options) for scan in used_scans):
+        gaps = kept.count_gaps(used)
+        if options.missing == "drop":
+            takes_part = gaps == 0
+            entries = kept.only(takes_part)
+    n_dropped = 0 if takes_part is None else int(np.count_nonzero(~takes_part))
+    summary = TableSummary(source.files, n_rows, n_dropped, tuple(summaries), source.notes)
+    rows: Rows = SpooledRows(entries, encoding.names, make)
+    if entries.is_in_memory:
+        rows = ArrayRows(make(entries.read(0, len(entries))), encoding.names)
+    labels = kept.labels.joined(as_numbers=not is_part)
+    carried = {name: as_numbers(own) for name, own in labels.items() if options.carry is None or name in options.carry}
+    apart = {name: labels[name] for name in options.apart}
+    return LocalTable(encoding, summary, options.by, options.id, rows, takes_part, gaps, apart, carried)
+
+
+def _learn_there(partitions: Partitions, options: ReadOptions) -> PartitionedTable:
+    """A table that stays in its partitions."""
+    scan = Scan(_names(partitions), options)
+    check_names(scan.names or (), options)
+    seen = partitions.run(scan, Seen.merge)
+    free = frozenset(name for name, own in seen.scans.items() if own.is_partly_free)
+    if free:
+        scan = replace(scan, free=free)
+        seen = partitions.run(scan, Seen.merge)
+    kinds = kinds_of(seen.scans, options)
+    if not scan.is_right(seen, kinds):
+        scan = replace(scan, kinds=kinds)
+        seen = partitions.run(scan, Seen.merge)
+    if not seen.n_rows:
+        raise ValueError("The table has no rows.")
+    entries = replace(scan, kinds=kinds).entries
+    numbers = [name for name in seen.scans if scan.reads(name) and kinds[name] in (NUMBER, TIME)]
+    medians = cache(lambda: medians_of(partitions, entries, numbers))
+    encoding, summaries = learn_encoding(seen.scans, options, lambda name: medians()[name])
+    free = scan.free | {name for name, own in seen.scans.items() if own.is_free}
+    reader = PartitionReader(encoding, options.by, options.id, free)
+    sizes = kept_sizes = np.array(seen.sizes, dtype=np.int64)
+    has_gaps = any(n_missing_of(seen.scans[column.name], options) for column in encoding.columns)
+    if options.missing == "drop" and has_gaps:
+        kept_sizes = np.array(partitions.run(_CountKept(reader), add), dtype=np.int64)
+    columns = tuple(one if scan.reads(one.name) else replace(one, kind=UNKNOWN) for one in summaries)
+    n_dropped = int(sizes.sum() - kept_sizes.sum())
+    summary = TableSummary(partitions.files, seen.n_rows, n_dropped, columns, partitions.notes)
+    rows = PartitionedRows(partitions, reader, kept_sizes, encoding.names)
+    return PartitionedTable(
+        encoding, summary, options.by, options.id, rows, partitions, reader, sizes, kept_sizes, has_gaps
+    )
+
+
+def _follow_there(partitions: Partitions, options: ReadOptions, encoding: Encoding) -> PartitionedTable:
+    """A table in partitions to which a model is applied: nothing is learned, and checks happen where it is read."""
+    encoding = replace(encoding, missing=options.missing, bad_cells=options.bad_cells)
+    used = dict.fromkeys([*(options.features or ()), *options.apart])
+    names = tuple(name for name in used if name in partitions.objects)
+    free: frozenset[str] = frozenset()
+    if names:
+        seen = partitions.run(Scan(names, ReadOptions(names)), Seen.merge)
+        free = frozenset(name for name, own in seen.scans.items() if own.is_free)
+    reader = PartitionReader(encoding, options.by, options.id, free)
+    sizes = np.array(partitions.run(_count_frames, add), dtype=np.int64)
+    summary = TableSummary(partitions.files, int(sizes.sum()), 0, (), partitions.notes)
+    rows = PartitionedRows(partitions, reader, sizes, encoding.names)
+    return PartitionedTable(encoding, summary, options.by, options.id, rows, partitions, reader, sizes, sizes, False)
+
+
+def _names(partitions: Partitions) -> tuple[str, ...] | None:
+    return None if partitions.columns is None else tuple(partitions.columns)
+
+
+def _count_frames(number: int, frames: Frames) -> list[int]:
+    return [sum(len(nw.from_native(frame, eager_only=True)) for frame in frames)]
+
+
+@dataclass(frozen=True)
+class _CountKept:
+    reader: PartitionReader
+
+    def __call__(self, number: int, frames: Frames) -> list[int]:
+        return [sum(len(block.X) for block in self.reader.blocks(number, frames))]
+
+
+_in_memory = partial(Spool, kept_bytes=1 << 62)

@@ -1,0 +1,157 @@
+"""Passes over the cells of a table, partition by partition: what is known of its columns, merged."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import narwhals as nw
+
+from isobag.backends.arrays import Floats, Ints
+from isobag.data.local import Source
+from isobag.data.partitions import Frames
+from isobag.data.spool import Spool, Tick
+from isobag.tables.batch import Batch
+from isobag.tables.choose import ReadOptions, check_names, kinds_of
+from isobag.tables.declared import TEXT
+from isobag.tables.encode import Encoding
+from isobag.tables.framesource import FrameSource
+from isobag.tables.kept import Kept
+from isobag.tables.scan import ColumnScan, entry_kind
+
+PARTITION_ROWS = 1 << 18
+"""Most rows of a partition that are turned into features at once."""
+
+
+class Seen(NamedTuple):
+    """What is known of partitions that follow one another: of each column, and the rows of each."""
+
+    scans: dict[str, ColumnScan]
+    sizes: list[int]
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of all these partitions."""
+        return sum(self.sizes)
+
+    def merge(self, later: "Seen") -> "Seen":
+        """What is known of these and of later ones."""
+        scans = {name: own.merge(later.scans[name]) for name, own in self.scans.items()}
+        return Seen(scans, self.sizes + later.sizes)
+
+
+@dataclass(frozen=True)
+class Scan:
+    """Scans a partition.
+
+    names : of the columns; None if every row names its own.
+    kinds : how each column is kept, if known from an earlier pass.
+    reads_all : whether to look at all columns; else only at those that may become features.
+    keep : where the entries go that are kept in this process.
+    """
+
+    names: tuple[str, ...] | None
+    options: ReadOptions
+    encoding: Encoding | None = None
+    kinds: Mapping[str, str | None] | None = None
+    free: frozenset[str] = frozenset()
+    only_rows: Ints | None = None
+    reads_all: bool = False
+    keep: Kept | None = None
+
+    def __call__(self, number: int, frames: Frames) -> Seen:
+        """What is known of a partition."""
+        scans = {name: self._new_scan(name) for name in self.names or ()}
+        n_rows = 0
+        for batch in self._batches(number, frames):
+            for name in batch.columns:
+                if name not in scans:
+                    scans[name] = self._new_scan(name)
+                    scans[name].skip(n_rows)
+            entries = {name: scan.read(batch) for name, scan in scans.items() if self.reads(name)}
+            if self.keep is not None:
+                self.keep.add(batch, entries, list(scans), n_rows)
+            n_rows += batch.n_rows
+        return Seen(scans, [n_rows])
+
+    def reads(self, name: str) -> bool:
+        """Whether a column is looked at."""
+        return self.reads_all or self.may_be_feature(name)
+
+    def may_be_feature(self, name: str) -> bool:
+        """Whether a column is asked for, or none is."""
+        return name not in self.options.apart and (self.options.features is None or name in self.options.features)
+
+    def is_right(self, seen: Seen, kinds: Mapping[str, str | None]) -> bool:
+        """Whether the entries of all columns that may become features were kept as what these turned out to be."""
+        return all(own.is_kept_as(kinds[name]) for name, own in seen.scans.items() if self.may_be_feature(name))
+
+    def entries(self, number: int, frames: Frames, names: Sequence[str]) -> Iterator[dict[str, Floats]]:
+        """Entries of some columns, a batch at a time."""
+        scans = {name: self._new_scan(name) for name in names}
+        for batch in self._batches(number, frames):
+            yield {name: scan.read(batch) for name, scan in scans.items()}
+
+    def _batches(self, number: int, frames: Frames) -> Iterator[Batch]:
+        """The rows of a partition; a table that is read in this process comes in batches already."""
+        if self.keep is None:
+            wanted = [name for name in self.names or () if self.reads(name)]
+            sources = sources_of(number, frames, wanted, self.free, self.names or ())
+            frames = (batch for source in sources for batch in source.frames(0))
+        start = 0
+        for batch in frames:
+            if self.only_rows is None:
+                yield batch
+                continue
+            inside = self.only_rows[(self.only_rows >= start) & (self.only_rows < start + batch.n_rows)] - start
+            yield from (batch.only(int(i)) for i in inside)
+            start += batch.n_rows
+
+    def _new_scan(self, name: str) -> ColumnScan:
+        for column in () if self.encoding is None else self.encoding.columns:
+            if column.name == name:
+                categories = column.categories if column.kind == TEXT else None
+                return ColumnScan(name, entry_kind(column.kind), categories, self.options.decimal, learns=False)
+        return ColumnScan(name, None if self.kinds is None else self.kinds[name], decimal=self.options.decimal)
+
+
+def scan_source(source: Source, scan: Scan, spool: Callable[[int], Spool], tick: Tick | None) -> tuple[Seen, Kept]:
+    """One pass over a source, and one more with all types known if some column was not what it first seemed to be."""
+    options = scan.options
+
+    def count(n_rows: int) -> None:
+        if tick is not None:
+            tick("reading", n_rows, source.expected_rows(n_rows))
+
+    def look(scan: Scan) -> tuple[Seen, Kept]:
+        if scan.names is not None:
+            check_names(scan.names, options)
+        kept = Kept(options, spool, count)
+        seen = source.run(replace(scan, keep=kept), Seen.merge)
+        if scan.names is None:
+            check_names(list(seen.scans), options)
+        return seen, kept
+
+    seen, kept = look(scan)
+    kinds = kinds_of(seen.scans, options)
+    if kept.is_complete and (scan.encoding is not None or scan.is_right(seen, kinds)):
+        return seen, kept
+    return look(replace(scan, names=tuple(kinds), kinds=kinds))
+
+
+def sources_of(
+    number: int, frames: Frames, wanted: Sequence[str], free: frozenset[str], names: Sequence[str] = ()
+) -> Iterator[FrameSource]:
+    """Some columns of a partition, in pieces of at most PARTITION_ROWS rows; all of ``names`` must be there too."""
+    first_row = 0
+    for given in frames:
+        frame: nw.DataFrame[Any] = nw.from_native(given, eager_only=True)
+        by_text = {str(name): name for name in frame.columns}  # they need not be texts
+        lacking = [name for name in (*wanted, *names) if name not in by_text]
+        if lacking:
+            known = ", ".join(map(repr, by_text)) or "none"
+            raise ValueError(f"partition {number} has no column {lacking[0]!r} (columns: {known}).")
+        frame = frame.select([by_text[name] for name in wanted])
+        for start in range(0, len(frame), PARTITION_ROWS):
+            piece = frame[start : start + PARTITION_ROWS]
+            yield FrameSource(piece, f"partition {number}", first_row + start, free)
+        first_row += len(frame)

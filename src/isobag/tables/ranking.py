@@ -1,0 +1,334 @@
+"""Rows or groups of a table, ranked once: one order, one threshold, reasons computed once. Others only show it.
+
+The columns of every result are made here, by ``result_columns``.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from isobag.backends.arrays import Bools, Floats, Ints
+from isobag.data.params import FDR, Option, ParameterError, check_params
+from isobag.data.partitioned_groups import PartitionedGroups
+from isobag.data.rows import ArrayRows, Rows
+from isobag.models.calibration import discoveries, own_p_values
+from isobag.tables.encode import Encoding
+from isobag.tables.learn import LocalTable, Table
+from isobag.tables.reasons import reasons_of_groups, reasons_of_rows
+from isobag.tables.summary import TableSummary
+from isobag.tables.units import spread, units_of
+
+MOST_EXPLAINED = {"row": 1_000, "group": 200}
+"""How many of the oddest rows or groups get reasons."""
+
+MOST_GATHERED = 1 << 20
+"""Groups in partitions are explained, the oddest first, as long as they have no more rows than this together."""
+RESULT_TYPES: dict[str, Any] = {
+    "row": pa.int64(),
+    "n_points": pa.int64(),
+    "score": pa.float64(),
+    "rank": pa.int64(),
+    "p_value": pa.float64(),
+    "flagged": pa.bool_(),
+    "n_missing": pa.int64(),
+    "reasons": pa.string(),
+}
+"""Columns of a result, in order."""
+Stage = Callable[[str], AbstractContextManager[Any]]
+"""A context for a pass by its name: learning, scoring or explaining."""
+
+
+def result_columns(labels: dict[str, Any], **own: Any) -> dict[str, Any]:
+    """The columns of a result in order: labels, then those of RESULT_TYPES that are given and not None."""
+    return {**labels, **{name: own[name] for name in RESULT_TYPES if own.get(name) is not None}}
+
+
+def check_labels(names: Sequence[str]) -> None:
+    """Refuse labels that are called like a column of the result."""
+    for name in names:
+        if name in RESULT_TYPES:
+            raise ValueError(f"The result has a column {name!r} of its own; rename the column of that name first.")
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Scores of what takes part, and what follows from them.
+
+    is_new : whether p-values compare with data set aside when the model was fitted; else with the data themselves.
+    threshold : below which scores are flagged.
+    n_expected : how many would be flagged if all were like the data that the model was fitted to; None if unknown.
+    """
+
+    model: Any
+    scores: Floats
+    p_values: Floats | None
+    is_new: bool
+    threshold: float
+    n_expected: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ranking:
+    """The n rows or groups of a table, the oddest first.
+
+    unit : "row" or "group".
+    judged : what the scores come from.
+    order : (n,), numbers of the rows of the table, or of groups by first appearance; the lowest score comes first, what
+        has no score last.
+    scores, p_values : (n,), NaN for what was left out; p_values may be None.
+    flagged : (n,), and ``rule``, in words, by which these are flagged.
+    fdr : the false discovery rate that the rule is about, if it is.
+    n_expected : as in ``Judged``; with ``fdr`` how many of those flagged would be false.
+    data : what takes part, and ``places`` (n,), where each row or group stands in it, -1 for what was left out.
+    labels : columns that name rows or groups, as Arrow arrays (n,).
+    first_rows : (n,), the row of the table in which each group first appears; None for rows, or if not known.
+    n_missing : (n,), missing values of a row, or rows with missing values of a group; None if there are none.
+    explanation : of the first of ``order``: (k, d) what each feature adds to a row's lack of similarity, or a
+        GroupExplanation; ``reasons`` are the same in words; both None if not asked for.
+    """
+
+    unit: str
+    table: Table
+    detector: Any
+    judged: Judged
+    order: npt.NDArray[np.int32] | Ints
+    scores: Floats
+    p_values: Floats | None
+    flagged: Bools
+    rule: str
+    fdr: float | None
+    n_expected: float | None
+    data: Any
+    places: Ints | None
+    labels: dict[str, Any]
+    first_rows: Ints | None
+    n_missing: Ints | None
+    explanation: Any
+    reasons: list[str] | None
+
+    def __len__(self) -> int:
+        """Number of rows or groups."""
+        return len(self.scores)
+
+    @property
+    def model(self) -> Any:
+        """What the scores come from."""
+        return self.judged.model
+
+    @property
+    def is_new(self) -> bool:
+        """Whether the model has not learned from the table."""
+        return self.judged.is_new
+
+    @property
+    def threshold(self) -> float:
+        """The score below which a row or group is flagged, unless the rule is about a false discovery rate."""
+        return self.judged.threshold
+
+    @property
+    def n_ranked(self) -> int:
+        """Number of those with a score."""
+        return len(self.data)
+
+    @property
+    def n_flagged(self) -> int:
+        """Number of those flagged."""
+        return int(np.count_nonzero(self.flagged))
+
+    @property
+    def n_tied(self) -> int:
+        """How many share the lowest score."""
+        lowest = self.scores[self.order[0]] if len(self) else np.nan
+        return int(np.count_nonzero(self.scores == lowest))
+
+    @property
+    def n_filled(self) -> int:
+        """Rows in which missing values were filled."""
+        table = self.table
+        is_filled = isinstance(table, LocalTable) and table.gaps is not None and table.kept is None
+        return int(np.count_nonzero(table.gaps)) if is_filled else 0  # type: ignore[attr-defined]
+
+    @property
+    def encoding(self) -> Encoding:
+        """How columns became features."""
+        return self.table.encoding
+
+    @property
+    def columns_used(self) -> list[str]:
+        """Names of the columns that are used."""
+        return [column.name for column in self.encoding.columns]
+
+    @property
+    def summary(self) -> TableSummary:
+        """Every column of the table, accounted for."""
+        return self.table.summary
+
+    def rows_of(self, chosen: Ints) -> Ints:
+        """The rows of the table that name some rows or groups."""
+        return chosen if self.first_rows is None else self.first_rows[chosen]
+
+    def places_of(self, chosen: Ints) -> Ints:
+        """Where some rows or groups stand in ``data``."""
+        return chosen if self.places is None else self.places[chosen]
+
+    def columns(self, start: int, stop: int) -> dict[str, Any]:
+        """Columns of the ranked table, from place start + 1 to place stop; equal scores have one rank."""
+        chosen = self.order[start:stop].astype(np.int64)
+        reasons = None
+        if self.reasons is not None:
+            reasons = self.reasons[start:stop] + [""] * max(0, len(chosen) - max(0, len(self.reasons) - start))
+        numbers = pa.array(chosen)
+        return result_columns(
+            {name: own.take(numbers) for name, own in self.labels.items()},
+            row=chosen if self.unit == "row" else None,
+            n_points=self._sizes(chosen) if self.unit == "group" else None,
+            score=self.scores[chosen],
+            rank=self._ranks(chosen),
+            p_value=None if self.p_values is None else self.p_values[chosen],
+            flagged=self.flagged[chosen],
+            n_missing=None if self.n_missing is None else self.n_missing[chosen].astype(np.int64),
+            reasons=reasons,
+        )
+
+    def parts(self, n_rows: int) -> Iterator[dict[str, Any]]:
+        """Columns of the whole ranked table with those carried along, so many rows at a time: what is written."""
+        for start in range(0, len(self), n_rows):
+            columns, carried = self.columns(start, start + n_rows), self._carried(start, start + n_rows)
+            twice = [name for name in carried if name in columns]
+            if twice:
+                raise ValueError(f"The result has a column {twice[0]!r} of its own; rename the column with --sql.")
+            yield {**columns, **carried}
+
+    def _carried(self, start: int, stop: int) -> dict[str, Any]:
+        if not isinstance(self.table, LocalTable):
+            return {}
+        rows = pa.array(self.rows_of(self.order[start:stop].astype(np.int64)))
+        return {name: own.take(rows) for name, own in self.table.carried.items() if name not in self.labels}
+
+    def _sizes(self, chosen: Ints) -> Ints:
+        places = self.places_of(chosen)
+        return np.where(places >= 0, self.data.sizes[places], 0)
+
+    def _ranks(self, chosen: Ints) -> Ints:
+        if not len(chosen):
+            return np.empty(0, dtype=np.int64)
+        ranked, scores = self.scores[self.order[: self.n_ranked]], self.scores[chosen]
+        return np.searchsorted(ranked, np.where(np.isnan(scores), np.inf, scores), side="left") + 1
+
+
+def rank_here(
+    table: Table,
+    detector: Any,
+    *,
+    is_fitted: bool = False,
+    p_values: bool = True,
+    fdr: float | None = None,
+    min_size: int = 1,
+    explains: bool = True,
+    stage: Stage = nullcontext,
+) -> Ranking:
+    """Rank the rows of a table that was read in this process, or the groups of any, all scores being here."""
+    check_labels([*table.by, *([] if table.id is None else [table.id])])
+    units = units_of(table, min_size)
+    data, places = units.data, units.places
+    if is_fitted:
+        with stage("scoring"):
+            judged = judge_new(detector, data, p_values)
+    else:
+        with stage("learning"):
+            judged = judge_own(detector, fit_data(detector, data), p_values)
+        detector.table_ = table.encoding.to_text()
+    n_expected = judged.n_expected
+    flagged, rule = judged.scores < judged.threshold, f"score below {judged.threshold:.4g}"
+    if fdr is not None:
+        own = judged.p_values if judged.is_new else None
+        check_fdr(fdr, own is not None)
+        flagged, rule = discoveries(np.asarray(own), fdr) < 0, f"false discovery rate of at most {fdr:g}"
+        n_expected = float(fdr * np.count_nonzero(flagged))
+    scores = spread(judged.scores, places)
+    order = np.argsort(scores, kind="stable")
+    unit = "group" if table.by else "row"
+    explanation: Any = None
+    reasons: list[str] | None = None
+    if explains:
+        top = order[: min(MOST_EXPLAINED[unit], len(data))].astype(np.int64)
+        with stage("explaining"):
+            chosen = top if places is None else places[top]
+            explanation, reasons = _explain(judged.model, data, chosen, table.encoding, detector)
+    return Ranking(
+        unit=unit,
+        table=table,
+        detector=detector,
+        judged=judged,
+        order=order.astype(np.int32) if len(order) < 2**31 else order,
+        scores=scores,
+        p_values=None if judged.p_values is None else spread(judged.p_values, places),
+        flagged=flagged if places is None else spread(flagged, places) > 0,
+        rule=rule,
+        fdr=fdr,
+        n_expected=n_expected,
+        data=data,
+        places=places,
+        labels=units.labels,
+        first_rows=units.first_rows,
+        n_missing=units.n_missing,
+        explanation=explanation,
+        reasons=reasons,
+    )
+
+
+def check_fdr(fdr: float | None, is_new: bool) -> None:
+    """Refuse a false discovery rate for data that the model has learned from."""
+    if fdr is None:
+        return
+    if not is_new:
+        raise ParameterError(
+            Option("fdr", fdr),
+            " needs data that the model has not learned from: among their own kind some are always the oddest. Fit a "
+            "model to data known to be normal, and score these with it.",
+        )
+    check_params({"fdr": fdr}, {"fdr": FDR})
+
+
+def fit_data(detector: Any, data: Any) -> Any:
+    """Fit a detector to rows or groups; their scores, (n,) or wherever the rows are."""
+    return detector.fit_scores(data) if isinstance(data, Rows) else detector.fit(data).scores_
+
+
+def judge_own(detector: Any, scores: Floats, p_values: bool) -> Judged:
+    """Scores of the data that the detector learned from, and what follows from them."""
+    own = own_p_values(scores) if p_values else None
+    return Judged(detector.model_, scores, own, False, detector.offset_, None)
+
+
+def judge_new(detector: Any, data: Any, p_values: bool = True) -> Judged:
+    """Scores by the model that p-values rest on, if there is one: so that both have one order."""
+    calibration = detector.model_.calibration
+    if calibration is None or not p_values:
+        return Judged(detector.model_, detector.score_samples(data), None, True, detector.offset_, None)
+    scores = calibration.model.scores(data, detector.compute)
+    threshold = detector.threshold(calibration.scores) if len(calibration.scores) else detector.offset_
+    expected = None
+    if len(calibration.scores):
+        expected = float(np.mean(calibration.scores < threshold)) * len(scores)
+    return Judged(calibration.model, scores, calibration.shares(scores, data), True, threshold, expected)
+
+
+def _explain(model: Any, data: Any, chosen: Ints, encoding: Encoding, detector: Any) -> tuple[Any, list[str]]:
+    """Why some rows or groups score low, in numbers and in words."""
+    if isinstance(data, Rows):
+        points = data.take(chosen)
+        explanation = model.explain(ArrayRows(points), detector.compute)
+        return explanation, reasons_of_rows(model.reference, encoding, points, explanation)
+    if isinstance(data, PartitionedGroups):
+        chosen = chosen[: int(np.searchsorted(np.cumsum(data.sizes[chosen]), MOST_GATHERED, side="right"))]
+    if not len(chosen):
+        return None, []
+    part = data.gather(chosen) if isinstance(data, PartitionedGroups) else data.part(chosen)
+    explanation = model.explain(part, detector.compute)
+    return explanation, reasons_of_groups(encoding, part, explanation)

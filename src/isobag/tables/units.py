@@ -1,0 +1,154 @@
+"""What is ranked: the rows of a table, or its groups of rows by columns of labels."""
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from isobag.backends.arrays import Bools, Floats, Ints
+from isobag.data.groups import Grouped, Groups, number_labels
+from isobag.data.params import Option, ParameterError, at_least, check_params
+from isobag.data.partitioned_groups import PartitionedGroups
+from isobag.data.partitions import Frames
+from isobag.data.rows import Rows
+from isobag.tables.labels import kind_of_label, label_rows
+from isobag.tables.learn import LocalTable, PartitionedTable, PartitionReader, Table
+
+
+class Units(NamedTuple):
+    """The n rows of a table, or its groups numbered by first appearance.
+
+    data : those that take part.
+    places : (n,), where each stands in ``data``, -1 for those that take no part; None if all stand where they are.
+    labels : columns that name them, as Arrow arrays (n,).
+    first_rows : (n,), the row in which each group first appears; None for rows, or if not known.
+    n_missing : (n,), missing values of a row, or rows with missing values of a group; None if there are none.
+    """
+
+    data: Grouped | Rows
+    places: Ints | None
+    labels: dict[str, Any]
+    first_rows: Ints | None
+    n_missing: Ints | None
+
+
+def units_of(table: Table, min_size: int = 1) -> Units:
+    """The rows of a table read in this process, or the groups of any table that have ``min_size`` rows or more."""
+    check_params({"min_size": min_size}, {"min_size": at_least(1, "a group has at least one row")})
+    if isinstance(table, PartitionedTable):
+        return _groups_there(table, min_size)
+    assert isinstance(table, LocalTable)
+    if table.by:
+        return _groups_here(table, min_size)
+    return Units(table.rows, places_among(table.kept), table.labels, None, table.gaps)
+
+
+def places_among(kept: Bools | None) -> Ints | None:
+    """Where each of n things stands among those kept, -1 for the others: (n,); None if all are kept."""
+    return None if kept is None else np.where(kept, np.cumsum(kept) - 1, -1)
+
+
+def spread(values: Any, places: Ints | None) -> Floats:
+    """Values of what takes part, NaN for all else: (m,) -> (n,)."""
+    if places is None:
+        return np.asarray(values)
+    found = np.full(len(places), np.nan)
+    found[places >= 0] = np.asarray(values)[places[places >= 0]]
+    return found
+
+
+def _groups_here(table: LocalTable, min_size: int) -> Units:
+    labels = label_rows([table.labels[name] for name in table.by])
+    is_labelled = np.array([label is not None for label in labels], dtype=bool)
+    if not is_labelled.all() and table.encoding.missing != "drop":
+        row = int(np.argmin(is_labelled))
+        raise ParameterError(
+            f"{', '.join(table.by)}: row {row:,} has no label, one of {np.count_nonzero(~is_labelled):,} such rows; "
+            "pass ",
+            Option("missing", "drop"),
+            " to leave them out.",
+        )
+    ids = np.full(len(labels), -1)
+    ids[is_labelled], known = number_labels(labels[is_labelled])
+    rows = np.flatnonzero(is_labelled)
+    first_rows = rows[np.unique(ids[rows], return_index=True)[1]]
+    takes_part = is_labelled if table.kept is None else is_labelled & table.kept
+    places = _places(np.bincount(ids[takes_part], minlength=len(known)), min_size)
+    takes_part &= np.where(is_labelled, places[ids], -1) >= 0
+    inside = takes_part if table.kept is None else takes_part[table.kept]
+    data = table.rows if inside.all() else table.rows.part(np.flatnonzero(inside))
+    n_missing = None
+    if table.gaps is not None:
+        n_missing = np.bincount(ids[rows], weights=table.gaps[rows] > 0, minlength=len(known)).astype(np.int64)
+    own_labels = {name: table.labels[name].take(pa.array(first_rows)) for name in table.by}
+    return Units(Groups(data, places[ids[takes_part]], known[places >= 0]), places, own_labels, first_rows, n_missing)
+
+
+def _groups_there(table: PartitionedTable, min_size: int) -> Units:
+    counted = table.partitions.run(_CountLabels(table.reader), _LabelCounts.merge)
+    counts = counted.counts
+    all_sizes = np.array([n_kept for n_kept, _ in counts.values()], dtype=np.int64)
+    places = _places(all_sizes, min_size)
+    numbers = {label: number for number, label in enumerate(label for label, (n, _) in counts.items() if n)}
+    sizes, lengths = all_sizes[all_sizes > 0], np.array(counted.lengths, dtype=np.int64)
+    data = PartitionedGroups(table.partitions, table.reader, numbers, sizes, lengths, table.encoding.names)
+    if len(sizes) > places.max() + 1:
+        data = data.part(np.flatnonzero(places[all_sizes > 0] >= 0))
+    n_missing = np.array([n_gaps for _, n_gaps in counts.values()], dtype=np.int64)
+    parts: list[Any] = [(label,) for label in counts] if len(table.by) == 1 else list(counts)
+    labels = {name: pa.array([label[j] for label in parts]) for j, name in enumerate(table.by)}
+    return Units(data, places, labels, None, n_missing if n_missing.any() else None)
+
+
+def _places(sizes: Ints, min_size: int) -> Ints:
+    """Numbers of the groups that are large enough among these, -1 for the others: (g,)."""
+    if sizes.max(initial=0) < min_size:
+        raise ValueError(f"No group has {min_size} or more rows; the largest has {sizes.max(initial=0):,}.")
+    places = places_among(sizes >= min_size)
+    assert places is not None
+    return places
+
+
+@dataclass(frozen=True)
+class _CountLabels:
+    """Rows of each label in a partition: those that take part, and those with missing values."""
+
+    reader: PartitionReader
+
+    def __call__(self, number: int, frames: Frames) -> "_LabelCounts":
+        counts: dict[Hashable, tuple[int, int]] = {}
+        n_rows, types = 0, {}
+        for block in self.reader.blocks(number, frames):
+            for name in self.reader.by:
+                kind = block.labels[name].type
+                if not pa.types.is_null(kind):
+                    types[name] = kind_of_label(kind), f"partition {number}, column {name!r} is of type {kind}"
+            labels, takes_part = self.reader.group_labels(number, block)
+            has_gaps = np.zeros(len(labels), dtype=bool) if block.gaps is None else block.gaps > 0
+            n_rows += int(np.count_nonzero(takes_part))
+            for label, is_kept, is_lacking in zip(labels.tolist(), takes_part.tolist(), has_gaps.tolist(), strict=True):
+                if label is not None:
+                    n_kept, n_gaps = counts.get(label, (0, 0))
+                    counts[label] = (n_kept + is_kept, n_gaps + is_lacking)
+        return _LabelCounts(counts, [n_rows], types)
+
+
+class _LabelCounts(NamedTuple):
+    """Rows of each label; rows of each partition that take part; of each column of labels its kind, and where it is."""
+
+    counts: dict[Hashable, tuple[int, int]]
+    lengths: list[int]
+    types: dict[str, tuple[str, str]]
+
+    def merge(self, later: "_LabelCounts") -> "_LabelCounts":
+        for name in self.types.keys() & later.types.keys():
+            (kind, place), (later_kind, later_place) = self.types[name], later.types[name]
+            if kind != later_kind:  # 7 and "7" would be two groups
+                raise ValueError(f"{later_place}, but {place}; need one type.")
+        counts = dict(self.counts)
+        for label, (n_kept, n_gaps) in later.counts.items():
+            own = counts.get(label, (0, 0))
+            counts[label] = (own[0] + n_kept, own[1] + n_gaps)
+        return _LabelCounts(counts, self.lengths + later.lengths, later.types | self.types)
