@@ -100,11 +100,11 @@ def test_partial_results_merge_to_the_whole(rows):
     assert_array_equal(rows.map_reduce(lambda block: block.max(axis=0), np.maximum), X.max(axis=0))
 
 
-@pytest.mark.parametrize("function", [lambda X: X[:, 0] * 2, lambda X: X > 0, lambda X: np.stack([X, -X], axis=1)])
-def test_a_function_of_each_row_is_put_together_in_order(rows, function):
-    found = rows.map(function)
-    assert found.dtype == function(X).dtype
-    assert_array_equal(found, function(X))
+def test_a_function_of_each_row_is_put_together_in_order(rows):
+    for function in (lambda X: X[:, 0] * 2, lambda X: X > 0, lambda X: np.stack([X, -X], axis=1)):
+        found = rows.map(function)
+        assert found.dtype == function(X).dtype
+        assert_array_equal(found, function(X))
 
 
 def test_no_rows_make_no_answers_of_the_right_shape():
@@ -131,18 +131,18 @@ def test_names_go_with_the_rows():
         assert list(rows.part(np.array([1, 2])).names) == ["a", "b", "c"]
 
 
-@pytest.mark.parametrize("ids", [IDS, np.sort(IDS), np.arange(57), np.zeros(57, dtype=np.int64)], ids=str)
-def test_grouped_blocks_hold_every_row_once_beside_its_group(rows, ids):
-    found = {}
-    for block in rows.grouped_blocks(ids):
-        assert block.starts[0] == 0 and block.starts[-1] == len(block.X)
-        assert len(block.starts) == len(block.numbers) + 1 and (np.diff(block.numbers) > 0).all()
-        for group, start, stop in zip(block.numbers, block.starts, block.starts[1:], strict=False):
-            assert stop > start
-            found.setdefault(int(group), []).append(block.X[start:stop])
-    assert sorted(found) == sorted(set(ids.tolist()))
-    for group, parts in found.items():
-        assert_array_equal(np.vstack(parts), X[ids == group])
+def test_grouped_blocks_hold_every_row_once_beside_its_group(rows):
+    for ids in (IDS, np.sort(IDS), np.arange(57), np.zeros(57, dtype=np.int64)):
+        found = {}
+        for block in rows.grouped_blocks(ids):
+            assert block.starts[0] == 0 and block.starts[-1] == len(block.X)
+            assert len(block.starts) == len(block.numbers) + 1 and (np.diff(block.numbers) > 0).all()
+            for group, start, stop in zip(block.numbers, block.starts, block.starts[1:], strict=False):
+                assert stop > start
+                found.setdefault(int(group), []).append(block.X[start:stop])
+        assert sorted(found) == sorted(set(ids.tolist()))
+        for group, parts in found.items():
+            assert_array_equal(np.vstack(parts), X[ids == group])
 
 
 def test_an_array_cuts_no_group(monkeypatch):
@@ -202,31 +202,44 @@ def learned(value):
         yield value
 
 
-@pytest.mark.parametrize("how", [{}, {"max_samples": 8}, {"method": "norm"}], ids=str)
-@pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_rows_in_odd_blocks_make_the_same_model_of_points(mechanism, how, rows):
+@pytest.fixture(params=["sparse", "odd blocks", "part of a part"])
+def cut_rows(request, monkeypatch):
+    """Rows in many small blocks; that every other kind has the same blocks is claimed above."""
+    monkeypatch.setattr(rows_room, "BLOCK_NUMBERS", 14)
+    return KINDS[request.param](X)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "how"),
+    [*((name, {}) for name in MECHANISMS), ("hypersphere", {"max_samples": 8}), ("hypersphere", {"method": "norm"})],
+    ids=str,
+)
+def test_rows_in_odd_blocks_make_the_same_model_of_points(mechanism, how, cut_rows):
     model = IDKPointDetector(4, mechanism=mechanism, random_state=0, **how)
     expected = everything_of(model.fit(X))
     answers = [model.score_samples(X), model.p_values(X), model.score_path(X)]
-    for ours, theirs in zip(everything_of(model.fit(rows)), expected, strict=True):
+    for ours, theirs in zip(everything_of(model.fit(cut_rows)), expected, strict=True):
         assert_array_equal(ours, theirs)
     for ours, theirs in zip(
-        [model.score_samples(rows), model.p_values(rows), model.score_path(rows)], answers, strict=True
+        [model.score_samples(cut_rows), model.p_values(cut_rows), model.score_path(cut_rows)], answers, strict=True
     ):
         assert_array_equal(ours, theirs)
 
 
 @pytest.mark.parametrize(
-    "how",
-    [{}, {"group_max_samples": "auto"}, {"max_samples": 8, "group_max_samples": 3, "count_outside": True}],
+    ("mechanism", "how"),
+    [
+        ("hypersphere", {}),
+        ("voronoi", {"group_max_samples": "auto"}),
+        *((name, {"max_samples": 8, "group_max_samples": 3, "count_outside": True}) for name in MECHANISMS),
+    ],
     ids=str,
 )
-@pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_groups_scattered_over_odd_blocks_make_the_same_model(mechanism, how, rows):
+def test_groups_scattered_over_odd_blocks_make_the_same_model(mechanism, how, cut_rows):
     both = {"point_mechanism": mechanism, "group_mechanism": mechanism}
     model = IDKGroupDetector(4, **(both if how else {"point_mechanism": mechanism}), random_state=0, **how)
     ids = np.unique(IDS, return_inverse=True)[1]
-    plain, scattered = (Groups(given, ids, np.arange(8)) for given in (ArrayRows(X), rows))
+    plain, scattered = (Groups(given, ids, np.arange(8)) for given in (ArrayRows(X), cut_rows))
     expected = [*everything_of(model.fit(plain)), model.scores_, model.labels_]
     explained = model.explain(plain)
     answers = [model.score_samples(plain), model.p_values(plain), explained.points, explained.features]
@@ -239,16 +252,16 @@ def test_groups_scattered_over_odd_blocks_make_the_same_model(mechanism, how, ro
         assert_array_equal(ours, theirs)
 
 
-@pytest.mark.parametrize("count_outside", [False, True])
-def test_mean_maps_of_scattered_groups_are_those_of_groups_side_by_side(rows, count_outside):
+def test_mean_maps_of_scattered_groups_are_those_of_groups_side_by_side(rows):
     views, _ = draw_views(ArrayRows(X), 5, [Plan("minmax", (4,)), Plan(None, (2,))], "hypersphere", 0, Compute())
     order = np.argsort(IDS, kind="stable")
     side_by_side = Groups(ArrayRows(X[order]), IDS[order], np.arange(8))
-    expected = views.mean_maps(side_by_side, Compute(), count_outside)
-    found = views.mean_maps(Groups(rows, IDS, np.arange(8)), Compute(), count_outside)
-    assert_array_equal(found.counts.toarray(), expected.counts.toarray())
-    assert_array_equal(found.sizes, expected.sizes)
-    assert found.counts.has_canonical_format and found.counts.nnz == expected.counts.nnz
+    for count_outside in (False, True):
+        expected = views.mean_maps(side_by_side, Compute(), count_outside)
+        found = views.mean_maps(Groups(rows, IDS, np.arange(8)), Compute(), count_outside)
+        assert_array_equal(found.counts.toarray(), expected.counts.toarray())
+        assert_array_equal(found.sizes, expected.sizes)
+        assert found.counts.has_canonical_format and found.counts.nnz == expected.counts.nnz
 
 
 def test_groups_are_parted_whatever_their_rows(rows):

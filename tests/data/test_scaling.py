@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from oracle import points as oracle
 
 from isobag.backends import Compute
-from isobag.backends.numpy.scales import asinh
+from isobag.backends.numpy import asinh
 from isobag.data import rows as rows_room
 from isobag.data.rows import ArrayRows, SparseRows
 from isobag.data.scaling import (

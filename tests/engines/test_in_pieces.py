@@ -87,7 +87,7 @@ def test_rows_are_taken_by_number_in_any_order(X):
     assert np.array_equal(rows_of(X, 1, 9).take(numbers), X[numbers])
     assert np.array_equal(np.concatenate(list(rows_of(X, 1, 9).blocks())), X)
     rows = rows_of(X, 1, 9)
-    rows.foresee(np.array([700, 3, 700, 999]))
+    rows.prefetch(np.array([700, 3, 700, 999]))
     for some in ([999, 3, 3], [3, 4], [999, 0], [0], [998], []):
         assert np.array_equal(rows.take(np.array(some, dtype=np.int64)), X[some])
     assert np.array_equal(rows.extremes(), (X.min(axis=0), X.max(axis=0)))

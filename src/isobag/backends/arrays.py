@@ -10,6 +10,7 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Cells = npt.NDArray[np.int32]
 Bools = npt.NDArray[np.bool_]
+Array = npt.NDArray[Any]
 
 OUTSIDE = -1
 """Cell index of a point that no ball of a partitioning covers."""
@@ -83,7 +84,7 @@ class Deviations(NamedTuple):
 _CACHE_LINE = 64
 
 
-def aligned(shape: tuple[int, ...], dtype: npt.DTypeLike = np.float64) -> npt.NDArray[Any]:
+def aligned(shape: tuple[int, ...], dtype: npt.DTypeLike = np.float64) -> Array:
     """Zeros from the beginning of a cache line on: vectors as wide as a line then do not lie across two."""
     kind = np.dtype(dtype)
     n_bytes = int(np.prod(shape)) * kind.itemsize
@@ -92,7 +93,7 @@ def aligned(shape: tuple[int, ...], dtype: npt.DTypeLike = np.float64) -> npt.ND
     return room[start : start + n_bytes].view(kind).reshape(shape)
 
 
-def is_first(values: npt.NDArray[Any]) -> Bools:
+def is_first(values: Array) -> Bools:
     """Whether a whole number, 0 or more, is the first of its value in its row: (t, m)."""
     m = values.shape[1]
     bits = m.bit_length()

@@ -4,11 +4,9 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, cast
+from typing import cast
 
-import numpy.typing as npt
-
-from isobag.backends.arrays import Floats
+from isobag.backends.arrays import Array, Floats
 from isobag.backends.protocol import AnyBackend, Backend, HostBackend, Queries
 
 
@@ -103,7 +101,7 @@ class Compute:
         """Rows where the backend works: (n, d), an array or a tensor on the device."""
         return self.verbs.place(X)
 
-    def fetch(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def fetch(self, values: Array) -> Array:
         """Values as a NumPy array, wherever they are."""
         return self.verbs.fetch(values)
 

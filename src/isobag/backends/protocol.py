@@ -11,12 +11,11 @@ number of threads or size of a block can change them: every backend returns thos
 """
 
 from collections.abc import Sequence
-from typing import Any, NewType, Protocol, TypeVar
+from typing import NewType, Protocol, TypeVar
 
-import numpy.typing as npt
 from scipy.sparse import csr_array
 
-from isobag.backends.arrays import Balls, Cells, Deviations, Floats, Ints, Knots
+from isobag.backends.arrays import Array, Balls, Cells, Deviations, Floats, Ints, Knots
 
 Q = TypeVar("Q")
 A = TypeVar("A")
@@ -29,7 +28,7 @@ class Backend(Protocol[Q, A, C]):
     def place(self, X: Floats | A, /) -> A:
         """Rows where the backend works: (n, d) float64."""
 
-    def fetch(self, values: A, /) -> npt.NDArray[Any]:
+    def fetch(self, values: A, /) -> Array:
         """Values as a NumPy array."""
 
     def prepare(self, X: A, like: Q | None, /) -> Q:
@@ -121,7 +120,7 @@ class Backend(Protocol[Q, A, C]):
 Queries = NewType("Queries", object)
 """Rows as ``Backend.prepare`` returned them: nobody else looks inside."""
 
-HostBackend = Backend[Q, npt.NDArray[Any], csr_array]
+HostBackend = Backend[Q, Array, csr_array]
 """A backend that works in host memory."""
 AnyBackend = HostBackend[Queries]
 """A backend to whoever uses it: arrays and counts that are on a device are passed on as if they were NumPy's."""

@@ -3,14 +3,17 @@
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
-from isobag.backends.arrays import FARTHEST, Floats, Ints
+from isobag.backends.arrays import FARTHEST, Array, Floats, Ints
 from isobag.backends.threads import slices
-from isobag.data.rows import ArrayRows, GroupedBlock, Rows
+from isobag.data.rows import ArrayRows, GroupedBlock, Rows, whole_groups
+
+if TYPE_CHECKING:
+    import torch
 
 BLOCK_NUMBERS = 1 << 27
 """Most numbers of a block: a GPU wants large ones."""
@@ -40,17 +43,17 @@ def as_tensor(X: Any) -> Any:
     """The array as a torch tensor over the same memory."""
     from isobag.backends.torch import torch  # noqa: PLC0415, and only where it is asked for
 
-    return X.detach() if isinstance(X, torch.Tensor) else torch.from_dlpack(X)
+    return X.detach() if isinstance(X, torch.Tensor) else torch.utils.dlpack.from_dlpack(X)
 
 
-def explained_on(X: Any) -> Any:
+def explained_on(X: "torch.Tensor") -> AbstractContextManager[None]:
     """A context that says what to do where the device of a tensor is too small."""
     from isobag.backends.torch.devices import explained  # noqa: PLC0415
 
     return explained(X.device)
 
 
-def rows_for_gpu(estimator: Any, X: Any) -> "Rows | Any | None":
+def rows_for_gpu(estimator: Any, X: Any) -> "Rows | torch.Tensor | None":
     """A large array in host memory, for the GPU that is asked for: a tensor there, or StreamedRows if there is no room.
 
     None where no GPU is asked for, or the array is small.
@@ -76,7 +79,7 @@ def rows_for_gpu(estimator: Any, X: Any) -> "Rows | Any | None":
 class DeviceRows(Rows):
     """The rows of a tensor (n, d) on a device; blocks are float64 tensors there."""
 
-    def __init__(self, X: Any, like: Any = None, names: Sequence[str] | None = None) -> None:
+    def __init__(self, X: "torch.Tensor", like: Any = None, names: Sequence[str] | None = None) -> None:
         self.X = X
         self.n_features = int(X.shape[1])
         self.names = names
@@ -98,7 +101,7 @@ class DeviceRows(Rows):
         """Parts of the tensor, as float64."""
         return (self.X[rows].double() for rows in slices(len(self), self._block_rows))
 
-    def map(self, function: Callable[[Any], npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    def map(self, function: Callable[[Any], Array]) -> Array:
         """What a function makes of each row, in two threads: (m, d) -> (m, ...) makes (n, ...).
 
         What it does in host memory with one block overlaps the work of the GPU on the next.
@@ -124,7 +127,7 @@ class DeviceRows(Rows):
         """Some rows, on the device."""
         return DeviceRows(self._picked(numbers), self._like, self.names)
 
-    def _picked(self, numbers: Ints) -> Any:
+    def _picked(self, numbers: Ints) -> "torch.Tensor":
         torch = sys.modules["torch"]
         with explained_on(self.X):
             return self.X[torch.from_numpy(np.ascontiguousarray(numbers)).to(self.X.device)]
@@ -145,7 +148,7 @@ class DeviceRows(Rows):
         """The rows in host memory."""
         return ArrayRows(self.X.double().cpu().numpy(), self.names)
 
-    def give(self, values: npt.NDArray[Any]) -> Any:
+    def give(self, values: Array) -> Any:
         """Values as the kind of array that the rows came as, on their device."""
         if isinstance(self._like, np.ndarray):
             return values
@@ -155,19 +158,14 @@ class DeviceRows(Rows):
             return found
         return sys.modules[type(self._like).__module__.partition(".")[0]].from_dlpack(found)
 
-    def grouped_blocks(self, ids: Any) -> Iterator[GroupedBlock]:
+    def grouped_blocks(self, ids: "Ints | torch.Tensor") -> Iterator[GroupedBlock]:
         """All rows sorted by group, on the device; no group is cut, however large. ids: an array or a tensor."""
         numbers = sys.modules["torch"].as_tensor(ids, device=self.X.device)
         ends = numbers.bincount().cumsum(0).cpu().numpy()
         is_sorted = bool((numbers[1:] >= numbers[:-1]).all())
-        X = self.X if is_sorted else self.X[numbers.argsort(stable=True)]
-        first = 0
-        while first < len(ends):
-            begin = ends[first - 1] if first else 0
-            stop = max(first + 1, int(np.searchsorted(ends, begin + self._block_rows, side="right")))
-            starts = np.concatenate([[begin], ends[first:stop]]) - begin
-            yield GroupedBlock(X[begin : ends[stop - 1]].double(), starts, np.arange(first, stop))
-            first = stop
+        X: Any = self.X if is_sorted else self.X[numbers.argsort(stable=True)]
+        for rows, starts, groups in whole_groups(ends, self._block_rows):
+            yield GroupedBlock(X[rows].double(), starts, groups)
 
 
 class StreamedRows(Rows):
@@ -177,7 +175,7 @@ class StreamedRows(Rows):
     stream of its own.
     """
 
-    def __init__(self, X: npt.NDArray[Any], device: Any, block_rows: int, names: Sequence[str] | None = None) -> None:
+    def __init__(self, X: Array, device: "torch.device", block_rows: int, names: Sequence[str] | None = None) -> None:
         self.X = X
         self.n_features = X.shape[1]
         self.names = names
@@ -215,28 +213,21 @@ class StreamedRows(Rows):
     def grouped_blocks(self, ids: Ints) -> Iterator[GroupedBlock]:
         """All rows sorted by group, on the device; no group is cut, however large."""
         order = np.argsort(ids, kind="stable")
-        ends = np.cumsum(np.bincount(ids))
-        spans, first = [], 0
-        while first < len(ends):
-            begin = ends[first - 1] if first else 0
-            stop = max(first + 1, int(np.searchsorted(ends, begin + self._block_rows, side="right")))
-            spans.append((begin, first, stop))
-            first = stop
-        chosen = [order[begin : ends[stop - 1]] for begin, _, stop in spans]
-        for X, (begin, first, stop) in zip(self._stream(chosen), spans, strict=True):
-            yield GroupedBlock(X, np.concatenate([[begin], ends[first:stop]]) - begin, np.arange(first, stop))
+        spans = list(whole_groups(np.cumsum(np.bincount(ids)), self._block_rows))
+        for X, (_, starts, groups) in zip(self._stream([order[rows] for rows, _, _ in spans]), spans, strict=True):
+            yield GroupedBlock(X, starts, groups)
 
-    def _stream(self, chosen: Sequence[Any]) -> Iterator[Any]:
+    def _stream(self, chosen: "Sequence[slice] | Sequence[Ints]") -> Iterator[Any]:
         """The rows of each choice, one after the other, each sent while the one before is worked on."""
         from isobag.backends.torch.devices import Sender  # noqa: PLC0415
 
         sender = Sender(self._device)
 
-        def send(own: Any) -> Any:
+        def send(own: "slice | Ints") -> tuple["torch.Tensor", Any]:
             return sender.send(self.X[own])
 
         with ThreadPoolExecutor(1) as worker:
-            sent: list[Future[Any]] = []
+            sent: list[Future[tuple[torch.Tensor, Any]]] = []
             for own in chosen:
                 sent.append(worker.submit(send, own))
                 if len(sent) == 2:
@@ -245,7 +236,7 @@ class StreamedRows(Rows):
                 yield sender.receive(last.result())
 
 
-def first_bad_row(X: Any) -> int | None:
+def first_bad_row(X: "torch.Tensor") -> int | None:
     """The first row of a tensor with NaN, infinity or a number too large to square; None if there is none."""
     with explained_on(X):
         good = (X.abs() <= FARTHEST).all(dim=1)  # false for NaN

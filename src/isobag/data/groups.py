@@ -36,7 +36,7 @@ class Grouped(ABC):
     def part(self, numbers: Ints) -> "Grouped":
         """Only the groups with the numbers given, in that order: (k,)."""
 
-    def foresee(self, numbers: Ints) -> None:  # noqa: B027, nothing is gained where groups stay where they are
+    def prefetch(self, numbers: Ints) -> None:  # noqa: B027, nothing is gained where groups stay where they are
         """Hear which groups will be made parts: (k,)."""
 
     @abstractmethod

@@ -189,7 +189,7 @@ class PartitionedRows(Rows):
         which = np.unique(np.searchsorted(np.cumsum(self.lengths), chosen, side="right"))
         return np.concatenate(self._find(chosen, which).parts)[places]
 
-    def foresee(self, numbers: Ints) -> None:
+    def prefetch(self, numbers: Ints) -> None:
         """Bring the rows here that will be taken, and find the extremes of all, in one pass."""
         chosen = np.unique(numbers)
         found = self._find(chosen, np.flatnonzero(self.lengths))

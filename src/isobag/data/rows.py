@@ -10,10 +10,9 @@ from functools import reduce
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 from scipy.sparse import csr_array
 
-from isobag.backends.arrays import Floats, Ints
+from isobag.backends.arrays import Array, Floats, Ints
 from isobag.backends.threads import slices
 
 T = TypeVar("T")
@@ -55,14 +54,14 @@ class Rows(ABC):
     def take(self, numbers: Ints) -> Floats:
         """The rows with the numbers given, in that order: (k,) -> (k, d)."""
 
-    def foresee(self, numbers: Ints) -> None:  # noqa: B027, in memory no look is dear
-        """Hear which rows will be taken, so that one look at all is enough where each is dear: (k,)."""
+    def prefetch(self, numbers: Ints) -> None:  # noqa: B027, nothing is gained in memory
+        """Hint: these rows will be read together, (k,), so that one pass over all of them is enough."""
 
     def map_reduce(self, function: Callable[[Floats], T], combine: Callable[[T, T], T]) -> T:
         """Partial results of all blocks, merged; ``combine`` must not mind the order."""
         return reduce(combine, map(function, self.blocks()))
 
-    def map(self, function: Callable[[Floats], npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    def map(self, function: Callable[[Floats], Array]) -> Array:
         """What a function makes of each row, from blocks of rows: (m, d) -> (m, ...) makes (n, ...)."""
         found = None
         start = 0
@@ -97,7 +96,7 @@ class Rows(ABC):
         """The same rows in host memory."""
         return self
 
-    def give(self, values: npt.NDArray[Any]) -> Any:
+    def give(self, values: Array) -> Any:
         """What was found of the rows, as the kind of array they came as."""
         return values
 
@@ -146,15 +145,8 @@ class ArrayRows(Rows):
     def grouped_blocks(self, ids: Ints) -> Iterator[GroupedBlock]:
         """All rows sorted by group: no group is cut, however large."""
         order = np.argsort(ids, kind="stable")
-        ends = np.cumsum(np.bincount(ids))
-        first = 0
-        while first < len(ends):
-            begin = ends[first - 1] if first else 0
-            # At least one group, and as many more as fit.
-            stop = max(first + 1, int(np.searchsorted(ends, begin + GROUPED_ROWS, side="right")))
-            starts = np.concatenate([[begin], ends[first:stop]]) - begin
-            yield GroupedBlock(self.X[order[begin : ends[stop - 1]]], starts, np.arange(first, stop))
-            first = stop
+        for rows, starts, numbers in whole_groups(np.cumsum(np.bincount(ids)), GROUPED_ROWS):
+            yield GroupedBlock(self.X[order[rows]], starts, numbers)
 
 
 class SparseRows(Rows):
@@ -203,6 +195,20 @@ class PartOfRows(Rows):
     def take(self, numbers: Ints) -> Floats:
         """Some of them: (k,) -> (k, d)."""
         return self._rows.take(self._numbers[numbers])
+
+
+def whole_groups(ends: Ints, most: int) -> Iterator[tuple[slice, Ints, Ints]]:
+    """Rows sorted by group, cut between groups: the rows of some groups, where each group starts in them, the groups.
+
+    ends (g,): the row behind the last of each group; most: rows at a time, but at least one group
+    """
+    first = 0
+    while first < len(ends):
+        begin = int(ends[first - 1]) if first else 0
+        stop = max(first + 1, int(np.searchsorted(ends, begin + most, side="right")))
+        starts = np.concatenate([[begin], ends[first:stop]]) - begin
+        yield slice(begin, int(ends[stop - 1])), starts, np.arange(first, stop)
+        first = stop
 
 
 def group_rows(block: Floats, ids: Ints) -> GroupedBlock:

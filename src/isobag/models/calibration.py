@@ -104,7 +104,7 @@ def draw_halves(n: int, most: int, random_state: Any) -> Halves:
 def calibrate(data: Any, params: Any, compute: Compute, fit: Fit, most: int) -> Calibration:
     """Learn from one half of the data, at most ``most``, and score as many of the other."""
     halves = draw_halves(len(data), most, params.random_state)
-    data.foresee(np.concatenate([halves.learned, halves.aside]))
+    data.prefetch(np.concatenate([halves.learned, halves.aside]))
     learned, aside = data.part(halves.learned), data.part(halves.aside)
     model, _ = fit(learned, params.of_part(halves.seed), compute)
     n_classes = int(np.clip(len(halves.aside) // LEAST_IN_CLASS, 1, MOST_CLASSES))

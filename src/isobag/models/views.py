@@ -225,7 +225,7 @@ def draw_views(
     chosen, numbers = np.unique(drawn, return_inverse=True)
     numbers = numbers.reshape(drawn.shape)
     names = dict.fromkeys(plan.scaling for plan in plans)
-    rows.foresee(np.concatenate([chosen, rows_for_scalings(rows, names), *also]))
+    rows.prefetch(np.concatenate([chosen, rows_for_scalings(rows, names), *also]))
     points = rows.take(chosen)
     scalings = fit_scalings(rows, names, compute.n_jobs)
     members, anchors = [], []

@@ -7,18 +7,17 @@ between mean maps come from integer dot products of the counts, so no dense mean
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 from scipy.sparse import csr_array
 
 from isobag.backends import Compute
-from isobag.backends.arrays import MOST_ROWS, Cells, Floats, Ints, held
+from isobag.backends.arrays import MOST_ROWS, Array, Cells, Floats, Ints, held
 from isobag.backends.counts import dot_vector, join_counts, merge_counts, self_dots, total_counts
 from isobag.backends.threads import slices
 from isobag.partitionings.balls import balls_around, problem_with_slots
-from isobag.partitionings.base import Partitionings
+from isobag.partitionings.base import Partitionings, Prepared
 
 _KEPT_DOTS = 1 << 27
 T = TypeVar("T")
@@ -37,7 +36,7 @@ class MeanMaps:
         """Number of groups."""
         return len(self.sizes)
 
-    def __getitem__(self, rows: Any) -> "MeanMaps":
+    def __getitem__(self, rows: slice | Ints) -> "MeanMaps":
         """Some of the groups."""
         return MeanMaps(self.counts[rows], self.sizes[rows])
 
@@ -51,7 +50,7 @@ class MeanMaps:
         """Dot product of each group's counts with themselves: (g,)."""
         return self_dots(self.counts)
 
-    def map(self, function: Callable[["MeanMaps"], npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    def map(self, function: Callable[["MeanMaps"], Array]) -> Array:
         """What a function makes of each group, from blocks of groups: (g, ...)."""
         return function(self)
 
@@ -157,7 +156,7 @@ class GroupBalls(Partitionings):
         radii = self.sq_radii[level % len(self.levels)][None, :, :psi]
         return GroupBalls(self.centers, self.unit, self.slots[:, :psi], (psi,), radii)
 
-    def prepare(self, maps: MeanMaps, compute: Compute, like: Any = None) -> GroupQueries:
+    def prepare(self, maps: MeanMaps, compute: Compute, like: Prepared = None) -> GroupQueries:
         """Queries from mean maps."""
         return GroupQueries(maps)
 

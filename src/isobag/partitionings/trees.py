@@ -9,7 +9,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from isobag.backends import Compute
 from isobag.backends.arrays import FARTHEST, Cells, Floats, Ints, held
 from isobag.backends.numpy import count_assigned, sum_assigned
 from isobag.backends.threads import map_in_threads, slices
-from isobag.partitionings.base import Drawn, Partitionings
+from isobag.partitionings.base import Drawn, Partitionings, Prepared
 from isobag.partitionings.counts import GroupQueries, MeanMaps
 
 _BLOCK_ROWS = 1 << 13
@@ -40,7 +40,7 @@ class Trees(Partitionings):
 
     @property
     @abstractmethod
-    def drawn(self) -> Any:
+    def drawn(self) -> Floats | MeanMaps:
         """What the trees were grown on, rows or groups: (m, d)."""
 
     def __len__(self) -> int:
@@ -53,23 +53,23 @@ class Trees(Partitionings):
         names = ("columns", "thresholds", "children", "slots")
         return replace(self, levels=(psi,), **{name: getattr(self, name)[only, :, :psi] for name in names})
 
-    def assign(self, queries: Any, compute: Compute, rule: str = "nearest") -> Cells:
+    def assign(self, queries: Prepared, compute: Compute, rule: str = "nearest") -> Cells:
         """Leaf of every query in the trees of the last level: (n, t)."""
         last = self.at(-1)
         return np.concatenate([cells[-1] for cells in last.leaves(queries, compute)])
 
-    def count(self, queries: Any, compute: Compute) -> Ints:
+    def count(self, queries: Prepared, compute: Compute) -> Ints:
         """Number of queries in each leaf of each level: (L, t, psi)."""
         return self._count(self.leaves(queries, compute))
 
     def sum_at(
-        self, queries: Any, tables: Ints, compute: Compute, rule: str = "nearest", limits: Ints | None = None
+        self, queries: Prepared, tables: Ints, compute: Compute, rule: str = "nearest", limits: Ints | None = None
     ) -> Ints:
         """Sum over the trees of the table at each query's leaf: tables (L, t, psi) -> (n, L)."""
         return _sum_at(self.leaves(queries, compute), tables)
 
     def count_and_sum(
-        self, queries: Any, compute: Compute, only_last: bool = False, limits: Ints | None = None
+        self, queries: Prepared, compute: Compute, only_last: bool = False, limits: Ints | None = None
     ) -> tuple[Ints, Ints]:
         """Counts, and their sums at the queries' own leaves, from one descent where there is room for the leaves."""
         if len(queries) * self.slots[..., 0].size > _KEPT_CELLS:
@@ -79,7 +79,7 @@ class Trees(Partitionings):
         first = len(self.levels) - 1 if only_last else 0
         return counts, _sum_at((cells[first:] for cells in blocks), counts[first:])
 
-    def anchors(self) -> tuple[Any, Cells]:
+    def anchors(self) -> tuple[Floats | MeanMaps, Cells]:
         """A row drawn of each leaf of the last level."""
         return self.drawn, self.slots[-1]
 
@@ -103,13 +103,13 @@ class Trees(Partitionings):
             total += count_assigned(cells.transpose(0, 2, 1), self.levels[-1])
         return total
 
-    def leaves(self, queries: Any, compute: Compute) -> Iterator[Cells]:
+    def leaves(self, queries: Prepared, compute: Compute) -> Iterator[Cells]:
         """Leaves of some queries after others: (L, m, t) each."""
         nodes = self.columns, self.thresholds, self.children
         return (compute.verbs.descend(X, *nodes, compute.n_jobs) for X in self._dense_blocks(queries))
 
     @abstractmethod
-    def _dense_blocks(self, queries: Any) -> Iterator[Floats]:
+    def _dense_blocks(self, queries: Prepared) -> Iterator[Floats]:
         """Queries as arrays (m, d), some at a time."""
 
 
@@ -129,7 +129,7 @@ class RowTrees(Trees):
         """Number of features."""
         return int(self.points.shape[1])
 
-    def prepare(self, X: Floats, compute: Compute, like: Any = None) -> Floats:
+    def prepare(self, X: Floats, compute: Compute, like: Prepared = None) -> Floats:
         """The rows themselves, in host memory."""
         return compute.fetch(X)
 
@@ -155,7 +155,7 @@ class GroupTrees(Trees):
         """Number of columns of the mean maps."""
         return int(self.points.counts.shape[1])
 
-    def prepare(self, maps: MeanMaps, compute: Compute, like: Any = None) -> GroupQueries:
+    def prepare(self, maps: MeanMaps, compute: Compute, like: Prepared = None) -> GroupQueries:
         """Queries from mean maps."""
         return GroupQueries(maps)
 

@@ -1,7 +1,6 @@
 """Few features: boxes of nearby queries share a shrinking list of candidate centers; see ``compiled.box_tree``."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
@@ -14,7 +13,7 @@ from isobag.backends.threads import map_in_threads, shares, slices
 
 _ROWS = 1 << 15
 
-Runs = tuple[Any, Any, Any]
+Runs = tuple[Cells, Cells, Ints]
 """Starts (q,), cells (q,) and number of runs of queries with equal cells, of each level."""
 
 

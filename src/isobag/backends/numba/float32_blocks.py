@@ -199,7 +199,7 @@ def _space(points: Floats) -> _Space:
 
 def _prepare(queries: Queries, balls: Balls, n_jobs: int | None) -> tuple[_Placed, _Centers]:
     """The queries, placed once for all balls around the same points, and the balls in their space."""
-    placed: _Placed = queries.keep(balls.points, lambda: _place(queries.X, balls.points, n_jobs))
+    placed = queries.keep(balls.points, lambda: _place(queries.X, balls.points, n_jobs))
     centers = placed.space.place(balls.points, n_jobs)[0]
     with np.errstate(over="ignore"):
         radii = (balls.sq_radii.transpose(1, 0, 2) / placed.space.sq_scale).astype(np.float32, order="C")

@@ -31,15 +31,9 @@ def count_group_cells(cells: Cells, starts: Ints, n_cells: int, n_columns: int, 
 
 
 def group_sq_radii(
-    dots: Ints,
-    rows: Ints,
-    self_dots: Floats,
-    sizes: Ints,
-    unit: int,
-    slots: Cells,
-    levels: tuple[int, ...],
+    dots: Ints, rows: Ints, self_dots: Floats, sizes: Ints, unit: int, slots: Cells, levels: tuple[int, ...],
     n_jobs: int | None = None,
-) -> Floats:
+) -> Floats:  # fmt: skip
     """Squared distance from each center to the nearest different one; its dot products are dots[rows]: (L, t, psi)."""
     radii = np.zeros((len(levels), *slots.shape))
 
@@ -53,33 +47,15 @@ def group_sq_radii(
 
 
 def assign_groups(
-    dots: Ints,
-    self_dots: Floats,
-    sizes: Ints,
-    center_self_dots: Floats,
-    center_sizes: Ints,
-    unit: int,
-    slots: Cells,
-    levels: tuple[int, ...],
-    sq_radii: Floats,
-    n_jobs: int | None = None,
-) -> Cells:
+    dots: Ints, self_dots: Floats, sizes: Ints, center_self_dots: Floats, center_sizes: Ints, unit: int, slots: Cells,
+    levels: tuple[int, ...], sq_radii: Floats, n_jobs: int | None = None,
+) -> Cells:  # fmt: skip
     """Cell of every group in every partitioning of groups, for each level: (L, t, n)."""
     cells = np.empty((len(levels), len(slots), len(dots)), dtype=np.int32)
 
     def work(share: slice) -> None:
-        groups.choose_nearest_groups(
-            dots[share],
-            self_dots[share],
-            sizes[share],
-            center_self_dots,
-            center_sizes,
-            unit,
-            slots,
-            np.array(levels),
-            sq_radii,
-            cells[:, :, share],
-        )
+        own, others = (dots[share], self_dots[share], sizes[share]), (center_self_dots, center_sizes, unit)
+        groups.choose_nearest_groups(*own, *others, slots, np.array(levels), sq_radii, cells[:, :, share])
 
     map_in_threads(work, shares(len(dots), n_jobs), n_jobs)
     return cells

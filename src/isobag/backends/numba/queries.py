@@ -1,10 +1,12 @@
 """Queries of the Numba backend: rows, and what its engines make of them once for all verbs."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import TypeVar, cast
 
 from isobag.backends.arrays import Floats
 from isobag.backends.numba.compiled.box_tree import Boxes, build_boxes, rebuild_boxes
+
+T = TypeVar("T")
 
 
 class Queries:
@@ -13,15 +15,14 @@ class Queries:
     def __init__(self, X: Floats, like: "Queries | None" = None) -> None:
         self.X = X
         self._like = like
-        self._source: Any = None
-        self._made: Any = None
+        self._kept: tuple[object, object] | None = None
         self._boxes: Boxes | None = None
 
-    def keep(self, source: Any, make: Callable[[], Any]) -> Any:
+    def keep(self, source: object, make: Callable[[], T]) -> T:
         """What was made of the queries for a source, made once for as long as the source is the same."""
-        if self._source is not source:
-            self._source, self._made = source, make()
-        return self._made
+        if self._kept is None or self._kept[0] is not source:
+            self._kept = source, make()
+        return cast(T, self._kept[1])
 
     def boxes(self, n_jobs: int | None) -> Boxes:
         """The rows in a tree of boxes: scales rise with the numbers, so neighbours on one are neighbours on another."""

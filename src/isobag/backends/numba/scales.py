@@ -8,7 +8,7 @@ from isobag.backends import numpy as definition
 from isobag.backends.arrays import FARTHEST, Floats, Knots
 from isobag.backends.numba import choose
 from isobag.backends.numba.compiled import scales
-from isobag.backends.numpy.scales import LN2
+from isobag.backends.numpy import LN2
 from isobag.backends.threads import map_in_threads, slices
 
 _BLOCK_NUMBERS = 1 << 16

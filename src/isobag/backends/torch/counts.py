@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import torch
@@ -32,13 +31,13 @@ class DeviceCounts:
         """Where the counts are."""
         return self.dense.device
 
-    def __getitem__(self, rows: Any) -> "DeviceCounts":
+    def __getitem__(self, rows: slice | Ints) -> "DeviceCounts":
         if isinstance(rows, slice):
             return DeviceCounts(self.dense[rows])
         with explained(self.device):
             return DeviceCounts(self.dense[tensor(np.asarray(rows), self.device)])
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[type[csr_array], tuple[csr_array]]:
         return csr_array, (self.tocsr(),)
 
     def blocks(self) -> list[slice]:

@@ -6,7 +6,8 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+
+from isobag.backends.arrays import Array
 
 try:
     import torch
@@ -27,7 +28,7 @@ __all__ = [
     "torch",
 ]
 
-Placed = npt.NDArray[Any] | torch.Tensor
+Placed = Array | torch.Tensor
 """An array of the backend: a tensor, or a NumPy array that need not be sent to the device."""
 
 
@@ -116,7 +117,7 @@ class Sender:
         self._copied: list[Any] = [None, None]
         self._turn = 0
 
-    def send(self, values: npt.NDArray[Any]) -> tuple[torch.Tensor, Any]:
+    def send(self, values: Array) -> tuple[torch.Tensor, Any]:
         """Begin to send an array: the tensor, and what says that all of it is there."""
         array = torch.from_numpy(np.ascontiguousarray(values))
         if not self._is_gpu:

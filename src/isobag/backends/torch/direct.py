@@ -1,7 +1,7 @@
 """Few features on a GPU: the verbs by one pass of certified float32, and the float64 definition for what is left."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 
@@ -94,7 +94,13 @@ def _bins(psi: int) -> int:
 
 
 def work_off(
-    x: torch.Tensor, balls: Balls, layout: Layout, rule: str, wanted: Outputs, listed: Any, n_listed: torch.Tensor
+    x: torch.Tensor,
+    balls: Balls,
+    layout: Layout,
+    rule: str,
+    wanted: Outputs,
+    listed: torch.Tensor | None,
+    n_listed: torch.Tensor,
 ) -> None:
     """The float64 definition for the entries listed, or for all of them if ``listed`` is None."""
     (d, n), (t, psi), n_levels = x.shape, balls.slots.shape, len(balls.levels)
@@ -119,7 +125,7 @@ def assign(x: torch.Tensor, balls: Balls, rule: str, run: Run = run) -> torch.Te
 
 
 def count(
-    x: torch.Tensor, balls: Balls, keep: bool = False, limits: Any = None, run: Run = run
+    x: torch.Tensor, balls: Balls, keep: bool = False, limits: torch.Tensor | None = None, run: Run = run
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Number of queries in each cell (L, t, psi) int32, and what else is wanted.
 
@@ -140,17 +146,16 @@ def count(
 
 
 def sum_at(
-    x: torch.Tensor, balls: Balls, tables: torch.Tensor, rule: str, limits: Any = None, run: Run = run
+    x: torch.Tensor, balls: Balls, tables: torch.Tensor, rule: str, limits: torch.Tensor | None = None, run: Run = run
 ) -> torch.Tensor:
     """Sums over partitionings of the tables at the queries' cells: (L, n) int64.
 
     With ``limits`` (L,), one more row: the octaves beyond them, where OUTSIDE.
     """
-    n_levels, sums_far = len(balls.levels), limits is not None
-    sums = torch.zeros((n_levels + sums_far, x.shape[1]), dtype=torch.int64, device=x.device)
-    none = _nothing(x)
-    far, given = (sums[n_levels], limits) if sums_far else (none, none)
-    run(x, balls, rule, Outputs(SUM, sums, none, far, given, tables, sums_far=sums_far))
+    n_levels, none = len(balls.levels), _nothing(x)
+    sums = torch.zeros((n_levels + (limits is not None), x.shape[1]), dtype=torch.int64, device=x.device)
+    far, given = (none, none) if limits is None else (sums[n_levels], limits)
+    run(x, balls, rule, Outputs(SUM, sums, none, far, given, tables, sums_far=limits is not None))
     return sums
 
 

@@ -1,6 +1,6 @@
 """Distances of groups to the groups nearest to them, from dot products on the device.
 
-The operations of ``isobag.backends.numpy.groups.mean_of_nearest`` in their order, each rounded once. Tensors are
+The operations of ``isobag.backends.numpy.mean_of_nearest`` in their order, each rounded once. Tensors are
 divided by tensors: by a plain number, CUDA would multiply by its inverse.
 """
 

@@ -1,7 +1,5 @@
 """The definition in plain torch, one partitioning after the other: for the processor, and to test without a GPU."""
 
-from typing import Any
-
 import torch
 
 from isobag.backends.arrays import OCTAVE_BITS, OUTSIDE, Balls
@@ -62,8 +60,8 @@ def assign(x: torch.Tensor, balls: Balls, rule: str) -> torch.Tensor:
 
 
 def count(
-    x: torch.Tensor, balls: Balls, keep: bool = False, limits: Any = None
-) -> tuple[torch.Tensor, torch.Tensor, Any]:
+    x: torch.Tensor, balls: Balls, keep: bool = False, limits: torch.Tensor | None = None
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
     """Number of queries in each cell (L, t, psi) int32, the cells (L, t, n), and the octaves beyond the limits (n,)."""
     kept = torch.stack([find_cells(x, balls, level, "nearest") for level in range(len(balls.levels))])
     far = None if limits is None else sum_far(x, balls, limits)
@@ -81,7 +79,9 @@ def count_kept(kept: torch.Tensor, n_cells: int) -> torch.Tensor:
     return counts.view(n_levels, t, n_cells + 1)[:, :, 1:].contiguous()
 
 
-def sum_at(x: torch.Tensor, balls: Balls, tables: torch.Tensor, rule: str, limits: Any = None) -> torch.Tensor:
+def sum_at(
+    x: torch.Tensor, balls: Balls, tables: torch.Tensor, rule: str, limits: torch.Tensor | None = None
+) -> torch.Tensor:
     """Sums over partitionings of the tables at the queries' cells: (L, n) int64, one row more with ``limits``."""
     levels = range(len(balls.levels))
     sums = [sum_kept(find_cells(x, balls, own, rule)[None], tables[own : own + 1])[0] for own in levels]

@@ -6,7 +6,7 @@ Tensors are never divided by a plain number, which CUDA would turn into a multip
 import torch
 
 from isobag.backends.arrays import FARTHEST, Floats, Knots
-from isobag.backends.numpy.scales import LN2, TERMS
+from isobag.backends.numpy import LN2, TERMS
 from isobag.backends.torch.devices import square_root
 
 
@@ -30,7 +30,7 @@ def scale_by_knots(X: torch.Tensor, knots: Knots) -> torch.Tensor:
 
 
 def asinh(X: torch.Tensor) -> torch.Tensor:
-    """As ``isobag.backends.numpy.scales.asinh``."""
+    """As ``isobag.backends.numpy.asinh``."""
     x = X.abs()
     root = square_root(1 + x * x)
     total = x + root

@@ -3,14 +3,12 @@
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from types import ModuleType
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from isobag.backends import numpy as definition
-from isobag.backends.arrays import Balls, Cells, Deviations, Floats, Ints, Knots, last_level, one_level
+from isobag.backends.arrays import Array, Balls, Cells, Deviations, Floats, Ints, Knots, last_level, one_level
 from isobag.backends.numba import trees
 from isobag.backends.threads import slices
 from isobag.backends.torch import groups, neighbours, plain, scales
@@ -50,7 +48,7 @@ class TorchBackend:
         with explained(self.device):
             return tensor(X, self.device, torch.float64)
 
-    def fetch(self, values: Placed) -> npt.NDArray[Any]:
+    def fetch(self, values: Placed) -> Array:
         """Values as a NumPy array; those that are one already stay as they are."""
         if isinstance(values, np.ndarray):
             return values
@@ -248,10 +246,10 @@ def _only(balls: Balls, level: int) -> Balls:
     return balls if len(balls.levels) == 1 else one_level(balls, level)
 
 
-def _host(values: torch.Tensor) -> npt.NDArray[Any]:
+def _host(values: torch.Tensor) -> Array:
     """The values as a NumPy array; from a GPU through pinned memory, which is kept for the next time."""
     if not values.is_cuda:
-        found: npt.NDArray[Any] = values.numpy()
-        return found
-    pinned: npt.NDArray[Any] = torch.empty(values.shape, dtype=values.dtype, pin_memory=True).copy_(values).numpy()
+        array: Array = values.numpy()
+        return array
+    pinned: Array = torch.empty(values.shape, dtype=values.dtype, pin_memory=True).copy_(values).numpy()
     return pinned

@@ -27,7 +27,7 @@ def scale_linearly(X, shift, spread, most, scaled):
 
 @jit
 def scale_by_asinh(X, shift, spread, most, ln2, factors, scaled):
-    """Asinh of what ``scale_linearly`` says, as ``isobag.backends.numpy.scales.asinh`` computes it.
+    """Asinh of what ``scale_linearly`` says, as ``isobag.backends.numpy.asinh`` computes it.
 
     factors (TERMS,): the coefficients of the series, the last term first
     """
@@ -56,7 +56,7 @@ def scale_by_asinh(X, shift, spread, most, ln2, factors, scaled):
 
 @jit
 def scale_by_knots(X, starts, values, scores, slopes, most, column, places, scaled):
-    """Score of the knot before x + slope * (x - that knot), limited: see ``isobag.backends.numpy.scales``.
+    """Score of the knot before x + slope * (x - that knot), limited: see ``isobag.backends.numpy``.
 
     column (CHUNK_ROWS,) float64, places (CHUNK_ROWS,) int64: room
     """
