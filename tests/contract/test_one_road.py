@@ -3,9 +3,24 @@
 import numpy as np
 import pandas as pd
 import pytest
+from roads import ASKED, ROADS, table, told
 
 from isobag import IDKGroupDetector, detect_groups, detect_points
 from isobag.partitionings import MECHANISMS
+
+
+@pytest.fixture(scope="module")
+def expected():
+    frame = table()
+    return {name: told(ROADS["frame"](frame, None), asked) for name, asked in ASKED.items()}
+
+
+@pytest.mark.parametrize("asked", ASKED)
+@pytest.mark.parametrize("road", [road for road in ROADS if road != "frame"])
+def test_every_road_gives_the_same_ranking_reasons_and_summary(road, asked, expected, tmp_path):
+    if road == "dask":
+        pytest.importorskip("dask.dataframe")
+    assert told(ROADS[road](table(), tmp_path), ASKED[asked], on_disk=road == "spool") == expected[asked]
 
 
 @pytest.fixture

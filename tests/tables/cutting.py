@@ -4,15 +4,16 @@ from itertools import pairwise
 
 from in_pieces import Pieces
 
-from isobag.data.partitions import Partitions
+from isobag.data.local import FramePartitions
 
 
-class CutFrame(Partitions):
+class CutFrame(FramePartitions):
     """A frame cut before some rows, which need not differ; each partition as one frame or several."""
 
     def __init__(self, frame, cuts, frames_of=lambda part: iter([part])):
+        super().__init__([frame])
         self.parts = [frame.iloc[a:b].reset_index(drop=True) for a, b in pairwise([0, *cuts, len(frame)])]
-        self.n_partitions, self.columns = len(self.parts), [str(name) for name in frame.columns]
+        self.n_partitions = len(self.parts)
         self.frames_of, self.n_runs = frames_of, 0
 
     @property

@@ -53,7 +53,8 @@ class ScoreRows:
             if self.is_new:
                 judged = judge_new(self.detector, rows, "p_value" in names)
             else:
-                judged = judge_own(self.detector, self.detector.model_.scores(rows, compute), p_values=False)
+                own = self.detector.model_.scores(rows, compute) if len(rows) else np.empty(0)
+                judged = judge_own(self.detector, own, p_values=False)
             places = places_among(block.kept)
             scores = spread(judged.scores, places)
             first = int(self.starts[number]) + block.first_row

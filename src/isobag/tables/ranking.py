@@ -310,13 +310,15 @@ def judge_new(detector: Any, data: Any, p_values: bool = True) -> Judged:
     """Scores by the model that p-values rest on, if there is one: so that both have one order."""
     calibration = detector.model_.calibration
     if calibration is None or not p_values:
-        return Judged(detector.model_, detector.score_samples(data), None, True, detector.offset_, None)
-    scores = calibration.model.scores(data, detector.compute)
+        scores = detector.score_samples(data) if len(data) else np.empty(0)
+        return Judged(detector.model_, scores, None, True, detector.offset_, None)
+    scores = calibration.model.scores(data, detector.compute) if len(data) else np.empty(0)
     threshold = detector.threshold(calibration.scores) if len(calibration.scores) else detector.offset_
     expected = None
     if len(calibration.scores):
         expected = float(np.mean(calibration.scores < threshold)) * len(scores)
-    return Judged(calibration.model, scores, calibration.shares(scores, data), True, threshold, expected)
+    shares = calibration.shares(scores, data) if len(data) else np.empty(0)
+    return Judged(calibration.model, scores, shares, True, threshold, expected)
 
 
 def _explain(model: Any, data: Any, chosen: Ints, encoding: Encoding, detector: Any) -> tuple[Any, list[str]]:

@@ -6,6 +6,7 @@ import narwhals as nw
 import numpy as np
 import pandas as pd
 import pytest
+import roads
 from reading import read_table
 
 pytest.importorskip("pyspark", reason="no PySpark found; pip install 'isobag[spark]' to test the engine")
@@ -16,6 +17,7 @@ from pyspark.ml.feature import SQLTransformer
 import isobag
 from isobag.data.rows import ArrayRows
 from isobag.engines import spark as engine
+from isobag.engines.spark.partitions import SparkPartitions
 from isobag.tables.encode import Encoding
 from isobag.tables.framesource import FrameSource
 from isobag.tables.ranking import judge_new
@@ -151,3 +153,11 @@ def test_an_estimator_is_saved_with_its_parameters(spark, tmp_path):
     assert again.extractParamMap() == estimator.extractParamMap()
     with pytest.raises(TypeError):
         engine.IDKPointEstimator(maxSamples="many")
+
+
+@pytest.mark.parametrize("asked", roads.ASKED)
+def test_a_dataframe_gives_the_same_ranking_reasons_and_summary_as_a_frame(spark, asked):
+    frame = roads.table()
+    partitions = SparkPartitions(spark.createDataFrame(frame).repartitionByRange(3, "number"))
+    expected = roads.told(roads.ROADS["frame"](frame, None), roads.ASKED[asked])
+    assert roads.told(partitions, roads.ASKED[asked]) == expected
