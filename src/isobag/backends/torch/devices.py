@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -28,7 +28,7 @@ __all__ = [
     "torch",
 ]
 
-Placed = Array | torch.Tensor
+Placed: TypeAlias = Array | torch.Tensor
 """An array of the backend: a tensor, or a NumPy array that need not be sent to the device."""
 
 
@@ -160,7 +160,7 @@ def tensor(values: Placed, device: torch.device, dtype: torch.dtype | None = Non
     """A NumPy array or a tensor on the device; read-only and oddly strided arrays are copied first."""
     if isinstance(values, torch.Tensor):
         return values.to(device=device, dtype=dtype)
-    array = np.ascontiguousarray(values)
+    array: Array = np.ascontiguousarray(values)
     if not array.flags.writeable:
         array = array.copy()
     return torch.from_numpy(array).to(device=device, dtype=dtype)

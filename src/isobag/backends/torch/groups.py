@@ -120,4 +120,4 @@ def count_cells(cells: torch.Tensor, starts: torch.Tensor, n_cells: int, n_colum
 
 def uses_kernels(device: torch.device) -> bool:
     """Whether Triton kernels do the work."""
-    return device.type == "cuda"
+    return bool(device.type == "cuda")
