@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -87,15 +87,27 @@ def draw_from_rows(
     return partition_rows(rows.take(chosen), where.reshape(drawn.shape), seeds, levels, mechanism, compute)[0]
 
 
+class PreparedGroups(Protocol):
+    """Groups to draw from, here or in partitions."""
+
+    def __len__(self) -> int:
+        """Number of groups."""
+        ...
+
+    def part(self, numbers: Ints) -> "GroupQueries":
+        """Some of the groups, brought here."""
+        ...
+
+
 def draw_from_groups(
-    groups: "GroupQueries",
+    groups: PreparedGroups,
     n_estimators: int,
     levels: tuple[int, ...],
     mechanism: str,
     random_state: Any,
     compute: Compute,
 ) -> Partitionings:
-    """Level 2: draw from prepared groups, which have parts, and partition, for all nested levels."""
+    """Level 2: draw some of the groups and partition by them, for all nested levels."""
     seeds = draw_seeds(n_estimators, random_state)
     rows = draw_rows(len(groups), seeds, levels[-1])
     chosen, where = np.unique(rows, return_inverse=True)
