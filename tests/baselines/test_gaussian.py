@@ -139,7 +139,7 @@ def test_duplicates_everywhere_leave_landmarks_to_draw():
 
 @pytest.mark.parametrize("n_landmarks", [0, 61, 2.5, "all", True])
 def test_a_number_of_landmarks_out_of_bounds_is_an_error(X, n_landmarks):
-    with pytest.raises(ValueError, match="n_landmarks=.*; need 'sqrt' or an integer from 1 to 60"):
+    with pytest.raises(ValueError, match=r"n_landmarks=.*; need 'sqrt' or an integer from 1 to 60"):
         GaussianPointDetector(approximation="nystroem", n_landmarks=n_landmarks).fit(X)
 
 

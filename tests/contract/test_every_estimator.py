@@ -76,7 +76,8 @@ def test_with_every_default_all_promises_of_scikit_learn_are_kept(estimator, che
 
 @parametrize_with_checks(
     [
-        IDKPointDetector(10, method="norm", mechanism="tree", calibrate=False),
+        IDKPointDetector(10, method="norm", calibrate=False),
+        IDKPointDetector(10, mechanism="tree"),
         IsolationKernel(10, mechanism="voronoi"),
         GaussianPointDetector(approximation="nystroem", random_state=0),
     ]

@@ -60,9 +60,8 @@ def open_model(path: Path, by: str | None) -> Any:
 
 def encoding_of(model: Any, source: Source, apart: Sequence[str]) -> Encoding:
     """How the tables of a model become its features: as it was learned, or by the names of its features."""
-    text = getattr(model, "table_", None)
-    if text is not None:
-        return Encoding.from_text(text)
+    if hasattr(model, "table_"):
+        return Encoding.of_model(model)
     return encoding_by_names(getattr(model, "feature_names_in_", None), model.n_features_in_, source.table.names, apart)
 
 

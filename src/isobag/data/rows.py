@@ -97,7 +97,7 @@ class Rows(ABC):
         """The same rows in host memory."""
         return self
 
-    def give(self, values: npt.NDArray[Any]) -> Any:
+    def give(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """What was found of the rows, as the kind of array they came as."""
         return values
 

@@ -340,9 +340,8 @@ def _starts(sizes: Ints) -> Ints:
 
 
 def _encoding_of(model: Any, columns: Sequence[str], apart: Sequence[str]) -> Encoding:
-    text = getattr(model, "table_", None)
-    if text is not None:
-        return Encoding.from_text(text)
+    if hasattr(model, "table_"):
+        return Encoding.of_model(model)
     return encoding_by_names(getattr(model, "feature_names_in_", None), model.n_features_in_, columns, apart)
 
 

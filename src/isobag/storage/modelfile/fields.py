@@ -1,7 +1,7 @@
-"""Kinds of fields: how a value goes into a model file, and what is demanded of it when it comes out again.
+"""Kinds of fields: how a value is written to a model file, and how it is checked when it is read back.
 
-A kind writes a value as JSON and as tensors named by its path, and reads it back. Both ways it checks type, dtype,
-number of axes and range, since a file may come from anyone: nothing that is read here is trusted later.
+A kind writes a value as JSON and as tensors named by its path, and reads it back. Type, dtype, number of axes and range
+are checked both ways, since a file may come from anyone.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -28,7 +28,7 @@ class Kind(Protocol):
 
 
 def demand(holds: Any, path: str, sentence: str) -> None:
-    """Refuse a value that is not as it must be."""
+    """Refuse the file unless a condition holds."""
     if not holds:
         raise ModelFileError(f"{path}: {sentence}")
 
@@ -41,7 +41,7 @@ class Whole(NamedTuple):
 
     def encode(self, value: Any, path: str, tensors: Tensors) -> int:
         """The integer, if it is one."""
-        demand(isinstance(value, Integral) and not isinstance(value, bool), path, f"{value!r:.60} is no integer.")
+        demand(isinstance(value, Integral) and not isinstance(value, bool), path, f"{value!r:.60}; need an integer.")
         return self.decode(int(value), path, tensors)
 
     def decode(self, node: Any, path: str, tensors: Tensors) -> int:
@@ -59,7 +59,7 @@ class Finite(NamedTuple):
 
     def encode(self, value: Any, path: str, tensors: Tensors) -> float:
         """The number, if it is one."""
-        demand(isinstance(value, Real) and not isinstance(value, bool), path, f"{value!r:.60} is no number.")
+        demand(isinstance(value, Real) and not isinstance(value, bool), path, f"{value!r:.60}; need a number.")
         return self.decode(float(value), path, tensors)
 
     def decode(self, node: Any, path: str, tensors: Tensors) -> float:
@@ -130,7 +130,7 @@ class Array(NamedTuple):
         fits = value.dtype.name in self.dtypes and value.ndim == self.n_axes
         demand(fits, path, f"{found[0]} with {found[1]} axes; need {' or '.join(self.dtypes)} with {self.n_axes}.")
         within = value.size == 0 or (value.min() >= self.low and value.max() <= self.high)  # false for NaN
-        demand(within, path, f"numbers out of bounds; need them from {self.low} to {self.high}.")
+        demand(within, path, f"values out of bounds; need {self.low} to {self.high}.")
         return value
 
 
@@ -171,7 +171,7 @@ class Text:
 
     def decode(self, node: Any, path: str, tensors: Tensors) -> str:
         """The text, if it is one."""
-        demand(isinstance(node, str), path, "need a text.")
+        demand(isinstance(node, str), path, "need a string.")
         return str(node)
 
 
@@ -187,7 +187,7 @@ class Several(NamedTuple):
 
     def decode(self, node: Any, path: str, tensors: Tensors) -> Any:
         """The values."""
-        demand(isinstance(node, list) and node, path, "need a list that is not empty.")
+        demand(isinstance(node, list) and node, path, "need a nonempty list.")
         return self.container([self.item.decode(one, f"{path}.{k}", tensors) for k, one in enumerate(node)])
 
 
@@ -235,7 +235,7 @@ class Counts:
         demand(isinstance(node, list) and len(node) == 2, path, "need a shape.")
         n_rows, n_columns = (Whole(1).decode(n, path, tensors) for n in node)
         data, indices, indptr = (kind.decode(None, f"{path}.{name}", tensors) for name, kind in self._parts.items())
-        demand(len(indptr) == n_rows + 1 and indptr[0] == 0 and indptr[-1] == len(indices), path, "rows do not add up.")
-        demand(len(data) == len(indices) and np.all(np.diff(indptr) >= 0), path, "rows do not add up.")
-        demand(indices.max(initial=0) < n_columns, path, f"a column beyond the last, {n_columns - 1}.")
+        demand(len(indptr) == n_rows + 1 and indptr[0] == 0 and indptr[-1] == len(indices), path, "inconsistent rows.")
+        demand(len(data) == len(indices) and np.all(np.diff(indptr) >= 0), path, "inconsistent rows.")
+        demand(indices.max(initial=0) < n_columns, path, f"a column index above {n_columns - 1}.")
         return csr_array((data, indices, indptr), shape=(n_rows, n_columns))
