@@ -147,7 +147,8 @@ class GroupModel:
 
     def mean_maps(self, groups: Grouped, compute: Compute) -> AnyMaps:
         """Level 1: counts (g, cells) and sizes (g,)."""
-        return self.views.mean_maps(groups, compute, self.count_outside)
+        maps: AnyMaps = self.views.mean_maps(groups, compute, self.count_outside)
+        return maps
 
     def problems(self, params: GroupParams) -> Iterator[str]:
         """What does not fit together, or not with the parameters, of fields that come from a file."""
@@ -203,7 +204,8 @@ def fit_group_model(groups: Grouped, params: GroupParams, compute: Compute) -> t
     maps = views.mean_maps(groups, compute, params.count_outside)
 
     def points() -> MeanMaps:
-        return views.mean_maps(_single_points(groups, seeds[1]), compute, params.count_outside)
+        counted: MeanMaps = views.mean_maps(_single_points(groups, seeds[1]), compute, params.count_outside)
+        return counted
 
     model, scores = finish_group_model(views, maps, points, rows.take(anchors), params, seeds[1], compute)
     if params.calibrate:

@@ -17,17 +17,17 @@ from isobag.models.views import Views
 from isobag.partitionings import MECHANISMS, Later, Partitionings
 from isobag.storage.modelfile.container import Tensors
 from isobag.storage.modelfile.fields import (
+    LEVELS,
     Array,
     Counts,
-    Finite,
     Kind,
-    Levels,
-    OneOf,
+    OrNone,
     Record,
     Several,
-    Whole,
+    choice,
     demand,
-    or_none,
+    integer,
+    number,
 )
 
 
@@ -87,21 +87,21 @@ def _no_check(value: Any, path: str) -> None:
 def _kind(hint: Any, metadata: Mapping[str, Any], owner: type) -> Kind:
     if get_origin(hint) is UnionType:
         (some,) = (one for one in get_args(hint) if one is not NoneType)
-        return or_none(_kind(some, metadata, owner))
+        return OrNone(_kind(some, metadata, owner))
     if metadata.get("choices"):
-        return OneOf(metadata["choices"])
+        return choice(metadata["choices"])
     low, high = metadata.get("low", -np.inf), metadata.get("high", np.inf)
     if hint == tuple[int, ...]:
-        return Levels()
+        return LEVELS
     if get_origin(hint) is tuple:
         return Several(_kind(get_args(hint)[0], metadata, owner), tuple)
     dtype = _dtype_of(hint)
     if dtype is not None:
         return Array((np.dtype(dtype).name,), metadata["axes"], low, high)
     if hint is int:
-        return Whole(int(low), int(high))
+        return integer(int(low), int(high))
     if hint is float:
-        return Finite(low, high)
+        return number(low, high)
     if hint is csr_array:
         return Counts()
     if hint is Views:
@@ -130,7 +130,7 @@ def _calibration_of(owner: type) -> Record:
     """A calibration: a model of the same class, without a calibration of its own, and its scores of held-out data."""
     hints = get_type_hints(owner)
     inner = {
-        one.name: OneOf((None,))
+        one.name: choice((None,))
         if hints[one.name] == Calibration | None
         else _kind(hints[one.name], one.metadata, owner)
         for one in fields(owner)
