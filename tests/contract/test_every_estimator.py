@@ -37,19 +37,17 @@ IDS = np.repeat(np.arange(12), 5)
 NEW = RNG.normal(size=(20, 2))
 NEW_IDS = np.arange(20) % 4
 
-KERNELS = {
-    "IsolationKernel": lambda **how: IsolationKernel(7, random_state=0, **how),
-    "IsolationDistributionalKernel": lambda **how: IsolationDistributionalKernel(7, random_state=0, **how),
-}
+OURS = {name: lambda cls=cls, **how: cls(7, random_state=0, **how) for name, cls in STORABLE.items()}
+KERNELS = {name: make for name, make in OURS.items() if STORABLE[name] not in DETECTORS.values()}
 POINTS = {
-    "IDKPointDetector": lambda **how: IDKPointDetector(7, random_state=0, **how),
+    "IDKPointDetector": OURS["IDKPointDetector"],
     "IDKPointDetector of the paper": lambda **how: IDKPointDetector(7, 8, random_state=0, **how),
     "INNE": lambda **how: INNE(7, random_state=0, **how),
     "GaussianPointDetector": lambda **how: GaussianPointDetector(random_state=0, **how),
     "Nystroem's": lambda **how: GaussianPointDetector(approximation="nystroem", random_state=0, **how),
 }
 GROUPS = {
-    "IDKGroupDetector": lambda **how: IDKGroupDetector(7, random_state=0, **how),
+    "IDKGroupDetector": OURS["IDKGroupDetector"],
     "IDKGroupDetector of the paper": lambda **how: IDKGroupDetector(7, 4, 3, random_state=0, **how),
     "OCSMM": lambda **how: OCSMM(0.2, 0.7, random_state=0, **how),
     "TwoLevelGroupDetector": lambda **how: TwoLevelGroupDetector(
@@ -76,7 +74,8 @@ def test_with_every_default_all_promises_of_scikit_learn_are_kept(estimator, che
 
 @parametrize_with_checks(
     [
-        IDKPointDetector(10, method="norm", mechanism="tree", calibrate=False),
+        IDKPointDetector(10, method="norm", calibrate=False),
+        IDKPointDetector(10, mechanism="tree"),
         IsolationKernel(10, mechanism="voronoi"),
         GaussianPointDetector(approximation="nystroem", random_state=0),
     ]

@@ -64,7 +64,7 @@ BAD_LISTS = {
     "a row instead of rows": (lambda X: [X[:20], X[20], X[40:]], [r"[Gg]roup 1\b"]),
     "text": (lambda X: [X[:20], X[20:40], [["high", 1.0]]], [r"Group 2\b", "'high'", r"\brow 0\b", r"\bcolumn 0\b"]),
     "nothing at all": (lambda X: [], ["empty list"]),
-    "points without labels": (lambda X: X, ["groups=None", "label for every row"]),
+    "points without labels": (lambda X: X, ["groups=None", "label for each row"]),
 }
 
 

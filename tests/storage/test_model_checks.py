@@ -4,12 +4,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_array_equal
 
 import isobag
 from isobag import IDKGroupDetector, IDKPointDetector, ModelFileError
 from isobag.partitionings.counts import MeanMaps
+from isobag.tables.encode import EncodedColumn, Encoding
 
 KEPT = Path(__file__).parents[1] / "model_files"
 RNG = np.random.default_rng(7)
@@ -137,3 +139,16 @@ def test_classes_of_size_and_corrected_integers_come_back(tmp_path):
         again = isobag.load(tmp_path / "m")
         assert_array_equal(again.score_samples(many), model.scores_)
         assert_array_equal(again.p_values(many[:50]), model.p_values(many[:50]))
+
+
+def test_an_encoding_of_other_features_than_those_of_the_model_is_refused(tmp_path):
+    model = IDKPointDetector(5, random_state=0).fit(pd.DataFrame({"a": POINTS[:, 0], "kind=x": 0.0, "kind=y": 1.0}))
+    columns = (EncodedColumn("a", "number"), EncodedColumn("kind", "text", ("x", "y")))
+    model.table_ = Encoding(columns).to_text()
+    isobag.save(model, tmp_path / "m")
+    assert Encoding.of_model(isobag.load(tmp_path / "m")) == Encoding(columns)
+    many = EncodedColumn("kind", "text", tuple(map(str, range(5_000))))
+    model.table_ = Encoding((columns[0], many)).to_text()
+    isobag.save(model, tmp_path / "m")
+    with pytest.raises(ValueError, match="makes 5,001 features, not the 3 of the model"):
+        Encoding.of_model(isobag.load(tmp_path / "m"))

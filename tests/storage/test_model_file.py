@@ -347,7 +347,7 @@ def test_a_header_that_is_no_header_is_refused(tmp_path, header):
 @pytest.mark.parametrize("length", [2**63, 2**64 - 1, 10**12, container.LONGEST_HEADER])
 def test_a_claim_of_size_is_checked_before_anything_is_allocated(tmp_path, length):
     (tmp_path / "m").write_bytes(length.to_bytes(8, "little") + b"{}")
-    with pytest.raises(ModelFileError, match="claims a header of"):
+    with pytest.raises(ModelFileError, match="its header has"):
         isobag.load(tmp_path / "m")
 
 
@@ -355,7 +355,7 @@ def test_a_claim_of_size_is_checked_before_anything_is_allocated(tmp_path, lengt
 def test_a_pipe_or_a_device_is_no_model_file(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path / "pipe", "/dev/zero"):
-        with pytest.raises(ModelFileError, match="no regular file"):
+        with pytest.raises(ModelFileError, match="not a regular file"):
             isobag.load(path)
     with pytest.raises(FileNotFoundError):
         isobag.load(tmp_path / "nothing")

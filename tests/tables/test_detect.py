@@ -253,7 +253,7 @@ BROKEN = {
     "a column twice": (GOOD, {"features": ["a", "a"]}, "features= has 'a' twice"),
     "no features": (GOOD, {"features": []}, "features= names no column"),
     "no rows": (GOOD[:0], {}, "has no rows"),
-    "one row": (GOOD[:1], {}, "1 is the number of rows; need 2 or more"),
+    "one row": (GOOD[:1], {}, "X has 1 row; need at least 2"),
     "infinity": (GOOD.assign(a=[1, np.inf, 2, 3]), {}, "a: 3 of 4 cells are numbers; row 1 has"),
     "a huge number": (GOOD.assign(a=[1, 2, -1e200, 3]), {}, "a: a number beyond .*, too large to square"),
     "an unknown way": (GOOD, {"missing": "zero"}, "missing='zero'; choose one of 'error', 'drop', 'median'"),

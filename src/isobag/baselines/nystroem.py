@@ -138,5 +138,5 @@ def leverage_scores(X: Floats, rows: Ints, landmarks: Ints, weights: Floats, ban
         likeness = gaussian_kernel(X[rows[block]], X[landmarks], bandwidth) * weights
         explained = solve_triangular(factor, likeness.T, lower=True, check_finite=False)
         scores[block] = 1 - np.einsum("sn,sn->n", explained, explained)
-    # What is explained but for rounding still has a chance, or fewer rows than wanted could be drawn.
+    # Rows fully explained up to rounding keep a chance, or too few rows could be drawn.
     return np.maximum(scores, _EPS)

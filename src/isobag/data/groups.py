@@ -36,12 +36,12 @@ class Grouped(ABC):
     def part(self, numbers: Ints) -> "Grouped":
         """Only the groups with the numbers given, in that order: (k,)."""
 
-    def prefetch(self, numbers: Ints) -> None:  # noqa: B027, nothing is gained where groups stay where they are
-        """Hear which groups will be made parts: (k,)."""
+    def prefetch(self, numbers: Ints) -> None:  # noqa: B027, in memory there is nothing to prefetch
+        """Hint: these groups will be read together: (k,)."""
 
     @abstractmethod
     def single_points(self, numbers: Ints, places: Ints) -> "Groups":
-        """Of some groups one point each, by its place in the group, as groups of their own: (k,), (k,)."""
+        """One point of each of some groups, by its place in the group, as groups of one: (k,), (k,)."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Groups(Grouped):
         return Groups(self.rows.part(rows), ids[rows], self.labels[numbers])
 
     def single_points(self, numbers: Ints, places: Ints) -> "Groups":
-        """Of some groups one point each, by its place in the group, as groups of their own: (k,), (k,)."""
+        """One point of each of some groups, by its place in the group, as groups of one: (k,), (k,)."""
         sizes = self.sizes
         order = np.argsort(self.ids, kind="stable")
         rows = np.sort(order[(np.cumsum(sizes) - sizes)[numbers] + places])
@@ -88,7 +88,7 @@ class Groups(Grouped):
 
 
 class DeviceGroups(Groups):
-    """Groups whose numbers are on a device, a tensor (n,), and come from there only when they are asked for."""
+    """Groups whose numbers (n,) are a tensor on a device, copied to host memory only when needed."""
 
     numbers: Any
 
@@ -141,8 +141,8 @@ def as_groups(estimator: BaseEstimator, X: Any, groups: Any, *, reset: bool, alo
         return _from_parts(estimator, X, reset)
     if not alone:
         raise ValueError(
-            f"groups=None with X of type {type(X).__name__}; give a label for every row, or X as a list with one array "
-            "for each group."
+            f"groups=None with X of type {type(X).__name__}; pass one label for each row, or X as a list with one "
+            "array for each group."
         )
     rows = as_rows(estimator, X, reset=reset)
     return Groups(rows, np.zeros(len(rows), dtype=np.int64), np.zeros(1, dtype=np.int64))
@@ -157,9 +157,7 @@ def _from_parts(estimator: BaseEstimator, parts: Any, reset: bool) -> Groups:
     checked = []
     for label, part in enumerate(parts):
         if np.ndim(part) != 2:
-            raise ValueError(
-                f"Group {label} is no table of points: it has {np.ndim(part)} axes and {np.size(part)} numbers."
-            )
+            raise ValueError(f"Group {label} has shape {np.shape(part)}; need (points, features).")
         with name_group_in_error([label]):
             checked.append(check_points(estimator, part, reset=reset and label == 0))
     labels = np.arange(len(checked))
@@ -181,7 +179,7 @@ def _number_on_device(groups: Any) -> tuple[Any, npt.NDArray[Any]]:
     if labels.ndim != 1:
         raise ValueError(f"groups has shape {tuple(labels.shape)}; need one label for each row.")
     if bool((labels != labels).any()):  # noqa: PLR0124, NaN differs from itself
-        raise ValueError("groups has no label in some row: nan. Name the group or remove the row.")
+        raise ValueError("groups has NaN labels; label or remove these rows.")
     names, numbers = labels.unique(return_inverse=True)
     first = numbers.new_full((len(names),), len(labels))
     first.scatter_reduce_(0, numbers, (numbers * 0 + 1).cumsum(0) - 1, "amin")  # the first row of each label
@@ -211,7 +209,7 @@ def _as_labels(groups: Any) -> npt.NDArray[Any]:
             raise ValueError(f"groups has shape {labels.shape}; need one label for each row.")
         return labels
     if not isinstance(groups, Iterable):
-        raise TypeError(f"groups={groups!r}; need one label for each row.")
+        raise TypeError(f"groups={groups!r} is not a sequence; need one label for each row.")
     listed = list(groups)
     labels = np.empty(len(listed), dtype=object)
     labels[:] = listed
@@ -227,12 +225,12 @@ def number_labels(labels: npt.NDArray[Any]) -> tuple[Ints, npt.NDArray[Any]]:
     try:
         ids = np.fromiter((numbers.setdefault(label, len(numbers)) for label in heads), np.int64, len(heads))
     except TypeError as error:
-        raise TypeError(f"groups has a label that cannot be compared ({error}); need hashable labels.") from None
+        raise TypeError(f"groups has a label that is not hashable ({error}); need hashable labels.") from None
     # First rows of the groups: where the running maximum of the numbers grows.
     first_rows = starts[np.diff(np.maximum.accumulate(ids), prepend=-1) > 0] if len(ids) else starts
     for label, row in zip(numbers, first_rows, strict=True):
         if _is_missing(label):
-            raise ValueError(f"groups has no label in row {row}: {label!r}. Name the group or remove the row.")
+            raise ValueError(f"groups has no label in row {row}: {label!r}; label or remove the row.")
     return np.repeat(ids, np.diff(starts, append=len(labels))), labels[first_rows]
 
 
@@ -243,8 +241,8 @@ def _starts_of_runs(labels: npt.NDArray[Any]) -> Ints:
 
 
 def _is_missing(label: Any) -> bool:
-    """None, NaN, NaT, pandas.NA and the empty string stand for no label."""
-    # pandas.NA refuses to say whether it equals itself, and pandas may not be installed to ask.
+    """Whether a label is None, NaN, NaT, pandas.NA or the empty string."""
+    # Comparing pandas.NA with itself raises, and pandas may not be installed.
     if label is None or type(label).__name__ == "NAType":
         return True
     return label == "" if isinstance(label, str) else bool(label != label)  # noqa: PLR0124, NaN differs from itself

@@ -1,4 +1,4 @@
-"""The door: every error about input is raised here, one sentence with value, place and reason."""
+"""Validation of input: every error is one sentence with the value, its place and the reason."""
 
 import datetime
 from collections.abc import Callable, Iterator
@@ -24,9 +24,9 @@ from isobag.data.rows import ArrayRows, Rows, SparseRows
 
 
 def as_rows(estimator: BaseEstimator, X: Any, *, reset: bool, min_rows: int = 1, accept_sparse: bool = False) -> Rows:
-    """The one door: rows of numbers from an array, a frame or a sparse matrix; rows that came by it before stay.
+    """Rows of numbers, checked, from an array, a frame or a sparse matrix; Rows are returned as they are.
 
-    ``reset`` learns the number and names of the features, else they must be those learned.
+    ``reset``: set the number and names of the features of the estimator; else they must match.
     """
     if isinstance(X, Rows):
         _check_features(estimator, X, reset)
@@ -51,13 +51,13 @@ def _check_length(rows: Rows, min_rows: int) -> None:
 
 
 def feature_names_of(estimator: Any) -> list[str] | None:
-    """Names of the features of an estimator, None where they came without."""
+    """Names of the features of an estimator, None if they have none."""
     names = getattr(estimator, "feature_names_in_", None)
     return None if names is None else list(names)
 
 
 def _check_features(estimator: Any, rows: Rows, reset: bool) -> None:
-    """Let the estimator learn the features of rows that are checked already, or compare them with those it learned."""
+    """Set the features of the estimator to those of the rows, or compare the two."""
     if reset:
         estimator.n_features_in_ = rows.n_features
         if rows.names is not None:
@@ -71,7 +71,7 @@ def _check_features(estimator: Any, rows: Rows, reset: bool) -> None:
         )
     elif rows.names is not None and list(rows.names) != (feature_names_of(estimator) or list(rows.names)):
         raise ValueError(
-            f"X has the feature names {', '.join(rows.names)}; need those of fit, in the same order: "
+            f"X has the feature names {', '.join(rows.names)}; need those of fit, in that order: "
             f"{', '.join(feature_names_of(estimator) or [])}."
         )
 
@@ -79,11 +79,11 @@ def _check_features(estimator: Any, rows: Rows, reset: bool) -> None:
 def _device_rows(estimator: BaseEstimator, values: Any, X: Any, reset: bool, min_rows: int) -> Rows:
     """Rows on a device, checked there; X is what they came as."""
     if values.ndim != 2:
-        raise ValueError(f"X has shape {tuple(values.shape)}; need rows and columns.")
+        raise ValueError(f"X has shape {tuple(values.shape)}; need (rows, features).")
     if values.is_complex():
         raise ValueError("Complex data not supported.")
     if values.shape[1] < 1:
-        raise ValueError("X has no columns; need one feature or more.")
+        raise ValueError("X has 0 features; need at least 1.")
     if not values.is_floating_point():
         values = values.double()
     rows = DeviceRows(values, X)
@@ -96,7 +96,7 @@ def _device_rows(estimator: BaseEstimator, values: Any, X: Any, reset: bool, min
 
 
 def _streamed_rows(estimator: BaseEstimator, rows: StreamedRows, reset: bool, min_rows: int) -> Rows:
-    """Rows in host memory that go through a device, checked there."""
+    """Rows in host memory that are streamed through a device, checked there."""
     _check_features(estimator, rows, reset)
     _check_length(rows, min_rows)
     start = 0
@@ -129,7 +129,7 @@ def _sparse_rows(estimator: BaseEstimator, X: Any, reset: bool, min_rows: int) -
 
 def check_points(estimator: BaseEstimator, X: Any, *, reset: bool, min_rows: int = 1) -> Floats:
     """Rows of numbers as a float64 array: (n, d). ``reset`` learns the number and names of the features."""
-    _refuse_what_is_no_number(X)
+    _refuse_non_numbers(X)
     try:
         values: Floats = validate_data(
             estimator, X, reset=reset, dtype=np.float64, order="C", ensure_all_finite=False, ensure_min_samples=min_rows
@@ -152,7 +152,7 @@ def check_magnitudes(values: Floats, names: Any, first_row: int = 0) -> None:
     bad = ~(np.abs(values) <= FARTHEST)
     row, column = (int(i) for i in np.argwhere(bad)[0])
     value = values[row, column]
-    kind = "NaN" if np.isnan(value) else "infinity" if np.isinf(value) else "a number too large to square"
+    kind = "NaN" if np.isnan(value) else "infinity" if np.isinf(value) else "a value too large to square"
     total = int(bad.sum())
     others = "" if total == 1 else f", the first of {total}"
     place = f"{value} in row {first_row + row}, column {_quoted(names, column)}{others}"
@@ -161,7 +161,7 @@ def check_magnitudes(values: Floats, names: Any, first_row: int = 0) -> None:
 
 @contextmanager
 def name_group_in_error(labels: Any, ids: Ints | None = None) -> Iterator[None]:
-    """Say in an error which group it is about: the one that row belongs to, or the only one there is."""
+    """Name the group in an error: the group of the row that the error is about, or the only one."""
     try:
         yield
     except (TypeError, ValueError, OverflowError) as error:
@@ -174,14 +174,14 @@ def name_group_in_error(labels: Any, ids: Ints | None = None) -> Iterator[None]:
 
 
 def _error_at(row: int, message: str, kind: type[Exception] = ValueError) -> Exception:
-    """An error that knows the row it is about."""
+    """An error with the number of the row it is about."""
     error = kind(message)
     error.row = row  # type: ignore[attr-defined]  # of whatever kind, so no class of our own can declare it
     return error
 
 
-def _refuse_what_is_no_number(X: Any) -> None:
-    """Refuse text, dates, complex numbers and masked values, which would be converted without a word."""
+def _refuse_non_numbers(X: Any) -> None:
+    """Refuse text, dates, complex numbers and masked values, which would be converted silently."""
     if issparse(X) or isinstance(X, str | bytes | dict) or X is None or _is_numeric(X):
         return
     if np.ma.is_masked(X):
@@ -199,7 +199,7 @@ def _refuse_what_is_no_number(X: Any) -> None:
 
 
 def _is_numeric(X: Any) -> bool:
-    """Whether the types of an array or of a frame's columns say that all entries are real numbers."""
+    """Whether all entries are real numbers, by the types of an array or of the columns of a frame."""
     types = [X.dtype] if hasattr(X, "dtype") else list(getattr(X, "dtypes", [None]))
     return not np.ma.is_masked(X) and all(
         kind.kind in "biuf" if hasattr(kind, "kind") else hasattr(kind, "is_numeric") and kind.is_numeric()
@@ -228,7 +228,7 @@ def _is_unreadable(value: Any) -> bool:
 
 
 def _first_entry(X: Any, is_bad: Callable[[Any], bool]) -> tuple[int, int, Any] | None:
-    """Row, column and value of the first bad entry, if X is a table at all."""
+    """Row, column and value of the first bad entry; None if X is not a table."""
     if _is_numeric(X):
         return None
     try:

@@ -1,7 +1,8 @@
 """What all detectors share: from training scores to an offset, from an offset to decisions."""
 
 from collections.abc import Iterator
-from typing import Any, ClassVar, Self
+from dataclasses import fields
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -12,20 +13,15 @@ from isobag.backends import Compute
 from isobag.backends.arrays import Floats
 from isobag.data.frames import feature_names
 from isobag.data.groups import Groups, as_groups
-from isobag.data.params import (
-    BACKEND,
-    CONTAMINATION,
-    DEVICE,
-    FDR,
-    N_JOBS,
-    RANDOM_STATE,
-    Parameters,
-    check_params,
-)
+from isobag.data.params import BACKEND, CONTAMINATION, DEVICE, FDR, N_JOBS, RANDOM_STATE, Parameters, check_params
 from isobag.data.rows import Rows
 from isobag.data.validation import as_rows
 from isobag.models.calibration import discoveries
+from isobag.models.group import GroupModel
+from isobag.models.point import PointModel
 from isobag.models.thresholds import Scores, counts_of, quantile_of, threshold_of_ratios
+
+M = TypeVar("M", PointModel, GroupModel)
 
 
 class Described(BaseEstimator):
@@ -127,8 +123,7 @@ class PointDetector(Thresholded):
     def fit_scores(self, X: Any) -> Floats:
         """``fit``, and the scores of the training data that it computes anyway: (n,)."""
         rows, scores = self._fit(X)
-        found: Floats = rows.give(scores)
-        return found
+        return rows.give(scores)
 
     def _fit(self, X: Any) -> tuple[Rows, Floats]:
         """Learn; the rows, and their scores in host memory: (n,)."""
@@ -141,14 +136,12 @@ class PointDetector(Thresholded):
     def fit_predict(self, X: Any, y: Any = None) -> npt.NDArray[np.int64]:
         """Verdicts on the training data, +1 or -1, from the scores that ``fit`` computes anyway: (n,)."""
         rows, scores = self._fit(X)
-        found: npt.NDArray[np.int64] = rows.give(self._verdicts(scores))
-        return found
+        return rows.give(self._verdicts(scores))
 
     def score_samples(self, X: Any) -> Floats:
         """How normal each row is: (n,), higher = more normal; on the GPU if X is there."""
         rows = self._rows(X)
-        found: Floats = rows.give(self._score_rows(rows))
-        return found
+        return rows.give(self._score_rows(rows))
 
     def decision_function(self, X: Any) -> Floats:
         """Score minus ``offset_``: negative for anomalies."""
@@ -157,8 +150,7 @@ class PointDetector(Thresholded):
     def predict(self, X: Any) -> npt.NDArray[np.int64]:
         """+1 for normal rows, -1 for anomalies."""
         rows = self._rows(X)
-        found: npt.NDArray[np.int64] = rows.give(self._verdicts(self._score_rows(rows)))
-        return found
+        return rows.give(self._verdicts(self._score_rows(rows)))
 
     def _rows(self, X: Any) -> Rows:
         """Input of a fitted detector."""
@@ -206,8 +198,7 @@ class GroupDetector(Thresholded):
     def score_samples(self, X: Any, groups: Any = None) -> Floats:
         """How normal each group is, new or old, against the groups of ``fit``: (g,), higher = more normal."""
         given = self._groups(X, groups)
-        found: Floats = given.rows.give(self._score_groups(given))
-        return found
+        return given.rows.give(self._score_groups(given))
 
     def decision_function(self, X: Any, groups: Any = None) -> Floats:
         """Score minus ``offset_``: negative for odd groups, (g,)."""
@@ -216,8 +207,7 @@ class GroupDetector(Thresholded):
     def predict(self, X: Any, groups: Any = None) -> npt.NDArray[np.int64]:
         """+1 for normal groups, -1 for odd ones: (g,)."""
         given = self._groups(X, groups)
-        found: npt.NDArray[np.int64] = given.rows.give(self._verdicts(self._score_groups(given)))
-        return found
+        return given.rows.give(self._verdicts(self._score_groups(given)))
 
     def fit_predict(self, X: Any, y: Any = None, groups: Any = None) -> npt.NDArray[np.int64]:
         """Verdicts on the groups of ``fit`` from the scores that ``fit`` computes anyway: (g,)."""
@@ -237,34 +227,38 @@ class GroupDetector(Thresholded):
         return given
 
 
-class Modelled(Storable):
+class Modelled(Storable, Generic[M]):
     """An estimator over a model: parameters, ``model_``, all that was learned, and ``table_``, if it learned from one.
 
     table_ : how the columns of a table become features, as a text.
     """
 
-    model_: Any
+    model_: M
     table_: str
+    _params_class: ClassVar[type[Any]]
 
     @property
     def params(self) -> Any:
-        """What learning needs to know."""
-        raise NotImplementedError
+        """The parameters that learning needs, as a frozen data class."""
+        own = self.get_params(deep=False)
+        values = {one.name: own[one.name] for one in fields(self._params_class)}
+        plain = {name: one.item() if isinstance(one, np.generic) else one for name, one in values.items()}
+        return self._params_class(**plain)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")
 
     @property
-    def learned(self) -> Any:
+    def learned(self) -> M:
         """The model, if there is one yet."""
         check_is_fitted(self)
         return self.model_
 
     @property
-    def calibrated(self) -> Any:
-        """The model, if it can tell p-values."""
+    def calibrated(self) -> M:
+        """The model, if it can compute p-values."""
         if self.learned.calibration is None:
-            raise ValueError("calibrate=False, so nothing was set aside for p-values; fit with calibrate=True.")
+            raise ValueError("calibrate=False, so there is nothing to compute p-values from; fit with calibrate=True.")
         return self.model_
 
     @property
@@ -274,15 +268,14 @@ class Modelled(Storable):
 
     def problems(self) -> Iterator[str]:
         """What does not fit together, of a detector that comes from a file."""
-        models = [("model_", self.model_)]
-        if self.model_.calibration is not None:
-            models.append(("model_.calibration.model", self.model_.calibration.model))
-            yield from (f"model_.calibration.{problem}" for problem in self.model_.calibration.problems())
-        for path, model in models:
-            yield from (f"{path}.{problem}" for problem in model.problems(self.params))
-            if model.views.n_features != self.model_.views.n_features:
-                yield f"{path}.views: of another number of features"
-        yield from self._problems_of_features(self.model_.views.n_features)
+        model, kept = self.model_, self.model_.calibration
+        yield from (f"model_.{problem}" for problem in model.problems(self.params))
+        if kept is not None:
+            yield from (f"model_.calibration.{problem}" for problem in kept.problems())
+            yield from (f"model_.calibration.model.{problem}" for problem in kept.model.problems(self.params))
+            if kept.model.views.n_features != model.views.n_features:
+                yield "model_.calibration: of another number of features"
+        yield from self._problems_of_features(model.views.n_features)
 
 
 def verdicts_at(p_values: Floats, fdr: float) -> npt.NDArray[np.int64]:

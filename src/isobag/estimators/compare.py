@@ -15,21 +15,16 @@ from isobag.backends.arrays import Floats, Ints
 from isobag.backends.meter import report
 from isobag.backends.threads import slices
 from isobag.data.frames import feature_names
-from isobag.data.params import BACKEND, N_ESTIMATORS, N_JOBS, N_PERMUTATIONS, RANDOM_STATE, Parameters, check_params
+from isobag.data.params import N_ESTIMATORS, N_PERMUTATIONS, Parameters, check_params
 from isobag.data.rows import ArrayRows
 from isobag.data.validation import check_points
+from isobag.estimators.base import Computing
 from isobag.models.views import Plan, draw_views
 from isobag.models.witness import separation, witness
 
 SCALINGS_COMPARED = ("minmax", "absolute")
 PSI_COMPARED = (2, 8, 32, 128)
-PARAMETERS: Parameters = {
-    "n_permutations": N_PERMUTATIONS,
-    "n_estimators": N_ESTIMATORS,
-    "random_state": RANDOM_STATE,
-    "backend": BACKEND,
-    "n_jobs": N_JOBS,
-}
+PARAMETERS: Parameters = {"n_permutations": N_PERMUTATIONS, "n_estimators": N_ESTIMATORS, **Computing.parameters}
 _KEPT_COUNTS = 1 << 24
 PERMUTED_PER_UNIT = 16
 """So many rows are dealt out and counted in the time in which one is looked up in a partitioning."""
@@ -130,8 +125,7 @@ def compare(
     >>> found.p_value, int(np.abs(found.features).argmax())
     (0.002, 1)
     """
-    given = {"n_permutations": n_permutations, "n_estimators": n_estimators, "random_state": random_state}
-    check_params({**given, "backend": backend, "n_jobs": n_jobs}, PARAMETERS)
+    check_params(locals(), PARAMETERS)
     compute = Compute(backend, n_jobs)
     samples = _Samples()
     with _name_sample_in_error("A"):

@@ -31,7 +31,7 @@ from isobag.models.views import Views
 from isobag.partitionings import MECHANISMS
 
 
-class IDKGroupDetector(GroupDetector, Modelled):
+class IDKGroupDetector(GroupDetector, Modelled[GroupModel]):
     """Group anomalies: groups whose distribution of points is unlike that of other groups.
 
     Level 1 draws partitionings from all points of all groups and turns each group into its mean map, the share of its
@@ -138,6 +138,7 @@ class IDKGroupDetector(GroupDetector, Modelled):
     """
 
     model_: GroupModel
+    _params_class = GroupParams
     _lowest_score = 0.0
     parameters: ClassVar[Parameters] = {
         "n_estimators": N_ESTIMATORS,
@@ -190,22 +191,6 @@ class IDKGroupDetector(GroupDetector, Modelled):
         self.n_jobs = n_jobs
         self.device = device
 
-    @property
-    def params(self) -> GroupParams:
-        """What learning needs to know."""
-        return GroupParams(
-            int(self.n_estimators),
-            self.max_samples,
-            self.group_max_samples,
-            self.point_mechanism,
-            self.group_mechanism,
-            self.size_correction,
-            bool(self.count_outside),
-            self.scaling,
-            bool(self.calibrate),
-            self.random_state,
-        )
-
     def _fit_groups(self, groups: Groups) -> Floats:
         check_max_samples(self.max_samples, len(groups.rows))
         check_max_samples(self.group_max_samples, len(groups), "group_max_samples", "group")
@@ -231,21 +216,19 @@ class IDKGroupDetector(GroupDetector, Modelled):
             return super().predict(X, groups)
         given = self._groups(X, groups)
         p_values = self.calibrated.p_values(given, self.compute_for(given.rows))
-        found: npt.NDArray[np.int64] = given.rows.give(verdicts_at(p_values, fdr))
-        return found
+        return given.rows.give(verdicts_at(p_values, fdr))
 
     def p_values(self, X: Any, groups: Any = None) -> Floats:
         """Conformal p-values of new groups: (g,) in (0, 1], small = odd; as in IDKPointDetector.
 
         A group is compared with groups of about its size that were set aside: up to five classes of size, with 100
-        groups or more in each on average, so that the promise holds within every class.
+        groups or more in each on average, so that p-values are valid within every class.
         """
         given = self._groups(X, groups)
-        found: Floats = given.rows.give(self.calibrated.p_values(given, self.compute_for(given.rows)))
-        return found
+        return given.rows.give(self.calibrated.p_values(given, self.compute_for(given.rows)))
 
     def explain(self, X: Any, groups: Any = None) -> GroupExplanation:
-        """Which points carry what sets each group apart, where it has too few, and in which features."""
+        """Which points make each group differ, where it has too few points, and in which features."""
         given = self._groups(X, groups)
         compute = self.compute_for(given.rows)
         on_host = Groups(given.rows.on_host, given.ids, given.labels)
@@ -278,8 +261,7 @@ class IDKGroupDetector(GroupDetector, Modelled):
     @property
     def level2_(self) -> Level2:
         """Level 2: how the mean maps of groups are scored."""
-        level2: Level2 = self.learned.level2
-        return level2
+        return self.learned.level2
 
     @property
     def group_max_samples_(self) -> int | None:
@@ -289,23 +271,20 @@ class IDKGroupDetector(GroupDetector, Modelled):
     @property
     def point_views_(self) -> Views:
         """Level 1: scalings and partitionings."""
-        found: Views = self.learned.views
-        return found
+        return self.learned.views
 
     @property
     def population_(self) -> Floats:
         """Mean of all mean maps: (cells,)."""
-        found: Floats = self.learned.population
-        return found
+        return self.learned.population
 
     @property
     def reference_(self) -> Floats:
         """Points that stand for cells of level 1: (m, d)."""
-        found: Floats = self.learned.reference
-        return found
+        return self.learned.reference
 
     @property
     def point_mechanism_(self) -> str:
         """The mechanism of level 1."""
         check_is_fitted(self)
-        return self.params.level1_mechanism
+        return str(self.params.level1_mechanism)

@@ -26,7 +26,7 @@ from isobag.models.views import Views
 from isobag.partitionings import MECHANISMS
 
 
-class IDKPointDetector(PointDetector, Modelled):
+class IDKPointDetector(PointDetector, Modelled[PointModel]):
     """Point anomalies by the Isolation Distributional Kernel of a point and the training data.
 
     score(x) = K({x}, D) = (1/t) sum_i Phi_hat_i(D)[cell_i(x)]
@@ -121,6 +121,7 @@ class IDKPointDetector(PointDetector, Modelled):
     """
 
     model_: PointModel
+    _params_class = PointParams
     _lowest_score = 0.0
     _accepts_sparse = True
     parameters: ClassVar[Parameters] = {
@@ -161,19 +162,6 @@ class IDKPointDetector(PointDetector, Modelled):
         self.n_jobs = n_jobs
         self.device = device
 
-    @property
-    def params(self) -> PointParams:
-        """What learning needs to know."""
-        return PointParams(
-            int(self.n_estimators),
-            self.max_samples,
-            self.method,
-            self.scaling,
-            self.mechanism,
-            bool(self.calibrate),
-            self.random_state,
-        )
-
     def _fit_rows(self, rows: Rows) -> Floats:
         check_max_samples(self.max_samples, len(rows))
         self.model_, scores = fit_point_model(rows, self.params, self.compute_for(rows))
@@ -191,10 +179,7 @@ class IDKPointDetector(PointDetector, Modelled):
         if fdr is None:
             return super().predict(X)
         rows = self._rows(X)
-        found: npt.NDArray[np.int64] = rows.give(
-            verdicts_at(self.calibrated.p_values(rows, self.compute_for(rows)), fdr)
-        )
-        return found
+        return rows.give(verdicts_at(self.calibrated.p_values(rows, self.compute_for(rows)), fdr))
 
     def p_values(self, X: Any) -> Floats:
         """Conformal p-values of new rows: (n,) in (0, 1], small = odd.
@@ -204,8 +189,7 @@ class IDKPointDetector(PointDetector, Modelled):
         larger if they score lower than the rest; a dense clump of them that scores higher makes p-values smaller.
         """
         rows = self._rows(X)
-        found: Floats = rows.give(self.calibrated.p_values(rows, self.compute_for(rows)))
-        return found
+        return rows.give(self.calibrated.p_values(rows, self.compute_for(rows)))
 
     def explain(self, X: Any) -> Any:
         """What each feature contributes to a row's lack of similarity: (n, d), or a frame of X's kind with its names.
@@ -228,14 +212,12 @@ class IDKPointDetector(PointDetector, Modelled):
         row is does not enter the path.
         """
         rows = self._rows(X)
-        found: Floats = rows.give(self.model_.path(rows, self.compute_for(rows)))
-        return found
+        return rows.give(self.model_.path(rows, self.compute_for(rows)))
 
     @property
     def path_(self) -> tuple[int, ...]:
         """The psi of each column of ``score_path``."""
-        levels: tuple[int, ...] = self.learned.views.levels
-        return levels
+        return self.learned.views.levels
 
     @property
     def max_samples_(self) -> int:
@@ -245,17 +227,14 @@ class IDKPointDetector(PointDetector, Modelled):
     @property
     def mean_map_(self) -> Floats:
         """Share of the training data in each cell: (t, psi)."""
-        found: Floats = self.learned.mean_map
-        return found
+        return self.learned.mean_map
 
     @property
     def average_(self) -> Average | None:
         """Weights of the psi, None with an integer max_samples."""
-        found: Average | None = self.learned.average
-        return found
+        return self.learned.average
 
     @property
     def views_(self) -> Views:
         """Scalings and partitionings."""
-        found: Views = self.learned.views
-        return found
+        return self.learned.views

@@ -63,7 +63,7 @@ class GroupCells(Level2):
         return scores if self.curve is None else bounded(self.curve.normalise(lack_of(scores), sizes))
 
     def shares(self, sums: Ints) -> Floats:
-        """Sums over partitionings as shares of the most they can be."""
+        """Sums over partitionings divided by the largest possible sum."""
         return sums / (self.n_groups * len(self.partitionings))
 
     @property

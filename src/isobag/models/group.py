@@ -56,7 +56,7 @@ class GroupExplanation(NamedTuple):
 
 @dataclass(frozen=True)
 class GroupParams:
-    """How to learn: the parameters of IDKGroupDetector, already checked."""
+    """Parameters of IDKGroupDetector that learning needs, already checked."""
 
     n_estimators: int
     max_samples: int | str
@@ -76,14 +76,14 @@ class GroupParams:
 
     @property
     def level1_mechanism(self) -> str:
-        """The mechanism of level 1: where all is left to us, one by which no point is OUTSIDE."""
+        """The mechanism of level 1; by default one by which no point is OUTSIDE."""
         if self.point_mechanism != "auto":
             return self.point_mechanism
         return "voronoi" if self.max_samples == "auto" else "hypersphere"
 
     @property
     def level2(self) -> str:
-        """The level 2: where all is left to us, the distance to the nearest groups; else cells, as in the paper."""
+        """Name of the level 2: by default the distance to the nearest groups, else cells, as in the paper."""
         return "neighbours" if self.averages and self.group_mechanism == "auto" else "cells"
 
     def level2_params(self, n_partitionings: int, n_groups: int) -> Level2Params:
@@ -118,14 +118,14 @@ class GroupParams:
 
 @dataclass(frozen=True)
 class GroupModel:
-    """Views of the points, and what is known of the groups that they make.
+    """Views of the points, and how groups are scored by their mean maps.
 
     views : level 1, scalings and partitionings of points.
     count_outside : whether OUTSIDE is one more cell of level 1.
     population : (columns,), mean of the mean maps of all groups.
     reference : (m, d), points that stand for cells of level 1.
     level2 : how mean maps are scored.
-    calibration : what p-values need, if anything was set aside.
+    calibration : what p-values need; None if the model has no p-values.
     """
 
     views: Views
@@ -142,12 +142,13 @@ class GroupModel:
     def p_values(self, groups: Grouped, compute: Compute) -> Floats:
         """Conformal p-values of new groups: (g,) in (0, 1]."""
         if self.calibration is None:
-            raise ValueError("nothing was set aside for p-values.")
+            raise ValueError("the model was fitted without calibration; p-values need calibrate=True.")
         return self.calibration.p_values(groups, compute)
 
     def mean_maps(self, groups: Grouped, compute: Compute) -> AnyMaps:
         """Level 1: counts (g, cells) and sizes (g,)."""
-        return self.views.mean_maps(groups, compute, self.count_outside)
+        maps: AnyMaps = self.views.mean_maps(groups, compute, self.count_outside)
+        return maps
 
     def problems(self, params: GroupParams) -> Iterator[str]:
         """What does not fit together, or not with the parameters, of fields that come from a file."""
@@ -167,12 +168,12 @@ class GroupModel:
 
     @property
     def reference_masses(self) -> Floats:
-        """Share of the population that each point of ``reference`` stands for, times t; at the end that of no point."""
+        """Share of the population in the cells of each point of ``reference``, times t; last that of other cells."""
         anchors = self.views.anchors_in_columns(self.count_outside)
         return np.bincount(anchors, weights=self.population, minlength=len(self.reference)).astype(np.float64)
 
     def explain(self, groups: Groups, compute: Compute) -> GroupExplanation:
-        """Which points carry what sets each group apart, where it has too few, and in which features."""
+        """Which points make each group differ, where it has too few points, and in which features."""
         anchors = self.views.anchors_in_columns(self.count_outside)
         columns = groups.rows.map(lambda X: self.views.columns(X, compute, self.count_outside))
         reference = self.reference
@@ -203,7 +204,8 @@ def fit_group_model(groups: Grouped, params: GroupParams, compute: Compute) -> t
     maps = views.mean_maps(groups, compute, params.count_outside)
 
     def points() -> MeanMaps:
-        return views.mean_maps(_single_points(groups, seeds[1]), compute, params.count_outside)
+        counted: MeanMaps = views.mean_maps(_single_points(groups, seeds[1]), compute, params.count_outside)
+        return counted
 
     model, scores = finish_group_model(views, maps, points, rows.take(anchors), params, seeds[1], compute)
     if params.calibrate:

@@ -30,7 +30,7 @@ _ENTRY_BYTES = 8
 
 
 class PartitionedMaps:
-    """The mean maps of groups in partitions, never all in one place.
+    """The mean maps of groups whose rows are in partitions, never all in one place.
 
     count : counts the points of a block of rows sorted by group.
     n_partitionings, n_columns : t, in each of which a point has at most one cell, and the number of all cells.
@@ -45,14 +45,14 @@ class PartitionedMaps:
         return len(self.sizes)
 
     def __getitem__(self, numbers: Ints) -> MeanMaps:
-        """Some of the groups, brought here."""
+        """Some of the groups, in this process."""
         chosen, places = np.unique(numbers, return_inverse=True)
         groups = self._groups
         split = _Counted(groups.read, groups.numbers_of(chosen), self._count, np.array([len(chosen)]), 0)
         return groups.partitions.run(split, _merge_buckets, self._which())[0].maps[places]
 
     def map(self, function: Callable[[MeanMaps], npt.NDArray[Any]]) -> npt.NDArray[Any]:
-        """What a function makes of each group, made where its counts are: (g, ...)."""
+        """The function applied to each group, where its counts are: (g, ...)."""
         values: npt.NDArray[Any] = np.concatenate(self.map_reduce(lambda maps: [function(maps)], add))
         return values
 
@@ -74,7 +74,7 @@ class PartitionedMaps:
         return self
 
     def part(self, numbers: Ints) -> GroupQueries:
-        """Some of the groups, prepared here."""
+        """Some of the groups, prepared in this process."""
         return GroupQueries(self[numbers])
 
     def count_and_sum(self, drawn: Partitionings, compute: Compute) -> tuple[Ints, Ints]:

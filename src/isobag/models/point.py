@@ -32,13 +32,13 @@ _COMBINED_ROWS = 1 << 18
 
 
 def largest_samples(n_rows: int, most: int = AUTO_LARGEST_SAMPLES) -> int:
-    """Largest psi of an average over psi: at most half of the rows, or most would be centers, each in a cell alone."""
+    """Largest psi of an average over psi: at most half of the rows, or most rows would be centers, alone in a cell."""
     return max(2, min(most, n_rows // 2))
 
 
 @dataclass(frozen=True)
 class PointParams:
-    """How to learn: the parameters of IDKPointDetector, already checked."""
+    """Parameters of IDKPointDetector that learning needs, already checked."""
 
     n_estimators: int
     max_samples: int | str
@@ -54,7 +54,7 @@ class PointParams:
         return self.max_samples == "auto"
 
     def plans(self, n_rows: int) -> list[Plan]:
-        """One view with the paper's scaling, or, if all is left to us, three with a third of the partitionings each."""
+        """One view with the paper's scaling; by default three, with a third of the partitionings each."""
         psi = largest_samples(n_rows) if self.averages else min(int(self.max_samples), n_rows)
         scalings: tuple[str | None, ...] = (self.scaling,)
         if self.scaling == "auto":
@@ -62,7 +62,7 @@ class PointParams:
         return [Plan(scaling, nested_levels(psi)) for scaling in scalings]
 
     def limits(self, views: Views) -> Limits | None:
-        """Beyond which distance a row is far out, None where how far does not count."""
+        """The distance beyond which a row is far out; None where how far does not count."""
         return views.far_limits() if self.averages and self.method != "norm" else None
 
     def of_part(self, seed: int) -> "PointParams":
@@ -72,17 +72,17 @@ class PointParams:
 
 @dataclass(frozen=True)
 class PointModel:
-    """Views of the data, and in each a table of what a point in a cell scores.
+    """Views of the data, and for each a table with the score of every cell.
 
     views : scalings and partitionings.
     tables : (L, t, psi) for each view: the number of rows in each cell, or ones.
-    largest : what a point would score in a cell that holds everything.
+    largest : the score of a cell that holds all rows.
     rule : which ball a point is looked up in.
     mean_map : (t, psi), share of the rows in each cell of the last level.
     reference : (m, d), some of the rows.
-    limits : beyond which distance a row is far out, for each view; None: how far does not count.
+    limits : the distance beyond which a row is far out, for each view; None: how far does not count.
     average : how the scores at all psi become one; None: the last alone counts.
-    calibration : what p-values need, if anything was set aside.
+    calibration : what p-values need; None if the model has no p-values.
     """
 
     views: Views
@@ -126,7 +126,7 @@ class PointModel:
     def p_values(self, rows: Rows, compute: Compute) -> Floats:
         """Conformal p-values of new rows: (n,) in (0, 1]."""
         if self.calibration is None:
-            raise ValueError("nothing was set aside for p-values.")
+            raise ValueError("the model was fitted without calibration; p-values need calibrate=True.")
         return self.calibration.p_values(rows, compute)
 
     def explain(self, rows: Rows, compute: Compute) -> Floats:
@@ -161,7 +161,7 @@ class PointModel:
             yield f"rule: {self.rule!r}; need {METHODS[params.method]!r}"
 
     def shares(self, sums: Ints) -> Floats:
-        """Sums over partitionings as shares of the most they can be."""
+        """Sums over partitionings divided by the largest possible sum."""
         return sums / (self.largest * len(self.views))
 
     def combine(self, sums: Ints, n_jobs: int | None = None) -> Floats:

@@ -1,34 +1,33 @@
-"""Views of the data: a scaling, and the partitionings drawn from the data so scaled.
+"""Views of the data: a scaling, and the partitionings drawn from the scaled data. Views never change once drawn.
 
-A detector with one psi and one scaling has one view. One that needs no tuning has several and shares its partitionings
-out among them, because no scaling and no psi is right for all data. Cells are counted and summed over all views alike.
+A detector with one psi and one scaling has one view. The default has several and divides its partitionings among them,
+because no scaling and no psi suits all data. Counts and sums go over the cells of all views.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 from operator import add
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from isobag.backends import Compute
 from isobag.backends.arrays import OUTSIDE, Cells, Floats, Ints
-from isobag.data.groups import Grouped, Groups
 from isobag.data.partitioned_groups import PartitionedGroups
 from isobag.data.rows import GroupedBlock, Rows
 from isobag.data.scaling import Scaling, fit_scalings, rows_for_scalings
 from isobag.models.maps import PartitionedMaps
 from isobag.models.tally import GroupTally, Tables, Tally, merge_tallies
 from isobag.partitionings import Partitionings, draw_rows, draw_seeds, partition_rows
-from isobag.partitionings.counts import MeanMaps, join_counts
+from isobag.partitionings.counts import join_counts
 
 Limits = tuple[Ints, ...]
-"""For each view and level (L,), beyond which distance a row is far out."""
+"""For each view and level (L,), the distance beyond which a row is far out."""
 
 
 class Plan(NamedTuple):
-    """What a view is made of: the name of a scaling, and the nested psi."""
+    """How to draw a view: the name of a scaling, and the nested psi."""
 
     scaling: str | None
     levels: tuple[int, ...]
@@ -42,13 +41,13 @@ class View:
     partitionings: Partitionings
 
     def prepare(self, X: Floats, compute: Compute, like: Any = None) -> Any:
-        """Queries on the scale of this view; ``like``: those of the same rows on another."""
+        """Queries on the scale of this view; ``like``: queries of the same rows on another scale."""
         return self.partitionings.prepare(self.scaling.apply(X, compute), compute, like)
 
 
 @dataclass(frozen=True)
 class Views:
-    """Several views, whose partitionings count alike."""
+    """Several views, all partitionings of which have equal weight."""
 
     members: tuple[View, ...]
 
@@ -176,16 +175,8 @@ class Views:
             numbers.append(own.ravel())
         return np.concatenate(numbers)
 
-    @overload
-    def mean_maps(self, groups: Groups, compute: Compute, count_outside: bool = ..., rule: str = ...) -> MeanMaps: ...
-    @overload
-    def mean_maps(
-        self, groups: Grouped, compute: Compute, count_outside: bool = ..., rule: str = ...
-    ) -> MeanMaps | PartitionedMaps: ...
-    def mean_maps(
-        self, groups: Any, compute: Compute, count_outside: bool = False, rule: str = "nearest"
-    ) -> MeanMaps | PartitionedMaps:
-        """Level 1: the points of each group counted in the cells of all views, side by side."""
+    def mean_maps(self, groups: Any, compute: Compute, count_outside: bool = False, rule: str = "nearest") -> Any:
+        """Level 1: MeanMaps of groups in memory, PartitionedMaps of groups in partitions; see ``tally_groups``."""
         count = partial(self.tally_groups, compute=compute, count_outside=count_outside, rule=rule)
         if isinstance(groups, PartitionedGroups):
             return PartitionedMaps(groups, count, len(self), self.n_columns + count_outside * len(self))
@@ -215,9 +206,10 @@ def draw_views(
     compute: Compute,
     also: Sequence[Ints] = (),
 ) -> tuple[Views, Ints]:
-    """Partitionings drawn from the rows, dealt out to the plans in turn; a plan that gets none makes no view.
+    """Views of the rows, one for each plan; partitionings are assigned to the plans in turn.
 
-    Also the row that each anchor of all views is: (all anchors,). ``also``: rows that will be taken later.
+    Also the number of the row that is each anchor of all views: (all anchors,). ``also``: rows that will be read later.
+    With fewer partitionings than plans, the last plans make no view.
     """
     plans = plans[:n_estimators]
     seeds = draw_seeds(n_estimators, random_state)

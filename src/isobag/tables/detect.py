@@ -239,9 +239,8 @@ def fit_table(table: Table, detector: Any, min_size: int = 1) -> Any:
 
 def encoding_of(model: Any, columns: Sequence[str] | None, apart: Sequence[str]) -> Encoding:
     """How tables become the features of a model: as it was learned, or by the names of its features."""
-    text = getattr(model, "table_", None)
-    if text is not None:
-        return Encoding.from_text(text)
+    if hasattr(model, "table_"):
+        return Encoding.of_model(model)
     return encoding_by_names(getattr(model, "feature_names_in_", None), model.n_features_in_, columns, apart)
 
 

@@ -132,6 +132,17 @@ class Encoding:
         return json.dumps(content)
 
     @classmethod
+    def of_model(cls, model: Any) -> "Encoding":
+        """The encoding that a detector keeps, which must make the features of its model."""
+        encoding = cls.from_text(model.table_)
+        if list(encoding.names) != list(model.feature_names):
+            raise ValueError(
+                f"The encoding of columns makes {len(encoding.names):,} features, not the {model.n_features_in_:,} of "
+                "the model; the file is damaged or forged."
+            )
+        return encoding
+
+    @classmethod
     def from_text(cls, text: str) -> "Encoding":
         """The encoding that a text holds, checked through and through."""
         try:

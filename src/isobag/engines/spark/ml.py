@@ -148,7 +148,7 @@ class IDKPointModel(_PointParams, Model, MLReadable, MLWritable):
             for one in ("score", "p_value", "flagged")
             if one in names
         ]
-        work = _Scores(PartitionReader(Encoding.from_text(self.detector.table_)), self.detector, names)
+        work = _Scores(PartitionReader(Encoding.of_model(self.detector)), self.detector, names)
         sent = send(dataset, work)
         schema = StructType([*dataset.schema.fields, *added])
         return dataset.mapInArrow(lambda batches: tasks.add_columns(batches, sent), schema)

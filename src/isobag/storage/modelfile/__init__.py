@@ -1,4 +1,4 @@
-"""Fitted models in files: what is loaded scores as what was saved, and a bad file is refused."""
+"""Fitted models in files: a loaded model scores exactly as the saved one, and a bad file is refused."""
 
 import os
 from importlib import import_module
@@ -43,8 +43,8 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
 def load(path: str | os.PathLike[str]) -> Any:
     """The model that was saved: same class, parameters, attributes and scores.
 
-    Raises ModelFileError if the file is no model file, is cut off or altered, contradicts itself, or was written by a
-    newer version of the format; and what ``open`` raises if it cannot be read at all. No code from the file is run.
+    Raises ModelFileError if the file is not a model file, is truncated, altered or inconsistent, or was written in a
+    newer format; and OSError if it cannot be read at all. No code from the file is run.
     """
     try:
         document, tensors = read_container(path)
@@ -59,5 +59,5 @@ def load(path: str | os.PathLike[str]) -> Any:
         raise ModelFileError(f"{os.fspath(path)!r} is refused: {error}") from None
     except Exception as error:  # whatever a hostile file makes json, safetensors or NumPy say
         reason = f"{type(error).__name__}: {error}"[:200]
-        raise ModelFileError(f"{os.fspath(path)!r} is no model file, or an altered one ({reason}).") from None
+        raise ModelFileError(f"{os.fspath(path)!r} is not a model file, or was altered ({reason}).") from None
     return model

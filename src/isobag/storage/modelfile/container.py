@@ -24,7 +24,7 @@ Tensors = dict[str, npt.NDArray[Any]]
 
 
 class ModelFileError(ValueError):
-    """A file that is no model file, is cut off, altered or from a newer isobag; or a model that no file can hold."""
+    """Not a model file, or one that is truncated, altered or from a newer isobag; or a model that no file can hold."""
 
 
 def write_container(path: str | os.PathLike[str], document: dict[str, Any], tensors: Tensors) -> None:
@@ -35,7 +35,7 @@ def write_container(path: str | os.PathLike[str], document: dict[str, Any], tens
     header_end = 8 + int.from_bytes(content[:8], "little")
     if header_end > LONGEST_HEADER:
         raise ModelFileError(
-            f"the header has {header_end:,} bytes; need {LONGEST_HEADER:,} or fewer: shorten the names."
+            f"the header has {header_end:,} bytes; need at most {LONGEST_HEADER:,}: shorten the names."
         )
     place = content.rindex(_NO_CHECKSUM.encode(), 0, header_end)
     checksum = hashlib.sha256(content).hexdigest().encode()
@@ -65,37 +65,39 @@ def _read_checked(path: str | os.PathLike[str]) -> bytes:
     with open(path, "rb", opener=_open_without_waiting) as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
-            raise ModelFileError("no regular file.")
+            raise ModelFileError("not a regular file.")
         start = file.read(8)
         length = int.from_bytes(start, "little")
         if len(start) < 8 or length + 8 > status.st_size or length + 8 > LONGEST_HEADER:
             raise ModelFileError(
-                f"it claims a header of {length:,} bytes and has {status.st_size:,} in all; cut off, or no model file."
+                f"its header has {length:,} bytes and the file {status.st_size:,}; truncated, or not a model file."
             )
         header = file.read(length)
         ends = [entry["data_offsets"][1] for name, entry in json.loads(header).items() if name != "__metadata__"]
         size = 8 + length + max(ends, default=0)
         if size != status.st_size:
-            raise ModelFileError(f"its parts make {size:,} bytes and it has {status.st_size:,}; cut off or altered.")
+            raise ModelFileError(
+                f"its parts have {size:,} bytes and the file {status.st_size:,}; truncated or altered."
+            )
         return start + header + file.read(size - len(start) - len(header))
 
 
 def _open_without_waiting(path: str, flags: int) -> int:
-    """A pipe without a writer would be waited for."""
+    """Open without blocking on a pipe that has no writer."""
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def _check_checksum(content: bytes, claimed: Any) -> None:
     header_end = 8 + int.from_bytes(content[:8], "little")
     if not isinstance(claimed, str) or len(claimed) != 64 or content.count(claimed.encode(), 0, header_end) != 1:
-        raise ModelFileError("it has no checksum; altered.")
+        raise ModelFileError("the checksum is missing; the file was altered.")
     found = hashlib.sha256(content.replace(claimed.encode(), _NO_CHECKSUM.encode(), 1)).hexdigest()
     if found != claimed:
-        raise ModelFileError("its content does not match its checksum; altered.")
+        raise ModelFileError("the content does not match the checksum; the file was altered.")
 
 
 def _refuse_constant(name: str) -> None:
-    raise ModelFileError(f"it has {name} where a number is needed.")
+    raise ModelFileError(f"{name} instead of a finite number.")
 
 
 def _safetensors() -> Any:

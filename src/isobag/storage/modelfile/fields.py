@@ -1,12 +1,11 @@
-"""Kinds of fields: how a value goes into a model file, and what is demanded of it when it comes out again.
+"""Kinds of fields: how a value is written to a model file, and how it is checked when it is read back.
 
-A kind writes a value as JSON and as tensors named by its path, and reads it back. Both ways it checks type, dtype,
-number of axes and range, since a file may come from anyone: nothing that is read here is trusted later.
+A kind writes a value as JSON and as tensors named by its path, and reads it back. Type, dtype, number of axes and range
+are checked both ways, since a file may come from anyone.
 """
 
 from collections.abc import Callable, Collection, Mapping
 from itertools import pairwise
-from numbers import Integral, Real
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -28,84 +27,79 @@ class Kind(Protocol):
 
 
 def demand(holds: Any, path: str, sentence: str) -> None:
-    """Refuse a value that is not as it must be."""
+    """Refuse the file unless a condition holds."""
     if not holds:
         raise ModelFileError(f"{path}: {sentence}")
 
 
-class Whole(NamedTuple):
-    """An integer between two bounds."""
+class Plain(NamedTuple):
+    """A value that is JSON itself: None, true or false, a number, a string, or a list of these.
 
-    low: int = 0
-    high: int = MOST_ROWS
+    holds, need : what is demanded of the JSON, and how to say so.
+    dump, build : to JSON, and back.
+    """
 
-    def encode(self, value: Any, path: str, tensors: Tensors) -> int:
-        """The integer, if it is one."""
-        demand(isinstance(value, Integral) and not isinstance(value, bool), path, f"{value!r:.60} is no integer.")
-        return self.decode(int(value), path, tensors)
-
-    def decode(self, node: Any, path: str, tensors: Tensors) -> int:
-        """The integer, if it is one within the bounds."""
-        within = type(node) is int and self.low <= node <= self.high
-        demand(within, path, f"{node!r:.60}; need an integer from {self.low} to {self.high}.")
-        return int(node)
-
-
-class Finite(NamedTuple):
-    """A finite number between two bounds."""
-
-    low: float
-    high: float
-
-    def encode(self, value: Any, path: str, tensors: Tensors) -> float:
-        """The number, if it is one."""
-        demand(isinstance(value, Real) and not isinstance(value, bool), path, f"{value!r:.60} is no number.")
-        return self.decode(float(value), path, tensors)
-
-    def decode(self, node: Any, path: str, tensors: Tensors) -> float:
-        """The number, if it is one within the bounds."""
-        within = type(node) is float and self.low <= node <= self.high
-        demand(within, path, f"{node!r:.60}; need a number from {self.low} to {self.high}.")
-        return float(node)
-
-
-class OneOf(NamedTuple):
-    """One of some values: strings, None, True and False."""
-
-    allowed: Collection[Any]
+    holds: Callable[[Any], Any]
+    need: str
+    dump: Callable[[Any], Any] = lambda value: value.item() if isinstance(value, np.generic) else value
+    build: Callable[[Any], Any] = lambda node: node
 
     def encode(self, value: Any, path: str, tensors: Tensors) -> Any:
-        """The value, if it is one of them."""
-        return self.decode(bool(value) if isinstance(value, np.bool_) else value, path, tensors)
-
-    def decode(self, node: Any, path: str, tensors: Tensors) -> Any:
-        """The value, if it is one of them."""
-        known = any(type(node) is type(one) and node == one for one in self.allowed)
-        demand(known, path, f"{node!r:.60}; need one of {', '.join(map(repr, self.allowed))}.")
+        """The value as JSON, checked."""
+        node = self.dump(value)
+        demand(self.holds(node), path, f"{node!r:.60}; need {self.need}.")
         return node
 
+    def decode(self, node: Any, path: str, tensors: Tensors) -> Any:
+        """The value, if the JSON is as it must be."""
+        demand(self.holds(node), path, f"{node!r:.60}; need {self.need}.")
+        return self.build(node)
 
-class Either(NamedTuple):
-    """One of some simple values, or else a value of another kind."""
 
-    simple: OneOf
-    other: Kind
+def integer(low: int = 0, high: int = MOST_ROWS) -> Plain:
+    """An integer between two bounds."""
+    return Plain(lambda node: type(node) is int and low <= node <= high, f"an integer from {low} to {high}")
+
+
+def number(low: float, high: float) -> Plain:
+    """A finite number between two bounds."""
+    return Plain(lambda node: type(node) is float and low <= node <= high, f"a number from {low} to {high}")
+
+
+def choice(allowed: Collection[Any]) -> Plain:
+    """One of some values: strings, None, True and False."""
+    need = f"one of {', '.join(map(repr, allowed))}"
+    return Plain(lambda node: any(type(node) is type(one) and node == one for one in allowed), need)
+
+
+def _is_rising(node: Any) -> bool:
+    is_list = isinstance(node, list) and all(type(psi) is int and 2 <= psi <= MOST_ROWS for psi in node)
+    return is_list and len(node) > 0 and all(a < b for a, b in pairwise(node))
+
+
+STRING = Plain(lambda node: isinstance(node, str), "a string")
+NAMES = Plain(
+    lambda node: isinstance(node, list) and all(isinstance(name, str) for name in node),
+    "a list of strings",
+    lambda value: [str(name) for name in value],
+    lambda node: np.array(node, dtype=object),
+)
+LEVELS = Plain(_is_rising, "integers of 2 or more in rising order", lambda value: [int(psi) for psi in value], tuple)
+"""Nested psi."""
+
+
+class OrNone(NamedTuple):
+    """A value of a kind, or None."""
+
+    kind: Kind
 
     def encode(self, value: Any, path: str, tensors: Tensors) -> Any:
-        """As the simple value if it is one."""
-        return self._kind(value).encode(value, path, tensors)
+        """None stands for itself."""
+        return None if value is None else self.kind.encode(value, path, tensors)
 
     def decode(self, node: Any, path: str, tensors: Tensors) -> Any:
-        """As the simple value if it is one."""
-        return self._kind(node).decode(node, path, tensors)
-
-    def _kind(self, value: Any) -> Kind:
-        return self.simple if any(type(value) is type(one) for one in self.simple.allowed) else self.other
-
-
-def or_none(kind: Kind) -> Either:
-    """The kind, or None."""
-    return Either(OneOf((None,)), kind)
+        """None stands for itself."""
+        return None if node is None else self.kind.decode(node, path, tensors)
 
 
 class Array(NamedTuple):
@@ -130,49 +124,8 @@ class Array(NamedTuple):
         fits = value.dtype.name in self.dtypes and value.ndim == self.n_axes
         demand(fits, path, f"{found[0]} with {found[1]} axes; need {' or '.join(self.dtypes)} with {self.n_axes}.")
         within = value.size == 0 or (value.min() >= self.low and value.max() <= self.high)  # false for NaN
-        demand(within, path, f"numbers out of bounds; need them from {self.low} to {self.high}.")
+        demand(within, path, f"values out of bounds; need {self.low} to {self.high}.")
         return value
-
-
-class Levels:
-    """Nested psi: integers of 2 or more, in rising order."""
-
-    def encode(self, value: Any, path: str, tensors: Tensors) -> list[int]:
-        """A list of integers."""
-        return [int(psi) for psi in value]
-
-    def decode(self, node: Any, path: str, tensors: Tensors) -> tuple[int, ...]:
-        """A tuple of integers."""
-        demand(isinstance(node, list) and node, path, "need a list of integers.")
-        levels = tuple(Whole(2).decode(psi, path, tensors) for psi in node)
-        demand(all(a < b for a, b in pairwise(levels)), path, "need integers in rising order.")
-        return levels
-
-
-class Names:
-    """Names of features, an array of strings."""
-
-    def encode(self, value: Any, path: str, tensors: Tensors) -> list[str]:
-        """A list of strings."""
-        return [str(name) for name in value]
-
-    def decode(self, node: Any, path: str, tensors: Tensors) -> npt.NDArray[np.object_]:
-        """An array of strings."""
-        demand(isinstance(node, list) and all(isinstance(name, str) for name in node), path, "need a list of strings.")
-        return np.array(node, dtype=object)
-
-
-class Text:
-    """A text."""
-
-    def encode(self, value: Any, path: str, tensors: Tensors) -> str:
-        """The text, if it is one."""
-        return self.decode(value, path, tensors)
-
-    def decode(self, node: Any, path: str, tensors: Tensors) -> str:
-        """The text, if it is one."""
-        demand(isinstance(node, str), path, "need a text.")
-        return str(node)
 
 
 class Several(NamedTuple):
@@ -187,7 +140,7 @@ class Several(NamedTuple):
 
     def decode(self, node: Any, path: str, tensors: Tensors) -> Any:
         """The values."""
-        demand(isinstance(node, list) and node, path, "need a list that is not empty.")
+        demand(isinstance(node, list) and node, path, "need a nonempty list.")
         return self.container([self.item.decode(one, f"{path}.{k}", tensors) for k, one in enumerate(node)])
 
 
@@ -233,9 +186,9 @@ class Counts:
     def decode(self, node: Any, path: str, tensors: Tensors) -> csr_array:
         """The matrix, if its arrays make one."""
         demand(isinstance(node, list) and len(node) == 2, path, "need a shape.")
-        n_rows, n_columns = (Whole(1).decode(n, path, tensors) for n in node)
+        n_rows, n_columns = (integer(1).decode(n, path, tensors) for n in node)
         data, indices, indptr = (kind.decode(None, f"{path}.{name}", tensors) for name, kind in self._parts.items())
-        demand(len(indptr) == n_rows + 1 and indptr[0] == 0 and indptr[-1] == len(indices), path, "rows do not add up.")
-        demand(len(data) == len(indices) and np.all(np.diff(indptr) >= 0), path, "rows do not add up.")
-        demand(indices.max(initial=0) < n_columns, path, f"a column beyond the last, {n_columns - 1}.")
+        demand(len(indptr) == n_rows + 1 and indptr[0] == 0 and indptr[-1] == len(indices), path, "inconsistent rows.")
+        demand(len(data) == len(indices) and np.all(np.diff(indptr) >= 0), path, "inconsistent rows.")
+        demand(indices.max(initial=0) < n_columns, path, f"a column index above {n_columns - 1}.")
         return csr_array((data, indices, indptr), shape=(n_rows, n_columns))

@@ -48,7 +48,7 @@ class Labels:
         demand(isinstance(node, str), path, "need a dtype.")
         if node == "str":
             characters = Array(("uint32",), 2, 0, _LAST_CHARACTER).decode(None, path, tensors)
-            demand(characters.shape[1] > 0, path, "labels without characters.")
+            demand(characters.shape[1] > 0, path, "labels of length 0.")
             return np.ascontiguousarray(characters).view(f"U{characters.shape[1]}")[:, 0]
         if _DATES.fullmatch(node):
             return Array(("int64",), 1).decode(None, path, tensors).view(np.dtype(node))
@@ -83,22 +83,22 @@ def _label(node: Any, path: str) -> Any:
     """A label from JSON."""
     if type(node) in (str, bool, int, float):
         return node
-    demand(isinstance(node, dict) and len(node) == 1, path, "a label that is none.")
+    demand(isinstance(node, dict) and len(node) == 1, path, "malformed label.")
     ((kind, value),) = node.items()
     if kind == "float":
-        demand(value in ("inf", "-inf"), path, "a label that is no number.")
+        demand(value in ("inf", "-inf"), path, "malformed label: need inf or -inf.")
         return float(value)
     if kind == "date":
         return datetime.date.fromisoformat(value)
     if kind == "datetime":
         return datetime.datetime.fromisoformat(value)
     if kind == "tuple":
-        demand(isinstance(value, list), path, "a label that is no tuple.")
+        demand(isinstance(value, list), path, "malformed label: need a list for a tuple.")
         return tuple(_label(one, path) for one in value)
-    demand(_DATES.fullmatch(kind) and type(value) is int, path, f"a label of kind {kind:.40}; {_ALLOWED}")
+    demand(_DATES.fullmatch(kind) and type(value) is int, path, f"label of kind {kind:.40}; {_ALLOWED}")
     return np.array(value, dtype=np.int64).view(kind)[()]
 
 
 def _is_fixed(zone: datetime.tzinfo | None) -> bool:
-    """Whether a zone is a fixed distance from UTC, which is all that the date as text says of it."""
+    """Whether a zone is a fixed offset from UTC, which is all that ISO format keeps of it."""
     return zone is None or type(zone) is datetime.timezone

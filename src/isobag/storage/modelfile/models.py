@@ -10,18 +10,18 @@ import numpy as np
 from isobag.data.params import Parameter
 from isobag.estimators import STORABLE
 from isobag.storage.modelfile.container import ModelFileError, Tensors
-from isobag.storage.modelfile.fields import Array, Finite, Kind, Names, Text, Whole, demand
+from isobag.storage.modelfile.fields import NAMES, STRING, Array, Kind, Plain, demand, integer, number
 from isobag.storage.modelfile.labels import Labels
 from isobag.storage.modelfile.schema import kind_of
 
 _LARGEST = float(np.finfo(float).max)
 _FIELDS: dict[str, Kind] = {
-    "n_features_in_": Whole(1),
-    "feature_names_in_": Names(),
-    "offset_": Finite(-_LARGEST, _LARGEST),
+    "n_features_in_": integer(1),
+    "feature_names_in_": NAMES,
+    "offset_": number(-_LARGEST, _LARGEST),
     "labels_": Labels(),
     "scores_": Array(("float64",), 1),
-    "table_": Text(),
+    "table_": STRING,
 }
 """Attributes that estimators share; the kind of all others follows from their type."""
 _OPTIONAL = {"feature_names_in_", "table_"}
@@ -29,20 +29,10 @@ _LATER_PARAMS = {"device": None}
 """Parameters that files of older versions lack, and what they stand for there."""
 
 
-class ParameterValue(NamedTuple):
-    """The value of a parameter, as its description has it: None, true or false, a number or a string."""
-
-    parameter: Parameter
-
-    def encode(self, value: Any, path: str, tensors: Tensors) -> Any:
-        """The value, if a file can hold it."""
-        return self.decode(value.item() if isinstance(value, np.generic) else value, path, tensors)
-
-    def decode(self, node: Any, path: str, tensors: Tensors) -> Any:
-        """The value, if the parameter may have it."""
-        fits = type(node) in (NoneType, bool, int, float, str) and self.parameter.holds(node)
-        demand(fits, path, f"{node!r:.60}; {self.parameter.need}.")
-        return node
+def _parameter_value(parameter: Parameter) -> Plain:
+    simple = (NoneType, bool, int, float, str)
+    need = parameter.need.removeprefix("need ").replace("choose one of", "one of")
+    return Plain(lambda node: type(node) in simple and parameter.holds(node), need)
 
 
 class Layout(NamedTuple):
@@ -89,6 +79,6 @@ def layout_of(name: str) -> Layout:
     attributes = [one for one in get_type_hints(build).items() if one[0].endswith("_") and not one[0].startswith("_")]
     return Layout(
         build,
-        {one: ParameterValue(parameter) for one, parameter in build.parameters.items()},
+        {one: _parameter_value(parameter) for one, parameter in build.parameters.items()},
         {one: _FIELDS[one] if one in _FIELDS else kind_of(hint) for one, hint in attributes},
     )

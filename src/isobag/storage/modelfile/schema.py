@@ -1,4 +1,4 @@
-"""What is kept of a value: the fields of its data class, each by its type and by what ``held`` demands of it."""
+"""How a value is stored: the fields of its data class, each by its type and the bounds given by ``held``."""
 
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
@@ -17,17 +17,17 @@ from isobag.models.views import Views
 from isobag.partitionings import MECHANISMS, Later, Partitionings
 from isobag.storage.modelfile.container import Tensors
 from isobag.storage.modelfile.fields import (
+    LEVELS,
     Array,
     Counts,
-    Finite,
     Kind,
-    Levels,
-    OneOf,
+    OrNone,
     Record,
     Several,
-    Whole,
+    choice,
     demand,
-    or_none,
+    integer,
+    number,
 )
 
 
@@ -54,7 +54,7 @@ class Tagged(NamedTuple):
 
 
 def kind_of_subclasses(parent: type) -> Tagged:
-    """Values of every class there is of a kind, such as the partitionings of all mechanisms."""
+    """Values of all subclasses of a class, such as the partitionings of all mechanisms."""
     for draw in MECHANISMS.values():
         if isinstance(draw, Later):
             draw.load()
@@ -81,27 +81,27 @@ def record_of(owner: type) -> Record:
 
 
 def _no_check(value: Any, path: str) -> None:
-    """What must hold between fields is demanded where the whole is known."""
+    """Relations between fields are checked on the whole estimator."""
 
 
 def _kind(hint: Any, metadata: Mapping[str, Any], owner: type) -> Kind:
     if get_origin(hint) is UnionType:
         (some,) = (one for one in get_args(hint) if one is not NoneType)
-        return or_none(_kind(some, metadata, owner))
+        return OrNone(_kind(some, metadata, owner))
     if metadata.get("choices"):
-        return OneOf(metadata["choices"])
+        return choice(metadata["choices"])
     low, high = metadata.get("low", -np.inf), metadata.get("high", np.inf)
     if hint == tuple[int, ...]:
-        return Levels()
+        return LEVELS
     if get_origin(hint) is tuple:
         return Several(_kind(get_args(hint)[0], metadata, owner), tuple)
     dtype = _dtype_of(hint)
     if dtype is not None:
         return Array((np.dtype(dtype).name,), metadata["axes"], low, high)
     if hint is int:
-        return Whole(int(low), int(high))
+        return integer(int(low), int(high))
     if hint is float:
-        return Finite(low, high)
+        return number(low, high)
     if hint is csr_array:
         return Counts()
     if hint is Views:
@@ -118,19 +118,19 @@ def _kind(hint: Any, metadata: Mapping[str, Any], owner: type) -> Kind:
 
 
 def _dtype_of(hint: Any) -> Any:
-    """The type of the numbers of an array; None if the hint is of no array."""
+    """The dtype of an array type; None for other types."""
     if get_origin(hint) is np.ndarray:
         return get_args(get_args(hint)[1])[0]
-    # From NumPy 2.5 on, NDArray is the name of a type, with that of its numbers as argument.
+    # From NumPy 2.5 on, NDArray is a type alias whose argument is the dtype.
     is_alias = getattr(get_origin(hint), "__name__", "") == "NDArray"
     return get_args(hint)[0] if is_alias else None
 
 
 def _calibration_of(owner: type) -> Record:
-    """A model of the same class, without a calibration of its own, and its scores of data it has not seen."""
+    """A calibration: a model of the same class, without a calibration of its own, and its scores of held-out data."""
     hints = get_type_hints(owner)
     inner = {
-        one.name: OneOf((None,))
+        one.name: choice((None,))
         if hints[one.name] == Calibration | None
         else _kind(hints[one.name], one.metadata, owner)
         for one in fields(owner)
