@@ -208,6 +208,6 @@ if __name__ == "__main__":
     for road in sys.argv[2:] or ROADS:
         for key, values in globals()[road]():
             hashes[key] = digest(values)
-            print(key, flush=True)
+            Path(sys.argv[1]).write_text(json.dumps(hashes, indent=1))
         Path(sys.argv[1]).write_text(json.dumps(hashes, indent=1))
         print(road, len(hashes))
