@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,9 +19,6 @@ from isobag.partitionings.base import (
     draw_seeds,
     nested_levels,
 )
-
-if TYPE_CHECKING:
-    from isobag.partitionings.counts import GroupQueries
 
 Draw = Callable[[Drawn, tuple[int, ...], Compute], Partitionings]
 
@@ -88,7 +85,7 @@ def draw_from_rows(
 
 
 def draw_from_groups(
-    groups: "GroupQueries",
+    groups: Any,
     n_estimators: int,
     levels: tuple[int, ...],
     mechanism: str,
