@@ -28,7 +28,7 @@ FARTHEST = 1e150
 
 
 def octaves(sq_dists: Floats) -> Ints:
-    """Piecewise linear log2 of positive numbers, a whole number of 2^-12 parts; sums of it mind no order.
+    """Piecewise linear log2 of positive numbers, in whole 2^-12 parts: no order of summation changes a sum of it.
 
     The bits of a float64 are its exponent and then its fraction: as an integer they rise with the number, and are
     linear between powers of two. Shifted right by 40, 12 bits of the fraction are left.
@@ -102,9 +102,9 @@ def is_first(values: Array) -> Bools:
     owners = keys >> bits
     is_new = np.ones(values.shape, dtype=bool)
     is_new[:, 1:] = owners[:, 1:] != owners[:, :-1]
-    found = np.empty_like(is_new)
-    np.put_along_axis(found, keys & ((1 << bits) - 1), is_new, axis=1)
-    return found
+    first = np.empty_like(is_new)
+    np.put_along_axis(first, keys & ((1 << bits) - 1), is_new, axis=1)
+    return first
 
 
 def last_level(balls: Balls) -> Balls:

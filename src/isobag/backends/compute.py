@@ -1,4 +1,4 @@
-"""How to compute: a backend, a number of threads and a device, chosen once and handed down. Never what comes out."""
+"""How to compute: a backend, a number of threads and a device, chosen once. Results never depend on it."""
 
 import warnings
 from collections.abc import Callable

@@ -1,39 +1,18 @@
 """Counts of groups in cells, (g, columns): CSR arrays of integers, or whatever a backend keeps on a device instead."""
 
 from collections.abc import Sequence
-from typing import Protocol, Self
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.sparse import csr_array, vstack
 
 from isobag.backends.arrays import Floats, Ints
 
-
-class DeviceCounts(Protocol):
-    """What counts on a device can do; see the functions below."""
-
-    def self_dots(self) -> Floats:
-        """Dot product of each row with itself: (g,)."""
-
-    def total(self, weights: Ints) -> Ints:
-        """Sum over the rows of counts times whole weights: (g,) -> (columns,)."""
-
-    def dot(self, vector: Ints) -> Ints:
-        """Dot product of each row with a vector of whole numbers: (columns,) -> (g,)."""
-
-    @classmethod
-    def side_by_side(cls, parts: Sequence[Self]) -> Self:
-        """Counts of the same groups in the cells of several views."""
-
-    @classmethod
-    def merged(cls, parts: Sequence[Self], numbers: Ints, n_groups: int) -> Self:
-        """Counts of all groups; row k of all parts together is of group numbers[k], a group may be in several."""
+if TYPE_CHECKING:
+    from isobag.backends.torch.counts import Counts
 
 
-Counts = csr_array | DeviceCounts
-
-
-def self_dots(counts: Counts) -> Floats:
+def self_dots(counts: "Counts") -> Floats:
     """Dot product of each row of counts with itself: (g,)."""
     if not isinstance(counts, csr_array):
         return counts.self_dots()
@@ -41,13 +20,13 @@ def self_dots(counts: Counts) -> Floats:
     return np.asarray(squares.sum(axis=1), dtype=np.float64)
 
 
-def total_counts(counts: Counts, weights: Ints) -> Ints:
+def total_counts(counts: "Counts", weights: Ints) -> Ints:
     """Sum over the rows of counts times whole weights: (g,) -> (columns,)."""
     total: Ints = counts.T @ weights if isinstance(counts, csr_array) else counts.total(weights)
     return total
 
 
-def dot_vector(counts: Counts, vector: Ints) -> Ints:
+def dot_vector(counts: "Counts", vector: Ints) -> Ints:
     """Dot product of each row of counts with a vector of whole numbers: (columns,) -> (g,)."""
     dots: Ints = counts @ vector if isinstance(counts, csr_array) else counts.dot(vector)
     return dots

@@ -1,6 +1,6 @@
-"""How much work is done, for whoever shows it: loops report, and one watcher at a time listens.
+"""Progress: loops report the work they have done to at most one watcher.
 
-The unit is a row looked up in a partitioning. What is computed never depends on it.
+The unit is a row looked up in a partitioning. Results never depend on it.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,7 +17,7 @@ def report(n: int) -> None:
 
 @contextmanager
 def watching(watcher: Callable[[int], None]) -> Iterator[None]:
-    """A context in which ``watcher`` hears of all work."""
+    """A context in which ``watcher`` is told of all work."""
     _watchers.append(watcher)
     try:
         yield

@@ -1,4 +1,4 @@
-"""Balls around rows: hyperspheres, which reach to the nearest other center, and Voronoi cells, balls without end."""
+"""Balls around rows: hyperspheres, which reach to the nearest other center, and Voronoi cells, unbounded balls."""
 
 from dataclasses import dataclass, replace
 from functools import singledispatch

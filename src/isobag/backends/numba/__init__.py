@@ -19,7 +19,7 @@ __all__ = [
 
 
 def prepare(X: Floats, like: Queries | None = None) -> Queries:
-    """Queries of all verbs; what an engine makes of them is made once, when it is first needed."""
+    """Queries for the functions below; what an engine makes of them is made once, when it is first needed."""
     return Queries(X, like)
 
 

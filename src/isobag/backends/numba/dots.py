@@ -43,7 +43,7 @@ class _Listed(NamedTuple):
 def dot_counts(counts: csr_array, centers: csr_array, n_jobs: int | None = None, rows: Ints | None = None) -> Ints:
     """Dot products of all rows of counts with all centers: (n, centers), int32 where they fit.
 
-    rows: if given, the rows of counts that are the centers, whose products are then found once for each pair
+    rows: if given, the rows of counts that are the centers, whose products are then computed once for each pair
     """
     counts, centers = (each if each.has_sorted_indices else each.sorted_indices() for each in (counts, centers))
     bits = 0 if _are_bytes(counts, centers) and choose.adding_pays(counts, centers) else 2
@@ -70,15 +70,15 @@ def dot_counts(counts: csr_array, centers: csr_array, n_jobs: int | None = None,
         for place, own_rows in zip(blocks, listed, strict=True):
             if n_others <= place.start and place.stop <= first:
                 continue
-            found = np.zeros((place.stop - place.start, COUNTS), dtype=dots.dtype)
+            block_dots = np.zeros((place.stop - place.start, COUNTS), dtype=dots.dtype)
             for center_weight, others in dense:
                 for digit in own_rows:
-                    _add_products(digit, center_weight, others, found)
-            found = found[:, : block.stop - block.start]
-            dots[order[place], block] = found
+                    _add_products(digit, center_weight, others, block_dots)
+            block_dots = block_dots[:, : block.stop - block.start]
+            dots[order[place], block] = block_dots
             later = max(place.start, n_others + block.stop)
             if later < place.stop:
-                dots[rows[block], later - n_others : place.stop - n_others] = found[later - place.start :].T
+                dots[rows[block], later - n_others : place.stop - n_others] = block_dots[later - place.start :].T
 
     map_in_threads(work, slices(centers.shape[0], COUNTS), n_jobs)
     return dots
@@ -97,24 +97,24 @@ def _list_entries(digit: _Digit, rows: Ints, bits: int, n_sections: int) -> _Lis
     return _Listed(weight, firsts, places, quads, totals)
 
 
-def _add_products(listed: _Listed, center_weight: int, dense: npt.NDArray[np.uint8], found: Ints) -> None:
-    """Add to found (rows, COUNTS) the products of a digit of a block of rows with one of a block of centers."""
+def _add_products(listed: _Listed, center_weight: int, dense: npt.NDArray[np.uint8], block_dots: Ints) -> None:
+    """Add to block_dots (rows, COUNTS) the products of a digit of a block of rows with one of a block of centers."""
     weight, firsts, places, quads, totals = listed
     weight *= center_weight
     if weight >= 1 << 63:  # of two such digits in one column the product would fit nowhere
         return
     if len(quads):
-        found += (totals[:, None] * weight * MIDDLE).astype(found.dtype)
+        block_dots += (totals[:, None] * weight * MIDDLE).astype(block_dots.dtype)
     for run in slices(len(firsts), products.RUN):
         part = dense[run.start * _SECTION_BYTES : run.stop * _SECTION_BYTES]
         if len(quads):
-            products_32 = np.zeros(found.shape, dtype=np.int32)
+            products_32 = np.zeros(block_dots.shape, dtype=np.int32)
             products.add_multiplied(firsts[run], places, quads, part, products_32)
-            found += products_32.astype(found.dtype, copy=False) * weight
+            block_dots += products_32.astype(block_dots.dtype, copy=False) * weight
         else:
-            sums = np.zeros(found.shape, dtype=np.uint16)
-            products.add_counted(firsts[run], places, part, sums, found)
-            found += sums
+            sums = np.zeros(block_dots.shape, dtype=np.uint16)
+            products.add_counted(firsts[run], places, part, sums, block_dots)
+            block_dots += sums
 
 
 def _digits(counts: csr_array) -> list[_Digit]:
@@ -123,13 +123,13 @@ def _digits(counts: csr_array) -> list[_Digit]:
     largest = int(counts.data.max(initial=0))
     if largest < BASE:
         return [_Digit(1, starts, columns, counts.data.astype(np.int32, copy=False))]
-    found, weight = [], 1
+    digits_of, weight = [], 1
     while weight <= largest:
         digits = (counts.data // weight % BASE).astype(np.int32)
         kept = np.concatenate([[0], np.cumsum(digits > 0)])
-        found.append(_Digit(weight, kept[starts], columns[digits > 0], digits[digits > 0]))
+        digits_of.append(_Digit(weight, kept[starts], columns[digits > 0], digits[digits > 0]))
         weight *= BASE
-    return found
+    return digits_of
 
 
 def _fit_int32(counts: csr_array, centers: csr_array) -> bool:

@@ -1,4 +1,4 @@
-"""Queries of the Numba backend: rows, and what its engines make of them once for all verbs."""
+"""Queries of the Numba backend: rows, and what its engines make of them once."""
 
 from collections.abc import Callable
 from typing import TypeVar, cast

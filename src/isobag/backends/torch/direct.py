@@ -1,4 +1,4 @@
-"""Few features on a GPU: the verbs by one pass of certified float32, and the float64 definition for what is left."""
+"""Few features on a GPU: one pass of certified float32, and the float64 definition for what is left."""
 
 from collections.abc import Callable
 from typing import NamedTuple

@@ -23,17 +23,17 @@ def mean_of_nearest(dots: torch.Tensor, own: Deviations, others: Deviations, sq_
     exact = dots.to(torch.float64)
     is_same = (exact == column(own.self_dots)) & (exact == row(others.self_dots))
     is_same &= column(own.sizes) == row(others.sizes)
-    found = exact.div_(column(own.sizes) * row(others.sizes))
-    found -= column(own.along)
-    found -= row(others.along)
-    found += sq_norm
-    found *= column(-2 * own.factors)
-    found *= row(others.factors)
-    found += column(own.factors**2 * own.sq_norms) + row(others.factors**2 * others.sq_norms)
-    found.clamp_min_(0)
+    sq_dists = exact.div_(column(own.sizes) * row(others.sizes))
+    sq_dists -= column(own.along)
+    sq_dists -= row(others.along)
+    sq_dists += sq_norm
+    sq_dists *= column(-2 * own.factors)
+    sq_dists *= row(others.factors)
+    sq_dists += column(own.factors**2 * own.sq_norms) + row(others.factors**2 * others.sq_norms)
+    sq_dists.clamp_min_(0)
     first = torch.zeros_like(is_same).scatter_(1, is_same.to(torch.uint8).argmax(dim=1, keepdim=True), True)
-    found.masked_fill_(is_same & first, float("inf"))
-    near = found.topk(k, dim=1, largest=False, sorted=True).values
+    sq_dists.masked_fill_(is_same & first, float("inf"))
+    near = sq_dists.topk(k, dim=1, largest=False, sorted=True).values
     near = square_root(torch.where(torch.isfinite(near), near, 0.0))
     total = near[:, 0].clone()
     for each in near.t()[1:]:

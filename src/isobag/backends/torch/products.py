@@ -1,4 +1,4 @@
-"""Many features on a GPU: the verbs by matrix products on tensor cores, certified; see ``product_kernels``."""
+"""Many features on a GPU: certified matrix products on tensor cores; see ``product_kernels``."""
 
 from functools import partial
 from typing import NamedTuple

@@ -56,7 +56,7 @@ class TorchBackend:
             return _host(values.t()).T if values.ndim == 2 else _host(values)
 
     def prepare(self, X: Placed, like: Queries | None = None) -> Queries:
-        """Queries that all verbs take: (n, d)."""
+        """Queries for the methods below: (n, d)."""
         return Queries(self.place(X))
 
     def scale_linearly(self, X: Placed, shift: Floats, spread: Floats, n_jobs: int | None = None) -> Placed:
