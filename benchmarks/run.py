@@ -26,7 +26,7 @@ from isobag import IDKGroupDetector, IDKPointDetector
 from isobag.backends import Compute
 from isobag.backends.numba import BOX_FEATURES
 from isobag.backends.numba import boxes as box_engine
-from isobag.backends.numba import products as product_engine
+from isobag.backends.numba import many as many_engine
 from isobag.data.groups import Groups
 from isobag.data.rows import ArrayRows
 from isobag.data.scaling import fit_scaling
@@ -178,7 +178,7 @@ def engines():
             # Queries anew each time: building the boxes is part of the work.
             by_boxes, by_products = seconds(
                 lambda X=X, arrays=arrays: box_engine.sum_at_cells(COMPUTE.prepare(X), *arrays),
-                lambda X=X, arrays=arrays: product_engine.sum_at_cells(COMPUTE.prepare(X), *arrays),
+                lambda X=X, arrays=arrays: many_engine.sum_at_cells(COMPUTE.prepare(X), *arrays),
                 repeat=2,
             )
             row[f"products / boxes, psi={psi}"] = by_products / by_boxes

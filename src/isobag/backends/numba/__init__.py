@@ -1,8 +1,8 @@
 """The fast backend: compiled loops in threads, the same integers as the NumPy backend.
 
 One rule chooses the engine. Small tables: every pair is compared, by code that is quickly compiled. Larger ones by the
-number of features: few, walks down a tree of boxes of queries; some, fused loops over blocks of queries; many, matrix
-products. docs/performance.md has the measurements behind it.
+number of features: few, walks down a tree of boxes of queries; some, fused loops over blocks of queries; many, bounds
+from rows of few bits. docs/performance.md has the measurements behind it.
 """
 
 from types import ModuleType
@@ -10,7 +10,7 @@ from types import ModuleType
 import numpy as np
 
 from isobag.backends.arrays import Balls, Cells, Floats, Ints, last_level, one_level
-from isobag.backends.numba import boxes, fused, pairs, products
+from isobag.backends.numba import boxes, fused, many, pairs
 from isobag.backends.numba.dots import dot_counts
 from isobag.backends.numba.groups import assign_groups, count_group_cells, group_sq_radii
 from isobag.backends.numba.queries import Queries
@@ -30,8 +30,8 @@ __all__ = [
 ]
 
 BOX_FEATURES = 10
-FUSED_FEATURES = range(4, 97)
-"""Of larger tables: where the fused engine is used if it can be; else boxes up to BOX_FEATURES, products above."""
+FUSED_FEATURES = range(4, many.LEAST_FEATURES)
+"""Of larger tables: where the fused engine is used if it can be; else boxes up to BOX_FEATURES, many above."""
 
 
 def prepare(X: Floats, like: Queries | None = None) -> Queries:
@@ -41,14 +41,7 @@ def prepare(X: Floats, like: Queries | None = None) -> Queries:
 
 def sq_radii(points: Floats, slots: Cells, levels: tuple[int, ...], n_jobs: int | None = None) -> Floats:
     """Squared distance from each center to the nearest different center: (L, t, psi)."""
-    if points.shape[1] < FUSED_FEATURES.stop:
-        find = pairs.sq_radii
-    else:
-        # Products of all pairs pay when partitionings share their centers: points squared against t times psi squared.
-        shared = len(points) ** 2 < 4 * slots.size * slots.shape[1]
-        find = products.sq_radii if shared else products.sq_radii_apart
-    radii: Floats = find(points, slots, levels, n_jobs)
-    return radii
+    return pairs.sq_radii(points, slots, levels, n_jobs)
 
 
 def assign_cells(queries: Queries, balls: Balls, rule: str, n_jobs: int | None = None) -> Cells:
@@ -114,4 +107,4 @@ def _engine(queries: Queries, balls: Balls, rule: str = "nearest") -> ModuleType
         return pairs
     if d in FUSED_FEATURES and fused.fits(balls, rule):
         return fused
-    return boxes if d <= BOX_FEATURES else products
+    return boxes if d <= BOX_FEATURES else many

@@ -5,17 +5,17 @@ any width is legal on every processor: LLVM splits it into the registers that ar
 decides how fast the loop is and never what it finds.
 """
 
-import llvmlite.binding
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from isobag.backends.numba.compiled.llvm import store_packed, target_has
+
 LANES = 64
 _SINGLE = ir.FloatType()
 _INT = ir.IntType(32)
-_features = llvmlite.binding.get_host_cpu_features()
-_WIDTH = 64 if _features.get("avx512f") else 32
+_WIDTH = 64 if target_has("avx512f") else 32
 """Queries that share the registers: with two centers at a time 20 registers of 512 bits, or 12 of 256 and some room."""
 
 
@@ -229,13 +229,8 @@ def pick_unbeaten(typingctx, sq_dists, spreads, first, last, share, bound, kept,
         )
         _, _, first, last, share, bound, _, size = args
         index = first.type
-        singles, ints, flags = (ir.VectorType(kind, _PICKED) for kind in (_SINGLE, _INT, ir.IntType(1)))
+        singles, ints = (ir.VectorType(kind, _PICKED) for kind in (_SINGLE, _INT))
         mask = ir.IntType(_PICKED)
-        compress = cgutils.get_or_insert_function(
-            builder.module,
-            ir.FunctionType(ints, [ints, flags, ints]),
-            f"llvm.experimental.vector.compress.v{_PICKED}i32",
-        )
         ones = cgutils.get_or_insert_function(builder.module, ir.FunctionType(mask, [mask]), f"llvm.ctpop.i{_PICKED}")
         count_up = ir.Constant(ints, list(range(_PICKED)))
         more = splat(builder, builder.fadd(share, ir.Constant(_SINGLE, 2.0)), singles)
@@ -256,8 +251,7 @@ def pick_unbeaten(typingctx, sq_dists, spreads, first, last, share, bound, kept,
         valid = builder.icmp_signed("<", count_up, splat(builder, left, ints))
         picked = builder.and_(unbeaten, valid)
         places = builder.add(count_up, splat(builder, builder.trunc(c, _INT), ints))
-        packed = builder.call(compress, [places, picked, places])
-        builder.store(packed, at(builder, kept, n_kept, ints), align=4)
+        store_packed(builder, places, picked, builder.gep(kept, [n_kept]))
         added = builder.zext(builder.call(ones, [builder.bitcast(picked, mask)]), index)
         c.add_incoming(builder.add(c, ir.Constant(index, _PICKED)), body)
         n_kept.add_incoming(builder.add(n_kept, added), body)
@@ -271,7 +265,7 @@ def pick_unbeaten(typingctx, sq_dists, spreads, first, last, share, bound, kept,
 COUNTS = 128
 """Rows of counts that are added up side by side."""
 _BYTE, _QUAD = ir.IntType(8), 4
-HAS_QUADS = bool(_features.get("avx512vnni"))
+HAS_QUADS = target_has("avx512vnni")
 """Whether the processor multiplies four bytes by four others and adds the products to a sum, all at once."""
 
 
