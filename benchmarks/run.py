@@ -25,7 +25,7 @@ from sklearn.metrics import roc_auc_score
 from isobag import IDKGroupDetector, IDKPointDetector
 from isobag.backends import Compute
 from isobag.backends.numba import box_tree as box_engine
-from isobag.backends.numba import products as product_engine
+from isobag.backends.numba import many as many_engine
 from isobag.backends.numba.choose import BOX_FEATURES
 from isobag.data.groups import Groups
 from isobag.data.rows import ArrayRows
@@ -178,7 +178,7 @@ def engines():
             # Queries anew each time: building the boxes is part of the work.
             by_boxes, by_products = seconds(
                 lambda X=X, arrays=arrays: box_engine.sum_at_cells(COMPUTE.prepare(X), *arrays),
-                lambda X=X, arrays=arrays: product_engine.sum_at_cells(COMPUTE.prepare(X), *arrays),
+                lambda X=X, arrays=arrays: many_engine.sum_at_cells(COMPUTE.prepare(X), *arrays),
                 repeat=2,
             )
             row[f"products / boxes, psi={psi}"] = by_products / by_boxes

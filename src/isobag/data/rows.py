@@ -96,7 +96,7 @@ class Rows(ABC):
         """The same rows in host memory."""
         return self
 
-    def give(self, values: Array) -> Any:
+    def give(self, values: Array) -> Array:
         """What was found of the rows, as the kind of array they came as."""
         return values
 

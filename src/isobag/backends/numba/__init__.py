@@ -3,7 +3,8 @@
 import numpy as np
 
 from isobag.backends.arrays import Balls, Cells, Floats, Ints, last_level, one_level
-from isobag.backends.numba.choose import engine_for, radii_by
+from isobag.backends.numba import small_tables
+from isobag.backends.numba.choose import engine_for
 from isobag.backends.numba.dots import dot_counts
 from isobag.backends.numba.groups import assign_groups, count_group_cells, group_sq_radii
 from isobag.backends.numba.queries import Queries
@@ -25,7 +26,7 @@ def prepare(X: Floats, like: Queries | None = None) -> Queries:
 
 def sq_radii(points: Floats, slots: Cells, levels: tuple[int, ...], n_jobs: int | None = None) -> Floats:
     """Squared distance from each center to the nearest different center: (L, t, psi)."""
-    return radii_by(points, slots)(points, slots, levels, n_jobs)
+    return small_tables.sq_radii(points, slots, levels, n_jobs)
 
 
 def assign_cells(queries: Queries, balls: Balls, rule: str, n_jobs: int | None = None) -> Cells:

@@ -11,39 +11,36 @@ any         at most 4,096, and     nearest    ``small_tables``    compares all p
                                                                   once; the rest in float32, the doubtful in float64
 up to 10    more                   any        ``box_tree``        boxes of rows share a shrinking list of centers;
                                                                   equal rows are searched once
-97 or more  more                   any        ``products``        matrix products, or cheaper bounds, leave few
-                                                                  distances to measure; see there
+97 or more  more                   any        ``many``            rows rounded to few bits bound all distances; few
+                                                                  are left to measure
 ==========  =====================  =========  ==================  ====================================================
 
 ``small_tables`` and ``float32_blocks`` need fewer than 32,768 cells, whose numbers take 16 bits; ``float32_blocks``
 also needs centers whose typical distance is an ordinary number. Where they cannot be used, the next line applies, and
-above 10 features ``products``.
+above 10 features ``many``.
 
 The rest:
 
 ====================  ==============================================  =================================================
 what                  choice                                          what it buys
 ====================  ==============================================  =================================================
-radii of balls        below 97 features ``small_tables``; above,      products of all pairs of centers at once pay if
-                      products of all centers, or apart               partitionings share many of them
 scales                NumPy up to 131,072 numbers, then compiled      no compiling for milliseconds
 dots of counts        small counts are added one by one, others       bytes that fit many to a register
                       multiplied four columns at a time
 ====================  ==============================================  =================================================
 """
 
-from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
 from scipy.sparse import csr_array
 
-from isobag.backends.arrays import Balls, Cells, Floats, Ints
-from isobag.backends.numba import box_tree, float32_blocks, products, small_tables
+from isobag.backends.arrays import Balls, Cells, Ints
+from isobag.backends.numba import box_tree, float32_blocks, many, small_tables
 from isobag.backends.numba.queries import Queries
 
 SMALL_ROWS, SMALL_NUMBERS = 1 << 12, 1 << 17
-BLOCK_FEATURES = range(4, 97)
+BLOCK_FEATURES = range(4, many.LEAST_FEATURES)
 BOX_FEATURES = 10
 COMPILED_NUMBERS = 1 << 17
 """Of fewer numbers, scaling would wait longer for the compiler than it takes."""
@@ -83,16 +80,7 @@ def engine_for(queries: Queries, balls: Balls, rule: str = "nearest") -> Engine:
         return small_tables
     if d in BLOCK_FEATURES and float32_blocks.fits(balls, rule):
         return float32_blocks
-    return box_tree if d <= BOX_FEATURES else products
-
-
-def radii_by(points: Floats, slots: Cells) -> Callable[[Floats, Cells, tuple[int, ...], int | None], Floats]:
-    """The function that finds the radii of balls around points."""
-    if points.shape[1] < BLOCK_FEATURES.stop:
-        return small_tables.sq_radii
-    # Products of all pairs: points squared, against t times psi squared.
-    shared = len(points) ** 2 < 4 * slots.size * slots.shape[1]
-    return products.sq_radii if shared else products.sq_radii_apart
+    return box_tree if d <= BOX_FEATURES else many
 
 
 def adding_pays(counts: csr_array, centers: csr_array) -> bool:

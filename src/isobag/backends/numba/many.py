@@ -1,0 +1,167 @@
+"""Many features: the verbs of a backend by a certified search, for every rule and all data.
+
+Bounds of the distances to all distinct centers come from rows rounded to few bits; few distances are left to be
+measured in float32, and very few in float64.
+"""
+
+from collections.abc import Callable
+from threading import Lock
+
+import numpy as np
+
+from isobag.backends.arrays import OCTAVE_BITS, Balls, Cells, Floats, Ints, is_first
+from isobag.backends.meter import report
+from isobag.backends.numba.compiled import certified
+from isobag.backends.numba.compiled.certified import add_tables
+from isobag.backends.numba.compiled.tiles import LANES
+from isobag.backends.numba.queries import Queries
+from isobag.backends.numba.rounding import SINGLES, Rounding, cheapest, finest
+from isobag.backends.threads import map_in_threads, shares, single_threaded_blas, slices
+
+LEAST_FEATURES = 97
+"""From here on this engine is the fastest."""
+_BLOCK = 512
+_BLOCKS_AT_ONCE = 1
+_CELLS = 1 << 22
+"""Most cells of a block of queries."""
+_PAIRS = 1 << 17
+"""Room for distances that are measured together, center by center."""
+_KEPT_CELLS = 1 << 26
+
+
+def assign_cells(queries: Queries, balls: Balls, rule: str, n_jobs: int | None, cells: Cells) -> None:
+    """Write the cell of every query into cells (t, n)."""
+
+    def keep(block: slice, found: Cells) -> None:
+        cells[:, block] = found[:, -1]
+
+    _search(queries.X, balls, rule, None, n_jobs, keep)
+
+
+def count_cells(queries: Queries, balls: Balls, n_jobs: int | None) -> Ints:
+    """Number of queries in each cell of each level: (L, t, psi)."""
+    return _count(queries.X, balls, None, n_jobs, lambda block, found: None)[0]
+
+
+def sum_at_cells(
+    queries: Queries, balls: Balls, tables: Ints, rule: str, n_jobs: int | None, limits: Ints | None = None
+) -> Ints:
+    """Sum over partitionings of the table at the query's cell: (n, L); one more column with ``limits``."""
+    sums = np.zeros((len(balls.levels), len(queries.X)), dtype=np.int64)
+    far = _search(
+        queries.X, balls, rule, limits, n_jobs, lambda block, found: add_tables(found, tables, sums[:, block])
+    )
+    return (sums if limits is None else np.vstack([sums, far])).T
+
+
+def fits_one_pass(n: int, balls: Balls, only_last: bool) -> bool:
+    """Whether the cells can be kept until all are counted."""
+    return n * len(balls.slots) * (1 if only_last else len(balls.levels)) <= _KEPT_CELLS
+
+
+def count_and_sum(
+    queries: Queries, balls: Balls, only_last: bool, n_jobs: int | None, limits: Ints | None = None
+) -> tuple[Ints, Ints]:
+    """Counts of all queries, and what ``sum_at_cells`` makes of them, from one search."""
+    n, n_kept = len(queries.X), 1 if only_last else len(balls.levels)
+    cells = np.empty((len(balls.slots), n_kept, n), dtype=np.min_scalar_type(-balls.slots.shape[1] - 1))
+    sums = np.zeros((n_kept, n), dtype=np.int64)
+
+    def keep(block: slice, found: Cells) -> None:
+        cells[:, :, block] = found[:, -n_kept:]
+
+    counts, far = _count(queries.X, balls, limits, n_jobs, keep)
+    tables = counts[-n_kept:]
+    map_in_threads(lambda block: add_tables(cells[:, :, block], tables, sums[:, block]), shares(n, n_jobs), n_jobs)
+    return counts, (sums if limits is None else np.vstack([sums, far])).T
+
+
+def _count(
+    X: Floats, balls: Balls, limits: Ints | None, n_jobs: int | None, visit: Callable[[slice, Cells], None]
+) -> tuple[Ints, Ints]:
+    """Counts of all levels, and octaves; blocks of cells are shown to a visitor."""
+    counts = np.zeros(balls.sq_radii.shape, dtype=np.int64)
+    counting = Lock()
+
+    def count(block: slice, found: Cells) -> None:
+        visit(block, found)
+        with counting:
+            certified.count_cells(found, counts)
+
+    far = _search(X, balls, "nearest", limits, n_jobs, count)
+    return counts, far
+
+
+def _search(
+    X: Floats,
+    balls: Balls,
+    rule: str,
+    limits: Ints | None,
+    n_jobs: int | None,
+    visit: Callable[[slice, Cells], None],
+) -> Ints:
+    """Show the cells of all queries to a visitor, block by block: (t, L, block). Returned: octaves beyond limits."""
+    far = np.zeros(len(X), dtype=np.int64)
+    (t, psi), n_levels = balls.slots.shape, len(balls.levels)
+    size = int(np.clip(_CELLS // (t * n_levels) // LANES * LANES, LANES, _BLOCK))
+    with single_threaded_blas():
+        rounding = cheapest(balls, X) if rule == "nearest" else finest(SINGLES, balls.points)
+        rounded = rounding.round_in_threads(balls.points, n_jobs)
+        centers = rounding.centers(balls.points, rounded)
+    lists = _lists(balls, limits, rounding)
+
+    def work(share: slice) -> None:
+        bounds = np.empty((_BLOCKS_AT_ONCE, len(balls.points) + 1, LANES), dtype=np.float32)
+        state, questions = _state(n_levels), _questions(t, psi, n_levels, len(balls.points))
+        for part in slices(share.stop - share.start, size):
+            block = slice(share.start + part.start, share.start + part.stop)
+            rows = rounding.rows(X[block], rounding.round(X[block], rounding.kind.bias))
+            cells = np.empty((t, n_levels, len(rows.lanes) * LANES), dtype=np.int32)
+            if rule == "nearest":
+                certified.find_cells(rows, centers, lists, bounds, state, questions, cells, far[block])
+            else:
+                certified.find_covering(rows, centers, lists, rule == "smallest", bounds, cells)
+            visit(block, cells[:, :, : len(rows.X)])
+            report(len(rows.X) * t)
+
+    map_in_threads(work, shares(len(X), n_jobs), n_jobs)
+    return far
+
+
+def _lists(balls: Balls, limits: Ints | None, rounding: Rounding) -> certified.Lists:
+    """The distinct centers of each partitioning: a later equal center never wins a tie."""
+    (t, psi), n_levels = balls.slots.shape, len(balls.levels)
+    chosen, cells = np.zeros((2, t, psi), dtype=np.int32)
+    ends = np.empty((t, n_levels), dtype=np.int64)
+    for i, (slots, is_distinct) in enumerate(zip(balls.slots, is_first(balls.slots), strict=True)):
+        own = np.flatnonzero(is_distinct)
+        cells[i, : len(own)] = own
+        chosen[i, : len(own)] = slots[own]
+        ends[i] = np.searchsorted(own, balls.levels)
+    own_limits = np.full(n_levels, -1) if limits is None else limits
+    beyond = ((own_limits + 1) << OCTAVE_BITS).view(np.float64)
+    with np.errstate(over="ignore"):
+        roots = np.sqrt(balls.sq_radii.transpose(1, 0, 2)) / rounding.unit
+        roots = np.take_along_axis(roots, cells[:, None].astype(np.int64), axis=2).astype(np.float32)
+        far_roots = np.where(own_limits < 0, np.inf, np.sqrt(beyond) / rounding.unit).astype(np.float32)
+    stretch = np.float32(1 + 2.1 * np.sqrt(2 * rounding.share))
+    sq_radii = np.ascontiguousarray(balls.sq_radii)
+    return certified.Lists(chosen, cells, ends, sq_radii, roots, own_limits, far_roots, stretch, rounding.unit)
+
+
+def _state(n_levels: int) -> certified.State:
+    """Room for what is known of a block."""
+    singles, integers = np.empty((5 + n_levels, LANES), dtype=np.float32), np.empty((1 + 2 * n_levels, LANES), np.int32)
+    return certified.State(
+        singles[:4], singles[4], integers[0], integers[1 : 1 + n_levels], singles[5:], integers[1 + n_levels :]
+    )
+
+
+def _questions(t: int, psi: int, n_levels: int, m: int) -> certified.Questions:
+    """Room for questions."""
+    n_pairs = max(_PAIRS, 2 * LANES * (psi + n_levels))
+    runs = np.empty((_BLOCK // LANES * t + 1, 3), dtype=np.int64)
+    integers, sq_dists = np.empty((7, n_pairs), dtype=np.int32), np.empty(n_pairs, dtype=np.float32)
+    rows, places, levels, query_rows, winners, numbers, order = integers
+    begins = np.empty(m + 1, dtype=np.int64)
+    return certified.Questions(runs, levels, query_rows, winners, numbers, rows, places, sq_dists, order, begins)
