@@ -178,8 +178,8 @@ def test_what_workers_cannot_do_is_refused(frame, tmp_path, option):
 
 
 def test_files_other_than_parquet_are_refused_and_how_to_convert_them_is_said(csv):
-    assert_one_sentence(run("points", csv, "--dask", "local"), "no Parquet file", "write_table")
-    assert_one_sentence(run("points", "-", "--dask", "local", stdin="a\n1\n"), "piped in", "Parquet")
+    assert_one_sentence(run("points", csv, "--dask", "local"), "not a Parquet file", "write_table")
+    assert_one_sentence(run("points", "-", "--dask", "local", stdin="a\n1\n"), "Standard input is not", "Parquet")
 
 
 def test_a_scheduler_that_is_not_there_is_one_sentence(frame, tmp_path, monkeypatch):

@@ -196,7 +196,7 @@ def test_results_merge_in_order():
 def test_what_is_no_dask_collection_is_refused(frame):
     with pytest.raises(TypeError, match="of type DataFrame; need a Dask dataframe"):
         engine.detect_points(frame)
-    with pytest.raises(ValueError, match="has 3 axes"):
+    with pytest.raises(ValueError, match=r"has shape \("):
         engine.detect_points(da.zeros((4, 4, 4)))
     with pytest.raises(ValueError, match="no such column"):
         engine.detect_points(parts_of(frame, []), features=["nothing"])

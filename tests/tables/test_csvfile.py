@@ -116,7 +116,7 @@ def test_what_csv_writes_comes_back_cell_for_cell(table, block_bytes):
         (b'a,b\n1,"2\n3,4\n', "t.csv, row 0 (line 2): a quote is opened and never closed."),
         (b'a,b\n1,"2"x\n', "t.csv, row 0 (line 2): a cell goes on after its closing quote."),
         (b"a,b,a\n1,2,3\n", "t.csv: two columns are called 'a' (columns 1 and 3); rename one."),
-        (b"a,b\n1,2\n1,\xe9\n", "t.csv, line 3: byte 0xE9 is no UTF-8; convert the file to UTF-8 first."),
+        (b"a,b\n1,2\n1,\xe9\n", "t.csv, line 3: byte 0xE9 is not UTF-8; convert the file to UTF-8 first."),
         ("a,b\n1,2\n".encode("utf-16"), "t.csv is UTF-16, not text in UTF-8; convert it first."),
         (
             b'"' + b"a\n" * 200_000,

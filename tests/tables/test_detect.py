@@ -267,7 +267,7 @@ BROKEN = {
         "a column 'score' of its own",
     ),
     "a bad cell": (GOOD.assign(a=[1, "?", 2, 3]), {}, r"a: 3 of 4 cells are numbers; row 1 has '\?'. Pass bad_cells="),
-    "a vector": (np.ones(3), {}, "The array has 1 axes"),
+    "a vector": (np.ones(3), {}, r"The array has shape \(3,\)"),
     "a list": ([1, 2], {}, "type list; need a frame"),
 }
 

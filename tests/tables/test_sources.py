@@ -1,4 +1,4 @@
-"""Every format, several files, packed ones and what is piped in: one table, or one sentence."""
+"""Every format, several files, packed ones and standard input: one table, or one sentence."""
 
 import gzip
 import io
@@ -110,10 +110,10 @@ def test_a_packed_file_that_is_cut_off_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ('{"a": 1}\n{"a": 2', "row 1 (line 2): no JSON"),
+        ('{"a": 1}\n{"a": 2', "row 1 (line 2): not JSON"),
         ('{"a": 1}\n[2]\n', "row 1 (line 2): need an object with names"),
         ('{"a": 1, "a": 2}\n', "row 0 (line 1), column 'a': the name stands twice"),
-        ('{"a": "\\ud800"}\n', "row 0 (line 1), column 'a': half of a surrogate pair is no text"),
+        ('{"a": "\\ud800"}\n', "row 0 (line 1), column 'a': an unpaired surrogate is not text"),
         ("\n\n" + '{"a": 1}\n{"a": Infinity}\n{"a": 3}', "a: 2 of 3 cells are numbers; row 1 (line 4 of"),
         ('{"a": 1}\n{"a": "x"}\n{"a": 3}', "a: 2 of 3 cells are numbers; row 1 (line 2 of"),
     ],

@@ -59,17 +59,19 @@ def compare(
         first, second = (own.rows.take(np.arange(len(own.rows))) for own in (table, other))
         n_jobs = threads_for(jobs, len(first) + len(second))
         with bar.stage("comparing", work_to_compare(len(first) + len(second), n_permutations)):
-            found = compare_samples(first, second, n_permutations=n_permutations, random_state=seed, n_jobs=n_jobs)
+            comparison = compare_samples(first, second, n_permutations=n_permutations, random_state=seed, n_jobs=n_jobs)
     names = table.encoding.names
-    order = np.argsort(-np.abs(found.features), kind="stable")
-    apart = {"feature": [names[j] for j in order], "separation": found.features[order].tolist()}
+    order = np.argsort(-np.abs(comparison.features), kind="stable")
+    apart = {"feature": [names[j] for j in order], "separation": comparison.features[order].tolist()}
     if json:
         listed = [{"feature": name, "separation": value} for name, value in zip(*apart.values(), strict=True)]
         rows = {"n_a": len(first), "n_b": len(second)}
         tables = {"table_a": table.summary.as_dict(), "table_b": other.summary.as_dict()}
-        print_json({"statistic": found.statistic, "p_value": found.p_value, **rows, "features": listed, **tables})
+        print_json(
+            {"statistic": comparison.statistic, "p_value": comparison.p_value, **rows, "features": listed, **tables}
+        )
         return
-    print_line(f"statistic {found.statistic:.4g}, p-value {found.p_value:.4g}")
+    print_line(f"statistic {comparison.statistic:.4g}, p-value {comparison.p_value:.4g}")
     print_table(apart)
     note(f"{len(first):,} rows and {len(second):,} rows. Below 0, the first table has the lower values.", quiet)
     for sentence in dict.fromkeys([*table.summary.sentences(), *other.summary.sentences()]):

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class BadCells(StrEnum):
-    """What to do with cells that are no numbers among numbers."""
+    """What to do with cells that are not numbers in a column of numbers."""
 
     ERROR = "error"
     MISSING = "missing"
@@ -52,9 +52,9 @@ Header = Annotated[
 ]
 Decimal = Annotated[str | None, typer.Option(metavar="SIGN", help="Decimal sign of text: . or ,", rich_help_panel=IN)]
 Format = Annotated[
-    str | None, typer.Option(metavar="ENDING", help="Of what is piped in: csv, tsv or jsonl.", rich_help_panel=IN)
+    str | None, typer.Option(metavar="ENDING", help="Of standard input: csv, tsv or jsonl.", rich_help_panel=IN)
 ]
-OnBadCells = Annotated[BadCells, typer.Option(help="Cells that are no numbers among numbers.", rich_help_panel=WHAT)]
+OnBadCells = Annotated[BadCells, typer.Option(help="Cells in a column of numbers that are not.", rich_help_panel=WHAT)]
 MinSize = Annotated[
     int, typer.Option(min=1, metavar="N", help="Leave out groups with fewer rows.", rich_help_panel=WHAT)
 ]

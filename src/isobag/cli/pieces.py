@@ -34,9 +34,9 @@ def files_of(names: Sequence[str]) -> list[str]:
     ]
     for file in files:
         if file == STDIN or kind_of_file(file) not in _PARQUET:
-            what = "What is piped in" if file == STDIN else f"{file!r}"
+            what = "Standard input" if file == STDIN else f"{file!r}"
             raise ValueError(
-                f"{what} is no Parquet file, and --dask reads no other; convert it first, for example by "
+                f"{what} is not a Parquet file; --dask reads no other format. Convert it first, for example by "
                 "pyarrow.parquet.write_table(pyarrow.csv.read_csv('t.csv'), 't.parquet')."
             )
     return files
@@ -108,13 +108,13 @@ def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _files_in(folder: Path) -> list[str]:
-    found = sorted(str(one) for ending in _PARQUET for one in folder.rglob(f"*{ending}") if one.name[0] not in "_.")
-    if not found:
+    files = sorted(str(one) for ending in _PARQUET for one in folder.rglob(f"*{ending}") if one.name[0] not in "_.")
+    if not files:
         raise FileNotFoundError(f"{str(folder)!r} has no Parquet files.")
-    keys = [part for file in found for part in Path(file).relative_to(folder).parts[:-1] if "=" in part]
+    keys = [part for file in files for part in Path(file).relative_to(folder).parts[:-1] if "=" in part]
     if keys:
         raise ValueError(
             f"{str(folder)!r} keeps a column in the names of its folders ({keys[0]!r}), which is not read; to do "
             f"without it, name the files: {str(folder / '**' / '*.parquet')!r}."
         )
-    return found
+    return files

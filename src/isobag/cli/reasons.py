@@ -35,9 +35,9 @@ def facts_of_group(detector: IDKGroupDetector, given: Input, label: str, tick: T
     points = _rows(detector, given, _wanted_rows(given, label), tick)
     group = Groups(points, np.zeros(len(points), dtype=np.int64), np.zeros(1, dtype=np.int64))
     judged = judge_new(detector, group)
-    found = judged.model.explain(group, detector.compute)
-    order = np.argsort(-np.abs(found.features[0]), kind="stable")
-    columns = {"median": np.median(group.points, axis=0), "separation": found.features[0]}
+    explanation = judged.model.explain(group, detector.compute)
+    order = np.argsort(-np.abs(explanation.features[0]), kind="stable")
+    columns = {"median": np.median(group.points, axis=0), "separation": explanation.features[0]}
     return {"n_points": len(points), **_verdict(judged)}, _listed(detector.feature_names, order, columns)
 
 

@@ -115,8 +115,8 @@ def _counted(ranking: Ranked, tick: Tick | None) -> Iterator[dict[str, Any]]:
 
 
 def _as_list(values: Any) -> list[Any]:
-    found: list[Any] = values.to_pylist() if hasattr(values, "to_pylist") else list(values)
-    return [value.item() if isinstance(value, np.generic) else value for value in found]
+    listed: list[Any] = values.to_pylist() if hasattr(values, "to_pylist") else list(values)
+    return [value.item() if isinstance(value, np.generic) else value for value in listed]
 
 
 def command_line() -> str:

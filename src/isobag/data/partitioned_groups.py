@@ -70,16 +70,16 @@ class PartitionedGroups(Grouped):
                     local.setdefault(number, []).append((label, wanted[label] - passed[label]))
                 passed[label] += count
         which = np.array(sorted(local), dtype=np.int64)
-        found = np.concatenate(self.partitions.run(_Picked(self.read, local), add, which))
-        labels = np.arange(len(found))
-        return Groups(ArrayRows(found, self.rows.names), labels, labels)
+        points = np.concatenate(self.partitions.run(_Picked(self.read, local), add, which))
+        labels = np.arange(len(points))
+        return Groups(ArrayRows(points, self.rows.names), labels, labels)
 
     def gather(self, numbers: Ints) -> Groups:
         """Some groups with all their rows, brought here: (k,)."""
         chosen = self.numbers_of(numbers)
-        found = self.partitions.run(_Gathered(self.read, chosen), add)
-        ids = np.concatenate([own for _, own in found])
-        return Groups(ArrayRows(np.concatenate([X for X, _ in found]), self.rows.names), ids, self.labels[numbers])
+        parts = self.partitions.run(_Gathered(self.read, chosen), add)
+        ids = np.concatenate([own for _, own in parts])
+        return Groups(ArrayRows(np.concatenate([X for X, _ in parts]), self.rows.names), ids, self.labels[numbers])
 
 
 def grouped_blocks(read: Read, numbers: Numbers, number: int, frames: Frames) -> Iterator[GroupedBlock]:
@@ -133,16 +133,16 @@ class _Picked:
 
     def __call__(self, number: int, frames: Frames) -> list[Floats]:
         missing = dict(self.places[number])
-        found = []
+        points = []
         for X, labels in self.read(number, frames):
             assert labels is not None
             for label, x in zip(labels.tolist(), X, strict=True):
                 if label in missing:
                     missing[label] -= 1
                     if missing[label] < 0:
-                        found.append(x)
+                        points.append(x)
                         del missing[label]
-        return [np.array(found)]
+        return [np.array(points)]
 
 
 @dataclass(frozen=True)

@@ -96,11 +96,11 @@ class _OverBlocks(Generic[T]):
     combine: Combine[T]
 
     def __call__(self, number: int, frames: Frames) -> T | None:
-        found: T | None = None
+        merged: T | None = None
         for X, _ in self.read(number, frames):
             for block in _blocks(X):
-                found = _either(self.combine, found, self.function(block))
-        return found
+                merged = _either(self.combine, merged, self.function(block))
+        return merged
 
 
 @dataclass(frozen=True)
@@ -192,9 +192,9 @@ class PartitionedRows(Rows):
     def prefetch(self, numbers: Ints) -> None:
         """Bring the rows here that will be taken, and find the extremes of all, in one pass."""
         chosen = np.unique(numbers)
-        found = self._find(chosen, np.flatnonzero(self.lengths))
-        self._held.append((chosen, np.concatenate(found.parts)))
-        self._extremes = found.low, found.high
+        taken = self._find(chosen, np.flatnonzero(self.lengths))
+        self._held.append((chosen, np.concatenate(taken.parts)))
+        self._extremes = taken.low, taken.high
 
     def extremes(self) -> tuple[Floats, Floats]:
         """Least and largest value of each feature: (d,), (d,)."""
@@ -210,11 +210,11 @@ class PartitionedRows(Rows):
 
     def map_reduce(self, function: Callable[[Floats], T], combine: Callable[[T, T], T]) -> T:
         """Partial results of all partitions, merged where they are."""
-        found = self.partitions.run(
+        merged = self.partitions.run(
             _OverBlocks(self.read, function, combine), _Either(combine), np.flatnonzero(self.lengths)
         )
-        assert found is not None
-        return found
+        assert merged is not None
+        return merged
 
     def map(self, function: Callable[[Floats], npt.NDArray[Any]]) -> Any:
         """What a function makes of each row, whenever it is asked for."""
@@ -238,14 +238,14 @@ class MappedRows:
         if function not in self._known:
             own = self.function
             self._known[function] = self.rows.map_reduce(lambda X: function(own(X)), combine)
-        found: T = self._known[function]
-        return found
+        known: T = self._known[function]
+        return known
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
         """All of them, brought here."""
         own = self.function
-        found = self.rows.map_reduce(lambda X: [own(X)], add)
-        return np.concatenate(found).astype(dtype, copy=False)
+        parts = self.rows.map_reduce(lambda X: [own(X)], add)
+        return np.concatenate(parts).astype(dtype, copy=False)
 
 
 def count_rows(partitions: Partitions, read: Read) -> Ints:

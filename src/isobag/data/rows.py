@@ -7,7 +7,7 @@ counts, ranges, rows picked by number. So it does not matter how rows are cut in
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from scipy.sparse import csr_array

@@ -21,7 +21,7 @@ from isobag.data.rows import Rows
 KEPT_BYTES = 1 << 26
 BLOCK_BYTES = 1 << 22
 Tick = Callable[[str, int, int | None], None]
-"""Told what is going on, how many rows are done with, and of how many if known: for a progress bar."""
+"""Progress: the name of a pass, rows done, and rows in all if known."""
 
 
 class Spool:
@@ -59,15 +59,15 @@ class Spool:
         if self._file is None:
             return self._whole()[start : start + n_rows]
         n_rows = min(n_rows, self._n_rows - start)
-        found = np.empty((n_rows, self._n_columns))
+        numbers = np.empty((n_rows, self._n_columns))
         self._file.seek(start * self._n_columns * 8)
-        view = _bytes_of(found)
+        view = _bytes_of(numbers)
         while len(view):
             n_bytes = self._file.readinto(view)  # type: ignore[attr-defined]  # of a file without buffer
             if not n_bytes:
                 raise OSError(errno.EIO, "the temporary file of the rows ends too early", tempfile.gettempdir())
             view = view[n_bytes:]
-        return found
+        return numbers
 
     def take(self, rows: Ints) -> Floats:
         """Some rows: (k,) -> (k, c)."""

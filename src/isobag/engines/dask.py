@@ -59,8 +59,8 @@ class DaskPartitions(Collection):
         """What ``work`` makes of the partitions, merged on the workers, and some thousand partitions at a time here."""
         combining = self._runner.send(combine)
         windows = self._by_window(work, combining, which)
-        found: T = reduce(combine, [self._merged(first, windows, combining) for first in windows])
-        return found
+        merged: T = reduce(combine, [self._merged(first, windows, combining) for first in windows])
+        return merged
 
     def exchange(
         self,
@@ -83,8 +83,8 @@ class DaskPartitions(Collection):
             for parts in holders:
                 merged.add(runner.submit(_pick, parts, bucket))
             tree.add(runner.submit(_call, finishing, bucket, merged.root()))
-        found: U = runner.result(tree.root())
-        return found
+        joined: U = runner.result(tree.root())
+        return joined
 
     def map(self, work: Callable[[int, Frames], Iterator[pa.Table]], schema: pa.Schema) -> Any:
         """What ``work`` makes of each partition: a Dask dataframe of as many partitions, in order, lazy."""
@@ -122,11 +122,11 @@ class DaskPartitions(Collection):
             if len(under_way) == WINDOWS:
                 runner.wait(under_way.popleft())
             graph, keys = self._graph(window)
-            found = runner.run(graph, keys, window, sent, combining)
-            under_way.append(found)
-            yield found
-        for found in under_way:
-            runner.wait(found)
+            result = runner.run(graph, keys, window, sent, combining)
+            under_way.append(result)
+            yield result
+        for result in under_way:
+            runner.wait(result)
 
     def _cut(self, numbers: Ints) -> list[Ints]:
         """Windows of partitions; all in one if partitions come of each other, as after a shuffle."""
@@ -198,25 +198,25 @@ class Runner:
                 own[above[-1]] = (_merge, combine, level[i : i + MERGED])
             level = above
         if self._client is None:
-            found = get_in_threads(own, level[0])
+            result = get_in_threads(own, level[0])
             for _ in numbers:
                 self._count((0.0, self._pass))
-            return found
+            return result
         return self._client.get(own, level[0], sync=False)
 
-    def wait(self, found: Any) -> None:
+    def wait(self, thing: Any) -> None:
         """Return when a thing is there, without bringing it here."""
         if self._client is not None:
-            self.result(self._client.submit(_nothing, found, key=f"isobag-wait-{uuid4().hex}"))
+            self.result(self._client.submit(_nothing, thing, key=f"isobag-wait-{uuid4().hex}"))
 
-    def result(self, found: Any) -> Any:
+    def result(self, thing: Any) -> Any:
         """The thing itself."""
         if self._client is None:
-            return found
+            return thing
         from distributed.scheduler import KilledWorker, NoWorkerError  # noqa: PLC0415, there is a client, so it is loaded
 
         try:
-            return found.result()
+            return thing.result()
         except KilledWorker as error:
             raise WorkersDiedError(_died_of(self._given_up(error.task))) from error
         except NoWorkerError as error:
@@ -232,8 +232,8 @@ class Runner:
             tasks = [dask_scheduler.tasks[key] for key in number_of if key in dask_scheduler.tasks]
             return [one.key for one in tasks if one.state == "erred" and one.exception_blame is one]
 
-        found = self._client.run_on_scheduler(given_up)
-        return sorted({number_of[key] for key in (*found, task) if key in number_of})
+        given_up_keys = self._client.run_on_scheduler(given_up)
+        return sorted({number_of[key] for key in (*given_up_keys, task) if key in number_of})
 
 
 class _Tree:
@@ -266,7 +266,7 @@ def fit(data: Any, *, client: Any = None, **options: Any) -> Any:
     Parameters
     ----------
     data : dask.dataframe.DataFrame or dask.array.Array
-        Looked at several times: ``persist`` it if it is dear to make and fits the memory of the workers.
+        Looked at several times: ``persist`` it if it is expensive to compute and fits the memory of the workers.
     client : distributed.Client, optional
         Without one the active one, and if there is none, threads of this process.
     by, features, missing, bad_cells, min_size, random_state
@@ -327,7 +327,7 @@ def _as_frame(data: Any) -> Any:
     array = sys.modules.get("dask.array")
     if array is not None and isinstance(data, array.Array):
         if data.ndim != 2:
-            raise ValueError(f"The array has {data.ndim} axes; need rows and columns.")
+            raise ValueError(f"The array has shape {data.shape}; need (rows, columns).")
         return dd.from_dask_array(data.rechunk({1: -1}), columns=[f"x{j}" for j in range(data.shape[1])])
     raise TypeError(f"The table is of type {type(data).__name__}; need a Dask dataframe or a Dask array.")
 
@@ -343,11 +343,11 @@ def _active_client() -> Any:
 
 
 def _work_on(work: Work[T], number: int, frame: Any, topic: str, turn: int) -> T:
-    found = work(number, iter([frame]))
+    result = work(number, iter([frame]))
     if topic and "distributed" in sys.modules:
         with suppress(ValueError):  # a thread of no worker
             sys.modules["distributed"].get_worker().log_event(topic, turn)
-    return found
+    return result
 
 
 def _died_of(numbers: list[int]) -> str:

@@ -117,9 +117,9 @@ def read_numbers(cells: pa.Array) -> Numbers:
     if values is not None:
         return Numbers(values, missing, np.zeros(len(cells), dtype=bool))
     texts, codes = distinct(cells)
-    found = [number_of(text) for text in texts]
+    numbers = [number_of(text) for text in texts]
     gaps = np.array([is_missing(text) for text in texts] + [True])
-    values = np.array([np.nan if value is None else value for value in found] + [np.nan])[codes]
+    values = np.array([np.nan if value is None else value for value in numbers] + [np.nan])[codes]
     missing = gaps[codes]
     return Numbers(values, missing, np.isnan(values) & ~missing)
 

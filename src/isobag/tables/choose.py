@@ -34,7 +34,7 @@ class ReadOptions:
     features : names of the columns to use; None for those of TAKEN that are no identifiers.
     by, id : columns that make the label of a row's group, or name rows; they are no features.
     missing : missing values are an "error", their rows are "drop"ped, or the "median" stands for them.
-    bad_cells : cells that are no numbers among numbers are an "error", "missing", or make the column one of "text".
+    bad_cells : cells that are not numbers, among numbers, are an "error", "missing", or make the column one of "text".
     decimal : the decimal sign of text, "." or ",".
     carry : columns to keep beside the labels as they are, features or not; None for all.
     """
@@ -236,8 +236,8 @@ def _encode_column(scan: ColumnScan, options: ReadOptions, median_of: Callable[[
         counts = text_counts(scan.codes, scan.counts)
         n_true = sum(count for text, count in counts.items() if is_true(text))
         return EncodedColumn(scan.name, BOOL, fill=float(2 * n_true > sum(counts.values())) if fills else np.nan)
-    found = _categories(scan)
-    return EncodedColumn(scan.name, TEXT, found.texts, found.has_other, fill=0.0 if fills else np.nan)
+    categories = _categories(scan)
+    return EncodedColumn(scan.name, TEXT, categories.texts, categories.has_other, fill=0.0 if fills else np.nan)
 
 
 def kinds_of(scans: Mapping[str, ColumnScan], options: ReadOptions) -> dict[str, str | None]:
@@ -278,7 +278,7 @@ def _role(scan: ColumnScan, options: ReadOptions) -> tuple[str, str]:
     if kind in (NUMBER, TIME) and is_constant(scan.low, scan.high):
         return FEATURE, "the same in every row"
     n_bad = scan.n_present - scan.n_numbers if kind == NUMBER else 0
-    return FEATURE, f"{n_bad:,} cells are no numbers and count as missing" if n_bad else ""
+    return FEATURE, f"{n_bad:,} cells are not numbers and count as missing" if n_bad else ""
 
 
 def _why_unfit(scan: ColumnScan, kind: str) -> str:

@@ -120,8 +120,8 @@ class CsvFile:
                 place = Place(self._file, first_row + number, starts[number])
                 cells = "1 cell" if len(row) == 1 else f"{len(row):,} cells"
                 raise ValueError(f"{place}: {cells}, but the table has {n_columns:,} columns.")
-        found = zip(*rows, strict=True) if rows else [()] * n_columns
-        columns = [pa.array(column, pa.string()) for column in found]
+        by_column = zip(*rows, strict=True) if rows else [()] * n_columns
+        columns = [pa.array(column, pa.string()) for column in by_column]
         return _Part(columns, np.array(starts, np.int64), np.array(empty, np.int64), line - first_line)
 
     def _read_header(self, header: bool | None, divider: str | None) -> Header:
@@ -196,7 +196,7 @@ class CsvFile:
             line = first_line + before.count(b"\n")
             odd = content[error.start]
             raise ValueError(
-                f"{self._file}, line {line}: byte 0x{odd:02X} is no UTF-8; convert the file to UTF-8 first."
+                f"{self._file}, line {line}: byte 0x{odd:02X} is not UTF-8; convert the file to UTF-8 first."
             ) from None
 
     def _why(self, error: csv.Error, place: Place | None) -> str:
@@ -261,7 +261,7 @@ class _Block:
 
 
 def _split(content: bytes, n_columns: int, divider: str) -> list[pa.Array] | None:
-    """Cells of plain lines by column; None if a line has more or fewer, or a byte is no UTF-8."""
+    """Cells of plain lines by column; None if a line has more or fewer, or a byte is not UTF-8."""
     names = [str(j) for j in range(n_columns)]
     try:
         table = pa_csv.read_csv(

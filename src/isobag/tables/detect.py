@@ -54,7 +54,7 @@ def detect_points(
         "drop" leaves out rows with missing values, which then stand last, without a score; "median" puts in the
         column's median, or its most frequent text.
     bad_cells : {"error", "missing", "text"}
-        What to do with cells that are no numbers in a column of objects most of which are.
+        What to do with cells that are not numbers in a column of objects most of which are.
     p_values : bool
         Whether to add the column of p-values.
     random_state : int, RandomState or None
@@ -248,13 +248,13 @@ def open_frame(frame: Any) -> nw.DataFrame[Any]:
     """The frame, in memory, if it is one with columns to tell apart; of an array, one with columns x0, x1, ..."""
     if isinstance(frame, np.ndarray):
         if frame.ndim != 2:
-            raise ValueError(f"The array has {frame.ndim} axes; need rows and columns.")
+            raise ValueError(f"The array has shape {frame.shape}; need (rows, columns).")
         frame = pa.table({f"x{j}": column for j, column in enumerate(frame.T)})
     try:
-        found: Any = nw.from_native(frame)
-        if isinstance(found, nw.LazyFrame):
-            found = found.collect()
-        found.schema  # noqa: B018, this is where names are looked at
+        opened: Any = nw.from_native(frame)
+        if isinstance(opened, nw.LazyFrame):
+            opened = opened.collect()
+        opened.schema  # noqa: B018, this is where names are looked at
     except nw.exceptions.DuplicateError:
         names = Counter(str(name) for name in getattr(frame, "columns", getattr(frame, "column_names", [])))
         twice = ", ".join(repr(name) for name, count in names.items() if count > 1)
@@ -264,8 +264,8 @@ def open_frame(frame: Any) -> nw.DataFrame[Any]:
             f"The table is of type {type(frame).__name__}; need a frame of pandas, polars, Arrow or DuckDB, or an "
             "array."
         ) from None
-    opened: nw.DataFrame[Any] = found
-    return opened
+    in_memory: nw.DataFrame[Any] = opened
+    return in_memory
 
 
 def _prepare(

@@ -29,14 +29,14 @@ class Digest:
 
     def add(self, values: npt.NDArray[np.uint64]) -> "Digest":
         """That of these values followed by more: (m,), the bits of each."""
-        found = self
+        digest = self
         for part in slices(len(values), _CHUNK):
             hashes = _hash(values[part])
             halves = (hashes & _PRIME, hashes >> _SHIFTS[3])
             pairs = zip(halves, map(_powers, BASES), strict=True)
             sums = tuple(int(_reduce(half * powers[-len(half) :]).sum()) % PRIME for half, powers in pairs)
-            found = found.merge(Digest(len(hashes), sums))
-        return found
+            digest = digest.merge(Digest(len(hashes), sums))
+        return digest
 
     def merge(self, later: "Digest") -> "Digest":
         """That of these values followed by others."""

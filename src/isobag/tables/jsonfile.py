@@ -33,8 +33,8 @@ class JsonFile:
             row = 0
             rows: list[dict[str, Any]] = []
             lines: list[int | None] = []
-            for line, found in self._rows(stream):
-                rows.append(self._checked(found, Place(self._file, row + len(rows), line)))
+            for line, content in self._rows(stream):
+                rows.append(self._checked(content, Place(self._file, row + len(rows), line)))
                 lines.append(line)
                 if len(rows) == self._batch_rows:
                     yield self._batch(rows, row, lines)
@@ -63,19 +63,19 @@ class JsonFile:
                 content.decode(), parse_int=_Digits, parse_float=_Digits, parse_constant=str, object_pairs_hook=_Pairs
             )
         except json.JSONDecodeError as error:
-            raise ValueError(f"{place}: no JSON ({error.msg} at character {error.pos + 1:,}).") from None
+            raise ValueError(f"{place}: not JSON ({error.msg} at character {error.pos + 1:,}).") from None
         except UnicodeDecodeError as error:
             odd = content[error.start]
-            raise ValueError(f"{place}: byte 0x{odd:02X} is no UTF-8; convert the file to UTF-8 first.") from None
+            raise ValueError(f"{place}: byte 0x{odd:02X} is not UTF-8; convert the file to UTF-8 first.") from None
         except RecursionError:
             raise ValueError(f"{place}: lists or objects within one another too deep.") from None
 
-    def _checked(self, found: Any, place: Place) -> dict[str, Any]:
-        if not isinstance(found, _Pairs):
+    def _checked(self, content: Any, place: Place) -> dict[str, Any]:
+        if not isinstance(content, _Pairs):
             raise ValueError(f'{place}: need an object with names, such as {{"a": 1}}; JSON Lines has one a line.')
-        row = dict(found)
-        if len(row) < len(found):
-            names = [name for name, _ in found]
+        row = dict(content)
+        if len(row) < len(content):
+            names = [name for name, _ in content]
             twice = next(name for name in names if names.count(name) > 1)
             raise ValueError(f"{place}, column {twice!r}: the name stands twice.")
         return row
@@ -93,7 +93,7 @@ class JsonFile:
                 batch.columns[name] = pa.array([_text(value) for value in values], pa.string())
             except UnicodeEncodeError:
                 i = next(i for i, value in enumerate(values) if _is_broken(_text(value)))
-                raise ValueError(f"{batch.place(i)}, column {name!r}: half of a surrogate pair is no text.") from None
+                raise ValueError(f"{batch.place(i)}, column {name!r}: an unpaired surrogate is not text.") from None
         return batch._replace(nested=frozenset(nested))
 
 

@@ -58,11 +58,11 @@ def features_of_columns(encoding: Encoding) -> list[Ints]:
 def reasons_of_groups(encoding: Encoding, groups: Groups, explanation: GroupExplanation) -> list[str]:
     """Where the points lie of which each group has too many: the columns that set them apart, with the median there."""
     order = np.argsort(groups.ids, kind="stable")
-    owners, found = encoding.owners, []
+    owners, reasons = encoding.owners, []
     for g, rows in enumerate(np.split(order, np.cumsum(groups.sizes)[:-1])):
         points, carried = groups.rows.take(rows), np.maximum(explanation.points[rows], 0)
-        found.append(_group_in_words(explanation.features[g], encoding, owners, points, carried))
-    return found
+        reasons.append(_group_in_words(explanation.features[g], encoding, owners, points, carried))
+    return reasons
 
 
 def number_in_words(value: float) -> str:

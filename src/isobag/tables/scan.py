@@ -198,26 +198,26 @@ class ColumnScan:
     def _read_declared(self, column: pa.Array, batch: Batch) -> Floats:
         if pa.types.is_null(column.type):
             return self.skip(len(column), batch)
-        found = read_declared(column)
-        kept_as = TEXT if found.kind == OTHER else found.kind
+        typed = read_declared(column)
+        kept_as = TEXT if typed.kind == OTHER else typed.kind
         described = f"{batch.file}, column {self.name!r} is of type {column.type}"
-        if self.declared not in (None, found.kind) or self.kept_as not in (None, kept_as):
-            if found.is_empty:
+        if self.declared not in (None, typed.kind) or self.kept_as not in (None, kept_as):
+            if typed.is_empty:
                 return self.skip(len(column), batch)
             raise ValueError(f"{described}; need {self.kept_as} as elsewhere.")
         if self.declared is None:
             self.declared_in = described
-        self.declared, self.kept_as = found.kind, kept_as
-        if found.numbers is None:
-            return self._code_texts(found.texts, batch)
-        if found.kind == TIME:
-            self.n_times += int(np.count_nonzero(~found.numbers.missing))
-            self.n_zoned += int(np.count_nonzero(~found.numbers.missing)) if found.has_zone else 0
+        self.declared, self.kept_as = typed.kind, kept_as
+        if typed.numbers is None:
+            return self._code_texts(typed.texts, batch)
+        if typed.kind == TIME:
+            self.n_times += int(np.count_nonzero(~typed.numbers.missing))
+            self.n_zoned += int(np.count_nonzero(~typed.numbers.missing)) if typed.has_zone else 0
         else:
-            self.n_numbers += int(np.count_nonzero(~found.numbers.missing & ~found.numbers.bad))
-            self._note_other(column, found.numbers.bad, batch)
-            self._note_inexact(column, found.inexact, batch)
-        return self._keep_numbers(found.numbers.values, found.numbers.missing, batch)
+            self.n_numbers += int(np.count_nonzero(~typed.numbers.missing & ~typed.numbers.bad))
+            self._note_other(column, typed.numbers.bad, batch)
+            self._note_inexact(column, typed.inexact, batch)
+        return self._keep_numbers(typed.numbers.values, typed.numbers.missing, batch)
 
     def _code_texts(self, cells: pa.Array, batch: Batch) -> Floats:
         texts, places = distinct(cells)
@@ -325,9 +325,9 @@ def _cell_at(cells: pa.Array, i: int, batch: Batch) -> tuple[Place, str]:
 
 
 def _added(old: Ints, new: Ints) -> Ints:
-    found = new.astype(np.int64)
-    found[: len(old)] += old
-    return found
+    total = new.astype(np.int64)
+    total[: len(old)] += old
+    return total
 
 
 def _rises(last: float | str | None, first: float | str | None) -> bool:

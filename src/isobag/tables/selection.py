@@ -57,7 +57,7 @@ class Bracket(NamedTuple):
         if not self.turn:
             total = int(counted.counts.sum())
             ranks = ((total - 1) // 2, total // 2)
-        found, rests = [], []
+        middle, rests = [], []
         for i, rank in enumerate(ranks):
             own = counted
             if self.turn:
@@ -65,9 +65,9 @@ class Bracket(NamedTuple):
                 is_own = counted.keys >> np.uint64(width) == np.uint64(self.keys[i])
                 own = KeyCounts(counted.keys[is_own], counted.counts[is_own])
             place = int(np.searchsorted(np.cumsum(own.counts), rank, side="right"))
-            found.append(int(own.keys[place]))
+            middle.append(int(own.keys[place]))
             rests.append(rank - int(own.counts[:place].sum()))
-        return Bracket(tuple(found), tuple(rests), self.turn + 1)
+        return Bracket(tuple(middle), tuple(rests), self.turn + 1)
 
     @property
     def median(self) -> float:

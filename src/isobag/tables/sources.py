@@ -1,4 +1,4 @@
-"""Where tables come from: files by name, several of them, globs, packed ones, and what is piped in."""
+"""Where tables come from: files by name, several of them, globs, packed ones, and standard input."""
 
 import gzip
 import os
@@ -29,9 +29,9 @@ PACKED = (".gz", ".zst")
 class FilesSource(Source):
     """The rows of several files, one file after another; all have the same columns, in any order.
 
-    paths : names of files, globs, or "-" for what is piped in.
+    paths : names of files, globs, or "-" for standard input.
     header, divider : of CSV; see ``CsvFile``.
-    form : the ending that says how what is piped in is written; without it, ".csv".
+    form : the ending that says how standard input is written; without it, ".csv".
     """
 
     def __init__(
@@ -75,19 +75,19 @@ class FilesSource(Source):
 
     def _common_names(self) -> tuple[str, ...] | None:
         """Names of the columns; None for JSON, where every row names its own."""
-        found: tuple[str, ...] | None = None
+        common: tuple[str, ...] | None = None
         for file, part in zip(self.files, self._parts, strict=True):
             if isinstance(part, JsonFile):
                 continue
             names = part.header.names if isinstance(part, CsvFile) else part.names
-            found = found or names
-            if set(names) != set(found):
-                odd = ", ".join(map(repr, sorted(set(names) ^ set(found))))
+            common = common or names
+            if set(names) != set(common):
+                odd = ", ".join(map(repr, sorted(set(names) ^ set(common))))
                 first = escape_for_terminal(self.files[0])
                 raise ValueError(
                     f"{escape_for_terminal(file)} and {first} do not have the same columns; they differ in {odd}."
                 )
-        return found
+        return common
 
 
 def matching_files(name: str) -> list[str]:
@@ -98,17 +98,17 @@ def matching_files(name: str) -> list[str]:
         raise ValueError(f"{name!r} is a folder; name its files, for example {str(Path(name) / '*.parquet')!r}.")
     if Path(name).exists():
         return [name]
-    found = sorted(one for one in glob(name, recursive=True) if Path(one).is_file()) if has_magic(name) else []
-    if not found:
+    files = sorted(one for one in glob(name, recursive=True) if Path(one).is_file()) if has_magic(name) else []
+    if not files:
         raise FileNotFoundError(f"No file matches {name!r}.")
-    return found
+    return files
 
 
 def _open(file: str, opened: Callable[[], Any], header: bool | None, divider: str | None, form: str | None) -> Any:
     if file == STDIN:
-        name, kind = "what is piped in", form or ".csv"
+        name, kind = "standard input", form or ".csv"
         if kind in TYPED:
-            raise ValueError(f"What is piped in cannot be {kind}; need CSV or JSON Lines.")
+            raise ValueError(f"Standard input cannot be {kind}; need CSV or JSON Lines.")
     else:
         name, kind = escape_for_terminal(file), kind_of_file(file)
     if kind in TYPED:
@@ -187,8 +187,8 @@ class _KeptOpen:
         return iter(self._stream)
 
     def read(self, n_bytes: int = -1) -> bytes:
-        found: bytes = self._stream.read(n_bytes)
-        return found
+        content: bytes = self._stream.read(n_bytes)
+        return content
 
 
 class _Unpacked(_KeptOpen):

@@ -57,19 +57,19 @@ class TableSummary:
 
     def warn(self, chosen_by_us: bool) -> None:
         """Warn of columns that were left out though they might have been used, if nobody chose the columns."""
-        found = [one for one in self.left_out if one.kind in ("number", "bool")]
-        if chosen_by_us and found:
-            names = ", ".join(f"{one.name!r} ({one.reason})" for one in found)
+        unused = [one for one in self.left_out if one.kind in ("number", "bool")]
+        if chosen_by_us and unused:
+            names = ", ".join(f"{one.name!r} ({one.reason})" for one in unused)
             warnings.warn(f"Left out: {names}; name the columns to use with features=.", stacklevel=4)
 
     def sentences(self) -> list[str]:
         """All that is not plain: notes, columns left out, and remarks on those used; for the command and the report."""
-        found = list(self.notes)
+        sentences = list(self.notes)
         if self.n_dropped:
-            found.append(f"{self.n_dropped:,} of {self.n_rows:,} rows are left out: values are missing in them.")
+            sentences.append(f"{self.n_dropped:,} of {self.n_rows:,} rows are left out: values are missing in them.")
         by_reason: dict[str, list[str]] = {}
         for column in self.left_out:
             by_reason.setdefault(column.reason, []).append(escape_for_terminal(column.name))
-        found += [f"Left out: {', '.join(names)} ({reason})." for reason, names in by_reason.items()]
+        sentences += [f"Left out: {', '.join(names)} ({reason})." for reason, names in by_reason.items()]
         remarks = [column for column in self.columns if column.role == FEATURE and column.reason]
-        return [*found, *(f"{escape_for_terminal(column.name)}: {column.reason}." for column in remarks)]
+        return [*sentences, *(f"{escape_for_terminal(column.name)}: {column.reason}." for column in remarks)]

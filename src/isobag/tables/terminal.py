@@ -1,4 +1,4 @@
-"""Text of strangers on a terminal: what would act on it is shown instead."""
+"""Escape control characters in untrusted text before it reaches a terminal."""
 
 import unicodedata
 

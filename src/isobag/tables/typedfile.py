@@ -35,8 +35,8 @@ class TypedFile:
     @property
     def n_rows(self) -> int:
         """Number of rows, which the file says."""
-        found: int = self._dataset.count_rows()
-        return found
+        n_rows: int = self._dataset.count_rows()
+        return n_rows
 
     def batches(self) -> Iterator[Batch]:
         """The rows in order, with the types of the file."""

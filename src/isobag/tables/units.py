@@ -54,9 +54,9 @@ def spread(values: Any, places: Ints | None) -> Floats:
     """Values of what takes part, NaN for all else: (m,) -> (n,)."""
     if places is None:
         return np.asarray(values)
-    found = np.full(len(places), np.nan)
-    found[places >= 0] = np.asarray(values)[places[places >= 0]]
-    return found
+    spread_out = np.full(len(places), np.nan)
+    spread_out[places >= 0] = np.asarray(values)[places[places >= 0]]
+    return spread_out
 
 
 def _groups_here(table: LocalTable, min_size: int) -> Units:

@@ -144,9 +144,9 @@ def test_a_wrong_part_of_an_exchange_is_one_sentence(four):
 def test_what_else_goes_wrong_is_one_sentence_too(four):
     with pytest.raises(RuntimeError) as caught:
         four.run(lambda number, frames: 1 // number, add)
-    assert str(caught.value).startswith("Spark gave up: ZeroDivisionError: ")
+    assert str(caught.value).startswith("Spark failed: ZeroDivisionError: ")
     assert "\n" not in str(caught.value)
-    with pytest.raises(RuntimeError, match=r"^Spark gave up: .*Python worker exited unexpectedly.*"):
+    with pytest.raises(RuntimeError, match=r"^Spark failed: .*Python worker exited unexpectedly.*"):
         four.run(lambda number, frames: os._exit(1), add)
     assert four.run(rows, add) == FOUR
 

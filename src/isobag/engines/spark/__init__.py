@@ -1,8 +1,8 @@
 """Spark: ``fit``, ``score``, ``detect_points`` and ``detect_groups`` of DataFrames, and an estimator for Spark ML.
 
 Rows stay in their partitions. Work travels to them once to each machine, and what is made of neighbours is merged on
-the executors. Every pass runs the query of the DataFrame anew, so ``persist`` it if it is dear to make; where it would
-give other rows, or the same in another order, as after a shuffle, that is an error.
+the executors. Every pass runs the query of the DataFrame anew, so ``persist`` it if it is expensive to compute; where
+it would give other rows, or the same in another order, as after a shuffle, that is an error.
 """
 
 from typing import Any

@@ -18,7 +18,7 @@ def in_one_sentence() -> Iterator[None]:
     try:
         yield
     except (PySparkException, Py4JError) as error:
-        raise RuntimeError(f"Spark gave up: {sentence_of(str(error))} (see its log)") from None
+        raise RuntimeError(f"Spark failed: {sentence_of(str(error))} (see its log)") from None
 
 
 def sentence_of(words: str) -> str:
@@ -26,5 +26,5 @@ def sentence_of(words: str) -> str:
     lines = [line.strip() for line in words.splitlines() if line.strip()] or ["no reason given"]
     if _TRACEBACK in lines:
         return next(filter(_PYTHON_ERROR.match, lines[lines.index(_TRACEBACK) :]), lines[-1])
-    causes = [found["words"] for found in map(_JAVA_ERROR.match, lines) if found is not None]
+    causes = [match["words"] for match in map(_JAVA_ERROR.match, lines) if match is not None]
     return (causes or lines[:1])[-1]

@@ -77,7 +77,7 @@ class _PointParams(HasInputCols):
     mechanism = _param("mechanism", "how drawn rows become cells")
     seed = _param("seed", "with the same the result is the same", TypeConverters.toInt)
     missing = _param("missing", "missing values: 'error', 'drop' or 'median'")
-    badCells = _param("badCells", "cells that are no numbers: 'error', 'missing' or 'text'")  # noqa: N815
+    badCells = _param("badCells", "cells that are not numbers: 'error', 'missing' or 'text'")  # noqa: N815
     scoreCol = _param("scoreCol", "column for the score; higher = more normal")  # noqa: N815
     pValueCol = _param("pValueCol", "column for the p-value, if the model is calibrated")  # noqa: N815
     flaggedCol = _param("flaggedCol", "column for whether the score is below the threshold")  # noqa: N815
