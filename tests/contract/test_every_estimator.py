@@ -28,7 +28,7 @@ from isobag.baselines import (
     RecursiveNystroem,
     TwoLevelGroupDetector,
 )
-from isobag.data.params import CONTAMINATION, ParameterError
+from isobag.data.params import CONTAMINATION, Option, ParameterError
 from isobag.estimators import DETECTORS, STORABLE
 
 RNG = np.random.default_rng(0)
@@ -259,13 +259,14 @@ def test_nonsense_is_refused_by_name_on_every_road_and_nothing_is_learned(name):
 
 
 @pytest.mark.parametrize("name", MAKE)
-def test_a_parameter_error_carries_name_value_and_sentence_through_a_pickle(name):
+def test_a_parameter_error_carries_the_option_and_its_value_through_a_pickle(name):
+    parameter = next(iter(type(MAKE[name]()).parameters))
     with pytest.raises(ParameterError) as caught:
-        MAKE[name]().set_params(**{next(iter(type(MAKE[name]()).parameters)): -2.5}).fit(*data_of(name))
+        MAKE[name]().set_params(**{parameter: -2.5}).fit(*data_of(name))
     error = pickle.loads(pickle.dumps(caught.value))
     assert isinstance(error, ValueError)
-    assert str(error) == f"{error.name}={error.value!r}; {error.sentence}." == str(caught.value)
-    assert (error.name, error.value) == (caught.value.name, -2.5)
+    assert error.parts == caught.value.parts and error.parts[0] == Option(parameter, -2.5)
+    assert str(error) == str(caught.value) and str(error).startswith(f"{parameter}=-2.5; ")
 
 
 def test_contamination_is_auto_or_a_share_of_at_most_a_half():
