@@ -1,3 +1,5 @@
+import importlib.util
+import inspect
 import tracemalloc
 
 import numpy as np
@@ -10,12 +12,27 @@ from oracle import points as oracle
 from oracle.hard_data import KINDS, queries
 
 from isobag import IDKPointDetector, IsolationKernel
+from isobag.backends import Compute
+from isobag.backends.protocol import Backend
 
 pytestmark = pytest.mark.usefixtures("both_sizes")
 
 RULES = ["nearest", "covering", "smallest"]
 MECHANISMS = ["hypersphere", "voronoi"]
 WAYS = [("hypersphere", rule) for rule in RULES] + [("voronoi", "nearest"), ("voronoi", "covering")]
+
+
+def test_every_backend_answers_the_whole_protocol():
+    verbs = {name for name, value in vars(Backend).items() if inspect.isfunction(value) and not name.startswith("_")}
+    assert len(verbs) > 20
+    computes = [Compute("numpy"), Compute("numba")]
+    if importlib.util.find_spec("torch"):
+        computes.append(Compute("torch", device="cpu"))
+    for backend in (compute.verbs for compute in computes):
+        for verb in verbs:
+            given = inspect.signature(getattr(backend, verb)).parameters
+            asked = inspect.signature(getattr(Backend, verb)).parameters
+            assert len(given) >= len(asked) - 1, verb  # all but self
 
 
 def cells_of(X, Q, t, psi, backend, **options):
