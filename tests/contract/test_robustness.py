@@ -93,7 +93,7 @@ def test_groups_go_through_a_pipeline():
 
 
 def test_labels_passed_as_y_are_not_ignored(X):
-    with pytest.raises(ValueError, match="pass them as groups="):
+    with pytest.raises(ValueError, match="pass the labels as groups="):
         IDKGroupDetector(5, 4, 2).fit(X, np.arange(len(X)) % 5)
 
 

@@ -105,7 +105,7 @@ class GaussianPointDetector(PointDetector):
         """Learn the scaling, and what a score sums over; the scaled input: (n, d)."""
         points = rows.take(np.arange(len(rows)))
         self.scaling_ = fit_scaling(points, self.scaling)
-        scaled = self.scaling_.apply(points)
+        scaled: Floats = self.scaling_.apply(points)
         rng = as_generator(self.random_state)
         self.bandwidth_ = resolve_bandwidth(self.bandwidth, scaled, rng)
         self._points, names = distinct_points(scaled)
@@ -116,8 +116,7 @@ class GaussianPointDetector(PointDetector):
             means = self._sums(landmarks, (self.bandwidth_,))[:, 0]
             vectors, values = invertible_part(gaussian_kernel(landmarks, landmarks, self.bandwidth_))
             self._points, self._weights = landmarks, vectors @ (vectors.T @ means / values)
-        found: Floats = scaled
-        return found
+        return scaled
 
     @property
     def landmarks_(self) -> Floats:

@@ -98,14 +98,14 @@ class DeviceGroups(Groups):
     @cached_property
     def ids(self) -> Ints:
         """The numbers in host memory."""
-        found: Ints = self.numbers.cpu().numpy()
-        return found
+        ids: Ints = self.numbers.cpu().numpy()
+        return ids
 
     @cached_property
     def sizes(self) -> Ints:
         """Number of points of each group, counted on the device."""
-        found: Ints = self.numbers.bincount(minlength=len(self.labels)).cpu().numpy()
-        return found
+        sizes: Ints = self.numbers.bincount(minlength=len(self.labels)).cpu().numpy()
+        return sizes
 
     def blocks(self) -> Iterator[GroupedBlock]:
         """All points, sorted on the device."""

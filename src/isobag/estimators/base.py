@@ -81,10 +81,10 @@ class Thresholded(OutlierMixin, Described):
     contamination: float | str
     offset_: float
     parameters: ClassVar[Parameters] = {"contamination": CONTAMINATION}
-    _lowest_score: ClassVar[float | None] = None  # where scores cannot be lower, their ratios mean more
+    _lowest_score: ClassVar[float | None] = None  # if scores have a lower bound, the threshold is on their logarithms
 
     def threshold(self, scores: Floats | Scores) -> float:
-        """Score below which an anomaly begins, from the scores of training data: (n,)."""
+        """Threshold below which a score is an anomaly, from the scores of the training data: (n,)."""
         if self.contamination != "auto":
             return quantile_of(scores, float(self.contamination))
         return self._auto_offset(scores)
@@ -95,7 +95,7 @@ class Thresholded(OutlierMixin, Described):
             above = np.asarray(scores) - lowest if lowest else scores
             return threshold_of_ratios(counts_of(above)) + lowest
         values = np.asarray(scores)
-        # Where all score alike none is odd, though rounding may put the threshold above them.
+        # If all scores are equal none is odd, though rounding may put the threshold above them.
         return mean_less_two_deviations(values) if np.ptp(values) else float(values[0])
 
     def _verdicts(self, scores: Floats) -> npt.NDArray[np.int64]:
@@ -116,7 +116,7 @@ class PointDetector(Thresholded):
         raise NotImplementedError
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn what the rows of X (n, d) are like, and where odd ones begin."""
+        """Learn from the rows of X (n, d), and set the threshold."""
         self._fit(X)
         return self
 
@@ -185,9 +185,9 @@ class GroupDetector(Thresholded):
         raise NotImplementedError
 
     def fit(self, X: Any, y: Any = None, groups: Any = None) -> Self:
-        """Learn what groups are like, and where odd ones begin. ``y`` is not used: pipelines pass it."""
+        """Learn from groups, and set the threshold. ``y`` is not used: pipelines pass it."""
         if y is not None and groups is None:
-            raise ValueError("labels came as y, which is not used; pass them as groups=.")
+            raise ValueError("y is not used by a detector of groups; pass the labels as groups=.")
         self.check_params()
         given = as_groups(self, X, groups, reset=True)
         self.scores_ = self._fit_groups(given)
@@ -279,6 +279,6 @@ class Modelled(Storable, Generic[M]):
 
 
 def verdicts_at(p_values: Floats, fdr: float) -> npt.NDArray[np.int64]:
-    """-1 for what stands out at a false discovery rate, else +1: (n,) -> (n,)."""
+    """-1 for discoveries at a false discovery rate, else +1: (n,) -> (n,)."""
     check_params({"fdr": fdr}, {"fdr": FDR})
     return discoveries(p_values, fdr)

@@ -27,11 +27,11 @@ PSI_COMPARED = (2, 8, 32, 128)
 PARAMETERS: Parameters = {"n_permutations": N_PERMUTATIONS, "n_estimators": N_ESTIMATORS, **Computing.parameters}
 _KEPT_COUNTS = 1 << 24
 PERMUTED_PER_UNIT = 16
-"""So many rows are dealt out and counted in the time in which one is looked up in a partitioning."""
+"""Rows permuted and counted in the time that one takes to be assigned to a cell; for progress bars."""
 
 
 class _Samples(BaseEstimator):
-    """Knows the number and the names of the features."""
+    """Holds the number and the names of the features."""
 
 
 @contextmanager
@@ -43,7 +43,7 @@ def _name_sample_in_error(name: str) -> Iterator[None]:
 
 
 class Comparison(NamedTuple):
-    """What ``compare`` found.
+    """The result of ``compare``.
 
     Attributes
     ----------
@@ -84,9 +84,9 @@ def compare(
     """Test whether A and B are samples of one distribution, and say where they differ.
 
     Cells are drawn from both samples together, on two scales and with psi = 2, 8, 32 and 128 centers, and the distance
-    between the two mean maps is compared with the distances after the rows have been dealt out to A and B at random.
-    Each psi is measured in units of its own scatter under these permutations and the largest counts, for the samples as
-    they are and for every permutation alike: so the level holds whichever psi turns out to be the telling one.
+    between the two mean maps is compared with the distances after random permutations of the rows. The distance at each
+    psi is standardised by its mean and spread under these permutations, and the largest is the test statistic, for the
+    samples and for every permutation: so the level holds although the best psi is chosen from the data.
 
     Parameters
     ----------
@@ -121,8 +121,8 @@ def compare(
     >>> rng = np.random.default_rng(0)
     >>> A, B = rng.normal(size=(200, 3)), rng.normal(size=(300, 3))
     >>> B[:, 1] *= 2  # the same mean, twice the spread in one feature
-    >>> found = compare(A, B, random_state=0)
-    >>> found.p_value, int(np.abs(found.features).argmax())
+    >>> comparison = compare(A, B, random_state=0)
+    >>> comparison.p_value, int(np.abs(comparison.features).argmax())
     (0.002, 1)
     """
     check_params(locals(), PARAMETERS)
@@ -144,24 +144,24 @@ def compare(
     rng = np.random.default_rng(seeds[1])
     for drawn in is_first[1:]:
         drawn[rng.permutation(total)[:n]] = 1
-    distances, carried = [], np.zeros(total)
+    distances, contributions = [], np.zeros(total)
     for level in range(len(levels)):
         columns = views.at(level).columns(points, compute)  # Voronoi cells: no row is OUTSIDE
         distances.append(_sq_distances(columns, is_first, n))
-        carried += _carried(columns, n)
-    carried /= len(levels)
+        contributions += _contributions(columns, n)
+    contributions /= len(levels)
     return Comparison(
         float(np.mean([own[0] for own in distances])),
         _p_value(np.array(distances)),
-        carried[:n],
-        carried[n:],
-        separation(first, np.maximum(carried[:n], 0), second, np.maximum(carried[n:], 0)),
+        contributions[:n],
+        contributions[n:],
+        separation(first, np.maximum(contributions[:n], 0), second, np.maximum(contributions[n:], 0)),
         tuple(feature_names(samples)),
     )
 
 
 def _sq_distances(columns: Ints, is_first: npt.NDArray[np.float32], n: int) -> Floats:
-    """Squared distance of the mean maps, divided by t, for every way to deal out the rows: (permutations,)."""
+    """Squared distance of the mean maps, divided by t, for every permutation of the rows: (permutations,)."""
     total, t = columns.shape
     features = csr_array(
         (np.ones(columns.size, dtype=np.float32), columns.ravel(), np.arange(0, columns.size + 1, t)),
@@ -169,17 +169,17 @@ def _sq_distances(columns: Ints, is_first: npt.NDArray[np.float32], n: int) -> F
     )
     whole = features.sum(axis=0, dtype=np.float64)
     by_columns = csr_array(features.T)
-    found = np.empty(len(is_first))
+    distances = np.empty(len(is_first))
     for rows in slices(len(is_first), max(1, _KEPT_COUNTS // features.shape[1])):
         counts = (by_columns @ is_first[rows].T).astype(np.float64)  # whole numbers, exact below 2^24 points
         apart = counts / n - (whole[:, None] - counts) / (total - n)
-        found[rows] = (apart**2).sum(axis=0) / t
+        distances[rows] = (apart**2).sum(axis=0) / t
         report((rows.stop - rows.start) * total * t // PERMUTED_PER_UNIT)
-    return found
+    return distances
 
 
-def _carried(columns: Ints, n: int) -> Floats:
-    """What each row carries of the squared distance: (n + m,)."""
+def _contributions(columns: Ints, n: int) -> Floats:
+    """Contribution of each row to the squared distance: (n + m,)."""
     m = len(columns) - n
     width = int(columns.max()) + 1
     counts = [np.bincount(own.ravel(), minlength=width) for own in (columns[:n], columns[n:])]
@@ -188,7 +188,7 @@ def _carried(columns: Ints, n: int) -> Floats:
 
 
 def _p_value(distances: Floats) -> float:
-    """Share of the permutations, the samples as they are among them, that are as far apart: (psi, permutations)."""
+    """Share of the permutations, the identity included, that are at least as far apart: (psi, permutations)."""
     spreads = distances.std(axis=1, keepdims=True)
     middles = distances.mean(axis=1, keepdims=True)
     largest = np.divide(distances - middles, spreads, out=np.zeros_like(distances), where=spreads > 0).max(axis=0)

@@ -232,19 +232,19 @@ class IDKGroupDetector(GroupDetector, Modelled[GroupModel]):
         given = self._groups(X, groups)
         compute = self.compute_for(given.rows)
         on_host = Groups(given.rows.on_host, given.ids, given.labels)
-        found = self.model_.explain(on_host, compute)
-        return self._with_names(found, X, given) if is_frame(X) else found
+        explanation = self.model_.explain(on_host, compute)
+        return self._with_names(explanation, X, given) if is_frame(X) else explanation
 
-    def _with_names(self, found: GroupExplanation, X: Any, given: Groups) -> GroupExplanation:
+    def _with_names(self, explanation: GroupExplanation, X: Any, given: Groups) -> GroupExplanation:
         """The same explanation with frames of X's kind."""
         names = self.feature_names
         group, difference = own_name("group", names), own_name("difference", names)
-        points = {"group": given.labels[given.ids], "contribution": found.points}
-        features = {group: found.labels, difference: found.differences}
-        return found._replace(
+        points = {"group": given.labels[given.ids], "contribution": explanation.points}
+        features = {group: explanation.labels, difference: explanation.differences}
+        return explanation._replace(
             points=frame_like(X, points, same_rows=True),
-            reference=frame_like(X, dict(zip(names, found.reference.T, strict=True)), same_rows=False),
-            features=frame_like(X, features | dict(zip(names, found.features.T, strict=True)), same_rows=False),
+            reference=frame_like(X, dict(zip(names, explanation.reference.T, strict=True)), same_rows=False),
+            features=frame_like(X, features | dict(zip(names, explanation.features.T, strict=True)), same_rows=False),
         )
 
     def problems(self) -> Iterator[str]:

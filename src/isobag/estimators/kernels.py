@@ -290,7 +290,7 @@ class IsolationDistributionalKernel(_Kernel):
         """K(A, B) of two sets of points, in [0, 1]."""
         products = self._mean_products(self.embed(A), self.embed(B))
         if products.shape != (1, 1):
-            raise ValueError(f"similarity takes two sets, not {products.shape[0]} and {products.shape[1]}; see gram.")
+            raise ValueError(f"similarity takes two sets, not {products.shape[0]} and {products.shape[1]}; use gram.")
         return float(products[0, 0])
 
     def gram(self, X: Any, groups: Any = None) -> Floats:

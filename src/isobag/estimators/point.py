@@ -40,7 +40,7 @@ class IDKPointDetector(PointDetector, Modelled[PointModel]):
     Parameters
     ----------
     n_estimators : int, default=100
-        Number of partitionings, t. With several scales, they are dealt out to the scales in turn.
+        Number of partitionings, t. With several scales, they are assigned to the scales in turn.
     max_samples : int or "auto", default="auto"
         psi, the number of centers of each partitioning: small values find global anomalies, large ones local anomalies.
         "auto" takes psi = 2, 4, ..., 256 (at most half of the rows) together: the score is a weighted geometric mean of
@@ -57,8 +57,8 @@ class IDKPointDetector(PointDetector, Modelled[PointModel]):
         integer ``max_samples``; with max_samples="auto" a third of the partitionings each are drawn on the scales
         "absolute", "normal" and "asinh".
     contamination : float or "auto", default="auto"
-        Share of anomalies in the training data, above 0 and at most 0.5, which fixes ``offset_``. "auto" needs no
-        guess: two standard deviations below the mean of the logarithms of the training scores.
+        Share of anomalies in the training data, above 0 and at most 0.5, which fixes ``offset_``. "auto": two
+        standard deviations below the mean of the logarithms of the training scores.
     calibrate : bool, default=True
         Whether ``fit`` also learns what ``p_values`` needs: a second model from half of the rows, and its scores of the
         other half (at most 10,000 rows each).

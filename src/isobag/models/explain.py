@@ -79,10 +79,10 @@ def _shared_by_steps(
     """Amounts (n, t) shared out by the parts of features in the squared distance to anchors, summed: (n, d)."""
     points, slots = anchors
     n_features, t = scaled.shape[1], np.arange(len(slots))
-    found = np.empty(scaled.shape)
+    shares = np.empty(scaled.shape)
     for rows in slices(len(scaled), max(1, _KEPT_NUMBERS // (len(t) * n_features))):
         steps = (scaled[rows, None] - points[slots[t, nearest[rows]]]) ** 2
         lengths = steps.sum(axis=2, keepdims=True)
         parts = np.divide(steps, lengths, out=np.full(steps.shape, 1 / n_features), where=lengths > 0)
-        found[rows] = np.einsum("it,itj->ij", amounts(rows, lengths[:, :, 0]), parts)
-    return found
+        shares[rows] = np.einsum("it,itj->ij", amounts(rows, lengths[:, :, 0]), parts)
+    return shares

@@ -33,5 +33,5 @@ def separation(A: Floats, a: Floats, B: Floats, b: Floats) -> Floats:
     is_end = np.ones(values.shape, dtype=bool)  # of a run of equal values: within one nothing separates
     is_end[:-1] = ranked[1:] != ranked[:-1]
     distances = np.where(is_end, np.abs(steps), 0.0).max(axis=0)
-    found: Floats = distances * np.where(a @ A >= b @ B, 1.0, -1.0)
-    return found
+    signed: Floats = distances * np.where(a @ A >= b @ B, 1.0, -1.0)
+    return signed

@@ -91,8 +91,8 @@ def _check_checksum(content: bytes, claimed: Any) -> None:
     header_end = 8 + int.from_bytes(content[:8], "little")
     if not isinstance(claimed, str) or len(claimed) != 64 or content.count(claimed.encode(), 0, header_end) != 1:
         raise ModelFileError("the checksum is missing; the file was altered.")
-    found = hashlib.sha256(content.replace(claimed.encode(), _NO_CHECKSUM.encode(), 1)).hexdigest()
-    if found != claimed:
+    actual = hashlib.sha256(content.replace(claimed.encode(), _NO_CHECKSUM.encode(), 1)).hexdigest()
+    if actual != claimed:
         raise ModelFileError("the content does not match the checksum; the file was altered.")
 
 

@@ -120,9 +120,9 @@ class Array(NamedTuple):
         return self._checked(tensors.pop(path), path)
 
     def _checked(self, value: npt.NDArray[Any], path: str) -> npt.NDArray[Any]:
-        found = (value.dtype.name, value.ndim)
         fits = value.dtype.name in self.dtypes and value.ndim == self.n_axes
-        demand(fits, path, f"{found[0]} with {found[1]} axes; need {' or '.join(self.dtypes)} with {self.n_axes}.")
+        need = f"need {' or '.join(self.dtypes)} with {self.n_axes} axes."
+        demand(fits, path, f"{value.dtype.name} of shape {value.shape}; {need}")
         within = value.size == 0 or (value.min() >= self.low and value.max() <= self.high)  # false for NaN
         demand(within, path, f"values out of bounds; need {self.low} to {self.high}.")
         return value

@@ -55,7 +55,7 @@ def _model(
     is_point = name == "IDKPointDetector"
     names = _POINT_FIELDS if is_point else _GROUP_FIELDS
     demand(set(names) <= set(fields), "fields", "not those of the class.")
-    found: dict[str, Any] = {}
+    parts: dict[str, Any] = {}
     for before, after in names.items():
         node, path = fields[before], f"{old}{before}"
         if before == "calibration_" and node is not None:
@@ -67,31 +67,31 @@ def _model(
             renamed[f"{new}.calibration.scores"] = scores
             renamed[f"{new}.calibration.edges"] = np.empty(0, dtype=np.int64)
             renamed[f"{new}.calibration.ends"] = np.array([len(scores)])
-            found[after] = {"model": model, "edges": None, "ends": None, "scores": None}
+            parts[after] = {"model": model, "edges": None, "ends": None, "scores": None}
         elif before == "_counts":
             renamed[f"{new}.{after}"] = _stacked([tensors.pop(f"{path}.{k}") for k in range(len(node))])
-            found[after] = None
+            parts[after] = None
         else:
             for key in [key for key in tensors if key == path or key.startswith(f"{path}.")]:
                 renamed[f"{new}.{after}{key[len(path) :]}"] = tensors.pop(key)
-            found[after] = node
-    found["views"] = [
+            parts[after] = node
+    parts["views"] = [
         {
             "scaling": {"kind": "LinearScaling", "shift": None, "spread": None},
             "partitionings": _rows(view["partitionings"]),
         }
-        for view in found["views"]
+        for view in parts["views"]
     ]
     for key in [key for key in renamed if key.startswith(f"{new}.views.") and key.endswith(".scaling.scale")]:
         renamed[key.removesuffix("scale") + "spread"] = renamed.pop(key)
-    average = found["average" if is_point else "level2.average"]
+    average = parts["average" if is_point else "level2.average"]
     if average is not None:
         average["far_weight"] = 0.0
     if is_point:
-        return {**found, "rule": METHODS[params["method"]], "limits": None}
-    level2 = {key.removeprefix("level2."): value for key, value in found.items() if key.startswith("level2.")}
+        return {**parts, "rule": METHODS[params["method"]], "limits": None}
+    level2 = {key.removeprefix("level2."): value for key, value in parts.items() if key.startswith("level2.")}
     level2["partitionings"] = {"kind": "GroupBalls", **level2["partitionings"]}
-    rest = {key: value for key, value in found.items() if not key.startswith("level2.")}
+    rest = {key: value for key, value in parts.items() if not key.startswith("level2.")}
     return {
         **rest,
         "count_outside": params["count_outside"],

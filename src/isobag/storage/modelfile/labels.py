@@ -55,10 +55,10 @@ class Labels:
         if node in _NUMBERS:
             return Array((node,), 1).decode(None, path, tensors)
         demand(node == "object", path, f"labels of type {node:.40}; {_ALLOWED}")
-        found = json.loads(Array(("uint8",), 1).decode(None, path, tensors).tobytes())
-        demand(isinstance(found, list), path, "need a list of labels.")
-        labels = np.empty(len(found), dtype=object)
-        labels[:] = [_label(one, path) for one in found]
+        listed = json.loads(Array(("uint8",), 1).decode(None, path, tensors).tobytes())
+        demand(isinstance(listed, list), path, "need a list of labels.")
+        labels = np.empty(len(listed), dtype=object)
+        labels[:] = [_label(one, path) for one in listed]
         return labels
 
 

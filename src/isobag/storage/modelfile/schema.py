@@ -58,14 +58,14 @@ def kind_of_subclasses(parent: type) -> Tagged:
     for draw in MECHANISMS.values():
         if isinstance(draw, Later):
             draw.load()
-    found: dict[str, type] = {}
+    classes: dict[str, type] = {}
     waiting: list[type] = [parent]
     while waiting:
         subclasses: list[type] = waiting.pop().__subclasses__()
         for one in subclasses:
-            found[one.__name__] = one
+            classes[one.__name__] = one
             waiting.append(one)
-    return Tagged(found)
+    return Tagged(classes)
 
 
 def kind_of(hint: Any) -> Kind:
