@@ -4,6 +4,7 @@ import tempfile
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +32,10 @@ from isobag.data.rows import ArrayRows
 from isobag.engines.spark import tasks
 from isobag.engines.spark.partitions import SparkPartitions
 from isobag.engines.spark.travel import send
+from isobag.estimators import IDKPointDetector
 from isobag.storage.modelfile import load, save
 from isobag.tables import detect
+from isobag.tables.choose import ReadOptions
 from isobag.tables.encode import Encoding
 from isobag.tables.learn import PartitionReader
 from isobag.tables.ranking import judge_new
@@ -50,6 +53,11 @@ _OPTIONS = {
     "badCells": "bad_cells",
 }
 """Parameters of ours, and what they are called elsewhere."""
+_DEFAULTS = {name: one.default for name, one in signature(IDKPointDetector).parameters.items()} | {
+    "random_state": 0,
+    "missing": ReadOptions.missing,
+    "bad_cells": ReadOptions.bad_cells,
+}
 _MODEL_FILE = "model"
 
 
@@ -84,21 +92,8 @@ class _PointParams(HasInputCols):
 
     def __init__(self, **params: Any) -> None:
         super().__init__()
-        self._setDefault(
-            nEstimators=100,
-            maxSamples="auto",
-            method="similarity",
-            scaling="auto",
-            contamination="auto",
-            calibrate=True,
-            mechanism="hypersphere",
-            seed=0,
-            missing="error",
-            badCells="error",
-            scoreCol="score",
-            pValueCol="p_value",
-            flaggedCol="flagged",
-        )
+        self._setDefault(scoreCol="score", pValueCol="p_value", flaggedCol="flagged")
+        self._setDefault(**{name: _DEFAULTS[ours] for name, ours in _OPTIONS.items()})
         self.setParams(**params)
 
     def setParams(self, **params: Any) -> Any:  # noqa: N802, as in Spark ML
