@@ -36,8 +36,8 @@ class Grouped(ABC):
     def part(self, numbers: Ints) -> "Grouped":
         """Only the groups with the numbers given, in that order: (k,)."""
 
-    def prefetch(self, numbers: Ints) -> None:  # noqa: B027, nothing is gained where groups stay where they are
-        """Hear which groups will be made parts: (k,)."""
+    def prefetch(self, numbers: Ints) -> None:  # noqa: B027, nothing is gained in memory
+        """Hint: these groups will be taken as parts: (k,)."""
 
     @abstractmethod
     def single_points(self, numbers: Ints, places: Ints) -> "Groups":
