@@ -211,13 +211,13 @@ def test_bounds_are_below_distances_and_close(rng, numbers, kind):
     X = np.asarray(KINDS[kind](rng, 100, 130), dtype=float)
     how = rounding.finest(ROUNDED_TO[numbers], X)
     x, c = how.round(X[:LANES], how.kind.bias), how.round(X)
-    bounds = np.empty((1, len(X) + 1, LANES), dtype=np.float32)
-    certified._measure(how.rows(X[:LANES], x), how.centers(X, c), 0, 1, bounds)
+    bounds = np.empty((len(X) + 1, LANES), dtype=np.float32)
+    certified._measure(how.rows(X[:LANES], x), 0, how.centers(X, c), bounds)
     dists = np.sqrt(((X[:, None] - X[:LANES]) ** 2).sum(axis=2)) / how.unit
-    assert (bounds[0, :-1] - x.errors <= dists).all()
+    assert (bounds[:-1] - x.errors <= dists).all()
     lengths = np.sqrt(c.sq_norms)[:, None] + np.sqrt(x.sq_norms)
     widths = 2 * c.errors[:, None] + c.excesses[:, None] + x.errors + x.excesses
-    assert (bounds[0, :-1] + widths + 0.01 * lengths >= dists).all()
+    assert (bounds[:-1] + widths + 0.01 * lengths >= dists).all()
 
 
 def test_numbers_are_the_cheapest_that_leave_few_centers_in_doubt(rng, monkeypatch):

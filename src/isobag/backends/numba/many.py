@@ -21,7 +21,6 @@ from isobag.backends.threads import map_in_threads, shares, single_threaded_blas
 LEAST_FEATURES = 97
 """From here on this engine is the fastest."""
 _BLOCK = 512
-_BLOCKS_AT_ONCE = 1
 _CELLS = 1 << 22
 """Most cells of a block of queries."""
 _PAIRS = 1 << 17
@@ -111,14 +110,14 @@ def _search(
     lists = _lists(balls, limits, rounding)
 
     def work(share: slice) -> None:
-        bounds = np.empty((_BLOCKS_AT_ONCE, len(balls.points) + 1, LANES), dtype=np.float32)
-        state, questions = _state(n_levels), _questions(t, psi, n_levels, len(balls.points))
+        bounds = np.empty((len(balls.points) + 1, LANES), dtype=np.float32)
+        questions = _questions(t, psi, n_levels, len(balls.points))
         for part in slices(share.stop - share.start, size):
             block = slice(share.start + part.start, share.start + part.stop)
             rows = rounding.rows(X[block], rounding.round(X[block], rounding.kind.bias))
             cells = np.empty((t, n_levels, len(rows.lanes) * LANES), dtype=np.int32)
             if rule == "nearest":
-                certified.find_cells(rows, centers, lists, bounds, state, questions, cells, far[block])
+                certified.find_cells(rows, centers, lists, bounds, questions, cells, far[block])
             else:
                 certified.find_covering(rows, centers, lists, rule == "smallest", bounds, cells)
             visit(block, cells[:, :, : len(rows.X)])
@@ -147,14 +146,6 @@ def _lists(balls: Balls, limits: Ints | None, rounding: Rounding) -> certified.L
     stretch = np.float32(1 + 2.1 * np.sqrt(2 * rounding.share))
     sq_radii = np.ascontiguousarray(balls.sq_radii)
     return certified.Lists(chosen, cells, ends, sq_radii, roots, own_limits, far_roots, stretch, rounding.unit)
-
-
-def _state(n_levels: int) -> certified.State:
-    """Room for what is known of a block."""
-    singles, integers = np.empty((5 + n_levels, LANES), dtype=np.float32), np.empty((1 + 2 * n_levels, LANES), np.int32)
-    return certified.State(
-        singles[:4], singles[4], integers[0], integers[1 : 1 + n_levels], singles[5:], integers[1 + n_levels :]
-    )
 
 
 def _questions(t: int, psi: int, n_levels: int, m: int) -> certified.Questions:

@@ -44,17 +44,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from isobag.backends.arrays import OCTAVE_BITS, OUTSIDE
+from isobag.backends.numba.compiled import tiles
 from isobag.backends.numba.compiled.jit import jit
 from isobag.backends.numba.compiled.llvm import bits
-from isobag.backends.numba.compiled.tiles import (
-    LANES,
-    WIDTH,
-    compete,
-    measure_bytes,
-    measure_shorts,
-    measure_single,
-    measure_singles,
-)
+from isobag.backends.numba.compiled.tiles import LANES, WIDTH
 from isobag.backends.numba.compiled.vectors import pick_unbeaten
 
 FARTHEST = 2.0**50
@@ -105,17 +98,6 @@ class Lists(NamedTuple):
     far_roots: Any  # (L,) the same as lengths in units
     stretch: Any  # by how much rounding may lengthen short lengths
     unit: Any
-
-
-class State(NamedTuple):
-    """What is known of the LANES queries of a block in one partitioning."""
-
-    least: Any  # (4, LANES) least upper bound, lower bound of its center, least lower bound of all others, its place
-    roots: Any  # (LANES,) radius and cell of that center
-    cells: Any
-    winners: Any  # (L, LANES) its place after each level
-    reaches: Any  # (L, LANES) half the largest b of centers that may be nearest, -inf where one is certain
-    doubts: Any  # (L, LANES) 2: the winner is in doubt; 1: its ball; 0: nothing
 
 
 class Questions(NamedTuple):
@@ -169,63 +151,70 @@ def _error_of(sq_dist, reach, d):
 
 
 @jit
-def _measure(rows, centers, first, last, bounds):
-    """Write b of all centers and the queries of the blocks first to last."""
-    _, _, _, _, per_word, tiles, starts, names, words, sums, weights, terms = centers
+def _measure(rows, block, centers, bounds):
+    """Write b of all centers and the queries of a block."""
+    _, _, _, _, per_word, own, starts, names, words, sums, weights, terms = centers
     x, norms = rows.lanes, rows.sq_norms
     if per_word == 4:
-        measure_bytes(x, first, last, tiles, starts, names, words, sums, weights, norms, terms, bounds)
+        tiles.measure_bytes(x, block, own, starts, names, words, sums, weights, norms, terms, bounds)
     elif per_word == 2:
-        measure_shorts(x, first, last, tiles, starts, names, words, sums, weights, norms, terms, bounds)
+        tiles.measure_shorts(x, block, own, starts, names, words, sums, weights, norms, terms, bounds)
     else:
-        measure_singles(x, first, last, tiles, starts, names, words, sums, weights, norms, terms, bounds)
+        tiles.measure_singles(x, block, own, starts, names, words, sums, weights, norms, terms, bounds)
 
 
 @jit
-def find_cells(rows, centers, lists, bounds, state, questions, cells, far):
+def find_cells(rows, centers, lists, bounds, questions, cells, far):
     """Cells under the rule "nearest", all levels of all partitionings: cells (t, L, n) for n rounded up to LANES.
 
-    far (n,): octaves beyond the limits are added; bounds (blocks at a time, m + 1, LANES), state and questions are room
+    far (n,): octaves beyond the limits are added; bounds (m + 1, LANES) and questions are room
     """
     t, n_levels = lists.ends.shape
-    most_pairs = len(questions.order) - (lists.chosen.shape[1] + n_levels) * LANES - LANES
+    most_pairs = len(questions.order) - (lists.chosen.shape[1] + n_levels + 1) * LANES
     most_questions = len(questions.levels) - n_levels * LANES
+    # Of each level and lane: the place of the center with the least upper bound; half the largest b of centers that may
+    # be nearest, -inf where one is certain; 2 where the winner is in doubt, 1 where its ball is, else 0.
+    winners = np.empty((n_levels, LANES), np.int32)
+    reaches = np.empty((n_levels, LANES), np.float32)
+    doubts = np.empty((n_levels, LANES), np.int32)
     n_runs = n_pairs = n_questions = 0
-    for first in range(0, len(rows.lanes), len(bounds)):
-        last = min(first + len(bounds), len(rows.lanes))
-        _measure(rows, centers, first, last, bounds)
-        for block in range(first, last):
-            n_lanes = min(LANES, len(far) - block * LANES)
-            own = bounds[block - first]
-            for i in range(t):
-                if n_runs + 1 == len(questions.runs) or n_pairs > most_pairs or n_questions > most_questions:
-                    _answer(n_runs, rows, centers, lists, questions, cells, far)
-                    n_runs = n_pairs = n_questions = 0
-                _compare(block, i, n_lanes, rows.terms[block], centers.widths, lists, own, state, cells)
-                questions.runs[n_runs] = i, n_pairs, n_questions
-                n_pairs, n_questions = _ask(block, i, lists, own, state, questions, n_questions, n_pairs)
-                n_runs += 1
-                questions.runs[n_runs] = i, n_pairs, n_questions
+    for block in range(len(rows.lanes)):
+        _measure(rows, block, centers, bounds)
+        n_lanes = min(LANES, len(far) - block * LANES)
+        for i in range(t):
+            if n_runs + 1 == len(questions.runs) or n_pairs > most_pairs or n_questions > most_questions:
+                _answer(n_runs, rows, centers, lists, questions, cells, far)
+                n_runs = n_pairs = n_questions = 0
+            _compare(rows.terms[block], centers.widths, i, lists, bounds, winners, reaches, doubts, cells[i], block)
+            reaches[:, n_lanes:] = _CERTAIN
+            doubts[:, n_lanes:] = 0
+            questions.runs[n_runs] = i, n_pairs, n_questions
+            n_runs += 1
+            found = winners, reaches, doubts
+            n_pairs, n_questions = _ask(block, i, lists, bounds, found, questions, n_questions, n_pairs)
+            questions.runs[n_runs] = i, n_pairs, n_questions
     _answer(n_runs, rows, centers, lists, questions, cells, far)
 
 
 @jit
-def _compare(block, i, n_lanes, terms, widths, lists, bounds, state, cells):
-    """Cells of the LANES queries of a block in partitioning i, as far as bounds tell."""
-    winners, reaches, doubts = state.winners, state.reaches, state.doubts
-    best, low, second, winner = state.least
-    state.least[:3] = np.inf
+def _compare(terms, widths, i, lists, bounds, winners, reaches, doubts, cells, block):
+    """Cells of the LANES queries of a block in partitioning i, as far as bounds tell: cells (L, n)."""
+    # Least upper bound, lower bound of its center, least lower bound of all others, place of that center.
+    least = np.empty((4, LANES), np.float32)
+    best, low, second, winner = least
+    least[:3] = np.inf
     winner[:] = 0
-    begin = block * LANES
+    roots = np.empty(LANES, np.float32)
     first = 0
-    for level in range(lists.ends.shape[1]):
-        compete(bounds, lists.chosen[i], first, lists.ends[i, level], widths, state.least)
+    for level in range(len(winners)):
+        tiles.compete(bounds, lists.chosen[i], first, lists.ends[i, level], widths, least)
         first = lists.ends[i, level]
         far_root = lists.far_roots[level]
+        own = cells[level, block * LANES : (block + 1) * LANES]
         for q in range(LANES):
             winners[level, q] = winner[q]
-            state.roots[q] = lists.roots[i, level, winners[level, q]]
-            state.cells[q] = lists.cells[i, winners[level, q]]
+            roots[q] = lists.roots[i, level, winners[level, q]]
+            own[q] = lists.cells[i, winners[level, q]]
         for q in range(LANES):
             upper = best[q] + terms[1, q]
             longer = best[q] * lists.stretch + terms[3, q]
@@ -233,32 +222,27 @@ def _compare(block, i, n_lanes, terms, widths, lists, bounds, state, cells):
             lower = (low[q] - terms[0, q]) * _DOWN
             reach = upper + terms[0, q]
             is_certain = second[q] > reach
-            is_inside = upper * _UP <= state.roots[q]
-            is_known = is_inside | ((lower > state.roots[q]) & (upper * _UP < far_root))
-            state.cells[q] = state.cells[q] if is_inside else np.int32(OUTSIDE)
+            is_inside = upper * _UP <= roots[q]
+            is_known = is_inside | ((lower > roots[q]) & (upper * _UP < far_root))
+            own[q] = own[q] if is_inside else np.int32(OUTSIDE)
             reaches[level, q] = _CERTAIN if is_certain else reach * _HALF
             doubts[level, q] = (np.int32(0) if is_known else np.int32(1)) if is_certain else np.int32(2)
-        cells[i, level, begin : begin + LANES] = state.cells
-    for q in range(n_lanes, LANES):
-        reaches[:, q] = _CERTAIN
-        doubts[:, q] = 0
 
 
 @jit
-def _ask(block, i, lists, bounds, state, questions, n_questions, n_pairs):
+def _ask(block, i, lists, bounds, found, questions, n_questions, n_pairs):
     """Questions where cells are in doubt, and the pairs that have to be measured; how many of each there are now."""
+    winners, reaches, doubts = found
     begin = block * LANES
-    for level in range(lists.ends.shape[1] - 1, 0, -1):  # a center of one level may be the nearest of a later one
+    for level in range(len(winners) - 1, 0, -1):  # a center of one level may be the nearest of a later one
         for q in range(LANES):
-            state.reaches[level - 1, q] = max(state.reaches[level - 1, q], state.reaches[level, q] * _UP)
+            reaches[level - 1, q] = max(reaches[level - 1, q], reaches[level, q] * _UP)
     zero = np.float32(0)
     first = 0
-    for level in range(lists.ends.shape[1]):
-        reaches = state.reaches[level]
+    for level in range(len(winners)):
         for a in range(first, lists.ends[i, level]):
-            last = pick_unbeaten(
-                bounds[lists.chosen[i, a]], reaches, 0, LANES, zero, zero, questions.pair_rows, n_pairs
-            )
+            near = bounds[lists.chosen[i, a]]
+            last = pick_unbeaten(near, reaches[level], 0, LANES, zero, zero, questions.pair_rows, n_pairs)
             for p in range(n_pairs, last):
                 questions.pair_rows[p] += begin
                 questions.pair_places[p] = a
@@ -266,15 +250,15 @@ def _ask(block, i, lists, bounds, state, questions, n_questions, n_pairs):
         first = lists.ends[i, level]
         n_candidates = n_pairs
         for q in range(LANES):
-            if state.doubts[level, q] == 0:
+            if doubts[level, q] == 0:
                 continue
             questions.levels[n_questions] = level
             questions.rows[n_questions] = begin + q
-            questions.winners[n_questions] = state.winners[level, q]
+            questions.winners[n_questions] = winners[level, q]
             questions.numbers[n_questions] = -1 - n_candidates
-            if state.doubts[level, q] == 1:
+            if doubts[level, q] == 1:
                 questions.pair_rows[n_pairs] = begin + q
-                questions.pair_places[n_pairs] = state.winners[level, q]
+                questions.pair_places[n_pairs] = winners[level, q]
                 questions.numbers[n_questions] = n_pairs
                 n_pairs += 1
             n_questions += 1
@@ -299,7 +283,7 @@ def _measure_pairs(n_runs, rows, centers, chosen, questions):
     first = 0
     for c in range(len(begins) - 1):
         for p in questions.order[first : begins[c]]:
-            questions.sq_dists[p] = measure_single(rows.singles, questions.pair_rows[p], centers.singles, c)
+            questions.sq_dists[p] = tiles.measure_single(rows.singles, questions.pair_rows[p], centers.singles, c)
         first = begins[c]
 
 
@@ -380,9 +364,9 @@ def _nearest_exactly(x, first, last, X, points, chosen, questions):
 def find_covering(rows, centers, lists, smallest, bounds, cells):
     """Cells under the rules "covering" and "smallest", of the only level: cells (t, 1, n)."""
     for block in range(len(rows.lanes)):
-        _measure(rows, centers, block, block + 1, bounds)
+        _measure(rows, block, centers, bounds)
         for x in range(block * LANES, min((block + 1) * LANES, len(rows.X))):
-            near = bounds[0, :, x - block * LANES]
+            near = bounds[:, x - block * LANES]
             error = rows.terms[block, 0, x - block * LANES]
             for i in range(len(lists.chosen)):
                 least = np.inf  # the winner's radius or, under "covering", its squared distance

@@ -48,19 +48,16 @@ def _add_singles(builder, total, own, others):
     return _call(builder, f"llvm.fmuladd.v{_WIDTH}f32", own, others, total)
 
 
-def _generate(
-    builder, kind, add, first, last, lanes, tiles, starts, names, words, sums, weights, sq_norms, terms, bounds
-):
-    """Write b of all centers and the queries of the blocks first to last: bounds (blocks, m, LANES) float32.
+def _generate(builder, kind, add, block, lanes, tiles, starts, names, words, sums, weights, sq_norms, terms, bounds):
+    """Write b of all centers and the queries of a block: bounds (m, LANES) float32.
 
     lanes (blocks, words, LANES): words of queries; tiles (., TILE): the centers that are measured together; starts
     (tiles, G + 1): their entries in each group of features; names (entries,): which word; words (entries, TILE): those
     of the centers; sums (tiles, G, TILE): what a sum begins with; weights (G,): -2 s^2; sq_norms (blocks, LANES): N_x;
     terms (tiles, 2, TILE): N_c and |e_c|
     """
-    n_words, n_tiles, n_groups, n_rows = (
-        cgutils.unpack_tuple(builder, array.shape)[axis]
-        for array, axis in ((lanes, 1), (tiles, 0), (weights, 0), (bounds, 1))
+    n_words, n_tiles, n_groups = (
+        cgutils.unpack_tuple(builder, array.shape)[axis] for array, axis in ((lanes, 1), (tiles, 0), (weights, 0))
     )
     index = n_tiles.type
     zero, one, tile_size, lane_count = (ir.Constant(index, number) for number in (0, 1, TILE, LANES))
@@ -77,13 +74,13 @@ def _generate(
         """A vector of equal values for each center of a tile."""
         return [splat(builder, load(pointer, builder.add(offset, ir.Constant(index, k))), kind) for k in range(TILE)]
 
-    def measure(tile, block, vectors):
-        own = builder.gep(all_words, [builder.mul(builder.mul(block, n_words), lane_count)])
-        rows = builder.mul(builder.sub(block, first), n_rows)
+    own = builder.gep(all_words, [builder.mul(builder.mul(block, n_words), lane_count)])
+
+    def measure(tile, vectors):
         places = []
         for k in range(TILE):
             center = load(tiles.data, builder.add(builder.mul(tile, tile_size), ir.Constant(index, k)))
-            row = builder.mul(builder.add(rows, builder.sext(center, index)), lane_count)
+            row = builder.mul(builder.sext(center, index), lane_count)
             places.extend(at(builder, bounds.data, builder.add(row, ir.Constant(index, v)), _SINGLES) for v in vectors)
         norms = load_lanes(sq_norms.data, builder.mul(block, lane_count), vectors, _SINGLES)
         term = builder.mul(tile, ir.Constant(index, 2 * TILE))
@@ -121,28 +118,25 @@ def _generate(
             root = _call(builder, f"llvm.sqrt.v{_WIDTH}f32", value)
             builder.store(builder.fsub(root, error), place, align=4)
 
-    def measure_blocks(tile, _):
-        def measure_block(block, _):
-            for vectors in _PARTS:
-                measure(tile, block, vectors)
-            return []
+    def measure_tile(tile, _):
+        for vectors in _PARTS:
+            measure(tile, vectors)
+        return []
 
-        return loop(builder, first, last, [], measure_block)
-
-    loop(builder, zero, n_tiles, [], measure_blocks)
+    loop(builder, zero, n_tiles, [], measure_tile)
 
 
 def _kernel(kind, add):
     """A compiled function that measures tiles of words of one kind, whose products ``add`` adds to sums."""
 
     @intrinsic
-    def measure(typingctx, lanes, first, last, tiles, starts, names, words, sums, weights, sq_norms, terms, bounds):
+    def measure(typingctx, lanes, block, tiles, starts, names, words, sums, weights, sq_norms, terms, bounds):
         others = tiles, starts, names, words, sums, weights, sq_norms, terms, bounds
-        signature = types.void(lanes, types.intp, types.intp, *others)
+        signature = types.void(lanes, types.intp, *others)
 
         def generate(context, builder, signature, args):
-            arrays = [context.make_array(signature.args[k])(context, builder, args[k]) for k in (0, *range(3, 12))]
-            _generate(builder, kind, add, args[1], args[2], *arrays)
+            arrays = [context.make_array(signature.args[k])(context, builder, args[k]) for k in (0, *range(2, 11))]
+            _generate(builder, kind, add, args[1], *arrays)
             return context.get_dummy_value()
 
         return signature, generate
