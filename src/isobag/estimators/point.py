@@ -12,7 +12,7 @@ from isobag.data.params import DEVICE, FLAG, MAX_SAMPLES, N_ESTIMATORS, Constrai
 from isobag.data.rows import Rows
 from isobag.data.scaling import SCALINGS
 from isobag.estimators.base import Computing, Modelled, PointDetector, Thresholded, verdicts_at
-from isobag.models.averaging import Average
+from isobag.models.averaging import ViewsAverage
 from isobag.models.point import METHODS, PointModel, PointParams, fit_point_model
 from isobag.models.views import Views
 from isobag.partitionings import MECHANISMS
@@ -80,7 +80,7 @@ class IDKPointDetector(PointDetector, Modelled):
         psi of each column of ``score_path``.
     mean_map_ : ndarray of shape (t, psi)
         Share of the training data in each cell.
-    average_ : Average or None
+    average_ : ViewsAverage or None
         Weights of the psi and of how far out a row is; None with an integer ``max_samples``.
     views_ : Views
         Scalings, and the partitionings drawn on each scale.
@@ -242,9 +242,9 @@ class IDKPointDetector(PointDetector, Modelled):
         return found
 
     @property
-    def average_(self) -> Average | None:
+    def average_(self) -> ViewsAverage | None:
         """Weights of the psi, None with an integer max_samples."""
-        found: Average | None = self.learned.average
+        found: ViewsAverage | None = self.learned.average
         return found
 
     @property

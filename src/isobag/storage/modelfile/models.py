@@ -8,7 +8,7 @@ import numpy as np
 from isobag.backends import BACKENDS, RULES
 from isobag.data.scaling import SCALINGS
 from isobag.estimators import IDKGroupDetector, IDKPointDetector, IsolationDistributionalKernel, IsolationKernel
-from isobag.models.averaging import problems_of_average
+from isobag.models.averaging import problems_of_views_average
 from isobag.models.calibration import Calibration
 from isobag.models.group import GroupModel
 from isobag.models.point import METHODS, PointModel
@@ -99,7 +99,9 @@ def _check_point_model(model: PointModel, averages: bool, path: str) -> int:
     demand(model.mean_map.shape == n_cells, f"{path}mean_map", f"need shape {n_cells}.")
     fits = len(model.reference) and model.reference.shape[1] == width
     demand(fits, f"{path}reference", "need rows of as many features.")
-    _demand_none(problems_of_average(model.average, len(levels), averages), path.rstrip("."))
+    _demand_none(
+        problems_of_views_average(model.average, len(model.views.members), len(levels), averages), path.rstrip(".")
+    )
     limits = model.limits
     fits = limits is None or [own.shape for own in limits] == [(len(levels),)] * len(model.views.members)
     demand(fits, f"{path}limits", "not one limit for each view and psi.")
