@@ -10,37 +10,30 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from oracle import groups as group_oracle
 from oracle import points as oracle
+from scipy.stats import spearmanr
 from sklearn.base import clone
+from sklearn.metrics import roc_auc_score
 
 from isobag import IDKGroupDetector, IDKPointDetector, IsolationKernel
 from isobag.backends import Compute
 from isobag.data.scaling import SCALINGS
-from isobag.models.averaging import fit_average
+from isobag.models.averaging import fit_average, fit_views_average
 
 BACKENDS = ["numpy", "numba"]
 
 
-def average(train_path, path, importance, train_far=None, far=None):
-    """exp(sum_k w_k log max(s_k, floor_k) - w_far far); w_k ~ importance_k / deviation of the training logs.
-
-    None if they agree. How far out rows are matters as much as all psi together.
-    """
+def average(train_path, path, importance):
+    """exp(sum_k w_k log max(s_k, floor_k)); w_k ~ importance_k / deviation of the training logs, none if they agree."""
     floors, weights = [], []
     for k, matters in enumerate(importance):
         column = [row[k] for row in train_path]
         floors.append(sum(column) / len(column) / 1000)
         deviation = statistics.pstdev([math.log(max(value, floors[k])) for value in column])
         weights.append(matters / deviation if deviation > 1e-9 else 0.0)
-    far_weight = 0.0
-    if far is not None:
-        deviation = statistics.pstdev(train_far)
-        far_weight = sum(importance) / (deviation if deviation > 1e-9 else 1.0)
     scores = []
-    for i, row in enumerate(path):
+    for row in path:
         logs = [math.log(max(value, floor)) for value, floor in zip(row, floors, strict=True)]
-        total = sum(w * log for w, log in zip(weights, logs, strict=True))
-        total -= 0.0 if far is None else far_weight * far[i]
-        scores.append(math.exp(total / (sum(weights) + far_weight)))
+        scores.append(math.exp(sum(w * log for w, log in zip(weights, logs, strict=True)) / sum(weights)))
     return scores
 
 
@@ -51,28 +44,19 @@ def centers_by_scale(X, levels, t):
         yield scaled, IsolationKernel(t, levels[-1], random_state=0).fit(scaled).centers_[first::3]
 
 
-def score_path(X, levels, t, method, mechanism):
-    """Scores at each psi, over all scales."""
-    path = [[] for _ in X]
-    for psi in levels:
-        cells = [[] for _ in X]
-        for scaled, drawn in centers_by_scale(X, levels, t):
-            rule = "covering" if method == "norm" else "nearest"
-            own = oracle.assign_cells(scaled, drawn[:, :psi], rule, mechanism)
-            cells = [a + b for a, b in zip(cells, own, strict=True)]
-        for row, own in zip(path, cells, strict=True):
-            row.append(oracle.point_score(own, cells) if method == "similarity" else oracle.norm_score(own))
-    return path
-
-
-def how_far_out(X, levels, t, counted):
-    """Mean octaves beyond what is typical, over partitionings and the psi that are counted."""
-    total = [0] * len(X)
+def views_of(X, levels, t, method, mechanism, counted):
+    """For each scale the scores at every psi, and the mean octaves beyond what is typical at the psi that count."""
+    rule = "covering" if method == "norm" else "nearest"
     for scaled, drawn in centers_by_scale(X, levels, t):
+        path, far = [[] for _ in X], [0] * len(X)
+        for psi in levels:
+            cells = oracle.assign_cells(scaled, drawn[:, :psi], rule, mechanism)
+            for row, own in zip(path, cells, strict=True):
+                row.append(oracle.point_score(own, cells) if method == "similarity" else oracle.norm_score(own))
         for psi in counted:
             limit = oracle.far_limit(drawn[:, :psi])
-            total = [sum_ + oracle.far_out(x, drawn[:, :psi], limit) for sum_, x in zip(total, scaled, strict=True)]
-    return [sum_ / (2**12 * len(counted) * t) for sum_ in total]
+            far = [sum_ + oracle.far_out(x, drawn[:, :psi], limit) for sum_, x in zip(far, scaled, strict=True)]
+        yield path, [sum_ / (2**12 * len(counted) * len(drawn)) for sum_ in far] if counted else None
 
 
 @pytest.fixture
@@ -85,17 +69,21 @@ def parts(rng):
 @pytest.mark.parametrize(
     ("method", "mechanism"), [("similarity", "hypersphere"), ("similarity", "voronoi"), ("norm", "hypersphere")]
 )
-def test_the_default_is_the_geometric_mean_over_psi_on_three_scales_less_how_far_out(X, t, method, mechanism):
+def test_the_default_is_the_mean_over_psi_and_scales_less_how_far_out_unless_small_psi_overrule(
+    X, t, method, mechanism
+):
     X = X * [1, 1000]
     levels = (2, 4, 8, 16, 30)
-    path = score_path(X, levels, t, method, mechanism)
     # Where balls end: under Voronoi's cells nothing is OUTSIDE, and the norm asks only whether a row is.
-    counts = (method, mechanism) == ("similarity", "hypersphere")
-    far = how_far_out(X, levels, t, (4, 30)) if counts else None
-    expected = average(path, path, [psi**-0.5 for psi in levels], far, far)
+    counted = (4, 30) if (method, mechanism) == ("similarity", "hypersphere") else ()
+    views = list(views_of(X, levels, t, method, mechanism, counted))
+    expected = oracle.average_over_views(views, views, levels)
     model = IDKPointDetector(t, method=method, mechanism=mechanism, random_state=0).fit(X)
     assert model.path_ == levels
-    assert_allclose(model.score_path(X), path, rtol=1e-12, atol=1e-15)
+    sizes = [len(drawn) for _, drawn in centers_by_scale(X, levels, t)]
+    assert_allclose(
+        model.score_path(X), np.average([path for path, _ in views], axis=0, weights=sizes), rtol=1e-12, atol=1e-15
+    )
     assert_allclose(model.score_samples(X), expected, rtol=1e-9)
     assert np.ptp(expected) > 0.01
 
@@ -129,28 +117,71 @@ def test_a_psi_that_tells_no_rows_apart_has_no_say(rng):
     assert (with_it.far_weight, none_does.far_weight) == (0, 0)
 
 
-def test_how_far_out_rows_are_matters_as_much_as_all_psi_together(rng):
-    path, importance, far = rng.uniform(size=(50, 3)), np.array([1.0, 2.0, 0.5]), rng.exponential(size=50)
-    found = fit_average(path, importance, far)
-    assert found.far_weight * far.std() == pytest.approx(3.5 * found.weights[0] * np.log(path[:, 0]).std(), rel=1e-9)
-    assert found.weights.sum() + found.far_weight == pytest.approx(1, rel=1e-12)
-    assert_allclose(found.apply(path, far), average(path, path, importance, far, far), rtol=1e-12)
-    none_is = fit_average(path, importance, np.zeros(50))  # new rows may be
-    assert none_is.far_weight / none_is.weights.sum() == pytest.approx(
-        3.5 / (importance / np.log(path).std(axis=0)).sum(), rel=1e-9
+def test_how_far_out_rows_are_matters_half_as_much_as_all_psi_together(rng):
+    levels, path, far = (2, 8, 32), rng.uniform(size=(50, 3)), rng.exponential(size=50)
+    (own,) = fit_views_average([(path, far)], levels).views
+    importance = sum(psi**-0.25 for psi in levels)
+    first = own.weights[0] * np.log(path[:, 0]).std() / 2**-0.25
+    assert own.far_weight * far.std() == pytest.approx(importance / 2 * first, rel=1e-9)
+    assert own.weights.sum() + own.far_weight == pytest.approx(1, rel=1e-12)
+    (none_is,) = fit_views_average([(path, np.zeros(50))], levels).views  # new rows may be
+    assert none_is.far_weight / none_is.weights[0] == pytest.approx(
+        importance / 2 * np.log(path[:, 0]).std() / 2**-0.25, rel=1e-9
     )
 
 
 def test_of_very_many_rows_ten_thousand_make_the_weights(rng):
     X = rng.normal(size=(11_000, 1)) ** 3
     model = IDKPointDetector(2, calibrate=False, random_state=0).fit(X)
-    learned, importance = model.model_, [psi**-0.5 for psi in model.path_]
-    path, far = learned.divide(learned.views.sum_at(learned.tables, Compute(), "nearest", learned.limits)(X))
-    assert_array_equal(path, model.score_path(X))
+    learned = model.model_
+    views = learned.divide(learned.sum_at(Compute())(X))
     spread = [10_999 * k // 9_999 for k in range(10_000)]
+    some, first = ([(path[own], far[own]) for path, far in views] for own in (spread, slice(20)))
     scores = model.score_samples(X[:20])
-    assert_allclose(scores, average(path[spread], path[:20], importance, far[spread], far[:20]), rtol=1e-9)
-    assert not np.allclose(scores, average(path, path[:20], importance, far, far[:20]), rtol=1e-9)
+    assert_allclose(scores, oracle.average_over_views(some, first, model.path_), rtol=1e-9)
+    assert not np.allclose(scores, oracle.average_over_views(views, first, model.path_), rtol=1e-9)
+
+
+@pytest.mark.parametrize(("share", "least"), [(0.01, 0.99), (0.05, 0.97), (0.1, 0.95)])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_clump_of_anomalies_is_found_though_it_is_its_own_neighbourhood(share, least, seed):
+    rng = np.random.default_rng(seed)
+    n_odd = int(2000 * share)
+    direction = rng.normal(size=5)
+    clump = 4 * 5**0.5 * direction / np.linalg.norm(direction) + 0.1 * rng.normal(size=(n_odd, 5))
+    X, y = np.vstack([rng.normal(size=(2000, 5)), clump]), np.repeat([0, 1], [2000, n_odd])
+    model = IDKPointDetector(calibrate=False, random_state=seed).fit(X)
+    assert roc_auc_score(y, -model.score_samples(X)) >= least
+    if share == 0.1:
+        assert roc_auc_score(y, -model.score_path(X)[:, -1]) < 0.5
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_small_psi_overrule_few_rows_of_clean_data_and_hardly_change_their_order(seed):
+    X = np.random.default_rng(seed).normal(size=(2000, 5))
+    model = IDKPointDetector(calibrate=False, random_state=seed).fit(X)
+    learned = model.model_
+    mean, coarse = learned.average.parts(learned.divide(learned.sum_at(Compute())(X)))
+    scores = model.score_samples(X)
+    assert np.mean(learned.average.limit(coarse) < mean) < 0.25
+    assert (scores <= np.exp(mean)).all()
+    assert spearmanr(scores, mean).statistic > 0.97
+
+
+def test_a_score_rises_with_the_similarity_at_any_psi_and_falls_with_how_far_out(rng):
+    levels = (2, 4, 8, 16, 32)
+    train = [(rng.uniform(0.1, 0.6, size=(300, 5)), rng.exponential(size=300)) for _ in range(3)]
+    average = fit_views_average(train, levels)
+    assert (average.n_coarse, len(average.views)) == (3, 3)
+    before = average.apply(train)
+    assert np.all((before > 0) & (before <= 1))
+    for v in range(3):
+        for k in range(5):
+            more = [(path.copy(), far) for path, far in train]
+            more[v][0][:, k] *= 1.5
+            assert (average.apply(more) > before).all()
+        farther = [(path, far + (i == v)) for i, (path, far) in enumerate(train)]
+        assert (average.apply(farther) < before).all()
 
 
 def test_among_equal_rows_all_are_normal_and_any_other_is_less_so_the_farther_it_is():
@@ -158,9 +189,9 @@ def test_among_equal_rows_all_are_normal_and_any_other_is_less_so_the_farther_it
     model = IDKPointDetector(20, random_state=0).fit(X)
     assert_array_equal(model.score_samples(X), 1)
     assert_array_equal(model.predict(X), 1)
-    # Balls of radius 0 hold nothing else: similarity 0 at every psi, of which the floor makes a thousandth, and psi has
-    # half of the say. Beyond a distance of 1 the other half counts.
-    assert_allclose(model.score_samples(X[:1] + 1e-9), 1e-3**0.5, rtol=1e-9)
+    # Balls of radius 0 hold nothing else: similarity 0 at every psi, of which the floor makes a thousandth, and psi
+    # have two thirds of the say. Beyond a distance of 1 the other third counts.
+    assert_allclose(model.score_samples(X[:1] + 1e-9), 1e-3 ** (2 / 3), rtol=1e-9)
     far = model.score_samples(X[:4] + np.array([[0.7], [2.0], [20.0], [2e9]]))
     assert (np.diff(far) < 0).all() and far[0] < 1e-3**0.5
     one_scale = IDKPointDetector(20, method="norm", random_state=0).fit(X)

@@ -6,8 +6,8 @@ partitioning a sequence of centers, and a point's `cells` the list of its cell i
 
 from fractions import Fraction
 from functools import lru_cache
-from math import asinh, inf, sqrt
-from statistics import NormalDist
+from math import asinh, exp, inf, log, sqrt
+from statistics import NormalDist, median, pstdev
 
 OUTSIDE = -1
 
@@ -164,6 +164,61 @@ def _median(values, share=0.5):
     low = int(position)
     high = min(low + 1, len(ordered) - 1)
     return ordered[low] + (position - low) * (ordered[high] - ordered[low])
+
+
+def average_over_views(train, rows, levels):
+    """Scores of rows from their scores at every psi in every view; `train` and `rows` have, per view, (path, far).
+
+    A path has a list of scores for each row, one per psi; far is a number per row, or None.
+    """
+    floors, weights, far_weights = [], [], []
+    for path, far in train:
+        columns = [[row[k] for row in path] for k in range(len(levels))]
+        floors.append([sum(column) / len(column) / 1000 for column in columns])
+        deviations = [
+            pstdev([log(max(score, floor)) for score in column])
+            for column, floor in zip(columns, floors[-1], strict=True)
+        ]
+        own = [
+            psi**-0.25 / deviation if deviation > 1e-9 else 0 for psi, deviation in zip(levels, deviations, strict=True)
+        ]
+        weights.append(own if any(own) else [psi**-0.25 for psi in levels])
+        spread = 0 if far is None else pstdev(far)
+        half = sum(psi**-0.25 for psi in levels) / 2
+        far_weights.append(0 if far is None else half / (spread if spread > 1e-9 else 1))
+    total = sum(map(sum, weights)) + sum(far_weights)
+
+    def mean_and_coarse(data, i):
+        mean = coarse = 0
+        for v, (path, far) in enumerate(data):
+            for k, psi in enumerate(levels):
+                term = weights[v][k] / total * log(max(path[i][k], floors[v][k]))
+                mean += term
+                coarse += term if psi <= 8 else 0
+            mean -= 0 if far is None else far_weights[v] / total * far[i]
+        return mean, coarse
+
+    trained = [mean_and_coarse(train, i) for i in range(len(train[0][0]))]
+    (middle, spread), (coarse_middle, coarse_spread) = (
+        _middle_and_spread(values) for values in zip(*trained, strict=True)
+    )
+    scores = []
+    for i in range(len(rows[0][0])):
+        score, coarse = mean_and_coarse(rows, i)
+        if levels[-1] > 8 and coarse_spread > 1e-9:
+            odder = (coarse_middle - coarse) / coarse_spread - 0.5  # in robust units, half a unit less
+            limit = middle - odder * spread
+            if limit < score:
+                score = 0.1 * score + 0.9 * limit
+        scores.append(exp(score))
+    return scores
+
+
+def _middle_and_spread(values):
+    """Median, and 1.4826 times the median absolute deviation; the standard deviation where that is 0."""
+    middle = median(values)
+    spread = 1.4826 * median(abs(value - middle) for value in values)
+    return middle, spread if spread > 1e-9 else pstdev(values)
 
 
 def normal_score(x, column):

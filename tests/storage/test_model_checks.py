@@ -45,9 +45,10 @@ def test_models_of_format_1_know_nothing_of_what_came_after():
         assert len(kept.edges) == 0 and kept.ends.tolist() == [len(kept.scores)]
 
 
-def test_models_of_format_2_hold_the_defaults_of_today():
+def test_models_of_format_2_add_up_their_views_and_let_no_psi_overrule():
     point, group = (isobag.load(KEPT / f"{kind}_2.isobag") for kind in ("point", "group"))
     assert point.model_.limits is not None and point.average_.far_weight > 0
+    assert (len(point.average_.views), point.average_.n_coarse) == (1, 0)
     assert [type(view.scaling).__name__ for view in point.views_.members] == [
         "LinearScaling",
         "NormalScaling",
@@ -152,3 +153,26 @@ def test_an_encoding_of_other_features_than_those_of_the_model_is_refused(tmp_pa
     isobag.save(model, tmp_path / "m")
     with pytest.raises(ValueError, match="makes 5,001 features, not the 3 of the model"):
         Encoding.of_model(isobag.load(tmp_path / "m"))
+
+
+def test_models_of_format_3_average_each_view_and_let_small_psi_overrule():
+    point = isobag.load(KEPT / "point_3.isobag")
+    assert len(point.average_.views) == len(point.views_.members) == 3
+    assert point.average_.n_coarse == 3 and point.average_.slope > 0
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"views": ()},
+        {"n_coarse": 9},
+        {"slope": -1.0},
+        {"slope": np.nan},
+        {"offset": np.inf},
+    ],
+    ids=str,
+)
+def test_averages_that_do_not_fit_are_refused(tmp_path, change):
+    model = points()
+    model.model_ = replace(model.model_, average=replace(model.average_, **change))
+    refuse(model, tmp_path, "average")

@@ -82,8 +82,8 @@ class INNE(PointDetector, Computing):
     def _score_rows(self, rows: Rows) -> Floats:
         # As integers the ratios add up to the same in any order.
         tables = (np.rint(self._ratios * _ONE).astype(np.int64)[None],)
-        sums = rows.map(self.views_.sum_at(tables, self.compute_for(rows), "smallest"))
-        return sums[:, 0] / (_ONE * len(self._ratios)) - 1
+        sum_at = self.views_.sum_at(tables, self.compute_for(rows), "smallest")
+        return rows.map(lambda X: sum_at(X)[0][:, 0]) / (_ONE * len(self._ratios)) - 1
 
     @property
     def max_samples_(self) -> int:

@@ -20,7 +20,7 @@ from isobag.data.params import (
 from isobag.data.rows import Rows
 from isobag.data.scaling import SCALINGS
 from isobag.estimators.base import Modelled, PointDetector, Storable, Thresholded, verdicts_at
-from isobag.models.averaging import Average
+from isobag.models.averaging import ViewsAverage
 from isobag.models.point import METHODS, PointModel, PointParams, fit_point_model
 from isobag.models.views import Views
 from isobag.partitionings import MECHANISMS
@@ -88,7 +88,7 @@ class IDKPointDetector(PointDetector, Modelled[PointModel]):
         psi of each column of ``score_path``.
     mean_map_ : ndarray of shape (t, psi)
         Share of the training data in each cell.
-    average_ : Average or None
+    average_ : ViewsAverage or None
         Weights of the psi and of how far out a row is; None with an integer ``max_samples``.
     views_ : Views
         Scalings, and the partitionings drawn on each scale.
@@ -230,7 +230,7 @@ class IDKPointDetector(PointDetector, Modelled[PointModel]):
         return self.learned.mean_map
 
     @property
-    def average_(self) -> Average | None:
+    def average_(self) -> ViewsAverage | None:
         """Weights of the psi, None with an integer max_samples."""
         return self.learned.average
 

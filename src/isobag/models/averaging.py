@@ -1,14 +1,23 @@
-"""One score from the scores at many psi, without labels.
+"""One score from the scores at many psi, in several views, without labels.
 
-score(x) = exp(sum_k w_k log max(s_k(x), floor_k) - w_far far(x)), a weighted geometric mean of the scores s_k at psi_k,
-less how far out x is. Above 0, at most 1.
+mean(x) = sum_v ( sum_k w_vk log max(s_vk(x), floor_vk) - w_v far_v(x) ), a weighted geometric mean of the scores s_vk
+at psi_k in view v, less how far out x is in each view.
 
-Ratios of similarities mean the same at every psi, differences do not: hence logarithms. Each psi is weighted by how
-much it matters, divided by the spread of its logarithms over the training data, so that none is louder than its weight.
-The floor, a thousandth of the mean, keeps one psi at which a point has no similarity at all from deciding alone.
+Ratios of similarities mean the same at every psi, differences do not: hence logarithms. Each psi of each view is
+weighted by how much it matters, divided by the spread of its logarithms over the training data, so that none is louder
+than its weight. The floor, a thousandth of the mean, keeps one psi at which a point has no similarity at all from
+deciding alone.
+
+log score(x) = mean(x) - 0.9 max(0, mean(x) - limit(x)), limit(x) = offset + slope coarse(x)
+
+coarse(x) being the part of mean(x) with psi <= 8. At a large psi anomalies that are many and alike have each other for
+neighbours; a small psi sees them and would be outvoted. So the small psi overrule the mean where they find x odder than
+the mean does by half a spread or more, both in robust units: deviations from the median of the training rows over their
+median absolute deviation. A tenth of the mean stays, so that rows which are OUTSIDE at every small psi are still ranked
+by how far out they are.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,12 +25,22 @@ import numpy as np
 from isobag.backends.arrays import Floats, held
 
 FLOOR = 1e-3
+COARSE = 8
+"""Largest psi that may overrule the mean."""
+BEYOND = 0.5
+"""By how many spreads a row must be odder at small psi than in the mean for them to overrule it."""
+OVERRULED = 0.9
+"""How much of the difference they take away."""
+FAR = 0.5
+"""How much it matters how far out a row is, against all psi together."""
+_LEAST_SPREAD = 1e-9
+"""Rounding alone makes a spread."""
 _LOWEST = -708.0  # its exponential is still above 0
 
 
 @dataclass(frozen=True)
 class Average:
-    """floors (L,) and weights (L,), which sum to 1 together with the weight of how far out a row is."""
+    """Floors (L,) and weights (L,) of the psi of one view, and the weight of how far out a row is."""
 
     floors: Floats = held(1, np.finfo(float).tiny * 2**-52, np.finfo(float).max)
     weights: Floats = held(1, 0, np.finfo(float).max)
@@ -31,40 +50,134 @@ class Average:
         """Logarithm of the scores at each psi, cut off at the floors: (n, L)."""
         return np.log(np.maximum(path, self.floors))
 
-    def apply(self, path: Floats, far: Floats | None = None) -> Floats:
-        """Scores from the scores at each psi (n, L), and from how far out rows are (n,): (n,)."""
+    def add_to(self, total: Floats, path: Floats, levels: slice = slice(None)) -> None:
+        """Add the weighted logarithms of the scores at some psi: path (n, L) to total (n,)."""
         # Column by column: a matrix product may add up in another order for another number of rows, and what is made
         # of one column stays in the cache.
-        total = np.zeros(len(path))
-        for column, floor, weight in zip(path.T, self.floors, self.weights, strict=True):
+        for column, floor, weight in zip(path.T[levels], self.floors[levels], self.weights[levels], strict=True):
             part = np.maximum(column, floor)
             np.log(part, out=part)
             part *= weight
             total += part
-        if far is not None:
-            total -= self.far_weight * far
-        np.maximum(total, _LOWEST, out=total)
-        return np.exp(total, out=total)
+
+    def apply(self, path: Floats) -> Floats:
+        """Scores from the scores at each psi: (n, L) -> (n,)."""
+        total = np.zeros(len(path))
+        self.add_to(total, path)
+        return _exponential(total)
 
 
-def fit_average(path: Floats, importance: Floats, far: Floats | None = None) -> Average:
-    """Floors and weights from the scores of the training data (n, L) and how much each psi matters (L,).
+Paths = Sequence[tuple[Floats, Floats | None]]
+"""For each view the scores at every psi (n, L), and how far out rows are (n,), None where that does not count."""
 
-    With ``far`` (n,), how far out they are, that matters as much as all psi together.
+
+@dataclass(frozen=True)
+class ViewsAverage:
+    """The score of a row from its scores at every psi of every view.
+
+    views : one for each view, whose weights sum to 1 in all; one alone where the similarities of all views are added up
+        before, as models of older versions do.
+    n_coarse : number of psi that may overrule the mean, the smallest; 0 where none does.
+    slope, offset : what turns their part of the mean into units of the mean.
     """
+
+    views: tuple[Average, ...] = held()
+    n_coarse: int = held(0, 0, 64)
+    slope: float = held(0, 0, np.finfo(float).max)
+    offset: float = held(0, -np.finfo(float).max, np.finfo(float).max)
+
+    @property
+    def weights(self) -> Floats:
+        """Weight of each psi in each view: (V, L)."""
+        return np.array([own.weights for own in self.views])
+
+    @property
+    def floors(self) -> Floats:
+        """Least score that counts at each psi in each view: (V, L)."""
+        return np.array([own.floors for own in self.views])
+
+    @property
+    def far_weight(self) -> float:
+        """Weight of how far out a row is, of all views together."""
+        return float(sum(own.far_weight for own in self.views))
+
+    def apply(self, paths: Paths) -> Floats:
+        """Scores, above 0 and at most 1: (n,)."""
+        mean, coarse = self.parts(paths)
+        if self.n_coarse:
+            mean -= OVERRULED * np.maximum(mean - self.limit(coarse), 0)
+        return _exponential(mean)
+
+    def parts(self, paths: Paths) -> tuple[Floats, Floats]:
+        """The mean of the logarithms, less how far out rows are, and the part of it that is of the small psi: (n,)."""
+        coarse = np.zeros(len(paths[0][0]))
+        for own, (path, _) in zip(self.views, paths, strict=True):
+            own.add_to(coarse, path, slice(self.n_coarse))
+        mean = coarse.copy()
+        for own, (path, far) in zip(self.views, paths, strict=True):
+            own.add_to(mean, path, slice(self.n_coarse, None))
+            if far is not None:
+                mean -= own.far_weight * far
+        return mean, coarse
+
+    def limit(self, coarse: Floats) -> Floats:
+        """The part of the small psi in units of the mean; they overrule a mean above it: (n,)."""
+        return self.offset + self.slope * coarse
+
+
+def _exponential(logarithms: Floats) -> Floats:
+    np.maximum(logarithms, _LOWEST, out=logarithms)
+    return np.exp(logarithms, out=logarithms)
+
+
+def fit_average(path: Floats, importance: Floats) -> Average:
+    """Floors and weights from the scores of the training data (n, L) and how much each psi matters (L,)."""
+    (own,) = _with_sum_1([_fit_view(path, importance, None)])
+    return own
+
+
+def fit_views_average(paths: Paths, levels: Sequence[int]) -> ViewsAverage:
+    """Floors, weights and what lets small psi overrule the mean, from the scores of the training data.
+
+    Each psi matters psi^-0.25, in every view alike, and how far out rows are half as much as all psi of the view.
+    """
+    importance = np.array(levels) ** -0.25
+    n_coarse = sum(psi <= COARSE for psi in levels)
+    views = _with_sum_1([_fit_view(path, importance, far) for path, far in paths])
+    average = ViewsAverage(views, 0 if n_coarse == len(levels) else n_coarse, 0.0, 0.0)
+    mean, coarse = average.parts(paths)
+    (middle, spread), (coarse_middle, coarse_spread) = _middle_and_spread(mean), _middle_and_spread(coarse)
+    if not average.n_coarse or coarse_spread <= _LEAST_SPREAD:
+        return ViewsAverage(views, 0, 0.0, 0.0)
+    slope = spread / coarse_spread
+    return ViewsAverage(views, n_coarse, slope, middle + BEYOND * spread - slope * coarse_middle)
+
+
+def _fit_view(path: Floats, importance: Floats, far: Floats | None) -> Average:
+    """Floors and weights of one view, which do not sum to 1 yet."""
     path = np.ascontiguousarray(path)  # in one layout, so that sums are taken in one order
     floors = np.maximum(FLOOR * path.mean(axis=0), np.finfo(float).tiny)
     spreads = Average(floors, importance, 0.0).logarithms(path).std(axis=0)
-    some = spreads > 1e-9  # rounding alone makes a spread; a psi that tells no rows apart has no say
+    some = spreads > _LEAST_SPREAD  # a psi that tells no rows apart has no say
     weights = np.divide(importance, spreads, out=np.zeros_like(spreads), where=some)
     far_weight = 0.0
     if far is not None:
         spread = float(far.std())
-        far_weight = float(importance.sum()) / (spread if spread > 1e-9 else 1.0)  # new rows may be far out if none is
-    if not weights.any():
-        weights = importance
-    total = weights.sum() + far_weight
-    return Average(floors, weights / total, float(far_weight / total))
+        # New rows may be far out if none is.
+        far_weight = FAR * float(importance.sum()) / (spread if spread > _LEAST_SPREAD else 1.0)
+    return Average(floors, weights if weights.any() else importance, far_weight)
+
+
+def _with_sum_1(views: Sequence[Average]) -> tuple[Average, ...]:
+    total = sum(float(own.weights.sum()) + own.far_weight for own in views)
+    return tuple(Average(own.floors, own.weights / total, own.far_weight / total) for own in views)
+
+
+def _middle_and_spread(values: Floats) -> tuple[float, float]:
+    """Median, and median absolute deviation as a standard deviation; this itself, where most are equal."""
+    middle = float(np.median(values))
+    spread = 1.4826 * float(np.median(np.abs(values - middle)))
+    return middle, spread if spread > _LEAST_SPREAD else float(values.std())
 
 
 def problems_of_average(average: Average | None, n_levels: int, wanted: bool) -> Iterator[str]:
@@ -73,3 +186,16 @@ def problems_of_average(average: Average | None, n_levels: int, wanted: bool) ->
         yield "average: need one where psi is averaged over, and only there"
     if average is not None and not average.floors.shape == average.weights.shape == (n_levels,):
         yield f"average: need one weight for each of {n_levels} psi"
+
+
+def problems_of_views_average(average: ViewsAverage | None, n_views: int, n_levels: int, wanted: bool) -> Iterator[str]:
+    """The same, of an average over several views."""
+    if average is None:
+        yield from problems_of_average(None, n_levels, wanted)
+        return
+    if len(average.views) not in (1, n_views):
+        yield f"average: need one for each of {n_views} views, or one for all"
+    for own in average.views:
+        yield from problems_of_average(own, n_levels, wanted)
+    if average.n_coarse > n_levels:
+        yield f"average: need at most {n_levels} psi that overrule"

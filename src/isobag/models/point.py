@@ -13,11 +13,18 @@ from isobag.backends import Compute
 from isobag.backends.arrays import FARTHEST, MOST_ROWS, OCTAVE, ONE, Floats, Ints, held
 from isobag.backends.threads import map_in_threads, slices
 from isobag.data.rows import Rows, spread_rows
-from isobag.models.averaging import Average, fit_average, problems_of_average
+from isobag.models.averaging import (
+    OVERRULED,
+    Paths,
+    ViewsAverage,
+    fit_average,
+    fit_views_average,
+    problems_of_views_average,
+)
 from isobag.models.calibration import Calibration, calibrate
 from isobag.models.explain import far_by_feature, lack_by_feature
 from isobag.models.tally import Tables, Tally
-from isobag.models.views import Limits, Plan, Views, draw_views
+from isobag.models.views import Limits, Plan, Sums, Views, add_views, draw_views
 from isobag.partitionings import nested_levels
 
 METHODS = {"similarity": "nearest", "norm": "covering"}
@@ -81,7 +88,7 @@ class PointModel:
     mean_map : (t, psi), share of the rows in each cell of the last level.
     reference : (m, d), some of the rows.
     limits : the distance beyond which a row is far out, for each view; None: how far does not count.
-    average : how the scores at all psi become one; None: the last alone counts.
+    average : how the scores at all psi of all views become one; None: the last psi alone counts.
     calibration : what p-values need; None if the model has no p-values.
     """
 
@@ -92,7 +99,7 @@ class PointModel:
     mean_map: Floats = held(2, 0, ONE)
     reference: Floats = held(2, -FARTHEST, FARTHEST)
     limits: Limits | None = held(1, -1, 1 << 31)
-    average: Average | None = held()
+    average: ViewsAverage | None = held()
     calibration: Calibration | None = held()
 
     @property
@@ -107,17 +114,16 @@ class PointModel:
         sum_at = self.sum_at(compute, only_last=self.average is None)
         return rows.map(lambda X: self.combine(sum_at(X), compute.n_jobs))
 
-    def sum_at(self, compute: Compute, only_last: bool = False) -> Callable[[Floats], Ints]:
-        """A function of rows: the sums that scores are made of, of all psi or of the last: (n, d) -> (n, L)."""
+    def sum_at(self, compute: Compute, only_last: bool = False) -> Callable[[Floats], Sums]:
+        """A function of rows: the sums that scores are made of, of all psi or of the last: (n, d) -> (n, L) a view."""
         views, tables = self.views, self.tables
         if only_last:
             views, tables = views.at(-1), tuple(table[-1:] for table in tables)
         return views.sum_at(tables, compute, self.rule, self.limits)
 
-    def averaged(self, sums: Ints) -> "PointModel":
+    def averaged(self, sums: Sums) -> "PointModel":
         """The model with the weights that some rows give to each psi and to how far out a row is, from their sums."""
-        path, far = self.divide(sums)
-        return replace(self, average=fit_average(path, np.array(self.views.levels) ** -0.5, far))
+        return replace(self, average=fit_views_average(self.divide(sums), self.views.levels))
 
     def path(self, rows: Rows, compute: Compute) -> Floats:
         """Scores at every psi: (n, L)."""
@@ -149,7 +155,7 @@ class PointModel:
             yield f"mean_map: need shape {(len(self.views), levels[-1])}"
         if not len(self.reference) or self.reference.shape[1] != self.views.n_features:
             yield f"reference: need rows of {self.views.n_features} features"
-        yield from problems_of_average(self.average, len(levels), params.averages)
+        yield from problems_of_views_average(self.average, len(members), len(levels), params.averages)
         if limits is not None:
             if [own.shape for own in limits] != [(len(levels),)] * len(members):
                 yield "limits: need one for each view and psi"
@@ -160,47 +166,84 @@ class PointModel:
         if self.rule != METHODS[params.method]:
             yield f"rule: {self.rule!r}; need {METHODS[params.method]!r}"
 
-    def shares(self, sums: Ints) -> Floats:
-        """Sums over partitionings divided by the largest possible sum."""
-        return sums / (self.largest * len(self.views))
-
-    def combine(self, sums: Ints, n_jobs: int | None = None) -> Floats:
-        """Scores from sums at every psi, or at the last alone: (n, L) -> (n,)."""
-        scores = np.empty(len(sums))
+    def combine(self, sums: Sums, n_jobs: int | None = None) -> Floats:
+        """Scores from sums at every psi, or at the last alone: (n, L) a view -> (n,)."""
+        n_rows = len(sums[0])
+        scores = np.empty(n_rows)
 
         def work(rows: slice) -> None:
+            some = tuple(own[rows] for own in sums)
             if self.average is None:
-                scores[rows] = self.shares(sums[rows, -1])
+                scores[rows] = self._shares(add_views(tuple(own[:, -1] for own in some)), len(self.views))
             else:
-                path, far = self.divide(sums[rows])
-                scores[rows] = self.average.apply(path, far)
+                scores[rows] = self.average.apply(self.divide(some))
 
-        map_in_threads(work, slices(len(sums), _COMBINED_ROWS), n_jobs)
+        map_in_threads(work, slices(n_rows, _COMBINED_ROWS), n_jobs)
         return scores
 
-    def divide(self, sums: Ints) -> tuple[Floats, Floats | None]:
-        """Scores at every psi (n, L) and how far out rows are, in octaves (n,), from their sums over partitionings."""
+    def divide(self, sums: Sums) -> Paths:
+        """For each view that is averaged by itself, scores at every psi and how far out rows are, in octaves."""
+        sizes = [len(view.partitionings) for view in self.views.members]
+        if self.average is not None and len(self.average.views) == 1:  # what all views say is added up
+            sums, sizes = (add_views(sums),), [sum(sizes)]
         if self.limits is None:
-            return self.shares(sums), None
+            return [(self._shares(own, t), None) for own, t in zip(sums, sizes, strict=True)]
         n_levels = int(np.count_nonzero(self.limits[0] >= 0))
-        return self.shares(sums[:, :-1]), sums[:, -1] / (OCTAVE * n_levels * len(self.views))
+        return [
+            (self._shares(own[:, :-1], t), own[:, -1] / (OCTAVE * n_levels * t))
+            for own, t in zip(sums, sizes, strict=True)
+        ]
 
-    def _path(self, compute: Compute) -> Any:
+    def _shares(self, sums: Ints, t: int) -> Floats:
+        """Sums over t partitionings as shares of the most they can be."""
+        return sums / (self.largest * t)
+
+    def _path(self, compute: Compute) -> Callable[[Floats], Floats]:
         sum_at = self.views.sum_at(self.tables, compute, self.rule)
-        return lambda X: self.shares(sum_at(X))
+        return lambda X: self._shares(add_views(sum_at(X)), len(self.views))
 
     def _lack(self, X: Floats, compute: Compute) -> Floats:
         """Minus the logarithm of the scores, feature by feature: (n, d)."""
-        average, path = self.average, self._path(compute)
-        if average is None:  # one psi, the last
-            average = fit_average(path(self.reference), np.eye(len(self.views.levels))[-1])
-        shares = [table / self.largest for table in self.tables]
-        lacks = lack_by_feature(self.views, shares, average, path(X), X, compute, self.rule)
-        if self.limits is not None:
-            _, far = self.divide(self.sum_at(compute)(X))
-            assert far is not None
-            lacks += average.far_weight * far[:, None] * far_by_feature(self.views, self.limits, X, compute)
+        if self.average is None:  # one psi, the last
+            path = self._path(compute)
+            one = fit_average(path(self.reference), np.eye(len(self.views.levels))[-1])
+            return lack_by_feature(self.views, self._tables_as_shares, one, path(X), X, compute, self.rule)
+        paths = self.divide(self.sum_at(compute)(X))
+        lacks = self._lack_of_psi(paths, X, compute, only_coarse=False)
+        mean, coarse = self.average.parts(paths)
+        limit = self.average.limit(coarse)
+        rows = limit < mean if self.average.n_coarse else np.zeros(len(X), dtype=bool)
+        if rows.any():  # those that the small psi overrule
+            some = [(path[rows], None) for path, _ in paths]
+            others = self._lack_of_psi(some, X[rows], compute, only_coarse=True)
+            sums = others.sum(axis=1, keepdims=True)
+            shares = np.divide(others, sums, out=np.full(others.shape, 1 / X.shape[1]), where=sums > 0)
+            lacks[rows] = (1 - OVERRULED) * lacks[rows] - OVERRULED * limit[rows, None] * shares
         return lacks
+
+    def _lack_of_psi(self, paths: Paths, X: Floats, compute: Compute, only_coarse: bool) -> Floats:
+        """Minus the mean of the logarithms, or the part that small psi have in it, feature by feature: (n, d)."""
+        assert self.average is not None
+        lacks = np.zeros(X.shape)
+        for own, (path, far), (views, tables, limits) in zip(self.average.views, paths, self._parts(), strict=True):
+            n_counted = self.average.n_coarse if only_coarse else len(own.weights)
+            weights = np.where(np.arange(len(own.weights)) < n_counted, own.weights, 0.0)
+            lacks += lack_by_feature(views, tables, replace(own, weights=weights), path, X, compute, self.rule)
+            if far is not None and limits is not None:
+                lacks += own.far_weight * far[:, None] * far_by_feature(views, limits, X, compute)
+        return lacks
+
+    def _parts(self) -> list[tuple[Views, list[Floats], Limits | None]]:
+        """The views that are averaged together, with their tables as shares and their limits."""
+        members, tables = self.views.members, self._tables_as_shares
+        if self.average is not None and len(self.average.views) == 1:
+            return [(self.views, tables, self.limits)]
+        limits = [None] * len(members) if self.limits is None else [(own,) for own in self.limits]
+        return [(Views((view,)), [table], own) for view, table, own in zip(members, tables, limits, strict=True)]
+
+    @property
+    def _tables_as_shares(self) -> list[Floats]:
+        return [table / self.largest for table in self.tables]
 
 
 def fit_point_model(rows: Rows, params: PointParams, compute: Compute) -> tuple[PointModel, Floats]:
@@ -213,11 +256,12 @@ def fit_point_model(rows: Rows, params: PointParams, compute: Compute) -> tuple[
     tally, sums = _tally_and_sum(views, rows, params, compute)
     model = finish_point_model(views, tally, params, rows.take(reference), calibration=calibration)
     if params.averages:
-        model = model.averaged(model.sum_at(compute)(rows.take(averaged)) if sums is None else sums[averaged])
+        some = model.sum_at(compute)(rows.take(averaged)) if sums is None else tuple(own[averaged] for own in sums)
+        model = model.averaged(some)
     return model, model.scores(rows, compute) if sums is None else model.combine(sums, compute.n_jobs)
 
 
-def _tally_and_sum(views: Views, rows: Rows, params: PointParams, compute: Compute) -> tuple[Tally, Ints | None]:
+def _tally_and_sum(views: Views, rows: Rows, params: PointParams, compute: Compute) -> tuple[Tally, Sums | None]:
     """The tally, and the sums of its tables at the rows, where rows in memory make both in one search."""
     whole = rows.whole
     if whole is None or params.method == "norm":
@@ -230,7 +274,7 @@ def finish_point_model(
     tally: Tally,
     params: PointParams,
     reference: Floats,
-    average: Average | None = None,
+    average: ViewsAverage | None = None,
     calibration: Calibration | None = None,
 ) -> PointModel:
     """The model of the rows that were counted.

@@ -22,6 +22,8 @@ from isobag.models.tally import GroupTally, Tables, Tally, merge_tallies
 from isobag.partitionings import Partitionings, draw_rows, draw_seeds, partition_rows
 from isobag.partitionings.counts import join_counts
 
+Sums = tuple[Ints, ...]
+"""For each view and row, sums over partitionings (n, L)."""
 Limits = tuple[Ints, ...]
 """For each view and level (L,), the distance beyond which a row is far out."""
 
@@ -101,21 +103,19 @@ class Views:
 
     def sum_at(
         self, tables: Tables, compute: Compute, rule: str = "nearest", limits: Limits | None = None
-    ) -> Callable[[Floats], Ints]:
-        """A function of rows: the sums of the tables at their cells over all partitionings, (n, d) -> (n, L).
+    ) -> Callable[[Floats], Sums]:
+        """A function of rows: sums of the tables at their cells over the partitionings of each view, (n, d) -> (n, L).
 
         With ``limits``, one more column: how far out each row is, see ``Partitionings.sum_at``.
         """
 
-        def sum_at(X: Floats) -> Ints:
+        def sum_at(X: Floats) -> Sums:
             X = compute.place(X)
             own_limits = limits or [None] * len(self.members)
-            parts = [
-                drawn.sum_at(queries, table, compute, rule, limit)
+            return tuple(
+                compute.fetch(drawn.sum_at(queries, table, compute, rule, limit))
                 for (drawn, queries), table, limit in zip(self.prepare(X, compute), tables, own_limits, strict=True)
-            ]
-            total: Ints = compute.fetch(reduce(add, parts))
-            return total
+            )
 
         return sum_at
 
@@ -126,16 +126,16 @@ class Views:
 
     def count_and_sum(
         self, X: Floats, compute: Compute, only_last: bool, limits: Limits | None = None
-    ) -> tuple[Tally, Ints]:
-        """``tally``, and what ``sum_at`` makes of its tables for the same rows, in one search: (n, L), or (n, 1)."""
+    ) -> tuple[Tally, Sums]:
+        """``tally``, and what ``sum_at`` makes of its tables for the same rows, in one search."""
         X = compute.place(X)
         own_limits = limits or [None] * len(self.members)
-        parts = [
-            drawn.count_and_sum(queries, compute, only_last, limit)
-            for (drawn, queries), limit in zip(self.prepare(X, compute), own_limits, strict=True)
-        ]
-        total = compute.fetch(reduce(add, [sums for _, sums in parts]))
-        return Tally(tuple(counts for counts, _ in parts), len(X)), total
+        tables, sums = [], []
+        for (drawn, queries), limit in zip(self.prepare(X, compute), own_limits, strict=True):
+            counts, own_sums = drawn.count_and_sum(queries, compute, only_last, limit)
+            tables.append(counts)
+            sums.append(compute.fetch(own_sums))
+        return Tally(tuple(tables), len(X)), tuple(sums)
 
     def assign(self, X: Floats, compute: Compute) -> list[Cells]:
         """Cell of every row in every partitioning, view by view: (n, t) each, OUTSIDE if uncovered."""
@@ -195,6 +195,11 @@ class Views:
             for drawn, queries in self.prepare(X, compute)
         ]
         return GroupTally(block.numbers, join_counts(counts), np.diff(block.starts))
+
+
+def add_views(sums: Sums) -> Ints:
+    """Sums over the partitionings of all views: (n, L)."""
+    return reduce(add, sums)
 
 
 def draw_views(

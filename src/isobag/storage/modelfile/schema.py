@@ -1,6 +1,6 @@
 """How a value is stored: the fields of its data class, each by its type and the bounds given by ``held``."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
 from types import NoneType, UnionType
@@ -10,6 +10,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from isobag.data.scaling import Scaling
+from isobag.models.averaging import Average, ViewsAverage
 from isobag.models.calibration import Calibration
 from isobag.models.group import LEVEL2
 from isobag.models.level2 import Level2
@@ -51,6 +52,19 @@ class Tagged(NamedTuple):
             problem = value.problem()
             demand(problem is None, path, f"{problem}.")
         return value
+
+
+class OneOrManyViews(NamedTuple):
+    """An average over views. Files of format 2 and 1 have that of one, for which all views are added up."""
+
+    encode: Callable[[Any, str, Tensors], Any]
+
+    def decode(self, node: Any, path: str, tensors: Tensors) -> ViewsAverage:
+        """The average."""
+        if isinstance(node, dict) and "floors" in node:
+            return ViewsAverage((record_of(Average).decode(node, path, tensors),), 0, 0.0, 0.0)
+        found: ViewsAverage = record_of(ViewsAverage).decode(node, path, tensors)
+        return found
 
 
 def kind_of_subclasses(parent: type) -> Tagged:
@@ -112,6 +126,8 @@ def _kind(hint: Any, metadata: Mapping[str, Any], owner: type) -> Kind:
         return Tagged({one.__name__: one for one in LEVEL2.values()})
     if hint is Calibration:
         return _calibration_of(owner)
+    if hint is ViewsAverage:
+        return OneOrManyViews(record_of(ViewsAverage).encode)
     assert isinstance(hint, type)
     assert is_dataclass(hint)
     return record_of(hint)
