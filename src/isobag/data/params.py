@@ -1,5 +1,6 @@
 """What parameters may be: a table of constraints for each estimator, and one sentence where one is broken."""
 
+import warnings
 from collections.abc import Callable, Collection, Mapping
 from numbers import Integral, Real
 from typing import Any, NamedTuple
@@ -60,6 +61,16 @@ def at_least(least: int, reason: str) -> Constraint:
 
 
 FLAG = Constraint(lambda value: isinstance(value, bool | np.bool_), "choose one of True, False")
+
+
+def flag_or(word: str) -> Constraint:
+    """True, False or one word."""
+    return Constraint(
+        lambda value: FLAG.holds(value) or (isinstance(value, str) and value == word),
+        f"choose one of True, False, {word!r}",
+    )
+
+
 N_ESTIMATORS = at_least(1, "scores are means over partitionings")
 N_PERMUTATIONS = at_least(19, "no p-value could be below .05")
 MAX_SAMPLES = Constraint(
@@ -93,3 +104,13 @@ def check_max_samples(value: Any, n_rows: int, name: str = "max_samples", rows: 
         raise ValueError(f"{n_rows} is the {rows}; need 2 or more: what is odd shows only among others.")
     if not _is_auto(value) and value > n_rows:
         raise ValueError(f"{name}={value}; need {n_rows} or fewer, the {rows}: centers are drawn without replacement.")
+
+
+def warn_of_many_samples(value: Any, n_aside: int) -> None:
+    """Warn where so many rows are centers that most have a cell of their own, and p-values tell little."""
+    if not _is_auto(value) and value > n_aside / 2 > 1:
+        warnings.warn(
+            f"max_samples={value} is more than half of the {n_aside} rows that p-values rest on: most have a cell of"
+            " their own, new rows score alike, and p-values find little; fit with fewer.",
+            stacklevel=4,
+        )

@@ -105,11 +105,15 @@ class PointDetector(Thresholded):
 
     def _fit(self, X: Any) -> tuple[Rows, Floats]:
         """Learn; the rows, and their scores in host memory: (n,)."""
-        self.check_params()
-        rows = as_rows(self, X, reset=True, min_rows=2, accept_sparse=self._accepts_sparse)
+        rows = self._training_rows(X)
         scores = self._fit_rows(rows)
         self.offset_ = self.threshold(scores)
         return rows, scores
+
+    def _training_rows(self, X: Any) -> Rows:
+        """Input of ``fit``, once the parameters are what they may be."""
+        self.check_params()
+        return as_rows(self, X, reset=True, min_rows=2, accept_sparse=self._accepts_sparse)
 
     def fit_predict(self, X: Any, y: Any = None) -> npt.NDArray[np.int64]:
         """Verdicts on the training data, +1 or -1, from the scores that ``fit`` computes anyway: (n,)."""

@@ -274,16 +274,16 @@ def judge_own(detector: Any, scores: Floats, p_values: bool) -> Judged:
 
 
 def judge_new(detector: Any, data: Any, p_values: bool = True) -> Judged:
-    """Scores by the model that p-values rest on, if there is one: so that both have one order."""
+    """Scores by the models that p-values rest on, if there are any: so that both have nearly one order."""
     calibration = detector.model_.calibration
     if calibration is None or not p_values:
         return Judged(detector.model_, detector.score_samples(data), None, True, detector.offset_, None)
-    scores = calibration.model.scores(data, detector.compute)
+    judgement = calibration.judge(data, detector.compute, detector.tail)
     threshold = detector.threshold(calibration.scores) if len(calibration.scores) else detector.offset_
     expected = None
     if len(calibration.scores):
-        expected = float(np.mean(calibration.scores < threshold)) * len(scores)
-    return Judged(calibration.model, scores, calibration.shares(scores, data), True, threshold, expected)
+        expected = float(np.mean(calibration.scores < threshold)) * len(judgement.scores)
+    return Judged(detector.model_, judgement.scores, judgement.p_values, True, threshold, expected)
 
 
 def _ranking(

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from isobag.storage.atomic import write_whole
 
-FORMAT = 2
+FORMAT = 3
 """Version of the format. A file of any version up to this one can be loaded."""
 LONGEST_HEADER = 1 << 24
 _NO_CHECKSUM = "0" * 64

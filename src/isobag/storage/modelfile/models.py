@@ -9,9 +9,9 @@ from isobag.backends import BACKENDS, RULES
 from isobag.data.scaling import SCALINGS
 from isobag.estimators import IDKGroupDetector, IDKPointDetector, IsolationDistributionalKernel, IsolationKernel
 from isobag.models.averaging import problems_of_average
-from isobag.models.calibration import Calibration
+from isobag.models.calibration import EXACT, TAILS, Calibration
 from isobag.models.group import GroupModel
-from isobag.models.point import METHODS, PointModel
+from isobag.models.point import BLOCKS, METHODS, PointModel
 from isobag.models.views import Views
 from isobag.partitionings import MECHANISMS, Partitionings
 from isobag.storage.modelfile.container import ModelFileError, Tensors
@@ -134,14 +134,16 @@ def _check_detector(detector: Any, check: Callable[[Any, bool, str], int], avera
     width = check(model, averages, "model_.")
     _check_features(detector, width)
     if model.calibration is not None:
-        inner = check(model.calibration.model, averages, "model_.calibration.model.")
-        demand(inner == width, "model_.calibration", "of another number of features.")
+        for inner in model.calibration.models:
+            same = check(inner, averages, "model_.calibration.models.") == width
+            demand(same, "model_.calibration", "of another number of features.")
         _check_classes(model.calibration)
 
 
 def _check_classes(calibration: Calibration) -> None:
     edges, ends, scores = calibration.edges, calibration.ends, calibration.scores
-    fits = len(ends) == len(edges) + 1 and np.all(np.diff(ends) >= 0) and ends[-1] == len(scores)
+    n_parts = (len(edges) + 1) * len(calibration.models)
+    fits = len(ends) == n_parts and np.all(np.diff(ends) >= 0) and ends[-1] == len(scores)
     demand(fits, "model_.calibration.ends", "they do not divide the scores.")
     demand(np.all(np.diff(edges) > 0), "model_.calibration.edges", "sizes are not in rising order.")
     rising = all(np.all(np.diff(part) >= 0) for part in np.split(scores, ends[:-1]))
@@ -168,7 +170,7 @@ _COMPUTE: dict[str, Kind] = {
     "n_jobs": or_none(Whole(-4096, 4096)),
 }
 _DEVICE: dict[str, Kind] = {"device": OneOf((None, "auto", "cpu", "cuda", *(f"cuda:{k}" for k in range(64))))}
-_LATER_PARAMS = {"device": None}
+_LATER_PARAMS = {"device": None, "tail": EXACT}
 """Parameters that files of older versions lack, and what they stand for there."""
 _NAMED: dict[str, Kind] = {"n_features_in_": Whole(1), "feature_names_in_": Names()}
 _OPTIONAL = {"feature_names_in_", "table_"}
@@ -177,6 +179,7 @@ _DETECTOR_PARAMS: dict[str, Kind] = {
     "max_samples": _AUTO_OR_WHOLE,
     "contamination": Either(OneOf(("auto",)), Finite(0, 0.5)),
     "calibrate": _FLAG,
+    "tail": OneOf(TAILS),
     **_COMPUTE,
     **_DEVICE,
 }
@@ -200,6 +203,7 @@ MODELS = {
         IDKPointDetector,
         {
             **_DETECTOR_PARAMS,
+            "calibrate": OneOf((True, False, BLOCKS)),
             "method": OneOf(tuple(METHODS)),
             "scaling": OneOf(("auto", *SCALINGS)),
             "mechanism": OneOf(tuple(MECHANISMS)),
