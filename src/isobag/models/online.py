@@ -6,9 +6,9 @@ promises hold over time, from p-values in the order in which they come:
 Budget    alarm where p <= per_day / (rows a day). False alarms a day are ``per_day`` on average, whatever depends on
           whatever, as p-values are valid one by one.
 LORD++    alarm where p_t <= w_0 g_t + (fdr - w_0) g_(t - t_1) + fdr sum_(j > 1) g_(t - t_j), after alarms at t_1, t_2,
-          ...; g sums to 1 and falls about as 1 / t, w_0 = fdr / 2. Of all alarms up to any time, the share of false ones
-          is at most ``fdr`` on average (Javanmard and Montanari; Ramdas and others). Each alarm earns level for what
-          follows; long silence spends it.
+          ...; g sums to 1, falls about as 1 / t, and w_0 = fdr / 2. Of all alarms up to any time, the share of false
+          ones is at most ``fdr`` on average (Javanmard and Montanari; Ramdas and others). Each alarm earns level for
+          what follows; long silence spends it.
 """
 
 from collections.abc import Iterable
