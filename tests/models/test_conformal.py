@@ -4,16 +4,17 @@ import math
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
+from oracle import calibration as oracle
 from scipy.stats import spearmanr
 
 from isobag import IDKGroupDetector, IDKPointDetector
 from isobag.backends import Compute
 from isobag.data.groups import Groups, as_groups
 from isobag.data.rows import ArrayRows
-from isobag.models.calibration import Calibration, calibrate, own_p_values
-from isobag.models.group import CALIBRATION_GROUPS, fit_group_model
-from isobag.models.point import CALIBRATION_ROWS, fit_point_model
+from isobag.models.calibration import Calibration, calibrate, draw_folds, own_p_values
+from isobag.models.group import CALIBRATION_GROUPS, LEARNED_GROUPS, fit_group_model
+from isobag.models.point import CALIBRATION_ROWS, LEARNED_ROWS, fit_point_model
 
 ALPHAS = (0.01, 0.05, 0.1)
 
@@ -53,8 +54,8 @@ def as_data(given):
 def calibration_of(model, train):
     """What ``fit`` sets aside for p-values, without all else that it learns."""
     if isinstance(train, list):
-        return calibrate(as_data(train), model.params, Compute(), fit_group_model, CALIBRATION_GROUPS)
-    return calibrate(as_data(train), model.params, Compute(), fit_point_model, CALIBRATION_ROWS)
+        return calibrate(as_data(train), model.params, Compute(), fit_group_model, CALIBRATION_GROUPS, LEARNED_GROUPS)
+    return calibrate(as_data(train), model.params, Compute(), fit_point_model, CALIBRATION_ROWS, LEARNED_ROWS)
 
 
 @pytest.mark.parametrize("max_samples", ["auto", 8])
@@ -114,7 +115,7 @@ def test_normal_groups_are_below_alpha_no_more_often_than_alpha(data):
     n_aside, shares, noise = alarms(data, IDKGroupDetector(20), 60, 40, seeds=range(60))
     for share, alpha, most in zip(shares, ALPHAS, noise, strict=True):
         assert share <= alpha + most
-    assert n_aside == 30
+    assert n_aside == 60
     assert shares[-1] > 0.02  # small groups are often as odd as can be, and their p-values then larger
 
 
@@ -132,43 +133,53 @@ def test_anomalies_among_the_training_data_make_no_false_alarms(data):
     assert shares[-1] < 0.7 * clean[-1]
 
 
+def folds_of(calibration):
+    """Scores set aside, a list for each fold, where there is one class of size."""
+    return [part.tolist() for part in np.split(calibration.scores, calibration.ends[:-1])]
+
+
+@pytest.mark.parametrize("tail", ["exact", "extrapolate"])
 @pytest.mark.parametrize("data", [gaussian, integers])
-def test_p_values_are_shares_of_the_scores_set_aside(rng, data):
-    model = IDKPointDetector(10, random_state=0).fit(data(rng, 101))
-    X = data(rng, 40)
-    aside = model.model_.calibration.scores.tolist()
-    assert len(aside) == 50
-    expected = []
-    for score in model.model_.calibration.model.scores(ArrayRows(X), Compute()):
-        not_above = 0
-        for other in aside:
-            if other <= score:
-                not_above += 1
-        expected.append((1 + not_above) / (1 + len(aside)))
-    assert model.p_values(X).tolist() == expected
+def test_p_values_of_rows_are_those_of_the_definition(rng, data, tail):
+    model = IDKPointDetector(10, tail=tail, random_state=0).fit(data(rng, 221))
+    X = np.vstack([data(rng, 40), [[6, 6], [9, 0], [40, -9], [1e9, 0]]])
+    learned = model.model_.calibration
+    folds = folds_of(learned)
+    assert [len(fold) for fold in folds] == [56, 55, 55, 55]
+    scores = [own.scores(ArrayRows(X), Compute()) for own in learned.models]
+    expected = [oracle.p_value(folds, row, tail == "exact") for row in zip(*scores, strict=True)]
+    assert_allclose(model.p_values(X), expected, rtol=1e-12)
     assert len(set(expected)) > 5
+    assert (min(expected) < 1 / 222) == (tail == "extrapolate")
+    judged = learned.judge(ArrayRows(X), Compute(), tail)
+    assert_array_equal(judged.is_extrapolated, judged.p_values < 1 / 222)
+    assert_allclose(judged.scores, np.exp(np.log(scores).mean(axis=0)), rtol=1e-12)
 
 
-def test_p_values_of_groups_are_shares_of_the_scores_set_aside(rng):
+def test_p_values_of_groups_are_those_of_the_definition(rng):
     data = groups_of(integers)
-    model = IDKGroupDetector(10, random_state=0).fit(data(rng, 61))
-    new = data(rng, 30)
-    aside = model.model_.calibration.scores
-    assert len(aside) == 30
-    scores = model.model_.calibration.model.scores(as_groups(model, new, None, reset=False), Compute())
-    assert model.p_values(new).tolist() == [(1 + sum(a <= s for a in aside)) / 31 for s in scores]
+    model = IDKGroupDetector(10, random_state=0).fit(data(rng, 151))
+    new = [*data(rng, 30), *(part + 9 for part in data(rng, 5))]
+    learned = model.model_.calibration
+    given = as_groups(model, new, None, reset=False)
+    scores = [own.scores(given, Compute()) for own in learned.models]
+    expected = [oracle.p_value(folds_of(learned), row) for row in zip(*scores, strict=True)]
+    assert_allclose(model.p_values(new), expected, rtol=1e-12)
+    assert max(expected[-5:]) <= 1 / 152 and min(expected) < 1 / 300
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_p_values_of_anomalies_are_about_as_small_as_can_be(seed):
+def test_p_values_of_anomalies_are_below_all_that_ranks_can_tell(seed):
     rng = np.random.default_rng(seed)
     points = IDKPointDetector(random_state=seed).fit(gaussian(rng, 400))
-    assert_array_equal(points.p_values([[6.0, 6.0], [-7.0, 0.0]]), 1 / 201)
+    odd = [[20.0, 20.0], [-30.0, 0.0]]
+    assert np.all(points.p_values(odd) < 1 / 401)
+    assert_array_equal(points.set_params(tail="exact").p_values(odd), 1 / 401)
     groups = IDKGroupDetector(50, random_state=seed).fit([gaussian(rng, 40) for _ in range(80)])
     # Shifted, narrow and wide: the last two have the mean of all.
     odd = [gaussian(rng, 40) + 2, gaussian(rng, 40) / 10, gaussian(rng, 40) * 5]
     # Over seeds 0 to 19: at most two of the normal groups set aside are as odd as these.
-    assert np.all(groups.p_values(odd) <= 3 / 41)
+    assert np.all(groups.p_values(odd) <= 3 / 81)
 
 
 def benjamini_hochberg(p_values, fdr):
@@ -235,33 +246,51 @@ def test_p_values_follow_random_state_and_change_no_score(rng):
         assert one.offset_ == without.offset_
 
 
-@pytest.mark.parametrize(("n", "n_aside"), [(2, 0), (3, 1), (4, 2), (5, 2), (20_011, 10_000)])
-def test_half_of_the_rows_are_set_aside_but_two_are_always_learned(rng, n, n_aside):
-    model = IDKPointDetector(2, 2, random_state=0).fit(rng.normal(size=(n, 1)))
-    assert len(model.model_.calibration.scores) == n_aside
+@pytest.mark.parametrize(("n", "n_folds", "n_aside"), [(2, 1, 0), (3, 3, 3), (5, 4, 5), (20_011, 4, 20_011)])
+def test_all_rows_are_set_aside_once_but_two_are_always_learned(rng, n, n_folds, n_aside):
+    model = IDKPointDetector(2, random_state=0).fit(rng.normal(size=(n, 1)))
+    calibration = model.model_.calibration
+    assert (len(calibration.models), len(calibration.scores)) == (n_folds, n_aside)
     p_values = model.p_values(rng.normal(size=(9, 1)))
-    assert np.all((p_values >= 1 / (n_aside + 1)) & (p_values <= 1))
+    assert np.all((p_values > 0) & (p_values <= 1)) and (n > 2 or np.all(p_values == 1))
 
 
-@pytest.mark.parametrize(("n_groups", "n_aside"), [(2, 0), (3, 1), (5, 2), (4_011, 2_000)])
-def test_half_of_the_groups_are_set_aside_but_two_are_always_learned(rng, n_groups, n_aside):
+@pytest.mark.parametrize(("n_groups", "n_folds", "n_aside"), [(2, 1, 0), (3, 3, 3), (5, 4, 5), (2_011, 4, 2_011)])
+def test_all_groups_are_set_aside_once_but_two_are_always_learned(rng, n_groups, n_folds, n_aside):
     model = IDKGroupDetector(2, 2, 2, random_state=0).fit([*rng.normal(size=(n_groups, 1, 1))])
-    assert len(model.model_.calibration.scores) == n_aside
-    p_values = model.p_values([*rng.normal(size=(9, 1, 1))])
-    assert np.all((p_values >= 1 / (n_aside + 1)) & (p_values <= 1))
+    calibration = model.model_.calibration
+    assert (len(calibration.models), len(calibration.scores)) == (n_folds, n_aside)
 
 
-def test_max_samples_of_all_rows_or_groups_become_all_that_are_learned(rng):
-    X = gaussian(rng, 41)
-    points = IDKPointDetector(10, 41, random_state=0).fit(X)
-    assert (points.max_samples_, points.model_.calibration.model.views.levels[-1]) == (41, 21)
-    groups = IDKGroupDetector(10, 41, 41, random_state=0).fit([*X[:, None]])
-    learned = groups.model_.calibration.model
-    assert (learned.views.levels[-1], learned.level2.partitionings.levels[-1]) == (21, 21)
-    # Each row learned is alone in its cell: a score of 1 / 21 in all partitionings, the highest there is.
-    view = points.model_.calibration.model.views.members[0]
-    near = np.concatenate(view.partitionings.centers[:1]) * view.scaling.spread + view.scaling.shift
-    assert_array_equal(points.p_values(near), 1)
+@pytest.mark.parametrize(
+    ("n", "most_aside", "most_learned"), [(3, 9, 9), (50, 100, 100), (50, 20, 10), (1000, 999, 40)]
+)
+def test_no_model_scores_what_it_learned_from_and_nothing_is_scored_twice(n, most_aside, most_learned):
+    folds = draw_folds(n, most_aside, most_learned, 0)
+    aside = np.concatenate([fold.aside for fold in folds])
+    assert len(aside) == len(np.unique(aside)) == min(n, most_aside)
+    assert len({fold.seed for fold in folds}) == len(folds)
+    for fold in folds:
+        assert not np.isin(fold.learned, fold.aside).any()
+        assert 2 <= len(fold.learned) <= most_learned
+        assert (np.diff(fold.aside) > 0).all() and (np.diff(fold.learned) > 0).all()
+
+
+def test_units_are_never_torn_apart_and_one_row_of_each_is_scored(rng):
+    units = rng.integers(0, 40, 500)
+    folds = draw_folds(500, 100, 1000, 0, units)
+    assert sorted(np.concatenate([units[fold.aside] for fold in folds])) == list(range(40))
+    for fold in folds:
+        assert not set(units[fold.learned]) & set(units[fold.aside])
+
+
+def test_p_values_with_more_than_half_of_the_rows_as_centers_are_warned_of(rng):
+    X = gaussian(rng, 40)
+    many = IDKPointDetector(10, 21, random_state=0).fit(X)
+    for use in (many.p_values, lambda new: many.predict(new, fdr=0.1)):
+        with pytest.warns(UserWarning, match=r"max_samples=21 is more than half of the 40 rows.*fit with fewer"):
+            use(X)
+    IDKPointDetector(10, 20, random_state=0).fit(X).p_values(X)
 
 
 @pytest.mark.parametrize("use", [lambda model, X: model.p_values(X), lambda model, X: model.predict(X, fdr=0.1)])
@@ -312,31 +341,37 @@ def sized_groups(sizes):
 
 def test_groups_are_compared_with_those_set_aside_of_their_class_of_size():
     scores = np.array([0.1, 0.4, 0.4, 0.9, 0.2, 0.3, 0.5])
-    learned = Calibration(None, np.array([3, 10]), np.array([4, 4, 7]), scores)
+    learned = Calibration((None,), np.array([3, 10]), np.array([4, 4, 7]), scores, 0.0)
     # Up to 3 points: the first four; up to 10: none; more: the last three.
-    found = learned.shares(np.array([0.4, 0.4, 0.4, 0.05, 2.0, 0.4]), sized_groups([1, 3, 4, 2, 11, 500]))
-    assert_array_equal(found, [4 / 5, 4 / 5, 1, 1 / 5, 1, 3 / 4])
-    rows = Calibration(None, np.empty(0, dtype=np.int64), np.array([3]), scores[4:])
-    assert_array_equal(rows.shares(np.array([0.1, 0.3]), ArrayRows(np.zeros((2, 1)))), [1 / 4, 3 / 4])
+    given = np.array([[0.4], [0.4], [0.4], [0.05], [2.0], [0.4]])
+    found = learned.compare(given, sized_groups([1, 3, 4, 2, 11, 500]), "extrapolate")
+    assert_array_equal(found.p_values, [4 / 5, 4 / 5, 1, 1 / 5, 1, 3 / 4])
+    assert not found.is_extrapolated.any()  # of so few there is no tail
+    two = Calibration((None, None), np.array([3]), np.array([2, 4, 4, 7]), scores, 0.0)
+    # Folds of up to 3 points: .1 .4 and none; of more: .4 .9 and .2 .3 .5.
+    found = two.compare(np.array([[0.3, 0.0], [0.4, 0.3]]), sized_groups([3, 4]), "exact")
+    assert_array_equal(found.p_values, [2 / 3, 4 / 6])
+    rows = Calibration((None,), np.empty(0, dtype=np.int64), np.array([3]), scores[4:], 0.0)
+    found = rows.compare(np.array([[0.1], [0.3]]), ArrayRows(np.zeros((2, 1))), "exact")
+    assert_array_equal(found.p_values, [1 / 4, 3 / 4])
 
 
-@pytest.mark.parametrize(("n_groups", "n_classes"), [(150, 1), (399, 1), (400, 2), (640, 3), (1100, 5), (2400, 5)])
-def test_classes_of_size_have_a_hundred_groups_set_aside_or_more_on_average(rng, n_groups, n_classes):
+@pytest.mark.parametrize(("n_groups", "n_classes"), [(150, 1), (799, 1), (800, 2), (1300, 3), (2400, 5)])
+def test_classes_of_size_have_four_hundred_groups_or_more_on_average(rng, n_groups, n_classes):
     sizes = np.exp(rng.uniform(0, np.log(60), n_groups)).astype(int)
     parts = [rng.normal(size=(size, 1)) for size in sizes]
     learned = calibration_of(IDKGroupDetector(2, 2, 2, random_state=0), parts)
-    assert len(learned.ends) == n_classes == len(learned.edges) + 1
-    n_aside = np.diff(learned.ends, prepend=0)
-    assert n_aside.sum() == n_groups // 2 and (np.diff(learned.edges) > 0).all()
-    # As many in each as in any other, but for groups of one size and for chance.
-    assert n_aside.min() > 0.4 * n_groups / 2 / n_classes
+    assert len(learned.ends) / 4 == n_classes == len(learned.edges) + 1
+    assert sum(learned.sizes) == n_groups and (np.diff(learned.edges) > 0).all()
+    # As many in each as in any other, but for groups of one size.
+    assert min(learned.sizes) > 0.4 * n_groups / n_classes
     for part in np.split(learned.scores, learned.ends[:-1]):
         assert (np.diff(part) >= 0).all()
 
 
 def test_groups_of_one_size_are_one_class(rng):
     learned = calibration_of(IDKGroupDetector(2, 2, 2, random_state=0), [*rng.normal(size=(900, 3, 1))])
-    assert len(learned.edges) == 0 and learned.ends.tolist() == [450]
+    assert len(learned.edges) == 0 and learned.ends.tolist() == [225, 450, 675, 900]
 
 
 def unequal(rng, g):

@@ -39,7 +39,7 @@ def refuse(model, tmp_path, message):
 def test_models_of_format_1_know_nothing_of_what_came_after():
     point, group = (isobag.load(KEPT / f"{kind}_1.isobag") for kind in ("point", "group"))
     assert point.model_.limits is None and point.average_.far_weight == 0
-    assert point.model_.calibration.model.limits is None
+    assert point.model_.calibration.models[0].limits is None and point.tail == "exact"
     assert (group.size_correction, group.level2_.curve, group.level2_.average.far_weight) == (False, None, 0)
     for kept in (point.model_.calibration, group.model_.calibration):
         assert len(kept.edges) == 0 and kept.ends.tolist() == [len(kept.scores)]
@@ -119,9 +119,12 @@ def test_neighbours_that_do_not_fit_are_refused(tmp_path, name):
     ("name", "change"),
     [
         ("ends", lambda kept: replace(kept, ends=kept.ends - 1)),
-        ("ends", lambda kept: replace(kept, ends=np.array([3, 2, len(kept.scores)]), edges=np.array([2, 5]))),
+        (
+            "ends",
+            lambda kept: replace(kept, ends=np.array([*range(11, 0, -1), len(kept.scores)]), edges=np.array([2, 5])),
+        ),
         ("ends", lambda kept: replace(kept, edges=np.array([4]))),
-        ("edges", lambda kept: replace(kept, ends=np.array([2, 3, len(kept.scores)]), edges=np.array([5, 2]))),
+        ("edges", lambda kept: replace(kept, ends=np.array([*range(11), len(kept.scores)]), edges=np.array([5, 2]))),
         ("scores", lambda kept: replace(kept, scores=kept.scores[::-1].copy())),
     ],
 )
@@ -132,7 +135,7 @@ def test_classes_of_size_that_do_not_fit_are_refused(tmp_path, name, change):
 
 
 def test_classes_of_size_and_corrected_integers_come_back(tmp_path):
-    many = [RNG.normal(size=(size, 1)) for size in RNG.integers(1, 30, 500)]
+    many = [RNG.normal(size=(size, 1)) for size in RNG.integers(1, 30, 900)]
     for how in ({}, {"max_samples": 4, "group_max_samples": 4, "size_correction": True}):
         model = IDKGroupDetector(3, random_state=0, **how).fit(many)
         assert len(model.model_.calibration.edges) > 0

@@ -1,5 +1,6 @@
 """Parameters: one description each, from which checks, model files and the options of the command derive."""
 
+import warnings
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
@@ -105,6 +106,11 @@ def flag(help: str) -> Parameter:
     return replace(one_of((True, False), help), accepts=lambda value: isinstance(value, np.bool_))
 
 
+def flag_or(word: str, help: str) -> Parameter:
+    """True, False or one word."""
+    return replace(one_of((True, False, word), help), accepts=lambda value: isinstance(value, np.bool_))
+
+
 def at_least(least: int, reason: str, help: str = "") -> Parameter:
     """An integer with a lower bound."""
     return Parameter(help, f"need an integer of {least} or more: {reason}", (), int, _integer(least))
@@ -130,7 +136,9 @@ CONTAMINATION = Parameter(
     float,
     _real(_ABOVE_0, 0.5),
 )
-CALIBRATE = flag("Whether to learn what p-values need.")
+CALIBRATE_HELP = "Whether to learn what p-values need."
+CALIBRATE = flag(CALIBRATE_HELP)
+TAIL_HELP = "Whether p-values below those of all training data are extrapolated."
 SCALING_HELP = "Scale of the features, learned from the training data."
 MECHANISM_HELP = "How the rows drawn become cells."
 RANDOM_STATE = Parameter(
@@ -181,3 +189,13 @@ def check_max_samples(value: Any, n_rows: int, name: str = "max_samples", rows: 
     if value != "auto" and value > n_rows:
         reason = f"need {n_rows} or fewer, the number of {rows}s: centers are drawn without replacement."
         raise ParameterError(Option(name, int(value)), f"; {reason}")
+
+
+def warn_of_many_samples(value: Any, n_aside: int) -> None:
+    """Warn where so many rows are centers that most have a cell of their own, and p-values tell little."""
+    if value != "auto" and value > n_aside / 2 > 1:
+        warnings.warn(
+            f"max_samples={value} is more than half of the {n_aside} rows that p-values rest on: most have a cell of"
+            " their own, new rows score alike, and p-values find little; fit with fewer.",
+            stacklevel=4,
+        )

@@ -127,11 +127,15 @@ class PointDetector(Thresholded):
 
     def _fit(self, X: Any) -> tuple[Rows, Floats]:
         """Learn; the rows, and their scores in host memory: (n,)."""
-        self.check_params()
-        rows = as_rows(self, X, reset=True, min_rows=2, accept_sparse=self._accepts_sparse)
+        rows = self._training_rows(X)
         scores = self._fit_rows(rows)
         self.offset_ = self.threshold(scores)
         return rows, scores
+
+    def _training_rows(self, X: Any) -> Rows:
+        """Input of ``fit``, once the parameters are what they may be."""
+        self.check_params()
+        return as_rows(self, X, reset=True, min_rows=2, accept_sparse=self._accepts_sparse)
 
     def fit_predict(self, X: Any, y: Any = None) -> npt.NDArray[np.int64]:
         """Verdicts on the training data, +1 or -1, from the scores that ``fit`` computes anyway: (n,)."""
@@ -272,9 +276,10 @@ class Modelled(Storable, Generic[M]):
         yield from (f"model_.{problem}" for problem in model.problems(self.params))
         if kept is not None:
             yield from (f"model_.calibration.{problem}" for problem in kept.problems())
-            yield from (f"model_.calibration.model.{problem}" for problem in kept.model.problems(self.params))
-            if kept.model.views.n_features != model.views.n_features:
-                yield "model_.calibration: of another number of features"
+            for one in kept.models:
+                yield from (f"model_.calibration.models.{problem}" for problem in one.problems(self.params))
+                if one.views.n_features != model.views.n_features:
+                    yield "model_.calibration: of another number of features"
         yield from self._problems_of_features(model.views.n_features)
 
 

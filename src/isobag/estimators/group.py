@@ -16,6 +16,7 @@ from isobag.data.params import (
     MAX_SAMPLES,
     N_ESTIMATORS,
     SCALING_HELP,
+    TAIL_HELP,
     Option,
     ParameterError,
     Parameters,
@@ -25,6 +26,7 @@ from isobag.data.params import (
 )
 from isobag.data.scaling import SCALINGS
 from isobag.estimators.base import GroupDetector, Modelled, Storable, Thresholded, verdicts_at
+from isobag.models.calibration import EXTRAPOLATE, TAILS
 from isobag.models.group import GroupExplanation, GroupModel, GroupParams, fit_group_model
 from isobag.models.level2 import Level2
 from isobag.models.views import Views
@@ -72,8 +74,12 @@ class IDKGroupDetector(GroupDetector, Modelled[GroupModel]):
     contamination : float or "auto", default="auto"
         Share of odd groups, above 0 and at most 0.5, which fixes ``offset_``; "auto" as in IDKPointDetector.
     calibrate : bool, default=True
-        Whether ``fit`` also learns what ``p_values`` needs: a second model from half of the groups, and its scores of
-        the other half (at most 2,000 groups each).
+        Whether ``fit`` also learns what ``p_values`` needs: for each of four folds of the groups (at most 10,000 in
+        all) a model with a fourth of the partitionings that learned from the others (at most 2,000 groups), and its
+        scores of the fold.
+    tail : {"extrapolate", "exact"}, default="extrapolate"
+        No conformal p-value is below 1 / (1 + number of groups set aside). Groups that score below all of them get
+        smaller ones by "extrapolate", from the tail of their scores; "exact" leaves them there.
     random_state : int, RandomState instance or None, default=None
         All randomness is drawn in ``fit``.
     backend : {"auto", "numba", "numpy", "torch"}, default="auto"
@@ -155,6 +161,7 @@ class IDKGroupDetector(GroupDetector, Modelled[GroupModel]):
         "scaling": one_of(SCALINGS, SCALING_HELP),
         **Thresholded.parameters,
         "calibrate": CALIBRATE,
+        "tail": one_of(TAILS, TAIL_HELP),
         **Storable.parameters,
     }
 
@@ -171,6 +178,7 @@ class IDKGroupDetector(GroupDetector, Modelled[GroupModel]):
         scaling: str | None = "minmax",
         contamination: float | str = "auto",
         calibrate: bool = True,
+        tail: str = EXTRAPOLATE,
         random_state: Any = None,
         backend: str = "auto",
         n_jobs: int | None = None,
@@ -186,6 +194,7 @@ class IDKGroupDetector(GroupDetector, Modelled[GroupModel]):
         self.scaling = scaling
         self.contamination = contamination
         self.calibrate = calibrate
+        self.tail = tail
         self.random_state = random_state
         self.backend = backend
         self.n_jobs = n_jobs
@@ -210,22 +219,25 @@ class IDKGroupDetector(GroupDetector, Modelled[GroupModel]):
         """+1 for normal groups, -1 for odd ones: scores below ``offset_``, (g,).
 
         With ``fdr``, the groups that stand out from normal ones at this false discovery rate instead: among the alarms,
-        the share of false ones is at most ``fdr`` on average (Benjamini and Hochberg, on ``p_values``).
+        the share of false ones is at most ``fdr`` on average over such batches (Benjamini and Hochberg, on
+        ``p_values``).
         """
         if fdr is None:
             return super().predict(X, groups)
         given = self._groups(X, groups)
-        p_values = self.calibrated.p_values(given, self.compute_for(given.rows))
-        return given.rows.give(verdicts_at(p_values, fdr))
+        return given.rows.give(verdicts_at(self._p_values(given), fdr))
 
     def p_values(self, X: Any, groups: Any = None) -> Floats:
         """Conformal p-values of new groups: (g,) in (0, 1], small = odd; as in IDKPointDetector.
 
-        A group is compared with groups of about its size that were set aside: up to five classes of size, with 100
-        groups or more in each on average, so that p-values are valid within every class.
+        With 800 groups or more, a group is compared with those of about its size: up to five classes, with 400 groups
+        or more in each on average, so that p-values are valid within every class.
         """
         given = self._groups(X, groups)
-        return given.rows.give(self.calibrated.p_values(given, self.compute_for(given.rows)))
+        return given.rows.give(self._p_values(given))
+
+    def _p_values(self, groups: Groups) -> Floats:
+        return self.calibrated.p_values(groups, self.compute_for(groups.rows), self.tail)
 
     def explain(self, X: Any, groups: Any = None) -> GroupExplanation:
         """Which points make each group differ, where it has too few points, and in which features."""

@@ -1,27 +1,32 @@
 """The point detector: how similar a point is to the data as a whole."""
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from isobag.backends.arrays import Floats
+from isobag.backends.arrays import Floats, Ints
 from isobag.data.frames import frame_like, is_frame
 from isobag.data.params import (
-    CALIBRATE,
+    CALIBRATE_HELP,
     MAX_SAMPLES,
     MECHANISM_HELP,
     N_ESTIMATORS,
     SCALING_HELP,
+    TAIL_HELP,
     Parameters,
     check_max_samples,
+    flag_or,
     one_of,
+    warn_of_many_samples,
 )
 from isobag.data.rows import Rows
 from isobag.data.scaling import SCALINGS
 from isobag.estimators.base import Modelled, PointDetector, Storable, Thresholded, verdicts_at
 from isobag.models.averaging import ViewsAverage
-from isobag.models.point import METHODS, PointModel, PointParams, fit_point_model
+from isobag.models.calibration import EXTRAPOLATE, TAILS
+from isobag.models.point import BLOCKS, METHODS, PointModel, PointParams, fit_point_model
+from isobag.models.units import unit_numbers
 from isobag.models.views import Views
 from isobag.partitionings import MECHANISMS
 
@@ -59,9 +64,13 @@ class IDKPointDetector(PointDetector, Modelled[PointModel]):
     contamination : float or "auto", default="auto"
         Share of anomalies in the training data, above 0 and at most 0.5, which fixes ``offset_``. "auto": two
         standard deviations below the mean of the logarithms of the training scores.
-    calibrate : bool, default=True
-        Whether ``fit`` also learns what ``p_values`` needs: a second model from half of the rows, and its scores of the
-        other half (at most 10,000 rows each).
+    calibrate : bool or "blocks", default=True
+        Whether ``fit`` also learns what ``p_values`` needs: for each of four folds of the rows (at most 100,000 in all)
+        a model with a fourth of the partitionings that learned from the others (at most 10,000 rows), and its scores of
+        the fold. "blocks": rows are in the order of time and hang together; stretches of time are set aside as a whole.
+    tail : {"extrapolate", "exact"}, default="extrapolate"
+        No conformal p-value is below 1 / (1 + number of rows set aside). Rows that score below all of them get smaller
+        ones by "extrapolate", from the tail of their scores; "exact" leaves them there.
     mechanism : {"hypersphere", "voronoi", "tree"}, default="hypersphere"
         How the drawn rows become cells: balls that reach to the nearest other center (the paper's), Voronoi cells, or
         the leaves of isolation trees. With the last two no row is OUTSIDE, so how far out it is does not count.
@@ -130,7 +139,8 @@ class IDKPointDetector(PointDetector, Modelled[PointModel]):
         "method": one_of(METHODS, "How a row is scored."),
         "scaling": one_of(("auto", *SCALINGS), SCALING_HELP),
         **Thresholded.parameters,
-        "calibrate": CALIBRATE,
+        "calibrate": flag_or(BLOCKS, CALIBRATE_HELP),
+        "tail": one_of(TAILS, TAIL_HELP),
         "mechanism": one_of(MECHANISMS, MECHANISM_HELP),
         **Storable.parameters,
     }
@@ -143,7 +153,8 @@ class IDKPointDetector(PointDetector, Modelled[PointModel]):
         method: str = "similarity",
         scaling: str | None = "auto",
         contamination: float | str = "auto",
-        calibrate: bool = True,
+        calibrate: bool | str = True,
+        tail: str = EXTRAPOLATE,
         mechanism: str = "hypersphere",
         random_state: Any = None,
         backend: str = "auto",
@@ -156,15 +167,30 @@ class IDKPointDetector(PointDetector, Modelled[PointModel]):
         self.scaling = scaling
         self.contamination = contamination
         self.calibrate = calibrate
+        self.tail = tail
         self.mechanism = mechanism
         self.random_state = random_state
         self.backend = backend
         self.n_jobs = n_jobs
         self.device = device
 
+    def fit(self, X: Any, y: Any = None, groups: Any = None) -> Self:
+        """Learn what the rows of X (n, d) are like, and where odd ones begin.
+
+        ``groups`` (n,): what each row belongs to, such as an account. It only matters for p-values: whole groups are
+        set aside, and one row of each counts, so that p-values hold for rows of new groups.
+        """
+        rows = self._training_rows(X)
+        self.offset_ = self.threshold(self._learn(rows, None if groups is None else unit_numbers(groups, len(rows))))
+        return self
+
     def _fit_rows(self, rows: Rows) -> Floats:
+        return self._learn(rows, None)
+
+    def _learn(self, rows: Rows, units: Ints | None) -> Floats:
+        """Learn from rows, which may belong together, and return their scores: (n,)."""
         check_max_samples(self.max_samples, len(rows))
-        self.model_, scores = fit_point_model(rows, self.params, self.compute_for(rows))
+        self.model_, scores = fit_point_model(rows, self.params, self.compute_for(rows), units)
         return scores
 
     def _score_rows(self, rows: Rows) -> Floats:
@@ -174,22 +200,31 @@ class IDKPointDetector(PointDetector, Modelled[PointModel]):
         """+1 for normal rows, -1 for anomalies: scores below ``offset_``.
 
         With ``fdr``, the rows that stand out from normal ones at this false discovery rate instead: among the alarms,
-        the share of false ones is at most ``fdr`` on average (Benjamini and Hochberg, on ``p_values``).
+        the share of false ones is at most ``fdr`` on average over such batches (Benjamini and Hochberg, on
+        ``p_values``). In a batch without anomalies every alarm is false, and one such batch in 1 / ``fdr`` has one.
         """
         if fdr is None:
             return super().predict(X)
         rows = self._rows(X)
-        return rows.give(verdicts_at(self.calibrated.p_values(rows, self.compute_for(rows)), fdr))
+        return rows.give(verdicts_at(self._p_values(rows), fdr))
 
     def p_values(self, X: Any) -> Floats:
         """Conformal p-values of new rows: (n,) in (0, 1], small = odd.
 
         A row drawn like the training data has a p-value of at most alpha with a probability of at most alpha, for every
-        alpha. This does not hold for the rows of ``fit`` themselves. Anomalies in the training data make p-values
-        larger if they score lower than the rest; a dense clump of them that scores higher makes p-values smaller.
+        alpha down to 1 / (1 + number of rows set aside); what is below rests on ``tail``. This does not hold for the
+        rows of ``fit`` themselves, nor where rows hang together in time or otherwise: see ``groups`` of ``fit``, and
+        ``calibrate``. Anomalies in the training data make p-values larger if they score lower than the rest; a dense
+        clump of them that scores higher makes p-values smaller.
         """
         rows = self._rows(X)
-        return rows.give(self.calibrated.p_values(rows, self.compute_for(rows)))
+        return rows.give(self._p_values(rows))
+
+    def _p_values(self, rows: Rows) -> Floats:
+        calibration = self.calibrated.calibration
+        assert calibration is not None
+        warn_of_many_samples(self.max_samples, sum(calibration.sizes))
+        return calibration.p_values(rows, self.compute_for(rows), self.tail)
 
     def explain(self, X: Any) -> Any:
         """What each feature contributes to a row's lack of similarity: (n, d), or a frame of X's kind with its names.

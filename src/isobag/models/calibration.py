@@ -1,13 +1,21 @@
 """Conformal p-values: how rare a score is among rows or groups that the model did not learn from.
 
-Of new data: half of the training data is set aside, a second model learns from the other half, and
+The training data are dealt out to K = 4 folds. For each fold a model with a K-th of the partitionings learns from the
+others, and scores it: s_k(z) for all z of fold k. Of a new x, compared with every fold by the model of that fold,
 
-p(x) = (1 + number of scores set aside that are not above the score of x) / (1 + number set aside).
+p(x) = (1 + number of all z with s_k(z) <= s_k(x)) / (1 + number of all z).
 
-If x and the data set aside are drawn alike, P(p(x) <= alpha) <= alpha for every alpha, whatever the model does.
+This is cross-conformal prediction. With one fold set aside and one model it would be split conformal, for which
+P(p(x) <= alpha) <= alpha holds exactly; for several folds 2 alpha is proven and alpha is what is seen.
 
-Groups are compared with groups set aside of about their size: up to five classes of size, with 100 groups or more set
-aside in each on average. So the promise holds in every class, for small groups as for large ones.
+No such p-value is below 1 / (1 + number of all z), the floor. Where x scores below all z, ``tails`` says how far below
+the floor its p-value is, unless only exact ones are asked for.
+
+Rows that belong together (copies, rows of an account, of a stretch of time) are a unit: a fold has all of a unit or
+none, and only one row of each unit, drawn at random, is scored.
+
+Groups are compared with groups of about their size where there are enough: classes of 400 groups or more on average,
+five at most. So the promise holds in every class. Fewer groups are one class, which rests on the correction for size.
 
 Of the training data themselves: their own scores are exchangeable if the data are, so
 
@@ -21,7 +29,7 @@ Data are rows or groups: whatever has a length and parts.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,50 +37,107 @@ import numpy.typing as npt
 from sklearn.utils import check_random_state
 
 from isobag.backends import Compute
-from isobag.backends.arrays import MOST_ROWS, Floats, Ints, held
+from isobag.backends.arrays import MOST_ROWS, Bools, Floats, Ints, held
 from isobag.backends.threads import slices
 from isobag.data.groups import Grouped
 from isobag.models.sizes import size_classes
+from isobag.models.tails import Tail, fit_tail, lacks_of
 
 _BLOCK_SCORES = 1 << 16
-LEAST_IN_CLASS = 100
+N_FOLDS = 4
+LEAST_IN_CLASS = 400
 MOST_CLASSES = 5
+EXTRAPOLATE, EXACT = "extrapolate", "exact"
+TAILS = (EXTRAPOLATE, EXACT)
+"""What is done about p-values below the floor."""
 Fit = Callable[[Any, Any, Compute], tuple[Any, Floats]]
 """Data, parameters and how to compute -> a model, and the scores of the data."""
 
 
+class Judgement(NamedTuple):
+    """Of each row or group: the geometric mean of its scores by all models, its p-value, whether extrapolated: (n,)."""
+
+    scores: Floats
+    p_values: Floats
+    is_extrapolated: Bools
+
+
 @dataclass(frozen=True)
 class Calibration:
-    """A model, and its scores of data it has not seen.
+    """A model for each of K folds, and its scores of that fold, which it has not seen.
 
     edges : (c - 1,), the largest sizes of all classes of groups but the last; rows are one class.
-    ends : (c,), where the scores of each class end.
-    scores : (m,), class by class, in rising order within each.
+    ends : (K c,), where the scores of each class end, fold after fold.
+    scores : (m,), fold by fold and class by class, in rising order within each.
+    autocorrelation : rank correlation of the scores of neighbours, in the order of the training data.
     """
 
-    model: Any
+    models: tuple[Any, ...]
     edges: Ints = held(1, 0, MOST_ROWS)
     ends: Ints = held(1, 0, MOST_ROWS)
     scores: Floats = held(1)
+    autocorrelation: float = held(0, -1, 1)
 
-    def p_values(self, data: Any, compute: Compute) -> Floats:
-        """Share of the scores set aside in the same class that are not above each score, itself counted: (n,)."""
-        return self.shares(self.model.scores(data, compute), data)
+    @property
+    def n_classes(self) -> int:
+        """Number of classes of size."""
+        return len(self.edges) + 1
 
-    def shares(self, scores: Floats, data: Any) -> Floats:
-        """P-values from scores of the model: (n,) -> (n,)."""
+    @cached_property
+    def classes(self) -> list[list[Floats]]:
+        """Scores of each class, in rising order, for each fold: c lists of K arrays."""
+        parts = np.split(self.scores, self.ends[:-1])
+        return [parts[number :: self.n_classes] for number in range(self.n_classes)]
+
+    @cached_property
+    def sizes(self) -> list[int]:
+        """Number of scores of each class."""
+        return [sum(map(len, folds)) for folds in self.classes]
+
+    @cached_property
+    def tails(self) -> list[Tail | None]:
+        """The tail of each class, None where it is unknown."""
+        return [fit_tail([lacks_of(part[::-1]) for part in folds]) for folds in self.classes]
+
+    @property
+    def floor(self) -> float:
+        """The smallest p-value that is not extrapolated, in the largest class."""
+        return 1 / (1 + max(self.sizes))
+
+    def judge(self, data: Any, compute: Compute, tail: str = EXTRAPOLATE) -> Judgement:
+        """Scores and p-values of new data, which may be none."""
+        if not len(data):
+            return Judgement(np.empty(0), np.empty(0), np.zeros(0, dtype=bool))
+        return self.compare(np.stack([model.scores(data, compute) for model in self.models], axis=1), data, tail)
+
+    def p_values(self, data: Any, compute: Compute, tail: str = EXTRAPOLATE) -> Floats:
+        """P-values of new data: (n,) in (0, 1]."""
+        return self.judge(data, compute, tail).p_values
+
+    def compare(self, scores: Floats, data: Any, tail: str) -> Judgement:
+        """What follows from the scores by all models: (n, K)."""
         classes = np.searchsorted(self.edges, _sizes_of(data), side="left")
-        found = np.empty(len(scores))
-        for number, (start, end) in enumerate(pairwise((0, *self.ends.tolist()))):
-            own = classes == number
-            below = np.searchsorted(self.scores[start:end], scores[own], side="right")
-            found[own] = (1 + below) / (1 + end - start)
-        return found
+        p_values, extrapolated = np.empty(len(scores)), np.zeros(len(scores), dtype=bool)
+        for number, folds in enumerate(self.classes):
+            own = np.flatnonzero(classes == number)
+            given = scores[own]
+            below = np.zeros(len(own), dtype=np.int64)
+            for part, column in zip(folds, given.T, strict=True):
+                below += np.searchsorted(part, column, side="right")
+            p_values[own] = (1 + below) / (1 + self.sizes[number])
+            known = self.tails[number] if tail == EXTRAPOLATE else None
+            if known is not None:
+                # A score of 0 says that it is below all others and not how far.
+                beyond = own[(below == 0) & (given.min(axis=1) > 0)]
+                found = known.p_values(lacks_of(scores[beyond]))
+                extrapolated[beyond] = found < p_values[beyond]
+                p_values[beyond] = np.minimum(found, p_values[beyond])
+        return Judgement(_geometric_mean(scores), p_values, extrapolated)
 
     def problems(self) -> Iterator[str]:
         """What does not fit together, of fields that come from a file."""
-        n_classes, n_scores = len(self.edges) + 1, len(self.scores)
-        if len(self.ends) != n_classes or np.any(np.diff(self.ends) < 0) or self.ends[-1] != n_scores:
+        n_parts, n_scores = self.n_classes * len(self.models), len(self.scores)
+        if len(self.ends) != n_parts or not n_parts or np.any(np.diff(self.ends) < 0) or self.ends[-1] != n_scores:
             yield "ends: they do not divide the scores"
         if np.any(np.diff(self.edges) <= 0):
             yield "edges: sizes are not in rising order"
@@ -80,39 +145,96 @@ class Calibration:
             yield "scores: they are not in rising order within a class"
 
 
+def _geometric_mean(scores: Floats) -> Floats:
+    """Of the scores by all models, column by column so that it does not depend on how many rows there are."""
+    if scores.shape[1] == 1:
+        return scores[:, 0]
+    total = np.zeros(len(scores))
+    with np.errstate(divide="ignore"):
+        for column in scores.T:
+            total += np.log(column)
+    found: Floats = np.exp(total / scores.shape[1])
+    return found
+
+
 def _sizes_of(data: Any) -> Ints:
     """The size of each group, 1 for rows: (n,)."""
     return data.sizes if isinstance(data, Grouped) else np.ones(len(data), dtype=np.int64)
 
 
-class Halves(NamedTuple):
-    """Positions of what the second model learns from, and of what is set aside; the seed of that model."""
+class Fold(NamedTuple):
+    """Positions of what a model learns from and of what it scores, both rising, and the seed of that model."""
 
     learned: Ints
     aside: Ints
     seed: int
 
 
-def draw_halves(n: int, most: int, random_state: Any) -> Halves:
-    """Two parts of n rows or groups, the second never the larger, each with at most ``most``."""
-    seed = int(check_random_state(random_state).randint(2**31 - 1))
-    drawn = np.random.default_rng(seed).choice(n, min(n, 2 * most), replace=False)
-    n_learned = max(len(drawn) - len(drawn) // 2, min(n, 2))
-    return Halves(np.sort(drawn[:n_learned]), np.sort(drawn[n_learned:]), seed)
+def draw_folds(n: int, most_aside: int, most_learned: int, random_state: Any, units: Ints | None = None) -> list[Fold]:
+    """Folds of n rows or groups, or of at most so many of them drawn at random.
+
+    ``units`` (n,): which belong together, numbered from 0. Of two rows or units nothing can be set aside.
+    """
+    rng = np.random.default_rng(int(check_random_state(random_state).randint(2**31 - 1)))
+    if units is None:
+        chosen = rng.choice(n, min(n, most_aside), replace=False)
+        units = chosen  # each its own unit
+    else:
+        chosen = rng.permutation(n)  # the first of a unit is the one that is scored
+        units = units[chosen]
+    _, first, numbers = np.unique(units, return_index=True, return_inverse=True)
+    kept = rng.permutation(len(first))[:most_aside]
+    n_folds = min(N_FOLDS, len(kept)) if len(first) > 2 else 1
+    fold_of = np.full(len(first), -1)
+    fold_of[kept] = np.arange(len(kept)) % n_folds if len(first) > 2 else -1
+    return [
+        Fold(
+            np.sort(chosen[fold_of[numbers] != k][:most_learned]),
+            np.sort(chosen[first[fold_of == k]]),
+            int(rng.integers(2**31 - 1)),
+        )
+        for k in range(n_folds)
+    ]
 
 
-def calibrate(data: Any, params: Any, compute: Compute, fit: Fit, most: int) -> Calibration:
-    """Learn from one half of the data, at most ``most``, and score as many of the other."""
-    halves = draw_halves(len(data), most, params.random_state)
-    data.prefetch(np.concatenate([halves.learned, halves.aside]))
-    learned, aside = data.part(halves.learned), data.part(halves.aside)
-    model, _ = fit(learned, params.of_part(halves.seed), compute)
-    n_classes = int(np.clip(len(halves.aside) // LEAST_IN_CLASS, 1, MOST_CLASSES))
-    edges = size_classes(_sizes_of(learned), n_classes)
-    scores = model.scores(aside, compute) if len(aside) else np.empty(0)
-    classes = np.searchsorted(edges, _sizes_of(aside), side="left")
-    ends = np.cumsum(np.bincount(classes, minlength=len(edges) + 1))
-    return Calibration(model, edges, ends, scores[np.lexsort((scores, classes))])
+def calibrate(
+    data: Any,
+    params: Any,
+    compute: Compute,
+    fit: Fit,
+    most_aside: int,
+    most_learned: int,
+    units: Ints | None = None,
+) -> Calibration:
+    """Learn from all folds but one, and score that one, for each."""
+    folds = draw_folds(len(data), most_aside, most_learned, params.random_state, units)
+    data.prefetch(np.unique(np.concatenate([part for fold in folds for part in fold[:2]])))
+    n_aside = sum(len(fold.aside) for fold in folds)
+    n_classes = int(np.clip(n_aside // LEAST_IN_CLASS, 1, MOST_CLASSES))
+    edges = size_classes(_sizes_of(data), n_classes)
+    models, scores, ends = [], [], []
+    places, ranks = np.concatenate([fold.aside for fold in folds]), []
+    for fold in folds:
+        model, _ = fit(data.part(fold.learned), params.of_part(fold.seed, len(folds)), compute)
+        aside = data.part(fold.aside)
+        own = model.scores(aside, compute) if len(fold.aside) else np.empty(0)
+        classes = np.searchsorted(edges, _sizes_of(aside), side="left")
+        models.append(model)
+        ranks.append(own_p_values(own))
+        scores.append(own[np.lexsort((own, classes))])
+        ends.append(np.bincount(classes, minlength=len(edges) + 1))
+    neighbours = np.concatenate(ranks)[np.argsort(places)]
+    return Calibration(
+        tuple(models), edges, np.cumsum(np.concatenate(ends)), np.concatenate(scores), _correlation(neighbours)
+    )
+
+
+def _correlation(ranks: Floats) -> float:
+    """Of each with the next one: (n,); 0 where too few differ to tell."""
+    before, after = ranks[:-1] - ranks.mean() if len(ranks) else ranks, ranks[1:]
+    if len(ranks) < 3 or not np.ptp(ranks[:-1]) or not np.ptp(ranks[1:]):
+        return 0.0
+    return float(np.clip(np.corrcoef(before, after)[0, 1], -1, 1))
 
 
 def own_p_values(scores: Floats) -> Floats:

@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 from isobag.backends import Compute
 from isobag.backends.arrays import FARTHEST, ONE, Floats, Ints, held
 from isobag.data.groups import Grouped, Groups
-from isobag.models.calibration import Calibration, calibrate
+from isobag.models.calibration import EXTRAPOLATE, Calibration, calibrate
 from isobag.models.cells import GroupCells
 from isobag.models.level2 import AnyMaps, Level2, Level2Params
 from isobag.models.neighbours import ANCHOR_POINTS, Neighbours
@@ -25,7 +25,7 @@ AUTO_POINT_SAMPLES = (16, 64)
 AUTO_GROUP_SAMPLES = 256
 LEVEL2: dict[str, type[Level2]] = {"neighbours": Neighbours, "cells": GroupCells}
 """Ways to score mean maps."""
-CALIBRATION_GROUPS = 2_000
+CALIBRATION_GROUPS, LEARNED_GROUPS = 10_000, 2_000
 _MOST_BITS = 44
 
 
@@ -111,9 +111,9 @@ class GroupParams:
             return nested_levels(largest_samples(n_groups, AUTO_GROUP_SAMPLES))
         return (min(int(self.group_max_samples), n_groups),)
 
-    def of_part(self, seed: int) -> "GroupParams":
-        """The same for a part of the data, on which nothing is set aside."""
-        return replace(self, calibrate=False, random_state=seed)
+    def of_part(self, seed: int, n_parts: int) -> "GroupParams":
+        """The same for one of several parts of the data, which share the partitionings and set nothing aside."""
+        return replace(self, calibrate=False, random_state=seed, n_estimators=-(-self.n_estimators // n_parts))
 
 
 @dataclass(frozen=True)
@@ -139,11 +139,11 @@ class GroupModel:
         """How normal each group is: (g,), 0 or more."""
         return self.level2.scores(self.mean_maps(groups, compute), compute)
 
-    def p_values(self, groups: Grouped, compute: Compute) -> Floats:
+    def p_values(self, groups: Grouped, compute: Compute, tail: str = EXTRAPOLATE) -> Floats:
         """Conformal p-values of new groups: (g,) in (0, 1]."""
         if self.calibration is None:
             raise ValueError("the model was fitted without calibration; p-values need calibrate=True.")
-        return self.calibration.p_values(groups, compute)
+        return self.calibration.p_values(groups, compute, tail)
 
     def mean_maps(self, groups: Grouped, compute: Compute) -> AnyMaps:
         """Level 1: counts (g, cells) and sizes (g,)."""
@@ -209,7 +209,8 @@ def fit_group_model(groups: Grouped, params: GroupParams, compute: Compute) -> t
 
     model, scores = finish_group_model(views, maps, points, rows.take(anchors), params, seeds[1], compute)
     if params.calibrate:
-        model = replace(model, calibration=calibrate(groups, params, compute, fit_group_model, CALIBRATION_GROUPS))
+        kept = calibrate(groups, params, compute, fit_group_model, CALIBRATION_GROUPS, LEARNED_GROUPS)
+        model = replace(model, calibration=kept)
     return model, scores
 
 

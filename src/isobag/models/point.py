@@ -21,9 +21,10 @@ from isobag.models.averaging import (
     fit_views_average,
     problems_of_views_average,
 )
-from isobag.models.calibration import Calibration, calibrate
+from isobag.models.calibration import EXTRAPOLATE, Calibration, calibrate
 from isobag.models.explain import far_by_feature, lack_by_feature
 from isobag.models.tally import Tables, Tally
+from isobag.models.units import blocks_of, copies_of
 from isobag.models.views import Limits, Plan, Sums, Views, add_views, draw_views
 from isobag.partitionings import nested_levels
 
@@ -33,7 +34,9 @@ AUTO_SCALINGS = ("absolute", "normal", "asinh")
 PAPER_SCALING = "minmax"
 AUTO_LARGEST_SAMPLES = 256
 AVERAGED_ROWS = 10_000
-CALIBRATION_ROWS = 10_000
+CALIBRATION_ROWS, LEARNED_ROWS = 100_000, 10_000
+BLOCKS = "blocks"
+"""Calibration by stretches of time."""
 REFERENCE_ROWS = 256
 _COMBINED_ROWS = 1 << 18
 
@@ -52,7 +55,7 @@ class PointParams:
     method: str
     scaling: str | None
     mechanism: str
-    calibrate: bool
+    calibrate: bool | str
     random_state: Any
 
     @property
@@ -72,9 +75,9 @@ class PointParams:
         """The distance beyond which a row is far out; None where how far does not count."""
         return views.far_limits() if self.averages and self.method != "norm" else None
 
-    def of_part(self, seed: int) -> "PointParams":
-        """The same for a part of the data, on which nothing is set aside."""
-        return replace(self, calibrate=False, random_state=seed)
+    def of_part(self, seed: int, n_parts: int) -> "PointParams":
+        """The same for one of several parts of the data, which share the partitionings and set nothing aside."""
+        return replace(self, calibrate=False, random_state=seed, n_estimators=-(-self.n_estimators // n_parts))
 
 
 @dataclass(frozen=True)
@@ -129,11 +132,11 @@ class PointModel:
         """Scores at every psi: (n, L)."""
         return rows.map(self._path(compute))
 
-    def p_values(self, rows: Rows, compute: Compute) -> Floats:
+    def p_values(self, rows: Rows, compute: Compute, tail: str = EXTRAPOLATE) -> Floats:
         """Conformal p-values of new rows: (n,) in (0, 1]."""
         if self.calibration is None:
             raise ValueError("the model was fitted without calibration; p-values need calibrate=True.")
-        return self.calibration.p_values(rows, compute)
+        return self.calibration.p_values(rows, compute, tail)
 
     def explain(self, rows: Rows, compute: Compute) -> Floats:
         """How much each feature adds to the logarithm of (typical score / score): (n, d)."""
@@ -246,13 +249,22 @@ class PointModel:
         return [table / self.largest for table in self.tables]
 
 
-def fit_point_model(rows: Rows, params: PointParams, compute: Compute) -> tuple[PointModel, Floats]:
-    """Draw views of the rows, count the rows in their cells, finish a model; also the scores of the rows: (n,)."""
+def fit_point_model(
+    rows: Rows, params: PointParams, compute: Compute, units: Ints | None = None
+) -> tuple[PointModel, Floats]:
+    """Draw views of the rows, count the rows in their cells, finish a model; also the scores of the rows: (n,).
+
+    ``units`` (n,): which rows belong together, for calibration; found out where None is given.
+    """
     reference, averaged = (spread_rows(len(rows), most) for most in (REFERENCE_ROWS, AVERAGED_ROWS))
     later = [reference, averaged] if params.averages else [reference]
     plans = params.plans(len(rows))
     views, _ = draw_views(rows, params.n_estimators, plans, params.mechanism, params.random_state, compute, later)
-    calibration = calibrate(rows, params, compute, fit_point_model, CALIBRATION_ROWS) if params.calibrate else None
+    calibration = None
+    if params.calibrate:
+        if units is None:
+            units = blocks_of(rows) if params.calibrate == BLOCKS else copies_of(rows, CALIBRATION_ROWS)
+        calibration = calibrate(rows, params, compute, fit_point_model, CALIBRATION_ROWS, LEARNED_ROWS, units)
     tally, sums = _tally_and_sum(views, rows, params, compute)
     model = finish_point_model(views, tally, params, rows.take(reference), calibration=calibration)
     if params.averages:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import numpy as np
 
 from isobag.backends.arrays import Floats, Ints
+from isobag.models.tails import LEAST_BEYOND, MOST_BEYOND, TAIL_SHARE, lacks_of
 
 T = TypeVar("T")
 _SHIFT = 40  # of the 52 bits of a float64 after the point, 12 are kept
@@ -120,3 +121,35 @@ def add_values(a: tuple[Any, Ints], b: tuple[Any, Ints]) -> tuple[Any, Ints]:
 
 def _steps(scores: Floats) -> Ints:
     return (np.ascontiguousarray(scores, dtype=np.float64) + 0.0).view(np.int64) >> _SHIFT
+
+
+def threshold_beyond_bulk(counts: ScoreCounts, level: float) -> float:
+    """Score below which own data are odder than the tail of their bulk explains; 0 where none are.
+
+    The lacks of the oddest tenth, at most 500, are compared with the larger half of these: spacings of that half give
+    the scale of an exponential tail, which the oddest half has no part in, so a few gross rows do not hide each other.
+    Benjamini and Hochberg's procedure on the tail's p-values at this level: a clean table has an alarm with about this
+    probability, whatever its size.
+    """
+    n = counts.n
+    k = int(min(TAIL_SHARE * n, MOST_BEYOND))
+    used = k // 2
+    ends = np.cumsum(counts.counts)
+    place = int(np.searchsorted(ends, k, side="right"))  # the first step that is not all among the k lowest
+    if used < LEAST_BEYOND or place == 0:
+        return 0.0
+    beyond = np.repeat(lacks_of(counts.values[:place]), counts.counts[:place])[::-1]  # rising
+    excess = beyond - lacks_of(counts.values[place : place + 1])
+    k = len(excess)
+    used = k // 2
+    if used < LEAST_BEYOND or excess[used - 1] <= 0:
+        return 0.0
+    # Normalised spacings of exponential numbers are independent and have their scale as mean: Renyi.
+    spacings = np.diff(excess[:used], prepend=0.0) * (k - np.arange(used))
+    scale, shape = fsum(spacings) / used, 1 / sqrt(used)
+    p_values = (k + 1) / (n + 1) * np.exp(np.log1p(shape * excess[::-1] / scale) / -shape)
+    passing = np.flatnonzero(p_values * n / np.arange(1, k + 1) <= level)
+    if not len(passing):
+        return 0.0
+    last = int(np.searchsorted(np.cumsum(counts.counts), passing[-1], side="right"))
+    return float(counts.values[last + 1])

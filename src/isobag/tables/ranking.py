@@ -307,18 +307,17 @@ def judge_own(detector: Any, scores: Floats, p_values: bool) -> Judged:
 
 
 def judge_new(detector: Any, data: Any, p_values: bool = True) -> Judged:
-    """Scores by the model that p-values rest on, if there is one: so that both have one order."""
+    """Scores by the models that p-values rest on, if there are any, so that both have nearly one order."""
     calibration = detector.model_.calibration
     if calibration is None or not p_values:
         scores = detector.score_samples(data) if len(data) else np.empty(0)
         return Judged(detector.model_, scores, None, True, detector.offset_, None)
-    scores = calibration.model.scores(data, detector.compute) if len(data) else np.empty(0)
-    threshold = detector.threshold(calibration.scores) if len(calibration.scores) else detector.offset_
-    expected = None
+    judgement = calibration.judge(data, detector.compute, detector.tail)
+    threshold, expected = detector.offset_, None
     if len(calibration.scores):
-        expected = float(np.mean(calibration.scores < threshold)) * len(scores)
-    shares = calibration.shares(scores, data) if len(data) else np.empty(0)
-    return Judged(calibration.model, scores, shares, True, threshold, expected)
+        threshold = detector.threshold(calibration.scores)
+        expected = float(np.mean(calibration.scores < threshold)) * len(judgement.scores)
+    return Judged(detector.model_, judgement.scores, judgement.p_values, True, threshold, expected)
 
 
 def _explain(model: Any, data: Any, chosen: Ints, encoding: Encoding, detector: Any) -> tuple[Any, list[str]]:

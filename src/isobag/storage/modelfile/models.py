@@ -9,6 +9,7 @@ import numpy as np
 
 from isobag.data.params import Parameter
 from isobag.estimators import STORABLE
+from isobag.models.calibration import EXACT
 from isobag.storage.modelfile.container import ModelFileError, Tensors
 from isobag.storage.modelfile.fields import NAMES, STRING, Array, Kind, Plain, demand, integer, number
 from isobag.storage.modelfile.labels import Labels
@@ -25,7 +26,7 @@ _FIELDS: dict[str, Kind] = {
 }
 """Attributes that estimators share; the kind of all others follows from their type."""
 _OPTIONAL = {"feature_names_in_", "table_"}
-_LATER_PARAMS = {"device": None}
+_LATER_PARAMS = {"device": None, "tail": EXACT}
 """Parameters that files of older versions lack, and what they stand for there."""
 
 

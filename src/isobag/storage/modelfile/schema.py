@@ -142,8 +142,36 @@ def _dtype_of(hint: Any) -> Any:
     return get_args(hint)[0] if is_alias else None
 
 
-def _calibration_of(owner: type) -> Record:
-    """A calibration: a model of the same class, without a calibration of its own, and its scores of held-out data."""
+class CalibrationKind(NamedTuple):
+    """A calibration, whose models are of the class that owns it. Files of format 2 and 1 have one, under ``model``."""
+
+    models: Several
+    others: Mapping[str, Kind]
+
+    def encode(self, value: Any, path: str, tensors: Tensors) -> dict[str, Any]:
+        """An object with one entry for each field."""
+        return Record(Calibration, {"models": self.models, **self.others}, _no_check).encode(value, path, tensors)
+
+    def decode(self, node: Any, path: str, tensors: Tensors) -> Calibration:
+        """The calibration."""
+        demand(isinstance(node, dict), path, "need an object.")
+        if "model" not in node:
+            kinds: dict[str, Kind] = {"models": self.models, **self.others}
+            build: Callable[..., Calibration] = Calibration
+        else:
+            kinds, build = {"model": self.models.item, **self.others}, _split_calibration
+            del kinds["autocorrelation"]
+        found: Calibration = Record(build, kinds, _no_check).decode(node, path, tensors)
+        return found
+
+
+def _split_calibration(model: Any, **others: Any) -> Calibration:
+    """One model, which learned from half of the data."""
+    return Calibration((model,), **others, autocorrelation=0.0)
+
+
+def _calibration_of(owner: type) -> CalibrationKind:
+    """Models of the same class, without a calibration of their own, and their scores of data they have not seen."""
     hints = get_type_hints(owner)
     inner = {
         one.name: choice((None,))
@@ -155,6 +183,6 @@ def _calibration_of(owner: type) -> Record:
     kinds = {
         one.name: _kind(own_hints[one.name], one.metadata, Calibration)
         for one in fields(Calibration)
-        if one.name != "model"
+        if one.name != "models"
     }
-    return Record(Calibration, {"model": Record(owner, inner, _no_check), **kinds}, _no_check)
+    return CalibrationKind(Several(Record(owner, inner, _no_check), tuple), kinds)

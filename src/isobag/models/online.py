@@ -1,0 +1,95 @@
+"""Alarms one row at a time: a budget of false alarms, or a share of false ones among all alarms ever raised.
+
+A batch's false discovery rate says nothing of many batches: where most have no anomaly, most alarms are false. Two
+promises hold over time, from p-values in the order in which they come:
+
+Budget    alarm where p <= per_day / (rows a day). False alarms a day are ``per_day`` on average, whatever depends on
+          whatever, as p-values are valid one by one.
+LORD++    alarm where p_t <= w_0 g_t + (fdr - w_0) g_(t - t_1) + fdr sum_(j > 1) g_(t - t_j), after alarms at t_1, t_2,
+          ...; g sums to 1, falls about as 1 / t, and w_0 = fdr / 2. Of all alarms up to any time, the share of false
+          ones is at most ``fdr`` on average (Javanmard and Montanari; Ramdas and others). Each alarm earns level for
+          what follows; long silence spends it.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cache
+
+import numpy as np
+
+from isobag.backends.arrays import Bools, Floats
+
+MOST_ALARMS = 200
+"""Alarms that are remembered. Older ones would add little; leaving them out lowers levels, which is safe."""
+_SUMMED = 1 << 20
+_DAY = 86400.0
+
+
+def budget_level(per_day: float, rows_per_day: float) -> float:
+    """The p-value up to which rows raise an alarm, for a number of false alarms expected each day."""
+    return min(per_day / rows_per_day, 1.0)
+
+
+def rows_per_day(n_rows: int, seconds: float) -> float:
+    """Rows a day, from a number of rows and the time they span; less than a day counts as the part that it is."""
+    return n_rows * _DAY / seconds if seconds > 0 else float(n_rows)
+
+
+@dataclass(frozen=True)
+class Lord:
+    """What LORD++ remembers: the false discovery rate, how many p-values it has seen, and when it raised alarms.
+
+    first : whether the first alarm ever is among ``alarms``, which earns fdr - w_0 and not fdr.
+    """
+
+    fdr: float
+    n_seen: int = 0
+    alarms: tuple[int, ...] = ()
+    first: bool = True
+
+    @property
+    def level(self) -> float:
+        """The p-value up to which the next row raises an alarm."""
+        now = self.n_seen + 1
+        start = self.fdr / 2
+        earned = [self.fdr * _share(now - alarm) for alarm in self.alarms]
+        if self.alarms and self.first:
+            earned[0] -= start * _share(now - self.alarms[0])
+        return start * _share(now) + sum(earned)
+
+    def after(self, p_value: float) -> tuple["Lord", bool]:
+        """What is remembered after one more p-value, and whether it raises an alarm."""
+        is_alarm = p_value <= self.level
+        now = self.n_seen + 1
+        if not is_alarm:
+            return replace(self, n_seen=now), False
+        kept = (*self.alarms, now)
+        is_full = len(kept) > MOST_ALARMS
+        return Lord(self.fdr, now, kept[-MOST_ALARMS:], self.first and not is_full), True
+
+    def alarms_of(self, p_values: Floats | Iterable[float]) -> tuple["Lord", Bools]:
+        """The same for several p-values in their order: (n,) -> (n,)."""
+        state, found = self, []
+        for p_value in p_values:
+            state, is_alarm = state.after(float(p_value))
+            found.append(is_alarm)
+        return state, np.array(found, dtype=bool)
+
+
+def _share(t: int) -> float:
+    """g_t = c log(max(t, 2)) / (t exp(sqrt(log t))), for t = 1, 2, ...; the sum over all t is below 1."""
+    return float(_unscaled(np.array([float(t)]))[0]) / _total()
+
+
+def _unscaled(t: Floats) -> Floats:
+    found: Floats = np.log(np.maximum(t, 2)) / (t * np.exp(np.sqrt(np.log(t))))
+    return found
+
+
+@cache
+def _total() -> float:
+    """The sum of all unscaled shares, from above: one by one, then the integral, substituted by r = sqrt(log t)."""
+    r = np.sqrt(np.log(_SUMMED))
+    # The integral of log t / (t exp(sqrt(log t))) from T on is that of 2 r^3 exp(-r) from sqrt(log T) on.
+    rest = 2 * np.exp(-r) * (r**3 + 3 * r**2 + 6 * r + 6)
+    return float(_unscaled(np.arange(1.0, _SUMMED + 1)).sum() + rest)

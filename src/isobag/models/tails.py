@@ -1,0 +1,86 @@
+"""The tail of scores of normal data: how rare a score is that is lower than any that was seen.
+
+Lack is minus the logarithm of a score. Beyond a threshold u that a tenth of the lacks exceed, k of n and at most 500,
+
+P(lack > u + e) = (k + 1) / (n + 1) (1 + xi e / scale)^(-1 / xi)
+
+a generalised Pareto tail. Where scores fall as a power of the distance, tails of the data that fall as a power make
+lacks exponential, xi = 0, and all lighter tails, log-concave ones among them, make lacks lighter than that. So xi is
+estimated (Hosking and Wallis, probability weighted moments), taken as 0 if below, and raised by one standard error,
+1 / sqrt(k): a few scores cannot show that a tail is light.
+"""
+
+from collections.abc import Sequence
+from math import fsum, sqrt
+from typing import NamedTuple
+
+import numpy as np
+
+from isobag.backends.arrays import Floats
+
+TAIL_SHARE = 0.1
+LEAST_BEYOND, MOST_BEYOND = 10, 500
+_LARGEST_SHAPE = 0.9
+
+
+class Tail(NamedTuple):
+    """Thresholds on the lacks of each fold (K,), the share of lacks beyond, and how fast it falls."""
+
+    thresholds: Floats
+    share: float
+    scale: float
+    shape: float
+
+    def p_values(self, lacks: Floats) -> Floats:
+        """Probability of a lack this far beyond the thresholds, 1 where it is not: (n, K) -> (n,).
+
+        A row has a lack by the model of each fold; the mean of what is beyond counts.
+        """
+        excess = np.zeros(len(lacks))
+        for column, threshold in zip(lacks.T, self.thresholds, strict=True):
+            excess += column - threshold
+        excess /= len(self.thresholds)
+        beyond = np.maximum(excess, 0) * (self.shape / self.scale)
+        return np.where(excess > 0, self.share * np.exp(np.log1p(beyond) / -self.shape), 1.0)
+
+    def excess_at(self, p: float) -> float:
+        """How far beyond the threshold a lack must be to be this rare."""
+        return float(self.scale / self.shape * ((self.share / p) ** self.shape - 1)) if p < self.share else 0.0
+
+
+def lacks_of(scores: Floats) -> Floats:
+    """Minus the logarithm of scores; of a score of 0, as of the smallest number above 0."""
+    return -np.log(np.maximum(scores, np.finfo(float).tiny))
+
+
+def fit_tail(folds: Sequence[Floats]) -> Tail | None:
+    """The tail of lacks, a rising array for each fold; None where too few differ to tell one."""
+    n = sum(map(len, folds))
+    if n <= LEAST_BEYOND:
+        return None
+    wanted = min(max(TAIL_SHARE * n, LEAST_BEYOND), MOST_BEYOND)
+    thresholds, parts = [], []
+    for lacks in folds:
+        threshold = _threshold(lacks, max(1, round(wanted * len(lacks) / n)))
+        if threshold is None:
+            return None
+        thresholds.append(threshold)
+        parts.append(lacks[np.searchsorted(lacks, threshold, side="right") :] - threshold)
+    excess = np.sort(np.concatenate(parts))
+    k = len(excess)
+    if k < LEAST_BEYOND:
+        return None
+    mean = fsum(excess) / k
+    weighted = fsum(excess * np.arange(k - 1, -1, -1)) / (k * (k - 1))
+    # mean = scale / (1 - xi) and weighted = scale / (2 (2 - xi)), solved for xi
+    shape = 2 - mean / (mean - 2 * weighted) if mean > 2 * weighted else -np.inf
+    shape = min(max(shape, 0.0), _LARGEST_SHAPE)
+    return Tail(np.array(thresholds), (k + 1) / (n + 1), mean * (1 - shape), shape + 1 / sqrt(k))
+
+
+def _threshold(lacks: Floats, wanted: int) -> float | None:
+    """The largest lack that at least so many exceed; None if there is none."""
+    if len(lacks) <= wanted:
+        return None
+    place = int(np.searchsorted(lacks, lacks[-wanted], side="left"))
+    return float(lacks[place - 1]) if place else None

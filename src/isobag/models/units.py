@@ -1,0 +1,60 @@
+"""Which rows belong together, so that they are learned from together or not at all when p-values are calibrated."""
+
+from typing import Any
+
+import numpy as np
+
+from isobag.backends.arrays import Floats, Ints
+from isobag.data.rows import Rows
+from isobag.partitionings.base import distinct_points
+
+LEAST_COPIED = 0.9
+MOST_OF_ONE = 0.05
+_SEEN_ROWS = 20_000
+_INDEPENDENT = 0.1
+
+
+def unit_numbers(labels: Any, n_rows: int) -> Ints:
+    """The number of each label among the different ones: (n,), from whatever holds one label for each row."""
+    given = np.asarray(labels)
+    if given.shape != (n_rows,):
+        raise ValueError(f"groups has shape {given.shape}; need ({n_rows},), one label for each row.")
+    _, numbers = np.unique(given, return_inverse=True)
+    return numbers
+
+
+def copies_of(rows: Rows, most: int) -> Ints | None:
+    """The number of each row among the different ones: (n,); None where rows that are equal are no sign of copying.
+
+    Copies are assumed where nearly all rows have one and no row is so frequent that it must be a common value. More
+    than ``most`` rows are not compared.
+    """
+    if len(rows) > most:
+        return None
+    _, numbers = distinct_points(rows.take(np.arange(len(rows))))
+    counts = np.bincount(numbers)
+    copied = counts[counts > 1].sum() / len(rows)
+    return numbers if copied >= LEAST_COPIED and counts.max() <= MOST_OF_ONE * len(rows) else None
+
+
+def blocks_of(rows: Rows) -> Ints:
+    """The number of the stretch of time that each row lies in, if rows are in the order of time: (n,).
+
+    Stretches are twice as long as it takes the ranks of every feature to forget where they were.
+    """
+    first = max(0, (len(rows) - _SEEN_ROWS) // 2)
+    seen = rows.take(np.arange(first, min(len(rows), first + _SEEN_ROWS)))
+    length = 2 * max(memory_of(column) for column in seen.T)
+    return np.arange(len(rows)) // length
+
+
+def memory_of(values: Floats) -> int:
+    """The first of the lags 1, 2, 4, ... at which the rank correlation with what was before is below .1: (n,)."""
+    _, ranks = np.unique(values, return_inverse=True)
+    lag = 1
+    while lag < len(values) // 4:
+        before, after = ranks[:-lag], ranks[lag:]
+        if not np.ptp(before) or not np.ptp(after) or np.corrcoef(before, after)[0, 1] < _INDEPENDENT:
+            break
+        lag *= 2
+    return lag

@@ -1,0 +1,54 @@
+"""Is anything in a table odder than the tail of its bulk explains?"""
+
+import numpy as np
+import pytest
+
+from isobag import IDKPointDetector
+from isobag.models.thresholds import add_counts, count_scores, threshold_beyond_bulk
+
+
+def flagged(X, seed):
+    scores = IDKPointDetector(30, calibrate=False, random_state=seed).fit_scores(X)
+    return scores < threshold_beyond_bulk(count_scores(scores), 0.1)
+
+
+NULLS = {
+    "normal": lambda rng: rng.normal(size=(1000, 3)),
+    "t3": lambda rng: rng.standard_t(3, size=(1000, 3)),
+    "Cauchy": lambda rng: rng.standard_cauchy(size=(1000, 3)),
+    "lognormal": lambda rng: rng.lognormal(size=(1000, 3)),
+    "counts": lambda rng: rng.poisson(2, size=(1000, 3)).astype(float),
+}
+
+
+@pytest.mark.parametrize("kind", NULLS)
+def test_clean_tables_flag_nothing_most_of_the_time(kind):
+    n_alarmed = sum(flagged(NULLS[kind](np.random.default_rng(seed)), seed).any() for seed in range(10))
+    assert n_alarmed <= 3  # of 10 at .1: more in 13 of 1,000
+
+
+@pytest.mark.parametrize("kind", ["normal", "counts"])
+@pytest.mark.parametrize("n_gross", [1, 2, 10])
+def test_gross_rows_are_flagged_and_do_not_hide_each_other(kind, n_gross):
+    for seed in range(4):
+        X = NULLS[kind](np.random.default_rng(seed))
+        X[:n_gross] = 1000 * (1 + np.arange(n_gross)[:, None])
+        found = flagged(X, seed)
+        assert found[:n_gross].all() and found[n_gross:].sum() <= 2
+
+
+@pytest.mark.parametrize("scores", [np.full(1000, 0.5), np.linspace(0.1, 1, 30), np.array([0.1, 0.2]), np.zeros(500)])
+def test_where_there_is_no_tail_nothing_is_beyond_it(scores):
+    assert threshold_beyond_bulk(count_scores(scores), 0.1) == 0
+
+
+def test_the_decision_is_the_same_from_parts_in_any_order(rng):
+    scores = np.exp(-rng.exponential(size=3000))
+    scores[:3] = 1e-9
+    whole = threshold_beyond_bulk(count_scores(scores), 0.1)
+    parts = [count_scores(part) for part in np.array_split(rng.permutation(scores), 7)]
+    merged = parts[0]
+    for part in parts[1:]:
+        merged = add_counts(merged, part)
+    assert threshold_beyond_bulk(merged, 0.1) == whole
+    assert (scores < whole).sum() == 3

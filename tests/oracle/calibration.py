@@ -1,0 +1,48 @@
+"""P-values by their definition, in loops: folds, the floor, and the tail beyond it."""
+
+import math
+
+
+def p_value(folds, scores, exact=False):
+    """Scores of the rows set aside, a list for each fold, and those of one new row, by the model of each fold."""
+    n = sum(len(fold) for fold in folds)
+    below = 0
+    for fold, score in zip(folds, scores, strict=True):
+        for other in fold:
+            if other <= score:
+                below += 1
+    found = (1 + below) / (1 + n)
+    if below or exact or min(scores) <= 0:
+        return found
+    tail = pareto(folds)
+    if tail is None:
+        return found
+    thresholds, k, scale, shape = tail
+    excess = sum(-math.log(s) - u for s, u in zip(scores, thresholds, strict=True)) / len(folds)
+    if excess <= 0:
+        return found
+    return min(found, (k + 1) / (n + 1) * (1 + shape * excess / scale) ** (-1 / shape))
+
+
+def pareto(folds):
+    """Thresholds, how many lacks are beyond, and the scale and shape of a generalised Pareto distribution of those."""
+    n = sum(len(fold) for fold in folds)
+    wanted = min(max(n / 10, 10), 500)
+    thresholds, excess = [], []
+    for fold in folds:
+        lacks = [-math.log(score) if score > 0 else math.inf for score in fold]
+        possible = [u for u in lacks if sum(lack > u for lack in lacks) >= max(1, round(wanted * len(fold) / n))]
+        if not possible:
+            return None
+        thresholds.append(max(possible))
+        excess += [lack - thresholds[-1] for lack in lacks if lack > thresholds[-1]]
+    k = len(excess)
+    if k < 10:
+        return None
+    mean = sum(excess) / k
+    pairs = [min(a, b) for i, a in enumerate(excess) for b in excess[:i]]
+    least_of_two = sum(pairs) / len(pairs)
+    # The mean is scale / (1 - xi), and that of the smaller of two is scale / (2 - xi).
+    xi = 2 - mean / (mean - least_of_two) if mean > least_of_two else 0.0
+    xi = min(max(xi, 0.0), 0.9)
+    return thresholds, k, mean * (1 - xi), xi + 1 / math.sqrt(k)
