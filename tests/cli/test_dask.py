@@ -99,6 +99,16 @@ def test_missing_values_are_counted_and_rows_without_a_score_stand_last(frame, t
         assert_same(ask(*asked, "--dask", address), plain)
 
 
+def test_an_engine_has_an_address_of_which_dask_is_short(frame, tmp_path, address):
+    path = written(frame, tmp_path / "t.parquet")
+    asked = ("points", path, "-t", 6)
+    plain = ask(*asked)
+    assert ask(*asked, "--engine", "local") == plain
+    assert_same(ask(*asked, "--engine", f"dask://{address}"), plain)
+    assert_one_sentence(run(*asked, "--engine", "ray://head"), "--engine ray://head: need local", code=2)
+    assert_one_sentence(run(*asked, "--engine", "local", "--dask", address), "both given", code=2)
+
+
 @pytest.mark.parametrize("options", [(), ("--min-size", "20", "--missing", "drop")], ids=["plain", "not all"])
 def test_groups_say_what_they_say_without_it(frame, tmp_path, address, options):
     frame.iloc[7, 0] = np.nan if options else 0.5
@@ -186,9 +196,7 @@ def test_a_scheduler_that_is_not_there_is_one_sentence(frame, tmp_path, monkeypa
     monkeypatch.setattr(cluster, "CONNECT_S", 0.5)
     path = written(frame, tmp_path / "t.parquet")
     for place in ("tcp://127.0.0.1:1", "nowhere", "what://is:this"):
-        assert_one_sentence(
-            run("points", path, "--dask", place), f"Cannot connect to a Dask scheduler at --dask {place}"
-        )
+        assert_one_sentence(run("points", path, "--dask", place), f"Cannot connect to a Dask scheduler at {place}")
 
 
 def test_errors_of_workers_are_one_sentence_and_leave_no_file(frame, tmp_path, address, monkeypatch):

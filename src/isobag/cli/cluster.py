@@ -10,7 +10,7 @@ from typing import Any
 
 from joblib import effective_n_jobs
 
-from isobag.cli.engines import LOCAL
+from isobag.cli.engines import LOCAL, Engine
 from isobag.cli.inputs import Input
 from isobag.cli.output import note
 from isobag.cli.pieces import ReadPiece, files_of, pieces_of
@@ -26,7 +26,7 @@ time and is about to be back; and without workers tasks wait for ever."""
 
 
 @dataclass(frozen=True)
-class DaskCluster:
+class DaskCluster(Engine):
     """A Dask cluster whose workers read Parquet files; ``address`` of its scheduler, LOCAL for one of this machine."""
 
     address: str
@@ -59,7 +59,7 @@ class DaskCluster:
             except on_dask.WorkersDiedError as error:
                 raise OSError(str(error)) from error
             except CancelledError as error:
-                raise OSError(f"The scheduler of --dask {self.address} went away; nothing is written.") from error
+                raise OSError(f"The Dask scheduler at {self.address} went away; nothing is written.") from error
 
     def threads(self, jobs: int | None, n_rows: int) -> int | None:
         """Left to the workers."""
@@ -69,7 +69,7 @@ class DaskCluster:
 def _check_installed() -> None:
     for name in ("dask", "distributed", "pandas"):
         if find_spec(name) is None:
-            raise ModuleNotFoundError(f"--dask needs {name}, which is not installed: pip install 'isobag[dask]'.")
+            raise ModuleNotFoundError(f"Dask needs {name}, which is not installed: pip install 'isobag[dask]'.")
 
 
 def _refuse(address: str, given: Input, report: Path | None, jobs: int | None) -> None:
@@ -92,7 +92,7 @@ def _refuse(address: str, given: Input, report: Path | None, jobs: int | None) -
     }
     for option, value in typed.items():
         if value is not None:
-            raise ValueError(f"{option} cannot be used with --dask: {why.get(option, 'only Parquet is read')}.")
+            raise ValueError(f"{option} cannot be used with Dask: {why.get(option, 'only Parquet is read')}.")
 
 
 @contextmanager
@@ -114,7 +114,7 @@ def _connected(address: str, jobs: int | None) -> Iterator[Any]:
         client = Client(address, timeout=CONNECT_S, set_as_default=False)
     except (OSError, ValueError, TypeError) as error:
         said = " ".join(str(error).split()).rstrip(".")
-        raise OSError(f"Cannot connect to a Dask scheduler at --dask {address}: {said}.") from error
+        raise OSError(f"Cannot connect to a Dask scheduler at {address}: {said}.") from error
     with client:
         _check_workers(client, address)
         yield client
@@ -127,11 +127,11 @@ def _check_workers(client: Any, address: str) -> None:
     try:
         version = client.submit(own_version, pure=False).result(timeout=CONNECT_S)
     except TimeoutError as error:
-        raise OSError(f"No worker of --dask {address} began to work within {CONNECT_S} s; start some.") from error
+        raise OSError(f"No Dask worker at {address} began to work within {CONNECT_S} s; start some.") from error
     except (ImportError, RuntimeError, AttributeError) as error:
-        raise OSError(f"The workers of --dask {address} cannot load isobag {__version__}; install it there.") from error
+        raise OSError(f"The Dask workers at {address} cannot load isobag {__version__}; install it.") from error
     if version != __version__:
-        raise ValueError(f"The workers of --dask {address} have isobag {version}; need {__version__}, as here.")
+        raise ValueError(f"The Dask workers at {address} have isobag {version}; need {__version__}, as here.")
 
 
 def _tick(bar: Silent) -> Tick | None:

@@ -1,9 +1,8 @@
 """``--engine ADDRESS``: where the rows are looked at."""
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
 
 import typer
 
@@ -17,38 +16,20 @@ FEW_ROWS = 20_000
 """Below, starting threads takes longer than they save."""
 
 
-class Engine(Protocol):
-    """What a command asks of an engine."""
+class Engine:
+    """This process, the default: files are read here, and rows are looked at by threads. Others override all of it."""
 
     def files(self, given: Input, *, report: Path | None = None, jobs: int | None = None) -> list[str]:
         """Names of the files that will be read; options that cannot be used are refused."""
-        ...
-
-    def opened(
-        self, given: Input, bar: Silent, *, jobs: int | None, is_silent: bool
-    ) -> AbstractContextManager[Partitions]:
-        """The input as partitions, within a context; what went wrong in it is an OSError or a ValueError."""
-        ...
-
-    def threads(self, jobs: int | None, n_rows: int) -> int | None:
-        """Threads of this process for so many rows, as in joblib."""
-        ...
-
-
-class ThisProcess:
-    """The default: files are read here, and rows are looked at by threads."""
-
-    def files(self, given: Input, *, report: Path | None = None, jobs: int | None = None) -> list[str]:
-        """All that the names and globs match."""
         return [file for name in given.files or () if name != STDIN for file in matching_files(name)]
 
     @contextmanager
     def opened(self, given: Input, bar: Silent, *, jobs: int | None, is_silent: bool) -> Iterator[Partitions]:
-        """One partition, which comes in batches."""
+        """The input as partitions, within a context; what goes wrong in it is an OSError or a ValueError."""
         yield given.source
 
     def threads(self, jobs: int | None, n_rows: int) -> int | None:
-        """The number of threads asked for, or what suits the number of rows."""
+        """Threads of this process for so many rows, as in joblib."""
         return threads_for(jobs, n_rows)
 
 
@@ -60,7 +41,7 @@ def threads_for(jobs: int | None, n_rows: int) -> int:
 def engine_at(address: str | None) -> Engine:
     """The engine of an address: ``local``, or ``dask://`` and the address of a scheduler, or ``dask://local``."""
     if address in (None, LOCAL):
-        return ThisProcess()
+        return Engine()
     kind, _, place = str(address).partition("://")
     if kind == "dask":
         from isobag.cli.cluster import DaskCluster  # noqa: PLC0415, seldom needed

@@ -28,7 +28,7 @@ class Piece(NamedTuple):
 def files_of(names: Sequence[str]) -> list[str]:
     """Parquet files by name, by glob, or all in a folder, in the order of their names."""
     if not names:
-        raise ValueError("--dask reads files; name Parquet files, or a folder of them.")
+        raise ValueError("Dask reads files; name Parquet files, or a folder of them.")
     files = [
         file for name in names for file in (_files_in(Path(name)) if Path(name).is_dir() else matching_files(name))
     ]
@@ -36,7 +36,7 @@ def files_of(names: Sequence[str]) -> list[str]:
         if file == STDIN or kind_of_file(file) not in _PARQUET:
             what = "Standard input" if file == STDIN else f"{file!r}"
             raise ValueError(
-                f"{what} is not a Parquet file; --dask reads no other format. Convert it first, for example by "
+                f"{what} is not a Parquet file; Dask workers read no other format. Convert it first, for example by "
                 "pyarrow.parquet.write_table(pyarrow.csv.read_csv('t.csv'), 't.parquet')."
             )
     return files
