@@ -12,7 +12,8 @@ import numpy as np
 from isobag.backends.arrays import OCTAVE_BITS, Balls, Cells, Floats, Ints, is_first
 from isobag.backends.meter import report
 from isobag.backends.numba.compiled import certified
-from isobag.backends.numba.compiled.certified import add_tables
+from isobag.backends.numba.compiled.rounding import add_tables
+from isobag.backends.numba.compiled.rounding import count_cells as add_counts
 from isobag.backends.numba.compiled.tiles import LANES
 from isobag.backends.numba.queries import Queries
 from isobag.backends.numba.rounding import SINGLES, Rounding, cheapest, finest
@@ -85,7 +86,7 @@ def _count(
     def count(block: slice, found: Cells) -> None:
         visit(block, found)
         with counting:
-            certified.count_cells(found, counts)
+            add_counts(found, counts)
 
     far = _search(X, balls, "nearest", limits, n_jobs, count)
     return counts, far

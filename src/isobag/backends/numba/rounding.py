@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from isobag.backends.arrays import Balls, Cells, Floats, Ints
 from isobag.backends.numba.compiled import certified
+from isobag.backends.numba.compiled.rounding import pack_tiles, round_rows
 from isobag.backends.numba.compiled.tiles import LANES, TILE, WIDTH
 from isobag.backends.numba.compiled.vectors import HAS_QUADS
 from isobag.backends.threads import map_in_threads, slices
@@ -88,7 +89,7 @@ class Rounding(NamedTuple):
         lengths = np.empty((4, n))
         inverses = 1 / np.where(self.steps > 0, self.steps, 1)  # exactly, of powers of two
         how = self.middle, 1 / self.unit, self.steps, inverses, self.columns, self.kind.most, bias
-        certified.round_rows(X, *how, words, singles, lengths)
+        round_rows(X, *how, words, singles, lengths)
         errors, excesses, sq_norms, norms = lengths
         errors = errors * (1 + 1e-6) + (d + 8) * 2.0**-50 * np.sqrt(sq_norms) + 2.0**-60
         return Rounded(words.view(np.int32), singles, norms, errors, excesses * (1 + 1e-6), sq_norms)
@@ -129,7 +130,7 @@ class Rounding(NamedTuple):
         starts = np.empty((len(tiles), n_groups + 1), dtype=np.int64)
         names = np.empty(n_entries + 1, dtype=np.int32)
         packed = np.empty((n_entries + 1, TILE), dtype=np.int32)
-        size = certified.pack_tiles(words, tiles, self.groups, starts, names, packed)
+        size = pack_tiles(words, tiles, self.groups, starts, names, packed)
         sums = np.zeros((len(words), n_groups), dtype=np.int32)
         if self.kind.bias:
             np.add.reduceat(words.view(np.int8), 4 * self.groups[:-1], axis=1, dtype=np.int32, out=sums)
