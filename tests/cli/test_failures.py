@@ -33,7 +33,7 @@ def test_failures_are_one_sentence_with_a_reason(csv, written, tmp_path):
     assert_one_sentence(run("points", csv, "--out", tmp_path / "scores.xls"), "no known ending")
     assert_one_sentence(run("points", csv, "--out", tmp_path / "no" / "scores.csv"), "there is no folder")
     assert_one_sentence(run("points", csv, "--sql", "SELECT nothing FROM data"), "nothing")
-    assert_one_sentence(run("score", csv, csv), "no model file")
+    assert_one_sentence(run("score", csv, csv), "not a model file")
     assert_one_sentence(run("points", "-", "--format", "parquet", stdin=b""), "cannot be .parquet")
 
 
