@@ -8,6 +8,7 @@ from textwrap import fill
 
 from bars import bars
 from checks import P_VALUES_SECTION
+from clumps import CLUMPS_SECTION
 from cost import COST_SECTION
 from data import ROOT
 from groups import GROUPS_SECTION
@@ -24,6 +25,7 @@ SECTIONS = {
         TABLES_SECTION,
         ADBENCH_SECTION,
         LOSSES_SECTION,
+        CLUMPS_SECTION,
         GROUPS_SECTION,
         TAILS_SECTION,
         NULL_SECTION,

@@ -19,7 +19,8 @@ def measure(protocol, name):
     detector = _fit(train, "auto")
     path = detector.score_path(test)
     found |= {f"psi = {psi}": _auc(y, own) for psi, own in zip(detector.path_, path.T, strict=True) if psi in SHOWN_PSI}
-    found["no how far out"] = _auc(y, detector.average_.apply(path))
+    paths = detector.model_.divide(detector.model_.sum_at(detector.compute)(test))
+    found["no how far out"] = _auc(y, detector.average_.apply([(own, None) for own, _ in paths]))
     by_column = [max(auc, 1 - auc) for auc in (roc_auc_score(y, column) for column in test.T)]
     best = int(np.argmax(by_column))
     others = np.delete(np.arange(train.shape[1]), best)

@@ -49,8 +49,10 @@ class IDKPointDetector(PointDetector, Modelled[PointModel]):
     max_samples : int or "auto", default="auto"
         psi, the number of centers of each partitioning: small values find global anomalies, large ones local anomalies.
         "auto" takes psi = 2, 4, ..., 256 (at most half of the rows) together: the score is a weighted geometric mean of
-        the scores at each psi, multiplied by a factor that falls with the distance of a row from the balls that it lies
-        OUTSIDE of. So rows that are OUTSIDE everywhere are still ranked by how far out they are.
+        the scores at each psi on each scale, multiplied by a factor that falls with the distance of a row from the
+        balls that it lies OUTSIDE of. So rows that are OUTSIDE everywhere are still ranked by how far out they are.
+        Where psi = 2, 4 and 8 find a row much odder than all together do, they overrule: anomalies that are many and
+        alike have each other for neighbours at a large psi.
     method : {"similarity", "norm"}, default="similarity"
         "norm" is the paper's simplified score: the share of partitionings in which any ball covers x. It leaves out how
         far out a row is.
