@@ -1,6 +1,6 @@
 """What is learned of groups: partitionings of points, partitionings of groups, and how many groups lie in each cell."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -14,12 +14,11 @@ from isobag.data.groups import Grouped, Groups
 from isobag.models.calibration import Calibration, calibrate
 from isobag.models.cells import GroupCells
 from isobag.models.level2 import AnyMaps, Level2, Level2Params
-from isobag.models.neighbours import ANCHOR_POINTS, Neighbours
+from isobag.models.neighbours import Neighbours
 from isobag.models.point import largest_samples
 from isobag.models.views import Plan, Views, draw_views
 from isobag.models.witness import separation, witness
 from isobag.partitionings import nested_levels
-from isobag.partitionings.counts import MeanMaps
 
 AUTO_POINT_SAMPLES = (16, 64)
 AUTO_GROUP_SAMPLES = 256
@@ -201,11 +200,7 @@ def fit_group_model(groups: Grouped, params: GroupParams, compute: Compute) -> t
     t = params.n_estimators * len(plans)
     views, anchors = draw_views(rows, t, plans, params.level1_mechanism, seeds[0], compute)
     maps = views.mean_maps(groups, compute, params.count_outside)
-
-    def points() -> MeanMaps:
-        return views.mean_maps(_single_points(groups, seeds[1]), compute, params.count_outside)
-
-    model, scores = finish_group_model(views, maps, points, rows.take(anchors), params, seeds[1], compute)
+    model, scores = finish_group_model(views, maps, rows.take(anchors), params, seeds[1], compute)
     if params.calibrate:
         model = replace(model, calibration=calibrate(groups, params, compute, fit_group_model, CALIBRATION_GROUPS))
     return model, scores
@@ -214,7 +209,6 @@ def fit_group_model(groups: Grouped, params: GroupParams, compute: Compute) -> t
 def finish_group_model(
     views: Views,
     maps: AnyMaps,
-    points: Callable[[], MeanMaps],
     reference: Floats,
     params: GroupParams,
     seed: int,
@@ -222,11 +216,10 @@ def finish_group_model(
 ) -> tuple[GroupModel, Floats]:
     """The model of the groups that were counted; also their scores: (g,).
 
-    ``points``: some single points as groups of one, counted if level 2 asks for them. ``reference`` (m, d): the points
-    that the anchors of the views are.
+    ``reference`` (m, d): the points that the anchors of the views are.
     """
     level2_params = params.level2_params(len(views), len(maps))
-    level2, scores = LEVEL2[params.level2].fit(maps, points, level2_params, seed, compute)
+    level2, scores = LEVEL2[params.level2].fit(maps, level2_params, seed, compute)
     return GroupModel(views, params.count_outside, _mean(maps), reference, level2, None), scores
 
 
@@ -236,10 +229,3 @@ def _mean(maps: AnyMaps) -> Floats:
     total: Ints = maps.map_reduce(lambda own: own.total(np.rint(unit / own.sizes).astype(np.int64)), np.add)
     mean: Floats = np.minimum(total / (unit * len(maps)), 1.0)
     return mean
-
-
-def _single_points(groups: Grouped, seed: int) -> Groups:
-    """A random point of each of some groups, as groups of their own."""
-    rng = np.random.default_rng(seed)
-    chosen = np.sort(rng.choice(len(groups), min(ANCHOR_POINTS, len(groups)), replace=False))
-    return groups.single_points(chosen, (rng.random(len(chosen)) * groups.sizes[chosen]).astype(np.int64))

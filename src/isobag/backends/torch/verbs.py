@@ -178,10 +178,12 @@ class TorchVerbs:
             own, others = as_device_counts(counts, self.device), as_device_counts(centers, self.device)
             return dot_products(own, others)
 
-    def mean_of_nearest(self, dots: torch.Tensor, own: Any, others: Any, sq_norm: float, k: int) -> Floats:
-        """Mean distance of groups to the k references nearest to them, from dot products on the device: (g,)."""
+    def near_and_far(
+        self, dots: torch.Tensor, own: Any, others: Any, sq_norm: float, ranks: tuple[int, ...]
+    ) -> Floats:
+        """Distances of groups to near and far references, from dot products on the device: (g, 3)."""
         with explained(self.device):
-            return _host(neighbours.mean_of_nearest(dots, own, others, sq_norm, k))
+            return _host(neighbours.near_and_far(dots, own, others, sq_norm, ranks))
 
     def group_sq_radii(
         self, dots: Any, rows: Ints, self_dots: Floats, sizes: Ints, unit: int, slots: Cells, levels: tuple[int, ...],
