@@ -13,9 +13,11 @@ from isobag.backends.arrays import FARTHEST, ONE, Floats, Ints, held
 from isobag.data.groups import Grouped, Groups
 from isobag.models.calibration import Calibration, calibrate
 from isobag.models.cells import GroupCells
+from isobag.models.columns import ColumnEvidence, fit_columns
 from isobag.models.level2 import AnyMaps, Level2, Level2Params
-from isobag.models.neighbours import Neighbours
+from isobag.models.neighbours import MARGIN, Neighbours, bounded
 from isobag.models.point import largest_samples
+from isobag.models.sizes import SizeEvidence, fit_size_evidence
 from isobag.models.views import Plan, Views, draw_views
 from isobag.models.witness import separation, witness
 from isobag.partitionings import nested_levels
@@ -63,6 +65,7 @@ class GroupParams:
     point_mechanism: str
     group_mechanism: str
     size_correction: bool | str
+    size: str
     count_outside: bool
     scaling: str | None
     calibrate: bool
@@ -125,6 +128,11 @@ class GroupModel:
     reference : (m, d), points that stand for cells of level 1.
     level2 : how mean maps are scored.
     calibration : what p-values need; None if the model has no p-values.
+    columns : what single columns say of a group; None with the paper's level 2.
+    size : what the number of points says of a group; None where it is ignored.
+
+    Level 2, columns and size each have a score, and the lowest counts: log scores are asinh of an oddness in robust
+    spreads, of which columns and size have two less.
     """
 
     views: Views
@@ -133,10 +141,33 @@ class GroupModel:
     reference: Floats = held(2, -FARTHEST, FARTHEST)
     level2: Level2 = held()
     calibration: Calibration | None = held()
+    columns: ColumnEvidence | None = held(default=None)
+    size: SizeEvidence | None = held(default=None)
 
     def scores(self, groups: Grouped, compute: Compute) -> Floats:
         """How normal each group is: (g,), 0 or more."""
-        return self.level2.scores(self.mean_maps(groups, compute), compute)
+        scores = self.level2.scores(self.mean_maps(groups, compute), compute)
+        if self.columns is not None:
+            scores = np.minimum(scores, self.columns.scores(groups, compute))
+        return self.with_size(scores, groups.sizes)
+
+    def p_shape(self, groups: Grouped, compute: Compute) -> Floats:
+        """P-values of new groups from their points alone, however many there are: (g,) in (0, 1].
+
+        Scores without size are never below scores with it, so a comparison with the latter keeps the promise.
+        """
+        if self.calibration is None:
+            raise ValueError("the model was fitted without calibration; p-values need calibrate=True.")
+        blind = replace(self.calibration.model, size=None)
+        return replace(self.calibration, model=blind).p_values(groups, compute)
+
+    def p_size(self, sizes: Ints) -> Floats | None:
+        """P-values of new groups from their numbers of points alone: (g,) in (0, 1]; None where size is ignored."""
+        return None if self.size is None else self.size.p_values(sizes)
+
+    def with_size(self, scores: Floats, sizes: Ints) -> Floats:
+        """Scores that take sizes into account, unless they are ignored: (g,) -> (g,)."""
+        return scores if self.size is None else np.minimum(scores, bounded(self.size.oddness(sizes) - MARGIN))
 
     def p_values(self, groups: Grouped, compute: Compute) -> Floats:
         """Conformal p-values of new groups: (g,) in (0, 1]."""
@@ -163,6 +194,10 @@ class GroupModel:
         if self.count_outside != params.count_outside:
             yield f"count_outside: {self.count_outside}; the parameter is {params.count_outside}"
         yield from (f"level2.{problem}" for problem in self.level2.problems(n_columns, params.averages))
+        if self.columns is not None:
+            yield from self.columns.problems(self.views.n_features)
+        if self.size is not None:
+            yield from self.size.problems()
 
     @property
     def reference_masses(self) -> Floats:
@@ -200,7 +235,14 @@ def fit_group_model(groups: Grouped, params: GroupParams, compute: Compute) -> t
     t = params.n_estimators * len(plans)
     views, anchors = draw_views(rows, t, plans, params.level1_mechanism, seeds[0], compute)
     maps = views.mean_maps(groups, compute, params.count_outside)
-    model, scores = finish_group_model(views, maps, rows.take(anchors), params, seeds[1], compute)
+    reference = rows.take(anchors)
+    model, scores = finish_group_model(views, maps, reference, params, seeds[1], compute)
+    if params.level2 == "neighbours":
+        columns, of_columns = fit_columns(groups, reference, compute)
+        model, scores = replace(model, columns=columns), np.minimum(scores, of_columns)
+        if params.size == "evidence":
+            model = replace(model, size=fit_size_evidence(groups.sizes))
+            scores = model.with_size(scores, groups.sizes)
     if params.calibrate:
         model = replace(model, calibration=calibrate(groups, params, compute, fit_group_model, CALIBRATION_GROUPS))
     return model, scores

@@ -26,6 +26,7 @@ LEAST_FOR_LINE = 30
 """Fewer groups show no slope."""
 _QUANTILE, _NORMAL_QUANTILE = 0.75, 1.1503493803760079
 """The scale is this quantile of absolute deviations, divided by that of normal numbers."""
+_SIDE = 0.9
 _EQUAL = 0.02
 """Deviations below this many units are none."""
 _MOST_SCALE_SLOPE = 0.3
@@ -84,6 +85,51 @@ def fit_size_line(
     if tail:
         scale = max(scale, float(np.quantile(rest, tail)) / float(ndtri(tail)))
     return SizeLine(middle, low, high, slope, location, scale_slope, scale)
+
+
+@dataclass(frozen=True, eq=False)
+class SizeEvidence:
+    """How many points groups have: a number of points can be unusual, whatever the points are.
+
+    sizes : (m,) of groups of ``fit``, in rising order.
+    middle : median of log size; below, above : spreads of log size on either side.
+    """
+
+    sizes: Ints = held(1, 1, MOST_ROWS)
+    middle: float = held(0, 0, _MOST)
+    below: float = held(0, float(np.finfo(float).tiny), _MOST)
+    above: float = held(0, float(np.finfo(float).tiny), _MOST)
+
+    def oddness(self, sizes: Ints) -> Floats:
+        """By how many spreads log sizes lie below or above the median: (g,), 0 or more."""
+        away = np.log(sizes) - self.middle
+        return np.where(away < 0, -away / self.below, away / self.above)
+
+    def p_values(self, sizes: Ints) -> Floats:
+        """Two-sided conformal p-values of the sizes of new groups, ties counted on both sides: (g,) in (0, 1]."""
+        n = len(self.sizes) + 1
+        as_small = 1 + np.searchsorted(self.sizes, sizes, side="right")
+        as_large = n - np.searchsorted(self.sizes, sizes, side="left")
+        return np.minimum(2 * np.minimum(as_small, as_large) / n, 1.0)
+
+    def problems(self) -> Iterator[str]:
+        """What does not fit together, of fields that come from a file."""
+        if not len(self.sizes) or np.any(np.diff(self.sizes) < 0):
+            yield "size: need sizes in rising order"
+
+
+def fit_size_evidence(sizes: Ints) -> SizeEvidence:
+    """Learn from the sizes of groups: (g,).
+
+    The spread on each side is the largest of three: from the central half of all, from the outermost tenth of that
+    side, and 1 / sqrt(median), since a number of points scatters by its root at least. So where sizes extend over
+    decades, none is odd.
+    """
+    x = np.log(sizes)
+    middle = float(np.median(x))
+    least = max(float(np.quantile(np.abs(x - middle), _QUANTILE)) / _NORMAL_QUANTILE, float(np.exp(-middle / 2)))
+    below, above = (abs(float(np.quantile(x, share)) - middle) / float(ndtri(_SIDE)) for share in (1 - _SIDE, _SIDE))
+    return SizeEvidence(np.sort(sizes), middle, max(below, least), max(above, least))
 
 
 def _fit_slope(x: Floats, values: Floats) -> tuple[float, Bools]:
