@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from oracle import groups as oracle
 from scipy.sparse import csr_array
 from scipy.stats import spearmanr
+from sklearn.metrics import roc_auc_score
 
 from isobag import IDKGroupDetector
 from isobag.backends import HOST_BACKENDS, Compute
@@ -76,14 +77,15 @@ def test_groups_that_differ_by_chance_alone_have_hardly_any_variance_of_their_ow
 @pytest.mark.parametrize("backend", HOST_BACKENDS)
 def test_distances_and_scores_are_those_of_the_definition(maps, singles, backend):
     compute = Compute(backend)
-    model, scores = fit_neighbours(maps, T, singles, 0, compute)
+    model, scores = fit_neighbours(maps, T, compute)
     groups = fractions(maps)
     noise = (model.ratio, [Fraction(int(one), 2**20) for one in model.population], model.largest)
     new = MeanMaps(csr_array(maps.counts[:5] * 100), maps.sizes[:5] * 100)  # sizes never seen
     for given in (maps, singles[:9], new):
-        expected = [oracle.mean_distance(group, groups, noise) for group in fractions(given)]
+        expected = [oracle.near_and_far(group, groups, noise) for group in fractions(given)]
         assert_allclose(model.distances(given, compute), expected, rtol=1e-9, atol=1e-6)
-        u = model.curve.normalise(np.array(expected), given.sizes)
+        sizes = given.sizes.tolist()
+        u = np.array([oracle.oddness(own, n, model.lines) for own, n in zip(expected, sizes, strict=True)])
         assert_allclose(model.scores(given, compute), 1 / (u + np.sqrt(1 + u * u)), rtol=1e-4)
     assert_array_equal(scores, model.scores(maps, compute))
 
@@ -91,24 +93,23 @@ def test_distances_and_scores_are_those_of_the_definition(maps, singles, backend
 @pytest.mark.parametrize("n_groups", [2, 3, 11])
 def test_of_few_groups_all_others_are_neighbours(rng, n_groups):
     maps = mean_maps(some_parts(rng, n_groups)[:n_groups])
-    model, scores = fit_neighbours(maps, T, maps[:0], 0, Compute())
+    model, scores = fit_neighbours(maps, T, Compute())
     groups = fractions(maps)
     noise = (model.ratio, [Fraction(int(one), 2**20) for one in model.population], model.largest)
-    expected = [oracle.mean_distance(group, groups, noise) for group in groups]
+    expected = [oracle.near_and_far(group, groups, noise) for group in groups]
     assert_allclose(model.distances(maps, Compute()), expected, rtol=1e-9, atol=1e-6)
     assert np.isfinite(scores).all()
 
 
-def test_the_order_of_groups_changes_not_a_bit(maps, singles, rng):
-    noise, (model, scores) = estimate_noise(maps, T), fit_neighbours(maps, T, singles, 0, Compute())
+def test_the_order_of_groups_changes_not_a_bit(maps, rng):
+    noise, (model, scores) = estimate_noise(maps, T), fit_neighbours(maps, T, Compute())
     for _ in range(5):
-        order, other = rng.permutation(len(maps)), rng.permutation(len(singles))
+        order = rng.permutation(len(maps))
         again = estimate_noise(maps[order], T)
         assert again.ratio == noise.ratio
         assert_array_equal(again.population, noise.population)
-        shuffled, found = fit_neighbours(maps[order], T, singles[other], 1, Compute())
-        for name, value in vars(model.curve).items():
-            assert_array_equal(getattr(shuffled.curve, name), value)
+        shuffled, found = fit_neighbours(maps[order], T, Compute())
+        assert shuffled.lines == model.lines
         assert_array_equal(found, scores[order])
 
 
@@ -130,8 +131,8 @@ def test_a_group_of_fit_scores_the_same_again_alone_and_where_few_are_references
     assert [model.score_samples([part])[0] for part in parts[:10]] == model.scores_[:10].tolist()
 
 
-def test_one_point_a_million_points_and_sizes_never_seen_have_finite_scores(maps, singles, rng):
-    model, scores = fit_neighbours(maps, T, singles, 0, Compute())
+def test_one_point_a_million_points_and_sizes_never_seen_have_finite_scores(maps, rng):
+    model, scores = fit_neighbours(maps, T, Compute())
     assert maps.sizes.max() <= 80
     million = np.stack([rng.multinomial(1_000_000, np.full(5, 0.2)) for _ in range(T)]).ravel()
     strange = np.concatenate([np.concatenate([[size], np.zeros(4, dtype=int)] * T) for size in (1, 81, 1_000_000)])
@@ -156,9 +157,41 @@ def test_groups_of_one_size_are_ranked_by_their_distances(rng):
     model = IDKGroupDetector(20, random_state=0).fit(parts)
     ids = np.repeat(np.arange(70), 25)
     maps = model.model_.mean_maps(Groups(ArrayRows(np.vstack(parts)), ids, np.arange(70)), Compute())
-    distances = model.level2_.distances(maps, Compute())
-    assert_array_equal(np.argsort(model.scores_, kind="stable"), np.argsort(-distances, kind="stable"))
+    level2 = model.level2_
+    near, *far = level2.distances(maps, Compute()).T
+    assert all(line.slope == 0 for line in level2.lines)
+    nearest = np.argsort(level2.lines[0].normalise(near, maps.sizes), kind="stable")
+    is_overruled = level2.oddness(np.column_stack([near, *far]), maps.sizes) > level2.lines[0].normalise(
+        near, maps.sizes
+    )
+    order = [group for group in nearest if not is_overruled[group]]
+    assert len(order) > 60 and (np.diff(near[order]) >= 0).all()
     assert_allclose(np.median(model.scores_), 1, rtol=0.02)
+
+
+@pytest.mark.parametrize("n_odd", [11, 30, 60])
+def test_odd_groups_that_are_alike_do_not_hide_each_other(rng, n_odd):
+    parts = [rng.normal(size=(rng.integers(20, 80), 2)) for _ in range(300 - n_odd)]
+    alike = [rng.normal([2.5, 0], 1, (rng.integers(20, 80), 2)) for _ in range(n_odd)]
+    scores = IDKGroupDetector(random_state=0, calibrate=False).fit([*parts, *alike]).scores_
+    assert roc_auc_score(np.arange(300) < len(parts), scores) > 0.98
+
+
+@pytest.mark.parametrize("kind", ["long", "short"])
+def test_odd_groups_are_found_where_all_of_them_have_a_size_of_their_own(rng, kind):
+    own = np.arange(4) if kind == "short" else np.repeat(np.arange(4), 10)
+    flow = np.repeat(np.arange(8), 2)
+    normal = [rng.permutation(np.concatenate([flow, rng.choice(flow, rng.integers(3))])) for _ in range(190)]
+    odd = [np.concatenate([own, rng.integers(8, 11, 2)]) for _ in range(10)]
+    scores = IDKGroupDetector(random_state=0, calibrate=False).fit([np.eye(12)[one] for one in [*normal, *odd]]).scores_
+    assert scores[190:].max() < np.quantile(scores[:190], 0.1)
+
+
+def test_where_most_groups_are_equal_the_others_are_not_infinitely_odd(rng):
+    same = np.eye(4)[[0, 1, 2]]
+    others = [np.eye(4)[rng.integers(0, 4, 3)] for _ in range(30)]
+    scores = IDKGroupDetector(random_state=0, calibrate=False).fit([*([same] * 170), *others]).scores_
+    assert np.isfinite(scores).all() and scores.min() > 0.02 and np.median(scores) == pytest.approx(1)
 
 
 def test_scores_are_graded_and_hardly_depend_on_the_seed(rng):

@@ -128,13 +128,9 @@ def test_a_group_model_finished_from_merged_tallies_scores_as_one_fitted_whole(h
     model, compute = fitted.model_, fitted.compute
     parts = [model.views.tally_groups(group_rows(X[k::3], labels[k::3]), compute) for k in range(3)]
     maps = reduce(add, parts).maps
-    singles = Groups(ArrayRows(X[:40]), np.arange(40), np.arange(40))
 
     def finish(own):
-        def points():
-            return model.views.mean_maps(singles, compute)
-
-        return finish_group_model(model.views, own, points, model.reference, fitted.params, 3, compute)
+        return finish_group_model(model.views, own, model.reference, fitted.params, 3, compute)
 
     whole = model.mean_maps(Groups(ArrayRows(X), labels, np.unique(labels)), compute)
     results = [finish(maps), finish(whole)]

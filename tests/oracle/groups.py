@@ -4,7 +4,7 @@ A mean map is a list of fractions, a partitioning of groups a list of mean maps.
 """
 
 from fractions import Fraction
-from math import dist, inf, sqrt
+from math import ceil, dist, exp, inf, log, sqrt
 
 from oracle.points import OUTSIDE
 
@@ -108,8 +108,11 @@ def deviation(own, n, ratio, population, largest):
     return [factor * float(share - usual) for share, usual in zip(own, population, strict=True)]
 
 
-def mean_distance(group, references, noise_of, n_nearest=10):
-    """Mean distance to the nearest reference groups, the group itself left out; groups are mean map and size."""
+def near_and_far(group, references, noise_of, n_nearest=10, far_shares=(20, 4)):
+    """Mean distance to the nearest references, the group itself left out, and to the N/20-th and N/4-th nearest.
+
+    Groups are mean map and size. Far is never nearer than the nearest, and never farther than all others.
+    """
     z = deviation(*group, *noise_of)
     distances, itself = [], None
     for other in references:
@@ -117,5 +120,19 @@ def mean_distance(group, references, noise_of, n_nearest=10):
             itself = other
             continue
         distances.append(dist(z, deviation(*other, *noise_of)))
-    nearest = sorted(distances)[: min(n_nearest, max(len(references) - 1, 1))]
-    return sum(nearest) / min(n_nearest, max(len(references) - 1, 1))
+    distances.sort()
+    most = max(len(references) - 1, 1)
+    n_nearest = min(n_nearest, most)
+    found = [sum(distances[:n_nearest]) / n_nearest]
+    for share in far_shares:
+        found.append(distances[min(max(ceil(Fraction(len(references), share)), n_nearest), most) - 1])
+    return found
+
+
+def oddness(distances, n, lines, margin=2):
+    """The largest of: spreads of the nearest beyond what is usual at size n, and two less of the far ones."""
+    found = []
+    for distance, line in zip(distances, lines, strict=True):
+        x = min(max(log(n), line.low), line.high) - line.middle
+        found.append((distance - line.location - line.slope * x) / (line.scale * exp(line.scale_slope * x)))
+    return max(found[0], found[1] - margin, found[2] - margin)

@@ -10,6 +10,7 @@ from numpy.testing import assert_array_equal
 
 import isobag
 from isobag import IDKGroupDetector, IDKPointDetector, ModelFileError
+from isobag.models.sizes import SizeCurve
 from isobag.partitionings.counts import MeanMaps
 from isobag.tables.encode import EncodedColumn, Encoding
 
@@ -100,19 +101,35 @@ LEVEL2 = {
     "references": lambda own: replace(own, references=MeanMaps(own.references.counts[:-1], own.references.sizes)),
     "ratio": lambda own: replace(own, ratio=-1.0),
     "largest": lambda own: replace(own, largest=0),
-    "curve": lambda own: replace(own, curve=replace(own.curve, log_sizes=own.curve.log_sizes[::-1].copy())),
-    "curve.*three": lambda own: replace(own, curve=replace(own.curve, trend=own.curve.trend[:2])),
-    "curve.*length": lambda own: replace(own, curve=replace(own.curve, locations=own.curve.locations[:-1])),
-    "curve.*(finite|trend)": lambda own: replace(own, curve=replace(own.curve, trend=np.full(3, np.nan))),
+    "lines": lambda own: replace(own, lines=None),
+    "lines.*need 3": lambda own: replace(own, lines=own.lines[:2]),
+    "line.*lower end": lambda own: replace(own, lines=(replace(own.lines[0], low=9.0, high=8.0), *own.lines[1:])),
+    "scale": lambda own: replace(own, lines=(replace(own.lines[0], scale=0.0), *own.lines[1:])),
+    "slope": lambda own: replace(own, lines=(replace(own.lines[0], slope=float("nan")), *own.lines[1:])),
 }
 
 
 @pytest.mark.parametrize("name", LEVEL2)
 def test_neighbours_that_do_not_fit_are_refused(tmp_path, name):
     model = groups()
-    assert len(model.level2_.curve.log_sizes) > 1
     model.model_ = replace(model.model_, level2=LEVEL2[name](model.level2_))
     refuse(model, tmp_path, name)
+
+
+CURVES = {
+    "rising": lambda own: replace(own, log_sizes=own.log_sizes[::-1].copy()),
+    "three": lambda own: replace(own, trend=own.trend[:2]),
+    "length": lambda own: replace(own, locations=own.locations[:-1]),
+    "(finite|trend)": lambda own: replace(own, trend=np.full(3, np.nan)),
+}
+
+
+@pytest.mark.parametrize("name", CURVES)
+def test_curves_of_sizes_that_do_not_fit_are_refused(tmp_path, name):
+    model = groups()
+    curve = SizeCurve(np.zeros(3), 9, np.arange(2.0), np.zeros(2), np.zeros(2))
+    model.model_ = replace(model.model_, level2=replace(model.level2_, curve=CURVES[name](curve), lines=None))
+    refuse(model, tmp_path, f"curve.*{name}")
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """Arrays shared by all rooms: their types, the balls of partitionings, and the one reserved cell index."""
 
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,12 +36,19 @@ def octaves(sq_dists: Floats) -> Ints:
     return np.ascontiguousarray(sq_dists).view(np.int64) >> OCTAVE_BITS
 
 
-def held(axes: int = 0, low: float = -np.inf, high: float = np.inf, choices: tuple[Any, ...] = ()) -> Any:
+def held(
+    axes: int = 0,
+    low: float = -np.inf,
+    high: float = np.inf,
+    choices: tuple[Any, ...] = (),
+    default: Any = MISSING,
+) -> Any:
     """A field of a value that can be kept in a file: number of axes, bounds of its numbers, or the values it may have.
 
-    A file may come from anyone; these are demanded of what is read.
+    A file may come from anyone; these are demanded of what is read. ``default``: what files of older versions, which
+    lack the field, stand for.
     """
-    return field(metadata={"axes": axes, "low": low, "high": high, "choices": choices})
+    return field(default=default, metadata={"axes": axes, "low": low, "high": high, "choices": choices})
 
 
 @dataclass(frozen=True, eq=False)

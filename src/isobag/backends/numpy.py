@@ -354,18 +354,25 @@ def sum_assigned(cells: Cells, tables: Ints) -> Ints:
     return sums
 
 
-def mean_of_nearest(dots: Ints, own: Deviations, others: Deviations, sq_norm: float, k: int) -> Floats:
-    """Mean distance of groups to the k nearest reference groups, from dot products (g, references): (g,)."""
-    means = np.empty(len(dots))
+def near_and_far(dots: Ints, own: Deviations, others: Deviations, sq_norm: float, ranks: tuple[int, ...]) -> Floats:
+    """Mean distance of groups to the nearest reference groups, ranks[0] of them, and to those of other ranks.
+
+    dots (g, references) -> (g, len(ranks))
+    """
+    k, places = ranks[0], [rank - 1 for rank in ranks]
+    distances = np.empty((len(dots), len(ranks)))
     for rows in _blocks(*dots.shape):
-        sq_dists = _sq_deviations(dots[rows], own.part(rows), others, sq_norm)
-        near = np.sort(np.partition(sq_dists, k - 1, axis=1)[:, :k], axis=1)
-        near = np.sqrt(np.where(np.isfinite(near), near, 0.0))
+        sq_dists = np.partition(
+            _sq_deviations(dots[rows], own.part(rows), others, sq_norm), sorted(set(places)), axis=1
+        )
+        sq_dists[~np.isfinite(sq_dists)] = 0.0
+        near = np.sqrt(np.sort(sq_dists[:, :k], axis=1))
         total = near[:, 0].copy()
         for column in near.T[1:]:  # from near to far
             total += column
-        means[rows] = total / k
-    return means
+        distances[rows, 0] = total / k
+        distances[rows, 1:] = np.sqrt(sq_dists[:, places[1:]])
+    return distances
 
 
 def _sq_deviations(dots: Ints, own: Deviations, others: Deviations, sq_norm: float) -> Floats:

@@ -89,8 +89,13 @@ class Backend(Protocol[Q, A, C]):
         rows: if given, the rows of counts that are the centers, so that each pair need be multiplied once only
         """
 
-    def mean_of_nearest(self, dots: A, own: Deviations, others: Deviations, sq_norm: float, k: int, /) -> Floats:
-        """Mean distance of groups to the k nearest reference groups, from dot products (g, references): (g,)."""
+    def near_and_far(
+        self, dots: A, own: Deviations, others: Deviations, sq_norm: float, ranks: tuple[int, ...], /
+    ) -> Floats:
+        """Mean distance of groups to the nearest reference groups, ranks[0] of them, and to those of other ranks.
+
+        dots (g, references) -> (g, len(ranks))
+        """
 
     def group_sq_radii(
         self, dots: A, rows: Ints, self_dots: Floats, sizes: Ints, unit: int, slots: Cells, levels: tuple[int, ...],

@@ -39,10 +39,6 @@ class Grouped(ABC):
     def prefetch(self, numbers: Ints) -> None:  # noqa: B027, in memory there is nothing to prefetch
         """Hint: these groups will be read together: (k,)."""
 
-    @abstractmethod
-    def single_points(self, numbers: Ints, places: Ints) -> "Groups":
-        """One point of each of some groups, by its place in the group, as groups of one: (k,), (k,)."""
-
 
 @dataclass(frozen=True)
 class Groups(Grouped):
@@ -73,14 +69,6 @@ class Groups(Grouped):
         ids = places[self.ids]
         rows = np.flatnonzero(ids >= 0)
         return Groups(self.rows.part(rows), ids[rows], self.labels[numbers])
-
-    def single_points(self, numbers: Ints, places: Ints) -> "Groups":
-        """One point of each of some groups, by its place in the group, as groups of one: (k,), (k,)."""
-        sizes = self.sizes
-        order = np.argsort(self.ids, kind="stable")
-        rows = np.sort(order[(np.cumsum(sizes) - sizes)[numbers] + places])
-        labels = np.arange(len(rows))
-        return Groups(self.rows.part(rows), labels, labels)
 
     def mean_per_group(self, values: Floats) -> Floats:
         """Mean of one value per point over each group, summed in the order of the points: (n,) -> (g,)."""

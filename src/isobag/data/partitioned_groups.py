@@ -1,6 +1,5 @@
 """Groups whose rows lie in partitions, wherever and in how many: rows stay, counts are merged by label."""
 
-from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import add
@@ -58,22 +57,6 @@ class PartitionedGroups(Grouped):
         """Some groups numbered anew, in the order given: (k,)."""
         return {label: number for number, label in enumerate(self.labels[numbers].tolist())}
 
-    def single_points(self, numbers: Ints, places: Ints) -> Groups:
-        """Of some groups one point each, by its place in the group, as groups of their own: (k,), (k,)."""
-        wanted = dict(zip(self.labels[numbers].tolist(), places.tolist(), strict=True))
-        before = self.partitions.run(_CountsOf(self.read, frozenset(wanted)), add)
-        passed = dict.fromkeys(wanted, 0)
-        local: dict[int, list[tuple[Hashable, int]]] = {}
-        for number, counts in before:
-            for label, count in counts.items():
-                if passed[label] <= wanted[label] < passed[label] + count:
-                    local.setdefault(number, []).append((label, wanted[label] - passed[label]))
-                passed[label] += count
-        which = np.array(sorted(local), dtype=np.int64)
-        points = np.concatenate(self.partitions.run(_Picked(self.read, local), add, which))
-        labels = np.arange(len(points))
-        return Groups(ArrayRows(points, self.rows.names), labels, labels)
-
     def gather(self, numbers: Ints) -> Groups:
         """Some groups with all their rows, brought here: (k,)."""
         chosen = self.numbers_of(numbers)
@@ -107,42 +90,6 @@ class _RowsOfGroups:
 
     def __call__(self, number: int, frames: Frames) -> Iterator[tuple[Floats, None]]:
         return ((X, None) for X, _ in _numbered(self.read, self.numbers, number, frames))
-
-
-@dataclass(frozen=True)
-class _CountsOf:
-    """Rows of some labels in a partition, if there are any."""
-
-    read: Read
-    wanted: frozenset[Hashable]
-
-    def __call__(self, number: int, frames: Frames) -> list[tuple[int, dict[Hashable, int]]]:
-        own: Counter[Hashable] = Counter()
-        for _, labels in self.read(number, frames):
-            assert labels is not None
-            own.update(label for label in labels.tolist() if label in self.wanted)
-        return [(number, dict(own))] if own else []
-
-
-@dataclass(frozen=True)
-class _Picked:
-    """One row of each of some labels, by its place among the rows of the label in the partition."""
-
-    read: Read
-    places: dict[int, list[tuple[Hashable, int]]]
-
-    def __call__(self, number: int, frames: Frames) -> list[Floats]:
-        missing = dict(self.places[number])
-        points = []
-        for X, labels in self.read(number, frames):
-            assert labels is not None
-            for label, x in zip(labels.tolist(), X, strict=True):
-                if label in missing:
-                    missing[label] -= 1
-                    if missing[label] < 0:
-                        points.append(x)
-                        del missing[label]
-        return [np.array(points)]
 
 
 @dataclass(frozen=True)

@@ -67,6 +67,10 @@ class IDKGroupDetector(GroupDetector, Modelled[GroupModel]):
         the mean map of few points scatters more. "auto" is True where level 2 is the distance to the nearest groups,
         which cannot do without, and False with cells, so that integers stay the paper's method. Corrected scores lie
         around 1.
+    size : {"evidence", "ignore"}, default="evidence"
+        Whether an unusual number of points makes a group odd by itself. "evidence": a group with far fewer or far more
+        points than usual scores low, whatever its points are; where sizes extend over decades, none is unusual.
+        "ignore": points alone count. With cells at level 2 (see ``group_mechanism``) size is always ignored.
     count_outside : bool, default=False
         Whether OUTSIDE counts as one more cell of level 1. Not in the paper.
     scaling : {"minmax", "standard", "absolute", "robust", "normal", "asinh"} or None, default="minmax"
@@ -157,6 +161,7 @@ class IDKGroupDetector(GroupDetector, Modelled[GroupModel]):
         "size_correction": one_of(
             ("auto", True, False), "Whether scores are compared with those of groups of similar size."
         ),
+        "size": one_of(("evidence", "ignore"), "Whether an unusual number of points makes a group odd."),
         "count_outside": flag("Whether OUTSIDE counts as one more cell of level 1."),
         "scaling": one_of(SCALINGS, SCALING_HELP),
         **Thresholded.parameters,
@@ -174,6 +179,7 @@ class IDKGroupDetector(GroupDetector, Modelled[GroupModel]):
         point_mechanism: str = "auto",
         group_mechanism: str = "auto",
         size_correction: bool | str = "auto",
+        size: str = "evidence",
         count_outside: bool = False,
         scaling: str | None = "minmax",
         contamination: float | str = "auto",
@@ -190,6 +196,7 @@ class IDKGroupDetector(GroupDetector, Modelled[GroupModel]):
         self.point_mechanism = point_mechanism
         self.group_mechanism = group_mechanism
         self.size_correction = size_correction
+        self.size = size
         self.count_outside = count_outside
         self.scaling = scaling
         self.contamination = contamination
@@ -238,6 +245,21 @@ class IDKGroupDetector(GroupDetector, Modelled[GroupModel]):
 
     def _p_values(self, groups: Groups) -> Floats:
         return self.calibrated.p_values(groups, self.compute_for(groups.rows), self.tail)
+
+    def p_shape(self, X: Any, groups: Any = None) -> Floats:
+        """P-values of new groups from their points alone, as if no number of points were unusual: (g,) in (0, 1]."""
+        given = self._groups(X, groups)
+        self.calibrated  # noqa: B018, an error that says what is missing
+        return given.rows.give(self.calibrated.p_shape(given, self.compute_for(given.rows), self.tail))
+
+    def p_size(self, X: Any, groups: Any = None) -> Floats | None:
+        """P-values of new groups from their numbers of points alone: (g,) in (0, 1]; None with size="ignore".
+
+        The share of groups of ``fit`` with at most as many points, or with at least as many, whichever is less, twice.
+        """
+        given = self._groups(X, groups)
+        p_values = self.learned.p_size(given.sizes)
+        return None if p_values is None else given.rows.give(p_values)
 
     def explain(self, X: Any, groups: Any = None) -> GroupExplanation:
         """Which points make each group differ, where it has too few points, and in which features."""

@@ -1,6 +1,6 @@
 """The paper's level 2: the point detector on mean maps, by partitionings drawn from groups."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,7 +12,6 @@ from isobag.models.level2 import AnyMaps, Level2, Level2Params
 from isobag.models.neighbours import bounded
 from isobag.models.sizes import SizeCurve, fit_size_curve
 from isobag.partitionings import Partitionings, draw_from_groups
-from isobag.partitionings.counts import MeanMaps
 
 LEAST_AVERAGED = 8
 """The least psi that has a say in an average over psi."""
@@ -34,9 +33,7 @@ class GroupCells(Level2):
     curve: SizeCurve | None = held()
 
     @classmethod
-    def fit(
-        cls, maps: AnyMaps, points: Callable[[], MeanMaps], params: Level2Params, seed: int, compute: Compute
-    ) -> tuple["GroupCells", Floats]:
+    def fit(cls, maps: AnyMaps, params: Level2Params, seed: int, compute: Compute) -> tuple["GroupCells", Floats]:
         """Draw partitionings from the groups and count them; also their scores: (g,)."""
         queries = maps.prepare()
         drawn = draw_from_groups(queries, params.n_estimators, params.levels, params.mechanism, seed, compute)
@@ -47,7 +44,7 @@ class GroupCells(Level2):
             cells = replace(cells, average=fit_average(cells.shares(sums), is_averaged.astype(float)))
         if params.corrects_size:
             lacks = lack_of(cells.combine(sums, maps.sizes))
-            cells = replace(cells, curve=fit_size_curve(lacks, maps.sizes, np.empty(0)))
+            cells = replace(cells, curve=fit_size_curve(lacks, maps.sizes))
         return cells, cells.combine(sums, maps.sizes)
 
     def scores(self, maps: AnyMaps, compute: Compute) -> Floats:

@@ -1,6 +1,6 @@
 """What is learned of groups: partitionings of points, partitionings of groups, and how many groups lie in each cell."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -13,13 +13,14 @@ from isobag.backends.arrays import FARTHEST, ONE, Floats, Ints, held
 from isobag.data.groups import Grouped, Groups
 from isobag.models.calibration import EXTRAPOLATE, Calibration, calibrate
 from isobag.models.cells import GroupCells
+from isobag.models.columns import ColumnEvidence, fit_columns
 from isobag.models.level2 import AnyMaps, Level2, Level2Params
-from isobag.models.neighbours import ANCHOR_POINTS, Neighbours
+from isobag.models.neighbours import MARGIN, Neighbours, bounded
 from isobag.models.point import largest_samples
+from isobag.models.sizes import SizeEvidence, fit_size_evidence
 from isobag.models.views import Plan, Views, draw_views
 from isobag.models.witness import separation, witness
 from isobag.partitionings import nested_levels
-from isobag.partitionings.counts import MeanMaps
 
 AUTO_POINT_SAMPLES = (16, 64)
 AUTO_GROUP_SAMPLES = 256
@@ -64,6 +65,7 @@ class GroupParams:
     point_mechanism: str
     group_mechanism: str
     size_correction: bool | str
+    size: str
     count_outside: bool
     scaling: str | None
     calibrate: bool
@@ -126,6 +128,11 @@ class GroupModel:
     reference : (m, d), points that stand for cells of level 1.
     level2 : how mean maps are scored.
     calibration : what p-values need; None if the model has no p-values.
+    columns : what single columns say of a group; None with the paper's level 2.
+    size : what the number of points says of a group; None where it is ignored.
+
+    Level 2, columns and size each have a score, and the lowest counts: log scores are asinh of an oddness in robust
+    spreads, of which columns and size have two less.
     """
 
     views: Views
@@ -134,10 +141,33 @@ class GroupModel:
     reference: Floats = held(2, -FARTHEST, FARTHEST)
     level2: Level2 = held()
     calibration: Calibration | None = held()
+    columns: ColumnEvidence | None = held(default=None)
+    size: SizeEvidence | None = held(default=None)
 
     def scores(self, groups: Grouped, compute: Compute) -> Floats:
         """How normal each group is: (g,), 0 or more."""
-        return self.level2.scores(self.mean_maps(groups, compute), compute)
+        scores = self.level2.scores(self.mean_maps(groups, compute), compute)
+        if self.columns is not None:
+            scores = np.minimum(scores, self.columns.scores(groups, compute))
+        return self.with_size(scores, groups.sizes)
+
+    def p_shape(self, groups: Grouped, compute: Compute, tail: str = EXTRAPOLATE) -> Floats:
+        """P-values of new groups from their points alone, however many there are: (g,) in (0, 1].
+
+        Scores without size are never below scores with it, so a comparison with the latter keeps the promise.
+        """
+        if self.calibration is None:
+            raise ValueError("the model was fitted without calibration; p-values need calibrate=True.")
+        blind = tuple(replace(model, size=None) for model in self.calibration.models)
+        return replace(self.calibration, models=blind).p_values(groups, compute, tail)
+
+    def p_size(self, sizes: Ints) -> Floats | None:
+        """P-values of new groups from their numbers of points alone: (g,) in (0, 1]; None where size is ignored."""
+        return None if self.size is None else self.size.p_values(sizes)
+
+    def with_size(self, scores: Floats, sizes: Ints) -> Floats:
+        """Scores that take sizes into account, unless they are ignored: (g,) -> (g,)."""
+        return scores if self.size is None else np.minimum(scores, bounded(self.size.oddness(sizes) - MARGIN))
 
     def p_values(self, groups: Grouped, compute: Compute, tail: str = EXTRAPOLATE) -> Floats:
         """Conformal p-values of new groups: (g,) in (0, 1]."""
@@ -165,6 +195,10 @@ class GroupModel:
         if self.count_outside != params.count_outside:
             yield f"count_outside: {self.count_outside}; the parameter is {params.count_outside}"
         yield from (f"level2.{problem}" for problem in self.level2.problems(n_columns, params.averages))
+        if self.columns is not None:
+            yield from self.columns.problems(self.views.n_features)
+        if self.size is not None:
+            yield from self.size.problems()
 
     @property
     def reference_masses(self) -> Floats:
@@ -202,12 +236,14 @@ def fit_group_model(groups: Grouped, params: GroupParams, compute: Compute) -> t
     t = params.n_estimators * len(plans)
     views, anchors = draw_views(rows, t, plans, params.level1_mechanism, seeds[0], compute)
     maps = views.mean_maps(groups, compute, params.count_outside)
-
-    def points() -> MeanMaps:
-        counted: MeanMaps = views.mean_maps(_single_points(groups, seeds[1]), compute, params.count_outside)
-        return counted
-
-    model, scores = finish_group_model(views, maps, points, rows.take(anchors), params, seeds[1], compute)
+    reference = rows.take(anchors)
+    model, scores = finish_group_model(views, maps, reference, params, seeds[1], compute)
+    if params.level2 == "neighbours":
+        columns, of_columns = fit_columns(groups, reference, compute)
+        model, scores = replace(model, columns=columns), np.minimum(scores, of_columns)
+        if params.size == "evidence":
+            model = replace(model, size=fit_size_evidence(groups.sizes))
+            scores = model.with_size(scores, groups.sizes)
     if params.calibrate:
         kept = calibrate(groups, params, compute, fit_group_model, CALIBRATION_GROUPS, LEARNED_GROUPS)
         model = replace(model, calibration=kept)
@@ -217,7 +253,6 @@ def fit_group_model(groups: Grouped, params: GroupParams, compute: Compute) -> t
 def finish_group_model(
     views: Views,
     maps: AnyMaps,
-    points: Callable[[], MeanMaps],
     reference: Floats,
     params: GroupParams,
     seed: int,
@@ -225,11 +260,10 @@ def finish_group_model(
 ) -> tuple[GroupModel, Floats]:
     """The model of the groups that were counted; also their scores: (g,).
 
-    ``points``: some single points as groups of one, counted if level 2 asks for them. ``reference`` (m, d): the points
-    that the anchors of the views are.
+    ``reference`` (m, d): the points that the anchors of the views are.
     """
     level2_params = params.level2_params(len(views), len(maps))
-    level2, scores = LEVEL2[params.level2].fit(maps, points, level2_params, seed, compute)
+    level2, scores = LEVEL2[params.level2].fit(maps, level2_params, seed, compute)
     return GroupModel(views, params.count_outside, _mean(maps), reference, level2, None), scores
 
 
@@ -239,10 +273,3 @@ def _mean(maps: AnyMaps) -> Floats:
     total: Ints = maps.map_reduce(lambda own: own.total(np.rint(unit / own.sizes).astype(np.int64)), np.add)
     mean: Floats = np.minimum(total / (unit * len(maps)), 1.0)
     return mean
-
-
-def _single_points(groups: Grouped, seed: int) -> Groups:
-    """A random point of each of some groups, as groups of their own."""
-    rng = np.random.default_rng(seed)
-    chosen = np.sort(rng.choice(len(groups), min(ANCHOR_POINTS, len(groups)), replace=False))
-    return groups.single_points(chosen, (rng.random(len(chosen)) * groups.sizes[chosen]).astype(np.int64))

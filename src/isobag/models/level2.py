@@ -1,7 +1,7 @@
 """Level 2 of the group detector: what any way to score mean maps must offer. ``LEVEL2`` in ``group`` lists them."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple, Self
 
 from isobag.backends import Compute
@@ -34,10 +34,8 @@ class Level2(ABC):
 
     @classmethod
     @abstractmethod
-    def fit(
-        cls, maps: AnyMaps, points: Callable[[], MeanMaps], params: Level2Params, seed: int, compute: Compute
-    ) -> tuple[Self, Floats]:
-        """Learn from groups, and from single points of some of them as groups of one; also the groups' scores: (g,)."""
+    def fit(cls, maps: AnyMaps, params: Level2Params, seed: int, compute: Compute) -> tuple[Self, Floats]:
+        """Learn from groups; also their scores: (g,)."""
 
     @abstractmethod
     def scores(self, maps: AnyMaps, compute: Compute) -> Floats:

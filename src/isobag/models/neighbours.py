@@ -1,18 +1,23 @@
-"""The default level 2: how far a group is from the groups most like it, whatever their sizes.
+"""The default level 2: how far a group is from the groups most like it, and from most groups, whatever their sizes.
 
 1. mean map     m = c / n, counts c of n points in the cells of t partitionings
 2. population   mu, mean of the mean maps with weights n / (1 + q n), in units of 2^-20
 3. noise        w, variance of one point around its group's mean map; q, variance between groups divided by w
 4. deviation    z = sqrt(n / (1 + q n)) (m - mu): E|z|^2 = w at every size; n counts at most as the largest of ``fit``
-5. distance     s, mean distance |z - z_j| to the ten nearest reference groups j, the group itself left out
-6. size         u = (s - location(n)) / scale(n), against groups of similar size
-7. score        1 / (u + sqrt(1 + u^2)): 1 for what is usual at that size, towards 0 the odder
+5. distances    of |z - z_j| to the N reference groups j, the group itself left out: the mean of the ten nearest, and
+                those to the N/20-th and the N/4-th nearest
+6. size         u = (distance - location(n)) / scale(n) of each of the three, with lines in log n
+7. oddness      the largest of u(nearest), u(N/20) - 2, u(N/4) - 2
+8. score        1 / (u + sqrt(1 + u^2)) of the oddness u: 1 for what is usual at that size, towards 0 the odder
+
+More than ten odd groups that are alike have each other for neighbours. But they are far from a quarter of all groups,
+or from a twentieth, and this overrules the nearest where it is two robust spreads beyond them.
 
 Counts and their dot products are integers; what follows is arithmetic on single numbers in a fixed order, so all
 backends agree to the last bit.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import fsum
 from typing import NamedTuple
@@ -24,12 +29,17 @@ from isobag.backends.arrays import MOST_ROWS, Deviations, Floats, Ints, held
 from isobag.backends.threads import slices
 from isobag.models.level2 import AnyMaps, Level2, Level2Params
 from isobag.models.maps import PartitionedMaps
-from isobag.models.sizes import SizeCurve, fit_size_curve
+from isobag.models.sizes import SizeCurve, SizeLine, fit_size_line
 from isobag.partitionings.counts import MeanMaps
 
 N_NEAREST = 10
 MOST_REFERENCES = 4096
-ANCHOR_POINTS = 256
+FAR_SHARES = (20, 4)
+"""Far is as far as one of 20, and one of 4, of all reference groups."""
+MARGIN = 2.0
+"""By how many robust spreads evidence must lie beyond the nearest groups to overrule them."""
+_LEAST_NEAR, _LEAST_FAR = 0.02, 0.1
+"""Least scales of the distances, in medians of the references' |z|."""
 UNIT = 2.0**-20
 _WEIGHT_BITS, _UNIT_BITS = 44, 20
 _KEPT_DOTS = 1 << 25
@@ -51,23 +61,31 @@ class Neighbours(Level2):
     ratio: float = held(0, 0, np.finfo(float).max)
     population: Ints = held(1, 0, 1 << 21)
     largest: int = held(0, 1, MOST_ROWS)
-    curve: SizeCurve = held()
+    curve: SizeCurve | None = held()  # of models of older versions, which know the nearest groups alone
+    lines: tuple[SizeLine, ...] | None = held(default=None)
 
     @classmethod
-    def fit(
-        cls, maps: AnyMaps, points: Callable[[], MeanMaps], params: Level2Params, seed: int, compute: Compute
-    ) -> tuple["Neighbours", Floats]:
+    def fit(cls, maps: AnyMaps, params: Level2Params, seed: int, compute: Compute) -> tuple["Neighbours", Floats]:
         """Learn from groups; also their scores: (g,)."""
-        return fit_neighbours(maps, params.n_partitionings, points(), seed, compute)
+        return fit_neighbours(maps, params.n_partitionings, compute)
 
     def scores(self, maps: AnyMaps, compute: Compute) -> Floats:
         """How usual each group is for its size: (g,), above 0, higher = more normal."""
-        return bounded(self.curve.normalise(self.distances(maps, compute), maps.sizes))
+        return bounded(self.oddness(self.distances(maps, compute), maps.sizes))
 
     def distances(self, maps: AnyMaps, compute: Compute) -> Floats:
-        """Mean distance of each group to the reference groups nearest to it: (g,)."""
+        """Mean distance to the nearest reference groups, and distances to the N/20-th and N/4-th nearest: (g, 3)."""
         noise = Noise(self.ratio, self.population, self.largest)
-        return maps.map(lambda own: _mean_distances(own, self.references, noise, compute))
+        return maps.map(lambda own: _distances(own, self.references, noise, compute))
+
+    def oddness(self, distances: Floats, sizes: Ints) -> Floats:
+        """By how many robust spreads a group is farther from others than is usual at its size: (g, 3) -> (g,)."""
+        if self.curve is not None:
+            return self.curve.normalise(distances[:, 0], sizes)
+        assert self.lines is not None
+        near, *far = (line.normalise(own, sizes) for line, own in zip(self.lines, distances.T, strict=True))
+        oddest: Floats = np.maximum(near, np.maximum.reduce(far) - MARGIN)
+        return oddest
 
     def problems(self, n_columns: int, averages: bool) -> Iterator[str]:
         """What does not fit together."""
@@ -75,13 +93,19 @@ class Neighbours(Level2):
             yield f"references: need a size and {n_columns} columns for each"
         if self.population.shape != (n_columns,):
             yield f"population: need {n_columns} numbers"
-        yield from self.curve.problems()
+        if (self.curve is None) == (self.lines is None):
+            yield "lines: need either lines or a curve"
+        if self.curve is not None:
+            yield from self.curve.problems()
+        if self.lines is not None:
+            if len(self.lines) != 1 + len(FAR_SHARES):
+                yield f"lines: need {1 + len(FAR_SHARES)}"
+            for line in self.lines:
+                yield from line.problems()
 
 
-def fit_neighbours(
-    maps: AnyMaps, n_partitionings: int, points: MeanMaps, seed: int, compute: Compute
-) -> tuple[Neighbours, Floats]:
-    """Learn from groups; ``points`` are single points as groups of one. Also the scores of the groups: (g,)."""
+def fit_neighbours(maps: AnyMaps, n_partitionings: int, compute: Compute) -> tuple[Neighbours, Floats]:
+    """Learn from groups; also their scores: (g,)."""
     chosen = np.arange(len(maps))
     if len(maps) > MOST_REFERENCES:
         chosen = np.sort(np.random.default_rng(0).choice(len(maps), MOST_REFERENCES, replace=False))
@@ -90,11 +114,14 @@ def fit_neighbours(
     references = maps if isinstance(maps, MeanMaps) and len(chosen) == len(maps) else maps[chosen]
     noise = estimate_noise(references, n_partitionings)
     rows = chosen if isinstance(maps, MeanMaps) else None
-    distances = maps.map(lambda own: _mean_distances(own, references, noise, compute, rows))
-    of_points = _mean_distances(points, references, noise, compute) if len(points) else np.empty(0)
-    curve = fit_size_curve(distances[chosen], references.sizes, of_points)
-    found = Neighbours(references, noise.ratio, noise.population, noise.largest, curve)
-    return found, bounded(curve.normalise(distances, maps.sizes))
+    distances = maps.map(lambda own: _distances(own, references, noise, compute, rows))
+    deviations = _deviations(references, noise)
+    unit = float(np.median(deviations.factors * np.sqrt(deviations.sq_norms)))
+    near, *far = distances[chosen].T
+    lines = [fit_size_line(near, references.sizes, unit, _LEAST_NEAR, sloped=True)]
+    lines += [fit_size_line(own, references.sizes, unit, _LEAST_FAR) for own in far]
+    model = Neighbours(references, noise.ratio, noise.population, noise.largest, None, tuple(lines))
+    return model, bounded(model.oddness(distances, maps.sizes))
 
 
 def bounded(values: Floats) -> Floats:
@@ -147,17 +174,24 @@ def _deviations(maps: MeanMaps, noise: Noise) -> Deviations:
     )
 
 
-def _mean_distances(
+def _ranks(n_references: int) -> tuple[int, ...]:
+    """How many nearest references there are, and which nearest ones are far."""
+    most = max(n_references - 1, 1)
+    nearest = min(N_NEAREST, most)
+    return (nearest, *(min(max(-(-n_references // share), nearest), most) for share in FAR_SHARES))
+
+
+def _distances(
     maps: MeanMaps, references: MeanMaps, noise: Noise, compute: Compute, chosen: Ints | None = None
 ) -> Floats:
-    """Mean distance of each group to the references nearest to it: (g,). ``chosen``: the groups that are references."""
+    """Distances of each group to references, see ``Neighbours``: (g, 3). ``chosen``: the groups that are references."""
     own, others = _deviations(maps, noise), _deviations(references, noise)
     sq_norm = _sq_norm(noise.population)
-    k = min(N_NEAREST, max(len(references) - 1, 1))
-    found = np.empty(len(maps))
+    ranks = _ranks(len(references))
+    distances = np.empty((len(maps), len(ranks)))
     for rows in slices(len(maps), max(1, _KEPT_DOTS // len(references))):
         is_all = rows.stop - rows.start == len(maps)
         counts = maps.counts if is_all else maps.counts[rows]
         dots = compute.verbs.dot_counts(counts, references.counts, compute.n_jobs, chosen if is_all else None)
-        found[rows] = compute.verbs.mean_of_nearest(dots, own.part(rows), others, sq_norm, k)
-    return found
+        distances[rows] = compute.verbs.near_and_far(dots, own.part(rows), others, sq_norm, ranks)
+    return distances

@@ -1,6 +1,7 @@
 """What is usual at a size: location and scale of a number that depends on how many points a group has.
 
-Sums are exact (``math.fsum``) and medians do not mind an order, so the same groups in any order give the same bits.
+The default uses a straight line in log size, ``SizeLine``: too stiff to learn that groups of some size are odd. Sums
+are exact (``math.fsum``) and quantiles do not depend on an order, so the same groups in any order give the same bits.
 """
 
 from collections.abc import Iterator
@@ -8,8 +9,9 @@ from dataclasses import dataclass
 from math import fsum
 
 import numpy as np
+from scipy.special import ndtri
 
-from isobag.backends.arrays import MOST_ROWS, Floats, Ints, held
+from isobag.backends.arrays import MOST_ROWS, Bools, Floats, Ints, held
 
 LEAST_IN_CLASS = 30
 MOST_CLASSES = 20
@@ -18,6 +20,167 @@ NORMAL_SPREAD = 1.4826
 _LEAST_SCALE = 1e-3
 _ROUNDS = 25
 _BOUND = 1.5
+_LEAST_SQUARES = 1e-9
+_MOST_CONDITION = 1e12
+LEAST_FOR_LINE = 30
+"""Fewer groups show no slope."""
+_QUANTILE, _NORMAL_QUANTILE = 0.75, 1.1503493803760079
+"""The scale is this quantile of absolute deviations, divided by that of normal numbers."""
+_SIDE = 0.9
+_EQUAL = 0.02
+"""Deviations below this many units are none."""
+_MOST_SCALE_SLOPE = 0.3
+_KEPT = 2.5
+_MOST = float(np.finfo(float).max)
+
+
+@dataclass(frozen=True)
+class SizeLine:
+    """Location and scale at each size, straight in log size between two sizes and constant beyond them.
+
+    location + slope x, and scale exp(scale_slope x), with x = log n - middle for log n from ``low`` to ``high``.
+    """
+
+    middle: float = held(0, -_MOST, _MOST)
+    low: float = held(0, -_MOST, _MOST)
+    high: float = held(0, -_MOST, _MOST)
+    slope: float = held(0, -_MOST, _MOST)
+    location: float = held(0, -_MOST, _MOST)
+    scale_slope: float = held(0, -_MOST_SCALE_SLOPE, _MOST_SCALE_SLOPE)
+    scale: float = held(0, float(np.finfo(float).tiny), _MOST)
+
+    def normalise(self, values: Floats, sizes: Ints) -> Floats:
+        """(value - location) / scale at each size: (g,) -> (g,)."""
+        x = np.clip(np.log(sizes), self.low, self.high) - self.middle
+        return (values - (self.location + self.slope * x)) / (self.scale * np.exp(self.scale_slope * x))
+
+    def problems(self) -> Iterator[str]:
+        """What does not fit together, of fields that come from a file."""
+        if self.low > self.high:
+            yield "line: its lower end is above the upper"
+
+
+def fit_size_line(
+    values: Floats, sizes: Ints, unit: float, least_scale: float, *, sloped: bool = False, tail: float = 0.0
+) -> SizeLine:
+    """The line of groups with these values and sizes: (g,).
+
+    The slope is that of the half of the groups that lies nearest to a line (least trimmed squares, from a level start),
+    then of all that lie near it: a fifth of the groups can be odd, all of them the largest ones, and not move it.
+    ``unit``: how large values are; the scale is at least ``least_scale`` units. Where most values are equal, it is that
+    of the others. ``sloped``: whether the scale depends on size too. ``tail``: the scale is at least such that the
+    median and this upper quantile are as far apart as those of normal numbers; 0: no matter.
+    """
+    x = np.log(sizes)
+    middle = fsum(x.tolist()) / len(x)
+    slope, is_near = _fit_slope(x - middle, values)
+    low, high = float(x[is_near].min()), float(x[is_near].max())
+    at = np.clip(x, low, high) - middle
+    rest = values - slope * at
+    location = float(np.median(rest))
+    rest = rest - location
+    scale_slope = _fit_scale_slope(at, np.abs(rest), _EQUAL * unit) if sloped else 0.0
+    rest = rest / np.exp(scale_slope * at)
+    scale = max(_scale(np.abs(rest), _EQUAL * unit), least_scale * unit)
+    if tail:
+        scale = max(scale, float(np.quantile(rest, tail)) / float(ndtri(tail)))
+    return SizeLine(middle, low, high, slope, location, scale_slope, scale)
+
+
+@dataclass(frozen=True, eq=False)
+class SizeEvidence:
+    """How many points groups have: a number of points can be unusual, whatever the points are.
+
+    sizes : (m,) of groups of ``fit``, in rising order.
+    middle : median of log size; below, above : spreads of log size on either side.
+    """
+
+    sizes: Ints = held(1, 1, MOST_ROWS)
+    middle: float = held(0, 0, _MOST)
+    below: float = held(0, float(np.finfo(float).tiny), _MOST)
+    above: float = held(0, float(np.finfo(float).tiny), _MOST)
+
+    def oddness(self, sizes: Ints) -> Floats:
+        """By how many spreads log sizes lie below or above the median: (g,), 0 or more."""
+        away = np.log(sizes) - self.middle
+        return np.where(away < 0, -away / self.below, away / self.above)
+
+    def p_values(self, sizes: Ints) -> Floats:
+        """Two-sided conformal p-values of the sizes of new groups, ties counted on both sides: (g,) in (0, 1]."""
+        n = len(self.sizes) + 1
+        as_small = 1 + np.searchsorted(self.sizes, sizes, side="right")
+        as_large = n - np.searchsorted(self.sizes, sizes, side="left")
+        return np.minimum(2 * np.minimum(as_small, as_large) / n, 1.0)
+
+    def problems(self) -> Iterator[str]:
+        """What does not fit together, of fields that come from a file."""
+        if not len(self.sizes) or np.any(np.diff(self.sizes) < 0):
+            yield "size: need sizes in rising order"
+
+
+def fit_size_evidence(sizes: Ints) -> SizeEvidence:
+    """Learn from the sizes of groups: (g,).
+
+    The spread on each side is the largest of three: from the central half of all, from the outermost tenth of that
+    side, and 1 / sqrt(median), since a number of points scatters by its root at least. So where sizes extend over
+    decades, none is odd.
+    """
+    x = np.log(sizes)
+    middle = float(np.median(x))
+    least = max(float(np.quantile(np.abs(x - middle), _QUANTILE)) / _NORMAL_QUANTILE, float(np.exp(-middle / 2)))
+    below, above = (abs(float(np.quantile(x, share)) - middle) / float(ndtri(_SIDE)) for share in (1 - _SIDE, _SIDE))
+    return SizeEvidence(np.sort(sizes), middle, max(below, least), max(above, least))
+
+
+def _fit_slope(x: Floats, values: Floats) -> tuple[float, Bools]:
+    """Slope of most of the groups, and which of them lie near their line."""
+    if len(x) < LEAST_FOR_LINE:
+        return 0.0, np.ones(len(x), dtype=bool)
+    slope, location = 0.0, float(np.median(values))
+    half = (len(x) + 1) // 2
+    for _ in range(_ROUNDS):
+        away = np.abs(values - (location + slope * x))
+        is_near = away <= np.partition(away, half - 1)[half - 1]
+        before = slope
+        slope, location = _straight(x[is_near], values[is_near])
+        if slope == before:
+            break
+    rest = np.sort(values - slope * x)
+    first = int(np.argmin(rest[half - 1 :] - rest[: len(rest) - half + 1]))  # the shortest half
+    away = np.abs(values - slope * x - (rest[first] + rest[first + half - 1]) / 2)
+    is_near = away <= _KEPT * NORMAL_SPREAD * np.median(away)
+    return _straight(x[is_near], values[is_near])[0], is_near
+
+
+def _straight(x: Floats, values: Floats) -> tuple[float, float]:
+    """Slope and location of least squares; level where all sizes are equal."""
+    mean_x, mean = fsum(x.tolist()) / len(x), fsum(values.tolist()) / len(values)
+    away = x - mean_x
+    squares = fsum((away * away).tolist())
+    slope = fsum((away * (values - mean)).tolist()) / squares if squares > _LEAST_SQUARES else 0.0
+    return slope, mean - slope * mean_x
+
+
+def _fit_scale_slope(at: Floats, away: Floats, tiny: float) -> float:
+    """How the logarithm of deviations (g,) rises with log size, from the medians of the smaller and larger groups."""
+    middle = np.median(at)
+    small, large = at < middle, at > middle
+    if min(small.sum(), large.sum()) < LEAST_FOR_LINE:
+        return 0.0
+    lower, upper = np.median(away[small]), np.median(away[large])
+    if min(lower, upper) <= tiny:
+        return 0.0
+    slope = (np.log(upper) - np.log(lower)) / (np.median(at[large]) - np.median(at[small]))
+    return float(np.clip(slope, -_MOST_SCALE_SLOPE, _MOST_SCALE_SLOPE))
+
+
+def _scale(away: Floats, tiny: float) -> float:
+    """Standard deviation from a quantile of absolute deviations: of all groups, else of those that deviate, else 1."""
+    for some in (away, away[away > tiny]):
+        scale = float(np.quantile(some, _QUANTILE)) / _NORMAL_QUANTILE if len(some) else 0.0
+        if scale > tiny:
+            return scale
+    return 1.0
 
 
 @dataclass(frozen=True)
@@ -53,12 +216,11 @@ class SizeCurve:
             yield "curve: need finite numbers"
 
 
-def fit_size_curve(values: Floats, sizes: Ints, of_points: Floats) -> SizeCurve:
-    """The curve of groups with these values and sizes (g,); ``of_points`` (p,) are values of single points.
+def fit_size_curve(values: Floats, sizes: Ints) -> SizeCurve:
+    """The curve of groups with these values and sizes: (g,).
 
     The trend is fitted robustly; then classes of groups in order of size, at least 30 in each, have a median and a
-    median absolute deviation. A class is a run of whole sizes: groups of one size are never split. Single points are a
-    class of their own, so that the curve reaches down to one point.
+    median absolute deviation. A class is a run of whole sizes: groups of one size are never split.
     """
     at = np.log(sizes)
     trend = np.zeros(3)
@@ -67,8 +229,6 @@ def fit_size_curve(values: Floats, sizes: Ints, of_points: Floats) -> SizeCurve:
     rest = values - _trend(trend, at)
     least = max(_LEAST_SCALE * float(np.median(np.abs(values))), 1e-12)
     knots = []
-    if len(of_points) >= LEAST_IN_CLASS and sizes.min() > 1:
-        knots.append((0.0, *_middle(of_points - trend[0])))  # log 1 = 0
     for own in _classes(sizes):
         knots.append((fsum(at[own]) / len(own), *_middle(rest[own])))
     log_sizes, locations, scales = np.array(knots).T
@@ -127,6 +287,9 @@ def _solve(at: Floats, values: Floats, weights: Floats) -> Floats:
     x = (at - middle) / spread
     moments = [fsum(weights * x**k) for k in range(5)]
     matrix = np.array([[moments[i + j] for j in range(3)] for i in range(3)])
-    a, b, c = np.linalg.solve(matrix, [fsum(weights * x**k * values) for k in range(3)])
+    sums = np.array([fsum(weights * x**k * values) for k in range(3)])
+    # Weights can leave fewer than three sizes: then there are many parabolas, and the flattest is taken.
+    is_singular = np.linalg.cond(matrix) > _MOST_CONDITION
+    a, b, c = np.linalg.lstsq(matrix, sums, rcond=1e-12)[0] if is_singular else np.linalg.solve(matrix, sums)
     b, c = b / spread, c / spread**2
     return np.array([a - b * middle + c * middle**2, b - 2 * c * middle, c])

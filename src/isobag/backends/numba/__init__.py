@@ -10,11 +10,11 @@ from isobag.backends.numba.groups import assign_groups, count_group_cells, group
 from isobag.backends.numba.queries import Queries
 from isobag.backends.numba.scales import scale_by_asinh, scale_by_knots, scale_linearly
 from isobag.backends.numba.trees import descend, grow_tree
-from isobag.backends.numpy import count_assigned, fetch, join_cells, mean_of_nearest, place, sum_assigned
+from isobag.backends.numpy import count_assigned, fetch, join_cells, near_and_far, place, sum_assigned
 
 __all__ = [
     "assign_cells", "assign_groups", "count_and_sum", "count_assigned", "count_cells", "count_group_cells", "descend",
-    "dot_counts", "fetch", "group_sq_radii", "grow_tree", "join_cells", "mean_of_nearest", "place", "prepare",
+    "dot_counts", "fetch", "group_sq_radii", "grow_tree", "join_cells", "near_and_far", "place", "prepare",
     "scale_by_asinh", "scale_by_knots", "scale_linearly", "sq_radii", "sum_assigned", "sum_at_cells",
 ]  # fmt: skip
 

@@ -1,6 +1,6 @@
-"""Distances of groups to the groups nearest to them, from dot products on the device.
+"""Distances of groups to near and far groups, from dot products on the device.
 
-The operations of ``isobag.backends.numpy.mean_of_nearest`` in their order, each rounded once. Tensors are
+The operations of ``isobag.backends.numpy.near_and_far`` in their order, each rounded once. Tensors are
 divided by tensors: by a plain number, CUDA would multiply by its inverse.
 """
 
@@ -10,8 +10,10 @@ from isobag.backends.arrays import Deviations, Floats
 from isobag.backends.torch.devices import square_root, tensor
 
 
-def mean_of_nearest(dots: torch.Tensor, own: Deviations, others: Deviations, sq_norm: float, k: int) -> torch.Tensor:
-    """Mean distance to the k nearest references, the group itself left out: (g, references) -> (g,)."""
+def near_and_far(
+    dots: torch.Tensor, own: Deviations, others: Deviations, sq_norm: float, ranks: tuple[int, ...]
+) -> torch.Tensor:
+    """Mean distance to the nearest references, and to those of other ranks: (g, references) -> (g, len(ranks))."""
     device = dots.device
 
     def column(values: Floats) -> torch.Tensor:
@@ -33,9 +35,10 @@ def mean_of_nearest(dots: torch.Tensor, own: Deviations, others: Deviations, sq_
     sq_dists.clamp_min_(0)
     first = torch.zeros_like(is_same).scatter_(1, is_same.to(torch.uint8).argmax(dim=1, keepdim=True), True)
     sq_dists.masked_fill_(is_same & first, float("inf"))
-    near = sq_dists.topk(k, dim=1, largest=False, sorted=True).values
-    near = square_root(torch.where(torch.isfinite(near), near, 0.0))
-    total = near[:, 0].clone()
-    for each in near.t()[1:]:
+    ordered = sq_dists.topk(max(ranks), dim=1, largest=False, sorted=True).values
+    ordered = square_root(torch.where(torch.isfinite(ordered), ordered, 0.0))
+    total = ordered[:, 0].clone()
+    for each in ordered.t()[1 : ranks[0]]:
         total += each
-    return total / torch.full_like(total, k)
+    near = total / torch.full_like(total, ranks[0])
+    return torch.stack([near, *(ordered[:, rank - 1] for rank in ranks[1:])], dim=1)

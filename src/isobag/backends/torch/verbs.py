@@ -176,10 +176,12 @@ class TorchBackend:
             own, others = as_device_counts(counts, self.device), as_device_counts(centers, self.device)
             return dot_products(own, others)
 
-    def mean_of_nearest(self, dots: Placed, own: Deviations, others: Deviations, sq_norm: float, k: int) -> Floats:
-        """Mean distance of groups to the k references nearest to them, from dot products on the device: (g,)."""
+    def near_and_far(
+        self, dots: Placed, own: Deviations, others: Deviations, sq_norm: float, ranks: tuple[int, ...]
+    ) -> Floats:
+        """Distances of groups to near and far references, from dot products on the device: (g, len(ranks))."""
         with explained(self.device):
-            return _host(neighbours.mean_of_nearest(tensor(dots, self.device), own, others, sq_norm, k))
+            return _host(neighbours.near_and_far(tensor(dots, self.device), own, others, sq_norm, ranks))
 
     def group_sq_radii(
         self, dots: Placed, rows: Ints, self_dots: Floats, sizes: Ints, unit: int, slots: Cells,

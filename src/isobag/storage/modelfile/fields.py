@@ -145,11 +145,15 @@ class Several(NamedTuple):
 
 
 class Record(NamedTuple):
-    """A tuple or data class with fields of its own, which must agree with each other."""
+    """A tuple or data class with fields of its own, which must agree with each other.
+
+    later : fields that files of older versions lack; ``build`` has defaults for them.
+    """
 
     build: Callable[..., Any]
     fields: Mapping[str, Kind]
     check: Callable[[Any, str], None]
+    later: frozenset[str] = frozenset()
 
     def encode(self, value: Any, path: str, tensors: Tensors) -> dict[str, Any]:
         """An object with one entry for each field."""
@@ -159,10 +163,9 @@ class Record(NamedTuple):
 
     def decode(self, node: Any, path: str, tensors: Tensors) -> Any:
         """The value, if its fields agree."""
-        demand(isinstance(node, dict) and set(node) == set(self.fields), path, f"need {', '.join(self.fields)}.")
-        value = self.build(
-            **{name: kind.decode(node[name], f"{path}.{name}", tensors) for name, kind in self.fields.items()}
-        )
+        known = isinstance(node, dict) and set(self.fields) - self.later <= set(node) <= set(self.fields)
+        demand(known, path, f"need {', '.join(self.fields)}.")
+        value = self.build(**{name: self.fields[name].decode(node[name], f"{path}.{name}", tensors) for name in node})
         self.check(value, path)
         return value
 

@@ -26,7 +26,7 @@ _FIELDS: dict[str, Kind] = {
 }
 """Attributes that estimators share; the kind of all others follows from their type."""
 _OPTIONAL = {"feature_names_in_", "table_"}
-_LATER_PARAMS = {"device": None, "tail": EXACT}
+_LATER_PARAMS = {"device": None, "tail": EXACT, "size": "ignore"}
 """Parameters that files of older versions lack, and what they stand for there."""
 
 
@@ -58,7 +58,7 @@ class Layout(NamedTuple):
         demand(isinstance(node, dict) and set(node) == {"params", "fields"}, "model", "need params and fields.")
         params, fields = node["params"], node["fields"]
         demand(isinstance(params, dict), "params", "need an object.")
-        params = _LATER_PARAMS | params
+        params = {name: value for name, value in _LATER_PARAMS.items() if name in self.params} | params
         demand(set(params) == set(self.params), "params", f"need {', '.join(self.params)}.")
         known = isinstance(fields, dict) and set(self.fields) - _OPTIONAL <= set(fields) <= set(self.fields)
         demand(known, "fields", f"need {', '.join(self.fields)}.")

@@ -1,7 +1,7 @@
 """How a value is stored: the fields of its data class, each by its type and the bounds given by ``held``."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from types import NoneType, UnionType
 from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
@@ -91,7 +91,13 @@ def kind_of(hint: Any) -> Kind:
 def record_of(owner: type) -> Record:
     """The fields of a data class."""
     hints = get_type_hints(owner)
-    return Record(owner, {one.name: _kind(hints[one.name], one.metadata, owner) for one in fields(owner)}, _no_check)
+    kinds = {one.name: _kind(hints[one.name], one.metadata, owner) for one in fields(owner)}
+    return Record(owner, kinds, _no_check, _later(owner))
+
+
+def _later(owner: type) -> frozenset[str]:
+    """Fields that have a default, because files of older versions lack them."""
+    return frozenset(one.name for one in fields(owner) if one.default is not MISSING)
 
 
 def _no_check(value: Any, path: str) -> None:
@@ -185,4 +191,4 @@ def _calibration_of(owner: type) -> CalibrationKind:
         for one in fields(Calibration)
         if one.name != "models"
     }
-    return CalibrationKind(Several(Record(owner, inner, _no_check), tuple), kinds)
+    return CalibrationKind(Several(Record(owner, inner, _no_check, _later(owner)), tuple), kinds)

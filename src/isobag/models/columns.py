@@ -1,0 +1,271 @@
+"""What each column says of a group on its own: a mean, a spread or a shape that other groups do not have.
+
+In many columns a change of one is a small part of the distance between mean maps. So, beside level 2:
+
+1. bins        each column is cut at 15 quantiles of the reference points
+2. values      v of a bin: the normal score of its middle rank, standardised, in sixteenths: whole numbers
+3. sums        of v, v^2, v^3 and v^4 over the points of a group, so in whatever order
+4. statistics  mean, standard deviation, skewness and kurtosis of v in the group
+5. deviation   sqrt(n / (1 + q n)) (statistic - its median over groups), in robust spreads of such: z; q is the
+               variance between groups divided by that of one point
+6. oddness     the largest |z| of a mean or a spread, compared with what is usual at that size
+
+Skewness and kurtosis take part in reasons alone.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import csr_array
+from scipy.special import ndtri
+
+from isobag.backends import Compute
+from isobag.backends.arrays import FARTHEST, Floats, Ints, held
+from isobag.backends.threads import slices
+from isobag.data.groups import Grouped, Groups
+from isobag.data.partitioned_groups import PartitionedGroups
+from isobag.data.rows import GroupedBlock
+from isobag.models.maps import PartitionedMaps
+from isobag.models.neighbours import MARGIN, MOST_REFERENCES, bounded
+from isobag.models.sizes import SizeLine, fit_size_line
+from isobag.models.tally import GroupTally
+
+N_BINS = 16
+POWERS = 4
+KINDS = ("mean", "spread", "shape", "shape")
+"""What each statistic is a matter of."""
+N_SCORED = 2
+"""Statistics that take part in scores: mean and spread."""
+_UNIT, _MOST_UNITS = 16, 128
+_LEAST_VARIANCE = 0.05
+_SKEWNESS, _KURTOSIS = 6.0, 24.0
+"""Variance of skewness and kurtosis of n normal numbers, times n."""
+_QUANTILE, _NORMAL_QUANTILE = 0.75, 1.1503493803760079
+_TAIL, _LEAST_SCALE = 0.9, 0.02
+_MOST_SUMS = 1 << 22
+_FRACTION = 2.0**40
+_MOST = float(np.finfo(float).max)
+
+
+class Statistics(NamedTuple):
+    """Statistics of groups in each column, and the variance that one point adds to each: (g, d, 4) twice."""
+
+    values: Floats
+    variances: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnEvidence:
+    """Bins of each column, and what is usual in it among groups.
+
+    edges : (d, 15), a bin reaches up to its edge.
+    values : (d, 16) of the bins, in sixteenths.
+    centers, ratios, scales : (d, 4), median, q and scale of each statistic.
+    line : what largest deviations are usual at each size.
+    """
+
+    edges: Floats = held(2, -FARTHEST, FARTHEST)
+    values: Ints = held(2, -_MOST_UNITS, _MOST_UNITS)
+    centers: Floats = held(2, -_MOST, _MOST)
+    ratios: Floats = held(2, 0, _MOST)
+    scales: Floats = held(2, float(np.finfo(float).tiny))
+    line: SizeLine = held()
+
+    def scores(self, groups: Grouped, compute: Compute) -> Floats:
+        """How usual the most unusual column of each group is: (g,), above 0, higher = more normal."""
+        return self.scores_of(self.largest(groups, compute), groups.sizes)
+
+    def scores_of(self, largest: Floats, sizes: Ints) -> Floats:
+        """Scores from largest deviations: (g,) -> (g,)."""
+        return bounded(self.line.normalise(largest, sizes) - MARGIN)
+
+    def largest(self, groups: Grouped, compute: Compute) -> Floats:
+        """The largest deviation of a mean or a spread of each group: (g,)."""
+        if isinstance(groups, PartitionedGroups):
+            maps = _partitioned_sums(groups, self.edges, self.values, compute)
+            return maps.map(lambda own: self._largest(_unpacked(own.counts, len(self.edges)), own.sizes))
+        largest = np.zeros(len(groups))
+        for columns in _chunks(len(groups), len(self.edges)):
+            own = self._part(columns)
+            sums = _sum_columns(groups, own.edges, own.values, columns, compute)
+            np.maximum(largest, own._largest(sums, groups.sizes), out=largest)  # noqa: SLF001, one of its own kind
+        return largest
+
+    def deviations(self, statistics: Statistics, sizes: Ints) -> Floats:
+        """Z of every statistic of every column: (g, d, 4)."""
+        factors = _factors(sizes, self.ratios)
+        return factors * (statistics.values - self.centers) / self.scales
+
+    def of_groups(self, groups: Groups, compute: Compute) -> Floats:
+        """Z of every statistic of every column of groups in memory: (g, d, 4)."""
+        sums = _sum_columns(groups, self.edges, self.values, slice(None), compute)
+        return self.deviations(statistics_of(sums, groups.sizes), groups.sizes)
+
+    def problems(self, n_features: int) -> Iterator[str]:
+        """What does not fit together, of fields that come from a file."""
+        if self.edges.shape != (n_features, N_BINS - 1) or self.values.shape != (n_features, N_BINS):
+            yield f"columns: need {N_BINS - 1} edges and {N_BINS} values for each of {n_features}"
+        if np.any(np.diff(self.edges, axis=1) < 0):
+            yield "columns: edges are not in rising order"
+        if any(own.shape != (n_features, POWERS) for own in (self.centers, self.ratios, self.scales)):
+            yield f"columns: need {POWERS} statistics for each of {n_features}"
+        yield from self.line.problems()
+
+    def _part(self, columns: slice) -> "ColumnEvidence":
+        return ColumnEvidence(
+            self.edges[columns],
+            self.values[columns],
+            self.centers[columns],
+            self.ratios[columns],
+            self.scales[columns],
+            self.line,
+        )
+
+    def _largest(self, sums: Ints, sizes: Ints) -> Floats:
+        z = self.deviations(statistics_of(sums, sizes), sizes)[:, :, :N_SCORED]
+        largest: Floats = np.abs(z).max(axis=(1, 2), initial=0.0)
+        return largest
+
+
+def fit_columns(groups: Grouped, reference: Floats, compute: Compute) -> tuple[ColumnEvidence, Floats]:
+    """Learn from groups, with bins from reference points (m, d); also the groups' scores: (g,)."""
+    edges, values = _fit_bins(reference)
+    d, sizes = len(edges), groups.sizes
+    chosen = np.arange(len(groups))
+    if len(groups) > MOST_REFERENCES:
+        chosen = np.sort(np.random.default_rng(0).choice(len(groups), MOST_REFERENCES, replace=False))
+    empty = np.empty((0, POWERS))
+    level = SizeLine(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
+    model = ColumnEvidence(edges, values, empty, empty, empty, level)
+    if isinstance(groups, PartitionedGroups):
+        sums = _unpacked(_partitioned_sums(groups, edges, values, compute)[chosen].counts, d)
+        usual = _fit_usual(statistics_of(sums, sizes[chosen]), sizes[chosen])
+        model = replace(model, centers=usual[0], ratios=usual[1], scales=usual[2])
+        largest = model.largest(groups, compute)
+    else:
+        parts, largest = [], np.zeros(len(groups))
+        for columns in _chunks(len(groups), d):
+            sums = _sum_columns(groups, edges[columns], values[columns], columns, compute)
+            parts.append(_fit_usual(statistics_of(sums[chosen], sizes[chosen]), sizes[chosen]))
+            own = ColumnEvidence(edges[columns], values[columns], *parts[-1], level)
+            np.maximum(largest, own._largest(sums, sizes), out=largest)  # noqa: SLF001, one of its own kind
+        centers, ratios, scales = (np.concatenate(own) for own in zip(*parts, strict=True))
+        model = replace(model, centers=centers, ratios=ratios, scales=scales)
+    line = fit_size_line(largest[chosen], sizes[chosen], 1.0, _LEAST_SCALE, sloped=True, tail=_TAIL)
+    model = replace(model, line=line)
+    return model, model.scores_of(largest, sizes)
+
+
+def statistics_of(sums: Ints, sizes: Ints) -> Statistics:
+    """Mean, standard deviation, skewness and kurtosis from sums of powers: (g, d, 4) -> (g, d, 4)."""
+    n = sizes.astype(np.float64)[:, None]
+    m1, m2, m3, m4 = (sums[:, :, k] / (n * float(_UNIT) ** (k + 1)) for k in range(POWERS))
+    variance = np.maximum(m2 - m1 * m1, 0)
+    third = m3 - 3 * m1 * m2 + 2 * m1**3
+    fourth = m4 - 4 * m1 * m3 + 6 * m1 * m1 * m2 - 3 * m1**4
+    spread = np.sqrt(variance * (n / np.maximum(n - 1, 1)))
+    usable = np.maximum(variance, _LEAST_VARIANCE)
+    of_spread = np.maximum(fourth - variance * variance, 0) / (4 * usable)
+    values = [m1, spread, third / usable**1.5, fourth / usable**2]
+    variances = [variance, of_spread, np.full_like(m1, _SKEWNESS), np.full_like(m1, _KURTOSIS)]
+    return Statistics(np.stack(values, axis=2), np.stack(variances, axis=2))
+
+
+def bin_values(X: Floats, edges: Floats, values: Ints) -> Ints:
+    """The value of the bin of each number: (n, d) -> (n, d)."""
+    found = np.empty(X.shape, dtype=np.int64)
+    for column, (own, of_bins) in enumerate(zip(edges, values, strict=True)):
+        found[:, column] = of_bins[np.searchsorted(own, X[:, column], side="left")]
+    return found
+
+
+def _fit_bins(points: Floats) -> tuple[Floats, Ints]:
+    """Edges (d, 15) at quantiles of points, and the values of the bins (d, 16)."""
+    shares = np.arange(1, N_BINS) / N_BINS
+    edges = np.ascontiguousarray(np.quantile(points, shares, axis=0, method="inverted_cdf").T)
+    values = np.zeros((len(edges), N_BINS), dtype=np.int64)
+    for own, column, found in zip(edges, points.T, values, strict=True):
+        counts = np.bincount(np.searchsorted(own, column, side="left"), minlength=N_BINS)
+        share = counts / len(column)
+        scores = np.where(counts > 0, ndtri(np.cumsum(share) - share / 2), 0.0)
+        scores -= share @ scores
+        spread = np.sqrt(share @ scores**2)
+        if spread > 0:
+            found[:] = np.clip(np.rint(_UNIT * scores / spread), -_MOST_UNITS, _MOST_UNITS)
+    return edges, values
+
+
+def _fit_usual(statistics: Statistics, sizes: Ints) -> tuple[Floats, Floats, Floats]:
+    """Median, q and scale of each statistic of each column: (d, 4) each."""
+    values, variances = statistics
+    n = sizes.astype(np.float64)[:, None, None]
+    within = _total(variances * (n / max(float(sizes.sum() - len(sizes)), 1.0)))
+    known = np.where(within > 0, within, 1.0)
+    ratios = np.zeros(within.shape)
+    for _ in range(3):  # as for mean maps, see ``estimate_noise``
+        weights = n / (1 + ratios * n)
+        weights = weights / _total(weights / len(sizes)) / len(sizes)
+        spread = _total(weights * (values - _total(weights * values)) ** 2)
+        expected, between = _total(weights * (1 - weights) / n), _total(weights * (1 - weights))
+        noise = np.maximum(spread - within * expected, 0) / np.maximum(between, 1e-12) / known
+        ratios = np.where(within > 0, noise, 0.0)
+    centers = np.median(values, axis=0)
+    away = np.abs(_factors(sizes, ratios) * (values - centers))
+    scales = np.maximum(np.quantile(away, _QUANTILE, axis=0) / _NORMAL_QUANTILE, np.sqrt(within))
+    return centers, ratios, np.where(scales > 0, scales, np.inf)
+
+
+def _factors(sizes: Ints, ratios: Floats) -> Floats:
+    """What makes deviations scatter alike at every size; no spread or shape of a single point: (g, d, 4)."""
+    n = sizes.astype(np.float64)[:, None, None]
+    factors = np.sqrt(n / (1 + ratios * n))
+    factors[sizes < 2, :, 1:] = 0.0
+    return factors
+
+
+def _total(values: Floats) -> Floats:
+    """Sum over groups in whole multiples of 2^-40, so in whatever order: (g, ...) -> (...)."""
+    total: Floats = np.rint(values * _FRACTION).astype(np.int64).sum(axis=0) / _FRACTION
+    return total
+
+
+def _sum_columns(groups: Any, edges: Floats, values: Ints, columns: slice, compute: Compute) -> Ints:
+    """Sums of powers of the values of some columns, of groups in memory: (g, columns, 4)."""
+    total = np.zeros((len(groups), len(edges), POWERS), dtype=np.int64)
+    for block in groups.blocks():
+        X = compute.fetch(block.X[:, columns])
+        total[block.numbers] += _sums(X, block.starts, edges, values)
+    return total
+
+
+def _sums(X: Floats, starts: Ints, edges: Floats, values: Ints) -> Ints:
+    """Sums of powers over runs of rows, run k from starts[k] to starts[k + 1]: (n, d) -> (k, d, 4)."""
+    found = np.empty((len(starts) - 1, len(edges), POWERS), dtype=np.int64)
+    powers = np.stack([values**k for k in range(1, POWERS + 1)], axis=2)
+    for column, (own, of_bins) in enumerate(zip(edges, powers, strict=True)):
+        bins = np.searchsorted(own, X[:, column], side="left")
+        found[:, column] = np.add.reduceat(of_bins[bins], starts[:-1], axis=0)
+    return found
+
+
+def _partitioned_sums(groups: PartitionedGroups, edges: Floats, values: Ints, compute: Compute) -> PartitionedMaps:
+    """The sums of groups in partitions, in place of counts: (g, d * 4)."""
+
+    def count(block: GroupedBlock) -> GroupTally:
+        sums = _sums(compute.fetch(block.X), block.starts, edges, values)
+        return GroupTally(block.numbers, csr_array(sums.reshape(len(sums), -1)), np.diff(block.starts))
+
+    return PartitionedMaps(groups, count, POWERS * len(edges), POWERS * len(edges))
+
+
+def _unpacked(counts: Any, d: int) -> Ints:
+    dense: npt.NDArray[np.int64] = counts.toarray().reshape(-1, d, POWERS)
+    return dense
+
+
+def _chunks(n_groups: int, d: int) -> Iterator[slice]:
+    """Columns, so many at a time that their sums have room."""
+    return iter(slices(d, max(1, _MOST_SUMS // max(1, n_groups * POWERS))))
