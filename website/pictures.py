@@ -14,8 +14,9 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle, ConnectionPatch
 
-from isobag import IDKGroupDetector, IsolationKernel
+from isobag import IDKGroupDetector, IDKPointDetector, IsolationKernel
 from isobag.datasets import make_card_accounts
+from isobag.models.reach import least_detectable
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "docs" / "pictures"
@@ -239,11 +240,39 @@ def account(theme: Theme) -> Figure:
     return figure
 
 
+def floor(theme: Theme) -> Figure:
+    """P-values of one row as it moves away: exact ones stop at the floor, extrapolated ones go on."""
+    figure, (left, right) = _axes(theme, 2)
+    X = np.random.default_rng(0).normal(size=(2000, 3))
+    detector = IDKPointDetector(random_state=0).fit(X)
+    away = np.linspace(1, 20, 77)
+    rows = np.column_stack([away, np.zeros((len(away), 2))])
+    left.semilogy(away, detector.p_values(rows), color=theme.odd, label="extrapolated")
+    left.semilogy(away, detector.set_params(tail="exact").p_values(rows), color=theme.other, label="exact")
+    for batch in (100, 10_000):
+        left.axhline(0.1 / batch, color=theme.faint, linestyle="--", linewidth=1)
+        left.text(20, 0.1 / batch, f"lone anomaly of {batch:,}", color=theme.ink, fontsize=9, ha="right", va="bottom")
+    left.set_xlabel("standard deviations away")
+    left.set_ylabel("p-value")
+    left.set_title("2,000 rows learned from")
+    left.legend(frameon=False, labelcolor=theme.ink, loc="lower left")
+    n_rows = np.geomspace(100, 100_000, 60)
+    for batch in (100, 1_000, 10_000):
+        least = [least_detectable(int(n), batch, 0.1) for n in n_rows]
+        right.loglog(n_rows, least, color=theme.data)
+        right.text(100, least[0] * 1.15, f"batch of {batch:,}", color=theme.ink, fontsize=9)
+    right.set_xlabel("rows learned from")
+    right.set_ylabel("anomalies needed")
+    right.set_title("Exact p-values, false discovery rate .1")
+    return figure
+
+
 PICTURES: dict[str, Callable[[Theme], Figure]] = {
     "cells": cells,
     "sparse": sparse,
     "group": group,
     "sizes": sizes,
+    "floor": floor,
     "speed": speed,
     "account": account,
 }

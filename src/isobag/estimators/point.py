@@ -68,8 +68,9 @@ class IDKPointDetector(PointDetector, Modelled[PointModel]):
         standard deviations below the mean of the logarithms of the training scores.
     calibrate : bool or "blocks", default=True
         Whether ``fit`` also learns what ``p_values`` needs: for each of four folds of the rows (at most 100,000 in all)
-        a model with a fourth of the partitionings that learned from the others (at most 10,000 rows), and its scores of
-        the fold. "blocks": rows are in the order of time and hang together; stretches of time are set aside as a whole.
+        a model with a fourth of the partitionings that learned from the others (half of the rows, at least 1,000 and at
+        most 10,000), and its scores of the fold. "blocks": rows are in the order of time and hang together; stretches
+        of time are set aside as a whole.
     tail : {"extrapolate", "exact"}, default="extrapolate"
         No conformal p-value is below 1 / (1 + number of rows set aside). Rows that score below all of them get smaller
         ones by "extrapolate", from the tail of their scores; "exact" leaves them there.

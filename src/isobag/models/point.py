@@ -35,6 +35,8 @@ PAPER_SCALING = "minmax"
 AUTO_LARGEST_SAMPLES = 256
 AVERAGED_ROWS = 10_000
 CALIBRATION_ROWS, LEARNED_ROWS = 100_000, 10_000
+HALVED_ROWS = 2_000
+"""From so many rows on, a fold's model learns from as many as half of them: more would cost time and tell little."""
 BLOCKS = "blocks"
 """Calibration by stretches of time."""
 REFERENCE_ROWS = 256
@@ -264,7 +266,8 @@ def fit_point_model(
     if params.calibrate:
         if units is None:
             units = blocks_of(rows) if params.calibrate == BLOCKS else copies_of(rows, CALIBRATION_ROWS)
-        calibration = calibrate(rows, params, compute, fit_point_model, CALIBRATION_ROWS, LEARNED_ROWS, units)
+        most = min(LEARNED_ROWS, max(HALVED_ROWS, len(rows)) // 2)
+        calibration = calibrate(rows, params, compute, fit_point_model, CALIBRATION_ROWS, most, units)
     tally, sums = _tally_and_sum(views, rows, params, compute)
     model = finish_point_model(views, tally, params, rows.take(reference), calibration=calibration)
     if params.averages:
