@@ -78,7 +78,7 @@ class Lord:
 
 def _share(t: int) -> float:
     """g_t = c log(max(t, 2)) / (t exp(sqrt(log t))), for t = 1, 2, ...; the sum over all t is below 1."""
-    return float(_unscaled(np.array([t]))[0]) / _total()
+    return float(_unscaled(np.array([float(t)]))[0]) / _total()
 
 
 def _unscaled(t: Floats) -> Floats:
@@ -92,4 +92,4 @@ def _total() -> float:
     r = np.sqrt(np.log(_SUMMED))
     # The integral of log t / (t exp(sqrt(log t))) from T on is that of 2 r^3 exp(-r) from sqrt(log T) on.
     rest = 2 * np.exp(-r) * (r**3 + 3 * r**2 + 6 * r + 6)
-    return float(_unscaled(np.arange(1, _SUMMED + 1)).sum() + rest)
+    return float(_unscaled(np.arange(1.0, _SUMMED + 1)).sum() + rest)
