@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from isobag.backends.arrays import FARTHEST, Floats, Ints
 from isobag.backends.threads import slices
-from isobag.data.rows import ArrayRows, GroupedBlock, Rows
+from isobag.data.rows import ArrayRows, GroupedBlock, Rows, spans_of_groups
 
 BLOCK_NUMBERS = 1 << 27
 """Most numbers of a block: a GPU wants large ones."""
@@ -155,19 +155,16 @@ class DeviceRows(Rows):
             return found
         return sys.modules[type(self._like).__module__.partition(".")[0]].from_dlpack(found)
 
-    def grouped_blocks(self, ids: Any) -> Iterator[GroupedBlock]:
+    def grouped_blocks(self, ids: Any, stops: Ints | None = None) -> Iterator[GroupedBlock]:
         """All rows sorted by group, on the device; no group is cut, however large. ids: an array or a tensor."""
         numbers = sys.modules["torch"].as_tensor(ids, device=self.X.device)
         ends = numbers.bincount().cumsum(0).cpu().numpy()
         is_sorted = bool((numbers[1:] >= numbers[:-1]).all())
         X = self.X if is_sorted else self.X[numbers.argsort(stable=True)]
-        first = 0
-        while first < len(ends):
+        for first, stop in spans_of_groups(ends, self._block_rows, stops):
             begin = ends[first - 1] if first else 0
-            stop = max(first + 1, int(np.searchsorted(ends, begin + self._block_rows, side="right")))
             starts = np.concatenate([[begin], ends[first:stop]]) - begin
             yield GroupedBlock(X[begin : ends[stop - 1]].double(), starts, np.arange(first, stop))
-            first = stop
 
 
 class StreamedRows(Rows):
@@ -212,18 +209,14 @@ class StreamedRows(Rows):
         """The rows as an array."""
         return ArrayRows(self.X.astype(np.float64), self.names)
 
-    def grouped_blocks(self, ids: Ints) -> Iterator[GroupedBlock]:
+    def grouped_blocks(self, ids: Ints, stops: Ints | None = None) -> Iterator[GroupedBlock]:
         """All rows sorted by group, on the device; no group is cut, however large."""
         order = np.argsort(ids, kind="stable")
         ends = np.cumsum(np.bincount(ids))
-        spans, first = [], 0
-        while first < len(ends):
-            begin = ends[first - 1] if first else 0
-            stop = max(first + 1, int(np.searchsorted(ends, begin + self._block_rows, side="right")))
-            spans.append((begin, first, stop))
-            first = stop
-        chosen = [order[begin : ends[stop - 1]] for begin, _, stop in spans]
-        for X, (begin, first, stop) in zip(self._stream(chosen), spans, strict=True):
+        spans = list(spans_of_groups(ends, self._block_rows, stops))
+        begins = [int(ends[first - 1]) if first else 0 for first, _ in spans]
+        chosen = [order[begin : ends[stop - 1]] for begin, (_, stop) in zip(begins, spans, strict=True)]
+        for X, begin, (first, stop) in zip(self._stream(chosen), begins, spans, strict=True):
             yield GroupedBlock(X, np.concatenate([[begin], ends[first:stop]]) - begin, np.arange(first, stop))
 
     def _stream(self, chosen: Sequence[Any]) -> Iterator[Any]:

@@ -7,6 +7,7 @@ counts, ranges, rows picked by number. So it does not matter how rows are cut in
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
+from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -106,13 +107,24 @@ class Rows(ABC):
         """All rows as one block, if they make one: (n, d)."""
         return None
 
-    def grouped_blocks(self, ids: Ints) -> Iterator[GroupedBlock]:
-        """All rows, those of a group side by side within each block; ids (n,) is the group of each row."""
-        start = 0
-        for block in self.blocks():
-            own = ids[start : start + len(block)]
-            yield group_rows(block, own)
-            start += len(block)
+    def grouped_blocks(self, ids: Ints, stops: Ints | None = None) -> Iterator[GroupedBlock]:
+        """All rows sorted by group; ids (n,) is the group of each row.
+
+        ``stops``: the groups before which a block must end, the number of all groups last. Groups that are too large
+        for one block are cut into several, one after the other.
+        """
+        order = np.argsort(ids, kind="stable")
+        ends = np.cumsum(np.bincount(ids))
+        most = max(1, min(GROUPED_ROWS, BLOCK_NUMBERS // self.n_features))
+        for first, stop in spans_of_groups(ends, most, stops):
+            begin, end = ends[first - 1] if first else 0, ends[stop - 1]
+            if end - begin <= most:
+                starts = np.concatenate([[begin], ends[first:stop]]) - begin
+                yield GroupedBlock(self.take(order[begin:end]), starts, np.arange(first, stop))
+                continue
+            for part in slices(end - begin, most):
+                rows = order[begin:end][part]
+                yield group_rows(self.take(rows), ids[rows])
 
 
 class ArrayRows(Rows):
@@ -142,19 +154,6 @@ class ArrayRows(Rows):
     def whole(self) -> Floats | None:
         """The array, unless it is larger than a block."""
         return self.X if len(self.X) <= BLOCK_ROWS else None
-
-    def grouped_blocks(self, ids: Ints) -> Iterator[GroupedBlock]:
-        """All rows sorted by group: no group is cut, however large."""
-        order = np.argsort(ids, kind="stable")
-        ends = np.cumsum(np.bincount(ids))
-        first = 0
-        while first < len(ends):
-            begin = ends[first - 1] if first else 0
-            # At least one group, and as many more as fit.
-            stop = max(first + 1, int(np.searchsorted(ends, begin + GROUPED_ROWS, side="right")))
-            starts = np.concatenate([[begin], ends[first:stop]]) - begin
-            yield GroupedBlock(self.X[order[begin : ends[stop - 1]]], starts, np.arange(first, stop))
-            first = stop
 
 
 class SparseRows(Rows):
@@ -203,6 +202,22 @@ class PartOfRows(Rows):
     def take(self, numbers: Ints) -> Floats:
         """Some of them: (k,) -> (k, d)."""
         return self._rows.take(self._numbers[numbers])
+
+
+def spans_of_groups(ends: Ints, most_rows: int, stops: Ints | None = None) -> Iterator[tuple[int, int]]:
+    """Groups from the first to before the second number: up to ``stops``, or at least one and as many as fit.
+
+    ends (g,): where the rows of each group end
+    """
+    if stops is not None:
+        yield from pairwise((0, *stops.tolist()))
+        return
+    first = 0
+    while first < len(ends):
+        begin = ends[first - 1] if first else 0
+        stop = max(first + 1, int(np.searchsorted(ends, begin + most_rows, side="right")))
+        yield first, stop
+        first = stop
 
 
 def group_rows(block: Floats, ids: Ints) -> GroupedBlock:

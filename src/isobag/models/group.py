@@ -14,6 +14,7 @@ from isobag.data.groups import Grouped, Groups
 from isobag.models.calibration import Calibration, calibrate
 from isobag.models.cells import GroupCells
 from isobag.models.level2 import AnyMaps, Level2, Level2Params
+from isobag.models.maps import LazyMaps, TotalledMaps
 from isobag.models.neighbours import ANCHOR_POINTS, Neighbours
 from isobag.models.point import largest_samples
 from isobag.models.views import Plan, Views, draw_views
@@ -137,7 +138,7 @@ class GroupModel:
 
     def scores(self, groups: Grouped, compute: Compute) -> Floats:
         """How normal each group is: (g,), 0 or more."""
-        return self.level2.scores(self.mean_maps(groups, compute), compute)
+        return self.level2.scores(self.views.maps_of(groups, compute, self.count_outside), compute)
 
     def p_values(self, groups: Grouped, compute: Compute) -> Floats:
         """Conformal p-values of new groups: (g,) in (0, 1]."""
@@ -145,8 +146,8 @@ class GroupModel:
             raise ValueError("nothing was set aside for p-values.")
         return self.calibration.p_values(groups, compute)
 
-    def mean_maps(self, groups: Grouped, compute: Compute) -> AnyMaps:
-        """Level 1: counts (g, cells) and sizes (g,)."""
+    def mean_maps(self, groups: Groups, compute: Compute) -> MeanMaps:
+        """Level 1: counts (g, cells) and sizes (g,), kept."""
         return self.views.mean_maps(groups, compute, self.count_outside)
 
     @property
@@ -184,7 +185,7 @@ def fit_group_model(groups: Grouped, params: GroupParams, compute: Compute) -> t
     rows, plans = groups.rows, params.plans(len(groups.rows))
     t = params.n_estimators * len(plans)
     views, anchors = draw_views(rows, t, plans, params.level1_mechanism, seeds[0], compute)
-    maps = views.mean_maps(groups, compute, params.count_outside)
+    maps = views.maps_of(groups, compute, params.count_outside)
 
     def points() -> MeanMaps:
         return views.mean_maps(_single_points(groups, seeds[1]), compute, params.count_outside)
@@ -210,16 +211,18 @@ def finish_group_model(
     that the anchors of the views are.
     """
     level2_params = params.level2_params(len(views), len(maps))
-    level2, scores = LEVEL2[params.level2].fit(maps, points, level2_params, seed, compute)
-    return GroupModel(views, params.count_outside, _mean(maps), reference, level2, None), scores
-
-
-def _mean(maps: AnyMaps) -> Floats:
-    """Mean of the mean maps of all groups, from whole numbers, so in whatever order: (columns,)."""
     unit = 2.0 ** min(_MOST_BITS, 62 - len(maps).bit_length())
-    total: Ints = maps.map_reduce(lambda own: own.total(np.rint(unit / own.sizes).astype(np.int64)), np.add)
-    mean: Floats = np.minimum(total / (unit * len(maps)), 1.0)
-    return mean
+
+    def total_of(own: MeanMaps) -> Ints:
+        """Sum of mean maps in whole numbers, so in whatever order: (columns,)."""
+        return own.total(np.rint(unit / own.sizes).astype(np.int64))
+
+    if isinstance(maps, LazyMaps):
+        maps = TotalledMaps(maps, total_of)
+    level2, scores = LEVEL2[params.level2].fit(maps, points, level2_params, seed, compute)
+    total = maps.total if isinstance(maps, TotalledMaps) else total_of(maps)
+    population: Floats = np.minimum(total / (unit * len(maps)), 1.0)
+    return GroupModel(views, params.count_outside, population, reference, level2, None), scores
 
 
 def _single_points(groups: Grouped, seed: int) -> Groups:

@@ -23,7 +23,7 @@ from isobag.backends import Compute
 from isobag.backends.arrays import MOST_ROWS, Floats, Ints, held
 from isobag.backends.threads import slices
 from isobag.models.level2 import AnyMaps, Level2, Level2Params
-from isobag.models.maps import PartitionedMaps
+from isobag.models.maps import LazyMaps
 from isobag.models.sizes import SizeCurve, fit_size_curve
 from isobag.partitionings.counts import MeanMaps
 
@@ -78,7 +78,8 @@ class Neighbours(Level2):
     def distances(self, maps: AnyMaps, compute: Compute) -> Floats:
         """Mean distance of each group to the reference groups nearest to it: (g,)."""
         noise = Noise(self.ratio, self.population, self.largest)
-        return maps.map(lambda own: _mean_distances(own, self.references, noise, compute))
+        others = _deviations(self.references, noise)
+        return maps.map(lambda own: _mean_distances(own, self.references, others, noise, compute))
 
     def problems(self, n_columns: int, averages: bool) -> Iterator[str]:
         """What does not fit together."""
@@ -96,13 +97,14 @@ def fit_neighbours(
     chosen = np.arange(len(maps))
     if len(maps) > MOST_REFERENCES:
         chosen = np.sort(np.random.default_rng(0).choice(len(maps), MOST_REFERENCES, replace=False))
-    if isinstance(maps, PartitionedMaps) and len(chosen) == len(maps):
+    if isinstance(maps, LazyMaps) and len(chosen) == len(maps):
         maps = maps[chosen]
     references = maps if isinstance(maps, MeanMaps) and len(chosen) == len(maps) else maps[chosen]
     noise = estimate_noise(references, n_partitionings)
     rows = chosen if isinstance(maps, MeanMaps) else None
-    distances = maps.map(lambda own: _mean_distances(own, references, noise, compute, rows))
-    of_points = _mean_distances(points, references, noise, compute) if len(points) else np.empty(0)
+    others = _deviations(references, noise)
+    distances = maps.map(lambda own: _mean_distances(own, references, others, noise, compute, rows))
+    of_points = _mean_distances(points, references, others, noise, compute) if len(points) else np.empty(0)
     curve = fit_size_curve(distances[chosen], references.sizes, of_points)
     found = Neighbours(references, noise.ratio, noise.population, noise.largest, curve)
     return found, bounded(curve.normalise(distances, maps.sizes))
@@ -159,10 +161,15 @@ def _deviations(maps: MeanMaps, noise: Noise) -> _Deviations:
 
 
 def _mean_distances(
-    maps: MeanMaps, references: MeanMaps, noise: Noise, compute: Compute, chosen: Ints | None = None
+    maps: MeanMaps,
+    references: MeanMaps,
+    others: _Deviations,
+    noise: Noise,
+    compute: Compute,
+    chosen: Ints | None = None,
 ) -> Floats:
     """Mean distance of each group to the references nearest to it: (g,). ``chosen``: the groups that are references."""
-    own, others = _deviations(maps, noise), _deviations(references, noise)
+    own = _deviations(maps, noise)
     sq_norm = _sq_norm(noise.population)
     k = min(N_NEAREST, max(len(references) - 1, 1))
     found = np.empty(len(maps))
