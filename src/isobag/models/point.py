@@ -5,6 +5,7 @@ Learned in steps: draw views, count the rows in their cells (a Tally), finish a 
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from isobag.backends.threads import map_in_threads, slices
 from isobag.data.rows import Rows, spread_rows
 from isobag.models.averaging import Average, fit_average
 from isobag.models.calibration import Calibration, calibrate
-from isobag.models.explain import far_by_feature, lack_by_feature
+from isobag.models.explain import share_out
 from isobag.models.tally import Tables, Tally
 from isobag.models.views import Limits, Plan, Views, draw_views
 from isobag.partitionings import nested_levels
@@ -131,8 +132,15 @@ class PointModel:
 
     def explain(self, rows: Rows, compute: Compute) -> Floats:
         """How much each feature adds to the logarithm of (typical score / score): (n, d)."""
-        typical = self._lack(self.reference, compute).mean(axis=0)
+        if "typical" not in self._known:
+            self._known["typical"] = self._lack(self.reference, compute).mean(axis=0)
+        typical = self._known["typical"]
         return rows.map(lambda X: self._lack(X, compute) - typical)
+
+    @cached_property
+    def _known(self) -> dict[str, Floats]:
+        """What explanations compare with, kept from the first: the same on every backend."""
+        return {}
 
     def shares(self, sums: Ints) -> Floats:
         """Sums over partitionings as shares of the most they can be."""
@@ -165,16 +173,12 @@ class PointModel:
 
     def _lack(self, X: Floats, compute: Compute) -> Floats:
         """Minus the logarithm of the scores, feature by feature: (n, d)."""
-        average, path = self.average, self._path(compute)
+        average = self.average
         if average is None:  # one psi, the last
-            average = fit_average(path(self.reference), np.eye(len(self.views.levels))[-1])
-        shares = [table / self.largest for table in self.tables]
-        lacks = lack_by_feature(self.views, shares, average, path(X), X, compute, self.rule)
-        if self.limits is not None:
-            _, far = self.divide(self.sum_at(compute)(X))
-            assert far is not None
-            lacks += average.far_weight * far[:, None] * far_by_feature(self.views, self.limits, X, compute)
-        return lacks
+            average = fit_average(self._path(compute)(self.reference), np.eye(len(self.views.levels))[-1])
+        path, far = self.divide(self.sum_at(compute)(X))
+        shares = share_out(self.views, self.tables, self.largest, average, path, self.limits, X, compute, self.rule)
+        return shares.lacks if far is None else shares.lacks + average.far_weight * far[:, None] * shares.far
 
 
 def fit_point_model(rows: Rows, params: PointParams, compute: Compute) -> tuple[PointModel, Floats]:
