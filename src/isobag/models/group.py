@@ -11,6 +11,7 @@ from sklearn.utils import check_random_state
 from isobag.backends import Compute
 from isobag.backends.arrays import FARTHEST, ONE, Floats, Ints, held
 from isobag.data.groups import Grouped, Groups
+from isobag.data.rows import spans_of_groups
 from isobag.models.calibration import Calibration, calibrate
 from isobag.models.cells import GroupCells
 from isobag.models.level2 import AnyMaps, Level2, Level2Params
@@ -28,6 +29,7 @@ LEVEL2: dict[str, type[Level2]] = {"neighbours": Neighbours, "cells": GroupCells
 """Ways to score mean maps."""
 CALIBRATION_GROUPS = 2_000
 _MOST_BITS = 44
+_EXPLAINED_ROWS = 1 << 15
 
 
 class GroupExplanation(NamedTuple):
@@ -159,23 +161,28 @@ class GroupModel:
     def explain(self, groups: Groups, compute: Compute) -> GroupExplanation:
         """Which points carry what sets each group apart, where it has too few, and in which features."""
         anchors = self.views.anchors_in_columns(self.count_outside)
-        columns = groups.rows.map(lambda X: self.views.columns(X, compute, self.count_outside))
         reference = self.reference
         if anchors.max() == len(reference):  # a cell that no point stands for
             reference = np.vstack([reference, np.full(reference.shape[1], np.nan)])
-        t, n_groups, known = columns.shape[1], len(groups), np.isfinite(reference[:, 0])
+        t, n_groups, known = len(self.views), len(groups), np.isfinite(reference[:, 0])
         masses = self.reference_masses
         differences, lacking = np.empty(n_groups), np.empty((n_groups, len(reference)))
         points, features = np.empty(len(groups.ids)), np.empty((n_groups, reference.shape[1]))
-        order = np.argsort(groups.ids, kind="stable")
-        for g, rows in enumerate(np.split(order, np.cumsum(groups.sizes)[:-1])):
-            counts = np.bincount(columns[rows].ravel(), minlength=len(anchors) + 1)[:-1]
-            apart = counts / len(rows) - self.population
-            differences[g] = apart @ apart / t
-            points[rows] = witness(columns[rows], apart) / len(rows)
-            lacking[g] = np.bincount(anchors, weights=-apart * self.population / t, minlength=len(reference))
-            carrying = np.maximum(points[rows], 0)
-            features[g] = separation(groups.rows.take(rows), carrying, reference[known], masses[known])
+        order, ends = np.argsort(groups.ids, kind="stable"), np.cumsum(groups.sizes)
+        for first, stop in spans_of_groups(ends, _EXPLAINED_ROWS):
+            begin = int(ends[first - 1]) if first else 0
+            X = groups.rows.take(order[begin : ends[stop - 1]])
+            all_columns = self.views.columns(X, compute, self.count_outside)
+            for g in range(first, stop):
+                own = slice(int(ends[g] - groups.sizes[g]) - begin, int(ends[g]) - begin)
+                rows, columns = order[begin:][own], all_columns[own]
+                counts = np.bincount(columns.ravel(), minlength=len(anchors) + 1)[:-1]
+                apart = counts / len(rows) - self.population
+                differences[g] = apart @ apart / t
+                points[rows] = witness(columns, apart) / len(rows)
+                lacking[g] = np.bincount(anchors, weights=-apart * self.population / t, minlength=len(reference))
+                carrying = np.maximum(points[rows], 0)
+                features[g] = separation(X[own], carrying, reference[known], masses[known])
         return GroupExplanation(groups.labels, differences, points, lacking, reference, features)
 
 
