@@ -1,6 +1,7 @@
 """isobag on Dask, measured: time per row against memory, memory of workers, scheduler and client, bytes to the client.
+And the memory of one process by the number of groups.
 
-usage: python benchmarks/scale.py [rows|partitions|bytes] [number of rows ...]
+usage: python benchmarks/scale.py [rows|partitions|bytes|groups] [number of rows ...]
 
 Rows are made where they are needed, anew in every pass, and never stored. Results go to benchmarks/results/scale.json.
 """
@@ -8,6 +9,7 @@ Rows are made where they are needed, anew in every pass, and never stored. Resul
 import json
 import pickle
 import resource
+import subprocess
 import sys
 import time
 import warnings
@@ -133,13 +135,52 @@ def measure_bytes():
     return found
 
 
+GROUPS = ((1_000, 100), (10_000, 100), (50_000, 100), (1_000_000, 5))
+"""Numbers of groups, and of points of each."""
+MOST_GROUPS_MB = 1_536
+GROUPS_WORK = """
+import json, resource, sys, time
+import numpy as np
+from isobag import IDKGroupDetector
+n_groups, n_points = map(int, sys.argv[1:])
+X = np.random.default_rng(0).standard_normal((n_groups * n_points, 4))
+groups = np.repeat(np.arange(n_groups), n_points)
+start = time.process_time()
+detector = IDKGroupDetector(random_state=0).fit(X, groups=groups)
+fitted = time.process_time()
+detector.p_values(X, groups=groups)
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+row = {"groups": n_groups, "points": n_points, "peak MB": peak, "fit cpu": fitted - start,
+       "p-values cpu": time.process_time() - fitted}
+print(json.dumps(row))
+"""
+
+
+def measure_groups():
+    """Peak memory and seconds of processes that learn from ever more groups, and find p-values of them."""
+    found = []
+    for n_groups, n_points in GROUPS:
+        command = [sys.executable, "-c", GROUPS_WORK, str(n_groups), str(n_points)]
+        found.append(json.loads(subprocess.run(command, capture_output=True, check=True).stdout))
+        print(found[-1], flush=True)
+    above = [row for row in found if row["peak MB"] > MOST_GROUPS_MB]
+    if above:
+        raise SystemExit(f"Above {MOST_GROUPS_MB:,} MB: {above}")
+    return found
+
+
 def main():
     warnings.simplefilter("ignore")
-    wanted = sys.argv[1:2] or ["rows", "partitions", "bytes"]
+    wanted = sys.argv[1:2] or ["rows", "partitions", "bytes", "groups"]
     sizes = [int(size) for size in sys.argv[2:]] or [1_000_000, 10_000_000, 100_000_000]
     known = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     for section in wanted:
-        work = {"rows": partial(measure_rows, sizes), "partitions": measure_partitions, "bytes": measure_bytes}
+        work = {
+            "rows": partial(measure_rows, sizes),
+            "partitions": measure_partitions,
+            "bytes": measure_bytes,
+            "groups": measure_groups,
+        }
         known[section] = work[section]()
     RESULTS.parent.mkdir(exist_ok=True)
     RESULTS.write_text(json.dumps(known, indent=1))

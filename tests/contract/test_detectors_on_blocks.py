@@ -10,6 +10,7 @@ from isobag.backends import HOST_BACKENDS
 from isobag.baselines import INNE, GaussianPointDetector
 from isobag.data import rows as rows_room
 from isobag.data.groups import as_groups
+from isobag.models import maps as maps_room
 from isobag.models.point import METHODS
 from isobag.partitionings import MECHANISMS
 
@@ -76,6 +77,8 @@ def cut_small(monkeypatch, size):
     monkeypatch.setattr(rows_room, "BLOCK_ROWS", size)
     monkeypatch.setattr(rows_room, "BLOCK_NUMBERS", 3 * size)
     monkeypatch.setattr(rows_room, "GROUPED_ROWS", size)
+    monkeypatch.setattr(maps_room, "KEPT_BYTES", 0)
+    monkeypatch.setattr(maps_room, "BUCKET_BYTES", 256 * size)
 
 
 def assert_all_equal(found, expected):

@@ -145,11 +145,18 @@ def test_grouped_blocks_hold_every_row_once_beside_its_group(rows):
             assert_array_equal(np.vstack(parts), X[ids == group])
 
 
-def test_an_array_cuts_no_group(monkeypatch):
+@pytest.mark.parametrize("kind", KINDS)
+def test_only_groups_larger_than_a_block_are_cut_and_blocks_end_where_they_must(kind, monkeypatch):
     monkeypatch.setattr(rows_room, "GROUPED_ROWS", 5)
-    blocks = list(ArrayRows(X).grouped_blocks(IDS))
-    assert_array_equal(np.concatenate([block.numbers for block in blocks]), np.arange(8))
-    assert len(blocks) > 3
+    rows, sizes, stops = KINDS[kind](X), np.bincount(IDS), np.array([2, 3, 8])
+    for blocks in (list(rows.grouped_blocks(IDS)), list(rows.grouped_blocks(IDS, stops))):
+        numbers = np.concatenate([block.numbers for block in blocks])
+        assert (np.diff(numbers) >= 0).all() and max(len(block.X) for block in blocks) == 5
+    spans = [set(np.searchsorted(stops, block.numbers, side="right").tolist()) for block in blocks]
+    assert all(len(span) == 1 for span in spans)
+    blocks = list(rows.grouped_blocks(IDS))
+    times = np.bincount(np.concatenate([block.numbers for block in blocks]))
+    assert_array_equal(times, np.where(sizes <= 5, 1, -(-sizes // 5)))
 
 
 def test_scalings_are_learned_alike_from_any_blocks(rows):

@@ -158,13 +158,13 @@ class DeviceRows(Rows):
             return found
         return sys.modules[type(self._like).__module__.partition(".")[0]].from_dlpack(found)
 
-    def grouped_blocks(self, ids: "Ints | torch.Tensor") -> Iterator[GroupedBlock]:
+    def grouped_blocks(self, ids: "Ints | torch.Tensor", stops: Ints | None = None) -> Iterator[GroupedBlock]:
         """All rows sorted by group, on the device; no group is cut, however large. ids: an array or a tensor."""
         numbers = sys.modules["torch"].as_tensor(ids, device=self.X.device)
         ends = numbers.bincount().cumsum(0).cpu().numpy()
         is_sorted = bool((numbers[1:] >= numbers[:-1]).all())
         X: Any = self.X if is_sorted else self.X[numbers.argsort(stable=True)]
-        for rows, starts, groups in whole_groups(ends, self._block_rows):
+        for rows, starts, groups in whole_groups(ends, self._block_rows, stops):
             yield GroupedBlock(X[rows].double(), starts, groups)
 
 
@@ -210,10 +210,10 @@ class StreamedRows(Rows):
         """The rows as an array."""
         return ArrayRows(self.X.astype(np.float64), self.names)
 
-    def grouped_blocks(self, ids: Ints) -> Iterator[GroupedBlock]:
+    def grouped_blocks(self, ids: Ints, stops: Ints | None = None) -> Iterator[GroupedBlock]:
         """All rows sorted by group, on the device; no group is cut, however large."""
         order = np.argsort(ids, kind="stable")
-        spans = list(whole_groups(np.cumsum(np.bincount(ids)), self._block_rows))
+        spans = list(whole_groups(np.cumsum(np.bincount(ids)), self._block_rows, stops))
         for X, (_, starts, groups) in zip(self._stream([order[rows] for rows, _, _ in spans]), spans, strict=True):
             yield GroupedBlock(X, starts, groups)
 

@@ -53,9 +53,9 @@ class Groups(Grouped):
         """Number of points of each group: (g,)."""
         return np.bincount(self.ids, minlength=len(self.labels))
 
-    def blocks(self) -> Iterator[GroupedBlock]:
-        """All points, those of a group side by side within each block."""
-        return self.rows.grouped_blocks(self.ids)
+    def blocks(self, stops: Ints | None = None) -> Iterator[GroupedBlock]:
+        """All points, sorted by group; ``stops``: the groups before which a block must end."""
+        return self.rows.grouped_blocks(self.ids, stops)
 
     @property
     def points(self) -> Floats:
@@ -95,9 +95,9 @@ class DeviceGroups(Groups):
         sizes: Ints = self.numbers.bincount(minlength=len(self.labels)).cpu().numpy()
         return sizes
 
-    def blocks(self) -> Iterator[GroupedBlock]:
+    def blocks(self, stops: Ints | None = None) -> Iterator[GroupedBlock]:
         """All points, sorted on the device."""
-        return self.rows.grouped_blocks(self.numbers)
+        return self.rows.grouped_blocks(self.numbers, stops)
 
 
 def as_groups(estimator: BaseEstimator, X: Any, groups: Any, *, reset: bool, alone: bool = False) -> Any:

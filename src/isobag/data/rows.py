@@ -7,6 +7,7 @@ counts, ranges, rows picked by number. So it does not matter how rows are cut in
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
+from itertools import pairwise
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -105,13 +106,22 @@ class Rows(ABC):
         """All rows as one block, if they make one: (n, d)."""
         return None
 
-    def grouped_blocks(self, ids: Ints) -> Iterator[GroupedBlock]:
-        """All rows, those of a group side by side within each block; ids (n,) is the group of each row."""
-        start = 0
-        for block in self.blocks():
-            own = ids[start : start + len(block)]
-            yield group_rows(block, own)
-            start += len(block)
+    def grouped_blocks(self, ids: Ints, stops: Ints | None = None) -> Iterator[GroupedBlock]:
+        """All rows sorted by group; ids (n,) is the group of each row.
+
+        ``stops``: the groups before which a block must end, the number of all groups last. Groups that are too large
+        for one block are cut into several, one after the other.
+        """
+        order = np.argsort(ids, kind="stable")
+        ends = np.cumsum(np.bincount(ids))
+        most = max(1, min(GROUPED_ROWS, BLOCK_NUMBERS // self.n_features))
+        for rows, starts, numbers in whole_groups(ends, most, stops):
+            if rows.stop - rows.start <= most:
+                yield GroupedBlock(self.take(order[rows]), starts, numbers)
+                continue
+            for part in slices(rows.stop - rows.start, most):
+                some = order[rows][part]
+                yield group_rows(self.take(some), ids[some])
 
 
 class ArrayRows(Rows):
@@ -141,12 +151,6 @@ class ArrayRows(Rows):
     def whole(self) -> Floats | None:
         """The array, unless it is larger than a block."""
         return self.X if len(self.X) <= BLOCK_ROWS else None
-
-    def grouped_blocks(self, ids: Ints) -> Iterator[GroupedBlock]:
-        """All rows sorted by group: no group is cut, however large."""
-        order = np.argsort(ids, kind="stable")
-        for rows, starts, numbers in whole_groups(np.cumsum(np.bincount(ids)), GROUPED_ROWS):
-            yield GroupedBlock(self.X[order[rows]], starts, numbers)
 
 
 class SparseRows(Rows):
@@ -197,17 +201,25 @@ class PartOfRows(Rows):
         return self._rows.take(self._numbers[numbers])
 
 
-def whole_groups(ends: Ints, most: int) -> Iterator[tuple[slice, Ints, Ints]]:
+def whole_groups(ends: Ints, most: int, stops: Ints | None = None) -> Iterator[tuple[slice, Ints, Ints]]:
     """Rows sorted by group, cut between groups: the rows of some groups, where each group starts in them, the groups.
 
-    ends (g,): the row behind the last of each group; most: rows at a time, but at least one group
+    ends (g,): the row behind the last of each group; most: rows at a time, but at least one group, unless ``stops``
+    says before which groups to cut, the number of all groups last
     """
+    for first, stop in _spans(ends, most) if stops is None else pairwise((0, *stops.tolist())):
+        begin = int(ends[first - 1]) if first else 0
+        starts = np.concatenate([[begin], ends[first:stop]]) - begin
+        yield slice(begin, int(ends[stop - 1])), starts, np.arange(first, stop)
+
+
+def _spans(ends: Ints, most: int) -> Iterator[tuple[int, int]]:
+    """Groups from the first to before the second number, as many as fit, at least one."""
     first = 0
     while first < len(ends):
         begin = int(ends[first - 1]) if first else 0
         stop = max(first + 1, int(np.searchsorted(ends, begin + most, side="right")))
-        starts = np.concatenate([[begin], ends[first:stop]]) - begin
-        yield slice(begin, int(ends[stop - 1])), starts, np.arange(first, stop)
+        yield first, stop
         first = stop
 
 

@@ -74,7 +74,9 @@ class Spool:
         if self._file is None:
             return self._whole()[rows]
         width, handle = self._n_columns * 8, self._file.fileno()
-        content = b"".join(os.pread(handle, width, row * width) for row in rows.tolist())
+        heads = np.flatnonzero(np.diff(rows, prepend=-2) != 1)  # of runs of rows that follow one another
+        runs = zip(rows[heads].tolist(), np.diff(heads, append=len(rows)).tolist(), strict=True)
+        content = b"".join(os.pread(handle, width * n_rows, row * width) for row, n_rows in runs)
         return np.frombuffer(content).reshape(len(rows), self._n_columns).copy()
 
     def column(self, j: int) -> Floats:

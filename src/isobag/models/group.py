@@ -11,16 +11,19 @@ from sklearn.utils import check_random_state
 from isobag.backends import Compute
 from isobag.backends.arrays import FARTHEST, ONE, Floats, Ints, held
 from isobag.data.groups import Grouped, Groups
+from isobag.data.rows import whole_groups
 from isobag.models.calibration import EXTRAPOLATE, Calibration, calibrate
 from isobag.models.cells import GroupCells
 from isobag.models.columns import ColumnEvidence, fit_columns
 from isobag.models.level2 import AnyMaps, Level2, Level2Params
+from isobag.models.maps import LazyMaps, TotalledMaps
 from isobag.models.neighbours import MARGIN, Neighbours, bounded
 from isobag.models.point import largest_samples
 from isobag.models.sizes import SizeEvidence, fit_size_evidence
 from isobag.models.views import Plan, Views, draw_views
 from isobag.models.witness import separation, witness
 from isobag.partitionings import nested_levels
+from isobag.partitionings.counts import MeanMaps
 
 AUTO_POINT_SAMPLES = (16, 64)
 AUTO_GROUP_SAMPLES = 256
@@ -28,6 +31,7 @@ LEVEL2: dict[str, type[Level2]] = {"neighbours": Neighbours, "cells": GroupCells
 """Ways to score mean maps."""
 CALIBRATION_GROUPS, LEARNED_GROUPS = 10_000, 2_000
 _MOST_BITS = 44
+_EXPLAINED_ROWS = 1 << 15
 
 
 class GroupExplanation(NamedTuple):
@@ -146,7 +150,7 @@ class GroupModel:
 
     def scores(self, groups: Grouped, compute: Compute) -> Floats:
         """How normal each group is: (g,), 0 or more."""
-        scores = self.level2.scores(self.mean_maps(groups, compute), compute)
+        scores = self.level2.scores(self.views.maps_of(groups, compute, self.count_outside), compute)
         if self.columns is not None:
             scores = np.minimum(scores, self.columns.scores(groups, compute))
         return self.with_size(scores, groups.sizes)
@@ -175,10 +179,9 @@ class GroupModel:
             raise ValueError("the model was fitted without calibration; p-values need calibrate=True.")
         return self.calibration.p_values(groups, compute, tail)
 
-    def mean_maps(self, groups: Grouped, compute: Compute) -> AnyMaps:
-        """Level 1: counts (g, cells) and sizes (g,)."""
-        maps: AnyMaps = self.views.mean_maps(groups, compute, self.count_outside)
-        return maps
+    def mean_maps(self, groups: Groups, compute: Compute) -> MeanMaps:
+        """Level 1: counts (g, cells) and sizes (g,), kept."""
+        return self.views.mean_maps(groups, compute, self.count_outside)
 
     def problems(self, params: GroupParams) -> Iterator[str]:
         """What does not fit together, or not with the parameters, of fields that come from a file."""
@@ -209,23 +212,26 @@ class GroupModel:
     def explain(self, groups: Groups, compute: Compute) -> GroupExplanation:
         """Which points make each group differ, where it has too few points, and in which features."""
         anchors = self.views.anchors_in_columns(self.count_outside)
-        columns = groups.rows.map(lambda X: self.views.columns(X, compute, self.count_outside))
         reference = self.reference
         if anchors.max() == len(reference):  # a cell that no point stands for
             reference = np.vstack([reference, np.full(reference.shape[1], np.nan)])
-        t, n_groups, known = columns.shape[1], len(groups), np.isfinite(reference[:, 0])
+        t, n_groups, known = len(self.views), len(groups), np.isfinite(reference[:, 0])
         masses = self.reference_masses
         differences, lacking = np.empty(n_groups), np.empty((n_groups, len(reference)))
         points, features = np.empty(len(groups.ids)), np.empty((n_groups, reference.shape[1]))
-        order = np.argsort(groups.ids, kind="stable")
-        for g, rows in enumerate(np.split(order, np.cumsum(groups.sizes)[:-1])):
-            counts = np.bincount(columns[rows].ravel(), minlength=len(anchors) + 1)[:-1]
-            apart = counts / len(rows) - self.population
-            differences[g] = apart @ apart / t
-            points[rows] = witness(columns[rows], apart) / len(rows)
-            lacking[g] = np.bincount(anchors, weights=-apart * self.population / t, minlength=len(reference))
-            carrying = np.maximum(points[rows], 0)
-            features[g] = separation(groups.rows.take(rows), carrying, reference[known], masses[known])
+        order, ends = np.argsort(groups.ids, kind="stable"), np.cumsum(groups.sizes)
+        for block, starts, numbers in whole_groups(ends, _EXPLAINED_ROWS):
+            X = groups.rows.take(order[block])
+            columns = self.views.columns(X, compute, self.count_outside)
+            for g, own in zip(numbers.tolist(), map(slice, starts[:-1].tolist(), starts[1:].tolist()), strict=True):
+                rows = order[block][own]
+                counts = np.bincount(columns[own].ravel(), minlength=len(anchors) + 1)[:-1]
+                apart = counts / len(rows) - self.population
+                differences[g] = apart @ apart / t
+                points[rows] = witness(columns[own], apart) / len(rows)
+                lacking[g] = np.bincount(anchors, weights=-apart * self.population / t, minlength=len(reference))
+                carrying = np.maximum(points[rows], 0)
+                features[g] = separation(X[own], carrying, reference[known], masses[known])
         return GroupExplanation(groups.labels, differences, points, lacking, reference, features)
 
 
@@ -235,7 +241,7 @@ def fit_group_model(groups: Grouped, params: GroupParams, compute: Compute) -> t
     rows, plans = groups.rows, params.plans(len(groups.rows))
     t = params.n_estimators * len(plans)
     views, anchors = draw_views(rows, t, plans, params.level1_mechanism, seeds[0], compute)
-    maps = views.mean_maps(groups, compute, params.count_outside)
+    maps = views.maps_of(groups, compute, params.count_outside)
     reference = rows.take(anchors)
     model, scores = finish_group_model(views, maps, reference, params, seeds[1], compute)
     if params.level2 == "neighbours":
@@ -263,13 +269,15 @@ def finish_group_model(
     ``reference`` (m, d): the points that the anchors of the views are.
     """
     level2_params = params.level2_params(len(views), len(maps))
-    level2, scores = LEVEL2[params.level2].fit(maps, level2_params, seed, compute)
-    return GroupModel(views, params.count_outside, _mean(maps), reference, level2, None), scores
-
-
-def _mean(maps: AnyMaps) -> Floats:
-    """Mean of the mean maps of all groups, from whole numbers, so in whatever order: (columns,)."""
     unit = 2.0 ** min(_MOST_BITS, 62 - len(maps).bit_length())
-    total: Ints = maps.map_reduce(lambda own: own.total(np.rint(unit / own.sizes).astype(np.int64)), np.add)
-    mean: Floats = np.minimum(total / (unit * len(maps)), 1.0)
-    return mean
+
+    def total_of(own: MeanMaps) -> Ints:
+        """Sum of mean maps in whole numbers, so in whatever order: (columns,)."""
+        return own.total(np.rint(unit / own.sizes).astype(np.int64))
+
+    if isinstance(maps, LazyMaps):
+        maps = TotalledMaps(maps, total_of)
+    level2, scores = LEVEL2[params.level2].fit(maps, level2_params, seed, compute)
+    total = maps.total if isinstance(maps, TotalledMaps) else total_of(maps)
+    population: Floats = np.minimum(total / (unit * len(maps)), 1.0)
+    return GroupModel(views, params.count_outside, population, reference, level2, None), scores

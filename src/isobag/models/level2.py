@@ -6,10 +6,10 @@ from typing import NamedTuple, Self
 
 from isobag.backends import Compute
 from isobag.backends.arrays import Floats
-from isobag.models.maps import PartitionedMaps
+from isobag.models.maps import LazyMaps
 from isobag.partitionings.counts import MeanMaps
 
-AnyMaps = MeanMaps | PartitionedMaps
+AnyMaps = MeanMaps | LazyMaps
 
 
 class Level2Params(NamedTuple):

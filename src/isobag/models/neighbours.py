@@ -28,7 +28,7 @@ from isobag.backends import Compute
 from isobag.backends.arrays import MOST_ROWS, Deviations, Floats, Ints, held
 from isobag.backends.threads import slices
 from isobag.models.level2 import AnyMaps, Level2, Level2Params
-from isobag.models.maps import PartitionedMaps
+from isobag.models.maps import LazyMaps
 from isobag.models.sizes import SizeCurve, SizeLine, fit_size_line
 from isobag.partitionings.counts import MeanMaps
 
@@ -76,7 +76,8 @@ class Neighbours(Level2):
     def distances(self, maps: AnyMaps, compute: Compute) -> Floats:
         """Mean distance to the nearest reference groups, and distances to the N/20-th and N/4-th nearest: (g, 3)."""
         noise = Noise(self.ratio, self.population, self.largest)
-        return maps.map(lambda own: _distances(own, self.references, noise, compute))
+        others = _deviations(self.references, noise)
+        return maps.map(lambda own: _distances(own, self.references, others, noise, compute))
 
     def oddness(self, distances: Floats, sizes: Ints) -> Floats:
         """By how many robust spreads a group is farther from others than is usual at its size: (g, 3) -> (g,)."""
@@ -109,13 +110,13 @@ def fit_neighbours(maps: AnyMaps, n_partitionings: int, compute: Compute) -> tup
     chosen = np.arange(len(maps))
     if len(maps) > MOST_REFERENCES:
         chosen = np.sort(np.random.default_rng(0).choice(len(maps), MOST_REFERENCES, replace=False))
-    if isinstance(maps, PartitionedMaps) and len(chosen) == len(maps):
+    if isinstance(maps, LazyMaps) and len(chosen) == len(maps):
         maps = maps[chosen]
     references = maps if isinstance(maps, MeanMaps) and len(chosen) == len(maps) else maps[chosen]
     noise = estimate_noise(references, n_partitionings)
     rows = chosen if isinstance(maps, MeanMaps) else None
-    distances = maps.map(lambda own: _distances(own, references, noise, compute, rows))
     deviations = _deviations(references, noise)
+    distances = maps.map(lambda own: _distances(own, references, deviations, noise, compute, rows))
     unit = float(np.median(deviations.factors * np.sqrt(deviations.sq_norms)))
     near, *far = distances[chosen].T
     lines = [fit_size_line(near, references.sizes, unit, _LEAST_NEAR, sloped=True)]
@@ -182,10 +183,15 @@ def _ranks(n_references: int) -> tuple[int, ...]:
 
 
 def _distances(
-    maps: MeanMaps, references: MeanMaps, noise: Noise, compute: Compute, chosen: Ints | None = None
+    maps: MeanMaps,
+    references: MeanMaps,
+    others: Deviations,
+    noise: Noise,
+    compute: Compute,
+    chosen: Ints | None = None,
 ) -> Floats:
     """Distances of each group to references, see ``Neighbours``: (g, 3). ``chosen``: the groups that are references."""
-    own, others = _deviations(maps, noise), _deviations(references, noise)
+    own = _deviations(maps, noise)
     sq_norm = _sq_norm(noise.population)
     ranks = _ranks(len(references))
     distances = np.empty((len(maps), len(ranks)))

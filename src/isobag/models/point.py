@@ -5,6 +5,7 @@ Learned in steps: draw views, count the rows in their cells (a Tally), finish a 
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -142,7 +143,9 @@ class PointModel:
 
     def explain(self, rows: Rows, compute: Compute) -> Floats:
         """How much each feature adds to the logarithm of (typical score / score): (n, d)."""
-        typical = self._lack(self.reference, compute).mean(axis=0)
+        if "typical" not in self._known:
+            self._known["typical"] = self._lack(self.reference, compute).mean(axis=0)
+        typical = self._known["typical"]
         return rows.map(lambda X: self._lack(X, compute) - typical)
 
     def problems(self, params: PointParams) -> Iterator[str]:
@@ -170,6 +173,11 @@ class PointModel:
                 yield "limits: they are not of the same psi"
         if self.rule != METHODS[params.method]:
             yield f"rule: {self.rule!r}; need {METHODS[params.method]!r}"
+
+    @cached_property
+    def _known(self) -> dict[str, Floats]:
+        """What explanations compare with, kept from the first: the same on every backend."""
+        return {}
 
     def combine(self, sums: Sums, n_jobs: int | None = None) -> Floats:
         """Scores from sums at every psi, or at the last alone: (n, L) a view -> (n,)."""

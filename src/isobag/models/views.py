@@ -14,13 +14,14 @@ import numpy as np
 
 from isobag.backends import Compute
 from isobag.backends.arrays import OUTSIDE, Cells, Floats, Ints
+from isobag.data.groups import Grouped, Groups
 from isobag.data.partitioned_groups import PartitionedGroups
 from isobag.data.rows import GroupedBlock, Rows
 from isobag.data.scaling import Scaling, fit_scalings, rows_for_scalings
-from isobag.models.maps import PartitionedMaps
-from isobag.models.tally import GroupTally, Tables, Tally, merge_tallies
+from isobag.models.maps import LazyMaps, LocalMaps, PartitionedMaps, count_all
+from isobag.models.tally import GroupTally, Tables, Tally
 from isobag.partitionings import Partitionings, draw_rows, draw_seeds, partition_rows
-from isobag.partitionings.counts import join_counts
+from isobag.partitionings.counts import MeanMaps, join_counts
 
 Sums = tuple[Ints, ...]
 """For each view and row, sums over partitionings (n, L)."""
@@ -175,12 +176,22 @@ class Views:
             numbers.append(own.ravel())
         return np.concatenate(numbers)
 
-    def mean_maps(self, groups: Any, compute: Compute, count_outside: bool = False, rule: str = "nearest") -> Any:
-        """Level 1: MeanMaps of groups in memory, PartitionedMaps of groups in partitions; see ``tally_groups``."""
+    def mean_maps(
+        self, groups: Groups, compute: Compute, count_outside: bool = False, rule: str = "nearest"
+    ) -> MeanMaps:
+        """Level 1: the points of each group counted in the cells of all views, side by side."""
         count = partial(self.tally_groups, compute=compute, count_outside=count_outside, rule=rule)
+        return count_all(groups, count)
+
+    def maps_of(self, groups: Grouped, compute: Compute, count_outside: bool = False) -> MeanMaps | LazyMaps:
+        """The same of any number of groups, wherever they are: kept if they are few, else counted when asked for."""
+        count = partial(self.tally_groups, compute=compute, count_outside=count_outside)
+        how = count, len(self), self.n_columns + count_outside * len(self)
         if isinstance(groups, PartitionedGroups):
-            return PartitionedMaps(groups, count, len(self), self.n_columns + count_outside * len(self))
-        return merge_tallies(list(map(count, groups.blocks()))).maps
+            return PartitionedMaps(groups, *how)
+        assert isinstance(groups, Groups)
+        maps = LocalMaps(groups, *how)
+        return count_all(groups, count) if maps.are_few else maps
 
     def tally_groups(
         self, block: GroupedBlock, compute: Compute, count_outside: bool = False, rule: str = "nearest"

@@ -97,10 +97,12 @@ def _find(
     added = np.empty((0, BLOCK), dtype=np.int64) if far is None else far
     levels = np.array(balls.levels)
     at_once = max(1, _KEPT_CELLS // (lanes.shape[0] * n_levels * BLOCK))
-    for part in slices(t, at_once if len(points) <= _MOST_SHARED else 1):
+    are_shared = len(points) <= _MOST_SHARED
+    for part in slices(t, at_once if are_shared else max(1, min(at_once, _MOST_SHARED // psi))):
         centers, names = points, np.ascontiguousarray(slots[part])
-        if len(points) > _MOST_SHARED:
-            centers, names = points[slots[part.start]], np.arange(psi, dtype=np.int32)[None]
+        if not are_shared:
+            centers = points[names.ravel()]
+            names = np.arange(len(centers), dtype=np.int32).reshape(names.shape)
         cells = np.empty((len(names), len(lanes), n_levels, BLOCK), dtype=np.int16)
         radii = np.ascontiguousarray(balls.sq_radii[:, part])
         _search(lanes, centers, names, levels, radii, own_limits, cells, added, n_jobs)
