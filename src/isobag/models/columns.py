@@ -44,6 +44,8 @@ _LEAST_VARIANCE = 0.05
 _SKEWNESS, _KURTOSIS = 6.0, 24.0
 """Variance of skewness and kurtosis of n normal numbers, times n."""
 _QUANTILE, _NORMAL_QUANTILE = 0.75, 1.1503493803760079
+_MEDIAN_SQUARE = 0.4549364231195727
+"""Median of the square of a normal number."""
 _TAIL, _LEAST_SCALE = 0.9, 0.02
 _MOST_SUMS = 1 << 22
 _MOST_POINTS, _MOST_GROUPS = 4096, 1024
@@ -211,15 +213,9 @@ def _fit_usual(statistics: Statistics, sizes: Ints) -> tuple[Floats, Floats, Flo
     n = sizes.astype(np.float64)[:, None, None]
     within = _total(variances * (n / max(float(sizes.sum() - len(sizes)), 1.0)))
     known = np.where(within > 0, within, 1.0)
-    ratios = np.zeros(within.shape)
-    for _ in range(3):  # as for mean maps, see ``estimate_noise``
-        weights = n / (1 + ratios * n)
-        weights = weights / _total(weights / len(sizes)) / len(sizes)
-        spread = _total(weights * (values - _total(weights * values)) ** 2)
-        expected, between = _total(weights * (1 - weights) / n), _total(weights * (1 - weights))
-        noise = np.maximum(spread - within * expected, 0) / np.maximum(between, 1e-12) / known
-        ratios = np.where(within > 0, noise, 0.0)
     centers = np.median(values, axis=0)
+    squares = (values - centers) ** 2 / _MEDIAN_SQUARE
+    ratios = np.where(within > 0, np.maximum(np.median(squares - within / n, axis=0), 0) / known, 0.0)
     factors = np.stack([_factors(sizes, ratios[:, k], k) for k in range(POWERS)], axis=2)
     away = np.abs(factors * (values - centers))
     scales = np.maximum(np.quantile(away, _QUANTILE, axis=0) / _NORMAL_QUANTILE, np.sqrt(within))

@@ -14,7 +14,7 @@ LEAST_DEVIATION = 2.0
 """Less is no reason, unless it is the only one."""
 MOST_COLUMNS = 100
 """Of more columns, no pairs are looked at."""
-_EARLIER = 0.5
+_EARLIER, _ENOUGH = 0.5, 3.0
 _MOST_CORRELATION = 0.999
 
 
@@ -52,9 +52,9 @@ def reasons_of(columns: ColumnEvidence, groups: Groups, reference: Floats, compu
 
 
 def _of_column(column: int, z: Floats, own: Floats, reference: Floats) -> GroupReason:
-    """The first of mean, spread and shape that is at least half as odd as the oddest: a mean also moves the others."""
+    """The first of mean, spread and shape that is odd enough: a mean far out also changes spread and shape."""
     size = np.abs(z)
-    which = int(np.argmax(size >= _EARLIER * size.max()))
+    which = int(np.argmax(size >= min(_ENOUGH, _EARLIER * size.max())))
     kind = KINDS[which]
     numbers = [_range(own), _range(reference)] if kind == "spread" else [np.median(own), np.median(reference)]
     return GroupReason(kind, (column,), float(z[which]), float(numbers[0]), float(numbers[1]))
