@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import kstest
 from sklearn.metrics import roc_auc_score
 
-from isobag.datasets import make_sensor_days, make_unequal_groups, thin_groups
+from isobag.datasets import ALIKE_KINDS, make_alike_groups, make_sensor_days, make_unequal_groups, thin_groups
 
 
 def test_thinned_points_are_some_of_those_given_in_their_order(rng):
@@ -90,3 +90,25 @@ def test_each_reading_of_the_odd_days_is_ordinary_and_their_days_are_not():
     assert max(np.array(correlations)[y == 0]) < -0.9
     stuck, flipped = sorted(np.array(correlations)[y == 1])
     assert stuck == 0 and flipped > 0.9
+
+
+@pytest.mark.parametrize("kind", ALIKE_KINDS)
+def test_alike_groups_are_what_their_kind_says(kind):
+    X, groups, y = make_alike_groups(200, 40, kind, random_state=0)
+    sizes = np.bincount(groups)
+    assert y.sum() == 40 and sizes.min() >= 20 and sizes.max() <= 500
+    odd, usual = X[y[groups] == 1], X[y[groups] == 0]
+    found = {
+        "shifted": odd[:, 0].mean() > 1.3,
+        "narrower": odd.std() < 0.5,
+        "correlated": np.corrcoef(odd[:, 0], odd[:, 1])[0, 1] > 0.9,
+        "partly shifted": 0.2 < np.mean(odd.min(axis=1) > 1) < 0.4,
+    }
+    assert found.pop(kind) and not any(found.values())
+    assert abs(usual.mean()) < 0.1 and usual.std() == pytest.approx(np.sqrt(1.09), abs=0.03)
+
+
+def test_alike_groups_refuse_what_makes_no_sense():
+    for how, said in (({"kind": "x"}, "kind='x'"), ({"n_odd": 400}, "n_odd=400"), ({"low": 9, "high": 3}, "low=9")):
+        with pytest.raises(ValueError, match=said):
+            make_alike_groups(**how)

@@ -166,7 +166,7 @@ def test_groups_of_one_size_are_ranked_by_their_distances(rng):
     )
     order = [group for group in nearest if not is_overruled[group]]
     assert len(order) > 60 and (np.diff(near[order]) >= 0).all()
-    assert_allclose(np.median(model.scores_), 1, rtol=0.02)
+    assert 0.8 < np.median(model.scores_) <= 1.02  # the least of three scores that have a median of 1 or more
 
 
 @pytest.mark.parametrize("n_odd", [11, 30, 60])

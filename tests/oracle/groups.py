@@ -136,3 +136,12 @@ def oddness(distances, n, lines, margin=2):
         x = min(max(log(n), line.low), line.high) - line.middle
         found.append((distance - line.location - line.slope * x) / (line.scale * exp(line.scale_slope * x)))
     return max(found[0], found[1] - margin, found[2] - margin)
+
+
+def column_sums(points, edges, values):
+    """Of each column the sums of v, v^2, v^3, v^4 over points, v the value of the first bin that reaches so far."""
+    found = []
+    for j, (own, of_bins) in enumerate(zip(edges, values, strict=True)):
+        v = [of_bins[sum(edge < point[j] for edge in own)] for point in points]
+        found.append([sum(one**k for one in v) for k in range(1, 5)])
+    return found

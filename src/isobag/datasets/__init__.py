@@ -17,12 +17,19 @@ from isobag.datasets.synthetic import (
     make_mix_gaussian1k,
     make_scale_up,
 )
-from isobag.datasets.unequal import make_sensor_days, make_unequal_groups, thin_groups
+from isobag.datasets.unequal import (
+    ALIKE_KINDS,
+    make_alike_groups,
+    make_sensor_days,
+    make_unequal_groups,
+    thin_groups,
+)
 
 ADBENCH_SETS = tuple(ADBENCH_SHA256)
 
 __all__ = [
     "ADBENCH_SETS",
+    "ALIKE_KINDS",
     "CARD_FEATURES",
     "GROUP_SETS",
     "POINT_SETS",
@@ -34,6 +41,7 @@ __all__ = [
     "Points",
     "load",
     "load_groups",
+    "make_alike_groups",
     "make_card_accounts",
     "make_dense_and_sparse",
     "make_density_peaks",

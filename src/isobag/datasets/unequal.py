@@ -14,6 +14,7 @@ from isobag.datasets.synthetic import Groups, Seed
 _KINDS = np.array([[0.0, 0.0, 0.0], [6.0, 0.0, 3.0], [0.0, 6.0, -3.0]])
 """Where the three kinds of normal group lie."""
 _SCATTER = 0.3
+ALIKE_KINDS = ("shifted", "narrower", "correlated", "partly shifted")
 
 
 def thin_groups(
@@ -104,6 +105,57 @@ def make_unequal_groups(
     elsewhere = np.isin(groups, mixed) & (rng.random(len(groups)) < 0.5)
     X[elsewhere] += (np.roll(_KINDS, -1, axis=0) - _KINDS)[kinds[groups[elsewhere]]]
     return Groups(X, groups, y)
+
+
+def make_alike_groups(
+    n_groups: int = 400,
+    n_odd: int = 20,
+    kind: str = "shifted",
+    *,
+    low: int = 20,
+    high: int = 500,
+    random_state: Seed = None,
+) -> Groups:
+    """Groups in three features, some of them odd and all odd ones alike: each has the others for neighbours.
+
+    Sizes are log-uniform from ``low`` to ``high``. A normal group has points N(c, I), with c of its own from
+    N(0, .09 I). An odd one has .3 c and, by ``kind``: "shifted", 1.5 more in the first feature; "narrower", spreads of .4;
+    "correlated", a correlation of .95 of the first two features; "partly shifted", 3 more in all features for 30 % of
+    its points.
+
+    Examples
+    --------
+    >>> from isobag.datasets import make_alike_groups
+    >>> X, groups, y = make_alike_groups(kind="narrower", random_state=0)
+    >>> X.shape[1], len(y), int(y.sum())
+    (3, 400, 20)
+    >>> is_odd = y[groups] == 1
+    >>> bool(X[is_odd].std() < 0.5 < X[~is_odd].std())
+    True
+    """
+    if kind not in ALIKE_KINDS:
+        raise ValueError(f"kind={kind!r}; need one of {', '.join(ALIKE_KINDS)}.")
+    if not 0 <= n_odd < n_groups:
+        raise ValueError(f"n_odd={n_odd}; need 0 or more, below n_groups={n_groups}: odd is what most are not.")
+    if not 1 <= low <= high:
+        raise ValueError(f"low={low} and high={high}; need sizes of 1 or more, the lower first.")
+    rng = np.random.default_rng(random_state)
+    y = np.zeros(n_groups, dtype=np.int64)
+    y[rng.choice(n_groups, size=n_odd, replace=False)] = 1
+    sizes = _log_uniform(np.full(n_groups, low), np.full(n_groups, high), rng)
+    groups = np.repeat(np.arange(n_groups), sizes)
+    middles = 0.3 * rng.standard_normal((n_groups, 3)) * np.where(y == 1, 0.3, 1.0)[:, None]
+    X = rng.standard_normal((len(groups), 3))
+    odd = y[groups] == 1
+    if kind == "shifted":
+        X[odd, 0] += 1.5
+    elif kind == "narrower":
+        X[odd] *= 0.4
+    elif kind == "correlated":
+        X[odd, 1] = 0.95 * X[odd, 0] + np.sqrt(1 - 0.95**2) * X[odd, 1]
+    else:
+        X[odd & (rng.random(len(groups)) < 0.3)] += 3
+    return Groups(X + middles[groups], groups, y)
 
 
 def make_sensor_days(n_days: int = 120, n_readings: int = 96, *, random_state: Seed = None) -> Groups:

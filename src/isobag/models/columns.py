@@ -44,8 +44,12 @@ _LEAST_VARIANCE = 0.05
 _SKEWNESS, _KURTOSIS = 6.0, 24.0
 """Variance of skewness and kurtosis of n normal numbers, times n."""
 _QUANTILE, _NORMAL_QUANTILE = 0.75, 1.1503493803760079
+_MEDIAN_SQUARE = 0.4549364231195727
+"""Median of the square of a normal number."""
 _TAIL, _LEAST_SCALE = 0.9, 0.02
 _MOST_SUMS = 1 << 22
+_MOST_POINTS, _MOST_GROUPS = 4096, 1024
+"""Bins are learned from so many points, and what is usual from so many groups."""
 _FRACTION = 2.0**40
 _MOST = float(np.finfo(float).max)
 
@@ -96,7 +100,7 @@ class ColumnEvidence:
 
     def deviations(self, statistics: Statistics, sizes: Ints) -> Floats:
         """Z of every statistic of every column: (g, d, 4)."""
-        factors = _factors(sizes, self.ratios)
+        factors = np.stack([_factors(sizes, self.ratios[:, k], k) for k in range(POWERS)], axis=2)
         return factors * (statistics.values - self.centers) / self.scales
 
     def of_groups(self, groups: Groups, compute: Compute) -> Floats:
@@ -125,31 +129,34 @@ class ColumnEvidence:
         )
 
     def _largest(self, sums: Ints, sizes: Ints) -> Floats:
-        z = self.deviations(statistics_of(sums, sizes), sizes)[:, :, :N_SCORED]
-        largest: Floats = np.abs(z).max(axis=(1, 2), initial=0.0)
-        return largest
+        found = np.zeros(len(sizes))
+        for k, values in enumerate(_scored(sums, sizes)):
+            z = _factors(sizes, self.ratios[:, k], k) * (values - self.centers[:, k]) / self.scales[:, k]
+            np.maximum(found, np.abs(z).max(axis=1, initial=0.0), out=found)
+        return found
 
 
 def fit_columns(groups: Grouped, reference: Floats, compute: Compute) -> tuple[ColumnEvidence, Floats]:
     """Learn from groups, with bins from reference points (m, d); also the groups' scores: (g,)."""
-    edges, values = _fit_bins(reference)
+    edges, values = _fit_bins(reference[:: -(-len(reference) // _MOST_POINTS)])
     d, sizes = len(edges), groups.sizes
     chosen = np.arange(len(groups))
     if len(groups) > MOST_REFERENCES:
         chosen = np.sort(np.random.default_rng(0).choice(len(groups), MOST_REFERENCES, replace=False))
+    some = chosen[:: -(-len(chosen) // _MOST_GROUPS)]
     empty = np.empty((0, POWERS))
     level = SizeLine(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
     model = ColumnEvidence(edges, values, empty, empty, empty, level)
     if isinstance(groups, PartitionedGroups):
-        sums = _unpacked(_partitioned_sums(groups, edges, values, compute)[chosen].counts, d)
-        usual = _fit_usual(statistics_of(sums, sizes[chosen]), sizes[chosen])
+        sums = _unpacked(_partitioned_sums(groups, edges, values, compute)[some].counts, d)
+        usual = _fit_usual(statistics_of(sums, sizes[some]), sizes[some])
         model = replace(model, centers=usual[0], ratios=usual[1], scales=usual[2])
         largest = model.largest(groups, compute)
     else:
         parts, largest = [], np.zeros(len(groups))
         for columns in _chunks(len(groups), d):
             sums = _sum_columns(groups, edges[columns], values[columns], columns, compute)
-            parts.append(_fit_usual(statistics_of(sums[chosen], sizes[chosen]), sizes[chosen]))
+            parts.append(_fit_usual(statistics_of(sums[some], sizes[some]), sizes[some]))
             own = ColumnEvidence(edges[columns], values[columns], *parts[-1], level)
             np.maximum(largest, own._largest(sums, sizes), out=largest)  # noqa: SLF001, one of its own kind
         centers, ratios, scales = (np.concatenate(own) for own in zip(*parts, strict=True))
@@ -163,15 +170,23 @@ def statistics_of(sums: Ints, sizes: Ints) -> Statistics:
     """Mean, standard deviation, skewness and kurtosis from sums of powers: (g, d, 4) -> (g, d, 4)."""
     n = sizes.astype(np.float64)[:, None]
     m1, m2, m3, m4 = (sums[:, :, k] / (n * float(_UNIT) ** (k + 1)) for k in range(POWERS))
+    mean, spread = _scored(sums, sizes)
     variance = np.maximum(m2 - m1 * m1, 0)
     third = m3 - 3 * m1 * m2 + 2 * m1**3
     fourth = m4 - 4 * m1 * m3 + 6 * m1 * m1 * m2 - 3 * m1**4
-    spread = np.sqrt(variance * (n / np.maximum(n - 1, 1)))
     usable = np.maximum(variance, _LEAST_VARIANCE)
     of_spread = np.maximum(fourth - variance * variance, 0) / (4 * usable)
-    values = [m1, spread, third / usable**1.5, fourth / usable**2]
+    values = [mean, spread, third / usable**1.5, fourth / usable**2]
     variances = [variance, of_spread, np.full_like(m1, _SKEWNESS), np.full_like(m1, _KURTOSIS)]
     return Statistics(np.stack(values, axis=2), np.stack(variances, axis=2))
+
+
+def _scored(sums: Ints, sizes: Ints) -> tuple[Floats, Floats]:
+    """Mean and standard deviation from sums of powers: (g, d, 4) -> (g, d) each."""
+    n = sizes.astype(np.float64)[:, None]
+    mean = sums[:, :, 0] / (n * _UNIT)
+    variance = np.maximum(sums[:, :, 1] / (n * _UNIT**2) - mean * mean, 0)
+    return mean, np.sqrt(variance * (n / np.maximum(n - 1, 1)))
 
 
 def bin_values(X: Floats, edges: Floats, values: Ints) -> Ints:
@@ -204,25 +219,21 @@ def _fit_usual(statistics: Statistics, sizes: Ints) -> tuple[Floats, Floats, Flo
     n = sizes.astype(np.float64)[:, None, None]
     within = _total(variances * (n / max(float(sizes.sum() - len(sizes)), 1.0)))
     known = np.where(within > 0, within, 1.0)
-    ratios = np.zeros(within.shape)
-    for _ in range(3):  # as for mean maps, see ``estimate_noise``
-        weights = n / (1 + ratios * n)
-        weights = weights / _total(weights / len(sizes)) / len(sizes)
-        spread = _total(weights * (values - _total(weights * values)) ** 2)
-        expected, between = _total(weights * (1 - weights) / n), _total(weights * (1 - weights))
-        noise = np.maximum(spread - within * expected, 0) / np.maximum(between, 1e-12) / known
-        ratios = np.where(within > 0, noise, 0.0)
     centers = np.median(values, axis=0)
-    away = np.abs(_factors(sizes, ratios) * (values - centers))
+    squares = (values - centers) ** 2 / _MEDIAN_SQUARE
+    ratios = np.where(within > 0, np.maximum(np.median(squares - within / n, axis=0), 0) / known, 0.0)
+    factors = np.stack([_factors(sizes, ratios[:, k], k) for k in range(POWERS)], axis=2)
+    away = np.abs(factors * (values - centers))
     scales = np.maximum(np.quantile(away, _QUANTILE, axis=0) / _NORMAL_QUANTILE, np.sqrt(within))
     return centers, ratios, np.where(scales > 0, scales, np.inf)
 
 
-def _factors(sizes: Ints, ratios: Floats) -> Floats:
-    """What makes deviations scatter alike at every size; no spread or shape of a single point: (g, d, 4)."""
-    n = sizes.astype(np.float64)[:, None, None]
+def _factors(sizes: Ints, ratios: Floats, statistic: int) -> Floats:
+    """What makes deviations scatter alike at every size; a single point has a mean but no spread or shape: (g, d)."""
+    n = sizes.astype(np.float64)[:, None]
     factors = np.sqrt(n / (1 + ratios * n))
-    factors[sizes < 2, :, 1:] = 0.0
+    if statistic > 0:
+        factors[sizes < 2] = 0.0
     return factors
 
 
@@ -244,10 +255,12 @@ def _sum_columns(groups: Any, edges: Floats, values: Ints, columns: slice, compu
 def _sums(X: Floats, starts: Ints, edges: Floats, values: Ints) -> Ints:
     """Sums of powers over runs of rows, run k from starts[k] to starts[k + 1]: (n, d) -> (k, d, 4)."""
     found = np.empty((len(starts) - 1, len(edges), POWERS), dtype=np.int64)
-    powers = np.stack([values**k for k in range(1, POWERS + 1)], axis=2)
-    for column, (own, of_bins) in enumerate(zip(edges, powers, strict=True)):
-        bins = np.searchsorted(own, X[:, column], side="left")
-        found[:, column] = np.add.reduceat(of_bins[bins], starts[:-1], axis=0)
+    for column, (own, of_bins) in enumerate(zip(edges, values, strict=True)):
+        value = of_bins[np.searchsorted(own, np.ascontiguousarray(X[:, column]), side="left")]
+        power = value
+        for k in range(POWERS):
+            found[:, column, k] = np.add.reduceat(power, starts[:-1])
+            power = power * value
     return found
 
 

@@ -1,0 +1,89 @@
+"""Why a group is odd, column by column: its mean, spread or shape, and which two columns go together as usually not."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from isobag.backends import Compute
+from isobag.backends.arrays import Floats, Ints
+from isobag.data.groups import Groups
+from isobag.models.columns import KINDS, ColumnEvidence, bin_values
+
+MOST_REASONS = 10
+LEAST_DEVIATION = 2.0
+"""Less is no reason, unless it is the only one."""
+MOST_COLUMNS = 100
+"""Of more columns, no pairs are looked at."""
+_EARLIER, _ENOUGH = 0.5, 3.0
+_MOST_CORRELATION = 0.999
+
+
+class GroupReason(NamedTuple):
+    """What is odd about a group, in one column or two.
+
+    kind : "mean", "spread", "shape" or "relation".
+    columns : numbers of the column, or of the two.
+    deviation : how odd, in robust spreads of groups of its size; below 0 for less than usual.
+    own, usual : what a reader can compute again, of the group and of ``reference``: medians (mean, shape),
+        interquartile ranges (spread), or rank correlations in 16 classes (relation).
+    """
+
+    kind: str
+    columns: tuple[int, ...]
+    deviation: float
+    own: float
+    usual: float
+
+
+def reasons_of(columns: ColumnEvidence, groups: Groups, reference: Floats, compute: Compute) -> list[list[GroupReason]]:
+    """Reasons of each group, the strongest first: up to ten, and at least one."""
+    deviations = columns.of_groups(groups, compute)
+    values = _relations(bin_values(reference, columns.edges, columns.values))
+    order = np.argsort(groups.ids, kind="stable")
+    reasons = []
+    for z, rows in zip(deviations, np.split(order, np.cumsum(groups.sizes)[:-1]), strict=True):
+        X = groups.rows.take(rows)
+        found = [_of_column(j, z[j], X[:, j], reference[:, j]) for j in range(len(z))]
+        found += _of_pairs(bin_values(X, columns.edges, columns.values), values, columns)
+        found.sort(key=lambda one: -abs(one.deviation))
+        n_strong = sum(abs(one.deviation) >= LEAST_DEVIATION for one in found)
+        reasons.append(found[: min(max(n_strong, 1), MOST_REASONS)])
+    return reasons
+
+
+def _of_column(column: int, z: Floats, own: Floats, reference: Floats) -> GroupReason:
+    """The first of mean, spread and shape that is odd enough: a mean far out also changes spread and shape."""
+    size = np.abs(z)
+    which = int(np.argmax(size >= min(_ENOUGH, _EARLIER * size.max())))
+    kind = KINDS[which]
+    numbers = [_range(own), _range(reference)] if kind == "spread" else [np.median(own), np.median(reference)]
+    return GroupReason(kind, (column,), float(z[which]), float(numbers[0]), float(numbers[1]))
+
+
+def _of_pairs(own: Ints, usual: Floats, columns: ColumnEvidence) -> list[GroupReason]:
+    """Pairs of columns whose correlation is unlike the usual one; correlations vary between groups as spreads do."""
+    n = len(own) - 3
+    if n < 1 or not 1 < own.shape[1] <= MOST_COLUMNS:
+        return []
+    relations = _relations(own)
+    ratio = float(np.median(columns.ratios[:, 1]))
+    away = (np.arctanh(relations) - np.arctanh(usual)) * np.sqrt(n / (1 + ratio * n))
+    first, second = np.triu_indices(len(usual), 1)
+    strong = np.argsort(-np.abs(away[first, second]), kind="stable")[:MOST_REASONS]
+    return [
+        GroupReason("relation", (int(i), int(j)), float(away[i, j]), float(relations[i, j]), float(usual[i, j]))
+        for i, j in zip(first[strong], second[strong], strict=True)
+    ]
+
+
+def _relations(values: Ints) -> Floats:
+    """Correlations of columns, 0 with one that is constant: (n, d) -> (d, d)."""
+    away = values - values.mean(axis=0)
+    spread = np.sqrt((away**2).mean(axis=0))
+    scaled = away / np.where(spread > 0, spread, 1.0)
+    return np.clip(scaled.T @ scaled / len(values), -_MOST_CORRELATION, _MOST_CORRELATION)
+
+
+def _range(values: Floats) -> float:
+    low, high = np.quantile(values, [0.25, 0.75])
+    return float(high - low)
