@@ -81,7 +81,8 @@ def _relations(values: Ints) -> Floats:
     away = values - values.mean(axis=0)
     spread = np.sqrt((away**2).mean(axis=0))
     scaled = away / np.where(spread > 0, spread, 1.0)
-    return np.clip(scaled.T @ scaled / len(values), -_MOST_CORRELATION, _MOST_CORRELATION)
+    correlations: Floats = scaled.T @ scaled / len(values)
+    return np.clip(correlations, -_MOST_CORRELATION, _MOST_CORRELATION)
 
 
 def _range(values: Floats) -> float:
