@@ -53,7 +53,7 @@ def all_scores(backend="auto"):
         model = IDKPointDetector(**params, **how).fit(X)
         found[f"points, {name}"] = model.score_samples(Q)
         found[f"points, {name}, path"] = model.score_path(X[:8])
-    model = IDKPointDetector(max_samples=16, **how).fit(X)
+    model = IDKPointDetector(max_samples=16, tail="exact", **how).fit(X)
     found["points, p-values"] = model.p_values(Q)
     found["points, training data"] = model.score_samples(X)
     found["points, 12 features"] = IDKPointDetector(max_samples=16, **how).fit(WIDE).score_samples(WIDE[:16])
@@ -62,7 +62,7 @@ def all_scores(backend="auto"):
         model = IDKGroupDetector(**params, **how).fit(X, groups=IDS)
         found[f"groups, {name}"] = model.scores_
         found[f"groups, {name}, new"] = model.score_samples(Q, groups=NEW_IDS)
-    found["groups, p-values"] = model.p_values(Q, groups=NEW_IDS)
+    found["groups, p-values"] = model.set_params(tail="exact").p_values(Q, groups=NEW_IDS)
     for rule in RULES:
         found[f"cells, {rule}"] = IsolationKernel(max_samples=8, rule=rule, **how).fit(X).assign_cells(Q)
     found["cells, voronoi"] = IsolationKernel(max_samples=8, mechanism="voronoi", **how).fit(X).assign_cells(Q)

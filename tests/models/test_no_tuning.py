@@ -117,16 +117,16 @@ def test_a_psi_that_tells_no_rows_apart_has_no_say(rng):
     assert (with_it.far_weight, none_does.far_weight) == (0, 0)
 
 
-def test_how_far_out_rows_are_matters_half_as_much_as_all_psi_together(rng):
+def test_how_far_out_rows_are_matters_as_much_as_all_psi_together(rng):
     levels, path, far = (2, 8, 32), rng.uniform(size=(50, 3)), rng.exponential(size=50)
     (own,) = fit_views_average([(path, far)], levels).views
-    importance = sum(psi**-0.25 for psi in levels)
-    first = own.weights[0] * np.log(path[:, 0]).std() / 2**-0.25
-    assert own.far_weight * far.std() == pytest.approx(importance / 2 * first, rel=1e-9)
+    importance = sum(psi**-0.5 for psi in levels)
+    first = own.weights[0] * np.log(path[:, 0]).std() / 2**-0.5
+    assert own.far_weight * far.std() == pytest.approx(importance * first, rel=1e-9)
     assert own.weights.sum() + own.far_weight == pytest.approx(1, rel=1e-12)
     (none_is,) = fit_views_average([(path, np.zeros(50))], levels).views  # new rows may be
     assert none_is.far_weight / none_is.weights[0] == pytest.approx(
-        importance / 2 * np.log(path[:, 0]).std() / 2**-0.25, rel=1e-9
+        importance * np.log(path[:, 0]).std() / 2**-0.5, rel=1e-9
     )
 
 
@@ -190,8 +190,8 @@ def test_among_equal_rows_all_are_normal_and_any_other_is_less_so_the_farther_it
     assert_array_equal(model.score_samples(X), 1)
     assert_array_equal(model.predict(X), 1)
     # Balls of radius 0 hold nothing else: similarity 0 at every psi, of which the floor makes a thousandth, and psi
-    # have two thirds of the say. Beyond a distance of 1 the other third counts.
-    assert_allclose(model.score_samples(X[:1] + 1e-9), 1e-3 ** (2 / 3), rtol=1e-9)
+    # have half of the say. Beyond a distance of 1 the other half counts.
+    assert_allclose(model.score_samples(X[:1] + 1e-9), 1e-3 ** (1 / 2), rtol=1e-9)
     far = model.score_samples(X[:4] + np.array([[0.7], [2.0], [20.0], [2e9]]))
     assert (np.diff(far) < 0).all() and far[0] < 1e-3**0.5
     one_scale = IDKPointDetector(20, method="norm", random_state=0).fit(X)

@@ -180,12 +180,12 @@ def average_over_views(train, rows, levels):
             for column, floor in zip(columns, floors[-1], strict=True)
         ]
         own = [
-            psi**-0.25 / deviation if deviation > 1e-9 else 0 for psi, deviation in zip(levels, deviations, strict=True)
+            psi**-0.5 / deviation if deviation > 1e-9 else 0 for psi, deviation in zip(levels, deviations, strict=True)
         ]
-        weights.append(own if any(own) else [psi**-0.25 for psi in levels])
+        weights.append(own if any(own) else [psi**-0.5 for psi in levels])
         spread = 0 if far is None else pstdev(far)
-        half = sum(psi**-0.25 for psi in levels) / 2
-        far_weights.append(0 if far is None else half / (spread if spread > 1e-9 else 1))
+        whole = sum(psi**-0.5 for psi in levels)
+        far_weights.append(0 if far is None else whole / (spread if spread > 1e-9 else 1))
     total = sum(map(sum, weights)) + sum(far_weights)
 
     def mean_and_coarse(data, i):

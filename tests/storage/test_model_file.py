@@ -81,7 +81,8 @@ def said(model, X, **how):
     if model.model_.calibration is not None:
         answers.append(model.p_values(X, **how))
     if isinstance(model, IDKGroupDetector):
-        return [*answers, model.labels_, model.scores_, *model.explain(X, **how)]
+        *parts, reasons = model.explain(X, **how)
+        return [*answers, model.labels_, model.scores_, *parts, np.array(repr(reasons))]
     return [*answers, model.mean_map_, model.score_path(X), np.asarray(model.explain(X))]
 
 

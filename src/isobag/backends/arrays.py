@@ -1,6 +1,6 @@
 """Arrays shared by all rooms: their types, the balls of partitionings, and the one reserved cell index."""
 
-from dataclasses import MISSING, dataclass, field
+from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -49,6 +49,13 @@ def held(
     lack the field, stand for.
     """
     return field(default=default, metadata={"axes": axes, "low": low, "high": high, "choices": choices})
+
+
+class PickledByFields:
+    """A data class whose copies have its fields alone, not what was derived from them and remembered."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {one.name: getattr(self, one.name) for one in fields(self)}  # type: ignore[arg-type]  # a data class
 
 
 @dataclass(frozen=True, eq=False)

@@ -31,8 +31,6 @@ BEYOND = 0.5
 """By how many spreads a row must be odder at small psi than in the mean for them to overrule it."""
 OVERRULED = 0.9
 """How much of the difference they take away."""
-FAR = 0.5
-"""How much it matters how far out a row is, against all psi together."""
 _LEAST_SPREAD = 1e-9
 """Rounding alone makes a spread."""
 _LOWEST = -708.0  # its exponential is still above 0
@@ -139,9 +137,9 @@ def fit_average(path: Floats, importance: Floats) -> Average:
 def fit_views_average(paths: Paths, levels: Sequence[int]) -> ViewsAverage:
     """Floors, weights and what lets small psi overrule the mean, from the scores of the training data.
 
-    Each psi matters psi^-0.25, in every view alike, and how far out rows are half as much as all psi of the view.
+    Each psi matters psi^-0.5, in every view alike, and how far out rows are as much as all psi of the view.
     """
-    importance = np.array(levels) ** -0.25
+    importance = np.array(levels) ** -0.5
     n_coarse = sum(psi <= COARSE for psi in levels)
     views = _with_sum_1([_fit_view(path, importance, far) for path, far in paths])
     average = ViewsAverage(views, 0 if n_coarse == len(levels) else n_coarse, 0.0, 0.0)
@@ -164,7 +162,7 @@ def _fit_view(path: Floats, importance: Floats, far: Floats | None) -> Average:
     if far is not None:
         spread = float(far.std())
         # New rows may be far out if none is.
-        far_weight = FAR * float(importance.sum()) / (spread if spread > _LEAST_SPREAD else 1.0)
+        far_weight = float(importance.sum()) / (spread if spread > _LEAST_SPREAD else 1.0)
     return Average(floors, weights if weights.any() else importance, far_weight)
 
 

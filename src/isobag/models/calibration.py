@@ -37,7 +37,7 @@ import numpy.typing as npt
 from sklearn.utils import check_random_state
 
 from isobag.backends import Compute
-from isobag.backends.arrays import MOST_ROWS, Bools, Floats, Ints, held
+from isobag.backends.arrays import MOST_ROWS, Bools, Floats, Ints, PickledByFields, held
 from isobag.backends.threads import slices
 from isobag.data.groups import Grouped
 from isobag.models.sizes import size_classes
@@ -63,7 +63,7 @@ class Judgement(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Calibration:
+class Calibration(PickledByFields):
     """A model for each of K folds, and its scores of that fold, which it has not seen.
 
     edges : (c - 1,), the largest sizes of all classes of groups but the last; rows are one class.

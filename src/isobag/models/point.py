@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from isobag.backends import Compute
-from isobag.backends.arrays import FARTHEST, MOST_ROWS, OCTAVE, ONE, Floats, Ints, held
+from isobag.backends.arrays import FARTHEST, MOST_ROWS, OCTAVE, ONE, Floats, Ints, PickledByFields, held
 from isobag.backends.threads import map_in_threads, slices
 from isobag.data.rows import Rows, spread_rows
 from isobag.models.averaging import (
@@ -84,7 +84,7 @@ class PointParams:
 
 
 @dataclass(frozen=True)
-class PointModel:
+class PointModel(PickledByFields):
     """Views of the data, and for each a table with the score of every cell.
 
     views : scalings and partitionings.
