@@ -10,7 +10,7 @@ from bars import bars
 from checks import P_VALUES_SECTION
 from cost import COST_SECTION
 from data import ROOT
-from groups import GROUPS_SECTION
+from groups import ALIKE_SECTION, GROUPS_SECTION
 from harness import load_results, run
 from losses import LOSSES_SECTION
 from normal_groups import DAYS_SECTION, NULL_SECTION
@@ -25,6 +25,7 @@ SECTIONS = {
         ADBENCH_SECTION,
         LOSSES_SECTION,
         GROUPS_SECTION,
+        ALIKE_SECTION,
         TAILS_SECTION,
         NULL_SECTION,
         DAYS_SECTION,
