@@ -31,7 +31,7 @@ from isobag.data.rows import GroupedBlock
 from isobag.models.maps import PartitionedMaps
 from isobag.models.neighbours import MARGIN, MOST_REFERENCES, bounded
 from isobag.models.sizes import SizeLine, fit_size_line
-from isobag.partitionings.counts import CountedBlock
+from isobag.models.tally import GroupTally
 
 N_BINS = 16
 POWERS = 4
@@ -119,8 +119,8 @@ class ColumnEvidence:
         yield from self.line.problems()
 
     def _part(self, columns: slice) -> "ColumnEvidence":
-        arrays = (self.edges, self.values, self.centers, self.ratios, self.scales)
-        return ColumnEvidence(*(own[columns] for own in arrays), self.line)
+        usual = self.centers[columns], self.ratios[columns], self.scales[columns]
+        return ColumnEvidence(self.edges[columns], self.values[columns], *usual, self.line)
 
     def _largest(self, sums: Ints, sizes: Ints) -> Floats:
         found = np.zeros(len(sizes))
@@ -261,9 +261,9 @@ def _sums(X: Floats, starts: Ints, edges: Floats, values: Ints) -> Ints:
 def _partitioned_sums(groups: PartitionedGroups, edges: Floats, values: Ints, compute: Compute) -> PartitionedMaps:
     """The sums of groups in partitions, in place of counts: (g, d * 4)."""
 
-    def count(block: GroupedBlock) -> CountedBlock:
+    def count(block: GroupedBlock) -> GroupTally:
         sums = _sums(compute.fetch(block.X), block.starts, edges, values)
-        return CountedBlock(block.numbers, csr_array(sums.reshape(len(sums), -1)))
+        return GroupTally(block.numbers, csr_array(sums.reshape(len(sums), -1)), np.diff(block.starts))
 
     return PartitionedMaps(groups, count, POWERS * len(edges), POWERS * len(edges))
 
