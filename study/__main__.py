@@ -11,7 +11,7 @@ from checks import P_VALUES_SECTION
 from clumps import CLUMPS_SECTION
 from cost import COST_SECTION
 from data import ROOT
-from groups import GROUPS_SECTION
+from groups import ALIKE_SECTION, GROUPS_SECTION
 from harness import load_results, run
 from losses import LOSSES_SECTION
 from normal_groups import DAYS_SECTION, NULL_SECTION
@@ -27,6 +27,7 @@ SECTIONS = {
         LOSSES_SECTION,
         CLUMPS_SECTION,
         GROUPS_SECTION,
+        ALIKE_SECTION,
         TAILS_SECTION,
         NULL_SECTION,
         DAYS_SECTION,

@@ -5,7 +5,14 @@ from pathlib import Path
 
 import numpy as np
 
-from isobag.datasets import make_card_accounts, make_gaussian1k, make_gaussian100, make_mix_gaussian1k
+from isobag.datasets import (
+    ALIKE_KINDS,
+    make_alike_groups,
+    make_card_accounts,
+    make_gaussian1k,
+    make_gaussian100,
+    make_mix_gaussian1k,
+)
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = Path(os.environ.get("ISOBAG_DATA", ROOT.parent / "shared" / "data"))
@@ -29,6 +36,13 @@ SYNTHETIC_GROUP_SETS = {
     "Gaussian1K": make_gaussian1k,
     "MixGaussian1K": make_mix_gaussian1k,
 }
+
+
+SESSIONS, STRETCHES = "sessions_openstack", "http_stretches"
+STRETCH_ROWS, LEAST_ATTACKS = 100, 30
+ALIKE_SHARES = (1, 5, 10, 20)
+"""Per cent of odd groups that are alike."""
+ALIKE_GROUPS = 400
 
 
 def adbench_sets():
@@ -74,9 +88,29 @@ def group_sets():
     found = []
     for path in sorted((DATA / "group").glob("*.npz"), key=lambda path: path.stat().st_size):
         with np.load(path) as file:
-            if file["y"].mean() <= MOST_ODD_GROUPS:
+            if path.stem != SESSIONS and file["y"].mean() <= MOST_ODD_GROUPS:
                 found.append(path.stem)
     return [*found, "card_accounts", *SYNTHETIC_GROUP_SETS]
+
+
+def alike_sets():
+    """Names of the sets in which odd groups are alike, or have sizes of their own."""
+    return [SESSIONS, STRETCHES, *(f"{kind}, {share} %" for share in ALIKE_SHARES for kind in ALIKE_KINDS)]
+
+
+def load_alike(name, seed):
+    """Points, the group of each, and a label for each group (1 = odd)."""
+    if name == SESSIONS:
+        with np.load(DATA / "group" / f"{SESSIONS}.npz") as file:
+            return np.eye(int(file["n_events"]))[file["event"]], file["group"], file["y"]
+    if name == STRETCHES:
+        with np.load(DATA / "point" / "http.npz") as file:
+            n = len(file["X"]) // STRETCH_ROWS * STRETCH_ROWS
+            attacks = file["y"].ravel()[:n].reshape(-1, STRETCH_ROWS).sum(axis=1)
+            ids = np.repeat(np.arange(len(attacks)), STRETCH_ROWS)
+            return file["X"][:n].astype(np.float64), ids, (attacks >= LEAST_ATTACKS).astype(int)
+    kind, share = name.removesuffix(" %").rsplit(", ", 1)
+    return make_alike_groups(ALIKE_GROUPS, ALIKE_GROUPS * int(share) // 100, kind, random_state=seed)
 
 
 def load_groups(name, seed):

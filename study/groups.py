@@ -1,14 +1,14 @@
 """Groups: the default, the paper's level 2, and what people do instead: aggregate first, then look for odd rows."""
 
 import numpy as np
-from data import THREADS, group_sets, load_groups
+from data import ALIKE_SHARES, SESSIONS, STRETCHES, THREADS, alike_sets, group_sets, load_alike, load_groups
 from harness import Section, Task, mean, table
 from scipy.stats import spearmanr
 from sklearn.ensemble import IsolationForest
 from sklearn.metrics import roc_auc_score
 
 from isobag import IDKGroupDetector, IDKPointDetector
-from isobag.datasets import thin_groups
+from isobag.datasets import ALIKE_KINDS, thin_groups
 
 THINNED = {"covtype": 3, "Speaker": 3, "MNIST_4": 1, "MNIST_8": 1, "SDSS_clump_0": 3}
 """Lowest size of a thinned group, for each set that is thinned."""
@@ -132,4 +132,50 @@ def _mean_row(label, rows):
     return {"set": label, **{key: mean([row[key] for row in rows]) for key in METHODS}}
 
 
+ALIKE_SEEDS = range(12)
+INTEGERS = "the paper's IDK^2 (16, 16)"
+ALIKE_METHODS = (DEFAULT, RIVALS[0], INTEGERS)
+
+
+def measure_alike(name, label, seed):
+    """AUC of a method on a set with odd groups that are alike."""
+    X, ids, y = load_alike(name, seed)
+    if label == INTEGERS:
+        detector = IDKGroupDetector(
+            max_samples=16, group_max_samples=16, random_state=seed, n_jobs=THREADS, calibrate=False
+        )
+        return float(roc_auc_score(y, -detector.fit(X, groups=ids).scores_))
+    return float(roc_auc_score(y, -scores_of(label, X, ids, seed)))
+
+
+def _alike_tasks():
+    found = {}
+    for label in ALIKE_METHODS:
+        for name in alike_sets():
+            for seed in SEEDS[:1] if name in (SESSIONS, STRETCHES) else ALIKE_SEEDS:
+                found[f"{label}|{name}|{seed}"] = Task(measure_alike, (name, label, seed))
+    return found
+
+
+def _alike_page(results):
+    yield (
+        "Odd groups that are alike, so that more than ten have each other for neighbours: sessions of an OpenStack log"
+        " (one event a row, as indicators), stretches of 100 connections of http with 30 attacks or more, and"
+        f" `datasets.make_alike_groups`, 400 groups, {len(ALIKE_SEEDS)} seeds. Mean AUC.\n"
+    )
+    rows = []
+    for name in alike_sets():
+        row = {"set": name}
+        for label in ALIKE_METHODS:
+            row[label] = mean([one for key, one in results.items() if key.startswith(f"{label}|{name}|")])
+        rows.append(row)
+    for share in ALIKE_SHARES:
+        own = [row for row in rows if row["set"] in [f"{kind}, {share} %" for kind in ALIKE_KINDS]]
+        rows.append(
+            {"set": f"mean, {share} %", **{label: mean([row[label] for row in own]) for label in ALIKE_METHODS}}
+        )
+    yield table(rows)
+
+
+ALIKE_SECTION = Section("alike", "Groups that are odd and alike", _alike_tasks, _alike_page)
 GROUPS_SECTION = Section("groups", "Groups", _tasks, _page)

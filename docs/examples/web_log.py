@@ -63,9 +63,8 @@ by_itself = IDKGroupDetector(calibrate=False, random_state=0, n_jobs=-1).fit(lis
 say("isobag, by itself     ", by_itself, attacks > 0)
 say("IsolationForest, means", IsolationForest(random_state=0).fit(means).score_samples(means), attacks > 0)
 # %% [markdown]
-# Far below chance, where the forest does well. The reason: 18 stretches are nothing but the same attack, over and
-# over. A group is odd if it is unlike the ten groups most like it, and these have each other. **More than ten odd
-# groups that are alike hide each other**; learn from data known to be normal, as above, and they cannot.
+# 18 stretches are nothing but the same attack, over and over, and have each other for neighbours. They are far from a
+# quarter of all stretches, though, and that counts as well.
 #
 # **The finding to check:** stretches 3,115 to 3,123 and 3,162 to 3,170 (counted from 0) are all attack. They are
 # among the lowest once the model has learned from the first 2,000:

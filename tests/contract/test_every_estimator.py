@@ -109,7 +109,7 @@ def answer(model, method, *data):
     if method == "rank":
         return [np.array(found, dtype=float)]
     if isinstance(found, tuple):
-        return [np.array(repr(part)) if isinstance(part, list) else np.asarray(part) for part in found]
+        return [np.asarray(part) for part in found]
     return [found.toarray() if hasattr(found, "toarray") else np.asarray(found)]
 
 

@@ -120,8 +120,8 @@ def make_alike_groups(
 
     Sizes are log-uniform from ``low`` to ``high``. A normal group has points N(c, I), with c of its own from
     N(0, .09 I). An odd one has .3 c and, by ``kind``: "shifted", 1.5 more in the first feature; "narrower", spreads of
-    .4; "correlated", a correlation of .95 of the first two features; "partly shifted", 3 more in all features for
-    30 % of its points.
+    .4; "correlated", a correlation of .95 of the first two features; "partly shifted", 3 more in all features for 30 %
+    of its points.
 
     Examples
     --------

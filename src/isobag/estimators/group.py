@@ -37,11 +37,12 @@ class IDKGroupDetector(GroupDetector, Modelled[GroupModel]):
     """Group anomalies: groups whose distribution of points is unlike that of other groups.
 
     Level 1 draws partitionings from all points of all groups and turns each group into its mean map, the share of its
-    points in each cell. Level 2 scores the mean maps. By default, the score of a group follows from its mean distance
-    to the ten nearest other groups, compared with what is usual for groups of its size: around 1 for a usual group,
-    towards 0 for an odd one. With integers for both ``max_samples`` and ``group_max_samples`` the detector is the
-    paper's IDK^2 to the letter: level 2 is the point detector on mean maps, with scores in [0, 1]. Higher = more
-    normal in either case. New groups are scored against the groups of ``fit``, each on its own.
+    points in each cell. Level 2 scores the mean maps. By default, the score of a group follows from its distances to
+    the ten nearest other groups, to a twentieth and to a quarter of all groups, compared with what is usual at its
+    size; from single columns; and from the number of its points: around 1 for a usual group, towards 0 for an odd one.
+    With integers for both ``max_samples`` and ``group_max_samples`` the detector is the paper's IDK^2 to the letter:
+    level 2 is the point detector on mean maps, with scores in [0, 1]. Higher = more normal in either case. New groups
+    are scored against the groups of ``fit``, each on its own.
 
     A group can be odd although each of its points is ordinary: too many points here, too few there.
 
@@ -60,7 +61,7 @@ class IDKGroupDetector(GroupDetector, Modelled[GroupModel]):
         The cells of level 1. Points OUTSIDE all balls leave no trace in a mean map, so that in many dimensions groups
         look alike to hyperspheres; "auto" is "voronoi" with max_samples="auto", else "hypersphere" (the paper's).
     group_mechanism : {"auto", "hypersphere", "voronoi", "tree"}, default="auto"
-        The cells of level 2. "auto" is the distance to the ten nearest groups with group_max_samples="auto", else
+        The cells of level 2. "auto" is distances to near and far groups with group_max_samples="auto", else
         "hypersphere" (the paper's).
     size_correction : bool or "auto", default="auto"
         Whether scores are compared with those of groups of similar size. Without it small groups look odd, because
@@ -132,8 +133,7 @@ class IDKGroupDetector(GroupDetector, Modelled[GroupModel]):
     Notes
     -----
     With more than 4,096 groups the nearest groups are looked for among 4,096 of them, drawn the same way for every
-    seed. A group larger than the largest of ``fit`` is treated as if it were of that size; a single point is compared
-    with single points of the groups of ``fit``.
+    seed. Sizes beyond those of most groups of ``fit`` are judged as the nearest of these are; see ``size``.
 
     Examples
     --------

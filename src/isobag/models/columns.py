@@ -119,14 +119,8 @@ class ColumnEvidence:
         yield from self.line.problems()
 
     def _part(self, columns: slice) -> "ColumnEvidence":
-        return ColumnEvidence(
-            self.edges[columns],
-            self.values[columns],
-            self.centers[columns],
-            self.ratios[columns],
-            self.scales[columns],
-            self.line,
-        )
+        usual = self.centers[columns], self.ratios[columns], self.scales[columns]
+        return ColumnEvidence(self.edges[columns], self.values[columns], *usual, self.line)
 
     def _largest(self, sums: Ints, sizes: Ints) -> Floats:
         found = np.zeros(len(sizes))

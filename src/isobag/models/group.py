@@ -19,7 +19,7 @@ from isobag.models.level2 import AnyMaps, Level2, Level2Params
 from isobag.models.maps import LazyMaps, TotalledMaps
 from isobag.models.neighbours import MARGIN, Neighbours, bounded
 from isobag.models.point import largest_samples
-from isobag.models.reasons import GroupReason, reasons_of
+from isobag.models.reasons import reasons_of
 from isobag.models.sizes import SizeEvidence, fit_size_evidence
 from isobag.models.views import Plan, Views, draw_views
 from isobag.models.witness import separation, witness
@@ -49,7 +49,7 @@ class GroupExplanation(NamedTuple):
         distance of the two distribution functions, negative if these points have the lower values. As a frame: columns
         "group", "difference" and the names of the features; "group_" if a feature has that name.
 
-    reasons : for each group a list of GroupReason, the strongest first: which mean, spread, shape or relation of
+    reasons : (g,), of each group a list of GroupReason, the strongest first: which mean, spread, shape or relation of
         columns is odd, beside the usual one. Empty with the paper's level 2.
 
     For every group the parts of its points and of all reference points add up to its difference.
@@ -61,7 +61,7 @@ class GroupExplanation(NamedTuple):
     lacking: Floats
     reference: Any
     features: Any
-    reasons: list[list[GroupReason]]
+    reasons: npt.NDArray[np.object_]
 
 
 @dataclass(frozen=True)
@@ -237,8 +237,10 @@ class GroupModel:
                 lacking[g] = np.bincount(anchors, weights=-apart * self.population / t, minlength=len(reference))
                 carrying = np.maximum(points[rows], 0)
                 features[g] = separation(X[own], carrying, reference[known], masses[known])
-        reasons: list[list[GroupReason]] = [[] for _ in range(n_groups)]
-        if self.columns is not None:
+        if self.columns is None:
+            reasons = np.empty(n_groups, dtype=object)
+            reasons[:] = [[] for _ in range(n_groups)]
+        else:
             reasons = reasons_of(self.columns, groups, reference[known], compute)
         return GroupExplanation(groups.labels, differences, points, lacking, reference, features, reasons)
 

@@ -85,8 +85,8 @@ class Neighbours(Level2):
             return self.curve.normalise(distances[:, 0], sizes)
         assert self.lines is not None
         near, *far = (line.normalise(own, sizes) for line, own in zip(self.lines, distances.T, strict=True))
-        oddest: Floats = np.maximum(near, np.maximum.reduce(far) - MARGIN)
-        return oddest
+        oddness: Floats = np.maximum(near, np.maximum.reduce(far) - MARGIN)
+        return oddness
 
     def problems(self, n_columns: int, averages: bool) -> Iterator[str]:
         """What does not fit together."""

@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from isobag.backends import Compute
 from isobag.backends.arrays import Floats, Ints
@@ -35,19 +36,19 @@ class GroupReason(NamedTuple):
     usual: float
 
 
-def reasons_of(columns: ColumnEvidence, groups: Groups, reference: Floats, compute: Compute) -> list[list[GroupReason]]:
-    """Reasons of each group, the strongest first: up to ten, and at least one."""
+def reasons_of(columns: ColumnEvidence, groups: Groups, reference: Floats, compute: Compute) -> npt.NDArray[np.object_]:
+    """Reasons of each group as a list, the strongest first: up to ten, and at least one: (g,)."""
     deviations = columns.of_groups(groups, compute)
     values = _relations(bin_values(reference, columns.edges, columns.values))
     order = np.argsort(groups.ids, kind="stable")
-    reasons = []
-    for z, rows in zip(deviations, np.split(order, np.cumsum(groups.sizes)[:-1]), strict=True):
+    reasons = np.empty(len(groups), dtype=object)
+    for g, (z, rows) in enumerate(zip(deviations, np.split(order, np.cumsum(groups.sizes)[:-1]), strict=True)):
         X = groups.rows.take(rows)
         found = [_of_column(j, z[j], X[:, j], reference[:, j]) for j in range(len(z))]
         found += _of_pairs(bin_values(X, columns.edges, columns.values), values, columns)
         found.sort(key=lambda one: -abs(one.deviation))
         n_strong = sum(abs(one.deviation) >= LEAST_DEVIATION for one in found)
-        reasons.append(found[: min(max(n_strong, 1), MOST_REASONS)])
+        reasons[g] = found[: min(max(n_strong, 1), MOST_REASONS)]
     return reasons
 
 
@@ -81,8 +82,8 @@ def _relations(values: Ints) -> Floats:
     away = values - values.mean(axis=0)
     spread = np.sqrt((away**2).mean(axis=0))
     scaled = away / np.where(spread > 0, spread, 1.0)
-    correlations: Floats = scaled.T @ scaled / len(values)
-    return np.clip(correlations, -_MOST_CORRELATION, _MOST_CORRELATION)
+    relations: Floats = np.clip(scaled.T @ scaled / len(values), -_MOST_CORRELATION, _MOST_CORRELATION)
+    return relations
 
 
 def _range(values: Floats) -> float:
