@@ -158,7 +158,7 @@ def test_p_values_of_rows_are_those_of_the_definition(rng, data, tail):
 
 def test_p_values_of_groups_are_those_of_the_definition(rng):
     data = groups_of(integers)
-    model = IDKGroupDetector(10, random_state=0).fit(data(rng, 151))
+    model = IDKGroupDetector(60, random_state=0).fit(data(rng, 151))
     new = [*data(rng, 30), *(part + 9 for part in data(rng, 5))]
     learned = model.model_.calibration
     given = as_groups(model, new, None, reset=False)

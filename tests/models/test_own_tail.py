@@ -8,7 +8,7 @@ from isobag.models.thresholds import add_counts, count_scores, threshold_beyond_
 
 
 def flagged(X, seed):
-    scores = IDKPointDetector(30, calibrate=False, random_state=seed).fit_scores(X)
+    scores = IDKPointDetector(calibrate=False, random_state=seed).fit_scores(X)
     return scores < threshold_beyond_bulk(count_scores(scores), 0.1)
 
 
