@@ -46,7 +46,7 @@ def test_every_library_gets_its_own_frame_with_the_same_rows(kind, columns):
     assert type(found) is type(frame)
     expected = as_lists(detect_points(pd.DataFrame(columns), random_state=0))
     assert as_lists(found) == expected
-    assert list(expected) == ["row", "score", "rank", "p_value", "flagged", "reasons"]
+    assert list(expected) == ["row", "score", "rank", "rank_share", "flagged", "reasons"]
     assert expected["row"][0] == 79 and expected["flagged"][0]
     assert expected["reasons"][0] == "größe 99.5 (high)"
     assert expected["score"] == sorted(expected["score"])
@@ -58,7 +58,7 @@ def test_groups_of_every_library_are_ranked_alike(kind, columns):
     found = detect_groups(frame, by="who", random_state=0)
     assert type(found) is type(frame)
     lists = as_lists(found)
-    assert list(lists) == ["who", "n_points", "score", "rank", "p_value", "flagged", "reasons"]
+    assert list(lists) == ["who", "n_points", "score", "rank", "rank_share", "flagged", "reasons"]
     assert lists == as_lists(detect_groups(pd.DataFrame(columns), by="who", random_state=0))
     assert sorted(lists["who"]) == [f"n{i}" for i in range(8)] and set(lists["n_points"]) == {10}
 
@@ -133,35 +133,35 @@ def test_several_columns_make_one_label_and_small_groups_stand_last(columns):
     assert not small["flagged"].any()
 
 
-def test_p_values_are_shares_of_scores_not_above(columns):
+def test_shares_of_rank_are_shares_of_scores_not_above(columns):
     for found in (
         detect_points(pd.DataFrame(columns), random_state=0),
         detect_groups(pd.DataFrame(columns), "who", random_state=0),
     ):
         scores = found["score"].to_numpy()
-        assert found["p_value"].tolist() == [(scores <= score).mean() for score in scores]
+        assert found["rank_share"].tolist() == [(scores <= score).mean() for score in scores]
         assert found["rank"].tolist() == [1 + (scores < score).sum() for score in scores]
 
 
-def test_p_values_of_exchangeable_rows_are_valid():
+def test_shares_of_rank_of_exchangeable_rows_are_valid():
     """Shares of p-values at most alpha, over 40 tables of 100 rows: never above alpha."""
     for seed in range(40):
         X = np.random.default_rng(seed).normal(size=(100, 2))
-        p_values = detect_points(X, n_estimators=10, max_samples=8, random_state=seed)["p_value"].to_numpy()
+        p_values = detect_points(X, n_estimators=10, max_samples=8, random_state=seed)["rank_share"].to_numpy()
         for alpha in (0.02, 0.1, 0.3):
             assert (p_values <= alpha).mean() <= alpha
 
 
-def test_equal_rows_share_rank_and_p_value():
+def test_equal_rows_have_one_rank_and_one_share():
     found = detect_points(pd.DataFrame({"a": [1.0] * 30 + [50.0] * 3, "b": [2.0] * 30 + [60.0] * 3}), random_state=0)
     assert found["rank"].tolist() == [1] * 3 + [4] * 30
-    assert found["p_value"].tolist() == [3 / 33] * 3 + [1.0] * 30
+    assert found["rank_share"].tolist() == [3 / 33] * 3 + [1.0] * 30
     assert found["row"].tolist() == [30, 31, 32, *range(30)]
 
 
-def test_p_values_can_be_left_out(columns):
-    assert "p_value" not in detect_points(pd.DataFrame(columns), p_values=False, random_state=0).columns
-    assert "p_value" not in detect_groups(pd.DataFrame(columns), "who", p_values=False, random_state=0).columns
+def test_shares_of_rank_can_be_left_out(columns):
+    assert "rank_share" not in detect_points(pd.DataFrame(columns), p_values=False, random_state=0).columns
+    assert "rank_share" not in detect_groups(pd.DataFrame(columns), "who", p_values=False, random_state=0).columns
 
 
 @pytest.mark.parametrize("kind", FRAMES)
@@ -299,7 +299,7 @@ def test_constant_columns_and_equal_rows_are_no_trouble():
     frame = pd.DataFrame({"a": [1.0] * 20, "b": [5.0] * 20})
     found = detect_points(frame, random_state=0)
     assert found["row"].tolist() == list(range(20)) and not found["flagged"].any()
-    assert (found["p_value"] == 1).all() and (found["rank"] == 1).all()
+    assert (found["rank_share"] == 1).all() and (found["rank"] == 1).all()
 
 
 def test_one_row_far_out_in_one_column_has_that_reason(rng):

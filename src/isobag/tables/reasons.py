@@ -7,6 +7,7 @@ import numpy as np
 from isobag.backends.arrays import Floats, Ints
 from isobag.data.groups import Groups
 from isobag.models.group import GroupExplanation
+from isobag.models.sizes import SizeEvidence
 from isobag.tables.declared import TEXT, TIME
 from isobag.tables.encode import EncodedColumn, Encoding
 from isobag.tables.scan import BOOL
@@ -20,6 +21,8 @@ RARE = 0.05
 """A text is called rare if it stands in a smaller share of the rows than this."""
 LEAST_SEPARATION = 0.1
 """A column of a group is named if its points are set apart at least this far, of 1."""
+ODD_SIZE = 3.0
+"""The number of points of a group is a reason if it lies so many spreads of log size from the median."""
 FEW_POINTS = 10
 """Reasons of a group with fewer points say so."""
 NO_COLUMN = "no single column stands out"
@@ -55,14 +58,27 @@ def features_of_columns(encoding: Encoding) -> list[Ints]:
     return np.split(np.arange(len(owners)), np.flatnonzero(np.diff(owners)) + 1)
 
 
-def reasons_of_groups(encoding: Encoding, groups: Groups, explanation: GroupExplanation) -> list[str]:
-    """Where the points lie of which each group has too many: the columns that set them apart, with the median there."""
+def reasons_of_groups(
+    encoding: Encoding, groups: Groups, explanation: GroupExplanation, size: SizeEvidence | None
+) -> list[str]:
+    """Where the points lie of which each group has too many: the columns that set them apart, with the median there.
+
+    Before these, how many points the group has, if that is unusual.
+    """
+    sizes_in_words = [""] * len(groups) if size is None else [_size_in_words(int(n), size) for n in groups.sizes]
     order = np.argsort(groups.ids, kind="stable")
     owners, reasons = encoding.owners, []
     for g, rows in enumerate(np.split(order, np.cumsum(groups.sizes)[:-1])):
         points, carried = groups.rows.take(rows), np.maximum(explanation.points[rows], 0)
-        reasons.append(_group_in_words(explanation.features[g], encoding, owners, points, carried))
+        reasons.append(_group_in_words(explanation.features[g], encoding, owners, points, carried, sizes_in_words[g]))
     return reasons
+
+
+def _size_in_words(n: int, size: SizeEvidence) -> str:
+    """How many points a group has, "" if that is not unusual."""
+    if size.oddness(np.array([n]))[0] < ODD_SIZE:
+        return ""
+    return f"n_points {number_in_words(n)} ({'low' if np.log(n) < size.middle else 'high'})"
 
 
 def number_in_words(value: float) -> str:
@@ -114,8 +130,8 @@ def value_in_words(kind: str, value: float) -> str:
     return number_in_words(value)
 
 
-def _group_in_words(apart: Floats, encoding: Encoding, owners: Ints, points: Floats, carried: Floats) -> str:
-    names, parts = encoding.names, []
+def _group_in_words(apart: Floats, encoding: Encoding, owners: Ints, points: Floats, carried: Floats, size: str) -> str:
+    names, parts = encoding.names, [size] if size else []
     for j in _leading(apart):
         column = encoding.columns[owners[j]]
         if column.kind == TEXT:
@@ -128,7 +144,7 @@ def _group_in_words(apart: Floats, encoding: Encoding, owners: Ints, points: Flo
             parts.append(f"{names[j]} {words} ({'high' if apart[j] > 0 else 'low'})")
     said = ", ".join(parts) or NO_COLUMN
     n = len(points)
-    return f"{said}; only {n} point{'s' if n > 1 else ''}" if n < FEW_POINTS else said
+    return f"{said}; only {n} point{'s' if n > 1 else ''}" if n < FEW_POINTS and not size else said
 
 
 def _leading(apart: Floats) -> Ints:
