@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from commands import ask, run
+from commands import ask, assert_one_sentence, run
 
 from isobag import load
 from isobag.models.calibration import EXACT
@@ -111,3 +111,19 @@ def test_a_share_to_flag_and_a_small_table_keep_the_threshold_of_the_detector(fo
     assert ask("points", folder / "clean.csv", "--contamination", 0.05, "-t", 10)["n_flagged"] == 20
     small = run("points", folder / "few.csv", "-t", 10).stderr
     assert "whether or not anything is wrong" in small and "score below" in small
+
+
+@pytest.mark.parametrize("more", [(), ("--exact",)])
+def test_power_says_before_what_score_says_after(folder, more):
+    model, new = folder / "rows.isobag", folder / "clean.csv"
+    told = run("power", "--model", model, "--batch", 400, *more)
+    assert told.exit_code == 0 and "600 rows to compare with: p-values of 0.00166 or more" in told.stdout
+    limit = next(line for line in told.stdout.splitlines() if line.startswith("With 600 rows"))
+    assert limit in run("score", model, new, "--fdr", 0.1, *more).stderr
+    found = ask("power", "--model", model, "--batch", 400, *more)
+    assert (found["n_aside"], found["least"], found["needed_for_one"]) == (600, 7, 3999)
+    assert "A lone anomaly among 5 rows can be flagged at 0.1." in run("power", "--model", model, "--batch", 5).stdout
+
+
+def test_power_refuses_what_has_no_p_values(folder):
+    assert_one_sentence(run("power", "--model", folder / "rows.isobag", "--batch", 9, "--fdr", 2), "--fdr 2.0; need")

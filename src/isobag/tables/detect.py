@@ -134,8 +134,9 @@ def detect_groups(
     frame
         Of the same library: the label (called as the column ``by``), ``n_points``, ``score`` (higher = more normal),
         ``rank``, ``rank_share``, ``flagged`` (score below the threshold of the detector), ``n_missing`` (rows with
-        missing values, if there are any) and ``reasons`` (for the 200 oddest groups, else empty): the features that set the points of which the group has too many apart
-        from all points, the median of these points, and whether it is high or low.
+        missing values, if there are any) and ``reasons`` (for the 200 oddest groups, else empty): the number of points,
+        if it is unusual, and the features that set the points of which the group has too many apart from all points,
+        the median of these points, and whether it is high or low.
 
     Examples
     --------
