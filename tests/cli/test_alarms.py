@@ -82,7 +82,7 @@ def test_rows_that_hang_together_in_time_are_noticed(folder):
 
 def test_a_group_that_is_odd_by_its_size_alone_says_so(folder):
     found = ask("score", folder / "groups.isobag", folder / "short.csv", "--by", "who")["top"][0]
-    assert found["who"] == 5 and found["reasons"].startswith("n_points 2 (low)")
+    assert found["who"] == 5 and found["reasons"].startswith("n_points 2 (low, usually 30), ")
     assert found["p_value"] == found["p_size"] / 2 == 1 / 61 < found["p_shape"]
     why = ask("explain", folder / "groups.isobag", folder / "short.csv", "--by", "who", "--id", 5)
     assert {name: why[name] for name in ("p_value", "p_shape", "p_size")} == {

@@ -13,6 +13,7 @@ from isobag.data.spool import Tick
 from isobag.estimators import IDKGroupDetector, IDKPointDetector
 from isobag.tables.judgement import Judged, judge_new
 from isobag.tables.labels import read_labels
+from isobag.tables.reasons import Population
 
 Facts = tuple[dict[str, int | float], dict[str, list[Any]]]
 
@@ -37,7 +38,12 @@ def facts_of_group(detector: IDKGroupDetector, given: Input, label: str, tick: T
     judged = judge_new(detector, group)
     explanation = judged.model.explain(group, detector.compute)
     order = np.argsort(-np.abs(explanation.features[0]), kind="stable")
-    columns = {"median": np.median(group.points, axis=0), "separation": explanation.features[0]}
+    usual, d = Population.of(judged.model), group.points.shape[1]
+    columns = {
+        "median": np.median(group.points, axis=0),
+        "usual": np.array([usual.quartiles(j)[1] for j in range(d)]),
+        "separation": explanation.features[0],
+    }
     return {"n_points": len(points), **_verdict(judged)}, _listed(detector.feature_names, order, columns)
 
 

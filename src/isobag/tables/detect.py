@@ -69,7 +69,8 @@ def detect_points(
         ``score`` (higher = more normal), ``rank`` (1 = oddest; equal scores have one rank), ``rank_share`` (share
         of the rows that score no higher, itself counted: it only ranks), ``flagged``, ``n_missing`` (if values are
         missing) and ``reasons`` (for the 1,000 oddest rows, else empty): the columns that make a row odd, its
-        values there, and whether they are in the upper or lower quarter of the data. A pandas frame keeps its index.
+        values there, whether they are in the upper or lower quarter of the data, and between what values nine in ten
+        lie. A pandas frame keeps its index.
         Rows are flagged if they are beyond what the tail of the others explains, so that about nine of ten tables
         without anomalies have none; with fewer than 200 rows, or a share as ``contamination``, if they score below the
         threshold of the detector.
@@ -81,8 +82,8 @@ def detect_points(
     >>> frame = pd.DataFrame({"height": [170 + i % 7 for i in range(50)], "weight": [70 + i % 5 for i in range(50)]})
     >>> frame.loc[50] = [171, 150]
     >>> detect_points(frame, random_state=0).head(1)[["row", "rank", "flagged", "reasons"]]
-        row  rank  flagged            reasons
-    50   50     1     True  weight 150 (high)
+        row  rank  flagged                              reasons
+    50   50     1     True  weight 150 (high, usually 70 to 74)
     """
     given, table, detector = _prepare(
         frame,
@@ -135,8 +136,8 @@ def detect_groups(
         Of the same library: the label (called as the column ``by``), ``n_points``, ``score`` (higher = more normal),
         ``rank``, ``rank_share``, ``flagged`` (score below the threshold of the detector), ``n_missing`` (rows with
         missing values, if there are any) and ``reasons`` (for the 200 oddest groups, else empty): the number of points,
-        if it is unusual, and the features that set the points of which the group has too many apart from all points,
-        the median of these points, and whether it is high or low.
+        if it is unusual, and the features that set the points of which the group has too many apart from all points:
+        the medians of the group and of all, or the quartiles where it is narrower or wider, or shares of rows.
 
     Examples
     --------

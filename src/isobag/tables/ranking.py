@@ -321,4 +321,4 @@ def _explain(model: Any, data: Any, chosen: Ints, encoding: Encoding, detector: 
         return None, []
     part = data.gather(chosen) if isinstance(data, PartitionedGroups) else data.part(chosen)
     explanation = model.explain(part, detector.compute)
-    return explanation, reasons_of_groups(encoding, part, explanation, model.size)
+    return explanation, reasons_of_groups(encoding, part, explanation, model)
