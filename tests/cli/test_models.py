@@ -18,8 +18,8 @@ def test_a_model_scores_new_rows_and_explains_them(csv, cards, tmp_path):
     p_values = {row["row"]: row["p_value"] for row in found["top"]}
     assert p_values == dict(enumerate(detector.p_values(X).tolist()))
     own = {row["row"]: row["score"] for row in found["top"]}
-    calibration = detector.model_.calibration
-    assert own == dict(enumerate(calibration.judge(detector._rows(X), detector.compute).scores.tolist()))
+    judgement = detector.model_.calibration.judge(detector._rows(X), detector.compute)
+    assert own == dict(enumerate(judgement.scores.tolist()))
     why = ask("explain", model, new, "--id", 3)
     assert why["score"] == own[3] and why["p_value"] == p_values[3] and why["threshold"] == found["threshold"]
     parts = {one["feature"]: one["contribution"] for one in why["features"]}

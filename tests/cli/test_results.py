@@ -19,8 +19,8 @@ import isobag
 from isobag import detect_groups, detect_points
 from isobag.data import spool
 
-COMMANDS = ["points", "groups", "fit", "score", "explain", "compare", "demo", "reproduce"]
-SHOWN = ("score", "rank", "p_value", "flagged", "reasons")
+COMMANDS = ["points", "groups", "fit", "score", "power", "explain", "compare", "demo", "reproduce"]
+SHOWN = ("score", "rank", "rank_share", "flagged", "reasons")
 
 
 @pytest.mark.parametrize("command", [None, *COMMANDS])
@@ -156,7 +156,7 @@ def test_all_ranked_rows_are_written(ending, csv, cards, tmp_path):
     expected = detect_points(cards, n_estimators=10, random_state=0)
     read = READERS[ending](out)
     assert list(read.columns) == list(expected.columns)
-    for name in ("row", "score", "rank", "p_value", "flagged"):
+    for name in ("row", "score", "rank", "rank_share", "flagged"):
         assert read[name].tolist() == expected[name].tolist()
     assert sorted(os.listdir(tmp_path)) == sorted(["cards.csv", out.name])
 
@@ -232,12 +232,12 @@ def test_ties_share_a_rank_and_are_said_to_be_ties(tmp_path):
 def test_one_order_and_flags_by_the_rule_that_is_printed(csv):
     found = ask("points", csv, "-t", 20, "--top", 10_000)
     top = found["top"]
-    for name in ("score", "p_value", "rank"):
+    for name in ("score", "rank_share", "rank"):
         values = [row[name] for row in top]
         assert values == sorted(values)
     assert [row["flagged"] for row in top] == [row["score"] < found["threshold"] for row in top]
-    assert re.fullmatch(r"score below [\d.e-]+", found["rule"])
-    assert [row["p_value"] for row in top] == [
+    assert re.fullmatch(r"score below [\d.e-]+|none stands out", found["rule"])
+    assert [row["rank_share"] for row in top] == [
         sum(other["score"] <= row["score"] for other in top) / len(top) for row in top
     ]
 

@@ -124,7 +124,7 @@ def test_a_model_is_saved_loaded_and_scores_new_rows(frame, tmp_path):
     isobag.save(model, tmp_path / "model.isobag")
     loaded = isobag.load(tmp_path / "model.isobag")
     found = engine.score(loaded, parts_of(frame[:500], [100, 100, 300]), id_column="name").compute()
-    assert list(found.columns) == ["name", "row", "score", "p_value", "flagged"]
+    assert list(found.columns) == ["name", "row", "score", "p_value", "extrapolated", "flagged"]
     again = engine.score(loaded, parts_of(frame[:500], [])).compute()
     assert again["score"].tolist() == found["score"].tolist()
     assert found["p_value"].between(0, 1).all()

@@ -77,7 +77,7 @@ def million_rows():
     n = 1_000_000
     scores = np.concatenate([small.scores, rng.lognormal(3, 0.5, n - 300)])
     order = np.argsort(scores, kind="stable")
-    more = {"scores": scores, "order": order, "flagged": scores < small.threshold, "p_values": None}
+    more = {"scores": scores, "order": order, "flagged": scores < small.threshold, "evidence": {}}
     return dataclasses.replace(small, **more, data=Noise(n, 200))
 
 

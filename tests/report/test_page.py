@@ -110,7 +110,7 @@ def test_the_page_says_what_the_ranked_table_says(name, request):
     assert [one["rank"] for one in top] == columns["rank"].tolist()
     assert [one["flagged"] for one in top] == columns["flagged"].tolist()
     np.testing.assert_allclose([one["score"] for one in top], columns["score"], rtol=1e-3)
-    np.testing.assert_allclose([one["p"] for one in top], columns["p_value"], rtol=1e-3)
+    np.testing.assert_allclose([one["p"] for one in top], columns["rank_share"], rtol=1e-3)
     labels = [shown(label) or "(empty)" for label in next(iter(columns.values())).to_pylist()]
     assert [one["label"] for one in top] == labels
     if name == "groups":
@@ -130,7 +130,8 @@ def test_the_bars_of_a_row_begin_with_the_columns_of_its_words(rows):
 def test_the_pictures_of_a_group_begin_with_the_features_of_its_words(groups):
     found = payload(render(groups))
     for one in found["top"]:
-        assert one["words"].startswith(found["features"][one["why"][0][0]])
+        of_columns = re.sub(r"^n_points [\d,]+ \((low|high), usually [\d,to ]+\), ", "", one["words"])
+        assert of_columns.startswith(found["features"][one["why"][0][0]])
 
 
 def test_nothing_is_learned_scored_or_explained_again(rows, groups, monkeypatch):
@@ -152,7 +153,7 @@ def test_nothing_is_learned_scored_or_explained_again(rows, groups, monkeypatch)
 def test_groups_of_two_points_say_so():
     ranking = hostile_groups()
     tiny = next(one for one in payload(render(ranking))["top"] if one["label"] == "tiny")
-    assert tiny["size"] == 2 and tiny["words"].endswith("; only 2 points")
+    assert tiny["size"] == 2 and tiny["words"].startswith("n_points 2 (low, usually ")
 
 
 def test_indicators_are_bars_and_numbers_are_points(groups):
@@ -182,7 +183,11 @@ def test_reasons_of_many_columns(rng):
     top = payload(page)["top"]
     assert top[0]["label"] == "row 7"
     assert all(
-        re.search(r"^x\d+ \S+ \((high|low|unusual)\), .* other columns, each less$", one["words"]) for one in top
+        re.search(
+            r"^x\d+ \S+ \((high|low|unusual in this row), usually \S+ to \S+\), .* other columns, each less$",
+            one["words"],
+        )
+        for one in top
     )
     assert "784 used" in words_of(page)
     assert len(page) < LARGEST / 5
@@ -194,17 +199,25 @@ def test_true_and_false_are_rare_or_often_not_high_or_low(rng):
     how = {"features": ["amount", "express"], "random_state": 0, "n_estimators": 20}
     words = " ".join(rank_frame(frame, **how).reasons)
     assert re.search(r"express true \((rare|unusual)\)", words)
-    assert not re.search(r"express \w+ \((high|low)\)", words)
-    assert rank_frame(frame, by="who", **how).reasons[0].startswith("express true (often)")
+    assert not re.search(r"express \w+ \((high|low)", words)
+    assert rank_frame(frame, by="who", **how).reasons[0].startswith("express true (100 %, usually ")
 
 
-def test_what_to_do_next_is_honest_about_tables_that_were_learned_from(rows):
+def test_what_to_do_next_is_honest_about_tables_that_were_learned_from(rows, frame):
     words = words_of(render(rows))
-    assert "Look at these 5 first" in words
-    assert "flagged whether or not anything is wrong" in words
+    assert "Nothing is flagged." in words and "Nothing here is beyond what its bulk explains" in words
     assert "would be flagged if all were like" not in words
     for one in payload(render(rows))["top"][:5]:
         assert one["words"] in words
+    few = words_of(render(rank_frame(frame[:150], random_state=0, n_estimators=10)))
+    assert "Look at these 5 first" in few and "flagged whether or not anything is wrong" in few
+
+
+def test_a_share_of_rank_is_not_called_a_p_value(rows, normal, frame):
+    assert payload(render(rows))["measure"] == "share" and "share: the share of all rows" in words_of(render(rows))
+    frame.loc[0, "amount"] = 1e6
+    page = render(rank_new(normal, frame))
+    assert payload(page)["measure"] == "p" and payload(page)["top"][0]["extrapolated"]
 
 
 def test_what_to_do_next_counts_the_alarms_that_would_be_false(normal, frame):
@@ -225,7 +238,8 @@ def test_a_false_discovery_rate_is_told_and_drawn(normal, frame, fdr):
     page = render(ranking)
     n_flagged = np.count_nonzero(ranking.flagged)
     assert (n_flagged > 0) == (fdr == 0.2)
-    assert f"Of {n_flagged} flagged, about {ranking.n_expected:.3g} or fewer are false alarms" in words_of(page)
+    said = f"Of {n_flagged} flagged," if n_flagged else "No row stands out at a false discovery rate of 0.0001."
+    assert said in words_of(page)
     found = payload(page)["histogram"]
     below = 0
     if found["cut"] is not None:
@@ -346,9 +360,11 @@ def test_groups_of_any_number_make_a_page(n_groups, spread, mechanism):
     assert len(found["top"]) == n_groups == sum(found["histogram"]["counts"])
 
 
-@pytest.mark.parametrize("name", ["rows", "groups"])
-def test_the_threshold_ends_a_bin(name, request):
-    ranking = request.getfixturevalue(name)
+@pytest.mark.parametrize("by", [None, "who"])
+def test_the_threshold_ends_a_bin(by, rng):
+    frame = pd.DataFrame(rng.normal(size=(800, 2)), columns=list("ab")).assign(who=np.arange(800) // 4)
+    how = {"features": ["a", "b"], "random_state": 0, "n_estimators": 10, "contamination": 0.1}
+    ranking = rank_frame(frame, **how, **({} if by is None else {"by": by}))
     found = payload(render(ranking))["histogram"]
     below = [count for count, edge in zip(found["counts"], found["edges"][1:], strict=True) if edge <= found["cut"]]
     assert found["cut"] in found["edges"] and cut_of(ranking) == ranking.threshold

@@ -14,6 +14,7 @@ from isobag.cli.explain import explain
 from isobag.cli.fit import fit
 from isobag.cli.groups import groups
 from isobag.cli.points import points
+from isobag.cli.power import power
 from isobag.cli.reproduce import reproduce
 from isobag.cli.score import score
 from isobag.cli.spelling import remember
@@ -84,5 +85,5 @@ def isobag(
     """Anomalies without labels, odd points and odd groups, by the Isolation Distributional Kernel."""
 
 
-for command in (points, groups, fit, score, explain, compare, demo, reproduce):
+for command in (points, groups, fit, score, power, explain, compare, demo, reproduce):
     app.command(cls=Command)(command)

@@ -31,10 +31,9 @@ def explain(
 ) -> None:
     """Say why a row, or a group with --by, is odd or not: feature by feature."""
     from isobag.cli.inputs import Input, open_model  # noqa: PLC0415, loads scikit-learn
-    from isobag.cli.output import print_json, print_line, print_table  # noqa: PLC0415
+    from isobag.cli.output import in_cell, print_json, print_line, print_table  # noqa: PLC0415
     from isobag.cli.progress import progress  # noqa: PLC0415
     from isobag.cli.reasons import facts_of_group, facts_of_row  # noqa: PLC0415
-    from isobag.tables.reasons import number_in_words  # noqa: PLC0415
 
     detector = open_model(model, by)
     reading = o.reading(by=by, id=id_column, missing=missing, bad_cells=bad_cells)
@@ -46,4 +45,4 @@ def explain(
         print_json({"id": id, **facts, "features": listed})
         return
     print_table(table)
-    print_line(", ".join(f"{name} {number_in_words(value)}" for name, value in facts.items()))
+    print_line(", ".join(f"{name} {in_cell(value)}" for name, value in facts.items()))

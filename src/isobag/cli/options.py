@@ -62,6 +62,10 @@ Fdr = Annotated[
     float | None,
     typer.Option(metavar="SHARE", help="Flag so that at most this share is false, on average.", rich_help_panel=HOW),
 ]
+Exact = Annotated[
+    bool,
+    typer.Option("--exact", help="No p-values below 1 / (1 + rows or groups to compare with).", rich_help_panel=HOW),
+]
 Keep = Annotated[
     str | None,
     typer.Option(metavar="A,B,...", help="Columns to carry into --out, or all.", rich_help_panel=OUT),
@@ -106,7 +110,7 @@ Engine = Annotated[
         metavar="ADDRESS",
         help="Where to work: `local` (this process), `dask://HOST:PORT` (the Dask cluster of this scheduler) or "
         "`dask://local` (--jobs processes of this machine). Dask reads Parquet files or folders of them; --out is one "
-        "file all the same, with rows in the order of the table, without rank and p_value.",
+        "file all the same, with rows in the order of the table, without rank and rank_share.",
         rich_help_panel=HOW,
     ),
 ]

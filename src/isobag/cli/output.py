@@ -30,7 +30,7 @@ def print_table(columns: Mapping[str, Sequence[Any]]) -> None:
     are_numbers = [
         all(isinstance(one, int | float) and not isinstance(one, bool) for one in own) for own in columns.values()
     ]
-    rows = [[_cell(value) for value in row] for row in zip(*columns.values(), strict=True)]
+    rows = [[in_cell(value) for value in row] for row in zip(*columns.values(), strict=True)]
     if sys.stdout.isatty():
         _draw_table(names, are_numbers, rows)
         return
@@ -61,7 +61,8 @@ def note(text: str, quiet: bool) -> None:
         typer.echo(escape_for_terminal(text), err=True)
 
 
-def _cell(value: Any) -> str:
+def in_cell(value: Any) -> str:
+    """A value as a person reads it."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if value is None or value != value:  # noqa: PLR0124, NaN differs from itself

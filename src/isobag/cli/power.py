@@ -1,5 +1,6 @@
 """``isobag power``: what a model can flag in a batch, before there is one."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -10,30 +11,43 @@ from isobag.cli.guard import guarded
 
 @guarded
 def power(
-    model: o.Model,
-    batch: Annotated[int, typer.Option("--batch", min=1, help="Rows or groups that are scored together.")] = 1000,
-    fdr: Annotated[float, typer.Option("--fdr", min=1e-9, max=0.999, help="False discovery rate.")] = 0.1,
+    model: Annotated[Path, typer.Option(metavar="FILE", help="A file written by `isobag fit`.")],
+    batch: Annotated[int, typer.Option(min=1, metavar="N", help="How many rows or groups are scored together.")],
+    fdr: Annotated[float, typer.Option(metavar="SHARE", help="Share of false alarms, as in `isobag score`.")] = 0.1,
+    exact: o.Exact = False,
     json: o.Json = False,
+    quiet: o.Quiet = False,
     debug: o.Debug = False,
 ) -> None:
-    """Say how many anomalies a batch must have, or how odd a lone one must be, to be flagged."""
-    from isobag.cli.output import print_json, print_line  # noqa: PLC0415, loads scikit-learn
-    from isobag.estimators import IDKGroupDetector  # noqa: PLC0415
-    from isobag.models.reach import dependence_sentence, reach_of, reach_sentence  # noqa: PLC0415
+    """Say how many anomalies a batch must have so that they can be flagged with --fdr."""
+    from isobag.cli.output import note, print_json, print_line  # noqa: PLC0415, loads scikit-learn
+    from isobag.data.params import FDR, check_params  # noqa: PLC0415
+    from isobag.estimators import IDKGroupDetector, IDKPointDetector  # noqa: PLC0415
+    from isobag.models.reach import dependence_sentence, needed_for_one, reach_of, reach_sentence  # noqa: PLC0415
     from isobag.storage.modelfile import load  # noqa: PLC0415
 
+    check_params({"fdr": fdr}, {"fdr": FDR})
     detector = load(model)
-    calibration, unit = detector.calibrated.calibration, "group" if isinstance(detector, IDKGroupDetector) else "row"
+    if not isinstance(detector, IDKPointDetector | IDKGroupDetector) or detector.model_.calibration is None:
+        raise ValueError(f"{str(model)!r} has no p-values; need a detector of points or groups that has.")
+    unit = "group" if isinstance(detector, IDKGroupDetector) else "row"
+    calibration, tail = detector.model_.calibration, "exact" if exact else detector.tail
     reach = reach_of(calibration, batch, fdr)
+    extrapolates = tail != "exact" and reach.score_of_one is not None
     if json:
-        print_json(reach._asdict())
+        facts = {"unit": unit, **reach._asdict(), "needed_for_one": needed_for_one(batch, fdr), "tail": tail}
+        print_json(facts)
         return
-    said = reach_sentence(reach, detector.tail, unit)
-    print_line(said or f"A lone anomaly among {batch:,} {unit}s can be flagged at {fdr:g}.")
-    if reach.score_of_one is not None and detector.tail != "exact":
+    smaller = "and smaller ones by extrapolation" if extrapolates else "and no smaller ones"
+    print_line(f"{reach.n_aside:,} {unit}s to compare with: p-values of {reach.floor:.3g} or more, {smaller}.")
+    print_line(
+        reach_sentence(reach, tail, unit) or f"A lone anomaly among {batch:,} {unit}s can be flagged at {fdr:g}."
+    )
+    if extrapolates:
         print_line(
-            f"A lone one is flagged if it scores below {reach.score_of_one:.3g}; the lowest score of the "
-            f"{reach.n_aside:,} {unit}s set aside is {reach.lowest_score:.3g}."
+            f"A lone anomaly has to score below {reach.score_of_one:.3g}; the lowest of all these is "
+            f"{reach.lowest_score:.3g}."
         )
-    if dependence_sentence(calibration, unit):
-        print_line(dependence_sentence(calibration, unit))
+    dependence = dependence_sentence(calibration, unit)
+    if dependence:
+        note(dependence, quiet)

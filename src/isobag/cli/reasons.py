@@ -11,8 +11,9 @@ from isobag.data.groups import Groups
 from isobag.data.rows import ArrayRows, Rows
 from isobag.data.spool import Tick
 from isobag.estimators import IDKGroupDetector, IDKPointDetector
+from isobag.tables.judgement import Judged, judge_new
 from isobag.tables.labels import read_labels
-from isobag.tables.ranking import Judged, judge_new
+from isobag.tables.reasons import Population
 
 Facts = tuple[dict[str, int | float], dict[str, list[Any]]]
 
@@ -37,7 +38,12 @@ def facts_of_group(detector: IDKGroupDetector, given: Input, label: str, tick: T
     judged = judge_new(detector, group)
     explanation = judged.model.explain(group, detector.compute)
     order = np.argsort(-np.abs(explanation.features[0]), kind="stable")
-    columns = {"median": np.median(group.points, axis=0), "separation": explanation.features[0]}
+    usual, d = Population.of(judged.model), group.points.shape[1]
+    columns = {
+        "median": np.median(group.points, axis=0),
+        "usual": np.array([usual.quartiles(j)[1] for j in range(d)]),
+        "separation": explanation.features[0],
+    }
     return {"n_points": len(points), **_verdict(judged)}, _listed(detector.feature_names, order, columns)
 
 
@@ -72,7 +78,8 @@ def _rows(detector: Any, given: Input, wanted: Ints, tick: Tick | None) -> Rows:
 def _verdict(judged: Judged) -> dict[str, float]:
     """What `isobag score` says of the same row or group."""
     facts = {"score": float(judged.scores[0]), "threshold": float(judged.threshold)}
-    return facts if judged.p_values is None else {**facts, "p_value": float(judged.p_values[0])}
+    known = {name: values for name, values in judged.columns.items() if values is not None}
+    return {**facts, **{name: values[0].item() for name, values in known.items()}}
 
 
 def _listed(names: list[str], order: Ints, columns: dict[str, Floats]) -> dict[str, list[Any]]:

@@ -14,6 +14,7 @@ from isobag.storage.modelfile import save
 from isobag.tables.detect import encoding_of, fit_table, rank
 from isobag.tables.learn import LocalTable, Table, learn_table
 from isobag.tables.ranking import Stage, check_fdr
+from isobag.tables.sentences import sentences_of_calibration
 
 
 def detect(
@@ -64,7 +65,7 @@ def learn(detector: Any, given: Input, output: Output, *, min_size: int, jobs: i
         print_json({**facts, "table": table.summary.as_dict()})
         return
     note(f"{n_rows:,} rows learned from ({', '.join(names)}). Written: {output.model}.", output.quiet)
-    for sentence in table.summary.sentences():
+    for sentence in [*sentences_of_calibration(detector), *table.summary.sentences()]:
         note(sentence, output.quiet)
 
 

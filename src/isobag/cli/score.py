@@ -17,6 +17,7 @@ def score(
     bad_cells: o.OnBadCells = o.BadCells.ERROR,
     min_size: o.MinSize = 1,
     fdr: o.Fdr = None,
+    exact: o.Exact = False,
     jobs: o.Jobs = None,
     top: o.Top = 10,
     out: o.Out = None,
@@ -28,15 +29,19 @@ def score(
 ) -> None:
     """Rank new rows, or new groups with --by, against those a model was fitted to.
 
-    P-values are valid here: the model has not seen these rows.
+    P-values are valid here: the model has not seen these rows. Those of what is odder than all it compares with are
+    extrapolated, and said to be; --exact leaves them at their floor.
     """
     from isobag.cli.inputs import Input, open_model  # noqa: PLC0415, loads scikit-learn
     from isobag.cli.results import Output  # noqa: PLC0415
     from isobag.cli.run import detect  # noqa: PLC0415
 
+    detector = open_model(model, by)
+    if exact:
+        detector.set_params(tail="exact")
     reading = o.reading(by=by, id=id_column, missing=missing, bad_cells=bad_cells, keep=keep)
     detect(
-        open_model(model, by),
+        detector,
         Input(files=files, sql=sql, header=header, format=format, options=reading),
         Output(top=top, out=out, report=report, json=json, quiet=quiet),
         fdr=fdr,

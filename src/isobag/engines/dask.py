@@ -289,8 +289,9 @@ def score(model: Any, data: Any, *, client: Any = None, **options: Any) -> Any:
     -------
     dask.dataframe.DataFrame
         Of rows, in the order of the input, made when it is asked for: ``id_column`` (if given), ``row`` (position in
-        the input, from 0), ``score`` (higher = more normal), ``p_value`` (if the model was calibrated), ``flagged``.
-        Of groups, the oddest first: the label, ``n_points`` and the same.
+        the input, from 0), ``score`` (higher = more normal), ``p_value`` and ``extrapolated`` (whether it is
+        below what ranks can tell), if the model was calibrated, and ``flagged``. Of groups, the oddest first: the
+        label, ``n_points`` and the same, with ``p_shape`` and ``p_size`` if sizes are evidence.
     """
     return detect.score(model, DaskPartitions(data, client), **options)
 
@@ -304,7 +305,7 @@ def detect_points(data: Any, *, client: Any = None, **options: Any) -> Any:
         In the order of the input, made when it is asked for: ``id_column`` (if given), ``row`` (position in the input,
         from 0), ``score`` (higher = more normal), ``flagged`` and ``reasons`` (of about the 1,000 oddest rows, else
         empty). ``.nsmallest(20, "score")`` has the oddest. Scores are those of ``isobag.detect_points``, bit for bit;
-        ranks and p-values would need all of them in one place.
+        ranks would need all of them in one place.
     """
     return detect.detect_points(DaskPartitions(data, client), **options)
 

@@ -24,6 +24,8 @@ SHOWN_OF_POPULATION = 500
 SHOWN_OF_GROUP = 120
 MOST_SCALED = 50.0
 """On the map of components, the farthest that a row lies from the median, in distances of the quartiles."""
+MEASURES = {True: "p_value", False: "rank_share"}
+"""The column that says how rare a score is, of new data and of a table's own."""
 INDICATOR, TIMES = "indicator", "time"
 
 
@@ -37,6 +39,7 @@ def findings_of(ranking: Ranking) -> dict[str, Any]:
     more = told(ranking, ranking.places_of(top), ranking.places_of(sample), entries)
     return {
         "unit": ranking.unit,
+        "measure": "p" if ranking.is_new else "share",
         "label": shown(", ".join(ranking.labels) or ranking.unit),
         "features": [shown(name) for name in ranking.encoding.names],
         "columns": [shown(column.name) for column in ranking.encoding.columns],
@@ -52,14 +55,16 @@ def _entries(ranking: Ranking, n: int) -> list[dict[str, Any]]:
     columns = ranking.columns(0, n)
     names = list(ranking.labels) or ["row"]
     labels = list(zip(*([_label(name, one) for one in columns[name].tolist()] for name in names), strict=True))
-    p_values, n_missing = columns.get("p_value"), columns.get("n_missing")
+    shares, n_missing = columns.get(MEASURES[ranking.is_new]), columns.get("n_missing")
+    extrapolated = columns.get("extrapolated")
     return [
         {
             "label": shown(" · ".join(labels[k])) or "(empty)",
             "row": None if ranking.unit == "group" or not ranking.labels else int(columns["row"][k]),
             "rank": int(columns["rank"][k]),
             "score": brief(columns["score"][k]),
-            "p": None if p_values is None else brief(p_values[k]),
+            "p": None if shares is None else brief(shares[k]),
+            "extrapolated": extrapolated is not None and bool(extrapolated[k]),
             "flagged": bool(columns["flagged"][k]),
             "missing": 0 if n_missing is None else int(n_missing[k]),
             "words": shown(columns["reasons"][k]),

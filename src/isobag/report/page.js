@@ -209,7 +209,7 @@
   function card(k, level) {
     const one = data.top[k];
     const facts = [`score ${score(one.score)}`];
-    if (one.p !== null) facts.push(`p ${one.p.toPrecision(2)}`);
+    if (one.p !== null) facts.push(`${data.measure} ${one.p.toPrecision(2)}${one.extrapolated ? ", extrapolated" : ""}`);
     if (one.row !== null) facts.push(`row ${one.row}`);
     if (isRows && one.total > 0) facts.push(`${number(Math.exp(one.total), 2)} × less similar than typical`);
     if (!isRows) facts.push(points(one.size) + (one.sampled < one.size ? `, ${one.sampled} of them shown` : ""));
@@ -310,7 +310,7 @@
     { name: clip(data.label, 24), kind: "label", value: one => one.label },
     ...(isRows ? [] : [{ name: "points", kind: "number", value: one => one.size, text: value => value.toLocaleString("en") }]),
     { name: "score", kind: "number", value: one => one.score, text: score },
-    ...(data.top.some(one => one.p !== null) ? [{ name: "p", kind: "number", value: one => one.p, text: value => value.toPrecision(2) }] : []),
+    ...(data.top.some(one => one.p !== null) ? [{ name: data.measure, kind: "number", value: one => one.p, text: value => value.toPrecision(2) }] : []),
     { name: "flagged", kind: "flag", value: one => one.flagged ? 0 : 1 },
     { name: "reasons", kind: "why", value: one => one.words },
   ];

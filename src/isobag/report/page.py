@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from isobag.report.findings import AXES, findings_of
+from isobag.report.findings import AXES, MEASURES, findings_of
 from isobag.report.text import embedded, shown
 from isobag.storage.atomic import write_whole
 from isobag.tables.ranking import Ranking
@@ -58,7 +58,7 @@ def render(ranking: Ranking, *, source: str = "", command: str = "", date: datet
             n_left_out=len(ranking) - ranking.n_ranked,
             n_filled=ranking.n_filled,
             rule=ranking.rule,
-            has_p=ranking.p_values is not None,
+            has_p=MEASURES[ranking.is_new] in ranking.evidence,
             is_new=ranking.is_new,
             first=findings["top"][:FIRST],
             alarms=sentence_of_alarms(ranking),

@@ -56,7 +56,7 @@ def detect_points(
     bad_cells : {"error", "missing", "text"}
         What to do with cells that are not numbers in a column of objects most of which are.
     p_values : bool
-        Whether to add the column of p-values.
+        Whether to add the column ``rank_share``.
     random_state : int, RandomState or None
         With an integer the result is always the same.
     **options
@@ -66,11 +66,14 @@ def detect_points(
     -------
     frame
         Of the same library, Arrow for arrays: ``id_column`` (if given), ``row`` (position in the input, from 0),
-        ``score`` (higher = more normal), ``rank`` (1 = oddest; equal scores have one rank), ``p_value`` (share of the
-        rows that score no higher, itself counted: a row drawn like the others has one of at most alpha with a
-        probability of at most alpha), ``flagged`` (score below the threshold of the detector), ``n_missing`` (if values
-        are missing) and ``reasons`` (for the 1,000 oddest rows, else empty): the columns that make a row odd, its
-        values there, and whether they are in the upper or lower quarter of the data. A pandas frame keeps its index.
+        ``score`` (higher = more normal), ``rank`` (1 = oddest; equal scores have one rank), ``rank_share`` (share
+        of the rows that score no higher, itself counted: it only ranks), ``flagged``, ``n_missing`` (if values are
+        missing) and ``reasons`` (for the 1,000 oddest rows, else empty): the columns that make a row odd, its
+        values there, whether they are in the upper or lower quarter of the data, and between what values nine in ten
+        lie. A pandas frame keeps its index.
+        Rows are flagged if they are beyond what the tail of the others explains, so that about nine of ten tables
+        without anomalies have none; with fewer than 200 rows, or a share as ``contamination``, if they score below the
+        threshold of the detector.
 
     Examples
     --------
@@ -79,8 +82,8 @@ def detect_points(
     >>> frame = pd.DataFrame({"height": [170 + i % 7 for i in range(50)], "weight": [70 + i % 5 for i in range(50)]})
     >>> frame.loc[50] = [171, 150]
     >>> detect_points(frame, random_state=0).head(1)[["row", "rank", "flagged", "reasons"]]
-        row  rank  flagged            reasons
-    50   50     1     True  weight 150 (high)
+        row  rank  flagged                              reasons
+    50   50     1     True  weight 150 (high, usually 70 to 74)
     """
     given, table, detector = _prepare(
         frame,
@@ -131,9 +134,10 @@ def detect_groups(
     -------
     frame
         Of the same library: the label (called as the column ``by``), ``n_points``, ``score`` (higher = more normal),
-        ``rank``, ``p_value``, ``flagged``, ``n_missing`` (rows with missing values, if there are any) and ``reasons``
-        (for the 200 oddest groups, else empty): the features that set the points of which the group has too many apart
-        from all points, the median of these points, and whether it is high or low.
+        ``rank``, ``rank_share``, ``flagged`` (score below the threshold of the detector), ``n_missing`` (rows with
+        missing values, if there are any) and ``reasons`` (for the 200 oddest groups, else empty): the number of points,
+        if it is unusual, and the features that set the points of which the group has too many apart from all points:
+        the medians of the group and of all, or the quartiles where it is narrower or wider, or shares of rows.
 
     Examples
     --------

@@ -11,16 +11,9 @@ from isobag.backends.arrays import Ints
 from isobag.data.partitions import Collection, Frames
 from isobag.data.rows import ArrayRows
 from isobag.models.thresholds import counts_of
+from isobag.tables.judgement import Judged, judge_new, own_threshold
 from isobag.tables.learn import PartitionedTable, PartitionReader
-from isobag.tables.ranking import (
-    MOST_EXPLAINED,
-    RESULT_TYPES,
-    check_labels,
-    fit_data,
-    judge_new,
-    judge_own,
-    result_columns,
-)
+from isobag.tables.ranking import MOST_EXPLAINED, RESULT_TYPES, check_labels, fit_data, result_columns, rule_of
 from isobag.tables.reasons import reasons_of_rows
 from isobag.tables.summary import TableSummary
 from isobag.tables.units import places_among, spread
@@ -34,14 +27,15 @@ class ScoreRows:
     """Scores the rows of a partition, as tables.
 
     starts : (p,), number of the first row of each partition.
-    is_new : whether the detector has not learned from these rows.
+    threshold : below which scores are flagged, and whether by the tail of the bulk; None for rows that the detector has
+        not learned from, whose scores say.
     cut : scores below it get reasons, if ``schema`` has a column for them.
     """
 
     reader: PartitionReader
     starts: Ints
     detector: Any
-    is_new: bool
+    threshold: tuple[float, bool] | None
     schema: pa.Schema
     cut: float = -np.inf
 
@@ -50,11 +44,11 @@ class ScoreRows:
         names, compute = set(self.schema.names), self.detector.compute
         for block in self.reader.blocks(number, frames):
             rows = ArrayRows(block.X, self.reader.encoding.names)
-            if self.is_new:
+            if self.threshold is None:
                 judged = judge_new(self.detector, rows, "p_value" in names)
             else:
                 own = self.detector.model_.scores(rows, compute) if len(rows) else np.empty(0)
-                judged = judge_own(self.detector, own, p_values=False)
+                judged = Judged(self.detector.model_, own, False, self.threshold[0])
             places = places_among(block.kept)
             scores = spread(judged.scores, places)
             first = int(self.starts[number]) + block.first_row
@@ -64,6 +58,7 @@ class ScoreRows:
                 row=np.arange(first, first + block.n_rows),
                 score=scores,
                 p_value=None if judged.p_values is None else spread(judged.p_values, places),
+                extrapolated=None if judged.is_extrapolated is None else spread(judged.is_extrapolated, places) > 0,
                 flagged=scores < judged.threshold,
                 n_missing=n_missing,
                 reasons=self._reasons(judged.model, rows, scores, places) if "reasons" in names else None,
@@ -84,8 +79,8 @@ class ScoreRows:
 def score_new_rows(table: PartitionedTable, detector: Any, p_values: bool) -> ScoreRows:
     """The work that scores rows by a model fitted to others."""
     has_p_values = p_values and detector.model_.calibration is not None
-    names = ("row", "score", "p_value", "flagged") if has_p_values else ("row", "score", "flagged")
-    return ScoreRows(table.reader, _starts(table), detector, True, _schema(table, *names))
+    names = ("row", "score", *(("p_value", "extrapolated") if has_p_values else ()), "flagged")
+    return ScoreRows(table.reader, _starts(table), detector, None, _schema(table, *names))
 
 
 def learn_rows(table: PartitionedTable, detector: Any, counts_gaps: bool = False) -> ScoreRows:
@@ -97,7 +92,8 @@ def learn_rows(table: PartitionedTable, detector: Any, counts_gaps: bool = False
     # Beyond the step that holds the last of the oddest.
     cut = counts.values[last + 1] if last + 1 < len(counts.counts) else np.inf
     names = ["row", "score", "flagged", *(["n_missing"] if counts_gaps and table.has_gaps else []), "reasons"]
-    return ScoreRows(table.reader, _starts(table), detector, False, _schema(table, *names), float(cut))
+    decision = own_threshold(detector, counts)
+    return ScoreRows(table.reader, _starts(table), detector, decision, _schema(table, *names), float(cut))
 
 
 def _schema(table: PartitionedTable, *names: str) -> pa.Schema:
@@ -207,12 +203,18 @@ class DistributedRanking:
     @property
     def threshold(self) -> float:
         """The score below which a row is flagged."""
-        return float(self.detector.offset_)
+        assert self.score.threshold is not None
+        return self.score.threshold[0]
+
+    @property
+    def by_tail(self) -> bool:
+        """Whether the threshold is that beyond which the tail of the bulk explains nothing."""
+        return self.score.threshold is not None and self.score.threshold[1]
 
     @property
     def rule(self) -> str:
         """By which some are flagged."""
-        return f"score below {self.threshold:.4g}"
+        return rule_of(self.threshold)
 
     @property
     def columns_used(self) -> list[str]:
@@ -227,7 +229,7 @@ class DistributedRanking:
     def columns(self, start: int, stop: int) -> dict[str, Any]:
         """Columns of the ranked table, from place start + 1 to place stop, which is ``top`` at most.
 
-        Ranks and p-values of the oddest follow from how many score no higher.
+        Ranks and shares of rank of the oddest follow from how many score no higher.
         """
         rows, n_ranked = self.oddest.rows, self.n_ranked
         scores = rows["score"].to_numpy()
@@ -239,14 +241,14 @@ class DistributedRanking:
             n_to[n_below == n_below[-1:]] = n_below[-1:] + self.oddest.n_last
         own = {name: rows[name].to_pylist() for name in rows.column_names}
         own["rank"] = np.append(n_below, np.full(n_rest, n_ranked)) + 1
-        own["p_value"] = np.append(n_to / n_ranked, np.full(n_rest, np.nan)) if self.p_values else None
+        own["rank_share"] = np.append(n_to / n_ranked, np.full(n_rest, np.nan)) if self.p_values else None
         n_explained = min(MOST_EXPLAINED["row"], n_ranked)
         own["reasons"][n_explained:] = [""] * len(own["reasons"][n_explained:])
         labels = {} if self.table.id is None else {self.table.id: own.pop(self.table.id)}
         return {name: values[start:stop] for name, values in result_columns(labels, **own).items()}
 
     def parts(self, n_rows: int) -> Iterator[dict[str, Any]]:
-        """All rows, scored, in the order of the table, without rank and p-value; the oddest are kept on the way."""
+        """All rows, scored, in the order of the table, without rank and its share; the oddest are kept on the way."""
         window = np.cumsum(self.table.sizes) // WINDOW_ROWS
         oddest = Oddest.of(self.score.schema.empty_table(), self.top)
         for number in np.unique(window):

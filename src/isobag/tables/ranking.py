@@ -16,8 +16,9 @@ from isobag.backends.arrays import Bools, Floats, Ints
 from isobag.data.params import FDR, Option, ParameterError, check_params
 from isobag.data.partitioned_groups import PartitionedGroups
 from isobag.data.rows import ArrayRows, Rows
-from isobag.models.calibration import discoveries, own_p_values
+from isobag.models.calibration import discoveries
 from isobag.tables.encode import Encoding
+from isobag.tables.judgement import Judged, judge_new, judge_own
 from isobag.tables.learn import LocalTable, Table
 from isobag.tables.reasons import reasons_of_groups, reasons_of_rows
 from isobag.tables.summary import TableSummary
@@ -33,7 +34,11 @@ RESULT_TYPES: dict[str, Any] = {
     "n_points": pa.int64(),
     "score": pa.float64(),
     "rank": pa.int64(),
+    "rank_share": pa.float64(),
     "p_value": pa.float64(),
+    "extrapolated": pa.bool_(),
+    "p_shape": pa.float64(),
+    "p_size": pa.float64(),
     "flagged": pa.bool_(),
     "n_missing": pa.int64(),
     "reasons": pa.string(),
@@ -55,23 +60,6 @@ def check_labels(names: Sequence[str]) -> None:
             raise ValueError(f"The result has a column {name!r} of its own; rename the column of that name first.")
 
 
-@dataclass(frozen=True)
-class Judged:
-    """Scores of what takes part, and what follows from them.
-
-    is_new : whether p-values compare with data set aside when the model was fitted; else with the data themselves.
-    threshold : below which scores are flagged.
-    n_expected : how many would be flagged if all were like the data that the model was fitted to; None if unknown.
-    """
-
-    model: Any
-    scores: Floats
-    p_values: Floats | None
-    is_new: bool
-    threshold: float
-    n_expected: float | None
-
-
 @dataclass(frozen=True, kw_only=True)
 class Ranking:
     """The n rows or groups of a table, the oddest first.
@@ -80,7 +68,8 @@ class Ranking:
     judged : what the scores come from.
     order : (n,), numbers of the rows of the table, or of groups by first appearance; the lowest score comes first, what
         has no score last.
-    scores, p_values : (n,), NaN for what was left out; p_values may be None.
+    scores : (n,), NaN for what was left out.
+    evidence : columns that say how rare a score is: (n,) each, as ``Judged`` has them.
     flagged : (n,), and ``rule``, in words, by which these are flagged.
     fdr : the false discovery rate that the rule is about, if it is.
     n_expected : as in ``Judged``; with ``fdr`` how many of those flagged would be false.
@@ -98,7 +87,7 @@ class Ranking:
     judged: Judged
     order: npt.NDArray[np.int32] | Ints
     scores: Floats
-    p_values: Floats | None
+    evidence: dict[str, Any]
     flagged: Bools
     rule: str
     fdr: float | None
@@ -124,6 +113,16 @@ class Ranking:
     def is_new(self) -> bool:
         """Whether the model has not learned from the table."""
         return self.judged.is_new
+
+    @property
+    def by_tail(self) -> bool:
+        """Whether the threshold is that beyond which the tail of the bulk explains nothing."""
+        return self.judged.by_tail
+
+    @property
+    def p_values(self) -> Floats | None:
+        """P-values of new rows or groups: (n,), NaN for what was left out; None if there are none."""
+        return self.evidence.get("p_value")
 
     @property
     def threshold(self) -> float:
@@ -189,7 +188,7 @@ class Ranking:
             n_points=self._sizes(chosen) if self.unit == "group" else None,
             score=self.scores[chosen],
             rank=self._ranks(chosen),
-            p_value=None if self.p_values is None else self.p_values[chosen],
+            **{name: values[chosen] for name, values in self.evidence.items()},
             flagged=self.flagged[chosen],
             n_missing=None if self.n_missing is None else self.n_missing[chosen].astype(np.int64),
             reasons=reasons,
@@ -244,7 +243,7 @@ def rank_here(
             judged = judge_own(detector, fit_data(detector, data), p_values)
         detector.table_ = table.encoding.to_text()
     n_expected = judged.n_expected
-    flagged, rule = judged.scores < judged.threshold, f"score below {judged.threshold:.4g}"
+    flagged, rule = judged.scores < judged.threshold, rule_of(judged.threshold)
     if fdr is not None:
         own = judged.p_values if judged.is_new else None
         check_fdr(fdr, own is not None)
@@ -267,8 +266,8 @@ def rank_here(
         judged=judged,
         order=order.astype(np.int32) if len(order) < 2**31 else order,
         scores=scores,
-        p_values=None if judged.p_values is None else spread(judged.p_values, places),
-        flagged=flagged if places is None else spread(flagged, places) > 0,
+        evidence={name: _spread_out(values, places) for name, values in judged.columns.items() if values is not None},
+        flagged=_spread_out(flagged, places),
         rule=rule,
         fdr=fdr,
         n_expected=n_expected,
@@ -280,6 +279,16 @@ def rank_here(
         explanation=explanation,
         reasons=reasons,
     )
+
+
+def rule_of(threshold: float) -> str:
+    """What is flagged, in words."""
+    return f"score below {threshold:.4g}" if threshold > 0 else "none stands out"
+
+
+def _spread_out(values: Any, places: Ints | None) -> Any:
+    """Values of what takes part; NaN for all else, or False: (m,) -> (n,)."""
+    return spread(values, places) > 0 if places is not None and values.dtype == bool else spread(values, places)
 
 
 def check_fdr(fdr: float | None, is_new: bool) -> None:
@@ -300,26 +309,6 @@ def fit_data(detector: Any, data: Any) -> Any:
     return detector.fit_scores(data) if isinstance(data, Rows) else detector.fit(data).scores_
 
 
-def judge_own(detector: Any, scores: Floats, p_values: bool) -> Judged:
-    """Scores of the data that the detector learned from, and what follows from them."""
-    own = own_p_values(scores) if p_values else None
-    return Judged(detector.model_, scores, own, False, detector.offset_, None)
-
-
-def judge_new(detector: Any, data: Any, p_values: bool = True) -> Judged:
-    """Scores by the models that p-values rest on, if there are any, so that both have nearly one order."""
-    calibration = detector.model_.calibration
-    if calibration is None or not p_values:
-        scores = detector.score_samples(data) if len(data) else np.empty(0)
-        return Judged(detector.model_, scores, None, True, detector.offset_, None)
-    judgement = calibration.judge(data, detector.compute, detector.tail)
-    threshold, expected = detector.offset_, None
-    if len(calibration.scores):
-        threshold = detector.threshold(calibration.scores)
-        expected = float(np.mean(calibration.scores < threshold)) * len(judgement.scores)
-    return Judged(detector.model_, judgement.scores, judgement.p_values, True, threshold, expected)
-
-
 def _explain(model: Any, data: Any, chosen: Ints, encoding: Encoding, detector: Any) -> tuple[Any, list[str]]:
     """Why some rows or groups score low, in numbers and in words."""
     if isinstance(data, Rows):
@@ -332,4 +321,4 @@ def _explain(model: Any, data: Any, chosen: Ints, encoding: Encoding, detector: 
         return None, []
     part = data.gather(chosen) if isinstance(data, PartitionedGroups) else data.part(chosen)
     explanation = model.explain(part, detector.compute)
-    return explanation, reasons_of_groups(encoding, part, explanation)
+    return explanation, reasons_of_groups(encoding, part, explanation, model)

@@ -1,12 +1,14 @@
-"""Why a row or a group is odd, in words: "amount 1,240 (high), hour 3 (low)"."""
+"""Why a row or a group is odd, in words: "amount 1,240 (high, usually 5 to 90)", "hour low (median 3, usually 14)"."""
 
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import numpy as np
 
 from isobag.backends.arrays import Floats, Ints
 from isobag.data.groups import Groups
-from isobag.models.group import GroupExplanation
+from isobag.models.group import GroupExplanation, GroupModel
+from isobag.models.sizes import SizeEvidence
 from isobag.tables.declared import TEXT, TIME
 from isobag.tables.encode import EncodedColumn, Encoding
 from isobag.tables.scan import BOOL
@@ -20,8 +22,18 @@ RARE = 0.05
 """A text is called rare if it stands in a smaller share of the rows than this."""
 LEAST_SEPARATION = 0.1
 """A column of a group is named if its points are set apart at least this far, of 1."""
+ODD_SIZE = 3.0
+"""The number of points of a group is a reason if it lies so many spreads of log size from the median."""
 FEW_POINTS = 10
 """Reasons of a group with fewer points say so."""
+USUAL = (0.05, 0.95)
+"""Values between these quantiles are called usual."""
+QUARTILES = (0.25, 0.5, 0.75)
+SPREAD_RATIO = 2.0
+"""A column of a group is narrower or wider than usual if the quartiles are so many times nearer or farther apart."""
+LEAST_SHIFT = 0.1
+"""A median is called high or low from so many distances of the usual quartiles on."""
+MOST_DIGITS = 10
 NO_COLUMN = "no single column stands out"
 
 
@@ -34,10 +46,10 @@ def reasons_of_rows(reference: Floats, encoding: Encoding, points: Floats, expla
         return []
     lacks = np.maximum(sum_by_column(explanation, encoding), 0)
     owned = features_of_columns(encoding)
-    low, high = np.quantile(reference, (0.25, 0.75), axis=0)
+    quantiles = np.quantile(reference, (USUAL[0], 0.25, 0.75, USUAL[1]), axis=0, method="inverted_cdf")
     shares = reference.mean(axis=0)
     return [
-        _row_in_words(lack, encoding, owned, point, low, high, shares)
+        _row_in_words(lack, encoding, owned, point, quantiles, shares)
         for lack, point in zip(lacks, points, strict=True)
     ]
 
@@ -55,24 +67,73 @@ def features_of_columns(encoding: Encoding) -> list[Ints]:
     return np.split(np.arange(len(owners)), np.flatnonzero(np.diff(owners)) + 1)
 
 
-def reasons_of_groups(encoding: Encoding, groups: Groups, explanation: GroupExplanation) -> list[str]:
-    """Where the points lie of which each group has too many: the columns that set them apart, with the median there."""
-    order = np.argsort(groups.ids, kind="stable")
-    owners, reasons = encoding.owners, []
+def reasons_of_groups(
+    encoding: Encoding, groups: Groups, explanation: GroupExplanation, model: GroupModel
+) -> list[str]:
+    """The columns that set apart the points of which each group has too many: what its own points are, what is usual.
+
+    Before these, how many points the group has, if that is unusual.
+    """
+    size, usual = model.size, Population.of(model)
+    order, reasons = np.argsort(groups.ids, kind="stable"), []
     for g, rows in enumerate(np.split(order, np.cumsum(groups.sizes)[:-1])):
-        points, carried = groups.rows.take(rows), np.maximum(explanation.points[rows], 0)
-        reasons.append(_group_in_words(explanation.features[g], encoding, owners, points, carried))
+        of_size = "" if size is None else _size_in_words(len(rows), size)
+        reasons.append(_group_in_words(explanation.features[g], encoding, groups.rows.take(rows), usual, of_size))
     return reasons
 
 
+@dataclass(frozen=True)
+class Population:
+    """Points that stand for all groups of ``fit``, each of which counts the same: (m, d), and their weights (m,)."""
+
+    points: Floats
+    weights: Floats
+
+    @classmethod
+    def of(cls, model: GroupModel) -> "Population":
+        """What a model compares groups with."""
+        weights = model.reference_masses[: len(model.reference)]
+        return cls(model.reference, weights if weights.sum() > 0 else np.ones(len(weights)))
+
+    def quartiles(self, j: int) -> Floats:
+        """First quartile, median and third quartile of a feature: the first values up to which so much lies."""
+        order = np.argsort(self.points[:, j], kind="stable")
+        weight = np.cumsum(self.weights[order])
+        quartiles: Floats = self.points[order, j][np.searchsorted(weight, np.array(QUARTILES) * weight[-1])]
+        return quartiles
+
+    def share(self, j: int) -> float:
+        """Mean of a feature of 0 and 1."""
+        return float(np.average(self.points[:, j], weights=self.weights))
+
+
+def _size_in_words(n: int, size: SizeEvidence) -> str:
+    """How many points a group has, "" if that is not unusual."""
+    if size.oddness(np.array([n]))[0] < ODD_SIZE:
+        return ""
+    usual = np.quantile(size.sizes, USUAL, method="inverted_cdf")
+    ends = " to ".join(dict.fromkeys(number_in_words(one) for one in usual))
+    return f"n_points {number_in_words(n)} ({'low' if np.log(n) < size.middle else 'high'}, usually {ends})"
+
+
 def number_in_words(value: float) -> str:
-    """A number as people write it: 1,240, 0.0031, 3."""
-    return f"{value:,.0f}" if 1000 <= abs(value) < 1e15 else f"{value:.4g}"
+    """A number as people write it, 1,240, 0.0031, 3: four digits, or more where these would make it a whole number.
+
+    >>> number_in_words(9999.99), number_in_words(0.00312345)
+    ('9,999.99', '0.003123')
+    """
+    comma = "," if 1000 <= abs(value) < 1e15 else ""
+    first = max(4, len(f"{abs(value):.0f}")) if comma else 4
+    for digits in range(first, MOST_DIGITS):
+        if float(f"{value:.{digits}g}").is_integer() == float(value).is_integer():
+            return f"{value:{comma}.{digits}g}"
+    return f"{value:{comma}.{MOST_DIGITS}g}"
 
 
 def _row_in_words(
-    lack: Floats, encoding: Encoding, owned: list[Ints], point: Floats, low: Floats, high: Floats, shares: Floats
+    lack: Floats, encoding: Encoding, owned: list[Ints], point: Floats, quantiles: Floats, shares: Floats
 ) -> str:
+    (low, high), usual = quantiles[1:3], quantiles[[0, 3]]
     total, largest = lack.sum(), lack.max()
     parts: list[str] = []
     order = np.argsort(-lack, kind="stable")
@@ -89,8 +150,9 @@ def _row_in_words(
             parts.append(f"{column.name} {words} ({'rare' if share < RARE else 'unusual'})")
         else:
             value, j = point[own[0]], own[0]
-            place = "high" if value > high[j] else "low" if value < low[j] else "unusual"
-            parts.append(f"{column.name} {words} ({place})")
+            place = "high" if value > high[j] else "low" if value < low[j] else "unusual in this row"
+            ends = dict.fromkeys(value_in_words(column.kind, one[j]) for one in usual)
+            parts.append(f"{column.name} {words} ({place}, usually {' to '.join(ends)})")
     n_more = int(np.count_nonzero(lack > 0)) - len(parts)
     is_half = lack[order[: len(parts)]].sum() >= total / 2
     said = ", ".join([*parts, f"{n_more:,} other columns, each less"] if n_more and not is_half else parts)
@@ -114,30 +176,38 @@ def value_in_words(kind: str, value: float) -> str:
     return number_in_words(value)
 
 
-def _group_in_words(apart: Floats, encoding: Encoding, owners: Ints, points: Floats, carried: Floats) -> str:
-    names, parts = encoding.names, []
+def _group_in_words(apart: Floats, encoding: Encoding, points: Floats, usual: Population, size: str) -> str:
+    names, owners, parts = encoding.names, encoding.owners, [size] if size else []
     for j in _leading(apart):
         column = encoding.columns[owners[j]]
-        if column.kind == TEXT:
-            parts.append(f"{names[j]} ({'often' if apart[j] > 0 else 'seldom'})")
-        elif column.kind == BOOL:
-            parts.append(f"{names[j]} {'true' if apart[j] > 0 else 'false'} (often)")
+        if column.kind in (TEXT, BOOL):
+            name = names[j] if column.kind == TEXT else f"{names[j]} true"
+            parts.append(f"{name} ({_percent(points[:, j].mean())}, usually {_percent(usual.share(j))})")
         else:
-            middle = _weighted_median(points[:, j], carried)
-            words = value_in_words(column.kind, middle) if names[j] == column.name else number_in_words(middle)
-            parts.append(f"{names[j]} {words} ({'high' if apart[j] > 0 else 'low'})")
+            kind = column.kind if names[j] == column.name else ""
+            own = np.quantile(points[:, j], QUARTILES, method="inverted_cdf")
+            parts.append(f"{names[j]} {_difference_in_words(kind, own, usual.quartiles(j), apart[j] > 0)}")
     said = ", ".join(parts) or NO_COLUMN
     n = len(points)
-    return f"{said}; only {n} point{'s' if n > 1 else ''}" if n < FEW_POINTS else said
+    return f"{said}; only {n} point{'s' if n > 1 else ''}" if n < FEW_POINTS and not size else said
+
+
+def _difference_in_words(kind: str, own: Floats, usual: Floats, is_high: bool) -> str:
+    """How the quartiles of a group differ from the usual ones: (3,), (3,)."""
+    width, usual_width = own[2] - own[0], usual[2] - usual[0]
+    shift, place = abs(own[1] - usual[1]), "high" if is_high else "low"
+    medians = f"median {value_in_words(kind, own[1])}, usually {value_in_words(kind, usual[1])}"
+    if shift <= usual_width / 2 and not usual_width / SPREAD_RATIO <= width <= SPREAD_RATIO * usual_width:
+        halves = [" to ".join(dict.fromkeys(value_in_words(kind, one[k]) for k in (0, 2))) for one in (own, usual)]
+        return f"{'narrower' if width < usual_width else 'wider'} (middle half {halves[0]}, usually {halves[1]})"
+    is_so = shift >= LEAST_SHIFT * usual_width and (own[1] > usual[1]) == is_high
+    return f"{place} ({medians})" if is_so else f"more often {place} ({medians})"
+
+
+def _percent(share: float) -> str:
+    return f"{number_in_words(float(f'{100 * share:.2g}'))} %"
 
 
 def _leading(apart: Floats) -> Ints:
     order = np.argsort(-np.abs(apart), kind="stable")[:MOST_REASONS]
     return order[np.abs(apart[order]) >= LEAST_SEPARATION]
-
-
-def _weighted_median(values: Floats, weights: Floats) -> float:
-    """The first value, in rising order, up to which half of the weight lies."""
-    order = np.argsort(values, kind="stable")
-    weight = np.cumsum(weights[order])
-    return float(values[order][np.searchsorted(weight, weight[-1] / 2)])

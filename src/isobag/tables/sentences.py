@@ -1,11 +1,18 @@
 """What there is to say about a ranking, in sentences: for the command and the report."""
 
+from typing import Any
+
 import numpy as np
 
+from isobag.models.group import GroupModel
+from isobag.models.reach import alarms_sentence, dependence_sentence, reach_of, reach_sentence
 from isobag.tables.distributed import DistributedRanking
+from isobag.tables.judgement import LEAST_FOR_RATE, OWN_LEVEL
 from isobag.tables.ranking import Ranking
 
 MOST_NAMES = 20
+USUAL_LEVEL = 0.05
+"""The level at which a fitted model says whether it can flag anything."""
 
 
 Ranked = Ranking | DistributedRanking
@@ -22,19 +29,59 @@ def sentences_of(ranking: Ranked) -> list[str]:
 
 def sentence_of_alarms(ranking: Ranked) -> str:
     """How many of those flagged would be false alarms, or why that is not known."""
-    n_flagged = ranking.n_flagged
-    if not ranking.is_new:
-        return (
-            "The oddest of a table are flagged whether or not anything is wrong with them; to know how many alarms are "
-            "false, fit a model to data known to be normal and use isobag score."
-        )
-    if ranking.n_expected is None:
+    if isinstance(ranking, DistributedRanking) or not ranking.is_new:
+        return _sentence_of_own(ranking)
+    if ranking.p_values is None:
         return "How many alarms are false is not known: there are no p-values."
     if ranking.fdr is not None:
-        return f"Of {n_flagged:,} flagged, about {ranking.n_expected:.3g} or fewer are false alarms, on average."
-    sentence = f"About {ranking.n_expected:.3g} of them would be flagged if all were like the training data"
-    is_more = n_flagged > ranking.n_expected + 2 * np.sqrt(ranking.n_expected)
+        return _sentence_of_discoveries(ranking, ranking.fdr)
+    n_flagged, n_expected = ranking.n_flagged, ranking.n_expected
+    if n_expected is None:
+        n_aside = len(ranking.model.calibration.scores)
+        return (
+            f"How many alarms are false is not known: the model compares with {n_aside:,} {ranking.unit}s of its "
+            f"training data, which is fewer than {LEAST_FOR_RATE}."
+        )
+    sentence = f"About {n_expected:.3g} of them would be flagged if all were like the training data"
+    is_more = n_flagged > n_expected + 2 * np.sqrt(n_expected)
     return f"{sentence}." if is_more or not n_flagged else f"{sentence}: all {n_flagged:,} alarms may be false."
+
+
+def _sentence_of_own(ranking: Ranked) -> str:
+    """About rows or groups that the model has learned from."""
+    ask = "to know how many alarms are false, fit a model to data known to be normal and use isobag score."
+    if not ranking.by_tail:
+        return f"The oddest of a table are flagged whether or not anything is wrong with them; {ask}"
+    n = ranking.n_flagged
+    if not n:
+        return f"Nothing here is beyond what its bulk explains: the first are only the oddest of {ranking.n_ranked:,}."
+    one = f"1 {ranking.unit} is" if n == 1 else f"{n:,} {ranking.unit}s are"
+    return (
+        f"{one} beyond what the tail of the bulk explains, which is so in about one of {1 / OWN_LEVEL:.0f} tables "
+        f"without anomalies; {ask}"
+    )
+
+
+def _sentence_of_discoveries(ranking: Ranking, fdr: float) -> str:
+    """What was flagged at a false discovery rate, how far to trust it, and what could not have been flagged."""
+    flagged = ranking.flagged
+    n_extrapolated = int(np.count_nonzero(ranking.evidence["extrapolated"][flagged]))
+    said = alarms_sentence(ranking.n_flagged, n_extrapolated, fdr, ranking.unit)
+    if not ranking.n_ranked:
+        return said
+    reach = reach_of(ranking.model.calibration, ranking.n_ranked, fdr)
+    limit = reach_sentence(reach, ranking.detector.tail, ranking.unit) if ranking.n_flagged < reach.least else ""
+    return f"{said} {limit}".rstrip()
+
+
+def sentences_of_calibration(detector: Any) -> list[str]:
+    """What p-values of a fitted detector cannot do: of one new row or group, and of those that hang together."""
+    calibration = detector.model_.calibration
+    if calibration is None:
+        return []
+    unit = "group" if isinstance(detector.model_, GroupModel) else "row"
+    limit = reach_sentence(reach_of(calibration, 1, USUAL_LEVEL), detector.tail, unit)
+    return [one for one in (limit, dependence_sentence(calibration, unit)) if one]
 
 
 def remarks_of(ranking: Ranked) -> list[str]:
@@ -45,4 +92,7 @@ def remarks_of(ranking: Ranked) -> list[str]:
         remarks.append(f"{n_out:,} groups are not ranked: too few rows.")
     if ranking.n_tied > 1:
         remarks.append(f"The {ranking.n_tied:,} oddest score alike; among them the order means nothing.")
+    if isinstance(ranking, Ranking) and ranking.p_values is not None:
+        dependence = dependence_sentence(ranking.model.calibration, ranking.unit)
+        remarks += [dependence] if dependence else []
     return [*remarks, *ranking.summary.sentences()]

@@ -20,7 +20,7 @@ from isobag.engines import spark as engine
 from isobag.engines.spark.partitions import SparkPartitions
 from isobag.tables.encode import Encoding
 from isobag.tables.framesource import FrameSource
-from isobag.tables.ranking import judge_new
+from isobag.tables.judgement import judge_new
 
 pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas")
 OPTIONS = {"features": ["height", "kind", "price"], "n_estimators": 9, "max_samples": 8, "random_state": 5}
@@ -83,7 +83,7 @@ def test_a_model_is_fitted_saved_and_scores_new_rows_lazily(spark, tmp_path):
     isobag.save(model, tmp_path / "model.isobag")
     model = isobag.load(tmp_path / "model.isobag")
     found = engine.score(model, frame, id_column="key")
-    assert found.columns == ["key", "row", "score", "p_value", "flagged"]
+    assert found.columns == ["key", "row", "score", "p_value", "extrapolated", "flagged"]
     assert found.rdd.getNumPartitions() == 3
     got = collected(found)
     again = isobag.IDKPointDetector(n_estimators=9, max_samples=8, random_state=5)
@@ -121,7 +121,7 @@ def test_the_estimator_scores_in_a_pipeline_and_is_saved_and_loaded(spark, tmp_p
     frame = cut(spark, table(), 3)
     model = Pipeline(stages=[twice, estimator]).fit(frame)
     found = model.transform(frame)
-    assert found.columns == [*frame.columns, "twice", "normality", "p_value", "flagged"]
+    assert found.columns == [*frame.columns, "twice", "normality", "p_value", "extrapolated", "flagged"]
     got = collected(found)
     own = table()
     X = np.column_stack([own["height"], own["price"] * 2.0])

@@ -44,8 +44,9 @@ def score(model: Any, data: DataFrame, **options: Any) -> DataFrame:
     -------
     pyspark.sql.DataFrame
         Of rows, in the order of the input, made when it is asked for: ``id_column`` (if given), ``row`` (position in
-        the input, from 0), ``score`` (higher = more normal), ``p_value`` (if the model was calibrated), ``flagged``.
-        Of groups, the oddest first: the label, ``n_points`` and the same.
+        the input, from 0), ``score`` (higher = more normal), ``p_value`` and ``extrapolated`` (whether it is
+        below what ranks can tell), if the model was calibrated, and ``flagged``. Of groups, the oddest first: the
+        label, ``n_points`` and the same, with ``p_shape`` and ``p_size`` if sizes are evidence.
     """
     scored: DataFrame = detect.score(model, SparkPartitions(data), **options)
     return scored
@@ -60,7 +61,7 @@ def detect_points(data: DataFrame, **options: Any) -> DataFrame:
         In the order of the input, made when it is asked for: ``id_column`` (if given), ``row`` (position in the input,
         from 0), ``score`` (higher = more normal), ``flagged`` and ``reasons`` (of about the 1,000 oddest rows, else
         empty). ``.orderBy("score").limit(20)`` has the oddest. Scores are those of ``isobag.detect_points``, bit for
-        bit; ranks and p-values would need all of them in one place.
+        bit; ranks would need all of them in one place.
     """
     scored: DataFrame = detect.detect_points(_partitions(data, options), **options)
     return scored

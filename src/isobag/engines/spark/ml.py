@@ -37,8 +37,8 @@ from isobag.storage.modelfile import load, save
 from isobag.tables import detect
 from isobag.tables.choose import ReadOptions
 from isobag.tables.encode import Encoding
+from isobag.tables.judgement import judge_new
 from isobag.tables.learn import PartitionReader
-from isobag.tables.ranking import judge_new
 
 _OPTIONS = {
     "nEstimators": "n_estimators",
@@ -88,11 +88,12 @@ class _PointParams(HasInputCols):
     badCells = _param("badCells", "cells that are not numbers: 'error', 'missing' or 'text'")  # noqa: N815
     scoreCol = _param("scoreCol", "column for the score; higher = more normal")  # noqa: N815
     pValueCol = _param("pValueCol", "column for the p-value, if the model is calibrated")  # noqa: N815
+    extrapolatedCol = _param("extrapolatedCol", "column for whether the p-value is extrapolated")  # noqa: N815
     flaggedCol = _param("flaggedCol", "column for whether the score is below the threshold")  # noqa: N815
 
     def __init__(self, **params: Any) -> None:
         super().__init__()
-        self._setDefault(scoreCol="score", pValueCol="p_value", flaggedCol="flagged")
+        self._setDefault(scoreCol="score", pValueCol="p_value", extrapolatedCol="extrapolated", flaggedCol="flagged")
         self._setDefault(**{name: _DEFAULTS[ours] for name, ours in _OPTIONS.items()})
         self.setParams(**params)
 
@@ -105,7 +106,8 @@ class IDKPointEstimator(_PointParams, Estimator, DefaultParamsReadable, DefaultP
     """Learns what the rows of a DataFrame are like; ``IDKPointDetector`` for pipelines of Spark ML.
 
     Parameters are given by name: inputCols (by default all columns of numbers), nEstimators, maxSamples, method,
-    scaling, contamination, calibrate, mechanism, seed, missing, badCells; scoreCol, pValueCol, flaggedCol.
+    scaling, contamination, calibrate, mechanism, seed, missing, badCells; scoreCol, pValueCol, extrapolatedCol,
+    flaggedCol.
 
     Examples
     --------
@@ -122,7 +124,7 @@ class IDKPointEstimator(_PointParams, Estimator, DefaultParamsReadable, DefaultP
 
 
 class IDKPointModel(_PointParams, Model, MLReadable, MLWritable):
-    """Scores rows: adds the columns scoreCol, pValueCol (if calibrated) and flaggedCol to a DataFrame, lazily.
+    """Scores rows: adds columns to a DataFrame, lazily: scoreCol, flaggedCol; if calibrated pValueCol, extrapolatedCol.
 
     detector : the fitted ``isobag.IDKPointDetector``.
     """
@@ -134,13 +136,13 @@ class IDKPointModel(_PointParams, Model, MLReadable, MLWritable):
     def _transform(self, dataset: DataFrame) -> DataFrame:
         names = {"score": self.getOrDefault("scoreCol"), "flagged": self.getOrDefault("flaggedCol")}
         if self.detector.model_.calibration is not None:
-            names["p_value"] = self.getOrDefault("pValueCol")
+            names |= {"p_value": self.getOrDefault("pValueCol"), "extrapolated": self.getOrDefault("extrapolatedCol")}
         for name in names.values():
             if name in dataset.columns:
                 raise ValueError(f"The DataFrame has a column {name!r} already; name another for the result.")
         added = [
-            StructField(names[one], BooleanType() if one == "flagged" else DoubleType())
-            for one in ("score", "p_value", "flagged")
+            StructField(names[one], BooleanType() if one in ("flagged", "extrapolated") else DoubleType())
+            for one in ("score", "p_value", "extrapolated", "flagged")
             if one in names
         ]
         work = _Scores(PartitionReader(Encoding.of_model(self.detector)), self.detector, names)
@@ -180,6 +182,8 @@ class _Scores:
             table = table.append_column(self.names["score"], _spread(judged.scores, block.kept))
             if judged.p_values is not None:
                 table = table.append_column(self.names["p_value"], _spread(judged.p_values, block.kept))
+                extrapolated = _spread(judged.is_extrapolated, block.kept)
+                table = table.append_column(self.names["extrapolated"], extrapolated)
             yield table.append_column(self.names["flagged"], _spread(judged.scores < judged.threshold, block.kept))
 
 

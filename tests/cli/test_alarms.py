@@ -1,0 +1,129 @@
+"""What commands say about alarms: which p-values are extrapolated, what cannot be flagged, what is not known."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from commands import ask, assert_one_sentence, run
+
+from isobag import load
+from isobag.models.calibration import EXACT
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Models of 600 rows, of 30 of them and of 60 groups of 30 rows, and new tables."""
+    folder, rng = tmp_path_factory.mktemp("alarms"), np.random.default_rng(0)
+    rows = pd.DataFrame(rng.normal(size=(600, 3)), columns=list("abc"))
+    new = pd.DataFrame(rng.normal(size=(400, 3)), columns=list("abc"))
+    groups = pd.DataFrame(rng.normal(size=(1800, 2)), columns=list("ab")).assign(who=np.repeat(np.arange(60), 30))
+    tables = {
+        "rows": rows,
+        "few": rows[:30],
+        "walk": pd.DataFrame(np.cumsum(rng.normal(size=(600, 2)), axis=0), columns=list("ab")),
+        "clean": new,
+        "gross": new.mask(np.arange(400)[:, None] == np.full(3, 7), 50.0),
+        "groups": groups,
+        "short": groups[(groups["who"] != 5) | (groups.index % 30 < 2)],
+    }
+    for name, table in tables.items():
+        table.to_csv(folder / f"{name}.csv", index=False)
+    for name in ("rows", "few", "walk"):
+        assert run("fit", folder / f"{name}.csv", "--model", folder / f"{name}.isobag", "-t", 40).exit_code == 0
+    by = ("--by", "who", "--model", folder / "groups.isobag", "-t", 20)
+    assert run("fit", folder / "groups.csv", *by).exit_code == 0
+    return folder
+
+
+def test_a_gross_row_is_flagged_by_an_extrapolated_p_value_unless_only_exact_ones_are_asked_for(folder):
+    model, new = folder / "rows.isobag", folder / "gross.csv"
+    first = ask("score", model, new, "--fdr", 0.1)["top"][0]
+    assert first["row"] == 7 and first["flagged"] and first["extrapolated"] and first["p_value"] < 1 / 601
+    exact = ask("score", model, new, "--fdr", 0.1, "--exact")["top"]
+    assert exact[0]["p_value"] == 1 / 601 and not any(row["extrapolated"] or row["flagged"] for row in exact)
+    detector = load(model).set_params(tail=EXACT)
+    X = pd.read_csv(new)
+    assert {row["row"]: row["p_value"] for row in exact} == {
+        row["row"]: detector.p_values(X)[row["row"]] for row in exact
+    }
+
+
+def test_what_cannot_be_flagged_is_said_with_the_way_out(folder):
+    said = run("score", folder / "rows.isobag", folder / "clean.csv", "--fdr", 0.1, "--exact").stderr
+    assert "No row stands out at a false discovery rate of 0.1." in said
+    assert "fewer than 7 anomalies among 400 rows cannot be flagged at 0.1; learn from 3,999 rows or more" in said
+    assert "0 or fewer" not in said and "Of 0" not in said
+    said = run("score", folder / "groups.isobag", folder / "groups.csv", "--by", "who", "--fdr", 0.01).stderr
+    assert "With 60 groups to compare with, nothing can be flagged at 0.01; learn from 5,999 groups or more" in said
+
+
+def test_too_few_rows_to_know_how_many_alarms_are_false_are_said_to_be_too_few(folder):
+    result = run("score", folder / "few.isobag", folder / "clean.csv")
+    assert "compares with 30 rows of its training data, which is fewer than 100" in result.stderr
+    assert ask("score", folder / "few.isobag", folder / "clean.csv")["n_expected"] is None
+
+
+def test_expected_alarms_count_the_new_row_itself(folder):
+    found = ask("score", folder / "rows.isobag", folder / "clean.csv")
+    scores = load(folder / "rows.isobag").model_.calibration.scores
+    assert found["n_expected"] == pytest.approx(400 * (1 + np.sum(scores < found["threshold"])) / 601)
+
+
+def test_fit_on_few_groups_says_that_nothing_can_be_flagged(folder):
+    query = "SELECT * FROM data WHERE who < 12"
+    how = ("--sql", query, "--by", "who", "--model", folder / "twelve.isobag", "-t", 10)
+    said = run("fit", folder / "groups.csv", *how).stderr
+    assert "With 12 groups to compare with, nothing can be flagged at 0.05; learn from 19 groups or more" in said
+
+
+def test_rows_that_hang_together_in_time_are_noticed(folder):
+    assert "calibrate='blocks'" in run("score", folder / "walk.isobag", folder / "walk.csv").stderr
+    assert "calibrate='blocks'" not in run("score", folder / "rows.isobag", folder / "clean.csv").stderr
+
+
+def test_a_group_that_is_odd_by_its_size_alone_says_so(folder):
+    found = ask("score", folder / "groups.isobag", folder / "short.csv", "--by", "who")["top"][0]
+    assert found["who"] == 5 and found["reasons"].startswith("n_points 2 (low, usually 30), ")
+    assert found["p_value"] == found["p_size"] / 2 == 1 / 61 < found["p_shape"]
+    why = ask("explain", folder / "groups.isobag", folder / "short.csv", "--by", "who", "--id", 5)
+    assert {name: why[name] for name in ("p_value", "p_shape", "p_size")} == {
+        name: found[name] for name in ("p_value", "p_shape", "p_size")
+    }
+
+
+def test_shape_and_size_are_those_of_the_detector(folder):
+    frame, detector = pd.read_csv(folder / "short.csv"), load(folder / "groups.isobag")
+    top = ask("score", folder / "groups.isobag", folder / "short.csv", "--by", "who", "--top", 60)["top"]
+    found = {row["who"]: (row["p_value"], row["p_shape"], row["p_size"]) for row in top}
+    X, labels = frame[["a", "b"]], frame["who"].to_numpy()
+    own = zip(*(verb(X, groups=labels) for verb in (detector.p_values, detector.p_shape, detector.p_size)), strict=True)
+    assert found == dict(zip(pd.unique(labels), own, strict=True))
+
+
+def test_a_table_of_its_own_flags_what_its_bulk_does_not_explain(folder):
+    gross, clean = ask("points", folder / "gross.csv", "-t", 40), ask("points", folder / "clean.csv", "-t", 40)
+    assert [row["row"] for row in gross["top"] if row["flagged"]] == [7] and gross["n_flagged"] == 1
+    assert clean["n_flagged"] == 0 and clean["rule"] == "none stands out"
+    assert "1 row is beyond what the tail of the bulk explains" in run("points", folder / "gross.csv").stderr
+    assert "Nothing here is beyond what its bulk explains" in run("points", folder / "clean.csv").stderr
+
+
+def test_a_share_to_flag_and_a_small_table_keep_the_threshold_of_the_detector(folder):
+    assert ask("points", folder / "clean.csv", "--contamination", 0.05, "-t", 10)["n_flagged"] == 20
+    small = run("points", folder / "few.csv", "-t", 10).stderr
+    assert "whether or not anything is wrong" in small and "score below" in small
+
+
+@pytest.mark.parametrize("more", [(), ("--exact",)])
+def test_power_says_before_what_score_says_after(folder, more):
+    model, new = folder / "rows.isobag", folder / "clean.csv"
+    told = run("power", "--model", model, "--batch", 400, *more)
+    assert told.exit_code == 0 and "600 rows to compare with: p-values of 0.00166 or more" in told.stdout
+    limit = next(line for line in told.stdout.splitlines() if line.startswith("With 600 rows"))
+    assert limit in run("score", model, new, "--fdr", 0.1, *more).stderr
+    found = ask("power", "--model", model, "--batch", 400, *more)
+    assert (found["n_aside"], found["least"], found["needed_for_one"]) == (600, 7, 3999)
+    assert "A lone anomaly among 5 rows can be flagged at 0.1." in run("power", "--model", model, "--batch", 5).stdout
+
+
+def test_power_refuses_what_has_no_p_values(folder):
+    assert_one_sentence(run("power", "--model", folder / "rows.isobag", "--batch", 9, "--fdr", 2), "--fdr 2.0; need")
