@@ -268,7 +268,7 @@ def _role(scan: ColumnScan, options: ReadOptions) -> tuple[str, str]:
     if reason:
         return LEFT_OUT, reason
     is_whole_or_text = kind == TEXT or (kind == NUMBER and scan.is_whole)
-    reason = identifier_reason(name, is_whole_or_text, scan.is_rising, scan.n_rows)
+    reason = identifier_reason(name, is_whole_or_text, scan.numbers_rows, scan.n_rows)
     if reason and not is_asked:
         return LEFT_OUT, reason
     if kind == NUMBER:

@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from isobag.backends.arrays import Bools
 from isobag.data.local import Source
 from isobag.tables.batch import Batch
 from isobag.tables.cells import NO_VALUE
@@ -57,6 +58,19 @@ def label_rows(columns: Sequence[Any]) -> npt.NDArray[Any]:
     else:
         labels[:] = [None if any(map(_is_gap, row)) else row for row in zip(*parts, strict=True)]
     return labels
+
+
+def are_labelled(columns: Sequence[Any]) -> Bools:
+    """Which rows have a label, as ``label_rows`` makes them: (n,)."""
+    labelled = np.ones(len(columns[0]), dtype=bool)
+    for column in columns:
+        own = column.is_valid()
+        if pa.types.is_floating(column.type):
+            own = pc.and_(own, pc.invert(pc.is_nan(column).fill_null(False)))
+        elif kind_of_label(column.type) == "text":
+            own = pc.and_(own, pc.not_equal(column.cast(pa.string()), "").fill_null(False))
+        labelled &= np.asarray(own.to_numpy(zero_copy_only=False), dtype=bool)
+    return labelled
 
 
 def kind_of_label(kind: pa.DataType) -> str:

@@ -46,7 +46,7 @@ class ColumnScan:
 
     kept_as : how its entries are kept (NUMBER, TIME, TEXT), if known before.
     categories : the texts that a model knows.
-    learns : whether the column is to be judged; else digest and order are not asked for.
+    learns : whether the column is to be judged; else the digest is not asked for.
     """
 
     def __init__(
@@ -71,10 +71,7 @@ class ColumnScan:
         self.first_missing: Place | None = None
         self.low, self.high = np.inf, -np.inf
         self.is_whole = True
-        self.is_rising = learns
         self.has_time_of_day = False
-        self.first_value: float | str | None = None
-        self.last_value: float | str | None = None
         self.digest = Digest()
         """The same for columns with the same values in all rows."""
 
@@ -107,6 +104,15 @@ class ColumnScan:
         if self.n_times == self.n_present and self.n_zoned in (0, self.n_times):
             return TIME
         return BOOL if self._is_bool() else TEXT
+
+    @property
+    def numbers_rows(self) -> bool:
+        """Whether the cells are the numbers from 0 or from 1 on, each of them once, in whatever order."""
+        n = self.n_numbers
+        is_range = self.is_whole and n == self.n_rows and self.low in (0, 1) and self.high - self.low == n - 1
+        if not (is_range and self.learns):
+            return False
+        return Digest().add(_bits_of_numbers(np.arange(n, dtype=np.float64) + self.low)).total == self.digest.total
 
     @property
     def is_kept_right(self) -> bool:
@@ -144,9 +150,6 @@ class ColumnScan:
         merged.low, merged.high = min(self.low, later.low), max(self.high, later.high)
         merged.is_whole = self.is_whole and later.is_whole
         merged.has_time_of_day = self.has_time_of_day or later.has_time_of_day
-        merged.is_rising = self.is_rising and later.is_rising and _rises(self.last_value, later.first_value)
-        merged.first_value = later.first_value if self.first_value is None else self.first_value
-        merged.last_value = self.last_value if later.last_value is None else later.last_value
         merged.digest = self.digest.merge(later.digest)
         merged.codes = dict(self.codes)
         merged.has_too_many_texts = self.has_too_many_texts or later.has_too_many_texts
@@ -237,10 +240,6 @@ class ColumnScan:
         entries = codes[places]
         present = entries[~np.isnan(entries)].astype(np.int64)
         self.counts = _added(self.counts, np.bincount(present, minlength=len(self.counts)))
-        if self.is_rising and len(cells):
-            self.is_rising = _is_rising(self.last_value, cells)
-            self.first_value = cells[0].as_py() if self.first_value is None else self.first_value
-            self.last_value = cells[-1].as_py()
         if not self.learns:
             return self._keep(entries, gaps[places], None, batch)
         values = np.array([*map(_bits_of_text, texts), _NO_VALUE], dtype=np.uint64)
@@ -266,12 +265,6 @@ class ColumnScan:
             self.low, self.high = min(self.low, float(present.min())), max(self.high, float(present.max()))
             self.is_whole = self.is_whole and bool((present == np.floor(present)).all())
             self.has_time_of_day = self.has_time_of_day or bool((present % 86400 != 0).any())
-        if self.is_rising and len(values):
-            before = values[:1] if self.last_value is None else np.array([self.last_value])
-            steps = np.diff(np.concatenate([before, values]))
-            self.is_rising = bool((steps[self.last_value is None :] > 0).all())
-            self.first_value = float(values[0]) if self.first_value is None else self.first_value
-            self.last_value = float(values[-1])
         return self._keep(values, missing, _bits_of_numbers(values) if self.learns else None, batch)
 
     def _keep(self, entries: Floats, missing: Bools, values: Bits | None, batch: Batch | None) -> Floats:
@@ -280,7 +273,6 @@ class ColumnScan:
         n_missing = int(np.count_nonzero(missing))
         if n_missing:
             self.n_missing += n_missing
-            self.is_rising = False
             if self.first_missing is None and batch is not None:
                 self.first_missing = batch.place(int(np.argmax(missing)))
         if values is not None:
@@ -330,13 +322,6 @@ def _added(old: Ints, new: Ints) -> Ints:
     return total
 
 
-def _rises(last: float | str | None, first: float | str | None) -> bool:
-    """Whether the first value after some rises; of values of two kinds nothing is asked."""
-    if isinstance(last, float) and isinstance(first, float):
-        return first > last
-    return first > last if isinstance(last, str) and isinstance(first, str) else True
-
-
 def _bits_of_numbers(values: Floats) -> Bits:
     """Bits of numbers, -0.0 as 0.0 and every NaN alike: (m,)."""
     bits = (values + 0.0).view(np.uint64)
@@ -346,11 +331,3 @@ def _bits_of_numbers(values: Floats) -> Bits:
 
 def _bits_of_text(text: str) -> int:
     return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
-
-
-def _is_rising(last: float | str | None, cells: pa.Array) -> bool:
-    if not len(cells):
-        return True
-    if cells.null_count or (last is not None and cells[0].as_py() <= last):
-        return False
-    return bool(pc.all(pc.less(cells[:-1], cells[1:]), min_count=0).as_py())
