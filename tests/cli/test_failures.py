@@ -37,7 +37,7 @@ def test_failures_are_one_sentence_with_a_reason(csv, written, tmp_path):
     assert_one_sentence(run("points", "-", "--format", "parquet", stdin=b""), "cannot be .parquet")
 
 
-@pytest.mark.parametrize("bad", ["-", "n/a", "oops", "$1.50", "5%", '"1,234"', "inf", "#N/A"])
+@pytest.mark.parametrize("bad", ["-", "n/a", "oops", "$1.50", "5%", "inf", "#N/A"])
 @pytest.mark.parametrize("at", [3, 40_000])
 def test_a_bad_cell_among_numbers_stops_wherever_it_stands(written, bad, at):
     rows = [f"{i % 50},{i % 7}.5" for i in range(40_010)]

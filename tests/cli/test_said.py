@@ -2,6 +2,7 @@
 
 import warnings
 
+import numpy as np
 import pandas as pd
 import pytest
 from commands import ask, assert_one_sentence, run
@@ -85,3 +86,97 @@ def test_rows_without_a_label_are_counted_wherever_rows_are(written, tmp_path):
         assert facts["table"]["n_dropped"] == facts["table"]["n_unlabelled"] == 40
     pd.read_csv(path).to_parquet(tmp_path / "t.parquet")
     assert ask("groups", tmp_path / "t.parquet", *args)["table"]["n_unlabelled"] == 40
+
+
+def column(cells):
+    """A file with these cells in one column, and numbers in another."""
+    return "a;x\n" + "".join(f"{cell};{i * 7 % 11}\n" for i, cell in enumerate(cells))
+
+
+def values(path, *options, features="a"):
+    """The numbers that are read of a column."""
+    from isobag.cli.inputs import Input
+    from isobag.cli.options import Numbers, reading
+
+    how = dict(zip((name.removeprefix("--") for name in options[::2]), options[1::2], strict=True))
+    if "numbers" in how:
+        how["numbers"] = Numbers(how["numbers"])
+    table = Input(files=[str(path)], options=reading(features=features, **how)).read(None)
+    return table.rows.take(np.arange(len(table.rows)))[:, 0].tolist()
+
+
+def test_thousands_are_offered_as_thousands_and_read_so(written):
+    path = written(column(["1,324", "916", "900,000"] * 9))
+    said = run("points", path).stderr
+    assert_one_sentence(run("points", path), "18 of 27 cells", "Pass --thousands , to read '1,324' as 1324 or --feat")
+    assert "--decimal" not in said and ",," not in said
+    assert_one_sentence(run("points", path, "--features", "a,x"), "--thousands ,")
+    assert values(path, "--thousands", ",")[:3] == [1324, 916, 900_000]
+    mostly_plain = written(column(["5", "6", "1,234,567.5"] * 9))
+    assert_one_sentence(run("points", mostly_plain), "Pass --thousands , to read '1,234,567.5' as 1234567.5 or")
+    assert values(mostly_plain, "--thousands", ",")[:3] == [5, 6, 1234567.5]
+    assert_one_sentence(run("points", path, "--thousands", ".", "--decimal", "."), "is the decimal sign too")
+
+
+def test_a_decimal_comma_is_offered_where_no_other_reading_fits(written):
+    said = run("points", written(column(["1,5", "2,25", "1,234"] * 9))).stderr
+    assert "Pass --decimal , to read '1,5' as 1.5 or --features without it." in said and "thousands" not in said
+
+
+def test_no_decimal_sign_is_offered_where_both_are_used(written):
+    assert "--decimal" not in run("points", written(column(["1.5", "2.5", "1,5"] * 9))).stderr
+
+
+def test_points_are_refused_where_the_decimal_sign_is_a_comma(written):
+    path = written(column(["1.5", "2.5", "3.25"] * 9))
+    assert_one_sentence(run("points", path, "--decimal", ","), "27 of 27 cells", "a decimal point", "--decimal .")
+    path = written(column(["1.500", "2.500.000,5"] * 9))
+    assert_one_sentence(run("points", path, "--decimal", ","), "--thousands .")
+    assert values(path, "--decimal", ",", "--thousands", ".")[:2] == [1500, 2500000.5]
+
+
+DRESSED = {
+    "currency": (["$1,234.50", "$99", "-$5"], [1234.5, 99, -5], "the unit '$'"),
+    "currency behind": (["5 EUR", "7 EUR", "1 000 EUR"], [5, 7, 1000], "the unit 'EUR'"),
+    "percent": (["81.3%", "5%", "-0.5 %"], [81.3, 5, -0.5], "the unit '%'"),
+    "units": (["5 kg", "7.5kg", "1e3 kg"], [5, 7.5, 1000], "the unit 'kg'"),
+    "parentheses": (["(1.5)", "(2)", "3"], [-1.5, -2, 3], "parentheses (negative)"),
+    "spaces": (["1 234", "5 678 900", "12"], [1234, 5678900, 12], "the mark ' '"),
+}
+
+
+@pytest.mark.parametrize("name", DRESSED)
+def test_numbers_in_a_dress_are_read_on_request_and_never_taken_for_categories(name, written):
+    cells, numbers, taken = DRESSED[name]
+    path = written(column(cells * 9))
+    assert "Left out: a (text that holds numbers, such as" in run("points", path, "-t", 5).stderr
+    assert "--numbers relaxed" in run("points", path, "-t", 5).stderr
+    assert_one_sentence(run("points", path, "--features", "a,x"), "cannot be used: text that holds numbers", "relaxed")
+    assert values(path, "--numbers", "relaxed")[:3] == numbers
+    said = run("points", path, "--numbers", "relaxed", "-t", 5).stderr
+    assert f"a: read as numbers without {taken}" in " ".join(said.split())
+
+
+def test_different_units_are_refused(written):
+    path = written(column(["5 kg", "300 g", "1 kg"] * 9))
+    assert_one_sentence(run("points", path, "--numbers", "relaxed"), "different units ('g', 'kg') cannot be compared")
+
+
+def test_a_model_reads_new_tables_in_the_notation_it_learned(written, tmp_path):
+    path = written(column(["$1,324", "$916", "$900,000"] * 9))
+    assert run("fit", path, "--numbers", "relaxed", "--model", tmp_path / "m").exit_code == 0
+    assert ask("score", tmp_path / "m", path)["features"] == ["a", "x"]
+
+
+def test_text_of_numbers_in_a_frame_is_read_on_request(rng):
+    frame = pd.DataFrame({"x": rng.normal(size=40), "paid": ["$1,234.00", "$99"] * 19 + ["$9,999,999", "$80"]})
+    with pytest.warns(UserWarning, match=r"'paid' \(text that holds numbers, .* read them with numbers='relaxed'\)"):
+        detect_points(frame, random_state=0)
+    assert detect_points(frame, numbers="relaxed", random_state=0)["row"].iloc[0] == 38
+
+
+@pytest.mark.parametrize("cell", ["A 12", "12 Main Street", "2024-01-05x", "10.0.0.1", "1-2", "v2"])
+def test_other_texts_with_digits_are_no_numbers(cell):
+    from isobag.tables.notation import Notation
+
+    assert Notation().hint(cell) == ""

@@ -146,7 +146,7 @@ def test_late_decimals_are_decimals(written):
         assert features(table)[:, 0].tolist() == [float(cell) for cell in cells]
 
 
-@pytest.mark.parametrize("bad", ["-", "n/a", "oops", "$1.50", "5%", '"1,234"', "inf"])
+@pytest.mark.parametrize("bad", ["-", "n/a", "oops", "$1.50", "5%", "inf"])
 @pytest.mark.parametrize("at", [5, 999])
 def test_a_bad_cell_stops_with_its_place(written, bad, at):
     said = refusal(written(amounts(bad, at)))

@@ -17,6 +17,8 @@ def fit(
     sql: o.Sql = None,
     header: o.Header = None,
     decimal: o.Decimal = None,
+    thousands: o.Thousands = None,
+    numbers: o.OnNumbers = o.Numbers.STRICT,
     format: o.Format = None,
     features: o.Features = None,
     missing: o.OnMissing = o.Missing.ERROR,
@@ -45,6 +47,14 @@ def fit(
         contamination=contamination,
         random_state=seed,
     )
-    reading = o.reading(features=features, by=by, missing=missing, bad_cells=bad_cells, decimal=decimal)
+    reading = o.reading(
+        features=features,
+        by=by,
+        missing=missing,
+        bad_cells=bad_cells,
+        decimal=decimal,
+        thousands=thousands,
+        numbers=numbers,
+    )
     given = Input(files=files, sql=sql, header=header, format=format, options=reading)
     learn(detector, given, Output(model=model, json=json, quiet=quiet), min_size=min_size, jobs=jobs)

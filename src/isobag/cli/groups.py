@@ -15,6 +15,8 @@ def groups(
     sql: o.Sql = None,
     header: o.Header = None,
     decimal: o.Decimal = None,
+    thousands: o.Thousands = None,
+    numbers: o.OnNumbers = o.Numbers.STRICT,
     format: o.Format = None,
     features: o.Features = None,
     missing: o.OnMissing = o.Missing.ERROR,
@@ -55,7 +57,15 @@ def groups(
         calibrate=model is not None,
         random_state=seed,
     )
-    reading = o.reading(features=features, by=by, missing=missing, bad_cells=bad_cells, decimal=decimal)
+    reading = o.reading(
+        features=features,
+        by=by,
+        missing=missing,
+        bad_cells=bad_cells,
+        decimal=decimal,
+        thousands=thousands,
+        numbers=numbers,
+    )
     detect(
         detector,
         Input(files=files, sql=sql, header=header, format=format, options=reading),

@@ -19,6 +19,13 @@ class BadCells(StrEnum):
     TEXT = "text"
 
 
+class Numbers(StrEnum):
+    """What is taken for a number in text."""
+
+    STRICT = "strict"
+    RELAXED = "relaxed"
+
+
 class Missing(StrEnum):
     """What to do with rows in which values are missing."""
 
@@ -51,6 +58,17 @@ Header = Annotated[
     typer.Option("--header/--no-header", help="Whether the first line of CSV names the columns.", rich_help_panel=IN),
 ]
 Decimal = Annotated[str | None, typer.Option(metavar="SIGN", help="Decimal sign of text: . or ,", rich_help_panel=IN)]
+Thousands = Annotated[
+    str | None,
+    typer.Option(metavar="SIGN", help="Sign between thousands in text: , . ' or a space.", rich_help_panel=IN),
+]
+OnNumbers = Annotated[
+    Numbers,
+    typer.Option(
+        help="What is a number in text: digits alone, or also with currency, percent, units, thousands.",
+        rich_help_panel=IN,
+    ),
+]
 Format = Annotated[
     str | None, typer.Option(metavar="ENDING", help="Of standard input: csv, tsv or jsonl.", rich_help_panel=IN)
 ]
@@ -148,6 +166,8 @@ def reading(
     missing: Missing = Missing.ERROR,
     bad_cells: BadCells = BadCells.ERROR,
     decimal: str | None = None,
+    thousands: str | None = None,
+    numbers: Numbers = Numbers.STRICT,
     keep: str | None = None,
 ) -> "ReadOptions":
     """How a table is to be read, from options as they are typed."""
@@ -160,6 +180,8 @@ def reading(
         missing=missing.value,
         bad_cells=bad_cells.value,
         decimal=decimal or ".",
+        thousands=thousands or "",
+        numbers=numbers.value,
         carry=None if keep == "all" else names_of(keep) or (),
     )
 

@@ -10,6 +10,8 @@ def points(
     sql: o.Sql = None,
     header: o.Header = None,
     decimal: o.Decimal = None,
+    thousands: o.Thousands = None,
+    numbers: o.OnNumbers = o.Numbers.STRICT,
     format: o.Format = None,
     features: o.Features = None,
     id_column: o.IdColumn = None,
@@ -50,7 +52,14 @@ def points(
         random_state=seed,
     )
     reading = o.reading(
-        features=features, id=id_column, missing=missing, bad_cells=bad_cells, decimal=decimal, keep=keep
+        features=features,
+        id=id_column,
+        missing=missing,
+        bad_cells=bad_cells,
+        decimal=decimal,
+        thousands=thousands,
+        numbers=numbers,
+        keep=keep,
     )
     detect(
         detector,

@@ -19,10 +19,26 @@ from isobag.tables.judge import (
     is_constant,
     text_counts,
 )
+from isobag.tables.notation import (
+    DECIMAL_HINT,
+    DRESSED_HINT,
+    EITHER_HINT,
+    MOST_UNITS,
+    NUMBERS,
+    THOUSANDS,
+    THOUSANDS_HINT,
+    Notation,
+)
 from isobag.tables.scan import BOOL, EMPTY, ColumnScan, entry_kind, is_true
-from isobag.tables.summary import FEATURE, GROUP, ID, LEFT_OUT, ColumnSummary
+from isobag.tables.summary import FEATURE, GROUP, ID, LEFT_OUT, RELAXED, ColumnSummary
 
-CHOICES = {"missing": MISSING, "bad_cells": BAD_CELLS, "decimal": (".", ",")}
+CHOICES = {
+    "missing": MISSING,
+    "bad_cells": BAD_CELLS,
+    "decimal": (".", ","),
+    "thousands": THOUSANDS,
+    "numbers": NUMBERS,
+}
 TAKEN = (NUMBER, BOOL)
 """What is used if no features are named."""
 
@@ -35,7 +51,7 @@ class ReadOptions:
     by, id : columns that make the label of a row's group, or name rows; they are no features.
     missing : missing values are an "error", their rows are "drop"ped, or the "median" stands for them.
     bad_cells : cells that are not numbers, among numbers, are an "error", "missing", or make the column one of "text".
-    decimal : the decimal sign of text, "." or ",".
+    decimal, thousands, numbers : how text writes numbers; see ``Notation``.
     carry : columns to keep beside the labels as they are, features or not; None for all.
     """
 
@@ -45,11 +61,25 @@ class ReadOptions:
     missing: str = "error"
     bad_cells: str = "error"
     decimal: str = "."
+    thousands: str = ""
+    numbers: str = "strict"
     carry: tuple[str, ...] | None = ()
 
     def __post_init__(self) -> None:
-        names = {"missing": self.missing, "bad_cells": self.bad_cells, "decimal": self.decimal}
+        names = {name: vars(self)[name] for name in CHOICES}
         check_params(names, {name: one_of(CHOICES[name]) for name in names})
+        if self.thousands == self.decimal:
+            raise ParameterError(
+                Option("thousands", self.thousands),
+                " is the decimal sign too; choose another with ",
+                Option("decimal"),
+                ".",
+            )
+
+    @property
+    def notation(self) -> Notation:
+        """How text writes numbers."""
+        return Notation(self.decimal, self.thousands, self.numbers)
 
     @classmethod
     def of(cls, *, features: Any = None, by: Any = None, id: Any = None, carry: Any = (), **how: str) -> "ReadOptions":
@@ -71,6 +101,8 @@ class ReadOptions:
             missing=encoding.missing if self.missing == "error" else self.missing,
             bad_cells=encoding.bad_cells if self.bad_cells == "error" else self.bad_cells,
             decimal=encoding.decimal,
+            thousands=encoding.thousands,
+            numbers=encoding.numbers,
         )
 
 
@@ -128,6 +160,14 @@ def check_cells(scan: ColumnScan, options: ReadOptions) -> None:
     """Stop at a column of numbers in which some cells are none, or at whole numbers that float64 cannot tell apart."""
     without = Option("features"), " without it."
     n_bad = scan.n_present - scan.n_numbers
+    if n_bad and options.bad_cells == "error" and scan.declared is None:
+        check_notation(scan)
+    if options.numbers == "relaxed" and len(scan.units) > 1:
+        units = ", ".join(repr(one) if one else "none" for one in sorted(scan.units)[:4])
+        raise ParameterError(
+            f"{scan.shown_name}: numbers with different units ({units}) cannot be compared. Convert them, or pass ",
+            *without,
+        )
     if n_bad and options.bad_cells == "error" and scan.first_other is not None:
         place, text = scan.first_other
         raise ParameterError(
@@ -223,7 +263,8 @@ def learn_encoding(
     check_missing([scans[name] for name in used], options)
     columns = tuple(_encode_column(scans[name], options, median_of) for name in used)
     left_out = tuple((one.name, one.reason) for one in summaries if one.role == LEFT_OUT)
-    return Encoding(columns, left_out, options.missing, options.bad_cells, options.decimal), summaries
+    how = (options.missing, options.bad_cells, options.decimal, options.thousands, options.numbers)
+    return Encoding(columns, left_out, *how), summaries
 
 
 def _encode_column(scan: ColumnScan, options: ReadOptions, median_of: Callable[[str], float]) -> EncodedColumn:
@@ -252,9 +293,11 @@ def _role(scan: ColumnScan, options: ReadOptions) -> tuple[str, str]:
     is_asked = options.features is not None and name in options.features
     if options.features is not None and not is_asked:
         return LEFT_OUT, "not among the features"
-    if kind == TEXT and not is_asked:
-        _check_decimal_commas(scan)
-    reason = _why_unfit(scan, kind)
+    reason = ""
+    if kind == TEXT and options.bad_cells != "text":
+        check_notation(scan)
+        reason = dressed_reason(scan)
+    reason = reason or _why_unfit(scan, kind)
     if reason and is_asked:
         raise ParameterError(Option("features"), f" has {name!r}, which cannot be used: {reason}.")
     if kind == EMPTY and options.missing == "error":
@@ -278,7 +321,15 @@ def _role(scan: ColumnScan, options: ReadOptions) -> tuple[str, str]:
     if kind in (NUMBER, TIME) and is_constant(scan.low, scan.high):
         return FEATURE, "the same in every row"
     n_bad = scan.n_present - scan.n_numbers if kind == NUMBER else 0
-    return FEATURE, f"{n_bad:,} cells are not numbers and count as missing" if n_bad else ""
+    remarks = [f"{n_bad:,} cells are not numbers and count as missing"] if n_bad else []
+    taken = [f"the unit {one!r}" for one in sorted(scan.units) if one] + [
+        f"the mark {one}" for one in sorted(scan.marks)
+    ]
+    if kind == NUMBER and options.numbers == "relaxed" and taken:
+        remarks.append(
+            f"read as numbers without {' and '.join(taken)}".replace("the mark parentheses", "parentheses (negative)")
+        )
+    return FEATURE, "; ".join(remarks)
 
 
 def _why_unfit(scan: ColumnScan, kind: str) -> str:
@@ -289,18 +340,41 @@ def _why_unfit(scan: ColumnScan, kind: str) -> str:
     return _categories(scan).reason if kind == TEXT else ""
 
 
-def _check_decimal_commas(scan: ColumnScan) -> None:
-    is_mostly = 2 * (scan.n_decimal_commas + scan.n_numbers) > scan.n_present
-    if scan.kind == TEXT and scan.n_decimal_commas and is_mostly and scan.first_other is not None:
-        place, text = scan.first_other
-        raise ParameterError(
-            f"{scan.shown_name}: {scan.n_decimal_commas:,} of {scan.n_present:,} cells are numbers with a "
-            f"decimal comma; {place.in_words} has {text!r}. Pass ",
-            Option("decimal", ","),
-            ", or ",
-            Option("features"),
-            " without it.",
-        )
+def check_notation(scan: ColumnScan) -> None:
+    """Refuse a column most of whose cells are numbers, some with a point or a comma that is not announced."""
+    n_either, n_decimal, n_thousands = (scan.hints[one] for one in (EITHER_HINT, DECIMAL_HINT, THOUSANDS_HINT))
+    n = n_either + n_decimal + n_thousands
+    if not n or scan.declared is not None or 2 * (n + scan.n_numbers) <= scan.n_present:
+        return
+    if n_decimal and scan.kind == NUMBER and not scan.is_whole:  # both signs stand for decimals: neither can be meant
+        return
+    other = scan.notation.other
+    groups = not n_decimal
+    place, text = scan.first_hints[
+        next(one for one in (THOUSANDS_HINT if groups else DECIMAL_HINT, EITHER_HINT) if one in scan.first_hints)
+    ]
+    what = f"{other!r} between thousands" if groups else "a decimal comma" if other == "," else "a decimal point"
+    ways: tuple[str | Option, ...] = (Option("thousands" if groups else "decimal", other), f" to read {text!r} as ")
+    ways += (text.replace(other, "" if groups else ".").replace(scan.notation.decimal, "."),)
+    if n_decimal and n_thousands:
+        ways = ("one notation for all of its cells",)
+    raise ParameterError(
+        f"{scan.shown_name}: {n:,} of {scan.n_present:,} cells are numbers with {what}; {place.in_words} has {text!r}. "
+        "Pass ",
+        *ways,
+        " or ",
+        Option("features"),
+        " without it.",
+    )
+
+
+def dressed_reason(scan: ColumnScan) -> str:
+    """Why a column of text is one of numbers, with more around them than is read; "" if it is not."""
+    n = scan.hints[DRESSED_HINT]
+    if 2 * n <= scan.n_present or len(scan.units) > MOST_UNITS:
+        return ""
+    text = scan.first_hints[DRESSED_HINT][1]
+    return f"text that holds numbers, such as {text!r}; read them with {RELAXED}"
 
 
 def _categories(scan: ColumnScan) -> Categories:

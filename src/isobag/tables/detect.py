@@ -8,6 +8,7 @@ frame of its library; an engine by its own collection, rows in their order and g
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any
 
 import narwhals as nw
@@ -25,6 +26,9 @@ from isobag.tables.framesource import FrameSource
 from isobag.tables.learn import PartitionedTable, Table, learn_table
 from isobag.tables.ranking import Ranking, Stage, check_labels, fit_data, rank_here
 from isobag.tables.units import units_of
+
+NOTATION = ("decimal", "thousands", "numbers")
+"""Options that say how text writes numbers."""
 
 
 def detect_points(
@@ -60,7 +64,8 @@ def detect_points(
     random_state : int, RandomState or None
         With an integer the result is always the same.
     **options
-        Parameters of IDKPointDetector.
+        Parameters of IDKPointDetector; and how text writes numbers: ``decimal`` ("." or ","), ``thousands`` (the sign
+        between them), ``numbers`` ("relaxed" reads currency, percent and units).
 
     Returns
     -------
@@ -125,7 +130,7 @@ def detect_groups(
     min_size : int
         Groups with fewer rows are not looked at; they stand last, without a score.
     **options
-        Parameters of IDKGroupDetector.
+        Parameters of IDKGroupDetector; and ``decimal``, ``thousands``, ``numbers`` as in ``detect_points``.
 
     Returns
     -------
@@ -273,6 +278,7 @@ def _prepare(
 ) -> tuple[Any, Table, Any]:
     """The frame, if data are one; the table; and a detector, checked before any row is read."""
     check_params({"p_values": p_values}, {"p_values": FLAG})
+    reading = replace(reading, **{name: options.pop(name) for name in NOTATION if name in options})
     detector = kind(**options)
     detector.check_params()
     check_labels([*reading.apart])

@@ -15,12 +15,15 @@ import numpy as np
 from isobag.backends.arrays import Floats, Ints
 from isobag.tables.declared import NUMBER, TEXT, TIME
 from isobag.tables.judge import DAY_OF_WEEK, SECONDS, TIME_OF_DAY, time_feature_names, time_features
+from isobag.tables.notation import NUMBERS, THOUSANDS
 from isobag.tables.scan import BOOL, is_true
 
 KINDS = (NUMBER, BOOL, TIME, TEXT)
 PARTS = (SECONDS, TIME_OF_DAY, DAY_OF_WEEK)
 MISSING = ("error", "drop", "median")
 BAD_CELLS = ("error", "missing", "text")
+NONE = {"thousands": "", "numbers": "strict"}
+"""What an encoding says of numbers if it says nothing."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +94,8 @@ class Encoding:
     missing: str = "error"
     bad_cells: str = "error"
     decimal: str = "."
+    thousands: str = ""
+    numbers: str = "strict"
     names: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -129,6 +134,10 @@ class Encoding:
             "bad_cells": self.bad_cells,
             "decimal": self.decimal,
         }
+        # Left out where nothing is said, as in files from before they could be.
+        content |= {
+            name: own for name, own in (("thousands", self.thousands), ("numbers", self.numbers)) if own != NONE[name]
+        }
         return json.dumps(content)
 
     @classmethod
@@ -157,7 +166,10 @@ class Encoding:
             _check(
                 content["missing"] in MISSING and content["bad_cells"] in BAD_CELLS and content["decimal"] in (".", ",")
             )
-            return cls(columns, left_out, content["missing"], content["bad_cells"], content["decimal"])
+            written = {name: _str(content.get(name, own)) for name, own in NONE.items()}
+            _check(written["thousands"] in THOUSANDS and written["numbers"] in NUMBERS)
+            how = (content["missing"], content["bad_cells"], content["decimal"])
+            return cls(columns, left_out, *how, **written)
         except (KeyError, TypeError, ValueError, RecursionError, OverflowError):
             raise ValueError("The encoding of columns cannot be understood; the file is damaged or forged.") from None
 

@@ -110,8 +110,8 @@ class Scan:
         for column in () if self.encoding is None else self.encoding.columns:
             if column.name == name:
                 categories = column.categories if column.kind == TEXT else None
-                return ColumnScan(name, entry_kind(column.kind), categories, self.options.decimal, learns=False)
-        return ColumnScan(name, None if self.kinds is None else self.kinds[name], decimal=self.options.decimal)
+                return ColumnScan(name, entry_kind(column.kind), categories, self.options.notation, learns=False)
+        return ColumnScan(name, None if self.kinds is None else self.kinds[name], notation=self.options.notation)
 
 
 def scan_source(source: Source, scan: Scan, spool: Callable[[int], Spool], tick: Tick | None) -> tuple[Seen, Kept]:

@@ -8,6 +8,8 @@ from isobag.tables.terminal import escape_for_terminal
 
 FEATURE, ID, GROUP, LEFT_OUT = "feature", "id", "group", "left out"
 UNKNOWN = "unknown"
+RELAXED = "--numbers relaxed"
+"""As the command spells it in reasons."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,8 @@ class TableSummary:
         """Warn of every column that was left out, if nobody chose the columns, and of rows that no group has."""
         if chosen_by_us and self.left_out:
             names = ", ".join(f"{one.name!r} ({one.reason})" for one in self.left_out)
-            warnings.warn(f"Left out: {names}; name the columns to use with features=.", stacklevel=4)
+            said = f"Left out: {names}; name the columns to use with features=."
+            warnings.warn(said.replace(RELAXED, "numbers='relaxed'"), stacklevel=4)
         if self.n_unlabelled:
             warnings.warn(self.rows_left_out()[0], stacklevel=4)
 
