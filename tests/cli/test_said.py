@@ -180,3 +180,71 @@ def test_other_texts_with_digits_are_no_numbers(cell):
     from isobag.tables.notation import Notation
 
     assert Notation().hint(cell) == ""
+
+
+def test_a_query_reads_cells_by_the_same_rules(written):
+    path = written(column(["1,5", "2,5", "3,25"] * 9))
+    query = ("--sql", "SELECT a, x FROM data WHERE a > 2", "--decimal", ",", "-t", 5)
+    assert ask("points", path, *query)["n_rows"] == 18 and ask("points", path, *query)["features"] == ["a", "x"]
+    dash = written(column(["1.5", "-", *["2.5"] * 25]))
+    for how in ((), ("--sql", "SELECT * FROM data"), ("--sql", "SELECT a AS b, x FROM data")):
+        assert_one_sentence(run("points", dash, *how), "26 of 27 cells are numbers", "'-'", "--bad-cells missing")
+    found = ask("points", dash, "--sql", "FROM data", "--bad-cells", "missing", "--missing", "drop", "-t", 5)
+    assert found["features"] == ["a", "x"] and found["table"]["n_dropped"] == 1
+    thousands = written(column(["1,324", "916", "900,000"] * 9))
+    assert_one_sentence(run("points", thousands, "--sql", "FROM data"), "--thousands ,")
+    table = ask(
+        "points", thousands, "--sql", "SELECT a::VARCHAR AS x FROM data", "--bad-cells", "text", "--features", "x"
+    )
+    assert [one["kind"] for one in table["table"]["columns"]] == ["text"]  # a number made text by the query stays text
+
+
+def test_a_model_is_asked_with_a_query_in_its_own_notation(written, tmp_path):
+    path = written(column(["1,5", "2,5", "3,25"] * 9))
+    assert run("fit", path, "--decimal", ",", "--model", tmp_path / "m").exit_code == 0
+    assert ask("score", tmp_path / "m", path, "--sql", "SELECT * FROM data WHERE a > 2")["n_rows"] == 18
+
+
+def test_labels_in_json_are_of_one_kind(written):
+    rows = [f'{{"k": {["1", "1.0", "2"][i % 3]}, "a": {i % 7}}}' for i in range(30)]
+    found = ask("groups", written("\n".join(rows), "t.jsonl"), "--by", "k", "-t", 5)
+    assert sorted((row["k"], row["n_points"]) for row in found["top"]) == [(1, 20), (2, 10)]
+    for other, what in (('"1"', "a text"), ("true", "a true or false")):
+        path = written("\n".join([*rows, f'{{"k": {other}, "a": 3}}']), "t.jsonl")
+        assert_one_sentence(run("groups", path, "--by", "k"), "row 0 (line 1) has '1', a number, but", what, "one kind")
+        assert ask("points", path, "--features", "a", "-t", 5)["n_rows"] == 31
+
+
+def test_columns_in_names_of_folders_are_read_by_none_and_said_by_all(tmp_path):
+    for day in (1, 2):
+        (tmp_path / f"day={day}").mkdir()
+        pd.DataFrame({"a": range(5, 25), "b": [i % 3 for i in range(20)]}).to_parquet(tmp_path / f"day={day}/t.parquet")
+    files = tmp_path / "*" / "*.parquet"
+    for how in ((), ("--sql", "FROM data")):
+        result = run("points", files, *how, "-t", 5)
+        assert "Not read: 'day', which stands in the names of folders alone" in result.stderr
+        assert ask("points", files, *how, "-t", 5)["features"] == ["a", "b"]
+
+
+def test_a_text_never_seen_is_no_less_odd_than_the_rarest(written, tmp_path):
+    kinds = ["x"] * 60 + ["y"] * 30 + ["z"] * 10
+    old = written("kind,a\n" + "".join(f"{kind},{i * 37 % 100 / 10}\n" for i, kind in enumerate(kinds)))
+    assert run("fit", old, "--features", "kind,a", "--model", tmp_path / "m").exit_code == 0
+    new = written("kind,a\n" + "".join(f"{kind},{i}\n" for i in range(10) for kind in ("x", "z", "q")), "new.csv")
+    found = ask("score", tmp_path / "m", new, "--top", 30)
+    scores = {row["row"]: row["score"] for row in found["top"]}
+    assert all(scores[i + 2] <= scores[i + 1] + 1e-9 for i in range(0, 30, 3))
+    said = " ".join(run("score", tmp_path / "m", new).stderr.split())
+    assert (
+        "kind: 10 cells have texts unknown to the model, which are as odd as the rarest it knows; row 2 (line 4" in said
+    )
+    assert "has 'q'." in said and "kind=z" not in "".join(row["reasons"] for row in found["top"] if row["row"] % 3 == 2)
+
+
+def test_codes_that_a_frame_declares_to_be_text_are_categories_if_asked_for(rng):
+    frame = pd.DataFrame({"x": rng.normal(size=40), "zip": ["01234", "94301"] * 20, "pct": ["5%", "81.3%"] * 20})
+    assert len(detect_points(frame, features=["x", "zip"], n_estimators=5)) == 40
+    with pytest.raises(
+        ValueError, match=r"features= has 'pct', .* holds numbers, such as '5%'; .* numbers='relaxed'\.$"
+    ):
+        detect_points(frame, features=["x", "pct"])

@@ -19,7 +19,10 @@ import narwhals as nw  # noqa: E402
 from pyarrow import parquet  # noqa: E402
 
 from isobag.tables import csvfile  # noqa: E402
-from isobag.tables.encode import Encoding  # noqa: E402
+from isobag.tables.encode import (
+    UNSEEN,
+    Encoding,
+)
 from isobag.tables.framesource import FrameSource  # noqa: E402
 from isobag.tables.sources import FilesSource  # noqa: E402
 from isobag.tables.terminal import escape_for_terminal  # noqa: E402
@@ -285,7 +288,7 @@ def test_a_new_table_is_read_as_the_model_learned(tmp_path):
     new.to_csv(tmp_path / "new.csv", index=False)
     table = read_table(FilesSource(str(tmp_path / "new.csv")), encoding=learned)
     assert table.encoding.names == old.encoding.names and features(table).shape == (30, len(old.encoding.names))
-    assert features(table)[4, 1:4].tolist() == [0, 0, 0] and features(table)[5, 0] == learned.columns[0].fill
+    assert features(table)[4, 1:4].tolist() == [0, 0, UNSEEN] and features(table)[5, 0] == learned.columns[0].fill
     assert reasons(table)["extra"] == "not known to the model" and reasons(table)["code"] == "not among the features"
     new.drop(columns="a").to_csv(tmp_path / "less.csv", index=False)
     assert "has 'a'; the table has no such column" in refusal(FilesSource(str(tmp_path / "less.csv")), encoding=learned)

@@ -1,7 +1,7 @@
 """From what is typed to a table and a detector: files, a query over them, columns, a model file."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -55,7 +55,15 @@ class Input:
             return FilesSource(paths, **reading)
         from isobag.tables.query import QuerySource  # noqa: PLC0415, loads DuckDB
 
-        return QuerySource(self.sql, paths, **reading)
+        return QuerySource(self.sql, paths, self.options.notation, **reading)
+
+    def following(self, model: Any) -> "Input":
+        """The same in the notation of numbers that a model has learned."""
+        if not hasattr(model, "table_"):
+            return self
+        learned = Encoding.of_model(model)
+        options = replace(self.options, decimal=learned.decimal, thousands=learned.thousands, numbers=learned.numbers)
+        return replace(self, options=options)
 
     def read(self, tick: Tick | None, *, model: Any = None, encoding: Encoding | None = None, **more: Any) -> Table:
         """The table, read in this process: of the columns chosen, or of those of a model or an encoding."""

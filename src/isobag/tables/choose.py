@@ -21,7 +21,7 @@ from isobag.tables.judge import (
 )
 from isobag.tables.notation import (
     DECIMAL_HINT,
-    DRESSED_HINT,
+    DIGITS_HINT,
     EITHER_HINT,
     MOST_UNITS,
     NUMBERS,
@@ -244,13 +244,19 @@ def follow_encoding(encoding: Encoding, scans: Mapping[str, ColumnScan], options
     check_missing([scans[column.name] for column in encoding.columns], options)
     if options.missing == "median":
         check_fills(encoding, scans, options)
-    used = {column.name: column.kind for column in encoding.columns}
+    used = {column.name: column for column in encoding.columns}
     reasons, apart = dict(encoding.left_out), options.apart
     summaries = []
     for name, scan in scans.items():
         role = FEATURE if name in used else apart.get(name, LEFT_OUT)
         reason = reasons.get(name, "not known to the model") if role == LEFT_OUT else ""
-        summaries.append(_summary(scan, role, reason, used.get(name, scan.kind)))
+        if role == FEATURE and scan.first_unseen is not None:
+            place, text = scan.first_unseen
+            how = "count among the others" if used[name].has_other else "are as odd as the rarest it knows"
+            reason = (
+                f"{scan.n_unseen:,} cells have texts unknown to the model, which {how}; {place.in_words} has {text!r}"
+            )
+        summaries.append(_summary(scan, role, reason, used[name].kind if name in used else scan.kind))
     return summaries
 
 
@@ -296,10 +302,12 @@ def _role(scan: ColumnScan, options: ReadOptions) -> tuple[str, str]:
     reason = ""
     if kind == TEXT and options.bad_cells != "text":
         check_notation(scan)
-        reason = dressed_reason(scan)
+        reason = dressed_reason(scan, is_asked)
     reason = reason or _why_unfit(scan, kind)
     if reason and is_asked:
-        raise ParameterError(Option("features"), f" has {name!r}, which cannot be used: {reason}.")
+        before, is_relaxed, _ = reason.partition(RELAXED)
+        more: tuple[str | Option, ...] = (Option("numbers", "relaxed"),) if is_relaxed else ()
+        raise ParameterError(Option("features"), f" has {name!r}, which cannot be used: {before}", *more, ".")
     if kind == EMPTY and options.missing == "error":
         raise ParameterError(
             f"{scan.shown_name}: all {scan.n_rows:,} cells are missing. Pass ",
@@ -368,12 +376,15 @@ def check_notation(scan: ColumnScan) -> None:
     )
 
 
-def dressed_reason(scan: ColumnScan) -> str:
-    """Why a column of text is one of numbers, with more around them than is read; "" if it is not."""
-    n = scan.hints[DRESSED_HINT]
-    if 2 * n <= scan.n_present or len(scan.units) > MOST_UNITS:
+def dressed_reason(scan: ColumnScan, is_asked: bool) -> str:
+    """Why a column of text is one of numbers, with more around them than is read; "" if it is not.
+
+    Digits that a type declares to be text, such as codes, are categories if they are asked for.
+    """
+    hints = [one for one in scan.hints if not (is_asked and one == DIGITS_HINT)]
+    if 2 * sum(scan.hints[one] for one in hints) <= scan.n_present or len(scan.units) > MOST_UNITS:
         return ""
-    text = scan.first_hints[DRESSED_HINT][1]
+    text = scan.first_hints[max(hints, key=lambda one: scan.hints[one])][1]
     return f"text that holds numbers, such as {text!r}; read them with {RELAXED}"
 
 

@@ -190,6 +190,7 @@ def score(model: Any, data: Any, *, by: Any = None, id_column: Any = None, p_val
     options = ReadOptions.of(by=by if isinstance(model, IDKGroupDetector) else None, id=id_column)
     partitions = data if isinstance(data, Partitions) else FrameSource(open_frame(data))
     table = learn_table(partitions, options, encoding=encoding_of(model, partitions.columns, [*options.apart]))
+    table.summary.warn_of_remarks()
     if isinstance(table, PartitionedTable) and not table.by:
         return _collection(table).map(work := score_new_rows(table, model, p_values), work.schema)
     ranking = rank_here(table, model, is_fitted=True, p_values=p_values, explains=False)

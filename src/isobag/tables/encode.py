@@ -22,6 +22,8 @@ KINDS = (NUMBER, BOOL, TIME, TEXT)
 PARTS = (SECONDS, TIME_OF_DAY, DAY_OF_WEEK)
 MISSING = ("error", "drop", "median")
 BAD_CELLS = ("error", "missing", "text")
+UNSEEN = 1.0 + 2.0**-20
+"""A text that a model has never seen is as odd as the rarest it has: that one's indicator, a trifle above 1."""
 NONE = {"thousands": "", "numbers": "strict"}
 """What an encoding says of numbers if it says nothing."""
 
@@ -35,6 +37,7 @@ class EncodedColumn:
     has_other : whether all other texts have one indicator together.
     parts : of times: SECONDS, TIME_OF_DAY, DAY_OF_WEEK.
     fill : what stands for a missing value: a number, or of texts the number of a category; NaN for nothing.
+    is_ranked : whether categories stand in the order of how frequent they were, the rarest last.
     """
 
     name: str
@@ -43,6 +46,7 @@ class EncodedColumn:
     has_other: bool = False
     parts: tuple[str, ...] = ()
     fill: float = math.nan
+    is_ranked: bool = True
 
     @property
     def feature_names(self) -> list[str]:
@@ -81,6 +85,8 @@ class EncodedColumn:
         if self.kind == TEXT:
             indicators: Floats = (values[:, None] == np.arange(len(self.feature_names))).astype(np.float64)
             indicators[np.isnan(values)] = math.nan
+            if not self.has_other and self.is_ranked:
+                indicators[values == len(self.categories), -1] = UNSEEN
             return indicators
         return values[:, None]
 
@@ -221,7 +227,7 @@ def encoding_by_names(
             own_texts.append(name[len(owner) + 1 :])
     return Encoding(
         tuple(
-            EncodedColumn(name, NUMBER) if own is None else EncodedColumn(name, TEXT, tuple(own))
+            EncodedColumn(name, NUMBER) if own is None else EncodedColumn(name, TEXT, tuple(own), is_ranked=False)
             for name, own in texts.items()
         )
     )

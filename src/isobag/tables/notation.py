@@ -12,6 +12,7 @@ from isobag.tables.cells import BLANKS, number_of
 THOUSANDS = ("", ",", ".", " ", "'")
 NUMBERS = ("strict", "relaxed")
 DECIMAL_HINT, THOUSANDS_HINT, EITHER_HINT, DRESSED_HINT = "decimal", "thousands", "either", "dressed"
+DIGITS_HINT = "digits"
 MOST_UNITS = 3
 """A column of more different endings than this, 1st, 2nd, 3rd, 4th, is text."""
 _SPACES = " \u00a0\u2009\u202f"

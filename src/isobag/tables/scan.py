@@ -30,7 +30,7 @@ from isobag.tables.cells import (
 )
 from isobag.tables.declared import NUMBER, OTHER, TEXT, TIME, is_text, read_declared
 from isobag.tables.digest import Digest
-from isobag.tables.notation import DRESSED_HINT, MOST_UNITS, Notation
+from isobag.tables.notation import DIGITS_HINT, DRESSED_HINT, MOST_UNITS, Notation
 from isobag.tables.terminal import escape_for_terminal
 
 BOOL, EMPTY = "bool", "empty"
@@ -75,6 +75,7 @@ class ColumnScan:
         self.first_other: tuple[Place, str] | None = None
         self.first_inexact: tuple[Place, str] | None = None
         self.first_missing: Place | None = None
+        self.first_unseen: tuple[Place, str] | None = None
         self.low, self.high = np.inf, -np.inf
         self.is_whole = True
         self.has_time_of_day = False
@@ -110,6 +111,11 @@ class ColumnScan:
         if self.n_times == self.n_present and self.n_zoned in (0, self.n_times):
             return TIME
         return BOOL if self._is_bool() else TEXT
+
+    @property
+    def n_unseen(self) -> int:
+        """Cells with texts that a model does not know."""
+        return int(self.counts[len(self.codes) :].sum()) if self._knows_all_texts else 0
 
     @property
     def numbers_rows(self) -> bool:
@@ -252,6 +258,8 @@ class ColumnScan:
         for i in np.flatnonzero(~gaps).tolist():
             codes[i] = self.code_of(texts[i])
         entries = codes[places]
+        if self._knows_all_texts and self.first_unseen is None and (entries == len(self.codes)).any():
+            self.first_unseen = _cell_at(cells, int(np.argmax(entries == len(self.codes))), batch)
         present = entries[~np.isnan(entries)].astype(np.int64)
         self.counts = _added(self.counts, np.bincount(present, minlength=len(self.counts)))
         if not self.learns:
@@ -302,7 +310,7 @@ class ColumnScan:
         counts = np.bincount(places + 1, minlength=len(texts) + 1)[1:]
         for i in np.flatnonzero(is_other).tolist():
             is_number = self.declared is not None and self.notation.number_of(texts[i]) is not None
-            hint = DRESSED_HINT if is_number else self.notation.hint(texts[i])
+            hint = DIGITS_HINT if is_number else self.notation.hint(texts[i])
             if hint:
                 self.hints[hint] += int(counts[i])
                 if hint not in self.first_hints:

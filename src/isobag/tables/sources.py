@@ -55,7 +55,8 @@ class FilesSource(Source):
         """Remarks about the files, and how many empty lines were skipped in the last pass."""
         notes = [note for part in self._parts if isinstance(part, CsvFile) for note in part.header.notes]
         n_empty = sum(part.n_empty_lines for part in self._parts)
-        return (*notes, *((f"{n_empty:,} empty lines are skipped.",) if n_empty else ()))
+        empty = (f"{n_empty:,} empty lines are skipped.",) if n_empty else ()
+        return (*notes_on_folders(self.files), *notes, *empty)
 
     def frames(self, number: int = 0) -> Iterator[Batch]:
         """The rows of all files in order."""
@@ -102,6 +103,13 @@ def matching_files(name: str) -> list[str]:
     if not files:
         raise FileNotFoundError(f"No file matches {name!r}.")
     return files
+
+
+def notes_on_folders(files: Sequence[str]) -> tuple[str, ...]:
+    """A remark if folders are called like day=5: such columns are not read, by any engine or query."""
+    keys = dict.fromkeys(part.split("=")[0] for file in files for part in Path(file).parts[:-1] if "=" in part)
+    names = ", ".join(escape_for_terminal(repr(key)) for key in keys)
+    return (f"Not read: {names}, which stands in the names of folders alone; write it into the files.",) if keys else ()
 
 
 def _open(file: str, opened: Callable[[], Any], header: bool | None, divider: str | None, form: str | None) -> Any:

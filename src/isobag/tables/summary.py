@@ -70,6 +70,12 @@ class TableSummary:
         if self.n_unlabelled:
             warnings.warn(self.rows_left_out()[0], stacklevel=4)
 
+    def warn_of_remarks(self) -> None:
+        """Warn of what there is to say about columns that are used."""
+        for column in self.columns:
+            if column.role == FEATURE and column.reason:
+                warnings.warn(f"{column.name}: {column.reason}.", stacklevel=3)
+
     def rows_left_out(self) -> list[str]:
         """How many rows take no part, and why."""
         n_gaps = self.n_dropped - self.n_unlabelled
