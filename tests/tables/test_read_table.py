@@ -19,10 +19,7 @@ import narwhals as nw  # noqa: E402
 from pyarrow import parquet  # noqa: E402
 
 from isobag.tables import csvfile  # noqa: E402
-from isobag.tables.encode import (
-    UNSEEN,
-    Encoding,
-)
+from isobag.tables.encode import UNSEEN, Encoding  # noqa: E402
 from isobag.tables.framesource import FrameSource  # noqa: E402
 from isobag.tables.sources import FilesSource  # noqa: E402
 from isobag.tables.terminal import escape_for_terminal  # noqa: E402
