@@ -1,5 +1,7 @@
 """What is left out, or could be read in two ways, is said: columns, rows, cells."""
 
+import bz2
+import lzma
 import warnings
 
 import numpy as np
@@ -248,3 +250,41 @@ def test_codes_that_a_frame_declares_to_be_text_are_categories_if_asked_for(rng)
         ValueError, match=r"features= has 'pct', .* holds numbers, such as '5%'; .* numbers='relaxed'\.$"
     ):
         detect_points(frame, features=["x", "pct"])
+
+
+def test_columns_are_excluded_by_name_and_by_pattern(written):
+    path = written("a,b,temp_1,temp_2\n" + "".join(f"{i % 5},{i % 3},{i % 7},{i % 4}\n" for i in range(40)))
+    found = ask("points", path, "--exclude", "b,temp_*", "-t", 5)
+    assert found["features"] == ["a"]
+    assert "Left out: b, temp_1, temp_2 (excluded)." in run("points", path, "--exclude", "b,temp_*", "-t", 5).stderr
+    assert_one_sentence(
+        run("points", path, "--exclude", "c*"), "--exclude has 'c*'; no column is called so (columns: 'a'"
+    )
+    assert_one_sentence(
+        run("points", path, "--exclude", "a", "--features", "a,b"), "has 'a', which is left out by --exc"
+    )
+    bad = written("a,b\n" + "1,x\n2,3\n4,5\n" * 9, "bad.csv")
+    assert ask("points", bad, "--exclude", "b", "-t", 5)["features"] == ["a"]
+    frame = pd.read_csv(path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # who excludes a column knows it
+        some = detect_points(frame, exclude=["b", "temp_*"], random_state=0)
+    assert some["score"].tolist() == detect_points(frame[["a"]], random_state=0)["score"].tolist()
+
+
+@pytest.mark.parametrize("ending", ["bz2", "xz"])
+def test_packed_files_are_read(written, ending):
+    content = b"a,b\n" + b"".join(b"%d,%d\n" % (i % 5, i % 3) for i in range(40))
+    path = written({"bz2": bz2, "xz": lzma}[ending].compress(content), f"t.csv.{ending}")
+    assert ask("points", path, "-t", 5)["n_rows"] == 40
+    assert_one_sentence(run("points", written(path.read_bytes()[:-9], f"u.csv.{ending}")), "cannot be unpacked")
+
+
+def test_the_delimiter_can_be_given(written):
+    path = written("a b:c d\n" + "".join(f"{i % 5}:{i % 3}\n" for i in range(40)))
+    assert ask("points", path, "--delimiter", ":", "-t", 5)["features"] == ["a b", "c d"]
+    assert_one_sentence(run("points", path, "--delimiter", "::"), "--delimiter ::: need one character", code=2)
+
+
+def test_h_is_help():
+    assert run("points", "-h").stdout == run("points", "--help").stdout != ""

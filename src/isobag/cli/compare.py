@@ -31,6 +31,7 @@ def compare(
     thousands: o.Thousands = None,
     numbers: o.OnNumbers = o.Numbers.STRICT,
     features: o.Features = None,
+    exclude: o.Exclude = None,
     missing: o.OnMissing = o.Missing.ERROR,
     bad_cells: o.OnBadCells = o.BadCells.ERROR,
     n_permutations: Annotated[
@@ -55,6 +56,7 @@ def compare(
     with progress(quiet or json) as bar:
         reading = o.reading(
             features=features,
+            exclude=exclude,
             missing=missing,
             bad_cells=bad_cells,
             decimal=decimal,

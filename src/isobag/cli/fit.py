@@ -16,11 +16,13 @@ def fit(
     by: o.By = None,
     sql: o.Sql = None,
     header: o.Header = None,
+    delimiter: o.Delimiter = None,
     decimal: o.Decimal = None,
     thousands: o.Thousands = None,
     numbers: o.OnNumbers = o.Numbers.STRICT,
     format: o.Format = None,
     features: o.Features = None,
+    exclude: o.Exclude = None,
     missing: o.OnMissing = o.Missing.ERROR,
     bad_cells: o.OnBadCells = o.BadCells.ERROR,
     min_size: o.MinSize = 1,
@@ -49,6 +51,7 @@ def fit(
     )
     reading = o.reading(
         features=features,
+        exclude=exclude,
         by=by,
         missing=missing,
         bad_cells=bad_cells,
@@ -56,5 +59,5 @@ def fit(
         thousands=thousands,
         numbers=numbers,
     )
-    given = Input(files=files, sql=sql, header=header, format=format, options=reading)
+    given = Input(files=files, sql=sql, header=header, delimiter=delimiter, format=format, options=reading)
     learn(detector, given, Output(model=model, json=json, quiet=quiet), min_size=min_size, jobs=jobs)

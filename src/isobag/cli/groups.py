@@ -14,11 +14,13 @@ def groups(
     files: o.Files = None,
     sql: o.Sql = None,
     header: o.Header = None,
+    delimiter: o.Delimiter = None,
     decimal: o.Decimal = None,
     thousands: o.Thousands = None,
     numbers: o.OnNumbers = o.Numbers.STRICT,
     format: o.Format = None,
     features: o.Features = None,
+    exclude: o.Exclude = None,
     missing: o.OnMissing = o.Missing.ERROR,
     bad_cells: o.OnBadCells = o.BadCells.ERROR,
     min_size: o.MinSize = 1,
@@ -59,6 +61,7 @@ def groups(
     )
     reading = o.reading(
         features=features,
+        exclude=exclude,
         by=by,
         missing=missing,
         bad_cells=bad_cells,
@@ -68,7 +71,7 @@ def groups(
     )
     detect(
         detector,
-        Input(files=files, sql=sql, header=header, format=format, options=reading),
+        Input(files=files, sql=sql, header=header, delimiter=delimiter, format=format, options=reading),
         Output(top=top, out=out, report=report, model=model, json=json, quiet=quiet),
         p_values=p_values,
         fdr=fdr,

@@ -27,13 +27,14 @@ class Input:
 
     files : names of files, globs, or "-" for standard input.
     sql : a query over them.
-    header, format : of text; see ``FilesSource``.
+    header, format, delimiter : of text; see ``FilesSource``.
     """
 
     files: Sequence[str] | None
     sql: str | None = None
     header: bool | None = None
     format: str | None = None
+    delimiter: str | None = None
     options: ReadOptions
 
     @property
@@ -47,8 +48,12 @@ class Input:
         paths = list(self.files or [])
         if not paths and self.sql is None:
             raise typer.BadParameter("Neither a file nor a query is given; name a FILE or give --sql.")
+        divider = {"tab": "\t", "\\t": "\t"}.get(self.delimiter or "", self.delimiter)
+        if divider is not None and (len(divider) != 1 or divider in '"\r\n'):
+            raise typer.BadParameter(f"--delimiter {self.delimiter}: need one character that divides cells, or tab.")
         reading: dict[str, Any] = {
             "header": self.header,
+            "divider": divider,
             "form": None if self.format is None else f".{self.format.lstrip('.')}",
         }
         if self.sql is None:

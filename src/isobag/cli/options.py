@@ -38,7 +38,9 @@ IN, WHAT, HOW, OUT = "Input", "What to look at", "How", "Output"
 
 Files = Annotated[
     list[str] | None,
-    typer.Argument(metavar="FILE", help="CSV, TSV, JSON Lines (also .gz, .zst), Parquet or Arrow; globs; - for stdin."),
+    typer.Argument(
+        metavar="FILE", help="CSV, TSV, JSON Lines (also .gz, .bz2, .xz, .zst), Parquet or Arrow; globs; - for stdin."
+    ),
 ]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A file written by `isobag fit`.")]
 Sql = Annotated[
@@ -91,6 +93,13 @@ Features = Annotated[
         help="Columns to look at; default: all of numbers that are no identifiers.",
         rich_help_panel=WHAT,
     ),
+]
+Exclude = Annotated[
+    str | None,
+    typer.Option(metavar="A,B,...", help="Columns to leave out, or patterns: temp_*.", rich_help_panel=WHAT),
+]
+Delimiter = Annotated[
+    str | None, typer.Option(metavar="SIGN", help="What divides the cells of CSV; tab for one.", rich_help_panel=IN)
 ]
 IdColumn = Annotated[
     str | None, typer.Option("--id-column", metavar="COLUMN", help="Column to name rows by.", rich_help_panel=WHAT)
@@ -169,12 +178,14 @@ def reading(
     thousands: str | None = None,
     numbers: Numbers = Numbers.STRICT,
     keep: str | None = None,
+    exclude: str | None = None,
 ) -> "ReadOptions":
     """How a table is to be read, from options as they are typed."""
     from isobag.tables.choose import ReadOptions  # noqa: PLC0415, loads NumPy
 
     return ReadOptions.of(
         features=names_of(features),
+        exclude=names_of(exclude),
         by=names_of(by),
         id=id,
         missing=missing.value,

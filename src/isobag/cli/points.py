@@ -9,11 +9,13 @@ def points(
     files: o.Files = None,
     sql: o.Sql = None,
     header: o.Header = None,
+    delimiter: o.Delimiter = None,
     decimal: o.Decimal = None,
     thousands: o.Thousands = None,
     numbers: o.OnNumbers = o.Numbers.STRICT,
     format: o.Format = None,
     features: o.Features = None,
+    exclude: o.Exclude = None,
     id_column: o.IdColumn = None,
     missing: o.OnMissing = o.Missing.ERROR,
     bad_cells: o.OnBadCells = o.BadCells.ERROR,
@@ -53,6 +55,7 @@ def points(
     )
     reading = o.reading(
         features=features,
+        exclude=exclude,
         id=id_column,
         missing=missing,
         bad_cells=bad_cells,
@@ -63,7 +66,7 @@ def points(
     )
     detect(
         detector,
-        Input(files=files, sql=sql, header=header, format=format, options=reading),
+        Input(files=files, sql=sql, header=header, delimiter=delimiter, format=format, options=reading),
         Output(top=top, out=out, report=report, model=model, json=json, quiet=quiet),
         p_values=p_values,
         fdr=fdr,

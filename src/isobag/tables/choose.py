@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from isobag.backends.arrays import FARTHEST
 from isobag.data.params import Option, ParameterError, check_params, one_of
 from isobag.tables.declared import NUMBER, OTHER, TEXT, TIME
 from isobag.tables.encode import BAD_CELLS, MISSING, EncodedColumn, Encoding
+from isobag.tables.hints import check_notation, dressed_reason
 from isobag.tables.judge import (
     Categories,
     choose_categories,
@@ -19,18 +21,9 @@ from isobag.tables.judge import (
     is_constant,
     text_counts,
 )
-from isobag.tables.notation import (
-    DECIMAL_HINT,
-    DIGITS_HINT,
-    EITHER_HINT,
-    MOST_UNITS,
-    NUMBERS,
-    THOUSANDS,
-    THOUSANDS_HINT,
-    Notation,
-)
+from isobag.tables.notation import NUMBERS, THOUSANDS, Notation
 from isobag.tables.scan import BOOL, EMPTY, ColumnScan, entry_kind, is_true
-from isobag.tables.summary import FEATURE, GROUP, ID, LEFT_OUT, RELAXED, ColumnSummary
+from isobag.tables.summary import EXCLUDED, FEATURE, GROUP, ID, LEFT_OUT, RELAXED, ColumnSummary
 
 CHOICES = {
     "missing": MISSING,
@@ -52,6 +45,7 @@ class ReadOptions:
     missing : missing values are an "error", their rows are "drop"ped, or the "median" stands for them.
     bad_cells : cells that are not numbers, among numbers, are an "error", "missing", or make the column one of "text".
     decimal, thousands, numbers : how text writes numbers; see ``Notation``.
+    exclude : names of columns to leave out, or patterns of them (temp_*).
     carry : columns to keep beside the labels as they are, features or not; None for all.
     """
 
@@ -64,6 +58,7 @@ class ReadOptions:
     thousands: str = ""
     numbers: str = "strict"
     carry: tuple[str, ...] | None = ()
+    exclude: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         names = {name: vars(self)[name] for name in CHOICES}
@@ -82,11 +77,18 @@ class ReadOptions:
         return Notation(self.decimal, self.thousands, self.numbers)
 
     @classmethod
-    def of(cls, *, features: Any = None, by: Any = None, id: Any = None, carry: Any = (), **how: str) -> "ReadOptions":
+    def of(
+        cls, *, features: Any = None, by: Any = None, id: Any = None, carry: Any = (), exclude: Any = None, **how: str
+    ) -> "ReadOptions":
         """The same, with one name or any number of them for each; names need not be texts."""
         chosen = None if features is None else names_of(features)
         own_id = None if id is None else str(id)
-        return cls(chosen, names_of(by), own_id, carry=None if carry is None else names_of(carry), **how)
+        kept = None if carry is None else names_of(carry)
+        return cls(chosen, names_of(by), own_id, carry=kept, exclude=names_of(exclude), **how)
+
+    def excludes(self, name: str) -> bool:
+        """Whether a column is to be left out."""
+        return any(name == own or fnmatchcase(name, own) for own in self.exclude)
 
     @property
     def apart(self) -> dict[str, str]:
@@ -98,6 +100,7 @@ class ReadOptions:
         return replace(
             self,
             features=tuple(column.name for column in encoding.columns),
+            exclude=(),
             missing=encoding.missing if self.missing == "error" else self.missing,
             bad_cells=encoding.bad_cells if self.bad_cells == "error" else self.bad_cells,
             decimal=encoding.decimal,
@@ -121,6 +124,9 @@ def check_names(names: Sequence[str], options: ReadOptions) -> None:
     for name in (*options.apart, *(options.carry or ())):
         if name not in names:
             raise ValueError(f"The table has no column {name!r} (columns: {known}).")
+    for own in options.exclude:
+        if not any(name == own or fnmatchcase(name, own) for name in names):
+            raise ParameterError(Option("exclude"), f" has {own!r}; no column is called so (columns: {known}).")
     if options.features is None:
         return
     option = Option("features")
@@ -131,6 +137,10 @@ def check_names(names: Sequence[str], options: ReadOptions) -> None:
             raise ParameterError(option, f" has {name!r}; the table has no such column (columns: {known}).")
         if name in options.apart:
             raise ParameterError(option, f" has {name!r}, the column of labels; leave it out: labels are not measured.")
+        if options.excludes(name):
+            raise ParameterError(
+                option, f" has {name!r}, which is left out by ", Option("exclude"), "; name it in one."
+            )
         if options.features.count(name) > 1:
             raise ParameterError(option, f" has {name!r} twice; name every column once.")
 
@@ -296,6 +306,8 @@ def _role(scan: ColumnScan, options: ReadOptions) -> tuple[str, str]:
     name, kind = scan.name, kind_of(scan, options)
     if name in options.apart:
         return options.apart[name], ""
+    if options.excludes(name):
+        return LEFT_OUT, EXCLUDED
     is_asked = options.features is not None and name in options.features
     if options.features is not None and not is_asked:
         return LEFT_OUT, "not among the features"
@@ -346,46 +358,6 @@ def _why_unfit(scan: ColumnScan, kind: str) -> str:
     if kind == EMPTY:
         return "no values at all"
     return _categories(scan).reason if kind == TEXT else ""
-
-
-def check_notation(scan: ColumnScan) -> None:
-    """Refuse a column most of whose cells are numbers, some with a point or a comma that is not announced."""
-    n_either, n_decimal, n_thousands = (scan.hints[one] for one in (EITHER_HINT, DECIMAL_HINT, THOUSANDS_HINT))
-    n = n_either + n_decimal + n_thousands
-    if not n or scan.declared is not None or 2 * (n + scan.n_numbers) <= scan.n_present:
-        return
-    if n_decimal and scan.kind == NUMBER and not scan.is_whole:  # both signs stand for decimals: neither can be meant
-        return
-    other = scan.notation.other
-    groups = not n_decimal
-    place, text = scan.first_hints[
-        next(one for one in (THOUSANDS_HINT if groups else DECIMAL_HINT, EITHER_HINT) if one in scan.first_hints)
-    ]
-    what = f"{other!r} between thousands" if groups else "a decimal comma" if other == "," else "a decimal point"
-    ways: tuple[str | Option, ...] = (Option("thousands" if groups else "decimal", other), f" to read {text!r} as ")
-    ways += (text.replace(other, "" if groups else ".").replace(scan.notation.decimal, "."),)
-    if n_decimal and n_thousands:
-        ways = ("one notation for all of its cells",)
-    raise ParameterError(
-        f"{scan.shown_name}: {n:,} of {scan.n_present:,} cells are numbers with {what}; {place.in_words} has {text!r}. "
-        "Pass ",
-        *ways,
-        " or ",
-        Option("features"),
-        " without it.",
-    )
-
-
-def dressed_reason(scan: ColumnScan, is_asked: bool) -> str:
-    """Why a column of text is one of numbers, with more around them than is read; "" if it is not.
-
-    Digits that a type declares to be text, such as codes, are categories if they are asked for.
-    """
-    hints = [one for one in scan.hints if not (is_asked and one == DIGITS_HINT)]
-    if 2 * sum(scan.hints[one] for one in hints) <= scan.n_present or len(scan.units) > MOST_UNITS:
-        return ""
-    text = scan.first_hints[max(hints, key=lambda one: scan.hints[one])][1]
-    return f"text that holds numbers, such as {text!r}; read them with {RELAXED}"
 
 
 def _categories(scan: ColumnScan) -> Categories:

@@ -19,7 +19,7 @@ from isobag.backends.arrays import Ints
 from isobag.data.params import FLAG, Option, ParameterError, check_params
 from isobag.data.partitions import Collection, Partitions
 from isobag.estimators import IDKGroupDetector, IDKPointDetector
-from isobag.tables.choose import ReadOptions
+from isobag.tables.choose import ReadOptions, names_of
 from isobag.tables.distributed import DistributedRanking, learn_rows, score_new_rows
 from isobag.tables.encode import Encoding, encoding_by_names
 from isobag.tables.framesource import FrameSource
@@ -65,7 +65,8 @@ def detect_points(
         With an integer the result is always the same.
     **options
         Parameters of IDKPointDetector; and how text writes numbers: ``decimal`` ("." or ","), ``thousands`` (the sign
-        between them), ``numbers`` ("relaxed" reads currency, percent and units).
+        between them), ``numbers`` ("relaxed" reads currency, percent and units). ``exclude`` names columns to leave
+        out, or patterns of them (``temp_*``).
 
     Returns
     -------
@@ -130,7 +131,8 @@ def detect_groups(
     min_size : int
         Groups with fewer rows are not looked at; they stand last, without a score.
     **options
-        Parameters of IDKGroupDetector; and ``decimal``, ``thousands``, ``numbers`` as in ``detect_points``.
+        Parameters of IDKGroupDetector; and ``decimal``, ``thousands``, ``numbers``, ``exclude`` as in
+        ``detect_points``.
 
     Returns
     -------
@@ -280,6 +282,7 @@ def _prepare(
     """The frame, if data are one; the table; and a detector, checked before any row is read."""
     check_params({"p_values": p_values}, {"p_values": FLAG})
     reading = replace(reading, **{name: options.pop(name) for name in NOTATION if name in options})
+    reading = replace(reading, exclude=names_of(options.pop("exclude", None)))
     detector = kind(**options)
     detector.check_params()
     check_labels([*reading.apart])

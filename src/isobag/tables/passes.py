@@ -79,6 +79,8 @@ class Scan:
 
     def may_be_feature(self, name: str) -> bool:
         """Whether a column is asked for, or none is."""
+        if self.options.excludes(name):
+            return False
         return name not in self.options.apart and (self.options.features is None or name in self.options.features)
 
     def is_right(self, seen: Seen, kinds: Mapping[str, str | None]) -> bool:

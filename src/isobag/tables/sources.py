@@ -1,6 +1,8 @@
 """Where tables come from: files by name, several of them, globs, packed ones, and standard input."""
 
+import bz2
 import gzip
+import lzma
 import os
 import shutil
 import sys
@@ -23,7 +25,7 @@ STDIN = "-"
 TEXT = (".csv", ".tsv", ".txt")
 JSON = (".jsonl", ".ndjson", ".json")
 TYPED = {".parquet": "parquet", ".pq": "parquet", ".arrow": "ipc", ".feather": "ipc", ".ipc": "ipc"}
-PACKED = (".gz", ".zst")
+PACKED = (".gz", ".bz2", ".xz", ".zst")
 
 
 class FilesSource(Source):
@@ -136,7 +138,14 @@ def kind_of_file(file: str) -> str:
     if kind in (*TEXT, *JSON) or (kind in TYPED and not is_packed):
         return kind
     known = ", ".join((*TEXT, *JSON, *TYPED))
-    raise ValueError(f"{file!r} has no known ending; need one of {known}; text and JSON also with .gz or .zst.")
+    raise ValueError(f"{file!r} has no known ending; need one of {known}; text and JSON also with {', '.join(PACKED)}.")
+
+
+_UNPACK: dict[str, Callable[[IO[bytes]], Any]] = {
+    ".gz": lambda raw: gzip.GzipFile(fileobj=raw),
+    ".bz2": bz2.BZ2File,
+    ".xz": lzma.LZMAFile,
+}
 
 
 class _Opener:
@@ -152,9 +161,8 @@ class _Opener:
             self._raw = pa.OSFile(self._file)
             return _Unpacked(pa.CompressedInputStream(self._raw, "zstd"), self._file)
         self._raw = open(self._file, "rb")  # noqa: SIM115, closed by who reads it
-        if self._file.lower().endswith(".gz"):
-            return _Unpacked(gzip.GzipFile(fileobj=self._raw), self._file, self._raw)
-        return self._raw
+        unpack = _UNPACK.get(Path(self._file).suffix.lower())
+        return self._raw if unpack is None else _Unpacked(unpack(self._raw), self._file, self._raw)
 
     @property
     def n_read(self) -> int:
@@ -228,6 +236,6 @@ class _Unpacked(_KeptOpen):
                 parts.append(part)
                 n_left -= len(part) if n_bytes >= 0 else 0
             return b"".join(parts)
-        except (OSError, EOFError, pa.ArrowInvalid) as error:
+        except (OSError, EOFError, lzma.LZMAError, pa.ArrowInvalid) as error:
             said = " ".join(str(error).split())
             raise ValueError(f"{escape_for_terminal(self._file)} cannot be unpacked: {said}") from None

@@ -8,6 +8,7 @@ from isobag.tables.terminal import escape_for_terminal
 
 FEATURE, ID, GROUP, LEFT_OUT = "feature", "id", "group", "left out"
 UNKNOWN = "unknown"
+EXCLUDED = "excluded"
 RELAXED = "--numbers relaxed"
 """As the command spells it in reasons."""
 
@@ -63,8 +64,9 @@ class TableSummary:
 
     def warn(self, chosen_by_us: bool) -> None:
         """Warn of every column that was left out, if nobody chose the columns, and of rows that no group has."""
-        if chosen_by_us and self.left_out:
-            names = ", ".join(f"{one.name!r} ({one.reason})" for one in self.left_out)
+        unused = [one for one in self.left_out if one.reason != EXCLUDED]
+        if chosen_by_us and unused:
+            names = ", ".join(f"{one.name!r} ({one.reason})" for one in unused)
             said = f"Left out: {names}; name the columns to use with features=."
             warnings.warn(said.replace(RELAXED, "numbers='relaxed'"), stacklevel=4)
         if self.n_unlabelled:
