@@ -288,3 +288,13 @@ def test_the_delimiter_can_be_given(written):
 
 def test_h_is_help():
     assert run("points", "-h").stdout == run("points", "--help").stdout != ""
+
+
+def test_more_texts_can_stand_for_a_missing_value(written):
+    cells = [["-", " ? ", "n/a"][i % 3] if i % 10 == 0 else i % 7 for i in range(60)]
+    path = written("k,a,b\n" + "".join(f"{'-' if i == 5 else i % 3},{cell},{i % 4}\n" for i, cell in enumerate(cells)))
+    args = (path, "--na", "-,?,n/a", "--features", "a,b", "-t", 5)
+    assert_one_sentence(run("points", *args), "Values are missing in 'a' (6) of 60 rows", "--missing drop")
+    for how in ((), ("--sql", "FROM data")):
+        assert ask("points", *args, "--missing", "drop", *how)["table"]["n_dropped"] == 6
+    assert ask("groups", *args, "--by", "k", "--missing", "drop")["table"]["n_unlabelled"] == 1

@@ -80,6 +80,7 @@ def _refuse(address: str, given: Input, report: Path | None, jobs: int | None) -
         "--sql": given.sql,
         "--header": given.header,
         "--delimiter": given.delimiter,
+        "--na": given.na,
         "--decimal": None if options.decimal == "." else options.decimal,
         "--format": given.format,
         "--keep": None if options.carry == () else "some",

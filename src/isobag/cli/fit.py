@@ -17,6 +17,7 @@ def fit(
     sql: o.Sql = None,
     header: o.Header = None,
     delimiter: o.Delimiter = None,
+    na: o.Na = None,
     decimal: o.Decimal = None,
     thousands: o.Thousands = None,
     numbers: o.OnNumbers = o.Numbers.STRICT,
@@ -59,5 +60,5 @@ def fit(
         thousands=thousands,
         numbers=numbers,
     )
-    given = Input(files=files, sql=sql, header=header, delimiter=delimiter, format=format, options=reading)
+    given = Input(files=files, sql=sql, header=header, delimiter=delimiter, na=na, format=format, options=reading)
     learn(detector, given, Output(model=model, json=json, quiet=quiet), min_size=min_size, jobs=jobs)

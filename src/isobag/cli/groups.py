@@ -15,6 +15,7 @@ def groups(
     sql: o.Sql = None,
     header: o.Header = None,
     delimiter: o.Delimiter = None,
+    na: o.Na = None,
     decimal: o.Decimal = None,
     thousands: o.Thousands = None,
     numbers: o.OnNumbers = o.Numbers.STRICT,
@@ -71,7 +72,7 @@ def groups(
     )
     detect(
         detector,
-        Input(files=files, sql=sql, header=header, delimiter=delimiter, format=format, options=reading),
+        Input(files=files, sql=sql, header=header, delimiter=delimiter, na=na, format=format, options=reading),
         Output(top=top, out=out, report=report, model=model, json=json, quiet=quiet),
         p_values=p_values,
         fdr=fdr,

@@ -8,7 +8,7 @@ from typing import Any
 
 import typer
 
-from isobag.cli.options import number_or_auto
+from isobag.cli.options import names_of, number_or_auto
 from isobag.data.local import Source
 from isobag.data.spool import Tick
 from isobag.estimators import IDKGroupDetector, IDKPointDetector
@@ -27,7 +27,7 @@ class Input:
 
     files : names of files, globs, or "-" for standard input.
     sql : a query over them.
-    header, format, delimiter : of text; see ``FilesSource``.
+    header, format, delimiter, na : of text; see ``FilesSource``.
     """
 
     files: Sequence[str] | None
@@ -35,6 +35,7 @@ class Input:
     header: bool | None = None
     format: str | None = None
     delimiter: str | None = None
+    na: str | None = None
     options: ReadOptions
 
     @property
@@ -54,6 +55,7 @@ class Input:
         reading: dict[str, Any] = {
             "header": self.header,
             "divider": divider,
+            "na": names_of(self.na) or (),
             "form": None if self.format is None else f".{self.format.lstrip('.')}",
         }
         if self.sql is None:

@@ -101,6 +101,12 @@ Exclude = Annotated[
 Delimiter = Annotated[
     str | None, typer.Option(metavar="SIGN", help="What divides the cells of CSV; tab for one.", rich_help_panel=IN)
 ]
+Na = Annotated[
+    str | None,
+    typer.Option(
+        metavar="A,B,...", help="More texts of CSV or JSON that stand for a missing value: -,?,n/a.", rich_help_panel=IN
+    ),
+]
 IdColumn = Annotated[
     str | None, typer.Option("--id-column", metavar="COLUMN", help="Column to name rows by.", rich_help_panel=WHAT)
 ]

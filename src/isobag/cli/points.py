@@ -10,6 +10,7 @@ def points(
     sql: o.Sql = None,
     header: o.Header = None,
     delimiter: o.Delimiter = None,
+    na: o.Na = None,
     decimal: o.Decimal = None,
     thousands: o.Thousands = None,
     numbers: o.OnNumbers = o.Numbers.STRICT,
@@ -66,7 +67,7 @@ def points(
     )
     detect(
         detector,
-        Input(files=files, sql=sql, header=header, delimiter=delimiter, format=format, options=reading),
+        Input(files=files, sql=sql, header=header, delimiter=delimiter, na=na, format=format, options=reading),
         Output(top=top, out=out, report=report, model=model, json=json, quiet=quiet),
         p_values=p_values,
         fdr=fdr,

@@ -14,9 +14,11 @@ from pathlib import Path
 from typing import IO, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from isobag.data.local import Source
 from isobag.tables.batch import Batch
+from isobag.tables.cells import BLANKS
 from isobag.tables.csvfile import CsvFile
 from isobag.tables.jsonfile import JsonFile
 from isobag.tables.terminal import escape_for_terminal
@@ -34,6 +36,7 @@ class FilesSource(Source):
     paths : names of files, globs, or "-" for standard input.
     header, divider : of CSV; see ``CsvFile``.
     form : the ending that says how standard input is written; without it, ".csv".
+    na : texts that stand for a missing value too, in every column of text and JSON.
     """
 
     def __init__(
@@ -42,7 +45,9 @@ class FilesSource(Source):
         header: bool | None = None,
         divider: str | None = None,
         form: str | None = None,
+        na: Sequence[str] = (),
     ) -> None:
+        self._na = tuple(na)
         names = [paths] if isinstance(paths, str) else list(paths)
         self.files = tuple(file for name in names for file in matching_files(name))
         self._openers = [_Piped(sys.stdin.buffer) if file == STDIN else _Opener(file) for file in self.files]
@@ -63,7 +68,18 @@ class FilesSource(Source):
     def frames(self, number: int = 0) -> Iterator[Batch]:
         """The rows of all files in order."""
         for self._turn, part in enumerate(self._parts):  # noqa: B020, progress asks whose turn it is
-            yield from part.batches()
+            yield from map(self._with_gaps, part.batches()) if self._na else part.batches()
+
+    def _with_gaps(self, batch: Batch) -> Batch:
+        """The rows, with null where a text stands that is to count as missing."""
+        if batch.is_typed:
+            return batch
+        texts, null = pa.array(self._na, pa.string()), pa.scalar(None, pa.string())
+        columns = {
+            name: pc.if_else(pc.is_in(pc.utf8_trim(cells, BLANKS), value_set=texts), null, cells)
+            for name, cells in batch.columns.items()
+        }
+        return batch._replace(columns=columns)
 
     def expected_rows(self, n_read: int) -> int | None:
         """Of files that say it, their number of rows; of text, by the share of the bytes that is read."""
