@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isobag.tables.encode import EncodedColumn, Encoding
+from isobag.tables.encode import UNSEEN, EncodedColumn, Encoding
 
 FULL = Encoding(
     (
@@ -48,9 +48,9 @@ def test_features_follow_the_columns():
     assert np.allclose(found[:, 6:], [[0, 1], [0, 1], [1, 0], [0, 1], [0, 1]])
 
 
-def test_a_text_that_was_never_seen_is_unlike_all_if_there_were_no_others():
+def test_a_text_that_was_never_seen_is_as_odd_as_the_rarest_if_there_were_no_others():
     encoding = Encoding((EncodedColumn("kind", "text", ("x", "y")),))
-    assert encoding.bind([{"x": 0, "y": 1}]).apply(np.array([[0.0], [2.0]])).tolist() == [[1, 0], [0, 0]]
+    assert encoding.bind([{"x": 0, "y": 1}]).apply(np.array([[0.0], [2.0]])).tolist() == [[1, 0], [0, UNSEEN]]
 
 
 def test_numbers_alone_are_not_copied():

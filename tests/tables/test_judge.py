@@ -35,10 +35,10 @@ def test_names_of_other_things(name):
     assert not is_named_identifier(name)
 
 
-def test_identifiers_rise_or_are_called_so():
+def test_identifiers_number_the_rows_or_are_called_so():
     assert identifier_reason("id", True, False, 5) == "an identifier by its name"
-    assert identifier_reason("n", True, True, 100) == "an identifier: it rises from row to row"
-    assert identifier_reason("n", True, True, 5) == ""  # five rows may rise by chance
+    assert identifier_reason("n", True, True, 100) == "an identifier: it numbers the rows"
+    assert identifier_reason("n", True, True, 5) == ""  # five rows may hold 1 to 5 by chance
     assert identifier_reason("n", True, False, 100) == ""
     assert identifier_reason("id", False, True, 100) == ""  # decimals are measured, whatever they are called
 

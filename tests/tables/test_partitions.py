@@ -108,15 +108,17 @@ def test_a_partition_most_of_which_is_no_number_has_gaps_there_like_any_other(mi
 
 
 @pytest.mark.parametrize("n_cuts", [0, 1, 7, 59])
-def test_a_column_is_an_identifier_only_if_it_rises_across_partitions(n_cuts):
+def test_a_column_is_an_identifier_if_it_numbers_the_rows_of_all_partitions(n_cuts):
     cuts = sorted(np.random.default_rng(n_cuts).choice(np.arange(1, N_ROWS), n_cuts, replace=False).tolist())
     rising = np.arange(N_ROWS)
     falling_once = np.where(rising < 30, rising, rising - 30)
     text = np.array([f"{i:02d}" for i in falling_once])
-    frame = pd.DataFrame({"a": rising, "b": falling_once, "text": text, "c": -rising})
+    shuffled = np.random.default_rng(0).permutation(rising) + 1
+    frame = pd.DataFrame({"a": rising, "b": falling_once, "text": text, "c": -rising, "d": shuffled, "e": rising + 2})
     learned, _ = assert_same(frame, cuts)
-    assert dict(learned.reader.encoding.left_out)["a"].startswith("an identifier: it rises")
-    assert [column.name for column in learned.reader.encoding.columns] == ["b", "c"]
+    left_out = dict(learned.reader.encoding.left_out)
+    assert left_out["a"] == left_out["d"] == "an identifier: it numbers the rows"
+    assert [column.name for column in learned.reader.encoding.columns] == ["b", "c", "e"]
 
 
 def test_more_texts_than_are_coded_are_too_many_in_every_cut(monkeypatch):

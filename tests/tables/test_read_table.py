@@ -19,7 +19,7 @@ import narwhals as nw  # noqa: E402
 from pyarrow import parquet  # noqa: E402
 
 from isobag.tables import csvfile  # noqa: E402
-from isobag.tables.encode import Encoding  # noqa: E402
+from isobag.tables.encode import UNSEEN, Encoding  # noqa: E402
 from isobag.tables.framesource import FrameSource  # noqa: E402
 from isobag.tables.sources import FilesSource  # noqa: E402
 from isobag.tables.terminal import escape_for_terminal  # noqa: E402
@@ -146,7 +146,7 @@ def test_late_decimals_are_decimals(written):
         assert features(table)[:, 0].tolist() == [float(cell) for cell in cells]
 
 
-@pytest.mark.parametrize("bad", ["-", "n/a", "oops", "$1.50", "5%", '"1,234"', "inf"])
+@pytest.mark.parametrize("bad", ["-", "n/a", "oops", "$1.50", "5%", "inf"])
 @pytest.mark.parametrize("at", [5, 999])
 def test_a_bad_cell_stops_with_its_place(written, bad, at):
     said = refusal(written(amounts(bad, at)))
@@ -285,7 +285,7 @@ def test_a_new_table_is_read_as_the_model_learned(tmp_path):
     new.to_csv(tmp_path / "new.csv", index=False)
     table = read_table(FilesSource(str(tmp_path / "new.csv")), encoding=learned)
     assert table.encoding.names == old.encoding.names and features(table).shape == (30, len(old.encoding.names))
-    assert features(table)[4, 1:4].tolist() == [0, 0, 0] and features(table)[5, 0] == learned.columns[0].fill
+    assert features(table)[4, 1:4].tolist() == [0, 0, UNSEEN] and features(table)[5, 0] == learned.columns[0].fill
     assert reasons(table)["extra"] == "not known to the model" and reasons(table)["code"] == "not among the features"
     new.drop(columns="a").to_csv(tmp_path / "less.csv", index=False)
     assert "has 'a'; the table has no such column" in refusal(FilesSource(str(tmp_path / "less.csv")), encoding=learned)
@@ -302,7 +302,7 @@ def test_one_row_is_read_whatever_stands_in_others(tmp_path):
 
 
 def test_labels_keep_their_texts(written):
-    labels = read_table(written("a,k,z\n1.5,007,5\n2,,6\n"), by=["k", "z"]).labels
+    labels = read_table(written("a,k,z\n1.5,007,5\n2,,6\n"), by=["k", "z"], missing="drop").labels
     assert labels["k"].to_pylist() == ["007", None] and labels["z"].to_pylist() == [5, 6]
 
 

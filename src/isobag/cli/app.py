@@ -21,6 +21,7 @@ from isobag.cli.spelling import remember
 from isobag.tables.terminal import escape_for_terminal
 
 MISUSED = 2
+HELP = {"help_option_names": ["-h", "--help"]}
 
 
 class Group(TyperGroup):
@@ -67,7 +68,9 @@ class Command(TyperCommand):
                 formatter.write_dl(records)
 
 
-app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None, cls=Group)
+app = typer.Typer(
+    no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None, cls=Group, context_settings=HELP
+)
 
 
 def _show_version(wanted: bool) -> None:
@@ -86,4 +89,4 @@ def isobag(
 
 
 for command in (points, groups, fit, score, power, explain, compare, demo, reproduce):
-    app.command(cls=Command)(command)
+    app.command(cls=Command, context_settings=HELP)(command)

@@ -17,6 +17,7 @@ from isobag.cli.pieces import ReadPiece, files_of, pieces_of
 from isobag.cli.progress import Bar, Silent
 from isobag.data.partitions import Partitions
 from isobag.data.spool import Tick
+from isobag.tables.sources import notes_on_folders
 
 CONNECT_S = 30
 """Seconds until a scheduler, or workers, count as not there."""
@@ -53,7 +54,7 @@ class DaskCluster(Engine):
         with _connected(self.address, jobs) as client:
             note(f"Dashboard: {client.dashboard_link}", is_silent)
             partitions = on_dask.DaskPartitions(table, client, _tick(bar))
-            partitions.files = tuple(files)
+            partitions.files, partitions.notes = tuple(files), notes_on_folders(files)
             try:
                 yield partitions
             except on_dask.WorkersDiedError as error:
@@ -78,6 +79,8 @@ def _refuse(address: str, given: Input, report: Path | None, jobs: int | None) -
     typed = {
         "--sql": given.sql,
         "--header": given.header,
+        "--delimiter": given.delimiter,
+        "--na": given.na,
         "--decimal": None if options.decimal == "." else options.decimal,
         "--format": given.format,
         "--keep": None if options.carry == () else "some",

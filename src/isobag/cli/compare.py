@@ -28,7 +28,10 @@ def compare(
     ] = None,
     header: o.Header = None,
     decimal: o.Decimal = None,
+    thousands: o.Thousands = None,
+    numbers: o.OnNumbers = o.Numbers.STRICT,
     features: o.Features = None,
+    exclude: o.Exclude = None,
     missing: o.OnMissing = o.Missing.ERROR,
     bad_cells: o.OnBadCells = o.BadCells.ERROR,
     n_permutations: Annotated[
@@ -51,7 +54,15 @@ def compare(
     from isobag.estimators.compare import compare as compare_samples  # noqa: PLC0415
 
     with progress(quiet or json) as bar:
-        reading = o.reading(features=features, missing=missing, bad_cells=bad_cells, decimal=decimal)
+        reading = o.reading(
+            features=features,
+            exclude=exclude,
+            missing=missing,
+            bad_cells=bad_cells,
+            decimal=decimal,
+            thousands=thousands,
+            numbers=numbers,
+        )
         one = Input(files=None if a is None else [a], sql=sql_a or sql, header=header, options=reading)
         two = Input(files=None if b is None else [b], sql=sql_b or sql, header=header, options=reading)
         table = one.read(bar.tick)

@@ -21,6 +21,8 @@ def explain(
     by: o.By = None,
     sql: o.Sql = None,
     header: o.Header = None,
+    delimiter: o.Delimiter = None,
+    na: o.Na = None,
     format: o.Format = None,
     id_column: o.IdColumn = None,
     missing: o.OnMissing = o.Missing.ERROR,
@@ -37,7 +39,9 @@ def explain(
 
     detector = open_model(model, by)
     reading = o.reading(by=by, id=id_column, missing=missing, bad_cells=bad_cells)
-    given = Input(files=files, sql=sql, header=header, format=format, options=reading)
+    given = Input(
+        files=files, sql=sql, header=header, delimiter=delimiter, na=na, format=format, options=reading
+    ).following(detector)
     with progress(quiet or json) as bar:
         facts, table = (facts_of_row if by is None else facts_of_group)(detector, given, id, bar.tick)
     if json:

@@ -16,9 +16,14 @@ def fit(
     by: o.By = None,
     sql: o.Sql = None,
     header: o.Header = None,
+    delimiter: o.Delimiter = None,
+    na: o.Na = None,
     decimal: o.Decimal = None,
+    thousands: o.Thousands = None,
+    numbers: o.OnNumbers = o.Numbers.STRICT,
     format: o.Format = None,
     features: o.Features = None,
+    exclude: o.Exclude = None,
     missing: o.OnMissing = o.Missing.ERROR,
     bad_cells: o.OnBadCells = o.BadCells.ERROR,
     min_size: o.MinSize = 1,
@@ -45,6 +50,15 @@ def fit(
         contamination=contamination,
         random_state=seed,
     )
-    reading = o.reading(features=features, by=by, missing=missing, bad_cells=bad_cells, decimal=decimal)
-    given = Input(files=files, sql=sql, header=header, format=format, options=reading)
+    reading = o.reading(
+        features=features,
+        exclude=exclude,
+        by=by,
+        missing=missing,
+        bad_cells=bad_cells,
+        decimal=decimal,
+        thousands=thousands,
+        numbers=numbers,
+    )
+    given = Input(files=files, sql=sql, header=header, delimiter=delimiter, na=na, format=format, options=reading)
     learn(detector, given, Output(model=model, json=json, quiet=quiet), min_size=min_size, jobs=jobs)

@@ -14,9 +14,14 @@ def groups(
     files: o.Files = None,
     sql: o.Sql = None,
     header: o.Header = None,
+    delimiter: o.Delimiter = None,
+    na: o.Na = None,
     decimal: o.Decimal = None,
+    thousands: o.Thousands = None,
+    numbers: o.OnNumbers = o.Numbers.STRICT,
     format: o.Format = None,
     features: o.Features = None,
+    exclude: o.Exclude = None,
     missing: o.OnMissing = o.Missing.ERROR,
     bad_cells: o.OnBadCells = o.BadCells.ERROR,
     min_size: o.MinSize = 1,
@@ -55,10 +60,19 @@ def groups(
         calibrate=model is not None,
         random_state=seed,
     )
-    reading = o.reading(features=features, by=by, missing=missing, bad_cells=bad_cells, decimal=decimal)
+    reading = o.reading(
+        features=features,
+        exclude=exclude,
+        by=by,
+        missing=missing,
+        bad_cells=bad_cells,
+        decimal=decimal,
+        thousands=thousands,
+        numbers=numbers,
+    )
     detect(
         detector,
-        Input(files=files, sql=sql, header=header, format=format, options=reading),
+        Input(files=files, sql=sql, header=header, delimiter=delimiter, na=na, format=format, options=reading),
         Output(top=top, out=out, report=report, model=model, json=json, quiet=quiet),
         p_values=p_values,
         fdr=fdr,

@@ -1,14 +1,14 @@
 """From what is typed to a table and a detector: files, a query over them, columns, a model file."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import typer
 
-from isobag.cli.options import number_or_auto
+from isobag.cli.options import names_of, number_or_auto
 from isobag.data.local import Source
 from isobag.data.spool import Tick
 from isobag.estimators import IDKGroupDetector, IDKPointDetector
@@ -27,13 +27,15 @@ class Input:
 
     files : names of files, globs, or "-" for standard input.
     sql : a query over them.
-    header, format : of text; see ``FilesSource``.
+    header, format, delimiter, na : of text; see ``FilesSource``.
     """
 
     files: Sequence[str] | None
     sql: str | None = None
     header: bool | None = None
     format: str | None = None
+    delimiter: str | None = None
+    na: str | None = None
     options: ReadOptions
 
     @property
@@ -47,15 +49,28 @@ class Input:
         paths = list(self.files or [])
         if not paths and self.sql is None:
             raise typer.BadParameter("Neither a file nor a query is given; name a FILE or give --sql.")
+        divider = {"tab": "\t", "\\t": "\t"}.get(self.delimiter or "", self.delimiter)
+        if divider is not None and (len(divider) != 1 or divider in '"\r\n'):
+            raise typer.BadParameter(f"--delimiter {self.delimiter}: need one character that divides cells, or tab.")
         reading: dict[str, Any] = {
             "header": self.header,
+            "divider": divider,
+            "na": names_of(self.na) or (),
             "form": None if self.format is None else f".{self.format.lstrip('.')}",
         }
         if self.sql is None:
             return FilesSource(paths, **reading)
         from isobag.tables.query import QuerySource  # noqa: PLC0415, loads DuckDB
 
-        return QuerySource(self.sql, paths, **reading)
+        return QuerySource(self.sql, paths, self.options.notation, **reading)
+
+    def following(self, model: Any) -> "Input":
+        """The same in the notation of numbers that a model has learned."""
+        if not hasattr(model, "table_"):
+            return self
+        learned = Encoding.of_model(model)
+        options = replace(self.options, decimal=learned.decimal, thousands=learned.thousands, numbers=learned.numbers)
+        return replace(self, options=options)
 
     def read(self, tick: Tick | None, *, model: Any = None, encoding: Encoding | None = None, **more: Any) -> Table:
         """The table, read in this process: of the columns chosen, or of those of a model or an encoding."""

@@ -19,6 +19,13 @@ class BadCells(StrEnum):
     TEXT = "text"
 
 
+class Numbers(StrEnum):
+    """What is taken for a number in text."""
+
+    STRICT = "strict"
+    RELAXED = "relaxed"
+
+
 class Missing(StrEnum):
     """What to do with rows in which values are missing."""
 
@@ -31,7 +38,9 @@ IN, WHAT, HOW, OUT = "Input", "What to look at", "How", "Output"
 
 Files = Annotated[
     list[str] | None,
-    typer.Argument(metavar="FILE", help="CSV, TSV, JSON Lines (also .gz, .zst), Parquet or Arrow; globs; - for stdin."),
+    typer.Argument(
+        metavar="FILE", help="CSV, TSV, JSON Lines (also .gz, .bz2, .xz, .zst), Parquet or Arrow; globs; - for stdin."
+    ),
 ]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A file written by `isobag fit`.")]
 Sql = Annotated[
@@ -51,6 +60,17 @@ Header = Annotated[
     typer.Option("--header/--no-header", help="Whether the first line of CSV names the columns.", rich_help_panel=IN),
 ]
 Decimal = Annotated[str | None, typer.Option(metavar="SIGN", help="Decimal sign of text: . or ,", rich_help_panel=IN)]
+Thousands = Annotated[
+    str | None,
+    typer.Option(metavar="SIGN", help="Sign between thousands in text: , . ' or a space.", rich_help_panel=IN),
+]
+OnNumbers = Annotated[
+    Numbers,
+    typer.Option(
+        help="What is a number in text: digits alone, or also with currency, percent, units, thousands.",
+        rich_help_panel=IN,
+    ),
+]
 Format = Annotated[
     str | None, typer.Option(metavar="ENDING", help="Of standard input: csv, tsv or jsonl.", rich_help_panel=IN)
 ]
@@ -76,6 +96,19 @@ Features = Annotated[
         metavar="A,B,...",
         help="Columns to look at; default: all of numbers that are no identifiers.",
         rich_help_panel=WHAT,
+    ),
+]
+Exclude = Annotated[
+    str | None,
+    typer.Option(metavar="A,B,...", help="Columns to leave out, or patterns: temp_*.", rich_help_panel=WHAT),
+]
+Delimiter = Annotated[
+    str | None, typer.Option(metavar="SIGN", help="What divides the cells of CSV; tab for one.", rich_help_panel=IN)
+]
+Na = Annotated[
+    str | None,
+    typer.Option(
+        metavar="A,B,...", help="More texts of CSV or JSON that stand for a missing value: -,?,n/a.", rich_help_panel=IN
     ),
 ]
 IdColumn = Annotated[
@@ -152,18 +185,24 @@ def reading(
     missing: Missing = Missing.ERROR,
     bad_cells: BadCells = BadCells.ERROR,
     decimal: str | None = None,
+    thousands: str | None = None,
+    numbers: Numbers = Numbers.STRICT,
     keep: str | None = None,
+    exclude: str | None = None,
 ) -> "ReadOptions":
     """How a table is to be read, from options as they are typed."""
     from isobag.tables.choose import ReadOptions  # noqa: PLC0415, loads NumPy
 
     return ReadOptions.of(
         features=names_of(features),
+        exclude=names_of(exclude),
         by=names_of(by),
         id=id,
         missing=missing.value,
         bad_cells=bad_cells.value,
         decimal=decimal or ".",
+        thousands=thousands or "",
+        numbers=numbers.value,
         carry=None if keep == "all" else names_of(keep) or (),
     )
 

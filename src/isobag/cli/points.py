@@ -9,9 +9,14 @@ def points(
     files: o.Files = None,
     sql: o.Sql = None,
     header: o.Header = None,
+    delimiter: o.Delimiter = None,
+    na: o.Na = None,
     decimal: o.Decimal = None,
+    thousands: o.Thousands = None,
+    numbers: o.OnNumbers = o.Numbers.STRICT,
     format: o.Format = None,
     features: o.Features = None,
+    exclude: o.Exclude = None,
     id_column: o.IdColumn = None,
     missing: o.OnMissing = o.Missing.ERROR,
     bad_cells: o.OnBadCells = o.BadCells.ERROR,
@@ -50,11 +55,19 @@ def points(
         random_state=seed,
     )
     reading = o.reading(
-        features=features, id=id_column, missing=missing, bad_cells=bad_cells, decimal=decimal, keep=keep
+        features=features,
+        exclude=exclude,
+        id=id_column,
+        missing=missing,
+        bad_cells=bad_cells,
+        decimal=decimal,
+        thousands=thousands,
+        numbers=numbers,
+        keep=keep,
     )
     detect(
         detector,
-        Input(files=files, sql=sql, header=header, format=format, options=reading),
+        Input(files=files, sql=sql, header=header, delimiter=delimiter, na=na, format=format, options=reading),
         Output(top=top, out=out, report=report, model=model, json=json, quiet=quiet),
         p_values=p_values,
         fdr=fdr,

@@ -31,6 +31,8 @@ def detect(
 ) -> None:
     """Rank the rows or groups of a table by a detector, fitted to them, or before and read from a file."""
     is_fitted = fitted_in is not None
+    if is_fitted:
+        given = given.following(detector)
     detector.check_params()
     check_fdr(fdr, is_fitted)
     where = engine_at(engine)

@@ -11,6 +11,8 @@ def score(
     by: o.By = None,
     sql: o.Sql = None,
     header: o.Header = None,
+    delimiter: o.Delimiter = None,
+    na: o.Na = None,
     format: o.Format = None,
     id_column: o.IdColumn = None,
     missing: o.OnMissing = o.Missing.ERROR,
@@ -42,7 +44,7 @@ def score(
     reading = o.reading(by=by, id=id_column, missing=missing, bad_cells=bad_cells, keep=keep)
     detect(
         detector,
-        Input(files=files, sql=sql, header=header, format=format, options=reading),
+        Input(files=files, sql=sql, header=header, delimiter=delimiter, na=na, format=format, options=reading),
         Output(top=top, out=out, report=report, json=json, quiet=quiet),
         fdr=fdr,
         min_size=min_size,

@@ -1,6 +1,7 @@
 """Rows on their way from a file: a part of its columns, and where each row stands."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from isobag.backends.arrays import Ints
@@ -38,6 +39,7 @@ class Batch(NamedTuple):
     nested : columns in which some cells hold lists or objects, as text.
     is_typed : whether the types of the columns are declared; else all are text that is still to be understood.
     free : columns of such text among those with types.
+    kinds : of JSON, for each column the kinds of its values, and the first of these rows with each.
     """
 
     file: str
@@ -48,6 +50,7 @@ class Batch(NamedTuple):
     nested: frozenset[str] = frozenset()
     is_typed: bool = False
     free: frozenset[str] = frozenset()
+    kinds: Mapping[str, Mapping[str, int]] = MappingProxyType({})
 
     def place(self, i: int) -> Place:
         """Where row i of these stands."""
@@ -57,7 +60,7 @@ class Batch(NamedTuple):
         """Row i of these alone."""
         columns = {name: column.slice(i, 1) for name, column in self.columns.items()}
         lines = None if self.lines is None else self.lines[i : i + 1]
-        return self._replace(first_row=self.first_row + i, lines=lines, columns=columns, n_rows=1)
+        return self._replace(first_row=self.first_row + i, lines=lines, columns=columns, n_rows=1, kinds={})
 
 
 def names_of_files(files: Sequence[str]) -> str:

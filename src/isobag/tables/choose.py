@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from isobag.backends.arrays import FARTHEST
 from isobag.data.params import Option, ParameterError, check_params, one_of
 from isobag.tables.declared import NUMBER, OTHER, TEXT, TIME
 from isobag.tables.encode import BAD_CELLS, MISSING, EncodedColumn, Encoding
+from isobag.tables.hints import check_notation, dressed_reason
 from isobag.tables.judge import (
     Categories,
     choose_categories,
@@ -19,10 +21,17 @@ from isobag.tables.judge import (
     is_constant,
     text_counts,
 )
+from isobag.tables.notation import NUMBERS, THOUSANDS, Notation
 from isobag.tables.scan import BOOL, EMPTY, ColumnScan, entry_kind, is_true
-from isobag.tables.summary import FEATURE, GROUP, ID, LEFT_OUT, ColumnSummary
+from isobag.tables.summary import EXCLUDED, FEATURE, GROUP, ID, LEFT_OUT, RELAXED, ColumnSummary
 
-CHOICES = {"missing": MISSING, "bad_cells": BAD_CELLS, "decimal": (".", ",")}
+CHOICES = {
+    "missing": MISSING,
+    "bad_cells": BAD_CELLS,
+    "decimal": (".", ","),
+    "thousands": THOUSANDS,
+    "numbers": NUMBERS,
+}
 TAKEN = (NUMBER, BOOL)
 """What is used if no features are named."""
 
@@ -35,7 +44,8 @@ class ReadOptions:
     by, id : columns that make the label of a row's group, or name rows; they are no features.
     missing : missing values are an "error", their rows are "drop"ped, or the "median" stands for them.
     bad_cells : cells that are not numbers, among numbers, are an "error", "missing", or make the column one of "text".
-    decimal : the decimal sign of text, "." or ",".
+    decimal, thousands, numbers : how text writes numbers; see ``Notation``.
+    exclude : names of columns to leave out, or patterns of them (temp_*).
     carry : columns to keep beside the labels as they are, features or not; None for all.
     """
 
@@ -45,18 +55,40 @@ class ReadOptions:
     missing: str = "error"
     bad_cells: str = "error"
     decimal: str = "."
+    thousands: str = ""
+    numbers: str = "strict"
     carry: tuple[str, ...] | None = ()
+    exclude: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        names = {"missing": self.missing, "bad_cells": self.bad_cells, "decimal": self.decimal}
+        names = {name: vars(self)[name] for name in CHOICES}
         check_params(names, {name: one_of(CHOICES[name]) for name in names})
+        if self.thousands == self.decimal:
+            raise ParameterError(
+                Option("thousands", self.thousands),
+                " is the decimal sign too; choose another with ",
+                Option("decimal"),
+                ".",
+            )
+
+    @property
+    def notation(self) -> Notation:
+        """How text writes numbers."""
+        return Notation(self.decimal, self.thousands, self.numbers)
 
     @classmethod
-    def of(cls, *, features: Any = None, by: Any = None, id: Any = None, carry: Any = (), **how: str) -> "ReadOptions":
+    def of(
+        cls, *, features: Any = None, by: Any = None, id: Any = None, carry: Any = (), exclude: Any = None, **how: str
+    ) -> "ReadOptions":
         """The same, with one name or any number of them for each; names need not be texts."""
         chosen = None if features is None else names_of(features)
         own_id = None if id is None else str(id)
-        return cls(chosen, names_of(by), own_id, carry=None if carry is None else names_of(carry), **how)
+        kept = None if carry is None else names_of(carry)
+        return cls(chosen, names_of(by), own_id, carry=kept, exclude=names_of(exclude), **how)
+
+    def excludes(self, name: str) -> bool:
+        """Whether a column is to be left out."""
+        return any(name == own or fnmatchcase(name, own) for own in self.exclude)
 
     @property
     def apart(self) -> dict[str, str]:
@@ -68,9 +100,12 @@ class ReadOptions:
         return replace(
             self,
             features=tuple(column.name for column in encoding.columns),
+            exclude=(),
             missing=encoding.missing if self.missing == "error" else self.missing,
             bad_cells=encoding.bad_cells if self.bad_cells == "error" else self.bad_cells,
             decimal=encoding.decimal,
+            thousands=encoding.thousands,
+            numbers=encoding.numbers,
         )
 
 
@@ -89,6 +124,9 @@ def check_names(names: Sequence[str], options: ReadOptions) -> None:
     for name in (*options.apart, *(options.carry or ())):
         if name not in names:
             raise ValueError(f"The table has no column {name!r} (columns: {known}).")
+    for own in options.exclude:
+        if not any(name == own or fnmatchcase(name, own) for name in names):
+            raise ParameterError(Option("exclude"), f" has {own!r}; no column is called so (columns: {known}).")
     if options.features is None:
         return
     option = Option("features")
@@ -99,6 +137,10 @@ def check_names(names: Sequence[str], options: ReadOptions) -> None:
             raise ParameterError(option, f" has {name!r}; the table has no such column (columns: {known}).")
         if name in options.apart:
             raise ParameterError(option, f" has {name!r}, the column of labels; leave it out: labels are not measured.")
+        if options.excludes(name):
+            raise ParameterError(
+                option, f" has {name!r}, which is left out by ", Option("exclude"), "; name it in one."
+            )
         if options.features.count(name) > 1:
             raise ParameterError(option, f" has {name!r} twice; name every column once.")
 
@@ -128,6 +170,14 @@ def check_cells(scan: ColumnScan, options: ReadOptions) -> None:
     """Stop at a column of numbers in which some cells are none, or at whole numbers that float64 cannot tell apart."""
     without = Option("features"), " without it."
     n_bad = scan.n_present - scan.n_numbers
+    if n_bad and options.bad_cells == "error" and scan.declared is None:
+        check_notation(scan)
+    if options.numbers == "relaxed" and len(scan.units) > 1:
+        units = ", ".join(repr(one) if one else "none" for one in sorted(scan.units)[:4])
+        raise ParameterError(
+            f"{scan.shown_name}: numbers with different units ({units}) cannot be compared. Convert them, or pass ",
+            *without,
+        )
     if n_bad and options.bad_cells == "error" and scan.first_other is not None:
         place, text = scan.first_other
         raise ParameterError(
@@ -204,13 +254,19 @@ def follow_encoding(encoding: Encoding, scans: Mapping[str, ColumnScan], options
     check_missing([scans[column.name] for column in encoding.columns], options)
     if options.missing == "median":
         check_fills(encoding, scans, options)
-    used = {column.name: column.kind for column in encoding.columns}
+    used = {column.name: column for column in encoding.columns}
     reasons, apart = dict(encoding.left_out), options.apart
     summaries = []
     for name, scan in scans.items():
         role = FEATURE if name in used else apart.get(name, LEFT_OUT)
         reason = reasons.get(name, "not known to the model") if role == LEFT_OUT else ""
-        summaries.append(_summary(scan, role, reason, used.get(name, scan.kind)))
+        if role == FEATURE and scan.first_unseen is not None:
+            place, text = scan.first_unseen
+            how = "count among the others" if used[name].has_other else "are as odd as the rarest it knows"
+            reason = (
+                f"{scan.n_unseen:,} cells have texts unknown to the model, which {how}; {place.in_words} has {text!r}"
+            )
+        summaries.append(_summary(scan, role, reason, used[name].kind if name in used else scan.kind))
     return summaries
 
 
@@ -223,7 +279,8 @@ def learn_encoding(
     check_missing([scans[name] for name in used], options)
     columns = tuple(_encode_column(scans[name], options, median_of) for name in used)
     left_out = tuple((one.name, one.reason) for one in summaries if one.role == LEFT_OUT)
-    return Encoding(columns, left_out, options.missing, options.bad_cells, options.decimal), summaries
+    how = (options.missing, options.bad_cells, options.decimal, options.thousands, options.numbers)
+    return Encoding(columns, left_out, *how), summaries
 
 
 def _encode_column(scan: ColumnScan, options: ReadOptions, median_of: Callable[[str], float]) -> EncodedColumn:
@@ -249,14 +306,20 @@ def _role(scan: ColumnScan, options: ReadOptions) -> tuple[str, str]:
     name, kind = scan.name, kind_of(scan, options)
     if name in options.apart:
         return options.apart[name], ""
+    if options.excludes(name):
+        return LEFT_OUT, EXCLUDED
     is_asked = options.features is not None and name in options.features
     if options.features is not None and not is_asked:
         return LEFT_OUT, "not among the features"
-    if kind == TEXT and not is_asked:
-        _check_decimal_commas(scan)
-    reason = _why_unfit(scan, kind)
+    reason = ""
+    if kind == TEXT and options.bad_cells != "text":
+        check_notation(scan)
+        reason = dressed_reason(scan, is_asked)
+    reason = reason or _why_unfit(scan, kind)
     if reason and is_asked:
-        raise ParameterError(Option("features"), f" has {name!r}, which cannot be used: {reason}.")
+        before, is_relaxed, _ = reason.partition(RELAXED)
+        more: tuple[str | Option, ...] = (Option("numbers", "relaxed"),) if is_relaxed else ()
+        raise ParameterError(Option("features"), f" has {name!r}, which cannot be used: {before}", *more, ".")
     if kind == EMPTY and options.missing == "error":
         raise ParameterError(
             f"{scan.shown_name}: all {scan.n_rows:,} cells are missing. Pass ",
@@ -268,7 +331,7 @@ def _role(scan: ColumnScan, options: ReadOptions) -> tuple[str, str]:
     if reason:
         return LEFT_OUT, reason
     is_whole_or_text = kind == TEXT or (kind == NUMBER and scan.is_whole)
-    reason = identifier_reason(name, is_whole_or_text, scan.is_rising, scan.n_rows)
+    reason = identifier_reason(name, is_whole_or_text, scan.numbers_rows, scan.n_rows)
     if reason and not is_asked:
         return LEFT_OUT, reason
     if kind == NUMBER:
@@ -278,7 +341,15 @@ def _role(scan: ColumnScan, options: ReadOptions) -> tuple[str, str]:
     if kind in (NUMBER, TIME) and is_constant(scan.low, scan.high):
         return FEATURE, "the same in every row"
     n_bad = scan.n_present - scan.n_numbers if kind == NUMBER else 0
-    return FEATURE, f"{n_bad:,} cells are not numbers and count as missing" if n_bad else ""
+    remarks = [f"{n_bad:,} cells are not numbers and count as missing"] if n_bad else []
+    taken = [f"the unit {one!r}" for one in sorted(scan.units) if one] + [
+        f"the mark {one}" for one in sorted(scan.marks)
+    ]
+    if kind == NUMBER and options.numbers == "relaxed" and taken:
+        remarks.append(
+            f"read as numbers without {' and '.join(taken)}".replace("the mark parentheses", "parentheses (negative)")
+        )
+    return FEATURE, "; ".join(remarks)
 
 
 def _why_unfit(scan: ColumnScan, kind: str) -> str:
@@ -287,20 +358,6 @@ def _why_unfit(scan: ColumnScan, kind: str) -> str:
     if kind == EMPTY:
         return "no values at all"
     return _categories(scan).reason if kind == TEXT else ""
-
-
-def _check_decimal_commas(scan: ColumnScan) -> None:
-    is_mostly = 2 * (scan.n_decimal_commas + scan.n_numbers) > scan.n_present
-    if scan.kind == TEXT and scan.n_decimal_commas and is_mostly and scan.first_other is not None:
-        place, text = scan.first_other
-        raise ParameterError(
-            f"{scan.shown_name}: {scan.n_decimal_commas:,} of {scan.n_present:,} cells are numbers with a "
-            f"decimal comma; {place.in_words} has {text!r}. Pass ",
-            Option("decimal", ","),
-            ", or ",
-            Option("features"),
-            " without it.",
-        )
 
 
 def _categories(scan: ColumnScan) -> Categories:

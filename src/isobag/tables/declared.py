@@ -40,7 +40,7 @@ def read_declared(column: pa.Array) -> Declared:
     types = pa.types
     if types.is_dictionary(kind):
         return read_declared(column.dictionary_decode())
-    if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
+    if is_text(kind):
         return Declared(TEXT, texts=column.cast(pa.string()))
     if types.is_boolean(kind):
         return Declared(TEXT, texts=pc.if_else(column, "true", "false").cast(pa.string()))
@@ -63,6 +63,13 @@ def read_declared(column: pa.Array) -> Declared:
     if types.is_null(kind):
         return Declared(TEXT, texts=column.cast(pa.string()))
     return Declared(OTHER, texts=pa.array([None if gap else "?" for gap in column.is_null().to_pylist()], pa.string()))
+
+
+def is_text(kind: Any) -> bool:
+    """Whether a type is one of texts, in a dictionary or not."""
+    types = pa.types
+    own = kind.value_type if types.is_dictionary(kind) else kind
+    return bool(types.is_string(own) or types.is_large_string(own) or types.is_string_view(own))
 
 
 def _floats(column: pa.Array) -> Floats:

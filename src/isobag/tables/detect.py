@@ -8,6 +8,7 @@ frame of its library; an engine by its own collection, rows in their order and g
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any
 
 import narwhals as nw
@@ -18,13 +19,16 @@ from isobag.backends.arrays import Ints
 from isobag.data.params import FLAG, Option, ParameterError, check_params
 from isobag.data.partitions import Collection, Partitions
 from isobag.estimators import IDKGroupDetector, IDKPointDetector
-from isobag.tables.choose import ReadOptions
+from isobag.tables.choose import ReadOptions, names_of
 from isobag.tables.distributed import DistributedRanking, learn_rows, score_new_rows
 from isobag.tables.encode import Encoding, encoding_by_names
 from isobag.tables.framesource import FrameSource
 from isobag.tables.learn import PartitionedTable, Table, learn_table
 from isobag.tables.ranking import Ranking, Stage, check_labels, fit_data, rank_here
 from isobag.tables.units import units_of
+
+NOTATION = ("decimal", "thousands", "numbers")
+"""Options that say how text writes numbers."""
 
 
 def detect_points(
@@ -60,7 +64,9 @@ def detect_points(
     random_state : int, RandomState or None
         With an integer the result is always the same.
     **options
-        Parameters of IDKPointDetector.
+        Parameters of IDKPointDetector; and how text writes numbers: ``decimal`` ("." or ","), ``thousands`` (the sign
+        between them), ``numbers`` ("relaxed" reads currency, percent and units). ``exclude`` names columns to leave
+        out, or patterns of them (``temp_*``).
 
     Returns
     -------
@@ -128,7 +134,8 @@ def detect_groups(
     min_size : int
         Groups with fewer rows are not looked at; they stand last, without a score.
     **options
-        Parameters of IDKGroupDetector.
+        Parameters of IDKGroupDetector; and ``decimal``, ``thousands``, ``numbers``, ``exclude`` as in
+        ``detect_points``.
 
     Returns
     -------
@@ -189,6 +196,7 @@ def score(model: Any, data: Any, *, by: Any = None, id_column: Any = None, p_val
     options = ReadOptions.of(by=by if isinstance(model, IDKGroupDetector) else None, id=id_column)
     partitions = data if isinstance(data, Partitions) else FrameSource(open_frame(data))
     table = learn_table(partitions, options, encoding=encoding_of(model, partitions.columns, [*options.apart]))
+    table.summary.warn_of_remarks()
     if isinstance(table, PartitionedTable) and not table.by:
         return _collection(table).map(work := score_new_rows(table, model, p_values), work.schema)
     ranking = rank_here(table, model, is_fitted=True, p_values=p_values, explains=False)
@@ -277,6 +285,8 @@ def _prepare(
 ) -> tuple[Any, Table, Any]:
     """The frame, if data are one; the table; and a detector, checked before any row is read."""
     check_params({"p_values": p_values}, {"p_values": FLAG})
+    reading = replace(reading, **{name: options.pop(name) for name in NOTATION if name in options})
+    reading = replace(reading, exclude=names_of(options.pop("exclude", None)))
     detector = kind(**options)
     detector.check_params()
     check_labels([*reading.apart])

@@ -1,7 +1,7 @@
 """A digest of the values of a column that merges: from those of two parts, one after the other, that of the whole.
 
 It is the polynomial sum of h(value_i) * base^(n - 1 - i) modulo the prime 2^31 - 1, twice, with two bases and two
-halves of a 64-bit hash h of the value.
+halves of a 64-bit hash h of the value. Beside it stands the plain sum of h modulo 2^64, which knows no order.
 """
 
 from dataclasses import dataclass
@@ -22,10 +22,14 @@ _PRIME, _BITS = np.uint64(PRIME), np.uint64(31)
 
 @dataclass(frozen=True)
 class Digest:
-    """The same for the same n values in the same order; for others hardly ever (once in 2^62)."""
+    """The same for the same n values in the same order; for others hardly ever (once in 2^62).
+
+    total : the same for the same values in any order.
+    """
 
     n: int = 0
     sums: tuple[int, ...] = (0, 0)
+    total: int = 0
 
     def add(self, values: npt.NDArray[np.uint64]) -> "Digest":
         """That of these values followed by more: (m,), the bits of each."""
@@ -35,17 +39,17 @@ class Digest:
             halves = (hashes & _PRIME, hashes >> _SHIFTS[3])
             pairs = zip(halves, map(_powers, BASES), strict=True)
             sums = tuple(int(_reduce(half * powers[-len(half) :]).sum()) % PRIME for half, powers in pairs)
-            digest = digest.merge(Digest(len(hashes), sums))
+            digest = digest.merge(Digest(len(hashes), sums, int(hashes.sum())))
         return digest
 
     def merge(self, later: "Digest") -> "Digest":
         """That of these values followed by others."""
         terms = zip(self.sums, later.sums, BASES, strict=True)
         sums = tuple((own * pow(base, later.n, PRIME) + other) % PRIME for own, other, base in terms)
-        return Digest(self.n + later.n, sums)
+        return Digest(self.n + later.n, sums, (self.total + later.total) % (1 << 64))
 
     def to_bytes(self) -> bytes:
-        """All of it."""
+        """What differs with the order too."""
         return b"".join(number.to_bytes(8, "little") for number in (self.n, *self.sums))
 
 

@@ -15,12 +15,17 @@ import numpy as np
 from isobag.backends.arrays import Floats, Ints
 from isobag.tables.declared import NUMBER, TEXT, TIME
 from isobag.tables.judge import DAY_OF_WEEK, SECONDS, TIME_OF_DAY, time_feature_names, time_features
+from isobag.tables.notation import NUMBERS, THOUSANDS
 from isobag.tables.scan import BOOL, is_true
 
 KINDS = (NUMBER, BOOL, TIME, TEXT)
 PARTS = (SECONDS, TIME_OF_DAY, DAY_OF_WEEK)
 MISSING = ("error", "drop", "median")
 BAD_CELLS = ("error", "missing", "text")
+UNSEEN = 1.0 + 2.0**-20
+"""A text that a model has never seen is as odd as the rarest it has: that one's indicator, a trifle above 1."""
+NONE = {"thousands": "", "numbers": "strict"}
+"""What an encoding says of numbers if it says nothing."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +37,7 @@ class EncodedColumn:
     has_other : whether all other texts have one indicator together.
     parts : of times: SECONDS, TIME_OF_DAY, DAY_OF_WEEK.
     fill : what stands for a missing value: a number, or of texts the number of a category; NaN for nothing.
+    is_ranked : whether categories stand in the order of how frequent they were, the rarest last.
     """
 
     name: str
@@ -40,6 +46,7 @@ class EncodedColumn:
     has_other: bool = False
     parts: tuple[str, ...] = ()
     fill: float = math.nan
+    is_ranked: bool = True
 
     @property
     def feature_names(self) -> list[str]:
@@ -78,6 +85,8 @@ class EncodedColumn:
         if self.kind == TEXT:
             indicators: Floats = (values[:, None] == np.arange(len(self.feature_names))).astype(np.float64)
             indicators[np.isnan(values)] = math.nan
+            if not self.has_other and self.is_ranked:
+                indicators[values == len(self.categories), -1] = UNSEEN
             return indicators
         return values[:, None]
 
@@ -91,6 +100,8 @@ class Encoding:
     missing: str = "error"
     bad_cells: str = "error"
     decimal: str = "."
+    thousands: str = ""
+    numbers: str = "strict"
     names: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -129,6 +140,10 @@ class Encoding:
             "bad_cells": self.bad_cells,
             "decimal": self.decimal,
         }
+        # Left out where nothing is said, as in files from before they could be.
+        content |= {
+            name: own for name, own in (("thousands", self.thousands), ("numbers", self.numbers)) if own != NONE[name]
+        }
         return json.dumps(content)
 
     @classmethod
@@ -157,7 +172,10 @@ class Encoding:
             _check(
                 content["missing"] in MISSING and content["bad_cells"] in BAD_CELLS and content["decimal"] in (".", ",")
             )
-            return cls(columns, left_out, content["missing"], content["bad_cells"], content["decimal"])
+            written = {name: _str(content.get(name, own)) for name, own in NONE.items()}
+            _check(written["thousands"] in THOUSANDS and written["numbers"] in NUMBERS)
+            how = (content["missing"], content["bad_cells"], content["decimal"])
+            return cls(columns, left_out, *how, **written)
         except (KeyError, TypeError, ValueError, RecursionError, OverflowError):
             raise ValueError("The encoding of columns cannot be understood; the file is damaged or forged.") from None
 
@@ -209,7 +227,7 @@ def encoding_by_names(
             own_texts.append(name[len(owner) + 1 :])
     return Encoding(
         tuple(
-            EncodedColumn(name, NUMBER) if own is None else EncodedColumn(name, TEXT, tuple(own))
+            EncodedColumn(name, NUMBER) if own is None else EncodedColumn(name, TEXT, tuple(own), is_ranked=False)
             for name, own in texts.items()
         )
     )

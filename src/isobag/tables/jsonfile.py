@@ -84,9 +84,10 @@ class JsonFile:
         names = dict.fromkeys(name for row in rows for name in row)
         numbers = None if None in lines else np.array(lines)
         batch = Batch(self._file, first_row, numbers, {}, len(rows))
-        nested = set()
+        nested, kinds = set(), {}
         for name in names:
             values = [row.get(name) for row in rows]
+            kinds[name] = _kinds(values)
             if any(isinstance(value, list) for value in values):
                 nested.add(name)
             try:
@@ -94,7 +95,7 @@ class JsonFile:
             except UnicodeEncodeError:
                 i = next(i for i, value in enumerate(values) if _is_broken(_text(value)))
                 raise ValueError(f"{batch.place(i)}, column {name!r}: an unpaired surrogate is not text.") from None
-        return batch._replace(nested=frozenset(nested))
+        return batch._replace(nested=frozenset(nested), kinds=kinds)
 
 
 class _Digits(str):
@@ -103,6 +104,15 @@ class _Digits(str):
 
 class _Pairs(list[Any]):
     """An object, as pairs of a name and a value."""
+
+
+_KINDS = {_Digits: "number", str: "text", bool: "true or false", list: "list", _Pairs: "object"}
+
+
+def _kinds(values: list[Any]) -> dict[str, int]:
+    """The kinds of values in a column, null aside, and the first row with each."""
+    types = list(map(type, values))
+    return {_KINDS[kind]: types.index(kind) for kind in dict.fromkeys(types) if kind in _KINDS}
 
 
 def _text(value: Any) -> str | None:

@@ -15,8 +15,8 @@ MOST_CATEGORIES = 20
 """Texts of a column that get an indicator each, the most frequent ones."""
 LEAST_SHARE = 0.01
 """Share of the cells that a text must stand in to get an indicator of its own."""
-LEAST_RISING_ROWS = 10
-"""Fewer rows may rise by chance."""
+LEAST_NUMBERED_ROWS = 10
+"""Fewer rows may hold the numbers 1, 2, 3, ... by chance."""
 DAY, WEEK = 86400.0, 7 * 86400.0
 FIRST_MONDAY = 4 * DAY
 """The first Monday of 1970, in seconds: weeks are counted from there."""
@@ -42,18 +42,18 @@ def is_named_identifier(name: str) -> bool:
     return _ID_WORDS.search(name.strip()) is not None or _ID_ENDING.search(name.strip()) is not None
 
 
-def identifier_reason(name: str, is_whole_or_text: bool, is_rising: bool, n_rows: int) -> str:
+def identifier_reason(name: str, is_whole_or_text: bool, numbers_rows: bool, n_rows: int) -> str:
     """Why a column is almost surely an identifier; "" if it is not.
 
-    Whole numbers or texts that rise from every row to the next, so that all differ; or such a column with a name of
-    identifiers.
+    Whole numbers or texts with a name of identifiers; or the numbers from 0 or from 1 on, each of them once. The order
+    of the rows says nothing: a table may be sorted by a column that is measured.
     """
     if not is_whole_or_text:
         return ""
     if is_named_identifier(name):
         return "an identifier by its name"
-    if is_rising and n_rows >= LEAST_RISING_ROWS:
-        return "an identifier: it rises from row to row"
+    if numbers_rows and n_rows >= LEAST_NUMBERED_ROWS:
+        return "an identifier: it numbers the rows"
     return ""
 
 

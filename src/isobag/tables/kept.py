@@ -27,7 +27,7 @@ class Kept:
         self._options, self._new_spool, self._count = options, new_spool, count
         self.names: list[str] = []
         self.spool = new_spool(0)
-        self.labels = Labels(tuple(dict.fromkeys([*options.apart, *(options.carry or ())])))
+        self.labels = Labels(tuple(options.apart), options.carry or ())
         self.is_complete = True
         self._n_columns: int | None = None
 

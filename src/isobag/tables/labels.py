@@ -9,19 +9,23 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from isobag.backends.arrays import Bools
 from isobag.data.local import Source
 from isobag.tables.batch import Batch
-from isobag.tables.cells import NO_VALUE
+from isobag.tables.cells import EXACT, NO_VALUE
 
 _PLAIN_DECIMAL = r"^-?(0|[1-9][0-9]{0,7})(\.[0-9]{1,7})?$"
 """No leading zeros, which may mean something, and no more digits than float64 keeps."""
 
 
 class Labels:
-    """Some columns as they are, collected batch by batch."""
+    """Some columns as they are, collected batch by batch; ``names``: labels, ``more``: what is only carried along."""
 
-    def __init__(self, names: Sequence[str]) -> None:
+    def __init__(self, names: Sequence[str], more: Sequence[str] = ()) -> None:
+        self._one_kind = tuple(names)
+        names = tuple(dict.fromkeys([*names, *more]))
         self._parts: dict[str, list[Any]] = {name: [] for name in names}
+        self._kinds: dict[str, dict[str, str]] = {name: {} for name in names}
 
     def add(self, batch: Batch, n_before: int, more: Sequence[str] = ()) -> None:
         """The cells of the next rows; ``more``: columns that may be new after the ``n_before`` rows before."""
@@ -29,10 +33,18 @@ class Labels:
             self._parts.setdefault(name, [pa.nulls(n_before, pa.string())] if n_before else [])
         for name, parts in self._parts.items():
             parts.append(_cells(batch, name))
+        for name, kinds in self._kinds.items():
+            for kind, i in batch.kinds.get(name, {}).items():
+                kinds.setdefault(kind, f"{batch.place(i)} has {batch.columns[name][i].as_py()!r}, a {kind}")
+            if name in self._one_kind and len(kinds) > 1:  # 1 and "1" would be one label, 1.0 and true others
+                first, second = list(kinds.values())[:2]
+                raise ValueError(f"Column {name!r}: {first}, but {second}; labels need one kind of value.")
 
     def joined(self, as_numbers: bool = True) -> dict[str, Any]:
         """Arrow arrays (n,), null where no value stands; texts that are all whole numbers as such, if asked for."""
-        return {name: _joined(parts, as_numbers) for name, parts in self._parts.items()}
+        joined = {name: _joined(parts, as_numbers) for name, parts in self._parts.items()}
+        numbers = [name for name in self._one_kind if [*self._kinds[name]] == ["number"]]
+        return joined | {name: _equal_numbers(joined[name]) for name in numbers if as_numbers}
 
 
 def read_labels(source: Source, names: Sequence[str]) -> dict[str, Any]:
@@ -57,6 +69,19 @@ def label_rows(columns: Sequence[Any]) -> npt.NDArray[Any]:
     else:
         labels[:] = [None if any(map(_is_gap, row)) else row for row in zip(*parts, strict=True)]
     return labels
+
+
+def are_labelled(columns: Sequence[Any]) -> Bools:
+    """Which rows have a label, as ``label_rows`` makes them: (n,)."""
+    labelled = np.ones(len(columns[0]), dtype=bool)
+    for column in columns:
+        own = column.is_valid()
+        if pa.types.is_floating(column.type):
+            own = pc.and_(own, pc.invert(pc.is_nan(column).fill_null(False)))
+        elif kind_of_label(column.type) == "text":
+            own = pc.and_(own, pc.not_equal(column.cast(pa.string()), "").fill_null(False))
+        labelled &= np.asarray(own.to_numpy(zero_copy_only=False), dtype=bool)
+    return labelled
 
 
 def kind_of_label(kind: pa.DataType) -> str:
@@ -89,6 +114,14 @@ def _cells(batch: Batch, name: str) -> Any:
         return column
     is_gap = pc.is_in(column, value_set=pa.array(NO_VALUE))
     return pc.replace_with_mask(column, is_gap, pa.scalar(None, column.type))
+
+
+def _equal_numbers(column: Any) -> Any:
+    """Numbers of JSON by their value, so that 1 and 1.0 are one label; as they stand where float64 cannot tell all."""
+    if not pa.types.is_string(column.type):
+        return column
+    values = pc.cast(column, pa.float64())
+    return values if pc.max(pc.abs(values)).as_py() < EXACT else column
 
 
 def _joined(parts: Sequence[Any], as_whole_numbers: bool) -> Any:

@@ -26,7 +26,7 @@ from isobag.tables.batch import names_of_files
 from isobag.tables.choose import ReadOptions, check_names, follow_encoding, kinds_of, learn_encoding, n_missing_of
 from isobag.tables.declared import NUMBER, TIME
 from isobag.tables.encode import Encoding
-from isobag.tables.labels import as_numbers, label_rows
+from isobag.tables.labels import are_labelled, as_numbers, label_rows
 from isobag.tables.passes import Scan, Seen, scan_source, sources_of
 from isobag.tables.selection import medians_of
 from isobag.tables.summary import UNKNOWN, ColumnSummary, TableSummary
@@ -201,21 +201,40 @@ def _learn_here(
         is_all = len(used) == entries.shape[1]
         return bound.apply(entries if is_all else np.ascontiguousarray(entries[:, used]))
 
-    takes_part, gaps, entries = None, None, kept.spool
+    labels = kept.labels.joined(as_numbers=not is_part)
+    takes_part, gaps, entries = np.ones(n_rows, dtype=bool), None, kept.spool
+    if options.by and not is_part:
+        takes_part = _labelled(source, labels, options)
+    n_unlabelled = int(np.count_nonzero(~takes_part))
     if any(n_missing_of(scan, options) for scan in used_scans):
         gaps = kept.count_gaps(used)
         if options.missing == "drop":
-            takes_part = gaps == 0
-            entries = kept.only(takes_part)
-    n_dropped = 0 if takes_part is None else int(np.count_nonzero(~takes_part))
-    summary = TableSummary(source.files, n_rows, n_dropped, tuple(summaries), source.notes)
+            takes_part &= gaps == 0
+    n_dropped = int(np.count_nonzero(~takes_part))
+    if n_dropped:
+        entries = kept.only(takes_part)
+    summary = TableSummary(source.files, n_rows, n_dropped, tuple(summaries), source.notes, n_unlabelled)
     rows: Rows = SpooledRows(entries, encoding.names, make)
     if entries.is_in_memory:
         rows = ArrayRows(make(entries.read(0, len(entries))), encoding.names)
-    labels = kept.labels.joined(as_numbers=not is_part)
     carried = {name: as_numbers(own) for name, own in labels.items() if options.carry is None or name in options.carry}
     apart = {name: labels[name] for name in options.apart}
-    return LocalTable(encoding, summary, options.by, options.id, rows, takes_part, gaps, apart, carried)
+    kept_rows = takes_part if n_dropped else None
+    return LocalTable(encoding, summary, options.by, options.id, rows, kept_rows, gaps, apart, carried)
+
+
+def _labelled(source: Source, labels: dict[str, Any], options: ReadOptions) -> Bools:
+    """Which rows have the label of a group; those that have none are an error unless rows are to be dropped: (n,)."""
+    is_labelled = are_labelled([labels[name] for name in options.by])
+    if not is_labelled.all() and options.missing != "drop":
+        where = f" of {names_of_files(source.files)}" if source.files else ""
+        raise ParameterError(
+            f"{', '.join(options.by)}: row {int(np.argmin(is_labelled)):,}{where} has no label, one of "
+            f"{np.count_nonzero(~is_labelled):,} such rows of {len(is_labelled):,}; pass ",
+            Option("missing", "drop"),
+            " to leave them out.",
+        )
+    return is_labelled
 
 
 def _learn_there(partitions: Partitions, options: ReadOptions) -> PartitionedTable:
@@ -241,11 +260,13 @@ def _learn_there(partitions: Partitions, options: ReadOptions) -> PartitionedTab
     reader = PartitionReader(encoding, options.by, options.id, free)
     sizes = kept_sizes = np.array(seen.sizes, dtype=np.int64)
     has_gaps = any(n_missing_of(seen.scans[column.name], options) for column in encoding.columns)
-    if options.missing == "drop" and has_gaps:
-        kept_sizes = np.array(partitions.run(_CountKept(reader), add), dtype=np.int64)
+    n_unlabelled = 0
+    if options.missing == "drop" and (has_gaps or options.by):
+        counts = np.array(partitions.run(_CountKept(reader), add), dtype=np.int64)
+        kept_sizes, n_unlabelled = counts[:, 0], int(counts[:, 1].sum())
     columns = tuple(one if scan.reads(one.name) else replace(one, kind=UNKNOWN) for one in summaries)
     n_dropped = int(sizes.sum() - kept_sizes.sum())
-    summary = TableSummary(partitions.files, seen.n_rows, n_dropped, columns, partitions.notes)
+    summary = TableSummary(partitions.files, seen.n_rows, n_dropped, columns, partitions.notes, n_unlabelled)
     rows = PartitionedRows(partitions, reader, kept_sizes, encoding.names)
     return PartitionedTable(
         encoding, summary, options.by, options.id, rows, partitions, reader, sizes, kept_sizes, has_gaps
@@ -278,10 +299,19 @@ def _count_frames(number: int, frames: Frames) -> list[int]:
 
 @dataclass(frozen=True)
 class _CountKept:
+    """Rows of a partition that take part, and those without the label of a group."""
+
     reader: PartitionReader
 
-    def __call__(self, number: int, frames: Frames) -> list[int]:
-        return [sum(len(block.X) for block in self.reader.blocks(number, frames))]
+    def __call__(self, number: int, frames: Frames) -> list[tuple[int, int]]:
+        n_kept = n_unlabelled = 0
+        for block in self.reader.blocks(number, frames):
+            is_labelled = np.ones(block.n_rows, dtype=bool)
+            if self.reader.by:
+                is_labelled = are_labelled([block.labels[name] for name in self.reader.by])
+            n_kept += int(np.count_nonzero(is_labelled if block.kept is None else is_labelled & block.kept))
+            n_unlabelled += int(np.count_nonzero(~is_labelled))
+        return [(n_kept, n_unlabelled)]
 
 
 _in_memory = partial(Spool, kept_bytes=1 << 62)

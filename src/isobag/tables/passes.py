@@ -79,6 +79,8 @@ class Scan:
 
     def may_be_feature(self, name: str) -> bool:
         """Whether a column is asked for, or none is."""
+        if self.options.excludes(name):
+            return False
         return name not in self.options.apart and (self.options.features is None or name in self.options.features)
 
     def is_right(self, seen: Seen, kinds: Mapping[str, str | None]) -> bool:
@@ -110,8 +112,8 @@ class Scan:
         for column in () if self.encoding is None else self.encoding.columns:
             if column.name == name:
                 categories = column.categories if column.kind == TEXT else None
-                return ColumnScan(name, entry_kind(column.kind), categories, self.options.decimal, learns=False)
-        return ColumnScan(name, None if self.kinds is None else self.kinds[name], decimal=self.options.decimal)
+                return ColumnScan(name, entry_kind(column.kind), categories, self.options.notation, learns=False)
+        return ColumnScan(name, None if self.kinds is None else self.kinds[name], notation=self.options.notation)
 
 
 def scan_source(source: Source, scan: Scan, spool: Callable[[int], Spool], tick: Tick | None) -> tuple[Seen, Kept]:

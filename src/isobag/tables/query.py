@@ -14,9 +14,10 @@ import pyarrow as pa
 
 from isobag.data.local import Source
 from isobag.tables.batch import Batch
-from isobag.tables.declared import NUMBER, TIME
+from isobag.tables.declared import NUMBER, TIME, is_text
+from isobag.tables.notation import Notation
 from isobag.tables.scan import ColumnScan
-from isobag.tables.sources import FilesSource, kind_of_file, matching_files
+from isobag.tables.sources import FilesSource, kind_of_file, matching_files, notes_on_folders
 
 BATCH_ROWS = 1 << 16
 VIEW = "data"
@@ -27,7 +28,9 @@ _PARQUET = (".parquet", ".pq")
 class QuerySource(Source):
     """The rows of a query, in its order."""
 
-    def __init__(self, sql: str, paths: Sequence[str], **reading: Any) -> None:
+    def __init__(self, sql: str, paths: Sequence[str], notation: Notation | None = None, **reading: Any) -> None:
+        self._notation = notation or Notation()
+        self._typed: frozenset[str] | None = None
         self._connection = duckdb.connect(":memory:", config={"autoinstall_known_extensions": "false"})
         self._connection.execute("SET preserve_insertion_order = true")
         self._connection.execute("SET enable_progress_bar = false")
@@ -37,8 +40,16 @@ class QuerySource(Source):
         # In parentheses only a query is understood, so that no other statement is ever run.
         self._query = f"({sql.rstrip().rstrip(';')}\n)"
         with _one_sentence():
-            self._names = tuple(self._connection.sql(f"FROM {self._query} LIMIT 0").columns)
+            answer = self._connection.sql(f"FROM {self._query} LIMIT 0")
+            self._names = tuple(answer.columns)
+            kinds = dict(zip(answer.columns, map(str, answer.types), strict=True))
         self.columns = self._names
+        # What the query leaves as the text of a file is still to be understood, by the same rule as without a query.
+        known = self._typed
+        texts: list[str] = (
+            [] if known is None else [name for name, kind in kinds.items() if kind == "VARCHAR" and name not in known]
+        )
+        self._free = frozenset(texts)
 
     def frames(self, number: int = 0) -> Iterator[Batch]:
         """The rows in order."""
@@ -47,22 +58,28 @@ class QuerySource(Source):
             # A cursor of its own: an open result keeps any other query from its connection.
             for part in self._connection.cursor().sql(f"FROM {self._query}").to_arrow_reader(BATCH_ROWS):
                 columns = dict(zip(self._names, part.columns, strict=True))
-                yield Batch("the query", start, None, columns, part.num_rows, is_typed=True)
+                yield Batch("the query", start, None, columns, part.num_rows, is_typed=True, free=self._free)
                 start += part.num_rows
 
     def _open(self, paths: Sequence[str], reading: dict[str, Any]) -> None:
         files = [file for path in paths for file in matching_files(path)]
+        self.notes = notes_on_folders(files)
         if all(kind_of_file(file) in _PARQUET for file in files):
             listed = ", ".join("'" + file.replace("'", "''") + "'" for file in files)
             with _one_sentence():
-                self._connection.execute(f"CREATE VIEW {VIEW} AS FROM read_parquet([{listed}])")
+                self._connection.execute(
+                    f"CREATE VIEW {VIEW} AS FROM read_parquet([{listed}], hive_partitioning = false)"
+                )
             return
-        table = as_arrow(FilesSource(paths, **reading))
+        source = FilesSource(paths, **reading)
+        table = as_arrow(source, self._notation)
+        self.notes = source.notes
+        self._typed = frozenset(field.name for field in table.schema if not is_text(field.type))
         self._connection.register("_table", table)
         self._connection.execute(f"CREATE TABLE {VIEW} AS FROM _table")
 
 
-def as_arrow(source: FilesSource) -> pa.Table:
+def as_arrow(source: FilesSource, notation: Notation) -> pa.Table:
     """All columns of a source in memory, each as what all of its cells are: numbers, times, or text."""
     scans: dict[str, ColumnScan] = {}
     entries: dict[str, list[Any]] = {}
@@ -71,7 +88,7 @@ def as_arrow(source: FilesSource) -> pa.Table:
     for batch in source.frames():
         for name in batch.columns if source.columns is None else source.columns:
             if name not in scans:
-                scans[name] = ColumnScan(name)
+                scans[name] = ColumnScan(name, notation=notation)
                 entries[name] = [scans[name].skip(n_rows)]
                 cells[name] = [pa.nulls(n_rows, pa.string())] if n_rows else []
         for name, scan in scans.items():
@@ -81,7 +98,8 @@ def as_arrow(source: FilesSource) -> pa.Table:
         n_rows += batch.n_rows
     columns = {}
     for name, scan in scans.items():
-        if scan.kind in (NUMBER, TIME) and scan.n_texts == 0 and scan.is_kept_right and scan.first_inexact is None:
+        is_one = scan.n_texts == 0 and scan.is_kept_right and scan.first_inexact is None and len(scan.units) < 2
+        if scan.kind in (NUMBER, TIME) and is_one:
             values = np.concatenate(entries[name])
             columns[name] = _typed(values, scan)
         else:

@@ -10,7 +10,7 @@ from isobag.data.groups import Groups
 from isobag.models.group import GroupExplanation, GroupModel
 from isobag.models.sizes import SizeEvidence
 from isobag.tables.declared import TEXT, TIME
-from isobag.tables.encode import EncodedColumn, Encoding
+from isobag.tables.encode import UNSEEN, EncodedColumn, Encoding
 from isobag.tables.scan import BOOL
 
 MOST_REASONS = 3
@@ -164,6 +164,8 @@ def own_value_in_words(column: EncodedColumn, values: Floats) -> tuple[str, int 
     if column.kind != TEXT:
         return value_in_words(column.kind, values[0]), None
     here = np.flatnonzero(values)
+    if len(here) and values[here[0]] == UNSEEN:
+        return f"{column.name} never seen before", None
     return (column.feature_names[here[0]], int(here[0])) if len(here) else (column.name, None)
 
 

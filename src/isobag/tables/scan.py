@@ -11,26 +11,26 @@ is known of both.
 
 import copy
 import hashlib
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from isobag.backends.arrays import Bools, Floats, Ints
 from isobag.tables.batch import Batch, Place
 from isobag.tables.cells import (
     distinct,
     first_inexact,
-    has_decimal_comma,
     is_missing,
     number_of,
     read_numbers,
     read_times,
 )
-from isobag.tables.declared import NUMBER, OTHER, TEXT, TIME, read_declared
+from isobag.tables.declared import NUMBER, OTHER, TEXT, TIME, is_text, read_declared
 from isobag.tables.digest import Digest
+from isobag.tables.notation import DIGITS_HINT, DRESSED_HINT, MOST_UNITS, Notation
 from isobag.tables.terminal import escape_for_terminal
 
 BOOL, EMPTY = "bool", "empty"
@@ -46,7 +46,7 @@ class ColumnScan:
 
     kept_as : how its entries are kept (NUMBER, TIME, TEXT), if known before.
     categories : the texts that a model knows.
-    learns : whether the column is to be judged; else digest and order are not asked for.
+    learns : whether the column is to be judged; else the digest is not asked for.
     """
 
     def __init__(
@@ -54,14 +54,20 @@ class ColumnScan:
         name: str,
         kept_as: str | None = None,
         categories: Sequence[str] | None = None,
-        decimal: str = ".",
+        notation: Notation | None = None,
         learns: bool = True,
     ) -> None:
-        self.name, self.kept_as, self._decimal, self.learns = name, kept_as, decimal, learns
+        self.name, self.kept_as, self.notation, self.learns = name, kept_as, notation or Notation(), learns
         self.declared: str | None = None
         self.declared_in = ""
         self.is_free = self.is_mixed = False
-        self.n_rows = self.n_missing = self.n_numbers = self.n_times = self.n_zoned = self.n_decimal_commas = 0
+        self.n_rows = self.n_missing = self.n_numbers = self.n_times = self.n_zoned = 0
+        self.hints: Counter[str] = Counter()
+        """How many cells would be numbers in another notation, by which."""
+        self.first_hints: dict[str, tuple[Place, str]] = {}
+        self.units: frozenset[str] = frozenset()
+        self.marks: frozenset[str] = frozenset()
+        """What stands beside numbers: units, "" for none, and other marks that were taken off."""
         self.codes: dict[str, int] = {text: code for code, text in enumerate(categories or ())}
         self.counts = np.zeros(len(self.codes), dtype=np.int64)
         self._knows_all_texts = categories is not None
@@ -69,12 +75,10 @@ class ColumnScan:
         self.first_other: tuple[Place, str] | None = None
         self.first_inexact: tuple[Place, str] | None = None
         self.first_missing: Place | None = None
+        self.first_unseen: tuple[Place, str] | None = None
         self.low, self.high = np.inf, -np.inf
         self.is_whole = True
-        self.is_rising = learns
         self.has_time_of_day = False
-        self.first_value: float | str | None = None
-        self.last_value: float | str | None = None
         self.digest = Digest()
         """The same for columns with the same values in all rows."""
 
@@ -109,6 +113,20 @@ class ColumnScan:
         return BOOL if self._is_bool() else TEXT
 
     @property
+    def n_unseen(self) -> int:
+        """Cells with texts that a model does not know."""
+        return int(self.counts[len(self.codes) :].sum()) if self._knows_all_texts else 0
+
+    @property
+    def numbers_rows(self) -> bool:
+        """Whether the cells are the numbers from 0 or from 1 on, each of them once, in whatever order."""
+        n = self.n_numbers
+        is_range = self.is_whole and n == self.n_rows and self.low in (0, 1) and self.high - self.low == n - 1
+        if not (is_range and self.learns):
+            return False
+        return Digest().add(_bits_of_numbers(np.arange(n, dtype=np.float64) + self.low)).total == self.digest.total
+
+    @property
     def is_kept_right(self) -> bool:
         """Whether the entries were kept as what the column turned out to be."""
         return self.is_kept_as(entry_kind(self.kind))
@@ -135,7 +153,9 @@ class ColumnScan:
             if not merged.is_free and self.declared != later.declared:
                 raise ValueError(f"{later.declared_in}, but {self.declared_in}; need one type.")
             merged.is_mixed = self.is_mixed or later.is_mixed or self.kept_as != later.kept_as
-        for count in ("n_rows", "n_missing", "n_numbers", "n_times", "n_zoned", "n_decimal_commas"):
+        merged.hints, merged.first_hints = self.hints + later.hints, later.first_hints | self.first_hints
+        merged.units, merged.marks = self.units | later.units, self.marks | later.marks
+        for count in ("n_rows", "n_missing", "n_numbers", "n_times", "n_zoned"):
             setattr(merged, count, getattr(self, count) + getattr(later, count))
         merged.is_nested = self.is_nested or later.is_nested
         merged.first_other = self.first_other or later.first_other
@@ -144,9 +164,6 @@ class ColumnScan:
         merged.low, merged.high = min(self.low, later.low), max(self.high, later.high)
         merged.is_whole = self.is_whole and later.is_whole
         merged.has_time_of_day = self.has_time_of_day or later.has_time_of_day
-        merged.is_rising = self.is_rising and later.is_rising and _rises(self.last_value, later.first_value)
-        merged.first_value = later.first_value if self.first_value is None else self.first_value
-        merged.last_value = self.last_value if later.last_value is None else later.last_value
         merged.digest = self.digest.merge(later.digest)
         merged.codes = dict(self.codes)
         merged.has_too_many_texts = self.has_too_many_texts or later.has_too_many_texts
@@ -169,12 +186,14 @@ class ColumnScan:
             return self.skip(batch.n_rows, batch)
         self.is_nested |= self.name in batch.nested
         is_free = not batch.is_typed or self.name in batch.free
+        if not is_free and not self.notation.is_plain and is_text(cells.type):
+            is_free, cells = True, cells.cast(pa.string())
         self.is_free |= is_free
         return self._read_text(cells, batch) if is_free else self._read_declared(cells, batch)
 
     def _read_text(self, cells: pa.Array, batch: Batch) -> Floats:
         if self.kept_as in (None, NUMBER):
-            numbers = read_numbers(self._with_points(cells))
+            numbers = read_numbers(self._plain(cells))
             n_present = int(np.count_nonzero(~numbers.missing))
             n_numbers = n_present - int(np.count_nonzero(numbers.bad))
             if self.kept_as is None and n_present:
@@ -182,7 +201,12 @@ class ColumnScan:
             if self.kept_as in (None, NUMBER):
                 self.n_numbers += n_numbers
                 self._note_other(cells, numbers.bad, batch)
-                self._note_inexact(cells, first_inexact(cells, numbers.values), batch)
+                if numbers.bad.any():
+                    texts, places = distinct(cells)
+                    is_bad = np.zeros(len(texts), dtype=bool)
+                    is_bad[places[numbers.bad]] = True
+                    self._note_hints(texts, places, is_bad, batch)
+                self._note_inexact(cells, first_inexact(self._plain(cells), numbers.values), batch)
                 return self._keep_numbers(numbers.values, numbers.missing, batch)
         if self.kept_as == TEXT:
             return self._code_texts(cells, batch)
@@ -190,7 +214,7 @@ class ColumnScan:
         self.n_times += int(np.count_nonzero(~times.missing & ~times.bad))
         self.n_zoned += int(np.count_nonzero(times.zoned))
         if times.bad.any():
-            rest = read_numbers(self._with_points(cells.filter(pa.array(times.bad))))
+            rest = read_numbers(self._plain(cells.filter(pa.array(times.bad))))
             self.n_numbers += int(np.count_nonzero(~rest.bad))
         self._note_other(cells, ~times.missing, batch)
         return self._keep_numbers(times.values, times.missing, batch)
@@ -224,23 +248,20 @@ class ColumnScan:
         is_free = self.declared is None
         gaps = np.array([*(is_free and is_missing(text) for text in texts), True], dtype=bool)
         if is_free:
-            numbers = np.array([*(self._is_number(text) for text in texts), False], dtype=bool)
-            commas = np.array(
-                [*(self._decimal == "." and has_decimal_comma(text) for text in texts), False], dtype=bool
-            )
+            numbers = np.array([*(self.notation.number_of(text) is not None for text in texts), False], dtype=bool)
             self.n_numbers += int(np.count_nonzero(numbers[places]))
-            self.n_decimal_commas += int(np.count_nonzero(commas[places]))
             self._note_other(cells, (~gaps & ~numbers)[places], batch)
+            self._note_hints(texts, places, (~gaps & ~numbers)[:-1], batch)
+        elif self.learns:
+            self._note_hints(texts, places, ~gaps[:-1], batch)
         codes = np.full(len(texts) + 1, np.nan)
         for i in np.flatnonzero(~gaps).tolist():
             codes[i] = self.code_of(texts[i])
         entries = codes[places]
+        if self._knows_all_texts and self.first_unseen is None and (entries == len(self.codes)).any():
+            self.first_unseen = _cell_at(cells, int(np.argmax(entries == len(self.codes))), batch)
         present = entries[~np.isnan(entries)].astype(np.int64)
         self.counts = _added(self.counts, np.bincount(present, minlength=len(self.counts)))
-        if self.is_rising and len(cells):
-            self.is_rising = _is_rising(self.last_value, cells)
-            self.first_value = cells[0].as_py() if self.first_value is None else self.first_value
-            self.last_value = cells[-1].as_py()
         if not self.learns:
             return self._keep(entries, gaps[places], None, batch)
         values = np.array([*map(_bits_of_text, texts), _NO_VALUE], dtype=np.uint64)
@@ -266,12 +287,6 @@ class ColumnScan:
             self.low, self.high = min(self.low, float(present.min())), max(self.high, float(present.max()))
             self.is_whole = self.is_whole and bool((present == np.floor(present)).all())
             self.has_time_of_day = self.has_time_of_day or bool((present % 86400 != 0).any())
-        if self.is_rising and len(values):
-            before = values[:1] if self.last_value is None else np.array([self.last_value])
-            steps = np.diff(np.concatenate([before, values]))
-            self.is_rising = bool((steps[self.last_value is None :] > 0).all())
-            self.first_value = float(values[0]) if self.first_value is None else self.first_value
-            self.last_value = float(values[-1])
         return self._keep(values, missing, _bits_of_numbers(values) if self.learns else None, batch)
 
     def _keep(self, entries: Floats, missing: Bools, values: Bits | None, batch: Batch | None) -> Floats:
@@ -280,7 +295,6 @@ class ColumnScan:
         n_missing = int(np.count_nonzero(missing))
         if n_missing:
             self.n_missing += n_missing
-            self.is_rising = False
             if self.first_missing is None and batch is not None:
                 self.first_missing = batch.place(int(np.argmax(missing)))
         if values is not None:
@@ -291,6 +305,19 @@ class ColumnScan:
         if self.first_other is None and is_other.any():
             self.first_other = _cell_at(cells, int(np.argmax(is_other)), batch)
 
+    def _note_hints(self, texts: Sequence[str], places: Ints, is_other: Bools, batch: Batch) -> None:
+        """Take note of texts that would be numbers in another notation, or by another type: (k,)."""
+        counts = np.bincount(places + 1, minlength=len(texts) + 1)[1:]
+        for i in np.flatnonzero(is_other).tolist():
+            is_number = self.declared is not None and self.notation.number_of(texts[i]) is not None
+            hint = DIGITS_HINT if is_number else self.notation.hint(texts[i])
+            if hint:
+                self.hints[hint] += int(counts[i])
+                if hint not in self.first_hints:
+                    self.first_hints[hint] = batch.place(int(np.argmax(places == i))), texts[i]
+                if hint == DRESSED_HINT and len(self.units) < 2 * MOST_UNITS:
+                    self.units |= {self.notation.unit_of(texts[i])}
+
     def _note_inexact(self, cells: pa.Array, i: int | None, batch: Batch) -> None:
         if self.first_inexact is None and i is not None:
             self.first_inexact = _cell_at(cells, i, batch)
@@ -298,16 +325,18 @@ class ColumnScan:
     def _is_bool(self) -> bool:
         return 0 < len(self.codes) <= 6 and all(text.strip().lower() in _TRUTHS for text in self.codes)
 
-    def _is_number(self, text: str) -> bool:
-        if self._decimal == ",":
-            text = text.replace(".", "?").replace(",", ".")
-        return number_of(text) is not None
-
-    def _with_points(self, cells: pa.Array) -> pa.Array:
-        """Cells in which the decimal sign is a point, and a point is none."""
-        if self._decimal == ".":
+    def _plain(self, cells: pa.Array) -> pa.Array:
+        """Cells in plain notation."""
+        if self.notation.is_plain:
             return cells
-        return pc.replace_substring(pc.replace_substring(cells, ".", "?"), ",", ".")
+        texts, places = distinct(cells)
+        plain = []
+        for text in texts:
+            own, unit, marks = self.notation.undressed(text)
+            plain.append(own)
+            if self.notation.numbers == "relaxed" and number_of(own) is not None:
+                self.units, self.marks = self.units | {unit}, self.marks | set(marks)
+        return pa.array(plain, pa.string()).take(pa.array(places, mask=places < 0))
 
 
 def entry_kind(kind: str) -> str:
@@ -330,13 +359,6 @@ def _added(old: Ints, new: Ints) -> Ints:
     return total
 
 
-def _rises(last: float | str | None, first: float | str | None) -> bool:
-    """Whether the first value after some rises; of values of two kinds nothing is asked."""
-    if isinstance(last, float) and isinstance(first, float):
-        return first > last
-    return first > last if isinstance(last, str) and isinstance(first, str) else True
-
-
 def _bits_of_numbers(values: Floats) -> Bits:
     """Bits of numbers, -0.0 as 0.0 and every NaN alike: (m,)."""
     bits = (values + 0.0).view(np.uint64)
@@ -346,11 +368,3 @@ def _bits_of_numbers(values: Floats) -> Bits:
 
 def _bits_of_text(text: str) -> int:
     return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
-
-
-def _is_rising(last: float | str | None, cells: pa.Array) -> bool:
-    if not len(cells):
-        return True
-    if cells.null_count or (last is not None and cells[0].as_py() <= last):
-        return False
-    return bool(pc.all(pc.less(cells[:-1], cells[1:]), min_count=0).as_py())

@@ -1,6 +1,8 @@
 """Where tables come from: files by name, several of them, globs, packed ones, and standard input."""
 
+import bz2
 import gzip
+import lzma
 import os
 import shutil
 import sys
@@ -12,9 +14,11 @@ from pathlib import Path
 from typing import IO, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from isobag.data.local import Source
 from isobag.tables.batch import Batch
+from isobag.tables.cells import BLANKS
 from isobag.tables.csvfile import CsvFile
 from isobag.tables.jsonfile import JsonFile
 from isobag.tables.terminal import escape_for_terminal
@@ -23,7 +27,7 @@ STDIN = "-"
 TEXT = (".csv", ".tsv", ".txt")
 JSON = (".jsonl", ".ndjson", ".json")
 TYPED = {".parquet": "parquet", ".pq": "parquet", ".arrow": "ipc", ".feather": "ipc", ".ipc": "ipc"}
-PACKED = (".gz", ".zst")
+PACKED = (".gz", ".bz2", ".xz", ".zst")
 
 
 class FilesSource(Source):
@@ -32,6 +36,7 @@ class FilesSource(Source):
     paths : names of files, globs, or "-" for standard input.
     header, divider : of CSV; see ``CsvFile``.
     form : the ending that says how standard input is written; without it, ".csv".
+    na : texts that stand for a missing value too, in every column of text and JSON.
     """
 
     def __init__(
@@ -40,7 +45,9 @@ class FilesSource(Source):
         header: bool | None = None,
         divider: str | None = None,
         form: str | None = None,
+        na: Sequence[str] = (),
     ) -> None:
+        self._na = tuple(na)
         names = [paths] if isinstance(paths, str) else list(paths)
         self.files = tuple(file for name in names for file in matching_files(name))
         self._openers = [_Piped(sys.stdin.buffer) if file == STDIN else _Opener(file) for file in self.files]
@@ -55,12 +62,24 @@ class FilesSource(Source):
         """Remarks about the files, and how many empty lines were skipped in the last pass."""
         notes = [note for part in self._parts if isinstance(part, CsvFile) for note in part.header.notes]
         n_empty = sum(part.n_empty_lines for part in self._parts)
-        return (*notes, *((f"{n_empty:,} empty lines are skipped.",) if n_empty else ()))
+        empty = (f"{n_empty:,} empty lines are skipped.",) if n_empty else ()
+        return (*notes_on_folders(self.files), *notes, *empty)
 
     def frames(self, number: int = 0) -> Iterator[Batch]:
         """The rows of all files in order."""
         for self._turn, part in enumerate(self._parts):  # noqa: B020, progress asks whose turn it is
-            yield from part.batches()
+            yield from map(self._with_gaps, part.batches()) if self._na else part.batches()
+
+    def _with_gaps(self, batch: Batch) -> Batch:
+        """The rows, with null where a text stands that is to count as missing."""
+        if batch.is_typed:
+            return batch
+        texts, null = pa.array(self._na, pa.string()), pa.scalar(None, pa.string())
+        columns = {
+            name: pc.if_else(pc.is_in(pc.utf8_trim(cells, BLANKS), value_set=texts), null, cells)
+            for name, cells in batch.columns.items()
+        }
+        return batch._replace(columns=columns)
 
     def expected_rows(self, n_read: int) -> int | None:
         """Of files that say it, their number of rows; of text, by the share of the bytes that is read."""
@@ -104,6 +123,13 @@ def matching_files(name: str) -> list[str]:
     return files
 
 
+def notes_on_folders(files: Sequence[str]) -> tuple[str, ...]:
+    """A remark if folders are called like day=5: such columns are not read, by any engine or query."""
+    keys = dict.fromkeys(part.split("=")[0] for file in files for part in Path(file).parts[:-1] if "=" in part)
+    names = ", ".join(escape_for_terminal(repr(key)) for key in keys)
+    return (f"Not read: {names}, which stands in the names of folders alone; write it into the files.",) if keys else ()
+
+
 def _open(file: str, opened: Callable[[], Any], header: bool | None, divider: str | None, form: str | None) -> Any:
     if file == STDIN:
         name, kind = "standard input", form or ".csv"
@@ -128,7 +154,14 @@ def kind_of_file(file: str) -> str:
     if kind in (*TEXT, *JSON) or (kind in TYPED and not is_packed):
         return kind
     known = ", ".join((*TEXT, *JSON, *TYPED))
-    raise ValueError(f"{file!r} has no known ending; need one of {known}; text and JSON also with .gz or .zst.")
+    raise ValueError(f"{file!r} has no known ending; need one of {known}; text and JSON also with {', '.join(PACKED)}.")
+
+
+_UNPACK: dict[str, Callable[[IO[bytes]], Any]] = {
+    ".gz": lambda raw: gzip.GzipFile(fileobj=raw),
+    ".bz2": bz2.BZ2File,
+    ".xz": lzma.LZMAFile,
+}
 
 
 class _Opener:
@@ -144,9 +177,8 @@ class _Opener:
             self._raw = pa.OSFile(self._file)
             return _Unpacked(pa.CompressedInputStream(self._raw, "zstd"), self._file)
         self._raw = open(self._file, "rb")  # noqa: SIM115, closed by who reads it
-        if self._file.lower().endswith(".gz"):
-            return _Unpacked(gzip.GzipFile(fileobj=self._raw), self._file, self._raw)
-        return self._raw
+        unpack = _UNPACK.get(Path(self._file).suffix.lower())
+        return self._raw if unpack is None else _Unpacked(unpack(self._raw), self._file, self._raw)
 
     @property
     def n_read(self) -> int:
@@ -220,6 +252,6 @@ class _Unpacked(_KeptOpen):
                 parts.append(part)
                 n_left -= len(part) if n_bytes >= 0 else 0
             return b"".join(parts)
-        except (OSError, EOFError, pa.ArrowInvalid) as error:
+        except (OSError, EOFError, lzma.LZMAError, pa.ArrowInvalid) as error:
             said = " ".join(str(error).split())
             raise ValueError(f"{escape_for_terminal(self._file)} cannot be unpacked: {said}") from None

@@ -8,6 +8,9 @@ from isobag.tables.terminal import escape_for_terminal
 
 FEATURE, ID, GROUP, LEFT_OUT = "feature", "id", "group", "left out"
 UNKNOWN = "unknown"
+EXCLUDED = "excluded"
+RELAXED = "--numbers relaxed"
+"""As the command spells it in reasons."""
 
 
 @dataclass(frozen=True)
@@ -38,13 +41,17 @@ class ColumnSummary:
 
 @dataclass(frozen=True)
 class TableSummary:
-    """A table as it was read: where from, how many rows, what there is to note, and every column."""
+    """A table as it was read: where from, how many rows, what there is to note, and every column.
+
+    n_dropped : rows that take no part; n_unlabelled : those of them without the label of a group.
+    """
 
     files: tuple[str, ...]
     n_rows: int
     n_dropped: int
     columns: tuple[ColumnSummary, ...]
     notes: tuple[str, ...] = ()
+    n_unlabelled: int = 0
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -56,17 +63,30 @@ class TableSummary:
         return tuple(column for column in self.columns if column.role == LEFT_OUT)
 
     def warn(self, chosen_by_us: bool) -> None:
-        """Warn of columns that were left out though they might have been used, if nobody chose the columns."""
-        unused = [one for one in self.left_out if one.kind in ("number", "bool")]
+        """Warn of every column that was left out, if nobody chose the columns, and of rows that no group has."""
+        unused = [one for one in self.left_out if one.reason != EXCLUDED]
         if chosen_by_us and unused:
             names = ", ".join(f"{one.name!r} ({one.reason})" for one in unused)
-            warnings.warn(f"Left out: {names}; name the columns to use with features=.", stacklevel=4)
+            said = f"Left out: {names}; name the columns to use with features=."
+            warnings.warn(said.replace(RELAXED, "numbers='relaxed'"), stacklevel=4)
+        if self.n_unlabelled:
+            warnings.warn(self.rows_left_out()[0], stacklevel=4)
+
+    def warn_of_remarks(self) -> None:
+        """Warn of what there is to say about columns that are used."""
+        for column in self.columns:
+            if column.role == FEATURE and column.reason:
+                warnings.warn(f"{column.name}: {column.reason}.", stacklevel=3)
+
+    def rows_left_out(self) -> list[str]:
+        """How many rows take no part, and why."""
+        n_gaps = self.n_dropped - self.n_unlabelled
+        reasons = {"they have no label of a group": self.n_unlabelled, "values are missing in them": n_gaps}
+        return [f"{n:,} of {self.n_rows:,} rows are left out: {why}." for why, n in reasons.items() if n]
 
     def sentences(self) -> list[str]:
         """All that is not plain: notes, columns left out, and remarks on those used; for the command and the report."""
-        sentences = list(self.notes)
-        if self.n_dropped:
-            sentences.append(f"{self.n_dropped:,} of {self.n_rows:,} rows are left out: values are missing in them.")
+        sentences = [*self.notes, *self.rows_left_out()]
         by_reason: dict[str, list[str]] = {}
         for column in self.left_out:
             by_reason.setdefault(column.reason, []).append(escape_for_terminal(column.name))

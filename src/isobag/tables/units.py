@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from isobag.backends.arrays import Bools, Floats, Ints
 from isobag.data.groups import Grouped, Groups, number_labels
-from isobag.data.params import Option, ParameterError, at_least, check_params
+from isobag.data.params import at_least, check_params
 from isobag.data.partitioned_groups import PartitionedGroups
 from isobag.data.partitions import Frames
 from isobag.data.rows import Rows
@@ -62,14 +62,6 @@ def spread(values: Any, places: Ints | None) -> Floats:
 def _groups_here(table: LocalTable, min_size: int) -> Units:
     labels = label_rows([table.labels[name] for name in table.by])
     is_labelled = np.array([label is not None for label in labels], dtype=bool)
-    if not is_labelled.all() and table.encoding.missing != "drop":
-        row = int(np.argmin(is_labelled))
-        raise ParameterError(
-            f"{', '.join(table.by)}: row {row:,} has no label, one of {np.count_nonzero(~is_labelled):,} such rows; "
-            "pass ",
-            Option("missing", "drop"),
-            " to leave them out.",
-        )
     ids = np.full(len(labels), -1)
     ids[is_labelled], known = number_labels(labels[is_labelled])
     rows = np.flatnonzero(is_labelled)

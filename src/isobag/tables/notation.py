@@ -1,0 +1,116 @@
+"""How text writes its numbers: the decimal sign, a sign between thousands, and what else may stand around them.
+
+Nothing is guessed: what is not announced is no number. ``Notation.hint`` says what a cell would be if it were.
+"""
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+
+from isobag.tables.cells import BLANKS, number_of
+
+THOUSANDS = ("", ",", ".", " ", "'")
+NUMBERS = ("strict", "relaxed")
+DECIMAL_HINT, THOUSANDS_HINT, EITHER_HINT, DRESSED_HINT = "decimal", "thousands", "either", "dressed"
+DIGITS_HINT = "digits"
+MOST_UNITS = 3
+"""A column of more different endings than this, 1st, 2nd, 3rd, 4th, is text."""
+_SPACES = " \u00a0\u2009\u202f"
+_SYMBOLS = "$\u00a2\u00a3\u00a5\u20a9\u20ac\u20b9\u20bd"
+_LETTERS = r"[^\W\d_]"
+_DRESSED = re.compile(
+    rf"(?P<open>\()?(?P<sign>[+-])?(?P<front>[{_SYMBOLS}]|[A-Z]{{3}}(?![^\W\d_]))?[{_SPACES}]?(?P<inner>[+-])?"
+    rf"(?P<core>[0-9.,](?:[0-9.,'\u2019{_SPACES}]*[0-9.,])?(?:[eE][+-]?[0-9]+)?)"
+    rf"[{_SPACES}]?(?P<back>[{_SYMBOLS}%\u2030]|\u00b0[CF]?|{_LETTERS}{{1,4}}(?:/{_LETTERS}{{1,4}})?)?(?P<close>\))?"
+)
+
+
+@dataclass(frozen=True)
+class Notation:
+    """How numbers are written.
+
+    decimal : "." or ",".
+    thousands : the sign between thousands, "" for none; it must stand between all of them, or in none.
+    numbers : "relaxed" takes off currency, percent, units and signs between thousands, and reads (1.5) as -1.5.
+    """
+
+    decimal: str = "."
+    thousands: str = ""
+    numbers: str = "strict"
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether cells are read as they stand."""
+        return self == Notation()
+
+    @property
+    def other(self) -> str:
+        """The point or the comma, whichever is not the decimal sign."""
+        return "," if self.decimal == "." else "."
+
+    def undressed(self, text: str) -> tuple[str, str, tuple[str, ...]]:
+        """A cell in plain notation, which may be a number then; the unit that was taken off, and marks that were.
+
+        >>> Notation(numbers="relaxed").undressed("($1,234.50)")
+        ('-1234.50', '$', ("','", 'parentheses'))
+        """
+        text = text.strip(BLANKS)
+        unit, marks, core, sign = "", [], text, ""
+        if self.numbers == "relaxed":
+            match = _DRESSED.fullmatch(text)
+            signs = 0 if match is None else sum(match[name] is not None for name in ("sign", "inner", "open"))
+            if match is None or (match["open"] is None) != (match["close"] is None) or signs > 1:
+                return "?" if match is not None else text, "", ()
+            unit = " ".join(part for part in (match["front"], match["back"]) if part)
+            sign = "-" if match["open"] else match["sign"] or match["inner"] or ""
+            core = match["core"]
+        for one in self._signs:
+            if one in core and self._grouped[one].fullmatch(core):
+                core = core.replace(one, "")
+                marks.append(repr(one))
+                break
+        if sign == "-" and text.startswith("("):
+            marks.append("parentheses")
+        if self.decimal == ",":
+            core = core.replace(".", "?").replace(",", ".")
+        return sign + core, unit, tuple(marks)
+
+    def number_of(self, text: str) -> float | None:
+        """The number in a cell, None if it holds none."""
+        return number_of(text if self.is_plain else self.undressed(text)[0])
+
+    def hint(self, text: str) -> str:
+        """What kind of number a cell that is none would be in another notation; "" if in none."""
+        text = text.strip(BLANKS)
+        if not any(character.isdigit() for character in text):
+            return ""
+        fits_thousands = not self.thousands and _grouping(self.other, self.decimal).fullmatch(text) is not None
+        fits_decimal = (
+            self.other != self.thousands
+            and text.count(self.other) == 1
+            and self.decimal not in text
+            and number_of(text.replace(self.other, ".")) is not None
+        )
+        if fits_thousands or fits_decimal:
+            return EITHER_HINT if fits_thousands and fits_decimal else DECIMAL_HINT if fits_decimal else THOUSANDS_HINT
+        relaxed = Notation(self.decimal, self.thousands, "relaxed")
+        return DRESSED_HINT if number_of(relaxed.undressed(text)[0]) is not None else ""
+
+    def unit_of(self, text: str) -> str:
+        """The unit that would be taken off a cell."""
+        return Notation(self.decimal, self.thousands, "relaxed").undressed(text)[1]
+
+    @cached_property
+    def _signs(self) -> tuple[str, ...]:
+        given = self.thousands or (self.other if self.numbers == "relaxed" else "")
+        more = _SPACES + "'\u2019" if self.numbers == "relaxed" else _SPACES if given == " " else ""
+        return tuple(dict.fromkeys([*([given] if given else []), *more]))
+
+    @cached_property
+    def _grouped(self) -> dict[str, re.Pattern[str]]:
+        return {one: _grouping(one, self.decimal) for one in self._signs}
+
+
+def _grouping(sign: str, decimal: str) -> re.Pattern[str]:
+    """Whole numbers in groups of three digits, with or without decimals."""
+    return re.compile(rf"[+-]?[1-9][0-9]{{0,2}}(?:{re.escape(sign)}[0-9]{{3}})+(?:{re.escape(decimal)}[0-9]*)?")
