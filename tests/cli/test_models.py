@@ -21,6 +21,7 @@ def test_a_model_scores_new_rows_and_explains_them(csv, cards, tmp_path):
     judgement = detector.model_.calibration.judge(detector._rows(X), detector.compute)
     assert own == dict(enumerate(judgement.scores.tolist()))
     why = ask("explain", model, new, "--id", 3)
+    assert why["reasons"] == next(row["reasons"] for row in found["top"] if row["row"] == 3)
     assert why["score"] == own[3] and why["p_value"] == p_values[3] and why["threshold"] == found["threshold"]
     parts = {one["feature"]: one["contribution"] for one in why["features"]}
     explained = detector.model_.explain(detector._rows(X), detector.compute)[3]
@@ -41,9 +42,8 @@ def test_a_model_of_groups_scores_and_explains_groups(csv, cards, tmp_path):
     assert {row["account"]: row["p_value"] for row in found["top"]} == expected
     label = found["top"][0]["account"]
     why = ask("explain", model, csv, "--by", "account", "--id", label)
-    assert [why[name] for name in ("score", "p_value", "n_points")] == [
-        found["top"][0][name] for name in ("score", "p_value", "n_points")
-    ]
+    shared = ("score", "p_value", "n_points", "reasons")
+    assert [why[name] for name in shared] == [found["top"][0][name] for name in shared]
     assert len(why["features"]) == 4
     assert_one_sentence(run("score", model, csv), "give --by COLUMN")
     assert_one_sentence(run("explain", model, csv, "--by", "account", "--id", "nobody"), "'nobody' is not among")

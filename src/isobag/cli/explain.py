@@ -49,4 +49,6 @@ def explain(
         print_json({"id": id, **facts, "features": listed})
         return
     print_table(table)
+    reasons = facts.pop("reasons")
     print_line(", ".join(f"{name} {in_cell(value)}" for name, value in facts.items()))
+    print_line(in_cell(reasons))

@@ -11,29 +11,34 @@ from isobag.data.groups import Groups
 from isobag.data.rows import ArrayRows, Rows
 from isobag.data.spool import Tick
 from isobag.estimators import IDKGroupDetector, IDKPointDetector
+from isobag.tables.encode import Encoding
 from isobag.tables.judgement import Judged, judge_new
 from isobag.tables.labels import read_labels
-from isobag.tables.reasons import Population
+from isobag.tables.reasons import Population, reasons_of_groups, reasons_of_rows
 
-Facts = tuple[dict[str, int | float], dict[str, list[Any]]]
+Facts = tuple[dict[str, int | float | str], dict[str, list[Any]]]
 
 
 def facts_of_row(detector: IDKPointDetector, given: Input, label: str, tick: Tick | None) -> Facts:
     """Score and p-value of a row, and what each feature contributes to its lack of similarity."""
     wanted = _wanted_rows(given, label)[:1]
-    point = _rows(detector, given, wanted, tick)
+    point, encoding = _rows(detector, given, wanted, tick)
     judged = judge_new(detector, point)
-    parts = judged.model.explain(point, detector.compute)[0]
+    explanation = judged.model.explain(point, detector.compute)
+    parts = explanation[0]
     low, middle, high = np.quantile(judged.model.reference, (0.25, 0.5, 0.75), axis=0)
     order = np.argsort(-parts, kind="stable")
     values = point.take(np.arange(1))[0]
     columns = {"value": values, "contribution": parts, "q25": low, "median": middle, "q75": high}
-    return {"row": int(wanted[0]), **_verdict(judged)}, _listed(detector.feature_names, order, columns)
+    reasons = reasons_of_rows(judged.model.reference, encoding, values[None], explanation)[0]
+    return {"row": int(wanted[0]), **_verdict(judged), "reasons": reasons}, _listed(
+        detector.feature_names, order, columns
+    )
 
 
 def facts_of_group(detector: IDKGroupDetector, given: Input, label: str, tick: Tick | None) -> Facts:
     """Score and p-value of a group, and how far each feature sets apart what it has too much of."""
-    points = _rows(detector, given, _wanted_rows(given, label), tick)
+    points, encoding = _rows(detector, given, _wanted_rows(given, label), tick)
     group = Groups(points, np.zeros(len(points), dtype=np.int64), np.zeros(1, dtype=np.int64))
     judged = judge_new(detector, group)
     explanation = judged.model.explain(group, detector.compute)
@@ -44,7 +49,10 @@ def facts_of_group(detector: IDKGroupDetector, given: Input, label: str, tick: T
         "usual": np.array([usual.quartiles(j)[1] for j in range(d)]),
         "separation": explanation.features[0],
     }
-    return {"n_points": len(points), **_verdict(judged)}, _listed(detector.feature_names, order, columns)
+    reasons = reasons_of_groups(encoding, group, explanation, judged.model)[0]
+    return {"n_points": len(points), **_verdict(judged), "reasons": reasons}, _listed(
+        detector.feature_names, order, columns
+    )
 
 
 def _wanted_rows(given: Input, label: str) -> Ints:
@@ -67,12 +75,12 @@ def _find_label(labels: dict[str, Any], label: str) -> Ints:
     return rows
 
 
-def _rows(detector: Any, given: Input, wanted: Ints, tick: Tick | None) -> Rows:
-    """These rows alone: what stands in others does not matter."""
+def _rows(detector: Any, given: Input, wanted: Ints, tick: Tick | None) -> tuple[Rows, Encoding]:
+    """These rows alone, and how they became features: what stands in others does not matter."""
     table = given.read(tick, model=detector, only_rows=wanted)
     if not len(table.rows):
         raise ValueError("All of these rows have missing values and were left out; fill them first.")
-    return ArrayRows(table.rows.take(np.arange(len(table.rows))), table.encoding.names)
+    return ArrayRows(table.rows.take(np.arange(len(table.rows))), table.encoding.names), table.encoding
 
 
 def _verdict(judged: Judged) -> dict[str, float]:
