@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from isobag.storage.modelfile import ModelFileError, load, save
     from isobag.tables import detect_groups, detect_points
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 _HOMES = {
     "IsolationKernel": "isobag.estimators.kernels",

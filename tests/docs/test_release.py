@@ -35,7 +35,7 @@ def built(tmp_path_factory):
 
 
 def test_the_version_is_the_same_everywhere():
-    assert isobag.__version__ == "0.2.0"
+    assert isobag.__version__ == "0.3.0"
     assert f"version: {isobag.__version__}\n" in (ROOT / "CITATION.cff").read_text()
     newest = re.search(r"^## (\S+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert newest and newest[1] == isobag.__version__
