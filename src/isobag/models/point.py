@@ -49,6 +49,11 @@ def largest_samples(n_rows: int, most: int = AUTO_LARGEST_SAMPLES) -> int:
     return max(2, min(most, n_rows // 2))
 
 
+def most_learned(n_rows: int) -> int:
+    """Most rows that the model of a fold learns from."""
+    return min(LEARNED_ROWS, max(HALVED_ROWS, n_rows) // 2)
+
+
 @dataclass(frozen=True)
 class PointParams:
     """Parameters of IDKPointDetector that learning needs, already checked."""
@@ -274,7 +279,7 @@ def fit_point_model(
     if params.calibrate:
         if units is None:
             units = blocks_of(rows) if params.calibrate == BLOCKS else copies_of(rows, CALIBRATION_ROWS)
-        most = min(LEARNED_ROWS, max(HALVED_ROWS, len(rows)) // 2)
+        most = most_learned(len(rows))
         calibration = calibrate(rows, params, compute, fit_point_model, CALIBRATION_ROWS, most, units)
     tally, sums = _tally_and_sum(views, rows, params, compute)
     model = finish_point_model(views, tally, params, rows.take(reference), calibration=calibration)
