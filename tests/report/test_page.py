@@ -205,7 +205,7 @@ def test_true_and_false_are_rare_or_often_not_high_or_low(rng):
 
 def test_what_to_do_next_is_honest_about_tables_that_were_learned_from(rows, frame):
     words = words_of(render(rows))
-    assert "Nothing is flagged." in words and "Nothing here is beyond what its bulk explains" in words
+    assert "Look at these 5 first" in words and "flagged whether or not anything is wrong" in words
     assert "would be flagged if all were like" not in words
     for one in payload(render(rows))["top"][:5]:
         assert one["words"] in words

@@ -73,13 +73,10 @@ def detect_points(
     frame
         Of the same library, Arrow for arrays: ``id_column`` (if given), ``row`` (position in the input, from 0),
         ``score`` (higher = more normal), ``rank`` (1 = oddest; equal scores have one rank), ``rank_share`` (share
-        of the rows that score no higher, itself counted: it only ranks), ``flagged``, ``n_missing`` (if values are
-        missing) and ``reasons`` (for the 1,000 oddest rows, else empty): the columns that make a row odd, its
-        values there, whether they are in the upper or lower quarter of the data, and between what values nine in ten
-        lie. A pandas frame keeps its index.
-        Rows are flagged if they are beyond what the tail of the others explains, so that about nine of ten tables
-        without anomalies have none; with fewer than 200 rows, or a share as ``contamination``, if they score below the
-        threshold of the detector.
+        of the rows that score no higher, itself counted: it only ranks), ``flagged`` (score below the threshold of
+        the detector), ``n_missing`` (if values are missing) and ``reasons`` (for the 1,000 oddest rows, else empty):
+        the columns that make a row odd, its values there, whether they are in the upper or lower quarter of the data,
+        and between what values nine in ten lie. A pandas frame keeps its index.
 
     Examples
     --------

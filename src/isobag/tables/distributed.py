@@ -11,7 +11,7 @@ from isobag.backends.arrays import Ints
 from isobag.data.partitions import Collection, Frames
 from isobag.data.rows import ArrayRows
 from isobag.models.thresholds import counts_of
-from isobag.tables.judgement import Judged, judge_new, own_threshold
+from isobag.tables.judgement import Judged, count_beyond, judge_new
 from isobag.tables.learn import PartitionedTable, PartitionReader
 from isobag.tables.ranking import MOST_EXPLAINED, RESULT_TYPES, check_labels, fit_data, result_columns, rule_of
 from isobag.tables.reasons import reasons_of_rows
@@ -27,15 +27,15 @@ class ScoreRows:
     """Scores the rows of a partition, as tables.
 
     starts : (p,), number of the first row of each partition.
-    threshold : below which scores are flagged, and whether by the tail of the bulk; None for rows that the detector has
-        not learned from, whose scores say.
+    threshold : below which scores are flagged, and how many are beyond the tail of the bulk; None for rows that the
+        detector has not learned from, whose scores say.
     cut : scores below it get reasons, if ``schema`` has a column for them.
     """
 
     reader: PartitionReader
     starts: Ints
     detector: Any
-    threshold: tuple[float, bool] | None
+    threshold: tuple[float, int | None] | None
     schema: pa.Schema
     cut: float = -np.inf
 
@@ -92,7 +92,7 @@ def learn_rows(table: PartitionedTable, detector: Any, counts_gaps: bool = False
     # Beyond the step that holds the last of the oddest.
     cut = counts.values[last + 1] if last + 1 < len(counts.counts) else np.inf
     names = ["row", "score", "flagged", *(["n_missing"] if counts_gaps and table.has_gaps else []), "reasons"]
-    decision = own_threshold(detector, counts)
+    decision = float(detector.offset_), count_beyond(detector, counts)
     return ScoreRows(table.reader, _starts(table), detector, decision, _schema(table, *names), float(cut))
 
 
@@ -207,9 +207,9 @@ class DistributedRanking:
         return self.score.threshold[0]
 
     @property
-    def by_tail(self) -> bool:
-        """Whether the threshold is that beyond which the tail of the bulk explains nothing."""
-        return self.score.threshold is not None and self.score.threshold[1]
+    def n_beyond(self) -> int | None:
+        """How many are odder than the tail of the bulk explains; None if unknown."""
+        return None if self.score.threshold is None else self.score.threshold[1]
 
     @property
     def rule(self) -> str:

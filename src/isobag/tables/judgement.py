@@ -14,7 +14,7 @@ from isobag.models.tails import LEAST_BEYOND, TAIL_SHARE
 from isobag.models.thresholds import ScoreCounts, counts_of, threshold_beyond_bulk
 
 OWN_LEVEL = 0.1
-"""How often a table without anomalies has rows that are flagged."""
+"""How often a table without anomalies has rows that the tail of its bulk does not explain."""
 LEAST_FOR_TAIL = round(2 * LEAST_BEYOND / TAIL_SHARE)
 """Rows that a table must have so that the tail of its bulk is known."""
 LEAST_FOR_RATE = 100
@@ -28,7 +28,7 @@ class Judged:
     is_new : whether the model has not learned from the data.
     threshold : below which scores are flagged.
     n_expected : how many would be flagged if all were like the data that the model was fitted to; None if unknown.
-    by_tail : whether the threshold is that beyond which the tail of the table's own bulk explains nothing.
+    n_beyond : how many of a table's own rows are odder than the tail of their bulk explains; None if unknown.
     p_values, is_extrapolated : (n,), of new data; p_shape and p_size, of groups if size is evidence.
     rank_share : (n,), of a table's own data: the share of the scores that are not above.
     """
@@ -38,7 +38,7 @@ class Judged:
     is_new: bool
     threshold: float
     n_expected: float | None = None
-    by_tail: bool = False
+    n_beyond: int | None = None
     p_values: Floats | None = None
     is_extrapolated: Bools | None = None
     p_shape: Floats | None = None
@@ -59,20 +59,20 @@ class Judged:
 
 def judge_own(detector: Any, scores: Floats, shares: bool) -> Judged:
     """Scores of the data that the detector learned from, and what follows from them."""
-    threshold, by_tail = own_threshold(detector, counts_of(scores))
     own = own_p_values(scores) if shares else None
-    return Judged(detector.model_, scores, False, threshold, by_tail=by_tail, rank_share=own)
+    n_beyond = count_beyond(detector, counts_of(scores))
+    return Judged(detector.model_, scores, False, float(detector.offset_), n_beyond=n_beyond, rank_share=own)
 
 
-def own_threshold(detector: Any, counts: ScoreCounts) -> tuple[float, bool]:
-    """The score below which a table's own rows are flagged, and whether the tail of its bulk decides.
+def count_beyond(detector: Any, counts: ScoreCounts) -> int | None:
+    """How many of a table's own rows are odder than the tail of their bulk explains.
 
-    It does unless a share is asked for, or the table is too small to know its tail: then it is that of the detector.
-    Groups have that too: the tail of some hundred groups is so uncertain that it explains all of them.
+    None where a share to flag is asked for, where the table is too small to know its tail, and of groups: the tail of
+    some hundred groups is so uncertain that it explains all of them.
     """
     if detector.contamination != "auto" or counts.n < LEAST_FOR_TAIL or isinstance(detector.model_, GroupModel):
-        return float(detector.offset_), False
-    return threshold_beyond_bulk(counts, OWN_LEVEL), True
+        return None
+    return int(counts.counts[counts.values < threshold_beyond_bulk(counts, OWN_LEVEL)].sum())
 
 
 def judge_new(detector: Any, data: Any, p_values: bool = True) -> Judged:

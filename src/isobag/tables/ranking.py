@@ -115,9 +115,9 @@ class Ranking:
         return self.judged.is_new
 
     @property
-    def by_tail(self) -> bool:
-        """Whether the threshold is that beyond which the tail of the bulk explains nothing."""
-        return self.judged.by_tail
+    def n_beyond(self) -> int | None:
+        """How many are odder than the tail of the bulk explains; None if unknown."""
+        return self.judged.n_beyond
 
     @property
     def p_values(self) -> Floats | None:

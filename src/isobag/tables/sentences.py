@@ -49,16 +49,15 @@ def sentence_of_alarms(ranking: Ranked) -> str:
 
 def _sentence_of_own(ranking: Ranked) -> str:
     """About rows or groups that the model has learned from."""
+    flagged = "The oddest of a table are flagged whether or not anything is wrong with them"
     ask = "to know how many alarms are false, fit a model to data known to be normal and use isobag score."
-    if not ranking.by_tail:
-        return f"The oddest of a table are flagged whether or not anything is wrong with them; {ask}"
-    n = ranking.n_flagged
-    if not n:
-        return f"Nothing here is beyond what its bulk explains: the first are only the oddest of {ranking.n_ranked:,}."
-    one = f"1 {ranking.unit} is" if n == 1 else f"{n:,} {ranking.unit}s are"
+    n = ranking.n_beyond
+    if not n:  # unknown, or not sure: rows can be odd and still within reach of a tail that is learned from them too
+        return f"{flagged}; {ask}"
+    one = "1 of them is" if n == 1 else f"{n:,} of them are"
     return (
-        f"{one} beyond what the tail of the bulk explains, which is so in about one of {1 / OWN_LEVEL:.0f} tables "
-        f"without anomalies; {ask}"
+        f"{flagged}; {one} odder than the tail of the bulk explains, which is so in about one of {1 / OWN_LEVEL:.0f} "
+        f"tables without anomalies; {ask}"
     )
 
 
