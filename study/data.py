@@ -6,13 +6,13 @@ from pathlib import Path
 import numpy as np
 
 from isobag.datasets import (
-    ALIKE_KINDS,
     make_alike_groups,
     make_card_accounts,
     make_gaussian1k,
     make_gaussian100,
     make_mix_gaussian1k,
 )
+from isobag.datasets.unequal import ALIKE_KINDS
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = Path(os.environ.get("ISOBAG_DATA", ROOT.parent / "shared" / "data"))

@@ -8,7 +8,8 @@ from sklearn.ensemble import IsolationForest
 from sklearn.metrics import roc_auc_score
 
 from isobag import IDKGroupDetector, IDKPointDetector
-from isobag.datasets import ALIKE_KINDS, thin_groups
+from isobag.datasets import thin_groups
+from isobag.datasets.unequal import ALIKE_KINDS
 
 THINNED = {"covtype": 3, "Speaker": 3, "MNIST_4": 1, "MNIST_8": 1, "SDSS_clump_0": 3}
 """Lowest size of a thinned group, for each set that is thinned."""

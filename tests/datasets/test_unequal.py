@@ -5,7 +5,8 @@ import pytest
 from scipy.stats import kstest
 from sklearn.metrics import roc_auc_score
 
-from isobag.datasets import ALIKE_KINDS, make_alike_groups, make_sensor_days, make_unequal_groups, thin_groups
+from isobag.datasets import make_alike_groups, make_sensor_days, make_unequal_groups, thin_groups
+from isobag.datasets.unequal import ALIKE_KINDS
 
 
 def test_thinned_points_are_some_of_those_given_in_their_order(rng):

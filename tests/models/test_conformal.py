@@ -102,7 +102,7 @@ def test_normal_points_are_below_alpha_no_more_often_than_alpha(data, max_sample
 @pytest.mark.slow
 @pytest.mark.parametrize("data", [gaussian, heavy_tails, two_clusters])
 def test_where_scores_differ_normal_points_are_below_alpha_as_often_as_can_be(data):
-    n_aside, shares, noise = alarms(data, IDKPointDetector(20), 200, 50, seeds=range(1000, 1100))
+    n_aside, shares, noise = alarms(data, IDKPointDetector(), 200, 50, seeds=range(1000, 1100))
     for share, alpha, most in zip(shares, ALPHAS, noise, strict=True):
         possible = math.floor(alpha * (n_aside + 1)) / (n_aside + 1)
         # A few scores are equal, which can only make p-values larger: a tenth is room enough.

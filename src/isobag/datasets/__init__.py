@@ -18,7 +18,6 @@ from isobag.datasets.synthetic import (
     make_scale_up,
 )
 from isobag.datasets.unequal import (
-    ALIKE_KINDS,
     make_alike_groups,
     make_sensor_days,
     make_unequal_groups,
@@ -29,7 +28,6 @@ ADBENCH_SETS = tuple(ADBENCH_SHA256)
 
 __all__ = [
     "ADBENCH_SETS",
-    "ALIKE_KINDS",
     "CARD_FEATURES",
     "GROUP_SETS",
     "POINT_SETS",

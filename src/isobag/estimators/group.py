@@ -237,7 +237,7 @@ class IDKGroupDetector(GroupDetector, Modelled[GroupModel]):
     def p_values(self, X: Any, groups: Any = None) -> Floats:
         """Conformal p-values of new groups: (g,) in (0, 1], small = odd; as in IDKPointDetector.
 
-        With 800 groups or more, a group is compared with those of about its size: up to five classes, with 400 groups
+        With 400 groups or more, a group is compared with those of about its size: up to five classes, with 200 groups
         or more in each on average, so that p-values are valid within every class.
         """
         given = self._groups(X, groups)

@@ -14,7 +14,7 @@ the floor its p-value is, unless only exact ones are asked for.
 Rows that belong together (copies, rows of an account, of a stretch of time) are a unit: a fold has all of a unit or
 none, and only one row of each unit, drawn at random, is scored.
 
-Groups are compared with groups of about their size where there are enough: classes of 400 groups or more on average,
+Groups are compared with groups of about their size where there are enough: classes of 200 groups or more on average,
 five at most. So the promise holds in every class. Fewer groups are one class, which rests on the correction for size.
 
 Of the training data themselves: their own scores are exchangeable if the data are, so
@@ -45,7 +45,7 @@ from isobag.models.tails import Tail, fit_tail, lacks_of
 
 _BLOCK_SCORES = 1 << 16
 N_FOLDS = 4
-LEAST_IN_CLASS = 400
+LEAST_IN_CLASS = 200
 MOST_CLASSES = 5
 EXTRAPOLATE, EXACT = "extrapolate", "exact"
 TAILS = (EXTRAPOLATE, EXACT)
