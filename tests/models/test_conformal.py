@@ -356,8 +356,8 @@ def test_groups_are_compared_with_those_set_aside_of_their_class_of_size():
     assert_array_equal(found.p_values, [1 / 4, 3 / 4])
 
 
-@pytest.mark.parametrize(("n_groups", "n_classes"), [(150, 1), (799, 1), (800, 2), (1300, 3), (2400, 5)])
-def test_classes_of_size_have_four_hundred_groups_or_more_on_average(rng, n_groups, n_classes):
+@pytest.mark.parametrize(("n_groups", "n_classes"), [(150, 1), (399, 1), (400, 2), (650, 3), (1200, 5)])
+def test_classes_of_size_have_two_hundred_groups_or_more_on_average(rng, n_groups, n_classes):
     sizes = np.exp(rng.uniform(0, np.log(60), n_groups)).astype(int)
     parts = [rng.normal(size=(size, 1)) for size in sizes]
     learned = calibration_of(IDKGroupDetector(2, 2, 2, random_state=0), parts)
