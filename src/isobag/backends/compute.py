@@ -21,7 +21,7 @@ def _open_numpy(device: str | None) -> AnyBackend:
 def _open_numba(device: str | None) -> AnyBackend:
     import numba as compiler  # noqa: PLC0415
 
-    if compiler.config.DISABLE_JIT:  # type: ignore[attr-defined]
+    if compiler.config.DISABLE_JIT:  # type: ignore[attr-defined]  # set when Numba reads its environment
         warnings.warn(
             "NUMBA_DISABLE_JIT is set: computing by NumPy, with the same results, but many times slower.",
             RuntimeWarning,

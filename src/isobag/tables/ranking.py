@@ -149,8 +149,9 @@ class Ranking:
     def n_filled(self) -> int:
         """Rows in which missing values were filled."""
         table = self.table
-        is_filled = isinstance(table, LocalTable) and table.gaps is not None and table.kept is None
-        return int(np.count_nonzero(table.gaps)) if is_filled else 0  # type: ignore[attr-defined]
+        if not isinstance(table, LocalTable) or table.gaps is None or table.kept is not None:
+            return 0
+        return int(np.count_nonzero(table.gaps))
 
     @property
     def encoding(self) -> Encoding:
@@ -283,7 +284,7 @@ def rank_here(
 
 def rule_of(threshold: float) -> str:
     """What is flagged, in words."""
-    return f"score below {threshold:.4g}" if threshold > 0 else "none stands out"
+    return f"score below {threshold:.4g}"
 
 
 def _spread_out(values: Any, places: Ints | None) -> Any:

@@ -6,7 +6,7 @@ from numba.core import codegen, config
 
 def _features() -> frozenset[str]:
     """Features of the target: NUMBA_CPU_FEATURES if set, none for NUMBA_CPU_NAME=generic, else those of the host."""
-    given = config.CPU_FEATURES  # type: ignore[attr-defined]
+    given = config.CPU_FEATURES  # type: ignore[attr-defined]  # set when Numba reads its environment
     text = codegen.get_host_cpu_features() if given is None else given
     return frozenset(feature[1:] for feature in text.split(",") if feature.startswith("+"))
 
