@@ -3,13 +3,14 @@
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from isobag.cli.options import Typed
 from isobag.cli.output import note, print_json, print_table
 from isobag.data.spool import Tick
 from isobag.storage.files import BATCH_ROWS, STDOUT, check_output, write_table
@@ -36,6 +37,12 @@ class Output:
     def is_silent(self) -> bool:
         """Whether nothing but results is printed."""
         return self.quiet or self.json
+
+
+def output_of(typed: Typed, **own: Any) -> Output:
+    """The output that the options of a command describe; ``own``: what stands in their place."""
+    names = [one.name for one in fields(Output) if one.name in vars(typed)]
+    return Output(**{**{name: vars(typed)[name] for name in names}, **own})
 
 
 def check_targets(output: Output, files: Sequence[str], model_read: Path | None) -> None:
