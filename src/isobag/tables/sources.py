@@ -2,6 +2,7 @@
 
 import bz2
 import gzip
+import io
 import lzma
 import os
 import shutil
@@ -161,6 +162,7 @@ _UNPACK: dict[str, Callable[[IO[bytes]], Any]] = {
     ".gz": lambda raw: gzip.GzipFile(fileobj=raw),
     ".bz2": bz2.BZ2File,
     ".xz": lzma.LZMAFile,
+    ".zst": lambda raw: pa.CompressedInputStream(raw, "zstd"),
 }
 
 
@@ -172,13 +174,15 @@ class _Opener:
         self._raw: Any = None
         self.n_bytes = os.path.getsize(file)
 
-    def __call__(self) -> Any:
-        if self._file.lower().endswith(".zst"):
-            self._raw = pa.OSFile(self._file)
-            return _Unpacked(pa.CompressedInputStream(self._raw, "zstd"), self._file)
-        self._raw = open(self._file, "rb")  # noqa: SIM115, closed by who reads it
-        unpack = _UNPACK.get(Path(self._file).suffix.lower())
-        return self._raw if unpack is None else _Unpacked(unpack(self._raw), self._file, self._raw)
+    def __call__(self) -> IO[bytes]:
+        ending = Path(self._file).suffix.lower()
+        self._raw = pa.OSFile(self._file) if ending == ".zst" else open(self._file, "rb")  # noqa: SIM115, see below
+        unpack = _UNPACK.get(ending)  # who reads the stream closes it
+        return (
+            self._raw
+            if unpack is None
+            else io.BufferedReader(_Unpacked(unpack(self._raw), self._file, self._raw), 1 << 20)
+        )
 
     @property
     def n_read(self) -> int:
@@ -194,64 +198,32 @@ class _Piped:
         shutil.copyfileobj(stream, self._kept, 1 << 20)
         self.n_bytes = self._kept.tell()
 
-    def __call__(self) -> Any:
+    def __call__(self) -> IO[bytes]:
         self._kept.seek(0)
-        return _KeptOpen(self._kept)
+        return open(os.dup(self._kept.fileno()), "rb")
 
     @property
     def n_read(self) -> int:
-        return self._kept.tell()
+        return os.lseek(self._kept.fileno(), 0, os.SEEK_CUR)
 
 
-class _KeptOpen:
-    """A stream that is not closed with the block that reads it."""
+class _Unpacked(io.RawIOBase):
+    """A packed file; what is wrong with it is said in one sentence."""
 
-    def __init__(self, stream: Any) -> None:
-        self._stream = stream
+    def __init__(self, stream: Any, file: str, raw: Any) -> None:
+        self._stream, self._file, self._raw = stream, file, raw
 
-    def __enter__(self) -> Any:
-        return self
+    def readable(self) -> bool:
+        return True
 
-    def __exit__(self, *error: object) -> None:
-        pass
-
-    def __iter__(self) -> Iterator[bytes]:
-        return iter(self._stream)
-
-    def read(self, n_bytes: int = -1) -> bytes:
-        content: bytes = self._stream.read(n_bytes)
-        return content
-
-
-class _Unpacked(_KeptOpen):
-    """A packed file; what is wrong with it is said in one sentence. Reads as many bytes as asked for."""
-
-    def __init__(self, stream: Any, file: str, raw: Any = None) -> None:
-        super().__init__(stream)
-        self._file, self._raw = file, raw
-
-    def __exit__(self, *error: object) -> None:
-        self._stream.close()
-        if self._raw is not None:
-            self._raw.close()
-
-    def __iter__(self) -> Iterator[bytes]:
-        rest = b""
-        while more := self.read(1 << 20):
-            lines = (rest + more).split(b"\n")
-            rest = lines.pop()
-            yield from (line + b"\n" for line in lines)
-        if rest:
-            yield rest
-
-    def read(self, n_bytes: int = -1) -> bytes:
+    def readinto(self, buffer: Any) -> int:
         try:
-            parts: list[bytes] = []
-            n_left = n_bytes
-            while n_left and (part := self._stream.read(n_left if n_bytes >= 0 else 1 << 20)):
-                parts.append(part)
-                n_left -= len(part) if n_bytes >= 0 else 0
-            return b"".join(parts)
+            return int(self._stream.readinto(buffer))
         except (OSError, EOFError, lzma.LZMAError, pa.ArrowInvalid) as error:
             said = " ".join(str(error).split())
             raise ValueError(f"{escape_for_terminal(self._file)} cannot be unpacked: {said}") from None
+
+    def close(self) -> None:
+        self._stream.close()
+        self._raw.close()
+        super().close()
