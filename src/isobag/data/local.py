@@ -9,7 +9,7 @@ import narwhals as nw
 import pyarrow as pa
 
 from isobag.backends.arrays import Ints
-from isobag.data.partitions import Collection, Combine, Frames, Partitions, Work
+from isobag.data.partitions import Collection, Combine, Finish, Frames, Partitions, Split, Work
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -27,12 +27,7 @@ class LocalPartitions(Partitions):
         return reduce(combine, (work(number, self.frames(number)) for number in self._numbers(which)))
 
     def exchange(
-        self,
-        split: Work[dict[int, T]],
-        combine: Combine[T],
-        finish: Callable[[int, T], U],
-        join: Combine[U],
-        which: Ints | None = None,
+        self, split: Split[T], combine: Combine[T], finish: Finish[T, U], join: Combine[U], which: Ints | None = None
     ) -> U:
         """The parts of each bucket merged, and what is made of the buckets."""
         buckets: dict[int, T] = {}
