@@ -86,8 +86,7 @@ def _rows(detector: Any, given: Input, wanted: Ints, tick: Tick | None) -> tuple
 def _verdict(judged: Judged) -> dict[str, float]:
     """What `isobag score` says of the same row or group."""
     facts = {"score": float(judged.scores[0]), "threshold": float(judged.threshold)}
-    known = {name: values for name, values in judged.columns.items() if values is not None}
-    return {**facts, **{name: values[0].item() for name, values in known.items()}}
+    return {**facts, **{name: values[0].item() for name, values in judged.evidence.items()}}
 
 
 def _listed(names: list[str], order: Ints, columns: dict[str, Floats]) -> dict[str, list[Any]]:

@@ -14,8 +14,8 @@ from isobag.cli.options import Typed
 from isobag.cli.output import note, print_json, print_table
 from isobag.data.spool import Tick
 from isobag.storage.files import BATCH_ROWS, STDOUT, check_output, write_table
-from isobag.tables.ranking import Ranking
-from isobag.tables.sentences import Ranked, sentences_of
+from isobag.tables.ranking import Ranked, Ranking
+from isobag.tables.sentences import sentences_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,8 +96,8 @@ def show_results(ranking: Ranked, top: dict[str, Any], output: Output) -> None:
         print_json(
             {
                 **facts,
-                "features": ranking.columns_used,
-                "threshold": float(ranking.threshold),
+                "features": [column.name for column in ranking.encoding.columns],
+                "threshold": float(ranking.judged.threshold),
                 "rule": ranking.rule,
                 "table": ranking.summary.as_dict(),
                 "top": rows,

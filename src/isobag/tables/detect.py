@@ -24,7 +24,7 @@ from isobag.tables.distributed import DistributedRanking, learn_rows, score_new_
 from isobag.tables.encode import Encoding, encoding_by_names
 from isobag.tables.framesource import FrameSource
 from isobag.tables.learn import PartitionedTable, Table, learn_table
-from isobag.tables.ranking import Ranking, Stage, check_labels, fit_data, rank_here
+from isobag.tables.ranking import Ranked, Ranking, Stage, check_labels, fit_data, rank_here
 from isobag.tables.units import units_of
 
 NOTATION = ("decimal", "thousands", "numbers")
@@ -213,15 +213,14 @@ def rank(
     min_size: int = 1,
     top: int = 0,
     stage: Stage = nullcontext,
-) -> Ranking | DistributedRanking:
+) -> Ranked:
     """Rank the rows of a table, or its groups, by a detector fitted to them or before.
 
     top : of rows in partitions, how many of the oddest come here.
     """
     if isinstance(table, PartitionedTable) and not table.by:
         with stage("learning"):
-            work = learn_rows(table, detector, counts_gaps=True)
-        return DistributedRanking(table, detector, work, top, p_values)
+            return DistributedRanking.of(table, detector, top, p_values)
     how: dict[str, Any] = {"is_fitted": is_fitted, "p_values": p_values, "fdr": fdr, "min_size": min_size}
     return rank_here(table, detector, **how, stage=stage)
 
