@@ -4,9 +4,9 @@ import narwhals as nw
 import numpy as np
 import pandas as pd
 from cutting import CutFrame
+from in_pieces import FramePartitions
 
 from isobag import IDKGroupDetector, IDKPointDetector
-from isobag.data.local import FramePartitions
 from isobag.data.spool import Spool
 from isobag.tables.choose import ReadOptions
 from isobag.tables.detect import rank

@@ -67,9 +67,7 @@ class Input:
         """The same in the notation of numbers that a model has learned."""
         if not hasattr(model, "table_"):
             return self
-        learned = Encoding.of_model(model)
-        options = replace(self.options, decimal=learned.decimal, thousands=learned.thousands, numbers=learned.numbers)
-        return replace(self, options=options)
+        return replace(self, options=self.options.following(Encoding.of_model(model)))
 
     def read(self, tick: Tick | None, *, model: Any = None, encoding: Encoding | None = None, **more: Any) -> Table:
         """The table, read in this process: of the columns chosen, or of those of a model or an encoding."""

@@ -18,7 +18,6 @@ from isobag.tables.judge import (
     choose_time_parts,
     find_copies,
     identifier_reason,
-    is_constant,
     text_counts,
 )
 from isobag.tables.notation import NUMBERS, THOUSANDS, Notation
@@ -338,7 +337,7 @@ def _role(scan: ColumnScan, options: ReadOptions) -> tuple[str, str]:
         check_cells(scan, options)
     if kind not in TAKEN and not is_asked:
         return LEFT_OUT, f"{kind}; name it as a feature to use it"
-    if kind in (NUMBER, TIME) and is_constant(scan.low, scan.high):
+    if kind in (NUMBER, TIME) and scan.low == scan.high:
         return FEATURE, "the same in every row"
     n_bad = scan.n_present - scan.n_numbers if kind == NUMBER else 0
     remarks = [f"{n_bad:,} cells are not numbers and count as missing"] if n_bad else []

@@ -203,26 +203,15 @@ def score(model: Any, data: Any, *, by: Any = None, id_column: Any = None, p_val
     return _collection(table).give(scored) if isinstance(table, PartitionedTable) else scored
 
 
-def rank(
-    table: Table,
-    detector: Any,
-    *,
-    is_fitted: bool = False,
-    p_values: bool = True,
-    fdr: float | None = None,
-    min_size: int = 1,
-    top: int = 0,
-    stage: Stage = nullcontext,
-) -> Ranked:
-    """Rank the rows of a table, or its groups, by a detector fitted to them or before.
+def rank(table: Table, detector: Any, *, top: int = 0, stage: Stage = nullcontext, **how: Any) -> Ranked:
+    """Rank the rows of a table, or its groups, by a detector fitted to them or before; options as of ``rank_here``.
 
     top : of rows in partitions, how many of the oddest come here.
     """
     if isinstance(table, PartitionedTable) and not table.by:
         with stage("learning"):
-            return DistributedRanking.of(table, detector, top, p_values)
-    how: dict[str, Any] = {"is_fitted": is_fitted, "p_values": p_values, "fdr": fdr, "min_size": min_size}
-    return rank_here(table, detector, **how, stage=stage)
+            return DistributedRanking.of(table, detector, top, how.get("p_values", True))
+    return rank_here(table, detector, stage=stage, **how)
 
 
 def rank_frame(frame: Any, **options: Any) -> Ranking:

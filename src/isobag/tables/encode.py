@@ -7,7 +7,7 @@ file as one text, and applied to any table with the same columns, at once or chu
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -123,27 +123,11 @@ class Encoding:
 
     def to_text(self) -> str:
         """All of it as one text, for a model file."""
-        content = {
-            "columns": [
-                {
-                    "name": column.name,
-                    "kind": column.kind,
-                    "categories": column.categories,
-                    "has_other": column.has_other,
-                    "parts": column.parts,
-                    "fill": None if math.isnan(column.fill) else column.fill,
-                }
-                for column in self.columns
-            ],
-            "left_out": self.left_out,
-            "missing": self.missing,
-            "bad_cells": self.bad_cells,
-            "decimal": self.decimal,
-        }
-        # Left out where nothing is said, as in files from before they could be.
-        content |= {
-            name: own for name, own in (("thousands", self.thousands), ("numbers", self.numbers)) if own != NONE[name]
-        }
+        # Thousands and numbers only where something is said, as in files from before they could be.
+        content = {name: own for name, own in asdict(self).items() if name != "names" and own != NONE.get(name)}
+        for column in content["columns"]:
+            del column["is_ranked"]
+            column["fill"] = None if math.isnan(column["fill"]) else column["fill"]
         return json.dumps(content)
 
     @classmethod

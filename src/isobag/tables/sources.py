@@ -61,7 +61,7 @@ class FilesSource(Source):
     @property
     def notes(self) -> tuple[str, ...]:  # type: ignore[override]  # what there is to note is known after a pass
         """Remarks about the files, and how many empty lines were skipped in the last pass."""
-        notes = [note for part in self._parts if isinstance(part, CsvFile) for note in part.header.notes]
+        notes = [note for part in self._parts for note in part.notes]
         n_empty = sum(part.n_empty_lines for part in self._parts)
         empty = (f"{n_empty:,} empty lines are skipped.",) if n_empty else ()
         return (*notes_on_folders(self.files), *notes, *empty)
@@ -84,25 +84,22 @@ class FilesSource(Source):
 
     def expected_rows(self, n_read: int) -> int | None:
         """Of files that say it, their number of rows; of text, by the share of the bytes that is read."""
-        if all(isinstance(part, CsvFile | JsonFile) for part in self._parts):
+        known = [part.n_rows for part in self._parts]
+        if all(n_rows is None for n_rows in known):
             before, now = self._openers[: self._turn], self._openers[self._turn]
             n_done = sum(one.n_bytes for one in before) + now.n_read
             return n_read * sum(one.n_bytes for one in self._openers) // n_done if n_done else None
-        if any(isinstance(part, CsvFile | JsonFile) for part in self._parts):
-            return None
-        n_rows: int = sum(part.n_rows for part in self._parts)
-        return n_rows
+        return None if None in known else sum(known)
 
     def _common_names(self) -> tuple[str, ...] | None:
         """Names of the columns; None for JSON, where every row names its own."""
         common: tuple[str, ...] | None = None
         for file, part in zip(self.files, self._parts, strict=True):
-            if isinstance(part, JsonFile):
+            if part.names is None:
                 continue
-            names = part.header.names if isinstance(part, CsvFile) else part.names
-            common = common or names
-            if set(names) != set(common):
-                odd = ", ".join(map(repr, sorted(set(names) ^ set(common))))
+            common = common or part.names
+            if set(part.names) != set(common):
+                odd = ", ".join(map(repr, sorted(set(part.names) ^ set(common))))
                 first = escape_for_terminal(self.files[0])
                 raise ValueError(
                     f"{escape_for_terminal(file)} and {first} do not have the same columns; they differ in {odd}."

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from isobag.backends.arrays import Bools, Floats, Ints
 from isobag.data.groups import Groups, number_labels
-from isobag.data.params import at_least, check_params
+from isobag.data.params import MIN_SIZE, check_params
 from isobag.data.partitioned_groups import PartitionedGroups
 from isobag.data.partitions import Frames
 from isobag.tables.labels import kind_of_label, label_rows
@@ -35,7 +35,7 @@ class Units(NamedTuple):
 
 def units_of(table: Table, min_size: int = 1) -> Units:
     """The rows of a table read in this process, or the groups of any table that have ``min_size`` rows or more."""
-    check_params({"min_size": min_size}, {"min_size": at_least(1, "a group has at least one row")})
+    check_params({"min_size": min_size}, {"min_size": MIN_SIZE})
     if isinstance(table, PartitionedTable):
         return _groups_there(table, min_size)
     assert isinstance(table, LocalTable)
