@@ -33,11 +33,14 @@ def compare(typed: Typed) -> None:
             input_of(typed, files=None if file is None else [file], sql=sql or typed.sql)
             for file, sql in ((typed.a, typed.sql_a), (typed.b, typed.sql_b))
         )
+        bar.plan(lambda n: work_to_compare(2 * n, typed.n_permutations))
         table = one.read(bar.tick)
         other = two.read(bar.tick, encoding=table.encoding)
         first, second = (own.rows.take(np.arange(len(own.rows))) for own in (table, other))
-        n_jobs = threads_for(typed.jobs, len(first) + len(second))
-        with bar.stage("comparing", work_to_compare(len(first) + len(second), typed.n_permutations)):
+        n_rows = len(first) + len(second)
+        n_jobs = threads_for(typed.jobs, n_rows)
+        bar.plan(lambda n: work_to_compare(n, typed.n_permutations), n_rows)
+        with bar.stage("comparing"):
             how = {"n_permutations": typed.n_permutations, "random_state": typed.seed, "n_jobs": n_jobs}
             comparison = compare_samples(first, second, **how)
     names = table.encoding.names
