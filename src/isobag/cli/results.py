@@ -86,23 +86,19 @@ def show_results(ranking: Ranked, top: dict[str, Any], output: Output) -> None:
     lists = {name: _as_list(values) for name, values in top.items()}
     if output.json:
         rows = [dict(zip(lists, row, strict=True)) for row in zip(*lists.values(), strict=True)]
-        facts = {
+        facts: dict[str, Any] = {
             f"n_{ranking.unit}s": len(ranking),
             "n_rows": ranking.summary.n_rows,
             "n_flagged": ranking.n_flagged,
             "n_expected": ranking.n_expected,
             "n_left_out": len(ranking) - ranking.n_ranked,
+            "features": [column.name for column in ranking.encoding.columns],
+            "threshold": float(ranking.judged.threshold),
+            "rule": ranking.rule,
+            "table": ranking.summary.as_dict(),
+            "top": rows,
         }
-        print_json(
-            {
-                **facts,
-                "features": [column.name for column in ranking.encoding.columns],
-                "threshold": float(ranking.judged.threshold),
-                "rule": ranking.rule,
-                "table": ranking.summary.as_dict(),
-                "top": rows,
-            }
-        )
+        print_json(facts)
         return
     if lists["rank"]:
         print_table(lists)
