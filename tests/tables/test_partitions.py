@@ -225,6 +225,13 @@ def test_the_median_of_parts_is_the_median(numbers, data):
         assert bracket.median == np.median(column)
 
 
+def test_the_median_of_an_odd_number_of_huge_values_is_one_of_them():
+    bracket = Bracket()
+    for _ in SHIFTS:
+        bracket = bracket.narrow(bracket.count_keys(np.array([1e308, 1.5e308, 1.7e308])))
+    assert bracket.median == 1.5e308
+
+
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.integers(0, 2**64 - 1)), st.data())
 def test_digests_merge_and_tell_order_and_length(numbers, data):

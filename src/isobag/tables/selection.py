@@ -28,7 +28,7 @@ Entries = Callable[[int, Frames, Sequence[str]], Iterator[dict[str, Floats]]]
 class Bracket(NamedTuple):
     """What is known of the two middle values: their leading bits, and how many values come before those bits.
 
-    They are the same value if there is an odd number of values.
+    Of an odd number of values there is one.
     """
 
     keys: tuple[int, ...] = ()
@@ -47,7 +47,7 @@ class Bracket(NamedTuple):
         keys, counts = counted
         total = int(counts.sum())
         middle, rests = [], []
-        for i, rank in enumerate(self.ranks if self.turn else ((total - 1) // 2, total // 2)):
+        for i, rank in enumerate(self.ranks if self.turn else sorted({(total - 1) // 2, total // 2})):
             own, numbers = keys, counts
             if self.turn:
                 is_own = keys >> np.uint64(SHIFTS[self.turn - 1] - SHIFTS[self.turn]) == np.uint64(self.keys[i])
