@@ -105,14 +105,10 @@ class PartitionedRows(Rows):
     """
 
     def __init__(self, partitions: Partitions, read: Read, lengths: Ints, names: Sequence[str]) -> None:
+        super().__init__(lengths.sum(), len(names), list(names))
         self.partitions, self.read, self.lengths = partitions, read, lengths
-        self.names = list(names)
-        self.n_features = len(self.names)
         self._held: list[tuple[Ints, Floats]] = []
         self._extremes: tuple[Floats, Floats] | None = None
-
-    def __len__(self) -> int:
-        return int(self.lengths.sum())
 
     def blocks(self) -> Iterator[Floats]:
         """All rows, those of one partition brought here at a time."""
