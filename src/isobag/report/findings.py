@@ -10,7 +10,7 @@ from isobag.backends.arrays import Floats, Ints
 from isobag.report.text import brief, shown
 from isobag.tables.declared import TEXT, TIME
 from isobag.tables.ranking import Ranking
-from isobag.tables.reasons import features_of_columns, own_value_in_words, sum_by_column
+from isobag.tables.reasons import Population, features_of_columns, own_value_in_words, sum_by_column
 
 TOP = 200
 """Rows or groups told in full, at most."""
@@ -155,12 +155,8 @@ def _members(part: Any, n: int) -> list[Floats]:
 
 def _population(model: Any) -> Floats:
     """Points that stand for all groups of ``fit``, each of which counts the same: those that reasons compare with."""
-    masses = model.reference_masses[: len(model.reference)]
-    if not masses.sum() > 0:
-        masses = np.ones(len(model.reference))
-    rng = np.random.default_rng(0)
-    found: Floats = model.reference[rng.choice(len(masses), SHOWN_OF_POPULATION, p=masses / masses.sum())]
-    return found
+    points, masses = Population.of(model).points, Population.of(model).weights
+    return points[np.random.default_rng(0).choice(len(masses), SHOWN_OF_POPULATION, p=masses / masses.sum())]
 
 
 def _kinds(ranking: Ranking, values: Floats, features: Ints) -> dict[int, str]:

@@ -20,8 +20,14 @@ from isobag.tables.scan import BOOL, is_true
 
 KINDS = (NUMBER, BOOL, TIME, TEXT)
 PARTS = (SECONDS, TIME_OF_DAY, DAY_OF_WEEK)
-MISSING = ("error", "drop", "median")
-BAD_CELLS = ("error", "missing", "text")
+CHOICES: dict[str, tuple[str, ...]] = {
+    "missing": ("error", "drop", "median"),
+    "bad_cells": ("error", "missing", "text"),
+    "decimal": (".", ","),
+    "thousands": THOUSANDS,
+    "numbers": NUMBERS,
+}
+"""How cells are read, and what may be chosen for it."""
 UNSEEN = 1.0 + 2.0**-20
 """A text that a model has never seen is as odd as the rarest it has: that one's indicator, a trifle above 1."""
 NONE = {"thousands": "", "numbers": "strict"}
@@ -149,17 +155,11 @@ class Encoding:
             _check(isinstance(content, dict))
             columns = tuple(map(_column_of, _list(content["columns"])))
             left_out = tuple((_str(name), _str(reason)) for name, reason in map(_list, _list(content["left_out"])))
-            _check(
-                len({column.name for column in columns} | {name for name, _ in left_out})
-                == len(columns) + len(left_out)
-            )
-            _check(
-                content["missing"] in MISSING and content["bad_cells"] in BAD_CELLS and content["decimal"] in (".", ",")
-            )
-            written = {name: _str(content.get(name, own)) for name, own in NONE.items()}
-            _check(written["thousands"] in THOUSANDS and written["numbers"] in NUMBERS)
-            how = (content["missing"], content["bad_cells"], content["decimal"])
-            return cls(columns, left_out, *how, **written)
+            names = [*(column.name for column in columns), *(name for name, _ in left_out)]
+            _check(len(set(names)) == len(names))
+            how = {name: _str({**NONE, **content}[name]) for name in CHOICES}
+            _check(all(how[name] in allowed for name, allowed in CHOICES.items()))
+            return cls(columns, left_out, **how)
         except (KeyError, TypeError, ValueError, RecursionError, OverflowError):
             raise ValueError("The encoding of columns cannot be understood; the file is damaged or forged.") from None
 

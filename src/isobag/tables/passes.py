@@ -21,8 +21,6 @@ from isobag.tables.scan import ColumnScan, entry_kind
 
 PARTITION_ROWS = 1 << 18
 """Most rows of a partition that are turned into features at once."""
-
-
 BLOCK_ROWS = 1 << 16
 
 
