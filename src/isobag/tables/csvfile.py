@@ -30,16 +30,6 @@ _NO_LINES = np.empty(0, dtype=np.int64)
 _FOREIGN_MARKS = {b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16", b"\x1f\x8b": "gzip", b"PK\x03\x04": "zip"}
 
 
-class Header(NamedTuple):
-    """Names of the columns, what divides cells, what there is to say about it, and where rows begin."""
-
-    names: tuple[str, ...]
-    divider: str
-    notes: tuple[str, ...]
-    n_lines: int
-    n_bytes: int
-
-
 class CsvFile:
     """One file of text, read from the start with every call of ``batches``.
 
@@ -47,6 +37,7 @@ class CsvFile:
     file : its name, for errors.
     header : True if the first row names the columns, False if it is data; None: data if it holds numbers only.
     divider : what stands between cells; None for the most frequent of DIVIDERS in the first line.
+    names, notes : of the columns, and what there is to say about them.
     """
 
     n_rows = None
@@ -60,8 +51,7 @@ class CsvFile:
         block_bytes: int = BLOCK_BYTES,
     ) -> None:
         self._opened, self._file, self._block_bytes = opened, file, block_bytes
-        self.header = self._read_header(header, divider)
-        self.names, self.notes = self.header.names, self.header.notes
+        self._read_header(header, divider)
         self.n_empty_lines = 0
 
     def batches(self) -> Iterator[Batch]:
@@ -69,8 +59,8 @@ class CsvFile:
         self.n_empty_lines = 0
         n_columns = len(self.names)
         with self._opened() as stream:
-            stream.read(self.header.n_bytes)
-            row, line, gaps, rest = 0, self.header.n_lines + 1, _NO_LINES, b""
+            stream.read(self._n_bytes)
+            row, line, gaps, rest = 0, self._n_lines + 1, _NO_LINES, b""
             while True:
                 block = _Block(stream, rest, self._block_bytes)
                 if not block.content:
@@ -89,7 +79,7 @@ class CsvFile:
 
     def _read_block(self, block: "_Block", row: int, line: int) -> "_Part":
         plain = block.plain_lines()
-        columns = None if plain is None else _split(plain, len(self.names), self.header.divider)
+        columns = None if plain is None else _split(plain, len(self.names), self._divider)
         if columns is None:
             return self._read_carefully(block, row, line)
         lines = np.arange(line, line + len(columns[0]))
@@ -102,7 +92,7 @@ class CsvFile:
             rows: list[list[str]] = []
             starts: list[int] = []
             empty: list[int] = []
-            reader = csv.reader(io.StringIO(text, newline=""), delimiter=self.header.divider, strict=True)
+            reader = csv.reader(io.StringIO(text, newline=""), delimiter=self._divider, strict=True)
             line = first_line
             try:
                 for row in reader:
@@ -127,7 +117,8 @@ class CsvFile:
         columns = [pa.array(column, pa.string()) for column in by_column]
         return _Part(columns, np.array(starts, np.int64), np.array(empty, np.int64), line - first_line)
 
-    def _read_header(self, header: bool | None, divider: str | None) -> Header:
+    def _read_header(self, header: bool | None, divider: str | None) -> None:
+        """Names of the columns, what divides cells, and where rows begin."""
         with self._opened() as stream:
             mark = stream.read(4)
         for start, what in _FOREIGN_MARKS.items():
@@ -162,9 +153,9 @@ class CsvFile:
                 names[j] = f"column{j + 1}"
                 notes.append(f"Column {j + 1} of {self._file} has no name; it is called {names[j]!r}.")
         check_names_differ(names, self._file)
-        n_skipped = n_empty + (0 if is_data else reader.line_num)
-        n_bytes = n_marked + sum(len(line.encode()) for line in lines[:n_skipped])
-        return Header(tuple(names), divider, tuple(notes), n_skipped, n_bytes)
+        self.names, self.notes, self._divider = tuple(names), tuple(notes), divider
+        self._n_lines = n_empty + (0 if is_data else reader.line_num)
+        self._n_bytes = n_marked + sum(len(line.encode()) for line in lines[: self._n_lines])
 
     def _is_data(self, first: list[str], header: bool | None) -> tuple[bool, list[str]]:
         """Whether the first row is data, not names, and what there is to say about it."""
