@@ -46,9 +46,10 @@ _ENGINE = (
     "file all the same, with rows in the order of the table, without rank and rank_share."
 )
 _NUMBERS = "What is a number in text: digits alone, or also with currency, percent, units, thousands."
+_MISSING = "Missing values: fill where there are any and say so, stop, leave such rows out, or learn medians of all."
 _KINDS: dict[str, Any] = {
     "numbers": Literal["strict", "relaxed"],
-    "missing": Literal["error", "drop", "median"],
+    "missing": Literal["auto", "error", "drop", "median"],
     "bad_cells": Literal["error", "missing", "text"],
 }
 OPTIONS: dict[str, Any] = {
@@ -67,7 +68,7 @@ OPTIONS: dict[str, Any] = {
     "features": text(WHAT, "A,B,...", "Columns to look at; default: all of numbers that are no identifiers."),
     "exclude": text(WHAT, "A,B,...", "Columns to leave out, or patterns: temp_*."),
     "id_column": text(WHAT, "COLUMN", "Column to name rows by."),
-    "missing": option(_KINDS["missing"], "error", WHAT, None, "Rows with missing values: stop, leave out, or fill."),
+    "missing": option(_KINDS["missing"], "auto", WHAT, None, _MISSING),
     "bad_cells": option(_KINDS["bad_cells"], "error", WHAT, None, "Cells in a column of numbers that are not."),
     "min_size": option(int, 1, WHAT, "N", "Leave out groups with fewer rows.", min=1),
     "max_samples": option(str, "auto", HOW, "N", "psi, or auto: needs no choice.", "--max-samples", "--psi"),

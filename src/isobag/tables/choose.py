@@ -22,8 +22,10 @@ from isobag.tables.judge import (
 )
 from isobag.tables.notation import Notation
 from isobag.tables.scan import BOOL, EMPTY, ColumnScan, entry_kind, is_true
-from isobag.tables.summary import EXCLUDED, FEATURE, GROUP, ID, LEFT_OUT, RELAXED, ColumnSummary
+from isobag.tables.summary import CONSTANT, EXCLUDED, FEATURE, GROUP, ID, LEFT_OUT, RELAXED, ColumnSummary
 
+MANY_MISSING = 0.05
+"""Share of missing values from which on it is worth a feature of its own where they are."""
 TAKEN = (NUMBER, BOOL)
 """What is used if no features are named."""
 
@@ -34,7 +36,8 @@ class ReadOptions:
 
     features : names of the columns to use; None for those of TAKEN that are no identifiers.
     by, id : columns that make the label of a row's group, or name rows; they are no features.
-    missing : missing values are an "error", their rows are "drop"ped, or the "median" stands for them.
+    missing : missing values are an "error", their rows are "drop"ped, or the "median" stands for them; "auto": the
+        same, where there are any, and where they are many one more feature says where they are.
     bad_cells : cells that are not numbers, among numbers, are an "error", "missing", or make the column one of "text".
     decimal, thousands, numbers : how text writes numbers; see ``Notation``.
     exclude : names of columns to leave out, or patterns of them (temp_*).
@@ -44,7 +47,7 @@ class ReadOptions:
     features: tuple[str, ...] | None = None
     by: tuple[str, ...] = ()
     id: str | None = None
-    missing: str = "error"
+    missing: str = "auto"
     bad_cells: str = "error"
     decimal: str = "."
     thousands: str = ""
@@ -89,7 +92,9 @@ class ReadOptions:
     def following(self, encoding: Encoding) -> "ReadOptions":
         """The same for the columns of a model, with its ways for missing and bad cells unless others are given."""
         how = {name: getattr(encoding, name) for name in CHOICES}
-        own = {name: vars(self)[name] for name in ("missing", "bad_cells") if vars(self)[name] != "error"}
+        own = {
+            name: vars(self)[name] for name in ("missing", "bad_cells") if vars(self)[name] != vars(ReadOptions)[name]
+        }
         return replace(self, features=tuple(column.name for column in encoding.columns), exclude=(), **(how | own))
 
 
@@ -189,8 +194,7 @@ def check_missing(scans: Sequence[ColumnScan], options: ReadOptions) -> None:
     lacking = [scan for scan in scans if n_missing_of(scan, options)]
     if lacking:
         places = ", ".join(f"{scan.name!r} ({n_missing_of(scan, options):,})" for scan in lacking)
-        first = lacking[0].first_missing or (lacking[0].first_other or (None,))[0]
-        where = "" if first is None else f"the first is in {first.in_words}, column {lacking[0].name!r}. "
+        where = _first_missing(lacking[0])
         raise ParameterError(
             f"Values are missing in {places} of {scans[0].n_rows:,} rows; {where}Fill them first, or pass ",
             Option("missing", "drop"),
@@ -198,6 +202,12 @@ def check_missing(scans: Sequence[ColumnScan], options: ReadOptions) -> None:
             Option("missing", "median"),
             ".",
         )
+
+
+def _first_missing(scan: ColumnScan) -> str:
+    """Where the first missing value of a column is, in words; "" if that is not known."""
+    first = scan.first_missing or (scan.first_other or (None,))[0]
+    return "" if first is None else f"the first is in {first.in_words}, column {scan.name!r}. "
 
 
 def n_missing_of(scan: ColumnScan, options: ReadOptions) -> int:
@@ -225,12 +235,17 @@ def follow_encoding(encoding: Encoding, scans: Mapping[str, ColumnScan], options
     for column in encoding.columns:
         check_against(column, scans[column.name], options)
     check_missing([scans[column.name] for column in encoding.columns], options)
-    for column in encoding.columns if options.missing == "median" else ():
-        if np.isnan(column.fill) and n_missing_of(scans[column.name], options):
+    for column in encoding.columns if options.missing in ("auto", "median") else ():
+        scan = scans[column.name]
+        n_missing = n_missing_of(scan, options)
+        if np.isnan(column.fill) and n_missing:
             raise ParameterError(
-                f"{scans[column.name].shown_name}: the model was fitted without ",
+                f"{scan.shown_name}: {n_missing:,} missing, and the model learned from rows without gaps, so it has "
+                f"nothing to put in; {_first_missing(scan)}Fill them first, or pass ",
+                Option("missing", "drop"),
+                "; fit with ",
                 Option("missing", "median"),
-                ", so it has no median to put in.",
+                " to know one for every column.",
             )
     used = {column.name: column for column in encoding.columns}
     reasons, apart = dict(encoding.left_out), options.apart
@@ -244,6 +259,8 @@ def follow_encoding(encoding: Encoding, scans: Mapping[str, ColumnScan], options
             reason = (
                 f"{scan.n_unseen:,} cells have texts unknown to the model, which {how}; {place.in_words} has {text!r}"
             )
+        if role == FEATURE:
+            reason = "; ".join(one for one in (reason, _filled(used[name], scan, options)) if one)
         summaries.append(_summary(scan, role, reason, used[name].kind if name in used else scan.kind))
     return summaries
 
@@ -257,12 +274,23 @@ def learn_encoding(
     check_missing([scans[name] for name in used], options)
     columns = tuple(_encode_column(scans[name], options, median_of) for name in used)
     left_out = tuple((one.name, one.reason) for one in summaries if one.role == LEFT_OUT)
+    filled = {column.name: _filled(column, scans[column.name], options) for column in columns}
+    summaries = [
+        replace(one, reason="; ".join(part for part in (one.reason, filled.get(one.name)) if part)) for one in summaries
+    ]
     return Encoding(columns, left_out, **{name: vars(options)[name] for name in CHOICES}), summaries
 
 
 def _encode_column(scan: ColumnScan, options: ReadOptions, median_of: Callable[[str], float]) -> EncodedColumn:
     """How a column that is used becomes features."""
-    kind, fills = kind_of(scan, options), options.missing == "median"
+    kind, n_missing = kind_of(scan, options), n_missing_of(scan, options)
+    fills = options.missing == "median" or (options.missing == "auto" and n_missing > 0)
+    marks = options.missing == "auto" and n_missing >= MANY_MISSING * scan.n_rows > 0
+    column = _fill_column(scan, kind, fills, median_of)
+    return replace(column, marks_gaps=True) if marks else column
+
+
+def _fill_column(scan: ColumnScan, kind: str, fills: bool, median_of: Callable[[str], float]) -> EncodedColumn:
     if kind in (NUMBER, TIME):
         parts = choose_time_parts(scan.low, scan.high, scan.has_time_of_day) if kind == TIME else ()
         return EncodedColumn(scan.name, kind, parts=parts, fill=median_of(scan.name) if fills else np.nan)
@@ -272,6 +300,17 @@ def _encode_column(scan: ColumnScan, options: ReadOptions, median_of: Callable[[
         return EncodedColumn(scan.name, BOOL, fill=float(2 * n_true > sum(counts.values())) if fills else np.nan)
     categories = _categories(scan)
     return EncodedColumn(scan.name, TEXT, categories.texts, categories.has_other, fill=0.0 if fills else np.nan)
+
+
+def _filled(column: EncodedColumn, scan: ColumnScan, options: ReadOptions) -> str:
+    """What was put in for missing values, in words; "" if nothing was, or if it was asked for."""
+    n_missing = n_missing_of(scan, options)
+    if options.missing != "auto" or not n_missing:
+        return ""
+    by = {TEXT: "the most frequent text", BOOL: "the more frequent of true and false"}.get(column.kind, "the median")
+    where = ", and a feature says where" if column.marks_gaps else ""
+    one = "1 value is" if n_missing == 1 else f"{n_missing:,} values are"
+    return f"{one} missing; {by} stands for {'it' if n_missing == 1 else 'them'}{where}"
 
 
 def kinds_of(scans: Mapping[str, ColumnScan], options: ReadOptions) -> dict[str, str | None]:
@@ -316,7 +355,7 @@ def _role(scan: ColumnScan, options: ReadOptions) -> tuple[str, str]:
     if kind not in TAKEN and not is_asked:
         return LEFT_OUT, f"{kind}; name it as a feature to use it"
     if kind in (NUMBER, TIME) and scan.low == scan.high:
-        return FEATURE, "the same in every row"
+        return FEATURE, CONSTANT
     n_bad = scan.n_present - scan.n_numbers if kind == NUMBER else 0
     remarks = [f"{n_bad:,} cells are not numbers and count as missing"] if n_bad else []
     taken = [f"the unit {one!r}" for one in sorted(scan.units) if one] + [

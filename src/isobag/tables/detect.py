@@ -36,7 +36,7 @@ def detect_points(
     *,
     features: Iterable[Any] | str | None = None,
     id_column: Any = None,
-    missing: str = "error",
+    missing: str = "auto",
     bad_cells: str = "error",
     p_values: bool = True,
     random_state: Any = None,
@@ -54,9 +54,10 @@ def detect_points(
         others; times become seconds, and circles for the time of day and the day of the week.
     id_column : column name, optional
         A column to name rows by, which is no feature.
-    missing : {"error", "drop", "median"}
-        "drop" leaves out rows with missing values, which then stand last, without a score; "median" puts in the
-        column's median, or its most frequent text.
+    missing : {"auto", "error", "drop", "median"}
+        "auto" puts in the column's median, or its most frequent text, with a warning; where a twentieth or more of a
+        column is missing, one more feature says where. "drop" leaves out rows with missing values, which then stand
+        last, without a score; "median" puts in the same without a word, and learns medians of all columns.
     bad_cells : {"error", "missing", "text"}
         What to do with cells that are not numbers in a column of objects most of which are.
     p_values : bool
@@ -110,7 +111,7 @@ def detect_groups(
     by: Any,
     *,
     features: Iterable[Any] | str | None = None,
-    missing: str = "error",
+    missing: str = "auto",
     bad_cells: str = "error",
     min_size: int = 1,
     p_values: bool = True,
@@ -173,7 +174,7 @@ def fit(
     *,
     by: Any = None,
     features: Iterable[Any] | str | None = None,
-    missing: str = "error",
+    missing: str = "auto",
     bad_cells: str = "error",
     min_size: int = 1,
     **options: Any,
@@ -288,6 +289,7 @@ def _prepare(
         data = FrameSource(given)
     table = learn_table(data, reading)
     table.summary.warn(reading.features is None)
+    table.summary.warn_of_remarks()
     return given, table, detector
 
 
