@@ -42,7 +42,7 @@ def fetch(values: Array) -> Array:
     return values
 
 
-def prepare(X: Floats, like: Floats | None = None) -> Floats:
+def prepare(X: Floats) -> Floats:
     """The queries are the rows themselves: (n, d)."""
     return X
 

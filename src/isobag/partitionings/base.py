@@ -47,11 +47,8 @@ class Partitionings(ABC):
         """The nested partitionings of one level alone."""
 
     @abstractmethod
-    def prepare(self, X: Any, compute: Compute, like: Prepared = None) -> Prepared:
-        """Queries for the methods below, from rows (n, d) or from mean maps.
-
-        ``like``: queries of the same rows on another scale, which may save work
-        """
+    def prepare(self, X: Any, compute: Compute) -> Prepared:
+        """Queries for the methods below, from rows (n, d) or from mean maps."""
 
     @abstractmethod
     def assign(self, queries: Prepared, compute: Compute, rule: str = "nearest") -> Cells:

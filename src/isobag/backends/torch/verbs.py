@@ -55,7 +55,7 @@ class TorchBackend:
         with explained(self.device):
             return _host(values.t()).T if values.ndim == 2 else _host(values)
 
-    def prepare(self, X: Placed, like: Queries | None = None) -> Queries:
+    def prepare(self, X: Placed) -> Queries:
         """Queries for the methods below: (n, d)."""
         return Queries(self.place(X))
 

@@ -286,6 +286,66 @@ def find_cells(
 
 
 @jit_inner
+def _within_reach(low, high, points, slots, sq_radii, names, n_names, kept):
+    """Write to kept those of some centers whose balls reach a box from low to high, (d,) each; how many.
+
+    Rounding is monotone: the rounded distance from a center to the box is at most the rounded distance to any query.
+    """
+    size = 0
+    for a in range(n_names):
+        name = names[a]
+        nearest = 0.0
+        for k in range(len(low)):
+            c = points[slots[name], k]
+            below = low[k] - c
+            above = c - high[k]
+            gap = below if below > above else above
+            nearest += gap * gap if gap > 0.0 else 0.0
+        kept[size] = name
+        size += not nearest > sq_radii[name]
+    return size
+
+
+@jit
+def find_covering(X, low, high, points, slots, names, sq_radii, smallest, cells):
+    """Cells of some blocks in one partitioning under the rules "covering" and "smallest": cells (blocks, 1, BLOCK).
+
+    X (n, d) in blocks, whose boxes are from low to high (blocks, d); names: the distinct centers of slots (psi,)
+    """
+    d = X.shape[1]
+    lanes, sq_dists = np.zeros((d, BLOCK)), np.empty(BLOCK)
+    keys = np.empty(BLOCK)  # radius of the winner or, under "covering", its squared distance
+    near_names, own_names = np.empty((2, len(names)), np.int32)
+    low_corner, high_corner = np.empty((2, d))
+    n_near = 0
+    for block in range(len(cells)):
+        if block % SUPER == 0:
+            for k in range(d):
+                low_corner[k] = low[block : block + SUPER, k].min()
+                high_corner[k] = high[block : block + SUPER, k].max()
+            n_near = _within_reach(low_corner, high_corner, points, slots, sq_radii, names, len(names), near_names)
+        n_own = _within_reach(low[block], high[block], points, slots, sq_radii, near_names, n_near, own_names)
+        own = cells[block, 0]
+        own[:] = OUTSIDE
+        start = block * BLOCK
+        for q in range(min(BLOCK, len(X) - start)):
+            for k in range(d):
+                lanes[k, q] = X[start + q, k]
+        for name in own_names[:n_own]:
+            radius = sq_radii[name]
+            sq_dists[:] = 0.0
+            for k in range(d):
+                c = points[slots[name], k]
+                for q in range(BLOCK):
+                    sq_dists[q] += (lanes[k, q] - c) * (lanes[k, q] - c)
+            for q in range(BLOCK):
+                key = radius if smallest else sq_dists[q]
+                if sq_dists[q] <= radius and (own[q] == OUTSIDE or key < keys[q]):
+                    keys[q] = key
+                    own[q] = name
+
+
+@jit_inner
 def _single_sq_distance(lane, center):
     """Squared distance in float32."""
     total = np.float32(0.0)
