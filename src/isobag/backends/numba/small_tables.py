@@ -146,4 +146,4 @@ def _in_lanes(X: Floats) -> Floats:
 def _in_rows(sums: Ints, far: Ints, limits: Ints | None, n: int) -> Ints:
     """Blocks (blocks, L, BLOCK), and (blocks, BLOCK) as one more column if there are limits: (n, L)."""
     columns = sums if limits is None else np.concatenate([sums, far[:, None]], axis=1)
-    return columns.transpose(0, 2, 1).reshape(-1, columns.shape[1])[:n]
+    return columns.transpose(0, 2, 1).reshape(far.size, columns.shape[1])[:n]

@@ -7,8 +7,8 @@ from numba.extending import intrinsic
 _AS_INTEGER = {types.float32: types.int32, types.float64: types.int64}
 
 
-def loop(builder, first, last, carried, body):
-    """For j from first to last: carried = body(j, carried), a list of vectors; what they are at the end."""
+def loop(builder, first, last, carried, body, step=1):
+    """For j from first to last by steps: carried = body(j, carried), a list of vectors; what they are at the end."""
     before = builder.block
     head, inside, after = (builder.append_basic_block() for _ in range(3))
     builder.branch(head)
@@ -17,7 +17,7 @@ def loop(builder, first, last, carried, body):
     phis = [builder.phi(value.type) for value in carried]
     builder.cbranch(builder.icmp_signed("<", j, last), inside, after)
     builder.position_at_end(inside)
-    following = [builder.add(j, ir.Constant(first.type, 1)), *body(j, phis)]
+    following = [builder.add(j, ir.Constant(first.type, step)), *body(j, phis)]
     for phi, start, end in zip((j, *phis), (first, *carried), following, strict=True):
         phi.add_incoming(start, before)
         phi.add_incoming(end, builder.block)

@@ -13,6 +13,7 @@ from numba.extending import intrinsic
 
 from isobag.backends.numba.compiled import target
 from isobag.backends.numba.compiled.jit import jit_inner
+from isobag.backends.numba.compiled.llvm import loop
 
 BLOCK = 64
 """Queries of a block."""
@@ -69,63 +70,37 @@ def scan_centers(typingctx, lanes, centers, names, first, last, best, second, wi
         def compete(start, stop, step, chunk):
             """Centers start to stop, ``step`` at a time, against one chunk of lanes."""
             offset = ir.Constant(index, chunk)
-            before = builder.block
-            head, body, tail = (builder.append_basic_block(name) for name in ("head", "body", "tail"))
-            state = [load(best, offset, singles), load(second, offset, singles), load(winner, offset, ints)]
-            builder.branch(head)
-            builder.position_at_end(head)
-            j = builder.phi(index)
-            j.add_incoming(start, before)
-            phis = []
-            for value in state:
-                phi = builder.phi(value.type)
-                phi.add_incoming(value, before)
-                phis.append(phi)
-            builder.cbranch(builder.icmp_signed("<=", builder.add(j, ir.Constant(index, step)), stop), body, tail)
-            builder.position_at_end(body)
-            own = [builder.load(builder.gep(names, [builder.add(j, ir.Constant(index, s))])) for s in range(step)]
-            rows = [builder.gep(centers, [builder.mul(builder.sext(name, index), d)]) for name in own]
-            features, done = builder.append_basic_block("features"), builder.append_basic_block("done")
-            builder.branch(features)
-            builder.position_at_end(features)
-            k = builder.phi(index)
-            k.add_incoming(zero, body)
-            totals = []
-            for _ in range(step):
-                phi = builder.phi(singles)
-                phi.add_incoming(ir.Constant(singles, [0.0] * _WIDTH), body)
-                totals.append(phi)
-            x = load(lanes, builder.add(builder.mul(k, ir.Constant(index, BLOCK)), offset), singles)
-            following = []
-            for row, total in zip(rows, totals, strict=True):
-                gap = builder.fsub(x, splat(builder, builder.load(builder.gep(row, [k])), singles))
-                following.append(builder.call(muladd, [gap, gap, total]))
-            next_k = builder.add(k, ir.Constant(index, 1))
-            k.add_incoming(next_k, features)
-            for phi, value in zip(totals, following, strict=True):
-                phi.add_incoming(value, features)
-            builder.cbranch(builder.icmp_signed("<", next_k, d), features, done)
-            builder.position_at_end(done)
-            leader, runner_up, name = phis
-            for value, own_name in zip(following, own, strict=True):
-                closer = builder.fcmp_ordered("<", value, leader)
-                loser = builder.select(closer, leader, value)
-                runner_up = builder.select(builder.fcmp_ordered("<", loser, runner_up), loser, runner_up)
-                name = builder.select(closer, splat(builder, own_name, ints), name)
-                leader = builder.select(closer, value, leader)
-            next_j = builder.add(j, ir.Constant(index, step))
-            j.add_incoming(next_j, done)
-            for phi, value in zip(phis, (leader, runner_up, name), strict=True):
-                phi.add_incoming(value, done)
-            builder.branch(head)
-            builder.position_at_end(tail)
-            for pointer, phi, kind in zip((best, second, winner), phis, (singles, singles, ints), strict=True):
-                builder.store(phi, at(builder, pointer, offset, kind), align=4)
-            return j
 
+            def compare(j, state):
+                own = [builder.load(builder.gep(names, [builder.add(j, ir.Constant(index, s))])) for s in range(step)]
+                rows = [builder.gep(centers, [builder.mul(builder.sext(name, index), d)]) for name in own]
+
+                def add(k, totals):
+                    x = load(lanes, builder.add(builder.mul(k, ir.Constant(index, BLOCK)), offset), singles)
+                    values = [splat(builder, builder.load(builder.gep(row, [k])), singles) for row in rows]
+                    gaps = [builder.fsub(x, value) for value in values]
+                    return [builder.call(muladd, [gap, gap, total]) for gap, total in zip(gaps, totals, strict=True)]
+
+                leader, runner_up, name = state
+                sq_dists = loop(builder, zero, d, [ir.Constant(singles, [0.0] * _WIDTH)] * step, add)
+                for value, own_name in zip(sq_dists, own, strict=True):
+                    closer = builder.fcmp_ordered("<", value, leader)
+                    loser = builder.select(closer, leader, value)
+                    runner_up = builder.select(builder.fcmp_ordered("<", loser, runner_up), loser, runner_up)
+                    name = builder.select(closer, splat(builder, own_name, ints), name)
+                    leader = builder.select(closer, value, leader)
+                return [leader, runner_up, name]
+
+            places = [at(builder, array, offset, kind) for array, kind in zip(state, kinds, strict=True)]
+            before = [builder.load(place, align=4) for place in places]
+            for place, value in zip(places, loop(builder, start, stop, before, compare, step), strict=True):
+                builder.store(value, place, align=4)
+
+        state, kinds = (best, second, winner), (singles, singles, ints)
+        odd = builder.and_(builder.sub(last, first), ir.Constant(index, 1))
         for chunk in range(0, BLOCK, _WIDTH):
-            reached = compete(first, last, 2, chunk)
-            compete(reached, last, 1, chunk)
+            compete(first, builder.sub(last, odd), 2, chunk)
+            compete(builder.sub(last, odd), last, 1, chunk)
         return context.get_dummy_value()
 
     return signature, generate
@@ -139,33 +114,19 @@ def _sum_over_features(builder, arrays, first, last, totals, add):
     """For c from first to last and a few more: totals[c] by ``add(total, coordinates, k, row)``, feature by feature."""
     columns = arrays.data
     d, stride = cgutils.unpack_tuple(builder, arrays.shape)
-    index = d.type
     singles = ir.VectorType(_SINGLE, PADDING)
-    before = builder.block
-    head, body, features, done, tail = (builder.append_basic_block() for _ in range(5))
-    builder.branch(head)
-    builder.position_at_end(head)
-    c = builder.phi(index)
-    c.add_incoming(first, before)
-    builder.cbranch(builder.icmp_signed("<", c, last), body, tail)
-    builder.position_at_end(body)
-    builder.branch(features)
-    builder.position_at_end(features)
-    k = builder.phi(index)
-    total = builder.phi(singles)
-    k.add_incoming(ir.Constant(index, 0), body)
-    total.add_incoming(ir.Constant(singles, [0.0] * PADDING), body)
-    place = builder.add(builder.mul(k, stride), c)
-    following = add(total, builder.load(at(builder, columns, place, singles), align=4), k, builder.mul(k, stride))
-    next_k = builder.add(k, ir.Constant(index, 1))
-    k.add_incoming(next_k, features)
-    total.add_incoming(following, features)
-    builder.cbranch(builder.icmp_signed("<", next_k, d), features, done)
-    builder.position_at_end(done)
-    builder.store(following, at(builder, totals, c, singles), align=4)
-    c.add_incoming(builder.add(c, ir.Constant(index, PADDING)), done)
-    builder.branch(head)
-    builder.position_at_end(tail)
+
+    def measure(c, _):
+        def add_feature(k, total):
+            row = builder.mul(k, stride)
+            values = builder.load(at(builder, columns, builder.add(row, c), singles), align=4)
+            return [add(total[0], values, k, row)]
+
+        (total,) = loop(builder, ir.Constant(d.type, 0), d, [ir.Constant(singles, [0.0] * PADDING)], add_feature)
+        builder.store(total, at(builder, totals, c, singles), align=4)
+        return []
+
+    loop(builder, first, last, [], measure, PADDING)
 
 
 @intrinsic
@@ -240,7 +201,6 @@ def _pick_by_compress(typingctx, sq_dists, spreads, first, last, share, bound, k
             context.make_array(signature.args[k])(context, builder, args[k]).data for k in (0, 1, 6)
         )
         _, _, first, last, share, bound, _, size = args
-        index = first.type
         singles, ints, flags = (ir.VectorType(kind, _PICKED) for kind in (_SINGLE, _INT, ir.IntType(1)))
         mask = ir.IntType(_PICKED)
         compress = cgutils.get_or_insert_function(
@@ -252,30 +212,21 @@ def _pick_by_compress(typingctx, sq_dists, spreads, first, last, share, bound, k
         count_up = ir.Constant(ints, list(range(_PICKED)))
         more = splat(builder, builder.fadd(share, ir.Constant(_SINGLE, 2.0)), singles)
         shares, bounds = splat(builder, share, singles), splat(builder, bound, singles)
-        before = builder.block
-        head, body, tail = (builder.append_basic_block() for _ in range(3))
-        builder.branch(head)
-        builder.position_at_end(head)
-        c, n_kept = builder.phi(index), builder.phi(index)
-        c.add_incoming(first, before)
-        n_kept.add_incoming(size, before)
-        builder.cbranch(builder.icmp_signed("<", c, last), body, tail)
-        builder.position_at_end(body)
-        near, spread = (builder.load(at(builder, array, c, singles), align=4) for array in (sq_dists, spreads))
-        reach = builder.fadd(bounds, builder.fmul(more, spread))
-        unbeaten = builder.fcmp_unordered("<=", builder.fsub(near, builder.fmul(shares, near)), reach)
-        left = builder.trunc(builder.sub(last, c), _INT)
-        valid = builder.icmp_signed("<", count_up, splat(builder, left, ints))
-        picked = builder.and_(unbeaten, valid)
-        places = builder.add(count_up, splat(builder, builder.trunc(c, _INT), ints))
-        packed = builder.call(compress, [places, picked, places])
-        builder.store(packed, at(builder, kept, n_kept, ints), align=4)
-        added = builder.zext(builder.call(ones, [builder.bitcast(picked, mask)]), index)
-        c.add_incoming(builder.add(c, ir.Constant(index, _PICKED)), body)
-        n_kept.add_incoming(builder.add(n_kept, added), body)
-        builder.branch(head)
-        builder.position_at_end(tail)
-        return n_kept
+
+        def pick(c, n_kept):
+            near, spread = (builder.load(at(builder, array, c, singles), align=4) for array in (sq_dists, spreads))
+            reach = builder.fadd(bounds, builder.fmul(more, spread))
+            unbeaten = builder.fcmp_unordered("<=", builder.fsub(near, builder.fmul(shares, near)), reach)
+            left = builder.trunc(builder.sub(last, c), _INT)
+            valid = builder.icmp_signed("<", count_up, splat(builder, left, ints))
+            picked = builder.and_(unbeaten, valid)
+            places = builder.add(count_up, splat(builder, builder.trunc(c, _INT), ints))
+            packed = builder.call(compress, [places, picked, places])
+            builder.store(packed, at(builder, kept, n_kept[0], ints), align=4)
+            added = builder.zext(builder.call(ones, [builder.bitcast(picked, mask)]), first.type)
+            return [builder.add(n_kept[0], added)]
+
+        return loop(builder, first, last, [size], pick, _PICKED)[0]
 
     return signature, generate
 
