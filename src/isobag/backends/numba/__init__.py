@@ -43,13 +43,9 @@ def count_cells(queries: Queries, balls: Balls, n_jobs: int | None = None) -> In
 
 
 def sum_at_cells(
-    queries: Queries,
-    balls: Balls,
-    tables: Ints,
-    rule: str = "nearest",
-    limits: Ints | None = None,
+    queries: Queries, balls: Balls, tables: Ints, rule: str = "nearest", limits: Ints | None = None,
     n_jobs: int | None = None,
-) -> Ints:
+) -> Ints:  # fmt: skip
     """Sum over partitionings of the table at the query's cell, OUTSIDE adding nothing: (n, L).
 
     With ``limits``, one more column: that of ``isobag.backends.numpy.sum_far``

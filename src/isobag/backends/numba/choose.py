@@ -7,9 +7,9 @@ features    rows                   rule       engine              what it buys
 ==========  =====================  =========  ==================  ====================================================
 any         at most 4,096, and     nearest    ``small_tables``    compares all pairs in float64: hardly anything to
             131,072 numbers                                       compile, so the first use takes a third of the time
-up to 96    more                   any        ``float32_blocks``  equal rows are searched once; blocks of neighbours
-                                                                  drop most centers at once; the rest is compared in
-                                                                  float32, the doubtful in float64
+up to 96    more                   any        ``float32_blocks``  blocks of neighbours drop most centers at once;
+                                                                  the rest in float32, the doubtful in float64; equal
+                                                                  rows of few features are searched once
 97 or more  more                   any        ``many``            rows rounded to few bits bound all distances; few
                                                                   are left to measure
 ==========  =====================  =========  ==================  ====================================================

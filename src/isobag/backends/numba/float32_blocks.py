@@ -19,9 +19,10 @@ from isobag.backends.threads import map_in_threads, shares, single_threaded_blas
 
 _ROWS = 1 << 14
 _PLACED = 1 << 12
-_SUMMED_BLOCKS, _COUNTED_BLOCKS = 64, 256
-_GROUPED_ROWS = 1 << 15
-"""In smaller tables equal rows stay apart: the first use would wait for a compiler that saves milliseconds."""
+_SUMMED_BLOCKS, _COUNTED_BLOCKS = 64, 1024
+_GROUPED_ROWS, _GROUPED_FEATURES = 1 << 15, 3
+"""In smaller tables equal rows stay apart: the first use would wait for a compiler that saves milliseconds. Rows of
+more features are seldom equal."""
 _AXES_POINTS = 1024
 _KEPT_BYTES = 1 << 26
 _ROUNDING = 2.0**-24
@@ -245,9 +246,9 @@ def _place(X: Floats, points: Floats, n_jobs: int | None) -> _Placed:
 
 
 def _distinct(X: Floats) -> tuple[Floats, Ints]:
-    """Distinct rows of a large table (q, d), and the number of each row among them (n,)."""
+    """Distinct rows of a large table of few features (q, d), and the number of each row among them (n,)."""
     names = np.arange(len(X))
-    if len(X) < _GROUPED_ROWS:
+    if len(X) < _GROUPED_ROWS or X.shape[1] > _GROUPED_FEATURES:
         return X, names
     rows = np.empty_like(names)
     table = np.full(1 << (2 * len(X) - 1).bit_length(), -1, dtype=np.int32)

@@ -314,7 +314,7 @@ def find_covering(X, low, high, points, slots, names, sq_radii, smallest, cells)
     """
     d = X.shape[1]
     lanes, sq_dists = np.zeros((d, BLOCK)), np.empty(BLOCK)
-    keys = np.empty(BLOCK)  # radius of the winner or, under "covering", its squared distance
+    keys, winners = np.empty(BLOCK), np.empty(BLOCK, np.int32)  # the winner's radius or, under "covering", distance
     near_names, own_names = np.empty((2, len(names)), np.int32)
     low_corner, high_corner = np.empty((2, d))
     n_near = 0
@@ -325,8 +325,7 @@ def find_covering(X, low, high, points, slots, names, sq_radii, smallest, cells)
                 high_corner[k] = high[block : block + SUPER, k].max()
             n_near = _within_reach(low_corner, high_corner, points, slots, sq_radii, names, len(names), near_names)
         n_own = _within_reach(low[block], high[block], points, slots, sq_radii, near_names, n_near, own_names)
-        own = cells[block, 0]
-        own[:] = OUTSIDE
+        winners[:] = OUTSIDE
         start = block * BLOCK
         for q in range(min(BLOCK, len(X) - start)):
             for k in range(d):
@@ -340,9 +339,10 @@ def find_covering(X, low, high, points, slots, names, sq_radii, smallest, cells)
                     sq_dists[q] += (lanes[k, q] - c) * (lanes[k, q] - c)
             for q in range(BLOCK):
                 key = radius if smallest else sq_dists[q]
-                if sq_dists[q] <= radius and (own[q] == OUTSIDE or key < keys[q]):
-                    keys[q] = key
-                    own[q] = name
+                is_better = (sq_dists[q] <= radius) & ((winners[q] == _NOWHERE) | (key < keys[q]))
+                keys[q] = key if is_better else keys[q]
+                winners[q] = name if is_better else winners[q]
+        cells[block, 0] = winners
 
 
 @jit_inner
