@@ -9,11 +9,10 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic
 
 from isobag.backends.numba.compiled import target
 from isobag.backends.numba.compiled.jit import jit_inner
-from isobag.backends.numba.compiled.llvm import loop
+from isobag.backends.numba.compiled.llvm import in_llvm, loop
 
 BLOCK = 64
 """Queries of a block."""
@@ -41,69 +40,56 @@ def _muladd(builder, kind):
     return cgutils.get_or_insert_function(builder.module, function, f"llvm.fmuladd.v{kind.count}f32")
 
 
-@intrinsic
-def scan_centers(typingctx, lanes, centers, names, first, last, best, second, winner):
+@in_llvm(types.void)
+def scan_centers(builder, lanes, centers, names, first, last, best, second, winner):
     """Let the centers ``names[first:last]`` compete for each lane: best, second (BLOCK,) squared distances, winner.
 
     lanes (d, BLOCK) and centers (m, d) float32, contiguous; names (m,) int32. A later center must be strictly nearer.
     ``second`` is the least squared distance of all centers but the winner.
     """
-    signature = types.void(lanes, centers, names, first, last, best, second, winner)
+    d = cgutils.unpack_tuple(builder, lanes.shape)[0]
+    index = d.type
+    singles, ints = ir.VectorType(_SINGLE, _WIDTH), ir.VectorType(_INT, _WIDTH)
+    muladd = _muladd(builder, singles)
+    zero = ir.Constant(index, 0)
 
-    def generate(context, builder, signature, args):
-        arrays = [
-            context.make_array(kind)(context, builder, value)
-            for kind, value in zip(signature.args, args, strict=True)
-            if isinstance(kind, types.Array)
-        ]
-        lanes, centers, names, best, second, winner = (array.data for array in arrays)
-        d = cgutils.unpack_tuple(builder, arrays[0].shape)[0]
-        index = d.type
-        first, last = (context.cast(builder, args[k], signature.args[k], types.intp) for k in (3, 4))
-        singles, ints = ir.VectorType(_SINGLE, _WIDTH), ir.VectorType(_INT, _WIDTH)
-        muladd = _muladd(builder, singles)
-        zero = ir.Constant(index, 0)
+    def load(pointer, offset, kind):
+        return builder.load(at(builder, pointer, offset, kind), align=4)
 
-        def load(pointer, offset, kind):
-            return builder.load(at(builder, pointer, offset, kind), align=4)
+    def compete(start, stop, step, chunk):
+        """Centers start to stop, ``step`` at a time, against one chunk of lanes."""
+        offset = ir.Constant(index, chunk)
 
-        def compete(start, stop, step, chunk):
-            """Centers start to stop, ``step`` at a time, against one chunk of lanes."""
-            offset = ir.Constant(index, chunk)
+        def compare(j, state):
+            own = [builder.load(builder.gep(names.data, [builder.add(j, ir.Constant(index, s))])) for s in range(step)]
+            rows = [builder.gep(centers.data, [builder.mul(builder.sext(name, index), d)]) for name in own]
 
-            def compare(j, state):
-                own = [builder.load(builder.gep(names, [builder.add(j, ir.Constant(index, s))])) for s in range(step)]
-                rows = [builder.gep(centers, [builder.mul(builder.sext(name, index), d)]) for name in own]
+            def add(k, totals):
+                x = load(lanes.data, builder.add(builder.mul(k, ir.Constant(index, BLOCK)), offset), singles)
+                values = [splat(builder, builder.load(builder.gep(row, [k])), singles) for row in rows]
+                gaps = [builder.fsub(x, value) for value in values]
+                return [builder.call(muladd, [gap, gap, total]) for gap, total in zip(gaps, totals, strict=True)]
 
-                def add(k, totals):
-                    x = load(lanes, builder.add(builder.mul(k, ir.Constant(index, BLOCK)), offset), singles)
-                    values = [splat(builder, builder.load(builder.gep(row, [k])), singles) for row in rows]
-                    gaps = [builder.fsub(x, value) for value in values]
-                    return [builder.call(muladd, [gap, gap, total]) for gap, total in zip(gaps, totals, strict=True)]
+            leader, runner_up, name = state
+            sq_dists = loop(builder, zero, d, [ir.Constant(singles, [0.0] * _WIDTH)] * step, add)
+            for value, own_name in zip(sq_dists, own, strict=True):
+                closer = builder.fcmp_ordered("<", value, leader)
+                loser = builder.select(closer, leader, value)
+                runner_up = builder.select(builder.fcmp_ordered("<", loser, runner_up), loser, runner_up)
+                name = builder.select(closer, splat(builder, own_name, ints), name)
+                leader = builder.select(closer, value, leader)
+            return [leader, runner_up, name]
 
-                leader, runner_up, name = state
-                sq_dists = loop(builder, zero, d, [ir.Constant(singles, [0.0] * _WIDTH)] * step, add)
-                for value, own_name in zip(sq_dists, own, strict=True):
-                    closer = builder.fcmp_ordered("<", value, leader)
-                    loser = builder.select(closer, leader, value)
-                    runner_up = builder.select(builder.fcmp_ordered("<", loser, runner_up), loser, runner_up)
-                    name = builder.select(closer, splat(builder, own_name, ints), name)
-                    leader = builder.select(closer, value, leader)
-                return [leader, runner_up, name]
+        places = [at(builder, array.data, offset, kind) for array, kind in zip(state, kinds, strict=True)]
+        before = [builder.load(place, align=4) for place in places]
+        for place, value in zip(places, loop(builder, start, stop, before, compare, step), strict=True):
+            builder.store(value, place, align=4)
 
-            places = [at(builder, array, offset, kind) for array, kind in zip(state, kinds, strict=True)]
-            before = [builder.load(place, align=4) for place in places]
-            for place, value in zip(places, loop(builder, start, stop, before, compare, step), strict=True):
-                builder.store(value, place, align=4)
-
-        state, kinds = (best, second, winner), (singles, singles, ints)
-        odd = builder.and_(builder.sub(last, first), ir.Constant(index, 1))
-        for chunk in range(0, BLOCK, _WIDTH):
-            compete(first, builder.sub(last, odd), 2, chunk)
-            compete(builder.sub(last, odd), last, 1, chunk)
-        return context.get_dummy_value()
-
-    return signature, generate
+    state, kinds = (best, second, winner), (singles, singles, ints)
+    odd = builder.and_(builder.sub(last, first), ir.Constant(index, 1))
+    for chunk in range(0, BLOCK, _WIDTH):
+        compete(first, builder.sub(last, odd), 2, chunk)
+        compete(builder.sub(last, odd), last, 1, chunk)
 
 
 PADDING = 32
@@ -129,51 +115,35 @@ def _sum_over_features(builder, arrays, first, last, totals, add):
     loop(builder, first, last, [], measure, PADDING)
 
 
-@intrinsic
-def measure_from(typingctx, columns, last, middle, sq_dists):
+@in_llvm(types.void)
+def measure_from(builder, columns, last, middle, sq_dists):
     """Write sq_dists[c] = |columns[:, c] - middle|^2 for c < last, in float32: columns (d, room) contiguous."""
-    signature = types.void(columns, types.intp, middle, sq_dists)
+    singles = ir.VectorType(_SINGLE, PADDING)
+    muladd = _muladd(builder, singles)
 
-    def generate(context, builder, signature, args):
-        columns, middle, sq_dists = (
-            context.make_array(signature.args[k])(context, builder, args[k]) for k in (0, 2, 3)
-        )
-        singles = ir.VectorType(_SINGLE, PADDING)
-        muladd = _muladd(builder, singles)
+    def add(total, values, k, _):
+        gap = builder.fsub(values, splat(builder, builder.load(builder.gep(middle.data, [k])), singles))
+        return builder.call(muladd, [gap, gap, total])
 
-        def add(total, values, k, _):
-            gap = builder.fsub(values, splat(builder, builder.load(builder.gep(middle.data, [k])), singles))
-            return builder.call(muladd, [gap, gap, total])
-
-        _sum_over_features(builder, columns, ir.Constant(args[1].type, 0), args[1], sq_dists.data, add)
-        return context.get_dummy_value()
-
-    return signature, generate
+    _sum_over_features(builder, columns, ir.Constant(last.type, 0), last, sq_dists.data, add)
 
 
-@intrinsic
-def spread_from(typingctx, columns, first, last, other, half, spreads):
+@in_llvm(types.void)
+def spread_from(builder, columns, first, last, other, half, spreads):
     """Write spreads[c] = sum_k half_k |columns[k, c] - columns[k, other]| for first <= c < last, in float32."""
-    signature = types.void(columns, types.intp, types.intp, types.intp, half, spreads)
+    singles = ir.VectorType(_SINGLE, PADDING)
+    muladd = _muladd(builder, singles)
+    absolute = cgutils.get_or_insert_function(
+        builder.module, ir.FunctionType(singles, [singles]), f"llvm.fabs.v{PADDING}f32"
+    )
 
-    def generate(context, builder, signature, args):
-        columns, half, spreads = (context.make_array(signature.args[k])(context, builder, args[k]) for k in (0, 4, 5))
-        singles = ir.VectorType(_SINGLE, PADDING)
-        muladd = _muladd(builder, singles)
-        absolute = cgutils.get_or_insert_function(
-            builder.module, ir.FunctionType(singles, [singles]), f"llvm.fabs.v{PADDING}f32"
-        )
+    def add(total, values, k, row):
+        place = builder.load(builder.gep(columns.data, [builder.add(row, other)]))
+        gap = builder.call(absolute, [builder.fsub(values, splat(builder, place, singles))])
+        width = splat(builder, builder.load(builder.gep(half.data, [k])), singles)
+        return builder.call(muladd, [gap, width, total])
 
-        def add(total, values, k, row):
-            place = builder.load(builder.gep(columns.data, [builder.add(row, args[3])]))
-            gap = builder.call(absolute, [builder.fsub(values, splat(builder, place, singles))])
-            width = splat(builder, builder.load(builder.gep(half.data, [k])), singles)
-            return builder.call(muladd, [gap, width, total])
-
-        _sum_over_features(builder, columns, args[1], args[2], spreads.data, add)
-        return context.get_dummy_value()
-
-    return signature, generate
+    _sum_over_features(builder, columns, first, last, spreads.data, add)
 
 
 _PICKED = 16
@@ -188,47 +158,35 @@ def _pick_one_by_one(sq_dists, spreads, first, last, share, bound, kept, size):
     return size
 
 
-@intrinsic
-def _pick_by_compress(typingctx, sq_dists, spreads, first, last, share, bound, kept, size):
+@in_llvm(types.intp)
+def _pick_by_compress(builder, sq_dists, spreads, first, last, share, bound, kept, size):
     """Append to kept[:size] every c from first to last unless it is beaten; the new size.
 
     Beaten is sq_dists[c] - share sq_dists[c] > bound + (2 + share) spreads[c], never with NaN.
     """
-    signature = types.intp(sq_dists, spreads, types.intp, types.intp, types.float32, types.float32, kept, types.intp)
+    singles, ints, flags = (ir.VectorType(kind, _PICKED) for kind in (_SINGLE, _INT, ir.IntType(1)))
+    mask = ir.IntType(_PICKED)
+    name, kind = f"llvm.experimental.vector.compress.v{_PICKED}i32", ir.FunctionType(ints, [ints, flags, ints])
+    compress = cgutils.get_or_insert_function(builder.module, kind, name)
+    ones = cgutils.get_or_insert_function(builder.module, ir.FunctionType(mask, [mask]), f"llvm.ctpop.i{_PICKED}")
+    count_up = ir.Constant(ints, list(range(_PICKED)))
+    more = splat(builder, builder.fadd(share, ir.Constant(_SINGLE, 2.0)), singles)
+    shares, bounds = splat(builder, share, singles), splat(builder, bound, singles)
 
-    def generate(context, builder, signature, args):
-        sq_dists, spreads, kept = (
-            context.make_array(signature.args[k])(context, builder, args[k]).data for k in (0, 1, 6)
-        )
-        _, _, first, last, share, bound, _, size = args
-        singles, ints, flags = (ir.VectorType(kind, _PICKED) for kind in (_SINGLE, _INT, ir.IntType(1)))
-        mask = ir.IntType(_PICKED)
-        compress = cgutils.get_or_insert_function(
-            builder.module,
-            ir.FunctionType(ints, [ints, flags, ints]),
-            f"llvm.experimental.vector.compress.v{_PICKED}i32",
-        )
-        ones = cgutils.get_or_insert_function(builder.module, ir.FunctionType(mask, [mask]), f"llvm.ctpop.i{_PICKED}")
-        count_up = ir.Constant(ints, list(range(_PICKED)))
-        more = splat(builder, builder.fadd(share, ir.Constant(_SINGLE, 2.0)), singles)
-        shares, bounds = splat(builder, share, singles), splat(builder, bound, singles)
+    def pick(c, n_kept):
+        near, spread = (builder.load(at(builder, array.data, c, singles), align=4) for array in (sq_dists, spreads))
+        reach = builder.fadd(bounds, builder.fmul(more, spread))
+        unbeaten = builder.fcmp_unordered("<=", builder.fsub(near, builder.fmul(shares, near)), reach)
+        left = builder.trunc(builder.sub(last, c), _INT)
+        valid = builder.icmp_signed("<", count_up, splat(builder, left, ints))
+        picked = builder.and_(unbeaten, valid)
+        places = builder.add(count_up, splat(builder, builder.trunc(c, _INT), ints))
+        packed = builder.call(compress, [places, picked, places])
+        builder.store(packed, at(builder, kept.data, n_kept[0], ints), align=4)
+        added = builder.zext(builder.call(ones, [builder.bitcast(picked, mask)]), first.type)
+        return [builder.add(n_kept[0], added)]
 
-        def pick(c, n_kept):
-            near, spread = (builder.load(at(builder, array, c, singles), align=4) for array in (sq_dists, spreads))
-            reach = builder.fadd(bounds, builder.fmul(more, spread))
-            unbeaten = builder.fcmp_unordered("<=", builder.fsub(near, builder.fmul(shares, near)), reach)
-            left = builder.trunc(builder.sub(last, c), _INT)
-            valid = builder.icmp_signed("<", count_up, splat(builder, left, ints))
-            picked = builder.and_(unbeaten, valid)
-            places = builder.add(count_up, splat(builder, builder.trunc(c, _INT), ints))
-            packed = builder.call(compress, [places, picked, places])
-            builder.store(packed, at(builder, kept, n_kept[0], ints), align=4)
-            added = builder.zext(builder.call(ones, [builder.bitcast(picked, mask)]), first.type)
-            return [builder.add(n_kept[0], added)]
-
-        return loop(builder, first, last, [size], pick, _PICKED)[0]
-
-    return signature, generate
+    return loop(builder, first, last, [size], pick, _PICKED)[0]
 
 
 pick_unbeaten = _pick_by_compress if target.HAS_COMPRESS else _pick_one_by_one
