@@ -45,10 +45,10 @@ class _Space(NamedTuple):
 
         def work(rows: slice) -> None:
             with np.errstate(over="ignore", invalid="ignore"):
-                found = (X[rows] - self.mean) @ self.axes
-                lengths[rows] = np.sqrt(np.einsum("ij,ij->i", found, found))
-                found[np.isnan(found)] = np.inf
-                placed[rows] = found
+                turned = (X[rows] - self.mean) @ self.axes
+                lengths[rows] = np.sqrt(np.einsum("ij,ij->i", turned, turned))
+                turned[np.isnan(turned)] = np.inf
+                placed[rows] = turned
 
         with single_threaded_blas():
             map_in_threads(work, slices(len(X), _PLACED), n_jobs)

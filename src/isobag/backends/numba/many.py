@@ -12,8 +12,8 @@ import numpy as np
 from isobag.backends.arrays import OCTAVE_BITS, Balls, Cells, Floats, Ints, is_first
 from isobag.backends.meter import report
 from isobag.backends.numba.compiled import certified
-from isobag.backends.numba.compiled.rounding import add_tables
-from isobag.backends.numba.compiled.rounding import count_cells as add_counts
+from isobag.backends.numba.compiled.block_sums import add_tables
+from isobag.backends.numba.compiled.block_sums import count_cells as add_counts
 from isobag.backends.numba.compiled.tiles import LANES
 from isobag.backends.numba.queries import Queries
 from isobag.backends.numba.rounding import SINGLES, Rounding, cheapest, finest

@@ -34,10 +34,10 @@ def sq_radii(points: Floats, slots: Cells, levels: tuple[int, ...], n_jobs: int 
     def work(part: slice) -> None:
         centers = np.ascontiguousarray(points[slots[part]], dtype=np.float64)
         lanes = _in_lanes(centers)
-        found = np.empty((len(levels), len(lanes), BLOCK))
-        small_tables.nearest_other(lanes, centers.reshape(-1, d), own, sizes, _room(psi), found)
+        own_radii = np.empty((len(levels), len(lanes), BLOCK))
+        small_tables.nearest_other(lanes, centers.reshape(-1, d), own, sizes, _room(psi), own_radii)
         for level, size in enumerate(levels):
-            radii[level, part, :size] = found[level].reshape(len(centers), -1)[:, :size]
+            radii[level, part, :size] = own_radii[level].reshape(len(centers), -1)[:, :size]
 
     map_in_threads(work, slices(t, max(1, _MEASURED_NUMBERS // (psi * d))), n_jobs)
     return radii
@@ -45,8 +45,8 @@ def sq_radii(points: Floats, slots: Cells, levels: tuple[int, ...], n_jobs: int 
 
 def assign_cells(queries: Queries, balls: Balls, rule: str, n_jobs: int | None, cells: Cells) -> None:
     """Write the cell of every query into cells (t, n)."""
-    for part, found in _find(queries, balls, n_jobs):
-        cells[part] = found[:, :, -1].reshape(len(found), -1)[:, : cells.shape[1]]
+    for part, part_cells in _find(queries, balls, n_jobs):
+        cells[part] = part_cells[:, :, -1].reshape(len(part_cells), -1)[:, : cells.shape[1]]
 
 
 def sum_at_cells(

@@ -148,8 +148,8 @@ class TorchBackend:
             total = torch.zeros(balls.sq_radii.shape, dtype=torch.int64, device=self.device)
             kept, far, given = [], [], self._limits(limits)
             for x in parts:
-                found, cells, beyond = engine.count(x, balls, True, given)
-                total += found
+                counts, cells, beyond = engine.count(x, balls, True, given)
+                total += counts
                 kept.append(cells[first:].clone() if first else cells)
                 far.append(beyond)
             sums = torch.cat([engine.sum_kept(cells, total[first:]) for cells in kept], dim=1)

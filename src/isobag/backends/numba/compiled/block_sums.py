@@ -1,8 +1,8 @@
-"""What is made of the cells of blocks of queries: counts of each cell, and sums of tables at the cells."""
+"""What is made of the cells of queries, in blocks or not: counts of each cell, and sums of tables at the cells."""
 
 import numpy as np
 
-from isobag.backends.arrays import Ints
+from isobag.backends.arrays import OUTSIDE, Ints
 from isobag.backends.numba.compiled.jit import jit
 from isobag.backends.numba.compiled.vectors import BLOCK
 
@@ -70,3 +70,24 @@ def put_back(places, parts, rows):
             for part in range(1, len(parts)):
                 total += parts[part, block, column, q]
             rows[row, column] = total
+
+
+@jit
+def count_cells(cells, counts):
+    """Add one to the count of each query's cell: cells (t, L, n), counts (L, t, psi)."""
+    for i in range(len(cells)):
+        for level in range(cells.shape[1]):
+            for cell in cells[i, level]:
+                if cell != OUTSIDE:
+                    counts[level, i, cell] += 1
+
+
+@jit
+def add_tables(cells, tables, sums):
+    """Add the tables at each query's cells: cells (t, L, n), tables (L, t, psi), sums (L, n)."""
+    for i in range(len(cells)):
+        for level in range(cells.shape[1]):
+            for q in range(cells.shape[2]):
+                cell = cells[i, level, q]
+                if cell != OUTSIDE:
+                    sums[level, q] += tables[level, i, cell]

@@ -38,6 +38,7 @@ import numpy.typing as npt
 
 from isobag.backends.arrays import OCTAVE_BITS, OUTSIDE, Cells, Floats, Ints, aligned
 from isobag.backends.numba.compiled.block_order import SUPER
+from isobag.backends.numba.compiled.float64_distances import sq_distance
 from isobag.backends.numba.compiled.jit import jit, jit_inner
 from isobag.backends.numba.compiled.llvm import bits
 from isobag.backends.numba.compiled.vectors import (
@@ -114,15 +115,6 @@ def _drop_beaten(columns, ends, middle, half, margin, sq_dists, spreads, kept, k
         kept_ends[level] = size
         first = last
     return size
-
-
-@jit_inner
-def _sq_distance(X, x, points, c):
-    """Squared distance as defined: float64, features summed in order."""
-    total = 0.0
-    for k in range(X.shape[1]):
-        total += (X[x, k] - points[c, k]) * (X[x, k] - points[c, k])
-    return total
 
 
 @jit_inner
@@ -252,7 +244,7 @@ def find_cells(
                     if second[q] > reach and best[q] < _LARGEST:
                         if known[q] != winner[q]:
                             known[q] = winner[q]
-                            known_sq[q] = _sq_distance(X, x, points, slots[i, winner[q]])
+                            known_sq[q] = sq_distance(X, x, points, slots[i, winner[q]])
                     else:
                         for k in range(d):
                             lane[k] = lanes[block, k, q]
@@ -261,7 +253,7 @@ def find_cells(
                             # Only centers within reach can win.
                             name = own_names[1, c]
                             if not _single_sq_distance(lane, coordinates[i, name]) > reach:
-                                sq_dist = _sq_distance(X, x, points, slots[i, name])
+                                sq_dist = sq_distance(X, x, points, slots[i, name])
                                 if sq_dist < decided_sq[q] or nearest < 0:
                                     decided_sq[q] = sq_dist
                                     nearest = name

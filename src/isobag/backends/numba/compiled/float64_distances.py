@@ -7,6 +7,15 @@ AT_ONCE = 64
 
 
 @jit
+def sq_distance(X, x, points, c):
+    """Squared distance of X[x] and points[c] as defined: features summed in order."""
+    total = 0.0
+    for k in range(X.shape[1]):
+        total += (X[x, k] - points[c, k]) * (X[x, k] - points[c, k])
+    return total
+
+
+@jit
 def padded(d):
     """Features rounded up to a multiple of four; the added ones are zero in queries and centers and change no sum."""
     return d + -d % 4
