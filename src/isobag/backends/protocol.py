@@ -31,8 +31,8 @@ class Backend(Protocol[Q, A, C]):
     def fetch(self, values: A, /) -> Array:
         """Values as a NumPy array."""
 
-    def prepare(self, X: A, like: Q | None, /) -> Q:
-        """Queries for the functions below: (n, d). ``like``: the same rows on another scale, which may save work."""
+    def prepare(self, X: A, /) -> Q:
+        """Queries for the functions below: (n, d)."""
 
     def scale_linearly(self, X: A, shift: Floats, spread: Floats, n_jobs: int | None, /) -> A:
         """(x - shift) / spread, limited to +-FARTHEST: (n, d)."""

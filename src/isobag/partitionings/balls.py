@@ -31,9 +31,9 @@ class RowBalls(Balls, Partitionings):
         own = one_level(self, level % len(self.levels))
         return RowBalls(own.points, own.slots, own.levels, own.sq_radii)
 
-    def prepare(self, X: Floats, compute: Compute, like: Queries | None = None) -> Queries:
+    def prepare(self, X: Floats, compute: Compute) -> Queries:
         """Queries of the backend."""
-        return compute.prepare(X, like)
+        return compute.prepare(X)
 
     def assign(self, queries: Queries, compute: Compute, rule: str = "nearest") -> Cells:
         """Cell of every row in every partitioning: (n, t), OUTSIDE if uncovered."""

@@ -129,7 +129,7 @@ class RowTrees(Trees):
         """Number of features."""
         return int(self.points.shape[1])
 
-    def prepare(self, X: Floats, compute: Compute, like: Prepared = None) -> Floats:
+    def prepare(self, X: Floats, compute: Compute) -> Floats:
         """The rows themselves, in host memory."""
         return compute.fetch(X)
 
@@ -155,7 +155,7 @@ class GroupTrees(Trees):
         """Number of columns of the mean maps."""
         return int(self.points.counts.shape[1])
 
-    def prepare(self, maps: MeanMaps, compute: Compute, like: Prepared = None) -> GroupQueries:
+    def prepare(self, maps: MeanMaps, compute: Compute) -> GroupQueries:
         """Queries from mean maps."""
         return GroupQueries(maps)
 

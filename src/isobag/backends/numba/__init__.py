@@ -19,9 +19,9 @@ __all__ = [
 ]  # fmt: skip
 
 
-def prepare(X: Floats, like: Queries | None = None) -> Queries:
+def prepare(X: Floats) -> Queries:
     """Queries for the functions below; what an engine makes of them is made once, when it is first needed."""
-    return Queries(X, like)
+    return Queries(X)
 
 
 def sq_radii(points: Floats, slots: Cells, levels: tuple[int, ...], n_jobs: int | None = None) -> Floats:
@@ -39,17 +39,13 @@ def assign_cells(queries: Queries, balls: Balls, rule: str, n_jobs: int | None =
 
 def count_cells(queries: Queries, balls: Balls, n_jobs: int | None = None) -> Ints:
     """Number of queries in each cell of each level: (L, t, psi)."""
-    return engine_for(queries, balls).count_cells(queries, balls, n_jobs)
+    return engine_for(queries, balls).count_and_sum(queries, balls, len(balls.levels), n_jobs, None)[0]
 
 
 def sum_at_cells(
-    queries: Queries,
-    balls: Balls,
-    tables: Ints,
-    rule: str = "nearest",
-    limits: Ints | None = None,
+    queries: Queries, balls: Balls, tables: Ints, rule: str = "nearest", limits: Ints | None = None,
     n_jobs: int | None = None,
-) -> Ints:
+) -> Ints:  # fmt: skip
     """Sum over partitionings of the table at the query's cell, OUTSIDE adding nothing: (n, L).
 
     With ``limits``, one more column: that of ``isobag.backends.numpy.sum_far``
@@ -69,9 +65,5 @@ def count_and_sum(
     queries: Queries, balls: Balls, only_last: bool = False, limits: Ints | None = None, n_jobs: int | None = None
 ) -> tuple[Ints, Ints]:
     """Counts of all queries (L, t, psi), and what ``sum_at_cells`` makes of them, of all levels or the last."""
-    engine = engine_for(queries, balls)
-    if engine.fits_one_pass(len(queries.X), balls, only_last):
-        return engine.count_and_sum(queries, balls, only_last, n_jobs, limits)
-    counts = count_cells(queries, balls, n_jobs)
-    kept, table = (last_level(balls), counts[-1:]) if only_last else (balls, counts)
-    return counts, sum_at_cells(queries, kept, table, limits=limits, n_jobs=n_jobs)
+    first = len(balls.levels) - 1 if only_last else 0
+    return engine_for(queries, balls).count_and_sum(queries, balls, first, n_jobs, limits)

@@ -55,7 +55,7 @@ class TorchBackend:
         with explained(self.device):
             return _host(values.t()).T if values.ndim == 2 else _host(values)
 
-    def prepare(self, X: Placed, like: Queries | None = None) -> Queries:
+    def prepare(self, X: Placed) -> Queries:
         """Queries for the methods below: (n, d)."""
         return Queries(self.place(X))
 
@@ -148,8 +148,8 @@ class TorchBackend:
             total = torch.zeros(balls.sq_radii.shape, dtype=torch.int64, device=self.device)
             kept, far, given = [], [], self._limits(limits)
             for x in parts:
-                found, cells, beyond = engine.count(x, balls, True, given)
-                total += found
+                counts, cells, beyond = engine.count(x, balls, True, given)
+                total += counts
                 kept.append(cells[first:].clone() if first else cells)
                 far.append(beyond)
             sums = torch.cat([engine.sum_kept(cells, total[first:]) for cells in kept], dim=1)
