@@ -176,7 +176,7 @@ def test_missing_values_are_counted_by_column(kind, columns):
 def test_missing_values_are_filled_and_said_and_many_become_a_feature(kind, columns):
     columns["a"][3] = None
     columns["größe"][:8] = [None] * 8
-    with pytest.warns(UserWarning) as caught:
+    with pytest.warns(UserWarning, match="missing") as caught:
         ranked = as_lists(detect_points(FRAMES[kind](columns), random_state=0))
     said = [str(one.message) for one in caught]
     assert "a: 1 value is missing; the median stands for it." in said
