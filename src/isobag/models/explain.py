@@ -13,10 +13,12 @@ from isobag.models.averaging import Average
 from isobag.models.views import Limits, View, Views
 
 _KEPT_NUMBERS = 1 << 22
+SharesAt = Callable[[int, Cells], Floats]
+"""Share of the data in the cells of rows at one level: (n, t) -> (n, t)."""
 
 
 def lack_by_feature(
-    views: Views, tables: list[Floats], average: Average, path: Floats, X: Floats, compute: Compute, rule: str
+    views: Views, shares_at: list[SharesAt], average: Average, path: Floats, X: Floats, compute: Compute, rule: str
 ) -> Floats:
     """Minus the logarithm of the score, shared out among the features: X (n, d) -> (n, d), whose rows sum to it.
 
@@ -31,22 +33,26 @@ def lack_by_feature(
         if weight == 0:
             continue
         shares = np.zeros(X.shape)
-        for view, mean_maps in zip(views.at(level).members, tables, strict=True):
-            shares += _shares_of_lack(view, mean_maps[level], X, compute, rule)
+        for view, at in zip(views.at(level).members, shares_at, strict=True):
+            shares += _shares_of_lack(view, partial(at, level), X, compute, rule)
         sums = shares.sum(axis=1, keepdims=True)
         shares = np.divide(shares, sums, out=np.full(X.shape, 1 / X.shape[1]), where=sums > 0)
         total += weight * lacks[:, level, None] * shares
     return total
 
 
-def _shares_of_lack(view: View, mean_map: Floats, X: Floats, compute: Compute, rule: str) -> Floats:
+def shares_in(mean_maps: Floats, level: int, cells: Cells) -> Floats:
+    """Share of the data in the cells of rows, 0 if OUTSIDE: mean maps (L, t, psi), cells (n, t) -> (n, t)."""
+    return np.where(cells == OUTSIDE, 0.0, mean_maps[level][np.arange(cells.shape[1]), cells])
+
+
+def _shares_of_lack(view: View, share_in: Callable[[Cells], Floats], X: Floats, compute: Compute, rule: str) -> Floats:
     """Lack of each row shared out among the features, summed over the partitionings of one psi: (n, d)."""
     scaled = view.scaling.apply(X)
     partitionings = view.partitionings
     queries = partitionings.prepare(scaled, compute)
     cells = partitionings.assign(queries, compute, rule)
-    t = np.arange(len(partitionings))
-    lacks = 1 - np.where(cells == OUTSIDE, 0.0, mean_map[t, cells])
+    lacks = 1 - share_in(cells)
     anchors = partitionings.anchors()
     if anchors is None:
         return np.repeat(lacks.sum(axis=1, keepdims=True) / X.shape[1], X.shape[1], axis=1)
