@@ -6,9 +6,10 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from isobag.backends.arrays import Array, Floats, Ints
-from isobag.data.rows import GroupedBlock, Rows
+from isobag.data.rows import GroupedBlock, Rows, whole_groups
 
 T = TypeVar("T")
+_OWNED_ROWS = 1 << 16
 UNSEEN = -1
 """Number of a group that ``fit`` has not seen."""
 
@@ -95,14 +96,15 @@ class LabelledRows(Rows):
         return self._rows.grouped_blocks(ids, stops)
 
     def owned_blocks(self) -> Iterator[OwnedBlock]:
-        """All rows sorted by the groups they belong to; a group is in one block unless it is larger than a block."""
+        """All rows sorted by the groups they belong to; a group is in one block unless it is larger than GROUPED_ROWS."""
         numbers = self.owners - UNSEEN
         places = np.argsort(numbers, kind="stable")
         start = 0
         for block in self._rows.grouped_blocks(numbers):
-            stop = start + int(block.starts[-1])
-            yield OwnedBlock(block.X, self.owners[places[start:stop]], places[start:stop])
-            start = stop
+            for part, _, _ in whole_groups(block.starts[1:], _OWNED_ROWS):
+                own = places[start + part.start : start + part.stop]
+                yield OwnedBlock(block.X[part], self.owners[own], own)
+            start += int(block.starts[-1])
 
     def map_owned(self, function: Callable[[Floats, Ints], Array]) -> Array:
         """What a function makes of each row and the number of its group, in the order of rows: (n, ...)."""

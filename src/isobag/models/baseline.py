@@ -81,11 +81,12 @@ class Baseline:
 
         ``leave_out``: they are rows of ``fit``, each of which does not count itself.
         """
+        known = int(np.searchsorted(owners, 0))
         sums = np.zeros((len(self.counts), len(owners)), dtype=np.int64)
-        for number, (segment, cells) in enumerate(_cells_of(views, X, compute)):
-            for rows, groups, local in _spans(owners, segment):
-                tables = _dense(self.counts[number][groups], segment)
-                sums[number, rows] = _sum_tables(tables, cells[rows], local) - leave_out * _n_covered(cells[rows])
+        for number, (segment, cells) in enumerate(_cells_of(views, X[known:], compute) if known < len(owners) else ()):
+            for rows, groups, local in _spans(owners[known:], segment):
+                tables, some = _dense(self.counts[number][groups], segment), cells[:, rows]
+                sums[number, known:][rows] = _sum_tables(tables, some, local) - leave_out * _n_covered(some)
         return OwnSums(_by_view(sums, views), self._sizes_at(owners) - leave_out)
 
     def shares_at(self, pooled: SharesAt, view: int, owners: Ints, level: int, cells: Cells) -> Floats:
@@ -96,7 +97,7 @@ class Baseline:
         own = np.zeros(cells.shape)
         for rows, groups, local in _spans(owners, segment):
             tables = _dense(counts[groups], segment)
-            own[rows] = np.stack([table[keys] for table, keys in _keyed(tables, cells[rows], local)], axis=1)
+            own[rows] = np.stack([table[keys] for table, keys in _keyed(tables, cells[rows].T, local)], axis=1)
         sizes = self._sizes_at(owners)
         weights = self.weights(view, sizes)[:, [level]]
         return self._mixed(own / np.maximum(sizes, 1)[:, None], shares, weights, self.gains[view, level])
@@ -156,9 +157,9 @@ def fit_baseline(views: Views, rows: LabelledRows, reference: Ints, compute: Com
     for X, owners, places in rows.owned_blocks():
         for number, (segment, cells) in enumerate(_cells_of(views, X, compute)):
             for own, groups, local in _spans(owners, segment):
-                tables = _count_tables(segment, len(groups), cells[own], local)
+                tables = _count_tables(segment, len(groups), cells[:, own], local)
                 parts[number].append(CountedBlock(groups, _sparse(tables)))
-                sums[number, places[own]] = _sum_tables(tables, cells[own], local) - _n_covered(cells[own])
+                sums[number, places[own]] = _sum_tables(tables, cells[:, own], local) - _n_covered(cells[:, own])
         counted += np.bincount(owners, minlength=rows.n_groups) == sizes
     counts = tuple(merge_blocks(own, rows.n_groups) for own in parts)
     ratios = np.array([_ratio(own, sizes) for own in counts]).reshape(len(views.members), -1)
@@ -182,11 +183,11 @@ def segments_of(views: Views) -> list[Segment]:
 
 
 def _cells_of(views: Views, X: Floats, compute: Compute) -> Iterator[tuple[Segment, Cells]]:
-    """Cells of all rows at each level of each view: (n, t)."""
+    """Cells of all rows at each level of each view: (t, n)."""
     segments = iter(segments_of(views))
     for drawn, queries in views.prepare(compute.place(X), compute):
-        for level in range(len(drawn.levels)):
-            yield next(segments), drawn.at(level).assign(queries, compute)
+        for cells in drawn.assign_levels(queries, compute):
+            yield next(segments), cells
 
 
 def _by_view(sums: Ints, views: Views) -> tuple[Ints, ...]:
@@ -212,10 +213,10 @@ def _spans(owners: Ints, segment: Segment) -> Iterator[tuple[slice, Ints, Ints]]
 def _keyed(tables: Ints, cells: Cells, local: Ints) -> Iterator[tuple[Ints, Ints]]:
     """For each partitioning, the table of all groups as one (g (psi + 1),) and the place of each row's cell in it.
 
-    tables (t, g, psi + 1), the first column of which is that of OUTSIDE; cells (n, t), local (n,)
+    tables (t, g, psi + 1), the first column of which is that of OUTSIDE; cells (t, n), local (n,)
     """
     keys = local * tables.shape[2] + 1
-    for table, own in zip(tables, cells.T, strict=True):
+    for table, own in zip(tables, cells, strict=True):
         yield table.reshape(-1), keys + own
 
 
@@ -230,20 +231,26 @@ def _count_tables(segment: Segment, n_groups: int, cells: Cells, local: Ints) ->
 
 def _sum_tables(tables: Ints, cells: Cells, local: Ints) -> Ints:
     """Sum over partitionings of the own group's table at each row's cell: (n,)."""
-    total = np.zeros(len(cells), dtype=np.int64)
+    total = np.zeros(len(local), dtype=np.int64)
     for table, keys in _keyed(tables, cells, local):
         total += table[keys]
     return total
 
 
 def _n_covered(cells: Cells) -> Ints:
-    """In how many partitionings a row is not OUTSIDE: (n, t) -> (n,)."""
-    return np.count_nonzero(cells != OUTSIDE, axis=1)
+    """In how many partitionings a row is not OUTSIDE: (t, n) -> (n,)."""
+    return np.count_nonzero(cells != OUTSIDE, axis=0)
 
 
 def _sparse(tables: Ints) -> csr_array:
     """Tables (t, g, psi + 1) as sparse counts (g, t psi)."""
-    return csr_array(tables[:, :, 1:].transpose(1, 0, 2).reshape(tables.shape[1], -1).astype(np.int32))
+    n_groups = tables.shape[1]
+    counts = tables[:, :, 1:].transpose(1, 0, 2).reshape(n_groups, -1)
+    places = np.flatnonzero(counts)
+    starts = np.searchsorted(places, np.arange(n_groups + 1) * counts.shape[1])
+    columns = places - np.repeat(np.arange(n_groups), np.diff(starts)) * counts.shape[1]
+    entries = counts.reshape(-1)[places].astype(np.int32)
+    return csr_array((entries, columns.astype(np.int32), starts.astype(np.int32)), shape=counts.shape)
 
 
 def _dense(counts: csr_array, segment: Segment) -> Ints:

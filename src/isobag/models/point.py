@@ -40,7 +40,7 @@ AVERAGED_ROWS = 10_000
 CALIBRATION_ROWS, LEARNED_ROWS = 100_000, 10_000
 HALVED_ROWS = 2_000
 """From so many rows on, a fold's model learns from as many as half of them: more would cost time and tell little."""
-LEARNED_OF_GROUP = 100
+LEARNED_OF_GROUP = 50
 BLOCKS = "blocks"
 """Calibration by stretches of time."""
 REFERENCE_ROWS = 256
@@ -53,10 +53,8 @@ def largest_samples(n_rows: int, most: int = AUTO_LARGEST_SAMPLES) -> int:
 
 
 def most_learned(n_rows: int, n_groups: int = 0) -> int:
-    """Most rows that the model of a fold learns from; with groups of their own, which it must know, as many of each."""
-    if n_groups:
-        return max(LEARNED_ROWS, LEARNED_OF_GROUP * n_groups)
-    return min(LEARNED_ROWS, max(HALVED_ROWS, n_rows) // 2)
+    """Most rows that the model of a fold learns from; more where it must know many groups."""
+    return max(min(LEARNED_ROWS, max(HALVED_ROWS, n_rows) // 2), LEARNED_OF_GROUP * n_groups)
 
 
 @dataclass(frozen=True)

@@ -18,13 +18,13 @@ Runs = tuple[Cells, Cells, Ints]
 
 
 def assign_cells(queries: Queries, balls: Balls, rule: str, n_jobs: int | None, cells: Cells) -> None:
-    """Write the cell of every query into cells (t, n)."""
+    """Write the cell of every query at each level into cells (L, t, n)."""
     boxes = queries.boxes(n_jobs)
 
     def work(share: slice) -> None:
         for i, runs in _walk(boxes, balls, share, rule):
-            starts, names, n_runs = (part[-1] for part in runs)
-            box_search.expand_runs(starts, names, n_runs, boxes.order, boxes.firsts, cells[i])
+            for starts, names, n_runs, column in zip(*runs, cells[:, i], strict=True):
+                box_search.expand_runs(starts, names, n_runs, boxes.order, boxes.firsts, column)
 
     map_in_threads(work, shares(len(balls.slots), n_jobs), n_jobs)
 

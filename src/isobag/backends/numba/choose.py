@@ -54,7 +54,7 @@ class Engine(Protocol):
     """A search for cells: the functions of ``isobag.backends.numba``, with all arguments given."""
 
     def assign_cells(self, queries: Queries, balls: Balls, rule: str, n_jobs: int | None, cells: Cells, /) -> None:
-        """Write the cell of every query into cells (t, n); one level."""
+        """Write the cell of every query at each level into cells (L, t, n); one level unless the rule is "nearest"."""
 
     def count_cells(self, queries: Queries, balls: Balls, n_jobs: int | None, /) -> Ints:
         """Number of queries in each cell of each level: (L, t, psi)."""

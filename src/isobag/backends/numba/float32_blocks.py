@@ -89,13 +89,14 @@ def fits(balls: Balls, rule: str) -> bool:
 
 
 def assign_cells(queries: Queries, balls: Balls, rule: str, n_jobs: int | None, cells: Cells) -> None:
-    """Write the cell of every query into cells (t, n)."""
+    """Write the cell of every query at each level into cells (L, t, n)."""
     placed, centers = _prepare(queries, balls, n_jobs)
 
     def work(i: int) -> None:
-        found = np.empty((1, placed.n_blocks, 1, BLOCK), dtype=np.int16)
+        found = np.empty((1, placed.n_blocks, len(cells), BLOCK), dtype=np.int16)
         _find(placed, centers, range(i, i + 1), slice(0, placed.n_blocks), found, centers.room())
-        cells[i, placed.order] = found.reshape(-1)[: len(placed.X)]
+        for level, own in enumerate(cells):
+            own[i, placed.order] = found[0, :, level].reshape(-1)[: len(placed.X)]
 
     map_in_threads(work, range(len(balls.slots)), n_jobs)
 
