@@ -96,7 +96,7 @@ class LabelledRows(Rows):
         return self._rows.grouped_blocks(ids, stops)
 
     def owned_blocks(self) -> Iterator[OwnedBlock]:
-        """All rows sorted by the groups they belong to; a group is in one block unless it is larger than GROUPED_ROWS."""
+        """All rows sorted by the groups they belong to; only groups of more than GROUPED_ROWS are in several blocks."""
         numbers = self.owners - UNSEEN
         places = np.argsort(numbers, kind="stable")
         start = 0
@@ -105,6 +105,14 @@ class LabelledRows(Rows):
                 own = places[start + part.start : start + part.stop]
                 yield OwnedBlock(block.X[part], self.owners[own], own)
             start += int(block.starts[-1])
+
+    def map_placed(self, function: Callable[[Floats, slice], Array]) -> Array:
+        """What a function makes of each block of rows and of its place among all: (n, ...)."""
+        parts, start = [], 0
+        for X in self.blocks():
+            parts.append(function(X, slice(start, start + len(X))))
+            start += len(X)
+        return np.concatenate(parts)
 
     def map_owned(self, function: Callable[[Floats, Ints], Array]) -> Array:
         """What a function makes of each row and the number of its group, in the order of rows: (n, ...)."""

@@ -222,7 +222,8 @@ class IDKPointDetector(PointDetector, Modelled[PointModel]):
             rows = LabelledRows(rows, owners, len(labels))
         units = None if groups is None else unit_numbers(groups, len(rows))
         scores = self._learn(rows, units)
-        vars(self).pop("baseline_labels_", None)
+        if hasattr(self, "baseline_labels_"):
+            del self.baseline_labels_
         if labels is not None:
             self.baseline_labels_ = labels
         self.offset_ = self.threshold(scores)
@@ -279,7 +280,9 @@ class IDKPointDetector(PointDetector, Modelled[PointModel]):
         ``p_values``). In a batch without anomalies every alarm is false, and one such batch in 1 / ``fdr`` has one.
         """
         rows = self._rows(X, baseline)
-        return rows.give(self._verdicts(self._score_rows(rows)) if fdr is None else verdicts_at(self._p_values(rows), fdr))
+        return rows.give(
+            self._verdicts(self._score_rows(rows)) if fdr is None else verdicts_at(self._p_values(rows), fdr)
+        )
 
     def p_values(self, X: Any, baseline: Any = None) -> Floats:
         """Conformal p-values of new rows: (n,) in (0, 1], small = odd.

@@ -138,9 +138,9 @@ def fit_views_average(paths: Paths, levels: Sequence[int], own: float = 0.0) -> 
     """Floors, weights and what lets small psi overrule the mean, from the scores of the training data.
 
     Each psi matters psi^-0.5, in every view alike, and how far out rows are as much as all psi of the view.
-    ``own``, from 0 to 1: how much rows are compared with groups of their own. A group is a small part of the data, which
-    small psi cannot resolve, and far out is far from all: so each psi matters psi^(-0.5 (1 - own)), and how far out rows
-    are 1 - own times as much.
+    ``own``, from 0 to 1: how much rows are compared with groups of their own. Small psi cannot resolve a group, which
+    is a small part of the data, and far out is far from all: so each psi matters psi^(-0.5 (1 - own)), and how far out
+    rows are 1 - own times as much.
     """
     importance = np.array(levels) ** (-0.5 * (1 - own))
     n_coarse = sum(psi <= COARSE for psi in levels)

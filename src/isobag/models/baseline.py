@@ -24,7 +24,7 @@ from isobag.backends.counts import self_dots
 from isobag.backends.threads import slices
 from isobag.data.labelled import UNSEEN, LabelledRows
 from isobag.models.averaging import Paths
-from isobag.models.explain import SharesAt
+from isobag.models.explain import Shares
 from isobag.models.views import Views
 from isobag.partitionings.counts import CountedBlock, merge_blocks
 
@@ -87,27 +87,14 @@ class Baseline:
             for rows, groups, local in _spans(owners[known:], segment):
                 tables, some = _dense(self.counts[number][groups], segment), cells[:, rows]
                 sums[number, known:][rows] = _sum_tables(tables, some, local) - leave_out * _n_covered(some)
-        return OwnSums(_by_view(sums, views), self._sizes_at(owners) - leave_out)
-
-    def shares_at(self, pooled: SharesAt, view: int, owners: Ints, level: int, cells: Cells) -> Floats:
-        """Share of the mixed map in the cells of rows, from a function for the map of all rows: (n, t) -> (n, t)."""
-        shares, level = pooled(level, cells), level % self.ratios.shape[1]  # of one psi, the last level alone
-        counts = self.counts[view * self.ratios.shape[1] + level]
-        segment = Segment(cells.shape[1], counts.shape[1] // cells.shape[1])
-        own = np.zeros(cells.shape)
-        for rows, groups, local in _spans(owners, segment):
-            tables = _dense(counts[groups], segment)
-            own[rows] = np.stack([table[keys] for table, keys in _keyed(tables, cells[rows].T, local)], axis=1)
-        sizes = self._sizes_at(owners)
-        weights = self.weights(view, sizes)[:, [level]]
-        return self._mixed(own / np.maximum(sizes, 1)[:, None], shares, weights, self.gains[view, level])
+        return OwnSums(_by_view(sums, views), self.sizes_of(owners) - leave_out)
 
     def mix(self, paths: Paths, own: OwnSums, sizes_of_views: list[int]) -> Paths:
         """Scores at every psi in the map of the own group and all, from those in the map of all."""
         mixed = []
         for view, ((path, far), t) in enumerate(zip(paths, sizes_of_views, strict=True)):
             shares = own.sums[view] / (np.maximum(own.sizes, 1) * t)[:, None]
-            mixed.append((self._mixed(shares, path, self.weights(view, own.sizes), self.gains[view]), far))
+            mixed.append((mix_shares(shares, path, self.weights(view, own.sizes), self.gains[view]), far))
         return mixed
 
     def with_gains(self, paths: Paths, own: OwnSums, sizes_of_views: list[int]) -> "Baseline":
@@ -136,13 +123,54 @@ class Baseline:
         if self.reference.shape != (n_reference,) or self.reference.max(initial=0) >= len(self.sizes):
             yield "baseline.reference: need a group for each reference row"
 
-    def _mixed(self, own: Floats, shares: Floats, weights: Floats, gains: Floats) -> Floats:
-        rest = 1 - weights
-        mixed: Floats = (weights * own + rest * shares) / (weights * gains + rest)
-        return mixed
-
-    def _sizes_at(self, owners: Ints) -> Ints:
+    def sizes_of(self, owners: Ints) -> Ints:
+        """Number of rows of each row's group, 0 where it is unknown: (n,) -> (n,)."""
         return np.where(owners == UNSEEN, 0, self.sizes[owners])
+
+
+class OwnShares(NamedTuple):
+    """The mixed maps of the groups of some rows: owners (n,), which ascend. ``of_all`` is the map of all rows."""
+
+    baseline: Baseline
+    of_all: Shares
+    view: int
+    owners: Ints
+
+    def at(self, level: int, cells: Cells) -> Floats:
+        """Share of the own mixed map in the cells of rows: (n, t)."""
+        own = np.zeros(cells.shape)
+        for rows, tables, local in self._tables(level, cells):
+            own[rows] = np.stack([table[keys] for table, keys in _keyed(tables, cells[rows].T, local)], axis=1)
+        weights, gains = self._weights(level), self.baseline.gains[self.view, self._place(level)]
+        sizes = np.maximum(self.baseline.sizes_of(self.owners), 1)
+        return mix_shares(own / sizes[:, None], self.of_all.at(level, cells), weights, gains)
+
+    def usual(self, level: int, nearest: Cells) -> Cells:
+        """The fullest cell of the own group where its map weighs more than that of all, else the nearest anchor."""
+        cells = nearest.copy()
+        for rows, tables, local in self._tables(level, nearest):
+            cells[rows] = tables[:, :, 1:].argmax(axis=2)[:, local].T
+        return np.where(self._weights(level) > 0.5, cells, nearest)
+
+    def _place(self, level: int) -> int:
+        return level % int(self.baseline.ratios.shape[1])  # of one psi, the last level alone is counted
+
+    def _weights(self, level: int) -> Floats:
+        return self.baseline.weights(self.view, self.baseline.sizes_of(self.owners))[:, [self._place(level)]]
+
+    def _tables(self, level: int, cells: Cells) -> Iterator[tuple[slice, Ints, Ints]]:
+        """Some rows, the counts of their groups (t, g, psi + 1), and the place of each row's group among them."""
+        counts = self.baseline.counts[self.view * self.baseline.ratios.shape[1] + self._place(level)]
+        segment = Segment(cells.shape[1], counts.shape[1] // cells.shape[1])
+        for rows, groups, local in _spans(self.owners, segment):
+            yield rows, _dense(counts[groups], segment), local
+
+
+def mix_shares(own: Floats, shares: Floats, weights: Floats, gains: Floats) -> Floats:
+    """(lambda own + (1 - lambda) shares) / (lambda gain + 1 - lambda)."""
+    rest = 1 - weights
+    mixed: Floats = (weights * own + rest * shares) / (weights * gains + rest)
+    return mixed
 
 
 def fit_baseline(views: Views, rows: LabelledRows, reference: Ints, compute: Compute) -> tuple[Baseline, OwnSums]:
@@ -175,11 +203,7 @@ def fit_baseline(views: Views, rows: LabelledRows, reference: Ints, compute: Com
 
 def segments_of(views: Views) -> list[Segment]:
     """Every level of each view."""
-    return [
-        Segment(len(view.partitionings), psi)
-        for view in views.members
-        for psi in view.partitionings.levels
-    ]
+    return [Segment(len(view.partitionings), psi) for view in views.members for psi in view.partitionings.levels]
 
 
 def _cells_of(views: Views, X: Floats, compute: Compute) -> Iterator[tuple[Segment, Cells]]:
@@ -239,7 +263,8 @@ def _sum_tables(tables: Ints, cells: Cells, local: Ints) -> Ints:
 
 def _n_covered(cells: Cells) -> Ints:
     """In how many partitionings a row is not OUTSIDE: (t, n) -> (n,)."""
-    return np.count_nonzero(cells != OUTSIDE, axis=0)
+    covered: Ints = np.sum(cells != OUTSIDE, axis=0, dtype=np.int64)
+    return covered
 
 
 def _sparse(tables: Ints) -> csr_array:

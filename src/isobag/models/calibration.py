@@ -164,7 +164,7 @@ def _geometric_mean(scores: Floats) -> Floats:
 def _sizes_of(data: Any) -> Ints:
     """The size of each group, 1 for rows, 0 for rows of a group that is not known: (n,)."""
     if isinstance(data, LabelledRows):
-        return (data.owners != UNSEEN).astype(np.int64)
+        return np.where(data.owners == UNSEEN, 0, 1)
     return data.sizes if isinstance(data, Grouped) else np.ones(len(data), dtype=np.int64)
 
 

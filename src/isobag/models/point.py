@@ -5,7 +5,7 @@ Learned in steps: draw views, count the rows in their cells (a Tally), finish a 
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -23,9 +23,9 @@ from isobag.models.averaging import (
     fit_views_average,
     problems_of_views_average,
 )
-from isobag.models.baseline import Baseline, OwnSums, fit_baseline
+from isobag.models.baseline import Baseline, OwnShares, OwnSums, fit_baseline
 from isobag.models.calibration import EXTRAPOLATE, Calibration, calibrate
-from isobag.models.explain import SharesAt, far_by_feature, lack_by_feature, shares_in
+from isobag.models.explain import Shares, SharesOfAll, far_by_feature, lack_by_feature
 from isobag.models.tally import Tables, Tally
 from isobag.models.units import blocks_of, copies_of
 from isobag.models.views import Limits, Plan, Sums, Views, add_views, draw_views
@@ -128,17 +128,12 @@ class PointModel(PickledByFields):
     def scores(self, rows: Rows, compute: Compute, own: OwnSums | None = None) -> Floats:
         """How normal each row is: (n,) in [0, 1]; ``own``: what they find in their groups, if that is known."""
         sum_at = self.sum_at(compute, only_last=self.average is None)
+        if not isinstance(rows, LabelledRows):
+            return rows.map(lambda X: self.combine(sum_at(X), compute.n_jobs))
         if own is not None:
-            scores, start = np.empty(len(rows)), 0
-            for X in rows.blocks():
-                part = slice(start, start + len(X))
-                scores[part] = self.combine(sum_at(X), compute.n_jobs, own.part(part))
-                start = part.stop
-            return scores
-        if isinstance(rows, LabelledRows):
-            own_at = self._own_at(compute)
-            return rows.map_owned(lambda X, owners: self.combine(sum_at(X), compute.n_jobs, own_at(X, owners)))
-        return rows.map(lambda X: self.combine(sum_at(X), compute.n_jobs))
+            return rows.map_placed(lambda X, place: self.combine(sum_at(X), compute.n_jobs, own.part(place)))
+        own_at = self._own_at(compute)
+        return rows.map_owned(lambda X, owners: self.combine(sum_at(X), compute.n_jobs, own_at(X, owners)))
 
     def sum_at(self, compute: Compute, only_last: bool = False) -> Callable[[Floats], Sums]:
         """A function of rows: the sums that scores are made of, of all psi or of the last: (n, d) -> (n, L) a view."""
@@ -146,10 +141,6 @@ class PointModel(PickledByFields):
         if only_last:
             views, tables = views.at(-1), tuple(table[-1:] for table in tables)
         return views.sum_at(tables, compute, self.rule, self.limits)
-
-    def with_baseline(self, baseline: Baseline, sums: Sums, own: OwnSums) -> "PointModel":
-        """The model with the counts of groups, and their gains by some rows."""
-        return replace(self, baseline=baseline.with_gains(self.divide(sums), own, self._view_sizes))
 
     def averaged(self, sums: Sums, own: OwnSums | None = None) -> "PointModel":
         """The model with the weights that some rows give to each psi and to how far out a row is, from their sums."""
@@ -238,11 +229,7 @@ class PointModel(PickledByFields):
     def divide(self, sums: Sums, own: OwnSums | None = None) -> Paths:
         """For each view that is averaged by itself, scores at every psi and how far out rows are, in octaves."""
         paths = self._divide(sums)
-        return paths if own is None or self.baseline is None else self.baseline.mix(paths, own, self._view_sizes)
-
-    @property
-    def _view_sizes(self) -> list[int]:
-        return [len(view.partitionings) for view in self.views.members]
+        return paths if own is None or self.baseline is None else self.baseline.mix(paths, own, self.views.sizes)
 
     def _own_at(self, compute: Compute) -> Callable[[Floats, Ints], OwnSums]:
         """A function of rows sorted by group, and of their groups: what they find in their groups' counts."""
@@ -256,7 +243,7 @@ class PointModel(PickledByFields):
         return self.views.at(-1) if self.average is None else self.views
 
     def _divide(self, sums: Sums) -> Paths:
-        sizes = self._view_sizes
+        sizes = self.views.sizes
         if self.average is not None and len(self.average.views) == 1:  # what all views say is added up
             sums, sizes = (add_views(sums),), [sum(sizes)]
         if self.limits is None:
@@ -280,7 +267,7 @@ class PointModel(PickledByFields):
         if self.average is None:  # one psi, the last
             path = self._last_path(compute)
             one = fit_average(path(*self._references), np.eye(len(self.views.levels))[-1])
-            return lack_by_feature(self.views, self._shares_at(owners), one, path(X, owners), X, compute, self.rule)
+            return lack_by_feature(self.views, self._shares_of(owners), one, path(X, owners), X, compute, self.rule)
         paths = self.divide(self.sum_at(compute)(X), None if owners is None else self._own_at(compute)(X, owners))
         lacks = self._lack_of_psi(paths, X, owners, compute, only_coarse=False)
         mean, coarse = self.average.parts(paths)
@@ -307,35 +294,33 @@ class PointModel(PickledByFields):
 
         return path_of
 
-    def _lack_of_psi(
-        self, paths: Paths, X: Floats, owners: Ints | None, compute: Compute, only_coarse: bool
-    ) -> Floats:
+    def _lack_of_psi(self, paths: Paths, X: Floats, owners: Ints | None, compute: Compute, only_coarse: bool) -> Floats:
         """Minus the mean of the logarithms, or the part that small psi have in it, feature by feature: (n, d)."""
         assert self.average is not None
         lacks = np.zeros(X.shape)
         parts = self._parts(owners)
-        for own, (path, far), (views, shares_at, limits) in zip(self.average.views, paths, parts, strict=True):
+        for own, (path, far), (views, shares, limits) in zip(self.average.views, paths, parts, strict=True):
             n_counted = self.average.n_coarse if only_coarse else len(own.weights)
             weights = np.where(np.arange(len(own.weights)) < n_counted, own.weights, 0.0)
-            lacks += lack_by_feature(views, shares_at, replace(own, weights=weights), path, X, compute, self.rule)
+            lacks += lack_by_feature(views, shares, replace(own, weights=weights), path, X, compute, self.rule)
             if far is not None and limits is not None:
                 lacks += own.far_weight * far[:, None] * far_by_feature(views, limits, X, compute)
         return lacks
 
-    def _parts(self, owners: Ints | None) -> list[tuple[Views, list[SharesAt], Limits | None]]:
+    def _parts(self, owners: Ints | None) -> list[tuple[Views, list[Shares], Limits | None]]:
         """The views that are averaged together, with the shares in their cells and their limits."""
-        members, shares_at = self.views.members, self._shares_at(owners)
+        members, shares = self.views.members, self._shares_of(owners)
         if self.average is not None and len(self.average.views) == 1:
-            return [(self.views, shares_at, self.limits)]
+            return [(self.views, shares, self.limits)]
         limits = [None] * len(members) if self.limits is None else [(own,) for own in self.limits]
-        return [(Views((view,)), [at], own) for view, at, own in zip(members, shares_at, limits, strict=True)]
+        return [(Views((view,)), [one], own) for view, one, own in zip(members, shares, limits, strict=True)]
 
-    def _shares_at(self, owners: Ints | None) -> list[SharesAt]:
-        """For each view, a function of a level and cells: the share of the data, or of the own groups, in them."""
-        pooled: list[SharesAt] = [partial(shares_in, table / self.largest) for table in self.tables]
+    def _shares_of(self, owners: Ints | None) -> list[Shares]:
+        """For each view, the mean map of the data, or of the groups of rows: owners (n,)."""
+        of_all: list[Shares] = [SharesOfAll(table / self.largest) for table in self.tables]
         if owners is None or self.baseline is None:
-            return pooled
-        return [partial(self.baseline.shares_at, at, view, owners) for view, at in enumerate(pooled)]
+            return of_all
+        return [OwnShares(self.baseline, own, view, owners) for view, own in enumerate(of_all)]
 
 
 def fit_point_model(
@@ -360,15 +345,14 @@ def fit_point_model(
     tally, sums = _tally_and_sum(views, rows, params, compute)
     model = finish_point_model(views, tally, params, rows.take(reference), calibration=calibration)
     own = own_some = None
-    labelled = isinstance(rows, LabelledRows)
-    if params.averages or labelled:
+    if params.averages or isinstance(rows, LabelledRows):
         sum_at = model.sum_at(compute, only_last=not params.averages)
         some = sum_at(rows.take(averaged)) if sums is None else tuple(each[averaged] for each in sums)
     if isinstance(rows, LabelledRows):
         counted = views if params.averages else views.at(-1)
         baseline, own = fit_baseline(counted, rows, reference, compute)
         own_some = own.part(averaged)
-        model = model.with_baseline(baseline, some, own_some)
+        model = replace(model, baseline=baseline.with_gains(model.divide(some), own_some, views.sizes))
     if params.averages:
         model = model.averaged(some, own_some)
     if sums is None:

@@ -14,7 +14,8 @@ from isobag.backends.numpy import count_assigned, fetch, join_cells, near_and_fa
 
 __all__ = [
     "assign_cells", "assign_groups", "assign_levels", "count_and_sum", "count_assigned", "count_cells",
-    "count_group_cells", "descend", "dot_counts", "fetch", "group_sq_radii", "grow_tree", "join_cells", "near_and_far", "place", "prepare",
+    "count_group_cells", "descend", "dot_counts", "fetch", "group_sq_radii",
+    "grow_tree", "join_cells", "near_and_far", "place", "prepare",
     "scale_by_asinh", "scale_by_knots", "scale_linearly", "sq_radii", "sum_assigned", "sum_at_cells",
 ]  # fmt: skip
 
@@ -34,7 +35,8 @@ def assign_cells(queries: Queries, balls: Balls, rule: str, n_jobs: int | None =
     cells = np.empty((1, len(balls.slots), len(queries.X)), dtype=np.int32)
     last = last_level(balls)
     engine_for(queries, last, rule).assign_cells(queries, last, rule, n_jobs, cells)
-    return cells[0].T
+    (last_cells,) = cells
+    return last_cells.T
 
 
 def assign_levels(queries: Queries, balls: Balls, n_jobs: int | None = None) -> Cells:
