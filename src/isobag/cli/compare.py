@@ -72,10 +72,14 @@ def compare(
         with bar.stage("comparing", work_to_compare(len(first) + len(second), n_permutations)):
             comparison = compare_samples(first, second, n_permutations=n_permutations, random_state=seed, n_jobs=n_jobs)
     names = table.encoding.names
-    order = np.argsort(-np.abs(comparison.features), kind="stable")
-    apart = {"feature": [names[j] for j in order], "separation": comparison.features[order].tolist()}
+    order = np.argsort(-np.abs(comparison.features), kind="stable") if json else comparison.differing
+    apart = {
+        "feature": [names[j] for j in order],
+        "separation": comparison.features[order].tolist(),
+        "p_value": comparison.feature_p_values[order].tolist(),
+    }
     if json:
-        listed = [{"feature": name, "separation": value} for name, value in zip(*apart.values(), strict=True)]
+        listed = [dict(zip(apart, values, strict=True)) for values in zip(*apart.values(), strict=True)]
         rows = {"n_a": len(first), "n_b": len(second)}
         tables = {"table_a": table.summary.as_dict(), "table_b": other.summary.as_dict()}
         print_json(
@@ -83,7 +87,15 @@ def compare(
         )
         return
     print_line(f"statistic {comparison.statistic:.4g}, p-value {comparison.p_value:.4g}")
-    print_table(apart)
-    note(f"{len(first):,} rows and {len(second):,} rows. Below 0, the first table has the lower values.", quiet)
+    if len(order):
+        print_table(apart)
+    n_same = len(names) - len(order)
+    said = f"{len(first):,} rows and {len(second):,} rows. "
+    if not len(order):
+        said += "No single feature differs beyond chance."
+    else:
+        said += "Below 0, the first table has the lower values."
+        said += f" Not beyond chance in {n_same:,} other feature{'s' * (n_same > 1)}." if n_same else ""
+    note(said, quiet)
     for sentence in dict.fromkeys([*table.summary.sentences(), *other.summary.sentences()]):
         note(sentence, quiet)
