@@ -55,6 +55,14 @@ By = Annotated[
     str | None,
     typer.Option(metavar="A,B,...", help="Column with the label of each row's group, or several.", rich_help_panel=IN),
 ]
+BaselineBy = Annotated[
+    str | None,
+    typer.Option(
+        metavar="A,B,...",
+        help="Column with the label of the group whose rows each row is compared with first, such as an account.",
+        rich_help_panel=WHAT,
+    ),
+]
 Header = Annotated[
     bool | None,
     typer.Option("--header/--no-header", help="Whether the first line of CSV names the columns.", rich_help_panel=IN),
@@ -189,6 +197,7 @@ def reading(
     numbers: Numbers = Numbers.STRICT,
     keep: str | None = None,
     exclude: str | None = None,
+    baseline_by: str | None = None,
 ) -> "ReadOptions":
     """How a table is to be read, from options as they are typed."""
     from isobag.tables.choose import ReadOptions  # noqa: PLC0415, loads NumPy
@@ -198,6 +207,7 @@ def reading(
         exclude=names_of(exclude),
         by=names_of(by),
         id=id,
+        baseline=names_of(baseline_by),
         missing=missing.value,
         bad_cells=bad_cells.value,
         decimal=decimal or ".",

@@ -18,6 +18,7 @@ def points(
     features: o.Features = None,
     exclude: o.Exclude = None,
     id_column: o.IdColumn = None,
+    baseline_by: o.BaselineBy = None,
     missing: o.OnMissing = o.Missing.ERROR,
     bad_cells: o.OnBadCells = o.BadCells.ERROR,
     max_samples: o.MaxSamples = "auto",
@@ -40,7 +41,8 @@ def points(
 ) -> None:
     """Find the odd rows of a table.
 
-    Rows are ranked by how similar they are to all others. The file may be larger than memory.
+    Rows are ranked by how similar they are to all others, or with --baseline-by to others of their own group. The file
+    may be larger than memory.
     """
     from isobag.cli.inputs import Input, new_detector  # noqa: PLC0415, loads scikit-learn
     from isobag.cli.results import Output  # noqa: PLC0415
@@ -58,6 +60,7 @@ def points(
         features=features,
         exclude=exclude,
         id=id_column,
+        baseline_by=baseline_by,
         missing=missing,
         bad_cells=bad_cells,
         decimal=decimal,

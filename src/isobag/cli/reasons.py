@@ -14,7 +14,9 @@ from isobag.estimators import IDKGroupDetector, IDKPointDetector
 from isobag.tables.encode import Encoding
 from isobag.tables.judgement import Judged, judge_new
 from isobag.tables.labels import read_labels
+from isobag.tables.ranking import with_baseline
 from isobag.tables.reasons import Population, reasons_of_groups, reasons_of_rows
+from isobag.tables.units import units_of
 
 Facts = tuple[dict[str, int | float | str], dict[str, list[Any]]]
 
@@ -80,7 +82,10 @@ def _rows(detector: Any, given: Input, wanted: Ints, tick: Tick | None) -> tuple
     table = given.read(tick, model=detector, only_rows=wanted)
     if not len(table.rows):
         raise ValueError("All of these rows have missing values and were left out; fill them first.")
-    return ArrayRows(table.rows.take(np.arange(len(table.rows))), table.encoding.names), table.encoding
+    rows: Rows = ArrayRows(table.rows.take(np.arange(len(table.rows))), table.encoding.names)
+    if table.baseline:
+        rows = with_baseline(detector, rows, units_of(table).baseline)
+    return rows, table.encoding
 
 
 def _verdict(judged: Judged) -> dict[str, float]:

@@ -15,6 +15,7 @@ def score(
     na: o.Na = None,
     format: o.Format = None,
     id_column: o.IdColumn = None,
+    baseline_by: o.BaselineBy = None,
     missing: o.OnMissing = o.Missing.ERROR,
     bad_cells: o.OnBadCells = o.BadCells.ERROR,
     min_size: o.MinSize = 1,
@@ -41,7 +42,7 @@ def score(
     detector = open_model(model, by)
     if exact:
         detector.set_params(tail="exact")
-    reading = o.reading(by=by, id=id_column, missing=missing, bad_cells=bad_cells, keep=keep)
+    reading = o.reading(by=by, id=id_column, baseline_by=baseline_by, missing=missing, bad_cells=bad_cells, keep=keep)
     detect(
         detector,
         Input(files=files, sql=sql, header=header, delimiter=delimiter, na=na, format=format, options=reading),

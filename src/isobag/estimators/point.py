@@ -241,6 +241,8 @@ class IDKPointDetector(PointDetector, Modelled[PointModel]):
     def _rows(self, X: Any, baseline: Any = None) -> Rows:
         """Input of a fitted detector, with the number of each row's group if it was fitted with groups."""
         rows = super()._rows(X)
+        if isinstance(X, LabelledRows):  # as ``labelled`` has returned them
+            return X
         if self.model_.baseline is None:
             if baseline is not None:
                 raise ValueError("the detector was fitted without baseline; pass baseline to fit as well.")
@@ -251,6 +253,10 @@ class IDKPointDetector(PointDetector, Modelled[PointModel]):
         known = {label: number for number, label in enumerate(self.baseline_labels_.tolist())}
         owners = np.array([known.get(label, UNSEEN) for label in labels.tolist()], dtype=np.int64)
         return LabelledRows(rows, owners[places], len(known))
+
+    def labelled(self, X: Any, baseline: Any) -> Rows:
+        """Rows as models take them: with the number of each row's group, if the detector was fitted with groups."""
+        return self._rows(X, baseline)
 
     def _labels(self, baseline: Any, rows: Rows) -> npt.NDArray[Any]:
         labels = as_labels(baseline, "baseline")

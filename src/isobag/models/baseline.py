@@ -76,7 +76,7 @@ class Baseline:
         weights: Floats = scaled / (1 + scaled)
         return weights
 
-    def own_sums(self, views: Views, X: Floats, owners: Ints, compute: Compute, leave_out: bool = False) -> OwnSums:
+    def own_sums(self, views: Views, compute: Compute, X: Floats, owners: Ints, leave_out: bool = False) -> OwnSums:
         """Sums of the groups' counts at the cells of rows, which are sorted by group: X (n, d), owners (n,).
 
         ``leave_out``: they are rows of ``fit``, each of which does not count itself.
@@ -195,7 +195,7 @@ def fit_baseline(views: Views, rows: LabelledRows, reference: Ints, compute: Com
     own_sums = OwnSums(_by_view(sums, views), sizes[rows.owners] - 1)
     cut = np.flatnonzero(counted[rows.owners] == 0)  # rows of groups larger than a block
     for X, owners, places in rows.part(cut).owned_blocks() if len(cut) else ():
-        rest = baseline.own_sums(views, X, owners, compute, leave_out=True)
+        rest = baseline.own_sums(views, compute, X, owners, leave_out=True)
         for known, found in zip(own_sums.sums, rest.sums, strict=True):
             known[cut[places]] = found
     return baseline, own_sums

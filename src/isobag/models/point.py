@@ -5,7 +5,7 @@ Learned in steps: draw views, count the rows in their cells (a Tally), finish a 
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -128,6 +128,7 @@ class PointModel(PickledByFields):
     def scores(self, rows: Rows, compute: Compute, own: OwnSums | None = None) -> Floats:
         """How normal each row is: (n,) in [0, 1]; ``own``: what they find in their groups, if that is known."""
         sum_at = self.sum_at(compute, only_last=self.average is None)
+        self._check_labelled(rows)
         if not isinstance(rows, LabelledRows):
             return rows.map(lambda X: self.combine(sum_at(X), compute.n_jobs))
         if own is not None:
@@ -159,12 +160,17 @@ class PointModel(PickledByFields):
 
     def explain(self, rows: Rows, compute: Compute) -> Floats:
         """How much each feature adds to the logarithm of (typical score / score): (n, d)."""
+        self._check_labelled(rows)
         if "typical" not in self._known:
             self._known["typical"] = self._lack(*self._references, compute).mean(axis=0)
         typical = self._known["typical"]
         if isinstance(rows, LabelledRows):
             return rows.map_owned(lambda X, owners: self._lack(X, owners, compute) - typical)
         return rows.map(lambda X: self._lack(X, None, compute) - typical)
+
+    def _check_labelled(self, rows: Rows) -> None:
+        if self.baseline is not None and not isinstance(rows, LabelledRows):
+            raise ValueError("the model compares rows with their own groups: need the label of each, its baseline.")
 
     @property
     def _references(self) -> tuple[Floats, Ints | None]:
@@ -198,7 +204,7 @@ class PointModel(PickledByFields):
             if any(not np.array_equal(own >= 0, limits[0] >= 0) or own.max() < 0 for own in limits):
                 yield "limits: they are not of the same psi"
         if self.baseline is not None:
-            yield from self.baseline.problems(self._baseline_views, len(self.reference))
+            yield from self.baseline.problems(self._counted_views, len(self.reference))
         if self.rule != METHODS[params.method]:
             yield f"rule: {self.rule!r}; need {METHODS[params.method]!r}"
 
@@ -233,12 +239,11 @@ class PointModel(PickledByFields):
 
     def _own_at(self, compute: Compute) -> Callable[[Floats, Ints], OwnSums]:
         """A function of rows sorted by group, and of their groups: what they find in their groups' counts."""
-        baseline, views = self.baseline, self._baseline_views
-        assert baseline is not None
-        return lambda X, owners: baseline.own_sums(views, X, owners, compute)
+        assert self.baseline is not None
+        return partial(self.baseline.own_sums, self._counted_views, compute)
 
     @property
-    def _baseline_views(self) -> Views:
+    def _counted_views(self) -> Views:
         """The views at the psi that have a say."""
         return self.views.at(-1) if self.average is None else self.views
 

@@ -47,6 +47,7 @@ class ReadOptions:
     decimal, thousands, numbers : how text writes numbers; see ``Notation``.
     exclude : names of columns to leave out, or patterns of them (temp_*).
     carry : columns to keep beside the labels as they are, features or not; None for all.
+    baseline : columns that make the label of the group that a row is compared with; they are no features.
     """
 
     features: tuple[str, ...] | None = None
@@ -59,10 +60,13 @@ class ReadOptions:
     numbers: str = "strict"
     carry: tuple[str, ...] | None = ()
     exclude: tuple[str, ...] = ()
+    baseline: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         names = {name: vars(self)[name] for name in CHOICES}
         check_params(names, {name: one_of(CHOICES[name]) for name in names})
+        if self.by and self.baseline:
+            raise ParameterError(Option("baseline_by"), " compares rows, not groups; leave out ", Option("by"), ".")
         if self.thousands == self.decimal:
             raise ParameterError(
                 Option("thousands", self.thousands),
@@ -78,13 +82,22 @@ class ReadOptions:
 
     @classmethod
     def of(
-        cls, *, features: Any = None, by: Any = None, id: Any = None, carry: Any = (), exclude: Any = None, **how: str
+        cls,
+        *,
+        features: Any = None,
+        by: Any = None,
+        id: Any = None,
+        carry: Any = (),
+        exclude: Any = None,
+        baseline: Any = None,
+        **how: str,
     ) -> "ReadOptions":
         """The same, with one name or any number of them for each; names need not be texts."""
         chosen = None if features is None else names_of(features)
         own_id = None if id is None else str(id)
         kept = None if carry is None else names_of(carry)
-        return cls(chosen, names_of(by), own_id, carry=kept, exclude=names_of(exclude), **how)
+        own, left_out = names_of(baseline), names_of(exclude)
+        return cls(chosen, names_of(by), own_id, carry=kept, exclude=left_out, baseline=own, **how)
 
     def excludes(self, name: str) -> bool:
         """Whether a column is to be left out."""
@@ -93,7 +106,7 @@ class ReadOptions:
     @property
     def apart(self) -> dict[str, str]:
         """Columns that are no features, with their role: labels of groups, and an id."""
-        return dict.fromkeys(self.by, GROUP) | ({} if self.id is None else {self.id: ID})
+        return dict.fromkeys(self.by + self.baseline, GROUP) | ({} if self.id is None else {self.id: ID})
 
     def following(self, encoding: Encoding) -> "ReadOptions":
         """The same for the columns of a model, with its ways for missing and bad cells unless others are given."""
@@ -101,6 +114,7 @@ class ReadOptions:
             self,
             features=tuple(column.name for column in encoding.columns),
             exclude=(),
+            baseline=self.baseline or encoding.baseline,
             missing=encoding.missing if self.missing == "error" else self.missing,
             bad_cells=encoding.bad_cells if self.bad_cells == "error" else self.bad_cells,
             decimal=encoding.decimal,
@@ -280,7 +294,7 @@ def learn_encoding(
     columns = tuple(_encode_column(scans[name], options, median_of) for name in used)
     left_out = tuple((one.name, one.reason) for one in summaries if one.role == LEFT_OUT)
     how = (options.missing, options.bad_cells, options.decimal, options.thousands, options.numbers)
-    return Encoding(columns, left_out, *how), summaries
+    return Encoding(columns, left_out, *how, baseline=options.baseline), summaries
 
 
 def _encode_column(scan: ColumnScan, options: ReadOptions, median_of: Callable[[str], float]) -> EncodedColumn:

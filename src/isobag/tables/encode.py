@@ -93,7 +93,10 @@ class EncodedColumn:
 
 @dataclass(frozen=True)
 class Encoding:
-    """How a table becomes features: its columns that are used, in order, and those that are not, with the reason."""
+    """How a table becomes features: its columns that are used, in order, and those that are not, with the reason.
+
+    baseline : columns that make the label of the group that a row is compared with.
+    """
 
     columns: tuple[EncodedColumn, ...]
     left_out: tuple[tuple[str, str], ...] = ()
@@ -102,6 +105,7 @@ class Encoding:
     decimal: str = "."
     thousands: str = ""
     numbers: str = "strict"
+    baseline: tuple[str, ...] = ()
     names: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -144,6 +148,8 @@ class Encoding:
         content |= {
             name: own for name, own in (("thousands", self.thousands), ("numbers", self.numbers)) if own != NONE[name]
         }
+        if self.baseline:
+            content["baseline"] = self.baseline
         return json.dumps(content)
 
     @classmethod
@@ -175,7 +181,9 @@ class Encoding:
             written = {name: _str(content.get(name, own)) for name, own in NONE.items()}
             _check(written["thousands"] in THOUSANDS and written["numbers"] in NUMBERS)
             how = (content["missing"], content["bad_cells"], content["decimal"])
-            return cls(columns, left_out, *how, **written)
+            return cls(
+                columns, left_out, *how, **written, baseline=tuple(map(_str, _list(content.get("baseline", []))))
+            )
         except (KeyError, TypeError, ValueError, RecursionError, OverflowError):
             raise ValueError("The encoding of columns cannot be understood; the file is damaged or forged.") from None
 
