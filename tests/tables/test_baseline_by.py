@@ -5,10 +5,10 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from commands import ask, assert_one_sentence, run
+from in_pieces import FramePartitions
 from numpy.testing import assert_array_equal
 
 from isobag import IDKPointDetector, detect_points, load
-from isobag.data.local import FramePartitions
 from isobag.tables import detect
 
 NAMES = ["amount", "hour"]
