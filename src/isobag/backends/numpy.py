@@ -133,6 +133,11 @@ def assign_cells(X: Floats, balls: Balls, rule: str, n_jobs: int | None = None) 
     return _assign_level(X, balls, -1, rule)
 
 
+def assign_levels(X: Floats, balls: Balls, n_jobs: int | None = None) -> Cells:
+    """Cell of every query in every partitioning of each level under the rule "nearest": (L, t, n)."""
+    return np.stack([_assign_level(X, balls, level, "nearest").T for level in range(len(balls.levels))])
+
+
 def count_cells(X: Floats, balls: Balls, n_jobs: int | None = None) -> Ints:
     """Number of queries in each cell of each level: (L, t, psi)."""
     counts = np.zeros(balls.sq_radii.shape, dtype=np.int64)

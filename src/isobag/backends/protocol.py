@@ -49,6 +49,9 @@ class Backend(Protocol[Q, A, C]):
     def assign_cells(self, queries: Q, balls: Balls, rule: str, n_jobs: int | None, /) -> A:
         """Cell of every query in every partitioning of the last level, OUTSIDE if uncovered: (n, t)."""
 
+    def assign_levels(self, queries: Q, balls: Balls, n_jobs: int | None, /) -> A:
+        """Cell of every query in every partitioning of each level under the rule "nearest": (L, t, n)."""
+
     def count_cells(self, queries: Q, balls: Balls, n_jobs: int | None, /) -> Ints:
         """Number of queries in each cell of each level: (L, t, psi)."""
 

@@ -6,8 +6,8 @@ from isobag.cli.options import Typed, command, option
 
 
 @command(
-    "model files by sql header delimiter na decimal thousands numbers format features exclude missing bad_cells "
-    "min_size max_samples group_max_samples n_estimators contamination seed jobs json quiet debug",
+    "model files by sql header delimiter na decimal thousands numbers format features exclude baseline_by missing "
+    "bad_cells min_size max_samples group_max_samples n_estimators contamination seed jobs json quiet debug",
     model=option(Path, ..., None, "FILE", "File to write the fitted model to."),
 )
 def fit(typed: Typed) -> None:

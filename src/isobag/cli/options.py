@@ -68,6 +68,7 @@ OPTIONS: dict[str, Any] = {
     "features": text(WHAT, "A,B,...", "Columns to look at; default: all of numbers that are no identifiers."),
     "exclude": text(WHAT, "A,B,...", "Columns to leave out, or patterns: temp_*."),
     "id_column": text(WHAT, "COLUMN", "Column to name rows by."),
+    "baseline_by": text(WHAT, "A,B,...", "Column with the label of the group whose rows a row is compared with first."),
     "missing": option(_KINDS["missing"], "auto", WHAT, None, _MISSING),
     "bad_cells": option(_KINDS["bad_cells"], "error", WHAT, None, "Cells in a column of numbers that are not."),
     "min_size": option(int, 1, WHAT, "N", "Leave out groups with fewer rows.", min=1),
@@ -131,6 +132,7 @@ def reading(typed: Typed) -> "ReadOptions":
     signs = {"decimal": own.get("decimal") or ".", "thousands": own.get("thousands") or ""}
     choices = {name: own[name] for name in _KINDS if name in own}
     carry = None if own.get("keep") == "all" else names_of(own.get("keep")) or ()
+    names["baseline"] = names_of(own.get("baseline_by"))
     return ReadOptions.of(**names, **signs, **choices, id=own.get("id_column"), carry=carry)
 
 

@@ -59,6 +59,11 @@ class Views:
         return sum(len(view.partitionings) for view in self.members)
 
     @property
+    def sizes(self) -> list[int]:
+        """Number of partitionings of each view."""
+        return [len(view.partitionings) for view in self.members]
+
+    @property
     def levels(self) -> tuple[int, ...]:
         """The nested psi, which all views have in common."""
         return self.members[0].partitionings.levels

@@ -39,6 +39,10 @@ class RowBalls(Balls, Partitionings):
         """Cell of every row in every partitioning: (n, t), OUTSIDE if uncovered."""
         return compute.fetch(compute.verbs.assign_cells(queries, self, rule, compute.n_jobs))
 
+    def assign_levels(self, queries: Queries, compute: Compute) -> Cells:
+        """Cell of every row in every partitioning of each level: (L, t, n)."""
+        return compute.fetch(compute.verbs.assign_levels(queries, self, compute.n_jobs))
+
     def count(self, queries: Queries, compute: Compute) -> Ints:
         """Number of rows in each cell of each level: (L, t, psi)."""
         return compute.verbs.count_cells(queries, self, compute.n_jobs)

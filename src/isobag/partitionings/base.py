@@ -54,6 +54,10 @@ class Partitionings(ABC):
     def assign(self, queries: Prepared, compute: Compute, rule: str = "nearest") -> Cells:
         """Cell of every query in every partitioning of the last level: (n, t), OUTSIDE if uncovered."""
 
+    def assign_levels(self, queries: Prepared, compute: Compute) -> Cells:
+        """Cell of every query in every partitioning of each level: (L, t, n), OUTSIDE if uncovered."""
+        return np.stack([self.at(level).assign(queries, compute).T for level in range(len(self.levels))])
+
     @abstractmethod
     def count(self, queries: Prepared, compute: Compute) -> Ints:
         """Number of queries in each cell of each level: (L, t, psi)."""

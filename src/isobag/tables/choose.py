@@ -42,6 +42,7 @@ class ReadOptions:
     decimal, thousands, numbers : how text writes numbers; see ``Notation``.
     exclude : names of columns to leave out, or patterns of them (temp_*).
     carry : columns to keep beside the labels as they are, features or not; None for all.
+    baseline : columns that make the label of the group that a row is compared with; they are no features.
     """
 
     features: tuple[str, ...] | None = None
@@ -54,9 +55,12 @@ class ReadOptions:
     numbers: str = "strict"
     carry: tuple[str, ...] | None = ()
     exclude: tuple[str, ...] = ()
+    baseline: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         check_params(vars(self), {name: one_of(allowed) for name, allowed in CHOICES.items()})
+        if self.by and self.baseline:
+            raise ParameterError(Option("baseline_by"), " compares rows, not groups; leave out ", Option("by"), ".")
         if self.thousands == self.decimal:
             raise ParameterError(
                 Option("thousands", self.thousands),
@@ -72,13 +76,22 @@ class ReadOptions:
 
     @classmethod
     def of(
-        cls, *, features: Any = None, by: Any = None, id: Any = None, carry: Any = (), exclude: Any = None, **how: str
+        cls,
+        *,
+        features: Any = None,
+        by: Any = None,
+        id: Any = None,
+        carry: Any = (),
+        exclude: Any = None,
+        baseline: Any = None,
+        **how: str,
     ) -> "ReadOptions":
         """The same, with one name or any number of them for each; names need not be texts."""
         chosen = None if features is None else names_of(features)
         own_id = None if id is None else str(id)
         kept = None if carry is None else names_of(carry)
-        return cls(chosen, names_of(by), own_id, carry=kept, exclude=names_of(exclude), **how)
+        own, left_out = names_of(baseline), names_of(exclude)
+        return cls(chosen, names_of(by), own_id, carry=kept, exclude=left_out, baseline=own, **how)
 
     def excludes(self, name: str) -> bool:
         """Whether a column is to be left out."""
@@ -87,15 +100,16 @@ class ReadOptions:
     @property
     def apart(self) -> dict[str, str]:
         """Columns that are no features, with their role: labels of groups, and an id."""
-        return dict.fromkeys(self.by, GROUP) | ({} if self.id is None else {self.id: ID})
+        return dict.fromkeys(self.by + self.baseline, GROUP) | ({} if self.id is None else {self.id: ID})
 
     def following(self, encoding: Encoding) -> "ReadOptions":
         """The same for the columns of a model, with its ways for missing and bad cells unless others are given."""
         how = {name: getattr(encoding, name) for name in CHOICES}
-        own = {
-            name: vars(self)[name] for name in ("missing", "bad_cells") if vars(self)[name] != vars(ReadOptions)[name]
-        }
-        return replace(self, features=tuple(column.name for column in encoding.columns), exclude=(), **(how | own))
+        given = {name: vars(self)[name] for name in ("missing", "bad_cells")}
+        own = {name: value for name, value in given.items() if value != getattr(ReadOptions, name)}
+        baseline = self.baseline or encoding.baseline
+        used = tuple(column.name for column in encoding.columns)
+        return replace(self, features=used, exclude=(), baseline=baseline, **(how | own))
 
 
 def names_of(names: Any) -> tuple[str, ...]:
@@ -278,7 +292,8 @@ def learn_encoding(
     summaries = [
         replace(one, reason="; ".join(part for part in (one.reason, filled.get(one.name)) if part)) for one in summaries
     ]
-    return Encoding(columns, left_out, **{name: vars(options)[name] for name in CHOICES}), summaries
+    how = {name: vars(options)[name] for name in CHOICES}
+    return Encoding(columns, left_out, **how, baseline=options.baseline), summaries
 
 
 def _encode_column(scan: ColumnScan, options: ReadOptions, median_of: Callable[[str], float]) -> EncodedColumn:

@@ -111,7 +111,10 @@ class EncodedColumn:
 
 @dataclass(frozen=True)
 class Encoding:
-    """How a table becomes features: its columns that are used, in order, and those that are not, with the reason."""
+    """How a table becomes features: its columns that are used, in order, and those that are not, with the reason.
+
+    baseline : columns that make the label of the group that a row is compared with.
+    """
 
     columns: tuple[EncodedColumn, ...]
     left_out: tuple[tuple[str, str], ...] = ()
@@ -120,6 +123,7 @@ class Encoding:
     decimal: str = "."
     thousands: str = ""
     numbers: str = "strict"
+    baseline: tuple[str, ...] = ()
     names: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -141,8 +145,10 @@ class Encoding:
 
     def to_text(self) -> str:
         """All of it as one text, for a model file."""
-        # Thousands and numbers only where something is said, as in files from before they could be.
+        # Thousands, numbers and baseline only where something is said, as in files from before they could be.
         content = {name: own for name, own in asdict(self).items() if name != "names" and own != NONE.get(name)}
+        if not self.baseline:
+            del content["baseline"]
         for column in content["columns"]:
             del column["is_ranked"]
             if not column["marks_gaps"]:  # as in files from before it could be
@@ -173,7 +179,7 @@ class Encoding:
             _check(len(set(names)) == len(names))
             how = {name: _str({**NONE, **content}[name]) for name in CHOICES}
             _check(all(how[name] in allowed for name, allowed in CHOICES.items()))
-            return cls(columns, left_out, **how)
+            return cls(columns, left_out, **how, baseline=tuple(map(_str, _list(content.get("baseline", [])))))
         except (KeyError, TypeError, ValueError, RecursionError, OverflowError):
             raise ValueError("The encoding of columns cannot be understood; the file is damaged or forged.") from None
 

@@ -13,8 +13,9 @@ from isobag.backends.numba.trees import descend, grow_tree
 from isobag.backends.numpy import count_assigned, fetch, join_cells, near_and_far, place, sum_assigned
 
 __all__ = [
-    "assign_cells", "assign_groups", "count_and_sum", "count_assigned", "count_cells", "count_group_cells", "descend",
-    "dot_counts", "fetch", "group_sq_radii", "grow_tree", "join_cells", "near_and_far", "place", "prepare",
+    "assign_cells", "assign_groups", "assign_levels", "count_and_sum", "count_assigned", "count_cells",
+    "count_group_cells", "descend", "dot_counts", "fetch", "group_sq_radii",
+    "grow_tree", "join_cells", "near_and_far", "place", "prepare",
     "scale_by_asinh", "scale_by_knots", "scale_linearly", "sq_radii", "sum_assigned", "sum_at_cells",
 ]  # fmt: skip
 
@@ -31,10 +32,18 @@ def sq_radii(points: Floats, slots: Cells, levels: tuple[int, ...], n_jobs: int 
 
 def assign_cells(queries: Queries, balls: Balls, rule: str, n_jobs: int | None = None) -> Cells:
     """Cell of every query in every partitioning: (n, t)."""
-    cells = np.empty((len(balls.slots), len(queries.X)), dtype=np.int32)
+    cells = np.empty((1, len(balls.slots), len(queries.X)), dtype=np.int32)
     last = last_level(balls)
     engine_for(queries, last, rule).assign_cells(queries, last, rule, n_jobs, cells)
-    return cells.T
+    (last_cells,) = cells
+    return last_cells.T
+
+
+def assign_levels(queries: Queries, balls: Balls, n_jobs: int | None = None) -> Cells:
+    """Cell of every query in every partitioning of each level under the rule "nearest", from one search: (L, t, n)."""
+    cells = np.empty((len(balls.levels), len(balls.slots), len(queries.X)), dtype=np.int32)
+    engine_for(queries, balls).assign_cells(queries, balls, "nearest", n_jobs, cells)
+    return cells
 
 
 def count_cells(queries: Queries, balls: Balls, n_jobs: int | None = None) -> Ints:

@@ -51,7 +51,7 @@ class Engine(Protocol):
     """A search for cells: the functions of ``isobag.backends.numba``, with all arguments given."""
 
     def assign_cells(self, queries: Queries, balls: Balls, rule: str, n_jobs: int | None, cells: Cells, /) -> None:
-        """Write the cell of every query into cells (t, n); one level."""
+        """Write the cell of every query at each level into cells (L, t, n); one level unless the rule is "nearest"."""
 
     def sum_at_cells(
         self, queries: Queries, balls: Balls, tables: Ints, rule: str, n_jobs: int | None, limits: Ints | None, /

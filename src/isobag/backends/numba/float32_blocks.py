@@ -93,13 +93,14 @@ def fits(balls: Balls) -> bool:
 
 
 def assign_cells(queries: Queries, balls: Balls, rule: str, n_jobs: int | None, cells: Cells) -> None:
-    """Write the cell of every query into cells (t, n)."""
+    """Write the cell of every query at each level into cells (L, t, n)."""
     placed, centers = _prepare(queries, balls, n_jobs)
 
     def work(i: int) -> None:
-        own = np.empty((1, placed.n_blocks, 1, BLOCK), dtype=np.int16)
+        own = np.empty((1, placed.n_blocks, len(cells), BLOCK), dtype=np.int16)
         _find(placed, centers, rule, range(i, i + 1), slice(0, placed.n_blocks), own, centers.room())
-        cells[i] = own.reshape(-1)[placed.places]
+        for level, level_cells in enumerate(cells):
+            level_cells[i] = own[0, :, level].reshape(-1)[placed.places]
 
     map_in_threads(work, range(len(balls.slots)), n_jobs)
 

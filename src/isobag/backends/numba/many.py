@@ -30,10 +30,10 @@ _KEPT_CELLS = 1 << 26
 
 
 def assign_cells(queries: Queries, balls: Balls, rule: str, n_jobs: int | None, cells: Cells) -> None:
-    """Write the cell of every query into cells (t, n)."""
+    """Write the cell of every query at each level into cells (L, t, n)."""
 
     def keep(block: slice, block_cells: Cells) -> None:
-        cells[:, block] = block_cells[:, -1]
+        cells[:, :, block] = block_cells.transpose(1, 0, 2)
 
     _search(queries.X, balls, rule, None, n_jobs, keep)
 

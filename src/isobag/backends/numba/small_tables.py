@@ -44,9 +44,10 @@ def sq_radii(points: Floats, slots: Cells, levels: tuple[int, ...], n_jobs: int 
 
 
 def assign_cells(queries: Queries, balls: Balls, rule: str, n_jobs: int | None, cells: Cells) -> None:
-    """Write the cell of every query into cells (t, n)."""
+    """Write the cell of every query at each level into cells (L, t, n)."""
     for part, part_cells in _find(queries, balls, n_jobs):
-        cells[part] = part_cells[:, :, -1].reshape(len(part_cells), -1)[:, : cells.shape[1]]
+        for level, own in enumerate(cells):
+            own[part] = part_cells[:, :, level].reshape(len(part_cells), -1)[:, : own.shape[1]]
 
 
 def sum_at_cells(

@@ -93,6 +93,11 @@ class TorchBackend:
             engine, parts = self._parts(queries, own)
             return torch.cat([engine.assign(x, own, rule) for x in parts], dim=1).t()
 
+    def assign_levels(self, queries: Queries, balls: Balls, n_jobs: int | None = None) -> torch.Tensor:
+        """Cell of every query in every partitioning of each level under the rule "nearest": (L, t, n) int32."""
+        levels = (one_level(balls, level) for level in range(len(balls.levels)))
+        return torch.stack([self.assign_cells(queries, own, "nearest").t() for own in levels])
+
     def count_cells(self, queries: Queries, balls: Balls, n_jobs: int | None = None) -> Ints:
         """Number of queries in each cell of each level: (L, t, psi)."""
         with explained(self.device):

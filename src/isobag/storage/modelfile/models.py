@@ -21,11 +21,12 @@ _FIELDS: dict[str, Kind] = {
     "feature_names_in_": NAMES,
     "offset_": number(-_LARGEST, _LARGEST),
     "labels_": Labels(),
+    "baseline_labels_": Labels(),
     "scores_": Array(("float64",), 1),
     "table_": STRING,
 }
 """Attributes that estimators share; the kind of all others follows from their type."""
-_OPTIONAL = {"feature_names_in_", "table_"}
+_OPTIONAL = {"feature_names_in_", "table_", "baseline_labels_"}
 _LATER_PARAMS = {"device": None, "tail": EXACT, "size": "ignore"}
 """Parameters that files of older versions lack, and what they stand for there."""
 
