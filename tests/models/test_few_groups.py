@@ -1,4 +1,4 @@
-"""What is promised where there are few groups, few points, equal groups, two kinds of groups, or odd ones in ``fit``."""
+"""What is promised with few groups, few points, equal groups, two kinds of groups, or odd ones in ``fit``."""
 
 import numpy as np
 import pytest

@@ -189,9 +189,8 @@ def test_odd_groups_are_found_where_all_of_them_have_a_size_of_their_own(rng, ki
 
 def block(rng):
     """A session of a few kinds, so that most have many twins; one in twenty has an event of its own."""
-    optional = [[4] * 3, [5] * 3 + [6] * 3, [7]]
-    events = [0] + [1] * 3 + [2] * 3 + [3] * 3
-    return [*events, *sum((more for more, p in zip(optional, (0.5, 0.6, 0.05), strict=True) if rng.random() < p), [])]
+    optional = ((0.5, [4] * 3), (0.6, [5] * 3 + [6] * 3), (0.05, [7]))
+    return [*np.repeat(range(4), [1, 3, 3, 3]), *(event for p, more in optional if rng.random() < p for event in more)]
 
 
 @pytest.mark.parametrize(("share", "least"), [(0.01, 0.99), (0.1, 0.95), (0.2, 0.9)])

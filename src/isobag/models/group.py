@@ -141,7 +141,7 @@ class GroupModel:
     size : what the number of points says of a group; None where it is ignored.
 
     Level 2, columns and size each have a score, and the lowest counts: log scores are asinh of an oddness in robust
-    spreads, of which columns and size have 1.75 less.
+    spreads, of which columns and size have two less.
     """
 
     views: Views
