@@ -136,8 +136,8 @@ def _tasks():
 def _page(results):
     yield (
         f"{N_SESSIONS} made-up sessions of events, five grammars and six ways to be odd (`study/sessions.py`),"
-        f" {len(SEEDS)} seeds: mean AUC by share of odd sessions, and in how many of the 30 sets the default is more than"
-        f" {MOST_LOSS} below one of the others.\n"
+        f" {len(SEEDS)} seeds: mean AUC by share of odd sessions, and in how many of the 30 sets the default is more"
+        f" than {MOST_LOSS} below one of the others.\n"
     )
     rows = []
     for share in SHARES:
