@@ -18,6 +18,7 @@ from losses import LOSSES_SECTION
 from normal_groups import DAYS_SECTION, NULL_SECTION
 from points import ADBENCH_SECTION, TABLES_SECTION
 from rules import THRESHOLDS_SECTION
+from sessions import SESSIONS_SECTION
 from tails import TAILS_SECTION
 
 SECTIONS = {
@@ -29,6 +30,7 @@ SECTIONS = {
         CLUMPS_SECTION,
         GROUPS_SECTION,
         ALIKE_SECTION,
+        SESSIONS_SECTION,
         TAILS_SECTION,
         NULL_SECTION,
         DAYS_SECTION,

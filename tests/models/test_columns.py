@@ -73,6 +73,16 @@ def test_one_narrow_column_of_many_is_found_and_named(rng, d):
         assert first.own == pytest.approx(high - low) and first.usual > 2 * first.own
 
 
+def test_heavy_tails_of_one_column_of_many_are_found_and_named(rng):
+    parts = normal_groups(rng, 20)
+    for part in parts[:N_ODD]:
+        far = rng.random(100) < 0.2
+        part[far, 2] = 3 * rng.choice([-1, 1], far.sum())
+    model = IDKGroupDetector(random_state=0, calibrate=False).fit(parts)
+    assert roc_auc_score(np.arange(100) >= N_ODD, model.scores_) > 0.95
+    assert all(own[0].columns == (2,) for own in model.explain(parts[:N_ODD]).reasons)
+
+
 def test_a_moved_column_is_named_with_both_medians(rng):
     parts = normal_groups(rng, 6)
     for part in parts[:N_ODD]:

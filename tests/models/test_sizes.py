@@ -76,10 +76,10 @@ def test_the_same_groups_in_any_order_give_the_same_bits(rng):
     sizes = log_uniform(rng, 500)
     values = rng.normal(size=500) * np.log(sizes)
     curve = fit_size_curve(values, sizes)
-    line = fit_size_line(values, sizes, 1.0, 0.1, sloped=True, tail=0.9)
+    line = fit_size_line(values, sizes, 1.0, 0.1, 0.2, sloped=True)
     for _ in range(5):
         order = rng.permutation(500)
-        assert fit_size_line(values[order], sizes[order], 1.0, 0.1, sloped=True, tail=0.9) == line
+        assert fit_size_line(values[order], sizes[order], 1.0, 0.1, 0.2, sloped=True) == line
         again = fit_size_curve(values[order], sizes[order])
         for name, value in vars(curve).items():
             assert_array_equal(getattr(again, name), value)
@@ -140,4 +140,5 @@ def test_where_most_values_are_equal_the_scale_is_that_of_the_others():
     values, sizes = np.repeat([0.0, 4.0, 8.0], [90, 5, 5]), np.full(100, 3)
     line = fit_size_line(values, sizes, 1.0, 0.02)
     assert 4 < line.scale < 8
-    assert fit_size_line(np.zeros(50), sizes[:50], 0.0, 0.02).scale == 1
+    assert fit_size_line(values, sizes, 1.0, 0.02, 0.2).scale == 0.2
+    assert fit_size_line(np.zeros(50), sizes[:50], 0.0, 0.02, 0.2).scale == 1

@@ -129,8 +129,8 @@ def near_and_far(group, references, noise_of, n_nearest=10, far_shares=(20, 4)):
     return found
 
 
-def oddness(distances, n, lines, margin=2):
-    """The largest of: spreads of the nearest beyond what is usual at size n, and two less of the far ones."""
+def oddness(distances, n, lines, margin=1.5):
+    """The largest of: spreads of the nearest beyond what is usual at size n, and 1.5 less of the far ones."""
     found = []
     for distance, line in zip(distances, lines, strict=True):
         x = min(max(log(n), line.low), line.high) - line.middle

@@ -2,13 +2,15 @@
 
 In many columns a change of one is a small part of the distance between mean maps. So, beside level 2:
 
-1. bins        each column is cut at 15 quantiles of the reference points
+1. bins        each column is cut at 15 quantiles of the reference points, at equal steps of the normal score from -2.5
+               to 2.5: fine at the ends, where a tail shows
 2. values      v of a bin: the normal score of its middle rank, standardised, in sixteenths: whole numbers
 3. sums        of v, v^2, v^3 and v^4 over the points of a group, so in whatever order
 4. statistics  mean, standard deviation, skewness and kurtosis of v in the group
 5. deviation   sqrt(n / (1 + q n)) (statistic - its median over groups), in robust spreads of such: z; q is the
                variance between groups divided by that of one point
-6. oddness     the largest |z| of a mean or a spread, compared with what is usual at that size
+6. largest     |z| of a mean or a spread, compared with what is usual at that size: u
+7. oddness     2 asinh(u / 2): one event that is rare is many spreads from never, but it is no more than one event
 
 Skewness and kurtosis take part in reasons alone.
 """
@@ -20,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
-from scipy.special import ndtri
+from scipy.special import ndtr, ndtri
 
 from isobag.backends import Compute
 from isobag.backends.arrays import FARTHEST, Floats, Ints, held
@@ -46,7 +48,11 @@ _SKEWNESS, _KURTOSIS = 6.0, 24.0
 _QUANTILE, _NORMAL_QUANTILE = 0.75, 1.1503493803760079
 _MEDIAN_SQUARE = 0.4549364231195727
 """Median of the square of a normal number."""
-_TAIL, _LEAST_SCALE = 0.9, 0.02
+_LEAST_SCALE = 0.02
+_SHARES = ndtr(np.linspace(-2.5, 2.5, N_BINS - 1))
+"""Of the points, how many lie below each edge."""
+_BEND = 2.0
+"""From about here on the logarithm of a deviation counts."""
 _MOST_SUMS = 1 << 22
 _MOST_POINTS, _MOST_GROUPS = 4096, 1024
 """Bins are learned from so many points, and what is usual from so many groups."""
@@ -84,7 +90,7 @@ class ColumnEvidence:
 
     def scores_of(self, largest: Floats, sizes: Ints) -> Floats:
         """Scores from largest deviations: (g,) -> (g,)."""
-        return bounded(self.line.normalise(largest, sizes) - MARGIN)
+        return bounded(_BEND * np.arcsinh(self.line.normalise(largest, sizes) / _BEND) - MARGIN)
 
     def largest(self, groups: Grouped, compute: Compute) -> Floats:
         """The largest deviation of a mean or a spread of each group: (g,)."""
@@ -155,7 +161,7 @@ def fit_columns(groups: Grouped, reference: Floats, compute: Compute) -> tuple[C
             np.maximum(largest, own._largest(sums, sizes), out=largest)  # noqa: SLF001, one of its own kind
         centers, ratios, scales = (np.concatenate(own) for own in zip(*parts, strict=True))
         model = replace(model, centers=centers, ratios=ratios, scales=scales)
-    line = fit_size_line(largest[chosen], sizes[chosen], 1.0, _LEAST_SCALE, sloped=True, tail=_TAIL)
+    line = fit_size_line(largest[chosen], sizes[chosen], 1.0, _LEAST_SCALE, sloped=True)
     model = replace(model, line=line)
     return model, model.scores_of(largest, sizes)
 
@@ -193,8 +199,7 @@ def bin_values(X: Floats, edges: Floats, values: Ints) -> Ints:
 
 def _fit_bins(points: Floats) -> tuple[Floats, Ints]:
     """Edges (d, 15) at quantiles of points, and the values of the bins (d, 16)."""
-    shares = np.arange(1, N_BINS) / N_BINS
-    edges = np.ascontiguousarray(np.quantile(points, shares, axis=0, method="inverted_cdf").T)
+    edges = np.ascontiguousarray(np.quantile(points, _SHARES, axis=0, method="inverted_cdf").T)
     values = np.zeros((len(edges), N_BINS), dtype=np.int64)
     for own, column, found in zip(edges, points.T, values, strict=True):
         counts = np.bincount(np.searchsorted(own, column, side="left"), minlength=N_BINS)

@@ -7,11 +7,11 @@
 5. distances    of |z - z_j| to the N reference groups j, the group itself left out: the mean of the ten nearest, and
                 those to the N/20-th and the N/4-th nearest
 6. size         u = (distance - location(n)) / scale(n) of each of the three, with lines in log n
-7. oddness      the largest of u(nearest), u(N/20) - 2, u(N/4) - 2
+7. oddness      the largest of u(nearest), u(N/20) - 1.5, u(N/4) - 1.5
 8. score        1 / (u + sqrt(1 + u^2)) of the oddness u: 1 for what is usual at that size, towards 0 the odder
 
 More than ten odd groups that are alike have each other for neighbours. But they are far from a quarter of all groups,
-or from a twentieth, and this overrules the nearest where it is two robust spreads beyond them.
+or from a twentieth, and this overrules the nearest where it is 1.5 robust spreads beyond them.
 
 Counts and their dot products are integers; what follows is arithmetic on single numbers in a fixed order, so all
 backends agree to the last bit.
@@ -36,10 +36,14 @@ N_NEAREST = 10
 MOST_REFERENCES = 4096
 FAR_SHARES = (20, 4)
 """Far is as far as one of 20, and one of 4, of all reference groups."""
-MARGIN = 2.0
-"""By how many robust spreads evidence must lie beyond the nearest groups to overrule them."""
-_LEAST_NEAR, _LEAST_FAR = 0.02, 0.1
-"""Least scales of the distances, in medians of the references' |z|."""
+MARGIN, FAR_MARGIN = 2.0, 1.5
+"""By how many robust spreads evidence, and distances to far groups, must lie beyond the nearest to overrule them."""
+_SCALES = ((0.02, 0.2), (0.1, 0.2), (0.1, np.inf))
+"""Least and largest scale of each distance, in medians of the references' |z|.
+
+Where many groups are equal, as sessions of events are, what deviates is odd and no measure of what is usual: hence the
+largest. A quarter of all groups can be of several kinds, and then distances to them differ without bound.
+"""
 UNIT = 2.0**-20
 _WEIGHT_BITS, _UNIT_BITS = 44, 20
 _KEPT_DOTS = 1 << 25
@@ -85,7 +89,7 @@ class Neighbours(Level2):
             return self.curve.normalise(distances[:, 0], sizes)
         assert self.lines is not None
         near, *far = (line.normalise(own, sizes) for line, own in zip(self.lines, distances.T, strict=True))
-        oddness: Floats = np.maximum(near, np.maximum.reduce(far) - MARGIN)
+        oddness: Floats = np.maximum(near, np.maximum.reduce(far) - FAR_MARGIN)
         return oddness
 
     def problems(self, n_columns: int, averages: bool) -> Iterator[str]:
@@ -118,9 +122,10 @@ def fit_neighbours(maps: AnyMaps, n_partitionings: int, compute: Compute) -> tup
     deviations = _deviations(references, noise)
     distances = maps.map(lambda own: _distances(own, references, deviations, noise, compute, rows))
     unit = float(np.median(deviations.factors * np.sqrt(deviations.sq_norms)))
-    near, *far = distances[chosen].T
-    lines = [fit_size_line(near, references.sizes, unit, _LEAST_NEAR, sloped=True)]
-    lines += [fit_size_line(own, references.sizes, unit, _LEAST_FAR) for own in far]
+    lines = [
+        fit_size_line(own, references.sizes, unit, *bounds, sloped=k == 0)
+        for k, (own, bounds) in enumerate(zip(distances[chosen].T, _SCALES, strict=True))
+    ]
     model = Neighbours(references, noise.ratio, noise.population, noise.largest, None, tuple(lines))
     return model, bounded(model.oddness(distances, maps.sizes))
 

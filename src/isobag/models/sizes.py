@@ -61,15 +61,14 @@ class SizeLine:
 
 
 def fit_size_line(
-    values: Floats, sizes: Ints, unit: float, least_scale: float, *, sloped: bool = False, tail: float = 0.0
+    values: Floats, sizes: Ints, unit: float, least_scale: float, most_scale: float = np.inf, *, sloped: bool = False
 ) -> SizeLine:
     """The line of groups with these values and sizes: (g,).
 
     The slope is that of the half of the groups that lies nearest to a line (least trimmed squares, from a level start),
     then of all that lie near it: a fifth of the groups can be odd, all of them the largest ones, and not move it.
-    ``unit``: how large values are; the scale is at least ``least_scale`` units. Where most values are equal, it is that
-    of the others. ``sloped``: whether the scale depends on size too. ``tail``: the scale is at least such that the
-    median and this upper quantile are as far apart as those of normal numbers; 0: no matter.
+    ``unit``: how large values are; the scale is from ``least_scale`` to ``most_scale`` units. Where most values are
+    equal, it is that of the others, within these bounds. ``sloped``: whether the scale depends on size too.
     """
     x = np.log(sizes)
     middle = fsum(x.tolist()) / len(x)
@@ -81,9 +80,9 @@ def fit_size_line(
     rest = rest - location
     scale_slope = _fit_scale_slope(at, np.abs(rest), _EQUAL * unit) if sloped else 0.0
     rest = rest / np.exp(scale_slope * at)
-    scale = max(_scale(np.abs(rest), _EQUAL * unit), least_scale * unit)
-    if tail:
-        scale = max(scale, float(np.quantile(rest, tail)) / float(ndtri(tail)))
+    scale = _scale(np.abs(rest), _EQUAL * unit)
+    if unit > 0:
+        scale = min(max(scale, least_scale * unit), most_scale * unit)
     return SizeLine(middle, low, high, slope, location, scale_slope, scale)
 
 
