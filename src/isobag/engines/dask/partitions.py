@@ -14,13 +14,13 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-import isobag
 from isobag.backends.arrays import Ints
 from isobag.data.partitions import Collection, Combine, Frames, Work
 from isobag.data.spool import Tick
 from isobag.engines.dask import tasks
 from isobag.engines.dask.runner import WINDOWS, Runner, Tree
 from isobag.engines.dask.workers import Say
+from isobag.engines.versions import own_version
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -86,7 +86,7 @@ class DaskPartitions(Collection):
         numbers = dd.from_map(_numbered, range(self.n_partitions), meta=_numbered(0))
         sent = dask.delayed(work, name=f"isobag-{uuid4().hex}", traverse=False)
         meta = schema.empty_table().to_pandas()
-        given = (numbers, sent, schema, isobag.__version__)
+        given = (numbers, sent, schema, own_version())
         return dd.map_partitions(_made, self._frame, *given, meta=meta, clear_divisions=True)
 
     def give(self, table: pa.Table) -> Any:

@@ -11,11 +11,11 @@ from weakref import WeakSet
 
 from dask.threaded import get as get_in_threads
 
-import isobag
 from isobag.backends.arrays import Ints
 from isobag.data.spool import Tick
 from isobag.engines.dask import tasks
 from isobag.engines.dask.workers import Say, Workers, WorkersDiedError, none_left
+from isobag.engines.versions import own_version
 
 WINDOWS = 3
 """How many windows of partitions the scheduler has at once, so that no worker waits for the last of one."""
@@ -73,7 +73,7 @@ class Runner:
 
     def _submit(self, function: Callable[..., Any], name: str, *args: Any) -> Any:
         key = f"{name}-{uuid4().hex}"
-        return self._kept(self._client.submit(tasks.checked, isobag.__version__, function, *args, key=key))
+        return self._kept(self._client.submit(tasks.checked, own_version(), function, *args, key=key))
 
     def _kept(self, future: Any) -> Any:
         self._open.add(future)
@@ -82,7 +82,7 @@ class Runner:
     def run(self, graph: dict[Any, Any], keys: Sequence[Any], numbers: Ints, work: Any, combine: Any) -> Any:
         """Work on partitions, merged as a tree."""
         name = f"isobag-{uuid4().hex}"
-        checked = (tasks.checked, isobag.__version__)
+        checked = (tasks.checked, own_version())
         own = dict(graph)
         level = []
         for number, key in zip(numbers.tolist(), keys, strict=True):

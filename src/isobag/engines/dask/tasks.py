@@ -6,17 +6,15 @@ from contextlib import suppress
 from functools import reduce
 from typing import Any, TypeVar
 
-import isobag
 from isobag.data.partitions import Combine, Work
-from isobag.engines.dask.workers import other_version
+from isobag.engines.versions import check_version
 
 T = TypeVar("T")
 
 
 def checked(version: str, function: Callable[..., T], *args: Any) -> T:
     """What a function makes of things, by the version of isobag that the client has and no other."""
-    if isobag.__version__ != version:
-        raise ValueError(other_version(_here(), isobag.__version__, version))
+    check_version(version, f"Dask worker {_here()}")
     try:
         return function(*args)
     except ImportError as error:

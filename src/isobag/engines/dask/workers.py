@@ -8,7 +8,7 @@ from typing import Any
 import dask
 from dask.utils import parse_timedelta
 
-import isobag
+from isobag.engines.versions import other_version, own_version
 
 Say = Callable[[str], None]
 """Takes a remark for a person."""
@@ -74,7 +74,7 @@ class Workers:
         new = sorted(workers.keys() - self._versions.keys())
         if not new:
             return
-        self._versions |= dict.fromkeys(new, isobag.__version__)
+        self._versions |= dict.fromkeys(new, own_version())
         try:
             answers = self._client.run(_asking(), workers=new, on_error="return", callback_timeout=ASKED_S)
         except TimeoutError:  # every task compares versions, too
@@ -82,32 +82,24 @@ class Workers:
         self._versions |= {address: one for address, one in answers.items() if not isinstance(one, Exception)}
         for address in new:
             version = self._versions[address]
-            if version is not None and version != isobag.__version__:
-                raise ValueError(other_version(_named(address, workers), version, isobag.__version__))
+            if version is not None and version != own_version():
+                raise ValueError(other_version(f"Dask worker {_named(address, workers)}", version, own_version()))
         lacking = [address for address in new if self._versions[address] is None]
         if lacking and all(self._versions[address] is None for address in workers):
             raise ValueError(
                 f"No Dask worker can load isobag (asked: {_listed(lacking, workers)}); install isobag "
-                f"{isobag.__version__} on all of them."
+                f"{own_version()} on all of them."
             )
         for address in lacking:
             self._say(
                 f"Dask worker {_named(address, workers)} cannot load isobag and does none of the work; install isobag "
-                f"{isobag.__version__} there."
+                f"{own_version()} there."
             )
 
 
 def warn(remark: str) -> None:
     """A remark as a warning."""
     warnings.warn(remark, RuntimeWarning, stacklevel=2)
-
-
-def other_version(worker: str, version: str, needed: str) -> str:
-    """What is wrong with a worker of another version."""
-    return (
-        f"Dask worker {worker} has isobag {version}; need {needed}, as here, or scores would be a mixture of two "
-        "versions. Install the same on all workers."
-    )
 
 
 def none_left(seconds: float, workers: Iterable[Mapping[str, Any]]) -> str:
@@ -140,9 +132,11 @@ def _asking() -> Callable[[], str | None]:
 
     def version() -> str | None:
         try:
-            import isobag as there  # noqa: PLC0415
+            from importlib import import_module  # noqa: PLC0415
+
+            there: str = import_module("isobag").__version__
         except ImportError:
             return None
-        return there.__version__
+        return there
 
     return version
