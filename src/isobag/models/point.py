@@ -122,8 +122,12 @@ class PointModel(PickledByFields):
 
     def scores(self, rows: Rows, compute: Compute) -> Floats:
         """How normal each row is: (n,) in [0, 1]."""
+        return rows.map(self.scorer(compute))
+
+    def scorer(self, compute: Compute) -> Callable[[Floats], Floats]:
+        """A function of rows: how normal each is: (n, d) -> (n,)."""
         sum_at = self.sum_at(compute, only_last=self.average is None)
-        return rows.map(lambda X: self.combine(sum_at(X), compute.n_jobs))
+        return lambda X: self.combine(sum_at(X), compute.n_jobs)
 
     def sum_at(self, compute: Compute, only_last: bool = False) -> Callable[[Floats], Sums]:
         """A function of rows: the sums that scores are made of, of all psi or of the last: (n, d) -> (n, L) a view."""
