@@ -21,7 +21,12 @@ from isobag.engines.dask.runner import Runner
 
 OPTIONS = {"features": ["a", "b"], "n_estimators": 8, "random_state": 3}
 N_PARTITIONS, N_ROWS = 12, 60
-pytestmark = [pytest.mark.slow, pytest.mark.cluster]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.cluster,
+    # Of a worker that is busy on a machine that is busy, too; test_dask_processes has those that do stand still.
+    pytest.mark.filterwarnings("ignore:Dask worker .* has given no sign of life:RuntimeWarning"),
+]
 
 
 def make(number, bad=None):

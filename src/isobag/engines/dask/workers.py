@@ -16,7 +16,7 @@ ASKED_S = 10
 """Seconds that workers have to say their version; one that stands still would never do."""
 PATIENCE_S = 30
 """Seconds without any worker that works, unless Dask is set to another ``distributed.scheduler.no-workers-timeout``."""
-STILL_S = 15
+STILL_S = 30
 """Seconds without a sign of life after which a worker is named."""
 
 
