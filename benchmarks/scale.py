@@ -24,6 +24,7 @@ from distributed import Client, LocalCluster
 
 from isobag import IDKPointDetector
 from isobag.engines import dask as engine
+from isobag.engines.dask.runner import Runner
 
 N_FEATURES = 4
 PARTITION_ROWS = 500_000
@@ -115,14 +116,14 @@ def measure_partitions():
 def measure_bytes():
     """Bytes of all results that come to the client during fit."""
     found, received = [], []
-    result = engine.Runner.result
+    result = Runner.result
 
     def counting(self, future):
         thing = result(self, future)
         received.append(len(pickle.dumps(thing)))
         return thing
 
-    engine.Runner.result = counting
+    Runner.result = counting
     try:
         with cluster(2) as own, Client(own):
             for n_rows in (10_000, 100_000, 1_000_000):
@@ -131,7 +132,7 @@ def measure_bytes():
                 found.append({"rows": n_rows, "bytes": sum(received), "results": len(received)})
                 print(found[-1], flush=True)
     finally:
-        engine.Runner.result = result
+        Runner.result = result
     return found
 
 

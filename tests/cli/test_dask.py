@@ -9,6 +9,7 @@ import warnings
 from itertools import pairwise
 from pathlib import Path
 
+import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -19,7 +20,9 @@ from pyarrow import parquet
 
 import isobag
 from isobag.cli import cluster, pieces
-from isobag.engines import dask as engine
+from isobag.engines.dask import workers
+from isobag.engines.dask.partitions import DaskPartitions
+from isobag.engines.dask.workers import WorkersDiedError
 from isobag.tables import detect, distributed
 from isobag.tables.distributed import Oddest
 
@@ -207,18 +210,20 @@ def test_errors_of_workers_are_one_sentence_and_leave_no_file(frame, tmp_path, a
     assert_one_sentence(run(*asked, "--missing", "error"), "row 20 of partition 2", "'amount'", "--missing drop")
 
     def die(self, work, combine, which=None):
-        raise engine.WorkersDiedError("partition 2: the workers that looked at it died.")
+        raise WorkersDiedError("partition 2: the workers that looked at it died.")
 
-    monkeypatch.setattr(engine.DaskPartitions, "run", die)
+    monkeypatch.setattr(DaskPartitions, "run", die)
     result = run(*asked, "--missing", "drop")
     assert_one_sentence(result, "Error: partition 2: the workers that looked at it died.")
     assert not out.exists()
 
 
-def test_other_versions_on_the_workers_are_refused(frame, tmp_path, address, monkeypatch):
-    monkeypatch.setattr(cluster, "own_version", lambda: "0.0.1")
+@pytest.mark.parametrize("command", [("points",), ("groups", "--by", "account")], ids=["points", "groups"])
+def test_other_versions_on_the_workers_are_refused(frame, tmp_path, address, monkeypatch, command):
+    monkeypatch.setattr(workers, "_asking", lambda: lambda: "0.0.1")
     path = written(frame, tmp_path / "t.parquet")
-    assert_one_sentence(run("points", path, "--dask", address), "have isobag 0.0.1", f"need {isobag.__version__}")
+    result = run(command[0], path, *command[1:], "--dask", address, "--quiet")
+    assert_one_sentence(result, "Dask worker tcp://", "has isobag 0.0.1", f"need {isobag.__version__}, as here")
 
 
 def test_without_the_extra_it_says_what_to_install(frame, tmp_path, monkeypatch):
@@ -229,9 +234,9 @@ def test_without_the_extra_it_says_what_to_install(frame, tmp_path, monkeypatch)
 
 def test_progress_counts_the_partitions_of_every_pass(frame, address):
     ticks = []
-    data = engine.dd.from_pandas(frame[["amount", "hour"]].astype(float), npartitions=4, sort=False)
+    data = dd.from_pandas(frame[["amount", "hour"]].astype(float), npartitions=4, sort=False)
     with engine_client(address) as client:
-        partitions = engine.DaskPartitions(data, client, lambda *told: ticks.append(told))
+        partitions = DaskPartitions(data, client, lambda *told: ticks.append(told))
         detect.detect_points(partitions, n_estimators=5, random_state=0)
     starts = [i for i, (_, n_done, _) in enumerate(ticks) if n_done == 0]
     assert len(starts) >= 4

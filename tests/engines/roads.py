@@ -49,7 +49,7 @@ def table():
 def in_dask(frame, folder):
     import dask.dataframe as dd
 
-    from isobag.engines.dask import DaskPartitions
+    from isobag.engines.dask.partitions import DaskPartitions
 
     return DaskPartitions(dd.from_pandas(frame, npartitions=5, sort=False))
 

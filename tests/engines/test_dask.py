@@ -11,6 +11,8 @@ import pytest
 
 import isobag
 from isobag.engines import dask as engine
+from isobag.engines.dask import partitions as dask_partitions
+from isobag.engines.dask.partitions import DaskPartitions
 
 N_ROWS = 1_200
 OPTIONS = {"n_estimators": 12, "random_state": 3}
@@ -18,8 +20,8 @@ OPTIONS = {"n_estimators": 12, "random_state": 3}
 
 @pytest.fixture(autouse=True)
 def _few_partitions_at_a_time(monkeypatch):
-    monkeypatch.setattr(engine, "WINDOW", 4)
-    monkeypatch.setattr(engine, "FORGOTTEN", 2)
+    monkeypatch.setattr(dask_partitions, "WINDOW", 4)
+    monkeypatch.setattr(dask_partitions, "FORGOTTEN", 2)
 
 
 @pytest.fixture
@@ -177,15 +179,15 @@ def dask_config(settings):
 
 def test_partitions_that_come_of_each_other_are_dealt_with_at_once(frame):
     shuffled = parts_of(frame, random_cuts(12)).shuffle("account")
-    partitions = engine.DaskPartitions(shuffled)
+    partitions = DaskPartitions(shuffled)
     assert [len(window) for window in partitions._cut(np.arange(partitions.n_partitions))] == [12]
-    plain = engine.DaskPartitions(parts_of(frame, random_cuts(12)))
+    plain = DaskPartitions(parts_of(frame, random_cuts(12)))
     assert [len(window) for window in plain._cut(np.arange(12))] == [4, 4, 4]
 
 
 def test_results_merge_in_order():
     table = parts_of(pd.DataFrame({"a": np.arange(N_ROWS)}), random_cuts(37))
-    partitions = engine.DaskPartitions(table)
+    partitions = DaskPartitions(table)
     numbers = partitions.run(lambda p, frames: [p], lambda a, b: a + b)
     assert numbers == list(range(37))
     assert partitions.run(lambda p, frames: [p], lambda a, b: a + b, np.array([3, 11, 12, 30])) == [3, 11, 12, 30]

@@ -16,10 +16,17 @@ from distributed import Client, LocalCluster
 import isobag
 from isobag.cli.cluster import PATIENCE
 from isobag.engines import dask as engine
+from isobag.engines.dask import partitions
+from isobag.engines.dask.runner import Runner
 
 OPTIONS = {"features": ["a", "b"], "n_estimators": 8, "random_state": 3}
 N_PARTITIONS, N_ROWS = 12, 60
-pytestmark = [pytest.mark.slow, pytest.mark.cluster]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.cluster,
+    # Of a worker that is busy on a machine that is busy, too; test_dask_processes has those that do stand still.
+    pytest.mark.filterwarnings("ignore:Dask worker .* has given no sign of life:RuntimeWarning"),
+]
 
 
 def make(number, bad=None):
@@ -107,8 +114,8 @@ def client(cluster):
 
 @pytest.fixture(autouse=True)
 def _few_at_a_time(monkeypatch):
-    monkeypatch.setattr(engine, "WINDOW", 4)
-    monkeypatch.setattr(engine, "FORGOTTEN", 2)
+    monkeypatch.setattr(partitions, "WINDOW", 4)
+    monkeypatch.setattr(partitions, "FORGOTTEN", 2)
 
 
 def whole():
@@ -192,7 +199,7 @@ def test_what_comes_to_the_client_does_not_grow_with_the_rows(client):
 
 def test_the_scheduler_keeps_no_more_tasks_for_more_partitions(client, monkeypatch):
     kept = []
-    wait = engine.Runner.wait
+    wait = Runner.wait
 
     def counting(self, found):
         wait(self, found)
@@ -204,7 +211,7 @@ def test_the_scheduler_keeps_no_more_tasks_for_more_partitions(client, monkeypat
         engine.fit(data, n_estimators=8, max_samples=16, random_state=0, calibrate=False)
         return max(kept)
 
-    monkeypatch.setattr(engine.Runner, "wait", counting)
+    monkeypatch.setattr(Runner, "wait", counting)
     few, more = most_kept(32), most_kept(160)
     assert more < 2 * few, (few, more)
 
@@ -225,11 +232,11 @@ RECEIVED = []
 def _count_what_is_received(monkeypatch):
     from distributed.protocol.pickle import dumps
 
-    result = engine.Runner.result
+    result = Runner.result
 
     def counting(self, found):
         thing = result(self, found)
         RECEIVED.append(len(dumps(thing)))
         return thing
 
-    monkeypatch.setattr(engine.Runner, "result", counting)
+    monkeypatch.setattr(Runner, "result", counting)

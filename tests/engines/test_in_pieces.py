@@ -10,6 +10,7 @@ import pytest
 from in_pieces import Pieces
 
 from isobag import IDKGroupDetector, IDKPointDetector
+from isobag.backends import Compute
 from isobag.data.groups import Groups
 from isobag.data.partitioned_groups import PartitionedGroups
 from isobag.data.partitions import PartitionedRows, count_rows
@@ -138,6 +139,29 @@ def test_groups_in_partitions_make_the_same_detector(labelled, options, seed, n_
     assert np.array_equal(found.score_samples(groups), plain.score_samples(frame, groups=labels))
     assert np.array_equal(found.p_values(frame, groups=labels), plain.p_values(frame, groups=labels))
     assert np.array_equal(found.model_.population, plain.model_.population)
+
+
+@pytest.mark.parametrize("round_bytes", [1 << 12, 1 << 14])
+def test_the_counts_of_groups_that_are_there_at_once_are_bounded(labelled, round_bytes, monkeypatch):
+    X, labels = labelled
+    groups = groups_of(X, labels, 0, 4)
+    options = {"n_estimators": 10, "random_state": 3, "max_samples": 8, "group_max_samples": 8}
+    plain = IDKGroupDetector(**options).fit(groups)
+    most, split = [], map_module._Counted.__call__
+
+    def counting(self, number, frames):
+        tallies = split(self, number, frames)
+        most.append(len({group for tally in tallies.values() for group in tally.numbers.tolist()}))
+        return tallies
+
+    monkeypatch.setattr(map_module, "BUCKET_BYTES", round_bytes // 2)
+    monkeypatch.setattr(map_module, "ROUND_BYTES", round_bytes)
+    monkeypatch.setattr(map_module._Counted, "__call__", counting)
+    maps = plain.model_.views.maps_of(groups, Compute(), False)
+    sizes = maps.map(lambda own: own.sizes)
+    assert np.array_equal(sizes, groups.sizes)
+    least = 8 * min(int(groups.sizes.min()) * 10, plain.model_.views.n_columns)
+    assert 1 <= max(most) <= round_bytes // least < len(groups)
 
 
 def test_groups_more_than_the_reference_groups(labelled, monkeypatch):

@@ -399,3 +399,23 @@ def test_small_groups_are_not_odd_for_being_small_nor_large_ones_for_being_large
     # Fifths of the new groups straddle classes a little: three standard errors and a hundredth.
     assert np.abs(np.mean(hits, axis=0) - 0.1).max() < 3 * noise + 0.01
     assert abs(np.mean(correlations)) < 3 / math.sqrt(500 * len(hits)) + 0.03
+
+
+def test_new_rows_are_judged_in_blocks_with_the_bits_of_all_at_once(monkeypatch, rng):
+    detector = IDKPointDetector(n_estimators=8, random_state=0).fit(gaussian(rng, 400))
+    calibration, compute, X = detector.model_.calibration, Compute(), heavy_tails(rng, 500)[:, :2]
+    by_model = np.stack([model.scores(ArrayRows(X), compute) for model in calibration.models], axis=1)
+    whole = calibration.compare(by_model, by_model, "extrapolate")
+    compared, compare = [], Calibration.compare
+
+    def counting(self, scores, data, tail):
+        compared.append(len(scores))
+        return compare(self, scores, data, tail)
+
+    monkeypatch.setattr("isobag.models.calibration._BLOCK_SCORES", 64)
+    monkeypatch.setattr(Calibration, "compare", counting)
+    found = calibration.judge(ArrayRows(X), compute)
+    assert max(compared) == 64 and sum(compared) == 500
+    for own, expected in zip(found, whole, strict=True):
+        assert_array_equal(own, expected)
+    assert found.is_extrapolated.any() and not found.is_extrapolated.all()

@@ -143,7 +143,7 @@ def test_nothing_is_learned_scored_or_explained_again(rows, groups, monkeypatch)
             monkeypatch.setattr(model, verb, never)
     monkeypatch.setattr(PointModel, "path", never)
     monkeypatch.setattr("isobag.data.groups.number_labels", never)
-    monkeypatch.setattr("isobag.tables.units.number_labels", never)
+    monkeypatch.setattr("isobag.tables.labels.number_labels", never)
     mapped, compute = [], Views.mean_maps
     monkeypatch.setattr(Views, "mean_maps", lambda *args, **how: mapped.append(1) or compute(*args, **how))
     assert render(rows) and not mapped

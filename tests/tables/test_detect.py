@@ -18,6 +18,7 @@ from sklearn.preprocessing import OneHotEncoder
 
 from isobag import IDKGroupDetector, IDKPointDetector, detect_groups, detect_points
 from isobag.models.calibration import discoveries
+from isobag.tables.detect import rank_frame
 from isobag.tables.reasons import number_in_words
 
 FRAMES = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "arrow": pa.table}
@@ -377,3 +378,18 @@ def test_reasons_of_a_row_name_values_between_which_nine_in_ten_lie(rng):
     frame = pd.DataFrame({"weight": rng.integers(68, 85, 300).astype(float), "height": rng.normal(size=300)})
     frame.loc[5, "weight"] = 150
     assert detect_points(frame, random_state=0)["reasons"].iloc[0].startswith("weight 150 (high, usually 68 to 8")
+
+
+@pytest.mark.parametrize("missing", ["error", "drop"])
+def test_ranks_do_not_depend_on_how_many_rows_are_asked_for_at_once(missing):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.integers(0, 3, (60, 2)).astype(float), columns=["a", "b"])  # many equal scores
+    if missing == "drop":
+        frame.loc[[5, 40], "a"] = np.nan
+    ranking = rank_frame(frame, missing=missing, n_estimators=8, random_state=0)
+    scores = ranking.columns(0, 60)["score"]
+    expected = [1 + np.count_nonzero(scores < score) for score in scores[: ranking.n_ranked]]
+    expected += [ranking.n_ranked + 1] * (60 - ranking.n_ranked)
+    assert len(set(expected)) < 20
+    for n_rows in (1, 7, 59, 60):
+        assert np.concatenate([part["rank"] for part in ranking.parts(n_rows)]).tolist() == expected

@@ -1,7 +1,7 @@
 """``--engine dask://...``: Parquet files read by the workers of a Dask cluster."""
 
+import logging
 from collections.abc import Iterator
-from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -21,6 +21,7 @@ from isobag.tables.sources import notes_on_folders
 
 CONNECT_S = 30
 """Seconds until a scheduler, or workers, count as not there."""
+_LOGGERS = ("distributed", "distributed.client", "tornado.application", "asyncio")
 PATIENCE = {"distributed.deploy.lost-worker-timeout": "100 days", "distributed.scheduler.no-workers-timeout": CONNECT_S}
 """Left alone, Dask closes a worker for good that happens to be down 15 s after it died once, even if it died a second
 time and is about to be back; and without workers tasks wait for ever."""
@@ -43,7 +44,8 @@ class DaskCluster(Engine):
         """Row groups of the files, read by workers."""
         import dask.dataframe as dd  # noqa: PLC0415, slow to load, and seldom needed
 
-        from isobag.engines import dask as on_dask  # noqa: PLC0415
+        from isobag.engines.dask.partitions import DaskPartitions  # noqa: PLC0415
+        from isobag.engines.dask.workers import WorkersDiedError  # noqa: PLC0415
 
         files = files_of(given.files or [])
         pieces, schema = pieces_of(files)
@@ -53,14 +55,12 @@ class DaskCluster(Engine):
         table = dd.from_map(read, pieces, meta=read.empty(schema), label="isobag-parquet")
         with _connected(self.address, jobs) as client:
             note(f"Dashboard: {client.dashboard_link}", is_silent)
-            partitions = on_dask.DaskPartitions(table, client, _tick(bar))
+            partitions = DaskPartitions(table, client, _tick(bar), lambda remark: note(remark, is_silent))
             partitions.files, partitions.notes = tuple(files), notes_on_folders(files)
             try:
                 yield partitions
-            except on_dask.WorkersDiedError as error:
+            except WorkersDiedError as error:
                 raise OSError(str(error)) from error
-            except CancelledError as error:
-                raise OSError(f"The Dask scheduler at {self.address} went away; nothing is written.") from error
 
     def threads(self, jobs: int | None, n_rows: int) -> int | None:
         """Left to the workers."""
@@ -112,23 +112,30 @@ def _connected(address: str, jobs: int | None) -> Iterator[Any]:
     except (OSError, ValueError, TypeError) as error:
         said = " ".join(str(error).split()).rstrip(".")
         raise OSError(f"Cannot connect to a Dask scheduler at {address}: {said}.") from error
-    with client:
-        _check_workers(client, address)
+    with _without_logs(), client:
+        _wait_for_workers(client, address)
         yield client
 
 
-def _check_workers(client: Any, address: str) -> None:
-    """Refuse a cluster without workers, and one whose workers have another isobag: scores might differ."""
-    from isobag import __version__  # noqa: PLC0415
-
+@contextmanager
+def _without_logs() -> Iterator[None]:
+    """Keep Dask from logging to standard error what is said in a sentence, as that a scheduler went away."""
+    levels = {one: one.level for one in map(logging.getLogger, _LOGGERS)}
+    for one in levels:
+        one.setLevel(logging.CRITICAL + 1)
     try:
-        version = client.submit(own_version, pure=False).result(timeout=CONNECT_S)
+        yield
+    finally:
+        for one, level in levels.items():
+            one.setLevel(level)
+
+
+def _wait_for_workers(client: Any, address: str) -> None:
+    """Refuse a cluster without workers."""
+    try:
+        client.wait_for_workers(1, timeout=CONNECT_S)
     except TimeoutError as error:
-        raise OSError(f"No Dask worker at {address} began to work within {CONNECT_S} s; start some.") from error
-    except (ImportError, RuntimeError, AttributeError) as error:
-        raise OSError(f"The Dask workers at {address} cannot load isobag {__version__}; install it.") from error
-    if version != __version__:
-        raise ValueError(f"The Dask workers at {address} have isobag {version}; need {__version__}, as here.")
+        raise OSError(f"No Dask worker came to the scheduler at {address} within {CONNECT_S} s; start some.") from error
 
 
 def _tick(bar: Silent) -> Tick | None:
@@ -143,10 +150,3 @@ def _tick(bar: Silent) -> Tick | None:
         shown.count(f"pass {n_passes}", n_done, of, what)
 
     return tick
-
-
-def own_version() -> str:
-    """The version of isobag where this is called."""
-    from isobag import __version__  # noqa: PLC0415
-
-    return __version__

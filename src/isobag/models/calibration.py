@@ -44,6 +44,7 @@ from isobag.backends.arrays import MOST_ROWS, Bools, Floats, Ints, PickledByFiel
 from isobag.backends.threads import slices
 from isobag.data.groups import Grouped
 from isobag.data.labelled import UNSEEN, LabelledRows
+from isobag.data.rows import Rows
 from isobag.models.sizes import size_classes
 from isobag.models.tails import Tail, fit_tail, lacks_of
 
@@ -64,6 +65,9 @@ class Judgement(NamedTuple):
     scores: Floats
     p_values: Floats
     is_extrapolated: Bools
+
+
+_JUDGED = np.dtype([("scores", np.float64), ("p_values", np.float64), ("is_extrapolated", np.bool_)])
 
 
 @dataclass(frozen=True)
@@ -112,7 +116,22 @@ class Calibration(PickledByFields):
         """Scores and p-values of new data, which may be none."""
         if not len(data):
             return Judgement(np.empty(0), np.empty(0), np.zeros(0, dtype=bool))
-        return self.compare(np.stack([model.scores(data, compute) for model in self.models], axis=1), data, tail)
+        if not isinstance(data, Rows) or isinstance(data, LabelledRows):
+            return self.compare(np.stack([model.scores(data, compute) for model in self.models], axis=1), data, tail)
+        scorers = [model.scorer(compute) for model in self.models]
+
+        def judge_block(X: Floats) -> npt.NDArray[Any]:
+            by_model = np.stack([score(X) for score in scorers], axis=1)
+            judged = np.empty(len(by_model), dtype=_JUDGED)
+            for rows in slices(len(by_model), _BLOCK_SCORES):
+                some = self.compare(by_model[rows], by_model[rows], tail)
+                for name, own in some._asdict().items():
+                    judged[name][rows] = own
+            return judged
+
+        # Block by block, so that beside the input and the answer memory does not grow with the rows.
+        judged = np.asarray(data.map(judge_block))
+        return Judgement(**{name: judged[name] for name in Judgement._fields})
 
     def p_values(self, data: Any, compute: Compute, tail: str = EXTRAPOLATE) -> Floats:
         """P-values of new data: (n,) in (0, 1]."""

@@ -127,14 +127,19 @@ class PointModel(PickledByFields):
 
     def scores(self, rows: Rows, compute: Compute, own: OwnSums | None = None) -> Floats:
         """How normal each row is: (n,) in [0, 1]; ``own``: what they find in their groups, if that is known."""
-        sum_at = self.sum_at(compute, only_last=self.average is None)
-        self._check_labelled(rows)
         if not isinstance(rows, LabelledRows):
-            return rows.map(lambda X: self.combine(sum_at(X), compute.n_jobs))
+            return rows.map(self.scorer(compute))
+        sum_at = self.sum_at(compute, only_last=self.average is None)
         if own is not None:
             return rows.map_placed(lambda X, place: self.combine(sum_at(X), compute.n_jobs, own.part(place)))
         own_at = self._own_at(compute)
         return rows.map_owned(lambda X, owners: self.combine(sum_at(X), compute.n_jobs, own_at(X, owners)))
+
+    def scorer(self, compute: Compute) -> Callable[[Floats], Floats]:
+        """A function of rows without labels: how normal each is: (n, d) -> (n,)."""
+        self._check_labelled(False)
+        sum_at = self.sum_at(compute, only_last=self.average is None)
+        return lambda X: self.combine(sum_at(X), compute.n_jobs)
 
     def sum_at(self, compute: Compute, only_last: bool = False) -> Callable[[Floats], Sums]:
         """A function of rows: the sums that scores are made of, of all psi or of the last: (n, d) -> (n, L) a view."""
@@ -160,7 +165,7 @@ class PointModel(PickledByFields):
 
     def explain(self, rows: Rows, compute: Compute) -> Floats:
         """How much each feature adds to the logarithm of (typical score / score): (n, d)."""
-        self._check_labelled(rows)
+        self._check_labelled(isinstance(rows, LabelledRows))
         if "typical" not in self._known:
             self._known["typical"] = self._lack(*self._references, compute).mean(axis=0)
         typical = self._known["typical"]
@@ -168,8 +173,8 @@ class PointModel(PickledByFields):
             return rows.map_owned(lambda X, owners: self._lack(X, owners, compute) - typical)
         return rows.map(lambda X: self._lack(X, None, compute) - typical)
 
-    def _check_labelled(self, rows: Rows) -> None:
-        if self.baseline is not None and not isinstance(rows, LabelledRows):
+    def _check_labelled(self, are_labelled: bool) -> None:
+        if self.baseline is not None and not are_labelled:
             raise ValueError("the model compares rows with their own groups: need the label of each, its baseline.")
 
     @property

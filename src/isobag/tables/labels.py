@@ -8,8 +8,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from isobag.backends.arrays import Bools
-from isobag.data.groups import is_missing_label
+from isobag.backends.arrays import Bools, Ints
+from isobag.data.groups import is_missing_label, number_labels
 from isobag.data.local import Source
 from isobag.tables.batch import Batch
 from isobag.tables.cells import EXACT, NO_VALUE
@@ -69,6 +69,39 @@ def label_rows(columns: Sequence[Any]) -> npt.NDArray[Any]:
     else:
         labels[:] = [None if any(map(is_missing_label, row)) else row for row in zip(*parts, strict=True)]
     return labels
+
+
+def number_rows(columns: Sequence[Any]) -> tuple[Ints, npt.NDArray[Any]]:
+    """Number of each row's label and the labels, as ``label_rows`` makes them, in order of first appearance.
+
+    (n,), -1 where a part of the label is missing; (g,). Python objects are made of labels that differ, not of rows.
+    """
+    parts = [_encoded(column) for column in columns]
+    codes, differing = parts[0][0], [values for _, values in parts]
+    if len(parts) > 1:
+        shape = [len(values) + 1 for values in differing]  # null stands behind the others
+        joined = np.ravel_multi_index([own % n for (own, _), n in zip(parts, shape, strict=True)], shape)
+        codes, seen = _encoded(pa.array(joined))
+        places = np.unravel_index(seen.to_numpy(), shape)
+        with_null = [pa.concat_arrays([values, pa.nulls(1, values.type)]) for values in differing]
+        differing = [values.take(pa.array(own)) for values, own in zip(with_null, places, strict=True)]
+    labels = label_rows(differing)
+    is_labelled = np.array([label is not None for label in labels], dtype=bool)
+    numbers = np.full(len(labels) + 1, -1)  # the last is that of null
+    numbers[:-1][is_labelled], known = number_labels(labels[is_labelled])
+    return numbers[codes], known
+
+
+def _encoded(column: Any) -> tuple[Ints, Any]:
+    """The place of each value among those that differ, -1 for null, and these in order of first appearance."""
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if pa.types.is_nested(column.type):
+        number_labels(label_rows([column]))  # which refuses them
+    if pa.types.is_string_view(column.type):
+        column = column.cast(pa.string())
+    encoded = column.dictionary_encode()
+    return encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False), encoded.dictionary
 
 
 def are_labelled(columns: Sequence[Any]) -> Bools:

@@ -4,6 +4,7 @@ The columns of every result are made here, by ``result_columns``.
 """
 
 from abc import ABC, abstractmethod
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -194,7 +195,7 @@ class Ranking(Ranked):
             row=chosen if self.unit == "row" else None,
             n_points=self._sizes(chosen) if self.unit == "group" else None,
             score=self.scores[chosen],
-            rank=self._ranks(chosen),
+            rank=self._ranks(start, chosen),
             **{name: values[chosen] for name, values in self.evidence.items()},
             flagged=self.flagged[chosen],
             n_missing=None if n_missing is None else n_missing[chosen].astype(np.int64),
@@ -220,11 +221,15 @@ class Ranking(Ranked):
         places = self.places_of(chosen)
         return np.where(places >= 0, self.units.data.sizes[places], 0)
 
-    def _ranks(self, chosen: Ints) -> Ints:
-        if not len(chosen):
-            return np.empty(0, dtype=np.int64)
-        ranked, scores = self.scores[self.order[: self.n_ranked]], self.scores[chosen]
-        return np.searchsorted(ranked, np.where(np.isnan(scores), np.inf, scores), side="left") + 1
+    def _ranks(self, start: int, chosen: Ints) -> Ints:
+        """Ranks of those from place ``start`` + 1 on: the place of the first that has the same score: (k,)."""
+        scores = self.scores[chosen]
+        is_first = np.append(True, scores[1:] != scores[:-1])[: len(scores)]
+        places = np.arange(start, start + len(chosen))
+        if start and len(chosen):  # the first of its score may stand before
+            places[0] = bisect_left(self.order[: start + 1], scores[0], key=self.scores.__getitem__)
+        ranks = np.maximum.accumulate(np.where(is_first, places, 0))
+        return np.where(np.isnan(scores), self.n_ranked, ranks) + 1
 
 
 def rank_here(

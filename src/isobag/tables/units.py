@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 
 from isobag.backends.arrays import Bools, Floats, Ints
-from isobag.data.groups import Groups, number_labels
+from isobag.data.groups import Groups
 from isobag.data.params import MIN_SIZE, check_params
 from isobag.data.partitioned_groups import PartitionedGroups
 from isobag.data.partitions import Frames
-from isobag.tables.labels import kind_of_label, label_rows
+from isobag.tables.labels import kind_of_label, label_rows, number_rows
 from isobag.tables.learn import LocalTable, PartitionedTable, PartitionReader, Table
 
 
@@ -65,22 +65,22 @@ def spread(values: Any, places: Ints | None) -> Floats:
 
 
 def _groups_here(table: LocalTable, min_size: int) -> Units:
-    labels = label_rows([table.labels[name] for name in table.by])
-    is_labelled = np.array([label is not None for label in labels], dtype=bool)
-    ids = np.full(len(labels), -1)
-    ids[is_labelled], known = number_labels(labels[is_labelled])
-    rows = np.flatnonzero(is_labelled)
-    first_rows = rows[np.unique(ids[rows], return_index=True)[1]]
+    ids, known = number_rows([table.labels[name] for name in table.by])
+    is_labelled = ids >= 0
+    first_rows = np.flatnonzero(np.diff(np.maximum.accumulate(ids), prepend=-1) > 0)
     takes_part = is_labelled if table.kept is None else is_labelled & table.kept
     places = _places(np.bincount(ids[takes_part], minlength=len(known)), min_size)
-    takes_part &= np.where(is_labelled, places[ids], -1) >= 0
+    takes_part = takes_part & (np.append(places, -1)[ids] >= 0)
     inside = takes_part if table.kept is None else takes_part[table.kept]
     data = table.rows if inside.all() else table.rows.part(np.flatnonzero(inside))
     n_missing = None
     if table.gaps is not None:
-        n_missing = np.bincount(ids[rows], weights=table.gaps[rows] > 0, minlength=len(known)).astype(np.int64)
+        lacking = ids[is_labelled & (table.gaps > 0)]
+        n_missing = np.bincount(lacking, minlength=len(known))
     own_labels = {name: table.labels[name].take(pa.array(first_rows)) for name in table.by}
-    return Units(Groups(data, places[ids[takes_part]], known[places >= 0]), places, own_labels, first_rows, n_missing)
+    if not takes_part.all() or places[-1] < len(known) - 1:
+        ids = places[ids[takes_part]]
+    return Units(Groups(data, ids, known[places >= 0]), places, own_labels, first_rows, n_missing)
 
 
 def _groups_there(table: PartitionedTable, min_size: int) -> Units:

@@ -12,6 +12,7 @@ pytest.importorskip("pyspark", reason="no PySpark found; pip install 'isobag[spa
 
 from pyspark.sql import functions as sql
 
+import isobag
 from isobag.engines.spark import partitions as module
 from isobag.engines.spark.fingerprint import Fingerprint
 from isobag.engines.spark.partitions import SparkPartitions
@@ -202,3 +203,13 @@ def test_a_fingerprint_tells_other_rows_and_another_order(name):
         len({checksum(alone, 5), checksum(alone.take([1, 0, 2, 3, 4]), 5), checksum(alone.take([0, 1, 2, 3, 3]), 5)})
         == 3
     )
+
+
+def test_an_executor_of_another_version_is_an_error_that_names_it(four, monkeypatch):
+    monkeypatch.setattr(module, "own_version", lambda: "0.0.1")
+    sentence = rf"The Spark executor on \S+ \(process \d+\) has isobag {isobag.__version__}; need 0\.0\.1, as here"
+    with pytest.raises(ValueError, match=sentence):
+        four.run(rows, add)
+    tables = four.map(lambda number, frames: iter(frames), pa.schema([("id", pa.int64())]))
+    with pytest.raises(Exception, match=sentence):
+        tables.collect()

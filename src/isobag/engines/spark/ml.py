@@ -32,6 +32,7 @@ from isobag.data.rows import ArrayRows
 from isobag.engines.spark import tasks
 from isobag.engines.spark.partitions import SparkPartitions
 from isobag.engines.spark.travel import send
+from isobag.engines.versions import own_version
 from isobag.estimators import IDKPointDetector
 from isobag.storage.modelfile import load, save
 from isobag.tables import detect
@@ -146,7 +147,7 @@ class IDKPointModel(_PointParams, Model, MLReadable, MLWritable):
             if one in names
         ]
         work = _Scores(PartitionReader(Encoding.of_model(self.detector)), self.detector, names)
-        sent = send(dataset, work)
+        sent = send(dataset, (work, own_version()))
         schema = StructType([*dataset.schema.fields, *added])
         return dataset.mapInArrow(lambda batches: tasks.add_columns(batches, sent), schema)
 

@@ -16,6 +16,7 @@ from isobag.data.partitions import Collection, Combine, Finish, Frames, Split, W
 from isobag.engines.spark import tasks
 from isobag.engines.spark.errors import in_one_sentence
 from isobag.engines.spark.travel import Sent, send
+from isobag.engines.versions import own_version
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -48,7 +49,7 @@ class SparkPartitions(Collection):
     def run(self, work: Work[T], combine: Combine[T], which: Ints | None = None) -> T:
         """What ``work`` makes of the partitions, merged as a tree on the executors, and its root here."""
         frame, places = self._chosen(which)
-        sent = send(frame, tasks.Job(work, combine, places, self._known))
+        sent = send(frame, tasks.Job(work, combine, places, self._known, own_version()))
         try:
             rows, n_rows = frame.mapInArrow(lambda batches: tasks.run(batches, sent), tasks.PARTIAL), len(places)
             while n_rows > FAN_IN:
@@ -66,7 +67,7 @@ class SparkPartitions(Collection):
     ) -> U:
         """Parts of all partitions brought together by bucket; what is made of the few buckets is merged here."""
         frame, places = self._chosen(which)
-        sent = send(frame, tasks.Job(split, combine, places, self._known, finish))
+        sent = send(frame, tasks.Job(split, combine, places, self._known, own_version(), finish))
         try:
             parts = frame.mapInArrow(lambda batches: tasks.split(batches, sent), tasks.PARTIAL)
             value, _ = _gathered(_merged(parts, min(len(places), FAN_IN), sent), join)
@@ -76,7 +77,7 @@ class SparkPartitions(Collection):
 
     def map(self, work: Callable[[int, Frames], Iterator[pa.Table]], schema: pa.Schema) -> DataFrame:
         """What ``work`` makes of each partition, table by table: a DataFrame of as many partitions, in order, lazy."""
-        sent = send(self.frame, (work, schema, self._known))
+        sent = send(self.frame, (work, schema, self._known, own_version()))
         return self.frame.mapInArrow(lambda batches: tasks.map_tables(batches, sent), from_arrow_schema(schema))
 
     def types(self, names: Sequence[str]) -> list[pa.DataType]:

@@ -7,6 +7,8 @@ instead of it, the fingerprints of its partitions, and the result itself, pickle
 import pickle
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, groupby
+from os import getpid
+from socket import gethostname
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +19,7 @@ from isobag.backends.threads import slices
 from isobag.data.partitions import Combine, Frames, Work
 from isobag.engines.spark.fingerprint import Fingerprint
 from isobag.engines.spark.travel import Sent
+from isobag.engines.versions import check_version
 
 FRAME_ROWS = 1 << 16
 """Rows of a frame that work gets at a time; Spark hands over fewer."""
@@ -39,12 +42,14 @@ class Job(NamedTuple):
 
     places : the place of the result of each partition that takes part.
     known : fingerprints of all partitions in an earlier pass, if there was one.
+    version : of isobag, which must be that of the driver.
     """
 
     work: Work[Any]
     combine: Combine[Any]
     places: dict[int, int]
     known: Any
+    version: str
     finish: Callable[[int, Any], Any] | None = None
 
 
@@ -83,6 +88,7 @@ def split(batches: Batches, sent: Sent) -> Batches:
 def merge(batches: Batches, sent: Sent) -> Batches:
     """Partial results, sorted by bucket and place: those of a bucket merged to one, whose place is the bucket's."""
     job: Job = sent.value
+    check_version(job.version, executor())
     rows = chain.from_iterable(batch.to_pylist() for batch in batches)
     for bucket, own in groupby(rows, key=lambda row: row["bucket"]):
         error, fingerprints, value = join(own, job.combine)
@@ -93,7 +99,8 @@ def merge(batches: Batches, sent: Sent) -> Batches:
 
 def map_tables(batches: Batches, sent: Sent) -> Batches:
     """The output of a partition, table by table."""
-    work, schema, known = sent.value
+    work, schema, known, version = sent.value
+    check_version(version, executor())
     number = partition_number()
     seen = Fingerprint()
     frames = _frames(batches, seen)
@@ -105,7 +112,9 @@ def map_tables(batches: Batches, sent: Sent) -> Batches:
 
 def add_columns(batches: Batches, sent: Sent) -> Batches:
     """What work makes of the frames of a partition, each with columns added."""
-    for table in sent.value(partition_number(), _frames(batches, None)):
+    work, version = sent.value
+    check_version(version, executor())
+    for table in work(partition_number(), _frames(batches, None)):
         yield from table.to_batches()
 
 
@@ -132,6 +141,11 @@ def check_same(number: int, seen: Fingerprint, known: Any) -> None:
         raise ValueError(f"partition {number} had other rows, or another order, in a later pass; {REMEDY}")
 
 
+def executor() -> str:
+    """The machine and the process that this runs in, in words."""
+    return f"The Spark executor on {gethostname()} (process {getpid()})"
+
+
 def partition_number() -> int:
     """Number of the partition that this process works on."""
     context = TaskContext.get()
@@ -144,6 +158,7 @@ def _attempt(job: Job, number: int, batches: Batches) -> tuple[Any, bytes | None
     seen = Fingerprint()
     value, error = None, None
     try:
+        check_version(job.version, executor())
         frames = _frames(batches, seen)
         value = job.work(number, frames)
         _drain(frames)
