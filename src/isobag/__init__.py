@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from isobag import baselines, datasets, report
-    from isobag.estimators import IDKGroupDetector, IDKPointDetector
+    from isobag.estimators import EntityMonitor, IDKGroupDetector, IDKPointDetector
     from isobag.estimators.compare import compare
     from isobag.estimators.kernels import IsolationDistributionalKernel, IsolationKernel
     from isobag.storage.modelfile import ModelFileError, load, save
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 __version__ = "0.3.0"
 
 _HOMES = {
+    "EntityMonitor": "isobag.estimators",
     "IsolationKernel": "isobag.estimators.kernels",
     "IsolationDistributionalKernel": "isobag.estimators.kernels",
     "IDKGroupDetector": "isobag.estimators",
@@ -28,6 +29,7 @@ _HOMES = {
 _MODULES = ("baselines", "datasets", "report")
 
 __all__ = [
+    "EntityMonitor",
     "IDKGroupDetector",
     "IDKPointDetector",
     "IsolationDistributionalKernel",

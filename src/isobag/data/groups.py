@@ -118,7 +118,7 @@ def as_groups(estimator: BaseEstimator, X: Any, groups: Any, *, reset: bool, alo
             return DeviceGroups(rows, numbers, names)
         return Groups(rows, numbers.cpu().numpy(), names)
     if groups is not None:
-        labels = _as_labels(groups)
+        labels = as_labels(groups)
         n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
         if len(labels) != n_rows:
             raise ValueError(f"groups has {len(labels)} labels and X has {n_rows} rows; need one label for each row.")
@@ -187,7 +187,7 @@ def _split_column(X: Any, name: str | int) -> tuple[Any, Any]:
     return X.select(others) if is_arrow else X[others], X[name]
 
 
-def _as_labels(groups: Any) -> npt.NDArray[Any]:
+def as_labels(groups: Any) -> npt.NDArray[Any]:
     """Labels as a one-dimensional array that keeps tuples and dates whole."""
     if hasattr(groups, "to_numpy"):
         groups = groups.to_numpy()

@@ -1,5 +1,6 @@
 """Parameters: one description each, from which checks, model files and the options of the command derive."""
 
+import re
 import warnings
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
@@ -11,6 +12,8 @@ import numpy as np
 from isobag.backends import BACKENDS
 from isobag.backends.arrays import MOST_ROWS
 
+LENGTH = re.compile(r"([1-9]\d{0,5})([smhdw])")
+"""A length of time: a whole number and its unit."""
 _MOST_JOBS = 1 << 12
 _ABOVE_0, _BELOW_1 = float(np.nextafter(0, 1)), float(np.nextafter(1, 0))
 
@@ -171,6 +174,29 @@ FDR = Parameter(
     float,
     _real(_ABOVE_0, _BELOW_1),
 )
+EVERY = Parameter(
+    "Length of a period: '15m', '1h', '1d' or '1w'.",
+    "need a whole number and s, m, h, d or w, such as '15m', '1h', '1d' or '1w'",
+    (),
+    None,
+    lambda value: isinstance(value, str) and LENGTH.fullmatch(value) is not None,
+)
+TIME_ZONE = Parameter(
+    "Time zone of days and weeks.",
+    "need the name of a time zone, such as 'Europe/Berlin', or None for UTC",
+    (None,),
+    None,
+    lambda value: isinstance(value, str),
+)
+KEEP = Parameter(
+    "How much of the past is kept: a number of periods, or a length such as '90d'; None: all of it.",
+    "need None, an integer of 2 or more, or a length of time such as '90d'",
+    (None,),
+    int,
+    lambda value: _integer(2)(value) or EVERY.accepts(value),
+)
+LATE = at_least(0, "periods before the newest", "How many periods before the newest one late rows are still added to.")
+PEERS = one_of((None, "auto"), "Which entities are compared with each other: all, or those of the same cluster.")
 FLAG = flag("")
 MIN_SIZE = at_least(1, "a group has at least one row", "Least number of rows of a group.")
 BANDWIDTH = Parameter(

@@ -2,8 +2,10 @@
 
 from isobag.estimators.base import Storable
 from isobag.estimators.compare import compare
+from isobag.estimators.findings import Findings
 from isobag.estimators.group import IDKGroupDetector
 from isobag.estimators.kernels import IsolationDistributionalKernel, IsolationKernel
+from isobag.estimators.monitor import EntityMonitor
 from isobag.estimators.point import IDKPointDetector
 
 DETECTORS: dict[str, type[IDKPointDetector] | type[IDKGroupDetector]] = {
@@ -12,13 +14,15 @@ DETECTORS: dict[str, type[IDKPointDetector] | type[IDKGroupDetector]] = {
 }
 """The detector for each thing that can be odd."""
 STORABLE: dict[str, type[Storable]] = {
-    one.__name__: one for one in (*DETECTORS.values(), IsolationKernel, IsolationDistributionalKernel)
+    one.__name__: one for one in (*DETECTORS.values(), IsolationKernel, IsolationDistributionalKernel, EntityMonitor)
 }
 """All estimators that a model file can hold, by name."""
 
 __all__ = [
     "DETECTORS",
     "STORABLE",
+    "EntityMonitor",
+    "Findings",
     "IDKGroupDetector",
     "IDKPointDetector",
     "IsolationDistributionalKernel",

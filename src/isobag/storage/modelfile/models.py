@@ -21,6 +21,7 @@ _FIELDS: dict[str, Kind] = {
     "feature_names_in_": NAMES,
     "offset_": number(-_LARGEST, _LARGEST),
     "labels_": Labels(),
+    "entities_": Labels(),
     "scores_": Array(("float64",), 1),
     "table_": STRING,
 }
