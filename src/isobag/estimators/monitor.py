@@ -260,14 +260,15 @@ class EntityMonitor(Storable):
             return state, [], []
         first = int(rows.numbers[0])
         again = {one.number: one for one in state.periods if one.number >= first}
-        every = np.union1d([one.number for one in state.periods], rows.numbers).astype(np.int64)
+        earlier = (*(state.firsts or ()), *state.periods)
+        every = np.union1d([one.number for one in earlier], rows.numbers).astype(np.int64)
         cycles = _AllCycles(every, self.calendar)
         state = state.before(first)
         parts, gaps = [], []
         for number in sorted({*again, *rows.numbers.tolist()}):
             content = self._content(number, rows, again.get(number), state)
             is_judged = first_judged is None or number >= first_judged
-            given = cycles.until([*(one.number for one in state.periods), number])
+            given = cycles.until([*(one.number for one in (*(state.firsts or ()), *state.periods)), number])
             lines, verdict = judge_content(state, content, given, self.fdr, is_judged, self.compute)
             if number in again:
                 lines = keep_words(again[number], lines)

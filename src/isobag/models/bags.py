@@ -6,6 +6,7 @@ it, or was expected to. Nothing else is kept, so a period that is taken away lea
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +31,9 @@ class PeriodLines:
     bags : counts of the rows in the cells of all partitionings, side by side.
     self_dots : (lines,), dot product of the counts with themselves.
     ages : (lines,), number of own past bags that were there to compare with.
-    distance : (lines,), logarithm of the mean distance to the nearest own past bags.
+    distance : (lines,), mean distance to the nearest own past bags.
+    shift : (lines,), how far column means are from the usual ones: see ``shifts``.
+    cycle : length of the cycle that expected numbers of rows and usual means are from, 0 if none.
     past, first, peers, volume : (lines,), scores, higher = odder; MISSING where there is nothing to compare with.
     expected : (lines,), number of rows that was expected, -1 if unknown.
     status : (lines,), see ORDINARY.
@@ -40,12 +43,14 @@ class PeriodLines:
     """
 
     number: int = held(0, -MOST_ROWS, MOST_ROWS)
+    cycle: int = held(0, 0, MOST_ROWS)
     entities: Ints = held(1, 0, MOST_ROWS)
     sizes: Ints = held(1, 0, MOST_ROWS)
     bags: PackedCounts = held()
     self_dots: Ints = held(1, 0)
     ages: Cells = held(1, 0)
     distance: Floats = held(1)
+    shift: Floats = held(1)
     past: Floats = held(1)
     first: Floats = held(1)
     peers: Floats = held(1)
@@ -61,7 +66,7 @@ class PeriodLines:
         """Number of lines."""
         return len(self.entities)
 
-    @property
+    @cached_property
     def joined(self) -> Bools:
         """Lines that are part of the past."""
         joined: Bools = (self.status == ORDINARY) | (self.status == DISMISSED)
@@ -92,7 +97,17 @@ class PeriodLines:
     def problems(self, n_columns: int, n_features: int, n_entities: int) -> Iterator[str]:
         """What does not fit together, of fields that come from a file."""
         lines = len(self.entities)
-        arrays = (self.sizes, self.self_dots, self.ages, self.distance, self.past, self.first, self.peers, self.volume)
+        arrays = (
+            self.sizes,
+            self.self_dots,
+            self.ages,
+            self.distance,
+            self.shift,
+            self.past,
+            self.first,
+            self.peers,
+            self.volume,
+        )
         if any(len(one) != lines for one in (*arrays, self.expected, self.status, self.digests)):
             yield "periods: need a number for each line"
         elif len(self.bags) != lines or np.any(np.diff(self.bags.starts) < 0) or self.bags.starts[0] != 0:

@@ -4,12 +4,13 @@ Of bags with mean maps m = c / n, counts c of n rows in the cells of t partition
 
 1. ratio     r(A, B) = |m_A - m_B|^2 / (1 / n_A + 1 / n_B + q); q is the variance between bags, in variances of one row:
              then r is about the same at every size, unless something changed
-2. distance  s = log of the mean r to the five nearest bags of the own past, fewer while there are fewer
+2. distance  s = mean r to the five nearest bags of the own past, fewer while there are fewer
 3. past      (s - location) / scale, of the entity's own earlier s, with weights that halve in about 35 periods; as much
              as five periods of all entities is mixed in
+             or that of the shift of column means, see ``shifts``, less 2, where it is larger
 4. first     the same with the first 28 bags of the entity alone, once it has twice as many: a slow change is as far
              from these as a sudden one
-5. peers     log of the mean r to the ten nearest bags of other entities, in the same period and the seven before
+5. peers     mean r to the ten nearest bags of other entities, in the same period and the seven before
 
 Scores are prequential: made before the bag joins the past, from what was known then. So a new bag is judged exactly as
 all earlier ones were.
@@ -30,11 +31,13 @@ from isobag.models.bags import MISSING, PeriodLines
 
 N_NEAREST, N_NEAREST_PEERS = 5, 10
 N_FIRST = 28
+MARGIN = 2.0
+"""By how many spreads the shift of column means must exceed the distance to count."""
 N_EARLY = 2 * N_FIRST
 PEER_PERIODS, MOST_PEERS, MOST_PAST_PEERS = 7, 512, 128
 _KEPT_RATIOS = 1 << 22
 _DECAY, _SHRINKAGE = 0.98, 5.0
-_LEAST_RATIO, _LEAST_SCALE = 1e-12, 0.05
+_LEAST_SCALE = 0.01
 _LEAST_BETWEEN, _MOST_BETWEEN, _USUAL_BETWEEN = 1e-3, 1.0, 0.1
 
 
@@ -94,14 +97,14 @@ def compare_with_past(
             values[own, k] = ratios(dots, mine, period.sizes[lines], period.self_dots[lines], between)
             is_first[own, k] = period.ages[lines] < N_FIRST
             ages[own] = np.maximum(ages[own], period.ages[lines] + 1)
-        found.distance[rows] = log_nearest(values[:, len(firsts) :], N_NEAREST)
+        found.distance[rows] = mean_of_nearest(values[:, len(firsts) :], N_NEAREST)
         old = np.flatnonzero(ages >= N_EARLY)
-        found.from_first[rows][old] = log_nearest(np.where(is_first[old], values[old], np.inf), N_NEAREST)
+        found.from_first[rows][old] = mean_of_nearest(np.where(is_first[old], values[old], np.inf), N_NEAREST)
     return found
 
 
-def log_nearest(values: Floats, n_nearest: int) -> Floats:
-    """Log of the mean of the least values of each row, of fewer where others are infinite: (b, m) -> (b,)."""
+def mean_of_nearest(values: Floats, n_nearest: int) -> Floats:
+    """Mean of the least values of each row, of fewer where others are infinite: (b, m) -> (b,)."""
     if values.shape[1] > n_nearest:
         values = np.partition(values, n_nearest - 1, axis=1)[:, :n_nearest]
     values = np.sort(values, axis=1)
@@ -110,19 +113,42 @@ def log_nearest(values: Floats, n_nearest: int) -> Floats:
         known = np.isfinite(column)
         total += np.where(known, column, 0.0)
         number += known
-    return np.where(number > 0, np.log(np.maximum(total / np.maximum(number, 1), _LEAST_RATIO)), MISSING)
+    return np.where(number > 0, total / np.maximum(number, 1), MISSING)
+
+
+class RawScores(NamedTuple):
+    """Of each bag, (b,): s of distances and of shifts, for the own past and for the first bags; MISSING if unknown."""
+
+    distance: Floats
+    shift: Floats
+    first_distance: Floats
+    first_shift: Floats
 
 
 def standardise(
-    own: OwnPast, entities: Ints, firsts: Sequence[PeriodLines], periods: Sequence[PeriodLines], n_entities: int
+    raw: RawScores,
+    entities: Ints,
+    firsts: Sequence[PeriodLines],
+    periods: Sequence[PeriodLines],
+    n_entities: int,
+    cycle: int,
 ) -> tuple[Floats, Floats]:
-    """Past and first: s in own spreads from its own location, both (b,).
+    """Past and first: distance or shift - 2, whichever is larger, both in own spreads from an own location: (b,) each.
 
-    The usual s of the first bags is that of bags that had five to 55 before them: it does not follow a slow change.
+    What is usual for the first bags is that of bags that had five to 55 before them: it does not follow a slow change.
     """
-    past = _usual(periods, n_entities).apply(own.distance, entities)
-    early = [period for period in (*firsts, *periods) if period.ages.min(initial=N_EARLY) < N_EARLY]
-    return past, _usual(early, n_entities, early=True).apply(own.from_first, entities)
+    every = (*firsts, *periods)
+    early = [period for period in every if period.ages.min(initial=N_EARLY) < N_EARLY]
+
+    def apply(name: str, scores: Floats, known: Sequence[PeriodLines], is_early: bool) -> Floats:
+        if not np.any(scores > MISSING):
+            return scores
+        alike = [one for one in known if name != "shift" or one.cycle == cycle]
+        return _usual(alike, name, n_entities, is_early).apply(scores, entities)
+
+    past = apply("distance", raw.distance, periods, False), apply("shift", raw.shift, periods, False)
+    first = apply("distance", raw.first_distance, early, True), apply("shift", raw.first_shift, early, True)
+    return np.maximum(past[0], past[1] - MARGIN), np.maximum(first[0], first[1] - MARGIN)
 
 
 class Peers(NamedTuple):
@@ -154,7 +180,7 @@ def gather_peers(bags: Bags, periods: Sequence[PeriodLines], n_columns: int) -> 
 def compare_with_peers(
     bags: Bags, chosen: Ints, peers: Peers, cohorts: Ints, between: float, n_columns: int, compute: Compute
 ) -> Floats:
-    """Log of the mean r to the nearest bags of other entities of the same cohort, of the chosen bags: (k,)."""
+    """Mean r to the nearest bags of other entities of the same cohort, of the chosen bags: (k,)."""
     scores = np.full(len(chosen), MISSING)
     own_cohorts, their_cohorts = cohorts[bags.entities], cohorts[peers.entities]
     for rows in slices(len(chosen), max(1, _KEPT_RATIOS // max(1, len(peers.sizes)))):
@@ -164,7 +190,7 @@ def compare_with_peers(
         part = Bags(bags.entities[some], bags.sizes[some], bags.packed, bags.self_dots[some])
         values = ratios(dots, part, peers.sizes, peers.self_dots, between)
         is_peer = (part.entities[:, None] != peers.entities) & (own_cohorts[some][:, None] == their_cohorts)
-        scores[rows] = log_nearest(np.where(is_peer, values, np.inf), N_NEAREST_PEERS)
+        scores[rows] = mean_of_nearest(np.where(is_peer, values, np.inf), N_NEAREST_PEERS)
     return scores
 
 
@@ -209,15 +235,16 @@ class _Usual(NamedTuple):
         return np.where(scores > MISSING, values, MISSING)
 
 
-def _usual(periods: Sequence[PeriodLines], n_entities: int, early: bool = False) -> _Usual:
+def _usual(periods: Sequence[PeriodLines], name: str, n_entities: int, early: bool = False) -> _Usual:
     """From the joined lines of all periods, the latest with the largest weight; or of those with few before them."""
     weight, total, square = np.zeros((3, n_entities))
     decay = 1.0 if early else _DECAY
     for period in periods:
-        known = period.joined & (period.distance > MISSING)
+        values = getattr(period, name)
+        known = period.joined & (values > MISSING)
         if early:
             known &= (period.ages >= N_NEAREST) & (period.ages < N_EARLY)
-        own, scores = period.entities[known], period.distance[known]
+        own, scores = period.entities[known], values[known]
         weight[own] = weight[own] * decay + 1
         total[own] = total[own] * decay + scores
         square[own] = square[own] * decay + scores * scores

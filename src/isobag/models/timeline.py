@@ -28,14 +28,18 @@ from isobag.models.calibration import discoveries
 from isobag.models.contents import Content, digests_of
 from isobag.models.entities import (
     N_EARLY,
+    N_FIRST,
+    RawScores,
     compare_with_past,
     compare_with_peers,
     gather_peers,
     standardise,
 )
 from isobag.models.ranks import combine_p_values, rank_p_values, rank_within, recent_scores
+from isobag.models.shifts import MOST_COLUMNS as MOST_SHIFTED
+from isobag.models.shifts import usual_means
 from isobag.models.views import Views
-from isobag.models.volume import Cycles, forecast, volume_scores
+from isobag.models.volume import Cycles, choose_periods, forecast, volume_scores
 
 WEIGHTS = {"past": 0.6, "first": 0.05, "peers": 0.1, "volume": 0.25}
 """Shares of the false alarms that each score may raise."""
@@ -151,14 +155,19 @@ def keep_words(before: PeriodLines, after: PeriodLines) -> PeriodLines:
 def _score(known: Timeline, content: Content, cycles: Cycles, is_judged: bool, compute: Compute) -> PeriodLines:
     bags, periods, firsts = content.bags, known.periods, known.firsts or ()
     n_entities = len(known.cohorts)
-    usual = forecast(periods, cycles, n_entities)
+    present = cycles.part(range(len(firsts), len(firsts) + len(periods)))
+    usual = forecast(periods, present, n_entities)
     is_line = usual.expected >= LEAST_EXPECTED
     is_line[bags.entities] = True
     entities = np.flatnonzero(is_line)
     at = np.searchsorted(entities, bags.entities)
     sizes = _placed(bags.sizes, at, len(entities), 0)
     own = compare_with_past(bags, firsts, periods, known.between, known.n_columns, compute)
-    past, first = standardise(own, bags.entities, firsts, periods, n_entities)
+    shift, first_shift = _shifts(known, content, cycles, present)
+    first_shift[own.from_first == MISSING] = MISSING
+    raw = RawScores(own.distance, shift, own.from_first, first_shift)
+    cycle = choose_periods(len(periods), present)[2]
+    past, first = standardise(raw, bags.entities, firsts, periods, n_entities, cycle)
     chosen = np.arange(len(bags.sizes))
     if not is_judged and len(chosen) > MOST_SAMPLED:
         chosen = chosen[np.arange(MOST_SAMPLED) * len(chosen) // MOST_SAMPLED]
@@ -173,12 +182,14 @@ def _score(known: Timeline, content: Content, cycles: Cycles, is_judged: bool, c
     means[at], spreads[at] = content.means, content.spreads
     return PeriodLines(
         content.number,
+        cycle,
         entities,
         sizes,
         PackedCounts(np.append(0, np.cumsum(lengths)), bags.packed.columns, bags.packed.counts),
         _placed(bags.self_dots, at, n_lines, 0),
         _placed(own.ages, at, n_lines, 0).astype(np.int32),
         _placed(own.distance, at, n_lines, MISSING),
+        _placed(shift, at, n_lines, MISSING),
         _placed(past, at, n_lines, MISSING),
         _placed(first, at, n_lines, MISSING),
         _placed(peers, at, n_lines, MISSING),
@@ -190,6 +201,23 @@ def _score(known: Timeline, content: Content, cycles: Cycles, is_judged: bool, c
         means,
         spreads,
     )
+
+
+def _shifts(known: Timeline, content: Content, cycles: Cycles, present: Cycles) -> tuple[Floats, Floats]:
+    """How far column means are from those of the own past, and from those of the first bags: (b,) each."""
+    bags, periods, n_entities = content.bags, known.periods, len(known.cohorts)
+    n_columns = content.means.shape[1]
+    every = (*(known.firsts or ()), *periods)
+    if n_columns > MOST_SHIFTED or not every:
+        return np.full(len(bags.sizes), MISSING), np.full(len(bags.sizes), MISSING)
+    recent, same, _ = choose_periods(len(periods), present)
+    usual = usual_means(periods[recent.start : recent.stop], same, n_entities, n_columns)
+    means = content.means.astype(np.float64)
+    shifts = usual.shifts(bags.entities, bags.sizes, means, known.between)
+    early = [k for k, period in enumerate(every) if period.ages.min(initial=N_FIRST) < N_FIRST]
+    _, is_same, _ = choose_periods(len(early), cycles.part(early))
+    first = usual_means([every[k] for k in early], is_same, n_entities, n_columns, N_FIRST)
+    return shifts, first.shifts(bags.entities, bags.sizes, means, known.between)
 
 
 def _judge(periods: Sequence[PeriodLines], lines: PeriodLines, fdr: float) -> Verdict | None:
@@ -221,6 +249,8 @@ def _p_values(periods: Sequence[PeriodLines], lines: PeriodLines, name: str) -> 
     """P-values by rank among the scores of joined lines of earlier periods: (lines,)."""
     scores = getattr(lines, name)
     latest = periods[::-1]
+    if name != "peers":  # without knowledge of the season other lines are odd than with it
+        latest = [one for one in latest if one.cycle == lines.cycle]
     if name in ("peers", "volume"):
         return rank_p_values(scores, recent_scores(getattr(one, name)[one.joined] for one in latest))
     p_values = np.full(len(lines), np.nan)

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import betainc
 
-from isobag.backends.arrays import Floats, Ints
+from isobag.backends.arrays import Bools, Floats, Ints
 from isobag.models.bags import MISSING, PeriodLines
 
 N_CYCLES, LEAST_CYCLES = 12, 3
@@ -43,10 +43,14 @@ class Cycles(NamedTuple):
     phases: list[Ints]
     lengths: list[int]
 
+    def part(self, places: Ints | range) -> "Cycles":
+        """Those of some of the periods, and of the present one."""
+        return Cycles([np.append(one[list(places)], one[-1]) for one in self.phases], self.lengths)
+
 
 def forecast(periods: Sequence[PeriodLines], cycles: Cycles, n_entities: int) -> Forecast:
     """What is to be expected of every entity in the present period, from all before."""
-    recent, same = _choose(len(periods), cycles)
+    recent, same, _ = choose_periods(len(periods), cycles)
     first = np.full(n_entities, len(recent))
     rows, skipped = np.zeros((2, n_entities)), np.zeros((2, n_entities))
     misfit, square = np.zeros(n_entities), np.zeros(n_entities)
@@ -94,12 +98,12 @@ def volume_scores(sizes: Ints, expected: Floats, dispersion: Floats) -> Floats:
     return scores
 
 
-def _choose(n_periods: int, cycles: Cycles) -> tuple[range, np.ndarray[tuple[int], np.dtype[np.bool_]]]:
-    """Periods that count, and which of them have the phase of the present one."""
+def choose_periods(n_periods: int, cycles: Cycles) -> tuple[range, Bools, int]:
+    """Periods that count, which of them have the phase of the present one, and the length of the cycle, 0 if none."""
     for phases, length in zip(cycles.phases, cycles.lengths, strict=True):
         recent = range(max(0, n_periods - N_CYCLES * length), n_periods)
         same = phases[recent.start : recent.stop] == phases[-1]
         if np.count_nonzero(same) >= LEAST_CYCLES:
-            return recent, same
+            return recent, same, length
     recent = range(max(0, n_periods - max([_NO_CYCLE, *cycles.lengths])), n_periods)
-    return recent, np.zeros(len(recent), dtype=bool)
+    return recent, np.zeros(len(recent), dtype=bool), 0
