@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from isobag.estimators.kernels import IsolationDistributionalKernel, IsolationKernel
     from isobag.storage.modelfile import ModelFileError, load, save
     from isobag.tables import detect_groups, detect_points
+    from isobag.tables.watch import watch
 
 __version__ = "0.3.0"
 
@@ -25,6 +26,7 @@ _HOMES = {
     "detect_points": "isobag.tables",
     "load": "isobag.storage.modelfile",
     "save": "isobag.storage.modelfile",
+    "watch": "isobag.tables.watch",
 }
 _MODULES = ("baselines", "datasets", "report")
 
@@ -43,6 +45,7 @@ __all__ = [
     "load",
     "report",
     "save",
+    "watch",
 ]
 
 

@@ -23,7 +23,17 @@ from isobag.tables.judge import (
 )
 from isobag.tables.notation import NUMBERS, THOUSANDS, Notation
 from isobag.tables.scan import BOOL, EMPTY, ColumnScan, entry_kind, is_true
-from isobag.tables.summary import EXCLUDED, FEATURE, GROUP, ID, LEFT_OUT, RELAXED, ColumnSummary
+from isobag.tables.summary import (
+    EXCLUDED,
+    FEATURE,
+    GROUP,
+    ID,
+    LEFT_OUT,
+    PEERS,
+    RELAXED,
+    TIMES,
+    ColumnSummary,
+)
 
 CHOICES = {
     "missing": MISSING,
@@ -47,6 +57,7 @@ class ReadOptions:
     decimal, thousands, numbers : how text writes numbers; see ``Notation``.
     exclude : names of columns to leave out, or patterns of them (temp_*).
     carry : columns to keep beside the labels as they are, features or not; None for all.
+    time, peers : columns with the time of a row, and with the cohort of its entity; they are no features.
     """
 
     features: tuple[str, ...] | None = None
@@ -59,6 +70,8 @@ class ReadOptions:
     numbers: str = "strict"
     carry: tuple[str, ...] | None = ()
     exclude: tuple[str, ...] = ()
+    time: str | None = None
+    peers: str | None = None
 
     def __post_init__(self) -> None:
         names = {name: vars(self)[name] for name in CHOICES}
@@ -92,8 +105,9 @@ class ReadOptions:
 
     @property
     def apart(self) -> dict[str, str]:
-        """Columns that are no features, with their role: labels of groups, and an id."""
-        return dict.fromkeys(self.by, GROUP) | ({} if self.id is None else {self.id: ID})
+        """Columns that are no features, with their role: labels of groups, an id, times, cohorts."""
+        others = {self.id: ID, self.time: TIMES, self.peers: PEERS}
+        return dict.fromkeys(self.by, GROUP) | {name: role for name, role in others.items() if name is not None}
 
     def following(self, encoding: Encoding) -> "ReadOptions":
         """The same for the columns of a model, with its ways for missing and bad cells unless others are given."""
@@ -136,7 +150,8 @@ def check_names(names: Sequence[str], options: ReadOptions) -> None:
         if name not in names:
             raise ParameterError(option, f" has {name!r}; the table has no such column (columns: {known}).")
         if name in options.apart:
-            raise ParameterError(option, f" has {name!r}, the column of labels; leave it out: labels are not measured.")
+            what = {TIMES: "times", PEERS: "cohorts"}.get(options.apart[name], "labels")
+            raise ParameterError(option, f" has {name!r}, the column of {what}; leave it out: {what} are not measured.")
         if options.excludes(name):
             raise ParameterError(
                 option, f" has {name!r}, which is left out by ", Option("exclude"), "; name it in one."
