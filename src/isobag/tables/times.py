@@ -19,7 +19,7 @@ from isobag.tables.declared import NUMBER, TEXT, TIME, read_declared
 
 UNITS = {"s": 1_000_000.0, "ms": 1_000.0, "us": 1.0, "ns": 0.001}
 """Microseconds of a unit."""
-UNIT = one_of((None, *UNITS), "What numbers in a column of times count, since 1970.")
+UNIT = one_of((None, *UNITS))
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _QUARTER = 900_000_000
 _FARTHEST = 2.0**53
@@ -52,7 +52,7 @@ def read_moments(column: Any, name: str, unit: str | None = None, time_zone: str
         seconds, missing, bad, zoned = read_times(typed.texts)
         _refuse_bad(bad, column, name)
     else:
-        raise ValueError(f"{name}: the column is of type {column.type}; need times, dates, or texts such as 2026-03-04.")
+        raise ValueError(f"{name}: the column is of type {column.type}; need times, dates or texts such as 2026-03-04.")
     micros = np.rint(np.where(missing, 0.0, seconds) * 1e6)
     _refuse_bad(np.abs(micros) > _FARTHEST, column, name)
     values = micros.astype(np.int64)
@@ -81,7 +81,8 @@ def moment_of(value: Any, option: str, time_zone: str | None = None) -> int:
         if moments.missing[0]:
             raise ValueError
     except (ValueError, pa.ArrowInvalid, pa.ArrowTypeError):
-        raise ParameterError(Option(option, value), "; need a time, such as '2026-03-04' or '2026-03-04 12:00'.") from None
+        need = "; need a time, such as '2026-03-04' or '2026-03-04 12:00'."
+        raise ParameterError(Option(option, value), need) from None
     return int(moments.values[0])
 
 

@@ -18,8 +18,8 @@ from isobag.data.periods import Calendar
 from isobag.data.rows import Rows
 from isobag.estimators import EntityMonitor
 from isobag.estimators.findings import Findings
-from isobag.tables.choose import CHOICES, ReadOptions, names_of
-from isobag.tables.detect import open_frame
+from isobag.tables.choose import ReadOptions, names_of
+from isobag.tables.detect import NOTATION, open_frame
 from isobag.tables.encode import Encoding
 from isobag.tables.framesource import FrameSource
 from isobag.tables.learn import LocalTable, learn_table
@@ -167,7 +167,7 @@ def watch(
        shop     period  n_points    kind                   reasons
     0     3 2026-02-09         0  silent  silent, expected 30 rows
     """
-    how = {name: options.pop(name) for name in CHOICES if name in options}
+    how = {name: options.pop(name) for name in NOTATION if name in options}
     chosen = ReadOptions.of(features=features, exclude=exclude, missing=missing, bad_cells=bad_cells, **how)
     cohorts = None if peers is None or peers == AUTO else str(peers)
     columns = LogColumns(names_of(by), str(time), cohorts, time_unit)
