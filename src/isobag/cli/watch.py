@@ -46,8 +46,8 @@ def watch(typed: Typed) -> None:
     """Find accounts, machines or shops that are unlike their own past, unlike their peers, or silent.
 
     Rows are put together by entity and period. Each period is judged by what was known before it; with --model it then
-    becomes part of what is known, unless it is flagged: flagged periods stay out until --dismiss. Files may come in any
-    order and overlap: rows that came before change nothing.
+    becomes part of what is known, unless it is flagged: flagged periods stay out until --dismiss. Rows may come in any
+    order; rows that an earlier run has seen change nothing, so the same file may be given again.
     """
     from isobag.cli.watching import watch_files  # noqa: PLC0415, loads scikit-learn
 

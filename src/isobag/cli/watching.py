@@ -69,7 +69,11 @@ def _judge(typed: Typed, monitor: EntityMonitor, columns: LogColumns, known: Pat
     given = replace(given, options=columns.reading(given.options))
     encoding = None if known is None else Encoding.of_model(monitor)
     where = engine_at(None)
-    check_targets(output, where.files(given), known)
+    files = where.files(given)
+    for name in files:
+        if files.count(name) > 1:
+            raise ValueError(f"{name!r} is given twice; its rows would count double.")
+    check_targets(output, files, known)
     since = None if typed.since is None else moment_of(typed.since, "since", monitor.time_zone)
     before = monitor.state.periods if known else None
     with progress(output.is_silent) as bar:
@@ -87,11 +91,11 @@ def _judge(typed: Typed, monitor: EntityMonitor, columns: LogColumns, known: Pat
         if output.out is not None:
             write_table(output.out, [_as_dict(findings_table(findings, order, columns.by))])
     is_new = monitor.state.periods != before
-    is_written = path is not None and typed.learn and (is_new or has_words)
+    is_written = path is not None and (is_new or has_words)
     if is_written:
         save(monitor, str(path))
     written = [one for one in (path if is_written else None, output.out) if one is not None]
-    _show(typed, monitor, columns, findings, table.summary, output, written, is_new or not known)
+    _show(monitor, columns, findings, table.summary, output, written, is_new)
 
 
 def _begun(typed: Typed) -> tuple[EntityMonitor, LogColumns]:
@@ -149,7 +153,6 @@ def _say(monitor: EntityMonitor, columns: LogColumns, say: Any, option: str, tar
 
 
 def _show(
-    typed: Typed,
     monitor: EntityMonitor,
     columns: LogColumns,
     findings: Findings,
@@ -172,7 +175,7 @@ def _show(
                 "n_flagged": len(flagged),
                 "n_entities": len(monitor.entities_),
                 "n_periods": len(monitor.state.periods),
-                "state_changed": is_new and typed.learn and typed.model is not None,
+                "learned": is_new,
                 "common_changes": [str(one) for one in findings.common_changes],
                 "notes": list(findings.notes),
                 "features": monitor.feature_names,
@@ -200,10 +203,11 @@ def _sentences(monitor: EntityMonitor, findings: Findings, is_new: bool) -> list
         f"{_counted(len(monitor.entities_), 'entity', 'entities')} and {_counted(len(dates), 'period', 'periods')} are "
         f"known, {shown_time(dates[0])} to {shown_time(dates[-1])}."
     )
-    if not is_new:
-        return ["Nothing new: all rows came before or too late, and the state is as it was.", known]
     if not len(findings):
-        return ["No period is judged: too little is known to compare with yet.", known]
+        why = (
+            "too little is known to compare with yet" if is_new else "there is nothing new, and the state is as it was"
+        )
+        return [f"No period is judged: {why}.", known]
     first, last = shown_time(findings.period.min()), shown_time(findings.period.max())
     when = f"of {last}" if first == last else f"from {first} to {last}"
     n_flagged = int(findings.flagged.sum())
@@ -214,8 +218,10 @@ def _sentences(monitor: EntityMonitor, findings: Findings, is_new: bool) -> list
         least = float(np.nanmin(findings.p_value[newest]))
         said += f"; the least p-value of {last} is {least:.2g}"
     level = monitor.fdr / ONLINE_PERIODS / max(n_newest, 1)
-    reach = f"An entity alone is flagged if its p-value is {level:.2g} or less: fdr / {ONLINE_PERIODS} / {n_newest:,} lines."
-    return [f"{said}.", reach, known]
+    reach = (
+        f"A line alone is flagged if its p-value is {level:.2g} or less: fdr / {ONLINE_PERIODS} / {n_newest:,} lines."
+    )
+    return [f"{said}.", reach, known if is_new else f"{known} Nothing was added."]
 
 
 def _counted(n: int, one: str, several: str) -> str:
