@@ -164,7 +164,10 @@ def test_numbers_as_times_and_features_by_the_first_run(files, tmp_path):
     how = ["--by", "account", "--time", "ts", "--features", "amount,way"]
     assert_one_sentence(run("watch", tmp_path / "log.jsonl", *how), "such as --time-unit s", "would be 202")
     got = ask("watch", tmp_path / "log.jsonl", *how, "--time-unit", "s")
-    assert got["features"] == ["amount", "way=card", "way=cash"] and {one["account"] for one in got["top"]} == {"3", "7"}
+    assert got["features"] == ["amount", "way=card", "way=cash"] and {one["account"] for one in got["top"]} == {
+        "3",
+        "7",
+    }
 
 
 def test_without_a_state_nothing_is_kept(files, tmp_path):

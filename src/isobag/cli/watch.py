@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from isobag.cli.options import HOW, IN, OUT, WHAT, Typed, command, option, text
+from isobag.cli.options import HOW, OUT, WHAT, Typed, command, option, text
 
 _STATE = (
     "The state: what was learned of all entities. The first run writes it; later runs score new periods by it, and "
@@ -21,8 +21,6 @@ _OWN: dict[str, Any] = {
     "model": option(Path | None, None, None, "FILE", _STATE),
     "since": text(WHAT, "TIME", "Periods before this time are past only, and not judged."),
     "peers": text(WHAT, "COLUMN", _PEERS),
-    "time_zone": text(IN, "NAME", "Zone of days, and of times that name none: Europe/Berlin; default: UTC."),
-    "time_unit": text(IN, "UNIT", "What numbers in the column of times count since 1970: s, ms, us or ns."),
     "keep": text(HOW, "LENGTH", "How much of the past is kept: 90d, or a number of periods; default: all."),
     "late": option(int | None, None, HOW, "N", "Late rows are added to so many periods before the newest; default: 2."),
     "fdr": option(float | None, None, HOW, "SHARE", "Share of alarms that may be false; default: 0.1."),

@@ -9,6 +9,7 @@ import numpy as np
 
 from isobag.backends.arrays import FARTHEST
 from isobag.data.params import Option, ParameterError, check_params, one_of
+from isobag.tables.bags import Bags
 from isobag.tables.declared import NUMBER, OTHER, TEXT, TIME
 from isobag.tables.encode import CHOICES, EncodedColumn, Encoding
 from isobag.tables.hints import check_notation, dressed_reason
@@ -50,6 +51,7 @@ class ReadOptions:
     exclude : names of columns to leave out, or patterns of them (temp_*).
     carry : columns to keep beside the labels as they are, features or not; None for all.
     time, peers : columns with the time of a row, and with the cohort of its entity; they are no features.
+    bags : how the rows of a label are divided by time.
     """
 
     features: tuple[str, ...] | None = None
@@ -64,6 +66,7 @@ class ReadOptions:
     exclude: tuple[str, ...] = ()
     time: str | None = None
     peers: str | None = None
+    bags: Bags | None = None
 
     def __post_init__(self) -> None:
         check_params(vars(self), {name: one_of(allowed) for name, allowed in CHOICES.items()})
@@ -82,7 +85,7 @@ class ReadOptions:
 
     @classmethod
     def of(
-        cls, *, features: Any = None, by: Any = None, id: Any = None, carry: Any = (), exclude: Any = None, **how: str
+        cls, *, features: Any = None, by: Any = None, id: Any = None, carry: Any = (), exclude: Any = None, **how: Any
     ) -> "ReadOptions":
         """The same, with one name or any number of them for each; names need not be texts."""
         chosen = None if features is None else names_of(features)
@@ -98,7 +101,14 @@ class ReadOptions:
     def apart(self) -> dict[str, str]:
         """Columns that are no features, with their role: labels of groups, an id, times, cohorts."""
         others = {self.id: ID, self.time: TIMES, self.peers: PEERS}
+        if self.bags is not None:
+            others[self.bags.time] = TIMES
         return dict.fromkeys(self.by, GROUP) | {name: role for name, role in others.items() if name is not None}
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """What makes the label of a group: columns, and the start of its period or session."""
+        return self.by if self.bags is None else (*self.by, self.bags.name)
 
     def following(self, encoding: Encoding) -> "ReadOptions":
         """The same for the columns of a model, with its ways for missing and bad cells unless others are given."""
