@@ -18,7 +18,7 @@ HOW = ["--by", "account", "--time", "ts", "--features", "amount"]
 
 
 def make_log(n_accounts=30, n_days=61, first="2025-12-04"):
-    """Accounts with about 27 rows a day. On the last two days account 3 is silent, on the last account 7 is different."""
+    """Accounts with about 27 rows a day. On the last two days 3 is silent, on the last one 7 is different."""
     rng = np.random.default_rng(1)
     counts = rng.poisson(25, size=(n_accounts, n_days)) + 2
     counts[3, -2:] = 0

@@ -26,5 +26,5 @@ def test_periods_of_rows_in_partitions_are_those_in_memory():
 
 
 def test_sessions_of_rows_in_partitions_are_refused():
-    with pytest.raises(ValueError, match="sessions='1h' needs all rows of a label in one place, .* choose every="):
+    with pytest.raises(ValueError, match=r"sessions='1h' needs all rows of a label in one place, .* choose every="):
         detect_groups(FramePartitions([make_log()]), by="device", time="ts", sessions="1h")
