@@ -35,10 +35,10 @@ def make_shops(seed, faulty):
         shop, first, last = FAULTS["to zero"]
         volume[shop, first:last] = 0
         shop, first, last = FAULTS["mix"]
-        shares[shop, first:last] = _reversed(shares[shop, first:last])
+        shares[shop, first:last] = _changed(shares[shop, first:last], 0.5)
         shop, first, last = FAULTS["drift"]
         part = (np.arange(last - first) + 1)[:, None] / (last - first)
-        shares[shop, first:last] = (1 - part) * shares[shop, first:last] + part * _reversed(shares[shop, first:last])
+        shares[shop, first:last] = _changed(shares[shop, first:last], 0.5 * part)
     sizes = rng.negative_binomial(50, 50 / (50 + volume))
     which = np.repeat(np.arange(N_SHOPS * N_DAYS), sizes.ravel())
     bounds = shares.reshape(-1, N_PRODUCTS).cumsum(axis=1)[which, :-1]
@@ -47,12 +47,9 @@ def make_shops(seed, faulty):
     return np.column_stack([np.eye(N_PRODUCTS)[product], amount]), which // N_DAYS, which % N_DAYS
 
 
-def _reversed(shares):
-    """The largest share for the product that had the least, and so on."""
-    order = np.argsort(shares, axis=-1)
-    turned = np.empty_like(shares)
-    np.put_along_axis(turned, order, np.take_along_axis(shares, order[..., ::-1], axis=-1), axis=-1)
-    return turned
+def _changed(shares, part):
+    """A part of all rows become of the product that has the least share."""
+    return (1 - part) * shares + part * np.eye(N_PRODUCTS)[shares[0].argmin()]
 
 
 def measure_shops(seed, faulty):
