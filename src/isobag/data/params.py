@@ -196,7 +196,6 @@ KEEP = Parameter(
     lambda value: _integer(2)(value) or EVERY.accepts(value),
 )
 LATE = at_least(0, "periods before the newest", "How many periods before the newest one late rows are still added to.")
-PEERS = one_of((None, "auto"), "Which entities are compared with each other: all, or those of the same cluster.")
 FLAG = flag("")
 MIN_SIZE = at_least(1, "a group has at least one row", "Least number of rows of a group.")
 BANDWIDTH = Parameter(

@@ -22,7 +22,6 @@ from isobag.data.params import (
     KEEP,
     LATE,
     N_ESTIMATORS,
-    PEERS,
     TIME_ZONE,
     Option,
     ParameterError,
@@ -63,7 +62,6 @@ class EntityMonitor(Storable):
     n_estimators : number of partitionings, t.
     keep : how much of the past is kept, a number of periods or a length such as "90d"; None: all of it.
     late : how many periods before the newest one late rows are still added to.
-    peers : None: all entities are peers; "auto": those of the same cluster of mean maps.
     random_state, backend, n_jobs, device : as in all detectors.
 
     Fitted
@@ -96,7 +94,6 @@ class EntityMonitor(Storable):
         "n_estimators": N_ESTIMATORS,
         "keep": KEEP,
         "late": LATE,
-        "peers": PEERS,
         **Storable.parameters,
     }
 
@@ -108,7 +105,6 @@ class EntityMonitor(Storable):
         n_estimators: int = 32,
         keep: int | str | None = None,
         late: int = 2,
-        peers: str | None = None,
         *,
         random_state: Any = None,
         backend: str = "auto",
@@ -121,7 +117,6 @@ class EntityMonitor(Storable):
         self.n_estimators = n_estimators
         self.keep = keep
         self.late = late
-        self.peers = peers
         self.random_state = random_state
         self.backend = backend
         self.n_jobs = n_jobs

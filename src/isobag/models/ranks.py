@@ -15,7 +15,7 @@ from isobag.models.tails import fit_tail
 
 LEAST_REFERENCES, ENOUGH_REFERENCES = 20, 20_000
 _SMALL = 0.05
-"""Larger p-values hardly depend on a few scores of the entity itself, which then count."""
+"""Larger p-values hardly depend on few scores of the entity itself, which then count."""
 
 
 class References(NamedTuple):
@@ -52,7 +52,9 @@ def rank_p_values(scores: Floats, entities: Ints, references: References) -> Flo
         return np.full(len(scores), np.nan)
     above = n_references - np.searchsorted(references.scores, scores, side="left")
     p_values = (1 + above) / (1 + n_references)
-    for line in np.flatnonzero(p_values <= _SMALL).tolist():
+    n_entities = int(max(references.entities.max(), entities.max(initial=0))) + 1
+    n_own = np.bincount(references.entities, minlength=n_entities)[entities]
+    for line in np.flatnonzero(above <= np.maximum(_SMALL * n_references, n_own)).tolist():
         p_values[line] = _among_others(float(scores[line]), references.without(int(entities[line])), p_values[line])
     p_values[scores == -np.inf] = np.nan
     return p_values
