@@ -136,8 +136,8 @@ def _page(results):
     yield (
         f"{N_SHOPS} shops, {N_DAYS} days, {N_PRODUCTS} products, weekly seasons in volume and mix, judged from day"
         f" {FIRST_JUDGED} on at a false discovery rate of .1. One shop loses 80 % of its rows for a week, with the"
-        " total preserved; one all; in one half of the rows become of its rarest product, at once; in one the same over 60"
-        " days. The day on which each is first flagged:\n"
+        " total preserved; one all; in one half of the rows become of its rarest product, at once; in one the same over"
+        " 60 days. The day on which each is first flagged:\n"
     )
     yield table([one["delays"] for one in of("shops")])
     yield "Shares of clean lines, of shops and of 40 entities by the hour with daily and weekly cycles, no faults:\n"
