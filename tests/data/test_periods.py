@@ -86,3 +86,11 @@ def test_a_longer_pause_ends_a_session_and_an_equal_one_does_not():
     back = np.empty(5, dtype=int)
     back[order] = sessions
     assert back.tolist() == [0, 0, 1, 2, 3]
+
+
+def test_a_date_by_the_clock_is_that_day_in_every_zone():
+    for zone in (None, "America/New_York", "Asia/Tokyo"):
+        calendar = Calendar("1d", zone)
+        number = calendar.number_at(np.datetime64("2026-03-04"))
+        assert str(calendar.dates(np.array([number]))[0]).startswith("2026-03-04T00:00")
+        assert calendar.number_at(int(calendar.starts(np.array([number]))[0])) == number

@@ -297,3 +297,13 @@ def test_rows_labels_and_times_must_be_as_many():
         monitor().update(np.zeros((2, 1)), ["a", "b"], [START])
     with pytest.raises(ValueError, match="X has 1 row; need at least 2"):
         monitor().update(np.zeros((1, 1)), ["a"], np.array([START]))
+
+
+def test_dates_are_those_of_the_zone(log):
+    own = monitor(time_zone="America/New_York")
+    lines = log.update(own, since=np.datetime64("2026-02-10"))
+    assert str(lines.period[0]) == "2026-02-10T00:00:00.000000"
+    assert lines.start[0] == np.datetime64("2026-02-10T05:00", "us").astype(np.int64)
+    own.confirm("shop 1", np.datetime64("2026-02-10"))
+    (period,) = (one for one in own.state.periods if one.number == own.calendar.number_at(lines.period[0]))
+    assert period.status[period.entities == own.entities_.tolist().index("shop 1")].tolist() == [2]

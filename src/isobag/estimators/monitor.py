@@ -152,15 +152,15 @@ class EntityMonitor(Storable):
         """Judge the periods of new rows, and add them to what is known.
 
         X (n, d): rows of numbers; entities (n,): their labels; times (n,): datetime64 in UTC, or microseconds since
-        1970. ``learn=False`` judges and adds nothing. Periods before that of ``since`` are past only; with None, all
-        periods are judged that have enough of a past. ``peers`` (n,): labels of cohorts; entities are then compared
-        with those of their cohort, the one they first came with.
+        1970. ``learn=False`` judges and adds nothing. Periods before that of ``since``, a date as clocks of the zone
+        show it or microseconds, are past only; with None, all periods are judged that have enough of a past. ``peers``
+        (n,): labels of cohorts; entities are then compared with those of their cohort, the one they first came with.
 
         Rows that come again change nothing. Late rows of the newest periods (see ``late``) are added, and the periods
         from there on are judged again; rows that come later are left out, and a note says how many.
         """
         self.check_params()
-        first_judged = None if since is None else int(self.calendar.numbers(as_times(np.atleast_1d(since)))[0])
+        first_judged = None if since is None else self.calendar.number_at(since)
         return self._update(X, entities, times, learn, first_judged, peers)
 
     def _update(self, X: Any, entities: Any, times: Any, learn: bool, first_judged: int | None, peers: Any) -> Findings:
@@ -216,7 +216,7 @@ class EntityMonitor(Storable):
 
     def _say(self, entity: Any, period: Any, status: int) -> None:
         state = self.state
-        number = int(self.calendar.numbers(as_times(np.atleast_1d(np.datetime64(period))))[0])
+        number = self.calendar.number_at(period)
         (places,) = np.nonzero(self.entities_ == entity)
         changed = state.with_status(int(places[0]), number, status) if len(places) else None
         if changed is None:
