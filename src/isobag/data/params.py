@@ -156,7 +156,6 @@ KEEP = Parameter(
     lambda value: _integer(2)(value) or EVERY.accepts(value),
 )
 LATE = at_least(0, "periods before the newest")
-PEERS = one_of((None, "auto"))
 MIN_SIZE = at_least(1, "a group has at least one row")
 BANDWIDTH = Parameter(
     "need 'median' or a finite number above 0", ("median",), _real(_ABOVE_0, float(np.finfo(float).max))

@@ -104,6 +104,14 @@ class Calendar:
         """When periods start, as the clock shows it there: (n,) datetime64[us]."""
         return self.local(self.starts(numbers)).view("datetime64[us]")
 
+    def number_at(self, moment: Any) -> int:
+        """The number of one period: of a date and time as clocks of the zone show it, or of microseconds since 1970."""
+        (time,) = as_times(np.atleast_1d(moment if isinstance(moment, int | np.integer) else np.datetime64(moment)))
+        if not isinstance(moment, int | np.integer):
+            clock = (_EPOCH + timedelta(microseconds=int(time))).replace(tzinfo=self.zone)
+            time -= _offset(clock, self.zone)
+        return int(self.numbers(np.array([time]))[0])
+
     def local(self, times: Ints) -> Ints:
         """What clocks of the zone show, as if it were UTC: (n,) -> (n,)."""
         if self.time_zone in (None, "UTC"):

@@ -14,12 +14,15 @@ DETECTORS: dict[str, type[IDKPointDetector] | type[IDKGroupDetector]] = {
 }
 """The detector for each thing that can be odd."""
 STORABLE: dict[str, type[Storable]] = {
-    one.__name__: one for one in (*DETECTORS.values(), IsolationKernel, IsolationDistributionalKernel, EntityMonitor)
+    one.__name__: one for one in (*DETECTORS.values(), IsolationKernel, IsolationDistributionalKernel)
 }
-"""All estimators that a model file can hold, by name."""
+"""Estimators that learn from rows or groups and that a model file can hold, by name."""
+IN_FILES: dict[str, type[Storable]] = {**STORABLE, EntityMonitor.__name__: EntityMonitor}
+"""All that a model file can hold, by name."""
 
 __all__ = [
     "DETECTORS",
+    "IN_FILES",
     "STORABLE",
     "EntityMonitor",
     "Findings",

@@ -22,7 +22,6 @@ from isobag.data.params import (
     KEEP,
     LATE,
     N_ESTIMATORS,
-    PEERS,
     TIME_ZONE,
     Option,
     ParameterError,
@@ -63,7 +62,6 @@ class EntityMonitor(Storable):
     n_estimators : number of partitionings, t.
     keep : how much of the past is kept, a number of periods or a length such as "90d"; None: all of it.
     late : how many periods before the newest one late rows are still added to.
-    peers : None: all entities are peers; "auto": those of the same cluster of mean maps.
     random_state, backend, n_jobs, device : as in all detectors.
 
     Fitted
@@ -96,7 +94,6 @@ class EntityMonitor(Storable):
         "n_estimators": N_ESTIMATORS,
         "keep": KEEP,
         "late": LATE,
-        "peers": PEERS,
         **Storable.parameters,
     }
 
@@ -108,7 +105,6 @@ class EntityMonitor(Storable):
         n_estimators: int = 32,
         keep: int | str | None = None,
         late: int = 2,
-        peers: str | None = None,
         *,
         random_state: Any = None,
         backend: str = "auto",
@@ -121,7 +117,6 @@ class EntityMonitor(Storable):
         self.n_estimators = n_estimators
         self.keep = keep
         self.late = late
-        self.peers = peers
         self.random_state = random_state
         self.backend = backend
         self.n_jobs = n_jobs
@@ -157,15 +152,15 @@ class EntityMonitor(Storable):
         """Judge the periods of new rows, and add them to what is known.
 
         X (n, d): rows of numbers; entities (n,): their labels; times (n,): datetime64 in UTC, or microseconds since
-        1970. ``learn=False`` judges and adds nothing. Periods before that of ``since`` are past only; with None, all
-        periods are judged that have enough of a past. ``peers`` (n,): labels of cohorts; entities are then compared
-        with those of their cohort, the one they first came with.
+        1970. ``learn=False`` judges and adds nothing. Periods before that of ``since``, a date as clocks of the zone
+        show it or microseconds, are past only; with None, all periods are judged that have enough of a past. ``peers``
+        (n,): labels of cohorts; entities are then compared with those of their cohort, the one they first came with.
 
         Rows that come again change nothing. Late rows of the newest periods (see ``late``) are added, and the periods
         from there on are judged again; rows that come later are left out, and a note says how many.
         """
         self.check_params()
-        first_judged = None if since is None else int(self.calendar.numbers(as_times(np.atleast_1d(since)))[0])
+        first_judged = None if since is None else self.calendar.number_at(since)
         return self._update(X, entities, times, learn, first_judged, peers)
 
     def _update(self, X: Any, entities: Any, times: Any, learn: bool, first_judged: int | None, peers: Any) -> Findings:
@@ -221,7 +216,7 @@ class EntityMonitor(Storable):
 
     def _say(self, entity: Any, period: Any, status: int) -> None:
         state = self.state
-        number = int(self.calendar.numbers(as_times(np.atleast_1d(np.datetime64(period))))[0])
+        number = self.calendar.number_at(period)
         (places,) = np.nonzero(self.entities_ == entity)
         changed = state.with_status(int(places[0]), number, status) if len(places) else None
         if changed is None:

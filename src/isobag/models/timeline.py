@@ -48,6 +48,8 @@ LEAST_EXPECTED = 0.5
 """Silent entities of which fewer rows are expected have no line."""
 MOST_SAMPLED = 2_000
 """Bags of a period that nobody judges, whose peers are looked at, to compare later ones with."""
+ENOUGH_ALIKE = 1_000
+"""From so many lines on, only those of the later half of all periods, and with the same season, are compared with."""
 LEAST_CHANGED, CHANGED_P = 5, 0.05
 
 
@@ -247,22 +249,32 @@ def _judge(periods: Sequence[PeriodLines], lines: PeriodLines, fdr: float) -> Ve
 
 def _p_values(periods: Sequence[PeriodLines], lines: PeriodLines, name: str) -> Floats:
     """P-values by rank among the scores of joined lines of earlier periods: (lines,)."""
-    scores = getattr(lines, name)
-    latest = periods[::-1]
-    if name != "peers":  # without knowledge of the season other lines are odd than with it
-        latest = [one for one in latest if one.cycle == lines.cycle]
+    scores, latest = getattr(lines, name), _references(periods, lines, name)
+
+    def rank(own: Ints, low: float, high: float) -> Floats:
+        parts = ((one, one.joined & (one.ages >= low) & (one.ages <= high)) for one in latest)
+        references = recent_scores((getattr(one, name)[known], one.entities[known]) for one, known in parts)
+        return rank_p_values(scores[own], lines.entities[own], references)
+
     if name in ("peers", "volume"):
-        return rank_p_values(scores, recent_scores(getattr(one, name)[one.joined] for one in latest))
+        return rank(np.arange(len(lines)), 0, np.inf)
     p_values = np.full(len(lines), np.nan)
     octaves = np.frexp(lines.ages)[1]
-    for octave in np.unique(octaves[scores > MISSING]):
-        low, high = 2 ** (int(octave) - 2), 2 ** int(octave)
-        references = recent_scores(
-            getattr(one, name)[one.joined & (one.ages >= low) & (one.ages <= high)] for one in latest
-        )
+    for octave in np.unique(octaves[scores > MISSING]).tolist():
         own = np.flatnonzero(octaves == octave)
-        p_values[own] = rank_p_values(scores[own], references)
+        p_values[own] = rank(own, 2.0 ** (octave - 2), 2.0**octave)
     return p_values
+
+
+def _references(periods: Sequence[PeriodLines], lines: PeriodLines, name: str) -> list[PeriodLines]:
+    """Periods whose scores are like those of a new one, the latest first.
+
+    These are the later half, as what is usual is better known now than long ago; and those with the same knowledge of
+    the season. Where that leaves too few lines, all.
+    """
+    alike = [one for one in periods[len(periods) // 2 :] if name == "peers" or one.cycle == lines.cycle]
+    chosen = alike if sum(map(len, alike)) >= ENOUGH_ALIKE else periods
+    return list(chosen[::-1])
 
 
 def _first_lines(period: PeriodLines) -> PeriodLines:
@@ -275,7 +287,7 @@ def _first_lines(period: PeriodLines) -> PeriodLines:
     parts = {
         name: getattr(settled, name)[rows]
         for name in settled.__dataclass_fields__
-        if name not in ("number", "bags", "hashes")
+        if name not in ("number", "cycle", "bags", "hashes")
     }
     bags = PackedCounts(ends, period.bags.columns[places], period.bags.counts[places])
     return replace(settled, bags=bags, **parts)

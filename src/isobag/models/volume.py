@@ -43,7 +43,7 @@ class Cycles(NamedTuple):
     phases: list[Ints]
     lengths: list[int]
 
-    def part(self, places: Ints | range) -> "Cycles":
+    def part(self, places: Sequence[int]) -> "Cycles":
         """Those of some of the periods, and of the present one."""
         return Cycles([np.append(one[list(places)], one[-1]) for one in self.phases], self.lengths)
 
