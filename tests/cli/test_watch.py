@@ -190,7 +190,7 @@ def test_misuse_is_said_in_a_sentence(files, state, tmp_path):
         "was begun with '1d'; leave the option out, or begin a new state",
     )
     assert_one_sentence(run("watch", past, "--model", state, "--by", "region"), "--by region", "'account'")
-    assert_one_sentence(run("watch", past, "--model", state, "--peers", "auto"), "was begun without it")
+    assert_one_sentence(run("watch", past, "--model", state, "--peers", "region"), "was begun without it")
     assert_one_sentence(run("watch", past, *HOW, "--every", "1x"), "--every 1x; need a whole number and")
     assert_one_sentence(run("watch", past, "--by", "who", "--time", "ts"), "no column 'who'")
     detector = tmp_path / "points.isobag"

@@ -177,7 +177,7 @@ def test_an_hour_that_clocks_leave_out_or_show_twice():
     assert moment_of(noon, "since") == moment_of("2026-07-01 12:00", "since") == of_text.values[1]
 
 
-def test_cohorts_are_a_column_or_what_is_alike(log):
+def test_cohorts_are_a_column(log):
     cohorts = log.assign(region="r" + (log["shop"] % 4).astype(str))
     got = isobag.watch(cohorts, by="shop", time="ts", since=LAST, peers="region")
     assert {3, 7} <= set(got[got["flagged"]]["shop"])

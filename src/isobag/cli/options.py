@@ -82,6 +82,10 @@ OPTIONS: dict[str, Any] = {
     "contamination": option(str, "auto", HOW, "SHARE", "Share to flag, or auto: no guess needed."),
     "p_values": option(bool, True, HOW, None, "How rare a score is; see the docs.", "--p-values/--no-p-values"),
     "fdr": option(float | None, None, HOW, "SHARE", "Flag so that at most this share is false, on average."),
+    "per_day": option(
+        float | None, None, HOW, "N", "Flag so that this many alarms a day are false, on average.", min=0
+    ),
+    "days": option(float, 1.0, HOW, "N", "Days that the table spans, for --per-day.", min=0),
     "exact": option(bool, False, HOW, None, "No p-values below 1 / (1 + rows or groups to compare with).", "--exact"),
     "seed": option(int, 0, HOW, "N", "Same seed, same result.", min=0),
     "jobs": option(int | None, None, HOW, "N", "Threads, as in joblib; default: all, but one for few rows."),

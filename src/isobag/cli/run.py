@@ -12,6 +12,7 @@ from isobag.cli.output import note, print_json
 from isobag.cli.progress import Silent, progress
 from isobag.cli.results import Output, check_targets, output_of, show_results, write_results
 from isobag.cli.work import work_of
+from isobag.data.params import Option, ParameterError
 from isobag.storage.modelfile import save
 from isobag.tables.detect import encoding_of, fit_table, rank
 from isobag.tables.learn import LocalTable, Table, learn_table
@@ -30,6 +31,12 @@ def score(typed: Typed) -> None:
     detector = open_model(typed)
     if typed.exact:
         detector.set_params(tail="exact")
+    if typed.per_day is not None:
+        if typed.fdr is not None:
+            raise ParameterError(Option("fdr"), " and ", Option("per_day"), " are two rules; give one of them.")
+        if detector.model_.calibration is None:
+            raise ParameterError(Option("per_day"), " needs p-values, and the model was fitted without them.")
+        typed.budget = typed.per_day * typed.days
     _rank(detector, input_of(typed).following(detector), output_of(typed, model=None), typed, typed.model)
 
 
@@ -47,7 +54,9 @@ def _rank(detector: Any, given: Input, output: Output, typed: Typed, fitted_in: 
         encoding = encoding_of(detector, partitions.columns, [*given.options.apart]) if is_fitted else None
         table = learn_table(partitions, given.options, encoding=encoding, tick=bar.tick)
         detector.set_params(n_jobs=where.threads(jobs, table.n_rows))
-        how = {name: vars(typed)[name] for name in ("p_values", "fdr", "min_size", "top") if name in vars(typed)}
+        how = {
+            name: vars(typed)[name] for name in ("p_values", "fdr", "budget", "min_size", "top") if name in vars(typed)
+        }
         ranking = rank(table, detector, is_fitted=is_fitted, **how, stage=planned(table))
         keep_model(detector, output)
         write_results(ranking, output, given.name, bar.tick)

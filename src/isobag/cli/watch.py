@@ -11,9 +11,7 @@ _STATE = (
 )
 _CONFIRM = "An alarm was right: this period never becomes part of the entity's past. May be given several times."
 _DISMISS = "An alarm was false: this period becomes part of the entity's past. May be given several times."
-_PEERS = (
-    "Column of cohorts, within which entities are compared, or auto: those that are alike; default: all are compared."
-)
+_PEERS = "Column of cohorts: entities are compared within theirs; default: all are compared."
 _OWN: dict[str, Any] = {
     "by": text(None, "A,B,...", "Column with the entity of each row, or several: account, machine, shop."),
     "time": text(None, "COLUMN", "Column with the time of each row."),

@@ -27,11 +27,10 @@ from isobag.tables.learn import LocalTable
 from isobag.tables.summary import TableSummary
 from isobag.tables.times import moment_of
 from isobag.tables.watch import (
-    AUTO,
     LogColumns,
     findings_table,
     oddest_first,
-    period_moment,
+    period_of,
     read_log,
     sentences_of_findings,
 )
@@ -103,12 +102,10 @@ def _begun(typed: Typed) -> tuple[EntityMonitor, LogColumns]:
     for name in ("by", "time"):
         if vars(typed)[name] is None:
             raise typer.BadParameter(f"--{name} is missing: name the column; the first run needs it.")
-    peers = typed.peers
     given = {name: vars(typed)[name] for name in ("every", "time_zone", *_CHANGEABLE) if vars(typed)[name] is not None}
-    monitor = EntityMonitor(**_params(given), peers=AUTO if peers == AUTO else None, random_state=typed.seed)
+    monitor = EntityMonitor(**_params(given), random_state=typed.seed)
     monitor.check_params()
-    cohorts = None if peers in (None, AUTO) else peers
-    return monitor, LogColumns(tuple(names_of(typed.by) or ()), typed.time, cohorts, typed.time_unit)
+    return monitor, LogColumns(tuple(names_of(typed.by) or ()), typed.time, typed.peers, typed.time_unit)
 
 
 def _opened(typed: Typed, path: Any) -> tuple[EntityMonitor, LogColumns]:
@@ -123,7 +120,7 @@ def _opened(typed: Typed, path: Any) -> tuple[EntityMonitor, LogColumns]:
         "every": monitor.every,
         "time_zone": monitor.time_zone,
         "time_unit": columns.unit,
-        "peers": monitor.peers or columns.peers,
+        "peers": columns.peers,
     }
     for name, own in kept.items():
         now = vars(typed)[name]
@@ -149,7 +146,7 @@ def _say(monitor: EntityMonitor, columns: LogColumns, say: Any, option: str, tar
     if not at or len(parts) != len(columns.by):
         need = f"{','.join(columns.by)}@PERIOD".upper()
         raise ParameterError(Option(option, target), f"; need {need}, such as 'A@2026-03-04'.")
-    say(monitor, parts if len(parts) > 1 else parts[0], period_moment(monitor, period, option))
+    say(monitor, parts if len(parts) > 1 else parts[0], period_of(monitor, period, option))
 
 
 def _show(

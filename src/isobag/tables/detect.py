@@ -99,7 +99,7 @@ def detect_points(
     if isinstance(table, PartitionedTable):
         return _collection(table).map(work := learn_rows(table, detector), work.schema)
     ranking = rank_here(table, detector, p_values=p_values)
-    ranked = _ranked_frame(given, ranking, [] if id_column is None else [id_column])
+    ranked = ranked_frame(given, ranking, [] if id_column is None else [id_column])
     index = nw.maybe_get_index(given)
     if index is not None:
         ranked.index = index[ranking.order]
@@ -182,7 +182,7 @@ def detect_groups(
     ranking = rank_here(table, detector, min_size=min_size, p_values=p_values)
     if isinstance(table, PartitionedTable):
         return _collection(table).give(pa.table(ranking.columns(0, len(ranking))))
-    ranked = nw.from_native(_ranked_frame(given, ranking, _listed(by)), eager_only=True)
+    ranked = nw.from_native(ranked_frame(given, ranking, _listed(by)), eager_only=True)
     return nw.maybe_reset_index(ranked).to_native()
 
 
@@ -318,7 +318,7 @@ def _listed(by: Any) -> list[Any]:
     return list(by) if isinstance(by, list | tuple) else [by]
 
 
-def _ranked_frame(given: nw.DataFrame[Any], ranking: Ranking, apart: Sequence[Any]) -> Any:
+def ranked_frame(given: nw.DataFrame[Any], ranking: Ranking, apart: Sequence[Any]) -> Any:
     """The ranked table as a frame of the library of the given one; before the results, the labels as they were."""
     columns = {name: own for name, own in ranking.columns(0, len(ranking)).items() if name not in map(str, apart)}
     if not apart:

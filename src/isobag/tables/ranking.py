@@ -229,11 +229,15 @@ def rank_here(
     is_fitted: bool = False,
     p_values: bool = True,
     fdr: float | None = None,
+    budget: float | None = None,
     min_size: int = 1,
     explains: bool = True,
     stage: Stage = nullcontext,
 ) -> Ranking:
-    """Rank the rows of a table that was read in this process, or the groups of any, all scores being here."""
+    """Rank the rows of a table that was read in this process, or the groups of any, all scores being here.
+
+    budget : how many of new data may be flagged if all are like the training data, on average.
+    """
     check_labels([*table.by, *([] if table.id is None else [table.id])])
     units = units_of(table, min_size)
     data, places = units.data, units.places
@@ -251,6 +255,10 @@ def rank_here(
         check_fdr(fdr, own is not None)
         flagged, rule = discoveries(np.asarray(own), fdr) < 0, f"false discovery rate of at most {fdr:g}"
         n_expected = float(fdr * np.count_nonzero(flagged))
+    elif budget is not None:
+        level = budget / max(len(data), 1)
+        flagged, rule = np.asarray(judged.evidence["p_value"]) <= level, f"p-value of at most {level:.3g}"
+        n_expected = min(budget, len(data))
     scores = spread(judged.scores, places)
     order = np.argsort(scores, kind="stable")
     explanation: Any = None

@@ -14,10 +14,9 @@ import pyarrow.compute as pc
 
 from isobag.backends.arrays import Ints
 from isobag.data.params import Option, ParameterError
-from isobag.data.periods import Calendar
 from isobag.data.rows import Rows
 from isobag.estimators import EntityMonitor
-from isobag.estimators.findings import Findings
+from isobag.estimators.findings import Findings, shown_time
 from isobag.tables.choose import ReadOptions, names_of
 from isobag.tables.detect import NOTATION, open_frame
 from isobag.tables.encode import Encoding
@@ -27,7 +26,6 @@ from isobag.tables.times import Moments, moment_of, read_moments
 
 COLUMNS = ("n_points", "score", "p_value", "p_past", "p_peers", "p_volume", "kind", "flagged", "reasons")
 """What is said of each entity and period, after the label and the ``period``."""
-AUTO = "auto"
 _TYPES = {
     "period": pa.timestamp("us"),
     "n_points": pa.int64(),
@@ -89,8 +87,7 @@ class Log(NamedTuple):
 
     def update(self, monitor: EntityMonitor, learn: bool = True, since: int | None = None) -> Findings:
         """Judge the periods of these rows, and let the monitor learn them."""
-        first = None if since is None else np.datetime64(since, "us")
-        return monitor.update(self.rows, self.entities, self.moments, learn=learn, since=first, peers=self.peers)
+        return monitor.update(self.rows, self.entities, self.moments, learn=learn, since=since, peers=self.peers)
 
 
 def watch(
@@ -131,9 +128,8 @@ def watch(
         Share of flagged lines that may be false.
     features, exclude, missing, bad_cells
         As in ``detect_points``. With missing="drop" rows without an entity or a time are left out too.
-    peers : column name or "auto", optional
-        Entities with the same value in this column are each other's peers, or with "auto" those that are alike; by
-        default all are. A column called "auto" has to be renamed.
+    peers : column name, optional
+        Entities with the same value in this column are each other's peers; by default all are.
     time_zone : str, optional
         Time zone of days and weeks, and of times that name none: "Europe/Berlin"; None is UTC.
     time_unit : {"s", "ms", "us", "ns"}, optional
@@ -169,17 +165,8 @@ def watch(
     """
     how = {name: options.pop(name) for name in NOTATION if name in options}
     chosen = ReadOptions.of(features=features, exclude=exclude, missing=missing, bad_cells=bad_cells, **how)
-    cohorts = None if peers is None or peers == AUTO else str(peers)
-    columns = LogColumns(names_of(by), str(time), cohorts, time_unit)
-    monitor = EntityMonitor(
-        every,
-        time_zone,
-        fdr,
-        keep=keep,
-        peers=AUTO if peers == AUTO else None,
-        random_state=random_state,
-        **options,
-    )
+    columns = LogColumns(names_of(by), str(time), None if peers is None else str(peers), time_unit)
+    monitor = EntityMonitor(every, time_zone, fdr, keep=keep, random_state=random_state, **options)
     monitor.check_params()
     first = None if since is None else moment_of(since, "since", time_zone)
     given = open_frame(frame)
@@ -254,11 +241,11 @@ def sentences_of_findings(findings: Findings) -> list[str]:
     return [*(f"{change}." for change in findings.common_changes), *findings.notes]
 
 
-def period_moment(monitor: EntityMonitor, shown: Any, option: str) -> np.datetime64:
-    """The moment that a period of a monitor starts at, from a time in it as clocks of the time zone show it."""
-    calendar: Calendar = monitor.calendar
-    number = calendar.numbers(np.array([moment_of(shown, option, monitor.time_zone)]))
-    return np.datetime64(int(calendar.starts(number)[0]), "us")
+def period_of(monitor: EntityMonitor, given: Any, option: str) -> str:
+    """When the period of a time starts, as clocks of the time zone show it."""
+    calendar = monitor.calendar
+    number = calendar.number_at(moment_of(given, option, monitor.time_zone))
+    return shown_time(calendar.dates(np.array([number]))[0])
 
 
 def _taken(moments: Moments, numbers: Ints) -> Ints:
