@@ -42,7 +42,7 @@ class Findings:
     period : start of the period, as clocks of the time zone show it: datetime64[us].
     start : the same as a moment, in microseconds since 1970 UTC.
     n_points, expected : number of rows, and the number that was expected; NaN if unknown.
-    score : minus the logarithm of the p-value before it is limited to 1: higher = odder; NaN if unknown.
+    score : logarithm of the p-value before it is limited to 1: higher = more normal; NaN if unknown.
     p_value : of everything together; p_past, p_peers, p_volume of its parts; NaN if there is nothing to compare with.
     kind : any of KINDS, joined by ", ".
     flagged : whether the line is an alarm.
@@ -114,7 +114,7 @@ def findings_of(
     parts = verdict.p_values
     _, weighted = combine_p_values(parts, WEIGHTS)
     least = np.minimum.reduce(list(weighted.values()))
-    score = np.where(np.isinf(least), np.nan, -np.log(np.maximum(least, np.finfo(float).tiny)))
+    score = np.where(np.isinf(least), np.nan, np.log(np.maximum(least, np.finfo(float).tiny)))
     change = () if not verdict.changed else (CommonChange(date, verdict.changed, int(np.isfinite(least).sum())),)
     p_past, _ = combine_p_values({name: parts[name] for name in ("past", "first")}, WEIGHTS)
     return Findings(
@@ -227,23 +227,35 @@ class _Words:
 
     def _columns(self, line: int, means: Any, spreads: Any, word: str) -> list[str]:
         """What single columns say, the strongest first."""
+        if len(means) < 3:
+            return [f"no single column, but their combination ({word})"]
         found = []
-        for what, own, others in (
-            ("", self.lines.means[line], means),
-            ("spread of ", self.lines.spreads[line], spreads),
-        ):
-            if len(others) < 3:
-                continue
-            table = np.asarray(others, dtype=np.float64)
+        own_means, own_spreads = self.lines.means[line], self.lines.spreads[line]
+        tables = np.asarray(means, dtype=np.float64), np.asarray(spreads, dtype=np.float64)
+        is_share = _are_shares(np.vstack([own_means, tables[0]]), np.vstack([own_spreads, tables[1]]))
+        for what, own, table in (("", own_means, tables[0]), ("spread of ", own_spreads, tables[1])):
             low, first, middle, third, high = np.quantile(table, [0.1, 0.25, 0.5, 0.75, 0.9], axis=0)
             scale = np.maximum((third - first) / _QUARTILES, 1e-9 * np.maximum(np.abs(middle), 1e-9))
-            for column in np.flatnonzero(np.abs(own - middle) >= _LEAST_DEVIATION * scale).tolist():
+            is_odd = np.abs(own - middle) >= _LEAST_DEVIATION * scale
+            for column in np.flatnonzero(is_odd & ~(is_share & bool(what))).tolist():
                 deviation = abs(float(own[column]) - middle[column]) / scale[column]
-                usual = f"{_number(low[column])} to {_number(high[column])}"
-                text = f"{what}{self.names[column]} {_number(float(own[column]))}, {word} {usual}"
+                number = _share if is_share[column] else _number
+                usual = f"{number(low[column])} to {number(high[column])}"
+                text = f"{what}{self.names[column]} {number(float(own[column]))}, {word} {usual}"
                 found.append((deviation, text))
         found.sort(key=lambda one: -one[0])
         return [text for _, text in found[:_MOST_REASONS]] or [f"no single column, but their combination ({word})"]
+
+
+def _are_shares(means: Floats, spreads: Floats) -> Bools:
+    """Which features are 0 or 1 in all rows, so that their spreads say what their means say: (bags, d) -> (d,)."""
+    shares: Bools = np.all(np.abs(spreads**2 - means * (1 - means)) < 1e-4, axis=0)
+    return shares
+
+
+def _share(value: float) -> str:
+    """A share of rows."""
+    return f"{100 * value:.0f} %"
 
 
 def _number(value: float) -> str:
