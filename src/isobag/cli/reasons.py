@@ -31,9 +31,7 @@ def facts_of_row(detector: IDKPointDetector, given: Input, label: str, tick: Tic
     values = point.take(np.arange(1))[0]
     columns = {"value": values, "contribution": parts, "q25": low, "median": middle, "q75": high}
     reasons = reasons_of_rows(judged.model.reference, encoding, values[None], explanation)[0]
-    return {"row": int(wanted[0]), **_verdict(judged), "reasons": reasons}, _listed(
-        detector.feature_names, order, columns
-    )
+    return {"row": int(wanted[0]), **_verdict(judged), "reasons": reasons}, _listed(detector, order, columns)
 
 
 def facts_of_group(detector: IDKGroupDetector, given: Input, label: str, tick: Tick | None) -> Facts:
@@ -50,9 +48,7 @@ def facts_of_group(detector: IDKGroupDetector, given: Input, label: str, tick: T
         "separation": explanation.features[0],
     }
     reasons = reasons_of_groups(encoding, group, explanation, judged.model)[0]
-    return {"n_points": len(points), **_verdict(judged), "reasons": reasons}, _listed(
-        detector.feature_names, order, columns
-    )
+    return {"n_points": len(points), **_verdict(judged), "reasons": reasons}, _listed(detector, order, columns)
 
 
 def _wanted_rows(given: Input, label: str) -> Ints:
@@ -86,9 +82,9 @@ def _rows(detector: Any, given: Input, wanted: Ints, tick: Tick | None) -> tuple
 def _verdict(judged: Judged) -> dict[str, float]:
     """What `isobag score` says of the same row or group."""
     facts = {"score": float(judged.scores[0]), "threshold": float(judged.threshold)}
-    known = {name: values for name, values in judged.columns.items() if values is not None}
-    return {**facts, **{name: values[0].item() for name, values in known.items()}}
+    return {**facts, **{name: values[0].item() for name, values in judged.evidence.items()}}
 
 
-def _listed(names: list[str], order: Ints, columns: dict[str, Floats]) -> dict[str, list[Any]]:
+def _listed(detector: Any, order: Ints, columns: dict[str, Floats]) -> dict[str, list[Any]]:
+    names = detector.feature_names
     return {"feature": [names[j] for j in order], **{name: own[order].tolist() for name, own in columns.items()}}

@@ -24,7 +24,7 @@ from isobag.tables.distributed import DistributedRanking, learn_rows, score_new_
 from isobag.tables.encode import Encoding, encoding_by_names
 from isobag.tables.framesource import FrameSource
 from isobag.tables.learn import PartitionedTable, Table, learn_table
-from isobag.tables.ranking import Ranking, Stage, check_labels, fit_data, rank_here
+from isobag.tables.ranking import Ranked, Ranking, Stage, check_labels, fit_data, rank_here
 from isobag.tables.units import units_of
 
 NOTATION = ("decimal", "thousands", "numbers")
@@ -203,27 +203,15 @@ def score(model: Any, data: Any, *, by: Any = None, id_column: Any = None, p_val
     return _collection(table).give(scored) if isinstance(table, PartitionedTable) else scored
 
 
-def rank(
-    table: Table,
-    detector: Any,
-    *,
-    is_fitted: bool = False,
-    p_values: bool = True,
-    fdr: float | None = None,
-    min_size: int = 1,
-    top: int = 0,
-    stage: Stage = nullcontext,
-) -> Ranking | DistributedRanking:
-    """Rank the rows of a table, or its groups, by a detector fitted to them or before.
+def rank(table: Table, detector: Any, *, top: int = 0, stage: Stage = nullcontext, **how: Any) -> Ranked:
+    """Rank the rows of a table, or its groups, by a detector fitted to them or before; options as of ``rank_here``.
 
     top : of rows in partitions, how many of the oddest come here.
     """
     if isinstance(table, PartitionedTable) and not table.by:
         with stage("learning"):
-            work = learn_rows(table, detector, counts_gaps=True)
-        return DistributedRanking(table, detector, work, top, p_values)
-    how: dict[str, Any] = {"is_fitted": is_fitted, "p_values": p_values, "fdr": fdr, "min_size": min_size}
-    return rank_here(table, detector, **how, stage=stage)
+            return DistributedRanking.of(table, detector, top, how.get("p_values", True))
+    return rank_here(table, detector, stage=stage, **how)
 
 
 def rank_frame(frame: Any, **options: Any) -> Ranking:
