@@ -238,7 +238,9 @@ def test_a_false_discovery_rate_is_told_and_drawn(normal, frame, fdr):
     page = render(ranking)
     n_flagged = np.count_nonzero(ranking.flagged)
     assert (n_flagged > 0) == (fdr == 0.2)
-    said = f"Of {n_flagged} flagged," if n_flagged else "No row stands out at a false discovery rate of 0.0001."
+    said = (
+        f"{n_flagged} rows flagged; expect" if n_flagged else "No row stands out at a false discovery rate of 0.0001."
+    )
     assert said in words_of(page)
     found = payload(page)["histogram"]
     below = 0
@@ -393,7 +395,7 @@ def test_a_report_is_written_whole_or_not_at_all(rows, tmp_path, monkeypatch):
 
 
 def test_a_missing_library_is_named_in_one_sentence():
-    code = "import sys; sys.modules['jinja2'] = None; from isobag.report.page import _jinja_environment as e; e()"
+    code = "import sys; sys.modules['jinja2'] = None; from isobag.report.template import fill_template as f; f('x')"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert found.stderr.splitlines()[-1] == (
         'ImportError: Reports need jinja2, which is missing: pip install "isobag[report]".'

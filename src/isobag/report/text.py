@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 LONGEST = 300
+LONGEST_COMMAND = 4_000
 
 
 def shown(text: Any, most: int = LONGEST) -> str:
