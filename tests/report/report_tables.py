@@ -103,7 +103,7 @@ def watched(n_entities=20, n_periods=10, odd=(), labels=None, **more):
         n_points[line] = 0 if own == "silent" else 12
     since = np.where(flagged, days[period], np.datetime64("NaT", "us"))
     return Findings(
-        labels[entity], days[period], days[period].astype(np.int64), n_points, np.full(len(p), 11.5), -np.log(p), p, p,
+        labels[entity], days[period], days[period].astype(np.int64), n_points, np.full(len(p), 11.5), np.log(p), p, p,
         np.full(len(p), np.nan), p, kind, flagged, since, reasons, **more,
     )  # fmt: skip
 

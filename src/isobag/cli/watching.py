@@ -14,7 +14,7 @@ from isobag.cli.inputs import input_of
 from isobag.cli.options import Typed, names_of
 from isobag.cli.output import note, print_json, print_table
 from isobag.cli.progress import progress
-from isobag.cli.results import Output, check_targets, output_of
+from isobag.cli.results import Output, check_targets, command_line, output_of
 from isobag.cli.work import READ
 from isobag.data.params import Option, ParameterError
 from isobag.estimators import EntityMonitor
@@ -89,11 +89,15 @@ def _judge(typed: Typed, monitor: EntityMonitor, columns: LogColumns, known: Pat
         order = oddest_first(findings)
         if output.out is not None:
             write_table(output.out, [_as_dict(findings_table(findings, order, columns.by))])
+        if output.report is not None:
+            from isobag.report import write_watch_report  # noqa: PLC0415, loads jinja2
+
+            write_watch_report(findings, output.report, source=given.name, command=command_line())
     is_new = monitor.state.periods != before
     is_written = path is not None and (is_new or has_words)
     if is_written:
         save(monitor, str(path))
-    written = [one for one in (path if is_written else None, output.out) if one is not None]
+    written = [one for one in (path if is_written else None, output.out, output.report) if one is not None]
     _show(monitor, columns, findings, table.summary, output, written, is_new)
 
 
