@@ -307,3 +307,10 @@ def test_dates_are_those_of_the_zone(log):
     own.confirm("shop 1", np.datetime64("2026-02-10"))
     (period,) = (one for one in own.state.periods if one.number == own.calendar.number_at(lines.period[0]))
     assert period.status[period.entities == own.entities_.tolist().index("shop 1")].tolist() == [2]
+
+
+def test_many_periods_of_few_rows_with_silent_ones_are_judged():
+    log = Log(n_entities=4, n_days=120, mean=1)
+    lines = log.update(monitor())
+    assert (lines.n_points == 0).any() and not lines.flagged.all()
+    assert len(EntityMonitor(every="1w", random_state=0).update(log.X, log.labels, log.times)) > 0

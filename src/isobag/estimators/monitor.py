@@ -12,7 +12,7 @@ import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
 from isobag.backends import Compute
-from isobag.backends.arrays import Array, Ints
+from isobag.backends.arrays import Array, Floats, Ints
 from isobag.backends.pairs import MOST_COLUMNS
 from isobag.data.frames import feature_names
 from isobag.data.groups import as_labels, number_labels
@@ -235,7 +235,7 @@ class EntityMonitor(Storable):
         if n_past < 2:
             raise ValueError(f"X has {n_past} row; need at least 2 to begin with.")
         step = -(-n_past // _SAMPLED_ROWS)
-        sample = np.concatenate([given.X for number in numbers.tolist() if (given := rows.rows_of(number))])[::step]
+        sample = _every_nth(rows, numbers, step)
         plan = Plan(SCALING, (largest_samples(len(sample), N_CELLS),))
         views, _ = draw_views(
             ArrayRows(sample, None), self.n_estimators, [plan], MECHANISM, self.random_state, self.compute
@@ -292,6 +292,17 @@ class EntityMonitor(Storable):
         if not isinstance(self.keep, str):
             return self.keep
         return max(2, length_of(self.keep, "keep") // self.calendar.length)
+
+
+def _every_nth(rows: Sorted, numbers: Ints, step: int) -> Floats:
+    """Every n-th row of some periods, in order of periods, entities and hashes."""
+    parts, n_before = [], 0
+    for number in numbers.tolist():
+        given = rows.rows_of(number)
+        assert given is not None
+        parts.append(given.X[-n_before % step :: step].copy())
+        n_before += len(given.X)
+    return np.concatenate(parts)
 
 
 class _AllCycles:

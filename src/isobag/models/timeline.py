@@ -39,7 +39,7 @@ from isobag.models.ranks import combine_p_values, rank_p_values, rank_within, re
 from isobag.models.shifts import MOST_COLUMNS as MOST_SHIFTED
 from isobag.models.shifts import usual_means
 from isobag.models.views import Views
-from isobag.models.volume import Cycles, choose_periods, forecast, volume_scores
+from isobag.models.volume import Cycles, choose_periods, forecast, same_phase, volume_scores
 
 WEIGHTS = {"past": 0.6, "first": 0.05, "peers": 0.1, "volume": 0.25}
 """Shares of the false alarms that each score may raise."""
@@ -217,7 +217,7 @@ def _shifts(known: Timeline, content: Content, cycles: Cycles, present: Cycles) 
     means = content.means.astype(np.float64)
     shifts = usual.shifts(bags.entities, bags.sizes, means, known.between)
     early = [k for k, period in enumerate(every) if period.ages.min(initial=N_FIRST) < N_FIRST]
-    _, is_same, _ = choose_periods(len(early), cycles.part(early))
+    is_same = same_phase(cycles.part(early)) if cycles.phases else np.zeros(len(early), dtype=bool)
     first = usual_means([every[k] for k in early], is_same, n_entities, n_columns, N_FIRST)
     return shifts, first.shifts(bags.entities, bags.sizes, means, known.between)
 

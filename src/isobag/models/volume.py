@@ -98,6 +98,15 @@ def volume_scores(sizes: Ints, expected: Floats, dispersion: Floats) -> Floats:
     return scores
 
 
+def same_phase(cycles: Cycles) -> Bools:
+    """Which periods have the phase of the present one, in the longest cycle that has come three times: (periods,)."""
+    for phases in cycles.phases:
+        same: Bools = phases[:-1] == phases[-1]
+        if np.count_nonzero(same) >= LEAST_CYCLES:
+            return same
+    return np.zeros(max((len(phases) - 1 for phases in cycles.phases), default=0), dtype=bool)
+
+
 def choose_periods(n_periods: int, cycles: Cycles) -> tuple[range, Bools, int]:
     """Periods that count, which of them have the phase of the present one, and the length of the cycle, 0 if none."""
     for phases, length in zip(cycles.phases, cycles.lengths, strict=True):
