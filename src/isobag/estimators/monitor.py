@@ -29,7 +29,7 @@ from isobag.data.params import (
 )
 from isobag.data.periods import Calendar, as_times, length_of
 from isobag.data.rows import ArrayRows
-from isobag.data.validation import check_points
+from isobag.data.validation import as_rows
 from isobag.estimators.base import Storable
 from isobag.estimators.findings import Findings, findings_of, join_findings, shown_time
 from isobag.models.arrivals import Checked, Sorted, arrive, check_arrivals, sort_arrivals
@@ -151,7 +151,7 @@ class EntityMonitor(Storable):
     ) -> Findings:
         """Judge the periods of new rows, and add them to what is known.
 
-        X (n, d): rows of numbers; entities (n,): their labels; times (n,): datetime64 in UTC, or microseconds since
+        X (n, d): rows of numbers, or ``Rows``; entities (n,): their labels; times (n,): datetime64 in UTC, or microseconds since
         1970. ``learn=False`` judges and adds nothing. Periods before that of ``since``, a date as clocks of the zone
         show it or microseconds, are past only; with None, all periods are judged that have enough of a past. ``peers``
         (n,): labels of cohorts; entities are then compared with those of their cohort, the one they first came with.
@@ -165,7 +165,7 @@ class EntityMonitor(Storable):
 
     def _update(self, X: Any, entities: Any, times: Any, learn: bool, first_judged: int | None, peers: Any) -> Findings:
         is_first = not hasattr(self, "model_")
-        values = check_points(self, X, reset=is_first)
+        values = as_rows(self, X, reset=is_first).map(np.asarray)
         moments, labels = as_times(times), as_labels(entities)
         for name, given in (("times", moments), ("entities", labels), ("peers", peers)):
             if given is not None and len(given) != len(values):
@@ -217,8 +217,8 @@ class EntityMonitor(Storable):
     def _say(self, entity: Any, period: Any, status: int) -> None:
         state = self.state
         number = self.calendar.number_at(period)
-        (places,) = np.nonzero(self.entities_ == entity)
-        changed = state.with_status(int(places[0]), number, status) if len(places) else None
+        labels = self.entities_.tolist()  # of any type, tuples among them
+        changed = state.with_status(labels.index(entity), number, status) if entity in labels else None
         if changed is None:
             raise ValueError(f"there is no line of the entity {entity!r} in the period of {period}.")
         self.model_ = changed
