@@ -218,10 +218,11 @@ def _sentences(monitor: EntityMonitor, findings: Findings, is_new: bool) -> list
     if not n_flagged and n_newest:
         least = float(np.nanmin(findings.p_value[newest]))
         said += f"; the least p-value of {last} is {least:.2g}"
-    level = monitor.fdr / ONLINE_PERIODS / max(n_newest, 1)
-    reach = (
-        f"A line alone is flagged if its p-value is {level:.2g} or less: fdr / {ONLINE_PERIODS} / {n_newest:,} lines."
-    )
+    recent = [one for one in monitor.state.periods if one.number < monitor.calendar.number_at(findings.period.max())]
+    n_recent = sum(int(one.flagged.sum()) for one in recent[1 - ONLINE_PERIODS :])
+    level = monitor.fdr * min(1.0, max(1, n_recent) / ONLINE_PERIODS) / max(n_newest, 1)
+    lines = _counted(n_newest, "line", "lines")
+    reach = f"One of the {lines} of {last} is flagged alone if its p-value is {level:.2g} or less."
     return [f"{said}.", reach, known if is_new else f"{known} Nothing was added."]
 
 

@@ -151,10 +151,11 @@ class EntityMonitor(Storable):
     ) -> Findings:
         """Judge the periods of new rows, and add them to what is known.
 
-        X (n, d): rows of numbers, or ``Rows``; entities (n,): their labels; times (n,): datetime64 in UTC, or microseconds since
-        1970. ``learn=False`` judges and adds nothing. Periods before that of ``since``, a date as clocks of the zone
-        show it or microseconds, are past only; with None, all periods are judged that have enough of a past. ``peers``
-        (n,): labels of cohorts; entities are then compared with those of their cohort, the one they first came with.
+        X (n, d): rows of numbers, or ``Rows``; entities (n,): their labels; times (n,): datetime64 in UTC, or
+        microseconds since 1970. ``learn=False`` judges and adds nothing. Periods before that of ``since``, a date as
+        clocks of the zone show it or microseconds, are past only; with None, all periods are judged that have enough of
+        a past. ``peers`` (n,): labels of cohorts; entities are then compared with those of their cohort, the one they
+        first came with.
 
         Rows that come again change nothing. Late rows of the newest periods (see ``late``) are added, and the periods
         from there on are judged again; rows that come later are left out, and a note says how many.
