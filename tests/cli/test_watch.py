@@ -170,6 +170,21 @@ def test_numbers_as_times_and_features_by_the_first_run(files, tmp_path):
     }
 
 
+def test_what_everyone_does_is_said_once_also_when_quiet(files, state, tmp_path):
+    moved = pd.read_csv(files / "2026-02-02.csv").assign(amount=lambda own: own["amount"] + 5)
+    moved.to_csv(tmp_path / "moved.csv", index=False)
+    said = run("watch", tmp_path / "moved.csv", "--model", state, "--quiet")
+    assert said.stdout.startswith("30 of 30 entities changed on 2026-02-02.\n") and said.stderr == ""
+    assert len(said.stdout.splitlines()) < 6
+
+
+def test_the_page_is_written(files, state, tmp_path):
+    said = run("watch", files / "2026-02-01.csv", "--model", state, "--report", tmp_path / "page.html")
+    assert said.exit_code == 0 and f"Written: {state}, {tmp_path / 'page.html'}." in said.stderr
+    page = (tmp_path / "page.html").read_text()
+    assert "silent" in page and "2026-02-01" in page
+
+
 def test_without_a_state_nothing_is_kept(files, tmp_path):
     said = run("watch", files / "past.csv", *HOW, "--out", "-")
     lines = pd.read_csv(pd.io.common.StringIO(said.stdout))
@@ -191,6 +206,7 @@ def test_misuse_is_said_in_a_sentence(files, state, tmp_path):
     )
     assert_one_sentence(run("watch", past, "--model", state, "--by", "region"), "--by region", "'account'")
     assert_one_sentence(run("watch", past, "--model", state, "--peers", "region"), "was begun without it")
+    assert_one_sentence(run("watch", past, "--model", state, "--features", "region"), "begun with 'amount'")
     assert_one_sentence(run("watch", past, *HOW, "--every", "1x"), "--every 1x; need a whole number and")
     assert_one_sentence(run("watch", past, "--by", "who", "--time", "ts"), "no column 'who'")
     detector = tmp_path / "points.isobag"

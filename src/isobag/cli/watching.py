@@ -12,7 +12,7 @@ import typer
 from isobag.cli.engines import engine_at
 from isobag.cli.inputs import input_of
 from isobag.cli.options import Typed, names_of
-from isobag.cli.output import note, print_json, print_table
+from isobag.cli.output import note, print_json, print_line, print_table
 from isobag.cli.progress import progress
 from isobag.cli.results import Output, check_targets, command_line, output_of
 from isobag.cli.work import READ
@@ -32,7 +32,6 @@ from isobag.tables.watch import (
     oddest_first,
     period_of,
     read_log,
-    sentences_of_findings,
 )
 
 _CHANGEABLE = ("fdr", "keep", "late")
@@ -65,6 +64,7 @@ def _judge(typed: Typed, monitor: EntityMonitor, columns: LogColumns, known: Pat
     output = output_of(typed, model=None if known else path)
     named = {name: own for name, own in vars(typed).items() if name != "keep"}  # which has no columns here
     given = input_of(Typed(**named))
+    given = given if known is None else given.following(monitor)
     given = replace(given, options=columns.reading(given.options))
     encoding = None if known is None else Encoding.of_model(monitor)
     where = engine_at(None)
@@ -125,10 +125,12 @@ def _opened(typed: Typed, path: Any) -> tuple[EntityMonitor, LogColumns]:
         "time_zone": monitor.time_zone,
         "time_unit": columns.unit,
         "peers": columns.peers,
+        "features": ",".join(column.name for column in Encoding.of_model(monitor).columns),
+        "exclude": None,
     }
     for name, own in kept.items():
         now = vars(typed)[name]
-        now = ",".join(names_of(now) or ()) if name == "by" and now is not None else now
+        now = ",".join(names_of(now) or ()) if name in ("by", "features") and now is not None else now
         if now is not None and now != own:
             was = "without it" if own is None else f"with {own!r}"
             leave = "leave the option out, or begin a new state"
@@ -168,7 +170,7 @@ def _show(
     flagged = flagged[findings.flagged[flagged]]
     newest_first = flagged[np.argsort(-findings.start[flagged], kind="stable")]
     top = findings_table(findings, newest_first[: output.top], columns.by)
-    sentences = [*_sentences(monitor, findings, is_new), *sentences_of_findings(findings)]
+    sentences = [*_sentences(monitor, findings, is_new), *findings.notes]
     if output.json:
         print_json(
             {
@@ -185,6 +187,8 @@ def _show(
             }
         )
         return
+    for change in findings.common_changes:
+        print_line(f"{change}.")
     if len(top):
         shown = top.select([*columns.by, "period", "n_points", "p_value", "kind", "reasons"]).to_pydict()
         shown["period"] = [shown_time(np.datetime64(one)) for one in shown["period"]]

@@ -154,14 +154,15 @@ def watch(
     --------
     >>> import numpy as np, pandas as pd, isobag
     >>> rng = np.random.default_rng(0)
-    >>> shop, day = np.divmod(np.arange(20 * 40 * 30) // 30, 40)
+    >>> counts = rng.poisson(30, size=(40, 60))
+    >>> counts[3, 59] = 0  # shop 3 is silent on the last day
+    >>> shop, day = (np.repeat(one.ravel(), counts.ravel()) for one in np.indices(counts.shape))
     >>> frame = pd.DataFrame({"shop": shop, "amount": rng.normal(shop % 4, 1.0)})
-    >>> frame["ts"] = np.datetime64("2026-01-01") + day.astype("timedelta64[D]")
-    >>> frame = frame[(shop != 3) | (day != 39)]  # shop 3 is silent on the last day
-    >>> lines = isobag.watch(frame, by="shop", time="ts", since="2026-02-09")
+    >>> frame["ts"] = np.datetime64("2026-01-01") + day
+    >>> lines = isobag.watch(frame, by="shop", time="ts", since="2026-03-01")
     >>> lines.head(1)[["shop", "period", "n_points", "kind", "reasons"]]
-       shop     period  n_points    kind                   reasons
-    0     3 2026-02-09         0  silent  silent, expected 30 rows
+       shop     period  n_points    kind                     reasons
+    0     3 2026-03-01         0  silent  silent, expected 29.6 rows
     """
     how = {name: options.pop(name) for name in NOTATION if name in options}
     chosen = ReadOptions.of(features=features, exclude=exclude, missing=missing, bad_cells=bad_cells, **how)
@@ -175,7 +176,7 @@ def watch(
     table.summary.warn(features is None)
     log = read_log(table, columns, time_zone)
     findings = log.update(monitor, since=first)
-    for sentence in sentences_of_findings(findings):
+    for sentence in (*(f"{change}." for change in findings.common_changes), *findings.notes):
         warnings.warn(sentence, stacklevel=2)
     rows_of = dict(zip(log.entities.tolist()[::-1], log.numbers.tolist()[::-1], strict=True))
     order = oddest_first(findings)
@@ -234,11 +235,6 @@ def findings_table(findings: Findings, order: Ints, by: Sequence[str]) -> pa.Tab
     for name, values in findings_columns(findings, order).items():
         columns[name] = pa.array(values, _TYPES.get(name, pa.float64()), from_pandas=True)
     return pa.table(columns)
-
-
-def sentences_of_findings(findings: Findings) -> list[str]:
-    """What there is to say beside the lines."""
-    return [*(f"{change}." for change in findings.common_changes), *findings.notes]
 
 
 def period_of(monitor: EntityMonitor, given: Any, option: str) -> str:
