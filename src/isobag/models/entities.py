@@ -135,6 +135,7 @@ def standardise(
 ) -> tuple[Floats, Floats]:
     """Past and first: distance or shift - 2, whichever is larger, both in own spreads from an own location: (b,) each.
 
+    Only periods with the same knowledge of the season count, once there is a whole cycle of them.
     What is usual for the first bags is that of bags that had five to 55 before them: it does not follow a slow change.
     """
     every = (*firsts, *periods)
@@ -143,8 +144,9 @@ def standardise(
     def apply(name: str, scores: Floats, known: Sequence[PeriodLines], is_early: bool) -> Floats:
         if not np.any(scores > MISSING):
             return scores
-        alike = [one for one in known if name != "shift" or one.cycle == cycle]
-        return _usual(alike, name, n_entities, is_early).apply(scores, entities)
+        alike = [one for one in known if one.cycle == cycle]
+        chosen = alike if alike and len(alike) >= cycle else known
+        return _usual(chosen, name, n_entities, is_early).apply(scores, entities)
 
     past = apply("distance", raw.distance, periods, False), apply("shift", raw.shift, periods, False)
     first = apply("distance", raw.first_distance, early, True), apply("shift", raw.first_shift, early, True)

@@ -249,7 +249,15 @@ def _judge(periods: Sequence[PeriodLines], lines: PeriodLines, fdr: float) -> Ve
 
 def _p_values(periods: Sequence[PeriodLines], lines: PeriodLines, name: str) -> Floats:
     """P-values by rank among the scores of joined lines of earlier periods: (lines,)."""
-    scores, latest = getattr(lines, name), _references(periods, lines, name)
+    p_values = np.full(len(lines), np.nan)
+    for chosen in _references(periods, lines, name):
+        p_values = np.fmax(p_values, _ranked(chosen, lines, name))
+    return p_values
+
+
+def _ranked(latest: Sequence[PeriodLines], lines: PeriodLines, name: str) -> Floats:
+    """P-values by rank among the scores of some periods, the latest first: (lines,)."""
+    scores = getattr(lines, name)
 
     def rank(own: Ints, low: float, high: float) -> Floats:
         parts = ((one, one.joined & (one.ages >= low) & (one.ages <= high)) for one in latest)
@@ -266,15 +274,22 @@ def _p_values(periods: Sequence[PeriodLines], lines: PeriodLines, name: str) -> 
     return p_values
 
 
-def _references(periods: Sequence[PeriodLines], lines: PeriodLines, name: str) -> list[PeriodLines]:
-    """Periods whose scores are like those of a new one, the latest first.
+def _references(periods: Sequence[PeriodLines], lines: PeriodLines, name: str) -> list[list[PeriodLines]]:
+    """Periods whose scores are like those of a new one, the latest first; the larger p-value of several sets counts.
 
     These are the later half, as what is usual is better known now than long ago; and those with the same knowledge of
-    the season. Where that leaves too few lines, all.
+    the season. Where that leaves too few lines, all. Past and first are in other units during the first cycle with that
+    knowledge, which is left out; in the second one, all periods and the present one count beside.
     """
     alike = [one for one in periods[len(periods) // 2 :] if name == "peers" or one.cycle == lines.cycle]
-    chosen = alike if sum(map(len, alike)) >= ENOUGH_ALIKE else periods
-    return list(chosen[::-1])
+    sets = [alike]
+    if name in ("past", "first"):
+        same = [one.number for one in periods if one.cycle == lines.cycle][lines.cycle :]
+        alike = [one for one in alike if same and one.number >= same[0]]
+        sets = [alike] if len(same) >= lines.cycle else [alike, list(periods), [lines]]
+    if sum(map(len, alike)) < ENOUGH_ALIKE and len(sets) == 1:
+        sets = [list(periods)]
+    return [one[::-1] for one in sets]
 
 
 def _first_lines(period: PeriodLines) -> PeriodLines:

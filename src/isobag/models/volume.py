@@ -4,8 +4,8 @@
 2. level      L, mean rows a period of the entity, over the last twelve cycles
 3. season     S, mean rows of all entities at that phase, divided by that at all phases
 4. expected   mu = (rows at that phase + 2 L S) / (periods at that phase + 2)
-5. dispersion a in var = mu + a mu^2, from what was expected before, half the entity's own after ten periods;
-              plus what ten periods cannot tell of mu, (a + 1 / mu) / periods
+5. dispersion a in var = mu + a mu^2, from what was expected before with the same cycle, half the entity's own after
+              ten periods; plus what ten periods cannot tell of mu, (a + 1 / mu) / periods
 6. score      -log of the smaller tail of a negative binomial, twice
 
 A period without rows of an entity counts as 0 from its first rows on. Only joined lines count, and nothing is older
@@ -50,11 +50,12 @@ class Cycles(NamedTuple):
 
 def forecast(periods: Sequence[PeriodLines], cycles: Cycles, n_entities: int) -> Forecast:
     """What is to be expected of every entity in the present period, from all before."""
-    recent, same, _ = choose_periods(len(periods), cycles)
+    recent, same, cycle = choose_periods(len(periods), cycles)
     first = np.full(n_entities, len(recent))
     rows, skipped = np.zeros((2, n_entities)), np.zeros((2, n_entities))
     misfit, square = np.zeros(n_entities), np.zeros(n_entities)
     totals = np.zeros(len(recent))
+    any_alike = any(periods[place].cycle == cycle for place in recent)
     for place in range(len(recent) - 1, -1, -1):
         period = periods[recent[place]]
         joined, own = period.joined, period.entities
@@ -64,6 +65,8 @@ def forecast(periods: Sequence[PeriodLines], cycles: Cycles, n_entities: int) ->
             rows[kind][own] += sizes
             skipped[kind][own] += ~joined
         totals[place] = sizes.sum()
+        if any_alike and period.cycle != cycle:
+            continue
         known = joined & (period.expected > 0)
         mu, mine = period.expected[known], own[known]
         misfit[mine] += (period.sizes[known] - mu) ** 2 - mu
