@@ -68,7 +68,9 @@ def test_a_table_has_every_finding_the_newest_first():
 
 
 def test_a_change_of_all_comes_before_single_findings():
-    words = words_of(render_watch(watched(odd=ODD, common_changes=(COMMON,), notes=("3 rows came too late.",))))
+    page = render_watch(watched(odd=ODD, common_changes=(COMMON,), notes=("3 rows came too late.",)))
+    words = words_of(page)
+    assert re.findall(r'x="([\d.]+)%" y="56">★', page) == ["35.00"]
     assert words.index("18 of 20 entities changed on 2026-01-04") < words.index("2 of 20 entities stand out")
     assert "3 rows came too late." in words
 

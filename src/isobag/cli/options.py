@@ -95,7 +95,7 @@ OPTIONS: dict[str, Any] = {
     "out": option(
         Path | None, None, OUT, "FILE", "Write all, ranked: .parquet, .csv, .csv.gz, .jsonl, .arrow; - for stdout."
     ),
-    "keep": text(OUT, "A,B,...", "Columns to carry into --out, or all."),
+    "keep": text(OUT, "A,B,...", "Columns to carry into --out and --report, or all."),
     "report": option(Path | None, None, OUT, "FILE", "Write a page to look at: .html."),
     "model": option(Path | None, None, OUT, "FILE", "Write the fitted model."),
     "json": option(bool, False, OUT, None, "Print JSON, for machines.", "--json"),

@@ -13,7 +13,7 @@ __all__ = ["report_groups", "report_points", "write_report", "write_watch_report
 def report_points(frame: Any, path: str | os.PathLike[str], *, source: str = "", **options: Any) -> None:
     """Rank the rows of a frame and write the page about them; options as in ``detect_points``.
 
-    ``source`` says on the page where the data come from.
+    ``source`` says on the page where the data come from; ``keep`` names columns to show beside each row.
     """
     write_report(rank_frame(frame, **options), path, source=source)
 

@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-import numpy as np
-
 from isobag.report.findings import AXES, MEASURES, findings_of
 from isobag.report.template import fill_template
 from isobag.report.text import LONGEST_COMMAND, embedded, shown
@@ -46,7 +44,7 @@ def render(ranking: Ranking, *, source: str = "", command: str = "", date: datet
         one=ranking.unit,
         many=f"{ranking.unit}s",
         n=ranking.n_ranked,
-        n_flagged=int(np.count_nonzero(ranking.flagged)),
+        n_flagged=ranking.n_flagged,
         n_told=len(findings["top"]),
         n_features=len(findings["features"]),
         n_axes=min(AXES, len(findings["features"])),
@@ -65,7 +63,7 @@ def render(ranking: Ranking, *, source: str = "", command: str = "", date: datet
         settings={name: shown(value) for name, value in settings_of(ranking.detector).items()},
         files=[shown(file) for file in summary.files],
         command=shown(command, LONGEST_COMMAND),
-        data=embedded(findings),
+        data=embedded({name: value for name, value in findings.items() if name != "listed"}),
     )
 
 

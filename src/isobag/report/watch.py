@@ -48,9 +48,9 @@ def render_watch(findings: Findings, *, source: str = "", command: str = "", dat
     ids, labels = number_labels(findings.entity)
     flagged = np.flatnonzero(findings.flagged)
     flagged = flagged[np.lexsort((findings.p_value[flagged], -columns[flagged]))]
-    newest = flagged[columns[flagged] == len(periods) - 1]
     _, firsts = np.unique(ids[flagged], return_index=True)
     carded = flagged[np.sort(firsts)]
+    is_newest = columns == len(periods) - 1
     cards = [_card(findings, line, np.flatnonzero(ids == ids[line])) for line in carded[:MOST_CARDS].tolist()]
     return fill_template(
         "watch.html.jinja",
@@ -62,9 +62,9 @@ def render_watch(findings: Findings, *, source: str = "", command: str = "", dat
         n_periods=len(periods),
         n_flagged=len(flagged),
         newest=shown_time(periods[-1]) if len(periods) else "",
-        first=[entry for entry in cards if entry["line"] in set(newest.tolist())],
-        n_newest=len(newest),
-        n_judged=int(np.count_nonzero(columns == len(periods) - 1)),
+        first=[entry for entry in cards if is_newest[entry["line"]]],
+        n_newest=int(np.count_nonzero(is_newest[flagged])),
+        n_judged=int(np.count_nonzero(is_newest)),
         changes=[shown(change) for change in findings.common_changes],
         notes=[shown(note) for note in findings.notes],
         map=_map(findings, periods, columns, ids, labels) if len(periods) else None,
@@ -158,7 +158,12 @@ def _map(
             if findings.kind[line] or not findings.n_points[line]
         ],
         "bars": [
-            {"x": _share(k, n_periods), "height": round(BAR_HEIGHT * count / most, 1), "is_common": time in changed}
+            {
+                "x": _share(k, n_periods),
+                "height": round(BAR_HEIGHT * count / most, 1),
+                "middle": _share(k + 0.5, n_periods),
+                "is_common": time in changed,
+            }
             for k, (count, time) in enumerate(zip(counts.tolist(), times, strict=True))
         ],
         "most": most,

@@ -233,12 +233,15 @@ def rank(table: Table, detector: Any, *, top: int = 0, stage: Stage = nullcontex
 
 
 def rank_frame(frame: Any, **options: Any) -> Ranking:
-    """The rows of a frame, ranked; or its groups, if ``by`` is given. Options as in ``detect_points``."""
+    """The rows of a frame, ranked; or its groups, if ``by`` is given. Options as in ``detect_points``.
+
+    ``keep``: columns to carry along beside the result.
+    """
     names = ("features", "by", "missing", "bad_cells")
     reading: dict[str, Any] = {name: options.pop(name) for name in names if name in options}
     ranking = {name: options.pop(name) for name in ("p_values", "min_size") if name in options}
     kind: type[Any] = IDKGroupDetector if "by" in reading else IDKPointDetector
-    reading["id"] = options.pop("id_column", None)
+    reading |= {"id": options.pop("id_column", None), "carry": options.pop("keep", ())}
     options |= {"calibrate": False}
     _, table, detector = _prepare(frame, kind, ReadOptions.of(**reading), options, ranking.get("p_values", True))
     return rank_here(table, detector, **ranking)
