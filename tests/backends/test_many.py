@@ -1,9 +1,5 @@
 """The engine for many features: the cells of the definition, whatever numbers rows are rounded to."""
 
-import os
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -254,34 +250,3 @@ def test_rows_of_many_features_take_this_engine_by_themselves(rng, monkeypatch, 
     ]
     assert_array_equal(*cells)
     assert sum(used) == 2000
-
-
-TARGETS = {
-    "generic": {"NUMBA_CPU_NAME": "generic"},
-    "AVX2": {"NUMBA_CPU_NAME": "haswell", "NUMBA_CPU_FEATURES": "+avx2,+fma,+avx,+sse4.2,+popcnt"},
-}
-PROGRAM = """
-import numpy as np
-from isobag.backends import Compute
-from isobag.backends.numba import many, rounding, small_tables
-from isobag.data.rows import ArrayRows
-from isobag.partitionings import draw_from_rows
-
-small_tables.fits = lambda *_: False
-assert rounding.BYTES not in rounding.KINDS
-X = np.random.default_rng(0).normal(size=(300, {d}))
-plain, fast = Compute("numpy", 1), Compute("numba", 1)
-drawn = draw_from_rows(ArrayRows(X), 3, (4, 64), "hypersphere", 0, plain)
-for kind in rounding.KINDS:
-    many.cheapest = lambda balls, X: rounding.finest(kind, balls.points)
-    own, other = (drawn.assign(drawn.prepare(X, each), each) for each in (fast, plain))
-    assert (own == other).all()
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("d", [10, 100])
-@pytest.mark.parametrize("target", TARGETS)
-def test_other_processors_have_a_slower_path_to_the_same_cells(target, d, tmp_path):
-    environment = os.environ | TARGETS[target] | {"NUMBA_CACHE_DIR": str(tmp_path)}
-    subprocess.run([sys.executable, "-c", PROGRAM.format(d=d)], env=environment, check=True)

@@ -11,7 +11,7 @@ import numpy as np
 from isobag import IDKGroupDetector, IsolationKernel
 
 rng = np.random.default_rng(0)
-for n, d in ((300, 3), (4200, 2), (4200, 13), (4200, 110)):  # small tables, box tree, float32 blocks, many features
+for n, d in ((300, 3), (4200, 2), (4200, 13), (4200, 110)):  # small tables, float32 blocks twice, many features
     X = rng.normal(size=(n, d))
     X[::7] = X[1::7][: len(X[::7])]
     cells = [IsolationKernel(2, 32, random_state=0, backend=name).fit(X).assign_cells(X) for name in ("numpy", "numba")]
@@ -31,21 +31,40 @@ def run(code, tmp_path, **environment):
     return subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False)
 
 
+TARGETS = {
+    "generic": {"NUMBA_CPU_NAME": "generic"},
+    "AVX2": {"NUMBA_CPU_NAME": "haswell", "NUMBA_CPU_FEATURES": "+avx,+avx2,+fma,+sse4.2,+popcnt"},
+    "AVX-512": {
+        "NUMBA_CPU_NAME": "skylake-avx512",
+        "NUMBA_CPU_FEATURES": "+avx,+avx2,+fma,+avx512f,+avx512bw,+avx512dq,+avx512vl",
+    },
+}
+EVERY_KIND = """
+from isobag.backends import Compute
+from isobag.backends.numba import many, rounding, small_tables
+from isobag.data.rows import ArrayRows
+from isobag.partitionings import draw_from_rows
+
+small_tables.fits = lambda *_: False
+assert rounding.BYTES not in rounding.KINDS
+plain, fast = Compute("numpy", 1), Compute("numba", 1)
+for d in (10, 100):
+    X = rng.normal(size=(300, d))
+    drawn = draw_from_rows(ArrayRows(X), 3, (4, 64), "hypersphere", 0, plain)
+    for kind in rounding.KINDS:
+        many.cheapest = lambda balls, X: rounding.finest(kind, balls.points)
+        own, other = (drawn.assign(drawn.prepare(X, each), each) for each in (fast, plain))
+        assert (own == other).all(), (d, kind)
+"""
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "features"),
-    [
-        ("generic", None),
-        ("haswell", "+avx,+avx2,+fma"),
-        ("skylake-avx512", "+avx,+avx2,+fma,+avx512f,+avx512bw,+avx512dq,+avx512vl"),
-    ],
-)
-def test_every_target_finds_the_cells_of_numpy(tmp_path, name, features):
+@pytest.mark.parametrize("target", TARGETS)
+def test_every_target_finds_the_cells_of_numpy_with_numbers_of_every_kind(tmp_path, target):
     with open("/proc/cpuinfo") as file:
-        if "avx512" in name and "avx512vl" not in file.read():
+        if target == "AVX-512" and "avx512vl" not in file.read():
             pytest.skip("this processor has no AVX-512")
-    given = {} if features is None else {"NUMBA_CPU_FEATURES": features}
-    done = run(SAME_AS_NUMPY, tmp_path, NUMBA_CPU_NAME=name, **given)
+    done = run(SAME_AS_NUMPY + EVERY_KIND, tmp_path, **TARGETS[target])
     assert done.returncode == 0, done.stderr[-2000:]
 
 

@@ -204,7 +204,7 @@ def test_errors_of_workers_are_one_sentence_and_leave_no_file(frame, tmp_path, a
     frame.iloc[200, 0] = np.nan
     path = written(frame, tmp_path / "t.parquet")
     asked = ("points", path, "-t", 5, "--features", "amount,hour", "--out", out, "--quiet", "--dask", address)
-    assert_one_sentence(run(*asked), "row 20 of partition 2", "'amount'", "--missing drop")
+    assert_one_sentence(run(*asked, "--missing", "error"), "row 20 of partition 2", "'amount'", "--missing drop")
 
     def die(self, work, combine, which=None):
         raise engine.WorkersDiedError("partition 2: the workers that looked at it died.")

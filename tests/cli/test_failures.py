@@ -24,7 +24,9 @@ def test_failures_are_one_sentence_with_a_reason(csv, written, tmp_path):
     assert_one_sentence(run("points", written("", "nothing.csv")), "nothing.csv is empty")
     assert_one_sentence(run("points", tmp_path), "is a folder")
     assert_one_sentence(
-        run("points", written("a,b\n1,2\nNA,3\n4,5\n")), "missing in 'a' (1) of 3 rows", "--missing drop"
+        run("points", written("a,b\n1,2\nNA,3\n4,5\n"), "--missing", "error"),
+        "missing in 'a' (1) of 3 rows",
+        "--missing drop",
     )
     assert_one_sentence(run("points", csv, "--features", "amount,nothing"), "--features has 'nothing'")
     assert_one_sentence(run("points", csv, "--id-column", "nothing"), "no column 'nothing'")
@@ -37,7 +39,7 @@ def test_failures_are_one_sentence_with_a_reason(csv, written, tmp_path):
     assert_one_sentence(run("points", "-", "--format", "parquet", stdin=b""), "cannot be .parquet")
 
 
-@pytest.mark.parametrize("bad", ["-", "n/a", "oops", "$1.50", "5%", "inf", "#N/A"])
+@pytest.mark.parametrize("bad", ["--", "oops", "$1.50", "5%", "inf"])
 @pytest.mark.parametrize("at", [3, 40_000])
 def test_a_bad_cell_among_numbers_stops_wherever_it_stands(written, bad, at):
     rows = [f"{i % 50},{i % 7}.5" for i in range(40_010)]

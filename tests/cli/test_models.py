@@ -93,7 +93,7 @@ def test_rows_with_gaps_can_be_left_out(cards, tmp_path):
     last = found["top"][-1]
     assert (last["score"], last["p_value"], last["flagged"], last["n_missing"]) == (None, None, False, 1)
     assert_one_sentence(
-        run("score", model, tmp_path / "t.csv", "--missing", "median"), "fitted without --missing median"
+        run("score", model, tmp_path / "t.csv", "--missing", "median"), "fit with --missing median to know one"
     )
 
 

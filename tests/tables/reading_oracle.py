@@ -4,7 +4,7 @@ import csv
 import io
 import re
 
-NO_VALUE = {"", "NA", "N/A", "NaN", "nan", "null", "NULL", "None"}
+NO_VALUE = {"", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "null", "NULL", "None", "?", "-"}
 
 
 class RefusedError(Exception):

@@ -169,7 +169,20 @@ def test_missing_values_are_counted_by_column(kind, columns):
     columns["a"][3] = None
     columns["größe"][4] = columns["größe"][5] = None
     with pytest.raises(ValueError, match=r"missing in 'a' \(1\), 'größe' \(2\) of 80 rows; .*'drop'.*'median'"):
-        detect_points(FRAMES[kind](columns), random_state=0)
+        detect_points(FRAMES[kind](columns), missing="error", random_state=0)
+
+
+@pytest.mark.parametrize("kind", FRAMES)
+def test_missing_values_are_filled_and_said_and_many_become_a_feature(kind, columns):
+    columns["a"][3] = None
+    columns["größe"][:8] = [None] * 8
+    with pytest.warns(UserWarning, match="missing") as caught:
+        ranked = as_lists(detect_points(FRAMES[kind](columns), random_state=0))
+    said = [str(one.message) for one in caught]
+    assert "a: 1 value is missing; the median stands for it." in said
+    assert "größe: 8 values are missing; the median stands for them, and a feature says where." in said
+    assert len(ranked["score"]) == 80 and sum(ranked["n_missing"]) == 9
+    assert not any(score is None or np.isnan(score) for score in ranked["score"])
 
 
 @pytest.mark.parametrize("kind", FRAMES)
@@ -256,17 +269,17 @@ BROKEN = {
     "one row": (GOOD[:1], {}, "X has 1 row; need at least 2"),
     "infinity": (GOOD.assign(a=[1, np.inf, 2, 3]), {}, "a: 3 of 4 cells are numbers; row 1 has"),
     "a huge number": (GOOD.assign(a=[1, 2, -1e200, 3]), {}, "a: a number beyond .*, too large to square"),
-    "an unknown way": (GOOD, {"missing": "zero"}, "missing='zero'; choose one of 'error', 'drop', 'median'"),
+    "an unknown way": (GOOD, {"missing": "zero"}, "missing='zero'; choose one of 'auto', 'error', 'drop', 'median'"),
     "an unknown way with cells": (GOOD, {"bad_cells": "zero"}, "bad_cells='zero'; choose one of"),
     "an unknown id": (GOOD, {"id_column": "nobody"}, "id_column='nobody'; the table has no such column"),
     "p_values": (GOOD, {"p_values": "yes"}, "p_values='yes'; choose one of True, False"),
-    "no values": (GOOD.assign(a=np.nan), {}, "a: all 4 cells are missing"),
+    "no values": (GOOD.assign(a=np.nan), {"missing": "error"}, "a: all 4 cells are missing"),
     "an id called as a result": (
         GOOD.rename(columns={"t": "score"}),
         {"id_column": "score"},
         "a column 'score' of its own",
     ),
-    "a bad cell": (GOOD.assign(a=[1, "?", 2, 3]), {}, r"a: 3 of 4 cells are numbers; row 1 has '\?'. Pass bad_cells="),
+    "a bad cell": (GOOD.assign(a=[1, "!", 2, 3]), {}, "a: 3 of 4 cells are numbers; row 1 has '!'. Pass bad_cells="),
     "a vector": (np.ones(3), {}, r"The array has shape \(3,\)"),
     "a list": ([1, 2], {}, "type list; need a frame"),
 }

@@ -158,7 +158,7 @@ def test_labels_come_with_the_features_as_they_are():
 
 def look_again(partitions, learned, number, phase):
     if phase == "learning":
-        read_table(partitions, features=[column.name for column in learned.reader.encoding.columns])
+        read_table(partitions, features=[column.name for column in learned.reader.encoding.columns], missing="error")
     else:
         list(learned.reader(number, iter([partitions.parts[number]])))
 
@@ -166,7 +166,7 @@ def look_again(partitions, learned, number, phase):
 @pytest.mark.parametrize("phase", ["learning", "reading"])
 def test_a_missing_value_is_named_with_partition_row_and_column(phase):
     frame = mixed_frame()
-    learned = read_table(CutFrame(frame, [20, 40]), features=["count", "amount"])
+    learned = read_table(CutFrame(frame, [20, 40]), features=["count", "amount"], missing="error")
     frame.loc[47, "amount"] = np.nan
     partitions = CutFrame(frame, [20, 40])
     with pytest.raises(ValueError, match="the first is in row 7 of partition 2, column 'amount'"):
@@ -205,7 +205,7 @@ def test_a_table_without_rows_or_without_a_named_column_is_refused():
         read_table(CutFrame(mixed_frame()[:0], [0, 0]))
     with pytest.raises(ValueError, match="no such column"):
         read_table(CutFrame(mixed_frame(), []), features=["nothing"])
-    with pytest.raises(ValueError, match="choose one of 'error', 'drop', 'median'"):
+    with pytest.raises(ValueError, match="choose one of 'auto', 'error', 'drop', 'median'"):
         read_table(CutFrame(mixed_frame(), []), missing="ignore")
 
 

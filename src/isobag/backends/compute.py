@@ -105,6 +105,6 @@ class Compute:
         """Values as a NumPy array, wherever they are."""
         return self.verbs.fetch(values)
 
-    def prepare(self, X: Floats, like: Queries | None = None) -> Queries:
-        """Queries of the backend: (n, d). ``like``: queries of the same rows on another scale, to save work."""
-        return self.verbs.prepare(X, like)
+    def prepare(self, X: Floats) -> Queries:
+        """Queries of the backend: (n, d)."""
+        return self.verbs.prepare(X)

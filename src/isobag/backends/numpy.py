@@ -43,7 +43,7 @@ def fetch(values: Array) -> Array:
     return values
 
 
-def prepare(X: Floats, like: Floats | None = None) -> Floats:
+def prepare(X: Floats) -> Floats:
     """The queries are the rows themselves: (n, d)."""
     return X
 
@@ -134,6 +134,11 @@ def assign_cells(X: Floats, balls: Balls, rule: str, n_jobs: int | None = None) 
     return _assign_level(X, balls, -1, rule)
 
 
+def assign_levels(X: Floats, balls: Balls, n_jobs: int | None = None) -> Cells:
+    """Cell of every query in every partitioning of each level under the rule "nearest": (L, t, n)."""
+    return np.stack([_assign_level(X, balls, level, "nearest").T for level in range(len(balls.levels))])
+
+
 def count_cells(X: Floats, balls: Balls, n_jobs: int | None = None) -> Ints:
     """Number of queries in each cell of each level: (L, t, psi)."""
     counts = np.zeros(balls.sq_radii.shape, dtype=np.int64)
@@ -144,12 +149,7 @@ def count_cells(X: Floats, balls: Balls, n_jobs: int | None = None) -> Ints:
 
 
 def sum_at_cells(
-    X: Floats,
-    balls: Balls,
-    tables: Ints,
-    rule: str = "nearest",
-    limits: Ints | None = None,
-    n_jobs: int | None = None,
+    X: Floats, balls: Balls, tables: Ints, rule: str = "nearest", limits: Ints | None = None, n_jobs: int | None = None
 ) -> Ints:
     """Sum over partitionings of the table at the query's cell, OUTSIDE adding nothing: (n, L).
 
@@ -273,13 +273,12 @@ def count_group_cells(cells: Cells, starts: Ints, n_cells: int, n_columns: int, 
 
     starts (g + 1,): first point of each group. n_columns is n_cells, or one more to count OUTSIDE in a last column.
     """
-    t = cells.shape[1]
     groups = np.repeat(np.arange(len(starts) - 1), np.diff(starts))[:, None]
     columns = np.where(cells == OUTSIDE, n_cells, cells)
     kept = columns < n_columns
     rows = np.broadcast_to(groups, cells.shape)[kept]
-    places = (columns + np.arange(t) * n_columns)[kept]
-    shape = (len(starts) - 1, t * n_columns)
+    places = (columns + np.arange(cells.shape[1]) * n_columns)[kept]
+    shape = (len(starts) - 1, cells.shape[1] * n_columns)
     counts = csr_array((np.ones(len(rows), dtype=np.int32), (rows, places)), shape=shape)
     counts.sum_duplicates()
     return counts
@@ -363,9 +362,8 @@ def near_and_far(dots: Ints, own: Deviations, others: Deviations, sq_norm: float
     k, places = ranks[0], [rank - 1 for rank in ranks]
     distances = np.empty((len(dots), len(ranks)))
     for rows in _blocks(*dots.shape):
-        sq_dists = np.partition(
-            _sq_deviations(dots[rows], own.part(rows), others, sq_norm), sorted(set(places)), axis=1
-        )
+        sq_dists = _sq_deviations(dots[rows], own.part(rows), others, sq_norm)
+        sq_dists.partition(sorted(set(places)), axis=1)
         sq_dists[~np.isfinite(sq_dists)] = 0.0
         near = np.sqrt(np.sort(sq_dists[:, :k], axis=1))
         total = near[:, 0].copy()
@@ -404,5 +402,4 @@ def _least_positive(sq_dists: Floats) -> Floats:
 
 def _blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
     """Slices of the rows that keep a block under a few million pairs."""
-    size = max(1, _BLOCK_PAIRS // max(1, n_columns))
-    return slices(n_rows, size)
+    return slices(n_rows, max(1, _BLOCK_PAIRS // max(1, n_columns)))

@@ -32,8 +32,8 @@ class Backend(Protocol[Q, A, C]):
     def fetch(self, values: A, /) -> Array:
         """Values as a NumPy array."""
 
-    def prepare(self, X: A, like: Q | None, /) -> Q:
-        """Queries for the functions below: (n, d). ``like``: the same rows on another scale, which may save work."""
+    def prepare(self, X: A, /) -> Q:
+        """Queries for the functions below: (n, d)."""
 
     def scale_linearly(self, X: A, shift: Floats, spread: Floats, n_jobs: int | None, /) -> A:
         """(x - shift) / spread, limited to +-FARTHEST: (n, d)."""
@@ -49,6 +49,9 @@ class Backend(Protocol[Q, A, C]):
 
     def assign_cells(self, queries: Q, balls: Balls, rule: str, n_jobs: int | None, /) -> A:
         """Cell of every query in every partitioning of the last level, OUTSIDE if uncovered: (n, t)."""
+
+    def assign_levels(self, queries: Q, balls: Balls, n_jobs: int | None, /) -> A:
+        """Cell of every query in every partitioning of each level under the rule "nearest": (L, t, n)."""
 
     def count_cells(self, queries: Q, balls: Balls, n_jobs: int | None, /) -> Ints:
         """Number of queries in each cell of each level: (L, t, psi)."""

@@ -26,7 +26,7 @@ def map_in_threads(work: Callable[[S], T], items: Iterable[S], n_jobs: int | Non
     """
     todo = list(items)
     n_threads = min(len(todo), joblib.effective_n_jobs(n_jobs))
-    found: list[Any] = [None] * len(todo)
+    results: list[Any] = [None] * len(todo)
     places = iter(range(len(todo)))
     failures: list[BaseException] = []
     taking = Lock()
@@ -38,7 +38,7 @@ def map_in_threads(work: Callable[[S], T], items: Iterable[S], n_jobs: int | Non
                     place = next(places, None)
                 if place is None:
                     return
-                found[place] = work(todo[place])
+                results[place] = work(todo[place])
         except BaseException as failure:  # also an interruption: the other threads are to stop
             failures.append(failure)
 
@@ -50,7 +50,7 @@ def map_in_threads(work: Callable[[S], T], items: Iterable[S], n_jobs: int | Non
         helper.join()
     if failures:
         raise failures[0]
-    return found
+    return results
 
 
 def shares(n: int, n_jobs: int | None) -> Iterator[slice]:

@@ -47,9 +47,10 @@ _ENGINE = (
     "file all the same, with rows in the order of the table, without rank and rank_share."
 )
 _NUMBERS = "What is a number in text: digits alone, or also with currency, percent, units, thousands."
+_MISSING = "Missing values: fill where there are any and say so, stop, leave such rows out, or learn medians of all."
 _KINDS: dict[str, Any] = {
     "numbers": Literal["strict", "relaxed"],
-    "missing": Literal["error", "drop", "median"],
+    "missing": Literal["auto", "error", "drop", "median"],
     "bad_cells": Literal["error", "missing", "text"],
 }
 OPTIONS: dict[str, Any] = {
@@ -73,7 +74,8 @@ OPTIONS: dict[str, Any] = {
     "features": text(WHAT, "A,B,...", "Columns to look at; default: all of numbers that are no identifiers."),
     "exclude": text(WHAT, "A,B,...", "Columns to leave out, or patterns: temp_*."),
     "id_column": text(WHAT, "COLUMN", "Column to name rows by."),
-    "missing": option(_KINDS["missing"], "error", WHAT, None, "Rows with missing values: stop, leave out, or fill."),
+    "baseline_by": text(WHAT, "A,B,...", "Column with the label of the group whose rows a row is compared with first."),
+    "missing": option(_KINDS["missing"], "auto", WHAT, None, _MISSING),
     "bad_cells": option(_KINDS["bad_cells"], "error", WHAT, None, "Cells in a column of numbers that are not."),
     "min_size": option(int, 1, WHAT, "N", "Leave out groups with fewer rows.", min=1),
     "max_samples": option(str, "auto", HOW, "N", "psi, or auto: needs no choice.", "--max-samples", "--psi"),
@@ -137,6 +139,7 @@ def reading(typed: Typed) -> "ReadOptions":
     signs = {"decimal": own.get("decimal") or ".", "thousands": own.get("thousands") or ""}
     choices = {name: own[name] for name in _KINDS if name in own}
     carry = None if own.get("keep") == "all" else names_of(own.get("keep")) or ()
+    names["baseline"] = names_of(own.get("baseline_by"))
     options = ReadOptions.of(**names, **signs, **choices, id=own.get("id_column"), carry=carry)
     if "sessions" not in own:
         return options

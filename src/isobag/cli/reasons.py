@@ -15,7 +15,9 @@ from isobag.tables.encode import Encoding
 from isobag.tables.judgement import Judged, judge_new
 from isobag.tables.labels import read_labels
 from isobag.tables.learn import LocalTable
+from isobag.tables.ranking import with_baseline
 from isobag.tables.reasons import Population, reasons_of_groups, reasons_of_rows
+from isobag.tables.units import units_of
 
 Facts = tuple[dict[str, Any], dict[str, list[Any]]]
 
@@ -58,7 +60,7 @@ def facts_of_group(detector: IDKGroupDetector, given: Input, label: str, tick: T
 
 def _wanted_rows(given: Input, label: str) -> Ints:
     """Numbers of the rows that are meant, found without a look at any feature."""
-    names = list(given.options.apart)
+    names = [name for name in given.options.apart if name not in given.options.baseline]
     if names:
         return _find_label(read_labels(given.source, names), label)
     if not label.isdecimal():
@@ -82,8 +84,10 @@ def _rows(detector: Any, given: Input, wanted: Ints, tick: Tick | None) -> tuple
     assert isinstance(table, LocalTable)
     if not len(table.rows):
         raise ValueError("All of these rows have missing values and were left out; fill them first.")
-    numbers = wanted if table.kept is None else wanted[table.kept]
-    return ArrayRows(table.rows.take(np.arange(len(table.rows))), table.encoding.names), table.encoding, numbers
+    rows: Rows = ArrayRows(table.rows.take(np.arange(len(table.rows))), table.encoding.names)
+    if table.baseline:
+        rows = with_baseline(detector, rows, units_of(table).baseline)
+    return rows, table.encoding, wanted if table.kept is None else wanted[table.kept]
 
 
 def _verdict(judged: Judged) -> dict[str, float]:

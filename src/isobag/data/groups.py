@@ -175,21 +175,21 @@ def _split_column(X: Any, name: str | int) -> tuple[Any, Any]:
     return X.select(others) if is_arrow else X[others], X[name]
 
 
-def as_labels(groups: Any) -> npt.NDArray[Any]:
-    """Labels as an array that keeps tuples and dates whole."""
+def as_labels(groups: Any, name: str = "groups") -> npt.NDArray[Any]:
+    """Labels as an array that keeps tuples and dates whole; ``name`` of the argument, for errors."""
     if hasattr(groups, "to_numpy"):
         groups = groups.to_numpy()
     if hasattr(groups, "__array__"):
         return np.asarray(groups)
     if not isinstance(groups, Iterable):
-        raise TypeError(f"groups={groups!r} is not a sequence; need one label for each row.")
+        raise TypeError(f"{name}={groups!r} is not a sequence; need one label for each row.")
     listed = list(groups)
     labels: npt.NDArray[Any] = np.empty(len(listed), dtype=object)
     labels[:] = listed
     return labels
 
 
-def number_labels(labels: npt.NDArray[Any]) -> tuple[Ints, npt.NDArray[Any]]:
+def number_labels(labels: npt.NDArray[Any], name: str = "groups") -> tuple[Ints, npt.NDArray[Any]]:
     """Number of each row's group and the labels, both in order of first appearance: (n,) -> (n,), (g,)."""
     numbers: dict[Hashable, int] = {}
     # Equal labels one after the other are looked up once; objects may not say whether they are equal.
@@ -198,12 +198,12 @@ def number_labels(labels: npt.NDArray[Any]) -> tuple[Ints, npt.NDArray[Any]]:
     try:
         ids = np.fromiter((numbers.setdefault(label, len(numbers)) for label in heads), np.int64, len(heads))
     except TypeError as error:
-        raise TypeError(f"groups has a label that is not hashable ({error}); need hashable labels.") from None
+        raise TypeError(f"{name} has a label that is not hashable ({error}); need hashable labels.") from None
     # First rows of the groups: where the running maximum of the numbers grows.
     first_rows = starts[np.diff(np.maximum.accumulate(ids), prepend=-1) > 0] if len(ids) else starts
     for label, row in zip(numbers, first_rows, strict=True):
         if is_missing_label(label):
-            raise ValueError(f"groups has no label in row {row}: {label!r}; label or remove the row.")
+            raise ValueError(f"{name} has no label in row {row}: {label!r}; label or remove the row.")
     return np.repeat(ids, np.diff(starts, append=len(labels))), labels[first_rows]
 
 

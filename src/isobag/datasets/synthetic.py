@@ -92,7 +92,7 @@ def make_mix_gaussian1k(*, random_state: Seed = None) -> Groups:
     corner is equally likely over all groups, so the points of anomalous groups are distributed as all points are.
     """
     rng = np.random.default_rng(random_state)
-    y = _draw_anomalous(1040, 40, rng)
+    y = draw_anomalous(1040, 40, rng)
     angles = 2 * np.pi / 5 * np.arange(5)
     corners = 2.0 * np.column_stack([np.cos(angles), np.sin(angles)])
     weights = rng.dirichlet(200 * np.array([0.5, 0.3, 0.1, 0.06, 0.04]), size=len(y))
@@ -201,7 +201,7 @@ def make_card_accounts(
     if not 0 <= n_odd < n_accounts:
         raise ValueError(f"n_odd={n_odd}; need 0 or more, below n_accounts={n_accounts}: odd is what most are not.")
     rng = np.random.default_rng(random_state)
-    y = _draw_anomalous(n_accounts, n_odd, rng)
+    y = draw_anomalous(n_accounts, n_odd, rng)
     shares = np.empty((n_accounts, len(_PURCHASES)))
     lives = np.array(list(_LIVES))[rng.integers(len(_LIVES), size=n_accounts)]
     for account, life in enumerate(lives):
@@ -245,7 +245,7 @@ def _draw_purchases(kinds: Ints, rng: np.random.Generator) -> Floats:
 
 def _turned_gaussians(n_groups: int, n_points: int, n_anomalous: int, rng: np.random.Generator) -> Groups:
     """Groups N(mu, S) with mu from N(0, I - S), the anomalous ones turned about the origin; see make_gaussian100."""
-    y = _draw_anomalous(n_groups, n_anomalous, rng)
+    y = draw_anomalous(n_groups, n_anomalous, rng)
     spreads = np.array([0.9, 0.3])
     means = np.sqrt(1 - spreads**2) * rng.standard_normal((n_groups, 2))
     X = means[:, None] + spreads * rng.standard_normal((n_groups, n_points, 2))
@@ -268,7 +268,7 @@ def _stacked(X: Floats, y: Ints) -> Groups:
     return Groups(X.reshape(-1, X.shape[2]), np.repeat(np.arange(len(y)), X.shape[1]), y)
 
 
-def _draw_anomalous(n_groups: int, n_anomalous: int, rng: np.random.Generator) -> Ints:
+def draw_anomalous(n_groups: int, n_anomalous: int, rng: np.random.Generator) -> Ints:
     """1 for the groups drawn to be anomalous, else 0: (groups,)."""
     y = np.zeros(n_groups, dtype=np.int64)
     y[rng.choice(n_groups, size=n_anomalous, replace=False)] = 1

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from isobag.backends.arrays import Floats, Ints
-from isobag.datasets.synthetic import Groups, Seed
+from isobag.datasets.synthetic import Groups, Seed, draw_anomalous
 
 _KINDS = np.array([[0.0, 0.0, 0.0], [6.0, 0.0, 3.0], [0.0, 6.0, -3.0]])
 """Where the three kinds of normal group lie."""
@@ -81,10 +81,7 @@ def make_unequal_groups(
     >>> X.shape[1], len(y), int(y.sum()), int(sizes.min()), int(sizes.max())
     (3, 400, 12, 5, 4905)
     """
-    if not 0 <= n_odd < n_groups:
-        raise ValueError(f"n_odd={n_odd}; need 0 or more, below n_groups={n_groups}: odd is what most are not.")
-    if not 1 <= low <= high:
-        raise ValueError(f"low={low} and high={high}; need sizes of 1 or more, the lower first.")
+    _check_numbers(n_groups, n_odd, low, high)
     rng = np.random.default_rng(random_state)
     odd = rng.choice(n_groups, size=n_odd, replace=False)
     y = np.zeros(n_groups, dtype=np.int64)
@@ -135,13 +132,9 @@ def make_alike_groups(
     """
     if kind not in ALIKE_KINDS:
         raise ValueError(f"kind={kind!r}; need one of {', '.join(ALIKE_KINDS)}.")
-    if not 0 <= n_odd < n_groups:
-        raise ValueError(f"n_odd={n_odd}; need 0 or more, below n_groups={n_groups}: odd is what most are not.")
-    if not 1 <= low <= high:
-        raise ValueError(f"low={low} and high={high}; need sizes of 1 or more, the lower first.")
+    _check_numbers(n_groups, n_odd, low, high)
     rng = np.random.default_rng(random_state)
-    y = np.zeros(n_groups, dtype=np.int64)
-    y[rng.choice(n_groups, size=n_odd, replace=False)] = 1
+    y = draw_anomalous(n_groups, n_odd, rng)
     sizes = _log_uniform(np.full(n_groups, low), np.full(n_groups, high), rng)
     groups = np.repeat(np.arange(n_groups), sizes)
     middles = 0.3 * rng.standard_normal((n_groups, 3)) * np.where(y == 1, 0.3, 1.0)[:, None]
@@ -190,6 +183,14 @@ def make_sensor_days(n_days: int = 120, n_readings: int = 96, *, random_state: S
     X = np.stack([20 + above, humidity], axis=2)
     X[stuck] = X[stuck, 0]
     return Groups(X.reshape(-1, 2), np.repeat(np.arange(n_days), n_readings), y)
+
+
+def _check_numbers(n_groups: int, n_odd: int, low: int, high: int) -> None:
+    """Refuse numbers and sizes of groups that cannot be."""
+    if not 0 <= n_odd < n_groups:
+        raise ValueError(f"n_odd={n_odd}; need 0 or more, below n_groups={n_groups}: odd is what most are not.")
+    if not 1 <= low <= high:
+        raise ValueError(f"low={low} and high={high}; need sizes of 1 or more, the lower first.")
 
 
 def _log_uniform(low: npt.ArrayLike, high: npt.ArrayLike, rng: np.random.Generator) -> Ints:

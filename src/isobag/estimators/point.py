@@ -1,5 +1,6 @@
 """The point detector: how similar a point is to the data as a whole."""
 
+from collections.abc import Iterator
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -7,6 +8,8 @@ import numpy.typing as npt
 
 from isobag.backends.arrays import Floats, Ints
 from isobag.data.frames import frame_like, is_frame
+from isobag.data.groups import as_labels, number_labels
+from isobag.data.labelled import UNSEEN, LabelledRows
 from isobag.data.params import (
     MAX_SAMPLES,
     N_ESTIMATORS,
@@ -100,6 +103,8 @@ class IDKPointDetector(PointDetector, Modelled[PointModel]):
         Weights of the psi and of how far out a row is; None with an integer ``max_samples``.
     views_ : Views
         Scalings, and the partitionings drawn on each scale.
+    baseline_labels_ : ndarray of shape (n_groups,)
+        Labels of the groups, if ``fit`` was given ``baseline``.
     n_features_in_ : int
         Number of features seen in ``fit``.
     feature_names_in_ : ndarray of str
@@ -115,6 +120,13 @@ class IDKPointDetector(PointDetector, Modelled[PointModel]):
     X may be an array, a frame of pandas, polars or Arrow, or a sparse matrix, which is never made dense as a whole;
     scores of sparse and dense input are the same bit for bit.
 
+    With ``fit(X, baseline=labels)`` a row is compared with the rows of its own group g first: instead of the mean map m
+    of all rows, it is looked up in lambda m_g + (1 - lambda) m at every psi, lambda = q n_g / (1 + q n_g), where n_g is
+    the number of rows of the group and q the variance between groups divided by the variance within, estimated from the
+    data. The rows of a large group are compared with each other, those of a new one with all. What is usual in a map of
+    one's own is more than in that of all, so each is divided by what is usual for its lambda. The scores that ``fit``
+    computes leave each row out of its own group; ``score_samples`` takes all rows for new.
+
     Examples
     --------
     >>> import numpy as np
@@ -129,6 +141,7 @@ class IDKPointDetector(PointDetector, Modelled[PointModel]):
     """
 
     model_: PointModel
+    baseline_labels_: npt.NDArray[Any]
     _params_class = PointParams
     _lowest_score = 0.0
     _accepts_sparse = True
@@ -173,18 +186,44 @@ class IDKPointDetector(PointDetector, Modelled[PointModel]):
         self.n_jobs = n_jobs
         self.device = device
 
-    def fit(self, X: Any, y: Any = None, groups: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, groups: Any = None, baseline: Any = None) -> Self:
         """Learn what the rows of X (n, d) are like, and where odd ones begin.
 
         ``groups`` (n,): what each row belongs to, such as an account. It only matters for p-values: whole groups are
         set aside, and one row of each counts, so that p-values hold for rows of new groups.
+
+        ``baseline`` (n,): the group whose rows each row is compared with, such as an account; see Notes. All other
+        methods then need it too.
         """
-        rows = self._training_rows(X)
-        self.offset_ = self.threshold(self._learn(rows, None if groups is None else unit_numbers(groups, len(rows))))
+        self._fit(X, groups, baseline)
         return self
 
-    def _fit_rows(self, rows: Rows) -> Floats:
-        return self._learn(rows, None)
+    def fit_scores(self, X: Any, baseline: Any = None) -> Floats:
+        """``fit``, and the scores of the training data that it computes anyway: (n,)."""
+        rows, scores = self._fit(X, None, baseline)
+        return rows.give(scores)
+
+    def fit_predict(self, X: Any, y: Any = None, baseline: Any = None) -> npt.NDArray[np.int64]:
+        """Verdicts on the training data, +1 or -1, from the scores that ``fit`` computes anyway: (n,)."""
+        rows, scores = self._fit(X, None, baseline)
+        return rows.give(self._verdicts(scores))
+
+    def _fit(self, X: Any, groups: Any = None, baseline: Any = None) -> tuple[Rows, Floats]:
+        rows = self._training_rows(X)
+        labels = None
+        if baseline is not None:
+            if self.method == "norm":
+                raise ValueError("method='norm' counts no rows, so it has no baseline; use method='similarity'.")
+            owners, labels = number_labels(self._labels(baseline, rows), "baseline")
+            rows = LabelledRows(rows, owners, len(labels))
+        units = None if groups is None else unit_numbers(groups, len(rows))
+        scores = self._learn(rows, units)
+        if hasattr(self, "baseline_labels_"):
+            del self.baseline_labels_
+        if labels is not None:
+            self.baseline_labels_ = labels
+        self.offset_ = self.threshold(scores)
+        return rows, scores
 
     def _learn(self, rows: Rows, units: Ints | None) -> Floats:
         """Learn from rows, which may belong together, and return their scores: (n,)."""
@@ -195,19 +234,59 @@ class IDKPointDetector(PointDetector, Modelled[PointModel]):
     def _score_rows(self, rows: Rows) -> Floats:
         return self.model_.scores(rows, self.compute_for(rows))
 
-    def predict(self, X: Any, fdr: float | None = None) -> npt.NDArray[np.int64]:
+    def _rows(self, X: Any, baseline: Any = None) -> Rows:
+        """Input of a fitted detector, with the number of each row's group if it was fitted with groups."""
+        rows = super()._rows(X)
+        if isinstance(X, LabelledRows):  # as ``labelled`` has returned them
+            return X
+        if self.model_.baseline is None:
+            if baseline is not None:
+                raise ValueError("the detector was fitted without baseline; pass baseline to fit as well.")
+            return rows
+        if baseline is None:
+            raise ValueError("the detector was fitted with baseline; pass baseline, one label for each row.")
+        places, labels = number_labels(self._labels(baseline, rows), "baseline")
+        known = {label: number for number, label in enumerate(self.baseline_labels_.tolist())}
+        owners = np.array([known.get(label, UNSEEN) for label in labels.tolist()], dtype=np.int64)
+        return LabelledRows(rows, owners[places], len(known))
+
+    def labelled(self, X: Any, baseline: Any) -> Rows:
+        """Rows as models take them: with the number of each row's group, if the detector was fitted with groups."""
+        return self._rows(X, baseline)
+
+    def _labels(self, baseline: Any, rows: Rows) -> npt.NDArray[Any]:
+        labels = as_labels(baseline, "baseline")
+        if len(labels) != len(rows):
+            raise ValueError(
+                f"baseline has {len(labels)} labels and X has {len(rows)} rows; need one label for each row."
+            )
+        return labels
+
+    def score_samples(self, X: Any, baseline: Any = None) -> Floats:
+        """How normal each row is: (n,), higher = more normal; on the GPU if X is there.
+
+        ``baseline`` (n,): the group of each row, if ``fit`` was given one; rows of new groups are compared with all.
+        """
+        rows = self._rows(X, baseline)
+        return rows.give(self._score_rows(rows))
+
+    def decision_function(self, X: Any, baseline: Any = None) -> Floats:
+        """Score minus ``offset_``: negative for anomalies."""
+        return self.score_samples(X, baseline) - self.offset_
+
+    def predict(self, X: Any, fdr: float | None = None, baseline: Any = None) -> npt.NDArray[np.int64]:
         """+1 for normal rows, -1 for anomalies: scores below ``offset_``.
 
         With ``fdr``, the rows that stand out from normal ones at this false discovery rate instead: among the alarms,
         the share of false ones is at most ``fdr`` on average over such batches (Benjamini and Hochberg, on
         ``p_values``). In a batch without anomalies every alarm is false, and one such batch in 1 / ``fdr`` has one.
         """
-        if fdr is None:
-            return super().predict(X)
-        rows = self._rows(X)
-        return rows.give(verdicts_at(self._p_values(rows), fdr))
+        rows = self._rows(X, baseline)
+        return rows.give(
+            self._verdicts(self._score_rows(rows)) if fdr is None else verdicts_at(self._p_values(rows), fdr)
+        )
 
-    def p_values(self, X: Any) -> Floats:
+    def p_values(self, X: Any, baseline: Any = None) -> Floats:
         """Conformal p-values of new rows: (n,) in (0, 1], small = odd.
 
         A row drawn like the training data has a p-value of at most alpha with a probability of at most alpha, for every
@@ -215,8 +294,11 @@ class IDKPointDetector(PointDetector, Modelled[PointModel]):
         rows of ``fit`` themselves, nor where rows hang together in time or otherwise: see ``groups`` of ``fit``, and
         ``calibrate``. Anomalies in the training data make p-values larger if they score lower than the rest; a dense
         clump of them that scores higher makes p-values smaller.
+
+        With ``baseline`` it holds for rows of the groups of ``fit``, drawn as those of ``fit`` were. Rows of new groups
+        are compared with rows set aside that were scored without their groups.
         """
-        rows = self._rows(X)
+        rows = self._rows(X, baseline)
         return rows.give(self._p_values(rows))
 
     def _p_values(self, rows: Rows) -> Floats:
@@ -225,7 +307,7 @@ class IDKPointDetector(PointDetector, Modelled[PointModel]):
         warn_of_many_samples(self.max_samples, sum(calibration.sizes))
         return calibration.p_values(rows, self.compute_for(rows), self.tail)
 
-    def explain(self, X: Any) -> Any:
+    def explain(self, X: Any, baseline: Any = None) -> Any:
         """What each feature contributes to a row's lack of similarity: (n, d), or a frame of X's kind with its names.
 
         A row sums to log(typical score / score of the row), where the typical score is the geometric mean over some
@@ -233,18 +315,29 @@ class IDKPointDetector(PointDetector, Modelled[PointModel]):
         to the data than usual contributes a negative part. With an integer ``max_samples``, a score below a thousandth
         of the mean counts as that.
         """
-        rows = self._rows(X)
+        rows = self._rows(X, baseline)
         lack = self.model_.explain(rows.on_host, self.compute_for(rows))
         names = self.feature_names
         return frame_like(X, dict(zip(names, lack.T, strict=True)), same_rows=True) if is_frame(X) else rows.give(lack)
+
+    def problems(self) -> Iterator[str]:
+        """What does not fit together, of a detector that comes from a file."""
+        yield from super().problems()
+        n_labels = len(self.baseline_labels_) if hasattr(self, "baseline_labels_") else None
+        kept = self.model_.calibration
+        for model in (self.model_, *(() if kept is None else kept.models)):
+            if n_labels != (None if model.baseline is None else len(model.baseline.sizes)):
+                yield "baseline_labels_: need one label for each group of the baseline, and none without"
 
     def score_path(self, X: Any) -> Floats:
         """Scores for every psi = 2, 4, ... up to ``max_samples_``, from nested samples in one pass: (n, number of psi).
 
         Column k is what a detector with max_samples = ``path_[k]``, the same scale and the same seed would say; with
         max_samples="auto" and scaling="auto" a third of its partitionings are on each of three scales. How far out a
-        row is does not enter the path.
+        row is does not enter the path. A detector that was fitted with ``baseline`` has no path.
         """
+        if self.learned.baseline is not None:
+            raise ValueError("the detector was fitted with baseline, so it has no path of scores; see score_samples.")
         rows = self._rows(X)
         return rows.give(self.model_.path(rows, self.compute_for(rows)))
 

@@ -18,7 +18,7 @@ by how far out they are.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -134,14 +134,18 @@ def fit_average(path: Floats, importance: Floats) -> Average:
     return own
 
 
-def fit_views_average(paths: Paths, levels: Sequence[int]) -> ViewsAverage:
+def fit_views_average(paths: Paths, levels: Sequence[int], own: float = 0.0) -> ViewsAverage:
     """Floors, weights and what lets small psi overrule the mean, from the scores of the training data.
 
     Each psi matters psi^-0.5, in every view alike, and how far out rows are as much as all psi of the view.
+    ``own``, from 0 to 1: how much rows are compared with groups of their own. Small psi cannot resolve a group, which
+    is a small part of the data, and far out is far from all: so each psi matters psi^(-0.5 (1 - own)), and how far out
+    rows are 1 - own times as much.
     """
-    importance = np.array(levels) ** -0.5
+    importance = np.array(levels) ** (-0.5 * (1 - own))
     n_coarse = sum(psi <= COARSE for psi in levels)
-    views = _with_sum_1([_fit_view(path, importance, far) for path, far in paths])
+    fitted = [_fit_view(path, importance, far) for path, far in paths]
+    views = _with_sum_1([replace(view, far_weight=view.far_weight * (1 - own)) for view in fitted])
     average = ViewsAverage(views, 0 if n_coarse == len(levels) else n_coarse, 0.0, 0.0)
     mean, coarse = average.parts(paths)
     (middle, spread), (coarse_middle, coarse_spread) = _middle_and_spread(mean), _middle_and_spread(coarse)

@@ -17,6 +17,9 @@ none, and only one row of each unit, drawn at random, is scored.
 Groups are compared with groups of about their size where there are enough: classes of 200 groups or more on average,
 five at most. So the promise holds in every class. Fewer groups are one class, which rests on the correction for size.
 
+Rows with a baseline are compared with rows set aside whose group the models know. Rows of a group that ``fit`` has not
+seen are another class: they are compared with the same rows set aside, scored as if their groups were not known either.
+
 Of the training data themselves: their own scores are exchangeable if the data are, so
 
 p(x) = share of the scores that are not above the score of x, itself counted
@@ -40,6 +43,7 @@ from isobag.backends import Compute
 from isobag.backends.arrays import MOST_ROWS, Bools, Floats, Ints, PickledByFields, held
 from isobag.backends.threads import slices
 from isobag.data.groups import Grouped
+from isobag.data.labelled import UNSEEN, LabelledRows
 from isobag.models.sizes import size_classes
 from isobag.models.tails import Tail, fit_tail, lacks_of
 
@@ -158,7 +162,9 @@ def _geometric_mean(scores: Floats) -> Floats:
 
 
 def _sizes_of(data: Any) -> Ints:
-    """The size of each group, 1 for rows: (n,)."""
+    """The size of each group, 1 for rows, 0 for rows of a group that is not known: (n,)."""
+    if isinstance(data, LabelledRows):
+        return np.where(data.owners == UNSEEN, 0, 1)
     return data.sizes if isinstance(data, Grouped) else np.ones(len(data), dtype=np.int64)
 
 
@@ -211,7 +217,8 @@ def calibrate(
     data.prefetch(np.unique(np.concatenate([part for fold in folds for part in fold[:2]])))
     n_aside = sum(len(fold.aside) for fold in folds)
     n_classes = int(np.clip(n_aside // LEAST_IN_CLASS, 1, MOST_CLASSES))
-    edges = size_classes(_sizes_of(data), n_classes)
+    labelled = isinstance(data, LabelledRows)
+    edges = np.zeros(1, dtype=np.int64) if labelled else size_classes(_sizes_of(data), n_classes)
     models, scores, ends = [], [], []
     places, ranks = np.concatenate([fold.aside for fold in folds]), []
     for fold in folds:
@@ -221,6 +228,9 @@ def calibrate(
         classes = np.searchsorted(edges, _sizes_of(aside), side="left")
         models.append(model)
         ranks.append(own_p_values(own))
+        if isinstance(aside, LabelledRows) and len(fold.aside):
+            own = np.concatenate([own, model.scores(aside.as_unseen(), compute)])
+            classes = np.concatenate([classes, np.zeros_like(classes)])
         scores.append(own[np.lexsort((own, classes))])
         ends.append(np.bincount(classes, minlength=len(edges) + 1))
     neighbours = np.concatenate(ranks)[np.argsort(places)]

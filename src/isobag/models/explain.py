@@ -1,8 +1,8 @@
 """Why a point is odd: its lack of similarity, shared out among the features."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -15,42 +15,66 @@ from isobag.models.views import Limits, View, Views
 _KEPT_NUMBERS = 1 << 22
 
 
+class Shares(Protocol):
+    """What rows are looked up in: the mean map of one view at every level."""
+
+    def at(self, level: int, cells: Cells) -> Floats:
+        """Share of the map in the cells of rows, 0 if OUTSIDE: (n, t) -> (n, t)."""
+
+    def usual(self, level: int, nearest: Cells) -> Cells:
+        """The cells whose anchors rows are to be compared with, from those of the nearest anchors: (n, t)."""
+
+
+class SharesOfAll(NamedTuple):
+    """The mean map of all rows, (L, t, psi): a row is compared with the nearest anchors."""
+
+    mean_maps: Floats
+
+    def at(self, level: int, cells: Cells) -> Floats:
+        """Share of the data in the cells of rows: (n, t)."""
+        return np.where(cells == OUTSIDE, 0.0, self.mean_maps[level][np.arange(cells.shape[1]), cells])
+
+    def usual(self, level: int, nearest: Cells) -> Cells:
+        """The nearest anchors."""
+        return nearest
+
+
 def lack_by_feature(
-    views: Views, tables: list[Floats], average: Average, path: Floats, X: Floats, compute: Compute, rule: str
+    views: Views, shares: Sequence[Shares], average: Average, path: Floats, X: Floats, compute: Compute, rule: str
 ) -> Floats:
     """Minus the logarithm of the score, shared out among the features: X (n, d) -> (n, d), whose rows sum to it.
 
     In one partitioning a point lacks what its cell lacks of the whole: 1 minus the share of the data in it, all of it
-    if the point is OUTSIDE. The lack goes to the features by their part in the squared distance to the nearest anchor,
-    sum_j (x_j - c_j)^2; evenly, if the point is an anchor or there is none. The shares of all partitionings are added
-    up at each psi and those of all psi weighted as in the score.
+    if the point is OUTSIDE. The lack goes to the features by their part in the squared distance to the nearest anchor
+    (or to that of its own group's fullest cell, see ``baseline``), sum_j (x_j - c_j)^2; evenly, if the point is an
+    anchor or there is none. The shares of all partitionings are added up at each psi and those of all psi weighted as
+    in the score.
     """
     total = np.zeros(X.shape)
     lacks = -average.logarithms(path)
     for level, weight in enumerate(average.weights):
         if weight == 0:
             continue
-        shares = np.zeros(X.shape)
-        for view, mean_maps in zip(views.at(level).members, tables, strict=True):
-            shares += _shares_of_lack(view, mean_maps[level], X, compute, rule)
-        sums = shares.sum(axis=1, keepdims=True)
-        shares = np.divide(shares, sums, out=np.full(X.shape, 1 / X.shape[1]), where=sums > 0)
-        total += weight * lacks[:, level, None] * shares
+        parts = np.zeros(X.shape)
+        for view, own in zip(views.at(level).members, shares, strict=True):
+            parts += _shares_of_lack(view, own, level, X, compute, rule)
+        sums = parts.sum(axis=1, keepdims=True)
+        parts = np.divide(parts, sums, out=np.full(X.shape, 1 / X.shape[1]), where=sums > 0)
+        total += weight * lacks[:, level, None] * parts
     return total
 
 
-def _shares_of_lack(view: View, mean_map: Floats, X: Floats, compute: Compute, rule: str) -> Floats:
+def _shares_of_lack(view: View, shares: Shares, level: int, X: Floats, compute: Compute, rule: str) -> Floats:
     """Lack of each row shared out among the features, summed over the partitionings of one psi: (n, d)."""
     scaled = view.scaling.apply(X)
     partitionings = view.partitionings
     queries = partitionings.prepare(scaled, compute)
     cells = partitionings.assign(queries, compute, rule)
-    t = np.arange(len(partitionings))
-    lacks = 1 - np.where(cells == OUTSIDE, 0.0, mean_map[t, cells])
+    lacks = 1 - shares.at(level, cells)
     anchors = partitionings.anchors()
     if anchors is None:
         return np.repeat(lacks.sum(axis=1, keepdims=True) / X.shape[1], X.shape[1], axis=1)
-    nearest = partitionings.nearest_anchors(queries, compute)
+    nearest = shares.usual(level, partitionings.nearest_anchors(queries, compute))
     return _shared_by_steps(scaled, nearest, anchors, lambda rows, sq_dists: lacks[rows])
 
 

@@ -5,7 +5,7 @@ Learned in steps: draw views, count the rows in their cells (a Tally), finish a 
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ import numpy as np
 from isobag.backends import Compute
 from isobag.backends.arrays import FARTHEST, MOST_ROWS, OCTAVE, ONE, Floats, Ints, PickledByFields, held
 from isobag.backends.threads import map_in_threads, slices
+from isobag.data.labelled import LabelledRows
 from isobag.data.rows import Rows, spread_rows
 from isobag.models.averaging import (
     OVERRULED,
@@ -22,8 +23,9 @@ from isobag.models.averaging import (
     fit_views_average,
     problems_of_views_average,
 )
+from isobag.models.baseline import Baseline, OwnShares, OwnSums, fit_baseline
 from isobag.models.calibration import EXTRAPOLATE, Calibration, calibrate
-from isobag.models.explain import far_by_feature, lack_by_feature
+from isobag.models.explain import Shares, SharesOfAll, far_by_feature, lack_by_feature
 from isobag.models.tally import Tables, Tally
 from isobag.models.units import blocks_of, copies_of
 from isobag.models.views import Limits, Plan, Sums, Views, add_views, draw_views
@@ -38,6 +40,7 @@ AVERAGED_ROWS = 10_000
 CALIBRATION_ROWS, LEARNED_ROWS = 100_000, 10_000
 HALVED_ROWS = 2_000
 """From so many rows on, a fold's model learns from as many as half of them: more would cost time and tell little."""
+LEARNED_OF_GROUP = 50
 BLOCKS = "blocks"
 """Calibration by stretches of time."""
 REFERENCE_ROWS = 256
@@ -49,9 +52,9 @@ def largest_samples(n_rows: int, most: int = AUTO_LARGEST_SAMPLES) -> int:
     return max(2, min(most, n_rows // 2))
 
 
-def most_learned(n_rows: int) -> int:
-    """Most rows that the model of a fold learns from."""
-    return min(LEARNED_ROWS, max(HALVED_ROWS, n_rows) // 2)
+def most_learned(n_rows: int, n_groups: int = 0) -> int:
+    """Most rows that the model of a fold learns from; more where it must know many groups."""
+    return max(min(LEARNED_ROWS, max(HALVED_ROWS, n_rows) // 2), LEARNED_OF_GROUP * n_groups)
 
 
 @dataclass(frozen=True)
@@ -101,6 +104,7 @@ class PointModel(PickledByFields):
     limits : the distance beyond which a row is far out, for each view; None: how far does not count.
     average : how the scores at all psi of all views become one; None: the last psi alone counts.
     calibration : what p-values need; None if the model has no p-values.
+    baseline : the counts of each group, where rows are compared with their own.
     """
 
     views: Views
@@ -112,6 +116,7 @@ class PointModel(PickledByFields):
     limits: Limits | None = held(1, -1, 1 << 31)
     average: ViewsAverage | None = held()
     calibration: Calibration | None = held()
+    baseline: Baseline | None = held(default=None)
 
     @property
     def tally(self) -> Tally:
@@ -120,10 +125,16 @@ class PointModel(PickledByFields):
             raise ValueError("method='norm' keeps no counts of rows; fit with method='similarity'.")
         return Tally(self.tables, self.largest)
 
-    def scores(self, rows: Rows, compute: Compute) -> Floats:
-        """How normal each row is: (n,) in [0, 1]."""
+    def scores(self, rows: Rows, compute: Compute, own: OwnSums | None = None) -> Floats:
+        """How normal each row is: (n,) in [0, 1]; ``own``: what they find in their groups, if that is known."""
         sum_at = self.sum_at(compute, only_last=self.average is None)
-        return rows.map(lambda X: self.combine(sum_at(X), compute.n_jobs))
+        self._check_labelled(rows)
+        if not isinstance(rows, LabelledRows):
+            return rows.map(lambda X: self.combine(sum_at(X), compute.n_jobs))
+        if own is not None:
+            return rows.map_placed(lambda X, place: self.combine(sum_at(X), compute.n_jobs, own.part(place)))
+        own_at = self._own_at(compute)
+        return rows.map_owned(lambda X, owners: self.combine(sum_at(X), compute.n_jobs, own_at(X, owners)))
 
     def sum_at(self, compute: Compute, only_last: bool = False) -> Callable[[Floats], Sums]:
         """A function of rows: the sums that scores are made of, of all psi or of the last: (n, d) -> (n, L) a view."""
@@ -132,9 +143,10 @@ class PointModel(PickledByFields):
             views, tables = views.at(-1), tuple(table[-1:] for table in tables)
         return views.sum_at(tables, compute, self.rule, self.limits)
 
-    def averaged(self, sums: Sums) -> "PointModel":
+    def averaged(self, sums: Sums, own: OwnSums | None = None) -> "PointModel":
         """The model with the weights that some rows give to each psi and to how far out a row is, from their sums."""
-        return replace(self, average=fit_views_average(self.divide(sums), self.views.levels))
+        weight = 0.0 if self.baseline is None or own is None else self.baseline.mean_weight(own.sizes)
+        return replace(self, average=fit_views_average(self.divide(sums, own), self.views.levels, weight))
 
     def path(self, rows: Rows, compute: Compute) -> Floats:
         """Scores at every psi: (n, L)."""
@@ -148,10 +160,25 @@ class PointModel(PickledByFields):
 
     def explain(self, rows: Rows, compute: Compute) -> Floats:
         """How much each feature adds to the logarithm of (typical score / score): (n, d)."""
+        self._check_labelled(rows)
         if "typical" not in self._known:
-            self._known["typical"] = self._lack(self.reference, compute).mean(axis=0)
+            self._known["typical"] = self._lack(*self._references, compute).mean(axis=0)
         typical = self._known["typical"]
-        return rows.map(lambda X: self._lack(X, compute) - typical)
+        if isinstance(rows, LabelledRows):
+            return rows.map_owned(lambda X, owners: self._lack(X, owners, compute) - typical)
+        return rows.map(lambda X: self._lack(X, None, compute) - typical)
+
+    def _check_labelled(self, rows: Rows) -> None:
+        if self.baseline is not None and not isinstance(rows, LabelledRows):
+            raise ValueError("the model compares rows with their own groups: need the label of each, its baseline.")
+
+    @property
+    def _references(self) -> tuple[Floats, Ints | None]:
+        """The reference rows and their groups, sorted by them, if there are any."""
+        if self.baseline is None:
+            return self.reference, None
+        order = np.argsort(self.baseline.reference, kind="stable")
+        return self.reference[order], self.baseline.reference[order]
 
     def problems(self, params: PointParams) -> Iterator[str]:
         """What does not fit together, or not with the parameters, of fields that come from a file."""
@@ -176,6 +203,8 @@ class PointModel(PickledByFields):
                 yield "limits: need none where one psi alone counts or nothing is OUTSIDE"
             if any(not np.array_equal(own >= 0, limits[0] >= 0) or own.max() < 0 for own in limits):
                 yield "limits: they are not of the same psi"
+        if self.baseline is not None:
+            yield from self.baseline.problems(self._counted_views, len(self.reference))
         if self.rule != METHODS[params.method]:
             yield f"rule: {self.rule!r}; need {METHODS[params.method]!r}"
 
@@ -184,24 +213,42 @@ class PointModel(PickledByFields):
         """What explanations compare with, kept from the first: the same on every backend."""
         return {}
 
-    def combine(self, sums: Sums, n_jobs: int | None = None) -> Floats:
-        """Scores from sums at every psi, or at the last alone: (n, L) a view -> (n,)."""
+    def combine(self, sums: Sums, n_jobs: int | None = None, own: OwnSums | None = None) -> Floats:
+        """Scores from sums at every psi, or at the last alone: (n, L) a view -> (n,); ``own``: of the own groups."""
         n_rows = len(sums[0])
         scores = np.empty(n_rows)
 
         def work(rows: slice) -> None:
-            some = tuple(own[rows] for own in sums)
-            if self.average is None:
-                scores[rows] = self._shares(add_views(tuple(own[:, -1] for own in some)), len(self.views))
+            some = tuple(each[rows] for each in sums)
+            own_part = None if own is None else own.part(rows)
+            if self.average is not None:
+                scores[rows] = self.average.apply(self.divide(some, own_part))
+            elif own_part is None:
+                scores[rows] = self._shares(add_views(tuple(each[:, -1] for each in some)), len(self.views))
             else:
-                scores[rows] = self.average.apply(self.divide(some))
+                ((path, _),) = self.divide(some, own_part)  # one psi has one view
+                scores[rows] = path[:, -1]
 
         map_in_threads(work, slices(n_rows, _COMBINED_ROWS), n_jobs)
         return scores
 
-    def divide(self, sums: Sums) -> Paths:
+    def divide(self, sums: Sums, own: OwnSums | None = None) -> Paths:
         """For each view that is averaged by itself, scores at every psi and how far out rows are, in octaves."""
-        sizes = [len(view.partitionings) for view in self.views.members]
+        paths = self._divide(sums)
+        return paths if own is None or self.baseline is None else self.baseline.mix(paths, own, self.views.sizes)
+
+    def _own_at(self, compute: Compute) -> Callable[[Floats, Ints], OwnSums]:
+        """A function of rows sorted by group, and of their groups: what they find in their groups' counts."""
+        assert self.baseline is not None
+        return partial(self.baseline.own_sums, self._counted_views, compute)
+
+    @property
+    def _counted_views(self) -> Views:
+        """The views at the psi that have a say."""
+        return self.views.at(-1) if self.average is None else self.views
+
+    def _divide(self, sums: Sums) -> Paths:
+        sizes = self.views.sizes
         if self.average is not None and len(self.average.views) == 1:  # what all views say is added up
             sums, sizes = (add_views(sums),), [sum(sizes)]
         if self.limits is None:
@@ -220,48 +267,65 @@ class PointModel(PickledByFields):
         sum_at = self.views.sum_at(self.tables, compute, self.rule)
         return lambda X: self._shares(add_views(sum_at(X)), len(self.views))
 
-    def _lack(self, X: Floats, compute: Compute) -> Floats:
-        """Minus the logarithm of the scores, feature by feature: (n, d)."""
+    def _lack(self, X: Floats, owners: Ints | None, compute: Compute) -> Floats:
+        """Minus the logarithm of the scores, feature by feature: (n, d); owners (n,): their groups, which ascend."""
         if self.average is None:  # one psi, the last
-            path = self._path(compute)
-            one = fit_average(path(self.reference), np.eye(len(self.views.levels))[-1])
-            return lack_by_feature(self.views, self._tables_as_shares, one, path(X), X, compute, self.rule)
-        paths = self.divide(self.sum_at(compute)(X))
-        lacks = self._lack_of_psi(paths, X, compute, only_coarse=False)
+            path = self._last_path(compute)
+            one = fit_average(path(*self._references), np.eye(len(self.views.levels))[-1])
+            return lack_by_feature(self.views, self._shares_of(owners), one, path(X, owners), X, compute, self.rule)
+        paths = self.divide(self.sum_at(compute)(X), None if owners is None else self._own_at(compute)(X, owners))
+        lacks = self._lack_of_psi(paths, X, owners, compute, only_coarse=False)
         mean, coarse = self.average.parts(paths)
         limit = self.average.limit(coarse)
         rows = limit < mean if self.average.n_coarse else np.zeros(len(X), dtype=bool)
         if rows.any():  # those that the small psi overrule
             some = [(path[rows], None) for path, _ in paths]
-            others = self._lack_of_psi(some, X[rows], compute, only_coarse=True)
+            whose = None if owners is None else owners[rows]
+            others = self._lack_of_psi(some, X[rows], whose, compute, only_coarse=True)
             sums = others.sum(axis=1, keepdims=True)
             shares = np.divide(others, sums, out=np.full(others.shape, 1 / X.shape[1]), where=sums > 0)
             lacks[rows] = (1 - OVERRULED) * lacks[rows] - OVERRULED * limit[rows, None] * shares
         return lacks
 
-    def _lack_of_psi(self, paths: Paths, X: Floats, compute: Compute, only_coarse: bool) -> Floats:
+    def _last_path(self, compute: Compute) -> Callable[[Floats, Ints | None], Floats]:
+        """Scores at every psi, the last of them in the maps of the own groups, if there are any: (n, L)."""
+        path, sum_at = self._path(compute), self.sum_at(compute, only_last=True)
+
+        def path_of(X: Floats, owners: Ints | None) -> Floats:
+            scores = path(X)
+            if owners is not None:
+                scores[:, -1] = self.combine(sum_at(X), compute.n_jobs, self._own_at(compute)(X, owners))
+            return scores
+
+        return path_of
+
+    def _lack_of_psi(self, paths: Paths, X: Floats, owners: Ints | None, compute: Compute, only_coarse: bool) -> Floats:
         """Minus the mean of the logarithms, or the part that small psi have in it, feature by feature: (n, d)."""
         assert self.average is not None
         lacks = np.zeros(X.shape)
-        for own, (path, far), (views, tables, limits) in zip(self.average.views, paths, self._parts(), strict=True):
+        parts = self._parts(owners)
+        for own, (path, far), (views, shares, limits) in zip(self.average.views, paths, parts, strict=True):
             n_counted = self.average.n_coarse if only_coarse else len(own.weights)
             weights = np.where(np.arange(len(own.weights)) < n_counted, own.weights, 0.0)
-            lacks += lack_by_feature(views, tables, replace(own, weights=weights), path, X, compute, self.rule)
+            lacks += lack_by_feature(views, shares, replace(own, weights=weights), path, X, compute, self.rule)
             if far is not None and limits is not None:
                 lacks += own.far_weight * far[:, None] * far_by_feature(views, limits, X, compute)
         return lacks
 
-    def _parts(self) -> list[tuple[Views, list[Floats], Limits | None]]:
-        """The views that are averaged together, with their tables as shares and their limits."""
-        members, tables = self.views.members, self._tables_as_shares
+    def _parts(self, owners: Ints | None) -> list[tuple[Views, list[Shares], Limits | None]]:
+        """The views that are averaged together, with the shares in their cells and their limits."""
+        members, shares = self.views.members, self._shares_of(owners)
         if self.average is not None and len(self.average.views) == 1:
-            return [(self.views, tables, self.limits)]
+            return [(self.views, shares, self.limits)]
         limits = [None] * len(members) if self.limits is None else [(own,) for own in self.limits]
-        return [(Views((view,)), [table], own) for view, table, own in zip(members, tables, limits, strict=True)]
+        return [(Views((view,)), [one], own) for view, one, own in zip(members, shares, limits, strict=True)]
 
-    @property
-    def _tables_as_shares(self) -> list[Floats]:
-        return [table / self.largest for table in self.tables]
+    def _shares_of(self, owners: Ints | None) -> list[Shares]:
+        """For each view, the mean map of the data, or of the groups of rows: owners (n,)."""
+        of_all: list[Shares] = [SharesOfAll(table / self.largest) for table in self.tables]
+        if owners is None or self.baseline is None:
+            return of_all
+        return [OwnShares(self.baseline, own, view, owners) for view, own in enumerate(of_all)]
 
 
 def fit_point_model(
@@ -279,14 +343,26 @@ def fit_point_model(
     if params.calibrate:
         if units is None:
             units = blocks_of(rows) if params.calibrate == BLOCKS else copies_of(rows, CALIBRATION_ROWS)
-        most = most_learned(len(rows))
+        if units is None and isinstance(rows, LabelledRows):
+            units = np.arange(len(rows))  # each its own: all others are learned from, not some of them
+        most = most_learned(len(rows), rows.n_groups if isinstance(rows, LabelledRows) else 0)
         calibration = calibrate(rows, params, compute, fit_point_model, CALIBRATION_ROWS, most, units)
     tally, sums = _tally_and_sum(views, rows, params, compute)
     model = finish_point_model(views, tally, params, rows.take(reference), calibration=calibration)
+    own = own_some = None
+    if params.averages or isinstance(rows, LabelledRows):
+        sum_at = model.sum_at(compute, only_last=not params.averages)
+        some = sum_at(rows.take(averaged)) if sums is None else tuple(each[averaged] for each in sums)
+    if isinstance(rows, LabelledRows):
+        counted = views if params.averages else views.at(-1)
+        baseline, own = fit_baseline(counted, rows, reference, compute)
+        own_some = own.part(averaged)
+        model = replace(model, baseline=baseline.with_gains(model.divide(some), own_some, views.sizes))
     if params.averages:
-        some = model.sum_at(compute)(rows.take(averaged)) if sums is None else tuple(own[averaged] for own in sums)
-        model = model.averaged(some)
-    return model, model.scores(rows, compute) if sums is None else model.combine(sums, compute.n_jobs)
+        model = model.averaged(some, own_some)
+    if sums is None:
+        return model, model.scores(rows, compute, own)
+    return model, model.combine(sums, compute.n_jobs, own)
 
 
 def _tally_and_sum(views: Views, rows: Rows, params: PointParams, compute: Compute) -> tuple[Tally, Sums | None]:

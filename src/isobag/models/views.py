@@ -43,9 +43,9 @@ class View:
     scaling: Scaling
     partitionings: Partitionings
 
-    def prepare(self, X: Floats, compute: Compute, like: Any = None) -> Any:
-        """Queries on the scale of this view; ``like``: queries of the same rows on another scale."""
-        return self.partitionings.prepare(self.scaling.apply(X, compute), compute, like)
+    def prepare(self, X: Floats, compute: Compute) -> Any:
+        """Queries on the scale of this view."""
+        return self.partitionings.prepare(self.scaling.apply(X, compute), compute)
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,11 @@ class Views:
     def __len__(self) -> int:
         """Number of partitionings of all views together."""
         return sum(len(view.partitionings) for view in self.members)
+
+    @property
+    def sizes(self) -> list[int]:
+        """Number of partitionings of each view."""
+        return [len(view.partitionings) for view in self.members]
 
     @property
     def levels(self) -> tuple[int, ...]:
@@ -87,11 +92,8 @@ class Views:
 
     def prepare(self, X: Floats, compute: Compute) -> Iterator[tuple[Partitionings, Any]]:
         """The partitionings of each view, and the queries on its scale: (n, d)."""
-        first = None
         for view in self.members:
-            queries = view.prepare(X, compute, first)
-            first = queries if first is None else first
-            yield view.partitionings, queries
+            yield view.partitionings, view.prepare(X, compute)
 
     def tally(self, X: Floats, compute: Compute) -> Tally:
         """The rows of a block, counted in the cells of each level of every view: (n, d)."""

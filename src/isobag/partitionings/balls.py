@@ -31,13 +31,17 @@ class RowBalls(Balls, Partitionings):
         own = one_level(self, level % len(self.levels))
         return RowBalls(own.points, own.slots, own.levels, own.sq_radii)
 
-    def prepare(self, X: Floats, compute: Compute, like: Queries | None = None) -> Queries:
+    def prepare(self, X: Floats, compute: Compute) -> Queries:
         """Queries of the backend."""
-        return compute.prepare(X, like)
+        return compute.prepare(X)
 
     def assign(self, queries: Queries, compute: Compute, rule: str = "nearest") -> Cells:
         """Cell of every row in every partitioning: (n, t), OUTSIDE if uncovered."""
         return compute.fetch(compute.verbs.assign_cells(queries, self, rule, compute.n_jobs))
+
+    def assign_levels(self, queries: Queries, compute: Compute) -> Cells:
+        """Cell of every row in every partitioning of each level: (L, t, n)."""
+        return compute.fetch(compute.verbs.assign_levels(queries, self, compute.n_jobs))
 
     def count(self, queries: Queries, compute: Compute) -> Ints:
         """Number of rows in each cell of each level: (L, t, psi)."""

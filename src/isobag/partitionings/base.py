@@ -47,15 +47,16 @@ class Partitionings(ABC):
         """The nested partitionings of one level alone."""
 
     @abstractmethod
-    def prepare(self, X: Any, compute: Compute, like: Prepared = None) -> Prepared:
-        """Queries for the methods below, from rows (n, d) or from mean maps.
-
-        ``like``: queries of the same rows on another scale, which may save work
-        """
+    def prepare(self, X: Any, compute: Compute) -> Prepared:
+        """Queries for the methods below, from rows (n, d) or from mean maps."""
 
     @abstractmethod
     def assign(self, queries: Prepared, compute: Compute, rule: str = "nearest") -> Cells:
         """Cell of every query in every partitioning of the last level: (n, t), OUTSIDE if uncovered."""
+
+    def assign_levels(self, queries: Prepared, compute: Compute) -> Cells:
+        """Cell of every query in every partitioning of each level: (L, t, n), OUTSIDE if uncovered."""
+        return np.stack([self.at(level).assign(queries, compute).T for level in range(len(self.levels))])
 
     @abstractmethod
     def count(self, queries: Prepared, compute: Compute) -> Ints:
@@ -134,16 +135,16 @@ def draw_rows(n_rows: int, seeds: Seeds, n_cells: int) -> Ints:
     Nested: the first psi rows, and the first t partitionings, of a larger draw with the same seed are the smaller
     draw. Each partitioning has its own stream of row numbers and keeps the first psi different ones.
     """
-    found = np.empty((len(seeds), n_cells), dtype=np.int64)
+    rows = np.empty((len(seeds), n_cells), dtype=np.int64)
     for own in slices(len(seeds), max(1, _BLOCK_DRAWS // n_cells)):
         generators = [np.random.default_rng(seed) for seed in seeds[own]]
-        found[own] = _first_distinct(generators, n_rows, n_cells)
-    return found
+        rows[own] = _first_distinct(generators, n_rows, n_cells)
+    return rows
 
 
 def _first_distinct(generators: list[np.random.Generator], n_rows: int, size: int) -> Ints:
     """The first ``size`` different numbers of each stream: (streams, size)."""
-    found = np.empty((len(generators), size), dtype=np.int64)
+    chosen = np.empty((len(generators), size), dtype=np.int64)
     missing = np.arange(len(generators))
     streams = np.empty((len(generators), 0), dtype=np.int64)
     while len(missing):
@@ -155,9 +156,9 @@ def _first_distinct(generators: list[np.random.Generator], n_rows: int, size: in
         first = is_first(streams)
         done = first.sum(axis=1) >= size
         kept = first[done] & (first[done].cumsum(axis=1, dtype=np.int32) <= size)
-        found[missing[done]] = streams[done][kept].reshape(-1, size)
+        chosen[missing[done]] = streams[done][kept].reshape(-1, size)
         missing, streams = missing[~done], streams[~done]
-    return found
+    return chosen
 
 
 def distinct_points(values: Floats) -> tuple[Floats, Ints]:

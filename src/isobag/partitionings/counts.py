@@ -17,7 +17,7 @@ from isobag.backends.arrays import MOST_ROWS, Array, Cells, Floats, Ints, held
 from isobag.backends.counts import dot_vector, join_counts, merge_counts, self_dots, total_counts
 from isobag.backends.threads import slices
 from isobag.partitionings.balls import balls_around, problem_with_slots
-from isobag.partitionings.base import Partitionings, Prepared
+from isobag.partitionings.base import Partitionings
 
 _KEPT_DOTS = 1 << 27
 T = TypeVar("T")
@@ -156,7 +156,7 @@ class GroupBalls(Partitionings):
         radii = self.sq_radii[level % len(self.levels)][None, :, :psi]
         return GroupBalls(self.centers, self.unit, self.slots[:, :psi], (psi,), radii)
 
-    def prepare(self, maps: MeanMaps, compute: Compute, like: Prepared = None) -> GroupQueries:
+    def prepare(self, maps: MeanMaps, compute: Compute) -> GroupQueries:
         """Queries from mean maps."""
         return GroupQueries(maps)
 

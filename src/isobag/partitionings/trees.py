@@ -58,6 +58,10 @@ class Trees(Partitionings):
         last = self.at(-1)
         return np.concatenate([cells[-1] for cells in last.leaves(queries, compute)])
 
+    def assign_levels(self, queries: Prepared, compute: Compute) -> Cells:
+        """Leaf of every query in the trees of each level: (L, t, n)."""
+        return np.concatenate([cells.transpose(0, 2, 1) for cells in self.leaves(queries, compute)], axis=2)
+
     def count(self, queries: Prepared, compute: Compute) -> Ints:
         """Number of queries in each leaf of each level: (L, t, psi)."""
         return self._count(self.leaves(queries, compute))
@@ -129,7 +133,7 @@ class RowTrees(Trees):
         """Number of features."""
         return int(self.points.shape[1])
 
-    def prepare(self, X: Floats, compute: Compute, like: Prepared = None) -> Floats:
+    def prepare(self, X: Floats, compute: Compute) -> Floats:
         """The rows themselves, in host memory."""
         return compute.fetch(X)
 
@@ -155,7 +159,7 @@ class GroupTrees(Trees):
         """Number of columns of the mean maps."""
         return int(self.points.counts.shape[1])
 
-    def prepare(self, maps: MeanMaps, compute: Compute, like: Prepared = None) -> GroupQueries:
+    def prepare(self, maps: MeanMaps, compute: Compute) -> GroupQueries:
         """Queries from mean maps."""
         return GroupQueries(maps)
 

@@ -41,9 +41,9 @@ def best_of(outcome: Outcome) -> Best | None:
             by_parameter.setdefault(str(record["parameter"]), []).append(record)
     if not by_parameter:
         return None
-    found = max(by_parameter.values(), key=lambda records: float(np.mean([record["auc"] for record in records])))
-    values = [record["auc"] for record in found]
-    return Best(float(np.mean(values)), found[0]["parameter"], float(np.ptp(values)), len(values), not complete)
+    best = max(by_parameter.values(), key=lambda records: float(np.mean([record["auc"] for record in records])))
+    values = [record["auc"] for record in best]
+    return Best(float(np.mean(values)), best[0]["parameter"], float(np.ptp(values)), len(values), not complete)
 
 
 def accuracy_table(outcomes: Outcomes, published: dict[tuple[str, str], float | None]) -> str:

@@ -62,8 +62,8 @@ def _similarity_to_all(X: Floats, rows: Floats, psi: int, seed: int, n_jobs: int
     """IDK of each row of X and X itself, with balls drawn from other rows: (n,)."""
     compute = Compute(n_jobs=n_jobs)
     views, _ = draw_views(ArrayRows(rows), 100, [Plan("minmax", (psi,))], "hypersphere", seed, compute)
-    found: Floats = views.count_and_sum(X, compute, only_last=True)[1][0][:, 0] / (100 * len(X))
-    return found
+    scores: Floats = views.count_and_sum(X, compute, only_last=True)[1][0][:, 0] / (100 * len(X))
+    return scores
 
 
 def report_boxes(outcomes: Outcomes, figure: Path, settings: str) -> str:

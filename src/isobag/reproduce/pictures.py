@@ -73,12 +73,10 @@ def report_local(outcomes: Outcomes, folder: Path) -> str:
 
 
 def _score_groups(picture: str, detector: str, X: Floats, groups: Any, n_jobs: int) -> Floats:
-    if detector == "OCSMM":
-        scores: Floats = OCSMM(random_state=0).fit(X, groups=groups).scores_
-        return scores
-    model = IDKGroupDetector(100, GROUP_PSI, GROUP_PSI2[picture], random_state=0, n_jobs=n_jobs)
-    found: Floats = model.fit(X, groups=groups).scores_
-    return found
+    how: dict[str, Any] = {"random_state": 0, "n_jobs": n_jobs}
+    model: Any = OCSMM(**how) if detector == "OCSMM" else IDKGroupDetector(100, GROUP_PSI, GROUP_PSI2[picture], **how)
+    scores: Floats = model.fit(X, groups=groups).scores_
+    return scores
 
 
 def score_peaks(name: str, detector: str, n_seeds: int, folder: str | None, n_jobs: int) -> Iterator[Record]:

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from isobag.backends.arrays import Bools, Floats, Ints
 
-NO_VALUE = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")
+NO_VALUE = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "null", "NULL", "None", "?", "-")
 """What stands for a missing value in files of text."""
 BLANKS = " \t"
 EXACT = 2.0**53

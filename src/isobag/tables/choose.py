@@ -24,6 +24,7 @@ from isobag.tables.judge import (
 from isobag.tables.notation import Notation
 from isobag.tables.scan import BOOL, EMPTY, ColumnScan, entry_kind, is_true
 from isobag.tables.summary import (
+    CONSTANT,
     EXCLUDED,
     FEATURE,
     GROUP,
@@ -35,6 +36,8 @@ from isobag.tables.summary import (
     ColumnSummary,
 )
 
+MANY_MISSING = 0.05
+"""Share of missing values from which on it is worth a feature of its own where they are."""
 TAKEN = (NUMBER, BOOL)
 """What is used if no features are named."""
 
@@ -45,19 +48,21 @@ class ReadOptions:
 
     features : names of the columns to use; None for those of TAKEN that are no identifiers.
     by, id : columns that make the label of a row's group, or name rows; they are no features.
-    missing : missing values are an "error", their rows are "drop"ped, or the "median" stands for them.
+    missing : missing values are an "error", their rows are "drop"ped, or the "median" stands for them; "auto": the
+        same, where there are any, and where they are many one more feature says where they are.
     bad_cells : cells that are not numbers, among numbers, are an "error", "missing", or make the column one of "text".
     decimal, thousands, numbers : how text writes numbers; see ``Notation``.
     exclude : names of columns to leave out, or patterns of them (temp_*).
     carry : columns to keep beside the labels as they are, features or not; None for all.
     time, peers : columns with the time of a row, and with the cohort of its entity; they are no features.
     bags : how the rows of a label are divided by time.
+    baseline : columns that make the label of the group that a row is compared with; they are no features.
     """
 
     features: tuple[str, ...] | None = None
     by: tuple[str, ...] = ()
     id: str | None = None
-    missing: str = "error"
+    missing: str = "auto"
     bad_cells: str = "error"
     decimal: str = "."
     thousands: str = ""
@@ -67,9 +72,12 @@ class ReadOptions:
     time: str | None = None
     peers: str | None = None
     bags: Bags | None = None
+    baseline: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         check_params(vars(self), {name: one_of(allowed) for name, allowed in CHOICES.items()})
+        if self.by and self.baseline:
+            raise ParameterError(Option("baseline_by"), " compares rows, not groups; leave out ", Option("by"), ".")
         if self.thousands == self.decimal:
             raise ParameterError(
                 Option("thousands", self.thousands),
@@ -85,13 +93,22 @@ class ReadOptions:
 
     @classmethod
     def of(
-        cls, *, features: Any = None, by: Any = None, id: Any = None, carry: Any = (), exclude: Any = None, **how: Any
+        cls,
+        *,
+        features: Any = None,
+        by: Any = None,
+        id: Any = None,
+        carry: Any = (),
+        exclude: Any = None,
+        baseline: Any = None,
+        **how: Any,
     ) -> "ReadOptions":
         """The same, with one name or any number of them for each; names need not be texts."""
         chosen = None if features is None else names_of(features)
         own_id = None if id is None else str(id)
         kept = None if carry is None else names_of(carry)
-        return cls(chosen, names_of(by), own_id, carry=kept, exclude=names_of(exclude), **how)
+        own, left_out = names_of(baseline), names_of(exclude)
+        return cls(chosen, names_of(by), own_id, carry=kept, exclude=left_out, baseline=own, **how)
 
     def excludes(self, name: str) -> bool:
         """Whether a column is to be left out."""
@@ -103,7 +120,8 @@ class ReadOptions:
         others = {self.id: ID, self.time: TIMES, self.peers: PEERS}
         if self.bags is not None:
             others[self.bags.time] = TIMES
-        return dict.fromkeys(self.by, GROUP) | {name: role for name, role in others.items() if name is not None}
+        named = {name: role for name, role in others.items() if name is not None}
+        return dict.fromkeys(self.by + self.baseline, GROUP) | named
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -113,8 +131,11 @@ class ReadOptions:
     def following(self, encoding: Encoding) -> "ReadOptions":
         """The same for the columns of a model, with its ways for missing and bad cells unless others are given."""
         how = {name: getattr(encoding, name) for name in CHOICES}
-        own = {name: vars(self)[name] for name in ("missing", "bad_cells") if vars(self)[name] != "error"}
-        return replace(self, features=tuple(column.name for column in encoding.columns), exclude=(), **(how | own))
+        given = {name: vars(self)[name] for name in ("missing", "bad_cells")}
+        own = {name: value for name, value in given.items() if value != getattr(ReadOptions, name)}
+        baseline = self.baseline or encoding.baseline
+        used = tuple(column.name for column in encoding.columns)
+        return replace(self, features=used, exclude=(), baseline=baseline, **(how | own))
 
 
 def names_of(names: Any) -> tuple[str, ...]:
@@ -214,8 +235,7 @@ def check_missing(scans: Sequence[ColumnScan], options: ReadOptions) -> None:
     lacking = [scan for scan in scans if n_missing_of(scan, options)]
     if lacking:
         places = ", ".join(f"{scan.name!r} ({n_missing_of(scan, options):,})" for scan in lacking)
-        first = lacking[0].first_missing or (lacking[0].first_other or (None,))[0]
-        where = "" if first is None else f"the first is in {first.in_words}, column {lacking[0].name!r}. "
+        where = _first_missing(lacking[0])
         raise ParameterError(
             f"Values are missing in {places} of {scans[0].n_rows:,} rows; {where}Fill them first, or pass ",
             Option("missing", "drop"),
@@ -223,6 +243,12 @@ def check_missing(scans: Sequence[ColumnScan], options: ReadOptions) -> None:
             Option("missing", "median"),
             ".",
         )
+
+
+def _first_missing(scan: ColumnScan) -> str:
+    """Where the first missing value of a column is, in words; "" if that is not known."""
+    first = scan.first_missing or (scan.first_other or (None,))[0]
+    return "" if first is None else f"the first is in {first.in_words}, column {scan.name!r}. "
 
 
 def n_missing_of(scan: ColumnScan, options: ReadOptions) -> int:
@@ -250,12 +276,17 @@ def follow_encoding(encoding: Encoding, scans: Mapping[str, ColumnScan], options
     for column in encoding.columns:
         check_against(column, scans[column.name], options)
     check_missing([scans[column.name] for column in encoding.columns], options)
-    for column in encoding.columns if options.missing == "median" else ():
-        if np.isnan(column.fill) and n_missing_of(scans[column.name], options):
+    for column in encoding.columns if options.missing in ("auto", "median") else ():
+        scan = scans[column.name]
+        n_missing = n_missing_of(scan, options)
+        if np.isnan(column.fill) and n_missing:
             raise ParameterError(
-                f"{scans[column.name].shown_name}: the model was fitted without ",
+                f"{scan.shown_name}: {n_missing:,} missing, and the model learned from rows without gaps, so it has "
+                f"nothing to put in; {_first_missing(scan)}Fill them first, or pass ",
+                Option("missing", "drop"),
+                "; fit with ",
                 Option("missing", "median"),
-                ", so it has no median to put in.",
+                " to know one for every column.",
             )
     used = {column.name: column for column in encoding.columns}
     reasons, apart = dict(encoding.left_out), options.apart
@@ -269,6 +300,8 @@ def follow_encoding(encoding: Encoding, scans: Mapping[str, ColumnScan], options
             reason = (
                 f"{scan.n_unseen:,} cells have texts unknown to the model, which {how}; {place.in_words} has {text!r}"
             )
+        if role == FEATURE:
+            reason = "; ".join(one for one in (reason, _filled(used[name], scan, options)) if one)
         summaries.append(_summary(scan, role, reason, used[name].kind if name in used else scan.kind))
     return summaries
 
@@ -282,12 +315,24 @@ def learn_encoding(
     check_missing([scans[name] for name in used], options)
     columns = tuple(_encode_column(scans[name], options, median_of) for name in used)
     left_out = tuple((one.name, one.reason) for one in summaries if one.role == LEFT_OUT)
-    return Encoding(columns, left_out, **{name: vars(options)[name] for name in CHOICES}), summaries
+    filled = {column.name: _filled(column, scans[column.name], options) for column in columns}
+    summaries = [
+        replace(one, reason="; ".join(part for part in (one.reason, filled.get(one.name)) if part)) for one in summaries
+    ]
+    how = {name: vars(options)[name] for name in CHOICES}
+    return Encoding(columns, left_out, **how, baseline=options.baseline), summaries
 
 
 def _encode_column(scan: ColumnScan, options: ReadOptions, median_of: Callable[[str], float]) -> EncodedColumn:
     """How a column that is used becomes features."""
-    kind, fills = kind_of(scan, options), options.missing == "median"
+    kind, n_missing = kind_of(scan, options), n_missing_of(scan, options)
+    fills = options.missing == "median" or (options.missing == "auto" and n_missing > 0)
+    marks = options.missing == "auto" and n_missing >= MANY_MISSING * scan.n_rows > 0
+    column = _fill_column(scan, kind, fills, median_of)
+    return replace(column, marks_gaps=True) if marks else column
+
+
+def _fill_column(scan: ColumnScan, kind: str, fills: bool, median_of: Callable[[str], float]) -> EncodedColumn:
     if kind in (NUMBER, TIME):
         parts = choose_time_parts(scan.low, scan.high, scan.has_time_of_day) if kind == TIME else ()
         return EncodedColumn(scan.name, kind, parts=parts, fill=median_of(scan.name) if fills else np.nan)
@@ -297,6 +342,17 @@ def _encode_column(scan: ColumnScan, options: ReadOptions, median_of: Callable[[
         return EncodedColumn(scan.name, BOOL, fill=float(2 * n_true > sum(counts.values())) if fills else np.nan)
     categories = _categories(scan)
     return EncodedColumn(scan.name, TEXT, categories.texts, categories.has_other, fill=0.0 if fills else np.nan)
+
+
+def _filled(column: EncodedColumn, scan: ColumnScan, options: ReadOptions) -> str:
+    """What was put in for missing values, in words; "" if nothing was, or if it was asked for."""
+    n_missing = n_missing_of(scan, options)
+    if options.missing != "auto" or not n_missing:
+        return ""
+    by = {TEXT: "the most frequent text", BOOL: "the more frequent of true and false"}.get(column.kind, "the median")
+    where = ", and a feature says where" if column.marks_gaps else ""
+    one = "1 value is" if n_missing == 1 else f"{n_missing:,} values are"
+    return f"{one} missing; {by} stands for {'it' if n_missing == 1 else 'them'}{where}"
 
 
 def kinds_of(scans: Mapping[str, ColumnScan], options: ReadOptions) -> dict[str, str | None]:
@@ -341,7 +397,7 @@ def _role(scan: ColumnScan, options: ReadOptions) -> tuple[str, str]:
     if kind not in TAKEN and not is_asked:
         return LEFT_OUT, f"{kind}; name it as a feature to use it"
     if kind in (NUMBER, TIME) and scan.low == scan.high:
-        return FEATURE, "the same in every row"
+        return FEATURE, CONSTANT
     n_bad = scan.n_present - scan.n_numbers if kind == NUMBER else 0
     remarks = [f"{n_bad:,} cells are not numbers and count as missing"] if n_bad else []
     taken = [f"the unit {one!r}" for one in sorted(scan.units) if one] + [

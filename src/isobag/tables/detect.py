@@ -37,7 +37,8 @@ def detect_points(
     *,
     features: Iterable[Any] | str | None = None,
     id_column: Any = None,
-    missing: str = "error",
+    baseline_by: Any = None,
+    missing: str = "auto",
     bad_cells: str = "error",
     p_values: bool = True,
     random_state: Any = None,
@@ -55,9 +56,13 @@ def detect_points(
         others; times become seconds, and circles for the time of day and the day of the week.
     id_column : column name, optional
         A column to name rows by, which is no feature.
-    missing : {"error", "drop", "median"}
-        "drop" leaves out rows with missing values, which then stand last, without a score; "median" puts in the
-        column's median, or its most frequent text.
+    baseline_by : column name, or list of them, optional
+        The column with the label of a group, such as an account, whose rows a row is compared with before all others.
+        It is no feature. See IDKPointDetector.
+    missing : {"auto", "error", "drop", "median"}
+        "auto" puts in the column's median, or its most frequent text, with a warning; where a twentieth or more of a
+        column is missing, one more feature says where. "drop" leaves out rows with missing values, which then stand
+        last, without a score; "median" puts in the same without a word, and learns medians of all columns.
     bad_cells : {"error", "missing", "text"}
         What to do with cells that are not numbers in a column of objects most of which are.
     p_values : bool
@@ -72,12 +77,13 @@ def detect_points(
     Returns
     -------
     frame
-        Of the same library, Arrow for arrays: ``id_column`` (if given), ``row`` (position in the input, from 0),
-        ``score`` (higher = more normal), ``rank`` (1 = oddest; equal scores have one rank), ``rank_share`` (share
-        of the rows that score no higher, itself counted: it only ranks), ``flagged`` (score below the threshold of
-        the detector), ``n_missing`` (if values are missing) and ``reasons`` (for the 1,000 oddest rows, else empty):
-        the columns that make a row odd, its values there, whether they are in the upper or lower quarter of the data,
-        and between what values nine in ten lie. A pandas frame keeps its index.
+        Of the same library, Arrow for arrays: ``id_column`` and ``baseline_by`` (if given), ``row`` (position in the
+        input, from 0), ``score`` (higher = more normal), ``rank`` (1 = oddest; equal scores have one rank),
+        ``rank_share`` (share of the rows that score no higher, itself counted: it only ranks), ``flagged`` (score below
+        the threshold of the detector), ``n_missing`` (if values are missing) and ``reasons`` (for the 1,000 oddest
+        rows, else empty): the columns that make a row odd, its values there, whether they are in the upper or lower
+        quarter of the data, and between what values nine in ten lie; with ``baseline_by``, of its own group. A pandas
+        frame keeps its index.
 
     Examples
     --------
@@ -89,17 +95,18 @@ def detect_points(
         row  rank  flagged                              reasons
     50   50     1     True  weight 150 (high, usually 70 to 74)
     """
+    apart = [] if baseline_by is None else _listed(baseline_by)
     given, table, detector = _prepare(
         frame,
         IDKPointDetector,
-        ReadOptions.of(features=features, id=id_column, missing=missing, bad_cells=bad_cells),
+        ReadOptions.of(features=features, id=id_column, baseline=apart, missing=missing, bad_cells=bad_cells),
         {**options, "random_state": random_state, "calibrate": False},
         p_values,
     )
     if isinstance(table, PartitionedTable):
         return _collection(table).map(work := learn_rows(table, detector), work.schema)
     ranking = rank_here(table, detector, p_values=p_values)
-    ranked = ranked_frame(given, ranking, [] if id_column is None else [id_column])
+    ranked = ranked_frame(given, ranking, list(dict.fromkeys([*([] if id_column is None else [id_column]), *apart])))
     index = nw.maybe_get_index(given)
     if index is not None:
         ranked.index = index[ranking.order]
@@ -114,7 +121,7 @@ def detect_groups(
     every: str | None = None,
     sessions: str | None = None,
     features: Iterable[Any] | str | None = None,
-    missing: str = "error",
+    missing: str = "auto",
     bad_cells: str = "error",
     min_size: int = 1,
     p_values: bool = True,
@@ -190,15 +197,16 @@ def fit(
     data: Any,
     *,
     by: Any = None,
+    baseline_by: Any = None,
     features: Iterable[Any] | str | None = None,
-    missing: str = "error",
+    missing: str = "auto",
     bad_cells: str = "error",
     min_size: int = 1,
     **options: Any,
 ) -> Any:
     """A detector fitted to the rows of data, or with ``by`` to groups of them; it keeps how columns become features."""
     kind: type[Any] = IDKPointDetector if by is None else IDKGroupDetector
-    reading = ReadOptions.of(features=features, by=by, missing=missing, bad_cells=bad_cells)
+    reading = ReadOptions.of(features=features, by=by, baseline=baseline_by, missing=missing, bad_cells=bad_cells)
     _, table, detector = _prepare(data, kind, reading, options)
     return fit_table(table, detector, min_size)
 
@@ -250,7 +258,11 @@ def rank_frame(frame: Any, **options: Any) -> Ranking:
 def fit_table(table: Table, detector: Any, min_size: int = 1) -> Any:
     """Fit a detector to the rows of a table, or to its groups; it keeps how columns become features."""
     is_partitioned = isinstance(table, PartitionedTable) and not table.by
-    fit_data(detector, table.rows if is_partitioned else units_of(table, min_size).data)
+    if is_partitioned:
+        fit_data(detector, table.rows)
+    else:
+        units = units_of(table, min_size)
+        fit_data(detector, units.data, units.baseline)
     detector.table_ = table.encoding.to_text()
     return detector
 
@@ -300,15 +312,15 @@ def _prepare(
     if not isinstance(data, Partitions):
         given = open_frame(data)
         known = [str(name) for name in given.columns]
-        for name, option in [(one, "by") for one in reading.by] + (
-            [] if reading.id is None else [(reading.id, "id_column")]
-        ):
+        named = [(one, "by") for one in reading.by] + [(one, "baseline_by") for one in reading.baseline]
+        for name, option in named + ([] if reading.id is None else [(reading.id, "id_column")]):
             if name not in known:
                 listed = ", ".join(map(repr, given.columns)) or "none"
                 raise ParameterError(Option(option, name), f"; the table has no such column (columns: {listed}).")
         data = FrameSource(given)
     table = learn_table(data, reading)
     table.summary.warn(reading.features is None)
+    table.summary.warn_of_remarks()
     return given, table, detector
 
 

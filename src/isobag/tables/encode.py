@@ -21,7 +21,7 @@ from isobag.tables.scan import BOOL, is_true
 KINDS = (NUMBER, BOOL, TIME, TEXT)
 PARTS = (SECONDS, TIME_OF_DAY, DAY_OF_WEEK)
 CHOICES: dict[str, tuple[str, ...]] = {
-    "missing": ("error", "drop", "median"),
+    "missing": ("auto", "error", "drop", "median"),
     "bad_cells": ("error", "missing", "text"),
     "decimal": (".", ","),
     "thousands": THOUSANDS,
@@ -43,6 +43,7 @@ class EncodedColumn:
     has_other : whether all other texts have one indicator together.
     parts : of times: SECONDS, TIME_OF_DAY, DAY_OF_WEEK.
     fill : what stands for a missing value: a number, or of texts the number of a category; NaN for nothing.
+    marks_gaps : whether one more feature says where a value was missing.
     is_ranked : whether categories stand in the order of how frequent they were, the rarest last.
     """
 
@@ -53,10 +54,15 @@ class EncodedColumn:
     parts: tuple[str, ...] = ()
     fill: float = math.nan
     is_ranked: bool = True
+    marks_gaps: bool = False
 
     @property
     def feature_names(self) -> list[str]:
         """Names of the features."""
+        return [*self._own_names, *([f"{self.name}=(missing)"] if self.marks_gaps else [])]
+
+    @property
+    def _own_names(self) -> list[str]:
         if self.kind == TIME:
             return [name for part in self.parts for name in time_feature_names(self.name, part)]
         if self.kind == TEXT:
@@ -84,12 +90,18 @@ class EncodedColumn:
             values[known] = numbers[entries[known].astype(np.int64)]
         else:
             values = entries
+        is_gap = np.isnan(values)
         if not math.isnan(self.fill):
-            values = np.where(np.isnan(values), self.fill, values)
+            values = np.where(is_gap, self.fill, values)
+        features = self._features(values)
+        return np.column_stack([features, is_gap]) if self.marks_gaps else features
+
+    def _features(self, values: Floats) -> Floats:
+        """Features from values whose gaps are filled: (n,) -> (n, f)."""
         if self.kind == TIME:
             return np.concatenate([time_features(values, part) for part in self.parts], axis=1)
         if self.kind == TEXT:
-            indicators: Floats = (values[:, None] == np.arange(len(self.feature_names))).astype(np.float64)
+            indicators: Floats = (values[:, None] == np.arange(len(self._own_names))).astype(np.float64)
             indicators[np.isnan(values)] = math.nan
             if not self.has_other and self.is_ranked:
                 indicators[values == len(self.categories), -1] = UNSEEN
@@ -99,7 +111,10 @@ class EncodedColumn:
 
 @dataclass(frozen=True)
 class Encoding:
-    """How a table becomes features: its columns that are used, in order, and those that are not, with the reason."""
+    """How a table becomes features: its columns that are used, in order, and those that are not, with the reason.
+
+    baseline : columns that make the label of the group that a row is compared with.
+    """
 
     columns: tuple[EncodedColumn, ...]
     left_out: tuple[tuple[str, str], ...] = ()
@@ -108,6 +123,7 @@ class Encoding:
     decimal: str = "."
     thousands: str = ""
     numbers: str = "strict"
+    baseline: tuple[str, ...] = ()
     names: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -129,10 +145,14 @@ class Encoding:
 
     def to_text(self) -> str:
         """All of it as one text, for a model file."""
-        # Thousands and numbers only where something is said, as in files from before they could be.
+        # Thousands, numbers and baseline only where something is said, as in files from before they could be.
         content = {name: own for name, own in asdict(self).items() if name != "names" and own != NONE.get(name)}
+        if not self.baseline:
+            del content["baseline"]
         for column in content["columns"]:
             del column["is_ranked"]
+            if not column["marks_gaps"]:  # as in files from before it could be
+                del column["marks_gaps"]
             column["fill"] = None if math.isnan(column["fill"]) else column["fill"]
         return json.dumps(content)
 
@@ -159,7 +179,7 @@ class Encoding:
             _check(len(set(names)) == len(names))
             how = {name: _str({**NONE, **content}[name]) for name in CHOICES}
             _check(all(how[name] in allowed for name, allowed in CHOICES.items()))
-            return cls(columns, left_out, **how)
+            return cls(columns, left_out, **how, baseline=tuple(map(_str, _list(content.get("baseline", [])))))
         except (KeyError, TypeError, ValueError, RecursionError, OverflowError):
             raise ValueError("The encoding of columns cannot be understood; the file is damaged or forged.") from None
 
@@ -223,6 +243,8 @@ def _column_of(content: Any) -> EncodedColumn:
     parts = tuple(map(_str, _list(content["parts"])))
     fill = math.nan if content["fill"] is None else float(content["fill"])
     _check(content["kind"] in KINDS and isinstance(content["has_other"], bool))
+    marks_gaps = content.get("marks_gaps", False)
+    _check(isinstance(marks_gaps, bool) and not (marks_gaps and math.isnan(fill)))
     _check(set(parts) <= set(PARTS) and len(set(parts)) == len(parts) and len(set(categories)) == len(categories))
     _check(
         bool(parts) == (content["kind"] == TIME)
@@ -231,7 +253,8 @@ def _column_of(content: Any) -> EncodedColumn:
     _check(content["kind"] != TEXT or bool(categories) or content["has_other"])
     _check(not isinstance(content["fill"], bool | str) and not math.isinf(fill))
     _check(content["kind"] != TEXT or math.isnan(fill) or fill in range(len(categories) + 1))
-    return EncodedColumn(_str(content["name"]), content["kind"], categories, content["has_other"], parts, fill)
+    kinds = content["kind"], categories, content["has_other"], parts, fill
+    return EncodedColumn(_str(content["name"]), *kinds, marks_gaps=marks_gaps)
 
 
 def _list(value: Any) -> list[Any]:

@@ -41,6 +41,7 @@ class Table:
     summary : every column accounted for.
     by, id : columns that make the label of a row's group, or name rows.
     rows : features of the rows that take part.
+    baseline : columns that make the label of the group that a row is compared with.
     """
 
     encoding: Encoding
@@ -48,6 +49,7 @@ class Table:
     by: tuple[str, ...]
     id: str | None
     rows: Rows
+    baseline: tuple[str, ...]
 
     @property
     def n_rows(self) -> int:
@@ -166,6 +168,11 @@ def learn_table(
     """
     if encoding is not None:
         options = options.following(encoding)
+    if options.baseline and not isinstance(partitions, Source):
+        raise ParameterError(
+            Option("baseline_by", ",".join(options.baseline)),
+            " compares rows with their own group in one process; neither Dask nor Spark can do it yet.",
+        )
     if isinstance(partitions, Source):
         return _learn_here(partitions, options, encoding=encoding, only_rows=only_rows, spool=spool, tick=tick)
     if options.bags is not None and options.bags.sessions is not None:
@@ -211,7 +218,7 @@ def _learn_here(
     if options.bags is not None:
         labels[options.bags.name] = options.bags.starts(labels, options.by)
     takes_part, gaps, entries = np.ones(n_rows, dtype=bool), None, kept.spool
-    if options.by and not is_part:
+    if (options.by or options.baseline) and not is_part:
         takes_part = _labelled(source, labels, options)
     n_unlabelled = int(np.count_nonzero(~takes_part))
     if any(n_missing_of(scan, options) for scan in used_scans):
@@ -228,16 +235,18 @@ def _learn_here(
     carried = {name: as_numbers(own) for name, own in labels.items() if options.carry is None or name in options.carry}
     apart = {name: labels[name] for name in (*options.apart, *options.labels)}
     kept_rows = takes_part if n_dropped else None
-    return LocalTable(encoding, summary, options.labels, options.id, rows, kept_rows, gaps, apart, carried)
+    own = (encoding, summary, options.labels, options.id, rows, options.baseline)
+    return LocalTable(*own, kept_rows, gaps, apart, carried)
 
 
 def _labelled(source: Source, labels: dict[str, Any], options: ReadOptions) -> Bools:
     """Which rows have the label of a group; those that have none are an error unless rows are to be dropped: (n,)."""
-    is_labelled = are_labelled([labels[name] for name in options.labels])
+    names = options.labels + options.baseline
+    is_labelled = are_labelled([labels[name] for name in names])
     if not is_labelled.all() and options.missing != "drop":
         where = f" of {names_of_files(source.files)}" if source.files else ""
         raise ParameterError(
-            f"{', '.join(options.labels)}: row {int(np.argmin(is_labelled)):,}{where} has no label, one of "
+            f"{', '.join(names)}: row {int(np.argmin(is_labelled)):,}{where} has no label, one of "
             f"{np.count_nonzero(~is_labelled):,} such rows of {len(is_labelled):,}; pass ",
             Option("missing", "drop"),
             " to leave them out.",
@@ -277,7 +286,7 @@ def _learn_there(partitions: Partitions, options: ReadOptions) -> PartitionedTab
     summary = TableSummary(partitions.files, seen.n_rows, n_dropped, columns, partitions.notes, n_unlabelled)
     rows = PartitionedRows(partitions, reader, kept_sizes, encoding.names)
     return PartitionedTable(
-        encoding, summary, options.labels, options.id, rows, partitions, reader, sizes, kept_sizes, has_gaps
+        encoding, summary, options.labels, options.id, rows, (), partitions, reader, sizes, kept_sizes, has_gaps
     )
 
 
@@ -294,9 +303,8 @@ def _follow_there(partitions: Partitions, options: ReadOptions, encoding: Encodi
     sizes = np.array(partitions.run(_count_frames, add), dtype=np.int64)
     summary = TableSummary(partitions.files, int(sizes.sum()), 0, (), partitions.notes)
     rows = PartitionedRows(partitions, reader, sizes, encoding.names)
-    return PartitionedTable(
-        encoding, summary, options.labels, options.id, rows, partitions, reader, sizes, sizes, False
-    )
+    own = (encoding, summary, options.labels, options.id, rows, ())
+    return PartitionedTable(*own, partitions, reader, sizes, sizes, False)
 
 
 def _names(partitions: Partitions) -> tuple[str, ...] | None:

@@ -14,10 +14,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from isobag.backends.arrays import Bools, Floats, Ints
+from isobag.data.labelled import LabelledRows
 from isobag.data.params import FDR, Option, ParameterError, check_params
 from isobag.data.partitioned_groups import PartitionedGroups
-from isobag.data.rows import ArrayRows, Rows
+from isobag.data.rows import ArrayRows, Rows, spread_rows
+from isobag.estimators import IDKPointDetector
 from isobag.models.calibration import discoveries
+from isobag.models.point import REFERENCE_ROWS
 from isobag.tables.encode import Encoding
 from isobag.tables.judgement import Judged, judge_new, judge_own
 from isobag.tables.learn import LocalTable, Table
@@ -30,6 +33,8 @@ MOST_EXPLAINED = {"row": 1_000, "group": 200}
 
 MOST_GATHERED = 1 << 20
 """Groups in partitions are explained, the oddest first, as long as they have no more rows than this together."""
+LEAST_OWN = 10
+"""What is usual is said of a row's own group if it has so many rows."""
 RESULT_TYPES: dict[str, Any] = {
     "row": pa.int64(),
     "n_points": pa.int64(),
@@ -239,15 +244,17 @@ def rank_here(
 
     budget : how many of new data may be flagged if all are like the training data, on average.
     """
-    check_labels([*table.by, *([] if table.id is None else [table.id])])
+    check_labels([*table.by, *table.baseline, *([] if table.id is None else [table.id])])
     units = units_of(table, min_size)
     data, places = units.data, units.places
     if is_fitted:
+        data = with_baseline(detector, data, units.baseline)
         with stage("scoring"):
             judged = judge_new(detector, data, p_values)
     else:
         with stage("learning"):
-            judged = judge_own(detector, fit_data(detector, data), p_values)
+            judged = judge_own(detector, fit_data(detector, data, units.baseline), p_values)
+        data = with_baseline(detector, data, units.baseline)
         detector.table_ = table.encoding.to_text()
     n_expected = judged.n_expected
     flagged, rule = judged.scores < judged.threshold, rule_of(judged.threshold)
@@ -268,7 +275,7 @@ def rank_here(
         top = order[: min(MOST_EXPLAINED["group" if table.by else "row"], len(data))].astype(np.int64)
         with stage("explaining"):
             chosen = top if places is None else places[top]
-            explanation, reasons = _explain(judged.model, data, chosen, table.encoding, detector)
+            explanation, reasons = _explain(judged, data, chosen, table.encoding, detector)
     return Ranking(
         table=table,
         detector=detector,
@@ -309,13 +316,23 @@ def check_fdr(fdr: float | None, is_new: bool) -> None:
     check_params({"fdr": fdr}, {"fdr": FDR})
 
 
-def fit_data(detector: Any, data: Any) -> Any:
-    """Fit a detector to rows or groups; their scores, (n,) or wherever the rows are."""
-    return detector.fit_scores(data) if isinstance(data, Rows) else detector.fit(data).scores_
+def fit_data(detector: Any, data: Any, baseline: Any = None) -> Any:
+    """Fit a detector to rows or groups; their scores, (n,) or wherever the rows are; ``baseline``: labels of rows."""
+    if not isinstance(data, Rows):
+        return detector.fit(data).scores_
+    return detector.fit_scores(data) if baseline is None else detector.fit_scores(data, baseline=baseline)
 
 
-def _explain(model: Any, data: Any, chosen: Ints, encoding: Encoding, detector: Any) -> tuple[Any, list[str]]:
+def with_baseline(detector: Any, data: Any, baseline: Any) -> Any:
+    """Rows with the groups of a fitted detector that they are compared with; else the data as they are."""
+    return detector.labelled(data, baseline) if isinstance(detector, IDKPointDetector) else data
+
+
+def _explain(judged: Judged, data: Any, chosen: Ints, encoding: Encoding, detector: Any) -> tuple[Any, list[str]]:
     """Why some rows or groups score low, in numbers and in words."""
+    model = judged.model
+    if isinstance(data, LabelledRows):
+        return _explain_owned(judged, data, chosen, encoding, detector)
     if isinstance(data, Rows):
         points = data.take(chosen)
         explanation = model.explain(ArrayRows(points), detector.compute)
@@ -327,3 +344,22 @@ def _explain(model: Any, data: Any, chosen: Ints, encoding: Encoding, detector: 
     part = data.gather(chosen) if isinstance(data, PartitionedGroups) else data.part(chosen)
     explanation = model.explain(part, detector.compute)
     return explanation, reasons_of_groups(encoding, part, explanation, model)
+
+
+def _explain_owned(
+    judged: Judged, rows: LabelledRows, chosen: Ints, encoding: Encoding, detector: Any
+) -> tuple[Any, list[str]]:
+    """Rows with a baseline: what is usual is said of their own group where its rows are here, else of all rows."""
+    some = LabelledRows(ArrayRows(rows.take(chosen)), rows.owners[chosen], rows.n_groups)
+    explanation = judged.model.explain(some, detector.compute)
+    points, reasons = some.take(np.arange(len(some))), [""] * len(some)
+    order = np.argsort(rows.owners, kind="stable")
+    for owner in np.unique(some.owners).tolist():
+        mine = np.flatnonzero(some.owners == owner)
+        first, stop = np.searchsorted(rows.owners[order], (owner, owner + 1))
+        usual = judged.model.reference
+        if not judged.is_new and stop - first >= LEAST_OWN:
+            usual = rows.take(np.sort(order[first + spread_rows(stop - first, REFERENCE_ROWS)]))
+        for k, reason in zip(mine, reasons_of_rows(usual, encoding, points[mine], explanation[mine]), strict=True):
+            reasons[k] = reason
+    return explanation, reasons

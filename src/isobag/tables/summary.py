@@ -10,6 +10,7 @@ FEATURE, ID, GROUP, LEFT_OUT = "feature", "id", "group", "left out"
 TIMES, PEERS = "time", "peers"
 UNKNOWN = "unknown"
 EXCLUDED = "excluded"
+CONSTANT = "the same in every row"
 RELAXED = "--numbers relaxed"
 """As the command spells it in reasons."""
 
@@ -72,7 +73,7 @@ class TableSummary:
     def warn_of_remarks(self) -> None:
         """Warn of what there is to say about columns that are used."""
         for column in self.columns:
-            if column.role == FEATURE and column.reason:
+            if column.role == FEATURE and column.reason not in ("", CONSTANT):
                 warnings.warn(f"{column.name}: {column.reason}.", stacklevel=3)
 
     def rows_left_out(self) -> list[str]:

@@ -24,6 +24,7 @@ class Units(NamedTuple):
     labels : columns that name them, as Arrow arrays (n,).
     first_rows : (n,), the row in which each group first appears; None for rows, or if not known.
     n_missing : (n,), missing values of a row, or rows with missing values of a group; None if there are none.
+    baseline : the label of the group that each row that takes part is compared with: (m,); None if there are none.
     """
 
     data: Any
@@ -31,6 +32,7 @@ class Units(NamedTuple):
     labels: dict[str, Any]
     first_rows: Ints | None
     n_missing: Ints | None
+    baseline: Any = None
 
 
 def units_of(table: Table, min_size: int = 1) -> Units:
@@ -41,7 +43,11 @@ def units_of(table: Table, min_size: int = 1) -> Units:
     assert isinstance(table, LocalTable)
     if table.by:
         return _groups_here(table, min_size)
-    return Units(table.rows, places_among(table.kept), table.labels, None, table.gaps)
+    baseline = None
+    if table.baseline:
+        labels = label_rows([table.labels[name] for name in table.baseline])
+        baseline = labels if table.kept is None else labels[table.kept]
+    return Units(table.rows, places_among(table.kept), table.labels, None, table.gaps, baseline)
 
 
 def places_among(kept: Bools | None) -> Ints | None:

@@ -14,15 +14,16 @@ from isobag.backends.numba.trees import descend, grow_tree
 from isobag.backends.numpy import count_assigned, fetch, join_cells, near_and_far, place, sum_assigned
 
 __all__ = [
-    "assign_cells", "assign_groups", "count_and_sum", "count_assigned", "count_cells", "count_group_cells", "descend",
-    "dot_counts", "dot_pairs", "fetch", "group_sq_radii", "grow_tree", "join_cells", "near_and_far", "place", "prepare",
+    "assign_cells", "assign_groups", "assign_levels", "count_and_sum", "count_assigned", "count_cells",
+    "count_group_cells", "descend", "dot_counts", "dot_pairs", "fetch", "group_sq_radii",
+    "grow_tree", "join_cells", "near_and_far", "place", "prepare",
     "scale_by_asinh", "scale_by_knots", "scale_linearly", "sq_radii", "sum_assigned", "sum_at_cells",
 ]  # fmt: skip
 
 
-def prepare(X: Floats, like: Queries | None = None) -> Queries:
+def prepare(X: Floats) -> Queries:
     """Queries for the functions below; what an engine makes of them is made once, when it is first needed."""
-    return Queries(X, like)
+    return Queries(X)
 
 
 def sq_radii(points: Floats, slots: Cells, levels: tuple[int, ...], n_jobs: int | None = None) -> Floats:
@@ -32,25 +33,29 @@ def sq_radii(points: Floats, slots: Cells, levels: tuple[int, ...], n_jobs: int 
 
 def assign_cells(queries: Queries, balls: Balls, rule: str, n_jobs: int | None = None) -> Cells:
     """Cell of every query in every partitioning: (n, t)."""
-    cells = np.empty((len(balls.slots), len(queries.X)), dtype=np.int32)
+    cells = np.empty((1, len(balls.slots), len(queries.X)), dtype=np.int32)
     last = last_level(balls)
     engine_for(queries, last, rule).assign_cells(queries, last, rule, n_jobs, cells)
-    return cells.T
+    (last_cells,) = cells
+    return last_cells.T
+
+
+def assign_levels(queries: Queries, balls: Balls, n_jobs: int | None = None) -> Cells:
+    """Cell of every query in every partitioning of each level under the rule "nearest", from one search: (L, t, n)."""
+    cells = np.empty((len(balls.levels), len(balls.slots), len(queries.X)), dtype=np.int32)
+    engine_for(queries, balls).assign_cells(queries, balls, "nearest", n_jobs, cells)
+    return cells
 
 
 def count_cells(queries: Queries, balls: Balls, n_jobs: int | None = None) -> Ints:
     """Number of queries in each cell of each level: (L, t, psi)."""
-    return engine_for(queries, balls).count_cells(queries, balls, n_jobs)
+    return engine_for(queries, balls).count_and_sum(queries, balls, len(balls.levels), n_jobs, None)[0]
 
 
 def sum_at_cells(
-    queries: Queries,
-    balls: Balls,
-    tables: Ints,
-    rule: str = "nearest",
-    limits: Ints | None = None,
+    queries: Queries, balls: Balls, tables: Ints, rule: str = "nearest", limits: Ints | None = None,
     n_jobs: int | None = None,
-) -> Ints:
+) -> Ints:  # fmt: skip
     """Sum over partitionings of the table at the query's cell, OUTSIDE adding nothing: (n, L).
 
     With ``limits``, one more column: that of ``isobag.backends.numpy.sum_far``
@@ -70,9 +75,5 @@ def count_and_sum(
     queries: Queries, balls: Balls, only_last: bool = False, limits: Ints | None = None, n_jobs: int | None = None
 ) -> tuple[Ints, Ints]:
     """Counts of all queries (L, t, psi), and what ``sum_at_cells`` makes of them, of all levels or the last."""
-    engine = engine_for(queries, balls)
-    if engine.fits_one_pass(len(queries.X), balls, only_last):
-        return engine.count_and_sum(queries, balls, only_last, n_jobs, limits)
-    counts = count_cells(queries, balls, n_jobs)
-    kept, table = (last_level(balls), counts[-1:]) if only_last else (balls, counts)
-    return counts, sum_at_cells(queries, kept, table, limits=limits, n_jobs=n_jobs)
+    first = len(balls.levels) - 1 if only_last else 0
+    return engine_for(queries, balls).count_and_sum(queries, balls, first, n_jobs, limits)

@@ -19,7 +19,10 @@ from isobag.backends.threads import map_in_threads, shares, single_threaded_blas
 
 _ROWS = 1 << 14
 _PLACED = 1 << 12
-_SUMMED_BLOCKS = 64
+_SUMMED_BLOCKS, _COUNTED_BLOCKS = 64, 1024
+_GROUPED_ROWS, _GROUPED_FEATURES = 1 << 15, 3
+"""In smaller tables equal rows stay apart: the first use would wait for a compiler that saves milliseconds. Rows of
+more features are seldom equal."""
 _AXES_POINTS = 1024
 _KEPT_BYTES = 1 << 26
 _ROUNDING = 2.0**-24
@@ -42,10 +45,10 @@ class _Space(NamedTuple):
 
         def work(rows: slice) -> None:
             with np.errstate(over="ignore", invalid="ignore"):
-                found = (X[rows] - self.mean) @ self.axes
-                lengths[rows] = np.sqrt(np.einsum("ij,ij->i", found, found))
-                found[np.isnan(found)] = np.inf
-                placed[rows] = found
+                turned = (X[rows] - self.mean) @ self.axes
+                lengths[rows] = np.sqrt(np.einsum("ij,ij->i", turned, turned))
+                turned[np.isnan(turned)] = np.inf
+                placed[rows] = turned
 
         with single_threaded_blas():
             map_in_threads(work, slices(len(X), _PLACED), n_jobs)
@@ -53,11 +56,12 @@ class _Space(NamedTuple):
 
 
 class _Placed(NamedTuple):
-    """Queries in blocks, and all that ``float32_blocks.find_cells`` asks about them."""
+    """Distinct rows in blocks, and all that ``float32_blocks.find_cells`` asks about them."""
 
     space: _Space
-    X: Floats  # (n, d) in the order of the blocks
-    order: Ints  # (n,) place -> row
+    X: Floats  # (q, d) in the order of the blocks
+    places: Ints  # (n,) of each row
+    weights: Ints  # (blocks, BLOCK) number of rows at each place
     blocks: tuple[Singles, Singles, Singles, Singles, Singles]
     tolerances: tuple[np.float32, Singles, Singles]
 
@@ -79,9 +83,9 @@ class _Centers(NamedTuple):
         return float32_blocks.make_room(self.balls.slots.shape[1], len(self.balls.levels), self.balls.points.shape[1])
 
 
-def fits(balls: Balls, rule: str) -> bool:
+def fits(balls: Balls) -> bool:
     """Whether this engine can be used: cells fit into 16 bits, and scaling to ordinary numbers loses nothing."""
-    if rule != "nearest" or balls.slots.shape[1] >= 1 << 15:
+    if balls.slots.shape[1] >= 1 << 15:
         return False
     with np.errstate(over="ignore", invalid="ignore"):
         some = _some(balls.points)
@@ -89,33 +93,16 @@ def fits(balls: Balls, rule: str) -> bool:
 
 
 def assign_cells(queries: Queries, balls: Balls, rule: str, n_jobs: int | None, cells: Cells) -> None:
-    """Write the cell of every query into cells (t, n)."""
+    """Write the cell of every query at each level into cells (L, t, n)."""
     placed, centers = _prepare(queries, balls, n_jobs)
 
     def work(i: int) -> None:
-        found = np.empty((1, placed.n_blocks, 1, BLOCK), dtype=np.int16)
-        _find(placed, centers, range(i, i + 1), slice(0, placed.n_blocks), found, centers.room())
-        cells[i, placed.order] = found.reshape(-1)[: len(placed.X)]
+        own = np.empty((1, placed.n_blocks, len(cells), BLOCK), dtype=np.int16)
+        _find(placed, centers, rule, range(i, i + 1), slice(0, placed.n_blocks), own, centers.room())
+        for level, level_cells in enumerate(cells):
+            level_cells[i] = own[0, :, level].reshape(-1)[placed.places]
 
     map_in_threads(work, range(len(balls.slots)), n_jobs)
-
-
-def count_cells(queries: Queries, balls: Balls, n_jobs: int | None) -> Ints:
-    """Number of queries in each cell of each level: (L, t, psi)."""
-    placed, centers = _prepare(queries, balls, n_jobs)
-    counts = np.empty((len(balls.levels), *balls.slots.shape), dtype=np.int64)
-
-    def work(i: int) -> None:
-        cells = np.empty((1, _ROWS // BLOCK, len(balls.levels), BLOCK), dtype=np.int16)
-        room, tally = centers.room(), block_sums.make_tally(len(counts), balls.slots.shape[1])
-        for part in slices(placed.n_blocks, cells.shape[1]):
-            found = cells[:, : part.stop - part.start]
-            _find(placed, centers, range(i, i + 1), part, found, room)
-            block_sums.count_blocks(found[0], len(placed.X) - part.start * BLOCK, tally)
-        counts[:, i] = block_sums.counted(tally)
-
-    map_in_threads(work, range(len(balls.slots)), n_jobs)
-    return counts
 
 
 def sum_at_cells(
@@ -129,24 +116,18 @@ def sum_at_cells(
 
     def work(part: slice) -> None:
         cells = np.empty((1, part.stop - part.start, n_levels, BLOCK), dtype=np.int16)
-        _find(placed, centers, chosen, part, cells, centers.room(), limits, far, own, sums)
+        _find(placed, centers, rule, chosen, part, cells, centers.room(), limits, far, own, sums)
 
     map_in_threads(work, slices(placed.n_blocks, _SUMMED_BLOCKS), n_jobs)
     return _in_order_of_rows(sums[None], far[None], limits, placed, n_jobs)
 
 
-def fits_one_pass(n: int, balls: Balls, only_last: bool) -> bool:
-    """Whether count_and_sum can be had: always, since a partitioning is done before the next begins."""
-    return True
-
-
 def count_and_sum(
-    queries: Queries, balls: Balls, only_last: bool, n_jobs: int | None, limits: Ints | None = None
+    queries: Queries, balls: Balls, first: int, n_jobs: int | None, limits: Ints | None = None
 ) -> tuple[Ints, Ints]:
-    """Counts of all queries, and what ``sum_at_cells`` makes of them, from one search, some partitionings at a time."""
+    """Counts of all queries, and what ``sum_at_cells`` makes of those from a level on, some partitionings at a time."""
     placed, centers = _prepare(queries, balls, n_jobs)
     n_levels, n_blocks = len(balls.levels), placed.n_blocks
-    first = n_levels - 1 if only_last else 0
     counts = np.zeros((n_levels, *balls.slots.shape), dtype=np.int64)
     at_once = int(np.clip(_KEPT_BYTES // (2 * n_blocks * n_levels * BLOCK), 1, 16))
     parts = list(shares(len(balls.slots), n_jobs))
@@ -160,13 +141,14 @@ def count_and_sum(
         for start in range(share.start, share.stop, at_once):
             chosen = range(start, min(start + at_once, share.stop))
             for k, i in enumerate(chosen):
-                _find(placed, centers, range(i, i + 1), slice(0, n_blocks), cells[k : k + 1], room, limits, far[number])
                 tally = block_sums.make_tally(n_levels, balls.slots.shape[1])
-                block_sums.count_blocks(cells[k], len(placed.X), tally)
+                for part in slices(n_blocks, _COUNTED_BLOCKS):
+                    own = cells[k : k + 1, part]
+                    _find(placed, centers, "nearest", range(i, i + 1), part, own, room, limits, far[number])
+                    block_sums.count_blocks(own[0], placed.weights[part], tally)
                 counts[:, i] = block_sums.counted(tally)
-            block_sums.add_blocks(
-                cells, first, block_sums.padded_tables(counts[first:, chosen.start : chosen.stop]), sums[number]
-            )
+            tables = block_sums.padded_tables(counts[first:, chosen.start : chosen.stop])
+            block_sums.add_blocks(cells, first, tables, sums[number])
 
     map_in_threads(work, range(len(parts)), n_jobs)
     return counts, _in_order_of_rows(sums, far, limits, placed, n_jobs)
@@ -225,12 +207,16 @@ def _lists(balls: Balls, centers: Singles) -> tuple[Cells, Ints, Singles, Single
 
 def _place(X: Floats, points: Floats, n_jobs: int | None) -> _Placed:
     """Queries in blocks of neighbours, in a space in which the points lie along their principal axes."""
-    X = np.ascontiguousarray(X, dtype=np.float64)
+    X, names = _distinct(np.ascontiguousarray(X, dtype=np.float64))
     space = _space(points)
     d = X.shape[1]
     placed, lengths = space.place(X, n_jobs)
     order = _ordered(placed, n_jobs)
     n_blocks = -(-len(X) // BLOCK)
+    places = np.empty_like(order)
+    places[order] = np.arange(len(order))
+    places = places[names]
+    weights = np.bincount(places, minlength=n_blocks * BLOCK).reshape(n_blocks, BLOCK)
     n_wholes = -(-n_blocks // SUPER)
     exact = np.empty_like(X)
     lanes = aligned((n_blocks, d, BLOCK), np.float32)
@@ -257,7 +243,18 @@ def _place(X: Floats, points: Floats, n_jobs: int | None) -> _Placed:
     longest = ordered.reshape(n_wholes * SUPER, BLOCK).max(axis=1)
     margins = _margins(boxes[1], longest[:n_blocks]), _margins(wholes[1], longest.reshape(-1, SUPER).max(axis=1))
     in_blocks = (lanes, boxes, margins[0], wholes, margins[1])
-    return _Placed(space, exact, order, in_blocks, _tolerances(ordered, d, space))
+    return _Placed(space, exact, places, weights, in_blocks, _tolerances(ordered, d, space))
+
+
+def _distinct(X: Floats) -> tuple[Floats, Ints]:
+    """Distinct rows of a large table of few features (q, d), and the number of each row among them (n,)."""
+    names = np.arange(len(X))
+    if len(X) < _GROUPED_ROWS or X.shape[1] > _GROUPED_FEATURES:
+        return X, names
+    rows = np.empty_like(names)
+    table = np.full(1 << (2 * len(X) - 1).bit_length(), -1, dtype=np.int32)
+    n_distinct = block_order.name_rows(X.view(np.uint64), table, names, rows)
+    return X[rows[:n_distinct]], names
 
 
 def _set_boxes(low: Singles, high: Singles, boxes: Singles) -> None:
@@ -314,6 +311,7 @@ def _tolerances(lengths: Floats, d: int, space: _Space) -> tuple[np.float32, Sin
 def _find(
     placed: _Placed,
     centers: _Centers,
+    rule: str,
     chosen: range,
     part: slice,
     cells: Shorts,
@@ -329,6 +327,17 @@ def _find(
     """
     balls = centers.balls
     nothing = np.empty((0, 0, 0), dtype=np.int64)
+    report(int(placed.weights[part].sum()) * len(chosen))
+    if rule != "nearest":
+        X = placed.X[part.start * BLOCK : part.stop * BLOCK]
+        boxes = [least.reduceat(X, np.arange(0, len(X), BLOCK)) for least in (np.minimum, np.maximum)]
+        for i in chosen:
+            names, radii = centers.lists[0][i, : centers.lists[1][i, 0]], centers.radii[1][0, i]
+            covering = balls.points, balls.slots[i], names, radii, rule == "smallest"
+            float32_blocks.find_covering(X, *boxes, *covering, cells[0])
+            if tables is not None and sums is not None:
+                block_sums.add_blocks(cells, 0, tables[i : i + 1], sums[part])
+        return
     float32_blocks.find_cells(
         (part.start, part.stop),
         (chosen.start, chosen.stop),
@@ -345,7 +354,6 @@ def _find(
         nothing if tables is None else tables,
         nothing if sums is None else sums,
     )
-    report((min(part.stop * BLOCK, len(placed.X)) - part.start * BLOCK) * len(chosen))
 
 
 def _in_order_of_rows(sums: Ints, far: Ints, limits: Ints | None, placed: _Placed, n_jobs: int | None) -> Ints:
@@ -354,12 +362,12 @@ def _in_order_of_rows(sums: Ints, far: Ints, limits: Ints | None, placed: _Place
     With limits there is one more column.
     """
     n_levels = sums.shape[2]
-    rows = np.empty((len(placed.order), n_levels + (limits is not None)), dtype=np.int64)
+    rows = np.empty((len(placed.places), n_levels + (limits is not None)), dtype=np.int64)
 
     def work(part: slice) -> None:
-        block_sums.put_back(placed.order, sums, 0, part.start, part.stop, rows)
+        block_sums.put_back(placed.places[part], sums, rows[part, :n_levels])
         if limits is not None:
-            block_sums.put_back(placed.order, far[:, :, None], n_levels, part.start, part.stop, rows)
+            block_sums.put_back(placed.places[part], far[:, :, None], rows[part, n_levels:])
 
     map_in_threads(work, slices(len(rows), _ROWS), n_jobs)
     return rows

@@ -22,8 +22,8 @@ def count_group_cells(cells: Cells, starts: Ints, n_cells: int, n_columns: int, 
         n_entries = groups.count_group_cells(by_partitioning, own, n_cells, n_columns, room, lengths, columns, counts)
         return lengths, columns[:n_entries], counts[:n_entries]
 
-    found = map_in_threads(work, shares(len(starts) - 1, n_jobs), n_jobs)
-    lengths, columns, counts = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    counted = map_in_threads(work, shares(len(starts) - 1, n_jobs), n_jobs)
+    lengths, columns, counts = (np.concatenate(parts) for parts in zip(*counted, strict=True))
     shape = (len(starts) - 1, len(by_partitioning) * n_columns)
     ends = np.concatenate([[0], lengths.cumsum()])
     # SciPy widens both index arrays to the wider of the two.

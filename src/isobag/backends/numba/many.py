@@ -12,8 +12,8 @@ import numpy as np
 from isobag.backends.arrays import OCTAVE_BITS, Balls, Cells, Floats, Ints, is_first
 from isobag.backends.meter import report
 from isobag.backends.numba.compiled import certified
-from isobag.backends.numba.compiled.rounding import add_tables
-from isobag.backends.numba.compiled.rounding import count_cells as add_counts
+from isobag.backends.numba.compiled.block_sums import add_tables
+from isobag.backends.numba.compiled.block_sums import count_cells as add_counts
 from isobag.backends.numba.compiled.tiles import LANES
 from isobag.backends.numba.queries import Queries
 from isobag.backends.numba.rounding import SINGLES, Rounding, cheapest, finest
@@ -30,17 +30,12 @@ _KEPT_CELLS = 1 << 26
 
 
 def assign_cells(queries: Queries, balls: Balls, rule: str, n_jobs: int | None, cells: Cells) -> None:
-    """Write the cell of every query into cells (t, n)."""
+    """Write the cell of every query at each level into cells (L, t, n)."""
 
-    def keep(block: slice, found: Cells) -> None:
-        cells[:, block] = found[:, -1]
+    def keep(block: slice, block_cells: Cells) -> None:
+        cells[:, :, block] = block_cells.transpose(1, 0, 2)
 
     _search(queries.X, balls, rule, None, n_jobs, keep)
-
-
-def count_cells(queries: Queries, balls: Balls, n_jobs: int | None) -> Ints:
-    """Number of queries in each cell of each level: (L, t, psi)."""
-    return _count(queries.X, balls, None, n_jobs, lambda block, found: None)[0]
 
 
 def sum_at_cells(
@@ -49,47 +44,35 @@ def sum_at_cells(
     """Sum over partitionings of the table at the query's cell: (n, L); one more column with ``limits``."""
     sums = np.zeros((len(balls.levels), len(queries.X)), dtype=np.int64)
     far = _search(
-        queries.X, balls, rule, limits, n_jobs, lambda block, found: add_tables(found, tables, sums[:, block])
+        queries.X, balls, rule, limits, n_jobs, lambda block, cells: add_tables(cells, tables, sums[:, block])
     )
     return (sums if limits is None else np.vstack([sums, far])).T
 
 
-def fits_one_pass(n: int, balls: Balls, only_last: bool) -> bool:
-    """Whether the cells can be kept until all are counted."""
-    return n * len(balls.slots) * (1 if only_last else len(balls.levels)) <= _KEPT_CELLS
-
-
 def count_and_sum(
-    queries: Queries, balls: Balls, only_last: bool, n_jobs: int | None, limits: Ints | None = None
+    queries: Queries, balls: Balls, first: int, n_jobs: int | None, limits: Ints | None = None
 ) -> tuple[Ints, Ints]:
-    """Counts of all queries, and what ``sum_at_cells`` makes of them, from one search."""
-    n, n_kept = len(queries.X), 1 if only_last else len(balls.levels)
-    cells = np.empty((len(balls.slots), n_kept, n), dtype=np.min_scalar_type(-balls.slots.shape[1] - 1))
-    sums = np.zeros((n_kept, n), dtype=np.int64)
-
-    def keep(block: slice, found: Cells) -> None:
-        cells[:, :, block] = found[:, -n_kept:]
-
-    counts, far = _count(queries.X, balls, limits, n_jobs, keep)
-    tables = counts[-n_kept:]
-    map_in_threads(lambda block: add_tables(cells[:, :, block], tables, sums[:, block]), shares(n, n_jobs), n_jobs)
-    return counts, (sums if limits is None else np.vstack([sums, far])).T
-
-
-def _count(
-    X: Floats, balls: Balls, limits: Ints | None, n_jobs: int | None, visit: Callable[[slice, Cells], None]
-) -> tuple[Ints, Ints]:
-    """Counts of all levels, and octaves; blocks of cells are shown to a visitor."""
-    counts = np.zeros(balls.sq_radii.shape, dtype=np.int64)
+    """Counts of all queries, and what ``sum_at_cells`` makes of those from a level on, if possible from one search."""
+    n, t, n_summed = len(queries.X), len(balls.slots), len(balls.levels) - first
+    in_one_pass = n * t * n_summed <= _KEPT_CELLS
+    kept = np.empty((t, n_summed if in_one_pass else 0, n), dtype=np.min_scalar_type(-balls.slots.shape[1] - 1))
+    counts, sums = np.zeros(balls.sq_radii.shape, dtype=np.int64), np.zeros((n_summed, n), dtype=np.int64)
     counting = Lock()
 
-    def count(block: slice, found: Cells) -> None:
-        visit(block, found)
+    def count(block: slice, cells: Cells) -> None:
+        kept[:, :, block] = cells[:, len(balls.levels) - kept.shape[1] :]
         with counting:
-            add_counts(found, counts)
+            add_counts(cells, counts)
 
-    far = _search(X, balls, "nearest", limits, n_jobs, count)
-    return counts, far
+    def add(part: slice, cells: Cells) -> None:
+        add_tables(cells[:, -n_summed:], counts[first:], sums[:, part])
+
+    far = _search(queries.X, balls, "nearest", limits, n_jobs, count)
+    if in_one_pass:
+        map_in_threads(lambda part: add(part, kept[:, :, part]), shares(n, n_jobs), n_jobs)
+    else:
+        _search(queries.X, balls, "nearest", None, n_jobs, add)
+    return counts, (sums if limits is None else np.vstack([sums, far])).T
 
 
 def _search(

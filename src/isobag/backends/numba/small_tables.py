@@ -34,27 +34,20 @@ def sq_radii(points: Floats, slots: Cells, levels: tuple[int, ...], n_jobs: int 
     def work(part: slice) -> None:
         centers = np.ascontiguousarray(points[slots[part]], dtype=np.float64)
         lanes = _in_lanes(centers)
-        found = np.empty((len(levels), len(lanes), BLOCK))
-        small_tables.nearest_other(lanes, centers.reshape(-1, d), own, sizes, _room(psi), found)
+        own_radii = np.empty((len(levels), len(lanes), BLOCK))
+        small_tables.nearest_other(lanes, centers.reshape(-1, d), own, sizes, _room(psi), own_radii)
         for level, size in enumerate(levels):
-            radii[level, part, :size] = found[level].reshape(len(centers), -1)[:, :size]
+            radii[level, part, :size] = own_radii[level].reshape(len(centers), -1)[:, :size]
 
     map_in_threads(work, slices(t, max(1, _MEASURED_NUMBERS // (psi * d))), n_jobs)
     return radii
 
 
 def assign_cells(queries: Queries, balls: Balls, rule: str, n_jobs: int | None, cells: Cells) -> None:
-    """Write the cell of every query into cells (t, n)."""
-    for part, found in _find(queries, balls, n_jobs):
-        cells[part] = found[:, :, -1].reshape(len(found), -1)[:, : cells.shape[1]]
-
-
-def count_cells(queries: Queries, balls: Balls, n_jobs: int | None) -> Ints:
-    """Number of queries in each cell of each level: (L, t, psi)."""
-    counts = np.zeros((len(balls.levels), *balls.slots.shape), dtype=np.int64)
-    for part, cells in _find(queries, balls, n_jobs):
-        _count(cells, len(queries.X), counts[:, part])
-    return counts
+    """Write the cell of every query at each level into cells (L, t, n)."""
+    for part, part_cells in _find(queries, balls, n_jobs):
+        for level, own in enumerate(cells):
+            own[part] = part_cells[:, :, level].reshape(len(part_cells), -1)[:, : own.shape[1]]
 
 
 def sum_at_cells(
@@ -67,21 +60,19 @@ def sum_at_cells(
     return _in_rows(sums, far, limits, len(queries.X))
 
 
-def fits_one_pass(n: int, balls: Balls, only_last: bool) -> bool:
-    """Whether count_and_sum can be had: always, since a partitioning is done before the next begins."""
-    return True
-
-
 def count_and_sum(
-    queries: Queries, balls: Balls, only_last: bool, n_jobs: int | None, limits: Ints | None = None
+    queries: Queries, balls: Balls, first: int, n_jobs: int | None, limits: Ints | None = None
 ) -> tuple[Ints, Ints]:
-    """Counts of all queries, and what ``sum_at_cells`` makes of them, from one search."""
+    """Counts of all queries, and what ``sum_at_cells`` makes of those from a level on, from one search."""
     n_levels = len(balls.levels)
-    first = n_levels - 1 if only_last else 0
     counts = np.zeros((n_levels, *balls.slots.shape), dtype=np.int64)
     sums, far = _room_for_sums(queries, n_levels - first)
+    weights = (np.arange(far.size) < len(queries.X)).astype(np.int64).reshape(far.shape)
     for part, cells in _find(queries, balls, n_jobs, limits, far):
-        _count(cells, len(queries.X), counts[:, part])
+        for i, own in enumerate(cells, part.start):
+            tally = block_sums.make_tally(n_levels, counts.shape[2])
+            block_sums.count_blocks(own, weights, tally)
+            counts[:, i] = block_sums.counted(tally)
         block_sums.add_blocks(cells, first, block_sums.padded_tables(counts[first:, part]), sums)
     return counts, _in_rows(sums, far, limits, len(queries.X))
 
@@ -156,12 +147,4 @@ def _in_lanes(X: Floats) -> Floats:
 def _in_rows(sums: Ints, far: Ints, limits: Ints | None, n: int) -> Ints:
     """Blocks (blocks, L, BLOCK), and (blocks, BLOCK) as one more column if there are limits: (n, L)."""
     columns = sums if limits is None else np.concatenate([sums, far[:, None]], axis=1)
-    return columns.transpose(0, 2, 1).reshape(-1, columns.shape[1])[:n]
-
-
-def _count(cells: Shorts, n: int, counts: Ints) -> None:
-    """Add the counts of the cells of each partitioning: counts (L, t, psi)."""
-    for i, own in enumerate(cells):
-        tally = block_sums.make_tally(len(counts), counts.shape[2])
-        block_sums.count_blocks(own, n, tally)
-        counts[:, i] += block_sums.counted(tally)
+    return columns.transpose(0, 2, 1).reshape(far.size, columns.shape[1])[:n]

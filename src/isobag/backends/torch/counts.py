@@ -67,8 +67,8 @@ class DeviceCounts:
     def _self_dots(self) -> Floats:
         with explained(self.device):
             if groups.uses_kernels(self.device):
-                found: Floats = groups.self_dots(self.dense).cpu().numpy()
-                return found
+                own_dots: Floats = groups.self_dots(self.dense).cpu().numpy()
+                return own_dots
             parts = [self.dense[own].to(torch.int64).square_().sum(dim=1) for own in self.blocks()]
             return torch.cat(parts).to(torch.float64).cpu().numpy() if parts else np.empty(0)
 
@@ -79,8 +79,8 @@ class DeviceCounts:
             factors = tensor(weights, self.device)[:, None]
             for own in self.blocks():
                 total += (self.dense[own] * factors[own]).sum(dim=0)
-            found: Ints = total.cpu().numpy()
-            return found
+            sums: Ints = total.cpu().numpy()
+            return sums
 
     def dot(self, vector: Ints) -> Ints:
         """Dot product of each row with a vector of whole numbers: (columns,) -> (g,)."""
@@ -148,10 +148,10 @@ def count_groups(cells: torch.Tensor, starts: Ints, n_cells: int, n_columns: int
             torch.arange(own.stop - own.start, device=device), tensor(sizes[own], device), output_size=last - first
         )
         wide = torch.zeros((own.stop - own.start) * width + 1, dtype=torch.int32, device=device)
-        found = cells[:, first:last].to(torch.int64)
-        found = torch.where(found < 0, n_cells, found)
-        places = found + torch.arange(t, device=device)[:, None] * n_columns + numbers[None, :] * width
-        places = torch.where(found < n_columns, places, len(wide) - 1).flatten()  # one more, which is not kept
+        columns_of = cells[:, first:last].to(torch.int64)
+        columns_of = torch.where(columns_of < 0, n_cells, columns_of)
+        places = columns_of + torch.arange(t, device=device)[:, None] * n_columns + numbers[None, :] * width
+        places = torch.where(columns_of < n_columns, places, len(wide) - 1).flatten()  # one more, which is not kept
         wide.scatter_add_(0, places, torch.ones(1, dtype=torch.int32, device=device).expand(len(places)))
         dense[own] = wide[:-1].view(-1, width).to(narrow)
     return DeviceCounts(dense)
@@ -167,12 +167,12 @@ def dot_products(counts: DeviceCounts, centers: DeviceCounts) -> torch.Tensor:
     if narrow and a.is_cuda:
         return _int8_products(a, b)
     fits = a.shape[1] * _limit(a) * _limit(b) < 2**31 or _largest_norm(counts) * _largest_norm(centers) < 2**31
-    found = torch.empty((len(a), len(b)), dtype=torch.int32 if fits else torch.int64, device=a.device)
+    dots = torch.empty((len(a), len(b)), dtype=torch.int32 if fits else torch.int64, device=a.device)
     for columns in slices(len(b), max(1, _BLOCK_COUNTS // max(1, b.shape[1]))):
         other = b[columns].to(torch.float64).t()
         for rows in counts.blocks():
-            found[rows, columns] = (a[rows].to(torch.float64) @ other).to(found.dtype)
-    return found
+            dots[rows, columns] = (a[rows].to(torch.float64) @ other).to(dots.dtype)
+    return dots
 
 
 def _limit(dense: torch.Tensor) -> int:

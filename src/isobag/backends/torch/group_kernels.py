@@ -100,8 +100,8 @@ def nearest_other_groups(
                 dot, self_dot, size, unit, tl.load(self_dots + slot)[None, :], tl.load(sizes + slot)[None, :]
             )
             least = tl.minimum(least, tl.min(tl.where((sq_dist > 0) & there, sq_dist, float("inf")), axis=1))
-        found = tl.where(least < float("inf"), least, 0.0)
-        tl.store(radii + tl.cast(level * t + i, tl.int64) * psi + j, found, mask=j < end)
+        radius = tl.where(least < float("inf"), least, 0.0)
+        tl.store(radii + tl.cast(level * t + i, tl.int64) * psi + j, radius, mask=j < end)
 
 
 @triton.jit

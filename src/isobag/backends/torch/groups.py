@@ -101,10 +101,10 @@ def self_dots(dense: torch.Tensor) -> torch.Tensor:
     from isobag.backends.torch import group_kernels  # noqa: PLC0415
 
     n, width = dense.shape
-    found = torch.empty(n, dtype=torch.float64, device=dense.device)
+    squares = torch.empty(n, dtype=torch.float64, device=dense.device)
     if n:
-        group_kernels.self_dots[(n,)](dense, found, dense.stride(0), width, block=2048)
-    return found
+        group_kernels.self_dots[(n,)](dense, squares, dense.stride(0), width, block=2048)
+    return squares
 
 
 def count_cells(cells: torch.Tensor, starts: torch.Tensor, n_cells: int, n_columns: int, dense: torch.Tensor) -> None:

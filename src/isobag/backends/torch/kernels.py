@@ -62,9 +62,9 @@ def _act(
 
 @triton.jit
 def _add_histogram(bins: tl.constexpr, row, cell, inside, psi):
-    found = tl.histogram(tl.where(inside, cell, 0), bins, mask=inside)
+    counts_of_cells = tl.histogram(tl.where(inside, cell, 0), bins, mask=inside)
     every = tl.arange(0, bins)
-    tl.atomic_add(row + every, found, mask=(found > 0) & (every < psi), sem="relaxed")
+    tl.atomic_add(row + every, counts_of_cells, mask=(counts_of_cells > 0) & (every < psi), sem="relaxed")
 
 
 @triton.jit
@@ -343,5 +343,5 @@ def nearest_other(
                 total = total + step * step
             counts = (total > 0) & (other < end)[None, :]
             least = tl.minimum(least, tl.min(tl.where(counts, total, float("inf")), axis=1))
-        found = tl.where(least < float("inf"), least, 0.0)
-        tl.store(radii + tl.cast(level * t + i, tl.int64) * psi + j, found, mask=j < end)
+        radius = tl.where(least < float("inf"), least, 0.0)
+        tl.store(radii + tl.cast(level * t + i, tl.int64) * psi + j, radius, mask=j < end)

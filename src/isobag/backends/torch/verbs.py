@@ -56,7 +56,7 @@ class TorchBackend:
         with explained(self.device):
             return _host(values.t()).T if values.ndim == 2 else _host(values)
 
-    def prepare(self, X: Placed, like: Queries | None = None) -> Queries:
+    def prepare(self, X: Placed) -> Queries:
         """Queries for the methods below: (n, d)."""
         return Queries(self.place(X))
 
@@ -93,6 +93,11 @@ class TorchBackend:
         with explained(self.device):
             engine, parts = self._parts(queries, own)
             return torch.cat([engine.assign(x, own, rule) for x in parts], dim=1).t()
+
+    def assign_levels(self, queries: Queries, balls: Balls, n_jobs: int | None = None) -> torch.Tensor:
+        """Cell of every query in every partitioning of each level under the rule "nearest": (L, t, n) int32."""
+        levels = (one_level(balls, level) for level in range(len(balls.levels)))
+        return torch.stack([self.assign_cells(queries, own, "nearest").t() for own in levels])
 
     def count_cells(self, queries: Queries, balls: Balls, n_jobs: int | None = None) -> Ints:
         """Number of queries in each cell of each level: (L, t, psi)."""
@@ -149,8 +154,8 @@ class TorchBackend:
             total = torch.zeros(balls.sq_radii.shape, dtype=torch.int64, device=self.device)
             kept, far, given = [], [], self._limits(limits)
             for x in parts:
-                found, cells, beyond = engine.count(x, balls, True, given)
-                total += found
+                counts, cells, beyond = engine.count(x, balls, True, given)
+                total += counts
                 kept.append(cells[first:].clone() if first else cells)
                 far.append(beyond)
             sums = torch.cat([engine.sum_kept(cells, total[first:]) for cells in kept], dim=1)

@@ -22,11 +22,12 @@ _FIELDS: dict[str, Kind] = {
     "offset_": number(-_LARGEST, _LARGEST),
     "labels_": Labels(),
     "entities_": Labels(),
+    "baseline_labels_": Labels(),
     "scores_": Array(("float64",), 1),
     "table_": STRING,
 }
 """Attributes that estimators share; the kind of all others follows from their type."""
-_OPTIONAL = {"feature_names_in_", "table_"}
+_OPTIONAL = {"feature_names_in_", "table_", "baseline_labels_"}
 _LATER_PARAMS = {"device": None, "tail": EXACT, "size": "ignore"}
 """Parameters that files of older versions lack, and what they stand for there."""
 

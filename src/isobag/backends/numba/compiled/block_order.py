@@ -13,6 +13,41 @@ SUPER = 16
 
 _SAMPLED = 2048
 _FARTHEST = np.float32(1e30)
+_MIXER = np.uint64(0x9E3779B97F4A7C15)
+_MIXED_BITS = np.uint64(32)
+
+
+@jit
+def name_rows(bits, table, names, rows):
+    """Number of distinct rows; written: names (n,), the number of each row among them, and rows, where each is first.
+
+    bits (n, d); table: -1 at a power of two of places, 2 n or more, by the hash of a row, then the next one free
+    """
+    n, d = bits.shape
+    last = len(table) - 1
+    n_distinct = 0
+    for row in range(n):
+        mixed = np.uint64(0)
+        for k in range(d):
+            mixed = (mixed ^ bits[row, k]) * _MIXER
+            mixed ^= mixed >> _MIXED_BITS
+        place = np.int64(mixed & np.uint64(last))
+        while True:
+            name = table[place]
+            if name < 0:
+                name = n_distinct
+                table[place] = name
+                rows[name] = row
+                n_distinct += 1
+                break
+            n_same = 0
+            for k in range(d):
+                n_same += bits[rows[name], k] == bits[row, k]
+            if n_same == d:
+                break
+            place = (place + 1) & last
+        names[row] = name
+    return n_distinct
 
 
 @jit

@@ -1,7 +1,6 @@
-"""What is made of the cells of blocks of queries: counts of each cell, and sums of tables at the cells."""
+"""What is made of the cells of queries, in blocks or not: counts of each cell, and sums of tables at the cells."""
 
 import numpy as np
-import numpy.typing as npt
 
 from isobag.backends.arrays import OUTSIDE, Ints
 from isobag.backends.numba.compiled.jit import jit
@@ -16,14 +15,6 @@ def make_tally(n_levels: int, psi: int) -> Ints:
     return np.zeros((n_levels, 4, psi + 1), dtype=np.int64)
 
 
-def count_blocks(cells: npt.NDArray[np.int16], n: int, tally: Ints) -> None:
-    """Count each query's cell: cells (blocks, L, BLOCK) of n queries or more; lanes without a query become OUTSIDE."""
-    first = n - (len(cells) - 1) * BLOCK
-    if first < BLOCK:
-        cells[-1, :, first:] = OUTSIDE
-    _count_blocks(cells, tally)
-
-
 def counted(tally: Ints) -> Ints:
     """Number of queries in each cell: (L, psi)."""
     counts: Ints = tally[:, :, :-1].sum(axis=1)
@@ -31,16 +22,18 @@ def counted(tally: Ints) -> Ints:
 
 
 @jit
-def _count_blocks(cells, tally):
+def count_blocks(cells, weights, tally):
+    """Count each query's cell: cells (blocks, L, BLOCK), weights (blocks, BLOCK) rows that each query stands for."""
     for block in range(len(cells)):
+        own_weights = weights[block]
         for level in range(len(tally)):
             own = cells[block, level]
             counts = tally[level]
             for q in range(0, BLOCK, 4):
-                counts[0, own[q]] += 1
-                counts[1, own[q + 1]] += 1
-                counts[2, own[q + 2]] += 1
-                counts[3, own[q + 3]] += 1
+                counts[0, own[q]] += own_weights[q]
+                counts[1, own[q + 1]] += own_weights[q + 1]
+                counts[2, own[q + 2]] += own_weights[q + 2]
+                counts[3, own[q + 3]] += own_weights[q + 3]
 
 
 def padded_tables(tables: Ints) -> Ints:
@@ -67,16 +60,34 @@ def add_blocks(cells, first, tables, sums):
 
 
 @jit
-def put_back(order, parts, column, first, last, rows):
-    """Sums of the threads, (threads, blocks, C, BLOCK), added up and written to rows (n, ...) from a column on.
-
-    order (n,) place -> row; of the places first to last
-    """
-    for place in range(first, last):
-        block = place // BLOCK
-        q = place - block * BLOCK
-        for level in range(parts.shape[2]):
-            total = parts[0, block, level, q]
+def put_back(places, parts, rows):
+    """Sums of the threads, (threads, blocks, C, BLOCK), added up and written to rows (n, C) at these places."""
+    for row in range(len(places)):
+        block = places[row] // BLOCK
+        q = places[row] - block * BLOCK
+        for column in range(parts.shape[2]):
+            total = parts[0, block, column, q]
             for part in range(1, len(parts)):
-                total += parts[part, block, level, q]
-            rows[order[place], column + level] = total
+                total += parts[part, block, column, q]
+            rows[row, column] = total
+
+
+@jit
+def count_cells(cells, counts):
+    """Add one to the count of each query's cell: cells (t, L, n), counts (L, t, psi)."""
+    for i in range(len(cells)):
+        for level in range(cells.shape[1]):
+            for cell in cells[i, level]:
+                if cell != OUTSIDE:
+                    counts[level, i, cell] += 1
+
+
+@jit
+def add_tables(cells, tables, sums):
+    """Add the tables at each query's cells: cells (t, L, n), tables (L, t, psi), sums (L, n)."""
+    for i in range(len(cells)):
+        for level in range(cells.shape[1]):
+            for q in range(cells.shape[2]):
+                cell = cells[i, level, q]
+                if cell != OUTSIDE:
+                    sums[level, q] += tables[level, i, cell]

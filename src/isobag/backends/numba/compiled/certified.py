@@ -45,6 +45,7 @@ import numpy as np
 
 from isobag.backends.arrays import OCTAVE_BITS, OUTSIDE
 from isobag.backends.numba.compiled import tiles
+from isobag.backends.numba.compiled.float64_distances import sq_distance
 from isobag.backends.numba.compiled.jit import jit
 from isobag.backends.numba.compiled.llvm import bits
 from isobag.backends.numba.compiled.tiles import LANES, WIDTH
@@ -118,23 +119,14 @@ class Questions(NamedTuple):
 
 
 @jit
-def sq_distance(x, c):
-    """Squared distance, features summed in order."""
-    total = 0.0
-    for k in range(len(x)):
-        total += (x[k] - c[k]) * (x[k] - c[k])
-    return total
-
-
-@jit
-def _octaves_beyond(limit, least, most, x, c):
-    """Octaves beyond the limit of the squared distance of x and c, which lies between least and most.
+def _octaves_beyond(limit, least, most, X, x, points, c):
+    """Octaves beyond the limit of the squared distance of X[x] and points[c], which lies between least and most.
 
     That squared distance is computed only where its octaves are not certain.
     """
     octaves = bits(most) >> OCTAVE_BITS
     if octaves > limit and bits(max(least, 0.0)) >> OCTAVE_BITS != octaves:
-        octaves = bits(sq_distance(x, c)) >> OCTAVE_BITS
+        octaves = bits(sq_distance(X, x, points, c)) >> OCTAVE_BITS
     return max(octaves - limit, 0)
 
 
@@ -188,8 +180,8 @@ def find_cells(rows, centers, lists, bounds, questions, cells, far):
             doubts[:, n_lanes:] = 0
             questions.runs[n_runs] = i, n_pairs, n_questions
             n_runs += 1
-            found = winners, reaches, doubts
-            n_pairs, n_questions = _ask(block, i, lists, bounds, found, questions, n_questions, n_pairs)
+            state = winners, reaches, doubts
+            n_pairs, n_questions = _ask(block, i, lists, bounds, state, questions, n_questions, n_pairs)
             questions.runs[n_runs] = i, n_pairs, n_questions
     _answer(n_runs, rows, centers, lists, questions, cells, far)
 
@@ -228,9 +220,9 @@ def _compare(terms, widths, i, lists, bounds, winners, reaches, doubts, cells, b
 
 
 @jit
-def _ask(block, i, lists, bounds, found, questions, n_questions, n_pairs):
+def _ask(block, i, lists, bounds, state, questions, n_questions, n_pairs):
     """Questions where cells are in doubt, and the pairs that have to be measured; how many of each there are now."""
-    winners, reaches, doubts = found
+    winners, reaches, doubts = state
     begin = block * LANES
     for level in range(len(winners) - 1, 0, -1):  # a center of one level may be the nearest of a later one
         for q in range(LANES):
@@ -333,14 +325,14 @@ def _answer(n_runs, rows, centers, lists, questions, cells, far):
                     most = least
             cell = lists.cells[i, a]
             radius = lists.sq_radii[level, i, cell]
-            point = centers.points[chosen[a]]
             if not (least > radius or most <= radius):
-                least = most = sq_distance(rows.X[x], point)
+                least = most = sq_distance(rows.X, x, centers.points, chosen[a])
             cells[i, level, x] = cell
             if least > radius:
                 cells[i, level, x] = OUTSIDE
                 if lists.limits[level] >= 0:
-                    far[x] += _octaves_beyond(lists.limits[level], least, most, rows.X[x], point)
+                    pair = rows.X, x, centers.points, chosen[a]
+                    far[x] += _octaves_beyond(lists.limits[level], least, most, *pair)
 
 
 @jit
@@ -351,7 +343,7 @@ def _nearest_exactly(x, first, last, X, points, chosen, questions):
     for p in range(first, last):
         if questions.pair_rows[p] == x:
             a = questions.pair_places[p]
-            sq_dist = sq_distance(X[x], points[chosen[a]])
+            sq_dist = sq_distance(X, x, points, chosen[a])
             if sq_dist < least or (sq_dist == least and a < nearest):
                 least = sq_dist
                 nearest = a
@@ -376,7 +368,7 @@ def find_covering(rows, centers, lists, smallest, bounds, cells):
                         continue
                     if smallest and cell != OUTSIDE and radius >= least:
                         continue
-                    sq_dist = sq_distance(rows.X[x], centers.points[c])
+                    sq_dist = sq_distance(rows.X, x, centers.points, c)
                     if sq_dist <= radius and (smallest or sq_dist < least):
                         least = radius if smallest else sq_dist
                         cell = lists.cells[i, a]

@@ -38,6 +38,7 @@ import numpy.typing as npt
 
 from isobag.backends.arrays import OCTAVE_BITS, OUTSIDE, Cells, Floats, Ints, aligned
 from isobag.backends.numba.compiled.block_order import SUPER
+from isobag.backends.numba.compiled.float64_distances import sq_distance
 from isobag.backends.numba.compiled.jit import jit, jit_inner
 from isobag.backends.numba.compiled.llvm import bits
 from isobag.backends.numba.compiled.vectors import (
@@ -114,15 +115,6 @@ def _drop_beaten(columns, ends, middle, half, margin, sq_dists, spreads, kept, k
         kept_ends[level] = size
         first = last
     return size
-
-
-@jit_inner
-def _sq_distance(X, x, points, c):
-    """Squared distance as defined: float64, features summed in order."""
-    total = 0.0
-    for k in range(X.shape[1]):
-        total += (X[x, k] - points[c, k]) * (X[x, k] - points[c, k])
-    return total
 
 
 @jit_inner
@@ -252,7 +244,7 @@ def find_cells(
                     if second[q] > reach and best[q] < _LARGEST:
                         if known[q] != winner[q]:
                             known[q] = winner[q]
-                            known_sq[q] = _sq_distance(X, x, points, slots[i, winner[q]])
+                            known_sq[q] = sq_distance(X, x, points, slots[i, winner[q]])
                     else:
                         for k in range(d):
                             lane[k] = lanes[block, k, q]
@@ -261,7 +253,7 @@ def find_cells(
                             # Only centers within reach can win.
                             name = own_names[1, c]
                             if not _single_sq_distance(lane, coordinates[i, name]) > reach:
-                                sq_dist = _sq_distance(X, x, points, slots[i, name])
+                                sq_dist = sq_distance(X, x, points, slots[i, name])
                                 if sq_dist < decided_sq[q] or nearest < 0:
                                     decided_sq[q] = sq_dist
                                     nearest = name
@@ -283,6 +275,66 @@ def find_cells(
                     total = sums[block, level]
                     for q in range(BLOCK):
                         total[q] += table[own[q]]
+
+
+@jit_inner
+def _within_reach(low, high, points, slots, sq_radii, names, n_names, kept):
+    """Write to kept those of some centers whose balls reach a box from low to high, (d,) each; how many.
+
+    Rounding is monotone: the rounded distance from a center to the box is at most the rounded distance to any query.
+    """
+    size = 0
+    for a in range(n_names):
+        name = names[a]
+        nearest = 0.0
+        for k in range(len(low)):
+            c = points[slots[name], k]
+            below = low[k] - c
+            above = c - high[k]
+            gap = below if below > above else above
+            nearest += gap * gap if gap > 0.0 else 0.0
+        kept[size] = name
+        size += not nearest > sq_radii[name]
+    return size
+
+
+@jit
+def find_covering(X, low, high, points, slots, names, sq_radii, smallest, cells):
+    """Cells of some blocks in one partitioning under the rules "covering" and "smallest": cells (blocks, 1, BLOCK).
+
+    X (n, d) in blocks, whose boxes are from low to high (blocks, d); names: the distinct centers of slots (psi,)
+    """
+    d = X.shape[1]
+    lanes, sq_dists = np.zeros((d, BLOCK)), np.empty(BLOCK)
+    keys, winners = np.empty(BLOCK), np.empty(BLOCK, np.int32)  # the winner's radius or, under "covering", distance
+    near_names, own_names = np.empty((2, len(names)), np.int32)
+    low_corner, high_corner = np.empty((2, d))
+    n_near = 0
+    for block in range(len(cells)):
+        if block % SUPER == 0:
+            for k in range(d):
+                low_corner[k] = low[block : block + SUPER, k].min()
+                high_corner[k] = high[block : block + SUPER, k].max()
+            n_near = _within_reach(low_corner, high_corner, points, slots, sq_radii, names, len(names), near_names)
+        n_own = _within_reach(low[block], high[block], points, slots, sq_radii, near_names, n_near, own_names)
+        winners[:] = OUTSIDE
+        start = block * BLOCK
+        for q in range(min(BLOCK, len(X) - start)):
+            for k in range(d):
+                lanes[k, q] = X[start + q, k]
+        for name in own_names[:n_own]:
+            radius = sq_radii[name]
+            sq_dists[:] = 0.0
+            for k in range(d):
+                c = points[slots[name], k]
+                for q in range(BLOCK):
+                    sq_dists[q] += (lanes[k, q] - c) * (lanes[k, q] - c)
+            for q in range(BLOCK):
+                key = radius if smallest else sq_dists[q]
+                is_better = (sq_dists[q] <= radius) & ((winners[q] == _NOWHERE) | (key < keys[q]))
+                keys[q] = key if is_better else keys[q]
+                winners[q] = name if is_better else winners[q]
+        cells[block, 0] = winners
 
 
 @jit_inner

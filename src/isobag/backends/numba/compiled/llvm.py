@@ -1,5 +1,7 @@
 """Pieces of LLVM's instructions: loops that carry vectors in registers, and the bits of numbers."""
 
+import inspect
+
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
@@ -7,8 +9,35 @@ from numba.extending import intrinsic
 _AS_INTEGER = {types.float32: types.int32, types.float64: types.int64}
 
 
-def loop(builder, first, last, carried, body):
-    """For j from first to last: carried = body(j, carried), a list of vectors; what they are at the end."""
+def in_llvm(returned):
+    """Make a function that writes LLVM instructions one that compiled code can call; what it returns has this type.
+
+    It is called with a builder, arrays (``data`` points to their first element) and numbers: integers as indices.
+    """
+
+    def decorate(write):
+        def resolve(typingctx, *args):
+            kinds = [types.intp if isinstance(kind, types.Integer) else kind for kind in args]
+
+            def generate(context, builder, signature, args):
+                pairs = zip(signature.args, args, strict=True)
+                own = (
+                    context.make_array(kind)(context, builder, value) if isinstance(kind, types.Array) else value
+                    for kind, value in pairs
+                )
+                value = write(builder, *own)
+                return context.get_dummy_value() if value is None else value
+
+            return returned(*kinds), generate
+
+        resolve.__signature__ = inspect.signature(write)  # the builder's place is that of typingctx
+        return intrinsic(resolve)
+
+    return decorate
+
+
+def loop(builder, first, last, carried, body, step=1):
+    """For j from first to last by steps: carried = body(j, carried), a list of vectors; what they are at the end."""
     before = builder.block
     head, inside, after = (builder.append_basic_block() for _ in range(3))
     builder.branch(head)
@@ -17,7 +46,7 @@ def loop(builder, first, last, carried, body):
     phis = [builder.phi(value.type) for value in carried]
     builder.cbranch(builder.icmp_signed("<", j, last), inside, after)
     builder.position_at_end(inside)
-    following = [builder.add(j, ir.Constant(first.type, 1)), *body(j, phis)]
+    following = [builder.add(j, ir.Constant(first.type, step)), *body(j, phis)]
     for phi, start, end in zip((j, *phis), (first, *carried), following, strict=True):
         phi.add_incoming(start, before)
         phi.add_incoming(end, builder.block)

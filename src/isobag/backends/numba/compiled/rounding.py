@@ -1,8 +1,7 @@
-"""Rows rounded to few bits, centers packed in tiles, and what is made of the cells: see ``certified``."""
+"""Rows rounded to few bits, and centers packed in tiles: see ``certified``."""
 
 import numpy as np
 
-from isobag.backends.arrays import OUTSIDE
 from isobag.backends.numba.compiled.jit import jit
 
 FARTHEST = 2.0**50
@@ -70,24 +69,3 @@ def pack_tiles(words, tiles, groups, starts, names, packed):
                     size += 1
         starts[tile, len(groups) - 1] = size
     return size
-
-
-@jit
-def count_cells(cells, counts):
-    """Add one to the count of each query's cell: cells (t, L, n), counts (L, t, psi)."""
-    for i in range(len(cells)):
-        for level in range(cells.shape[1]):
-            for cell in cells[i, level]:
-                if cell != OUTSIDE:
-                    counts[level, i, cell] += 1
-
-
-@jit
-def add_tables(cells, tables, sums):
-    """Add the tables at each query's cells: cells (t, L, n), tables (L, t, psi), sums (L, n)."""
-    for i in range(len(cells)):
-        for level in range(cells.shape[1]):
-            for q in range(cells.shape[2]):
-                cell = cells[i, level, q]
-                if cell != OUTSIDE:
-                    sums[level, q] += tables[level, i, cell]

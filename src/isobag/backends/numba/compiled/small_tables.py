@@ -8,11 +8,10 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic
 
 from isobag.backends.arrays import OCTAVE_BITS, OUTSIDE
 from isobag.backends.numba.compiled.jit import jit
-from isobag.backends.numba.compiled.llvm import bits, loop
+from isobag.backends.numba.compiled.llvm import bits, in_llvm, loop
 from isobag.backends.numba.compiled.vectors import BLOCK, at, splat
 
 WIDTH = 32
@@ -23,84 +22,62 @@ _INT = ir.IntType(32)
 _INTS = ir.VectorType(_INT, WIDTH)
 
 
-@intrinsic
-def _measure(typingctx, lanes, block, start, points, first, last, floor, sq_dists):
+@in_llvm(types.void)
+def _measure(builder, lanes, block, start, points, first, last, floor, sq_dists):
     """Write the squared distances of the points first to last to the lanes start to start + WIDTH of a block.
 
     Those not above the floor are infinite.
 
     lanes (blocks, d, BLOCK), points (m, d) float64, contiguous; sq_dists (last - first or more, WIDTH)
     """
-    indices = types.intp, types.intp
-    signature = types.void(lanes, *indices, points, *indices, types.float64, sq_dists)
+    d = cgutils.unpack_tuple(builder, points.shape)[1]
+    index = d.type
+    zero, stride = ir.Constant(index, 0), ir.Constant(index, BLOCK)
+    floors, infinite = splat(builder, floor, _DOUBLES), ir.Constant(_DOUBLES, [float("inf")] * WIDTH)
+    queries = builder.gep(lanes.data, [builder.add(builder.mul(builder.mul(block, d), stride), start)])
 
-    def generate(context, builder, signature, args):
-        lanes, points, sq_dists = (context.make_array(signature.args[k])(context, builder, args[k]) for k in (0, 3, 7))
-        _, block, start, _, first, last, floor, _ = args
-        d = cgutils.unpack_tuple(builder, points.shape)[1]
-        index = d.type
-        zero, stride = ir.Constant(index, 0), ir.Constant(index, BLOCK)
-        floors, infinite = splat(builder, floor, _DOUBLES), ir.Constant(_DOUBLES, [float("inf")] * WIDTH)
-        queries = builder.gep(lanes.data, [builder.add(builder.mul(builder.mul(block, d), stride), start)])
+    def measure_one(j, _):
+        row = builder.gep(points.data, [builder.mul(j, d)])
 
-        def measure_one(j, _):
-            row = builder.gep(points.data, [builder.mul(j, d)])
+        def add(k, totals):
+            x = builder.load(at(builder, queries, builder.mul(k, stride), _DOUBLES), align=8)
+            gap = builder.fsub(x, splat(builder, builder.load(builder.gep(row, [k])), _DOUBLES))
+            return [builder.fadd(totals[0], builder.fmul(gap, gap))]
 
-            def add(k, totals):
-                x = builder.load(at(builder, queries, builder.mul(k, stride), _DOUBLES), align=8)
-                gap = builder.fsub(x, splat(builder, builder.load(builder.gep(row, [k])), _DOUBLES))
-                return [builder.fadd(totals[0], builder.fmul(gap, gap))]
+        total = loop(builder, zero, d, [ir.Constant(_DOUBLES, [0.0] * WIDTH)], add)[0]
+        place = builder.mul(builder.sub(j, first), ir.Constant(index, WIDTH))
+        is_above = builder.fcmp_ordered(">", total, floors)
+        builder.store(builder.select(is_above, total, infinite), at(builder, sq_dists.data, place, _DOUBLES), align=8)
+        return []
 
-            total = loop(builder, zero, d, [ir.Constant(_DOUBLES, [0.0] * WIDTH)], add)[0]
-            place = builder.mul(builder.sub(j, first), ir.Constant(index, WIDTH))
-            is_above = builder.fcmp_ordered(">", total, floors)
-            builder.store(
-                builder.select(is_above, total, infinite), at(builder, sq_dists.data, place, _DOUBLES), align=8
-            )
-            return []
-
-        loop(builder, first, last, [], measure_one)
-        return context.get_dummy_value()
-
-    return signature, generate
+    loop(builder, first, last, [], measure_one)
 
 
-@intrinsic
-def _compete(typingctx, sq_dists, slots, i, first, last, best, winner):
+@in_llvm(types.void)
+def _compete(builder, sq_dists, slots, i, first, last, best, winner):
     """Let the centers first to last of partitioning i compete for each lane: best, winner (WIDTH,).
 
     sq_dists (m, WIDTH) of all points, slots (t, psi). A later center must be strictly nearer.
     """
-    indices = types.intp, types.intp, types.intp
-    signature = types.void(sq_dists, slots, *indices, best, winner)
+    psi = cgutils.unpack_tuple(builder, slots.shape)[1]
+    index = psi.type
+    own = builder.gep(slots.data, [builder.mul(i, psi)])
+    places = [builder.bitcast(best.data, _DOUBLES.as_pointer()), builder.bitcast(winner.data, _INTS.as_pointer())]
 
-    def generate(context, builder, signature, args):
-        sq_dists, slots, best, winner = (
-            context.make_array(signature.args[k])(context, builder, args[k]) for k in (0, 1, 5, 6)
-        )
-        _, _, i, first, last, _, _ = args
-        psi = cgutils.unpack_tuple(builder, slots.shape)[1]
-        index = psi.type
-        own = builder.gep(slots.data, [builder.mul(i, psi)])
-        places = [builder.bitcast(best.data, _DOUBLES.as_pointer()), builder.bitcast(winner.data, _INTS.as_pointer())]
+    def compare(j, state):
+        slot = builder.sext(builder.load(builder.gep(own, [j])), index)
+        place = at(builder, sq_dists.data, builder.mul(slot, ir.Constant(index, WIDTH)), _DOUBLES)
+        values = builder.load(place, align=8)
+        least, names = state
+        closer = builder.fcmp_ordered("<", values, least)
+        return [
+            builder.select(closer, values, least),
+            builder.select(closer, splat(builder, builder.trunc(j, _INT), _INTS), names),
+        ]
 
-        def compare(j, state):
-            slot = builder.sext(builder.load(builder.gep(own, [j])), index)
-            place = at(builder, sq_dists.data, builder.mul(slot, ir.Constant(index, WIDTH)), _DOUBLES)
-            values = builder.load(place, align=8)
-            least, names = state
-            closer = builder.fcmp_ordered("<", values, least)
-            return [
-                builder.select(closer, values, least),
-                builder.select(closer, splat(builder, builder.trunc(j, _INT), _INTS), names),
-            ]
-
-        found = loop(builder, first, last, [builder.load(place, align=8) for place in places], compare)
-        for value, place in zip(found, places, strict=True):
-            builder.store(value, place, align=8)
-        return context.get_dummy_value()
-
-    return signature, generate
+    values = loop(builder, first, last, [builder.load(place, align=8) for place in places], compare)
+    for value, place in zip(values, places, strict=True):
+        builder.store(value, place, align=8)
 
 
 @jit

@@ -4,13 +4,14 @@ A word is 32 bits of a row: four bytes, two shorts or one float32. One instructi
 queries with one of a center and adds the products to sixteen sums. ``certified`` says what is found, and b, |e| and N.
 """
 
+from functools import partial
+
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic
 
 from isobag.backends.numba.compiled import target
-from isobag.backends.numba.compiled.llvm import loop
+from isobag.backends.numba.compiled.llvm import in_llvm, loop
 from isobag.backends.numba.compiled.vectors import at, multiply_quads, splat
 
 LANES = 32
@@ -48,7 +49,7 @@ def _add_singles(builder, total, own, others):
     return _call(builder, f"llvm.fmuladd.v{_WIDTH}f32", own, others, total)
 
 
-def _generate(builder, kind, add, block, lanes, tiles, starts, names, words, sums, weights, sq_norms, terms, bounds):
+def _generate(kind, add, builder, lanes, block, tiles, starts, names, words, sums, weights, sq_norms, terms, bounds):
     """Write b of all centers and the queries of a block: bounds (m, LANES) float32.
 
     lanes (blocks, words, LANES): words of queries; tiles (., TILE): the centers that are measured together; starts
@@ -128,20 +129,7 @@ def _generate(builder, kind, add, block, lanes, tiles, starts, names, words, sum
 
 def _kernel(kind, add):
     """A compiled function that measures tiles of words of one kind, whose products ``add`` adds to sums."""
-
-    @intrinsic
-    def measure(typingctx, lanes, block, tiles, starts, names, words, sums, weights, sq_norms, terms, bounds):
-        others = tiles, starts, names, words, sums, weights, sq_norms, terms, bounds
-        signature = types.void(lanes, types.intp, *others)
-
-        def generate(context, builder, signature, args):
-            arrays = [context.make_array(signature.args[k])(context, builder, args[k]) for k in (0, *range(2, 11))]
-            _generate(builder, kind, add, args[1], *arrays)
-            return context.get_dummy_value()
-
-        return signature, generate
-
-    return measure
+    return in_llvm(types.void)(partial(_generate, kind, add))
 
 
 measure_bytes = _kernel(_INTS, multiply_quads)
@@ -150,76 +138,61 @@ measure_shorts = _kernel(_INTS, _add_pairs)
 measure_singles = _kernel(_SINGLES, _add_singles)
 
 
-@intrinsic
-def compete(typingctx, bounds, chosen, first, last, widths, state):
+@in_llvm(types.void)
+def compete(builder, bounds, chosen, first, last, widths, state):
     """Let the centers first to last of a partitioning compete for each lane: state (4, LANES), see ``certified``.
 
     bounds (m, LANES) of all points, chosen (psi,), widths (m,): upper bound less lower bound of each point. The winner
     is written as its place, a whole number in float32.
     """
-    signature = types.void(bounds, chosen, types.intp, types.intp, widths, state)
+    index = first.type
+    places = [at(builder, state.data, ir.Constant(index, k), _SINGLES) for k in range(0, 4 * LANES, _WIDTH)]
 
-    def generate(context, builder, signature, args):
-        bounds, chosen, widths, state = (
-            context.make_array(signature.args[k])(context, builder, args[k]).data for k in (0, 1, 4, 5)
-        )
-        index = args[2].type
-        places = [at(builder, state, ir.Constant(index, k), _SINGLES) for k in range(0, 4 * LANES, _WIDTH)]
+    def compare(j, values):
+        point = builder.sext(builder.load(builder.gep(chosen.data, [j])), index)
+        width = splat(builder, builder.load(builder.gep(widths.data, [point])), _SINGLES)
+        name = splat(builder, builder.uitofp(j, _SINGLE), _SINGLES)
+        following = []
+        for v, k in enumerate(_VECTORS):
+            best, low, second, winner = values[v :: len(_VECTORS)]
+            row = builder.add(builder.mul(point, ir.Constant(index, LANES)), ir.Constant(index, k))
+            near = builder.load(at(builder, bounds.data, row, _SINGLES), align=4)
+            upper = builder.fadd(near, width)
+            closer = builder.fcmp_ordered("<", upper, best)
+            loser = builder.select(closer, low, near)
+            second = builder.select(builder.fcmp_ordered("<", loser, second), loser, second)
+            own = zip((upper, near, name), (best, low, winner), strict=True)
+            best, low, winner = (builder.select(closer, new, old) for new, old in own)
+            following.append((best, low, second, winner))
+        return [value for values in zip(*following, strict=True) for value in values]
 
-        def compare(j, values):
-            point = builder.sext(builder.load(builder.gep(chosen, [j])), index)
-            width = splat(builder, builder.load(builder.gep(widths, [point])), _SINGLES)
-            name = splat(builder, builder.uitofp(j, _SINGLE), _SINGLES)
-            following = []
-            for v, k in enumerate(_VECTORS):
-                best, low, second, winner = values[v :: len(_VECTORS)]
-                row = builder.add(builder.mul(point, ir.Constant(index, LANES)), ir.Constant(index, k))
-                near = builder.load(at(builder, bounds, row, _SINGLES), align=4)
-                upper = builder.fadd(near, width)
-                closer = builder.fcmp_ordered("<", upper, best)
-                loser = builder.select(closer, low, near)
-                second = builder.select(builder.fcmp_ordered("<", loser, second), loser, second)
-                own = zip((upper, near, name), (best, low, winner), strict=True)
-                best, low, winner = (builder.select(closer, new, old) for new, old in own)
-                following.append((best, low, second, winner))
-            return [value for values in zip(*following, strict=True) for value in values]
-
-        found = loop(builder, args[2], args[3], [builder.load(place, align=4) for place in places], compare)
-        for value, place in zip(found, places, strict=True):
-            builder.store(value, place, align=4)
-        return context.get_dummy_value()
-
-    return signature, generate
+    values = loop(builder, first, last, [builder.load(place, align=4) for place in places], compare)
+    for value, place in zip(values, places, strict=True):
+        builder.store(value, place, align=4)
 
 
-@intrinsic
-def measure_single(typingctx, queries, q, centers, c):
+@in_llvm(types.float32)
+def measure_single(builder, queries, q, centers, c):
     """|queries[q] - centers[c]|^2 in float32: rows of a multiple of WIDTH numbers, contiguous.
 
     Each lane sums every WIDTH-th feature, then lanes are added in pairs: a term is part of d / WIDTH + 6 sums. The
     order is that of WIDTH lanes on every processor, whatever registers it has.
     """
-    signature = types.float32(queries, types.intp, centers, types.intp)
+    width = cgutils.unpack_tuple(builder, queries.shape)[1]
+    index, singles = width.type, ir.VectorType(_SINGLE, WIDTH)
+    rows = [builder.gep(array.data, [builder.mul(row, width)]) for array, row in ((queries, q), (centers, c))]
 
-    def generate(context, builder, signature, args):
-        queries, centers = (context.make_array(signature.args[k])(context, builder, args[k]) for k in (0, 2))
-        width = cgutils.unpack_tuple(builder, queries.shape)[1]
-        index, singles = width.type, ir.VectorType(_SINGLE, WIDTH)
-        rows = [builder.gep(array.data, [builder.mul(args[k], width)]) for array, k in ((queries, 1), (centers, 3))]
+    def add(step, totals):
+        k = builder.mul(step, ir.Constant(index, WIDTH))
+        gap = builder.fsub(*(builder.load(at(builder, row, k, singles), align=4) for row in rows))
+        return [_call(builder, f"llvm.fmuladd.v{WIDTH}f32", gap, gap, totals[0])]
 
-        def add(step, totals):
-            k = builder.mul(step, ir.Constant(index, WIDTH))
-            gap = builder.fsub(*(builder.load(at(builder, row, k, singles), align=4) for row in rows))
-            return [_call(builder, f"llvm.fmuladd.v{WIDTH}f32", gap, gap, totals[0])]
-
-        n_steps = builder.udiv(width, ir.Constant(index, WIDTH))
-        (found,) = loop(builder, ir.Constant(index, 0), n_steps, [ir.Constant(singles, [0.0] * WIDTH)], add)
-        size = WIDTH
-        while size > 1:
-            size //= 2
-            kind = ir.VectorType(_INT, size)
-            halves = [ir.Constant(kind, list(range(start, start + size))) for start in (0, size)]
-            found = builder.fadd(*(builder.shuffle_vector(found, found, half) for half in halves))
-        return builder.extract_element(found, ir.Constant(_INT, 0))
-
-    return signature, generate
+    n_steps = builder.udiv(width, ir.Constant(index, WIDTH))
+    (total,) = loop(builder, ir.Constant(index, 0), n_steps, [ir.Constant(singles, [0.0] * WIDTH)], add)
+    size = WIDTH
+    while size > 1:
+        size //= 2
+        kind = ir.VectorType(_INT, size)
+        halves = [ir.Constant(kind, list(range(start, start + size))) for start in (0, size)]
+        total = builder.fadd(*(builder.shuffle_vector(total, total, half) for half in halves))
+    return builder.extract_element(total, ir.Constant(_INT, 0))

@@ -9,10 +9,10 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic
 
 from isobag.backends.numba.compiled import target
 from isobag.backends.numba.compiled.jit import jit_inner
+from isobag.backends.numba.compiled.llvm import in_llvm, loop
 
 BLOCK = 64
 """Queries of a block."""
@@ -40,95 +40,56 @@ def _muladd(builder, kind):
     return cgutils.get_or_insert_function(builder.module, function, f"llvm.fmuladd.v{kind.count}f32")
 
 
-@intrinsic
-def scan_centers(typingctx, lanes, centers, names, first, last, best, second, winner):
+@in_llvm(types.void)
+def scan_centers(builder, lanes, centers, names, first, last, best, second, winner):
     """Let the centers ``names[first:last]`` compete for each lane: best, second (BLOCK,) squared distances, winner.
 
     lanes (d, BLOCK) and centers (m, d) float32, contiguous; names (m,) int32. A later center must be strictly nearer.
     ``second`` is the least squared distance of all centers but the winner.
     """
-    signature = types.void(lanes, centers, names, first, last, best, second, winner)
+    d = cgutils.unpack_tuple(builder, lanes.shape)[0]
+    index = d.type
+    singles, ints = ir.VectorType(_SINGLE, _WIDTH), ir.VectorType(_INT, _WIDTH)
+    muladd = _muladd(builder, singles)
+    zero = ir.Constant(index, 0)
 
-    def generate(context, builder, signature, args):
-        arrays = [
-            context.make_array(kind)(context, builder, value)
-            for kind, value in zip(signature.args, args, strict=True)
-            if isinstance(kind, types.Array)
-        ]
-        lanes, centers, names, best, second, winner = (array.data for array in arrays)
-        d = cgutils.unpack_tuple(builder, arrays[0].shape)[0]
-        index = d.type
-        first, last = (context.cast(builder, args[k], signature.args[k], types.intp) for k in (3, 4))
-        singles, ints = ir.VectorType(_SINGLE, _WIDTH), ir.VectorType(_INT, _WIDTH)
-        muladd = _muladd(builder, singles)
-        zero = ir.Constant(index, 0)
+    def load(pointer, offset, kind):
+        return builder.load(at(builder, pointer, offset, kind), align=4)
 
-        def load(pointer, offset, kind):
-            return builder.load(at(builder, pointer, offset, kind), align=4)
+    def compete(start, stop, step, chunk):
+        """Centers start to stop, ``step`` at a time, against one chunk of lanes."""
+        offset = ir.Constant(index, chunk)
 
-        def compete(start, stop, step, chunk):
-            """Centers start to stop, ``step`` at a time, against one chunk of lanes."""
-            offset = ir.Constant(index, chunk)
-            before = builder.block
-            head, body, tail = (builder.append_basic_block(name) for name in ("head", "body", "tail"))
-            state = [load(best, offset, singles), load(second, offset, singles), load(winner, offset, ints)]
-            builder.branch(head)
-            builder.position_at_end(head)
-            j = builder.phi(index)
-            j.add_incoming(start, before)
-            phis = []
-            for value in state:
-                phi = builder.phi(value.type)
-                phi.add_incoming(value, before)
-                phis.append(phi)
-            builder.cbranch(builder.icmp_signed("<=", builder.add(j, ir.Constant(index, step)), stop), body, tail)
-            builder.position_at_end(body)
-            own = [builder.load(builder.gep(names, [builder.add(j, ir.Constant(index, s))])) for s in range(step)]
-            rows = [builder.gep(centers, [builder.mul(builder.sext(name, index), d)]) for name in own]
-            features, done = builder.append_basic_block("features"), builder.append_basic_block("done")
-            builder.branch(features)
-            builder.position_at_end(features)
-            k = builder.phi(index)
-            k.add_incoming(zero, body)
-            totals = []
-            for _ in range(step):
-                phi = builder.phi(singles)
-                phi.add_incoming(ir.Constant(singles, [0.0] * _WIDTH), body)
-                totals.append(phi)
-            x = load(lanes, builder.add(builder.mul(k, ir.Constant(index, BLOCK)), offset), singles)
-            following = []
-            for row, total in zip(rows, totals, strict=True):
-                gap = builder.fsub(x, splat(builder, builder.load(builder.gep(row, [k])), singles))
-                following.append(builder.call(muladd, [gap, gap, total]))
-            next_k = builder.add(k, ir.Constant(index, 1))
-            k.add_incoming(next_k, features)
-            for phi, value in zip(totals, following, strict=True):
-                phi.add_incoming(value, features)
-            builder.cbranch(builder.icmp_signed("<", next_k, d), features, done)
-            builder.position_at_end(done)
-            leader, runner_up, name = phis
-            for value, own_name in zip(following, own, strict=True):
+        def compare(j, state):
+            own = [builder.load(builder.gep(names.data, [builder.add(j, ir.Constant(index, s))])) for s in range(step)]
+            rows = [builder.gep(centers.data, [builder.mul(builder.sext(name, index), d)]) for name in own]
+
+            def add(k, totals):
+                x = load(lanes.data, builder.add(builder.mul(k, ir.Constant(index, BLOCK)), offset), singles)
+                values = [splat(builder, builder.load(builder.gep(row, [k])), singles) for row in rows]
+                gaps = [builder.fsub(x, value) for value in values]
+                return [builder.call(muladd, [gap, gap, total]) for gap, total in zip(gaps, totals, strict=True)]
+
+            leader, runner_up, name = state
+            sq_dists = loop(builder, zero, d, [ir.Constant(singles, [0.0] * _WIDTH)] * step, add)
+            for value, own_name in zip(sq_dists, own, strict=True):
                 closer = builder.fcmp_ordered("<", value, leader)
                 loser = builder.select(closer, leader, value)
                 runner_up = builder.select(builder.fcmp_ordered("<", loser, runner_up), loser, runner_up)
                 name = builder.select(closer, splat(builder, own_name, ints), name)
                 leader = builder.select(closer, value, leader)
-            next_j = builder.add(j, ir.Constant(index, step))
-            j.add_incoming(next_j, done)
-            for phi, value in zip(phis, (leader, runner_up, name), strict=True):
-                phi.add_incoming(value, done)
-            builder.branch(head)
-            builder.position_at_end(tail)
-            for pointer, phi, kind in zip((best, second, winner), phis, (singles, singles, ints), strict=True):
-                builder.store(phi, at(builder, pointer, offset, kind), align=4)
-            return j
+            return [leader, runner_up, name]
 
-        for chunk in range(0, BLOCK, _WIDTH):
-            reached = compete(first, last, 2, chunk)
-            compete(reached, last, 1, chunk)
-        return context.get_dummy_value()
+        places = [at(builder, array.data, offset, kind) for array, kind in zip(state, kinds, strict=True)]
+        before = [builder.load(place, align=4) for place in places]
+        for place, value in zip(places, loop(builder, start, stop, before, compare, step), strict=True):
+            builder.store(value, place, align=4)
 
-    return signature, generate
+    state, kinds = (best, second, winner), (singles, singles, ints)
+    odd = builder.and_(builder.sub(last, first), ir.Constant(index, 1))
+    for chunk in range(0, BLOCK, _WIDTH):
+        compete(first, builder.sub(last, odd), 2, chunk)
+        compete(builder.sub(last, odd), last, 1, chunk)
 
 
 PADDING = 32
@@ -139,80 +100,50 @@ def _sum_over_features(builder, arrays, first, last, totals, add):
     """For c from first to last and a few more: totals[c] by ``add(total, coordinates, k, row)``, feature by feature."""
     columns = arrays.data
     d, stride = cgutils.unpack_tuple(builder, arrays.shape)
-    index = d.type
     singles = ir.VectorType(_SINGLE, PADDING)
-    before = builder.block
-    head, body, features, done, tail = (builder.append_basic_block() for _ in range(5))
-    builder.branch(head)
-    builder.position_at_end(head)
-    c = builder.phi(index)
-    c.add_incoming(first, before)
-    builder.cbranch(builder.icmp_signed("<", c, last), body, tail)
-    builder.position_at_end(body)
-    builder.branch(features)
-    builder.position_at_end(features)
-    k = builder.phi(index)
-    total = builder.phi(singles)
-    k.add_incoming(ir.Constant(index, 0), body)
-    total.add_incoming(ir.Constant(singles, [0.0] * PADDING), body)
-    place = builder.add(builder.mul(k, stride), c)
-    following = add(total, builder.load(at(builder, columns, place, singles), align=4), k, builder.mul(k, stride))
-    next_k = builder.add(k, ir.Constant(index, 1))
-    k.add_incoming(next_k, features)
-    total.add_incoming(following, features)
-    builder.cbranch(builder.icmp_signed("<", next_k, d), features, done)
-    builder.position_at_end(done)
-    builder.store(following, at(builder, totals, c, singles), align=4)
-    c.add_incoming(builder.add(c, ir.Constant(index, PADDING)), done)
-    builder.branch(head)
-    builder.position_at_end(tail)
+
+    def measure(c, _):
+        def add_feature(k, total):
+            row = builder.mul(k, stride)
+            values = builder.load(at(builder, columns, builder.add(row, c), singles), align=4)
+            return [add(total[0], values, k, row)]
+
+        (total,) = loop(builder, ir.Constant(d.type, 0), d, [ir.Constant(singles, [0.0] * PADDING)], add_feature)
+        builder.store(total, at(builder, totals, c, singles), align=4)
+        return []
+
+    loop(builder, first, last, [], measure, PADDING)
 
 
-@intrinsic
-def measure_from(typingctx, columns, last, middle, sq_dists):
+@in_llvm(types.void)
+def measure_from(builder, columns, last, middle, sq_dists):
     """Write sq_dists[c] = |columns[:, c] - middle|^2 for c < last, in float32: columns (d, room) contiguous."""
-    signature = types.void(columns, types.intp, middle, sq_dists)
+    singles = ir.VectorType(_SINGLE, PADDING)
+    muladd = _muladd(builder, singles)
 
-    def generate(context, builder, signature, args):
-        columns, middle, sq_dists = (
-            context.make_array(signature.args[k])(context, builder, args[k]) for k in (0, 2, 3)
-        )
-        singles = ir.VectorType(_SINGLE, PADDING)
-        muladd = _muladd(builder, singles)
+    def add(total, values, k, _):
+        gap = builder.fsub(values, splat(builder, builder.load(builder.gep(middle.data, [k])), singles))
+        return builder.call(muladd, [gap, gap, total])
 
-        def add(total, values, k, _):
-            gap = builder.fsub(values, splat(builder, builder.load(builder.gep(middle.data, [k])), singles))
-            return builder.call(muladd, [gap, gap, total])
-
-        _sum_over_features(builder, columns, ir.Constant(args[1].type, 0), args[1], sq_dists.data, add)
-        return context.get_dummy_value()
-
-    return signature, generate
+    _sum_over_features(builder, columns, ir.Constant(last.type, 0), last, sq_dists.data, add)
 
 
-@intrinsic
-def spread_from(typingctx, columns, first, last, other, half, spreads):
+@in_llvm(types.void)
+def spread_from(builder, columns, first, last, other, half, spreads):
     """Write spreads[c] = sum_k half_k |columns[k, c] - columns[k, other]| for first <= c < last, in float32."""
-    signature = types.void(columns, types.intp, types.intp, types.intp, half, spreads)
+    singles = ir.VectorType(_SINGLE, PADDING)
+    muladd = _muladd(builder, singles)
+    absolute = cgutils.get_or_insert_function(
+        builder.module, ir.FunctionType(singles, [singles]), f"llvm.fabs.v{PADDING}f32"
+    )
 
-    def generate(context, builder, signature, args):
-        columns, half, spreads = (context.make_array(signature.args[k])(context, builder, args[k]) for k in (0, 4, 5))
-        singles = ir.VectorType(_SINGLE, PADDING)
-        muladd = _muladd(builder, singles)
-        absolute = cgutils.get_or_insert_function(
-            builder.module, ir.FunctionType(singles, [singles]), f"llvm.fabs.v{PADDING}f32"
-        )
+    def add(total, values, k, row):
+        place = builder.load(builder.gep(columns.data, [builder.add(row, other)]))
+        gap = builder.call(absolute, [builder.fsub(values, splat(builder, place, singles))])
+        width = splat(builder, builder.load(builder.gep(half.data, [k])), singles)
+        return builder.call(muladd, [gap, width, total])
 
-        def add(total, values, k, row):
-            place = builder.load(builder.gep(columns.data, [builder.add(row, args[3])]))
-            gap = builder.call(absolute, [builder.fsub(values, splat(builder, place, singles))])
-            width = splat(builder, builder.load(builder.gep(half.data, [k])), singles)
-            return builder.call(muladd, [gap, width, total])
-
-        _sum_over_features(builder, columns, args[1], args[2], spreads.data, add)
-        return context.get_dummy_value()
-
-    return signature, generate
+    _sum_over_features(builder, columns, first, last, spreads.data, add)
 
 
 _PICKED = 16
@@ -227,41 +158,23 @@ def _pick_one_by_one(sq_dists, spreads, first, last, share, bound, kept, size):
     return size
 
 
-@intrinsic
-def _pick_by_compress(typingctx, sq_dists, spreads, first, last, share, bound, kept, size):
+@in_llvm(types.intp)
+def _pick_by_compress(builder, sq_dists, spreads, first, last, share, bound, kept, size):
     """Append to kept[:size] every c from first to last unless it is beaten; the new size.
 
     Beaten is sq_dists[c] - share sq_dists[c] > bound + (2 + share) spreads[c], never with NaN.
     """
-    signature = types.intp(sq_dists, spreads, types.intp, types.intp, types.float32, types.float32, kept, types.intp)
+    singles, ints, flags = (ir.VectorType(kind, _PICKED) for kind in (_SINGLE, _INT, ir.IntType(1)))
+    mask = ir.IntType(_PICKED)
+    name, kind = f"llvm.experimental.vector.compress.v{_PICKED}i32", ir.FunctionType(ints, [ints, flags, ints])
+    compress = cgutils.get_or_insert_function(builder.module, kind, name)
+    ones = cgutils.get_or_insert_function(builder.module, ir.FunctionType(mask, [mask]), f"llvm.ctpop.i{_PICKED}")
+    count_up = ir.Constant(ints, list(range(_PICKED)))
+    more = splat(builder, builder.fadd(share, ir.Constant(_SINGLE, 2.0)), singles)
+    shares, bounds = splat(builder, share, singles), splat(builder, bound, singles)
 
-    def generate(context, builder, signature, args):
-        sq_dists, spreads, kept = (
-            context.make_array(signature.args[k])(context, builder, args[k]).data for k in (0, 1, 6)
-        )
-        _, _, first, last, share, bound, _, size = args
-        index = first.type
-        singles, ints, flags = (ir.VectorType(kind, _PICKED) for kind in (_SINGLE, _INT, ir.IntType(1)))
-        mask = ir.IntType(_PICKED)
-        compress = cgutils.get_or_insert_function(
-            builder.module,
-            ir.FunctionType(ints, [ints, flags, ints]),
-            f"llvm.experimental.vector.compress.v{_PICKED}i32",
-        )
-        ones = cgutils.get_or_insert_function(builder.module, ir.FunctionType(mask, [mask]), f"llvm.ctpop.i{_PICKED}")
-        count_up = ir.Constant(ints, list(range(_PICKED)))
-        more = splat(builder, builder.fadd(share, ir.Constant(_SINGLE, 2.0)), singles)
-        shares, bounds = splat(builder, share, singles), splat(builder, bound, singles)
-        before = builder.block
-        head, body, tail = (builder.append_basic_block() for _ in range(3))
-        builder.branch(head)
-        builder.position_at_end(head)
-        c, n_kept = builder.phi(index), builder.phi(index)
-        c.add_incoming(first, before)
-        n_kept.add_incoming(size, before)
-        builder.cbranch(builder.icmp_signed("<", c, last), body, tail)
-        builder.position_at_end(body)
-        near, spread = (builder.load(at(builder, array, c, singles), align=4) for array in (sq_dists, spreads))
+    def pick(c, n_kept):
+        near, spread = (builder.load(at(builder, array.data, c, singles), align=4) for array in (sq_dists, spreads))
         reach = builder.fadd(bounds, builder.fmul(more, spread))
         unbeaten = builder.fcmp_unordered("<=", builder.fsub(near, builder.fmul(shares, near)), reach)
         left = builder.trunc(builder.sub(last, c), _INT)
@@ -269,15 +182,11 @@ def _pick_by_compress(typingctx, sq_dists, spreads, first, last, share, bound, k
         picked = builder.and_(unbeaten, valid)
         places = builder.add(count_up, splat(builder, builder.trunc(c, _INT), ints))
         packed = builder.call(compress, [places, picked, places])
-        builder.store(packed, at(builder, kept, n_kept, ints), align=4)
-        added = builder.zext(builder.call(ones, [builder.bitcast(picked, mask)]), index)
-        c.add_incoming(builder.add(c, ir.Constant(index, _PICKED)), body)
-        n_kept.add_incoming(builder.add(n_kept, added), body)
-        builder.branch(head)
-        builder.position_at_end(tail)
-        return n_kept
+        builder.store(packed, at(builder, kept.data, n_kept[0], ints), align=4)
+        added = builder.zext(builder.call(ones, [builder.bitcast(picked, mask)]), first.type)
+        return [builder.add(n_kept[0], added)]
 
-    return signature, generate
+    return loop(builder, first, last, [size], pick, _PICKED)[0]
 
 
 pick_unbeaten = _pick_by_compress if target.HAS_COMPRESS else _pick_one_by_one
