@@ -12,6 +12,7 @@ from checks import P_VALUES_SECTION
 from clumps import CLUMPS_SECTION
 from cost import COST_SECTION
 from data import ROOT
+from entities import ENTITIES_SECTION
 from groups import ALIKE_SECTION, GROUPS_SECTION
 from harness import load_results, run
 from losses import LOSSES_SECTION
@@ -38,6 +39,7 @@ SECTIONS = {
         ALARMS_SECTION,
         THRESHOLDS_SECTION,
         COST_SECTION,
+        ENTITIES_SECTION,
     )
 }
 PAGE = ROOT / "docs" / "study.md"

@@ -5,15 +5,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from isobag import baselines, datasets, report
-    from isobag.estimators import IDKGroupDetector, IDKPointDetector
+    from isobag.estimators import EntityMonitor, IDKGroupDetector, IDKPointDetector
     from isobag.estimators.compare import compare
     from isobag.estimators.kernels import IsolationDistributionalKernel, IsolationKernel
     from isobag.storage.modelfile import ModelFileError, load, save
     from isobag.tables import TableModel, detect_groups, detect_points, fit_groups, fit_points
+    from isobag.tables.watch import watch
 
 __version__ = "0.3.0"
 
 _HOMES = {
+    "EntityMonitor": "isobag.estimators",
     "IsolationKernel": "isobag.estimators.kernels",
     "IsolationDistributionalKernel": "isobag.estimators.kernels",
     "IDKGroupDetector": "isobag.estimators",
@@ -27,10 +29,12 @@ _HOMES = {
     "TableModel": "isobag.tables",
     "load": "isobag.storage.modelfile",
     "save": "isobag.storage.modelfile",
+    "watch": "isobag.tables.watch",
 }
 _MODULES = ("baselines", "datasets", "report")
 
 __all__ = [
+    "EntityMonitor",
     "IDKGroupDetector",
     "IDKPointDetector",
     "IsolationDistributionalKernel",
@@ -47,6 +51,7 @@ __all__ = [
     "load",
     "report",
     "save",
+    "watch",
 ]
 
 

@@ -12,6 +12,7 @@ import shlex
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import pandas as pd
 from typer.testing import CliRunner
 
@@ -61,6 +62,9 @@ def write_files(folder):
     cards = pd.DataFrame(X, columns=names).assign(account=account)
     for name in ("cards.csv", "new.csv"):
         cards.to_csv(folder / name, index=False)
+    minutes = np.random.default_rng(0).integers(0, 60 * 1440, len(cards))
+    log = cards[["account", "amount"]].assign(time=pd.Timestamp("2026-01-01") + pd.to_timedelta(minutes, unit="m"))
+    log.to_csv(folder / "log.csv", index=False)
     for name in ("transactions.parquet", "january.parquet", "february.parquet"):
         cards.to_parquet(folder / name)
 

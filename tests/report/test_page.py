@@ -1,6 +1,7 @@
 """The report formats a ranking, and nothing in the data can turn the page against its reader."""
 
 import csv
+import dataclasses
 import json
 import os
 import re
@@ -29,6 +30,7 @@ from isobag.tables.detect import open_frame, rank_frame
 from isobag.tables.framesource import FrameSource
 from isobag.tables.ranking import rank_here
 from isobag.tables.reasons import NO_COLUMN
+from isobag.tables.terminal import escape_for_terminal
 
 LARGEST = 3_000_000
 
@@ -93,7 +95,7 @@ def test_text_from_the_data_never_becomes_markup(name, text, request):
 
 
 def test_text_from_the_data_is_tamed_and_cut_in_the_middle():
-    assert shown("a\0b\u202ec\ud800") == "a\\u0000b\\u202ec\\ud800"
+    assert shown("a\0b\u202ec\ud800") == escape_for_terminal("a\0b\u202ec\ud800") == "a\\x00b\\u202ec\\ud800"
     assert shown("😀 <b>") == "😀 <b>"
     long = shown("begin " + "x" * 5_000 + " end")
     assert len(long) == LONGEST + 1 and long.startswith("begin ") and long.endswith(" end") and "…" in long
@@ -214,10 +216,11 @@ def test_what_to_do_next_is_honest_about_tables_that_were_learned_from(rows, fra
 
 
 def test_a_share_of_rank_is_not_called_a_p_value(rows, normal, frame):
-    assert payload(render(rows))["measure"] == "share" and "share: the share of all rows" in words_of(render(rows))
+    assert payload(render(rows))["measure"] == "share of rows at least as odd"
+    assert "% of rows are at least as odd" in words_of(render(rows)) and "p 0." not in words_of(render(rows))
     frame.loc[0, "amount"] = 1e6
     page = render(rank_new(normal, frame))
-    assert payload(page)["measure"] == "p" and payload(page)["top"][0]["extrapolated"]
+    assert payload(page)["measure"] == "p" and payload(page)["top"][0]["odd"].endswith(", extrapolated")
 
 
 def test_what_to_do_next_counts_the_alarms_that_would_be_false(normal, frame):
@@ -238,7 +241,9 @@ def test_a_false_discovery_rate_is_told_and_drawn(normal, frame, fdr):
     page = render(ranking)
     n_flagged = np.count_nonzero(ranking.flagged)
     assert (n_flagged > 0) == (fdr == 0.2)
-    said = f"Of {n_flagged} flagged," if n_flagged else "No row stands out at a false discovery rate of 0.0001."
+    said = (
+        f"{n_flagged} rows flagged; expect" if n_flagged else "No row stands out at a false discovery rate of 0.0001."
+    )
     assert said in words_of(page)
     found = payload(page)["histogram"]
     below = 0
@@ -393,7 +398,7 @@ def test_a_report_is_written_whole_or_not_at_all(rows, tmp_path, monkeypatch):
 
 
 def test_a_missing_library_is_named_in_one_sentence():
-    code = "import sys; sys.modules['jinja2'] = None; from isobag.report.page import _jinja_environment as e; e()"
+    code = "import sys; sys.modules['jinja2'] = None; from isobag.report.template import fill_template as f; f('x')"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert found.stderr.splitlines()[-1] == (
         'ImportError: Reports need jinja2, which is missing: pip install "isobag[report]".'
@@ -409,3 +414,46 @@ def test_a_large_report_is_small(make):
 
 def test_a_long_name_keeps_its_end(rows):
     assert shown(LONG) in payload(render(rows))["columns"] and LONG[-11:] in shown(LONG)
+
+
+def test_columns_that_are_kept_stand_beside_the_row(frame):
+    frame["city"], frame["price"] = [f"city {k}" for k in range(200)], np.nan
+    frame.loc[3, ["amount", "price"]] = 50.0, 9999.99
+    how = {"features": ["amount", "hour"], "random_state": 0, "n_estimators": 20}
+    page = render(rank_frame(frame, keep=["city", "price"], **how))
+    words = words_of(page)
+    first = words[words.index("Look at these") : words.index("rows are flagged")]
+    assert "row 3" in first and "city city 3" in first and "price 9,999.99" in first and "(high, usually" in first
+    assert '<td class="value" data-name="city"><bdi>city 3</bdi></td>' in page
+    bare = render(rank_frame(frame, **how))
+    assert "city 3" not in bare and "amount 50 (high, usually" in words_of(bare)
+    wide = frame.assign(**{f"more {k}": k for k in range(20)})
+    cut = render(rank_frame(wide, keep=[f"more {k}" for k in range(20)], **how))
+    assert 'data-name="more 11"' in cut and 'data-name="more 12"' not in cut and "8 more columns are kept" in cut
+
+
+def test_a_row_without_a_reason_is_shown_by_its_largest_parts(rows, monkeypatch):
+    plain = dataclasses.replace(rows, reasons=[NO_COLUMN] * len(rows.reasons))
+    one = payload(render(plain))["top"][0]
+    assert one["more"] and one["more"].startswith(rows.encoding.columns[one["why"][0][0]].name)
+    assert one["more"] in words_of(render(plain))
+
+
+def test_what_is_not_flagged_is_marked_so(frame):
+    ranking = rank_frame(frame, features=["amount", "hour"], contamination=0.01, random_state=0, n_estimators=20)
+    assert ranking.n_flagged == 2
+    first = words_of(render(ranking)).split("Look at these 5 first")[1].split("rows are flagged")[0]
+    assert first.count("not flagged") == 3 and first.count("flagged") == 5
+
+
+@pytest.mark.parametrize(("contamination", "n_listed", "n_more"), [(0.1, 200, 0), (0.3, 450, 0), (0.5, 1_000, 500)])
+def test_all_that_are_flagged_are_in_the_table_or_counted(rng, contamination, n_listed, n_more):
+    n = 3_000 if n_more else 1_500
+    wide = pd.DataFrame(rng.normal(size=(n, 2)), columns=["a", "b"])
+    ranking = rank_frame(wide, contamination=contamination, random_state=0, n_estimators=5)
+    page = render(ranking)
+    table = page[page.index('<table id="table">') :]
+    n_rows = table[: table.index("</table>")].count('<td class="label"')
+    assert n_rows == max(200, min(1_000, ranking.n_flagged)) and abs(n_rows - n_listed) < 20
+    said = re.search(r"([\d,]+) more are flagged: the option --out", words_of(page))
+    assert (int(said[1]) if said else 0) == ranking.n_flagged - min(ranking.n_flagged, 1_000)

@@ -24,6 +24,7 @@ from isobag.backends.arrays import (
     octaves,
 )  # fmt: skip
 from isobag.backends.meter import report
+from isobag.backends.pairs import dot_pairs as dot_pairs  # noqa: PLC0414, a verb of this backend
 from isobag.backends.threads import slices
 
 _BLOCK_PAIRS = 1 << 22

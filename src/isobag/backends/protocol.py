@@ -16,6 +16,7 @@ from typing import NewType, Protocol, TypeVar
 from scipy.sparse import csr_array
 
 from isobag.backends.arrays import Array, Balls, Cells, Deviations, Floats, Ints, Knots
+from isobag.backends.pairs import PackedCounts
 
 Q = TypeVar("Q")
 A = TypeVar("A")
@@ -91,6 +92,18 @@ class Backend(Protocol[Q, A, C]):
 
         rows: if given, the rows of counts that are the centers, so that each pair need be multiplied once only
         """
+
+    def dot_pairs(
+        self,
+        own: PackedCounts,
+        rows: Ints,
+        other: PackedCounts,
+        other_rows: Ints,
+        n_columns: int,
+        n_jobs: int | None,
+        /,
+    ) -> Ints:
+        """Dot products of the counts of pairs of bags, own[rows[k]] . other[other_rows[k]]: (pairs,)."""
 
     def near_and_far(
         self, dots: A, own: Deviations, others: Deviations, sq_norm: float, ranks: tuple[int, ...], /

@@ -4,9 +4,9 @@ from isobag.cli.options import BY, Typed, command, option
 
 
 @command(
-    "by files sql header delimiter na decimal thousands numbers format features exclude missing bad_cells min_size "
-    "max_samples group_max_samples n_estimators contamination p_values fdr seed jobs engine dask top out report model "
-    "json quiet debug",
+    "by files time every sessions sql header delimiter na decimal thousands numbers format time_zone time_unit "
+    "features exclude missing bad_cells min_size max_samples group_max_samples n_estimators contamination "
+    "p_values fdr seed jobs engine dask top out report model json quiet debug",
     by=option(str, ..., None, "A,B,...", BY),
 )
 def groups(typed: Typed) -> None:

@@ -2,6 +2,7 @@
 
 import csv
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from inspect import Parameter, Signature
 from pathlib import Path
@@ -65,6 +66,11 @@ OPTIONS: dict[str, Any] = {
     "thousands": text(IN, "SIGN", "Sign between thousands in text: , . ' or a space."),
     "numbers": option(_KINDS["numbers"], "strict", IN, None, _NUMBERS),
     "format": text(IN, "ENDING", "Of standard input: csv, tsv or jsonl."),
+    "time": text(WHAT, "COLUMN", "Column of times, which divide groups by --every or --sessions."),
+    "every": text(WHAT, "LENGTH", "Groups of one label and period: 15m, 1h, 1d, 1w."),
+    "sessions": text(WHAT, "GAP", "Groups of one label and session, which a longer gap ends: 30m."),
+    "time_zone": text(IN, "NAME", "Zone of days, and of times that name none: Europe/Berlin; default: UTC."),
+    "time_unit": text(IN, "UNIT", "What numbers in the column of times count since 1970: s, ms, us or ns."),
     "features": text(WHAT, "A,B,...", "Columns to look at; default: all of numbers that are no identifiers."),
     "exclude": text(WHAT, "A,B,...", "Columns to leave out, or patterns: temp_*."),
     "id_column": text(WHAT, "COLUMN", "Column to name rows by."),
@@ -91,7 +97,7 @@ OPTIONS: dict[str, Any] = {
     "out": option(
         Path | None, None, OUT, "FILE", "Write all, ranked: .parquet, .csv, .csv.gz, .jsonl, .arrow; - for stdout."
     ),
-    "keep": text(OUT, "A,B,...", "Columns to carry into --out, or all."),
+    "keep": text(OUT, "A,B,...", "Columns to carry into --out and --report, or all."),
     "report": option(Path | None, None, OUT, "FILE", "Write a page to look at: .html."),
     "model": option(Path | None, None, OUT, "FILE", "Write the fitted model."),
     "json": option(bool, False, OUT, None, "Print JSON, for machines.", "--json"),
@@ -125,7 +131,8 @@ def engine_address(typed: Typed) -> str | None:
 
 def reading(typed: Typed) -> "ReadOptions":
     """How a table is to be read, from the options that a command has."""
-    from isobag.tables.choose import ReadOptions  # noqa: PLC0415, loads NumPy
+    from isobag.tables.bags import bags_of  # noqa: PLC0415, loads NumPy
+    from isobag.tables.choose import ReadOptions  # noqa: PLC0415
 
     own = vars(typed)
     names: dict[str, Any] = {name: names_of(own.get(name)) for name in ("features", "exclude", "by")}
@@ -133,7 +140,11 @@ def reading(typed: Typed) -> "ReadOptions":
     choices = {name: own[name] for name in _KINDS if name in own}
     carry = None if own.get("keep") == "all" else names_of(own.get("keep")) or ()
     names["baseline"] = names_of(own.get("baseline_by"))
-    return ReadOptions.of(**names, **signs, **choices, id=own.get("id_column"), carry=carry)
+    options = ReadOptions.of(**names, **signs, **choices, id=own.get("id_column"), carry=carry)
+    if "sessions" not in own:
+        return options
+    times: dict[str, Any] = {name: own.get(name) for name in ("time", "every", "sessions", "time_zone", "time_unit")}
+    return replace(options, bags=bags_of(**times, by=options.by))
 
 
 def names_of(text: str | None) -> list[str] | None:

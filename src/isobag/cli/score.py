@@ -4,8 +4,8 @@ from isobag.cli.options import MODEL, Typed, command
 
 
 @command(
-    "model files by sql header delimiter na format id_column baseline_by missing bad_cells min_size fdr per_day days "
-    "exact jobs top out keep report json quiet debug",
+    "model files by time every sessions sql header delimiter na format time_zone time_unit id_column baseline_by "
+    "missing bad_cells min_size fdr per_day days exact jobs top out keep report json quiet debug",
     model=MODEL,
 )
 def score(typed: Typed) -> None:

@@ -1,5 +1,6 @@
 """Parameters: one description each, from which checks, model files and the options of the command derive."""
 
+import re
 import warnings
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -11,6 +12,8 @@ import numpy as np
 from isobag.backends import BACKENDS
 from isobag.backends.arrays import MOST_ROWS
 
+LENGTH = re.compile(r"([1-9]\d{0,5})([smhdw])")
+"""A length of time: a whole number and its unit."""
 _MOST_JOBS = 1 << 12
 _ABOVE_0, _BELOW_1 = float(np.nextafter(0, 1)), float(np.nextafter(1, 0))
 
@@ -137,6 +140,22 @@ DEVICE = Parameter(
 )
 N_PERMUTATIONS = at_least(19, "no p-value could be below .05")
 FDR = Parameter("need a share between 0 and 1", (), _real(_ABOVE_0, _BELOW_1))
+EVERY = Parameter(
+    "need a whole number and s, m, h, d or w, such as '15m', '1h', '1d' or '1w'",
+    (),
+    lambda value: isinstance(value, str) and LENGTH.fullmatch(value) is not None,
+)
+TIME_ZONE = Parameter(
+    "need the name of a time zone, such as 'Europe/Berlin', or None for UTC",
+    (None,),
+    lambda value: isinstance(value, str),
+)
+KEEP = Parameter(
+    "need None, an integer of 2 or more, or a length of time such as '90d'",
+    (None,),
+    lambda value: _integer(2)(value) or EVERY.accepts(value),
+)
+LATE = at_least(0, "periods before the newest")
 MIN_SIZE = at_least(1, "a group has at least one row")
 BANDWIDTH = Parameter(
     "need 'median' or a finite number above 0", ("median",), _real(_ABOVE_0, float(np.finfo(float).max))

@@ -2,8 +2,10 @@
 
 from isobag.estimators.base import Storable
 from isobag.estimators.compare import compare
+from isobag.estimators.findings import Findings
 from isobag.estimators.group import IDKGroupDetector
 from isobag.estimators.kernels import IsolationDistributionalKernel, IsolationKernel
+from isobag.estimators.monitor import EntityMonitor
 from isobag.estimators.point import IDKPointDetector
 
 DETECTORS: dict[str, type[IDKPointDetector] | type[IDKGroupDetector]] = {
@@ -14,11 +16,16 @@ DETECTORS: dict[str, type[IDKPointDetector] | type[IDKGroupDetector]] = {
 STORABLE: dict[str, type[Storable]] = {
     one.__name__: one for one in (*DETECTORS.values(), IsolationKernel, IsolationDistributionalKernel)
 }
-"""All estimators that a model file can hold, by name."""
+"""Estimators that learn from rows or groups and that a model file can hold, by name."""
+IN_FILES: dict[str, type[Storable]] = {**STORABLE, EntityMonitor.__name__: EntityMonitor}
+"""All that a model file can hold, by name."""
 
 __all__ = [
     "DETECTORS",
+    "IN_FILES",
     "STORABLE",
+    "EntityMonitor",
+    "Findings",
     "IDKGroupDetector",
     "IDKPointDetector",
     "IsolationDistributionalKernel",

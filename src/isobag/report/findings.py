@@ -10,10 +10,22 @@ from isobag.backends.arrays import Floats, Ints
 from isobag.report.text import brief, shown
 from isobag.tables.declared import TEXT, TIME
 from isobag.tables.ranking import Ranking
-from isobag.tables.reasons import Population, features_of_columns, own_value_in_words, sum_by_column
+from isobag.tables.reasons import (
+    NO_COLUMN,
+    Population,
+    features_of_columns,
+    number_in_words,
+    own_value_in_words,
+    sum_by_column,
+)
 
 TOP = 200
 """Rows or groups told in full, at most."""
+MOST_LISTED = 1_000
+"""Rows or groups in the table, at most: the first 200, and all that are flagged."""
+LONGEST_NAME = 78
+MOST_KEPT = 12
+"""Columns carried along that are shown."""
 BINS = 60
 REASONS = 8
 """Columns told for each row; of groups, which have a picture for each feature, half as many."""
@@ -34,43 +46,66 @@ def findings_of(ranking: Ranking) -> dict[str, Any]:
     top = ranking.order[: min(TOP, ranking.n_ranked)].astype(np.int64)
     ranked = ranking.order[: ranking.n_ranked]
     sample = np.setdiff1d(ranked[choose_some(len(ranked), SHOWN_ON_MAP)].astype(np.int64), top)
-    told = _rows if ranking.unit == "row" else _groups
-    entries = _entries(ranking, len(top))
-    more = told(ranking, ranking.places_of(top), ranking.places_of(sample), entries)
+    flagged = np.flatnonzero(ranking.flagged[ranked])
+    n_listed = min(MOST_LISTED, max(len(top), int(flagged[-1]) + 1 if len(flagged) else 0))
+    carried = ranking.carried(0, n_listed)
+    listed = _entries(ranking, carried, n_listed)
+    entries, describe = listed[: len(top)], _rows if ranking.unit == "row" else _groups
+    more = describe(ranking, ranking.places_of(top), ranking.places_of(sample), entries)
     return {
         "unit": ranking.unit,
-        "measure": "p" if ranking.judged.is_new else "share",
+        "measure": "p" if ranking.judged.is_new else f"share of {ranking.unit}s at least as odd",
         "label": shown(", ".join(ranking.units.labels) or ranking.unit),
         "features": [shown(name) for name in ranking.encoding.names],
         "columns": [shown(column.name) for column in ranking.encoding.columns],
         "histogram": histogram_of(ranking.scores[ranked], cut_of(ranking)),
         "flagged": [int(one) for one in ranking.flagged[sample]],
+        "kept": [shown(name) for name in list(carried)[:MOST_KEPT]],
+        "n_kept": len(carried),
+        "n_flagged_listed": int(np.count_nonzero(flagged < n_listed)),
         "top": entries,
+        "listed": listed,
         **more,
     }
 
 
-def _entries(ranking: Ranking, n: int) -> list[dict[str, Any]]:
+def _entries(ranking: Ranking, carried: dict[str, Any], n: int) -> list[dict[str, Any]]:
     """The oddest, as the ranked table has them."""
     columns = ranking.columns(0, n)
     names = list(ranking.units.labels) or ["row"]
     labels = list(zip(*([_label(name, one) for one in columns[name].tolist()] for name in names), strict=True))
     shares, n_missing = columns.get(MEASURES[ranking.judged.is_new]), columns.get("n_missing")
-    extrapolated = columns.get("extrapolated")
+    extrapolated, sizes = columns.get("extrapolated"), columns.get("n_points")
+    kept = [own.to_pylist() for own in list(carried.values())[:MOST_KEPT]]
     return [
         {
             "label": shown(" · ".join(labels[k])) or "(empty)",
+            "name": shown(" · ".join(labels[k]), LONGEST_NAME) or "(empty)",
             "row": None if ranking.unit == "group" or not ranking.units.labels else int(columns["row"][k]),
             "rank": int(columns["rank"][k]),
             "score": brief(columns["score"][k]),
             "p": None if shares is None else brief(shares[k]),
-            "extrapolated": extrapolated is not None and bool(extrapolated[k]),
+            "odd": "" if shares is None else _how_odd(ranking, shares[k], extrapolated is not None and extrapolated[k]),
             "flagged": bool(columns["flagged"][k]),
             "missing": 0 if n_missing is None else int(n_missing[k]),
             "words": shown(columns["reasons"][k]),
+            "size": None if sizes is None else int(sizes[k]),
+            "values": [_value(own[k]) for own in kept],
+            "more": "",
         }
         for k in range(n)
     ]
+
+
+def _how_odd(ranking: Ranking, share: float, is_extrapolated: bool) -> str:
+    """How rare a score is, in words."""
+    if ranking.judged.is_new:
+        return f"p {share:.2g}{', extrapolated' if is_extrapolated else ''}"
+    return f"{number_in_words(float(f'{100 * share:.2g}'))} % of {ranking.unit}s are at least as odd"
+
+
+def _value(value: Any) -> str:
+    return "" if value is None else number_in_words(value) if isinstance(value, float) else shown(value)
 
 
 def _label(name: str, value: Any) -> str:
@@ -101,6 +136,9 @@ def _rows(ranking: Ranking, top: Ints, sample: Ints, entries: list[dict[str, Any
                 j = int(features[0])
                 usual = [_digits(column.kind, value) for value in (low[j], middle[j], high[j], point[j])]
             entry["why"].append([int(number), brief(lack[number]), shown(words), usual])
+        if entry["words"].startswith(NO_COLUMN):
+            leading = [f"{encoding.columns[number].name} {words}" for number, _, words, _ in entry["why"][:3]]
+            entry["more"] = shown(", ".join(leading))
     telling = np.argsort(-np.maximum(explanation, 0).sum(axis=0), kind="stable")[:AXES]
     kinds = _kinds(ranking, own, telling)
     names, axes = [shown(encoding.names[j]) for j in telling], [own[:, j] for j in telling]
@@ -130,7 +168,7 @@ def _groups(ranking: Ranking, top: Ints, sample: Ints, entries: list[dict[str, A
         return brief(points[:, j].mean()) if kind == INDICATOR else [_digits(kind, value) for value in points[:, j]]
 
     for k, entry in enumerate(entries):
-        entry["size"], entry["sampled"] = int(sizes[top[k]]), len(members[k])
+        entry["sampled"] = len(members[k])
         entry["why"] = [[int(j), brief(features[k, j]), values(members[k], int(j))] for j in leading[k]]
     maps = csr_matrix(ranking.judged.model.mean_maps(part, ranking.detector.compute).shares)
     places, explained = _components(maps)

@@ -209,7 +209,7 @@
   function card(k, level) {
     const one = data.top[k];
     const facts = [`score ${score(one.score)}`];
-    if (one.p !== null) facts.push(`${data.measure} ${one.p.toPrecision(2)}${one.extrapolated ? ", extrapolated" : ""}`);
+    if (one.odd) facts.push(one.odd);
     if (one.row !== null) facts.push(`row ${one.row}`);
     if (isRows && one.total > 0) facts.push(`${number(Math.exp(one.total), 2)} × less similar than typical`);
     if (!isRows) facts.push(points(one.size) + (one.sampled < one.size ? `, ${one.sampled} of them shown` : ""));
@@ -217,6 +217,7 @@
     return el("article", {},
       el(level, {}, el("span", {}, String(one.rank)), bdi(one.label)),
       el("p", { class: "sub" }, one.flagged ? el("span", { class: "tag" }, "flagged") : "not flagged", " · " + facts.join(" · ")),
+      one.values.length ? el("p", { class: "kept" }, ...one.values.flatMap((value, c) => [el("span", {}, bdi(data.kept[c]), " ", el("b", {}, bdi(value || "–"))), " "])) : null,
       one.words ? el("p", { class: "words" }, bdi(one.words)) : null,
       isRows ? rowReasons(one) : groupReasons(one));
   }
@@ -234,7 +235,7 @@
         typeof usual === "number" ? el("td", { class: "usual-range" }, percent(usual) + " of rows")
           : el("td", { class: "usual-range", title: `nine in ten rows: ${number(usual[0])} to ${number(usual[2])}; median ${number(usual[1])}` }, strip(...usual)));
     });
-    return el("table", { class: "reasons" },
+    return el("table", { class: "reasons", "aria-label": "What each column adds" },
       el("thead", {}, el("tr", {}, el("th", { class: "name", scope: "col" }, "column"), el("th", { class: "number part", scope: "col" }, "adds"),
         el("th", { class: "number value", scope: "col" }, "value"), el("th", { class: "usual-range", scope: "col" }, "usual"))),
       el("tbody", {}, ...rows));
@@ -305,57 +306,56 @@
     return [sorted[Math.round(.02 * (sorted.length - 1))], sorted[Math.round(.98 * (sorted.length - 1))]];
   }
 
-  const columns = [
-    { name: "rank", kind: "number", value: one => one.rank, text: value => String(value) },
-    { name: clip(data.label, 24), kind: "label", value: one => one.label },
-    ...(isRows ? [] : [{ name: "points", kind: "number", value: one => one.size, text: value => value.toLocaleString("en") }]),
-    { name: "score", kind: "number", value: one => one.score, text: score },
-    ...(data.top.some(one => one.p !== null) ? [{ name: data.measure, kind: "number", value: one => one.p, text: value => value.toPrecision(2) }] : []),
-    { name: "flagged", kind: "flag", value: one => one.flagged ? 0 : 1 },
-    { name: "reasons", kind: "why", value: one => one.words },
-  ];
-  const collator = new Intl.Collator("en", { numeric: true });
-  const entries = data.top.map((one, k) => ({ one, k, words: (one.label + " " + one.words).toLowerCase() }));
-  const state = { column: 0, descending: false, words: "", only: false, least: 0 };
-  const open = new Set();
+  // The table is there without a script, which only sorts, filters, shortens and saves it.
+  const FEW = 20;
+  const table = document.getElementById("table"), body = table.tBodies[0], heads = [...table.tHead.rows[0].cells];
+  const rows = [...body.rows], collator = new Intl.Collator("en", { numeric: true });
+  const cell = (row, c) => row.cells[c].dataset.value ?? row.cells[c].textContent;
+  const state = { column: 0, descending: false, words: "", only: false, least: 0, all: false };
+  const sizeColumn = isRows ? null : 2, opened = new Map();
+  const placeOf = new Map(rows.map((row, k) => [row, k])), texts = rows.map(row => (cell(row, 1) + row.textContent).toLowerCase());
+
+  function matching() {
+    const { column: c, descending } = state;
+    const chosen = rows.filter((row, k) => (!state.only || row.classList.contains("flagged")) && texts[k].includes(state.words)
+      && (isRows || +cell(row, sizeColumn) >= state.least));
+    return chosen.sort((a, b) => compare(cell(a, c), cell(b, c)) * (descending ? -1 : 1) || placeOf.get(a) - placeOf.get(b));
+  }
+  const compare = (u, v) => u !== "" && v !== "" && isFinite(u) && isFinite(v) ? u - v : collator.compare(u, v);
 
   function drawTable() {
-    const table = document.getElementById("table");
-    const head = el("tr", {}, ...columns.map((column, c) => el("th", { scope: "col", class: column.kind, "aria-sort": state.column === c ? (state.descending ? "descending" : "ascending") : "none" },
-      el("button", { type: "button", onclick: () => { state.descending = state.column === c && !state.descending; state.column = c; drawTable(); table.querySelectorAll("th button")[c].focus(); } }, column.name))));
-    const { value } = columns[state.column];
-    const shown = entries.filter(entry => (!state.only || entry.one.flagged) && (isRows || entry.one.size >= state.least) && entry.words.includes(state.words));
-    shown.sort((a, b) => {
-      const [u, v] = [value(a.one), value(b.one)];
-      return (typeof u === "string" ? collator.compare(u, v) : u - v) * (state.descending ? -1 : 1) || a.k - b.k;
+    const chosen = matching(), shown = state.all || state.words ? chosen : chosen.slice(0, FEW), more = document.getElementById("all");
+    heads.forEach((head, c) => head.setAttribute("aria-sort", state.column !== c ? "none" : state.descending ? "descending" : "ascending"));
+    body.replaceChildren(...shown.flatMap(row => opened.has(row) ? [row, opened.get(row)] : [row]));
+    if (!shown.length) body.append(el("tr", { class: "empty" }, el("td", { colspan: heads.length }, "Nothing found.")));
+    document.getElementById("count").textContent = `${shown.length.toLocaleString("en")} of ${rows.length.toLocaleString("en")} shown`;
+    more.parentNode.hidden = !state.all && shown.length === chosen.length || chosen.length <= FEW;
+    more.textContent = state.all ? `Show the first ${FEW}` : `Show all ${chosen.length.toLocaleString("en")}`;
+  }
+  heads.forEach((head, c) => head.replaceChildren(el("button", { type: "button", onclick: () => {
+    Object.assign(state, { column: c, descending: state.column === c && !state.descending });
+    drawTable();
+  } }, ...head.childNodes)));
+  rows.slice(0, data.top.length).forEach((row, k) => {
+    const label = row.querySelector(".label"), button = el("button", { type: "button", title: "why", "aria-expanded": "false" }, ...label.childNodes);
+    row.removeAttribute("id");
+    label.append(button);
+    button.addEventListener("click", () => {
+      if (opened.has(row)) { opened.get(row).remove(); opened.delete(row); }
+      else { opened.set(row, el("tr", { class: "details" }, el("td", { class: "more", colspan: heads.length }, card(k, "h3")))); row.after(opened.get(row)); }
+      button.setAttribute("aria-expanded", String(opened.has(row)));
     });
-    const body = el("tbody");
-    for (const entry of shown) body.append(row(entry), ...(open.has(entry.k) ? [more(entry.k)] : []));
-    if (!shown.length) body.append(el("tr", { class: "empty" }, el("td", { colspan: columns.length }, "Nothing found.")));
-    table.replaceChildren(el("thead", {}, head), body);
-    document.getElementById("count").textContent = `${shown.length.toLocaleString("en")} of ${entries.length.toLocaleString("en")} shown`;
+  });
+  function save() {
+    const quoted = text => /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+    const lines = [heads.map(head => head.textContent), ...matching().map(row => heads.map((_, c) => cell(row, c)))];
+    const address = URL.createObjectURL(new Blob([lines.map(line => line.map(quoted).join(",") + "\r\n").join("")], { type: "text/csv" }));
+    el("a", { href: address, download: `odd ${data.unit}s.csv` }).click();
+    setTimeout(() => URL.revokeObjectURL(address), 1000);
   }
 
-  function row({ one, k }) {
-    const cells = columns.map(column => {
-      const value = column.value(one);
-      if (column.kind === "label") {
-        return el("td", { class: "label" }, el("button", { type: "button", title: [...value].length > 80 ? value : "why", "aria-expanded": String(open.has(k)), onclick: event => toggle(event.currentTarget, k) }, bdi(clip(value, 80))));
-      }
-      if (column.kind === "flag") return el("td", {}, one.flagged ? el("span", { class: "tag" }, "odd") : "");
-      if (column.kind === "why") return el("td", { class: "why" }, bdi(value));
-      return el("td", { class: "number", "data-name": column.name }, column.text(value));
-    });
-    return el("tr", { class: one.flagged ? "flagged" : null }, ...cells);
-  }
-  const more = k => el("tr", { class: "details" }, el("td", { class: "more", colspan: columns.length }, card(k, "h3")));
-  function toggle(button, k) {
-    const line = button.closest("tr");
-    if (open.delete(k)) line.nextElementSibling.remove();
-    else { open.add(k); line.after(more(k)); }
-    button.setAttribute("aria-expanded", String(open.has(k)));
-  }
-
+  document.getElementById("without-script").remove();
+  document.querySelectorAll("[hidden]").forEach(one => { one.hidden = false; });
   axisControls();
   drawScores();
   drawMap();
@@ -368,6 +368,8 @@
   drawTable();
   document.getElementById("search").addEventListener("input", event => { state.words = event.target.value.trim().toLowerCase(); drawTable(); });
   document.getElementById("only").addEventListener("change", event => { state.only = event.target.checked; drawTable(); });
+  document.getElementById("all").addEventListener("click", () => { state.all = !state.all; drawTable(); });
+  document.getElementById("export").addEventListener("click", save);
   const size = document.getElementById("size");
   if (size) size.addEventListener("input", () => { state.least = +size.value || 0; drawTable(); });
   let waiting = 0;

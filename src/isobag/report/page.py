@@ -1,18 +1,13 @@
 """A ranking as one HTML page: a template, and the numbers of its pictures as JSON inside it."""
 
-import base64
-import hashlib
 import os
 from collections.abc import Sequence
 from datetime import datetime
-from importlib import import_module
-from importlib.resources import files
 from typing import Any
 
-import numpy as np
-
 from isobag.report.findings import AXES, MEASURES, findings_of
-from isobag.report.text import embedded, shown
+from isobag.report.template import fill_template
+from isobag.report.text import LONGEST_COMMAND, embedded, shown
 from isobag.storage.atomic import write_whole
 from isobag.tables.ranking import Ranking
 from isobag.tables.sentences import remarks_of, sentence_of_alarms
@@ -22,7 +17,6 @@ FIRST = 5
 """How many to look at first."""
 MOST_COLUMNS = 300
 """Columns of the table that are listed, those with something to say first."""
-LONGEST_COMMAND = 4_000
 _SETTINGS = ("n_estimators", "max_samples", "group_max_samples", "scaling", "contamination", "random_state")
 
 
@@ -36,48 +30,40 @@ def write_report(ranking: Ranking, path: str | os.PathLike[str], *, source: str 
 
 def render(ranking: Ranking, *, source: str = "", command: str = "", date: datetime | None = None) -> str:
     """The page as text."""
-    folder = files("isobag.report")
-    style, script = ((folder / name).read_text("utf-8") for name in ("page.css", "page.js"))
-    template = _jinja_environment().from_string((folder / "page.html.jinja").read_text("utf-8"))
     findings = findings_of(ranking)
     summary, names = ranking.summary, ", ".join(ranking.units.labels)
     listed = _listed_first(summary.columns)
-    return str(
-        template.render(
-            findings=findings,
-            is_rows=ranking.unit == "row",
-            title=shown(f"Odd groups by {names}" if ranking.unit == "group" else "Odd rows"),
-            source=shown(source),
-            one=ranking.unit,
-            many=f"{ranking.unit}s",
-            n=ranking.n_ranked,
-            n_flagged=int(np.count_nonzero(ranking.flagged)),
-            n_told=len(findings["top"]),
-            n_features=len(findings["features"]),
-            n_axes=min(AXES, len(findings["features"])),
-            n_left_out=len(ranking) - ranking.n_ranked,
-            n_filled=ranking.n_filled,
-            rule=ranking.rule,
-            has_p=MEASURES[ranking.judged.is_new] in ranking.evidence,
-            is_new=ranking.judged.is_new,
-            first=findings["top"][:FIRST],
-            alarms=sentence_of_alarms(ranking),
-            remarks=[shown(sentence) for sentence in remarks_of(ranking)],
-            columns=[_column(column) for column in listed[:MOST_COLUMNS]],
-            n_columns=len(listed),
-            n_used=sum(column.role == FEATURE for column in listed),
-            n_unused=sum(column.role == LEFT_OUT for column in listed),
-            settings={name: shown(value) for name, value in settings_of(ranking.detector).items()},
-            files=[shown(file) for file in summary.files],
-            command=shown(command, LONGEST_COMMAND),
-            date=(date or datetime.now().astimezone()).strftime("%Y-%m-%d %H:%M %Z"),
-            version=import_module("isobag").__version__,
-            style=style,
-            script=script,
-            style_hash=_hash(style),
-            script_hash=_hash(script),
-            data=embedded(findings),
-        )
+    return fill_template(
+        "page.html.jinja",
+        script="page.js",
+        date=date,
+        findings=findings,
+        is_rows=ranking.unit == "row",
+        title=shown(f"Odd groups by {names}" if ranking.unit == "group" else "Odd rows"),
+        source=shown(source),
+        one=ranking.unit,
+        many=f"{ranking.unit}s",
+        n=ranking.n_ranked,
+        n_flagged=ranking.n_flagged,
+        n_told=len(findings["top"]),
+        n_features=len(findings["features"]),
+        n_axes=min(AXES, len(findings["features"])),
+        n_left_out=len(ranking) - ranking.n_ranked,
+        n_filled=ranking.n_filled,
+        rule=ranking.rule,
+        has_p=MEASURES[ranking.judged.is_new] in ranking.evidence,
+        is_new=ranking.judged.is_new,
+        first=findings["top"][:FIRST],
+        alarms=sentence_of_alarms(ranking),
+        remarks=[shown(sentence) for sentence in remarks_of(ranking)],
+        columns=[_column(column) for column in listed[:MOST_COLUMNS]],
+        n_columns=len(listed),
+        n_used=sum(column.role == FEATURE for column in listed),
+        n_unused=sum(column.role == LEFT_OUT for column in listed),
+        settings={name: shown(value) for name, value in settings_of(ranking.detector).items()},
+        files=[shown(file) for file in summary.files],
+        command=shown(command, LONGEST_COMMAND),
+        data=embedded({name: value for name, value in findings.items() if name != "listed"}),
     )
 
 
@@ -104,16 +90,3 @@ def _column(column: ColumnSummary) -> dict[str, Any]:
         "n_missing": column.n_missing,
         "reason": shown(column.reason),
     }
-
-
-def _hash(text: str) -> str:
-    """What the page's own policy calls a script or style by, so that no other may run."""
-    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-
-
-def _jinja_environment() -> Any:
-    try:
-        import jinja2  # noqa: PLC0415, an extra: most users of the library write no reports
-    except ImportError:
-        raise ImportError('Reports need jinja2, which is missing: pip install "isobag[report]".') from None
-    return jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)

@@ -9,6 +9,7 @@ import numpy as np
 
 from isobag.backends.arrays import FARTHEST
 from isobag.data.params import Option, ParameterError, check_params, one_of
+from isobag.tables.bags import Bags
 from isobag.tables.declared import NUMBER, OTHER, TEXT, TIME
 from isobag.tables.encode import CHOICES, EncodedColumn, Encoding
 from isobag.tables.hints import check_notation, dressed_reason
@@ -22,7 +23,18 @@ from isobag.tables.judge import (
 )
 from isobag.tables.notation import Notation
 from isobag.tables.scan import BOOL, EMPTY, ColumnScan, entry_kind, is_true
-from isobag.tables.summary import CONSTANT, EXCLUDED, FEATURE, GROUP, ID, LEFT_OUT, RELAXED, ColumnSummary
+from isobag.tables.summary import (
+    CONSTANT,
+    EXCLUDED,
+    FEATURE,
+    GROUP,
+    ID,
+    LEFT_OUT,
+    PEERS,
+    RELAXED,
+    TIMES,
+    ColumnSummary,
+)
 
 MANY_MISSING = 0.05
 """Share of missing values from which on it is worth a feature of its own where they are."""
@@ -42,6 +54,8 @@ class ReadOptions:
     decimal, thousands, numbers : how text writes numbers; see ``Notation``.
     exclude : names of columns to leave out, or patterns of them (temp_*).
     carry : columns to keep beside the labels as they are, features or not; None for all.
+    time, peers : columns with the time of a row, and with the cohort of its entity; they are no features.
+    bags : how the rows of a label are divided by time.
     baseline : columns that make the label of the group that a row is compared with; they are no features.
     """
 
@@ -55,6 +69,9 @@ class ReadOptions:
     numbers: str = "strict"
     carry: tuple[str, ...] | None = ()
     exclude: tuple[str, ...] = ()
+    time: str | None = None
+    peers: str | None = None
+    bags: Bags | None = None
     baseline: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -84,7 +101,7 @@ class ReadOptions:
         carry: Any = (),
         exclude: Any = None,
         baseline: Any = None,
-        **how: str,
+        **how: Any,
     ) -> "ReadOptions":
         """The same, with one name or any number of them for each; names need not be texts."""
         chosen = None if features is None else names_of(features)
@@ -99,8 +116,17 @@ class ReadOptions:
 
     @property
     def apart(self) -> dict[str, str]:
-        """Columns that are no features, with their role: labels of groups, and an id."""
-        return dict.fromkeys(self.by + self.baseline, GROUP) | ({} if self.id is None else {self.id: ID})
+        """Columns that are no features, with their role: labels of groups, an id, times, cohorts."""
+        others = {self.id: ID, self.time: TIMES, self.peers: PEERS}
+        if self.bags is not None:
+            others[self.bags.time] = TIMES
+        named = {name: role for name, role in others.items() if name is not None}
+        return dict.fromkeys(self.by + self.baseline, GROUP) | named
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """What makes the label of a group: columns, and the start of its period or session."""
+        return self.by if self.bags is None else (*self.by, self.bags.name)
 
     def following(self, encoding: Encoding) -> "ReadOptions":
         """The same for the columns of a model, with its ways for missing and bad cells unless others are given."""
@@ -139,7 +165,8 @@ def check_names(names: Sequence[str], options: ReadOptions) -> None:
         if name not in names:
             raise ParameterError(option, f" has {name!r}; the table has no such column (columns: {known}).")
         if name in options.apart:
-            raise ParameterError(option, f" has {name!r}, the column of labels; leave it out: labels are not measured.")
+            what = {TIMES: "times", PEERS: "cohorts"}.get(options.apart[name], "labels")
+            raise ParameterError(option, f" has {name!r}, the column of {what}; leave it out: {what} are not measured.")
         if options.excludes(name):
             raise ParameterError(
                 option, f" has {name!r}, which is left out by ", Option("exclude"), "; name it in one."

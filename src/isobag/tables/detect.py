@@ -19,6 +19,7 @@ from isobag.backends.arrays import Ints
 from isobag.data.params import FLAG, Option, ParameterError, check_params
 from isobag.data.partitions import Collection, Partitions
 from isobag.estimators import IDKGroupDetector, IDKPointDetector
+from isobag.tables.bags import bags_of
 from isobag.tables.choose import ReadOptions, names_of
 from isobag.tables.distributed import DistributedRanking, learn_rows, score_new_rows
 from isobag.tables.encode import Encoding, encoding_by_names
@@ -116,12 +117,17 @@ def detect_groups(
     frame: Any,
     by: Any,
     *,
+    time: Any = None,
+    every: str | None = None,
+    sessions: str | None = None,
     features: Iterable[Any] | str | None = None,
     missing: str = "auto",
     bad_cells: str = "error",
     min_size: int = 1,
     p_values: bool = True,
     random_state: Any = None,
+    time_zone: str | None = None,
+    time_unit: str | None = None,
     **options: Any,
 ) -> Any:
     """Rank the groups of the rows of a frame, the oddest first.
@@ -132,6 +138,14 @@ def detect_groups(
         Of pandas, polars (lazy too), Arrow or DuckDB.
     by : column name, or list of them
         The column with the label of each row's group, or several that make one.
+    time : column name, optional
+        Times of the rows, which divide the rows of a label into groups, by ``every`` or ``sessions``: times, dates,
+        texts as ISO 8601 writes them, or numbers of a ``time_unit`` ("s", "ms", "us", "ns").
+    every : str
+        Length of a period, "15m", "1h", "1d", "1w". Days begin at midnight and weeks on Monday in ``time_zone`` (None:
+        UTC), and a row at midnight belongs to the new day. The first and the last period may be cut short.
+    sessions : str
+        A session of a label ends where it has no row for longer than this, such as "30m". Not on Dask and Spark.
     features, missing, bad_cells, p_values, random_state
         As in ``detect_points``. A group whose rows are all left out stands last, without a score; with missing="drop"
         rows without a label are left out too.
@@ -144,7 +158,8 @@ def detect_groups(
     Returns
     -------
     frame
-        Of the same library: the label (called as the column ``by``), ``n_points``, ``score`` (higher = more normal),
+        Of the same library: the label (called as the column ``by``), ``period`` or ``session`` (when it starts, as
+        clocks of the zone show it, if rows are divided by time), ``n_points``, ``score`` (higher = more normal),
         ``rank``, ``rank_share``, ``flagged`` (score below the threshold of the detector), ``n_missing`` (rows with
         missing values, if there are any) and ``reasons`` (for the 200 oddest groups, else empty): the number of points,
         if it is unusual, and the features that set the points of which the group has too many apart from all points:
@@ -164,7 +179,10 @@ def detect_groups(
     given, table, detector = _prepare(
         frame,
         IDKGroupDetector,
-        ReadOptions.of(features=features, by=_listed(by), missing=missing, bad_cells=bad_cells),
+        replace(
+            ReadOptions.of(features=features, by=_listed(by), missing=missing, bad_cells=bad_cells),
+            bags=bags_of(time, every, sessions, time_zone, time_unit, names_of(_listed(by))),
+        ),
         {**options, "random_state": random_state, "calibrate": False},
         p_values,
     )
@@ -223,12 +241,15 @@ def rank(table: Table, detector: Any, *, top: int = 0, stage: Stage = nullcontex
 
 
 def rank_frame(frame: Any, **options: Any) -> Ranking:
-    """The rows of a frame, ranked; or its groups, if ``by`` is given. Options as in ``detect_points``."""
+    """The rows of a frame, ranked; or its groups, if ``by`` is given. Options as in ``detect_points``.
+
+    ``keep``: columns to carry along beside the result.
+    """
     names = ("features", "by", "missing", "bad_cells")
     reading: dict[str, Any] = {name: options.pop(name) for name in names if name in options}
     ranking = {name: options.pop(name) for name in ("p_values", "min_size") if name in options}
     kind: type[Any] = IDKGroupDetector if "by" in reading else IDKPointDetector
-    reading["id"] = options.pop("id_column", None)
+    reading |= {"id": options.pop("id_column", None), "carry": options.pop("keep", ())}
     options |= {"calibrate": False}
     _, table, detector = _prepare(frame, kind, ReadOptions.of(**reading), options, ranking.get("p_values", True))
     return rank_here(table, detector, **ranking)

@@ -22,6 +22,7 @@ from isobag.data.partitions import Frames, PartitionedRows, Partitions
 from isobag.data.partitions import Labels as LabelArray
 from isobag.data.rows import ArrayRows, Rows
 from isobag.data.spool import Spool, SpooledRows, Tick
+from isobag.tables.bags import Bags
 from isobag.tables.batch import names_of_files
 from isobag.tables.choose import ReadOptions, check_names, follow_encoding, kinds_of, learn_encoding, n_missing_of
 from isobag.tables.declared import NUMBER, TIME
@@ -106,7 +107,7 @@ class Block(NamedTuple):
 class PartitionReader:
     """How the rows of a partition become features; may be sent to where the partition is.
 
-    by, id : columns that make the label of a row's group, or name rows.
+    by, id : what makes the label of a row's group, or names rows; the last of ``by`` is that of ``bags``, if any.
     free : columns of mixed objects, each cell of which is text to be parsed.
     """
 
@@ -114,10 +115,12 @@ class PartitionReader:
     by: tuple[str, ...] = ()
     id: str | None = None
     free: frozenset[str] = frozenset()
+    bags: Bags | None = None
 
     def blocks(self, number: int, frames: Frames) -> Iterator[Block]:
         """The rows of a partition, at most PARTITION_ROWS at a time."""
-        options = ReadOptions(by=self.by, id=self.id).following(self.encoding)
+        by = self.by if self.bags is None else self.by[:-1]
+        options = ReadOptions(by=by, id=self.id, bags=self.bags).following(self.encoding)
         names = list(dict.fromkeys([*(options.features or ()), *options.apart]))
         for source in sources_of(number, frames, names, self.free):
             table = _learn_here(source, options, encoding=self.encoding, spool=_in_memory, is_part=True)
@@ -172,6 +175,9 @@ def learn_table(
         )
     if isinstance(partitions, Source):
         return _learn_here(partitions, options, encoding=encoding, only_rows=only_rows, spool=spool, tick=tick)
+    if options.bags is not None and options.bags.sessions is not None:
+        why = " needs all rows of a label in one place, which Dask and Spark do not have; choose "
+        raise ParameterError(Option("sessions", options.bags.sessions), why, Option("every"), ".")
     if encoding is not None:
         return _follow_there(partitions, options, encoding)
     return _learn_there(partitions, options)
@@ -209,6 +215,8 @@ def _learn_here(
         return bound.apply(entries if is_all else np.ascontiguousarray(entries[:, used]))
 
     labels = kept.labels.joined(as_numbers=not is_part)
+    if options.bags is not None:
+        labels[options.bags.name] = options.bags.starts(labels, options.by)
     takes_part, gaps, entries = np.ones(n_rows, dtype=bool), None, kept.spool
     if (options.by or options.baseline) and not is_part:
         takes_part = _labelled(source, labels, options)
@@ -225,15 +233,15 @@ def _learn_here(
     if entries.is_in_memory:
         rows = ArrayRows(make(entries.read(0, len(entries))), encoding.names)
     carried = {name: as_numbers(own) for name, own in labels.items() if options.carry is None or name in options.carry}
-    apart = {name: labels[name] for name in options.apart}
+    apart = {name: labels[name] for name in (*options.apart, *options.labels)}
     kept_rows = takes_part if n_dropped else None
-    own = (encoding, summary, options.by, options.id, rows, options.baseline)
+    own = (encoding, summary, options.labels, options.id, rows, options.baseline)
     return LocalTable(*own, kept_rows, gaps, apart, carried)
 
 
 def _labelled(source: Source, labels: dict[str, Any], options: ReadOptions) -> Bools:
     """Which rows have the label of a group; those that have none are an error unless rows are to be dropped: (n,)."""
-    names = options.by + options.baseline
+    names = options.labels + options.baseline
     is_labelled = are_labelled([labels[name] for name in names])
     if not is_labelled.all() and options.missing != "drop":
         where = f" of {names_of_files(source.files)}" if source.files else ""
@@ -266,7 +274,7 @@ def _learn_there(partitions: Partitions, options: ReadOptions) -> PartitionedTab
     medians = cache(lambda: medians_of(partitions, entries, numbers))
     encoding, summaries = learn_encoding(seen.scans, options, lambda name: medians()[name])
     free = scan.free | {name for name, own in seen.scans.items() if own.is_free}
-    reader = PartitionReader(encoding, options.by, options.id, free)
+    reader = PartitionReader(encoding, options.labels, options.id, free, options.bags)
     sizes = kept_sizes = np.array(seen.sizes, dtype=np.int64)
     has_gaps = any(n_missing_of(seen.scans[column.name], options) for column in encoding.columns)
     n_unlabelled = 0
@@ -278,7 +286,7 @@ def _learn_there(partitions: Partitions, options: ReadOptions) -> PartitionedTab
     summary = TableSummary(partitions.files, seen.n_rows, n_dropped, columns, partitions.notes, n_unlabelled)
     rows = PartitionedRows(partitions, reader, kept_sizes, encoding.names)
     return PartitionedTable(
-        encoding, summary, options.by, options.id, rows, (), partitions, reader, sizes, kept_sizes, has_gaps
+        encoding, summary, options.labels, options.id, rows, (), partitions, reader, sizes, kept_sizes, has_gaps
     )
 
 
@@ -291,11 +299,11 @@ def _follow_there(partitions: Partitions, options: ReadOptions, encoding: Encodi
     if names:
         seen = partitions.run(Scan(names, ReadOptions(names)), Seen.merge)
         free = frozenset(name for name, own in seen.scans.items() if own.is_free)
-    reader = PartitionReader(encoding, options.by, options.id, free)
+    reader = PartitionReader(encoding, options.labels, options.id, free, options.bags)
     sizes = np.array(partitions.run(_count_frames, add), dtype=np.int64)
     summary = TableSummary(partitions.files, int(sizes.sum()), 0, (), partitions.notes)
     rows = PartitionedRows(partitions, reader, sizes, encoding.names)
-    own = (encoding, summary, options.by, options.id, rows, ())
+    own = (encoding, summary, options.labels, options.id, rows, ())
     return PartitionedTable(*own, partitions, reader, sizes, sizes, False)
 
 

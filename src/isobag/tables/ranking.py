@@ -205,13 +205,14 @@ class Ranking(Ranked):
     def parts(self, n_rows: int) -> Iterator[dict[str, Any]]:
         """Columns of the whole ranked table with those carried along, so many rows at a time: what is written."""
         for start in range(0, len(self), n_rows):
-            columns, carried = self.columns(start, start + n_rows), self._carried(start, start + n_rows)
+            columns, carried = self.columns(start, start + n_rows), self.carried(start, start + n_rows)
             twice = [name for name in carried if name in columns]
             if twice:
                 raise ValueError(f"The result has a column {twice[0]!r} of its own; rename the column with --sql.")
             yield {**columns, **carried}
 
-    def _carried(self, start: int, stop: int) -> dict[str, Any]:
+    def carried(self, start: int, stop: int) -> dict[str, Any]:
+        """Columns carried along, from place start + 1 to place stop; of a group, those of its first row."""
         if not isinstance(self.table, LocalTable):
             return {}
         rows = pa.array(self.rows_of(self.order[start:stop].astype(np.int64)))

@@ -7,6 +7,7 @@ from typing import Any
 from isobag.tables.terminal import escape_for_terminal
 
 FEATURE, ID, GROUP, LEFT_OUT = "feature", "id", "group", "left out"
+TIMES, PEERS = "time", "peers"
 UNKNOWN = "unknown"
 EXCLUDED = "excluded"
 CONSTANT = "the same in every row"
@@ -18,7 +19,7 @@ RELAXED = "--numbers relaxed"
 class ColumnSummary:
     """One column of a table.
 
-    role : FEATURE, ID, GROUP or LEFT_OUT.
+    role : FEATURE, ID, GROUP, TIMES, PEERS or LEFT_OUT.
     kind : number, bool, time, text, other (lists, objects, bytes) or empty; unknown if no cell was looked at, as of
         columns that are no features of a table in partitions.
     n_numbers, n_times, n_texts, n_missing : how many of its cells are what; a bad cell that is taken for a missing

@@ -9,7 +9,8 @@ import torch
 
 from isobag.backends import numpy as definition
 from isobag.backends.arrays import Array, Balls, Cells, Deviations, Floats, Ints, Knots, last_level, one_level
-from isobag.backends.numba import trees
+from isobag.backends.numba import pairs, trees
+from isobag.backends.pairs import PackedCounts
 from isobag.backends.threads import slices
 from isobag.backends.torch import groups, neighbours, plain, scales
 from isobag.backends.torch.counts import Counts, DeviceCounts, as_device_counts, count_groups, dot_products
@@ -180,6 +181,13 @@ class TorchBackend:
         with explained(self.device):
             own, others = as_device_counts(counts, self.device), as_device_counts(centers, self.device)
             return dot_products(own, others)
+
+    def dot_pairs(
+        self, own: PackedCounts, rows: Ints, other: PackedCounts, other_rows: Ints, n_columns: int,
+        n_jobs: int | None = None,
+    ) -> Ints:  # fmt: skip
+        """Dot products of the counts of pairs of bags, which are in host memory: (pairs,)."""
+        return pairs.dot_pairs(own, rows, other, other_rows, n_columns, n_jobs)
 
     def near_and_far(
         self, dots: Placed, own: Deviations, others: Deviations, sq_norm: float, ranks: tuple[int, ...]

@@ -85,7 +85,7 @@ def _partitions(data: DataFrame, options: dict[str, Any]) -> SparkPartitions:
     features = options.get("features")
     if features is None:
         return partitions
-    named = [*names_of(features), *names_of(options.get("by")), *names_of(options.get("id_column"))]
+    named = [*names_of(features), *(name for one in ("by", "time", "id_column") for name in names_of(options.get(one)))]
     if not set(named) <= set(data.columns):
         return partitions  # whose error says which are there
     return SparkPartitions(data.select(*dict.fromkeys(f"`{name}`" for name in named)))

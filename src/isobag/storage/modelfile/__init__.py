@@ -6,7 +6,7 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
-from isobag.estimators import STORABLE
+from isobag.estimators import IN_FILES
 from isobag.storage.modelfile.container import FORMAT, ModelFileError, Tensors, read_container, write_container
 from isobag.storage.modelfile.format1 import upgrade
 from isobag.storage.modelfile.models import layout_of
@@ -32,8 +32,8 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     True
     """
     name = type(model).__name__
-    if type(model) is not STORABLE.get(name):
-        raise ModelFileError(f"a model file holds {', '.join(STORABLE)}, not {name}.")
+    if type(model) is not IN_FILES.get(name):
+        raise ModelFileError(f"a model file holds {', '.join(IN_FILES)}, not {name}.")
     check_is_fitted(model)
     tensors: Tensors = {}
     content = layout_of(name).encode(model, tensors)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, get_type_hints
 import numpy as np
 
 from isobag.data.params import Parameter
-from isobag.estimators import STORABLE
+from isobag.estimators import IN_FILES
 from isobag.models.calibration import EXACT
 from isobag.storage.modelfile.container import ModelFileError, Tensors
 from isobag.storage.modelfile.fields import NAMES, STRING, Array, Kind, Plain, demand, integer, number
@@ -21,6 +21,7 @@ _FIELDS: dict[str, Kind] = {
     "feature_names_in_": NAMES,
     "offset_": number(-_LARGEST, _LARGEST),
     "labels_": Labels(),
+    "entities_": Labels(),
     "baseline_labels_": Labels(),
     "scores_": Array(("float64",), 1),
     "table_": STRING,
@@ -75,9 +76,9 @@ class Layout(NamedTuple):
 @cache
 def layout_of(name: str) -> Layout:
     """The layout of an estimator, by the name of its class."""
-    if name not in STORABLE:
-        raise ModelFileError(f"it holds a {name!r:.60}; need one of {', '.join(STORABLE)}.")
-    build = STORABLE[name]
+    if name not in IN_FILES:
+        raise ModelFileError(f"it holds a {name!r:.60}; need one of {', '.join(IN_FILES)}.")
+    build = IN_FILES[name]
     attributes = [one for one in get_type_hints(build).items() if one[0].endswith("_") and not one[0].startswith("_")]
     return Layout(
         build,

@@ -1,0 +1,161 @@
+"""Times as periods of the calendar, and as sessions.
+
+A time is a whole number of microseconds since 1970-01-01 in UTC. Days and weeks are those of a time zone: a day on
+which clocks change has 23 or 25 hours, and a week starts on Monday. Periods shorter than a day are all of the same
+length: where clocks change, an hour is left out of the local day, or comes twice and is two periods.
+"""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import numpy as np
+
+from isobag.backends.arrays import Array, Ints
+from isobag.data.params import LENGTH, Option, ParameterError
+
+_SECOND = 1_000_000
+_QUARTER, _DAY = 900 * _SECOND, 86_400 * _SECOND
+_WEEK = 7 * _DAY
+_UNITS = {"s": _SECOND, "m": 60 * _SECOND, "h": 3600 * _SECOND, "d": _DAY, "w": _WEEK}
+_FIRST_MONDAY = 3
+"""1970-01-01 was a Thursday: three days more than whole weeks."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_ALIGNED = datetime(2000, 1, 1, tzinfo=UTC)
+
+
+def length_of(text: Any, name: str) -> int:
+    """A length of time such as "15m", "1h", "1d" or "1w" in microseconds."""
+    match = LENGTH.fullmatch(text) if isinstance(text, str) else None
+    if match is None:
+        need = "; need a whole number and s, m, h, d or w, such as '15m', '1h', '1d' or '1w'."
+        raise ParameterError(Option(name, text), need)
+    return int(match[1]) * _UNITS[match[2]]
+
+
+def zone_of(name: str | None) -> ZoneInfo:
+    """A time zone by its name, such as "Europe/Berlin"; None is UTC."""
+    try:
+        return ZoneInfo("UTC" if name is None else name)
+    except (OSError, ValueError, TypeError, LookupError):
+        reason = "; need the name of a time zone, such as 'Europe/Berlin', or None for UTC."
+        raise ParameterError(Option("time_zone", name), reason) from None
+
+
+def as_times(times: Any) -> Ints:
+    """Times in microseconds since 1970 UTC: from datetime64 or whole numbers, which are microseconds already: (n,)."""
+    values = np.asarray(times)
+    if values.dtype.kind == "M":
+        if np.isnat(values).any():
+            raise ValueError(f"times has no time in row {int(np.flatnonzero(np.isnat(values))[0])}; need one a row.")
+        values = values.astype("datetime64[us]").view(np.int64)
+    if values.dtype.kind not in "iu" or values.ndim != 1:
+        raise ValueError(f"times is {values.dtype} of shape {values.shape}; need datetime64 or microseconds, (rows,).")
+    return values.astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Calendar:
+    """Periods of equal length, by the calendar of a time zone; they have numbers that rise with time."""
+
+    every: str
+    time_zone: str | None = None
+
+    @cached_property
+    def length(self) -> int:
+        """Length in microseconds; of days and weeks, on which no clock changes."""
+        return length_of(self.every, "every")
+
+    @cached_property
+    def zone(self) -> ZoneInfo:
+        """The time zone."""
+        return zone_of(self.time_zone)
+
+    @cached_property
+    def _shift(self) -> int:
+        """By how much periods shorter than a day are shifted, so that they begin where local hours do."""
+        return _offset(_ALIGNED, self.zone) % self.length
+
+    @property
+    def _counts_days(self) -> bool:
+        return self.length % _DAY == 0
+
+    def numbers(self, times: Ints) -> Ints:
+        """The number of the period of each time: (n,) -> (n,)."""
+        if not self._counts_days:
+            return (times + self._shift) // self.length
+        days = self.local(times) // _DAY
+        n_days = self.length // _DAY
+        return (days + (_FIRST_MONDAY if n_days % 7 == 0 else 0)) // n_days
+
+    def starts(self, numbers: Ints) -> Ints:
+        """When periods start, as times: (n,) -> (n,)."""
+        numbers = np.asarray(numbers, dtype=np.int64)
+        if not self._counts_days:
+            return numbers * self.length - self._shift
+        n_days = self.length // _DAY
+        days = numbers * n_days - (_FIRST_MONDAY if n_days % 7 == 0 else 0)
+        known, places = np.unique(days, return_inverse=True)
+        return np.array([self._midnight(int(day)) for day in known], dtype=np.int64)[places].reshape(days.shape)
+
+    def dates(self, numbers: Ints) -> Array:
+        """When periods start, as the clock shows it there: (n,) datetime64[us]."""
+        return self.local(self.starts(numbers)).view("datetime64[us]")
+
+    def number_at(self, moment: Any) -> int:
+        """The number of one period: of a date and time as clocks of the zone show it, or of microseconds since 1970."""
+        (time,) = as_times(np.atleast_1d(moment if isinstance(moment, int | np.integer) else np.datetime64(moment)))
+        if not isinstance(moment, int | np.integer):
+            clock = (_EPOCH + timedelta(microseconds=int(time))).replace(tzinfo=self.zone)
+            time -= _offset(clock, self.zone)
+        return int(self.numbers(np.array([time]))[0])
+
+    def local(self, times: Ints) -> Ints:
+        """What clocks of the zone show, as if it were UTC: (n,) -> (n,)."""
+        if self.time_zone in (None, "UTC"):
+            return times
+        quarters, places = np.unique(times // _QUARTER, return_inverse=True)  # clocks change at whole quarters
+        offsets = [_offset(_EPOCH + timedelta(seconds=int(one) * 900), self.zone) for one in quarters]
+        return times + np.array(offsets, dtype=np.int64)[places].reshape(times.shape)
+
+    @property
+    def _cycles(self) -> list[int]:
+        return [one for one in (_WEEK, _DAY) if one % self.length == 0 and one > self.length]
+
+    @property
+    def cycle_lengths(self) -> list[int]:
+        """Number of periods of a week, and of a day, where these are several periods long."""
+        return [one // self.length for one in self._cycles]
+
+    def phases(self, numbers: Ints) -> list[Ints]:
+        """The place of periods in the week, and in the day, as in ``cycle_lengths``: (n,) each."""
+        local = self.local(self.starts(numbers)) + _FIRST_MONDAY * _DAY
+        return [local % cycle // self.length for cycle in self._cycles]
+
+    def _midnight(self, day: int) -> int:
+        date = (_EPOCH + timedelta(days=day)).replace(tzinfo=None)
+        return day * _DAY - _offset(date.replace(tzinfo=self.zone), self.zone)
+
+
+def _offset(moment: datetime, zone: ZoneInfo) -> int:
+    """By how many microseconds clocks of a zone are ahead of UTC."""
+    offset = moment.astimezone(zone).utcoffset() if moment.tzinfo is not zone else moment.utcoffset()
+    assert offset is not None
+    return round(offset.total_seconds()) * _SECOND
+
+
+def number_sessions(ids: Ints, times: Ints, gap: str) -> Ints:
+    """Sessions of each label, numbered by label and then by time: a pause longer than ``gap`` ends one: (n,) -> (n,).
+
+    ids (n,): the number of each row's label, from 0.
+    """
+    longest = length_of(gap, "sessions")
+    order = np.lexsort((times, ids))
+    own, when = ids[order], times[order]
+    begins = np.ones(len(ids), dtype=bool)
+    begins[1:] = (own[1:] != own[:-1]) | (when[1:] - when[:-1] > longest)
+    sessions = np.empty(len(ids), dtype=np.int64)
+    sessions[order] = np.cumsum(begins) - 1
+    return sessions

@@ -1,0 +1,124 @@
+"""A period of an entity is a bag of rows: its counts in the cells of views, and what was found when it was judged.
+
+All that a monitor has learned of entities is a sequence of periods. Each has a line for every entity that had rows in
+it, or was expected to. Nothing else is kept, so a period that is taken away leaves no trace.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from isobag.backends.arrays import MOST_ROWS, Bools, Cells, Floats, Ints, held
+from isobag.backends.pairs import PackedCounts
+
+ORDINARY, FLAGGED, CONFIRMED, DISMISSED = range(4)
+"""What is thought of a line. Flagged and confirmed ones are not part of the past."""
+MISSING = -np.inf
+"""In place of a score that a line does not have."""
+_LARGEST = float(np.finfo(float).max)
+Hashes = npt.NDArray[np.uint64]
+
+
+@dataclass(frozen=True, eq=False)
+class PeriodLines:
+    """One period: a line for each entity, in rising order of the entities' numbers.
+
+    number : of the period.
+    entities, sizes : (lines,) of ints; a size of 0 is a silent entity.
+    bags : counts of the rows in the cells of all partitionings, side by side.
+    self_dots : (lines,), dot product of the counts with themselves.
+    ages : (lines,), number of own past bags that were there to compare with.
+    distance : (lines,), mean distance to the nearest own past bags.
+    shift : (lines,), how far column means are from the usual ones: see ``shifts``.
+    cycle : length of the cycle that expected numbers of rows and usual means are from, 0 if none.
+    past, first, peers, volume : (lines,), scores, higher = odder; MISSING where there is nothing to compare with.
+    expected : (lines,), number of rows that was expected, -1 if unknown.
+    status : (lines,), see ORDINARY.
+    digests : (lines,), sum of the hashes of the rows.
+    hashes : the hashes of all rows, line by line, rising; none in periods that can no longer change.
+    means, spreads : (lines, d), mean and standard deviation of each feature.
+    """
+
+    number: int = held(0, -MOST_ROWS, MOST_ROWS)
+    cycle: int = held(0, 0, MOST_ROWS)
+    entities: Ints = held(1, 0, MOST_ROWS)
+    sizes: Ints = held(1, 0, MOST_ROWS)
+    bags: PackedCounts = held()
+    self_dots: Ints = held(1, 0)
+    ages: Cells = held(1, 0)
+    distance: Floats = held(1)
+    shift: Floats = held(1)
+    past: Floats = held(1)
+    first: Floats = held(1)
+    peers: Floats = held(1)
+    volume: Floats = held(1)
+    expected: Floats = held(1, -1, _LARGEST)
+    status: npt.NDArray[np.int8] = held(1, ORDINARY, DISMISSED)
+    digests: Hashes = held(1)
+    hashes: Hashes = held(1)
+    means: npt.NDArray[np.float32] = held(2)
+    spreads: npt.NDArray[np.float32] = held(2)
+
+    def __len__(self) -> int:
+        """Number of lines."""
+        return len(self.entities)
+
+    @cached_property
+    def joined(self) -> Bools:
+        """Lines that are part of the past."""
+        joined: Bools = (self.status == ORDINARY) | (self.status == DISMISSED)
+        return joined
+
+    @property
+    def flagged(self) -> Bools:
+        """Lines that were flagged, and not dismissed."""
+        flagged: Bools = (self.status == FLAGGED) | (self.status == CONFIRMED)
+        return flagged
+
+    def places(self, wanted: Ints) -> Ints:
+        """The line of each entity, -1 if it has none: (k,) -> (k,)."""
+        if not len(self):
+            return np.full(len(wanted), -1)
+        lines = np.minimum(np.searchsorted(self.entities, wanted), len(self) - 1)
+        return np.where(self.entities[lines] == wanted, lines, -1)
+
+    def hashes_of(self, line: int) -> Hashes:
+        """The hashes of the rows of a line."""
+        ends = np.cumsum(self.sizes)
+        return self.hashes[ends[line] - self.sizes[line] : ends[line]]
+
+    def settled(self) -> "PeriodLines":
+        """The same, without what only late rows need."""
+        return self if not len(self.hashes) else replace(self, hashes=np.empty(0, dtype=np.uint64))
+
+    def problems(self, n_columns: int, n_features: int, n_entities: int) -> Iterator[str]:
+        """What does not fit together, of fields that come from a file."""
+        lines = len(self.entities)
+        arrays = (
+            self.sizes,
+            self.self_dots,
+            self.ages,
+            self.distance,
+            self.shift,
+            self.past,
+            self.first,
+            self.peers,
+            self.volume,
+        )
+        if any(len(one) != lines for one in (*arrays, self.expected, self.status, self.digests)):
+            yield "periods: need a number for each line"
+        elif len(self.bags) != lines or np.any(np.diff(self.bags.starts) < 0) or self.bags.starts[0] != 0:
+            yield "periods: need counts for each line"
+        elif not self.bags.starts[-1] == len(self.bags.columns) == len(self.bags.counts):
+            yield "periods: need a column for each count"
+        if np.any(np.diff(self.entities) <= 0) or self.entities.max(initial=0) >= max(n_entities, 1):
+            yield "periods: entities are not in rising order, or not known"
+        if self.bags.columns.max(initial=0) >= n_columns:
+            yield f"periods: need columns below {n_columns}"
+        if self.means.shape != (lines, n_features) or self.spreads.shape != self.means.shape:
+            yield "periods: need means and spreads of each feature"
+        if len(self.hashes) not in (0, self.sizes.sum()):
+            yield "periods: need a hash for each row"

@@ -1,0 +1,114 @@
+"""What a period consists of before it is judged: for each entity the counts of its rows, and their hashes."""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import csr_array
+
+from isobag.backends import Compute
+from isobag.backends.arrays import Floats, Ints
+from isobag.backends.counts import self_dots
+from isobag.backends.pairs import PackedCounts, pack_counts
+from isobag.data.hashes import Hashes
+from isobag.data.rows import GROUPED_ROWS, GroupedBlock, whole_groups
+from isobag.models.bags import PeriodLines
+from isobag.models.entities import Bags
+from isobag.models.tally import GroupTally, merge_tallies
+from isobag.models.views import Views
+
+Floats32 = npt.NDArray[np.float32]
+_LARGEST = float(np.finfo(np.float32).max)
+
+
+class NewRows(NamedTuple):
+    """Rows of one period: X (n, d), the entity (n,) and hash (n,) of each, in order of entities and then of hashes."""
+
+    X: Floats
+    entities: Ints
+    hashes: Hashes
+
+
+class Content(NamedTuple):
+    """A period: bags of its entities, in rising order; hashes of their rows, bag by bag; means and spreads (b, d)."""
+
+    number: int
+    bags: Bags
+    hashes: Hashes
+    means: Floats32
+    spreads: Floats32
+
+
+def content_of(number: int, rows: NewRows, views: Views, compute: Compute) -> Content:
+    """Count the rows of each entity in the cells of views."""
+    starts = np.flatnonzero(np.diff(rows.entities, prepend=-1))
+    entities = rows.entities[starts]
+    ends = np.append(starts[1:], len(rows.X))
+    tallies = [
+        views.tally_groups(GroupedBlock(rows.X[own], own_starts, numbers), compute)
+        for own, own_starts, numbers in whole_groups(ends, GROUPED_ROWS)
+    ]
+    tally = tallies[0] if len(tallies) == 1 else merge_tallies([_on_host(one) for one in tallies])
+    means, spreads = _moments(rows.X, starts)
+    return Content(number, _bags(entities, tally.counts.tocsr(), np.diff(np.append(starts, len(rows.X)))), rows.hashes,
+                   means, spreads)  # fmt: skip
+
+
+def content_again(period: PeriodLines) -> Content:
+    """What a period that was judged consists of."""
+    spoken = np.flatnonzero(period.sizes > 0)  # silent lines have no counts, so those of others lie as they did
+    starts = np.append(period.bags.starts[spoken], period.bags.starts[-1])
+    bags = Bags(
+        period.entities[spoken],
+        period.sizes[spoken],
+        PackedCounts(starts, period.bags.columns, period.bags.counts),
+        period.self_dots[spoken],
+    )
+    return Content(period.number, bags, period.hashes, period.means[spoken], period.spreads[spoken])
+
+
+def merge_contents(one: Content, other: Content, n_columns: int) -> Content:
+    """The rows of both."""
+    parts = [
+        GroupTally(own.bags.entities, own.bags.packed.sparse(np.arange(len(own.bags.sizes)), n_columns), own.bags.sizes)
+        for own in (one, other)
+    ]
+    tally = merge_tallies(parts)
+    entities = np.concatenate([np.repeat(own.bags.entities, own.bags.sizes) for own in (one, other)])
+    hashes = np.concatenate([one.hashes, other.hashes])
+    places = [np.searchsorted(tally.numbers, own.bags.entities) for own in (one, other)]
+    sums = np.zeros((2, len(tally.numbers), one.means.shape[1]))
+    for own, at in zip((one, other), places, strict=True):
+        n, means = own.bags.sizes[:, None], own.means.astype(np.float64)
+        sums[0][at] += n * means
+        sums[1][at] += n * (own.spreads.astype(np.float64) ** 2 + means**2)
+    means, squares = sums / tally.sizes[:, None]
+    spreads = np.sqrt(np.maximum(squares - means**2, 0))
+    bags = _bags(tally.numbers, tally.counts.tocsr(), tally.sizes)
+    return Content(one.number, bags, hashes[np.lexsort((hashes, entities))], _narrow(means), _narrow(spreads))
+
+
+def digests_of(content: Content) -> Hashes:
+    """Sum of the hashes of each bag: (b,)."""
+    starts = np.cumsum(content.bags.sizes) - content.bags.sizes
+    return np.add.reduceat(content.hashes, starts) if len(starts) else np.empty(0, dtype=np.uint64)
+
+
+def _bags(entities: Ints, counts: csr_array, sizes: Ints) -> Bags:
+    return Bags(entities, sizes, pack_counts(counts), self_dots(counts).astype(np.int64))
+
+
+def _moments(X: Floats, starts: Ints) -> tuple[Floats32, Floats32]:
+    """Mean and standard deviation of each feature in each run of rows: (runs, d) each."""
+    sizes = np.diff(np.append(starts, len(X)))[:, None]
+    means = np.add.reduceat(X, starts, axis=0) / sizes
+    away = X - np.repeat(means, sizes[:, 0], axis=0)
+    return _narrow(means), _narrow(np.sqrt(np.add.reduceat(away * away, starts, axis=0) / sizes))
+
+
+def _narrow(values: Floats) -> Floats32:
+    return np.clip(values, -_LARGEST, _LARGEST).astype(np.float32)
+
+
+def _on_host(tally: GroupTally) -> GroupTally:
+    return GroupTally(tally.numbers, tally.counts.tocsr(), tally.sizes)

@@ -1,0 +1,75 @@
+"""How far the column means of a bag are from what is usual for the entity at this time.
+
+Where a mix of values changes, or a level, all rows say so together, and the means of the columns show it sooner than
+distances between bags do. Over the columns that vary, with within-bag variance v of each:
+
+1. usual   u = (sum of the rows at that phase + 2 K m) / (rows at that phase + 2 K), K rows a period with mean m over
+           all; the phase is that of ``volume``
+2. shift   s = mean over columns of (mean - u)^2 / v / (1 / n + 1 / rows behind u + q)
+
+With more than 64 columns this is left out: distances between bags alone count.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from isobag.backends.arrays import Bools, Floats, Ints
+from isobag.models.bags import MISSING, PeriodLines
+
+MOST_COLUMNS = 64
+_SHRINKAGE, _VARIANCE_ROWS = 2.0, 50.0
+
+
+class UsualMeans(NamedTuple):
+    """Of each entity: usual means and variances of a row (e, d), and the number of rows behind them (e,)."""
+
+    means: Floats
+    variances: Floats
+    n_rows: Floats
+
+    def shifts(self, entities: Ints, sizes: Ints, means: Floats, between: float) -> Floats:
+        """S (see above) of bags: (b,), MISSING where nothing is known."""
+        known = self.n_rows[entities] > 0
+        shifts = np.full(len(entities), MISSING)
+        own = entities[known]
+        noise = 1 / sizes[known] + 1 / self.n_rows[own] + between
+        variances = self.variances[own]
+        total, number = np.zeros(len(own)), np.zeros(len(own))
+        for column in range(means.shape[1]):
+            varies = variances[:, column] > 0
+            away = (means[known, column] - self.means[own, column]) ** 2
+            total += np.divide(away, variances[:, column], out=np.zeros(len(own)), where=varies)
+            number += varies
+        shifts[known] = total / np.maximum(number, 1) / noise
+        return shifts
+
+
+def usual_means(
+    periods: Sequence[PeriodLines], same: Bools, n_entities: int, n_columns: int, most_age: int | None = None
+) -> UsualMeans:
+    """From the joined lines of periods, of which some have the present phase; only those younger than ``most_age``."""
+    sums, squares = np.zeros((2, n_entities, n_columns)), np.zeros((n_entities, n_columns))
+    rows, n_bags = np.zeros((2, n_entities)), np.zeros(n_entities)
+    for period, is_same in zip(periods, same, strict=True):
+        known = period.joined & (period.sizes > 0)
+        if most_age is not None:
+            known &= period.ages < most_age
+        own, sizes = period.entities[known], period.sizes[known].astype(np.float64)
+        weighted = sizes[:, None] * period.means[known]
+        for kind in (0, 1)[: 1 + bool(is_same)]:
+            sums[kind][own] += weighted
+            rows[kind][own] += sizes
+        squares[own] += sizes[:, None] * period.spreads[known].astype(np.float64) ** 2
+        n_bags[own] += 1
+    every = np.maximum(rows[0], 1.0)[:, None]
+    overall = sums[0] / every
+    pooled = squares.sum(axis=0) / max(float(rows[0].sum()), 1.0)
+    variances = (squares + _VARIANCE_ROWS * pooled) / (rows[0][:, None] + _VARIANCE_ROWS)
+    if not same.any():
+        return UsualMeans(overall, variances, rows[0])
+    extra = _SHRINKAGE * rows[0] / np.maximum(n_bags, 1)
+    behind = rows[1] + extra
+    means = (sums[1] + extra[:, None] * overall) / np.maximum(behind, 1.0)[:, None]
+    return UsualMeans(means, variances, np.minimum(behind, rows[0]))

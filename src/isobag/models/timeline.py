@@ -1,0 +1,315 @@
+"""Entities over time: each period is judged by what was known before it, and then becomes part of what is known.
+
+1. scores     past, first, peers, volume: see ``entities`` and ``volume``
+2. p-values   by rank among the scores of earlier periods, see ``ranks``; past and first among those of bags with a
+              past half as long to twice as long
+3. one        weighted Bonferroni, see WEIGHTS: valid whatever depends on whatever
+4. common     where more than half of the lines, and five or more, have p <= .05, everyone changed: lines are then
+              flagged by their ranks among those of the same period
+5. flagged    Benjamini and Hochberg over the lines of the period, at level fdr max(1, R) / 30, at most fdr; R is the
+              number of lines flagged in the 29 periods before
+
+What 5 promises: the shares of false ones among the flagged lines of all periods add up to at most fdr (R + T / 30) on
+average, for R lines flagged in T periods: few alarms are false, and where nothing happens there is a false one in at
+most fdr of all months of days.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from isobag.backends import Compute
+from isobag.backends.arrays import Array, Bools, Floats, Ints, held
+from isobag.backends.pairs import MOST_COLUMNS, PackedCounts
+from isobag.models.bags import CONFIRMED, DISMISSED, FLAGGED, MISSING, ORDINARY, PeriodLines
+from isobag.models.calibration import discoveries
+from isobag.models.contents import Content, digests_of
+from isobag.models.entities import (
+    N_EARLY,
+    N_FIRST,
+    RawScores,
+    compare_with_past,
+    compare_with_peers,
+    gather_peers,
+    standardise,
+)
+from isobag.models.ranks import combine_p_values, rank_p_values, rank_within, recent_scores
+from isobag.models.shifts import MOST_COLUMNS as MOST_SHIFTED
+from isobag.models.shifts import usual_means
+from isobag.models.views import Views
+from isobag.models.volume import Cycles, choose_periods, forecast, same_phase, volume_scores
+
+WEIGHTS = {"past": 0.6, "first": 0.05, "peers": 0.1, "volume": 0.25}
+"""Shares of the false alarms that each score may raise."""
+ONLINE_PERIODS = 30
+LEAST_EXPECTED = 0.5
+"""Silent entities of which fewer rows are expected have no line."""
+MOST_SAMPLED = 2_000
+"""Bags of a period that nobody judges, whose peers are looked at, to compare later ones with."""
+ENOUGH_ALIKE = 1_000
+"""From so many lines on, only those of the later half of all periods, and with the same season, are compared with."""
+LEAST_CHANGED, CHANGED_P = 5, 0.05
+
+
+@dataclass(frozen=True, eq=False)
+class Timeline:
+    """Views of the rows, and all periods.
+
+    between, peers_between : q (see ``entities``) between bags of an entity, and of different ones.
+    periods : in the order of time.
+    firsts : of periods that were left behind, the lines that are among the first of their entity.
+    cohorts : (e,), the cohort of each entity.
+    """
+
+    views: Views
+    between: float = held(0, 0, 1 << 20)
+    peers_between: float = held(0, 0, 1 << 20)
+    cohorts: Ints = held(1, 0)
+    periods: tuple[PeriodLines, ...] = held()
+    firsts: tuple[PeriodLines, ...] | None = held()
+
+    @property
+    def n_columns(self) -> int:
+        """Number of cells of all partitionings."""
+        return self.views.n_columns
+
+    def before(self, number: int) -> "Timeline":
+        """The same as before a period."""
+        return replace(self, periods=tuple(one for one in self.periods if one.number < number))
+
+    def after(self, period: PeriodLines, n_recent: int, keep: int | None) -> "Timeline":
+        """The same with one more period. Hashes of rows are kept in the last so many, all else in ``keep`` periods."""
+        periods = [*self.periods, period]
+        oldest = period.number - n_recent
+        periods = [one if one.number >= oldest else one.settled() for one in periods]
+        if keep is None:
+            return replace(self, periods=tuple(periods))
+        left = [_first_lines(one) for one in periods if one.number <= period.number - keep]
+        firsts = (*(self.firsts or ()), *(one for one in left if len(one)))
+        return replace(
+            self,
+            periods=tuple(one for one in periods if one.number > period.number - keep),
+            firsts=firsts or None,
+        )
+
+    def with_status(self, entity: int, number: int, status: int) -> "Timeline | None":
+        """The same with another word on one line; None if there is no such line."""
+        for place, period in enumerate(self.periods):
+            if period.number == number:
+                line = int(period.places(np.array([entity]))[0])
+                if line >= 0:
+                    words = period.status.copy()
+                    words[line] = status
+                    changed = replace(period, status=words)
+                    return replace(self, periods=(*self.periods[:place], changed, *self.periods[place + 1 :]))
+        return None
+
+    def problems(self, n_features: int, n_entities: int) -> Iterator[str]:
+        """What does not fit together, of fields that come from a file."""
+        yield from self.views.problems()
+        if self.views.n_columns > MOST_COLUMNS:
+            yield f"views: need at most {MOST_COLUMNS} cells"
+        if len(self.cohorts) != n_entities:
+            yield "cohorts: need one for each entity"
+        for one in (*self.periods, *(self.firsts or ())):
+            yield from one.problems(self.n_columns, n_features, n_entities)
+        if np.any(np.diff([one.number for one in self.periods]) <= 0):
+            yield "periods: they are not in the order of time"
+
+
+class Verdict(NamedTuple):
+    """What is said of the lines of a period: p-values (lines,) of each score, and of all together.
+
+    weighted : p / weight of each score, of what lines are flagged by; ranks within the period in a common change.
+    level : up to which weighted p-value a line is flagged.
+    changed : number of lines that changed together; 0 where this is no common change.
+    """
+
+    p_values: dict[str, Floats]
+    p_value: Floats
+    weighted: dict[str, Floats]
+    flagged: Bools
+    level: float
+    changed: int
+
+
+def judge_content(
+    known: Timeline, content: Content, cycles: Cycles, fdr: float, is_judged: bool, compute: Compute
+) -> tuple[PeriodLines, Verdict | None]:
+    """The lines of a period, scored and, if wanted and enough is known, judged."""
+    lines = _score(known, content, cycles, is_judged, compute)
+    verdict = _judge(known.periods, lines, fdr) if is_judged else None
+    if verdict is not None:
+        lines = replace(lines, status=np.where(verdict.flagged, FLAGGED, ORDINARY).astype(np.int8))
+    return lines, verdict
+
+
+def keep_words(before: PeriodLines, after: PeriodLines) -> PeriodLines:
+    """A period that was judged again, with what was said of its lines by a person."""
+    places = before.places(after.entities)
+    words = np.where(places >= 0, before.status[places] if len(before) else ORDINARY, ORDINARY)
+    is_kept = (words == CONFIRMED) | (words == DISMISSED)
+    return replace(after, status=np.where(is_kept, words, after.status).astype(np.int8))
+
+
+def _score(known: Timeline, content: Content, cycles: Cycles, is_judged: bool, compute: Compute) -> PeriodLines:
+    bags, periods, firsts = content.bags, known.periods, known.firsts or ()
+    n_entities = len(known.cohorts)
+    present = cycles.part(range(len(firsts), len(firsts) + len(periods)))
+    usual = forecast(periods, present, n_entities)
+    is_line = usual.expected >= LEAST_EXPECTED
+    is_line[bags.entities] = True
+    entities = np.flatnonzero(is_line)
+    at = np.searchsorted(entities, bags.entities)
+    sizes = _placed(bags.sizes, at, len(entities), 0)
+    own = compare_with_past(bags, firsts, periods, known.between, known.n_columns, compute)
+    shift, first_shift = _shifts(known, content, cycles, present)
+    first_shift[own.from_first == MISSING] = MISSING
+    raw = RawScores(own.distance, shift, own.from_first, first_shift)
+    cycle = choose_periods(len(periods), present)[2]
+    past, first = standardise(raw, bags.entities, firsts, periods, n_entities, cycle)
+    chosen = np.arange(len(bags.sizes))
+    if not is_judged and len(chosen) > MOST_SAMPLED:
+        chosen = chosen[np.arange(MOST_SAMPLED) * len(chosen) // MOST_SAMPLED]
+    peers = np.full(len(bags.sizes), MISSING)
+    around = gather_peers(bags, periods, known.n_columns)
+    peers[chosen] = compare_with_peers(
+        bags, chosen, around, known.cohorts, known.peers_between, known.n_columns, compute
+    )
+    n_lines, n_features = len(entities), content.means.shape[1]
+    lengths = _placed(np.diff(bags.packed.starts), at, n_lines, 0)
+    means, spreads = np.zeros((2, n_lines, n_features), dtype=np.float32)
+    means[at], spreads[at] = content.means, content.spreads
+    return PeriodLines(
+        content.number,
+        cycle,
+        entities,
+        sizes,
+        PackedCounts(np.append(0, np.cumsum(lengths)), bags.packed.columns, bags.packed.counts),
+        _placed(bags.self_dots, at, n_lines, 0),
+        _placed(own.ages, at, n_lines, 0).astype(np.int32),
+        _placed(own.distance, at, n_lines, MISSING),
+        _placed(shift, at, n_lines, MISSING),
+        _placed(past, at, n_lines, MISSING),
+        _placed(first, at, n_lines, MISSING),
+        _placed(peers, at, n_lines, MISSING),
+        volume_scores(sizes, usual.expected[entities], usual.dispersion[entities]),
+        usual.expected[entities],
+        np.zeros(n_lines, dtype=np.int8),
+        _placed(digests_of(content), at, n_lines, 0),
+        content.hashes,
+        means,
+        spreads,
+    )
+
+
+def _shifts(known: Timeline, content: Content, cycles: Cycles, present: Cycles) -> tuple[Floats, Floats]:
+    """How far column means are from those of the own past, and from those of the first bags: (b,) each."""
+    bags, periods, n_entities = content.bags, known.periods, len(known.cohorts)
+    n_columns = content.means.shape[1]
+    every = (*(known.firsts or ()), *periods)
+    if n_columns > MOST_SHIFTED or not every:
+        return np.full(len(bags.sizes), MISSING), np.full(len(bags.sizes), MISSING)
+    recent, same, _ = choose_periods(len(periods), present)
+    usual = usual_means(periods[recent.start : recent.stop], same, n_entities, n_columns)
+    means = content.means.astype(np.float64)
+    shifts = usual.shifts(bags.entities, bags.sizes, means, known.between)
+    early = [k for k, period in enumerate(every) if period.ages.min(initial=N_FIRST) < N_FIRST]
+    is_same = same_phase(cycles.part(early)) if cycles.phases else np.zeros(len(early), dtype=bool)
+    first = usual_means([every[k] for k in early], is_same, n_entities, n_columns, N_FIRST)
+    return shifts, first.shifts(bags.entities, bags.sizes, means, known.between)
+
+
+def _judge(periods: Sequence[PeriodLines], lines: PeriodLines, fdr: float) -> Verdict | None:
+    """P-values and flags of the lines of a period; None where too little is known to compare any with."""
+    p_values = {name: _p_values(periods, lines, name) for name in WEIGHTS}
+    p_value, weighted = combine_p_values(p_values, WEIGHTS)
+    is_known = ~np.isnan(p_value)
+    if not is_known.any():
+        return None
+    n_known = int(is_known.sum())
+    changed = int((p_value[is_known] <= CHANGED_P).sum())
+    judged, parts = p_value, weighted
+    if changed >= LEAST_CHANGED and 2 * changed > n_known:
+        within = {
+            name: np.where(np.isnan(p), np.nan, rank_within(getattr(lines, name))) for name, p in p_values.items()
+        }
+        judged, parts = combine_p_values(within, WEIGHTS)
+    else:
+        changed = 0
+    recent = sum(int(one.flagged.sum()) for one in periods[-(ONLINE_PERIODS - 1) :])
+    level = min(fdr, fdr * max(1, recent) / ONLINE_PERIODS)
+    flagged = np.zeros(len(lines), dtype=bool)
+    flagged[is_known] = discoveries(judged[is_known], level) < 0
+    threshold = float(judged[flagged].max()) if flagged.any() else 0.0
+    return Verdict(p_values, p_value, parts, flagged, threshold, changed)
+
+
+def _p_values(periods: Sequence[PeriodLines], lines: PeriodLines, name: str) -> Floats:
+    """P-values by rank among the scores of joined lines of earlier periods: (lines,)."""
+    p_values = np.full(len(lines), np.nan)
+    for chosen in _references(periods, lines, name):
+        p_values = np.fmax(p_values, _ranked(chosen, lines, name))
+    return p_values
+
+
+def _ranked(latest: Sequence[PeriodLines], lines: PeriodLines, name: str) -> Floats:
+    """P-values by rank among the scores of some periods, the latest first: (lines,)."""
+    scores = getattr(lines, name)
+
+    def rank(own: Ints, low: float, high: float) -> Floats:
+        parts = ((one, one.joined & (one.ages >= low) & (one.ages <= high)) for one in latest)
+        references = recent_scores((getattr(one, name)[known], one.entities[known]) for one, known in parts)
+        return rank_p_values(scores[own], lines.entities[own], references)
+
+    if name in ("peers", "volume"):
+        return rank(np.arange(len(lines)), 0, np.inf)
+    p_values = np.full(len(lines), np.nan)
+    octaves = np.frexp(lines.ages)[1]
+    for octave in np.unique(octaves[scores > MISSING]).tolist():
+        own = np.flatnonzero(octaves == octave)
+        p_values[own] = rank(own, 2.0 ** (octave - 2), 2.0**octave)
+    return p_values
+
+
+def _references(periods: Sequence[PeriodLines], lines: PeriodLines, name: str) -> list[list[PeriodLines]]:
+    """Periods whose scores are like those of a new one, the latest first; the larger p-value of several sets counts.
+
+    These are the later half, as what is usual is better known now than long ago; and those with the same knowledge of
+    the season. Where that leaves too few lines, all. Past and first are in other units during the first cycle with that
+    knowledge, which is left out; in the second one, all periods and the present one count beside.
+    """
+    alike = [one for one in periods[len(periods) // 2 :] if name == "peers" or one.cycle == lines.cycle]
+    sets = [alike]
+    if name in ("past", "first"):
+        same = [one.number for one in periods if one.cycle == lines.cycle][lines.cycle :]
+        alike = [one for one in alike if same and one.number >= same[0]]
+        sets = [alike] if len(same) >= lines.cycle else [alike, list(periods), [lines]]
+    if sum(map(len, alike)) < ENOUGH_ALIKE and len(sets) == 1:
+        sets = [list(periods)]
+    return [one[::-1] for one in sets]
+
+
+def _first_lines(period: PeriodLines) -> PeriodLines:
+    """The joined lines of a period that are among the first of their entity, with what these are needed for."""
+    rows = np.flatnonzero(period.joined & (period.ages < N_EARLY) & (period.sizes > 0))
+    settled = period.settled()
+    starts, lengths = period.bags.starts[rows], np.diff(period.bags.starts)[rows]
+    ends = np.append(0, np.cumsum(lengths))
+    places = np.repeat(starts - ends[:-1], lengths) + np.arange(ends[-1])
+    parts = {
+        name: getattr(settled, name)[rows]
+        for name in settled.__dataclass_fields__
+        if name not in ("number", "cycle", "bags", "hashes")
+    }
+    bags = PackedCounts(ends, period.bags.columns[places], period.bags.counts[places])
+    return replace(settled, bags=bags, **parts)
+
+
+def _placed(values: Array, at: Ints, n_lines: int, other: float) -> Array:
+    """Values of bags among those of lines, another value elsewhere."""
+    placed = np.full(n_lines, other, dtype=values.dtype)
+    placed[at] = values
+    return placed

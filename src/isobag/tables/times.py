@@ -1,0 +1,117 @@
+"""Columns of times as moments: whole microseconds since 1970-01-01 in UTC.
+
+A time that names its zone is what it says. One that names none is what clocks of the time zone show, UTC by default;
+where clocks are set back an hour comes twice, and the first of the two is meant. Numbers are times only if their unit
+is named.
+"""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from isobag.backends.arrays import Bools, Floats, Ints
+from isobag.data.params import Option, ParameterError, check_params, one_of
+from isobag.data.periods import zone_of
+from isobag.tables.cells import read_numbers, read_times
+from isobag.tables.declared import NUMBER, TEXT, TIME, read_declared
+
+UNITS = {"s": 1_000_000.0, "ms": 1_000.0, "us": 1.0, "ns": 0.001}
+"""Microseconds of a unit."""
+UNIT = one_of((None, *UNITS))
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_QUARTER = 900_000_000
+_FARTHEST = 2.0**53
+_PLAUSIBLE = 315_532_800e6, 4_102_444_800e6
+"""From 1980 to 2100, in microseconds."""
+
+
+class Moments(NamedTuple):
+    """Times of rows: ``values`` (n,), and ``missing`` (n,) where there is none, and 0 in its place."""
+
+    values: Ints
+    missing: Bools
+
+
+def read_moments(column: Any, name: str, unit: str | None = None, time_zone: str | None = None) -> Moments:
+    """Times, dates, texts as ISO 8601 writes them, or numbers of a unit, of an Arrow array (n,)."""
+    check_params({"time_unit": unit}, {"time_unit": UNIT})
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+    typed = read_declared(column)
+    if typed.kind == TIME and typed.numbers is not None:
+        seconds, missing = typed.numbers.values, typed.numbers.missing
+        zoned = np.full(len(seconds), typed.has_zone)
+    elif typed.kind == NUMBER and typed.numbers is not None and not typed.is_empty:
+        return _of_numbers(typed.numbers.values, typed.numbers.missing | typed.numbers.bad, name, unit)
+    elif typed.kind == TEXT:
+        numbers = read_numbers(typed.texts)
+        if not numbers.bad.any() and not numbers.missing.all():
+            return _of_numbers(numbers.values, numbers.missing, name, unit)
+        seconds, missing, bad, zoned = read_times(typed.texts)
+        _refuse_bad(bad, column, name)
+    else:
+        raise ValueError(f"{name}: the column is of type {column.type}; need times, dates or texts such as 2026-03-04.")
+    micros = np.rint(np.where(missing, 0.0, seconds) * 1e6)
+    _refuse_bad(np.abs(micros) > _FARTHEST, column, name)
+    values = micros.astype(np.int64)
+    plain = ~zoned & ~missing
+    if time_zone not in (None, "UTC"):
+        values[plain] = moments_of_clocks(values[plain], time_zone)
+    return Moments(values, missing)
+
+
+def moments_of_clocks(shown: Ints, time_zone: str | None) -> Ints:
+    """When clocks of a zone show something, given as if it were UTC: (n,) -> (n,)."""
+    zone = zone_of(time_zone)
+    quarters, places = np.unique(shown // _QUARTER, return_inverse=True)  # clocks change at whole quarters
+    offsets = np.empty(len(quarters), dtype=np.int64)
+    for place, quarter in enumerate(quarters.tolist()):
+        clock = (_EPOCH + timedelta(seconds=quarter * 900)).replace(tzinfo=zone)
+        offsets[place] = (clock.utcoffset() or timedelta()) // timedelta(microseconds=1)
+    moments: Ints = shown - offsets[places.reshape(shown.shape)]
+    return moments
+
+
+def moment_of(value: Any, option: str, time_zone: str | None = None) -> int:
+    """One time, such as "2026-03-04", a date, or a datetime, as a moment."""
+    try:
+        moments = read_moments(pa.array([value]), option, None, time_zone)
+        if moments.missing[0]:
+            raise ValueError
+    except (ValueError, pa.ArrowInvalid, pa.ArrowTypeError):
+        need = "; need a time, such as '2026-03-04' or '2026-03-04 12:00'."
+        raise ParameterError(Option(option, value), need) from None
+    return int(moments.values[0])
+
+
+def _of_numbers(values: Floats, missing: Bools, name: str, unit: str | None) -> Moments:
+    if unit is None:
+        (first,) = values[~missing][:1]
+        guess = next((one for one, size in UNITS.items() if _PLAUSIBLE[0] <= first * size <= _PLAUSIBLE[1]), None)
+        shown = "." if guess is None else f": {first:.0f} would be {_shown(first * UNITS[guess])}."
+        raise ParameterError(
+            f"{name}: the times are numbers; say what they count since 1970 (s, ms, us or ns), such as ",
+            Option("time_unit", guess or "s"),
+            shown,
+        )
+    micros = np.rint(np.where(missing, 0.0, values) * UNITS[unit])
+    if (np.abs(micros) > _FARTHEST).any():
+        first = float(values[np.abs(micros) > _FARTHEST][0])
+        raise ParameterError(f"{name}: {first:g} is no time with ", Option("time_unit", unit), "; choose another unit.")
+    return Moments(micros.astype(np.int64), missing)
+
+
+def _refuse_bad(bad: Bools, column: Any, name: str) -> None:
+    if bad.any():
+        row = int(np.argmax(bad))
+        one = "" if bad.sum() == 1 else f", one of {np.count_nonzero(bad):,} such rows of {len(bad):,}"
+        raise ValueError(
+            f"{name}: row {row:,} has {column[row].as_py()!r}, which is no time{one}; need times as ISO 8601 writes "
+            "them, such as 2026-03-04 or 2026-03-04T12:30:00+01:00."
+        )
+
+
+def _shown(micros: float) -> str:
+    return str(np.datetime64(int(micros), "us").astype("datetime64[s]")).replace("T", " ")

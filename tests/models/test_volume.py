@@ -1,0 +1,66 @@
+"""Expected numbers of rows, and how odd others are; p-values by rank among the scores of others."""
+
+import numpy as np
+from scipy.stats import nbinom
+
+from isobag.models.bags import MISSING
+from isobag.models.ranks import combine_p_values, rank_p_values, rank_within, recent_scores
+from isobag.models.volume import Cycles, choose_periods, volume_scores
+
+
+def test_scores_are_the_smaller_tail_of_a_negative_binomial():
+    sizes, mu, dispersion = np.array([0, 3, 40, 90, 200]), np.full(5, 40.0), np.full(5, 0.05)
+    law = nbinom(20, 20 / 60)
+    tails = np.minimum(law.cdf(sizes), law.sf(sizes - 1))
+    expected = -np.log(np.minimum(2 * tails, 1))
+    np.testing.assert_allclose(volume_scores(sizes, mu, dispersion), expected, rtol=1e-6, atol=1e-12)
+
+
+def test_lines_of_which_nothing_is_expected_have_no_score():
+    assert volume_scores(np.array([5]), np.array([-1.0]), np.array([0.1])).tolist() == [MISSING]
+
+
+def test_a_season_counts_once_it_has_come_three_times():
+    for n_periods, length in ((21, 0), (22, 7), (400, 7)):
+        phases = np.arange(n_periods) % 7
+        recent, same, cycle = choose_periods(n_periods - 1, Cycles([phases], [7]))
+        assert cycle == (length if same.sum() >= 3 else 0) == length
+        assert len(recent) <= 84 and np.array_equal(np.flatnonzero(same), np.flatnonzero(same))
+        assert not length or (phases[recent.start : recent.stop][same] == phases[-1]).all()
+
+
+def test_an_entity_is_not_measured_by_its_own_scores():
+    rng = np.random.default_rng(0)
+    usual, odd = rng.exponential(size=500), np.full(30, 50.0)
+    owners = np.concatenate([np.arange(500) % 20 + 1, np.zeros(30, dtype=int)])
+    references = recent_scores([(np.concatenate([usual, odd]), owners)])
+    own, other = rank_p_values(np.array([49.0, 49.0]), np.array([0, 1]), references)
+    assert own < 1e-4 and other > 0.05
+
+
+def test_ranks_are_uniform_among_scores_of_the_same_law():
+    rng = np.random.default_rng(1)
+    p_values = []
+    for _ in range(200):
+        references = recent_scores([(rng.exponential(size=300), np.arange(300))])
+        p_values.append(rank_p_values(rng.exponential(size=20), np.arange(1000, 1020), references))
+    p = np.concatenate(p_values)
+    for level in (0.3, 0.1, 0.01, 0.001):
+        assert abs(np.mean(p <= level) - level) < 4 * np.sqrt(level / len(p)) + 0.1 * level
+
+
+def test_too_few_references_give_no_p_value():
+    references = recent_scores([(np.arange(19.0), np.arange(19))])
+    assert np.isnan(rank_p_values(np.array([3.0]), np.array([50]), references)).all()
+
+
+def test_missing_scores_have_no_rank():
+    p_values = rank_within(np.array([1.0, MISSING, 3.0]))
+    assert p_values[2] == 0.5 and np.isnan(p_values[1]) and p_values[0] == 1.0
+
+
+def test_weights_of_missing_p_values_go_to_the_others():
+    parts = {"a": np.array([0.01, 0.01, np.nan]), "b": np.array([0.5, np.nan, np.nan])}
+    p_value, weighted = combine_p_values(parts, {"a": 0.25, "b": 0.75})
+    np.testing.assert_allclose(p_value, [0.04, 0.01, np.nan])
+    assert weighted["b"].tolist()[1:] == [np.inf, np.inf]
