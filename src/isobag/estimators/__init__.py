@@ -5,6 +5,7 @@ from isobag.estimators.compare import compare
 from isobag.estimators.group import IDKGroupDetector
 from isobag.estimators.kernels import IsolationDistributionalKernel, IsolationKernel
 from isobag.estimators.point import IDKPointDetector
+from isobag.estimators.stream import IDKStreamDetector
 
 DETECTORS: dict[str, type[IDKPointDetector] | type[IDKGroupDetector]] = {
     "points": IDKPointDetector,
@@ -21,6 +22,7 @@ __all__ = [
     "STORABLE",
     "IDKGroupDetector",
     "IDKPointDetector",
+    "IDKStreamDetector",
     "IsolationDistributionalKernel",
     "IsolationKernel",
     "compare",

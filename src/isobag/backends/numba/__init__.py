@@ -11,11 +11,12 @@ from isobag.backends.numba.queries import Queries
 from isobag.backends.numba.scales import scale_by_asinh, scale_by_knots, scale_linearly
 from isobag.backends.numba.trees import descend, grow_tree
 from isobag.backends.numpy import count_assigned, fetch, join_cells, near_and_far, place, sum_assigned
+from isobag.backends.sliding import Sliding
 
 __all__ = [
     "assign_cells", "assign_groups", "count_and_sum", "count_assigned", "count_cells", "count_group_cells", "descend",
     "dot_counts", "fetch", "group_sq_radii", "grow_tree", "join_cells", "near_and_far", "place", "prepare",
-    "scale_by_asinh", "scale_by_knots", "scale_linearly", "sq_radii", "sum_assigned", "sum_at_cells",
+    "scale_by_asinh", "scale_by_knots", "scale_linearly", "slide_window", "sq_radii", "sum_assigned", "sum_at_cells",
 ]  # fmt: skip
 
 
@@ -75,3 +76,10 @@ def count_and_sum(
     counts = count_cells(queries, balls, n_jobs)
     kept, table = (last_level(balls), counts[-1:]) if only_last else (balls, counts)
     return counts, sum_at_cells(queries, kept, table, limits=limits, n_jobs=n_jobs)
+
+
+def slide_window(X: Floats, size: int, slots: Cells, levels: tuple[int, ...], n_jobs: int | None = None) -> Sliding:
+    """A window of ``size`` places with the rows X, and balls around those at ``slots``: nearest centers are kept."""
+    from isobag.backends.numba.sliding import SlidingCells  # noqa: PLC0415
+
+    return SlidingCells(X, size, slots, levels, n_jobs)
