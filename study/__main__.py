@@ -6,6 +6,7 @@ Results are kept under study/results; delete a file there to measure its section
 import sys
 from textwrap import fill
 
+from alarms import ALARMS_SECTION
 from bars import bars
 from checks import P_VALUES_SECTION
 from clumps import CLUMPS_SECTION
@@ -32,6 +33,7 @@ SECTIONS = {
         NULL_SECTION,
         DAYS_SECTION,
         P_VALUES_SECTION,
+        ALARMS_SECTION,
         THRESHOLDS_SECTION,
         COST_SECTION,
     )

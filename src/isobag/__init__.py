@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from isobag.estimators.compare import compare
     from isobag.estimators.kernels import IsolationDistributionalKernel, IsolationKernel
     from isobag.storage.modelfile import ModelFileError, load, save
-    from isobag.tables import detect_groups, detect_points
+    from isobag.tables import TableModel, detect_groups, detect_points, fit_groups, fit_points
 
 __version__ = "0.3.0"
 
@@ -23,6 +23,9 @@ _HOMES = {
     "compare": "isobag.estimators.compare",
     "detect_groups": "isobag.tables",
     "detect_points": "isobag.tables",
+    "fit_groups": "isobag.tables",
+    "fit_points": "isobag.tables",
+    "TableModel": "isobag.tables",
     "load": "isobag.storage.modelfile",
     "save": "isobag.storage.modelfile",
 }
@@ -35,11 +38,14 @@ __all__ = [
     "IsolationDistributionalKernel",
     "IsolationKernel",
     "ModelFileError",
+    "TableModel",
     "baselines",
     "compare",
     "datasets",
     "detect_groups",
     "detect_points",
+    "fit_groups",
+    "fit_points",
     "load",
     "report",
     "save",

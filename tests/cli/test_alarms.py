@@ -128,3 +128,16 @@ def test_power_says_before_what_score_says_after(folder, more):
 
 def test_power_refuses_what_has_no_p_values(folder):
     assert_one_sentence(run("power", "--model", folder / "rows.isobag", "--batch", 9, "--fdr", 2), "--fdr 2.0; need")
+
+
+def test_a_budget_of_false_alarms_is_a_level_of_p_values(folder):
+    model, new = folder / "rows.isobag", folder / "gross.csv"
+    for options, level in ((("--per-day", 4), 0.01), (("--per-day", 4, "--days", 2), 0.02)):
+        asked = ask("score", model, new, *options, "--top", 400)
+        assert {row["row"] for row in asked["top"] if row["flagged"]} == {
+            row["row"] for row in asked["top"] if row["p_value"] <= level
+        }
+        assert asked["n_flagged"] >= 1 and asked["n_expected"] == 400 * level
+    said = run("score", model, new, "--per-day", 4).stderr
+    assert "p-value of at most 0.01" in said and "About 4 of them would be flagged if all were like" in said
+    assert_one_sentence(run("score", model, new, "--per-day", 4, "--fdr", 0.1), "--fdr and --per-day are two rules")

@@ -104,7 +104,9 @@ def test_one_row_is_explained_whatever_stands_in_others(csv, cards, tmp_path):
     frame.loc[2, "amount"], frame.loc[7, "amount"] = "oops", None
     frame.to_csv(new, index=False)
     assert ask("explain", model, new, "--id", 5)["row"] == 5
-    assert ask("explain", model, new, "--id-column", "account", "--id", cards["account"][0])["row"] == 0
+    named = ("explain", model, new, "--id-column", "account", "--id", cards["account"][0])  # all eight
+    assert_one_sentence(run(*named), "row 2 (line 4", "'oops'")
+    assert ask(*named, "--bad-cells", "missing", "--missing", "drop")["rows"] == [0, 1, 3, 4, 5, 6]
     assert_one_sentence(run("explain", model, new, "--id", 2), "row 2 (line 4", "'oops'")
     assert_one_sentence(run("score", model, new), "'oops'", "--bad-cells missing")
 
@@ -134,3 +136,18 @@ def test_a_model_of_unnamed_columns_reads_a_file_without_names(tmp_path):
     assert "40 rows" in result.stderr
     assert ask("score", model, tmp_path / "t.csv")["n_rows"] == 40
     assert ask("score", model, tmp_path / "t.csv", "--no-header")["n_rows"] == 40
+
+
+def test_of_several_rows_of_one_name_the_oddest_is_explained_and_all_are_listed(tmp_path, rng):
+    frame = pd.DataFrame(rng.normal(size=(300, 2)), columns=["a", "b"]).assign(who=["x", "y", "z"] * 100)
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    frame.loc[7, "a"] = 30.0
+    frame.loc[1, "b"] = np.nan
+    frame.to_csv(tmp_path / "new.csv", index=False)
+    model = tmp_path / "m.isobag"
+    assert run("fit", tmp_path / "t.csv", "--exclude", "who", "--model", model, "-t", 20).exit_code == 0
+    named = ("explain", model, tmp_path / "new.csv", "--id-column", "who", "--missing", "drop", "--id", "y")
+    asked = ask(*named)
+    assert asked["row"] == 7 and len(asked["rows"]) == 99 and 1 not in asked["rows"]
+    said = run(*named)
+    assert "99 rows are called y: 4, 7, 10, " in said.stderr and "This is the oddest of them." in said.stderr

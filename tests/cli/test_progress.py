@@ -1,4 +1,4 @@
-"""Progress: named passes, totals that are those of the work done, and what a person sees on a terminal."""
+"""Progress: one bar, named passes, totals that are those of the work done, and what a person sees on a terminal."""
 
 import shutil
 import subprocess
@@ -13,28 +13,47 @@ import pytest
 from commands import run
 
 import isobag
+from isobag.backends import meter
 from isobag.backends.meter import watching
 from isobag.cli import progress
-from isobag.cli.progress import Silent
+from isobag.cli.progress import Bar
+from isobag.tables.csvfile import CsvFile
 
 
-class Recorder(Silent):
+class Line:
+    """What a person would see, one entry a change: the pass, and the share of the whole command."""
+
+    def __init__(self):
+        self.seen = []
+
+    def add_task(self, *args, **how):
+        return 0
+
+    def update(self, task, *, description, completed, total, count):
+        self.seen.append((description, completed / total if total else None))
+
+
+class Recorder(Bar):
     """Keeps, for every pass, the units done and those expected."""
 
     def __init__(self):
-        self.passes = {}
-        self.tick = lambda what, done, of: self.passes.update({what: (done, of)})
+        self.passes, self.line = {}, Line()
+        super().__init__(self.line)
+        show = self.tick
+        self.tick = lambda what, done, of: (self.passes.update({what: (done, of)}), show(what, done, of))
 
     @contextmanager
-    def stage(self, what, n_units=None):
+    def stage(self, what):
         done = []
-        with watching(done.append):
-            yield
-        self.passes[what] = (sum(done), n_units)
+        with super().stage(what):
+            show = meter._watchers[-1]
+            with watching(lambda n: (done.append(n), show(n))):
+                yield
+        self.passes[what] = (sum(done), self._work[what])
 
 
 @pytest.fixture
-def recorded(monkeypatch):
+def recorder(monkeypatch):
     recorder = Recorder()
 
     @contextmanager
@@ -43,6 +62,11 @@ def recorded(monkeypatch):
 
     monkeypatch.setattr(progress, "progress", record)
     monkeypatch.setattr("isobag.cli.run.progress", record)
+    return recorder
+
+
+@pytest.fixture
+def recorded(recorder):
     return recorder.passes
 
 
@@ -105,6 +129,19 @@ def test_the_rows_of_a_file_are_foretold_by_its_bytes(tmp_path):
         assert source.expected_rows(n_rows) == pytest.approx(100_000, rel=0.01)
 
 
+@pytest.mark.parametrize("command", ["points", "groups", "fit", "compare"])
+def test_one_bar_goes_through_the_whole_command_from_the_first_row_read(table, recorder, command, monkeypatch):
+    monkeypatch.setattr(CsvFile.__init__, "__defaults__", (None, None, 1 << 12))
+    more = {"groups": ("--by", "k"), "fit": ("--model", table.parent / "m"), "compare": (table,)}.get(command, ())
+    out = ("--out", table.parent / "o.csv") if command in ("points", "groups") else ()
+    assert run(command, table, *more, *out, *(() if command == "compare" else ("-t", 9))).exit_code == 0
+    shares = [share for _, share in recorder.line.seen]
+    assert len({share for what, share in recorder.line.seen if what == "reading"}) > 3  # it moves while reading
+    assert None not in shares and shares == sorted(shares)
+    assert list(dict.fromkeys(what for what, _ in recorder.line.seen)) == list(recorder.passes)
+    assert 0 < shares[0] < 0.5 and 0.9 < shares[-1] <= 1
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("tmux") is None, reason="needs tmux")
 @pytest.mark.parametrize("command", ["points", "groups", "compare", "fit"])
@@ -139,7 +176,7 @@ def test_a_person_sees_the_pass_its_share_and_the_time_left(tmp_path, command):
     main = "comparing" if command == "compare" else "learning"
     passes = {line.split()[0] for line in lines}
     assert main in passes and passes <= {"reading", "learning", "explaining", "comparing", "writing"}
-    shares = [int(line.split("%")[0].split()[-1]) for line in lines if line.startswith(main) and "%" in line]
+    shares = [int(line.split("%")[0].split()[-1]) for line in lines if "%" in line]
     assert shares == sorted(shares) and len(set(shares)) >= 3
     assert any(line.split()[-2].count(":") == 2 and line.split()[-2] != "-:--:--" for line in lines)
     assert "%" not in seen[-1]  # gone at the end

@@ -97,13 +97,11 @@ def column(cells):
 
 def values(path, *options, features="a"):
     """The numbers that are read of a column."""
-    from isobag.cli.inputs import Input
-    from isobag.cli.options import Numbers, reading
+    from isobag.cli.inputs import input_of
+    from isobag.cli.options import Typed
 
     how = dict(zip((name.removeprefix("--") for name in options[::2]), options[1::2], strict=True))
-    if "numbers" in how:
-        how["numbers"] = Numbers(how["numbers"])
-    table = Input(files=[str(path)], options=reading(features=features, **how)).read(None)
+    table = input_of(Typed(files=[str(path)], features=features, **how)).read(None)
     return table.rows.take(np.arange(len(table.rows)))[:, 0].tolist()
 
 

@@ -4,9 +4,9 @@ import narwhals as nw
 import numpy as np
 import pandas as pd
 from cutting import CutFrame
+from in_pieces import FramePartitions
 
 from isobag import IDKGroupDetector, IDKPointDetector
-from isobag.data.local import FramePartitions
 from isobag.data.spool import Spool
 from isobag.tables.choose import ReadOptions
 from isobag.tables.detect import rank
@@ -81,7 +81,14 @@ def told(partitions, asked, on_disk=False):
     learned = learn_table(partitions, ReadOptions.of(**asked), **how)
     ranking = rank(learned, kind(n_estimators=12, random_state=0, calibrate=False), top=TOP)
     columns = {name: _listed(values) for name, values in ranking.columns(0, TOP).items()}
-    numbers = (len(ranking), ranking.n_ranked, ranking.n_flagged, ranking.n_tied, ranking.threshold, ranking.rule)
+    numbers = (
+        len(ranking),
+        ranking.n_ranked,
+        ranking.n_flagged,
+        ranking.n_tied,
+        ranking.judged.threshold,
+        ranking.rule,
+    )
     roles = [(one.name, one.role, one.reason) for one in ranking.summary.columns]
     rows = (ranking.summary.n_rows, ranking.summary.n_dropped)
     return {"columns": columns, "numbers": numbers, "roles": roles, "rows": rows, "words": sentences_of(ranking)}

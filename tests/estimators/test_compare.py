@@ -7,9 +7,9 @@ import pandas as pd
 import polars as pl
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.stats import ks_2samp
 
 from isobag import IsolationKernel, compare
-from isobag.models.witness import separation
 
 
 def arrow_table(columns):
@@ -99,7 +99,8 @@ def test_the_statistic_is_the_distance_of_mean_maps_and_rows_carry_their_part(rn
     assert found.statistic == pytest.approx(in_a.sum() + in_b.sum(), rel=1e-9)
     assert_allclose(found.in_a, in_a, atol=1e-12)
     assert_allclose(found.in_b, in_b, atol=1e-12)
-    assert_allclose(found.features, separation(A, np.maximum(in_a, 0), B, np.maximum(in_b, 0)), atol=1e-9)
+    distances = [ks_2samp(a, b).statistic for a, b in zip(A.T, B.T, strict=True)]
+    assert_allclose(found.features, distances * np.sign(A.mean(axis=0) - B.mean(axis=0)), atol=1e-9)
 
 
 @pytest.mark.parametrize(("n", "m"), [(1, 1), (2, 3), (1, 40), (100, 30), (200, 300)])
@@ -171,7 +172,7 @@ def test_to_swap_the_samples_turns_the_sign_and_is_else_like_another_seed(rng):
     # Rows are drawn by their place, so that other centers come from the same seed.
     assert (statistics[0] != statistics[1]).any()
     for here, there in zip(one, other, strict=True):
-        assert here.features[0] < -0.5 and there.features[0] > 0.5
+        assert here.features[0] == -there.features[0] < -0.3
         assert np.corrcoef(here.in_a, there.in_b)[0, 1] > 0.9
 
 
@@ -251,3 +252,24 @@ def test_samples_that_cannot_be_compared_are_refused(A, B, message):
 def test_options_that_make_no_sense_are_refused_by_name(option, value):
     with pytest.raises(ValueError, match=f"{option}={value!r}"):
         compare(np.zeros((5, 2)), np.ones((5, 2)), **{option: value})
+
+
+def test_features_of_equal_samples_are_rarely_beyond_chance():
+    n_named = 0
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        A, B = (np.column_stack([rng.normal(size=(n, 4)), rng.poisson(1, (n, 2))]) for n in (80, 120))
+        n_named += len(compare(A, B, n_permutations=99, n_estimators=8, random_state=seed).differing) > 0
+    assert n_named <= 6  # 2 are expected of 40; more than 6 have a probability of .003
+
+
+def test_a_feature_that_differs_is_named_alone_and_a_changed_relation_names_none(rng):
+    A, B = rng.normal(size=(300, 5)), rng.normal(size=(300, 5))
+    B[:, 2] += 1
+    comparison = compare(A, B, random_state=0)
+    assert comparison.differing.tolist() == [2] and comparison.features[2] < -0.3
+    assert repr(comparison) == "Comparison(300 and 300 rows: p_value=0.002; apart in x2)"
+    B = rng.normal(size=(300, 5))
+    B[:, 1] = B[:, 0] + 0.01 * B[:, 1]  # each as before, but tied
+    comparison = compare(A, B, random_state=0)
+    assert comparison.p_value <= 0.01 and "no single feature" in repr(comparison)

@@ -77,8 +77,8 @@ def million_rows():
     n = 1_000_000
     scores = np.concatenate([small.scores, rng.lognormal(3, 0.5, n - 300)])
     order = np.argsort(scores, kind="stable")
-    more = {"scores": scores, "order": order, "flagged": scores < small.threshold, "evidence": {}}
-    return dataclasses.replace(small, **more, data=Noise(n, 200))
+    more = {"scores": scores, "order": order, "flagged": scores < small.judged.threshold, "evidence": {}}
+    return dataclasses.replace(small, **more, units=small.units._replace(data=Noise(n, 200)))
 
 
 def many_groups():

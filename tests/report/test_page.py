@@ -367,7 +367,7 @@ def test_the_threshold_ends_a_bin(by, rng):
     ranking = rank_frame(frame, **how, **({} if by is None else {"by": by}))
     found = payload(render(ranking))["histogram"]
     below = [count for count, edge in zip(found["counts"], found["edges"][1:], strict=True) if edge <= found["cut"]]
-    assert found["cut"] in found["edges"] and cut_of(ranking) == ranking.threshold
+    assert found["cut"] in found["edges"] and cut_of(ranking) == ranking.judged.threshold
     assert sum(below) == np.count_nonzero(ranking.flagged)
 
 

@@ -2,9 +2,7 @@
 
 from itertools import pairwise
 
-from in_pieces import Pieces
-
-from isobag.data.local import FramePartitions
+from in_pieces import FramePartitions, Pieces
 
 
 class CutFrame(FramePartitions):

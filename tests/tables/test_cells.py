@@ -16,7 +16,6 @@ pa = pytest.importorskip("pyarrow")
 from isobag.tables.cells import (  # noqa: E402
     NO_VALUE,
     first_inexact,
-    has_decimal_comma,
     is_inexact,
     is_missing,
     number_of,
@@ -24,6 +23,7 @@ from isobag.tables.cells import (  # noqa: E402
     read_times,
     time_of,
 )
+from isobag.tables.notation import DECIMAL_HINT, Notation  # noqa: E402
 
 EXAMPLES = int(os.environ.get("ISOBAG_EXAMPLES", "100"))
 NUMBERS = ["0", "-0", "+3", "1.", ".5", "-.5e3", "1E5", "1e+5", "00012", " 1", "1\t", "1e-400", "5e-324", "1e0005"]
@@ -122,7 +122,10 @@ def test_whole_numbers_that_floats_round_are_found():
 
 
 def test_decimal_commas_are_told():
-    assert [has_decimal_comma(text) for text in ("1,5", "1,234.5", "1,2,3", "a,b", "1.5")] == [True, *[False] * 4]
+    assert [Notation().hint(text) == DECIMAL_HINT for text in ("1,5", "1,234.5", "1,2,3", "a,b", "1.5")] == [
+        True,
+        *[False] * 4,
+    ]
 
 
 TIMES = ["1970-01-02", "2024-02-29 10:00", "2024-02-29T10:00:59.123456", "1901-05-06 23:59:59.5"]

@@ -44,7 +44,7 @@ JUNK = st.lists(
 def test_junk_is_read_as_csv_reads_it_or_refused(content, header, block_bytes):
     try:
         file = opened(content, header=header, divider=",", block_bytes=block_bytes)
-        names, (rows, lines) = list(file.header.names), cells(file)
+        names, (rows, lines) = list(file.names), cells(file)
     except ValueError as error:
         said = str(error)
         assert "t.csv" in said and "\n" not in said and said.endswith(".")
@@ -99,7 +99,7 @@ def test_what_csv_writes_comes_back_cell_for_cell(table, block_bytes):
             cells(opened(content, header=True, divider=divider, block_bytes=block_bytes))
         return
     file = opened(content, header=True, divider=divider, block_bytes=block_bytes)
-    found = (list(file.header.names), cells(file)[0])
+    found = (list(file.names), cells(file)[0])
     assert found == expected
     if written is not None and not written[0][0].startswith(
         "\ufeff"
@@ -155,11 +155,11 @@ def test_an_empty_line_is_a_gap_where_there_is_one_column():
 )
 def test_no_row_of_data_becomes_names_in_silence(first, names, n_rows, note):
     file = opened(first + b"\n3,4\n")
-    assert file.header.names == names and len(cells(file)[0]) == n_rows
-    assert note in " ".join(file.header.notes) and bool(note) == bool(file.header.notes)
+    assert file.names == names and len(cells(file)[0]) == n_rows
+    assert note in " ".join(file.notes) and bool(note) == bool(file.notes)
 
 
 def test_what_is_said_of_the_first_row_holds():
-    assert opened(b"1,2\n3,4\n", header=True).header.names == ("1", "2")
+    assert opened(b"1,2\n3,4\n", header=True).names == ("1", "2")
     assert cells(opened(b"a,b\n3,4\n", header=False))[0] == [["a", "b"], ["3", "4"]]
-    assert opened(b"1,2\n3,4\n", header=True).header.notes == ()
+    assert opened(b"1,2\n3,4\n", header=True).notes == ()

@@ -12,7 +12,6 @@ from isobag.tables.judge import (
     choose_time_parts,
     find_copies,
     identifier_reason,
-    is_constant,
     is_named_identifier,
     time_feature_names,
     time_features,
@@ -45,7 +44,6 @@ def test_identifiers_number_the_rows_or_are_called_so():
 
 def test_copies_and_constants():
     assert find_copies([b"x", b"y", b"x", b"z", b"y"]) == {2: 0, 4: 1} and find_copies([]) == {}
-    assert is_constant(3.0, 3.0) and not is_constant(3.0, 4.0)
 
 
 def test_frequent_texts_are_categories_and_the_others_one_bucket():

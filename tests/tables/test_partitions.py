@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reading import read_table
 
+from isobag.models.thresholds import add_values
 from isobag.tables import scan
 from isobag.tables.digest import Digest
 from isobag.tables.framesource import FrameSource
@@ -219,9 +220,16 @@ def test_the_median_of_parts_is_the_median(numbers, data):
     bracket = Bracket()
     for _ in SHIFTS:
         first, later = (bracket.count_keys(part) for part in (column[:cut], np.append(column[cut:], np.nan)))
-        bracket = bracket.narrow(first.merge(pickle.loads(pickle.dumps(later))))
+        bracket = bracket.narrow(add_values(first, pickle.loads(pickle.dumps(later))))
     with np.errstate(over="ignore"):
         assert bracket.median == np.median(column)
+
+
+def test_the_median_of_an_odd_number_of_huge_values_is_one_of_them():
+    bracket = Bracket()
+    for _ in SHIFTS:
+        bracket = bracket.narrow(bracket.count_keys(np.array([1e308, 1.5e308, 1.7e308])))
+    assert bracket.median == 1.5e308
 
 
 @settings(max_examples=100, deadline=None)

@@ -15,7 +15,7 @@ from isobag.baselines.nystroem import (
     resolve_n_landmarks,
 )
 from isobag.baselines.ocsmm import resolve_bandwidth
-from isobag.data.params import BANDWIDTH, N_JOBS, SCALING_HELP, Parameters, one_of
+from isobag.data.params import BANDWIDTH, N_JOBS, Parameters, one_of
 from isobag.data.rows import Rows
 from isobag.data.scaling import SCALINGS, Scaling, fit_scaling
 from isobag.estimators.base import PointDetector, Thresholded
@@ -73,8 +73,8 @@ class GaussianPointDetector(PointDetector):
     parameters: ClassVar[Parameters] = {
         **Thresholded.parameters,
         "bandwidth": BANDWIDTH,
-        "approximation": one_of(APPROXIMATIONS, "None, exact, or by landmarks."),
-        "scaling": one_of(SCALINGS, SCALING_HELP),
+        "approximation": one_of(APPROXIMATIONS),
+        "scaling": one_of(SCALINGS),
         "n_jobs": N_JOBS,
     }
 

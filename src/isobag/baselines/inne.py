@@ -8,7 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 from isobag.backends.arrays import Floats
 from isobag.backends.numpy import sq_distances
 from isobag.backends.threads import map_in_threads, slices
-from isobag.data.params import MAX_SAMPLES, N_ESTIMATORS, SCALING_HELP, Parameters, check_max_samples, one_of
+from isobag.data.params import MAX_SAMPLES, N_ESTIMATORS, Parameters, check_max_samples, one_of
 from isobag.data.rows import Rows
 from isobag.data.scaling import SCALINGS
 from isobag.estimators.base import Computing, PointDetector, Thresholded
@@ -42,7 +42,7 @@ class INNE(PointDetector, Computing):
     parameters: ClassVar[Parameters] = {
         "n_estimators": N_ESTIMATORS,
         "max_samples": MAX_SAMPLES,
-        "scaling": one_of(SCALINGS, SCALING_HELP),
+        "scaling": one_of(SCALINGS),
         **Thresholded.parameters,
         **Computing.parameters,
     }

@@ -75,27 +75,21 @@ def _check_installed() -> None:
 
 def _refuse(address: str, given: Input, report: Path | None, jobs: int | None) -> None:
     """Refuse what workers cannot do."""
-    options = given.options
-    typed = {
-        "--sql": given.sql,
-        "--header": given.header,
-        "--delimiter": given.delimiter,
-        "--na": given.na,
-        "--decimal": None if options.decimal == "." else options.decimal,
-        "--format": given.format,
-        "--keep": None if options.carry == () else "some",
-        "--report": report,
-        "--jobs": None if address == LOCAL else jobs,
+    options, text = given.options, "only Parquet is read"
+    refused = {
+        "--sql": (given.sql, "write the answer of the query to Parquet first"),
+        "--header": (given.header, text),
+        "--delimiter": (given.delimiter, text),
+        "--na": (given.na, text),
+        "--decimal": (None if options.decimal == "." else options.decimal, text),
+        "--format": (given.format, text),
+        "--keep": (None if options.carry == () else "some", "name rows by --id-column, and join by row"),
+        "--report": (report, "it needs all rows in one place"),
+        "--jobs": (None if address == LOCAL else jobs, "the cluster has the workers that it has"),
     }
-    why = {
-        "--sql": "write the answer of the query to Parquet first",
-        "--keep": "name rows by --id-column, and join by row",
-        "--report": "it needs all rows in one place",
-        "--jobs": "the cluster has the workers that it has",
-    }
-    for option, value in typed.items():
+    for option, (value, why) in refused.items():
         if value is not None:
-            raise ValueError(f"{option} cannot be used with Dask: {why.get(option, 'only Parquet is read')}.")
+            raise ValueError(f"{option} cannot be used with Dask: {why}.")
 
 
 @contextmanager

@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from isobag.cli import options as o
-from isobag.cli.guard import guarded
+from isobag.cli.options import Typed, command
 
 SEED = 0
 SHOWN = 8
@@ -11,8 +10,8 @@ LEAST_ODD = 40
 """Two lives on one card do not show in fewer transactions."""
 
 
-@guarded
-def demo(debug: o.Debug = False) -> None:
+@command("debug")
+def demo(typed: Typed) -> None:
     """Look for odd card accounts in made-up transactions, three ways: by row, by averages, and by account."""
     # Imported here: these load scikit-learn, which the help of the command does not need.
     import numpy as np  # noqa: PLC0415

@@ -1,54 +1,35 @@
 """``isobag explain``: why a row or a group is odd."""
 
-from typing import Annotated
+from isobag.cli.options import MODEL, Typed, command, option
 
-import typer
-
-from isobag.cli import options as o
-from isobag.cli.guard import guarded
+MOST_LISTED = 10
+_ID = "Number of the row, from 0; its name with --id-column; a group's label."
 
 
-@guarded
-def explain(
-    model: o.Model,
-    id: Annotated[
-        str,
-        typer.Option(
-            "--id", metavar="NAME", help="Number of the row, from 0; its name with --id-column; a group's label."
-        ),
-    ],
-    files: o.Files = None,
-    by: o.By = None,
-    sql: o.Sql = None,
-    header: o.Header = None,
-    delimiter: o.Delimiter = None,
-    na: o.Na = None,
-    format: o.Format = None,
-    id_column: o.IdColumn = None,
-    missing: o.OnMissing = o.Missing.ERROR,
-    bad_cells: o.OnBadCells = o.BadCells.ERROR,
-    json: o.Json = False,
-    quiet: o.Quiet = False,
-    debug: o.Debug = False,
-) -> None:
+@command(
+    "model id files by sql header delimiter na format id_column missing bad_cells json quiet debug",
+    model=MODEL,
+    id=option(str, ..., None, "NAME", _ID),
+)
+def explain(typed: Typed) -> None:
     """Say why a row, or a group with --by, is odd or not: feature by feature."""
-    from isobag.cli.inputs import Input, open_model  # noqa: PLC0415, loads scikit-learn
-    from isobag.cli.output import in_cell, print_json, print_line, print_table  # noqa: PLC0415
+    from isobag.cli.inputs import input_of, open_model  # noqa: PLC0415, loads scikit-learn
+    from isobag.cli.output import in_cell, note, print_json, print_line, print_table  # noqa: PLC0415
     from isobag.cli.progress import progress  # noqa: PLC0415
     from isobag.cli.reasons import facts_of_group, facts_of_row  # noqa: PLC0415
 
-    detector = open_model(model, by)
-    reading = o.reading(by=by, id=id_column, missing=missing, bad_cells=bad_cells)
-    given = Input(
-        files=files, sql=sql, header=header, delimiter=delimiter, na=na, format=format, options=reading
-    ).following(detector)
-    with progress(quiet or json) as bar:
-        facts, table = (facts_of_row if by is None else facts_of_group)(detector, given, id, bar.tick)
-    if json:
+    detector = open_model(typed)
+    given = input_of(typed).following(detector)
+    with progress(typed.quiet or typed.json) as bar:
+        facts, table = (facts_of_row if typed.by is None else facts_of_group)(detector, given, typed.id, bar.tick)
+    if typed.json:
         listed = [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
-        print_json({"id": id, **facts, "features": listed})
+        print_json({"id": typed.id, **facts, "features": listed})
         return
     print_table(table)
-    reasons = facts.pop("reasons")
+    reasons, rows = facts.pop("reasons"), facts.pop("rows", [])
     print_line(", ".join(f"{name} {in_cell(value)}" for name, value in facts.items()))
     print_line(in_cell(reasons))
+    if rows:
+        numbers = ", ".join(map(str, rows[:MOST_LISTED])) + (", ..." if len(rows) > MOST_LISTED else "")
+        note(f"{len(rows):,} rows are called {in_cell(typed.id)}: {numbers}. This is the oddest of them.", typed.quiet)

@@ -1,82 +1,19 @@
 """``isobag groups``: the odd groups of the rows of a table."""
 
-from typing import Annotated
-
-import typer
-
-from isobag.cli import options as o
-from isobag.cli.guard import guarded
+from isobag.cli.options import BY, Typed, command, option
 
 
-@guarded
-def groups(
-    by: Annotated[str, typer.Option(metavar="A,B,...", help="Column with the label of each row's group, or several.")],
-    files: o.Files = None,
-    sql: o.Sql = None,
-    header: o.Header = None,
-    delimiter: o.Delimiter = None,
-    na: o.Na = None,
-    decimal: o.Decimal = None,
-    thousands: o.Thousands = None,
-    numbers: o.OnNumbers = o.Numbers.STRICT,
-    format: o.Format = None,
-    features: o.Features = None,
-    exclude: o.Exclude = None,
-    missing: o.OnMissing = o.Missing.ERROR,
-    bad_cells: o.OnBadCells = o.BadCells.ERROR,
-    min_size: o.MinSize = 1,
-    max_samples: o.MaxSamples = "auto",
-    group_max_samples: o.GroupMaxSamples = "auto",
-    n_estimators: o.NEstimators = 100,
-    contamination: o.Contamination = "auto",
-    p_values: o.PValues = True,
-    fdr: o.Fdr = None,
-    seed: o.Seed = 0,
-    jobs: o.Jobs = None,
-    engine: o.Engine = None,
-    dask: o.Dask = None,
-    top: o.Top = 10,
-    out: o.Out = None,
-    report: o.Report = None,
-    model: o.SaveModel = None,
-    json: o.Json = False,
-    quiet: o.Quiet = False,
-    debug: o.Debug = False,
-) -> None:
+@command(
+    "by files sql header delimiter na decimal thousands numbers format features exclude missing bad_cells min_size "
+    "max_samples group_max_samples n_estimators contamination p_values fdr seed jobs engine dask top out report model "
+    "json quiet debug",
+    by=option(str, ..., None, "A,B,...", BY),
+)
+def groups(typed: Typed) -> None:
     """Find the odd groups of the rows of a table: accounts, days, machines.
 
     A group can be odd although each of its rows is ordinary. The file may be larger than memory.
     """
-    from isobag.cli.inputs import Input, new_detector  # noqa: PLC0415, loads scikit-learn
-    from isobag.cli.results import Output  # noqa: PLC0415
-    from isobag.cli.run import detect  # noqa: PLC0415
+    from isobag.cli.run import detect  # noqa: PLC0415, loads scikit-learn
 
-    detector = new_detector(
-        by,
-        n_estimators=n_estimators,
-        max_samples=max_samples,
-        group_max_samples=group_max_samples,
-        contamination=contamination,
-        calibrate=model is not None,
-        random_state=seed,
-    )
-    reading = o.reading(
-        features=features,
-        exclude=exclude,
-        by=by,
-        missing=missing,
-        bad_cells=bad_cells,
-        decimal=decimal,
-        thousands=thousands,
-        numbers=numbers,
-    )
-    detect(
-        detector,
-        Input(files=files, sql=sql, header=header, delimiter=delimiter, na=na, format=format, options=reading),
-        Output(top=top, out=out, report=report, model=model, json=json, quiet=quiet),
-        p_values=p_values,
-        fdr=fdr,
-        min_size=min_size,
-        jobs=jobs,
-        engine=o.engine_address(engine, dask),
-    )
+    detect(typed)

@@ -30,12 +30,9 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
             command(*args, **kwargs)
         except (typer.Exit, typer.Abort, typer.BadParameter):
             raise
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, StoppedError) as stopped:
             typer.echo(STOPPED_SENTENCE, err=True)
-            raise typer.Exit(STOPPED) from None
-        except StoppedError as stopped:
-            typer.echo(STOPPED_SENTENCE, err=True)
-            raise typer.Exit(stopped.code) from None
+            raise typer.Exit(stopped.code if isinstance(stopped, StoppedError) else STOPPED) from None
         except Exception as error:
             is_closed_pipe = isinstance(error, OSError) and error.errno == errno.EPIPE
             if kwargs.get("debug") or is_closed_pipe:

@@ -3,12 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import typer
 
-from isobag.cli.options import names_of, number_or_auto
+from isobag.cli.options import Typed, names_of, number_or_auto, reading
 from isobag.data.local import Source
 from isobag.data.spool import Tick
 from isobag.estimators import IDKGroupDetector, IDKPointDetector
@@ -31,11 +30,11 @@ class Input:
     """
 
     files: Sequence[str] | None
-    sql: str | None = None
-    header: bool | None = None
-    format: str | None = None
-    delimiter: str | None = None
-    na: str | None = None
+    sql: str | None
+    header: bool | None
+    format: str | None
+    delimiter: str | None
+    na: str | None
     options: ReadOptions
 
     @property
@@ -52,25 +51,23 @@ class Input:
         divider = {"tab": "\t", "\\t": "\t"}.get(self.delimiter or "", self.delimiter)
         if divider is not None and (len(divider) != 1 or divider in '"\r\n'):
             raise typer.BadParameter(f"--delimiter {self.delimiter}: need one character that divides cells, or tab.")
-        reading: dict[str, Any] = {
+        written: dict[str, Any] = {
             "header": self.header,
             "divider": divider,
             "na": names_of(self.na) or (),
             "form": None if self.format is None else f".{self.format.lstrip('.')}",
         }
         if self.sql is None:
-            return FilesSource(paths, **reading)
+            return FilesSource(paths, **written)
         from isobag.tables.query import QuerySource  # noqa: PLC0415, loads DuckDB
 
-        return QuerySource(self.sql, paths, self.options.notation, **reading)
+        return QuerySource(self.sql, paths, self.options.notation, **written)
 
     def following(self, model: Any) -> "Input":
         """The same in the notation of numbers that a model has learned."""
         if not hasattr(model, "table_"):
             return self
-        learned = Encoding.of_model(model)
-        options = replace(self.options, decimal=learned.decimal, thousands=learned.thousands, numbers=learned.numbers)
-        return replace(self, options=options)
+        return replace(self, options=self.options.following(Encoding.of_model(model)))
 
     def read(self, tick: Tick | None, *, model: Any = None, encoding: Encoding | None = None, **more: Any) -> Table:
         """The table, read in this process: of the columns chosen, or of those of a model or an encoding."""
@@ -79,26 +76,31 @@ class Input:
         return learn_table(self.source, self.options, encoding=encoding, tick=tick, **more)
 
 
-def new_detector(
-    by: str | None, *, max_samples: str, contamination: str, group_max_samples: str = "auto", **params: Any
-) -> Any:
-    """A detector of groups if ``by`` is given, else of rows, with parameters as they are typed."""
+def input_of(typed: Typed, **own: Any) -> Input:
+    """The input that the options of a command describe; ``own``: what stands in their place."""
+    names = ("files", "sql", "header", "format", "delimiter", "na")
+    return Input(**{**{name: vars(typed).get(name) for name in names}, **own}, options=reading(typed))
+
+
+def new_detector(typed: Typed, **params: Any) -> Any:
+    """A detector of groups if --by is given, else of rows, with parameters as they are typed."""
+    by = vars(typed).get("by")
+    kinds: dict[str, Any] = {"max_samples": int, "contamination": float}
     if by is not None:
-        params["group_max_samples"] = number_or_auto(group_max_samples, "--group-max-samples", int)
-    kind: type[Any] = IDKPointDetector if by is None else IDKGroupDetector
-    return kind(
-        max_samples=number_or_auto(max_samples, "--max-samples", int),
-        contamination=number_or_auto(contamination, "--contamination", float),
-        **params,
-    )
+        kinds["group_max_samples"] = int
+    for name, kind in kinds.items():
+        params[name] = number_or_auto(vars(typed)[name], f"--{name.replace('_', '-')}", kind)
+    detector: type[Any] = IDKPointDetector if by is None else IDKGroupDetector
+    return detector(n_estimators=typed.n_estimators, random_state=typed.seed, **params)
 
 
-def open_model(path: Path, by: str | None) -> Any:
-    """A fitted detector from a file: of groups if ``by`` is given, else of points."""
-    model = load(path)
-    wanted, hint = (IDKPointDetector, "leave --by out") if by is not None else (IDKGroupDetector, "give --by COLUMN")
+def open_model(typed: Typed) -> Any:
+    """A fitted detector from a file: of groups if --by is given, else of points."""
+    model, path = load(typed.model), str(typed.model)
+    is_group = typed.by is not None
+    wanted, hint = (IDKPointDetector, "leave --by out") if is_group else (IDKGroupDetector, "give --by COLUMN")
     if isinstance(model, wanted):
-        raise ValueError(f"{str(path)!r} holds a {type(model).__name__}; {hint}.")
+        raise ValueError(f"{path!r} holds a {type(model).__name__}; {hint}.")
     if not isinstance(model, IDKPointDetector | IDKGroupDetector):
-        raise ValueError(f"{str(path)!r} holds a {type(model).__name__}; need a detector of points or groups.")
+        raise ValueError(f"{path!r} holds a {type(model).__name__}; need a detector of points or groups.")
     return model

@@ -1,210 +1,136 @@
-"""Options that commands share: one place for their names and their help."""
+"""Options of the commands: one table of names, types, defaults and help; ``command`` makes commands of it."""
 
 import csv
-from enum import StrEnum
+from collections.abc import Callable
+from functools import partial
+from inspect import Parameter, Signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+
+from isobag.cli.guard import guarded
 
 if TYPE_CHECKING:
     from isobag.tables.choose import ReadOptions
 
-
-class BadCells(StrEnum):
-    """What to do with cells that are not numbers in a column of numbers."""
-
-    ERROR = "error"
-    MISSING = "missing"
-    TEXT = "text"
-
-
-class Numbers(StrEnum):
-    """What is taken for a number in text."""
-
-    STRICT = "strict"
-    RELAXED = "relaxed"
-
-
-class Missing(StrEnum):
-    """What to do with rows in which values are missing."""
-
-    ERROR = "error"
-    DROP = "drop"
-    MEDIAN = "median"
-
-
 IN, WHAT, HOW, OUT = "Input", "What to look at", "How", "Output"
 
-Files = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="FILE", help="CSV, TSV, JSON Lines (also .gz, .bz2, .xz, .zst), Parquet or Arrow; globs; - for stdin."
-    ),
-]
-Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A file written by `isobag fit`.")]
-Sql = Annotated[
-    str | None,
-    typer.Option(
-        metavar="QUERY",
-        help="A query instead of the whole file, which it calls data: SELECT a, b FROM data.",
-        rich_help_panel=IN,
-    ),
-]
-By = Annotated[
-    str | None,
-    typer.Option(metavar="A,B,...", help="Column with the label of each row's group, or several.", rich_help_panel=IN),
-]
-Header = Annotated[
-    bool | None,
-    typer.Option("--header/--no-header", help="Whether the first line of CSV names the columns.", rich_help_panel=IN),
-]
-Decimal = Annotated[str | None, typer.Option(metavar="SIGN", help="Decimal sign of text: . or ,", rich_help_panel=IN)]
-Thousands = Annotated[
-    str | None,
-    typer.Option(metavar="SIGN", help="Sign between thousands in text: , . ' or a space.", rich_help_panel=IN),
-]
-OnNumbers = Annotated[
-    Numbers,
-    typer.Option(
-        help="What is a number in text: digits alone, or also with currency, percent, units, thousands.",
-        rich_help_panel=IN,
-    ),
-]
-Format = Annotated[
-    str | None, typer.Option(metavar="ENDING", help="Of standard input: csv, tsv or jsonl.", rich_help_panel=IN)
-]
-OnBadCells = Annotated[BadCells, typer.Option(help="Cells in a column of numbers that are not.", rich_help_panel=WHAT)]
-MinSize = Annotated[
-    int, typer.Option(min=1, metavar="N", help="Leave out groups with fewer rows.", rich_help_panel=WHAT)
-]
-Fdr = Annotated[
-    float | None,
-    typer.Option(metavar="SHARE", help="Flag so that at most this share is false, on average.", rich_help_panel=HOW),
-]
-Exact = Annotated[
-    bool,
-    typer.Option("--exact", help="No p-values below 1 / (1 + rows or groups to compare with).", rich_help_panel=HOW),
-]
-Keep = Annotated[
-    str | None,
-    typer.Option(metavar="A,B,...", help="Columns to carry into --out, or all.", rich_help_panel=OUT),
-]
-Features = Annotated[
-    str | None,
-    typer.Option(
-        metavar="A,B,...",
-        help="Columns to look at; default: all of numbers that are no identifiers.",
-        rich_help_panel=WHAT,
-    ),
-]
-Exclude = Annotated[
-    str | None,
-    typer.Option(metavar="A,B,...", help="Columns to leave out, or patterns: temp_*.", rich_help_panel=WHAT),
-]
-Delimiter = Annotated[
-    str | None, typer.Option(metavar="SIGN", help="What divides the cells of CSV; tab for one.", rich_help_panel=IN)
-]
-Na = Annotated[
-    str | None,
-    typer.Option(
-        metavar="A,B,...", help="More texts of CSV or JSON that stand for a missing value: -,?,n/a.", rich_help_panel=IN
-    ),
-]
-IdColumn = Annotated[
-    str | None, typer.Option("--id-column", metavar="COLUMN", help="Column to name rows by.", rich_help_panel=WHAT)
-]
-OnMissing = Annotated[
-    Missing, typer.Option(help="Rows with missing values: stop, leave out, or fill.", rich_help_panel=WHAT)
-]
-MaxSamples = Annotated[
-    str,
-    typer.Option("--max-samples", "--psi", metavar="N", help="psi, or auto: needs no choice.", rich_help_panel=HOW),
-]
-GroupMaxSamples = Annotated[str, typer.Option(metavar="N", help="psi of groups, or auto.", rich_help_panel=HOW)]
-NEstimators = Annotated[
-    int, typer.Option("--n-estimators", "-t", metavar="N", help="Partitionings.", rich_help_panel=HOW)
-]
-Contamination = Annotated[
-    str, typer.Option(metavar="SHARE", help="Share to flag, or auto: no guess needed.", rich_help_panel=HOW)
-]
-PValues = Annotated[
-    bool,
-    typer.Option("--p-values/--no-p-values", help="How rare a score is; see the docs.", rich_help_panel=HOW),
-]
-Seed = Annotated[int, typer.Option(min=0, metavar="N", help="Same seed, same result.", rich_help_panel=HOW)]
-Jobs = Annotated[
-    int | None,
-    typer.Option(metavar="N", help="Threads, as in joblib; default: all, but one for few rows.", rich_help_panel=HOW),
-]
-Engine = Annotated[
-    str | None,
-    typer.Option(
-        metavar="ADDRESS",
-        help="Where to work: `local` (this process), `dask://HOST:PORT` (the Dask cluster of this scheduler) or "
-        "`dask://local` (--jobs processes of this machine). Dask reads Parquet files or folders of them; --out is one "
-        "file all the same, with rows in the order of the table, without rank and rank_share.",
-        rich_help_panel=HOW,
-    ),
-]
-Dask = Annotated[
-    str | None, typer.Option(metavar="ADDRESS", help="The same as --engine dask://ADDRESS.", rich_help_panel=HOW)
-]
-Top = Annotated[int, typer.Option(min=0, metavar="N", help="How many of the oddest to print.", rich_help_panel=OUT)]
-Out = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE",
-        help="Write all, ranked: .parquet, .csv, .csv.gz, .jsonl, .arrow; - for stdout.",
-        rich_help_panel=OUT,
-    ),
-]
-Report = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Write a page to look at: .html.", rich_help_panel=OUT)
-]
-SaveModel = Annotated[
-    Path | None, typer.Option("--model", metavar="FILE", help="Write the fitted model.", rich_help_panel=OUT)
-]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.", rich_help_panel=OUT)]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No notes and no progress.", rich_help_panel=OUT)]
-Debug = Annotated[bool, typer.Option("--debug", help="Show where an error comes from.", rich_help_panel=OUT)]
+Typed = SimpleNamespace
+"""Options of a command by name, as they were typed."""
 
 
-def engine_address(engine: str | None, dask: str | None) -> str | None:
+def option(kind: Any, default: Any, panel: str | None, metavar: str | None, help: str, *names: str, **more: Any) -> Any:
+    """An option: its type, default (... if it must be given), section of the help, and names if not its own."""
+    return _parameter(kind, default, typer.Option(*names, metavar=metavar, help=help, rich_help_panel=panel, **more))
+
+
+def argument(kind: Any, default: Any, metavar: str, help: str) -> Any:
+    """An argument; a default of ... means that it must be given."""
+    return _parameter(kind, default, typer.Argument(metavar=metavar, help=help))
+
+
+def _parameter(kind: Any, default: Any, described: Any) -> Parameter:
+    own = Parameter.empty if default is ... else default
+    return Parameter("_", Parameter.KEYWORD_ONLY, default=own, annotation=Annotated[kind, described])
+
+
+text = partial(option, str | None, None)
+BY = "Column with the label of each row's group, or several."
+MODEL = argument(Path, ..., "MODEL", "A file written by `isobag fit`.")
+_A_TABLE = "CSV, TSV, JSON Lines (also .gz, .bz2, .xz, .zst), Parquet or Arrow; globs; - for stdin."
+_ENGINE = (
+    "Where to work: `local` (this process), `dask://HOST:PORT` (the Dask cluster of this scheduler) or "
+    "`dask://local` (--jobs processes of this machine). Dask reads Parquet files or folders of them; --out is one "
+    "file all the same, with rows in the order of the table, without rank and rank_share."
+)
+_NUMBERS = "What is a number in text: digits alone, or also with currency, percent, units, thousands."
+_KINDS: dict[str, Any] = {
+    "numbers": Literal["strict", "relaxed"],
+    "missing": Literal["error", "drop", "median"],
+    "bad_cells": Literal["error", "missing", "text"],
+}
+OPTIONS: dict[str, Any] = {
+    "files": argument(list[str] | None, None, "FILE", _A_TABLE),
+    "sql": text(IN, "QUERY", "A query instead of the whole file, which it calls data: SELECT a, b FROM data."),
+    "by": text(IN, "A,B,...", BY),
+    "header": option(
+        bool | None, None, IN, None, "Whether the first line of CSV names the columns.", "--header/--no-header"
+    ),
+    "delimiter": text(IN, "SIGN", "What divides the cells of CSV; tab for one."),
+    "na": text(IN, "A,B,...", "More texts of CSV or JSON that stand for a missing value: -,?,n/a."),
+    "decimal": text(IN, "SIGN", "Decimal sign of text: . or ,"),
+    "thousands": text(IN, "SIGN", "Sign between thousands in text: , . ' or a space."),
+    "numbers": option(_KINDS["numbers"], "strict", IN, None, _NUMBERS),
+    "format": text(IN, "ENDING", "Of standard input: csv, tsv or jsonl."),
+    "features": text(WHAT, "A,B,...", "Columns to look at; default: all of numbers that are no identifiers."),
+    "exclude": text(WHAT, "A,B,...", "Columns to leave out, or patterns: temp_*."),
+    "id_column": text(WHAT, "COLUMN", "Column to name rows by."),
+    "missing": option(_KINDS["missing"], "error", WHAT, None, "Rows with missing values: stop, leave out, or fill."),
+    "bad_cells": option(_KINDS["bad_cells"], "error", WHAT, None, "Cells in a column of numbers that are not."),
+    "min_size": option(int, 1, WHAT, "N", "Leave out groups with fewer rows.", min=1),
+    "max_samples": option(str, "auto", HOW, "N", "psi, or auto: needs no choice.", "--max-samples", "--psi"),
+    "group_max_samples": option(str, "auto", HOW, "N", "psi of groups, or auto."),
+    "n_estimators": option(int, 100, HOW, "N", "Partitionings.", "--n-estimators", "-t"),
+    "contamination": option(str, "auto", HOW, "SHARE", "Share to flag, or auto: no guess needed."),
+    "p_values": option(bool, True, HOW, None, "How rare a score is; see the docs.", "--p-values/--no-p-values"),
+    "fdr": option(float | None, None, HOW, "SHARE", "Flag so that at most this share is false, on average."),
+    "per_day": option(
+        float | None, None, HOW, "N", "Flag so that this many alarms a day are false, on average.", min=0
+    ),
+    "days": option(float, 1.0, HOW, "N", "Days that the table spans, for --per-day.", min=0),
+    "exact": option(bool, False, HOW, None, "No p-values below 1 / (1 + rows or groups to compare with).", "--exact"),
+    "seed": option(int, 0, HOW, "N", "Same seed, same result.", min=0),
+    "jobs": option(int | None, None, HOW, "N", "Threads, as in joblib; default: all, but one for few rows."),
+    "engine": text(HOW, "ADDRESS", _ENGINE),
+    "dask": text(HOW, "ADDRESS", "The same as --engine dask://ADDRESS."),
+    "top": option(int, 10, OUT, "N", "How many of the oddest to print.", min=0),
+    "out": option(
+        Path | None, None, OUT, "FILE", "Write all, ranked: .parquet, .csv, .csv.gz, .jsonl, .arrow; - for stdout."
+    ),
+    "keep": text(OUT, "A,B,...", "Columns to carry into --out, or all."),
+    "report": option(Path | None, None, OUT, "FILE", "Write a page to look at: .html."),
+    "model": option(Path | None, None, OUT, "FILE", "Write the fitted model."),
+    "json": option(bool, False, OUT, None, "Print JSON, for machines.", "--json"),
+    "quiet": option(bool, False, OUT, None, "No notes and no progress.", "--quiet", "-q"),
+    "debug": option(bool, False, OUT, None, "Show where an error comes from.", "--debug"),
+}
+
+
+def command(names: str, **own: Any) -> Callable[[Callable[[Typed], None]], Callable[..., None]]:
+    """A command that takes these options, in this order; ``own``: descriptions of those that OPTIONS lacks."""
+    described = [(own.get(name) or OPTIONS[name]).replace(name=name) for name in names.split()]
+
+    def make(body: Callable[[Typed], None]) -> Callable[..., None]:
+        def run(**typed: Any) -> None:
+            body(Typed(**typed))
+
+        run.__name__, run.__doc__ = body.__name__, body.__doc__
+        run.__signature__ = Signature(described)  # type: ignore[attr-defined]  # what typer makes options of
+        return guarded(run)
+
+    return make
+
+
+def engine_address(typed: Typed) -> str | None:
     """The address of the engine, which --dask gives in short."""
+    engine, dask = (vars(typed).get(name) for name in ("engine", "dask"))
     if engine is not None and dask is not None:
         raise typer.BadParameter("--engine and --dask are both given; give one of them.")
     return engine if dask is None else f"dask://{dask}"
 
 
-def reading(
-    *,
-    features: str | None = None,
-    by: str | None = None,
-    id: str | None = None,
-    missing: Missing = Missing.ERROR,
-    bad_cells: BadCells = BadCells.ERROR,
-    decimal: str | None = None,
-    thousands: str | None = None,
-    numbers: Numbers = Numbers.STRICT,
-    keep: str | None = None,
-    exclude: str | None = None,
-) -> "ReadOptions":
-    """How a table is to be read, from options as they are typed."""
+def reading(typed: Typed) -> "ReadOptions":
+    """How a table is to be read, from the options that a command has."""
     from isobag.tables.choose import ReadOptions  # noqa: PLC0415, loads NumPy
 
-    return ReadOptions.of(
-        features=names_of(features),
-        exclude=names_of(exclude),
-        by=names_of(by),
-        id=id,
-        missing=missing.value,
-        bad_cells=bad_cells.value,
-        decimal=decimal or ".",
-        thousands=thousands or "",
-        numbers=numbers.value,
-        carry=None if keep == "all" else names_of(keep) or (),
-    )
+    own = vars(typed)
+    names: dict[str, Any] = {name: names_of(own.get(name)) for name in ("features", "exclude", "by")}
+    signs = {"decimal": own.get("decimal") or ".", "thousands": own.get("thousands") or ""}
+    choices = {name: own[name] for name in _KINDS if name in own}
+    carry = None if own.get("keep") == "all" else names_of(own.get("keep")) or ()
+    return ReadOptions.of(**names, **signs, **choices, id=own.get("id_column"), carry=carry)
 
 
 def names_of(text: str | None) -> list[str] | None:

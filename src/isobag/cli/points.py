@@ -1,76 +1,18 @@
 """``isobag points``: the odd rows of a table."""
 
-from isobag.cli import options as o
-from isobag.cli.guard import guarded
+from isobag.cli.options import Typed, command
 
 
-@guarded
-def points(
-    files: o.Files = None,
-    sql: o.Sql = None,
-    header: o.Header = None,
-    delimiter: o.Delimiter = None,
-    na: o.Na = None,
-    decimal: o.Decimal = None,
-    thousands: o.Thousands = None,
-    numbers: o.OnNumbers = o.Numbers.STRICT,
-    format: o.Format = None,
-    features: o.Features = None,
-    exclude: o.Exclude = None,
-    id_column: o.IdColumn = None,
-    missing: o.OnMissing = o.Missing.ERROR,
-    bad_cells: o.OnBadCells = o.BadCells.ERROR,
-    max_samples: o.MaxSamples = "auto",
-    n_estimators: o.NEstimators = 100,
-    contamination: o.Contamination = "auto",
-    p_values: o.PValues = True,
-    fdr: o.Fdr = None,
-    seed: o.Seed = 0,
-    jobs: o.Jobs = None,
-    engine: o.Engine = None,
-    dask: o.Dask = None,
-    top: o.Top = 10,
-    out: o.Out = None,
-    keep: o.Keep = None,
-    report: o.Report = None,
-    model: o.SaveModel = None,
-    json: o.Json = False,
-    quiet: o.Quiet = False,
-    debug: o.Debug = False,
-) -> None:
+@command(
+    "files sql header delimiter na decimal thousands numbers format features exclude id_column missing bad_cells "
+    "max_samples n_estimators contamination p_values fdr seed jobs engine dask top out keep report model "
+    "json quiet debug"
+)
+def points(typed: Typed) -> None:
     """Find the odd rows of a table.
 
     Rows are ranked by how similar they are to all others. The file may be larger than memory.
     """
-    from isobag.cli.inputs import Input, new_detector  # noqa: PLC0415, loads scikit-learn
-    from isobag.cli.results import Output  # noqa: PLC0415
-    from isobag.cli.run import detect  # noqa: PLC0415
+    from isobag.cli.run import detect  # noqa: PLC0415, loads scikit-learn
 
-    detector = new_detector(
-        None,
-        n_estimators=n_estimators,
-        max_samples=max_samples,
-        contamination=contamination,
-        calibrate=model is not None,
-        random_state=seed,
-    )
-    reading = o.reading(
-        features=features,
-        exclude=exclude,
-        id=id_column,
-        missing=missing,
-        bad_cells=bad_cells,
-        decimal=decimal,
-        thousands=thousands,
-        numbers=numbers,
-        keep=keep,
-    )
-    detect(
-        detector,
-        Input(files=files, sql=sql, header=header, delimiter=delimiter, na=na, format=format, options=reading),
-        Output(top=top, out=out, report=report, model=model, json=json, quiet=quiet),
-        p_values=p_values,
-        fdr=fdr,
-        jobs=jobs,
-        engine=o.engine_address(engine, dask),
-    )
+    detect(typed)

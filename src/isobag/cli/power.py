@@ -1,24 +1,17 @@
 """``isobag power``: what a model can flag in a batch, before there is one."""
 
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from isobag.cli import options as o
-from isobag.cli.guard import guarded
+from isobag.cli.options import Typed, command, option
 
 
-@guarded
-def power(
-    model: Annotated[Path, typer.Option(metavar="FILE", help="A file written by `isobag fit`.")],
-    batch: Annotated[int, typer.Option(min=1, metavar="N", help="How many rows or groups are scored together.")],
-    fdr: Annotated[float, typer.Option(metavar="SHARE", help="Share of false alarms, as in `isobag score`.")] = 0.1,
-    exact: o.Exact = False,
-    json: o.Json = False,
-    quiet: o.Quiet = False,
-    debug: o.Debug = False,
-) -> None:
+@command(
+    "model batch fdr exact json quiet debug",
+    model=option(Path, ..., None, "FILE", "A file written by `isobag fit`."),
+    batch=option(int, ..., None, "N", "How many rows or groups are scored together.", min=1),
+    fdr=option(float, 0.1, None, "SHARE", "Share of false alarms, as in `isobag score`."),
+)
+def power(typed: Typed) -> None:
     """Say how many anomalies a batch must have so that they can be flagged with --fdr."""
     from isobag.cli.output import note, print_json, print_line  # noqa: PLC0415, loads scikit-learn
     from isobag.data.params import FDR, check_params  # noqa: PLC0415
@@ -26,15 +19,16 @@ def power(
     from isobag.models.reach import dependence_sentence, needed_for_one, reach_of, reach_sentence  # noqa: PLC0415
     from isobag.storage.modelfile import load  # noqa: PLC0415
 
+    model, batch, fdr = typed.model, typed.batch, typed.fdr
     check_params({"fdr": fdr}, {"fdr": FDR})
     detector = load(model)
     if not isinstance(detector, IDKPointDetector | IDKGroupDetector) or detector.model_.calibration is None:
         raise ValueError(f"{str(model)!r} has no p-values; need a detector of points or groups that has.")
     unit = "group" if isinstance(detector, IDKGroupDetector) else "row"
-    calibration, tail = detector.model_.calibration, "exact" if exact else detector.tail
+    calibration, tail = detector.model_.calibration, "exact" if typed.exact else detector.tail
     reach = reach_of(calibration, batch, fdr)
     extrapolates = tail != "exact" and reach.score_of_one is not None
-    if json:
+    if typed.json:
         facts = {"unit": unit, **reach._asdict(), "needed_for_one": needed_for_one(batch, fdr), "tail": tail}
         print_json(facts)
         return
@@ -50,4 +44,4 @@ def power(
         )
     dependence = dependence_sentence(calibration, unit)
     if dependence:
-        note(dependence, quiet)
+        note(dependence, typed.quiet)

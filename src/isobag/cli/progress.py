@@ -1,7 +1,7 @@
-"""Progress for a person who is looking: which pass is running, how far it is, and how long it will take."""
+"""Progress for a person who is looking: one bar for the whole command, and how long it will take."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from threading import Lock
 from typing import Any
@@ -9,55 +9,73 @@ from typing import Any
 from isobag.backends.meter import watching
 from isobag.data.spool import Tick
 
+Plan = Callable[[int], dict[str, float]]
+"""From the number of rows to the work of each pass, in order: rows looked up in partitionings, or as long."""
+
 
 class Silent:
     """No person is looking."""
 
     tick: Tick | None = None
 
-    def stage(self, what: str, n_units: int | None = None) -> AbstractContextManager[Any]:
+    def plan(self, passes: Plan, n_rows: int | None = None) -> None:
+        """Say what the command will do, and with how many rows if that is known."""
+
+    def stage(self, what: str) -> AbstractContextManager[Any]:
         """A pass that nobody watches."""
         return nullcontext()
 
 
 class Bar(Silent):
-    """A line on the terminal: the name of the pass, how much of it is done, and the time left."""
+    """A line on the terminal: the name of the pass, the share of the whole command that is done, and the time left."""
 
     def __init__(self, bar: Any) -> None:
-        self._bar, self._task, self._name = bar, None, ""
-        self._lock = Lock()
+        self._bar, self._lock = bar, Lock()
+        self._task = bar.add_task("reading", total=None, count="")
+        self._plan: Plan = lambda n_rows: {"reading": 1.0}
+        self._work: dict[str, float] = {}
+        self._done = 0.0
         self.tick = self._tick
 
-    def _tick(self, what: str, n_rows: int, of: int | None) -> None:
-        self.count(what, n_rows, of, "rows")
+    def plan(self, passes: Plan, n_rows: int | None = None) -> None:
+        """Say what the command will do, and with how many rows if that is known."""
+        self._plan = passes
+        if n_rows is not None:
+            self._work = passes(n_rows)
 
-    def count(self, what: str, n: int, of: int | None, unit: str) -> None:
-        """A pass of which so many units are done."""
+    def _tick(self, what: str, n_rows: int, of: int | None) -> None:
         with self._lock:
-            self._begin(what, of)
-            self._bar.update(self._task, completed=n, total=of, count=f"{n:,} {unit}")
+            if what == "reading":  # meanwhile it is seen how many rows there are
+                self._work = self._plan(of) if of else {}
+            self._show(what, n_rows / of if of else 0.0, f"{n_rows:,} rows")
 
     @contextmanager
-    def stage(self, what: str, n_units: int | None = None) -> Iterator[None]:
-        """A pass measured by the work that is reported; the units that it takes are known before, or about."""
-        self._begin(what, n_units)
+    def stage(self, what: str) -> Iterator[None]:
+        """A pass measured by the work that is reported."""
+        n_units = 0
 
         def add(n: int) -> None:
+            nonlocal n_units
             with self._lock:
-                task = self._bar.tasks[0]
-                most = None if task.total is None else 0.99 * task.total - task.completed  # the end is the end
-                self._bar.advance(self._task, n if most is None else max(0, min(n, most)))
+                n_units += n
+                self._show(what, n_units / max(1.0, self._work.get(what, 0.0)), "")
 
         with watching(add):
             yield
 
-    def _begin(self, what: str, total: int | None) -> None:
-        if what == self._name:
-            return
-        self._name = what
-        if self._task is not None:
-            self._bar.remove_task(self._task)
-        self._task = self._bar.add_task(what, total=total, count="")
+    def _show(self, what: str, share: float, count: str) -> None:
+        """So much of a pass is done; the share of the whole never falls."""
+        names = list(self._work)
+        before = sum(self._work[name] for name in names[: names.index(what)]) if what in names else 0.0
+        total = sum(self._work.values())
+        if total:
+            self._done = max(self._done, (before + min(share, 0.99) * self._work.get(what, 0.0)) / total)
+        self._bar.update(self._task, description=what, completed=self._done, total=1.0 if total else None, count=count)
+
+    def count(self, what: str, n: int, of: int | None, unit: str) -> None:
+        """A pass of an engine, of which so many units are done: how many passes follow is not known."""
+        with self._lock:
+            self._bar.update(self._task, description=what, completed=n, total=of, count=f"{n:,} {unit}")
 
 
 @contextmanager

@@ -14,15 +14,17 @@ from isobag.estimators import IDKGroupDetector, IDKPointDetector
 from isobag.tables.encode import Encoding
 from isobag.tables.judgement import Judged, judge_new
 from isobag.tables.labels import read_labels
+from isobag.tables.learn import LocalTable
 from isobag.tables.reasons import Population, reasons_of_groups, reasons_of_rows
 
-Facts = tuple[dict[str, int | float | str], dict[str, list[Any]]]
+Facts = tuple[dict[str, Any], dict[str, list[Any]]]
 
 
 def facts_of_row(detector: IDKPointDetector, given: Input, label: str, tick: Tick | None) -> Facts:
     """Score and p-value of a row, and what each feature contributes to its lack of similarity."""
-    wanted = _wanted_rows(given, label)[:1]
-    point, encoding = _rows(detector, given, wanted, tick)
+    points, encoding, wanted = _rows(detector, given, _wanted_rows(given, label), tick)
+    oddest = int(np.argmin(judge_new(detector, points).scores)) if len(points) > 1 else 0
+    point = points.part(np.array([oddest]))
     judged = judge_new(detector, point)
     explanation = judged.model.explain(point, detector.compute)
     parts = explanation[0]
@@ -31,14 +33,15 @@ def facts_of_row(detector: IDKPointDetector, given: Input, label: str, tick: Tic
     values = point.take(np.arange(1))[0]
     columns = {"value": values, "contribution": parts, "q25": low, "median": middle, "q75": high}
     reasons = reasons_of_rows(judged.model.reference, encoding, values[None], explanation)[0]
-    return {"row": int(wanted[0]), **_verdict(judged), "reasons": reasons}, _listed(
-        detector.feature_names, order, columns
-    )
+    facts: dict[str, Any] = {"row": int(wanted[oddest]), **_verdict(judged), "reasons": reasons}
+    if len(wanted) > 1:
+        facts["rows"] = wanted.tolist()
+    return facts, _listed(detector, order, columns)
 
 
 def facts_of_group(detector: IDKGroupDetector, given: Input, label: str, tick: Tick | None) -> Facts:
     """Score and p-value of a group, and how far each feature sets apart what it has too much of."""
-    points, encoding = _rows(detector, given, _wanted_rows(given, label), tick)
+    points, encoding, _ = _rows(detector, given, _wanted_rows(given, label), tick)
     group = Groups(points, np.zeros(len(points), dtype=np.int64), np.zeros(1, dtype=np.int64))
     judged = judge_new(detector, group)
     explanation = judged.model.explain(group, detector.compute)
@@ -50,9 +53,7 @@ def facts_of_group(detector: IDKGroupDetector, given: Input, label: str, tick: T
         "separation": explanation.features[0],
     }
     reasons = reasons_of_groups(encoding, group, explanation, judged.model)[0]
-    return {"n_points": len(points), **_verdict(judged), "reasons": reasons}, _listed(
-        detector.feature_names, order, columns
-    )
+    return {"n_points": len(points), **_verdict(judged), "reasons": reasons}, _listed(detector, order, columns)
 
 
 def _wanted_rows(given: Input, label: str) -> Ints:
@@ -75,20 +76,22 @@ def _find_label(labels: dict[str, Any], label: str) -> Ints:
     return rows
 
 
-def _rows(detector: Any, given: Input, wanted: Ints, tick: Tick | None) -> tuple[Rows, Encoding]:
-    """These rows alone, and how they became features: what stands in others does not matter."""
+def _rows(detector: Any, given: Input, wanted: Ints, tick: Tick | None) -> tuple[Rows, Encoding, Ints]:
+    """These rows alone, how they became features, and the numbers of those without gaps: others do not matter."""
     table = given.read(tick, model=detector, only_rows=wanted)
+    assert isinstance(table, LocalTable)
     if not len(table.rows):
         raise ValueError("All of these rows have missing values and were left out; fill them first.")
-    return ArrayRows(table.rows.take(np.arange(len(table.rows))), table.encoding.names), table.encoding
+    numbers = wanted if table.kept is None else wanted[table.kept]
+    return ArrayRows(table.rows.take(np.arange(len(table.rows))), table.encoding.names), table.encoding, numbers
 
 
 def _verdict(judged: Judged) -> dict[str, float]:
     """What `isobag score` says of the same row or group."""
     facts = {"score": float(judged.scores[0]), "threshold": float(judged.threshold)}
-    known = {name: values for name, values in judged.columns.items() if values is not None}
-    return {**facts, **{name: values[0].item() for name, values in known.items()}}
+    return {**facts, **{name: values[0].item() for name, values in judged.evidence.items()}}
 
 
-def _listed(names: list[str], order: Ints, columns: dict[str, Floats]) -> dict[str, list[Any]]:
+def _listed(detector: Any, order: Ints, columns: dict[str, Floats]) -> dict[str, list[Any]]:
+    names = detector.feature_names
     return {"feature": [names[j] for j in order], **{name: own[order].tolist() for name, own in columns.items()}}

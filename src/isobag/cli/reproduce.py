@@ -1,10 +1,9 @@
 """``isobag reproduce``: every table and figure of the paper."""
 
 import sys
-from enum import StrEnum
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 import typer
 
@@ -13,26 +12,15 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
 
-class Name(StrEnum):
-    """What can be asked for."""
-
-    POINT = "point"
-    GROUP = "group"
-    RUNTIME = "runtime"
-    STABILITY = "stability"
-    CONTAMINATION = "contamination"
-    LOCAL = "local"
-    PEAKS = "peaks"
-    CLUSTERS = "clusters"
-    SCALE_UP = "scaleup"
-    ALL = "all"
-
-
+ALL = "all"
+_Name = Literal[
+    "point", "group", "runtime", "stability", "contamination", "local", "peaks", "clusters", "scaleup", "all"
+]
 _NEEDED = ("matplotlib", "scikit_posthocs")
 
 
 def reproduce(
-    experiment: Annotated[Name, typer.Argument(metavar="EXPERIMENT", help=f"One of {', '.join(Name)}.")],
+    experiment: Annotated[_Name, typer.Argument(metavar="EXPERIMENT", help=f"One of {', '.join(get_args(_Name))}.")],
     sets: Annotated[
         str | None, typer.Option(help="Only these sets, by name and divided by commas; default: the paper's.")
     ] = None,
@@ -64,11 +52,11 @@ def reproduce(
 
     chosen = None if sets is None else [one.strip() for one in sets.split(",") if one.strip()]
     console = Console()
-    names = list(EXPERIMENTS) if experiment is Name.ALL else [experiment.value]
+    names = list(EXPERIMENTS) if experiment == ALL else [experiment]
     for name in names:
         one = EXPERIMENTS[name]
         in_name = chosen
-        if chosen is not None and experiment is Name.ALL:
+        if chosen is not None and experiment == ALL:
             in_name = [each for each in chosen if each in one.datasets]
             if not in_name:
                 console.print(f"{name}: has none of the sets {', '.join(chosen)}, left out.", highlight=False)

@@ -3,18 +3,19 @@
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from isobag.cli.options import Typed
 from isobag.cli.output import note, print_json, print_table
 from isobag.data.spool import Tick
 from isobag.storage.files import BATCH_ROWS, STDOUT, check_output, write_table
-from isobag.tables.ranking import Ranking
-from isobag.tables.sentences import Ranked, sentences_of
+from isobag.tables.ranking import Ranked, Ranking
+from isobag.tables.sentences import sentences_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +37,12 @@ class Output:
     def is_silent(self) -> bool:
         """Whether nothing but results is printed."""
         return self.quiet or self.json
+
+
+def output_of(typed: Typed, **own: Any) -> Output:
+    """The output that the options of a command describe; ``own``: what stands in their place."""
+    names = [one.name for one in fields(Output) if one.name in vars(typed)]
+    return Output(**{**{name: vars(typed)[name] for name in names}, **own})
 
 
 def check_targets(output: Output, files: Sequence[str], model_read: Path | None) -> None:
@@ -79,23 +86,19 @@ def show_results(ranking: Ranked, top: dict[str, Any], output: Output) -> None:
     lists = {name: _as_list(values) for name, values in top.items()}
     if output.json:
         rows = [dict(zip(lists, row, strict=True)) for row in zip(*lists.values(), strict=True)]
-        facts = {
+        facts: dict[str, Any] = {
             f"n_{ranking.unit}s": len(ranking),
             "n_rows": ranking.summary.n_rows,
             "n_flagged": ranking.n_flagged,
             "n_expected": ranking.n_expected,
             "n_left_out": len(ranking) - ranking.n_ranked,
+            "features": [column.name for column in ranking.encoding.columns],
+            "threshold": float(ranking.judged.threshold),
+            "rule": ranking.rule,
+            "table": ranking.summary.as_dict(),
+            "top": rows,
         }
-        print_json(
-            {
-                **facts,
-                "features": ranking.columns_used,
-                "threshold": float(ranking.threshold),
-                "rule": ranking.rule,
-                "table": ranking.summary.as_dict(),
-                "top": rows,
-            }
-        )
+        print_json(facts)
         return
     if lists["rank"]:
         print_table(lists)

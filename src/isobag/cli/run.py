@@ -1,15 +1,18 @@
 """The one way through a command that ranks or learns: open, read, learn or load, rank, write, show."""
 
+from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 from isobag.cli.engines import engine_at
-from isobag.cli.inputs import Input
+from isobag.cli.inputs import Input, input_of, new_detector, open_model
+from isobag.cli.options import Typed, engine_address
 from isobag.cli.output import note, print_json
 from isobag.cli.progress import Silent, progress
-from isobag.cli.results import Output, check_targets, show_results, write_results
-from isobag.cli.work import work_on_groups, work_on_rows
+from isobag.cli.results import Output, check_targets, output_of, show_results, write_results
+from isobag.cli.work import work_of
+from isobag.data.params import Option, ParameterError
 from isobag.storage.modelfile import save
 from isobag.tables.detect import encoding_of, fit_table, rank
 from isobag.tables.learn import LocalTable, Table, learn_table
@@ -17,49 +20,62 @@ from isobag.tables.ranking import Stage, check_fdr
 from isobag.tables.sentences import sentences_of_calibration
 
 
-def detect(
-    detector: Any,
-    given: Input,
-    output: Output,
-    *,
-    p_values: bool = True,
-    fdr: float | None = None,
-    min_size: int = 1,
-    jobs: int | None = None,
-    engine: str | None = None,
-    fitted_in: Path | None = None,
-) -> None:
-    """Rank the rows or groups of a table by a detector, fitted to them, or before and read from a file."""
+def detect(typed: Typed) -> None:
+    """Rank the rows or groups of a table by a detector that is fitted to them."""
+    output = output_of(typed)
+    _rank(new_detector(typed, calibrate=output.model is not None), input_of(typed), output, typed)
+
+
+def score(typed: Typed) -> None:
+    """Rank the rows or groups of a table by a detector that was fitted before."""
+    detector = open_model(typed)
+    if typed.exact:
+        detector.set_params(tail="exact")
+    if typed.per_day is not None:
+        if typed.fdr is not None:
+            raise ParameterError(Option("fdr"), " and ", Option("per_day"), " are two rules; give one of them.")
+        if detector.model_.calibration is None:
+            raise ParameterError(Option("per_day"), " needs p-values, and the model was fitted without them.")
+        typed.budget = typed.per_day * typed.days
+    _rank(detector, input_of(typed).following(detector), output_of(typed, model=None), typed, typed.model)
+
+
+def _rank(detector: Any, given: Input, output: Output, typed: Typed, fitted_in: Path | None = None) -> None:
+    jobs, fdr = typed.jobs, typed.fdr
     is_fitted = fitted_in is not None
-    if is_fitted:
-        given = given.following(detector)
     detector.check_params()
     check_fdr(fdr, is_fitted)
-    where = engine_at(engine)
+    where = engine_at(engine_address(typed))
     check_targets(output, where.files(given, report=output.report, jobs=jobs), fitted_in)
     silent = output.is_silent
     with progress(silent) as bar, where.opened(given, bar, jobs=jobs, is_silent=silent) as partitions:
+        passes = ("reading", "scoring" if is_fitted else "learning", "explaining", *(["writing"] if output.out else []))
+        planned = _plan(bar, detector, given, is_fitted, *passes)
         encoding = encoding_of(detector, partitions.columns, [*given.options.apart]) if is_fitted else None
         table = learn_table(partitions, given.options, encoding=encoding, tick=bar.tick)
         detector.set_params(n_jobs=where.threads(jobs, table.n_rows))
-        how: dict[str, Any] = {"p_values": p_values, "fdr": fdr, "min_size": min_size, "top": output.top}
-        ranking = rank(table, detector, is_fitted=is_fitted, **how, stage=_stages(bar, detector, table, is_fitted))
+        how = {
+            name: vars(typed)[name] for name in ("p_values", "fdr", "budget", "min_size", "top") if name in vars(typed)
+        }
+        ranking = rank(table, detector, is_fitted=is_fitted, **how, stage=planned(table))
         keep_model(detector, output)
         write_results(ranking, output, given.name, bar.tick)
         top = ranking.columns(0, output.top)
     show_results(ranking, top, output)
 
 
-def learn(detector: Any, given: Input, output: Output, *, min_size: int, jobs: int | None) -> None:
+def learn(typed: Typed) -> None:
     """Fit a detector to a table and keep it in a file."""
+    detector, given, output = new_detector(typed), input_of(typed), output_of(typed)
     detector.check_params()
     where = engine_at(None)
     check_targets(output, where.files(given), None)
     with progress(output.is_silent) as bar:
+        planned = _plan(bar, detector, given, False, "reading", "learning")
         table = given.read(bar.tick)
-        detector.set_params(n_jobs=where.threads(jobs, table.n_rows))
-        with _stages(bar, detector, table, False)("learning"):
-            fit_table(table, detector, min_size)
+        detector.set_params(n_jobs=where.threads(typed.jobs, table.n_rows))
+        with planned(table)("learning"):
+            fit_table(table, detector, typed.min_size)
         keep_model(detector, output)
     n_rows, names = len(table.rows), list(table.encoding.names)
     if output.json:
@@ -77,13 +93,25 @@ def keep_model(detector: Any, output: Output) -> None:
         save(detector, output.model)
 
 
-def _stages(bar: Silent, detector: Any, table: Table, is_fitted: bool) -> Stage:
-    """Passes by name, with the work that each takes; an engine counts its partitions itself."""
-    if bar.tick is None or not isinstance(table, LocalTable):
-        return nullcontext
-    if table.by:
-        n_groups = len(set(zip(*(table.labels[name].to_pylist() for name in table.by), strict=True)))
-        work = work_on_groups(detector, len(table.rows), n_groups, is_fitted)
-    else:
-        work = work_on_rows(detector, table.rows, is_fitted)
-    return lambda name: bar.stage(name, work.get(name))
+def _plan(bar: Silent, detector: Any, given: Input, is_fitted: bool, *passes: str) -> Callable[[Table], Stage]:
+    """Tell the bar what the command will do, by the rows that are expected; then, of a table, by what is known of it.
+
+    An engine counts its partitions itself.
+    """
+    by = bool(given.options.by)
+
+    def work(n: int, **known: Any) -> dict[str, float]:
+        expected = work_of(detector, n, is_fitted, by=by, **known)
+        return {name: expected[name] for name in passes}
+
+    def known(table: Table) -> Stage:
+        if bar.tick is None or not isinstance(table, LocalTable):
+            return nullcontext
+        labels = [table.labels[name].to_pylist() for name in table.by]
+        n_groups = len(set(zip(*labels, strict=True))) if by else None
+        rows = table.rows
+        bar.plan(lambda n: work(n, n_groups=n_groups, is_spooled=rows.whole is None), len(rows))
+        return bar.stage
+
+    bar.plan(work)
+    return known

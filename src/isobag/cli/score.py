@@ -1,53 +1,22 @@
 """``isobag score``: new rows, or new groups, against a model."""
 
-from isobag.cli import options as o
-from isobag.cli.guard import guarded
+from isobag.cli.options import MODEL, Typed, command
 
 
-@guarded
-def score(
-    model: o.Model,
-    files: o.Files = None,
-    by: o.By = None,
-    sql: o.Sql = None,
-    header: o.Header = None,
-    delimiter: o.Delimiter = None,
-    na: o.Na = None,
-    format: o.Format = None,
-    id_column: o.IdColumn = None,
-    missing: o.OnMissing = o.Missing.ERROR,
-    bad_cells: o.OnBadCells = o.BadCells.ERROR,
-    min_size: o.MinSize = 1,
-    fdr: o.Fdr = None,
-    exact: o.Exact = False,
-    jobs: o.Jobs = None,
-    top: o.Top = 10,
-    out: o.Out = None,
-    keep: o.Keep = None,
-    report: o.Report = None,
-    json: o.Json = False,
-    quiet: o.Quiet = False,
-    debug: o.Debug = False,
-) -> None:
+@command(
+    "model files by sql header delimiter na format id_column missing bad_cells min_size fdr per_day days exact jobs "
+    "top out keep report json quiet debug",
+    model=MODEL,
+)
+def score(typed: Typed) -> None:
     """Rank new rows, or new groups with --by, against those a model was fitted to.
 
     P-values are valid here: the model has not seen these rows. Those of what is odder than all it compares with are
     extrapolated, and said to be; --exact leaves them at their floor.
-    """
-    from isobag.cli.inputs import Input, open_model  # noqa: PLC0415, loads scikit-learn
-    from isobag.cli.results import Output  # noqa: PLC0415
-    from isobag.cli.run import detect  # noqa: PLC0415
 
-    detector = open_model(model, by)
-    if exact:
-        detector.set_params(tail="exact")
-    reading = o.reading(by=by, id=id_column, missing=missing, bad_cells=bad_cells, keep=keep)
-    detect(
-        detector,
-        Input(files=files, sql=sql, header=header, delimiter=delimiter, na=na, format=format, options=reading),
-        Output(top=top, out=out, report=report, json=json, quiet=quiet),
-        fdr=fdr,
-        min_size=min_size,
-        jobs=jobs,
-        fitted_in=model,
-    )
+    --fdr is about this table: so many of its alarms are false, on average over tables like it. Of daily tables in most
+    of which nothing is wrong, most alarms are false all the same: --per-day limits the false ones of a day.
+    """
+    from isobag.cli.run import score as score_table  # noqa: PLC0415, loads scikit-learn
+
+    score_table(typed)

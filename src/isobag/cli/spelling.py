@@ -1,7 +1,10 @@
 """Options in errors as they were typed: the library says max_samples=1, the command --psi 1."""
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from isobag.data.params import Option
 
 _SPELLINGS = {
     "max_samples": ("--max-samples", "--psi"),
@@ -11,21 +14,12 @@ _SPELLINGS = {
 _typed: list[str] = []
 
 
-class Named(Protocol):
-    """A parameter and its value, None if it is only named: an ``Option`` of ``isobag.data.params``."""
-
-    @property
-    def name(self) -> str: ...  # noqa: D102
-    @property
-    def value(self) -> object: ...  # noqa: D102
-
-
 def remember(args: Sequence[str]) -> None:
     """Keep what was typed, for errors."""
     _typed[:] = args
 
 
-def on_command_line(option: Named) -> str:
+def on_command_line(option: "Option") -> str:
     """An option as it was typed, or would be: --bad-cells missing."""
     known = _SPELLINGS.get(option.name, (f"--{option.name.replace('_', '-')}",))
     typed = [one for one in known if any(arg == one or arg.startswith(f"{one}=") for arg in _typed)]

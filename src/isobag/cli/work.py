@@ -1,11 +1,10 @@
-"""How much work a pass takes, in rows looked up in partitionings: what a progress bar counts against.
+"""How much work each pass of a command takes, in rows looked up in partitionings: what the bar counts against.
 
 As much as the models do, but for what depends on the data; a pass that takes a little more or less is no error.
 """
 
 from typing import Any
 
-from isobag.data.rows import Rows
 from isobag.estimators.compare import PERMUTED_PER_UNIT, PSI_COMPARED
 from isobag.models.calibration import N_FOLDS
 from isobag.models.group import CALIBRATION_GROUPS, LEARNED_GROUPS
@@ -14,53 +13,44 @@ from isobag.tables.ranking import MOST_EXPLAINED
 
 FAR_LEVELS = 2
 """At so many psi it is explained how far out rows are."""
+READ, WRITTEN = 10, 3
+"""What a row of ten cells takes to be read, and to be written, in rows looked up in one partitioning."""
+GROUP_ROWS = 100
+"""Rows of a group, until the groups are known."""
 
 
-def work_on_rows(detector: Any, rows: Rows, is_fitted: bool) -> dict[str, int]:
-    """Of each pass over the rows of a table: learning or scoring, and explaining."""
-    n, t = len(rows), detector.n_estimators
-    averages = detector.max_samples == "auto"
-    explained = min(n, MOST_EXPLAINED["row"]) + REFERENCE_ROWS
-    n_levels = len(detector.params.plans(max(n, 2))[0].levels)
-    looks_to_explain = 1 + 2 * (n_levels if averages else 1) + averages * (1 + 2 * FAR_LEVELS)
-    explaining = {"explaining": explained * t * looks_to_explain}
+def work_of(
+    detector: Any, n: int, is_fitted: bool, *, by: bool, n_groups: int | None = None, is_spooled: bool = False
+) -> dict[str, float]:
+    """Of each pass over a table of n rows, or of its groups: reading, learning or scoring, explaining, writing."""
+    plans = detector.params.plans(max(n, 2))
+    t, n_units = detector.n_estimators * (len(plans) if by else 1), n
+    folds = N_FOLDS * -(-detector.n_estimators // N_FOLDS) * (t // detector.n_estimators)  # of all folds together
+    averages = not by and detector.max_samples == "auto"
+    learned, most_aside = most_learned(n), CALIBRATION_ROWS
+    if by:
+        n_units = n_groups or -(-n // GROUP_ROWS)
+        learned, most_aside = LEARNED_GROUPS, CALIBRATION_GROUPS
+        explaining = n * t * min(1.0, MOST_EXPLAINED["group"] / max(n_units, 1))
+    else:
+        n_looks = 1 + 2 * (len(plans[0].levels) if averages else 1) + averages * (1 + 2 * FAR_LEVELS)
+        explaining = float((min(n, MOST_EXPLAINED["row"]) + REFERENCE_ROWS) * t * n_looks)
     if is_fitted:
-        return {"scoring": n * (_in_folds(t) if detector.model_.calibration is not None else t), **explaining}
-    learning = n * t
-    if rows.whole is None:
-        learning += n * t + min(n, AVERAGED_ROWS) * t * averages
-    if detector.calibrate:
-        learning += _calibrating(n, t, CALIBRATION_ROWS, most_learned(n))
-    return {"learning": learning, **explaining}
+        main = {"scoring": float(n * (t if detector.model_.calibration is None else folds))}
+    else:
+        learning = float(n * t)
+        if is_spooled and not by:
+            learning += n * t + min(n, AVERAGED_ROWS) * t * averages
+        if detector.calibrate:  # each fold's model learns from the others and scores the fold
+            aside = min(n_units, most_aside)
+            looks = min(n_units - aside // N_FOLDS, learned) * folds + aside * (folds // N_FOLDS)
+            learning += looks * n / max(n_units, 1)
+        main = {"learning": learning}
+    return {"reading": n * READ, **main, "explaining": explaining, "writing": n * WRITTEN}
 
 
-def work_on_groups(detector: Any, n_rows: int, n_groups: int, is_fitted: bool) -> dict[str, int]:
-    """Of each pass over the groups of a table."""
-    n_plans = len(detector.params.plans(max(n_rows, 2)))
-    t = detector.n_estimators * n_plans
-    explained = n_rows * min(n_groups, MOST_EXPLAINED["group"]) // max(n_groups, 1)
-    if is_fitted:
-        looks = _in_folds(detector.n_estimators) * n_plans if detector.model_.calibration is not None else t
-        return {"scoring": n_rows * looks, "explaining": explained * t}
-    learning = n_rows * t
-    if detector.calibrate:
-        looks = _calibrating(n_groups, detector.n_estimators, CALIBRATION_GROUPS, LEARNED_GROUPS) * n_plans
-        learning += n_rows * looks // max(n_groups, 1)
-    return {"learning": learning, "explaining": explained * t}
-
-
-def _in_folds(t: int) -> int:
-    """Partitionings of the models of all folds together."""
-    return N_FOLDS * -(-t // N_FOLDS)
-
-
-def _calibrating(n: int, t: int, most_aside: int, most: int) -> int:
-    """Each fold's model learns from the others and scores the fold."""
-    aside = min(n, most_aside)
-    return min(n - aside // N_FOLDS, most) * _in_folds(t) + aside * (_in_folds(t) // N_FOLDS)
-
-
-def work_to_compare(n_rows: int, n_permutations: int, n_estimators: int = 100) -> int:
+def work_to_compare(n_rows: int, n_permutations: int, n_estimators: int = 100) -> dict[str, float]:
     """Of a comparison of two samples with so many rows together."""
     n_levels = sum(psi < max(2, n_rows // 2) for psi in PSI_COMPARED[:-1]) + 1
-    return n_levels * n_rows * n_estimators * (PERMUTED_PER_UNIT + n_permutations + 1) // PERMUTED_PER_UNIT
+    looks = n_levels * n_rows * n_estimators * (PERMUTED_PER_UNIT + n_permutations + 1) // PERMUTED_PER_UNIT
+    return {"reading": n_rows * READ, "comparing": looks}

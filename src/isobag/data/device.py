@@ -80,13 +80,8 @@ class DeviceRows(Rows):
     """The rows of a tensor (n, d) on a device; blocks are float64 tensors there."""
 
     def __init__(self, X: "torch.Tensor", like: Any = None, names: Sequence[str] | None = None) -> None:
-        self.X = X
-        self.n_features = int(X.shape[1])
-        self.names = names
-        self._like = X if like is None else like
-
-    def __len__(self) -> int:
-        return int(self.X.shape[0])
+        super().__init__(X.shape[0], X.shape[1], names)
+        self.X, self._like = X, X if like is None else like
 
     @property
     def device(self) -> str | None:
@@ -176,13 +171,8 @@ class StreamedRows(Rows):
     """
 
     def __init__(self, X: Array, device: "torch.device", block_rows: int, names: Sequence[str] | None = None) -> None:
-        self.X = X
-        self.n_features = X.shape[1]
-        self.names = names
-        self._device, self._block_rows = device, block_rows
-
-    def __len__(self) -> int:
-        return len(self.X)
+        super().__init__(X.shape[0], X.shape[1], names)
+        self.X, self._device, self._block_rows = X, device, block_rows
 
     @property
     def device(self) -> str | None:

@@ -107,21 +107,19 @@ def as_groups(estimator: BaseEstimator, X: Any, groups: Any, *, reset: bool, alo
         return X
     if isinstance(groups, str) or (isinstance(groups, int) and hasattr(X, "columns")):
         X, groups = _split_column(X, groups)
-    if groups is not None and lives_on_gpu(groups):
-        numbers, names = _number_on_device(groups)
-        if len(numbers) != X.shape[0]:
-            raise ValueError(
-                f"groups has {len(numbers)} labels and X has {X.shape[0]} rows; need one label for each row."
-            )
-        rows = as_rows(estimator, X, reset=reset)
-        if isinstance(rows, DeviceRows):
-            return DeviceGroups(rows, numbers, names)
-        return Groups(rows, numbers.cpu().numpy(), names)
     if groups is not None:
-        labels = _as_labels(groups)
+        is_there = lives_on_gpu(groups)
+        labels = as_tensor(groups) if is_there else _as_labels(groups)
+        if labels.ndim != 1:
+            raise ValueError(f"groups has shape {tuple(labels.shape)}; need one label for each row.")
         n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
         if len(labels) != n_rows:
             raise ValueError(f"groups has {len(labels)} labels and X has {n_rows} rows; need one label for each row.")
+        if is_there:
+            numbers, names = _number_on_device(labels)
+            rows = as_rows(estimator, X, reset=reset)
+            is_device = isinstance(rows, DeviceRows)
+            return DeviceGroups(rows, numbers, names) if is_device else Groups(rows, numbers.cpu().numpy(), names)
         ids, names = number_labels(labels)
         with name_group_in_error(names, ids):
             return Groups(as_rows(estimator, X, reset=reset), ids, names)
@@ -140,32 +138,22 @@ def _from_parts(estimator: BaseEstimator, parts: Any, reset: bool) -> Groups:
     """A list with one array for each group; its labels are the positions in the list."""
     if not len(parts):
         raise ValueError("X is an empty list; need one array for each group.")
+    labels = np.arange(len(parts))
     if lives_on_gpu(parts[0]):
-        return _from_device_parts(estimator, parts, reset)
+        rows = as_rows(estimator, sys.modules["torch"].cat([as_tensor(part) for part in parts]), reset=reset)
+        return Groups(rows, np.repeat(labels, [len(part) for part in parts]), labels)
     checked = []
     for label, part in enumerate(parts):
         if np.ndim(part) != 2:
             raise ValueError(f"Group {label} has shape {np.shape(part)}; need (points, features).")
         with name_group_in_error([label]):
             checked.append(check_points(estimator, part, reset=reset and label == 0))
-    labels = np.arange(len(checked))
     ids = np.repeat(labels, [len(part) for part in checked])
     return Groups(ArrayRows(np.concatenate(checked), feature_names_of(estimator)), ids, labels)
 
 
-def _from_device_parts(estimator: BaseEstimator, parts: Any, reset: bool) -> Groups:
-    """The same, of arrays on a GPU."""
-    tensors = [as_tensor(part) for part in parts]
-    rows = as_rows(estimator, sys.modules["torch"].cat(tensors), reset=reset)
-    labels = np.arange(len(parts))
-    return Groups(rows, np.repeat(labels, [len(part) for part in parts]), labels)
-
-
-def _number_on_device(groups: Any) -> tuple[Any, npt.NDArray[Any]]:
+def _number_on_device(labels: Any) -> tuple[Any, npt.NDArray[Any]]:
     """``number_labels`` for labels that are numbers on a GPU: the numbers stay there."""
-    labels = as_tensor(groups)
-    if labels.ndim != 1:
-        raise ValueError(f"groups has shape {tuple(labels.shape)}; need one label for each row.")
     if bool((labels != labels).any()):  # noqa: PLR0124, NaN differs from itself
         raise ValueError("groups has NaN labels; label or remove these rows.")
     names, numbers = labels.unique(return_inverse=True)
@@ -188,18 +176,15 @@ def _split_column(X: Any, name: str | int) -> tuple[Any, Any]:
 
 
 def _as_labels(groups: Any) -> npt.NDArray[Any]:
-    """Labels as a one-dimensional array that keeps tuples and dates whole."""
+    """Labels as an array that keeps tuples and dates whole."""
     if hasattr(groups, "to_numpy"):
         groups = groups.to_numpy()
     if hasattr(groups, "__array__"):
-        labels: npt.NDArray[Any] = np.asarray(groups)
-        if labels.ndim != 1:
-            raise ValueError(f"groups has shape {labels.shape}; need one label for each row.")
-        return labels
+        return np.asarray(groups)
     if not isinstance(groups, Iterable):
         raise TypeError(f"groups={groups!r} is not a sequence; need one label for each row.")
     listed = list(groups)
-    labels = np.empty(len(listed), dtype=object)
+    labels: npt.NDArray[Any] = np.empty(len(listed), dtype=object)
     labels[:] = listed
     return labels
 
@@ -217,7 +202,7 @@ def number_labels(labels: npt.NDArray[Any]) -> tuple[Ints, npt.NDArray[Any]]:
     # First rows of the groups: where the running maximum of the numbers grows.
     first_rows = starts[np.diff(np.maximum.accumulate(ids), prepend=-1) > 0] if len(ids) else starts
     for label, row in zip(numbers, first_rows, strict=True):
-        if _is_missing(label):
+        if is_missing_label(label):
             raise ValueError(f"groups has no label in row {row}: {label!r}; label or remove the row.")
     return np.repeat(ids, np.diff(starts, append=len(labels))), labels[first_rows]
 
@@ -228,7 +213,7 @@ def _starts_of_runs(labels: npt.NDArray[Any]) -> Ints:
     return np.concatenate([[0], changes]) if len(labels) else changes
 
 
-def _is_missing(label: Any) -> bool:
+def is_missing_label(label: Any) -> bool:
     """Whether a label is None, NaN, NaT, pandas.NA or the empty string."""
     # Comparing pandas.NA with itself raises, and pandas may not be installed.
     if label is None or type(label).__name__ == "NAType":

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 
@@ -48,18 +48,15 @@ class ParameterError(ValueError):
 
 @dataclass(frozen=True)
 class Parameter:
-    """What a parameter is for, in one line, and which values it takes.
+    """Which values a parameter takes; what it is for stands in the docstring of its class.
 
     need : how to say what it takes, after NAME=VALUE and a semicolon.
     choices : strings, None, True and False that it takes.
-    number : int or float, if it takes numbers.
     accepts : whether it takes a value that is none of the choices.
     """
 
-    help: str
     need: str
     choices: tuple[Any, ...] = ()
-    number: type[int] | type[float] | None = None
     accepts: Callable[[Any], bool] = lambda value: False
 
     def holds(self, value: Any) -> bool:
@@ -96,24 +93,19 @@ def _real(low: float, high: float) -> Callable[[Any], bool]:
     return lambda value: isinstance(value, Real) and not isinstance(value, bool) and low <= float(value) <= high
 
 
-def one_of(allowed: Collection[Any], help: str = "") -> Parameter:
+def one_of(allowed: Collection[Any], accepts: Callable[[Any], bool] = lambda value: False) -> Parameter:
     """One of some values: strings, None, True and False."""
-    return Parameter(help, f"choose one of {', '.join(map(repr, allowed))}", tuple(allowed))
+    return Parameter(f"choose one of {', '.join(map(repr, allowed))}", tuple(allowed), accepts)
 
 
-def flag(help: str) -> Parameter:
-    """True or False, of NumPy too."""
-    return replace(one_of((True, False), help), accepts=lambda value: isinstance(value, np.bool_))
+def is_flag(value: Any) -> bool:
+    """Whether a value is true or false of NumPy."""
+    return isinstance(value, np.bool_)
 
 
-def flag_or(word: str, help: str) -> Parameter:
-    """True, False or one word."""
-    return replace(one_of((True, False, word), help), accepts=lambda value: isinstance(value, np.bool_))
-
-
-def at_least(least: int, reason: str, help: str = "") -> Parameter:
+def at_least(least: int, reason: str) -> Parameter:
     """An integer with a lower bound."""
-    return Parameter(help, f"need an integer of {least} or more: {reason}", (), int, _integer(least))
+    return Parameter(f"need an integer of {least} or more: {reason}", (), _integer(least))
 
 
 def _is_numbered_gpu(value: Any) -> bool:
@@ -121,64 +113,33 @@ def _is_numbered_gpu(value: Any) -> bool:
     return kind == "cuda" and number.isdecimal() and number.isascii()
 
 
-N_ESTIMATORS = at_least(1, "scores are means over partitionings", "Number of partitionings, t.")
+N_ESTIMATORS = at_least(1, "scores are means over partitionings")
 MAX_SAMPLES = Parameter(
-    "psi, the number of rows drawn for each partitioning.",
-    "need 'auto' or an integer of 2 or more: a lone center has no neighbour",
-    ("auto",),
-    int,
-    _integer(2),
+    "need 'auto' or an integer of 2 or more: a lone center has no neighbour", ("auto",), _integer(2)
 )
-CONTAMINATION = Parameter(
-    "Share of anomalies in the training data, which sets the threshold.",
-    "need 'auto' or a share above 0 and at most 0.5",
-    ("auto",),
-    float,
-    _real(_ABOVE_0, 0.5),
-)
-CALIBRATE_HELP = "Whether to learn what p-values need."
-CALIBRATE = flag(CALIBRATE_HELP)
-TAIL_HELP = "Whether p-values below those of all training data are extrapolated."
-SCALING_HELP = "Scale of the features, learned from the training data."
-MECHANISM_HELP = "How the rows drawn become cells."
+CONTAMINATION = Parameter("need 'auto' or a share above 0 and at most 0.5", ("auto",), _real(_ABOVE_0, 0.5))
+FLAG = CALIBRATE = one_of((True, False), is_flag)
 RANDOM_STATE = Parameter(
-    "Seed: the same seed gives the same result.",
     "need None, an integer from 0 to 4294967295 or a RandomState",
     (None,),
-    int,
     lambda value: _integer(0, 2**32 - 1)(value) or isinstance(value, np.random.RandomState) or value is np.random,
 )
-BACKEND = one_of(("auto", *BACKENDS), "Where to compute; the results are identical.")
+BACKEND = one_of(("auto", *BACKENDS))
 N_JOBS = Parameter(
-    "Number of threads, as in joblib.",
     f"need None or an integer other than 0, from -{_MOST_JOBS} to {_MOST_JOBS}, as in joblib",
     (None,),
-    int,
     lambda value: _integer(-_MOST_JOBS, _MOST_JOBS)(value) and value != 0,
 )
 DEVICE = Parameter(
-    "Device of the torch backend.",
     "choose one of None, 'auto', 'cpu', 'cuda', 'cuda:0', 'cuda:1', ...",
     (None, "auto", "cpu", "cuda"),
-    None,
     _is_numbered_gpu,
 )
-N_PERMUTATIONS = at_least(19, "no p-value could be below .05", "Number of permutations of the test.")
-FDR = Parameter(
-    "False discovery rate: the share of alarms that may be false.",
-    "need a share between 0 and 1",
-    (),
-    float,
-    _real(_ABOVE_0, _BELOW_1),
-)
-FLAG = flag("")
-MIN_SIZE = at_least(1, "a group has at least one row", "Least number of rows of a group.")
+N_PERMUTATIONS = at_least(19, "no p-value could be below .05")
+FDR = Parameter("need a share between 0 and 1", (), _real(_ABOVE_0, _BELOW_1))
+MIN_SIZE = at_least(1, "a group has at least one row")
 BANDWIDTH = Parameter(
-    "Standard deviation of the Gaussian.",
-    "need 'median' or a finite number above 0",
-    ("median",),
-    float,
-    _real(_ABOVE_0, float(np.finfo(float).max)),
+    "need 'median' or a finite number above 0", ("median",), _real(_ABOVE_0, float(np.finfo(float).max))
 )
 
 

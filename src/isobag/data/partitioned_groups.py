@@ -1,7 +1,6 @@
 """Groups whose rows lie in partitions, wherever and in how many: rows stay, counts are merged by label."""
 
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass
 from operator import add
 from typing import Any
 
@@ -39,7 +38,7 @@ class PartitionedGroups(Grouped):
         self.labels = _as_array(numbers)
         self.partitions, self.read, self.numbers, self.lengths = partitions, read, numbers, lengths
         self._sizes = sizes
-        self.rows = PartitionedRows(partitions, _RowsOfGroups(read, numbers), lengths, names)
+        self.rows = PartitionedRows(partitions, _without_labels(read, numbers), lengths, names)
 
     @property
     def sizes(self) -> Ints:
@@ -50,7 +49,7 @@ class PartitionedGroups(Grouped):
         """Only the groups with the numbers given, in that order: (k,)."""
         assert self.rows.names is not None
         chosen = self.numbers_of(numbers)
-        lengths = count_rows(self.partitions, _RowsOfGroups(self.read, chosen))
+        lengths = count_rows(self.partitions, _without_labels(self.read, chosen))
         return PartitionedGroups(self.partitions, self.read, chosen, self.sizes[numbers], lengths, self.rows.names)
 
     def numbers_of(self, numbers: Ints) -> Numbers:
@@ -59,8 +58,8 @@ class PartitionedGroups(Grouped):
 
     def gather(self, numbers: Ints) -> Groups:
         """Some groups with all their rows, brought here: (k,)."""
-        chosen = self.numbers_of(numbers)
-        parts = self.partitions.run(_Gathered(self.read, chosen), add)
+        read, chosen = self.read, self.numbers_of(numbers)
+        parts = self.partitions.run(lambda number, frames: [*_numbered(read, chosen, number, frames)], add)
         ids = np.concatenate([own for _, own in parts])
         return Groups(ArrayRows(np.concatenate([X for X, _ in parts]), self.rows.names), ids, self.labels[numbers])
 
@@ -81,24 +80,9 @@ def _numbered(read: Read, numbers: Numbers, number: int, frames: Frames) -> Iter
         yield (X, ids) if takes_part.all() else (X[takes_part], ids[takes_part])
 
 
-@dataclass(frozen=True)
-class _RowsOfGroups:
+def _without_labels(read: Read, numbers: Numbers) -> Read:
     """Rows that have a label with a number, without it."""
-
-    read: Read
-    numbers: Numbers
-
-    def __call__(self, number: int, frames: Frames) -> Iterator[tuple[Floats, None]]:
-        return ((X, None) for X, _ in _numbered(self.read, self.numbers, number, frames))
-
-
-@dataclass(frozen=True)
-class _Gathered:
-    read: Read
-    numbers: Numbers
-
-    def __call__(self, number: int, frames: Frames) -> list[tuple[Floats, Ints]]:
-        return list(_numbered(self.read, self.numbers, number, frames))
+    return lambda number, frames: ((X, None) for X, _ in _numbered(read, numbers, number, frames))
 
 
 def _as_array(numbers: Numbers) -> npt.NDArray[Any]:

@@ -9,8 +9,10 @@ comes in batches (``data/local.py``); Dask and Spark are further engines.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
+from itertools import islice
 from operator import add
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +28,8 @@ Frames = Iterator[Any]
 Work = Callable[[int, Frames], T]
 """What is made of a partition, from its number and its rows; may be sent to another process."""
 Combine = Callable[[T, T], T]
+Split = Callable[[int, Frames], dict[int, T]]
+Finish = Callable[[int, T], U]
 Labels = npt.NDArray[Any]
 Read = Callable[[int, Frames], Iterator[tuple[Floats, Labels | None]]]
 """From a partition to its rows that take part: features (m, d) and, of grouped rows, the label of each (m,)."""
@@ -56,12 +60,7 @@ class Partitions(ABC):
 
     @abstractmethod
     def exchange(
-        self,
-        split: Work[dict[int, T]],
-        combine: Combine[T],
-        finish: Callable[[int, T], U],
-        join: Combine[U],
-        which: Ints | None = None,
+        self, split: Split[T], combine: Combine[T], finish: Finish[T, U], join: Combine[U], which: Ints | None = None
     ) -> U:
         """Parts of all partitions brought together by bucket, and what is made of each bucket, merged.
 
@@ -87,43 +86,6 @@ class Collection(Partitions):
         """Arrow types of some columns."""
 
 
-@dataclass(frozen=True)
-class _OverBlocks(Generic[T]):
-    """What a function makes of the blocks of a partition, merged; None of a partition without rows."""
-
-    read: Read
-    function: Callable[[Floats], T]
-    combine: Combine[T]
-
-    def __call__(self, number: int, frames: Frames) -> T | None:
-        merged: T | None = None
-        for X, _ in self.read(number, frames):
-            for block in _blocks(X):
-                merged = _either(self.combine, merged, self.function(block))
-        return merged
-
-
-@dataclass(frozen=True)
-class _Either(Generic[T]):
-    """The merger of two partial results, either of which may be None."""
-
-    combine: Combine[T]
-
-    def __call__(self, a: T | None, b: T | None) -> T | None:
-        return _either(self.combine, a, b)
-
-
-def _either(combine: Combine[T], a: T | None, b: T | None) -> T | None:
-    if a is None or b is None:
-        return b if a is None else a
-    return combine(a, b)
-
-
-def _blocks(X: Floats) -> Iterator[Floats]:
-    size = max(1, min(BLOCK_ROWS, BLOCK_NUMBERS // max(1, X.shape[1])))
-    return (X[rows] for rows in slices(len(X), size))
-
-
 class _Found(NamedTuple):
     """Rows taken of partitions that follow one another, and the range of each feature over all of their rows."""
 
@@ -135,26 +97,6 @@ class _Found(NamedTuple):
         return _Found(self.parts + later.parts, np.minimum(self.low, later.low), np.maximum(self.high, later.high))
 
 
-@dataclass(frozen=True)
-class _Taken:
-    """Some rows by their numbers in all partitions, ascending: those of one partition."""
-
-    read: Read
-    numbers: Ints
-    starts: Ints
-
-    def __call__(self, number: int, frames: Frames) -> _Found:
-        first, parts = int(self.starts[number]), []
-        low, high = np.array(np.inf), np.array(-np.inf)
-        for X, _ in self.read(number, frames):
-            begin, end = np.searchsorted(self.numbers, (first, first + len(X)))
-            parts.append(X[self.numbers[begin:end] - first])
-            if len(X):
-                low, high = np.minimum(low, X.min(axis=0)), np.maximum(high, X.max(axis=0))
-            first += len(X)
-        return _Found(parts, low, high)
-
-
 class PartitionedRows(Rows):
     """The rows of all partitions, in order. What is made of each row stays where the row is.
 
@@ -163,14 +105,10 @@ class PartitionedRows(Rows):
     """
 
     def __init__(self, partitions: Partitions, read: Read, lengths: Ints, names: Sequence[str]) -> None:
+        super().__init__(lengths.sum(), len(names), list(names))
         self.partitions, self.read, self.lengths = partitions, read, lengths
-        self.names = list(names)
-        self.n_features = len(self.names)
         self._held: list[tuple[Ints, Floats]] = []
         self._extremes: tuple[Floats, Floats] | None = None
-
-    def __len__(self) -> int:
-        return int(self.lengths.sum())
 
     def blocks(self) -> Iterator[Floats]:
         """All rows, those of one partition brought here at a time."""
@@ -201,20 +139,38 @@ class PartitionedRows(Rows):
         return super().extremes() if self._extremes is None else self._extremes
 
     def _find(self, numbers: Ints, which: Ints) -> _Found:
-        starts = np.cumsum(self.lengths) - self.lengths
-        return self.partitions.run(_Taken(self.read, numbers, starts), _Found.merge, which)
+        """The rows with these numbers, ascending, of some partitions."""
+        read, starts = self.read, np.cumsum(self.lengths) - self.lengths
+
+        def take(number: int, frames: Frames) -> _Found:
+            first, parts = int(starts[number]), []
+            low, high = np.array(np.inf), np.array(-np.inf)
+            for X, _ in read(number, frames):
+                begin, end = np.searchsorted(numbers, (first, first + len(X)))
+                parts.append(X[numbers[begin:end] - first])
+                if len(X):
+                    low, high = np.minimum(low, X.min(axis=0)), np.maximum(high, X.max(axis=0))
+                first += len(X)
+            return _Found(parts, low, high)
+
+        return self.partitions.run(take, _Found.merge, which)
 
     def part(self, numbers: Ints) -> Rows:
         """Some rows, brought here."""
         return ArrayRows(self.take(numbers), self.names)
 
     def map_reduce(self, function: Callable[[Floats], T], combine: Callable[[T, T], T]) -> T:
-        """Partial results of all partitions, merged where they are."""
-        merged = self.partitions.run(
-            _OverBlocks(self.read, function, combine), _Either(combine), np.flatnonzero(self.lengths)
-        )
-        assert merged is not None
-        return merged
+        """Partial results of all partitions, merged where they are; a partition without rows has none."""
+        read, size = self.read, max(1, min(BLOCK_ROWS, BLOCK_NUMBERS // max(1, self.n_features)))
+
+        def work(number: int, frames: Frames) -> list[T]:
+            parts = (function(X[rows]) for X, _ in read(number, frames) for rows in slices(len(X), size))
+            return [reduce(combine, parts, first) for first in islice(parts, 1)]
+
+        def merge(a: list[T], b: list[T]) -> list[T]:
+            return [combine(a[0], b[0])] if a and b else a or b
+
+        return self.partitions.run(work, merge, np.flatnonzero(self.lengths))[0]
 
     def map(self, function: Callable[[Floats], npt.NDArray[Any]]) -> Any:
         """What a function makes of each row, whenever it is asked for."""

@@ -43,9 +43,11 @@ class Rows(ABC):
     n_features: int
     names: Sequence[str] | None = None
 
-    @abstractmethod
+    def __init__(self, n_rows: int, n_features: int, names: Sequence[str] | None = None) -> None:
+        self._n_rows, self.n_features, self.names = int(n_rows), int(n_features), names
+
     def __len__(self) -> int:
-        """Number of rows."""
+        return self._n_rows
 
     @abstractmethod
     def blocks(self) -> Iterator[Floats]:
@@ -128,12 +130,8 @@ class ArrayRows(Rows):
     """The rows of an array (n, d)."""
 
     def __init__(self, X: Floats, names: Sequence[str] | None = None) -> None:
+        super().__init__(X.shape[0], X.shape[1], names)
         self.X = X
-        self.n_features = X.shape[1]
-        self.names = names
-
-    def __len__(self) -> int:
-        return len(self.X)
 
     def blocks(self) -> Iterator[Floats]:
         """Parts of the array."""
@@ -157,12 +155,8 @@ class SparseRows(Rows):
     """The rows of a sparse matrix, CSR (n, d), made dense a block at a time."""
 
     def __init__(self, X: csr_array, names: Sequence[str] | None = None) -> None:
+        super().__init__(X.shape[0], X.shape[1], names)
         self.X = X
-        self.n_features = X.shape[1]
-        self.names = names
-
-    def __len__(self) -> int:
-        return int(self.X.shape[0])
 
     def blocks(self) -> Iterator[Floats]:
         """Dense parts of the matrix."""
@@ -179,13 +173,8 @@ class PartOfRows(Rows):
     """Some of the rows of others, by ascending numbers."""
 
     def __init__(self, rows: Rows, numbers: Ints) -> None:
-        self._rows = rows
-        self._numbers = numbers
-        self.n_features = rows.n_features
-        self.names = rows.names
-
-    def __len__(self) -> int:
-        return len(self._numbers)
+        super().__init__(len(numbers), rows.n_features, rows.names)
+        self._rows, self._numbers = rows, numbers
 
     def blocks(self) -> Iterator[Floats]:
         """What is left of each block."""

@@ -94,12 +94,8 @@ class SpooledRows(Rows):
     """Rows made of the numbers of a spool, a block of about BLOCK_BYTES at a time."""
 
     def __init__(self, spool: Spool, names: Sequence[str], make: Callable[[Floats], Floats]) -> None:
-        self.names = list(names)
-        self.n_features = len(self.names)
+        super().__init__(len(spool), len(names), list(names))
         self._spool, self._make = spool, make
-
-    def __len__(self) -> int:
-        return len(self._spool)
 
     def blocks(self) -> Iterator[Floats]:
         """All rows in order."""

@@ -3,7 +3,7 @@
 import datetime
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from scipy.sparse import csr_array, issparse
@@ -22,6 +22,8 @@ from isobag.data.device import (
 )
 from isobag.data.rows import ArrayRows, Rows, SparseRows
 
+T = TypeVar("T", bound=Rows)
+
 
 def as_rows(estimator: BaseEstimator, X: Any, *, reset: bool, min_rows: int = 1, accept_sparse: bool = False) -> Rows:
     """Rows of numbers, checked, from an array, a frame or a sparse matrix; Rows are returned as they are.
@@ -29,14 +31,18 @@ def as_rows(estimator: BaseEstimator, X: Any, *, reset: bool, min_rows: int = 1,
     ``reset``: set the number and names of the features of the estimator; else they must match.
     """
     if isinstance(X, Rows):
-        _check_features(estimator, X, reset)
-        _check_length(X, min_rows)
-        return X
+        return _fitting(estimator, X, reset, min_rows)
     if lives_on_gpu(X) or (is_tensor(X) and getattr(estimator, "backend", None) == "torch"):
         return _device_rows(estimator, as_tensor(X), X, reset, min_rows)
     moved = rows_for_gpu(estimator, X)
     if isinstance(moved, StreamedRows):
-        return _streamed_rows(estimator, moved, reset, min_rows)
+        start = 0
+        for block in _fitting(estimator, moved, reset, min_rows).blocks():
+            bad = first_bad_row(block)
+            if bad is not None:
+                check_magnitudes(moved.X[start + bad :].astype(np.float64), None, start + bad)
+            start += len(block)
+        return moved
     if moved is not None:
         return _device_rows(estimator, moved, X, reset, min_rows)
     if accept_sparse and issparse(X):
@@ -45,9 +51,12 @@ def as_rows(estimator: BaseEstimator, X: Any, *, reset: bool, min_rows: int = 1,
     return ArrayRows(points, feature_names_of(estimator))
 
 
-def _check_length(rows: Rows, min_rows: int) -> None:
+def _fitting(estimator: Any, rows: T, reset: bool, min_rows: int) -> T:
+    """The rows, if they have the features of the estimator, and are enough."""
+    _check_features(estimator, rows, reset)
     if len(rows) < min_rows:
         raise ValueError(f"X has {len(rows)} row{'' if len(rows) == 1 else 's'}; need at least {min_rows}.")
+    return rows
 
 
 def feature_names_of(estimator: Any) -> list[str] | None:
@@ -86,38 +95,16 @@ def _device_rows(estimator: BaseEstimator, values: Any, X: Any, reset: bool, min
         raise ValueError("X has 0 features; need at least 1.")
     if not values.is_floating_point():
         values = values.double()
-    rows = DeviceRows(values, X)
-    _check_features(estimator, rows, reset)
-    _check_length(rows, min_rows)
+    rows = _fitting(estimator, DeviceRows(values, X), reset, min_rows)
     bad = first_bad_row(values)
     if bad is not None:
         check_magnitudes(values[bad:].double().cpu().numpy(), None, bad)
     return rows
 
 
-def _streamed_rows(estimator: BaseEstimator, rows: StreamedRows, reset: bool, min_rows: int) -> Rows:
-    """Rows in host memory that are streamed through a device, checked there."""
-    _check_features(estimator, rows, reset)
-    _check_length(rows, min_rows)
-    start = 0
-    for block in rows.blocks():
-        bad = first_bad_row(block)
-        if bad is not None:
-            check_magnitudes(rows.X[start + bad :].astype(np.float64), None, start + bad)
-        start += len(block)
-    return rows
-
-
 def _sparse_rows(estimator: BaseEstimator, X: Any, reset: bool, min_rows: int) -> Rows:
-    values = validate_data(
-        estimator,
-        X,
-        reset=reset,
-        accept_sparse="csr",
-        dtype=np.float64,
-        ensure_all_finite=False,
-        ensure_min_samples=min_rows,
-    )
+    how = {"dtype": np.float64, "ensure_all_finite": False, "ensure_min_samples": min_rows}
+    values = validate_data(estimator, X, reset=reset, accept_sparse="csr", **how)
     rows = SparseRows(csr_array(values), feature_names_of(estimator))
     start = 0
     if not (np.abs(values.data).max(initial=0.0) <= FARTHEST):  # false for NaN
@@ -244,11 +231,7 @@ def _first_entry(X: Any, is_bad: Callable[[Any], bool]) -> tuple[int, int, Any] 
 
 
 def _described(X: Any, row: int, column: int, value: Any) -> str:
-    return f"X has {value!r} in row {row}, column {_column_name(X, column)}"
-
-
-def _column_name(X: Any, column: int) -> str:
-    return _quoted(getattr(X, "columns", None), column)
+    return f"X has {value!r} in row {row}, column {_quoted(getattr(X, 'columns', None), column)}"
 
 
 def _quoted(names: Any, column: int) -> str:

@@ -22,7 +22,7 @@ import pyarrow as pa
 from dask.threaded import get as get_in_threads
 
 from isobag.backends.arrays import Ints
-from isobag.data.partitions import Collection, Combine, Frames, Work
+from isobag.data.partitions import Collection, Combine, Finish, Frames, Split, Work
 from isobag.data.spool import Tick
 from isobag.tables import detect
 
@@ -63,12 +63,7 @@ class DaskPartitions(Collection):
         return merged
 
     def exchange(
-        self,
-        split: Work[dict[int, T]],
-        combine: Combine[T],
-        finish: Callable[[int, T], U],
-        join: Combine[U],
-        which: Ints | None = None,
+        self, split: Split[T], combine: Combine[T], finish: Finish[T, U], join: Combine[U], which: Ints | None = None
     ) -> U:
         """Parts of neighbours merged bucket by bucket; then every bucket brought to one worker, and finished there."""
         runner = self._runner

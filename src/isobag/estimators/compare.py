@@ -20,11 +20,12 @@ from isobag.data.rows import ArrayRows
 from isobag.data.validation import check_points
 from isobag.estimators.base import Computing
 from isobag.models.views import Plan, draw_views
-from isobag.models.witness import separation, witness
+from isobag.models.witness import witness
 
 SCALINGS_COMPARED = ("minmax", "absolute")
 PSI_COMPARED = (2, 8, 32, 128)
 PARAMETERS: Parameters = {"n_permutations": N_PERMUTATIONS, "n_estimators": N_ESTIMATORS, **Computing.parameters}
+BEYOND_CHANCE = 0.05
 _KEPT_COUNTS = 1 << 24
 PERMUTED_PER_UNIT = 16
 """Rows permuted and counted in the time that one takes to be assigned to a cell; for progress bars."""
@@ -57,8 +58,11 @@ class Comparison(NamedTuple):
         What each row of B contributes, positive where B has more points than A. Together with ``in_a`` these add up to
         the statistic.
     features : ndarray of shape (d,)
-        How far each feature separates the rows of which A has too many from those of which B has too many: the distance
-        between the two distribution functions, from -1 to 1, negative if A's rows have the lower values.
+        Distance between the distribution functions of A and of B in each feature, from -1 to 1, negative if A has the
+        lower values.
+    feature_p_values : ndarray of shape (d,)
+        Of each feature alone: probability that any feature of samples of one distribution is as far apart, in units of
+        its own spread under permutations. So of equal samples a feature is below .05 in at most one test of twenty.
     feature_names : tuple of str
         Names of the features, "x0", "x1", ... if the samples came without names.
     """
@@ -68,7 +72,20 @@ class Comparison(NamedTuple):
     in_a: Floats
     in_b: Floats
     features: Floats
+    feature_p_values: Floats
     feature_names: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        """Statistic, p-value and the features that differ beyond chance."""
+        names = [self.feature_names[j] for j in self.differing] or ["no single feature"]
+        n, m = len(self.in_a), len(self.in_b)
+        return f"Comparison({n:,} and {m:,} rows: p_value={self.p_value:.3g}; apart in {', '.join(names)})"
+
+    @property
+    def differing(self) -> Ints:
+        """Numbers of the features that differ beyond chance, p <= .05, the farthest apart first."""
+        order = np.argsort(-np.abs(self.features), kind="stable")
+        return order[self.feature_p_values[order] <= BEYOND_CHANCE]
 
 
 def compare(
@@ -108,7 +125,7 @@ def compare(
     Returns
     -------
     Comparison
-        A named tuple: statistic, p_value, in_a, in_b, features, feature_names.
+        A named tuple: statistic, p_value, in_a, in_b, features, feature_p_values, feature_names.
 
     Notes
     -----
@@ -122,8 +139,8 @@ def compare(
     >>> A, B = rng.normal(size=(200, 3)), rng.normal(size=(300, 3))
     >>> B[:, 1] *= 2  # the same mean, twice the spread in one feature
     >>> comparison = compare(A, B, random_state=0)
-    >>> comparison.p_value, int(np.abs(comparison.features).argmax())
-    (0.002, 1)
+    >>> comparison
+    Comparison(200 and 300 rows: p_value=0.002; apart in x1)
     """
     check_params(locals(), PARAMETERS)
     compute = Compute(backend, n_jobs)
@@ -155,7 +172,7 @@ def compare(
         _p_value(np.array(distances)),
         contributions[:n],
         contributions[n:],
-        separation(first, np.maximum(contributions[:n], 0), second, np.maximum(contributions[n:], 0)),
+        *_compare_features(points, is_first, n),
         tuple(feature_names(samples)),
     )
 
@@ -178,6 +195,24 @@ def _sq_distances(columns: Ints, is_first: npt.NDArray[np.float32], n: int) -> F
     return distances
 
 
+def _compare_features(points: Floats, is_first: npt.NDArray[np.float32], n: int) -> tuple[Floats, Floats]:
+    """Signed distance between distribution functions in each feature, and its p-value, corrected for d: (d,), (d,)."""
+    total, d = points.shape
+    distances = np.empty((d, len(is_first)))
+    for j, values in enumerate(points.T):
+        order = np.argsort(values, kind="stable")
+        ends = np.flatnonzero(np.diff(values[order], append=np.inf))  # of runs of equal values
+        for rows in slices(len(is_first), max(1, _KEPT_COUNTS // total)):
+            counts = np.cumsum(is_first[rows][:, order], axis=1, dtype=np.float64)[:, ends]
+            apart = counts / n - (ends + 1 - counts) / (total - n)
+            distances[j, rows] = np.abs(apart).max(axis=1)
+    deviations = _standardised(distances)
+    largest = deviations.max(axis=0)
+    p_values = np.array([np.mean(largest >= own - 1e-9) for own in deviations[:, 0]])
+    signs = np.where(points[:n].mean(axis=0) >= points[n:].mean(axis=0), 1.0, -1.0)
+    return distances[:, 0] * signs, p_values
+
+
 def _contributions(columns: Ints, n: int) -> Floats:
     """Contribution of each row to the squared distance: (n + m,)."""
     m = len(columns) - n
@@ -189,7 +224,13 @@ def _contributions(columns: Ints, n: int) -> Floats:
 
 def _p_value(distances: Floats) -> float:
     """Share of the permutations, the identity included, that are at least as far apart: (psi, permutations)."""
-    spreads = distances.std(axis=1, keepdims=True)
-    middles = distances.mean(axis=1, keepdims=True)
-    largest = np.divide(distances - middles, spreads, out=np.zeros_like(distances), where=spreads > 0).max(axis=0)
+    largest = _standardised(distances).max(axis=0)
     return float(np.mean(largest >= largest[0] - 1e-9))  # equal distances may differ by rounding
+
+
+def _standardised(distances: Floats) -> Floats:
+    """Deviations from the mean over permutations in standard deviations, 0 where all are equal: (k, permutations)."""
+    spreads = distances.std(axis=1, keepdims=True)
+    deviations = distances - distances.mean(axis=1, keepdims=True)
+    standardised: Floats = np.divide(deviations, spreads, out=np.zeros_like(distances), where=spreads > 0)
+    return standardised

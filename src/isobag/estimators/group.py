@@ -1,7 +1,6 @@
 """The group detector: every group becomes one point, its mean map, and odd ones among these points are odd groups."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,15 +12,13 @@ from isobag.data.frames import frame_like, is_frame, own_name
 from isobag.data.groups import Groups
 from isobag.data.params import (
     CALIBRATE,
+    FLAG,
     MAX_SAMPLES,
     N_ESTIMATORS,
-    SCALING_HELP,
-    TAIL_HELP,
     Option,
     ParameterError,
     Parameters,
     check_max_samples,
-    flag,
     one_of,
 )
 from isobag.data.scaling import SCALINGS
@@ -152,21 +149,17 @@ class IDKGroupDetector(GroupDetector, Modelled[GroupModel]):
     _lowest_score = 0.0
     parameters: ClassVar[Parameters] = {
         "n_estimators": N_ESTIMATORS,
-        "max_samples": replace(MAX_SAMPLES, help="psi of level 1, the number of points drawn for each partitioning."),
-        "group_max_samples": replace(
-            MAX_SAMPLES, help="psi of level 2, the number of groups drawn for each partitioning."
-        ),
-        "point_mechanism": one_of(("auto", *MECHANISMS), "The cells of level 1."),
-        "group_mechanism": one_of(("auto", *MECHANISMS), "The cells of level 2."),
-        "size_correction": one_of(
-            ("auto", True, False), "Whether scores are compared with those of groups of similar size."
-        ),
-        "size": one_of(("evidence", "ignore"), "Whether an unusual number of points makes a group odd."),
-        "count_outside": flag("Whether OUTSIDE counts as one more cell of level 1."),
-        "scaling": one_of(SCALINGS, SCALING_HELP),
+        "max_samples": MAX_SAMPLES,
+        "group_max_samples": MAX_SAMPLES,
+        "point_mechanism": one_of(("auto", *MECHANISMS)),
+        "group_mechanism": one_of(("auto", *MECHANISMS)),
+        "size_correction": one_of(("auto", True, False)),
+        "size": one_of(("evidence", "ignore")),
+        "count_outside": FLAG,
+        "scaling": one_of(SCALINGS),
         **Thresholded.parameters,
         "calibrate": CALIBRATE,
-        "tail": one_of(TAILS, TAIL_HELP),
+        "tail": one_of(TAILS),
         **Storable.parameters,
     }
 

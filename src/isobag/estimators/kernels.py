@@ -13,7 +13,7 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 from isobag.backends import RULES
 from isobag.backends.arrays import Cells, Floats
 from isobag.data.groups import as_groups
-from isobag.data.params import MAX_SAMPLES, MECHANISM_HELP, N_ESTIMATORS, Parameters, check_max_samples, one_of
+from isobag.data.params import MAX_SAMPLES, N_ESTIMATORS, Parameters, check_max_samples, one_of
 from isobag.data.scaling import LinearScaling
 from isobag.data.validation import as_rows
 from isobag.estimators.base import Storable
@@ -31,8 +31,8 @@ class _Kernel(Storable):
     parameters: ClassVar[Parameters] = {
         "n_estimators": N_ESTIMATORS,
         "max_samples": MAX_SAMPLES,
-        "mechanism": one_of(MECHANISMS, MECHANISM_HELP),
-        "rule": one_of(RULES, "Which ball a point belongs to when several cover it."),
+        "mechanism": one_of(MECHANISMS),
+        "rule": one_of(RULES),
         **Storable.parameters,
     }
 

@@ -8,15 +8,11 @@ import numpy.typing as npt
 from isobag.backends.arrays import Floats, Ints
 from isobag.data.frames import frame_like, is_frame
 from isobag.data.params import (
-    CALIBRATE_HELP,
     MAX_SAMPLES,
-    MECHANISM_HELP,
     N_ESTIMATORS,
-    SCALING_HELP,
-    TAIL_HELP,
     Parameters,
     check_max_samples,
-    flag_or,
+    is_flag,
     one_of,
     warn_of_many_samples,
 )
@@ -139,12 +135,12 @@ class IDKPointDetector(PointDetector, Modelled[PointModel]):
     parameters: ClassVar[Parameters] = {
         "n_estimators": N_ESTIMATORS,
         "max_samples": MAX_SAMPLES,
-        "method": one_of(METHODS, "How a row is scored."),
-        "scaling": one_of(("auto", *SCALINGS), SCALING_HELP),
+        "method": one_of(METHODS),
+        "scaling": one_of(("auto", *SCALINGS)),
         **Thresholded.parameters,
-        "calibrate": flag_or(BLOCKS, CALIBRATE_HELP),
-        "tail": one_of(TAILS, TAIL_HELP),
-        "mechanism": one_of(MECHANISMS, MECHANISM_HELP),
+        "calibrate": one_of((True, False, BLOCKS), is_flag),
+        "tail": one_of(TAILS),
+        "mechanism": one_of(MECHANISMS),
         **Storable.parameters,
     }
 

@@ -92,11 +92,13 @@ def alarms_sentence(n_flagged: int, n_extrapolated: int, fdr: float, unit: str =
     if n_flagged == 0:
         return f"No {unit} stands out at a false discovery rate of {fdr:g}."
     false = fdr * n_flagged
-    odds = f"about {false:.0f} or fewer are" if false >= 1 else f"all are likely true: {false:.1f} or fewer are"
-    found = f"Of {n_flagged:,} flagged, {odds} expected to be false alarms in a batch like this."
+    expected = f"about {false:.0f}" if false >= 1 else f"{false:.1f}"
+    flagged = f"{_number(n_flagged, unit)} flagged"
+    sentence = f"{flagged}; expect {expected} or fewer of them to be false alarms in a batch like this."
     if n_extrapolated:
-        found += f" {n_extrapolated:,} of the p-values are extrapolated."
-    return found
+        extrapolated = "1 p-value is" if n_extrapolated == 1 else f"{n_extrapolated:,} p-values are"
+        sentence += f" {extrapolated} extrapolated."
+    return sentence
 
 
 def dependence_sentence(calibration: Calibration, unit: str = "row") -> str:

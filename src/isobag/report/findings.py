@@ -10,7 +10,7 @@ from isobag.backends.arrays import Floats, Ints
 from isobag.report.text import brief, shown
 from isobag.tables.declared import TEXT, TIME
 from isobag.tables.ranking import Ranking
-from isobag.tables.reasons import features_of_columns, own_value_in_words, sum_by_column
+from isobag.tables.reasons import Population, features_of_columns, own_value_in_words, sum_by_column
 
 TOP = 200
 """Rows or groups told in full, at most."""
@@ -39,8 +39,8 @@ def findings_of(ranking: Ranking) -> dict[str, Any]:
     more = told(ranking, ranking.places_of(top), ranking.places_of(sample), entries)
     return {
         "unit": ranking.unit,
-        "measure": "p" if ranking.is_new else "share",
-        "label": shown(", ".join(ranking.labels) or ranking.unit),
+        "measure": "p" if ranking.judged.is_new else "share",
+        "label": shown(", ".join(ranking.units.labels) or ranking.unit),
         "features": [shown(name) for name in ranking.encoding.names],
         "columns": [shown(column.name) for column in ranking.encoding.columns],
         "histogram": histogram_of(ranking.scores[ranked], cut_of(ranking)),
@@ -53,14 +53,14 @@ def findings_of(ranking: Ranking) -> dict[str, Any]:
 def _entries(ranking: Ranking, n: int) -> list[dict[str, Any]]:
     """The oddest, as the ranked table has them."""
     columns = ranking.columns(0, n)
-    names = list(ranking.labels) or ["row"]
+    names = list(ranking.units.labels) or ["row"]
     labels = list(zip(*([_label(name, one) for one in columns[name].tolist()] for name in names), strict=True))
-    shares, n_missing = columns.get(MEASURES[ranking.is_new]), columns.get("n_missing")
+    shares, n_missing = columns.get(MEASURES[ranking.judged.is_new]), columns.get("n_missing")
     extrapolated = columns.get("extrapolated")
     return [
         {
             "label": shown(" · ".join(labels[k])) or "(empty)",
-            "row": None if ranking.unit == "group" or not ranking.labels else int(columns["row"][k]),
+            "row": None if ranking.unit == "group" or not ranking.units.labels else int(columns["row"][k]),
             "rank": int(columns["rank"][k]),
             "score": brief(columns["score"][k]),
             "p": None if shares is None else brief(shares[k]),
@@ -80,10 +80,10 @@ def _label(name: str, value: Any) -> str:
 
 def _rows(ranking: Ranking, top: Ints, sample: Ints, entries: list[dict[str, Any]]) -> dict[str, Any]:
     """What the columns of the oddest rows add, their values there and what is usual; places on the map."""
-    encoding, reference = ranking.encoding, ranking.model.reference
+    encoding, reference = ranking.encoding, ranking.judged.model.reference
     explanation = ranking.explanation[: len(top)]
     lacks, owned = sum_by_column(explanation, encoding), features_of_columns(encoding)
-    own = ranking.data.take(np.concatenate([top, sample]))
+    own = ranking.units.data.take(np.concatenate([top, sample]))
     shares, (low, middle, high) = reference.mean(axis=0), np.quantile(reference, (0.05, 0.5, 0.95), axis=0)
     is_flag = np.asarray(np.isin(reference, (0, 1)).all(axis=0))
     for entry, lack, point in zip(entries, lacks, own, strict=False):
@@ -116,11 +116,11 @@ def _rows(ranking: Ranking, top: Ints, sample: Ints, entries: list[dict[str, Any
 
 def _groups(ranking: Ranking, top: Ints, sample: Ints, entries: list[dict[str, Any]]) -> dict[str, Any]:
     """Points of the oddest groups and of the population in the features that set a group apart; places on the map."""
-    groups, features = ranking.data, ranking.explanation.features
+    groups, features = ranking.units.data, ranking.explanation.features
     sizes = groups.sizes
     part = groups.part(np.concatenate([top, sample]))
     members = _members(part, len(top))
-    population = _population(ranking.model)
+    population = _population(ranking.judged.model)
     leading = [np.argsort(-np.abs(apart), kind="stable")[: REASONS // 2] for apart in features[: len(top)]]
     used = np.unique(np.concatenate(leading))
     kinds = _kinds(ranking, np.concatenate([population, *members]), used)
@@ -132,7 +132,7 @@ def _groups(ranking: Ranking, top: Ints, sample: Ints, entries: list[dict[str, A
     for k, entry in enumerate(entries):
         entry["size"], entry["sampled"] = int(sizes[top[k]]), len(members[k])
         entry["why"] = [[int(j), brief(features[k, j]), values(members[k], int(j))] for j in leading[k]]
-    maps = csr_matrix(ranking.model.mean_maps(part, ranking.detector.compute).shares)
+    maps = csr_matrix(ranking.judged.model.mean_maps(part, ranking.detector.compute).shares)
     places, explained = _components(maps)
     return {
         "population": {str(j): values(population, int(j)) for j in used},
@@ -155,12 +155,8 @@ def _members(part: Any, n: int) -> list[Floats]:
 
 def _population(model: Any) -> Floats:
     """Points that stand for all groups of ``fit``, each of which counts the same: those that reasons compare with."""
-    masses = model.reference_masses[: len(model.reference)]
-    if not masses.sum() > 0:
-        masses = np.ones(len(model.reference))
-    rng = np.random.default_rng(0)
-    found: Floats = model.reference[rng.choice(len(masses), SHOWN_OF_POPULATION, p=masses / masses.sum())]
-    return found
+    points, masses = Population.of(model).points, Population.of(model).weights
+    return points[np.random.default_rng(0).choice(len(masses), SHOWN_OF_POPULATION, p=masses / masses.sum())]
 
 
 def _kinds(ranking: Ranking, values: Floats, features: Ints) -> dict[int, str]:
@@ -191,7 +187,7 @@ def _map(names: list[str], axes: list[Floats], kinds: list[str], start: list[int
 def cut_of(ranking: Ranking) -> float:
     """The score below which all are flagged and above which none is."""
     if ranking.fdr is None:
-        return ranking.threshold
+        return ranking.judged.threshold
     flagged, others = ranking.scores[ranking.flagged], ranking.scores[~ranking.flagged]
     if not len(flagged):
         return -np.inf

@@ -40,7 +40,7 @@ def render(ranking: Ranking, *, source: str = "", command: str = "", date: datet
     style, script = ((folder / name).read_text("utf-8") for name in ("page.css", "page.js"))
     template = _jinja_environment().from_string((folder / "page.html.jinja").read_text("utf-8"))
     findings = findings_of(ranking)
-    summary, names = ranking.summary, ", ".join(ranking.labels)
+    summary, names = ranking.summary, ", ".join(ranking.units.labels)
     listed = _listed_first(summary.columns)
     return str(
         template.render(
@@ -58,8 +58,8 @@ def render(ranking: Ranking, *, source: str = "", command: str = "", date: datet
             n_left_out=len(ranking) - ranking.n_ranked,
             n_filled=ranking.n_filled,
             rule=ranking.rule,
-            has_p=MEASURES[ranking.is_new] in ranking.evidence,
-            is_new=ranking.is_new,
+            has_p=MEASURES[ranking.judged.is_new] in ranking.evidence,
+            is_new=ranking.judged.is_new,
             first=findings["top"][:FIRST],
             alarms=sentence_of_alarms(ranking),
             remarks=[shown(sentence) for sentence in remarks_of(ranking)],

@@ -80,11 +80,6 @@ def is_inexact(text: str) -> bool:
     return value is not None and _WHOLE.fullmatch(text) is not None and int(value) != int(text)
 
 
-def has_decimal_comma(text: str) -> bool:
-    """Whether a cell would be a number if its one comma were a point."""
-    return text.count(",") == 1 and "." not in text and number_of(text.replace(",", ".")) is not None
-
-
 def time_of(text: str) -> tuple[float, bool] | None:
     """Seconds since 1970 in a cell with a date or a time as ISO 8601 writes it, and whether it names its zone.
 
@@ -107,7 +102,7 @@ def read_numbers(cells: pa.Array) -> Numbers:
     missing = np.zeros(len(cells), dtype=bool)
     values = None if cells.null_count else _as_floats(cells)
     if values is None:
-        is_gap = pc.or_(pc.is_null(cells), _among(cells, NO_VALUE))
+        is_gap = pc.or_(pc.is_null(cells), pc.is_in(cells, value_set=pa.array(NO_VALUE)))
         missing = is_gap.to_numpy(zero_copy_only=False)
         values = _as_floats(cells.filter(pc.invert(is_gap)))
         if values is not None:
@@ -181,7 +176,3 @@ def _cast(cells: pa.Array, kind: Any, is_good: Callable[[Any], bool]) -> Any:
         return None
     numbers = values.to_numpy(zero_copy_only=False)
     return numbers if is_good(numbers) else None
-
-
-def _among(cells: pa.Array, texts: tuple[str, ...]) -> pa.Array:
-    return pc.is_in(cells, value_set=pa.array(texts))

@@ -10,7 +10,7 @@ import numpy as np
 from isobag.backends.arrays import FARTHEST
 from isobag.data.params import Option, ParameterError, check_params, one_of
 from isobag.tables.declared import NUMBER, OTHER, TEXT, TIME
-from isobag.tables.encode import BAD_CELLS, MISSING, EncodedColumn, Encoding
+from isobag.tables.encode import CHOICES, EncodedColumn, Encoding
 from isobag.tables.hints import check_notation, dressed_reason
 from isobag.tables.judge import (
     Categories,
@@ -18,20 +18,12 @@ from isobag.tables.judge import (
     choose_time_parts,
     find_copies,
     identifier_reason,
-    is_constant,
     text_counts,
 )
-from isobag.tables.notation import NUMBERS, THOUSANDS, Notation
+from isobag.tables.notation import Notation
 from isobag.tables.scan import BOOL, EMPTY, ColumnScan, entry_kind, is_true
 from isobag.tables.summary import EXCLUDED, FEATURE, GROUP, ID, LEFT_OUT, RELAXED, ColumnSummary
 
-CHOICES = {
-    "missing": MISSING,
-    "bad_cells": BAD_CELLS,
-    "decimal": (".", ","),
-    "thousands": THOUSANDS,
-    "numbers": NUMBERS,
-}
 TAKEN = (NUMBER, BOOL)
 """What is used if no features are named."""
 
@@ -61,8 +53,7 @@ class ReadOptions:
     exclude: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        names = {name: vars(self)[name] for name in CHOICES}
-        check_params(names, {name: one_of(CHOICES[name]) for name in names})
+        check_params(vars(self), {name: one_of(allowed) for name, allowed in CHOICES.items()})
         if self.thousands == self.decimal:
             raise ParameterError(
                 Option("thousands", self.thousands),
@@ -97,16 +88,9 @@ class ReadOptions:
 
     def following(self, encoding: Encoding) -> "ReadOptions":
         """The same for the columns of a model, with its ways for missing and bad cells unless others are given."""
-        return replace(
-            self,
-            features=tuple(column.name for column in encoding.columns),
-            exclude=(),
-            missing=encoding.missing if self.missing == "error" else self.missing,
-            bad_cells=encoding.bad_cells if self.bad_cells == "error" else self.bad_cells,
-            decimal=encoding.decimal,
-            thousands=encoding.thousands,
-            numbers=encoding.numbers,
-        )
+        how = {name: getattr(encoding, name) for name in CHOICES}
+        own = {name: vars(self)[name] for name in ("missing", "bad_cells") if vars(self)[name] != "error"}
+        return replace(self, features=tuple(column.name for column in encoding.columns), exclude=(), **(how | own))
 
 
 def names_of(names: Any) -> tuple[str, ...]:
@@ -236,24 +220,18 @@ def check_against(column: EncodedColumn, scan: ColumnScan, options: ReadOptions)
         raise ValueError(f"{scan.shown_name}: the model learned true and false; the table has {odd!r}.")
 
 
-def check_fills(encoding: Encoding, scans: Mapping[str, ColumnScan], options: ReadOptions) -> None:
-    """Refuse missing values to be filled by a model that has nothing to fill them with."""
+def follow_encoding(encoding: Encoding, scans: Mapping[str, ColumnScan], options: ReadOptions) -> list[ColumnSummary]:
+    """The role of every column of a new table by what a model learned; an error where a column is something else."""
     for column in encoding.columns:
+        check_against(column, scans[column.name], options)
+    check_missing([scans[column.name] for column in encoding.columns], options)
+    for column in encoding.columns if options.missing == "median" else ():
         if np.isnan(column.fill) and n_missing_of(scans[column.name], options):
             raise ParameterError(
                 f"{scans[column.name].shown_name}: the model was fitted without ",
                 Option("missing", "median"),
                 ", so it has no median to put in.",
             )
-
-
-def follow_encoding(encoding: Encoding, scans: Mapping[str, ColumnScan], options: ReadOptions) -> list[ColumnSummary]:
-    """The role of every column of a new table by what a model learned; an error where a column is something else."""
-    for column in encoding.columns:
-        check_against(column, scans[column.name], options)
-    check_missing([scans[column.name] for column in encoding.columns], options)
-    if options.missing == "median":
-        check_fills(encoding, scans, options)
     used = {column.name: column for column in encoding.columns}
     reasons, apart = dict(encoding.left_out), options.apart
     summaries = []
@@ -279,8 +257,7 @@ def learn_encoding(
     check_missing([scans[name] for name in used], options)
     columns = tuple(_encode_column(scans[name], options, median_of) for name in used)
     left_out = tuple((one.name, one.reason) for one in summaries if one.role == LEFT_OUT)
-    how = (options.missing, options.bad_cells, options.decimal, options.thousands, options.numbers)
-    return Encoding(columns, left_out, *how), summaries
+    return Encoding(columns, left_out, **{name: vars(options)[name] for name in CHOICES}), summaries
 
 
 def _encode_column(scan: ColumnScan, options: ReadOptions, median_of: Callable[[str], float]) -> EncodedColumn:
@@ -338,7 +315,7 @@ def _role(scan: ColumnScan, options: ReadOptions) -> tuple[str, str]:
         check_cells(scan, options)
     if kind not in TAKEN and not is_asked:
         return LEFT_OUT, f"{kind}; name it as a feature to use it"
-    if kind in (NUMBER, TIME) and is_constant(scan.low, scan.high):
+    if kind in (NUMBER, TIME) and scan.low == scan.high:
         return FEATURE, "the same in every row"
     n_bad = scan.n_present - scan.n_numbers if kind == NUMBER else 0
     remarks = [f"{n_bad:,} cells are not numbers and count as missing"] if n_bad else []

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 from isobag.backends.arrays import Ints
-from isobag.tables.batch import Batch, Place
+from isobag.tables.batch import Batch, Place, check_names_differ
 from isobag.tables.cells import is_missing, number_of
 
 BLOCK_BYTES = 1 << 23
@@ -30,16 +30,6 @@ _NO_LINES = np.empty(0, dtype=np.int64)
 _FOREIGN_MARKS = {b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16", b"\x1f\x8b": "gzip", b"PK\x03\x04": "zip"}
 
 
-class Header(NamedTuple):
-    """Names of the columns, what divides cells, what there is to say about it, and where rows begin."""
-
-    names: tuple[str, ...]
-    divider: str
-    notes: tuple[str, ...]
-    n_lines: int
-    n_bytes: int
-
-
 class CsvFile:
     """One file of text, read from the start with every call of ``batches``.
 
@@ -47,7 +37,10 @@ class CsvFile:
     file : its name, for errors.
     header : True if the first row names the columns, False if it is data; None: data if it holds numbers only.
     divider : what stands between cells; None for the most frequent of DIVIDERS in the first line.
+    names, notes : of the columns, and what there is to say about them.
     """
+
+    n_rows = None
 
     def __init__(
         self,
@@ -58,16 +51,16 @@ class CsvFile:
         block_bytes: int = BLOCK_BYTES,
     ) -> None:
         self._opened, self._file, self._block_bytes = opened, file, block_bytes
-        self.header = self._read_header(header, divider)
+        self._read_header(header, divider)
         self.n_empty_lines = 0
 
     def batches(self) -> Iterator[Batch]:
         """The rows in order: columns of text, about a block at a time."""
         self.n_empty_lines = 0
-        n_columns = len(self.header.names)
+        n_columns = len(self.names)
         with self._opened() as stream:
-            stream.read(self.header.n_bytes)
-            row, line, gaps, rest = 0, self.header.n_lines + 1, _NO_LINES, b""
+            stream.read(self._n_bytes)
+            row, line, gaps, rest = 0, self._n_lines + 1, _NO_LINES, b""
             while True:
                 block = _Block(stream, rest, self._block_bytes)
                 if not block.content:
@@ -79,14 +72,14 @@ class CsvFile:
                 else:
                     part, gaps = _with_gaps(part, gaps)
                 if len(part.lines):
-                    columns = dict(zip(self.header.names, part.columns, strict=True))
+                    columns = dict(zip(self.names, part.columns, strict=True))
                     yield Batch(self._file, row, part.lines, columns, len(part.lines))
                 row += len(part.lines)
         self.n_empty_lines += len(gaps)
 
     def _read_block(self, block: "_Block", row: int, line: int) -> "_Part":
         plain = block.plain_lines()
-        columns = None if plain is None else _split(plain, len(self.header.names), self.header.divider)
+        columns = None if plain is None else _split(plain, len(self.names), self._divider)
         if columns is None:
             return self._read_carefully(block, row, line)
         lines = np.arange(line, line + len(columns[0]))
@@ -99,7 +92,7 @@ class CsvFile:
             rows: list[list[str]] = []
             starts: list[int] = []
             empty: list[int] = []
-            reader = csv.reader(io.StringIO(text, newline=""), delimiter=self.header.divider, strict=True)
+            reader = csv.reader(io.StringIO(text, newline=""), delimiter=self._divider, strict=True)
             line = first_line
             try:
                 for row in reader:
@@ -114,7 +107,7 @@ class CsvFile:
                     continue
                 raise ValueError(self._why(error, Place(self._file, first_row + len(rows), line))) from None
             break
-        n_columns = len(self.header.names)
+        n_columns = len(self.names)
         for number, row in enumerate(rows):
             if len(row) != n_columns:
                 place = Place(self._file, first_row + number, starts[number])
@@ -124,7 +117,8 @@ class CsvFile:
         columns = [pa.array(column, pa.string()) for column in by_column]
         return _Part(columns, np.array(starts, np.int64), np.array(empty, np.int64), line - first_line)
 
-    def _read_header(self, header: bool | None, divider: str | None) -> Header:
+    def _read_header(self, header: bool | None, divider: str | None) -> None:
+        """Names of the columns, what divides cells, and where rows begin."""
         with self._opened() as stream:
             mark = stream.read(4)
         for start, what in _FOREIGN_MARKS.items():
@@ -150,43 +144,30 @@ class CsvFile:
                         continue
                     raise ValueError(self._why(error, None)) from None
                 break
-        return self._name_columns(first, header, divider, n_marked, lines, n_empty, n_empty + reader.line_num)
-
-    def _name_columns(
-        self,
-        first: list[str],
-        header: bool | None,
-        divider: str,
-        n_marked: int,
-        lines: list[str],
-        n_empty: int,
-        n_lines: int,
-    ) -> Header:
-        notes: list[str] = []
-        numbers = [cell for cell in first if number_of(cell) is not None]
-        is_number_or_gap = [number_of(cell) is not None or is_missing(cell) for cell in first]
-        is_data = header is False or (header is None and bool(numbers) and all(is_number_or_gap))
-        if header is None and is_data:
-            notes.append(
-                f"The first row of {self._file} holds numbers only: it is read as data, and columns are numbered."
-            )
-        elif header is None and numbers:
-            shown = ", ".join(map(repr, numbers[:3]))
-            notes.append(f"The first row of {self._file} is read as names, although some are numbers ({shown}).")
+        is_data, notes = self._is_data(first, header)
         if n_empty:
             notes.append(f"{self._file} begins with {n_empty:,} empty lines, which are skipped.")
-        names = [f"column{j}" for j in range(1, len(first) + 1)] if is_data else list(first)
+        names = [f"column{j}" for j in range(1, len(first) + 1)] if is_data else first
         for j, name in enumerate(names):
             if not name:
                 names[j] = f"column{j + 1}"
                 notes.append(f"Column {j + 1} of {self._file} has no name; it is called {names[j]!r}.")
-        for j, name in enumerate(names):
-            if name in names[:j]:
-                where = f"columns {names.index(name) + 1} and {j + 1}"
-                raise ValueError(f"{self._file}: two columns are called {name!r} ({where}); rename one.")
-        n_skipped = n_empty if is_data else n_lines
-        n_bytes = n_marked + sum(len(line.encode()) for line in lines[:n_skipped])
-        return Header(tuple(names), divider, tuple(notes), n_skipped, n_bytes)
+        check_names_differ(names, self._file)
+        self.names, self.notes, self._divider = tuple(names), tuple(notes), divider
+        self._n_lines = n_empty + (0 if is_data else reader.line_num)
+        self._n_bytes = n_marked + sum(len(line.encode()) for line in lines[: self._n_lines])
+
+    def _is_data(self, first: list[str], header: bool | None) -> tuple[bool, list[str]]:
+        """Whether the first row is data, not names, and what there is to say about it."""
+        numbers = [cell for cell in first if number_of(cell) is not None]
+        if header is not None or not numbers:
+            return header is False, []
+        if all(number_of(cell) is not None or is_missing(cell) for cell in first):
+            return True, [
+                f"The first row of {self._file} holds numbers only: it is read as data, and columns are numbered."
+            ]
+        shown = ", ".join(map(repr, numbers[:3]))
+        return False, [f"The first row of {self._file} is read as names, although some are numbers ({shown})."]
 
     def _decode(self, content: bytes, first_line: int) -> str:
         try:

@@ -24,7 +24,7 @@ from isobag.tables.distributed import DistributedRanking, learn_rows, score_new_
 from isobag.tables.encode import Encoding, encoding_by_names
 from isobag.tables.framesource import FrameSource
 from isobag.tables.learn import PartitionedTable, Table, learn_table
-from isobag.tables.ranking import Ranking, Stage, check_labels, fit_data, rank_here
+from isobag.tables.ranking import Ranked, Ranking, Stage, check_labels, fit_data, rank_here
 from isobag.tables.units import units_of
 
 NOTATION = ("decimal", "thousands", "numbers")
@@ -98,7 +98,7 @@ def detect_points(
     if isinstance(table, PartitionedTable):
         return _collection(table).map(work := learn_rows(table, detector), work.schema)
     ranking = rank_here(table, detector, p_values=p_values)
-    ranked = _ranked_frame(given, ranking, [] if id_column is None else [id_column])
+    ranked = ranked_frame(given, ranking, [] if id_column is None else [id_column])
     index = nw.maybe_get_index(given)
     if index is not None:
         ranked.index = index[ranking.order]
@@ -164,7 +164,7 @@ def detect_groups(
     ranking = rank_here(table, detector, min_size=min_size, p_values=p_values)
     if isinstance(table, PartitionedTable):
         return _collection(table).give(pa.table(ranking.columns(0, len(ranking))))
-    ranked = nw.from_native(_ranked_frame(given, ranking, _listed(by)), eager_only=True)
+    ranked = nw.from_native(ranked_frame(given, ranking, _listed(by)), eager_only=True)
     return nw.maybe_reset_index(ranked).to_native()
 
 
@@ -203,27 +203,15 @@ def score(model: Any, data: Any, *, by: Any = None, id_column: Any = None, p_val
     return _collection(table).give(scored) if isinstance(table, PartitionedTable) else scored
 
 
-def rank(
-    table: Table,
-    detector: Any,
-    *,
-    is_fitted: bool = False,
-    p_values: bool = True,
-    fdr: float | None = None,
-    min_size: int = 1,
-    top: int = 0,
-    stage: Stage = nullcontext,
-) -> Ranking | DistributedRanking:
-    """Rank the rows of a table, or its groups, by a detector fitted to them or before.
+def rank(table: Table, detector: Any, *, top: int = 0, stage: Stage = nullcontext, **how: Any) -> Ranked:
+    """Rank the rows of a table, or its groups, by a detector fitted to them or before; options as of ``rank_here``.
 
     top : of rows in partitions, how many of the oddest come here.
     """
     if isinstance(table, PartitionedTable) and not table.by:
         with stage("learning"):
-            work = learn_rows(table, detector, counts_gaps=True)
-        return DistributedRanking(table, detector, work, top, p_values)
-    how: dict[str, Any] = {"is_fitted": is_fitted, "p_values": p_values, "fdr": fdr, "min_size": min_size}
-    return rank_here(table, detector, **how, stage=stage)
+            return DistributedRanking.of(table, detector, top, how.get("p_values", True))
+    return rank_here(table, detector, stage=stage, **how)
 
 
 def rank_frame(frame: Any, **options: Any) -> Ranking:
@@ -312,7 +300,7 @@ def _listed(by: Any) -> list[Any]:
     return list(by) if isinstance(by, list | tuple) else [by]
 
 
-def _ranked_frame(given: nw.DataFrame[Any], ranking: Ranking, apart: Sequence[Any]) -> Any:
+def ranked_frame(given: nw.DataFrame[Any], ranking: Ranking, apart: Sequence[Any]) -> Any:
     """The ranked table as a frame of the library of the given one; before the results, the labels as they were."""
     columns = {name: own for name, own in ranking.columns(0, len(ranking)).items() if name not in map(str, apart)}
     if not apart:

@@ -1,7 +1,8 @@
 """Rows that stay in their partitions: scored where they are, and the oddest of all found by merging."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,17 @@ from isobag.data.rows import ArrayRows
 from isobag.models.thresholds import counts_of
 from isobag.tables.judgement import Judged, count_beyond, judge_new
 from isobag.tables.learn import PartitionedTable, PartitionReader
-from isobag.tables.ranking import MOST_EXPLAINED, RESULT_TYPES, check_labels, fit_data, result_columns, rule_of
+from isobag.tables.ranking import (
+    MOST_EXPLAINED,
+    RESULT_TYPES,
+    Ranked,
+    check_labels,
+    fit_data,
+    result_columns,
+    rule_of,
+    spread_out,
+)
 from isobag.tables.reasons import reasons_of_rows
-from isobag.tables.summary import TableSummary
 from isobag.tables.units import places_among, spread
 
 WINDOW_ROWS = 1 << 22
@@ -27,15 +36,14 @@ class ScoreRows:
     """Scores the rows of a partition, as tables.
 
     starts : (p,), number of the first row of each partition.
-    threshold : below which scores are flagged, and how many are beyond the tail of the bulk; None for rows that the
-        detector has not learned from, whose scores say.
+    own : what is known of the scores if the detector has learned from the rows; None for new rows.
     cut : scores below it get reasons, if ``schema`` has a column for them.
     """
 
     reader: PartitionReader
     starts: Ints
     detector: Any
-    threshold: tuple[float, int | None] | None
+    own: Judged | None
     schema: pa.Schema
     cut: float = -np.inf
 
@@ -44,11 +52,10 @@ class ScoreRows:
         names, compute = set(self.schema.names), self.detector.compute
         for block in self.reader.blocks(number, frames):
             rows = ArrayRows(block.X, self.reader.encoding.names)
-            if self.threshold is None:
+            if self.own is None:
                 judged = judge_new(self.detector, rows, "p_value" in names)
             else:
-                own = self.detector.model_.scores(rows, compute) if len(rows) else np.empty(0)
-                judged = Judged(self.detector.model_, own, False, self.threshold[0])
+                judged = replace(self.own, scores=self.own.model.scores(rows, compute) if len(rows) else np.empty(0))
             places = places_among(block.kept)
             scores = spread(judged.scores, places)
             first = int(self.starts[number]) + block.first_row
@@ -57,8 +64,7 @@ class ScoreRows:
                 block.labels,
                 row=np.arange(first, first + block.n_rows),
                 score=scores,
-                p_value=None if judged.p_values is None else spread(judged.p_values, places),
-                extrapolated=None if judged.is_extrapolated is None else spread(judged.is_extrapolated, places) > 0,
+                **{name: spread_out(values, places) for name, values in judged.evidence.items()},
                 flagged=scores < judged.threshold,
                 n_missing=n_missing,
                 reasons=self._reasons(judged.model, rows, scores, places) if "reasons" in names else None,
@@ -92,8 +98,8 @@ def learn_rows(table: PartitionedTable, detector: Any, counts_gaps: bool = False
     # Beyond the step that holds the last of the oddest.
     cut = counts.values[last + 1] if last + 1 < len(counts.counts) else np.inf
     names = ["row", "score", "flagged", *(["n_missing"] if counts_gaps and table.has_gaps else []), "reasons"]
-    decision = float(detector.offset_), count_beyond(detector, counts)
-    return ScoreRows(table.reader, _starts(table), detector, decision, _schema(table, *names), float(cut))
+    own = Judged(detector.model_, np.empty(0), False, float(detector.offset_), None, count_beyond(detector, counts))
+    return ScoreRows(table.reader, _starts(table), detector, own, _schema(table, *names), float(cut))
 
 
 def _schema(table: PartitionedTable, *names: str) -> pa.Schema:
@@ -159,30 +165,37 @@ class Oddest:
         return int(np.count_nonzero(scores == score))
 
 
-@dataclass
-class DistributedRanking:
-    """The rows of a table in partitions, of which only the ``top`` oddest come here; as ``Ranking`` has them."""
+@dataclass(kw_only=True)
+class DistributedRanking(Ranked):
+    """The rows of a table in partitions, of which only the ``top`` oddest come here."""
 
     table: PartitionedTable
-    detector: Any
     score: ScoreRows
     top: int
     p_values: bool
-    unit = "row"
-    is_new = False
-    fdr = None
-    n_expected = None
     _oddest: Oddest | None = None
+
+    @classmethod
+    def of(cls, table: PartitionedTable, detector: Any, top: int, p_values: bool) -> "DistributedRanking":
+        """The rows, ranked by a detector that is fitted to them."""
+        score = learn_rows(table, detector, counts_gaps=True)
+        assert score.own is not None
+        rule = rule_of(score.own.threshold)
+        return cls(table=table, detector=detector, judged=score.own, rule=rule, score=score, top=top, p_values=p_values)
 
     @property
     def oddest(self) -> Oddest:
         """The oddest rows, found by one pass over all unless these were written before."""
         if self._oddest is None:
-            self._oddest = self.table.partitions.run(_FindOddest(self.score, self.top), Oddest.merge)
+            none, score = self._none, self.score
+            self._oddest = self.table.partitions.run(lambda *part: none.with_all(score(*part)), Oddest.merge)
         return self._oddest
 
+    @property
+    def _none(self) -> Oddest:
+        return Oddest.of(self.score.schema.empty_table(), self.top)
+
     def __len__(self) -> int:
-        """Number of rows."""
         return self.table.n_rows
 
     @property
@@ -199,32 +212,6 @@ class DistributedRanking:
     def n_tied(self) -> int:
         """How many share the lowest score."""
         return self.oddest.n_first
-
-    @property
-    def threshold(self) -> float:
-        """The score below which a row is flagged."""
-        assert self.score.threshold is not None
-        return self.score.threshold[0]
-
-    @property
-    def n_beyond(self) -> int | None:
-        """How many are odder than the tail of the bulk explains; None if unknown."""
-        return None if self.score.threshold is None else self.score.threshold[1]
-
-    @property
-    def rule(self) -> str:
-        """By which some are flagged."""
-        return rule_of(self.threshold)
-
-    @property
-    def columns_used(self) -> list[str]:
-        """Names of the columns that are used."""
-        return [column.name for column in self.table.encoding.columns]
-
-    @property
-    def summary(self) -> TableSummary:
-        """Every column of the table, accounted for."""
-        return self.table.summary
 
     def columns(self, start: int, stop: int) -> dict[str, Any]:
         """Columns of the ranked table, from place start + 1 to place stop, which is ``top`` at most.
@@ -250,35 +237,14 @@ class DistributedRanking:
     def parts(self, n_rows: int) -> Iterator[dict[str, Any]]:
         """All rows, scored, in the order of the table, without rank and its share; the oddest are kept on the way."""
         window = np.cumsum(self.table.sizes) // WINDOW_ROWS
-        oddest = Oddest.of(self.score.schema.empty_table(), self.top)
+        oddest, score = self._none, self.score
+
+        def collect(number: int, frames: Frames) -> list[pa.Table]:
+            return list(score(number, frames))
+
         for number in np.unique(window):
             which = np.flatnonzero(window == number)
-            table = self.table.partitions.run(_Collect(self.score), _concatenate, which)
+            table = pa.concat_tables([score.schema.empty_table(), *self.table.partitions.run(collect, add, which)])
             oddest = oddest.with_all([table])
             yield {name: table[name].to_numpy() if name == "score" else table[name] for name in table.column_names}
         self._oddest = oddest
-
-
-@dataclass(frozen=True)
-class _FindOddest:
-    """The oddest rows of a partition."""
-
-    score: ScoreRows
-    top: int
-
-    def __call__(self, number: int, frames: Frames) -> Oddest:
-        return Oddest.of(self.score.schema.empty_table(), self.top).with_all(self.score(number, frames))
-
-
-@dataclass(frozen=True)
-class _Collect:
-    """All rows of a partition, scored."""
-
-    score: ScoreRows
-
-    def __call__(self, number: int, frames: Frames) -> pa.Table:
-        return pa.concat_tables([self.score.schema.empty_table(), *self.score(number, frames)])
-
-
-def _concatenate(first: pa.Table, later: pa.Table) -> pa.Table:
-    return pa.concat_tables([first, later])

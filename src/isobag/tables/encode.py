@@ -7,7 +7,7 @@ file as one text, and applied to any table with the same columns, at once or chu
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -20,8 +20,14 @@ from isobag.tables.scan import BOOL, is_true
 
 KINDS = (NUMBER, BOOL, TIME, TEXT)
 PARTS = (SECONDS, TIME_OF_DAY, DAY_OF_WEEK)
-MISSING = ("error", "drop", "median")
-BAD_CELLS = ("error", "missing", "text")
+CHOICES: dict[str, tuple[str, ...]] = {
+    "missing": ("error", "drop", "median"),
+    "bad_cells": ("error", "missing", "text"),
+    "decimal": (".", ","),
+    "thousands": THOUSANDS,
+    "numbers": NUMBERS,
+}
+"""How cells are read, and what may be chosen for it."""
 UNSEEN = 1.0 + 2.0**-20
 """A text that a model has never seen is as odd as the rarest it has: that one's indicator, a trifle above 1."""
 NONE = {"thousands": "", "numbers": "strict"}
@@ -123,27 +129,11 @@ class Encoding:
 
     def to_text(self) -> str:
         """All of it as one text, for a model file."""
-        content = {
-            "columns": [
-                {
-                    "name": column.name,
-                    "kind": column.kind,
-                    "categories": column.categories,
-                    "has_other": column.has_other,
-                    "parts": column.parts,
-                    "fill": None if math.isnan(column.fill) else column.fill,
-                }
-                for column in self.columns
-            ],
-            "left_out": self.left_out,
-            "missing": self.missing,
-            "bad_cells": self.bad_cells,
-            "decimal": self.decimal,
-        }
-        # Left out where nothing is said, as in files from before they could be.
-        content |= {
-            name: own for name, own in (("thousands", self.thousands), ("numbers", self.numbers)) if own != NONE[name]
-        }
+        # Thousands and numbers only where something is said, as in files from before they could be.
+        content = {name: own for name, own in asdict(self).items() if name != "names" and own != NONE.get(name)}
+        for column in content["columns"]:
+            del column["is_ranked"]
+            column["fill"] = None if math.isnan(column["fill"]) else column["fill"]
         return json.dumps(content)
 
     @classmethod
@@ -165,17 +155,11 @@ class Encoding:
             _check(isinstance(content, dict))
             columns = tuple(map(_column_of, _list(content["columns"])))
             left_out = tuple((_str(name), _str(reason)) for name, reason in map(_list, _list(content["left_out"])))
-            _check(
-                len({column.name for column in columns} | {name for name, _ in left_out})
-                == len(columns) + len(left_out)
-            )
-            _check(
-                content["missing"] in MISSING and content["bad_cells"] in BAD_CELLS and content["decimal"] in (".", ",")
-            )
-            written = {name: _str(content.get(name, own)) for name, own in NONE.items()}
-            _check(written["thousands"] in THOUSANDS and written["numbers"] in NUMBERS)
-            how = (content["missing"], content["bad_cells"], content["decimal"])
-            return cls(columns, left_out, *how, **written)
+            names = [*(column.name for column in columns), *(name for name, _ in left_out)]
+            _check(len(set(names)) == len(names))
+            how = {name: _str({**NONE, **content}[name]) for name in CHOICES}
+            _check(all(how[name] in allowed for name, allowed in CHOICES.items()))
+            return cls(columns, left_out, **how)
         except (KeyError, TypeError, ValueError, RecursionError, OverflowError):
             raise ValueError("The encoding of columns cannot be understood; the file is damaged or forged.") from None
 

@@ -22,6 +22,9 @@ _MARK = b"\xef\xbb\xbf"
 class JsonFile:
     """One file of JSON Lines, or of one list of objects, read from the start with every call of ``batches``."""
 
+    names = n_rows = None
+    notes = ()
+
     def __init__(self, opened: Callable[[], Any], file: str, batch_rows: int = BATCH_ROWS) -> None:
         self._opened, self._file, self._batch_rows = opened, file, batch_rows
         self.n_empty_lines = 0

@@ -57,11 +57,6 @@ def identifier_reason(name: str, is_whole_or_text: bool, numbers_rows: bool, n_r
     return ""
 
 
-def is_constant(low: float, high: float) -> bool:
-    """Whether all numbers between the lowest and the highest are one."""
-    return low == high
-
-
 def find_copies(digests: Sequence[bytes]) -> dict[int, int]:
     """Columns that equal an earlier one, and the first that each equals, by what is the same for the same columns.
 

@@ -1,14 +1,12 @@
 """Scores of rows or groups, and what follows from them: p-values of new data, shares of rank of a table's own."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from isobag.backends import Compute
-from isobag.backends.arrays import Bools, Floats
-from isobag.data.groups import Grouped
-from isobag.models.calibration import Calibration, own_p_values
+from isobag.backends.arrays import Floats
+from isobag.models.calibration import own_p_values
 from isobag.models.group import GroupModel
 from isobag.models.tails import LEAST_BEYOND, TAIL_SHARE
 from isobag.models.thresholds import ScoreCounts, counts_of, threshold_beyond_bulk
@@ -29,8 +27,8 @@ class Judged:
     threshold : below which scores are flagged.
     n_expected : how many would be flagged if all were like the data that the model was fitted to; None if unknown.
     n_beyond : how many of a table's own rows are odder than the tail of their bulk explains; None if unknown.
-    p_values, is_extrapolated : (n,), of new data; p_shape and p_size, of groups if size is evidence.
-    rank_share : (n,), of a table's own data: the share of the scores that are not above.
+    evidence : columns of a result that say how rare a score is, (n,) each: p_value and extrapolated of new data, also
+        p_shape and p_size of groups if size is evidence; rank_share of a table's own data: the share not above.
     """
 
     model: Any
@@ -39,29 +37,14 @@ class Judged:
     threshold: float
     n_expected: float | None = None
     n_beyond: int | None = None
-    p_values: Floats | None = None
-    is_extrapolated: Bools | None = None
-    p_shape: Floats | None = None
-    p_size: Floats | None = None
-    rank_share: Floats | None = None
-
-    @property
-    def columns(self) -> dict[str, Any]:
-        """Columns of a result: (n,) each; None for what is not known."""
-        return {
-            "rank_share": self.rank_share,
-            "p_value": self.p_values,
-            "extrapolated": self.is_extrapolated,
-            "p_shape": self.p_shape,
-            "p_size": self.p_size,
-        }
+    evidence: dict[str, Any] = field(default_factory=dict)
 
 
 def judge_own(detector: Any, scores: Floats, shares: bool) -> Judged:
     """Scores of the data that the detector learned from, and what follows from them."""
-    own = own_p_values(scores) if shares else None
+    evidence = {"rank_share": own_p_values(scores)} if shares else {}
     n_beyond = count_beyond(detector, counts_of(scores))
-    return Judged(detector.model_, scores, False, float(detector.offset_), n_beyond=n_beyond, rank_share=own)
+    return Judged(detector.model_, scores, False, float(detector.offset_), None, n_beyond, evidence)
 
 
 def count_beyond(detector: Any, counts: ScoreCounts) -> int | None:
@@ -87,26 +70,15 @@ def judge_new(detector: Any, data: Any, p_values: bool = True) -> Judged:
     if len(calibration.scores) >= LEAST_FOR_RATE:
         n_below = np.count_nonzero(calibration.scores < threshold)
         expected = float((1 + n_below) / (1 + len(calibration.scores))) * len(data)
-    judged = Judged(model, np.empty(0), True, threshold, expected)
+    tail, more = detector.tail, {}
     if isinstance(model, GroupModel) and model.size is not None and len(data):
-        return _judge_sizes(judged, calibration, data, detector.compute, detector.tail)
-    judgement = calibration.judge(data, detector.compute, detector.tail)
-    return replace(
-        judged, scores=judgement.scores, p_values=judgement.p_values, is_extrapolated=judgement.is_extrapolated
-    )
-
-
-def _judge_sizes(judged: Judged, calibration: Calibration, groups: Grouped, compute: Compute, tail: str) -> Judged:
-    """New groups, judged with and without their sizes from one pass over their points."""
-    models = calibration.models
-    blind = np.stack([replace(one, size=None).scores(groups, compute) for one in models], axis=1)
-    seeing = np.stack([one.with_size(own, groups.sizes) for one, own in zip(models, blind.T, strict=True)], axis=1)
-    judgement = calibration.compare(seeing, groups, tail)
-    return replace(
-        judged,
-        scores=judgement.scores,
-        p_values=judgement.p_values,
-        is_extrapolated=judgement.is_extrapolated,
-        p_shape=calibration.compare(blind, groups, tail).p_values,
-        p_size=judged.model.p_size(groups.sizes),
-    )
+        # Judged with and without their sizes, from one pass over their points.
+        models, sizes = calibration.models, data.sizes
+        blind = np.stack([replace(one, size=None).scores(data, detector.compute) for one in models], axis=1)
+        seeing = np.stack([one.with_size(own, sizes) for one, own in zip(models, blind.T, strict=True)], axis=1)
+        judgement = calibration.compare(seeing, data, tail)
+        more = {"p_shape": calibration.compare(blind, data, tail).p_values, "p_size": model.p_size(sizes)}
+    else:
+        judgement = calibration.judge(data, detector.compute, tail)
+    evidence = {"p_value": judgement.p_values, "extrapolated": judgement.is_extrapolated, **more}
+    return Judged(model, judgement.scores, True, threshold, expected, evidence=evidence)

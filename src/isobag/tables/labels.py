@@ -1,7 +1,6 @@
 """Columns that are no features: labels of groups, names of rows, and columns that are carried along."""
 
 from collections.abc import Sequence
-from math import isnan
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from isobag.backends.arrays import Bools
+from isobag.data.groups import is_missing_label
 from isobag.data.local import Source
 from isobag.tables.batch import Batch
 from isobag.tables.cells import EXACT, NO_VALUE
@@ -65,9 +65,9 @@ def label_rows(columns: Sequence[Any]) -> npt.NDArray[Any]:
     parts = [column.to_pylist() for column in columns]
     labels = np.empty(len(parts[0]), dtype=object)
     if len(parts) == 1:
-        labels[:] = [None if _is_gap(one) else one for one in parts[0]]
+        labels[:] = [None if is_missing_label(one) else one for one in parts[0]]
     else:
-        labels[:] = [None if any(map(_is_gap, row)) else row for row in zip(*parts, strict=True)]
+        labels[:] = [None if any(map(is_missing_label, row)) else row for row in zip(*parts, strict=True)]
     return labels
 
 
@@ -100,10 +100,6 @@ def as_numbers(column: Any) -> Any:
         return column
     are_plain = pc.all(pc.match_substring_regex(column, _PLAIN_DECIMAL)).as_py()
     return pc.cast(column, pa.float64()) if are_plain else column
-
-
-def _is_gap(value: Any) -> bool:
-    return value is None or value == "" or (isinstance(value, float) and isnan(value))
 
 
 def _cells(batch: Batch, name: str) -> Any:

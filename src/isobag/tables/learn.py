@@ -262,7 +262,7 @@ def _learn_there(partitions: Partitions, options: ReadOptions) -> PartitionedTab
     has_gaps = any(n_missing_of(seen.scans[column.name], options) for column in encoding.columns)
     n_unlabelled = 0
     if options.missing == "drop" and (has_gaps or options.by):
-        counts = np.array(partitions.run(_CountKept(reader), add), dtype=np.int64)
+        counts = np.array(partitions.run(partial(_count_kept, reader), add), dtype=np.int64)
         kept_sizes, n_unlabelled = counts[:, 0], int(counts[:, 1].sum())
     columns = tuple(one if scan.reads(one.name) else replace(one, kind=UNKNOWN) for one in summaries)
     n_dropped = int(sizes.sum() - kept_sizes.sum())
@@ -293,25 +293,20 @@ def _names(partitions: Partitions) -> tuple[str, ...] | None:
     return None if partitions.columns is None else tuple(partitions.columns)
 
 
+def _count_kept(reader: PartitionReader, number: int, frames: Frames) -> list[tuple[int, int]]:
+    """Rows of a partition that take part, and those without the label of a group."""
+    n_kept = n_unlabelled = 0
+    for block in reader.blocks(number, frames):
+        is_labelled = np.ones(block.n_rows, dtype=bool)
+        if reader.by:
+            is_labelled = are_labelled([block.labels[name] for name in reader.by])
+        n_kept += int(np.count_nonzero(is_labelled if block.kept is None else is_labelled & block.kept))
+        n_unlabelled += int(np.count_nonzero(~is_labelled))
+    return [(n_kept, n_unlabelled)]
+
+
 def _count_frames(number: int, frames: Frames) -> list[int]:
     return [sum(len(nw.from_native(frame, eager_only=True)) for frame in frames)]
-
-
-@dataclass(frozen=True)
-class _CountKept:
-    """Rows of a partition that take part, and those without the label of a group."""
-
-    reader: PartitionReader
-
-    def __call__(self, number: int, frames: Frames) -> list[tuple[int, int]]:
-        n_kept = n_unlabelled = 0
-        for block in self.reader.blocks(number, frames):
-            is_labelled = np.ones(block.n_rows, dtype=bool)
-            if self.reader.by:
-                is_labelled = are_labelled([block.labels[name] for name in self.reader.by])
-            n_kept += int(np.count_nonzero(is_labelled if block.kept is None else is_labelled & block.kept))
-            n_unlabelled += int(np.count_nonzero(~is_labelled))
-        return [(n_kept, n_unlabelled)]
 
 
 _in_memory = partial(Spool, kept_bytes=1 << 62)

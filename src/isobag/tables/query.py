@@ -16,7 +16,7 @@ from isobag.data.local import Source
 from isobag.tables.batch import Batch
 from isobag.tables.declared import NUMBER, TIME, is_text
 from isobag.tables.notation import Notation
-from isobag.tables.scan import ColumnScan
+from isobag.tables.scan import ColumnScan, entry_kind
 from isobag.tables.sources import FilesSource, kind_of_file, matching_files, notes_on_folders
 
 BATCH_ROWS = 1 << 16
@@ -98,7 +98,12 @@ def as_arrow(source: FilesSource, notation: Notation) -> pa.Table:
         n_rows += batch.n_rows
     columns = {}
     for name, scan in scans.items():
-        is_one = scan.n_texts == 0 and scan.is_kept_right and scan.first_inexact is None and len(scan.units) < 2
+        is_one = (
+            scan.n_texts == 0
+            and scan.is_kept_as(entry_kind(scan.kind))
+            and scan.first_inexact is None
+            and len(scan.units) < 2
+        )
         if scan.kind in (NUMBER, TIME) and is_one:
             values = np.concatenate(entries[name])
             columns[name] = _typed(values, scan)

@@ -3,6 +3,7 @@
 The columns of every result are made here, by ``result_columns``.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from isobag.tables.judgement import Judged, judge_new, judge_own
 from isobag.tables.learn import LocalTable, Table
 from isobag.tables.reasons import reasons_of_groups, reasons_of_rows
 from isobag.tables.summary import TableSummary
-from isobag.tables.units import spread, units_of
+from isobag.tables.units import Units, spread, units_of
 
 MOST_EXPLAINED = {"row": 1_000, "group": 200}
 """How many of the oddest rows or groups get reasons."""
@@ -60,79 +61,94 @@ def check_labels(names: Sequence[str]) -> None:
             raise ValueError(f"The result has a column {name!r} of its own; rename the column of that name first.")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Ranking:
-    """The n rows or groups of a table, the oddest first.
+@dataclass(kw_only=True)
+class Ranked(ABC):
+    """The n rows or groups of a table, the oddest first, wherever they are.
 
-    unit : "row" or "group".
-    judged : what the scores come from.
+    judged : what the scores come from; those of rows in partitions stay there.
+    rule : in words, by which some are flagged, and ``fdr``, the false discovery rate that it is about, if it is.
+    n_expected : as in ``Judged``; with ``fdr`` how many of those flagged would be false.
+    """
+
+    table: Table
+    detector: Any
+    judged: Judged
+    rule: str
+    fdr: float | None = None
+    n_expected: float | None = None
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """Number of rows or groups."""
+
+    @property
+    @abstractmethod
+    def n_ranked(self) -> int:
+        """Number of those with a score."""
+
+    @property
+    @abstractmethod
+    def n_flagged(self) -> int:
+        """Number of those flagged."""
+
+    @property
+    @abstractmethod
+    def n_tied(self) -> int:
+        """How many share the lowest score."""
+
+    @abstractmethod
+    def columns(self, start: int, stop: int) -> dict[str, Any]:
+        """Columns of the ranked table, from place start + 1 to place stop; equal scores have one rank."""
+
+    @abstractmethod
+    def parts(self, n_rows: int) -> Iterator[dict[str, Any]]:
+        """Columns of the whole table, some rows at a time: what is written."""
+
+    @property
+    def unit(self) -> str:
+        """What is ranked: "row" or "group"."""
+        return "group" if self.table.by else "row"
+
+    @property
+    def encoding(self) -> Encoding:
+        """How columns became features."""
+        return self.table.encoding
+
+    @property
+    def summary(self) -> TableSummary:
+        """Every column of the table, accounted for."""
+        return self.table.summary
+
+
+@dataclass(kw_only=True)
+class Ranking(Ranked):
+    """Rows or groups all scores of which are here.
+
+    units : what is ranked, and which of it takes part.
     order : (n,), numbers of the rows of the table, or of groups by first appearance; the lowest score comes first, what
         has no score last.
     scores : (n,), NaN for what was left out.
     evidence : columns that say how rare a score is: (n,) each, as ``Judged`` has them.
-    flagged : (n,), and ``rule``, in words, by which these are flagged.
-    fdr : the false discovery rate that the rule is about, if it is.
-    n_expected : as in ``Judged``; with ``fdr`` how many of those flagged would be false.
-    data : what takes part, and ``places`` (n,), where each row or group stands in it, -1 for what was left out.
-    labels : columns that name rows or groups, as Arrow arrays (n,).
-    first_rows : (n,), the row of the table in which each group first appears; None for rows, or if not known.
-    n_missing : (n,), missing values of a row, or rows with missing values of a group; None if there are none.
+    flagged : (n,).
     explanation : of the first of ``order``: (k, d) what each feature adds to a row's lack of similarity, or a
         GroupExplanation; ``reasons`` are the same in words; both None if not asked for.
     """
 
-    unit: str
-    table: Table
-    detector: Any
-    judged: Judged
+    units: Units
     order: npt.NDArray[np.int32] | Ints
     scores: Floats
     evidence: dict[str, Any]
     flagged: Bools
-    rule: str
-    fdr: float | None
-    n_expected: float | None
-    data: Any
-    places: Ints | None
-    labels: dict[str, Any]
-    first_rows: Ints | None
-    n_missing: Ints | None
     explanation: Any
     reasons: list[str] | None
 
     def __len__(self) -> int:
-        """Number of rows or groups."""
         return len(self.scores)
-
-    @property
-    def model(self) -> Any:
-        """What the scores come from."""
-        return self.judged.model
-
-    @property
-    def is_new(self) -> bool:
-        """Whether the model has not learned from the table."""
-        return self.judged.is_new
-
-    @property
-    def n_beyond(self) -> int | None:
-        """How many are odder than the tail of the bulk explains; None if unknown."""
-        return self.judged.n_beyond
-
-    @property
-    def p_values(self) -> Floats | None:
-        """P-values of new rows or groups: (n,), NaN for what was left out; None if there are none."""
-        return self.evidence.get("p_value")
-
-    @property
-    def threshold(self) -> float:
-        """The score below which a row or group is flagged, unless the rule is about a false discovery rate."""
-        return self.judged.threshold
 
     @property
     def n_ranked(self) -> int:
         """Number of those with a score."""
-        return len(self.data)
+        return len(self.units.data)
 
     @property
     def n_flagged(self) -> int:
@@ -153,28 +169,13 @@ class Ranking:
             return 0
         return int(np.count_nonzero(table.gaps))
 
-    @property
-    def encoding(self) -> Encoding:
-        """How columns became features."""
-        return self.table.encoding
-
-    @property
-    def columns_used(self) -> list[str]:
-        """Names of the columns that are used."""
-        return [column.name for column in self.encoding.columns]
-
-    @property
-    def summary(self) -> TableSummary:
-        """Every column of the table, accounted for."""
-        return self.table.summary
-
     def rows_of(self, chosen: Ints) -> Ints:
         """The rows of the table that name some rows or groups."""
-        return chosen if self.first_rows is None else self.first_rows[chosen]
+        return chosen if self.units.first_rows is None else self.units.first_rows[chosen]
 
     def places_of(self, chosen: Ints) -> Ints:
-        """Where some rows or groups stand in ``data``."""
-        return chosen if self.places is None else self.places[chosen]
+        """Where some rows or groups stand among those that take part."""
+        return chosen if self.units.places is None else self.units.places[chosen]
 
     def columns(self, start: int, stop: int) -> dict[str, Any]:
         """Columns of the ranked table, from place start + 1 to place stop; equal scores have one rank."""
@@ -182,16 +183,16 @@ class Ranking:
         reasons = None
         if self.reasons is not None:
             reasons = self.reasons[start:stop] + [""] * max(0, len(chosen) - max(0, len(self.reasons) - start))
-        numbers = pa.array(chosen)
+        numbers, n_missing = pa.array(chosen), self.units.n_missing
         return result_columns(
-            {name: own.take(numbers) for name, own in self.labels.items()},
+            {name: own.take(numbers) for name, own in self.units.labels.items()},
             row=chosen if self.unit == "row" else None,
             n_points=self._sizes(chosen) if self.unit == "group" else None,
             score=self.scores[chosen],
             rank=self._ranks(chosen),
             **{name: values[chosen] for name, values in self.evidence.items()},
             flagged=self.flagged[chosen],
-            n_missing=None if self.n_missing is None else self.n_missing[chosen].astype(np.int64),
+            n_missing=None if n_missing is None else n_missing[chosen].astype(np.int64),
             reasons=reasons,
         )
 
@@ -208,11 +209,11 @@ class Ranking:
         if not isinstance(self.table, LocalTable):
             return {}
         rows = pa.array(self.rows_of(self.order[start:stop].astype(np.int64)))
-        return {name: own.take(rows) for name, own in self.table.carried.items() if name not in self.labels}
+        return {name: own.take(rows) for name, own in self.table.carried.items() if name not in self.units.labels}
 
     def _sizes(self, chosen: Ints) -> Ints:
         places = self.places_of(chosen)
-        return np.where(places >= 0, self.data.sizes[places], 0)
+        return np.where(places >= 0, self.units.data.sizes[places], 0)
 
     def _ranks(self, chosen: Ints) -> Ints:
         if not len(chosen):
@@ -228,11 +229,15 @@ def rank_here(
     is_fitted: bool = False,
     p_values: bool = True,
     fdr: float | None = None,
+    budget: float | None = None,
     min_size: int = 1,
     explains: bool = True,
     stage: Stage = nullcontext,
 ) -> Ranking:
-    """Rank the rows of a table that was read in this process, or the groups of any, all scores being here."""
+    """Rank the rows of a table that was read in this process, or the groups of any, all scores being here.
+
+    budget : how many of new data may be flagged if all are like the training data, on average.
+    """
     check_labels([*table.by, *([] if table.id is None else [table.id])])
     units = units_of(table, min_size)
     data, places = units.data, units.places
@@ -246,37 +251,35 @@ def rank_here(
     n_expected = judged.n_expected
     flagged, rule = judged.scores < judged.threshold, rule_of(judged.threshold)
     if fdr is not None:
-        own = judged.p_values if judged.is_new else None
+        own = judged.evidence.get("p_value")
         check_fdr(fdr, own is not None)
         flagged, rule = discoveries(np.asarray(own), fdr) < 0, f"false discovery rate of at most {fdr:g}"
         n_expected = float(fdr * np.count_nonzero(flagged))
+    elif budget is not None:
+        level = budget / max(len(data), 1)
+        flagged, rule = np.asarray(judged.evidence["p_value"]) <= level, f"p-value of at most {level:.3g}"
+        n_expected = min(budget, len(data))
     scores = spread(judged.scores, places)
     order = np.argsort(scores, kind="stable")
-    unit = "group" if table.by else "row"
     explanation: Any = None
     reasons: list[str] | None = None
     if explains:
-        top = order[: min(MOST_EXPLAINED[unit], len(data))].astype(np.int64)
+        top = order[: min(MOST_EXPLAINED["group" if table.by else "row"], len(data))].astype(np.int64)
         with stage("explaining"):
             chosen = top if places is None else places[top]
             explanation, reasons = _explain(judged.model, data, chosen, table.encoding, detector)
     return Ranking(
-        unit=unit,
         table=table,
         detector=detector,
         judged=judged,
+        units=units,
         order=order.astype(np.int32) if len(order) < 2**31 else order,
         scores=scores,
-        evidence={name: _spread_out(values, places) for name, values in judged.columns.items() if values is not None},
-        flagged=_spread_out(flagged, places),
+        evidence={name: spread_out(values, places) for name, values in judged.evidence.items()},
+        flagged=spread_out(flagged, places),
         rule=rule,
         fdr=fdr,
         n_expected=n_expected,
-        data=data,
-        places=places,
-        labels=units.labels,
-        first_rows=units.first_rows,
-        n_missing=units.n_missing,
         explanation=explanation,
         reasons=reasons,
     )
@@ -287,7 +290,7 @@ def rule_of(threshold: float) -> str:
     return f"score below {threshold:.4g}"
 
 
-def _spread_out(values: Any, places: Ints | None) -> Any:
+def spread_out(values: Any, places: Ints | None) -> Any:
     """Values of what takes part; NaN for all else, or False: (m,) -> (n,)."""
     return spread(values, places) > 0 if places is not None and values.dtype == bool else spread(values, places)
 

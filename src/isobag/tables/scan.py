@@ -126,11 +126,6 @@ class ColumnScan:
             return False
         return Digest().add(_bits_of_numbers(np.arange(n, dtype=np.float64) + self.low)).total == self.digest.total
 
-    @property
-    def is_kept_right(self) -> bool:
-        """Whether the entries were kept as what the column turned out to be."""
-        return self.is_kept_as(entry_kind(self.kind))
-
     def is_kept_as(self, kind: str | None) -> bool:
         """Whether all entries were kept as this: NUMBER, TIME or TEXT; None if there are none to keep."""
         return kind is None or (not self.is_mixed and self.kept_as in (None, kind))

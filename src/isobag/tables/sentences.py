@@ -6,21 +6,17 @@ import numpy as np
 
 from isobag.models.group import GroupModel
 from isobag.models.reach import alarms_sentence, dependence_sentence, reach_of, reach_sentence
-from isobag.tables.distributed import DistributedRanking
 from isobag.tables.judgement import LEAST_FOR_RATE, OWN_LEVEL
-from isobag.tables.ranking import Ranking
+from isobag.tables.ranking import Ranked, Ranking
 
 MOST_NAMES = 20
 USUAL_LEVEL = 0.05
 """The level at which a fitted model says whether it can flag anything."""
 
 
-Ranked = Ranking | DistributedRanking
-
-
 def sentences_of(ranking: Ranked) -> list[str]:
     """All of it."""
-    names = ranking.columns_used
+    names = [column.name for column in ranking.encoding.columns]
     more = len(names) - MOST_NAMES
     columns = ", ".join(names) if more <= 1 else f"{', '.join(names[:MOST_NAMES])} and {more:,} more columns"
     first = f"{len(ranking):,} {ranking.unit}s, {ranking.n_flagged:,} flagged ({ranking.rule}); looked at {columns}."
@@ -29,15 +25,15 @@ def sentences_of(ranking: Ranked) -> list[str]:
 
 def sentence_of_alarms(ranking: Ranked) -> str:
     """How many of those flagged would be false alarms, or why that is not known."""
-    if isinstance(ranking, DistributedRanking) or not ranking.is_new:
+    if not (isinstance(ranking, Ranking) and ranking.judged.is_new):
         return _sentence_of_own(ranking)
-    if ranking.p_values is None:
+    if "p_value" not in ranking.evidence:
         return "How many alarms are false is not known: there are no p-values."
     if ranking.fdr is not None:
         return _sentence_of_discoveries(ranking, ranking.fdr)
     n_flagged, n_expected = ranking.n_flagged, ranking.n_expected
     if n_expected is None:
-        n_aside = len(ranking.model.calibration.scores)
+        n_aside = len(ranking.judged.model.calibration.scores)
         return (
             f"How many alarms are false is not known: the model compares with {n_aside:,} {ranking.unit}s of its "
             f"training data, which is fewer than {LEAST_FOR_RATE}."
@@ -51,7 +47,7 @@ def _sentence_of_own(ranking: Ranked) -> str:
     """About rows or groups that the model has learned from."""
     flagged = "The oddest of a table are flagged whether or not anything is wrong with them"
     ask = "to know how many alarms are false, fit a model to data known to be normal and use isobag score."
-    n = ranking.n_beyond
+    n = ranking.judged.n_beyond
     if not n:  # unknown, or not sure: rows can be odd and still within reach of a tail that is learned from them too
         return f"{flagged}; {ask}"
     one = "1 of them is" if n == 1 else f"{n:,} of them are"
@@ -68,7 +64,7 @@ def _sentence_of_discoveries(ranking: Ranking, fdr: float) -> str:
     said = alarms_sentence(ranking.n_flagged, n_extrapolated, fdr, ranking.unit)
     if not ranking.n_ranked:
         return said
-    reach = reach_of(ranking.model.calibration, ranking.n_ranked, fdr)
+    reach = reach_of(ranking.judged.model.calibration, ranking.n_ranked, fdr)
     limit = reach_sentence(reach, ranking.detector.tail, ranking.unit) if ranking.n_flagged < reach.least else ""
     return f"{said} {limit}".rstrip()
 
@@ -91,7 +87,7 @@ def remarks_of(ranking: Ranked) -> list[str]:
         remarks.append(f"{n_out:,} groups are not ranked: too few rows.")
     if ranking.n_tied > 1:
         remarks.append(f"The {ranking.n_tied:,} oddest score alike; among them the order means nothing.")
-    if isinstance(ranking, Ranking) and ranking.p_values is not None:
-        dependence = dependence_sentence(ranking.model.calibration, ranking.unit)
+    if isinstance(ranking, Ranking) and "p_value" in ranking.evidence:
+        dependence = dependence_sentence(ranking.judged.model.calibration, ranking.unit)
         remarks += [dependence] if dependence else []
     return [*remarks, *ranking.summary.sentences()]

@@ -2,6 +2,7 @@
 
 import bz2
 import gzip
+import io
 import lzma
 import os
 import shutil
@@ -60,7 +61,7 @@ class FilesSource(Source):
     @property
     def notes(self) -> tuple[str, ...]:  # type: ignore[override]  # what there is to note is known after a pass
         """Remarks about the files, and how many empty lines were skipped in the last pass."""
-        notes = [note for part in self._parts if isinstance(part, CsvFile) for note in part.header.notes]
+        notes = [note for part in self._parts for note in part.notes]
         n_empty = sum(part.n_empty_lines for part in self._parts)
         empty = (f"{n_empty:,} empty lines are skipped.",) if n_empty else ()
         return (*notes_on_folders(self.files), *notes, *empty)
@@ -83,25 +84,22 @@ class FilesSource(Source):
 
     def expected_rows(self, n_read: int) -> int | None:
         """Of files that say it, their number of rows; of text, by the share of the bytes that is read."""
-        if all(isinstance(part, CsvFile | JsonFile) for part in self._parts):
+        known = [part.n_rows for part in self._parts]
+        if all(n_rows is None for n_rows in known):
             before, now = self._openers[: self._turn], self._openers[self._turn]
             n_done = sum(one.n_bytes for one in before) + now.n_read
             return n_read * sum(one.n_bytes for one in self._openers) // n_done if n_done else None
-        if any(isinstance(part, CsvFile | JsonFile) for part in self._parts):
-            return None
-        n_rows: int = sum(part.n_rows for part in self._parts)
-        return n_rows
+        return None if None in known else sum(known)
 
     def _common_names(self) -> tuple[str, ...] | None:
         """Names of the columns; None for JSON, where every row names its own."""
         common: tuple[str, ...] | None = None
         for file, part in zip(self.files, self._parts, strict=True):
-            if isinstance(part, JsonFile):
+            if part.names is None:
                 continue
-            names = part.header.names if isinstance(part, CsvFile) else part.names
-            common = common or names
-            if set(names) != set(common):
-                odd = ", ".join(map(repr, sorted(set(names) ^ set(common))))
+            common = common or part.names
+            if set(part.names) != set(common):
+                odd = ", ".join(map(repr, sorted(set(part.names) ^ set(common))))
                 first = escape_for_terminal(self.files[0])
                 raise ValueError(
                     f"{escape_for_terminal(file)} and {first} do not have the same columns; they differ in {odd}."
@@ -161,6 +159,7 @@ _UNPACK: dict[str, Callable[[IO[bytes]], Any]] = {
     ".gz": lambda raw: gzip.GzipFile(fileobj=raw),
     ".bz2": bz2.BZ2File,
     ".xz": lzma.LZMAFile,
+    ".zst": lambda raw: pa.CompressedInputStream(raw, "zstd"),
 }
 
 
@@ -172,13 +171,15 @@ class _Opener:
         self._raw: Any = None
         self.n_bytes = os.path.getsize(file)
 
-    def __call__(self) -> Any:
-        if self._file.lower().endswith(".zst"):
-            self._raw = pa.OSFile(self._file)
-            return _Unpacked(pa.CompressedInputStream(self._raw, "zstd"), self._file)
-        self._raw = open(self._file, "rb")  # noqa: SIM115, closed by who reads it
-        unpack = _UNPACK.get(Path(self._file).suffix.lower())
-        return self._raw if unpack is None else _Unpacked(unpack(self._raw), self._file, self._raw)
+    def __call__(self) -> IO[bytes]:
+        ending = Path(self._file).suffix.lower()
+        self._raw = pa.OSFile(self._file) if ending == ".zst" else open(self._file, "rb")  # noqa: SIM115, see below
+        unpack = _UNPACK.get(ending)  # who reads the stream closes it
+        return (
+            self._raw
+            if unpack is None
+            else io.BufferedReader(_Unpacked(unpack(self._raw), self._file, self._raw), 1 << 20)
+        )
 
     @property
     def n_read(self) -> int:
@@ -194,64 +195,32 @@ class _Piped:
         shutil.copyfileobj(stream, self._kept, 1 << 20)
         self.n_bytes = self._kept.tell()
 
-    def __call__(self) -> Any:
+    def __call__(self) -> IO[bytes]:
         self._kept.seek(0)
-        return _KeptOpen(self._kept)
+        return open(os.dup(self._kept.fileno()), "rb")
 
     @property
     def n_read(self) -> int:
-        return self._kept.tell()
+        return os.lseek(self._kept.fileno(), 0, os.SEEK_CUR)
 
 
-class _KeptOpen:
-    """A stream that is not closed with the block that reads it."""
+class _Unpacked(io.RawIOBase):
+    """A packed file; what is wrong with it is said in one sentence."""
 
-    def __init__(self, stream: Any) -> None:
-        self._stream = stream
+    def __init__(self, stream: Any, file: str, raw: Any) -> None:
+        self._stream, self._file, self._raw = stream, file, raw
 
-    def __enter__(self) -> Any:
-        return self
+    def readable(self) -> bool:
+        return True
 
-    def __exit__(self, *error: object) -> None:
-        pass
-
-    def __iter__(self) -> Iterator[bytes]:
-        return iter(self._stream)
-
-    def read(self, n_bytes: int = -1) -> bytes:
-        content: bytes = self._stream.read(n_bytes)
-        return content
-
-
-class _Unpacked(_KeptOpen):
-    """A packed file; what is wrong with it is said in one sentence. Reads as many bytes as asked for."""
-
-    def __init__(self, stream: Any, file: str, raw: Any = None) -> None:
-        super().__init__(stream)
-        self._file, self._raw = file, raw
-
-    def __exit__(self, *error: object) -> None:
-        self._stream.close()
-        if self._raw is not None:
-            self._raw.close()
-
-    def __iter__(self) -> Iterator[bytes]:
-        rest = b""
-        while more := self.read(1 << 20):
-            lines = (rest + more).split(b"\n")
-            rest = lines.pop()
-            yield from (line + b"\n" for line in lines)
-        if rest:
-            yield rest
-
-    def read(self, n_bytes: int = -1) -> bytes:
+    def readinto(self, buffer: Any) -> int:
         try:
-            parts: list[bytes] = []
-            n_left = n_bytes
-            while n_left and (part := self._stream.read(n_left if n_bytes >= 0 else 1 << 20)):
-                parts.append(part)
-                n_left -= len(part) if n_bytes >= 0 else 0
-            return b"".join(parts)
+            return int(self._stream.readinto(buffer))
         except (OSError, EOFError, lzma.LZMAError, pa.ArrowInvalid) as error:
             said = " ".join(str(error).split())
             raise ValueError(f"{escape_for_terminal(self._file)} cannot be unpacked: {said}") from None
+
+    def close(self) -> None:
+        self._stream.close()
+        self._raw.close()
+        super().close()

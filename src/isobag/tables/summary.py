@@ -34,10 +34,6 @@ class ColumnSummary:
     n_missing: int
     reason: str = ""
 
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return asdict(self)
-
 
 @dataclass(frozen=True)
 class TableSummary:

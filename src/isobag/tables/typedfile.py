@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.dataset as pa_dataset
 from pyarrow.parquet import ParquetFile
 
-from isobag.tables.batch import Batch
+from isobag.tables.batch import Batch, check_names_differ
 
 BATCH_ROWS = 1 << 16
 BUFFER_BYTES = 1 << 20
@@ -18,6 +18,7 @@ class TypedFile:
     """One Parquet or Arrow file (``form``: "parquet" or "ipc"), read from the start with every call of ``batches``."""
 
     n_empty_lines = 0
+    notes = ()
 
     def __init__(self, path: str, file: str, form: str) -> None:
         self._path, self._file, self._form = path, file, form
@@ -26,10 +27,7 @@ class TypedFile:
         except (pa.ArrowInvalid, OSError) as error:
             raise ValueError(f"{file} cannot be read: {_one_line(error)}") from None
         self.names: tuple[str, ...] = tuple(self._dataset.schema.names)
-        for j, name in enumerate(self.names):
-            if name in self.names[:j]:
-                where = f"columns {self.names.index(name) + 1} and {j + 1}"
-                raise ValueError(f"{file}: two columns are called {name!r} ({where}); rename one.")
+        check_names_differ(self.names, file)
         self._nested = frozenset(field.name for field in self._dataset.schema if pa.types.is_nested(field.type))
 
     @property

@@ -1,18 +1,17 @@
 """What is ranked: the rows of a table, or its groups of rows by columns of labels."""
 
 from collections.abc import Hashable
-from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from isobag.backends.arrays import Bools, Floats, Ints
-from isobag.data.groups import Grouped, Groups, number_labels
-from isobag.data.params import at_least, check_params
+from isobag.data.groups import Groups, number_labels
+from isobag.data.params import MIN_SIZE, check_params
 from isobag.data.partitioned_groups import PartitionedGroups
 from isobag.data.partitions import Frames
-from isobag.data.rows import Rows
 from isobag.tables.labels import kind_of_label, label_rows
 from isobag.tables.learn import LocalTable, PartitionedTable, PartitionReader, Table
 
@@ -20,14 +19,14 @@ from isobag.tables.learn import LocalTable, PartitionedTable, PartitionReader, T
 class Units(NamedTuple):
     """The n rows of a table, or its groups numbered by first appearance.
 
-    data : those that take part.
+    data : those that take part, ``Rows`` or ``Grouped``.
     places : (n,), where each stands in ``data``, -1 for those that take no part; None if all stand where they are.
     labels : columns that name them, as Arrow arrays (n,).
     first_rows : (n,), the row in which each group first appears; None for rows, or if not known.
     n_missing : (n,), missing values of a row, or rows with missing values of a group; None if there are none.
     """
 
-    data: Grouped | Rows
+    data: Any
     places: Ints | None
     labels: dict[str, Any]
     first_rows: Ints | None
@@ -36,7 +35,7 @@ class Units(NamedTuple):
 
 def units_of(table: Table, min_size: int = 1) -> Units:
     """The rows of a table read in this process, or the groups of any table that have ``min_size`` rows or more."""
-    check_params({"min_size": min_size}, {"min_size": at_least(1, "a group has at least one row")})
+    check_params({"min_size": min_size}, {"min_size": MIN_SIZE})
     if isinstance(table, PartitionedTable):
         return _groups_there(table, min_size)
     assert isinstance(table, LocalTable)
@@ -79,7 +78,7 @@ def _groups_here(table: LocalTable, min_size: int) -> Units:
 
 
 def _groups_there(table: PartitionedTable, min_size: int) -> Units:
-    counted = table.partitions.run(_CountLabels(table.reader), _LabelCounts.merge)
+    counted = table.partitions.run(partial(_count_labels, table.reader), _LabelCounts.merge)
     counts = counted.counts
     all_sizes = np.array([n_kept for n_kept, _ in counts.values()], dtype=np.int64)
     places = _places(all_sizes, min_size)
@@ -103,28 +102,23 @@ def _places(sizes: Ints, min_size: int) -> Ints:
     return places
 
 
-@dataclass(frozen=True)
-class _CountLabels:
+def _count_labels(reader: PartitionReader, number: int, frames: Frames) -> "_LabelCounts":
     """Rows of each label in a partition: those that take part, and those with missing values."""
-
-    reader: PartitionReader
-
-    def __call__(self, number: int, frames: Frames) -> "_LabelCounts":
-        counts: dict[Hashable, tuple[int, int]] = {}
-        n_rows, types = 0, {}
-        for block in self.reader.blocks(number, frames):
-            for name in self.reader.by:
-                kind = block.labels[name].type
-                if not pa.types.is_null(kind):
-                    types[name] = kind_of_label(kind), f"partition {number}, column {name!r} is of type {kind}"
-            labels, takes_part = self.reader.group_labels(number, block)
-            has_gaps = np.zeros(len(labels), dtype=bool) if block.gaps is None else block.gaps > 0
-            n_rows += int(np.count_nonzero(takes_part))
-            for label, is_kept, is_lacking in zip(labels.tolist(), takes_part.tolist(), has_gaps.tolist(), strict=True):
-                if label is not None:
-                    n_kept, n_gaps = counts.get(label, (0, 0))
-                    counts[label] = (n_kept + is_kept, n_gaps + is_lacking)
-        return _LabelCounts(counts, [n_rows], types)
+    counts: dict[Hashable, tuple[int, int]] = {}
+    n_rows, types = 0, {}
+    for block in reader.blocks(number, frames):
+        for name in reader.by:
+            kind = block.labels[name].type
+            if not pa.types.is_null(kind):
+                types[name] = kind_of_label(kind), f"partition {number}, column {name!r} is of type {kind}"
+        labels, takes_part = reader.group_labels(number, block)
+        has_gaps = np.zeros(len(labels), dtype=bool) if block.gaps is None else block.gaps > 0
+        n_rows += int(np.count_nonzero(takes_part))
+        for label, is_kept, is_lacking in zip(labels.tolist(), takes_part.tolist(), has_gaps.tolist(), strict=True):
+            if label is not None:
+                n_kept, n_gaps = counts.get(label, (0, 0))
+                counts[label] = (n_kept + is_kept, n_gaps + is_lacking)
+    return _LabelCounts(counts, [n_rows], types)
 
 
 class _LabelCounts(NamedTuple):

@@ -180,9 +180,9 @@ class _Scores:
             judged = judge_new(self.detector, ArrayRows(block.X, self.reader.encoding.names), "p_value" in self.names)
             table = passed.popleft()
             table = table.append_column(self.names["score"], _spread(judged.scores, block.kept))
-            if judged.p_values is not None:
-                table = table.append_column(self.names["p_value"], _spread(judged.p_values, block.kept))
-                extrapolated = _spread(judged.is_extrapolated, block.kept)
+            if "p_value" in judged.evidence:
+                table = table.append_column(self.names["p_value"], _spread(judged.evidence["p_value"], block.kept))
+                extrapolated = _spread(judged.evidence["extrapolated"], block.kept)
                 table = table.append_column(self.names["extrapolated"], extrapolated)
             yield table.append_column(self.names["flagged"], _spread(judged.scores < judged.threshold, block.kept))
 

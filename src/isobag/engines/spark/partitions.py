@@ -12,7 +12,7 @@ from pyspark.sql import functions as sql
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_type
 
 from isobag.backends.arrays import Ints
-from isobag.data.partitions import Collection, Combine, Frames, Work
+from isobag.data.partitions import Collection, Combine, Finish, Frames, Split, Work
 from isobag.engines.spark import tasks
 from isobag.engines.spark.errors import in_one_sentence
 from isobag.engines.spark.travel import Sent, send
@@ -62,12 +62,7 @@ class SparkPartitions(Collection):
         return value
 
     def exchange(
-        self,
-        split: Work[dict[int, T]],
-        combine: Combine[T],
-        finish: Callable[[int, T], U],
-        join: Combine[U],
-        which: Ints | None = None,
+        self, split: Split[T], combine: Combine[T], finish: Finish[T, U], join: Combine[U], which: Ints | None = None
     ) -> U:
         """Parts of all partitions brought together by bucket; what is made of the few buckets is merged here."""
         frame, places = self._chosen(which)

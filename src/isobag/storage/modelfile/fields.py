@@ -145,14 +145,13 @@ class Several(NamedTuple):
 
 
 class Record(NamedTuple):
-    """A tuple or data class with fields of its own, which must agree with each other.
+    """A tuple or data class with fields of its own; whether these agree is checked on the whole estimator.
 
     later : fields that files of older versions lack; ``build`` has defaults for them.
     """
 
     build: Callable[..., Any]
     fields: Mapping[str, Kind]
-    check: Callable[[Any, str], None]
     later: frozenset[str] = frozenset()
 
     def encode(self, value: Any, path: str, tensors: Tensors) -> dict[str, Any]:
@@ -162,12 +161,10 @@ class Record(NamedTuple):
         }
 
     def decode(self, node: Any, path: str, tensors: Tensors) -> Any:
-        """The value, if its fields agree."""
+        """The value."""
         known = isinstance(node, dict) and set(self.fields) - self.later <= set(node) <= set(self.fields)
         demand(known, path, f"need {', '.join(self.fields)}.")
-        value = self.build(**{name: self.fields[name].decode(node[name], f"{path}.{name}", tensors) for name in node})
-        self.check(value, path)
-        return value
+        return self.build(**{name: self.fields[name].decode(node[name], f"{path}.{name}", tensors) for name in node})
 
 
 class Counts:

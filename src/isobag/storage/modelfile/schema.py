@@ -90,18 +90,12 @@ def kind_of(hint: Any) -> Kind:
 @cache
 def record_of(owner: type) -> Record:
     """The fields of a data class."""
-    hints = get_type_hints(owner)
-    kinds = {one.name: _kind(hints[one.name], one.metadata, owner) for one in fields(owner)}
-    return Record(owner, kinds, _no_check, _later(owner))
+    return Record(owner, _kinds(owner), _later(owner))
 
 
 def _later(owner: type) -> frozenset[str]:
     """Fields that have a default, because files of older versions lack them."""
     return frozenset(one.name for one in fields(owner) if one.default is not MISSING)
-
-
-def _no_check(value: Any, path: str) -> None:
-    """Relations between fields are checked on the whole estimator."""
 
 
 def _kind(hint: Any, metadata: Mapping[str, Any], owner: type) -> Kind:
@@ -152,23 +146,20 @@ class CalibrationKind(NamedTuple):
     """A calibration, whose models are of the class that owns it. Files of format 2 and 1 have one, under ``model``."""
 
     models: Several
-    others: Mapping[str, Kind]
+    others: dict[str, Kind]
 
     def encode(self, value: Any, path: str, tensors: Tensors) -> dict[str, Any]:
         """An object with one entry for each field."""
-        return Record(Calibration, {"models": self.models, **self.others}, _no_check).encode(value, path, tensors)
+        return Record(Calibration, {"models": self.models, **self.others}).encode(value, path, tensors)
 
     def decode(self, node: Any, path: str, tensors: Tensors) -> Calibration:
         """The calibration."""
-        demand(isinstance(node, dict), path, "need an object.")
-        if "model" not in node:
-            kinds: dict[str, Kind] = {"models": self.models, **self.others}
-            build: Callable[..., Calibration] = Calibration
-        else:
-            kinds, build = {"model": self.models.item, **self.others}, _split_calibration
-            del kinds["autocorrelation"]
-        found: Calibration = Record(build, kinds, _no_check).decode(node, path, tensors)
-        return found
+        record = Record(Calibration, {"models": self.models, **self.others})
+        if isinstance(node, dict) and "model" in node:
+            others = {name: kind for name, kind in self.others.items() if name != "autocorrelation"}
+            record = Record(_split_calibration, {"model": self.models.item, **others})
+        calibration: Calibration = record.decode(node, path, tensors)
+        return calibration
 
 
 def _split_calibration(model: Any, **others: Any) -> Calibration:
@@ -178,17 +169,14 @@ def _split_calibration(model: Any, **others: Any) -> Calibration:
 
 def _calibration_of(owner: type) -> CalibrationKind:
     """Models of the same class, without a calibration of their own, and their scores of data they have not seen."""
+    none = {one: choice((None,)) for one, hint in get_type_hints(owner).items() if hint == Calibration | None}
+    return CalibrationKind(
+        Several(Record(owner, _kinds(owner, Calibration | None) | none, _later(owner)), tuple),
+        _kinds(Calibration, tuple[Any, ...]),
+    )
+
+
+def _kinds(owner: type, aside: Any = None) -> dict[str, Kind]:
+    """The kinds of the fields of a data class, but for those of one type."""
     hints = get_type_hints(owner)
-    inner = {
-        one.name: choice((None,))
-        if hints[one.name] == Calibration | None
-        else _kind(hints[one.name], one.metadata, owner)
-        for one in fields(owner)
-    }
-    own_hints = get_type_hints(Calibration)
-    kinds = {
-        one.name: _kind(own_hints[one.name], one.metadata, Calibration)
-        for one in fields(Calibration)
-        if one.name != "models"
-    }
-    return CalibrationKind(Several(Record(owner, inner, _no_check, _later(owner)), tuple), kinds)
+    return {one.name: _kind(hints[one.name], one.metadata, owner) for one in fields(owner) if hints[one.name] != aside}

@@ -1,0 +1,79 @@
+"""Learn from a frame, score other frames: a detector together with how columns become its features."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import narwhals as nw
+
+from isobag.estimators import IDKGroupDetector
+from isobag.tables.choose import ReadOptions
+from isobag.tables.detect import encoding_of, fit, open_frame, ranked_frame
+from isobag.tables.framesource import FrameSource
+from isobag.tables.learn import learn_table
+from isobag.tables.ranking import rank_here
+
+
+class TableModel:
+    """A fitted detector that scores frames, texts and times in them too, as ``isobag score`` scores files.
+
+    Parameters
+    ----------
+    detector : IDKPointDetector or IDKGroupDetector
+        Fitted by ``fit_points``, ``fit_groups`` or ``isobag fit``; ``TableModel(isobag.load("normal.isobag"))``.
+    by : column name, or list of them
+        Of groups: where their labels are; the default of ``score``.
+
+    ``isobag.save(model.detector, "normal.isobag")`` writes the file that the command reads and writes.
+    """
+
+    def __init__(self, detector: Any, by: Any = None) -> None:
+        self.detector = detector
+        self.by = by
+
+    def __repr__(self) -> str:
+        return f"TableModel({self.detector!r})"
+
+    def score(self, frame: Any, *, by: Any = None, id_column: Any = None, fdr: float | None = None) -> Any:
+        """Rank the rows of a frame, or its groups, against those of ``fit``, the oddest first.
+
+        Returns a frame of the same library with the columns of ``detect_points`` or ``detect_groups``; instead of
+        ``rank_share`` it has ``p_value`` and ``extrapolated``, and of groups ``p_shape`` and ``p_size``. With ``fdr``,
+        ``flagged`` are alarms of which at most this share is false, on average.
+        """
+        is_grouped = isinstance(self.detector, IDKGroupDetector)
+        labels = (self.by if by is None else by) if is_grouped else None
+        if is_grouped and labels is None:
+            raise ValueError("The model scores groups; name the column of their labels with by=.")
+        given = open_frame(frame)
+        options = ReadOptions.of(by=labels, id=id_column)
+        encoding = encoding_of(self.detector, [str(name) for name in given.columns], [*options.apart])
+        table = learn_table(FrameSource(given), options, encoding=encoding)
+        table.summary.warn_of_remarks()
+        ranking = rank_here(table, self.detector, is_fitted=True, fdr=fdr)
+        apart = [name for name in given.columns if str(name) in options.apart]
+        ranked = nw.from_native(ranked_frame(given, ranking, apart), eager_only=True)
+        return nw.maybe_reset_index(ranked).to_native()
+
+
+def fit_points(frame: Any, *, features: Iterable[Any] | str | None = None, **options: Any) -> TableModel:
+    """Learn what rows of a frame are like, to score other frames by; options as of ``detect_points``.
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd, isobag
+    >>> rng = np.random.default_rng(0)
+    >>> def day(n):
+    ...     return pd.DataFrame({"minutes": rng.gamma(3, 10, n).round(1), "country": rng.choice(["DE", "FR"], n)})
+    >>> model = isobag.fit_points(day(500), features=["minutes", "country"], random_state=0)
+    >>> today = day(50)
+    >>> today.loc[7, "minutes"] = 900.0
+    >>> model.score(today, fdr=0.1).head(1)[["row", "flagged", "reasons"]]
+       row  flagged                                reasons
+    0    7     True  minutes 900 (high, usually 9.9 to 61)
+    """
+    return TableModel(fit(frame, features=features, **options))
+
+
+def fit_groups(frame: Any, by: Any, *, features: Iterable[Any] | str | None = None, **options: Any) -> TableModel:
+    """Learn what groups of the rows of a frame are like, to score other frames by; options as of ``detect_groups``."""
+    return TableModel(fit(frame, by=by, features=features, **options), by)
