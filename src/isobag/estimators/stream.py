@@ -12,8 +12,6 @@ from isobag.data.params import (
     FDR,
     MAX_SAMPLES,
     N_ESTIMATORS,
-    SCALING_HELP,
-    TAIL_HELP,
     Parameter,
     Parameters,
     at_least,
@@ -25,12 +23,13 @@ from isobag.data.scaling import SCALINGS
 from isobag.data.validation import check_points
 from isobag.estimators.base import Computing, Thresholded
 from isobag.models.calibration import EXTRAPOLATE, TAILS
+from isobag.models.drift import Drift, measure_drift
 from isobag.models.online import Lord
 from isobag.models.point import PointModel, PointParams
 from isobag.models.stream import Followed, Stream
 
-WINDOW = at_least(4, "psi is at most half of the rows", "Number of rows that are remembered.")
-OPTIONAL_FDR = Parameter(FDR.help, "need None or a share between 0 and 1", (None,), float, FDR.accepts)
+WINDOW = at_least(4, "psi is at most half of the rows")
+OPTIONAL_FDR = Parameter("need None or a share between 0 and 1", (None,), FDR.accepts)
 
 
 class IDKStreamDetector(Thresholded, Computing):
@@ -57,12 +56,13 @@ class IDKStreamDetector(Thresholded, Computing):
         up to half of them.
     scaling : {"auto", "minmax", "standard", "absolute", "robust", "normal", "asinh"} or None, default="auto"
         As of ``IDKPointDetector``. Scales are learned anew from the window every ``window`` rows, one after the other.
-    contamination : float or "auto", default="auto"
-        Share of anomalies among the last ``window`` rows, which fixes ``offset_``.
     fdr : float or None, default=None
         False discovery rate of ``predict``; None: rows that score below ``offset_`` are anomalies.
     tail : {"extrapolate", "exact"}, default="extrapolate"
         Whether p-values below 1 / (1 + number of scores in the reference) are extrapolated from their tail.
+    reference : {None, "first"} or fitted IDKPointDetector, default=None
+        What ``drift_`` compares the window with: the first ``window`` rows, which are kept, or the rows that a detector
+        keeps of those it was fitted to.
     random_state : int, RandomState instance or None, default=None
         Drawn from once, when the first rows come.
     backend : {"auto", "numba", "numpy", "torch"}, default="auto"
@@ -79,7 +79,11 @@ class IDKStreamDetector(Thresholded, Computing):
     model_ : PointModel
         The model of the window, as a frozen data class.
     offset_ : float
-        Threshold on the scores.
+        Threshold on the scores: two standard deviations below the mean of the logarithms of the scores that the last
+        ``window`` rows had before they were learned.
+    drift_ : Drift
+        How far the window is from ``reference``, with p-values, and the number of the row where that began; computed
+        when it is asked for.
     online_ : Lord
         What ``predict`` with a false discovery rate remembers.
     n_features_in_ : int
@@ -107,10 +111,10 @@ class IDKStreamDetector(Thresholded, Computing):
         "window": WINDOW,
         "n_estimators": N_ESTIMATORS,
         "max_samples": MAX_SAMPLES,
-        "scaling": one_of(("auto", *SCALINGS), SCALING_HELP),
-        **Thresholded.parameters,
+        "scaling": one_of(("auto", *SCALINGS)),
         "fdr": OPTIONAL_FDR,
-        "tail": one_of(TAILS, TAIL_HELP),
+        "tail": one_of(TAILS),
+        "reference": one_of((None, "first"), lambda value: isinstance(getattr(value, "model_", None), PointModel)),
         **Computing.parameters,
     }
     _lowest_score = 0.0
@@ -122,9 +126,9 @@ class IDKStreamDetector(Thresholded, Computing):
         max_samples: int | str = "auto",
         *,
         scaling: str | None = "auto",
-        contamination: float | str = "auto",
         fdr: float | None = None,
         tail: str = EXTRAPOLATE,
+        reference: Any = None,
         random_state: Any = None,
         backend: str = "auto",
         n_jobs: int | None = None,
@@ -133,9 +137,9 @@ class IDKStreamDetector(Thresholded, Computing):
         self.n_estimators = n_estimators
         self.max_samples = max_samples
         self.scaling = scaling
-        self.contamination = contamination
         self.fdr = fdr
         self.tail = tail
+        self.reference = reference
         self.random_state = random_state
         self.backend = backend
         self.n_jobs = n_jobs
@@ -237,7 +241,28 @@ class IDKStreamDetector(Thresholded, Computing):
     def offset_(self) -> float:  # type: ignore[override]  # it moves with the window
         """Threshold on the scores, from those of the last rows before they were learned."""
         scores = self._stream.scores
-        return self.threshold(scores) if len(scores) else 0.0
+        return self._auto_offset(scores) if len(scores) else 0.0
+
+    @property
+    def drift_(self) -> Drift:
+        """How far the window is from the reference; ``began`` is a number of rows of the stream, from 0."""
+        stream = self._stream
+        window = stream.window_rows
+        drift = measure_drift(self._reference_rows(), window, int(stream.seeds[0, 0]), self.compute)
+        return drift._replace(began=stream.n_learned - len(window) + drift.began)
+
+    def _reference_rows(self) -> Floats:
+        if self.reference is None:
+            raise ValueError("reference=None, so there is nothing to compare the window with; use reference='first'.")
+        rows = self.reference.model_.reference if self.reference != "first" else self.stream_.first
+        if rows is None:
+            raise ValueError(f"{self.stream_.n_seen} rows have been seen; the first {self.window} are the reference.")
+        if rows.shape[1] != self.n_features_in_:
+            raise ValueError(
+                f"reference has {rows.shape[1]} features; need {self.n_features_in_}, those of the stream."
+            )
+        found: Floats = rows
+        return found
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "stream_")

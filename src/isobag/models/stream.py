@@ -70,6 +70,7 @@ class Stream:
 
     n_seen, n_learned : rows that came, and those of them in blocks that are complete.
     rows (W, d) : the window by places; waiting (n_seen - n_learned, d) : rows of the block that is not complete.
+    first (W, d) : the first W rows, once they have come.
     slots (t, psi) : places of the centers, for all partitionings and the largest psi.
     scalings, levels, average : of the current views.
     scores (m,) : of the last m <= W rows, each before it was learned, the oldest first.
@@ -83,6 +84,7 @@ class Stream:
         self.seeds = draw_seeds(params.n_estimators, params.random_state)
         self.n_seen = self.n_learned = self.n_refreshed = self.n_refreshes = 0
         self.rows = np.empty((window, n_features))
+        self.first: Floats | None = None
         self.waiting = np.empty((0, n_features))
         self.slots = np.zeros((params.n_estimators, self.all_levels[-1]), dtype=np.int32)
         self.scalings: list[Scaling] = []
@@ -150,6 +152,8 @@ class Stream:
         self._join_scores()
         before = None if self.model is None else self._slidings(compute)
         places = np.arange(self.n_learned, self.n_seen) % self.window
+        if self.n_learned < self.window <= self.n_seen:
+            self.first = np.concatenate([self.rows[: self.n_learned], self.waiting])[: self.window]
         self.rows[places] = self.waiting
         self._draw_centers()
         self.n_learned = self.n_seen
