@@ -152,7 +152,8 @@ class IDKStreamDetector(Thresholded, Computing):
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Learn the rows of X (n, d) in their order; the oldest rows leave the window."""
-        self.follow(X)
+        stream, rows = self._stream_and_rows(X)
+        stream.learn(rows, self.compute)
         return self
 
     def follow(self, X: Any) -> Followed:
@@ -160,14 +161,8 @@ class IDKStreamDetector(Thresholded, Computing):
 
         Scores are nan and p-values 1 for the first rows, before there is a model.
         """
-        is_first = not hasattr(self, "stream_")
-        if is_first:
-            self.check_params()
-        rows = check_points(self, X, reset=is_first, min_rows=1)
-        if is_first:
-            self.stream_ = Stream(self._params, int(self.window), rows.shape[1])
-            self.online_ = Lord(self.fdr if self.fdr is not None else 0.1)
-        return self.stream_.follow(rows, self.compute, self.tail)
+        stream, rows = self._stream_and_rows(X)
+        return stream.follow(rows, self.compute, self.tail)
 
     def score_samples(self, X: Any) -> Floats:
         """How normal each row is: (n,) in [0, 1], higher = more normal. Nothing is learned."""
@@ -266,6 +261,17 @@ class IDKStreamDetector(Thresholded, Computing):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "stream_")
+
+    def _stream_and_rows(self, X: Any) -> tuple[Stream, Floats]:
+        """The stream, begun with the first rows, and the rows to be learned: (n, d)."""
+        is_first = not hasattr(self, "stream_")
+        if is_first:
+            self.check_params()
+        rows = check_points(self, X, reset=is_first, min_rows=1)
+        if is_first:
+            self.stream_ = Stream(self._params, int(self.window), rows.shape[1])
+            self.online_ = Lord(self.fdr if self.fdr is not None else 0.1)
+        return self.stream_, rows
 
     @property
     def _params(self) -> PointParams:

@@ -11,6 +11,7 @@ had not learned it, are the reference of p-values. Every W / 4 rows the weights 
 scale of one view. Nothing depends on how rows are divided among calls.
 """
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,6 +45,14 @@ class Followed(NamedTuple):
     p_values: Floats
 
 
+class Judged(NamedTuple):
+    """Rows (n, d), what each view knows of them, and their scores (n,)."""
+
+    X: Floats
+    nearest: list[Nearest]
+    scores: Floats
+
+
 def next_stop(n_learned: int, window: int) -> int:
     """Number of rows after which the next block is learned: a twentieth more, at most a twentieth of the window."""
     return max(2, n_learned + int(np.clip(n_learned // STOPS, 1, max(1, window // STOPS))))
@@ -69,7 +78,7 @@ class Stream:
     """A window that rows enter and leave, and the model of it.
 
     n_seen, n_learned : rows that came, and those of them in blocks that are complete.
-    rows (W, d) : the window by places; waiting (n_seen - n_learned, d) : rows of the block that is not complete.
+    rows (W, d) : the window by places.
     first (W, d) : the first W rows, once they have come.
     slots (t, psi) : places of the centers, for all partitionings and the largest psi.
     scalings, levels, average : of the current views.
@@ -85,7 +94,7 @@ class Stream:
         self.n_seen = self.n_learned = self.n_refreshed = self.n_refreshes = 0
         self.rows = np.empty((window, n_features))
         self.first: Floats | None = None
-        self.waiting = np.empty((0, n_features))
+        self._waiting: list[Floats] = []
         self.slots = np.zeros((params.n_estimators, self.all_levels[-1]), dtype=np.int32)
         self.scalings: list[Scaling] = []
         self.levels: tuple[int, ...] = ()
@@ -94,6 +103,12 @@ class Stream:
         self.model: PointModel | None = None
         self._kept: tuple[str, list[Sliding], list[list[Nearest]]] | None = None
         self._new_scores: list[Floats] = []
+        self._judged: Judged | None = None
+
+    @property
+    def waiting(self) -> Floats:
+        """Rows of the block that is not complete: (n_seen - n_learned, d)."""
+        return np.concatenate([self.rows[:0], *self._waiting])
 
     @property
     def window_rows(self) -> Floats:
@@ -104,27 +119,56 @@ class Stream:
     def follow(self, X: Floats, compute: Compute, tail: str = EXTRAPOLATE) -> Followed:
         """Score rows in their order and learn them: (n, d). Without a model scores are nan and p-values 1."""
         scores, p_values = np.full(len(X), np.nan), np.ones(len(X))
-        start = 0
-        while start < len(X):
-            stop = next_stop(self.n_learned, self.window)
-            part = slice(start, min(len(X), start + stop - self.n_seen))
+        for part in self._parts(len(X)):
             if self.model is not None:
-                nearest = self._find(X[part], compute)
-                scores[part] = self._score(nearest, compute)
+                scores[part] = self.score(X[part], compute)
                 p_values[part] = self.p_values(scores[part], tail)
-                for kept, own in zip(self._slidings(compute)[1], nearest, strict=True):
-                    kept.append(own)
-                self._new_scores.append(scores[part])
-            self.waiting = np.concatenate([self.waiting, X[part]])
-            self.n_seen += part.stop - start
-            start = part.stop
-            if self.n_seen == stop:
-                self._learn(compute)
+            self._take(X[part], compute)
         return Followed(scores, p_values)
+
+    def learn(self, X: Floats, compute: Compute) -> None:
+        """Learn rows in their order: (n, d)."""
+        for part in self._parts(len(X)):
+            self._take(X[part], compute)
 
     def score(self, X: Floats, compute: Compute) -> Floats:
         """How normal rows are by the model of the window: (n, d) -> (n,)."""
-        return self._score(self._find(X, compute), compute)
+        return self._judge(X, compute).scores
+
+    def _parts(self, n: int) -> Iterator[slice]:
+        """Rows that come before the next block is complete, until all have been taken."""
+        start = 0
+        while start < n:
+            stop = min(n, start + next_stop(self.n_learned, self.window) - self.n_seen)
+            yield slice(start, stop)
+            start = stop
+
+    def _take(self, X: Floats, compute: Compute) -> None:
+        """Let rows wait, and learn the block if they complete it."""
+        if self.model is not None:
+            judged = self._judge(X, compute)
+            for kept, own in zip(self._slidings(compute)[1], judged.nearest, strict=True):
+                kept.append(own)
+            self._new_scores.append(judged.scores)
+        self._waiting.append(X)
+        self.n_seen += len(X)
+        if self.n_seen == next_stop(self.n_learned, self.window):
+            self._learn(compute)
+
+    def _judge(self, X: Floats, compute: Compute) -> "Judged":
+        """What the model of the window says of rows; of the same rows as before, what it said."""
+        slidings = self._slidings(compute)[0]
+        last = self._judged
+        if last is not None and last.X.shape == X.shape and (last.X == X).all():
+            return last
+        assert self.model is not None
+        n_jobs = compute.n_jobs
+        limits = self.model.limits or [None] * len(slidings)
+        nearest = self._find(X, compute)
+        pairs = zip(slidings, nearest, limits, strict=True)
+        sums = tuple(own.sum_at(rows, limit, n_jobs) for own, rows, limit in pairs)
+        self._judged = Judged(X.copy(), nearest, self.model.combine(sums))
+        return self._judged
 
     def p_values(self, scores: Floats, tail: str = EXTRAPOLATE) -> Floats:
         """P-values of rows with these scores by the current model: (n,) -> (n,)."""
@@ -138,23 +182,15 @@ class Stream:
         scaled = (scaling.apply(X, compute) for scaling in self.scalings)
         return [own.find(rows, compute.n_jobs) for own, rows in zip(slidings, scaled, strict=True)]
 
-    def _score(self, nearest: list[Nearest], compute: Compute) -> Floats:
-        assert self.model is not None
-        limits = self.model.limits or [None] * len(nearest)
-        slidings = self._slidings(compute)[0]
-        sums = tuple(
-            own.sum_at(rows, limit, compute.n_jobs) for own, rows, limit in zip(slidings, nearest, limits, strict=True)
-        )
-        return self.model.combine(sums)
-
     def _learn(self, compute: Compute) -> None:
         """Let the waiting rows enter the window, and finish its model."""
         self._join_scores()
         before = None if self.model is None else self._slidings(compute)
+        waiting = self.waiting
         places = np.arange(self.n_learned, self.n_seen) % self.window
         if self.n_learned < self.window <= self.n_seen:
-            self.first = np.concatenate([self.rows[: self.n_learned], self.waiting])[: self.window]
-        self.rows[places] = self.waiting
+            self.first = np.concatenate([self.rows[: self.n_learned], waiting])[: self.window]
+        self.rows[places] = waiting
         self._draw_centers()
         self.n_learned = self.n_seen
         n_rows = min(self.n_learned, self.window)
@@ -168,10 +204,10 @@ class Stream:
                 continue
             own = before[0][number]
             nearest = own.join(before[1][number])
-            own.slide(places, scaling.apply(self.waiting, compute), nearest, self._slots_of(number), compute.n_jobs)
+            own.slide(places, scaling.apply(waiting, compute), nearest, self._slots_of(number), compute.n_jobs)
             slidings.append(own)
         self._kept = compute.name, slidings, [[] for _ in slidings]
-        self.waiting = self.waiting[:0]
+        self._waiting, self._judged = [], None
         self._finish(slidings, refreshes, compute)
 
     def _join_scores(self) -> None:
@@ -224,8 +260,8 @@ class Stream:
         """The window of each view, and what is known of the waiting rows; made anew for another backend."""
         if self._kept is None or self._kept[0] != compute.name:
             slidings = [self._open(number, compute) for number in range(len(self.plans))]
-            self._kept = compute.name, slidings, [[] for _ in slidings]
-            if len(self.waiting):
+            self._kept, self._judged = (compute.name, slidings, [[] for _ in slidings]), None
+            if self._waiting:
                 self._kept = compute.name, slidings, [[own] for own in self._find(self.waiting, compute)]
         return self._kept[1], self._kept[2]
 
@@ -261,4 +297,4 @@ class Stream:
 
     def __getstate__(self) -> dict[str, Any]:
         """All but what can be computed from the rest."""
-        return {**vars(self), "_kept": None}
+        return {**vars(self), "_kept": None, "_judged": None}
