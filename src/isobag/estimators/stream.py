@@ -269,16 +269,17 @@ class IDKStreamDetector(Thresholded, Computing):
             self.check_params()
         rows = check_points(self, X, reset=is_first, min_rows=1)
         if is_first:
-            self.stream_ = Stream(self._params, int(self.window), rows.shape[1])
+            self.stream_ = self.new_stream(rows.shape[1])
             self.online_ = Lord(self.fdr if self.fdr is not None else 0.1)
         return self.stream_, rows
 
-    @property
-    def _params(self) -> PointParams:
+    def new_stream(self, n_features: int) -> Stream:
+        """A stream with the parameters as they are, that has seen no row."""
         psi = self.max_samples if isinstance(self.max_samples, str) else int(self.max_samples)
-        return PointParams(
+        params = PointParams(
             int(self.n_estimators), psi, "similarity", self.scaling, "hypersphere", False, self.random_state
         )
+        return Stream(params, int(self.window), n_features)
 
     @property
     def _stream(self) -> Stream:

@@ -116,6 +116,18 @@ class Stream:
         n = min(self.n_learned, self.window)
         return self.rows[np.arange(self.n_learned - n, self.n_learned) % self.window]
 
+    @property
+    def new_scores(self) -> Floats:
+        """Scores of the waiting rows: (n_seen - n_learned,), none without a model."""
+        return np.concatenate([self.scores[:0], *self._new_scores])
+
+    def resume(self, waiting: Floats, new_scores: Floats, compute: Compute) -> None:
+        """Go on from fields that were kept, with the waiting rows (n, d) and their scores."""
+        self._waiting = [waiting] if len(waiting) else []
+        self._new_scores = [new_scores]
+        if self.levels:
+            self._finish(self._slidings(compute)[0], False, compute)
+
     def follow(self, X: Floats, compute: Compute, tail: str = EXTRAPOLATE) -> Followed:
         """Score rows in their order and learn them: (n, d). Without a model scores are nan and p-values 1."""
         scores, p_values = np.full(len(X), np.nan), np.ones(len(X))
@@ -211,7 +223,7 @@ class Stream:
         self._finish(slidings, refreshes, compute)
 
     def _join_scores(self) -> None:
-        self.scores = np.concatenate([self.scores, *self._new_scores])[-self.window :]
+        self.scores = np.concatenate([self.scores, self.new_scores])[-self.window :]
         self._new_scores = []
 
     def _draw_centers(self) -> None:
