@@ -19,10 +19,10 @@ from isobag.estimators import IDKStreamDetector
 try:
     from river import base
 except ModuleNotFoundError as error:
-    raise ModuleNotFoundError("isobag.adapters.river needs River: pip install river.") from error
+    raise ModuleNotFoundError("isobag.adapters.river needs River: pip install 'isobag[river]'.") from error
 
 
-class IDK(base.AnomalyDetector):  # type: ignore[misc]  # River may be missing where types are checked
+class IDK(base.AnomalyDetector):
     """``isobag.IDKStreamDetector`` as a detector of River.
 
     The features are those of the first row. A feature that a later row lacks counts as 0, as in all of River, and one

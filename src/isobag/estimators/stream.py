@@ -107,6 +107,8 @@ class IDKStreamDetector(Thresholded, Computing):
     (500, True)
     """
 
+    stream_: Stream
+    online_: Lord
     parameters: ClassVar[Parameters] = {
         "window": WINDOW,
         "n_estimators": N_ESTIMATORS,

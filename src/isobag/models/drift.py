@@ -63,8 +63,7 @@ def measure_drift(reference: Floats, window: Floats, random_state: int, compute:
     rng = np.random.default_rng(random_state)
     orders = np.stack([np.arange(n + m), *(rng.permutation(n + m) for _ in range(N_PERMUTATIONS))])
     distances = _sq_distances(gram, orders, n)
-    divisions = np.arange(n, n + m)
-    gains = np.stack([_sq_distances(gram, orders, k) * (k * (n + m - k)) for k in divisions], axis=1)
+    gains = np.stack([_sq_distances(gram, orders, k) * (k * (n + m - k)) for k in range(n, n + m)], axis=1)
     place = int(gains[0].argmax())
     largest = gains.max(axis=1)
     began = _refined(columns, counts, n + place, size) - n * size if place else 0
@@ -76,7 +75,8 @@ def _sq_distances(gram: Floats, orders: Ints, k: int) -> Floats:
     total = len(gram)
     weights = np.full(orders.shape, -1.0 / (total - k))
     np.put_along_axis(weights, orders[:, :k], 1.0 / k, axis=1)
-    return np.maximum(((weights @ gram) * weights).sum(axis=1), 0.0)
+    sq_dists: Floats = np.maximum(((weights @ gram) * weights).sum(axis=1), 0.0)
+    return sq_dists
 
 
 def _share(values: Floats) -> float:
