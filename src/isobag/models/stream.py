@@ -55,7 +55,7 @@ class Judged(NamedTuple):
 
 def next_stop(n_learned: int, window: int) -> int:
     """Number of rows after which the next block is learned: a twentieth more, at most a twentieth of the window."""
-    return max(2, n_learned + int(np.clip(n_learned // STOPS, 1, max(1, window // STOPS))))
+    return max(2, n_learned + max(1, min(n_learned, window) // STOPS))
 
 
 def levels_at(n_rows: int, levels: tuple[int, ...]) -> tuple[int, ...]:

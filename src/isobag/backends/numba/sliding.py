@@ -62,14 +62,14 @@ class SlidingCells:
         (t, d, _), n = self._centers.shape, len(X)
         n_levels = len(self._shells) - 1
         winners, sq_dists = np.empty((t, n_levels, n), dtype=np.uint16), np.empty((t, n_levels, n))
-        columns = X
-        if n > _FEW:
-            columns = np.zeros((d, n + compiled.AT_ONCE))
-            columns[:, :n] = X.T
-        search = compiled.search_rows if n <= _FEW else compiled.search_columns
+        if n <= _FEW:
+            compiled.search_rows(X, self._centers, self._shells, winners, sq_dists)
+            return Nearest(winners, sq_dists, X)
+        columns = np.zeros((d, n + compiled.AT_ONCE))
+        columns[:, :n] = X.T
 
         def work(part: slice) -> None:
-            search(columns, self._centers[part], self._shells, winners[part], sq_dists[part])
+            compiled.search_columns(columns, self._centers[part], self._shells, winners[part], sq_dists[part])
 
         map_in_threads(work, shares(t, n_jobs), n_jobs)
         return Nearest(winners, sq_dists, X)
