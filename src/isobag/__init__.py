@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from isobag import baselines, datasets, report
-    from isobag.estimators import EntityMonitor, IDKGroupDetector, IDKPointDetector
+    from isobag.estimators import EntityMonitor, IDKGroupDetector, IDKPointDetector, IDKStreamDetector
     from isobag.estimators.compare import compare
     from isobag.estimators.kernels import IsolationDistributionalKernel, IsolationKernel
     from isobag.storage.modelfile import ModelFileError, load, save
@@ -20,6 +20,7 @@ _HOMES = {
     "IsolationDistributionalKernel": "isobag.estimators.kernels",
     "IDKGroupDetector": "isobag.estimators",
     "IDKPointDetector": "isobag.estimators",
+    "IDKStreamDetector": "isobag.estimators",
     "ModelFileError": "isobag.storage.modelfile",
     "compare": "isobag.estimators.compare",
     "detect_groups": "isobag.tables",
@@ -37,6 +38,7 @@ __all__ = [
     "EntityMonitor",
     "IDKGroupDetector",
     "IDKPointDetector",
+    "IDKStreamDetector",
     "IsolationDistributionalKernel",
     "IsolationKernel",
     "ModelFileError",

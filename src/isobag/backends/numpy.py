@@ -5,6 +5,7 @@ Scales are made by additions, multiplications, divisions and square roots alone,
 other backend decides as if it had computed exactly that.
 """
 
+import sys
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -25,6 +26,7 @@ from isobag.backends.arrays import (
 )  # fmt: skip
 from isobag.backends.meter import report
 from isobag.backends.pairs import dot_pairs as dot_pairs  # noqa: PLC0414, a verb of this backend
+from isobag.backends.sliding import Recounted, Sliding
 from isobag.backends.threads import slices
 
 _BLOCK_PAIRS = 1 << 22
@@ -187,6 +189,11 @@ def count_and_sum(
     counts = count_cells(X, balls)
     kept, tables = (last_level(balls), counts[-1:]) if only_last else (balls, counts)
     return counts, sum_at_cells(X, kept, tables, limits=limits)
+
+
+def slide_window(X: Floats, size: int, slots: Cells, levels: tuple[int, ...], n_jobs: int | None = None) -> Sliding:
+    """A window of ``size`` places with the rows X, and balls around those at ``slots``; all is counted every time."""
+    return Recounted(sys.modules[__name__], X, size, slots, levels, n_jobs)
 
 
 def _assign_level(X: Floats, balls: Balls, level: int, rule: str) -> Cells:

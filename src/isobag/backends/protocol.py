@@ -17,6 +17,7 @@ from scipy.sparse import csr_array
 
 from isobag.backends.arrays import Array, Balls, Cells, Deviations, Floats, Ints, Knots
 from isobag.backends.pairs import PackedCounts
+from isobag.backends.sliding import Sliding
 
 Q = TypeVar("Q")
 A = TypeVar("A")
@@ -69,6 +70,11 @@ class Backend(Protocol[Q, A, C]):
         self, queries: Q, balls: Balls, only_last: bool, limits: Ints | None, n_jobs: int | None, /
     ) -> tuple[Ints, A]:
         """``count_cells``, and ``sum_at_cells`` with these counts as tables, of all levels or the last, in one pass."""
+
+    def slide_window(
+        self, X: Floats, size: int, slots: Cells, levels: tuple[int, ...], n_jobs: int | None, /
+    ) -> Sliding:
+        """A window of ``size`` places with the rows X (n, d) at the first, and balls around those at slots (t, psi)."""
 
     def grow_tree(
         self, X: Floats, seed: int, columns: Cells, thresholds: Floats, children: Cells, places: Ints, /

@@ -18,6 +18,7 @@ from isobag.cli.power import power
 from isobag.cli.reproduce import reproduce
 from isobag.cli.score import score
 from isobag.cli.spelling import remember
+from isobag.cli.stream import stream
 from isobag.cli.watch import watch
 from isobag.tables.terminal import escape_for_terminal
 
@@ -89,5 +90,5 @@ def isobag(
     """Anomalies without labels, odd points and odd groups, by the Isolation Distributional Kernel."""
 
 
-for command in (points, groups, watch, fit, score, power, explain, compare, demo, reproduce):
+for command in (points, groups, watch, fit, score, power, explain, compare, stream, demo, reproduce):
     app.command(cls=Command, context_settings=HELP)(command)

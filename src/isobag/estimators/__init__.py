@@ -7,6 +7,7 @@ from isobag.estimators.group import IDKGroupDetector
 from isobag.estimators.kernels import IsolationDistributionalKernel, IsolationKernel
 from isobag.estimators.monitor import EntityMonitor
 from isobag.estimators.point import IDKPointDetector
+from isobag.estimators.stream import IDKStreamDetector
 
 DETECTORS: dict[str, type[IDKPointDetector] | type[IDKGroupDetector]] = {
     "points": IDKPointDetector,
@@ -28,6 +29,7 @@ __all__ = [
     "Findings",
     "IDKGroupDetector",
     "IDKPointDetector",
+    "IDKStreamDetector",
     "IsolationDistributionalKernel",
     "IsolationKernel",
     "compare",

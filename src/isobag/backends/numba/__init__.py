@@ -12,12 +12,13 @@ from isobag.backends.numba.queries import Queries
 from isobag.backends.numba.scales import scale_by_asinh, scale_by_knots, scale_linearly
 from isobag.backends.numba.trees import descend, grow_tree
 from isobag.backends.numpy import count_assigned, fetch, join_cells, near_and_far, place, sum_assigned
+from isobag.backends.sliding import Sliding
 
 __all__ = [
     "assign_cells", "assign_groups", "assign_levels", "count_and_sum", "count_assigned", "count_cells",
     "count_group_cells", "descend", "dot_counts", "dot_pairs", "fetch", "group_sq_radii",
     "grow_tree", "join_cells", "near_and_far", "place", "prepare",
-    "scale_by_asinh", "scale_by_knots", "scale_linearly", "sq_radii", "sum_assigned", "sum_at_cells",
+    "scale_by_asinh", "scale_by_knots", "scale_linearly", "slide_window", "sq_radii", "sum_assigned", "sum_at_cells",
 ]  # fmt: skip
 
 
@@ -77,3 +78,10 @@ def count_and_sum(
     """Counts of all queries (L, t, psi), and what ``sum_at_cells`` makes of them, of all levels or the last."""
     first = len(balls.levels) - 1 if only_last else 0
     return engine_for(queries, balls).count_and_sum(queries, balls, first, n_jobs, limits)
+
+
+def slide_window(X: Floats, size: int, slots: Cells, levels: tuple[int, ...], n_jobs: int | None = None) -> Sliding:
+    """A window of ``size`` places with the rows X, and balls around those at ``slots``: nearest centers are kept."""
+    from isobag.backends.numba.sliding import SlidingCells  # noqa: PLC0415
+
+    return SlidingCells(X, size, slots, levels, n_jobs)

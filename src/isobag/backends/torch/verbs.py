@@ -11,6 +11,7 @@ from isobag.backends import numpy as definition
 from isobag.backends.arrays import Array, Balls, Cells, Deviations, Floats, Ints, Knots, last_level, one_level
 from isobag.backends.numba import pairs, trees
 from isobag.backends.pairs import PackedCounts
+from isobag.backends.sliding import Recounted, Sliding
 from isobag.backends.threads import slices
 from isobag.backends.torch import groups, neighbours, plain, scales
 from isobag.backends.torch.counts import Counts, DeviceCounts, as_device_counts, count_groups, dot_products
@@ -229,6 +230,12 @@ class TorchBackend:
         with explained(self.device):
             table = tensor(tables, self.device, torch.int64)
             return self.fetch(self._engine(1).sum_kept(tensor(cells, self.device), table).t())
+
+    def slide_window(
+        self, X: Floats, size: int, slots: Cells, levels: tuple[int, ...], n_jobs: int | None = None
+    ) -> Sliding:
+        """A window of ``size`` places with the rows X, and balls around those at ``slots``; all is counted anew."""
+        return Recounted(self, X, size, slots, levels, n_jobs)
 
     def grow_tree(
         self, X: Floats, seed: int, columns: Cells, thresholds: Floats, children: Cells, places: Ints

@@ -23,7 +23,7 @@ _INTS = ir.VectorType(_INT, WIDTH)
 
 
 @in_llvm(types.void)
-def _measure(builder, lanes, block, start, points, first, last, floor, sq_dists):
+def measure(builder, lanes, block, start, points, first, last, floor, sq_dists):
     """Write the squared distances of the points first to last to the lanes start to start + WIDTH of a block.
 
     Those not above the floor are infinite.
@@ -91,7 +91,7 @@ def find_cells(span, lanes, points, slots, levels, sq_radii, limits, room, cells
     sq_dists, best, winner = room
     for block in range(span[0], span[1]):
         for start in range(0, BLOCK, WIDTH):
-            _measure(lanes, block, start, points, 0, len(points), -1.0, sq_dists)
+            measure(lanes, block, start, points, 0, len(points), -1.0, sq_dists)
             for i in range(len(slots)):
                 for q in range(WIDTH):
                     best[q] = np.inf
@@ -125,7 +125,7 @@ def nearest_other(lanes, centers, slots, levels, room, radii):
     for block in range(len(lanes)):
         first = block // n_blocks * psi
         for start in range(0, BLOCK, WIDTH):
-            _measure(lanes, block, start, centers, first, first + psi, 0.0, sq_dists)
+            measure(lanes, block, start, centers, first, first + psi, 0.0, sq_dists)
             for q in range(WIDTH):
                 best[q] = np.inf
             seen = 0

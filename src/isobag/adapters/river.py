@@ -1,0 +1,91 @@
+"""The stream detector as one of River's: rows are dictionaries, one at a time, and high = anomalous.
+
+>>> from isobag.adapters.river import IDK
+>>> detector = IDK(window=200, seed=0)
+>>> for k in range(300):
+...     detector.learn_one({"a": k % 7, "b": k % 5})
+>>> detector.score_one({"a": 60, "b": -60}) > detector.score_one({"a": 3, "b": 2})
+True
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from isobag.backends.arrays import FARTHEST, Floats
+from isobag.estimators import IDKStreamDetector
+
+try:
+    from river import base
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError("isobag.adapters.river needs River: pip install 'isobag[river]'.") from error
+
+
+class IDK(base.AnomalyDetector):
+    """``isobag.IDKStreamDetector`` as a detector of River.
+
+    The features are those of the first row. A feature that a later row lacks counts as 0, as in all of River, and one
+    that the first row did not have is left out. Scores are -log of those of ``IDKStreamDetector``, 0 for the first two
+    rows.
+
+    Parameters
+    ----------
+    window : int, default=1000
+        Number of rows that are remembered.
+    n_estimators, max_samples, scaling, n_jobs
+        As those of ``IDKStreamDetector``.
+    seed : int or None, default=None
+        Seed of all that is drawn.
+
+    ``detector`` is the stream detector itself, whose p-values and explanations River has no names for.
+    """
+
+    def __init__(
+        self,
+        window: int = 1000,
+        n_estimators: int = 100,
+        max_samples: int | str = "auto",
+        scaling: str | None = "auto",
+        seed: int | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.window = window
+        self.n_estimators = n_estimators
+        self.max_samples = max_samples
+        self.scaling = scaling
+        self.seed = seed
+        self.n_jobs = n_jobs
+        self.detector = IDKStreamDetector(
+            window, n_estimators, max_samples, scaling=scaling, random_state=seed, n_jobs=n_jobs
+        )
+        self.features: tuple[Any, ...] = ()
+
+    def learn_one(self, x: Mapping[Any, Any]) -> None:
+        """Learn a row."""
+        if not self.features:
+            self.features = tuple(x)
+            if self.features:
+                self.detector.partial_fit(self._row(x))
+            return
+        self.detector.stream_.learn(self._row(x), self.detector.compute)
+
+    def learn_many(self, X: Any) -> None:
+        """Learn the rows of a frame of pandas in their order."""
+        self.features = self.features or tuple(X.columns)
+        self.detector.partial_fit(X.reindex(columns=list(self.features), fill_value=0.0).to_numpy(dtype=np.float64))
+
+    def score_one(self, x: Mapping[Any, Any]) -> float:
+        """How odd a row is: 0 or more, high = anomalous."""
+        if not self.features or self.detector.stream_.model is None:
+            return 0.0
+        score = self.detector.stream_.score(self._row(x), self.detector.compute)[0]
+        return float(-np.log(max(score, np.finfo(float).tiny)))
+
+    def _row(self, x: Mapping[Any, Any]) -> Floats:
+        """The features of a row in their order: (1, d)."""
+        row = np.array([[x.get(name, 0.0) for name in self.features]], dtype=np.float64)
+        if not (np.abs(row) <= FARTHEST).all():
+            name, value = next(pair for pair in x.items() if not abs(pair[1]) <= FARTHEST)
+            raise ValueError(f"{name!r} is {value}; need finite numbers of at most 1e150.")
+        return row

@@ -1,0 +1,198 @@
+"""Lines of a stream as rows: read as they come, judged, learned, and the state kept."""
+
+import csv
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from isobag.backends.arrays import FARTHEST, Floats
+from isobag.cli.options import Typed, names_of, number_or_auto
+from isobag.cli.output import note, print_json, print_line
+from isobag.data.frames import feature_names
+from isobag.data.params import FDR, check_params
+from isobag.estimators.stream import IDKStreamDetector
+from isobag.storage.streamfile import load_stream, save_stream
+from isobag.tables.reasons import number_in_words
+
+_READ_BYTES = 1 << 16
+_NAMED_LINES = 10
+"""Lines that are no rows and are named one by one; further ones are counted."""
+_REASONS = 3
+
+
+class Lines:
+    """Lines as rows of numbers; ``n_lines`` read so far, ``n_bad`` of them no rows."""
+
+    def __init__(self, kind: str | None, features: list[str] | None, header: list[str] | None, quiet: bool) -> None:
+        self.kind, self.features, self.header = kind, features, header
+        self.n_lines = self.n_bad = 0
+        self._quiet = quiet
+
+    def rows(self, lines: list[str]) -> tuple[Floats, list[int]]:
+        """The rows of some lines (n, d), and the number of the line of each, from 1."""
+        rows, numbers = [], []
+        for line in lines:
+            self.n_lines += 1
+            if not line.strip():
+                continue
+            try:
+                row = self._row(line)
+            except (ValueError, TypeError, csv.Error) as error:
+                self.n_bad += 1
+                if self.n_bad <= _NAMED_LINES:
+                    note(f"Line {self.n_lines} is left out: {error}", self._quiet)
+                continue
+            if row is not None:
+                rows.append(row)
+                numbers.append(self.n_lines)
+        return np.array(rows, dtype=np.float64), numbers
+
+    def skip(self, lines: list[str], n_known: int) -> list[str]:
+        """Some lines without those among the first ``n_known`` of all; of these only the header of CSV is read."""
+        known = lines[: max(0, n_known - self.n_lines)]
+        if known and self.n_lines == 0 and self.kind == "csv":
+            self._row(known[0])
+        self.n_lines += len(known)
+        return lines[len(known) :]
+
+    def _row(self, line: str) -> list[float] | None:
+        """The numbers of a line, None for the header of CSV."""
+        if self.kind is None:
+            self.kind = "jsonl" if line.lstrip().startswith("{") else "csv"
+        if self.kind == "jsonl":
+            cells = json.loads(line)
+            if not isinstance(cells, dict):
+                raise ValueError("it is no JSON object.")
+        else:
+            values = next(csv.reader([line]))
+            if self.header is None:
+                self.header = [name.strip() for name in values]
+                return None
+            if len(values) != len(self.header):
+                raise ValueError(f"it has {len(values)} cells; need {len(self.header)}.")
+            cells = dict(zip(self.header, values, strict=True))
+        if self.features is None:
+            self.features = [name for name, value in cells.items() if _is_number(value)]
+            if not self.features:
+                self.features = None
+                raise ValueError("it has no number.")
+        missing = [name for name in self.features if name not in cells]
+        if missing:
+            raise ValueError(f"{missing[0]!r} is missing.")
+        return [_number(name, cells[name]) for name in self.features]
+
+
+def _number(name: str, value: Any) -> float:
+    if not _is_number(value):
+        raise ValueError(f"{name!r} is {value!r:.40}; need a finite number of at most 1e150.")
+    return float(value)
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        return not isinstance(value, bool) and abs(float(value)) <= FARTHEST
+    except (TypeError, ValueError):
+        return False
+
+
+def follow_lines(typed: Typed) -> None:
+    """Read, judge and learn until the input ends; the state is written then, and on the way."""
+    check_params({"fdr": typed.fdr}, {"fdr": FDR})
+    if typed.format not in (None, "csv", "jsonl"):
+        raise ValueError(f"--format {typed.format}: choose csv or jsonl.")
+    detector, notes = _begin(typed)
+    lines = Lines(notes.get("kind", typed.format), notes.get("features", names_of(typed.features)), None, typed.quiet)
+    begun = 0 if typed.source == "-" else int(notes.get("lines", 0))
+    state = _State(detector, lines, typed)
+    try:
+        for batch in _batches(typed.source):
+            state.take(lines.skip(batch, begun))
+            state.save(once_in=typed.save_every)
+    finally:
+        state.save()
+    if lines.n_bad:
+        n, rows = lines.n_bad, "line was" if lines.n_bad == 1 else "lines were"
+        note(f"{n:,} {rows} left out: no rows.", typed.quiet)
+
+
+def _begin(typed: Typed) -> tuple[IDKStreamDetector, dict[str, Any]]:
+    """The detector of a state, or a new one, and what was noted beside."""
+    if typed.model is not None and typed.model.exists():
+        detector, notes = load_stream(typed.model)
+        note(f"Going on after {detector.n_seen_:,} rows, with the parameters of {str(typed.model)!r}.", typed.quiet)
+        return detector.set_params(n_jobs=typed.jobs), notes
+    psi = number_or_auto(typed.max_samples, "--max-samples", int)
+    return (
+        IDKStreamDetector(
+            typed.window, typed.n_estimators, psi, fdr=typed.fdr, random_state=typed.seed, n_jobs=typed.jobs
+        ),
+        {},
+    )
+
+
+class _State:
+    """A detector and what it has read, written to a file only between batches."""
+
+    def __init__(self, detector: IDKStreamDetector, lines: Lines, typed: Typed) -> None:
+        self._detector, self._lines, self._typed = detector, lines, typed
+        self._is_whole = True
+        self._written = time.monotonic()
+
+    def take(self, batch: list[str]) -> None:
+        """Judge and learn some lines, and print the alarms."""
+        self._is_whole = False
+        detector = self._detector
+        first = getattr(detector, "stream_", None)
+        n_before = 0 if first is None else first.n_seen
+        rows, numbers = self._lines.rows(batch)
+        if len(rows):
+            followed = detector.follow(rows)
+            is_judged = np.isfinite(followed.scores)
+            verdicts = np.ones(len(rows), dtype=np.int64)
+            verdicts[is_judged] = detector.alarms(followed.p_values[is_judged])
+            for place in np.flatnonzero(verdicts == -1):
+                self._print(rows[place], n_before + int(place), numbers[place], float(followed.p_values[place]))
+        self._is_whole = True
+        sys.stdout.flush()
+
+    def _print(self, row: Floats, number: int, line: int, p_value: float) -> None:
+        names = self._lines.features or feature_names(self._detector)
+        parts = self._detector.explain(row[None])[0]
+        main = [j for j in np.argsort(-parts, kind="stable")[:_REASONS] if parts[j] > 0]
+        values = {names[j]: float(row[j]) for j in main}
+        if self._typed.json:
+            print_json({"row": number, "line": line, "p_value": p_value, "reason": values})
+            return
+        reason = ", ".join(f"{name} = {number_in_words(value)}" for name, value in values.items())
+        print_line(f"line {line}: p = {p_value:.2g}; {reason or 'no single feature'}")
+
+    def save(self, once_in: float = 0.0) -> None:
+        """Write the state, if it is due and not in the middle of a batch."""
+        if self._typed.model is None or not self._is_whole or not hasattr(self._detector, "stream_"):
+            return
+        if time.monotonic() - self._written >= once_in:
+            lines = self._lines
+            notes = {"lines": lines.n_lines, "features": lines.features, "kind": lines.kind}
+            save_stream(self._detector, self._typed.model, notes)
+            self._written = time.monotonic()
+
+
+def _batches(source: str) -> Iterator[list[str]]:
+    """Complete lines as they come, those that are there together; the last one may lack its end."""
+    file = 0 if source == "-" else os.open(source, os.O_RDONLY)
+    rest = b""
+    try:
+        while content := os.read(file, _READ_BYTES):
+            *complete, rest = (rest + content).split(b"\n")
+            if complete:
+                yield [line.decode("utf-8", "replace") for line in complete]
+        if rest:
+            yield [rest.decode("utf-8", "replace")]
+    finally:
+        if source != "-":
+            os.close(file)

@@ -1,0 +1,296 @@
+"""The stream detector: a point detector whose training data are the last rows of a stream."""
+
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.utils.validation import check_is_fitted
+
+from isobag.backends.arrays import Floats
+from isobag.data.frames import feature_names, frame_like, is_frame
+from isobag.data.params import (
+    FDR,
+    MAX_SAMPLES,
+    N_ESTIMATORS,
+    Parameter,
+    Parameters,
+    at_least,
+    check_params,
+    one_of,
+)
+from isobag.data.rows import ArrayRows
+from isobag.data.scaling import SCALINGS
+from isobag.data.validation import check_points
+from isobag.estimators.base import Computing, Thresholded
+from isobag.models.calibration import EXTRAPOLATE, TAILS
+from isobag.models.drift import Drift, measure_drift
+from isobag.models.online import Lord
+from isobag.models.point import PointModel, PointParams
+from isobag.models.stream import Followed, Stream
+
+WINDOW = at_least(4, "psi is at most half of the rows")
+OPTIONAL_FDR = Parameter("need None or a share between 0 and 1", (None,), FDR.accepts)
+
+
+class IDKStreamDetector(Thresholded, Computing):
+    """Point anomalies of a stream, by the Isolation Distributional Kernel of a row and the last ``window`` rows.
+
+    The score is that of ``IDKPointDetector`` for the window: the share of the window in the same cell as x, averaged
+    over partitionings. Rows that enter and leave are counted in and out exactly, and a ball whose center leaves is
+    replaced by one around the row that takes its place, so that the centers are a uniform draw from the window at any
+    moment.
+
+    Rows are learned in blocks of a twentieth of the window (of the rows seen, while these are fewer); rows of a block
+    that is not complete wait. Scores, p-values and all that is learned depend on the rows and their order alone, never
+    on how they are divided among calls of ``partial_fit``.
+
+    Parameters
+    ----------
+    window : int, default=10000
+        Number of rows that are remembered, W.
+    n_estimators : int, default=100
+        Number of partitionings, t. With several scales, they are assigned to the scales in turn.
+    max_samples : int or "auto", default="auto"
+        psi, the number of centers of each partitioning; "auto" takes psi = 2, 4, ..., 256 together, as
+        ``IDKPointDetector`` does. At most half of the rows: while there are fewer than 2 psi, the largest power of two
+        up to half of them.
+    scaling : {"auto", "minmax", "standard", "absolute", "robust", "normal", "asinh"} or None, default="auto"
+        As of ``IDKPointDetector``. Scales are learned anew from the window every ``window`` rows, one after the other.
+    fdr : float or None, default=None
+        False discovery rate of ``predict``; None: rows that score below ``offset_`` are anomalies.
+    tail : {"extrapolate", "exact"}, default="extrapolate"
+        Whether p-values below 1 / (1 + number of scores in the reference) are extrapolated from their tail.
+    reference : {None, "first"} or fitted IDKPointDetector, default=None
+        What ``drift_`` compares the window with: the first ``window`` rows, which are kept, or the rows that a detector
+        keeps of those it was fitted to.
+    random_state : int, RandomState instance or None, default=None
+        Drawn from once, when the first rows come.
+    backend : {"auto", "numba", "numpy", "torch"}, default="auto"
+        The results are identical; only the time differs. "numba" alone keeps the nearest centers of all rows.
+    n_jobs : int or None, default=None
+        Number of threads, as in joblib.
+
+    Attributes
+    ----------
+    window_ : ndarray of shape (n, d)
+        The rows that the model is of, the oldest first: at most ``window``, without those that wait.
+    n_seen_ : int
+        Number of rows seen.
+    model_ : PointModel
+        The model of the window, as a frozen data class.
+    offset_ : float
+        Threshold on the scores: two standard deviations below the mean of the logarithms of the scores that the last
+        ``window`` rows had before they were learned.
+    drift_ : Drift
+        How far the window is from ``reference``, with p-values, and the number of the row where that began; computed
+        when it is asked for.
+    online_ : Lord
+        What ``predict`` with a false discovery rate remembers.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of str
+        Names of the features, if the first rows came in a frame with names.
+
+    See Also
+    --------
+    IDKPointDetector : The same for rows that are all there.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from isobag import IDKStreamDetector
+    >>> X = np.random.default_rng(0).normal(size=(2000, 2))
+    >>> detector = IDKStreamDetector(window=500, random_state=0)
+    >>> for batch in np.split(X, 10):
+    ...     detector = detector.partial_fit(batch)
+    >>> len(detector.window_), bool(detector.p_values([[6.0, 6.0]])[0] < 0.01)
+    (500, True)
+    """
+
+    stream_: Stream
+    online_: Lord
+    parameters: ClassVar[Parameters] = {
+        "window": WINDOW,
+        "n_estimators": N_ESTIMATORS,
+        "max_samples": MAX_SAMPLES,
+        "scaling": one_of(("auto", *SCALINGS)),
+        "fdr": OPTIONAL_FDR,
+        "tail": one_of(TAILS),
+        "reference": one_of((None, "first"), lambda value: isinstance(getattr(value, "model_", None), PointModel)),
+        **Computing.parameters,
+    }
+    _lowest_score = 0.0
+
+    def __init__(
+        self,
+        window: int = 10_000,
+        n_estimators: int = 100,
+        max_samples: int | str = "auto",
+        *,
+        scaling: str | None = "auto",
+        fdr: float | None = None,
+        tail: str = EXTRAPOLATE,
+        reference: Any = None,
+        random_state: Any = None,
+        backend: str = "auto",
+        n_jobs: int | None = None,
+    ) -> None:
+        self.window = window
+        self.n_estimators = n_estimators
+        self.max_samples = max_samples
+        self.scaling = scaling
+        self.fdr = fdr
+        self.tail = tail
+        self.reference = reference
+        self.random_state = random_state
+        self.backend = backend
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Forget everything, and learn the rows of X (n, d) in their order."""
+        if hasattr(self, "stream_"):
+            del self.stream_
+        return self.partial_fit(X)
+
+    def partial_fit(self, X: Any, y: Any = None) -> Self:
+        """Learn the rows of X (n, d) in their order; the oldest rows leave the window."""
+        stream, rows = self._stream_and_rows(X)
+        stream.learn(rows, self.compute)
+        return self
+
+    def follow(self, X: Any) -> Followed:
+        """``partial_fit``, and what it knows of each row before it learns it: scores and p-values, (n,) each.
+
+        Scores are nan and p-values 1 for the first rows, before there is a model.
+        """
+        stream, rows = self._stream_and_rows(X)
+        return stream.follow(rows, self.compute, self.tail)
+
+    def score_samples(self, X: Any) -> Floats:
+        """How normal each row is: (n,) in [0, 1], higher = more normal. Nothing is learned."""
+        return self._stream.score(self._points(X), self.compute)
+
+    def decision_function(self, X: Any) -> Floats:
+        """Score minus ``offset_``: negative for anomalies."""
+        return self.score_samples(X) - self.offset_
+
+    def p_values(self, X: Any) -> Floats:
+        """Conformal p-values of rows that have not been learned: (n,) in (0, 1], small = odd.
+
+        p(x) = (1 + number of scores in the reference that are not above the score of x) / (1 + their number)
+
+        The reference are the scores that the last ``window`` rows had before they were learned. If these rows and x are
+        exchangeable, P(p(x) <= alpha) <= alpha holds but for the little by which the model has moved since: each
+        score is that of a model whose window shares all but the newer rows. While the stream changes, p-values are of
+        the mixture of old and new rows in the window. Rows that hang together in time make p-values that do so too:
+        each is valid, but many small ones may come together. What is below 1 / (1 + number of scores) rests on
+        ``tail``.
+        """
+        return self._stream.p_values(self.score_samples(X), self.tail)
+
+    def predict(self, X: Any, fdr: float | None = None) -> npt.NDArray[np.int64]:
+        """+1 for normal rows, -1 for anomalies: scores below ``offset_``.
+
+        With ``fdr``, here or as a parameter, an alarm where the p-value is below the level of LORD++ instead: of all
+        alarms of all calls so far, the share of false ones is at most ``fdr`` on average, if p-values of normal rows
+        are independent. ``online_`` remembers the alarms; another ``fdr`` begins anew.
+        """
+        rate = self.fdr if fdr is None else fdr
+        if rate is None:
+            return self._verdicts(self.score_samples(X))
+        return self.alarms(self.p_values(X), rate)
+
+    def alarms(self, p_values: Floats, fdr: float | None = None) -> npt.NDArray[np.int64]:
+        """-1 for the alarms that p-values raise in their order, else +1; ``online_`` goes on: (n,) -> (n,)."""
+        check_params({"fdr": fdr if fdr is not None else self.online_.fdr}, {"fdr": FDR})
+        if fdr is not None and fdr != self.online_.fdr:
+            self.online_ = Lord(float(fdr))
+        self.online_, are_alarms = self.online_.alarms_of(p_values)
+        return np.where(are_alarms, -1, 1)
+
+    def explain(self, X: Any) -> Any:
+        """What each feature contributes to a row's lack of similarity to the window: (n, d), as of IDKPointDetector."""
+        model, points = self.model_, self._points(X)
+        lack = model.explain(ArrayRows(points), self.compute)
+        names = feature_names(self)
+        return frame_like(X, dict(zip(names, lack.T, strict=True)), same_rows=True) if is_frame(X) else lack
+
+    @property
+    def window_(self) -> Floats:
+        """The rows that the model is of, the oldest first: (n, d)."""
+        check_is_fitted(self)
+        return self.stream_.window_rows
+
+    @property
+    def n_seen_(self) -> int:
+        """Number of rows seen."""
+        check_is_fitted(self)
+        return self.stream_.n_seen
+
+    @property
+    def model_(self) -> PointModel:
+        """The model of the window."""
+        model = self._stream.model
+        assert model is not None
+        return model
+
+    @property
+    def offset_(self) -> float:  # type: ignore[override]  # it moves with the window
+        """Threshold on the scores, from those of the last rows before they were learned."""
+        scores = self._stream.scores
+        return self._auto_offset(scores) if len(scores) else 0.0
+
+    @property
+    def drift_(self) -> Drift:
+        """How far the window is from the reference; ``began`` is a number of rows of the stream, from 0."""
+        stream = self._stream
+        window = stream.window_rows
+        drift = measure_drift(self._reference_rows(), window, int(stream.seeds[0, 0]), self.compute)
+        return drift._replace(began=stream.n_learned - len(window) + drift.began)
+
+    def _reference_rows(self) -> Floats:
+        if self.reference is None:
+            raise ValueError("reference=None, so there is nothing to compare the window with; use reference='first'.")
+        rows = self.reference.model_.reference if self.reference != "first" else self.stream_.first
+        if rows is None:
+            raise ValueError(f"{self.stream_.n_seen} rows have been seen; the first {self.window} are the reference.")
+        if rows.shape[1] != self.n_features_in_:
+            raise ValueError(
+                f"reference has {rows.shape[1]} features; need {self.n_features_in_}, those of the stream."
+            )
+        found: Floats = rows
+        return found
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "stream_")
+
+    def _stream_and_rows(self, X: Any) -> tuple[Stream, Floats]:
+        """The stream, begun with the first rows, and the rows to be learned: (n, d)."""
+        is_first = not hasattr(self, "stream_")
+        if is_first:
+            self.check_params()
+        rows = check_points(self, X, reset=is_first, min_rows=1)
+        if is_first:
+            self.stream_ = self.new_stream(rows.shape[1])
+            self.online_ = Lord(self.fdr if self.fdr is not None else 0.1)
+        return self.stream_, rows
+
+    def new_stream(self, n_features: int) -> Stream:
+        """A stream with the parameters as they are, that has seen no row."""
+        psi = self.max_samples if isinstance(self.max_samples, str) else int(self.max_samples)
+        params = PointParams(
+            int(self.n_estimators), psi, "similarity", self.scaling, "hypersphere", False, self.random_state
+        )
+        return Stream(params, int(self.window), n_features)
+
+    @property
+    def _stream(self) -> Stream:
+        """The stream, once two rows have come."""
+        check_is_fitted(self)
+        if self.stream_.model is None:
+            raise ValueError(f"{self.stream_.n_seen} row has been seen; need at least 2.")
+        return self.stream_
+
+    def _points(self, X: Any) -> Floats:
+        check_is_fitted(self)
+        return check_points(self, X, reset=False, min_rows=1)

@@ -1,0 +1,312 @@
+"""What is learned of a stream: a window of the last rows, balls around some of them, and the counts, kept up exactly.
+
+Row r of the stream stands at place r mod W of the window. Center j of partitioning i is the row at a place s_ij: a
+center that leaves is replaced by the row that takes its place. While the window fills, the places are the first psi of
+a random permutation of the rows seen so far, which each new row extends by one exchange; once it is full they stay. So
+at any moment the centers are a uniform draw without replacement from the window, as those of a model fitted to it.
+
+Rows are learned in blocks that end at numbers of rows that depend on nothing else (``next_stop``), and each row is
+scored, when it comes, by the model of the blocks before its own. The scores of the last W rows, each by a model that
+had not learned it, are the reference of p-values. Every W / 4 rows the weights of all psi are learned anew, and the
+scale of one view. Nothing depends on how rows are divided among calls.
+"""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from isobag.backends import Compute
+from isobag.backends.arrays import Floats, Ints
+from isobag.backends.sliding import Nearest, Sliding
+from isobag.data.rows import ArrayRows, spread_rows
+from isobag.data.scaling import Scaling, fit_scalings
+from isobag.models.averaging import ViewsAverage
+from isobag.models.calibration import EXTRAPOLATE, Calibration
+from isobag.models.point import REFERENCE_ROWS, PointModel, PointParams, finish_point_model
+from isobag.models.tally import Tally
+from isobag.models.views import View, Views
+from isobag.partitionings import draw_seeds, nested_levels
+from isobag.partitionings.balls import RowBalls
+
+STOPS = 20
+"""Blocks of rows that a window is learned in."""
+REFRESHES = 4
+"""How often weights are learned anew while the rows of a window pass; views are scaled anew in turn, each once."""
+AVERAGED_ROWS = 2_000
+"""Rows of the window from which weights are learned."""
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+
+
+class Followed(NamedTuple):
+    """Scores and p-values of rows, each by a model that had learned the rows before its block: (n,)."""
+
+    scores: Floats
+    p_values: Floats
+
+
+class Judged(NamedTuple):
+    """Rows (n, d), what each view knows of them, and their scores (n,)."""
+
+    X: Floats
+    nearest: list[Nearest]
+    scores: Floats
+
+
+def next_stop(n_learned: int, window: int) -> int:
+    """Number of rows after which the next block is learned: a twentieth more, at most a twentieth of the window."""
+    return max(2, n_learned + max(1, min(n_learned, window) // STOPS))
+
+
+def levels_at(n_rows: int, levels: tuple[int, ...]) -> tuple[int, ...]:
+    """The nested psi for so many rows: those up to half of them, at least the first."""
+    return tuple(psi for psi in levels if 2 * psi <= n_rows) or levels[:1]
+
+
+def exchange_at(seeds: Any, row: int) -> Ints:
+    """With which of the rows 0 .. row each permutation exchanges a new row: (t,), by the row's number alone."""
+    with np.errstate(over="ignore"):
+        word = (seeds[:, 0] << np.uint64(32)) + seeds[:, 1] + np.uint64(row + 1) * _GOLDEN
+        word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        word ^= word >> np.uint64(31)
+    places: Ints = (word % np.uint64(row + 1)).astype(np.int64)
+    return places
+
+
+class Stream:
+    """A window that rows enter and leave, and the model of it.
+
+    n_seen, n_learned : rows that came, and those of them in blocks that are complete.
+    rows (W, d) : the window by places.
+    first (W, d) : the first W rows, once they have come.
+    slots (t, psi) : places of the centers, for all partitionings and the largest psi.
+    scalings, levels, average : of the current views.
+    scores (m,) : of the last m <= W rows, each before it was learned, the oldest first.
+    model : of the window; None while there are fewer than two rows.
+    """
+
+    def __init__(self, params: PointParams, window: int, n_features: int) -> None:
+        self.params, self.window = params, window
+        self.plans = params.plans(window)[: params.n_estimators]
+        self.all_levels = nested_levels(min(self.plans[0].levels[-1], max(2, window // 2)))
+        self.seeds = draw_seeds(params.n_estimators, params.random_state)
+        self.n_seen = self.n_learned = self.n_refreshed = self.n_refreshes = 0
+        self.rows = np.empty((window, n_features))
+        self.first: Floats | None = None
+        self._waiting: list[Floats] = []
+        self.slots = np.zeros((params.n_estimators, self.all_levels[-1]), dtype=np.int32)
+        self.scalings: list[Scaling] = []
+        self.levels: tuple[int, ...] = ()
+        self.average: ViewsAverage | None = None
+        self.scores = np.empty(0)
+        self.model: PointModel | None = None
+        self._kept: tuple[str, list[Sliding], list[list[Nearest]]] | None = None
+        self._new_scores: list[Floats] = []
+        self._judged: Judged | None = None
+
+    @property
+    def waiting(self) -> Floats:
+        """Rows of the block that is not complete: (n_seen - n_learned, d)."""
+        return np.concatenate([self.rows[:0], *self._waiting])
+
+    @property
+    def window_rows(self) -> Floats:
+        """The rows of the window, the oldest first: (n, d)."""
+        n = min(self.n_learned, self.window)
+        return self.rows[np.arange(self.n_learned - n, self.n_learned) % self.window]
+
+    @property
+    def new_scores(self) -> Floats:
+        """Scores of the waiting rows: (n_seen - n_learned,), none without a model."""
+        return np.concatenate([self.scores[:0], *self._new_scores])
+
+    def resume(self, waiting: Floats, new_scores: Floats, compute: Compute) -> None:
+        """Go on from fields that were kept, with the waiting rows (n, d) and their scores."""
+        self._waiting = [waiting] if len(waiting) else []
+        self._new_scores = [new_scores]
+        if self.levels:
+            self._finish(self._slidings(compute)[0], False, compute)
+
+    def follow(self, X: Floats, compute: Compute, tail: str = EXTRAPOLATE) -> Followed:
+        """Score rows in their order and learn them: (n, d). Without a model scores are nan and p-values 1."""
+        scores, p_values = np.full(len(X), np.nan), np.ones(len(X))
+        for part in self._parts(len(X)):
+            if self.model is not None:
+                scores[part] = self.score(X[part], compute)
+                p_values[part] = self.p_values(scores[part], tail)
+            self._take(X[part], compute)
+        return Followed(scores, p_values)
+
+    def learn(self, X: Floats, compute: Compute) -> None:
+        """Learn rows in their order: (n, d)."""
+        for part in self._parts(len(X)):
+            self._take(X[part], compute)
+
+    def score(self, X: Floats, compute: Compute) -> Floats:
+        """How normal rows are by the model of the window: (n, d) -> (n,)."""
+        return self._judge(X, compute).scores
+
+    def _parts(self, n: int) -> Iterator[slice]:
+        """Rows that come before the next block is complete, until all have been taken."""
+        start = 0
+        while start < n:
+            stop = min(n, start + next_stop(self.n_learned, self.window) - self.n_seen)
+            yield slice(start, stop)
+            start = stop
+
+    def _take(self, X: Floats, compute: Compute) -> None:
+        """Let rows wait, and learn the block if they complete it."""
+        if self.model is not None:
+            judged = self._judge(X, compute)
+            for kept, own in zip(self._slidings(compute)[1], judged.nearest, strict=True):
+                kept.append(own)
+            self._new_scores.append(judged.scores)
+        self._waiting.append(X)
+        self.n_seen += len(X)
+        if self.n_seen == next_stop(self.n_learned, self.window):
+            self._learn(compute)
+
+    def _judge(self, X: Floats, compute: Compute) -> "Judged":
+        """What the model of the window says of rows; of the same rows as before, what it said."""
+        slidings = self._slidings(compute)[0]
+        last = self._judged
+        if last is not None and last.X.shape == X.shape and (last.X == X).all():
+            return last
+        assert self.model is not None
+        n_jobs = compute.n_jobs
+        limits = self.model.limits or [None] * len(slidings)
+        nearest = self._find(X, compute)
+        pairs = zip(slidings, nearest, limits, strict=True)
+        sums = tuple(own.sum_at(rows, limit, n_jobs) for own, rows, limit in pairs)
+        self._judged = Judged(X.copy(), nearest, self.model.combine(sums))
+        return self._judged
+
+    def p_values(self, scores: Floats, tail: str = EXTRAPOLATE) -> Floats:
+        """P-values of rows with these scores by the current model: (n,) -> (n,)."""
+        assert self.model is not None
+        assert self.model.calibration is not None
+        return self.model.calibration.compare(scores[:, None], scores, tail).p_values
+
+    def _find(self, X: Floats, compute: Compute) -> list[Nearest]:
+        """What is to be known of rows in each view."""
+        slidings = self._slidings(compute)[0]
+        scaled = (scaling.apply(X, compute) for scaling in self.scalings)
+        return [own.find(rows, compute.n_jobs) for own, rows in zip(slidings, scaled, strict=True)]
+
+    def _learn(self, compute: Compute) -> None:
+        """Let the waiting rows enter the window, and finish its model."""
+        self._join_scores()
+        before = None if self.model is None else self._slidings(compute)
+        waiting = self.waiting
+        places = np.arange(self.n_learned, self.n_seen) % self.window
+        if self.n_learned < self.window <= self.n_seen:
+            self.first = np.concatenate([self.rows[: self.n_learned], waiting])[: self.window]
+        self.rows[places] = waiting
+        self._draw_centers()
+        self.n_learned = self.n_seen
+        n_rows = min(self.n_learned, self.window)
+        refreshes = self.n_learned >= self.n_refreshed + min(self.n_refreshed, max(1, self.window // REFRESHES))
+        rescaled = self._views_to_rescale(n_rows) if refreshes else []
+        scaled_anew = self._rescale(rescaled, n_rows, compute) if rescaled else {}
+        slidings = []
+        for number, scaling in enumerate(self.scalings):
+            if number in scaled_anew or before is None:
+                slidings.append(self._open(number, compute))
+                continue
+            own = before[0][number]
+            nearest = own.join(before[1][number])
+            own.slide(places, scaling.apply(waiting, compute), nearest, self._slots_of(number), compute.n_jobs)
+            slidings.append(own)
+        self._kept = compute.name, slidings, [[] for _ in slidings]
+        self._waiting, self._judged = [], None
+        self._finish(slidings, refreshes, compute)
+
+    def _join_scores(self) -> None:
+        self.scores = np.concatenate([self.scores, self.new_scores])[-self.window :]
+        self._new_scores = []
+
+    def _draw_centers(self) -> None:
+        """Extend the permutations by the rows that enter while the window is not full."""
+        psi = self.slots.shape[1]
+        for row in range(self.n_learned, min(self.n_seen, self.window)):
+            places = exchange_at(self.seeds, row)
+            if row < psi:
+                self.slots[:, row] = self.slots[np.arange(len(places)), places]
+            hit = np.flatnonzero(places < psi)
+            self.slots[hit, places[hit]] = row
+
+    def _views_to_rescale(self, n_rows: int) -> list[int]:
+        """All views where psi grows or rows are still few; else one in turn."""
+        levels = levels_at(n_rows, self.all_levels)
+        levels = levels if self.params.averages else levels[-1:]
+        if levels != self.levels:
+            self.levels, self.scores = levels, self.scores[:0]  # scores at other psi are no reference
+            return list(range(len(self.plans)))
+        if self.n_learned <= self.window // REFRESHES:
+            return list(range(len(self.plans)))
+        turn = self.n_refreshes % REFRESHES
+        return [turn] if turn < len(self.plans) else []
+
+    def _rescale(self, numbers: list[int], n_rows: int, compute: Compute) -> set[int]:
+        names = [self.plans[number].scaling for number in numbers]
+        learned = fit_scalings(ArrayRows(self.rows[:n_rows]), names, compute.n_jobs)
+        if not self.scalings:
+            self.scalings = [learned[name] for name in names]
+        for number, name in zip(numbers, names, strict=True):
+            self.scalings[number] = learned[name]
+        return set(numbers)
+
+    def _slots_of(self, number: int) -> Any:
+        """Places of the centers of one view: (t, psi)."""
+        return np.ascontiguousarray(self.slots[number :: len(self.plans), : self.levels[-1]])
+
+    def _open(self, number: int, compute: Compute) -> Sliding:
+        """The window of one view, all its rows compared with all centers."""
+        rows = self.rows[: min(self.n_learned, self.window)]
+        scaled = self.scalings[number].apply(rows, compute)
+        slots = self._slots_of(number)
+        return compute.verbs.slide_window(scaled, self.window, slots, self.levels, compute.n_jobs)
+
+    def _slidings(self, compute: Compute) -> tuple[list[Sliding], list[list[Nearest]]]:
+        """The window of each view, and what is known of the waiting rows; made anew for another backend."""
+        if self._kept is None or self._kept[0] != compute.name:
+            slidings = [self._open(number, compute) for number in range(len(self.plans))]
+            self._kept, self._judged = (compute.name, slidings, [[] for _ in slidings]), None
+            if self._waiting:
+                self._kept = compute.name, slidings, [[own] for own in self._find(self.waiting, compute)]
+        return self._kept[1], self._kept[2]
+
+    def _finish(self, slidings: list[Sliding], refreshes: bool, compute: Compute) -> None:
+        """The model of the window, its weights learned anew where they are due."""
+        n_rows = min(self.n_learned, self.window)
+        members = []
+        for scaling, own in zip(self.scalings, slidings, strict=True):
+            centers = own.centers()
+            slots = np.arange(centers.shape[0] * centers.shape[1], dtype=np.int32).reshape(centers.shape[:2])
+            balls = RowBalls(centers.reshape(-1, centers.shape[2]), slots, self.levels, own.sq_radii.copy())
+            members.append(View(scaling, balls))
+        tally = Tally(tuple(own.counts.copy() for own in slidings), n_rows)
+        reference = self.rows[spread_rows(n_rows, REFERENCE_ROWS)]
+        average = None if refreshes else self.average
+        model = finish_point_model(Views(tuple(members)), tally, self.params, reference, average)
+        if refreshes:
+            self.n_refreshed, self.n_refreshes = self.n_learned, self.n_refreshes + 1
+            if self.params.averages:
+                places = spread_rows(n_rows, AVERAGED_ROWS)
+                limits = model.limits or [None] * len(slidings)
+                pairs = zip(slidings, limits, strict=True)
+                model = model.averaged(tuple(own.sum_at_places(places, limit, compute.n_jobs) for own, limit in pairs))
+                self.average = model.average
+        self.model = self._calibrated(model)
+
+    def _calibrated(self, model: PointModel) -> PointModel:
+        """The model, with the scores of rows that came before they were learned as its reference."""
+        ends = np.array([len(self.scores)])
+        no_edges = np.empty(0, dtype=np.int64)
+        reference = Calibration((model,), no_edges, ends, np.sort(self.scores), 0.0)
+        return PointModel(**{**model.__getstate__(), "calibration": reference})
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but what can be computed from the rest."""
+        return {**vars(self), "_kept": None, "_judged": None}

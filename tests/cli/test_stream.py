@@ -1,0 +1,108 @@
+"""``isobag stream``: alarms as they come, lines that are no rows, a state that survives anything."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from isobag.storage.streamfile import load_stream
+
+COMMAND = [sys.executable, "-m", "isobag", "stream"]
+RNG = np.random.default_rng(0)
+ROWS = RNG.normal(20, 1, size=(2500, 2))
+ODD = (1203, 1210)
+ROWS[ODD, 0] = 1e4
+
+
+def json_lines(rows=ROWS):
+    return "".join(json.dumps({"t": a, "h": b, "name": "x"}) + "\n" for a, b in rows)
+
+
+def csv_lines(rows=ROWS):
+    return "t,h,name\n" + "".join(f"{a},{b},x\n" for a, b in rows)
+
+
+def run(*args, text=None, **how):
+    return subprocess.run(
+        [*COMMAND, *args], input=text, capture_output=True, text=True, timeout=300, check=False, **how
+    )
+
+
+@pytest.mark.parametrize("lines", [json_lines, csv_lines])
+def test_odd_rows_are_printed_with_p_value_and_reason(lines):
+    done = run("-", "--window", "1000", "--fdr", "0.2", "--json", text=lines())
+    alarms = [json.loads(line) for line in done.stdout.splitlines()]
+    assert done.returncode == 0, done.stderr
+    assert set(ODD) <= {alarm["row"] for alarm in alarms}
+    odd = next(alarm for alarm in alarms if alarm["row"] == ODD[0])
+    assert odd["p_value"] < 1e-3
+    assert next(iter(odd["reason"])) == "t"
+    assert odd["line"] == ODD[0] + (2 if lines is csv_lines else 1)
+
+
+def test_a_person_reads_a_line_for_each():
+    done = run("-", "--window", "1000", "--fdr", "0.2", text=json_lines())
+    assert any(line.startswith("line 1204: p = ") and "t = " in line for line in done.stdout.splitlines())
+
+
+def test_lines_that_are_no_rows_are_named_counted_and_left_out():
+    text = json_lines(ROWS[:50]) + 'oops\n[1]\n{"t": "warm", "h": 1}\n{"t": 1}\n\n' + json_lines(ROWS[50:60])
+    done = run("-", text=text)
+    assert done.returncode == 0
+    assert "Line 51 is left out: " in done.stderr
+    assert "Line 52 is left out: it is no JSON object." in done.stderr
+    assert "Line 53 is left out: 't' is 'warm'; need a finite number" in done.stderr
+    assert "Line 54 is left out: 'h' is missing." in done.stderr
+    assert "4 lines were left out" in done.stderr
+
+
+def test_a_reader_that_leaves_ends_it_quietly():
+    with subprocess.Popen(
+        [*COMMAND, "-", "--window", "1000", "--fdr", "0.5"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        process.stdout.close()
+        process.stdin.write(json_lines())
+        process.stdin.close()
+        assert "Traceback" not in process.stderr.read()
+
+
+def test_a_file_is_read_on_from_where_the_state_was_written(tmp_path):
+    path, part, whole = tmp_path / "rows.csv", tmp_path / "part.isobag", tmp_path / "whole.isobag"
+    path.write_text(csv_lines(ROWS[:700]))
+    run(str(path), "--window", "500", "--model", str(part))
+    path.write_text(csv_lines())
+    again = run(str(path), "--model", str(part))
+    assert "Going on after 700 rows" in again.stderr
+    run(str(path), "--window", "500", "--model", str(whole))
+    assert_same_state(part, whole)
+
+
+def assert_same_state(path, other):
+    (one, notes), (two, others) = load_stream(path), load_stream(other)
+    assert notes == others
+    assert one.n_seen_ == two.n_seen_
+    assert np.array_equal(one.score_samples(ROWS[:50]), two.score_samples(ROWS[:50]))
+    assert np.array_equal(one.p_values(ROWS[:50]), two.p_values(ROWS[:50]))
+    assert one.online_ == two.online_
+
+
+@pytest.mark.slow
+def test_killed_at_random_it_goes_on_as_if_nothing_had_happened(tmp_path):
+    path, killed, whole = tmp_path / "rows.csv", tmp_path / "killed.isobag", tmp_path / "whole.isobag"
+    path.write_text(csv_lines(np.tile(ROWS, (8, 1))))
+    draws = random.Random(0)
+    args = [str(path), "--window", "500", "-q", "--max-samples", "16", "--save-every", "0", "--model"]
+    for _ in range(10):
+        with subprocess.Popen([*COMMAND, *args, str(killed)], stdout=subprocess.DEVNULL) as process:
+            time.sleep(draws.uniform(1.5, 4))
+            os.kill(process.pid, signal.SIGKILL)
+    assert run(*args, str(killed)).returncode == 0
+    assert run(*args, str(whole)).returncode == 0
+    assert_same_state(killed, whole)

@@ -1,0 +1,114 @@
+"""The stream detector: what scikit-learn expects, alarms that go on over calls, drift, copies that go on alike."""
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from isobag import IDKPointDetector, IDKStreamDetector
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(600, 3))
+ODD = np.array([[8.0, -8.0, 0.0]])
+
+
+def detector(**how):
+    return IDKStreamDetector(**{"window": 200, "n_estimators": 12, "random_state": 0, **how})
+
+
+@pytest.mark.slow
+@parametrize_with_checks([IDKStreamDetector(window=200, n_estimators=10)])
+def test_all_promises_of_scikit_learn_are_kept(estimator, check):
+    check(estimator)
+
+
+def test_odd_rows_have_low_scores_small_p_values_and_a_reason():
+    model = detector().partial_fit(X)
+    assert model.score_samples(ODD) < model.score_samples(X).min()
+    assert model.p_values(ODD) < 0.01
+    assert model.predict(np.vstack([ODD, np.zeros((1, 3))])).tolist() == [-1, 1]
+    assert model.explain(ODD)[0, 2] < model.explain(ODD)[0, :2].min()
+    assert model.n_seen_ == 600
+    assert len(model.window_) == 200
+
+
+def test_alarms_of_many_calls_are_those_of_one():
+    rng = np.random.default_rng(1)
+    learned, stream = rng.normal(size=(3000, 3)), rng.normal(size=(300, 3))
+    stream[[1, 20, 50]] = 60
+    one, many = (detector(window=1000, n_estimators=30).partial_fit(learned) for _ in range(2))
+    expected = one.predict(stream, fdr=0.2)
+    parts = np.concatenate([many.predict(part, fdr=0.2) for part in np.array_split(stream, 7)])
+    assert np.array_equal(parts, expected)
+    assert {1, 20, 50} <= set(np.flatnonzero(expected == -1))
+    assert one.online_ == many.online_
+    assert one.online_.n_seen == 300
+
+
+def test_fdr_can_be_a_parameter():
+    model, other = detector(fdr=0.2).partial_fit(X), detector().partial_fit(X)
+    assert np.array_equal(model.predict(X[:50]), other.predict(X[:50], fdr=0.2))
+    assert model.online_.fdr == 0.2
+    with pytest.raises(ValueError, match="need a share between 0 and 1"):
+        model.predict(X, fdr=2)
+
+
+def test_fit_forgets():
+    model = detector().partial_fit(X[:300]).fit(X[:100])
+    assert np.array_equal(model.score_samples(X), detector().fit(X[:100]).score_samples(X))
+
+
+def test_a_pickled_copy_goes_on_to_the_same_bits():
+    model = detector().partial_fit(X[:333])
+    copy = pickle.loads(pickle.dumps(model))
+    for own in (model, copy):
+        own.partial_fit(X[333:])
+    assert np.array_equal(model.score_samples(X), copy.score_samples(X))
+    assert np.array_equal(model.p_values(X), copy.p_values(X))
+
+
+def test_the_backend_can_be_changed_on_the_way():
+    model, other = detector(backend="numpy").partial_fit(X[:333]), detector().partial_fit(X)
+    model.set_params(backend="numba", n_jobs=2).partial_fit(X[333:])
+    assert np.array_equal(model.score_samples(X), other.score_samples(X))
+
+
+def test_drift_from_the_first_window_names_the_row_where_it_began():
+    model = detector(reference="first").partial_fit(X[:150])
+    with pytest.raises(ValueError, match="150 rows have been seen; the first 200 are the reference"):
+        _ = model.drift_
+    model.partial_fit(X[150:])
+    assert model.drift_.p_value > 0.01
+    model.partial_fit(RNG.normal(size=(100, 3)) + 3)
+    drift = model.drift_
+    assert drift.p_value < 0.01
+    assert drift.change_p_value < 0.01
+    assert abs(drift.began - 600) <= 6
+
+
+def test_drift_from_a_fitted_detector():
+    normal = IDKPointDetector(10, random_state=0).fit(X)
+    model = detector(reference=normal).partial_fit(X[:300] + 2)
+    assert model.drift_.p_value < 0.01
+    with pytest.raises(ValueError, match="reference has 3 features; need 2"):
+        _ = detector(reference=normal).partial_fit(X[:, :2]).drift_
+    with pytest.raises(ValueError, match="use reference='first'"):
+        _ = detector().partial_fit(X).drift_
+
+
+def test_without_rows_every_method_says_so():
+    for method in ("score_samples", "predict", "p_values", "explain"):
+        with pytest.raises(NotFittedError):
+            getattr(clone(detector()), method)(X)
+    one = detector().partial_fit(X[:1])
+    with pytest.raises(ValueError, match="1 row has been seen; need at least 2"):
+        one.score_samples(X)
+
+
+@pytest.mark.parametrize(("name", "value"), [("window", 3), ("fdr", 1.5), ("reference", "last"), ("max_samples", 1)])
+def test_nonsense_is_refused_by_name(name, value):
+    with pytest.raises(ValueError, match=f"{name}="):
+        detector(**{name: value}).partial_fit(X)
