@@ -31,6 +31,7 @@ ELSEWHERE = {
     r"isobag reproduce .*": "minutes; tests/reproduce runs it on small data",
     r"isobag (points|groups) .* --dask .*": "a cluster; tests/cli/test_dask.py has one",
     r"make [a-z-]+( [A-Z]+=\S+)?": "targets are checked against the Makefile",
+    r"python3 -m http.server -d site": "serves the site until it is stopped",
     r"pip install .*": "extras are checked against pyproject.toml; test_release.py installs",
     r"python3 -m venv \.venv|\. \.venv/bin/activate": "test_release.py runs them",
     r"export ISOBAG_DATA=\S+": "a folder of the reader's",

@@ -34,6 +34,8 @@ class PeriodLines:
     distance : (lines,), mean distance to the nearest own past bags.
     shift : (lines,), how far column means are from the usual ones: see ``shifts``.
     cycle : length of the cycle that expected numbers of rows and usual means are from, 0 if none.
+    changed : number of lines that changed together, 0 where this is no common change; nothing is measured by the scores
+        of a period with such a change.
     past, first, peers, volume : (lines,), scores, higher = odder; MISSING where there is nothing to compare with.
     expected : (lines,), number of rows that was expected, -1 if unknown.
     status : (lines,), see ORDINARY.
@@ -44,6 +46,7 @@ class PeriodLines:
 
     number: int = held(0, -MOST_ROWS, MOST_ROWS)
     cycle: int = held(0, 0, MOST_ROWS)
+    changed: int = held(0, 0, MOST_ROWS)
     entities: Ints = held(1, 0, MOST_ROWS)
     sizes: Ints = held(1, 0, MOST_ROWS)
     bags: PackedCounts = held()

@@ -144,6 +144,7 @@ def standardise(
     def apply(name: str, scores: Floats, known: Sequence[PeriodLines], is_early: bool) -> Floats:
         if not np.any(scores > MISSING):
             return scores
+        known = [one for one in known if not one.changed]
         alike = [one for one in known if one.cycle == cycle]
         chosen = alike if alike and len(alike) >= cycle else known
         return _usual(chosen, name, n_entities, is_early).apply(scores, entities)

@@ -5,7 +5,8 @@
               past half as long to twice as long
 3. one        weighted Bonferroni, see WEIGHTS: valid whatever depends on whatever
 4. common     where more than half of the lines, and five or more, have p <= .05, everyone changed: lines are then
-              flagged by their ranks among those of the same period
+              flagged by their ranks among those of the same period, and no later score is measured by these; from the
+              sixth such period in a row on they count as all others, as what lasts becomes usual
 5. flagged    Benjamini and Hochberg over the lines of the period, at level fdr max(1, R) / 30, at most fdr; R is the
               number of lines flagged in the 29 periods before
 
@@ -51,6 +52,8 @@ MOST_SAMPLED = 2_000
 ENOUGH_ALIKE = 1_000
 """From so many lines on, only those of the later half of all periods, and with the same season, are compared with."""
 LEAST_CHANGED, CHANGED_P = 5, 0.05
+MOST_CHANGED = 5
+"""Periods after which a common change that lasts becomes what is usual."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +145,9 @@ def judge_content(
     lines = _score(known, content, cycles, is_judged, compute)
     verdict = _judge(known.periods, lines, fdr) if is_judged else None
     if verdict is not None:
-        lines = replace(lines, status=np.where(verdict.flagged, FLAGGED, ORDINARY).astype(np.int8))
+        status = np.where(verdict.flagged, FLAGGED, ORDINARY).astype(np.int8)
+        is_lasting = len(known.periods) >= MOST_CHANGED and all(one.changed for one in known.periods[-MOST_CHANGED:])
+        lines = replace(lines, status=status, changed=0 if is_lasting else verdict.changed)
     return lines, verdict
 
 
@@ -185,6 +190,7 @@ def _score(known: Timeline, content: Content, cycles: Cycles, is_judged: bool, c
     return PeriodLines(
         content.number,
         cycle,
+        0,
         entities,
         sizes,
         PackedCounts(np.append(0, np.cumsum(lengths)), bags.packed.columns, bags.packed.counts),
@@ -224,7 +230,8 @@ def _shifts(known: Timeline, content: Content, cycles: Cycles, present: Cycles) 
 
 def _judge(periods: Sequence[PeriodLines], lines: PeriodLines, fdr: float) -> Verdict | None:
     """P-values and flags of the lines of a period; None where too little is known to compare any with."""
-    p_values = {name: _p_values(periods, lines, name) for name in WEIGHTS}
+    usual = [one for one in periods if not one.changed]
+    p_values = {name: _p_values(usual, lines, name) for name in WEIGHTS}
     p_value, weighted = combine_p_values(p_values, WEIGHTS)
     is_known = ~np.isnan(p_value)
     if not is_known.any():
@@ -302,7 +309,7 @@ def _first_lines(period: PeriodLines) -> PeriodLines:
     parts = {
         name: getattr(settled, name)[rows]
         for name in settled.__dataclass_fields__
-        if name not in ("number", "cycle", "bags", "hashes")
+        if name not in ("number", "cycle", "changed", "bags", "hashes")
     }
     bags = PackedCounts(ends, period.bags.columns[places], period.bags.counts[places])
     return replace(settled, bags=bags, **parts)

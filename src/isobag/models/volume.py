@@ -55,7 +55,7 @@ def forecast(periods: Sequence[PeriodLines], cycles: Cycles, n_entities: int) ->
     rows, skipped = np.zeros((2, n_entities)), np.zeros((2, n_entities))
     misfit, square = np.zeros(n_entities), np.zeros(n_entities)
     totals = np.zeros(len(recent))
-    any_alike = any(periods[place].cycle == cycle for place in recent)
+    any_alike = any(periods[place].cycle == cycle and not periods[place].changed for place in recent)
     for place in range(len(recent) - 1, -1, -1):
         period = periods[recent[place]]
         joined, own = period.joined, period.entities
@@ -65,7 +65,7 @@ def forecast(periods: Sequence[PeriodLines], cycles: Cycles, n_entities: int) ->
             rows[kind][own] += sizes
             skipped[kind][own] += ~joined
         totals[place] = sizes.sum()
-        if any_alike and period.cycle != cycle:
+        if any_alike and (period.cycle != cycle or period.changed):
             continue
         known = joined & (period.expected > 0)
         mu, mine = period.expected[known], own[known]

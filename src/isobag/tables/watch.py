@@ -104,7 +104,7 @@ def watch(
     time_zone: str | None = None,
     time_unit: str | None = None,
     keep: int | str | None = None,
-    missing: str = "error",
+    missing: str = "auto",
     bad_cells: str = "error",
     random_state: Any = 0,
     **options: Any,
