@@ -64,7 +64,7 @@ class Recounted:
 
     def sum_at(self, nearest: Nearest, limits: Ints | None, n_jobs: int | None) -> Ints:
         """Sum over partitionings of the counts at each row's cell: (n, L), or (n, L + 1)."""
-        queries = self._verbs.prepare(nearest, None)
+        queries = self._verbs.prepare(nearest)
         sums = self._verbs.sum_at_cells(queries, self._balls, self.counts, "nearest", limits, n_jobs)
         found: Ints = self._verbs.fetch(sums)
         return found
