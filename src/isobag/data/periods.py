@@ -53,7 +53,7 @@ def as_times(times: Any) -> Ints:
         values = values.astype("datetime64[us]").view(np.int64)
     if values.dtype.kind not in "iu" or values.ndim != 1:
         raise ValueError(f"times is {values.dtype} of shape {values.shape}; need datetime64 or microseconds, (rows,).")
-    return values.astype(np.int64)
+    return values.astype(np.int64, copy=False)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from hashlib import blake2b
 from itertools import pairwise
 from typing import Any, ClassVar, Self
@@ -34,7 +33,7 @@ from isobag.estimators.base import Storable
 from isobag.estimators.findings import Findings, findings_of, join_findings, shown_time
 from isobag.models.arrivals import Checked, Sorted, arrive, check_arrivals, sort_arrivals
 from isobag.models.bags import CONFIRMED, DISMISSED, PeriodLines
-from isobag.models.contents import Content, content_again, content_of, merge_contents
+from isobag.models.contents import Content, NewRows, content_again, content_of, merge_contents
 from isobag.models.entities import Pairs, estimate_between, variance_of_row
 from isobag.models.point import largest_samples
 from isobag.models.timeline import Timeline, judge_content, keep_words
@@ -186,6 +185,7 @@ class EntityMonitor(Storable):
             checked = check_arrivals(arrivals, self.model_.periods, self.late)
             rows = sort_arrivals(arrivals.part(checked.fresh))
             before = replace(self.model_, cohorts=cohorts)
+        del arrivals, numbers, ids, moments  # of each row, and no longer needed
         after, parts, gaps = self._follow(before, rows, everyone, first_judged, learn)
         if learn:
             self.model_, self.entities_ = after, everyone
@@ -241,10 +241,9 @@ class EntityMonitor(Storable):
         views, _ = draw_views(
             ArrayRows(sample, None), self.n_estimators, [plan], MECHANISM, self.random_state, self.compute
         )
-        some = rows.arrivals.entities % max(1, len(cohorts) // _SAMPLED_ENTITIES) == 0
-        few = sort_arrivals(rows.arrivals.part(some & (rows.arrivals.numbers <= numbers[-1])))
-        count = partial(content_of, views=views, compute=self.compute)
-        contents = [count(number, given) for number in few.numbers.tolist() if (given := few.rows_of(number))]
+        every = max(1, len(cohorts) // _SAMPLED_ENTITIES)
+        few = ((number, _some_entities(rows, number, every)) for number in numbers.tolist())
+        contents = [content_of(number, given, views, self.compute) for number, given in few if len(given.X)]
         own, others = _estimates(contents, len(views), views.n_columns, self.compute)
         return Timeline(views, own, others, cohorts, (), None)
 
@@ -306,6 +305,14 @@ def _every_nth(rows: Sorted, numbers: Ints, step: int) -> Floats:
     return np.concatenate(parts)
 
 
+def _some_entities(rows: Sorted, number: int, step: int) -> NewRows:
+    """The rows of every n-th entity in a period."""
+    given = rows.rows_of(number)
+    assert given is not None
+    some = given.entities % step == 0
+    return NewRows(given.X[some], given.entities[some], given.hashes[some])
+
+
 class _AllCycles:
     """Phases of all periods of an update, found once."""
 
@@ -320,7 +327,10 @@ class _AllCycles:
 
 def _number_entities(labels: npt.NDArray[Any], numbers: Ints, known: npt.NDArray[Any]) -> tuple[Ints, npt.NDArray[Any]]:
     """The number of each row's entity, and all labels: new ones by their first period, and then in their order."""
-    ids, names = number_labels(labels)
+    if labels.dtype.kind in "iu":  # without an object for each row
+        names, ids = np.unique(labels, return_inverse=True)
+    else:
+        ids, names = number_labels(labels)
     places = {label: place for place, label in enumerate(known.tolist())}
     new = np.array([label not in places for label in names.tolist()], dtype=bool)
     first = np.full(len(names), np.iinfo(np.int64).max)

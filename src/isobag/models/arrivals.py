@@ -10,18 +10,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from isobag.backends.arrays import Bools, Floats, Ints
+from isobag.backends.arrays import Bools, Cells, Floats, Ints
 from isobag.data.hashes import Hashes, hash_rows
 from isobag.models.bags import PeriodLines
 from isobag.models.contents import NewRows
 
 
 class Arrivals(NamedTuple):
-    """Rows of one update: X (n, d), and the time, period, entity and hash of each (n,)."""
+    """Rows of one update: X (n, d), and the period, entity and hash of each (n,)."""
 
     X: Floats
     numbers: Ints
-    entities: Ints
+    entities: Cells
     hashes: Hashes
 
     def part(self, rows: Ints | Bools) -> "Arrivals":
@@ -45,7 +45,7 @@ class Sorted(NamedTuple):
         own = self.order[self.starts[place] : self.starts[place + 1]]
         given = self.arrivals
         own = own[np.lexsort((given.hashes[own], given.entities[own]))]
-        return NewRows(given.X[own], given.entities[own], given.hashes[own])
+        return NewRows(given.X[own], given.entities[own].astype(np.int64), given.hashes[own])
 
 
 class Checked(NamedTuple):
@@ -58,15 +58,18 @@ class Checked(NamedTuple):
 
 def arrive(X: Floats, times: Ints, numbers: Ints, entities: Ints) -> Arrivals:
     """Rows with their hashes."""
-    return Arrivals(X, numbers, entities, hash_rows(X, times))
+    return Arrivals(X, numbers, entities.astype(np.int32), hash_rows(X, times))
 
 
 def sort_arrivals(arrivals: Arrivals) -> Sorted:
-    """Rows by period."""
+    """Rows by period; the period of each row is then no longer kept."""
     order = np.argsort(arrivals.numbers, kind="stable")
     ranked = arrivals.numbers[order]
+    arrivals = arrivals._replace(numbers=ranked[:0].copy())
     starts = np.flatnonzero(np.diff(ranked, prepend=ranked[0] - 1)) if len(ranked) else np.empty(0, dtype=np.int64)
-    return Sorted(arrivals, order, ranked[starts], np.append(starts, len(ranked)))
+    return Sorted(
+        arrivals, order.astype(np.min_scalar_type(len(order))), ranked[starts], np.append(starts, len(ranked))
+    )
 
 
 def check_arrivals(arrivals: Arrivals, periods: Sequence[PeriodLines], late: int) -> Checked:
@@ -95,7 +98,8 @@ def _came_before(arrivals: Arrivals, rows: Ints, period: PeriodLines | None) -> 
     """Rows of a settled period whose entity has the same number of rows and sum of hashes: (rows,)."""
     if period is None:
         return np.zeros(len(rows), dtype=bool)
-    entities, places, sizes = np.unique(arrivals.entities[rows], return_inverse=True, return_counts=True)
+    own = arrivals.entities[rows].astype(np.int64)
+    entities, places, sizes = np.unique(own, return_inverse=True, return_counts=True)
     sums = np.zeros(len(entities), dtype=np.uint64)
     np.add.at(sums, places, arrivals.hashes[rows])
     lines = period.places(entities)

@@ -35,7 +35,7 @@ MARGIN = 2.0
 """By how many spreads the shift of column means must exceed the distance to count."""
 N_EARLY = 2 * N_FIRST
 PEER_PERIODS, MOST_PEERS, MOST_PAST_PEERS = 7, 512, 128
-_KEPT_RATIOS = 1 << 22
+_KEPT_RATIOS = 1 << 20
 _DECAY, _SHRINKAGE = 0.98, 5.0
 _LEAST_SCALE = 0.01
 _LEAST_BETWEEN, _MOST_BETWEEN, _USUAL_BETWEEN = 1e-3, 1.0, 0.1

@@ -143,11 +143,13 @@ def judge_content(
 ) -> tuple[PeriodLines, Verdict | None]:
     """The lines of a period, scored and, if wanted and enough is known, judged."""
     lines = _score(known, content, cycles, is_judged, compute)
-    verdict = _judge(known.periods, lines, fdr) if is_judged else None
+    is_seasonal = lines.cycle == max(cycles.lengths, default=0)
+    verdict = _judge(known.periods, lines, fdr, is_seasonal) if is_judged else None
     if verdict is not None:
         status = np.where(verdict.flagged, FLAGGED, ORDINARY).astype(np.int8)
         is_lasting = len(known.periods) >= MOST_CHANGED and all(one.changed for one in known.periods[-MOST_CHANGED:])
-        lines = replace(lines, status=status, changed=0 if is_lasting else verdict.changed)
+        changed = verdict.changed if is_seasonal and not is_lasting else 0
+        lines = replace(lines, status=status, changed=changed)
     return lines, verdict
 
 
@@ -228,10 +230,17 @@ def _shifts(known: Timeline, content: Content, cycles: Cycles, present: Cycles) 
     return shifts, first.shifts(bags.entities, bags.sizes, means, known.between)
 
 
-def _judge(periods: Sequence[PeriodLines], lines: PeriodLines, fdr: float) -> Verdict | None:
-    """P-values and flags of the lines of a period; None where too little is known to compare any with."""
+def _judge(periods: Sequence[PeriodLines], lines: PeriodLines, fdr: float, is_seasonal: bool) -> Verdict | None:
+    """P-values and flags of the lines of a period; None where too little is known to compare any with.
+
+    Until seasons are known, a line must be odd among those of its own period as well.
+    """
     usual = [one for one in periods if not one.changed]
     p_values = {name: _p_values(usual, lines, name) for name in WEIGHTS}
+    if not is_seasonal:
+        p_values = {
+            name: np.where(np.isnan(p), p, np.fmax(p, _ranked([lines], lines, name))) for name, p in p_values.items()
+        }
     p_value, weighted = combine_p_values(p_values, WEIGHTS)
     is_known = ~np.isnan(p_value)
     if not is_known.any():
@@ -286,17 +295,17 @@ def _references(periods: Sequence[PeriodLines], lines: PeriodLines, name: str) -
 
     These are the later half, as what is usual is better known now than long ago; and those with the same knowledge of
     the season. Where that leaves too few lines, all. Past and first are in other units during the first cycle with that
-    knowledge, which is left out; in the second one, all periods and the present one count beside.
+    knowledge, which is left out; in the two cycles after it all periods count beside, and in the one after it the
+    present one, too.
     """
     alike = [one for one in periods[len(periods) // 2 :] if name == "peers" or one.cycle == lines.cycle]
-    sets = [alike]
     if name in ("past", "first"):
         same = [one.number for one in periods if one.cycle == lines.cycle][lines.cycle :]
         alike = [one for one in alike if same and one.number >= same[0]]
-        sets = [alike] if len(same) >= lines.cycle else [alike, list(periods), [lines]]
-    if sum(map(len, alike)) < ENOUGH_ALIKE and len(sets) == 1:
-        sets = [list(periods)]
-    return [one[::-1] for one in sets]
+        if len(same) < 2 * lines.cycle:
+            sets = [alike, list(periods), [lines]]
+            return [one[::-1] for one in (sets if len(same) < lines.cycle else sets[:2])]
+    return [alike[::-1] if sum(map(len, alike)) >= ENOUGH_ALIKE else list(periods[::-1])]
 
 
 def _first_lines(period: PeriodLines) -> PeriodLines:
