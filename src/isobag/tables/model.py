@@ -16,14 +16,14 @@ from isobag.tables.ranking import rank_here
 class TableModel:
     """A fitted detector that scores frames, texts and times in them too, as ``isobag score`` scores files.
 
+    ``isobag.save(model.detector, "normal.isobag")`` writes the file that the command reads and writes.
+
     Parameters
     ----------
     detector : IDKPointDetector or IDKGroupDetector
         Fitted by ``fit_points``, ``fit_groups`` or ``isobag fit``; ``TableModel(isobag.load("normal.isobag"))``.
     by : column name, or list of them
         Of groups: where their labels are; the default of ``score``.
-
-    ``isobag.save(model.detector, "normal.isobag")`` writes the file that the command reads and writes.
     """
 
     def __init__(self, detector: Any, by: Any = None) -> None:
