@@ -8,10 +8,10 @@ from in_pieces import FramePartitions
 
 from isobag import IDKGroupDetector, IDKPointDetector
 from isobag.data.spool import Spool
-from isobag.tables.choose import ReadOptions
 from isobag.tables.detect import rank
 from isobag.tables.framesource import FrameSource
 from isobag.tables.learn import learn_table
+from isobag.tables.reading import ReadOptions
 from isobag.tables.sentences import sentences_of
 from isobag.tables.sources import FilesSource
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from isobag.data.spool import Spool
-from isobag.tables.choose import ReadOptions
 from isobag.tables.learn import learn_table
+from isobag.tables.reading import ReadOptions
 
 
 def read_table(partitions, *, encoding=None, only_rows=None, spool=Spool, **options):

@@ -13,10 +13,10 @@ from isobag.data.spool import Tick
 from isobag.estimators import IDKGroupDetector, IDKPointDetector
 from isobag.storage.modelfile import load
 from isobag.tables.batch import names_of_files
-from isobag.tables.choose import ReadOptions
 from isobag.tables.detect import encoding_of
 from isobag.tables.encode import Encoding
 from isobag.tables.learn import Table, learn_table
+from isobag.tables.reading import ReadOptions
 from isobag.tables.sources import FilesSource
 
 

@@ -14,7 +14,7 @@ import typer
 from isobag.cli.guard import guarded
 
 if TYPE_CHECKING:
-    from isobag.tables.choose import ReadOptions
+    from isobag.tables.reading import ReadOptions
 
 IN, WHAT, HOW, OUT = "Input", "What to look at", "How", "Output"
 
@@ -132,7 +132,7 @@ def engine_address(typed: Typed) -> str | None:
 def reading(typed: Typed) -> "ReadOptions":
     """How a table is to be read, from the options that a command has."""
     from isobag.tables.bags import bags_of  # noqa: PLC0415, loads NumPy
-    from isobag.tables.choose import ReadOptions  # noqa: PLC0415
+    from isobag.tables.reading import ReadOptions  # noqa: PLC0415
 
     own = vars(typed)
     names: dict[str, Any] = {name: names_of(own.get(name)) for name in ("features", "exclude", "by")}

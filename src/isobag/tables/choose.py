@@ -1,15 +1,13 @@
 """Which columns of a scanned table are used, and how; what stands in the way is said, with where and what to do."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from fnmatch import fnmatchcase
-from typing import Any
 
 import numpy as np
 
 from isobag.backends.arrays import FARTHEST
-from isobag.data.params import Option, ParameterError, check_params, one_of
-from isobag.tables.bags import Bags
+from isobag.data.params import Option, ParameterError
 from isobag.tables.declared import NUMBER, OTHER, TEXT, TIME
 from isobag.tables.encode import CHOICES, EncodedColumn, Encoding
 from isobag.tables.hints import check_notation, dressed_reason
@@ -21,14 +19,12 @@ from isobag.tables.judge import (
     identifier_reason,
     text_counts,
 )
-from isobag.tables.notation import Notation
+from isobag.tables.reading import ReadOptions
 from isobag.tables.scan import BOOL, EMPTY, ColumnScan, entry_kind, is_true
 from isobag.tables.summary import (
     CONSTANT,
     EXCLUDED,
     FEATURE,
-    GROUP,
-    ID,
     LEFT_OUT,
     PEERS,
     RELAXED,
@@ -40,111 +36,6 @@ MANY_MISSING = 0.05
 """Share of missing values from which on it is worth a feature of its own where they are."""
 TAKEN = (NUMBER, BOOL)
 """What is used if no features are named."""
-
-
-@dataclass(frozen=True)
-class ReadOptions:
-    """How a table is to be read.
-
-    features : names of the columns to use; None for those of TAKEN that are no identifiers.
-    by, id : columns that make the label of a row's group, or name rows; they are no features.
-    missing : missing values are an "error", their rows are "drop"ped, or the "median" stands for them; "auto": the
-        same, where there are any, and where they are many one more feature says where they are.
-    bad_cells : cells that are not numbers, among numbers, are an "error", "missing", or make the column one of "text".
-    decimal, thousands, numbers : how text writes numbers; see ``Notation``.
-    exclude : names of columns to leave out, or patterns of them (temp_*).
-    carry : columns to keep beside the labels as they are, features or not; None for all.
-    time, peers : columns with the time of a row, and with the cohort of its entity; they are no features.
-    bags : how the rows of a label are divided by time.
-    baseline : columns that make the label of the group that a row is compared with; they are no features.
-    """
-
-    features: tuple[str, ...] | None = None
-    by: tuple[str, ...] = ()
-    id: str | None = None
-    missing: str = "auto"
-    bad_cells: str = "error"
-    decimal: str = "."
-    thousands: str = ""
-    numbers: str = "strict"
-    carry: tuple[str, ...] | None = ()
-    exclude: tuple[str, ...] = ()
-    time: str | None = None
-    peers: str | None = None
-    bags: Bags | None = None
-    baseline: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        check_params(vars(self), {name: one_of(allowed) for name, allowed in CHOICES.items()})
-        if self.by and self.baseline:
-            raise ParameterError(Option("baseline_by"), " compares rows, not groups; leave out ", Option("by"), ".")
-        if self.thousands == self.decimal:
-            raise ParameterError(
-                Option("thousands", self.thousands),
-                " is the decimal sign too; choose another with ",
-                Option("decimal"),
-                ".",
-            )
-
-    @property
-    def notation(self) -> Notation:
-        """How text writes numbers."""
-        return Notation(self.decimal, self.thousands, self.numbers)
-
-    @classmethod
-    def of(
-        cls,
-        *,
-        features: Any = None,
-        by: Any = None,
-        id: Any = None,
-        carry: Any = (),
-        exclude: Any = None,
-        baseline: Any = None,
-        **how: Any,
-    ) -> "ReadOptions":
-        """The same, with one name or any number of them for each; names need not be texts."""
-        chosen = None if features is None else names_of(features)
-        own_id = None if id is None else str(id)
-        kept = None if carry is None else names_of(carry)
-        own, left_out = names_of(baseline), names_of(exclude)
-        return cls(chosen, names_of(by), own_id, carry=kept, exclude=left_out, baseline=own, **how)
-
-    def excludes(self, name: str) -> bool:
-        """Whether a column is to be left out."""
-        return any(name == own or fnmatchcase(name, own) for own in self.exclude)
-
-    @property
-    def apart(self) -> dict[str, str]:
-        """Columns that are no features, with their role: labels of groups, an id, times, cohorts."""
-        others = {self.id: ID, self.time: TIMES, self.peers: PEERS}
-        if self.bags is not None:
-            others[self.bags.time] = TIMES
-        named = {name: role for name, role in others.items() if name is not None}
-        return dict.fromkeys(self.by + self.baseline, GROUP) | named
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """What makes the label of a group: columns, and the start of its period or session."""
-        return self.by if self.bags is None else (*self.by, self.bags.name)
-
-    def following(self, encoding: Encoding) -> "ReadOptions":
-        """The same for the columns of a model, with its ways for missing and bad cells unless others are given."""
-        how = {name: getattr(encoding, name) for name in CHOICES}
-        given = {name: vars(self)[name] for name in ("missing", "bad_cells")}
-        own = {name: value for name, value in given.items() if value != getattr(ReadOptions, name)}
-        baseline = self.baseline or encoding.baseline
-        used = tuple(column.name for column in encoding.columns)
-        return replace(self, features=used, exclude=(), baseline=baseline, **(how | own))
-
-
-def names_of(names: Any) -> tuple[str, ...]:
-    """Names of columns as texts: none, one, or several."""
-    if names is None:
-        return ()
-    if isinstance(names, str) or not isinstance(names, Iterable):
-        return (str(names),)
-    return tuple(str(name) for name in names)
 
 
 def check_names(names: Sequence[str], options: ReadOptions) -> None:

@@ -24,11 +24,12 @@ from isobag.data.rows import ArrayRows, Rows
 from isobag.data.spool import Spool, SpooledRows, Tick
 from isobag.tables.bags import Bags
 from isobag.tables.batch import names_of_files
-from isobag.tables.choose import ReadOptions, check_names, follow_encoding, kinds_of, learn_encoding, n_missing_of
+from isobag.tables.choose import check_names, follow_encoding, kinds_of, learn_encoding, n_missing_of
 from isobag.tables.declared import NUMBER, TIME
 from isobag.tables.encode import Encoding
 from isobag.tables.labels import are_labelled, as_numbers, label_rows
 from isobag.tables.passes import Scan, Seen, scan_source, sources_of
+from isobag.tables.reading import ReadOptions
 from isobag.tables.selection import medians_of
 from isobag.tables.summary import UNKNOWN, ColumnSummary, TableSummary
 

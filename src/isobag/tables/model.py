@@ -6,11 +6,11 @@ from typing import Any
 import narwhals as nw
 
 from isobag.estimators import IDKGroupDetector
-from isobag.tables.choose import ReadOptions
 from isobag.tables.detect import encoding_of, fit, open_frame, ranked_frame
 from isobag.tables.framesource import FrameSource
 from isobag.tables.learn import learn_table
 from isobag.tables.ranking import rank_here
+from isobag.tables.reading import ReadOptions
 
 
 class TableModel:

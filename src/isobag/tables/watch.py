@@ -17,11 +17,11 @@ from isobag.data.params import Option, ParameterError
 from isobag.data.rows import Rows
 from isobag.estimators import EntityMonitor
 from isobag.estimators.findings import Findings, shown_time
-from isobag.tables.choose import ReadOptions, names_of
 from isobag.tables.detect import NOTATION, open_frame
 from isobag.tables.encode import Encoding
 from isobag.tables.framesource import FrameSource
 from isobag.tables.learn import LocalTable, learn_table
+from isobag.tables.reading import ReadOptions, names_of
 from isobag.tables.times import Moments, moment_of, read_moments
 
 COLUMNS = ("n_points", "score", "p_value", "p_past", "p_peers", "p_volume", "kind", "flagged", "reasons")

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 from isobag.engines.spark.ml import IDKPointEstimator, IDKPointModel
 from isobag.engines.spark.partitions import SparkPartitions
 from isobag.tables import detect
-from isobag.tables.choose import names_of
+from isobag.tables.reading import names_of
 
 __all__ = ["IDKPointEstimator", "IDKPointModel", "detect_groups", "detect_points", "fit", "score"]
 

@@ -36,10 +36,10 @@ from isobag.engines.versions import own_version
 from isobag.estimators import IDKPointDetector
 from isobag.storage.modelfile import load, save
 from isobag.tables import detect
-from isobag.tables.choose import ReadOptions
 from isobag.tables.encode import Encoding
 from isobag.tables.judgement import judge_new
 from isobag.tables.learn import PartitionReader
+from isobag.tables.reading import ReadOptions
 
 _OPTIONS = {
     "nEstimators": "n_estimators",
