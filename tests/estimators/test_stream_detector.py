@@ -112,3 +112,12 @@ def test_without_rows_every_method_says_so():
 def test_nonsense_is_refused_by_name(name, value):
     with pytest.raises(ValueError, match=f"{name}="):
         detector(**{name: value}).partial_fit(X)
+
+
+def test_a_gross_row_raises_an_alarm_after_long_silence(rng):
+    detector = IDKStreamDetector(window=400, n_estimators=20, random_state=0).partial_fit(rng.normal(size=(400, 2)))
+    for _ in range(5):
+        batch = rng.normal(size=(400, 2))
+        detector.predict(batch, fdr=0.1)
+        detector.partial_fit(batch)
+    assert detector.predict([[60.0, 60.0]], fdr=0.1).tolist() == [-1]

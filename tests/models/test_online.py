@@ -76,3 +76,10 @@ def test_a_budget_is_spent_on_average(rng):
     alarms = (rng.random((300, 10_000)) <= level).sum(axis=1)
     assert abs(alarms.mean() - 2) < 3 * math.sqrt(2 / 300)
     assert budget_level(5, 3) == 1
+
+
+def test_silence_lowers_the_level_no_further_than_it_may():
+    silent, _ = Lord(0.1, least=1e-4).alarms_of(np.full(20_000, 0.5))
+    assert silent.level == 1e-4 > Lord(0.1, n_seen=20_000).level
+    assert silent.after(9e-5)[1] and not silent.after(2e-4)[1]
+    assert silent.after(9e-5)[0].level > 1e-4  # an alarm earns level, as without

@@ -193,7 +193,8 @@ class IDKStreamDetector(Thresholded, Computing):
 
         With ``fdr``, here or as a parameter, an alarm where the p-value is below the level of LORD++ instead: of all
         alarms of all calls so far, the share of false ones is at most ``fdr`` on average, if p-values of normal rows
-        are independent. ``online_`` remembers the alarms; another ``fdr`` begins anew.
+        are independent; and ``fdr`` more in every window of rows, as the level does not fall below fdr / window.
+        ``online_`` remembers the alarms; another ``fdr`` begins anew.
         """
         rate = self.fdr if fdr is None else fdr
         if rate is None:
@@ -204,7 +205,7 @@ class IDKStreamDetector(Thresholded, Computing):
         """-1 for the alarms that p-values raise in their order, else +1; ``online_`` goes on: (n,) -> (n,)."""
         check_params({"fdr": fdr if fdr is not None else self.online_.fdr}, {"fdr": FDR})
         if fdr is not None and fdr != self.online_.fdr:
-            self.online_ = Lord(float(fdr))
+            self.online_ = Lord(float(fdr), least=float(fdr) / self.window)
         self.online_, are_alarms = self.online_.alarms_of(p_values)
         return np.where(are_alarms, -1, 1)
 
@@ -272,7 +273,8 @@ class IDKStreamDetector(Thresholded, Computing):
         rows = check_points(self, X, reset=is_first, min_rows=1)
         if is_first:
             self.stream_ = self.new_stream(rows.shape[1])
-            self.online_ = Lord(self.fdr if self.fdr is not None else 0.1)
+            fdr = self.fdr if self.fdr is not None else 0.1
+            self.online_ = Lord(fdr, least=fdr / self.window)
         return self.stream_, rows
 
     def new_stream(self, n_features: int) -> Stream:

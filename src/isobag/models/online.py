@@ -40,12 +40,15 @@ class Lord:
     """What LORD++ remembers: the false discovery rate, how many p-values it has seen, and when it raised alarms.
 
     first : whether the first alarm ever is among ``alarms``, which earns fdr - w_0 and not fdr.
+    least : the level does not fall below, however long the silence; n p-values of normal rows then raise n ``least``
+        alarms more, on average.
     """
 
     fdr: float
     n_seen: int = 0
     alarms: tuple[int, ...] = ()
     first: bool = True
+    least: float = 0.0
 
     @property
     def level(self) -> float:
@@ -55,7 +58,7 @@ class Lord:
         earned = [self.fdr * _share(now - alarm) for alarm in self.alarms]
         if self.alarms and self.first:
             earned[0] -= start * _share(now - self.alarms[0])
-        return start * _share(now) + sum(earned)
+        return max(start * _share(now) + sum(earned), self.least)
 
     def after(self, p_value: float) -> tuple["Lord", bool]:
         """What is remembered after one more p-value, and whether it raises an alarm."""
@@ -65,7 +68,7 @@ class Lord:
             return replace(self, n_seen=now), False
         kept = (*self.alarms, now)
         is_full = len(kept) > MOST_ALARMS
-        return Lord(self.fdr, now, kept[-MOST_ALARMS:], self.first and not is_full), True
+        return replace(self, n_seen=now, alarms=kept[-MOST_ALARMS:], first=self.first and not is_full), True
 
     def alarms_of(self, p_values: Floats | Iterable[float]) -> tuple["Lord", Bools]:
         """The same for several p-values in their order: (n,) -> (n,)."""

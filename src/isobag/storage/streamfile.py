@@ -101,7 +101,9 @@ def _decode(document: dict[str, Any], tensors: Tensors) -> IDKStreamDetector:
     stream.average = _decode_average(document["average"], tensors)
     stream.resume(waiting, tensors["new_scores"], detector.compute)
     fdr, n_seen, alarms, first = document["online"]
-    detector.stream_, detector.online_ = stream, Lord(float(fdr), int(n_seen), tuple(map(int, alarms)), bool(first))
+    least = float(fdr) / detector.window
+    detector.stream_ = stream
+    detector.online_ = Lord(float(fdr), int(n_seen), tuple(map(int, alarms)), bool(first), least)
     return detector
 
 
