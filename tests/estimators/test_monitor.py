@@ -314,3 +314,24 @@ def test_many_periods_of_few_rows_with_silent_ones_are_judged():
     lines = log.update(monitor())
     assert (lines.n_points == 0).any() and not lines.flagged.all()
     assert len(EntityMonitor(every="1w", random_state=0).update(log.X, log.labels, log.times)) > 0
+
+
+@pytest.mark.parametrize("most", [1, 50])
+def test_rows_counted_part_by_part_are_the_same_bags(log, whole, monkeypatch, most):
+    monkeypatch.setattr("isobag.models.contents._COUNTED_ROWS", most)
+    rows = log.day < FIRST + 2
+    own = monitor()
+    log.update(own, rows, since=SINCE)
+    for a, b in zip(own.state.periods, whole[0].state.periods, strict=False):
+        for name in ("starts", "columns", "counts"):
+            np.testing.assert_array_equal(getattr(a.bags, name), getattr(b.bags, name))
+        np.testing.assert_array_equal(a.self_dots, b.self_dots)
+
+
+def test_labels_of_whole_numbers_are_numbered_as_others_are(log):
+    numbers = np.array([int(one.removeprefix("shop ")) for one in log.labels])
+    one, other = monitor(), monitor()
+    rows = log.day < 10
+    one.update(log.X[rows], numbers[rows], log.times[rows])
+    other.update(log.X[rows], numbers[rows].astype(object), log.times[rows])
+    same_state(one, other)

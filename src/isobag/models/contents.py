@@ -1,5 +1,6 @@
 """What a period consists of before it is judged: for each entity the counts of its rows, and their hashes."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -11,13 +12,15 @@ from isobag.backends.arrays import Floats, Ints
 from isobag.backends.counts import self_dots
 from isobag.backends.pairs import PackedCounts, pack_counts
 from isobag.data.hashes import Hashes
-from isobag.data.rows import GROUPED_ROWS, GroupedBlock, whole_groups
+from isobag.data.rows import GroupedBlock, whole_groups
 from isobag.models.bags import PeriodLines
 from isobag.models.entities import Bags
 from isobag.models.tally import GroupTally, merge_tallies
 from isobag.models.views import Views
 
 Floats32 = npt.NDArray[np.float32]
+_COUNTED_ROWS = 1 << 15
+"""Rows that are counted at a time: counts are packed at once, as they need twelve bytes each before."""
 _LARGEST = float(np.finfo(np.float32).max)
 
 
@@ -44,14 +47,12 @@ def content_of(number: int, rows: NewRows, views: Views, compute: Compute) -> Co
     starts = np.flatnonzero(np.diff(rows.entities, prepend=-1))
     entities = rows.entities[starts]
     ends = np.append(starts[1:], len(rows.X))
-    tallies = [
-        views.tally_groups(GroupedBlock(rows.X[own], own_starts, numbers), compute)
-        for own, own_starts, numbers in whole_groups(ends, GROUPED_ROWS)
-    ]
-    tally = tallies[0] if len(tallies) == 1 else merge_tallies([_on_host(one) for one in tallies])
+    parts = []
+    for own, own_starts, numbers in whole_groups(ends, _COUNTED_ROWS):
+        tally = views.tally_groups(GroupedBlock(rows.X[own], own_starts, numbers), compute)
+        parts.append(_bags(entities[numbers], tally.counts.tocsr(), np.diff(own_starts)))
     means, spreads = _moments(rows.X, starts)
-    return Content(number, _bags(entities, tally.counts.tocsr(), np.diff(np.append(starts, len(rows.X)))), rows.hashes,
-                   means, spreads)  # fmt: skip
+    return Content(number, _join(parts), rows.hashes, means, spreads)
 
 
 def content_again(period: PeriodLines) -> Content:
@@ -98,6 +99,24 @@ def _bags(entities: Ints, counts: csr_array, sizes: Ints) -> Bags:
     return Bags(entities, sizes, pack_counts(counts), self_dots(counts).astype(np.int64))
 
 
+def _join(parts: Sequence[Bags]) -> Bags:
+    """Bags of several parts, one after the other."""
+    if len(parts) == 1:
+        return parts[0]
+    packed = [one.packed for one in parts]
+    lengths = np.concatenate([np.diff(one.starts) for one in packed])
+    return Bags(
+        np.concatenate([one.entities for one in parts]),
+        np.concatenate([one.sizes for one in parts]),
+        PackedCounts(
+            np.append(0, np.cumsum(lengths)),
+            np.concatenate([one.columns for one in packed]),
+            np.concatenate([one.counts for one in packed]),
+        ),
+        np.concatenate([one.self_dots for one in parts]),
+    )
+
+
 def _moments(X: Floats, starts: Ints) -> tuple[Floats32, Floats32]:
     """Mean and standard deviation of each feature in each run of rows: (runs, d) each."""
     sizes = np.diff(np.append(starts, len(X)))[:, None]
@@ -108,7 +127,3 @@ def _moments(X: Floats, starts: Ints) -> tuple[Floats32, Floats32]:
 
 def _narrow(values: Floats) -> Floats32:
     return np.clip(values, -_LARGEST, _LARGEST).astype(np.float32)
-
-
-def _on_host(tally: GroupTally) -> GroupTally:
-    return GroupTally(tally.numbers, tally.counts.tocsr(), tally.sizes)

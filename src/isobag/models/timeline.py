@@ -2,7 +2,8 @@
 
 1. scores     past, first, peers, volume: see ``entities`` and ``volume``
 2. p-values   by rank among the scores of earlier periods, see ``ranks``; past and first among those of bags with a
-              past half as long to twice as long
+              past half as long to twice as long; until the longest season is known, the larger of that and the rank
+              among the lines of the same period, as the first weekend is new to everyone
 3. one        weighted Bonferroni, see WEIGHTS: valid whatever depends on whatever
 4. common     where more than half of the lines, and five or more, have p <= .05, everyone changed: lines are then
               flagged by their ranks among those of the same period, and no later score is measured by these; from the
