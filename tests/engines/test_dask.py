@@ -211,7 +211,7 @@ def test_what_is_no_dask_collection_is_refused(frame):
 def test_an_error_names_partition_row_and_column(frame):
     frame.loc[700, "amount"] = np.nan
     with pytest.raises(ValueError, match="row 100 of partition 1, column 'amount'"):
-        engine.detect_points(parts_of(frame, [600]), features=["amount", "hour"])
+        engine.detect_points(parts_of(frame, [600]), features=["amount", "hour"], missing="error")
 
 
 def test_labels_of_two_types_are_refused_where_one_group_would_become_two():

@@ -23,6 +23,7 @@ from isobag.tables.reading import ReadOptions
 from isobag.tables.scan import BOOL, EMPTY, ColumnScan, entry_kind, is_true
 from isobag.tables.summary import (
     CONSTANT,
+    COPY,
     EXCLUDED,
     FEATURE,
     LEFT_OUT,
@@ -79,7 +80,7 @@ def summarize(scans: Sequence[ColumnScan], options: ReadOptions) -> list[ColumnS
     copies = find_copies([scans[j].digest.to_bytes() + scans[j].kind.encode() for j in used])
     for copy, first in copies.items():
         old = summaries[used[copy]]
-        reason = f"a copy of {scans[used[first]].name!r}"
+        reason = f"{COPY} {scans[used[first]].name!r}"
         summaries[used[copy]] = _summary(scans[used[copy]], FEATURE, reason, old.kind)
     if not used:
         kinds = ", ".join(f"{one.name!r}: {one.reason or one.role}" for one in summaries) or "none"

@@ -11,6 +11,7 @@ TIMES, PEERS = "time", "peers"
 UNKNOWN = "unknown"
 EXCLUDED = "excluded"
 CONSTANT = "the same in every row"
+COPY = "a copy of"
 RELAXED = "--numbers relaxed"
 """As the command spells it in reasons."""
 
@@ -71,9 +72,9 @@ class TableSummary:
             warnings.warn(self.rows_left_out()[0], stacklevel=4)
 
     def warn_of_remarks(self) -> None:
-        """Warn of what there is to say about columns that are used."""
+        """Warn of what there is to say about columns that are used, but for those that tell nothing: harmless."""
         for column in self.columns:
-            if column.role == FEATURE and column.reason not in ("", CONSTANT):
+            if column.role == FEATURE and column.reason and not column.reason.startswith((CONSTANT, COPY)):
                 warnings.warn(f"{column.name}: {column.reason}.", stacklevel=3)
 
     def rows_left_out(self) -> list[str]:

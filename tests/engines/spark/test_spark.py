@@ -103,7 +103,7 @@ def test_a_cell_without_a_value_is_named_in_one_sentence(spark):
     frame = table()
     frame.loc[399, "height"] = np.nan
     with pytest.raises(ValueError, match="'height'") as caught:
-        engine.detect_points(cut(spark, frame, 3), **OPTIONS)
+        engine.detect_points(cut(spark, frame, 3), **OPTIONS, missing="error")
     assert "the first is in row 398 of partition 2, column 'height'" in str(caught.value)
     assert "\n" not in str(caught.value)
 
