@@ -13,8 +13,11 @@ if importlib.util.find_spec("torch") is None:
     pytest.skip('torch is not installed: pip install "isobag[gpu]" to run these tests', allow_module_level=True)
 import torch
 
+from isobag.backends import Compute
 from isobag.data import device as device_room
 from isobag.data.device import StreamedRows
+from isobag.models.point import PointParams
+from isobag.models.stream import Stream
 
 HAS_GPU = torch.cuda.is_available()
 gpu = [pytest.mark.gpu, pytest.mark.skipif(not HAS_GPU, reason="no NVIDIA GPU that torch can use")]
@@ -55,6 +58,18 @@ def test_groups_that_stream_have_the_scores_of_groups_in_memory(rng, device):
     own = IDKGroupDetector(10, random_state=0, backend="torch", device=device).fit(streamed)
     assert_array_equal(own.scores_, expected.scores_)
     assert_array_equal(own.score_samples(streamed), expected.score_samples(X, groups=ids))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("max_samples", ["auto", 16])
+def test_a_window_that_moves_has_the_scores_of_the_definition(rng, device, max_samples):
+    X = rng.normal(size=(500, 3))
+    params = PointParams(7, max_samples, "similarity", "auto", "hypersphere", False, 3)
+    expected = Stream(params, 150, 3).follow(X, Compute("numpy"))
+    stream, compute = Stream(params, 150, 3), Compute("torch", device=device)
+    own = [stream.follow(part, compute) for part in np.split(X, [250])]
+    assert_array_equal(np.concatenate([part.scores for part in own]), expected.scores)
+    assert_array_equal(np.concatenate([part.p_values for part in own]), expected.p_values)
 
 
 @on_gpu

@@ -64,7 +64,6 @@ def test_neither_batches_nor_threads_nor_backends_change_a_bit(kind, max_samples
         ([1] * 500, Compute("numba")),
         ([500], Compute("numba", 2)),
         ([2, 98, 1, 299, 100], Compute("numba", 3)),
-        ([250, 250], Compute("torch", device="cpu")),
     ):
         stream, own_scores, own_p_values = followed(X, sizes, compute, max_samples)
         assert np.array_equal(own_scores, scores, equal_nan=True)
