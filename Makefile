@@ -7,7 +7,7 @@ PATIENCE := --timeout 600
 # Tests start many processes: modules are compiled once for all of them.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-slow test-gpu test-lowest lint docs pictures examples build study bench bench-gpu clean
+.PHONY: demo test test-slow test-gpu test-lowest lint docs pictures examples build study study-groups bench bench-gpu clean
 
 demo: $(VENV)/installed
 	$(BIN)/isobag demo
@@ -51,6 +51,10 @@ examples: $(VENV)/installed-dev
 
 study: $(VENV)/installed-bench
 	$(BIN)/python study
+
+# The suite of odd groups: downloads public archives once, and goes on where it stopped.
+study-groups: $(VENV)/installed-bench
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python study/suite.py
 
 # `make bench AGAINST=../other/src` also measures the defaults against another checkout, by turns.
 bench: $(VENV)/installed-bench

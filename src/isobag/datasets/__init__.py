@@ -1,7 +1,9 @@
 """Data to try the detectors on: real sets from files, the paper's synthetic sets and other made-up ones."""
 
 from isobag.datasets.files import SYNTHETIC_GROUP_SETS, DatasetNotAvailableError, load, load_groups
+from isobag.datasets.rebuild import REBUILT_GROUP_SETS, rebuild_groups
 from isobag.datasets.registry import ADBENCH_SHA256, GROUP_SETS, POINT_SETS
+from isobag.datasets.suite import SUITE_VARIANTS, GroupProblem, group_suite, suite_sets
 from isobag.datasets.synthetic import (
     CARD_FEATURES,
     CardAccounts,
@@ -19,6 +21,7 @@ from isobag.datasets.synthetic import (
 )
 from isobag.datasets.unequal import (
     make_alike_groups,
+    make_scattered_groups,
     make_sensor_days,
     make_unequal_groups,
     thin_groups,
@@ -31,12 +34,16 @@ __all__ = [
     "CARD_FEATURES",
     "GROUP_SETS",
     "POINT_SETS",
+    "REBUILT_GROUP_SETS",
+    "SUITE_VARIANTS",
     "SYNTHETIC_GROUP_SETS",
     "CardAccounts",
     "DatasetNotAvailableError",
+    "GroupProblem",
     "Groups",
     "GroupsAroundMeans",
     "Points",
+    "group_suite",
     "load",
     "load_groups",
     "make_alike_groups",
@@ -48,7 +55,10 @@ __all__ = [
     "make_local_and_clustered",
     "make_mix_gaussian1k",
     "make_scale_up",
+    "make_scattered_groups",
     "make_sensor_days",
     "make_unequal_groups",
+    "rebuild_groups",
+    "suite_sets",
     "thin_groups",
 ]

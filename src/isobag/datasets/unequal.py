@@ -151,6 +151,37 @@ def make_alike_groups(
     return Groups(X + middles[groups], groups, y)
 
 
+def make_scattered_groups(
+    n_groups: int = 400, n_odd: int = 20, *, low: int = 20, high: int = 500, random_state: Seed = None
+) -> Groups:
+    """Groups in three features, some of them odd, each in a way of its own: no odd group has another for neighbour.
+
+    Sizes and normal groups are as in ``make_alike_groups``. An odd one is shifted by 1.5 in a direction of its own,
+    and its points are stretched along another such direction by a factor that is log-uniform between 1/3 and 3.
+
+    Examples
+    --------
+    >>> from isobag.datasets import make_scattered_groups
+    >>> X, groups, y = make_scattered_groups(random_state=0)
+    >>> X.shape[1], len(y), int(y.sum())
+    (3, 400, 20)
+    """
+    _check_numbers(n_groups, n_odd, low, high)
+    rng = np.random.default_rng(random_state)
+    y = draw_anomalous(n_groups, n_odd, rng)
+    sizes = _log_uniform(np.full(n_groups, low), np.full(n_groups, high), rng)
+    groups = np.repeat(np.arange(n_groups), sizes)
+    X = rng.standard_normal((len(groups), 3))
+    middles = 0.3 * rng.standard_normal((n_groups, 3))
+    shifts, axes = rng.standard_normal((2, n_groups, 3))
+    shifts *= (y * 1.5 / np.linalg.norm(shifts, axis=1))[:, None]
+    axes /= np.linalg.norm(axes, axis=1)[:, None]
+    factors = np.where(y == 1, np.exp(rng.uniform(-np.log(3), np.log(3), n_groups)), 1.0)
+    along = np.einsum("ij,ij->i", X, axes[groups]) * (factors[groups] - 1)
+    X += along[:, None] * axes[groups]
+    return Groups(X + (middles + shifts)[groups], groups, y)
+
+
 def make_sensor_days(n_days: int = 120, n_readings: int = 96, *, random_state: Seed = None) -> Groups:
     """Days of a sensor, each a group of readings of temperature and humidity; two days are odd.
 
