@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from isobag.cli.check import check
 from isobag.cli.compare import compare
 from isobag.cli.demo import demo
 from isobag.cli.explain import explain
@@ -90,5 +91,5 @@ def isobag(
     """Anomalies without labels, odd points and odd groups, by the Isolation Distributional Kernel."""
 
 
-for command in (points, groups, watch, fit, score, power, explain, compare, stream, demo, reproduce):
+for command in (points, groups, watch, fit, score, check, power, explain, compare, stream, demo, reproduce):
     app.command(cls=Command, context_settings=HELP)(command)
