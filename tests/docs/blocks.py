@@ -33,6 +33,7 @@ ELSEWHERE = {
     r"isobag (points|groups) .* --dask .*": "a cluster; tests/cli/test_dask.py has one",
     r"make [a-z-]+( [A-Z]+=\S+)?": "targets are checked against the Makefile",
     r"python3 -m http.server -d site": "serves the site until it is stopped",
+    r"isobag mcp .*": "serves until it is stopped; tests/adapters/test_mcp.py calls it",
     r"dbt build .*": "another tool, on the reader's database",
     r"pip install .*": "extras are checked against pyproject.toml; test_release.py installs",
     r"python3 -m venv \.venv|\. \.venv/bin/activate": "test_release.py runs them",
@@ -87,7 +88,7 @@ class Runner:
     def run_python(self, block):
         if "isobag.engines import spark" in block.text and "spark" not in self.names:
             return  # tests/engines/spark runs it, where there is a session
-        if "isobag.adapters" in block.text and os.environ.get("CI_ADAPTERS") != "1":
+        if re.search(r"isobag\.adapters|from mcp import", block.text) and os.environ.get("CI_ADAPTERS") != "1":
             self.names["missing"] = True  # .ci/run runs these pages, where the other libraries are
         if "missing" in self.names:
             return

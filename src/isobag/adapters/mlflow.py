@@ -11,6 +11,7 @@ Nothing is pickled: the folder holds a model file of isobag, which cannot run co
 
 import os
 import sys
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -75,13 +76,12 @@ def save_model(
     signature, pip_requirements, **more
         As of ``mlflow.pyfunc.save_model``; by default isobag of this version is required.
     """
-    import isobag  # noqa: PLC0415, its version
-
     table = _as_table_model(model)
     example = input_example if isinstance(input_example, pd.DataFrame) else pd.DataFrame(input_example)
     described = Model() if mlflow_model is None else mlflow_model
     by = list(names_of(table.by))
-    described.add_flavor(FLAVOR, isobag_version=isobag.__version__, data=f"data/{_FILE}", by=by)
+    version = import_module("isobag").__version__
+    described.add_flavor(FLAVOR, isobag_version=version, data=f"data/{_FILE}", by=by)
     with TemporaryDirectory() as folder:
         file = Path(folder) / _FILE
         save(table.detector, file)
@@ -93,7 +93,7 @@ def save_model(
             mlflow_model=described,
             signature=signature or signature_of(table, example),
             input_example=example,
-            pip_requirements=pip_requirements or [f"isobag[mlflow]=={isobag.__version__}"],
+            pip_requirements=pip_requirements or [f"isobag[mlflow]=={version}"],
             **more,
         )
 

@@ -135,7 +135,8 @@ def _write_junit(typed: Typed, started: float, outcome: str | None, message: str
     seconds = f"{time.monotonic() - started:.3f}"
     counts = {"tests": "1", "failures": str(int(outcome == "failure")), "errors": str(int(outcome == "error"))}
     suites = ElementTree.Element("testsuites")
-    suite = ElementTree.SubElement(suites, "testsuite", name="isobag check", **counts, skipped="0", time=seconds)
+    about = {"name": "isobag check", **counts, "skipped": "0", "time": seconds}
+    suite = ElementTree.SubElement(suites, "testsuite", about)
     name = escape_for_terminal(" ".join(typed.files or [str(typed.sql)]))
     case = ElementTree.SubElement(suite, "testcase", classname="isobag.check", name=name, time=seconds)
     if outcome is not None:
