@@ -88,7 +88,10 @@ class Runner:
     def run_python(self, block):
         if "isobag.engines import spark" in block.text and "spark" not in self.names:
             return  # tests/engines/spark runs it, where there is a session
-        if re.search(r"isobag\.adapters|from mcp import", block.text) and os.environ.get("CI_ADAPTERS") != "1":
+        if (
+            re.search(r"isobag\.adapters|from mcp import|import skops", block.text)
+            and os.environ.get("CI_ADAPTERS") != "1"
+        ):
             self.names["missing"] = True  # .ci/run runs these pages, where the other libraries are
         if "missing" in self.names:
             return
