@@ -7,7 +7,7 @@ PATIENCE := --timeout 600
 # Tests start many processes: modules are compiled once for all of them.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-slow test-gpu test-lowest lint docs pictures examples build study study-groups bench bench-gpu clean
+.PHONY: demo test test-slow test-gpu test-lowest test-doors lint docs pictures examples build study study-groups bench bench-gpu clean
 
 demo: $(VENV)/installed
 	$(BIN)/isobag demo
@@ -27,6 +27,13 @@ test-lowest:
 	.venv-lowest/bin/uv pip install --quiet --system-certs --python .venv-lowest --resolution lowest-direct -e ".[cli,dask,files,report,reproduce]" "polars>=1.10"
 	.venv-lowest/bin/uv pip install --quiet --system-certs --python .venv-lowest build cloudpickle hypothesis playwright pytest pytest-timeout pytest-xdist
 	OPENBLAS_NUM_THREADS=1 NUMBA_CACHE_DIR="$(CURDIR)/.venv-lowest/compiled" .venv-lowest/bin/python -m pytest $(PATIENCE) -m "not slow and not browser" -n 2 --dist worksteal -W default -p no:cacheprovider
+
+# The doors to other libraries, against these, in an environment of their own: aeon needs older versions of Numba and
+# NumPy. PyOD's combinations need combo, which it does not ask for. With CI_ADAPTERS=1 tests fail where they would be skipped.
+test-doors:
+	$(PYTHON) -m venv --clear .venv-doors
+	.venv-doors/bin/python -m pip install --quiet --disable-pip-version-check -e ".[dev,pyod,river,aeon,mlflow,mcp]" combo skops
+	CI_ADAPTERS=1 NUMBA_CACHE_DIR="$(CURDIR)/.venv-doors/compiled" PATH="$(CURDIR)/.venv-doors/bin:$(PATH)" .venv-doors/bin/python -m pytest $(PATIENCE) tests/adapters tests/docs/test_pages.py -k "adapters or pyod or streams or aeon or mlflow or mcp or persistence"
 
 build: $(VENV)/installed-dev
 	$(BIN)/python -m build --outdir dist
@@ -92,5 +99,5 @@ $(VENV)/installed-gpu: $(VENV)/installed-dev
 	touch $@
 
 clean:
-	rm -rf $(VENV) .venv-lowest site dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-lowest .venv-doors site dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from isobag.estimators.compare import compare
     from isobag.estimators.kernels import IsolationDistributionalKernel, IsolationKernel
     from isobag.storage.modelfile import ModelFileError, load, save
-    from isobag.tables import TableModel, detect_groups, detect_points, fit_groups, fit_points
+    from isobag.tables import TableModel, detect_groups, detect_points, fit_groups, fit_points, rank_frame
     from isobag.tables.watch import watch
 
 __version__ = "0.3.0"
@@ -29,6 +29,7 @@ _HOMES = {
     "fit_points": "isobag.tables",
     "TableModel": "isobag.tables",
     "load": "isobag.storage.modelfile",
+    "rank_frame": "isobag.tables",
     "save": "isobag.storage.modelfile",
     "watch": "isobag.tables.watch",
 }
@@ -51,6 +52,7 @@ __all__ = [
     "fit_groups",
     "fit_points",
     "load",
+    "rank_frame",
     "report",
     "save",
     "watch",

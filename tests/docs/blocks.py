@@ -2,7 +2,8 @@
 
 A page is run in a folder with the files of ``write_files``. Python is run as a doctest; of shell, lines that begin with
 ``isobag`` are run in this process, and a block of text right after is what the last of them prints, but for spaces and
-ends of lines. ``ELSEWHERE`` says what other tests run; anything else is an error: nothing goes unrun.
+ends of lines. A line ends with exit status 0, or with the one that its comment names ("# exit status 1"). Of YAML, what
+``run:`` names is run as shell. ``ELSEWHERE`` says what other tests run; anything else is an error: nothing goes unrun.
 """
 
 import doctest
@@ -32,6 +33,8 @@ ELSEWHERE = {
     r"isobag (points|groups) .* --dask .*": "a cluster; tests/cli/test_dask.py has one",
     r"make [a-z-]+( [A-Z]+=\S+)?": "targets are checked against the Makefile",
     r"python3 -m http.server -d site": "serves the site until it is stopped",
+    r"isobag mcp .*": "serves until it is stopped; tests/adapters/test_mcp.py calls it",
+    r"dbt build .*": "another tool, on the reader's database",
     r"pip install .*": "extras are checked against pyproject.toml; test_release.py installs",
     r"python3 -m venv \.venv|\. \.venv/bin/activate": "test_release.py runs them",
     r"export ISOBAG_DATA=\S+": "a folder of the reader's",
@@ -77,14 +80,18 @@ class Runner:
         self.page, self.names, self.printed, self.n_run = page, {"__name__": "__main__"}, None, 0
 
     def run(self, block):
-        run = {"python": self.run_python, "bash": self.run_shell, "text": self.compare_text}.get(block.language)
+        runs = {"python": self.run_python, "bash": self.run_shell, "yaml": self.run_yaml, "text": self.compare_text}
+        run = runs.get(block.language)
         assert run, f"{self.page.name}: blocks of {block.language!r} are not run"
         run(block)
 
     def run_python(self, block):
         if "isobag.engines import spark" in block.text and "spark" not in self.names:
             return  # tests/engines/spark runs it, where there is a session
-        if "isobag.adapters" in block.text and os.environ.get("CI_ADAPTERS") != "1":
+        if (
+            re.search(r"isobag\.adapters|from mcp import|import skops", block.text)
+            and os.environ.get("CI_ADAPTERS") != "1"
+        ):
             self.names["missing"] = True  # .ci/run runs these pages, where the other libraries are
         if "missing" in self.names:
             return
@@ -104,12 +111,18 @@ class Runner:
             words = shlex.split(line, comments=True)
             assert words[0] == "isobag", f"{self.page.name}: nothing runs {line!r}"
             result = CliRunner().invoke(app, words[1:])
-            assert result.exit_code == 0, (line, result.stderr)
+            wanted = re.search(r"# exit status (\d)", line)
+            assert result.exit_code == (int(wanted[1]) if wanted else 0), (line, result.stderr)
             self.printed = result.output
             self.n_run += 1
-            for option in ("--out", "--report", "--model"):
+            for option in ("--out", "--report", "--model", "--junit"):
                 if option in words:
                     assert Path(words[words.index(option) + 1]).stat().st_size > 0
+
+    def run_yaml(self, block):
+        lines = re.findall(r"^ *(?:- )?run: (.*)$", block.text, re.MULTILINE)
+        assert lines, f"{self.page.name}: YAML in which nothing is run"
+        self.run_shell(Block("bash", "\n".join(lines)))
 
     def compare_text(self, block):
         assert self.printed is not None, f"{self.page.name}: text that no command prints:\n{block.text}"

@@ -44,6 +44,8 @@ def test_a_block_that_nothing_runs_is_an_error(tmp_path, monkeypatch):
         Block("python", ">>> 1 + 1\n3\n"),
         Block("bash", "curl example.com\n"),
         Block("bash", "isobag points no-such-file.csv\n"),
+        Block("bash", "isobag --version # exit status 1\n"),
+        Block("yaml", "- run: isobag points no-such-file.csv\n"),
         Block("text", "what nothing has printed\n"),
     ):
         with pytest.raises(AssertionError):

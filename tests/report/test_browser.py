@@ -10,8 +10,8 @@ import pytest
 from report_tables import HOSTILE, many_groups, million_rows
 
 from isobag.report import write_report
-from isobag.report.text import shown
 from isobag.tables.detect import rank_frame
+from isobag.tables.terminal import shown
 
 pytestmark = pytest.mark.browser
 

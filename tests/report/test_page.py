@@ -25,12 +25,12 @@ from isobag.models.views import Views
 from isobag.report import report_groups, report_points, write_report
 from isobag.report.findings import choose_some, cut_of, histogram_of
 from isobag.report.page import render
-from isobag.report.text import LONGEST, embedded, shown
+from isobag.report.text import embedded
 from isobag.tables.detect import open_frame, rank_frame
 from isobag.tables.framesource import FrameSource
 from isobag.tables.ranking import rank_here
 from isobag.tables.reasons import NO_COLUMN
-from isobag.tables.terminal import escape_for_terminal
+from isobag.tables.terminal import LONGEST, escape_for_terminal, shown
 
 LARGEST = 3_000_000
 

@@ -10,8 +10,8 @@ from test_page import Elements, words_of
 
 from isobag import EntityMonitor
 from isobag.report import write_watch_report
-from isobag.report.text import shown
 from isobag.report.watch import MARKS, MOST_CARDS, MOST_ENTITIES, MOST_PERIODS, render_watch
+from isobag.tables.terminal import shown
 
 ODD = [
     (3, 9, "silent", "silent, expected 11.5 rows"),

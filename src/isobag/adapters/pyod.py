@@ -12,6 +12,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from isobag.adapters.oddness import oddness
 from isobag.backends.arrays import Floats
 from isobag.estimators import IDKGroupDetector, IDKPointDetector
 
@@ -19,12 +20,6 @@ try:
     from pyod.models.base import BaseDetector
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError("isobag.adapters.pyod needs PyOD: pip install 'isobag[pyod]'.") from error
-
-
-def _oddness(scores: Floats) -> Floats:
-    """Minus the logarithm of scores, so that high is anomalous and ratios become differences: (n,) -> (n,)."""
-    odd: Floats = -np.log(np.maximum(scores, np.finfo(float).tiny))
-    return odd
 
 
 class IDK(BaseDetector):
@@ -67,14 +62,14 @@ class IDK(BaseDetector):
         """Learn from the rows of X (n, d)."""
         self._set_n_classes(y)
         detector = IDKPointDetector(**_without_contamination(self))
-        self.decision_scores_ = _oddness(detector.fit_scores(X))
+        self.decision_scores_ = oddness(detector.fit_scores(X))
         self.detector_ = detector
         self._process_decision_scores()
         return self
 
     def decision_function(self, X: Any) -> Floats:
         """How anomalous each row is: (n,)."""
-        return _oddness(self.detector_.score_samples(X))
+        return oddness(self.detector_.score_samples(X))
 
 
 class IDKGroups(BaseDetector):
@@ -110,14 +105,14 @@ class IDKGroups(BaseDetector):
         """Learn from the groups of X: a list of arrays (n, d)."""
         self._set_n_classes(y)
         detector = IDKGroupDetector(**_without_contamination(self)).fit(X)
-        self.decision_scores_ = _oddness(detector.scores_)
+        self.decision_scores_ = oddness(detector.scores_)
         self.detector_ = detector
         self._process_decision_scores()
         return self
 
     def decision_function(self, X: Any) -> Floats:
         """How anomalous each group is: (g,)."""
-        return _oddness(self.detector_.score_samples(list(X)))
+        return oddness(self.detector_.score_samples(list(X)))
 
     def predict_proba(self, X: Any, method: str = "linear", return_confidence: bool = False) -> Any:
         """Probability that a group is normal, and that it is odd: (g, 2), as PyOD has it of rows."""

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from isobag.adapters.oddness import oddness
 from isobag.backends.arrays import FARTHEST, Floats
 from isobag.estimators import IDKStreamDetector
 
@@ -79,8 +80,7 @@ class IDK(base.AnomalyDetector):
         """How odd a row is: 0 or more, high = anomalous."""
         if not self.features or self.detector.stream_.model is None:
             return 0.0
-        score = self.detector.stream_.score(self._row(x), self.detector.compute)[0]
-        return float(-np.log(max(score, np.finfo(float).tiny)))
+        return float(oddness(self.detector.stream_.score(self._row(x), self.detector.compute))[0])
 
     def _row(self, x: Mapping[Any, Any]) -> Floats:
         """The features of a row in their order: (1, d)."""

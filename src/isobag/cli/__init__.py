@@ -3,6 +3,7 @@
 import sys
 
 _NEEDED = ("typer", "rich")
+_MISUSED = 2  # 1 would say of `isobag check` that the data are odd
 
 
 def main() -> None:
@@ -13,7 +14,10 @@ def main() -> None:
     except ModuleNotFoundError as error:
         if error.name not in _NEEDED:
             raise
-        sys.exit(f"The command line needs {error.name}, which is not installed: pip install 'isobag[cli]'.")
+        print(
+            f"The command line needs {error.name}, which is not installed: pip install 'isobag[cli]'.", file=sys.stderr
+        )
+        sys.exit(_MISUSED)
     prepare_streams()
     stop_on_signals()
     try:

@@ -1,7 +1,9 @@
 """What every command does about errors: one sentence on standard error and an exit code, no traceback."""
 
 import errno
+import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from functools import wraps
 from typing import Any
 
@@ -13,14 +15,14 @@ from isobag.tables.terminal import escape_for_terminal
 
 STOPPED = 130
 STOPPED_SENTENCE = "Stopped; no file is left half-written."
-_EXTRAS = {"duckdb": "cli", "pyarrow": "cli", "safetensors": "files", "jinja2": "report"}
+_EXTRAS = {"duckdb": "cli", "pyarrow": "cli", "safetensors": "files", "jinja2": "report", "mcp": "mcp"}
 _EXPECTED = (ValueError, TypeError, OSError, ImportError, OverflowError)
 
 
-def guarded(command: Callable[..., None]) -> Callable[..., None]:
+def guarded(command: Callable[..., None], failed: int = FAILED) -> Callable[..., None]:
     """The command, with errors in one sentence.
 
-    Exit codes: 1 if it failed, 2 if misused, 130 if stopped by Ctrl-C,
+    Exit codes: ``failed`` if it failed, 2 if misused, 130 if stopped by Ctrl-C,
     128 plus the number of another signal.
     """
 
@@ -35,15 +37,22 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
             raise typer.Exit(stopped.code if isinstance(stopped, StoppedError) else STOPPED) from None
         except Exception as error:
             is_closed_pipe = isinstance(error, OSError) and error.errno == errno.EPIPE
-            if kwargs.get("debug") or is_closed_pipe:
+            if is_closed_pipe and failed == FAILED:
                 raise
-            typer.echo(f"Error: {escape_for_terminal(_sentence(error))}", err=True)
-            raise typer.Exit(FAILED) from None
+            with suppress(OSError):  # the exit code says it too
+                if kwargs.get("debug"):
+                    traceback.print_exc()
+                else:
+                    typer.echo(f"Error: {escape_for_terminal(sentence_of(error))}", err=True)
+            raise typer.Exit(failed) from None
 
     return run
 
 
-def _sentence(error: Exception) -> str:
+def sentence_of(error: Exception) -> str:
+    """An error in one sentence; untrusted text in it is not escaped yet."""
+    if isinstance(error, typer.BadParameter):
+        return error.format_message()
     if isinstance(error, MemoryError):
         return "Out of memory; choose fewer features, or fewer rows with --sql."
     if isinstance(error, OSError) and error.filename is not None:

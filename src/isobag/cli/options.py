@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from isobag.cli.guard import guarded
+from isobag.cli.process import FAILED
 
 if TYPE_CHECKING:
     from isobag.tables.reading import ReadOptions
@@ -106,8 +107,11 @@ OPTIONS: dict[str, Any] = {
 }
 
 
-def command(names: str, **own: Any) -> Callable[[Callable[[Typed], None]], Callable[..., None]]:
-    """A command that takes these options, in this order; ``own``: descriptions of those that OPTIONS lacks."""
+def command(names: str, failed: int = FAILED, **own: Any) -> Callable[[Callable[[Typed], None]], Callable[..., None]]:
+    """A command that takes these options, in this order; ``own``: descriptions of those that OPTIONS lacks.
+
+    failed : its exit code if something goes wrong.
+    """
     described = [(own.get(name) or OPTIONS[name]).replace(name=name) for name in names.split()]
 
     def make(body: Callable[[Typed], None]) -> Callable[..., None]:
@@ -116,7 +120,7 @@ def command(names: str, **own: Any) -> Callable[[Callable[[Typed], None]], Calla
 
         run.__name__, run.__doc__ = body.__name__, body.__doc__
         run.__signature__ = Signature(described)  # type: ignore[attr-defined]  # what typer makes options of
-        return guarded(run)
+        return guarded(run, failed)
 
     return make
 

@@ -83,9 +83,8 @@ def show_results(ranking: Ranked, top: dict[str, Any], output: Output) -> None:
     written = [path for path in (output.model, output.out, output.report) if path is not None]
     if any(str(path) == STDOUT for path in written):
         return
-    lists = {name: _as_list(values) for name, values in top.items()}
+    rows = rows_of(top)
     if output.json:
-        rows = [dict(zip(lists, row, strict=True)) for row in zip(*lists.values(), strict=True)]
         facts: dict[str, Any] = {
             f"n_{ranking.unit}s": len(ranking),
             "n_rows": ranking.summary.n_rows,
@@ -100,8 +99,8 @@ def show_results(ranking: Ranked, top: dict[str, Any], output: Output) -> None:
         }
         print_json(facts)
         return
-    if lists["rank"]:
-        print_table(lists)
+    if rows:
+        print_table({name: [row[name] for row in rows] for name in top})
     for sentence in sentences_of(ranking):
         note(sentence, output.quiet)
     if written:
@@ -115,6 +114,12 @@ def _counted(ranking: Ranked, tick: Tick | None) -> Iterator[dict[str, Any]]:
         n_done += len(columns["score"])
         if tick is not None:
             tick("writing", n_done, len(ranking))
+
+
+def rows_of(top: dict[str, Any]) -> list[dict[str, Any]]:
+    """Columns as a list of rows, in plain Python."""
+    lists = [_as_list(values) for values in top.values()]
+    return [dict(zip(top, row, strict=True)) for row in zip(*lists, strict=True)]
 
 
 def _as_list(values: Any) -> list[Any]:

@@ -16,31 +16,40 @@ from isobag.data.params import Option, ParameterError
 from isobag.storage.modelfile import save
 from isobag.tables.detect import encoding_of, fit_table, rank
 from isobag.tables.learn import LocalTable, Table, learn_table
-from isobag.tables.ranking import Stage, check_fdr
+from isobag.tables.ranking import Ranked, Stage, check_fdr
 from isobag.tables.sentences import sentences_of_calibration
+
+RankedTop = tuple[Ranked, dict[str, Any]]
+"""A ranking, and the columns of its first places, as many as are printed."""
 
 
 def detect(typed: Typed) -> None:
     """Rank the rows or groups of a table by a detector that is fitted to them."""
     output = output_of(typed)
-    _rank(new_detector(typed, calibrate=output.model is not None), input_of(typed), output, typed)
+    ranked = _rank(new_detector(typed, calibrate=output.model is not None), input_of(typed), output, typed)
+    show_results(*ranked, output)
 
 
 def score(typed: Typed) -> None:
     """Rank the rows or groups of a table by a detector that was fitted before."""
-    detector = open_model(typed)
+    output = output_of(typed, model=None)
+    show_results(*rank_new(open_model(typed), output, typed), output)
+
+
+def rank_new(detector: Any, output: Output, typed: Typed) -> RankedTop:
+    """The rows or groups of a table, ranked by a detector that was fitted before; results are written."""
     if typed.exact:
         detector.set_params(tail="exact")
-    if typed.per_day is not None:
+    if vars(typed).get("per_day") is not None:
         if typed.fdr is not None:
             raise ParameterError(Option("fdr"), " and ", Option("per_day"), " are two rules; give one of them.")
         if detector.model_.calibration is None:
             raise ParameterError(Option("per_day"), " needs p-values, and the model was fitted without them.")
         typed.budget = typed.per_day * typed.days
-    _rank(detector, input_of(typed).following(detector), output_of(typed, model=None), typed, typed.model)
+    return _rank(detector, input_of(typed).following(detector), output, typed, typed.model)
 
 
-def _rank(detector: Any, given: Input, output: Output, typed: Typed, fitted_in: Path | None = None) -> None:
+def _rank(detector: Any, given: Input, output: Output, typed: Typed, fitted_in: Path | None = None) -> RankedTop:
     jobs, fdr = typed.jobs, typed.fdr
     is_fitted = fitted_in is not None
     detector.check_params()
@@ -60,8 +69,7 @@ def _rank(detector: Any, given: Input, output: Output, typed: Typed, fitted_in: 
         ranking = rank(table, detector, is_fitted=is_fitted, **how, stage=planned(table))
         keep_model(detector, output)
         write_results(ranking, output, given.name, bar.tick)
-        top = ranking.columns(0, output.top)
-    show_results(ranking, top, output)
+        return ranking, ranking.columns(0, output.top)
 
 
 def learn(typed: Typed) -> None:

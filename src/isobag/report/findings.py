@@ -7,8 +7,9 @@ from scipy.sparse import csr_matrix, issparse
 from sklearn.decomposition import PCA
 
 from isobag.backends.arrays import Floats, Ints
-from isobag.report.text import brief, shown
+from isobag.report.text import brief
 from isobag.tables.declared import TEXT, TIME
+from isobag.tables.notebook import cut_of
 from isobag.tables.ranking import Ranking
 from isobag.tables.reasons import (
     NO_COLUMN,
@@ -18,6 +19,7 @@ from isobag.tables.reasons import (
     own_value_in_words,
     sum_by_column,
 )
+from isobag.tables.terminal import shown
 
 TOP = 200
 """Rows or groups told in full, at most."""
@@ -220,17 +222,6 @@ def _map(names: list[str], axes: list[Floats], kinds: list[str], start: list[int
         "top": [axis[:n_top] for axis in listed],
         "sample": [axis[n_top:] for axis in listed],
     }
-
-
-def cut_of(ranking: Ranking) -> float:
-    """The score below which all are flagged and above which none is."""
-    if ranking.fdr is None:
-        return ranking.judged.threshold
-    flagged, others = ranking.scores[ranking.flagged], ranking.scores[~ranking.flagged]
-    if not len(flagged):
-        return -np.inf
-    highest = float(flagged.max())
-    return float((highest + np.nanmin(others, initial=np.inf)) / 2) if np.isfinite(others).any() else 1.001 * highest
 
 
 def histogram_of(scores: Floats, cut: float) -> dict[str, Any]:

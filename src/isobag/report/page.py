@@ -7,11 +7,12 @@ from typing import Any
 
 from isobag.report.findings import AXES, MEASURES, findings_of
 from isobag.report.template import fill_template
-from isobag.report.text import LONGEST_COMMAND, embedded, shown
+from isobag.report.text import LONGEST_COMMAND, embedded
 from isobag.storage.atomic import write_whole
 from isobag.tables.ranking import Ranking
 from isobag.tables.sentences import remarks_of, sentence_of_alarms
 from isobag.tables.summary import FEATURE, LEFT_OUT, ColumnSummary
+from isobag.tables.terminal import shown
 
 FIRST = 5
 """How many to look at first."""

@@ -3,17 +3,7 @@
 import json
 from typing import Any
 
-from isobag.tables.terminal import escape_for_terminal
-
-LONGEST = 300
 LONGEST_COMMAND = 4_000
-
-
-def shown(text: Any, most: int = LONGEST) -> str:
-    """Text for people to read: cut in the middle if long, what acts or hides written out as on a terminal."""
-    whole = str(text)
-    half = most // 2
-    return escape_for_terminal(whole if len(whole) <= most else f"{whole[:half]}…{whole[-half:]}")
 
 
 def brief(value: float, digits: int = 4) -> float:

@@ -3,10 +3,10 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from isobag.tables.detect import detect_groups, detect_points
+    from isobag.tables.detect import detect_groups, detect_points, rank_frame
     from isobag.tables.model import TableModel, fit_groups, fit_points
 
-__all__ = ["TableModel", "detect_groups", "detect_points", "fit_groups", "fit_points"]
+__all__ = ["TableModel", "detect_groups", "detect_points", "fit_groups", "fit_points", "rank_frame"]
 
 
 def __getattr__(name: str) -> Any:

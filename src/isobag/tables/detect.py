@@ -241,9 +241,25 @@ def rank(table: Table, detector: Any, *, top: int = 0, stage: Stage = nullcontex
 
 
 def rank_frame(frame: Any, **options: Any) -> Ranking:
-    """The rows of a frame, ranked; or its groups, if ``by`` is given. Options as in ``detect_points``.
+    """The rows of a frame, ranked, or its groups, if ``by`` is given, to look at: in a notebook, or by ``plot()``.
 
-    ``keep``: columns to carry along beside the result.
+    Options as in ``detect_points`` and ``detect_groups``; ``keep``: columns to carry along beside the result.
+
+    Returns
+    -------
+    Ranking
+        Shows itself in notebooks as a table of the oddest, with reasons, and a strip of all scores; ``plot(ax=None)``
+        draws scores by rank with matplotlib and returns the Axes; ``isobag.report.write_report`` makes a page of it.
+        ``columns(0, 10)`` has what ``detect_points`` returns, of the ten oddest.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from isobag import rank_frame
+    >>> X = np.vstack([np.random.default_rng(0).normal(size=(200, 2)), [[9.0, 9.0]]])
+    >>> ranking = rank_frame(X, random_state=0)
+    >>> ranking.n_flagged, int(ranking.order[0])
+    (9, 200)
     """
     names = ("features", "by", "missing", "bad_cells")
     reading: dict[str, Any] = {name: options.pop(name) for name in names if name in options}

@@ -25,6 +25,7 @@ from isobag.models.point import REFERENCE_ROWS
 from isobag.tables.encode import Encoding
 from isobag.tables.judgement import Judged, judge_new, judge_own
 from isobag.tables.learn import LocalTable, Table
+from isobag.tables.notebook import html_of, plot_scores
 from isobag.tables.reasons import reasons_of_groups, reasons_of_rows
 from isobag.tables.summary import TableSummary
 from isobag.tables.units import Units, spread, units_of
@@ -217,6 +218,17 @@ class Ranking(Ranked):
             return {}
         rows = pa.array(self.rows_of(self.order[start:stop].astype(np.int64)))
         return {name: own.take(rows) for name, own in self.table.carried.items() if name not in self.units.labels}
+
+    def _repr_html_(self) -> str:
+        """The oddest and a strip of all scores, as a notebook shows them."""
+        return html_of(self)
+
+    def plot(self, ax: Any = None, n_labels: int = 5) -> Any:
+        """Draw the scores by rank, with the threshold and the names of the oddest; needs matplotlib.
+
+        ax : Axes to draw on, by default new ones; they are returned.
+        """
+        return plot_scores(self, ax, n_labels)
 
     def _sizes(self, chosen: Ints) -> Ints:
         places = self.places_of(chosen)

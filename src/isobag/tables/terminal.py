@@ -1,7 +1,9 @@
 """Escape control characters in untrusted text before it reaches a terminal."""
 
 import unicodedata
+from typing import Any
 
+LONGEST = 300
 _NAMES = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\"}
 _HIDDEN = ("Cc", "Cf", "Cs", "Zl", "Zp", "Co", "Cn")
 """Control characters (among them those of ANSI and OSC sequences), marks of direction and other invisible ones, halves
@@ -19,6 +21,13 @@ def escape_for_terminal(text: str) -> str:
     if not any(unicodedata.category(character) in _HIDDEN for character in text):
         return text
     return "".join(map(_shown, text))
+
+
+def shown(text: Any, most: int = LONGEST) -> str:
+    """Text for people to read: cut in the middle if long, what acts or hides written out as on a terminal."""
+    whole = str(text)
+    half = most // 2
+    return escape_for_terminal(whole if len(whole) <= most else f"{whole[:half]}…{whole[-half:]}")
 
 
 def _shown(character: str) -> str:

@@ -1,0 +1,171 @@
+"""Commands as tools of the Model Context Protocol: each call runs a command with --json, on files below one folder.
+
+A tool is described by the command it runs: its docstring, its options, their types, defaults and help. A command runs
+in a process of its own, so that standard output stays the protocol's and a call that is cancelled ends at once.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from glob import glob, has_magic
+from importlib import import_module
+from inspect import Parameter, Signature, cleandoc, signature
+from pathlib import Path
+from typing import Annotated, Any
+
+import anyio
+from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.mcpserver.tools import Tool
+from mcp_types import ToolAnnotations
+from pydantic import Field
+from typer.models import ArgumentInfo
+
+from isobag.cli.check import ODD, check
+from isobag.cli.compare import compare
+from isobag.cli.explain import explain
+from isobag.cli.groups import groups
+from isobag.cli.points import points
+from isobag.cli.score import score
+
+_TEXT = "delimiter na decimal thousands numbers"
+_READ = "delimiter na id_column missing bad_cells"
+_BAGS = "by time every sessions time_zone time_unit"
+TOOLS: dict[Callable[..., None], str] = {
+    points: f"files {_TEXT} features exclude id_column baseline_by missing bad_cells contamination seed top",
+    groups: f"files {_BAGS} {_TEXT} features exclude missing bad_cells min_size contamination seed top",
+    score: f"model files {_BAGS} {_READ} baseline_by min_size fdr per_day days top",
+    check: f"model files {_BAGS} {_READ} baseline_by min_size max_odd fdr top",
+    explain: f"model files id by {_READ}",
+    compare: "a b decimal thousands numbers features exclude missing bad_cells n_permutations seed",
+}
+"""Commands that read, and those of their options that neither write a file nor name one that is not below the root."""
+_TABLE = "CSV, TSV, JSON Lines (also .gz, .bz2, .xz, .zst), Parquet or Arrow, by its path below the root; globs."
+PATHS: dict[str, Any] = {
+    "files": Annotated[list[str], Field(description=f"One table in one or more files: {_TABLE}", min_length=1)],
+    "model": Annotated[str, Field(description="A file written by `isobag fit`, by its path below the root.")],
+    "a": Annotated[str, Field(description=f"A table: {_TABLE}")],
+    "b": Annotated[str, Field(description="Another table.")],
+}
+"""Options that name files, which must be given."""
+
+
+@dataclass(frozen=True)
+class Folder:
+    """The folder below which files are read; its path has no links left in it."""
+
+    root: Path
+
+    def files(self, names: str | list[str]) -> list[str]:
+        """Files by name or glob, as paths from the root without links and dots; those elsewhere are refused."""
+        return [one for name in ([names] if isinstance(names, str) else names) for one in self._matching(name)]
+
+    def _matching(self, name: str) -> list[str]:
+        if ".." in Path(name).parts:
+            raise ToolError(f"{name!r} has '..' in it; name files by their path below the root.")
+        path = self.root / name  # an absolute path stays one, and has to lie below the root
+        paths = [str(path)]
+        if has_magic(name) and not path.exists():
+            paths = sorted(one for one in glob(str(path), recursive=True) if os.path.isfile(one))
+        listed = [self._below(name, Path(one)) for one in paths]
+        if not listed:
+            raise ToolError(f"No file matches {name!r}.")
+        return listed
+
+    def _below(self, name: str, path: Path) -> str:
+        try:
+            real = path.resolve()
+        except (OSError, ValueError, RuntimeError):
+            raise ToolError(f"{name!r} is not the name of a file.") from None
+        if not real.is_relative_to(self.root):
+            raise ToolError(f"{name!r} is not below the folder that is served.")
+        if not real.is_file():
+            raise ToolError(f"No file matches {name!r}.")
+        return os.path.join(".", real.relative_to(self.root))
+
+
+def server_of(root: str | os.PathLike[str]) -> MCPServer[Any]:
+    """A server whose tools read files below a folder."""
+    folder = Folder(Path(root).resolve())
+    if not folder.root.is_dir():
+        raise ValueError(f"--root {str(root)!r}: there is no such folder.")
+    tools = [_tool(folder, command, names.split()) for command, names in TOOLS.items()]
+    instructions = "Odd rows and odd groups of tables, which are named by their paths below the root."
+    version = import_module("isobag").__version__
+    return MCPServer("isobag", version=version, instructions=instructions, tools=tools, log_level="WARNING")
+
+
+def _tool(folder: Folder, command: Callable[..., None], names: list[str]) -> Tool:
+    """A command as a tool, which refuses arguments that it does not know: one that is misspelt must not be ignored."""
+    tool = Tool.from_function(
+        _function(folder, command, names),
+        description=cleandoc(command.__doc__ or ""),
+        annotations=ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False),
+    )
+    taken = tool.fn_metadata.arg_model
+    taken.model_config["extra"] = "forbid"
+    taken.model_rebuild(force=True)
+    tool.parameters = taken.model_json_schema(by_alias=True)
+    return tool
+
+
+def _function(folder: Folder, command: Callable[..., None], names: list[str]) -> Callable[..., Any]:
+    """A function with the options of a command that runs it and returns what it prints as JSON."""
+    options = signature(command).parameters
+
+    async def run(**typed: Any) -> dict[str, Any]:
+        args, places = [], []
+        for name, value in typed.items():
+            if value is None or (name not in PATHS and value == options[name].default):
+                continue
+            values = folder.files(value) if name in PATHS else [str(value)]
+            if _is_argument(options[name]):
+                places.append((list(options).index(name), values))
+            else:
+                args += [f"{_spelled(options[name])}={one}" for one in values]
+        arguments = [one for _, values in sorted(places) for one in values]
+        return await _run([command.__name__, *args, "--json", "--", *arguments], folder.root)
+
+    run.__name__ = command.__name__
+    run.__signature__ = Signature(  # type: ignore[attr-defined]  # what the SDK makes the schema of
+        [_parameter(name, options[name]) for name in sorted(names, key=lambda name: _is_optional(name, options[name]))],
+        return_annotation=dict[str, Any],
+    )
+    run.__annotations__ = {"return": dict[str, Any]}
+    return run
+
+
+async def _run(args: list[str], root: Path) -> dict[str, Any]:
+    """What a command prints as JSON. -P: the folder of the data is no place to import modules from."""
+    command = [sys.executable, "-P", "-m", "isobag", *args]
+    done = await anyio.run_process(command, stdin=subprocess.DEVNULL, cwd=root, check=False)
+    allowed = (0, ODD) if args[0] == check.__name__ else (0,)
+    if done.returncode not in allowed:
+        said = done.stderr.decode(errors="replace").strip()
+        raise ToolError(said.removeprefix("Error: ") or f"The command ended with exit status {done.returncode}.")
+    facts: dict[str, Any] = json.loads(done.stdout)
+    return facts
+
+
+def _parameter(name: str, own: Parameter) -> Parameter:
+    """An option as the SDK wants it: keyword, type, default and help."""
+    kind, described = own.annotation.__origin__, own.annotation.__metadata__[0]
+    default = own.default if _is_optional(name, own) else Parameter.empty
+    annotation = PATHS.get(name, Annotated[kind, Field(description=described.help)])
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def _is_optional(name: str, own: Parameter) -> bool:
+    return name not in PATHS and own.default is not Parameter.empty
+
+
+def _is_argument(own: Parameter) -> bool:
+    return isinstance(own.annotation.__metadata__[0], ArgumentInfo)
+
+
+def _spelled(own: Parameter) -> str:
+    """The option on the command line."""
+    return next(iter(own.annotation.__metadata__[0].param_decls or ()), f"--{own.name.replace('_', '-')}")

@@ -1,0 +1,131 @@
+"""A ranking to look at in a notebook: the oddest with reasons, a strip of all scores, and a plot."""
+
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from isobag.backends.arrays import Floats
+from isobag.tables.reasons import number_in_words
+from isobag.tables.terminal import shown
+
+if TYPE_CHECKING:
+    from isobag.tables.ranking import Ranking
+
+TOP = 10
+"""Rows or groups in the table."""
+WIDTH, HEIGHT = 600, 28
+"""Of the strip; each of its columns of pixels is drawn once, however many scores are there."""
+MOST_DRAWN = 2_000
+USUAL, ODD = "#7d93ab", "#b8401f"
+_LONGEST_LABEL = 40
+
+
+def cut_of(ranking: "Ranking") -> float:
+    """The score below which all are flagged and above which none is."""
+    if ranking.fdr is None:
+        return ranking.judged.threshold
+    flagged, others = ranking.scores[ranking.flagged], ranking.scores[~ranking.flagged]
+    if not len(flagged):
+        return -np.inf
+    highest = float(flagged.max())
+    return float((highest + np.nanmin(others, initial=np.inf)) / 2) if np.isfinite(others).any() else 1.001 * highest
+
+
+def html_of(ranking: "Ranking") -> str:
+    """The ranking as HTML without scripts; text from the data is escaped as on a terminal, and for HTML."""
+    said = f"{len(ranking):,} {ranking.unit}s, {ranking.n_flagged:,} flagged ({ranking.rule})."
+    columns = {name: _plain(values) for name, values in ranking.columns(0, min(TOP, ranking.n_ranked)).items()}
+    head = "".join(f"<th>{_text(name)}</th>" for name in columns)
+    rows = zip(*columns.values(), strict=True)
+    body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return f"<div><p>{_text(said)}</p>{_strip(ranking)}{table}</div>"
+
+
+def plot_scores(ranking: "Ranking", ax: Any = None, n_labels: int = 5) -> Any:
+    """Scores by rank, both in ratio where they can be: those flagged, the threshold, and the oddest by name."""
+    if ax is None:
+        try:
+            from matplotlib import pyplot  # noqa: PLC0415, an extra
+        except ModuleNotFoundError as error:
+            raise ModuleNotFoundError("plot() needs matplotlib, which is missing: pip install matplotlib.") from error
+        ax = pyplot.subplots()[1]
+    n = ranking.n_ranked
+    places = np.unique(np.geomspace(1, max(n, 1), MOST_DRAWN).astype(np.int64))[: max(n, 0)] - 1
+    chosen = ranking.order[places].astype(np.int64)
+    scores, flagged = ranking.scores[chosen], ranking.flagged[chosen]
+    for is_odd, color, name in ((False, USUAL, "not flagged"), (True, ODD, "flagged")):
+        some = flagged == is_odd
+        if some.any():
+            ax.plot(places[some] + 1, scores[some], ".", color=color, label=name)
+    cut = cut_of(ranking)
+    if np.isfinite(cut):
+        ax.axhline(cut, color=ODD, linewidth=0.8, linestyle="--", label=ranking.rule)
+    for place, name in enumerate(_names(ranking, min(n_labels, n))):
+        at = (place + 1, scores[place])
+        ax.annotate(name, at, (4, 4), textcoords="offset points", fontsize="small", parse_math=False)
+    ax.set_xscale("log")
+    if n and scores.min() > 0:
+        ax.set_yscale("log")
+    ax.set_xlabel(f"rank of the {ranking.unit}")
+    ax.set_ylabel("score (lower = odder)")
+    if ax.get_legend_handles_labels()[0]:
+        ax.legend()
+    return ax
+
+
+def _names(ranking: "Ranking", n: int) -> list[str]:
+    """What the n oddest are called."""
+    columns = ranking.columns(0, n)
+    own = [_plain(columns[name]) for name in ranking.units.labels]
+    if not own:
+        return [f"row {row}" for row in _plain(columns["row"])]
+    return [shown(" · ".join(map(str, label)), _LONGEST_LABEL) for label in zip(*own, strict=True)]
+
+
+def _strip(ranking: "Ranking") -> str:
+    """All scores from the lowest to the highest, darker where there are many; an SVG picture."""
+    ranked = ranking.order[: ranking.n_ranked]
+    if not len(ranked):
+        return ""
+    scores, flagged = ranking.scores[ranked], ranking.flagged[ranked]
+    places = _positions(scores)
+    bars = []
+    for is_odd, color in ((False, USUAL), (True, ODD)):
+        counts = np.bincount(places[flagged == is_odd], minlength=WIDTH)
+        shades = np.log1p(counts) / max(np.log1p(counts.max()), 1e-9)
+        for x in np.flatnonzero(counts):
+            bars.append(
+                f'<rect x="{x}" width="1" height="{HEIGHT}" fill="{color}" opacity="{0.3 + 0.7 * shades[x]:.2f}"/>'
+            )
+    low, high = (number_in_words(float(one)) for one in (scores[0], scores[-1]))
+    title = f"Scores from {low} (oddest, left) to {high}; flagged ones are red"
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" '
+        f'role="img"><title>{_text(title)}</title>{"".join(bars)}</svg>'
+    )
+
+
+def _positions(scores: Floats) -> Any:
+    """Columns of pixels of ascending scores, in ratio if none is 0 or less: (n,), from 0 to WIDTH - 1."""
+    values = np.log(scores) if scores[0] > 0 else scores
+    span = values[-1] - values[0]
+    shares = (values - values[0]) / span if span > 0 else np.full(len(values), 0.5)
+    return np.minimum((shares * WIDTH).astype(np.int64), WIDTH - 1)
+
+
+def _plain(values: Any) -> list[Any]:
+    return list(values.to_pylist() if hasattr(values, "to_pylist") else np.asarray(values).tolist())
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, bool):
+        return f"<td>{'yes' if value else 'no'}</td>"
+    if value is None or value != value:  # noqa: PLR0124, NaN differs from itself
+        return "<td></td>"
+    return f"<td>{_text(number_in_words(value) if isinstance(value, float) else value)}</td>"
+
+
+def _text(value: Any) -> str:
+    return escape(shown(value))
