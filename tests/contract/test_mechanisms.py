@@ -181,6 +181,19 @@ def test_partitionings_say_what_they_are(mechanism, level, d):
         assert_array_equal(ours, theirs)
 
 
+@every_mechanism
+@pytest.mark.parametrize("d", [2, 13])
+@pytest.mark.parametrize("backend", HOST_BACKENDS)
+def test_one_search_for_all_levels_says_the_same_as_one_for_each(mechanism, backend, d):
+    compute = Compute(backend)
+    drawn, Q = DRAWN["rows"](mechanism, "normal", d, compute)
+    queries = drawn.prepare(Q, compute)
+    cells, nearest = drawn.assign_levels(queries, compute), drawn.nearest_levels(queries, compute)
+    for level in range(len(LEVELS)):
+        assert_array_equal(cells[level].T, drawn.at(level).assign(queries, compute))
+        assert_array_equal(nearest[level].T, drawn.at(level).nearest_anchors(queries, compute))
+
+
 @both_levels
 @every_mechanism
 def test_the_seed_decides_and_more_partitionings_begin_with_the_fewer(mechanism, level, d):

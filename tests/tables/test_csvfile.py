@@ -116,8 +116,11 @@ def test_what_csv_writes_comes_back_cell_for_cell(table, block_bytes):
         (b'a,b\n1,"2\n3,4\n', "t.csv, row 0 (line 2): a quote is opened and never closed."),
         (b'a,b\n1,"2"x\n', "t.csv, row 0 (line 2): a cell goes on after its closing quote."),
         (b"a,b,a\n1,2,3\n", "t.csv: two columns are called 'a' (columns 1 and 3); rename one."),
-        (b"a,b\n1,2\n1,\xe9\n", "t.csv, line 3: byte 0xE9 is not UTF-8; convert the file to UTF-8 first."),
-        ("a,b\n1,2\n".encode("utf-16"), "t.csv is UTF-16, not text in UTF-8; convert it first."),
+        (
+            b"a,b\n1,2\n1,\xe9\n",
+            "t.csv, line 3: byte 0xE9 is not UTF-8; say what the file is written in, such as encoding='latin-1'.",
+        ),
+        ("a,b\n1,2\n".encode("utf-16"), "t.csv is UTF-16, not text in UTF-8; pass encoding='utf-16'."),
         (
             b'"' + b"a\n" * 200_000,
             "t.csv, first row: a cell has more than 131,072 characters; perhaps a quote is never closed.",
@@ -129,6 +132,17 @@ def test_what_is_no_table_is_refused_in_one_sentence(content, said, block_bytes)
     with pytest.raises(ValueError) as caught:
         cells(opened(content, block_bytes=block_bytes))
     assert str(caught.value) == said
+
+
+@pytest.mark.parametrize("block_bytes", [4, 1 << 20])
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+def test_lines_before_the_header_are_skipped_and_still_counted(block_bytes, end):
+    content = end.join([b'Report of "May, 2026', b"", b"a,b", b"1,2", b"3,4", b""])
+    plain, whole = cells(opened(b"a,b\n1,2\n3,4\n")), opened(content, skip=2, block_bytes=block_bytes)
+    rows, lines = cells(whole)
+    assert rows == plain[0] and list(lines) == [4, 5] and whole.names == ("a", "b") and whole.notes == ()
+    with pytest.raises(ValueError, match=r"skip=9: nothing follows in the 5 lines of t.csv"):
+        opened(content, skip=9, block_bytes=block_bytes)
 
 
 def test_no_line_is_a_comment_and_rows_are_those_of_the_file():

@@ -1,13 +1,13 @@
 """``isobag compare``: whether two tables differ, and where."""
 
-from isobag.cli.options import HOW, IN, Typed, argument, command, option, text
+from isobag.cli.options import HOW, IN, NOTATION, WRITTEN, Typed, argument, command, option, text
 
 _TABLE = argument(str | None, None, "FILE", "A table, as for `isobag points`; a glob in quotes.")
 _QUERY = text(IN, "QUERY", "A query in its place, which calls the file data.")
 
 
 @command(
-    "a b sql_a sql_b sql header decimal thousands numbers features exclude missing bad_cells n_permutations seed jobs "
+    f"a b sql_a sql_b sql {WRITTEN} {NOTATION} features exclude missing bad_cells n_permutations seed jobs "
     "json quiet debug",
     a=_TABLE,
     b=_TABLE,

@@ -9,7 +9,8 @@ import typer
 from isobag.cli.inputs import Input
 from isobag.cli.progress import Silent
 from isobag.data.partitions import Partitions
-from isobag.tables.sources import STDIN, matching_files
+from isobag.tables.openers import STDIN
+from isobag.tables.sources import matching_files
 
 LOCAL = "local"
 FEW_ROWS = 20_000
@@ -21,7 +22,7 @@ class Engine:
 
     def files(self, given: Input, *, report: Path | None = None, jobs: int | None = None) -> list[str]:
         """Names of the files that will be read; options that cannot be used are refused."""
-        return [file for name in given.files or () if name != STDIN for file in matching_files(name)]
+        return [file for name in given.files or () for file in matching_files(name) if file != STDIN]
 
     @contextmanager
     def opened(self, given: Input, bar: Silent, *, jobs: int | None, is_silent: bool) -> Iterator[Partitions]:

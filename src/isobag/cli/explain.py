@@ -1,13 +1,13 @@
 """``isobag explain``: why a row or a group is odd."""
 
-from isobag.cli.options import MODEL, Typed, command, option
+from isobag.cli.options import MODEL, WRITTEN, Typed, command, option
 
 MOST_LISTED = 10
 _ID = "Number of the row, from 0; its name with --id-column; a group's label."
 
 
 @command(
-    "model id files by sql header delimiter na format id_column missing bad_cells json quiet debug",
+    f"model id files by sql {WRITTEN} format id_column missing bad_cells json quiet debug",
     model=MODEL,
     id=option(str, ..., None, "NAME", _ID),
 )

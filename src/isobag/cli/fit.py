@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from isobag.cli.options import Typed, command, option
+from isobag.cli.options import NOTATION, WRITTEN, Typed, command, option
 
 
 @command(
-    "model files by time every sessions sql header delimiter na decimal thousands numbers format time_zone "
+    f"model files by time every sessions sql {WRITTEN} {NOTATION} format time_zone "
     "time_unit features exclude baseline_by missing bad_cells min_size max_samples group_max_samples n_estimators "
     "contamination seed jobs json quiet debug",
     model=option(Path, ..., None, "FILE", "File to write the fitted model to."),

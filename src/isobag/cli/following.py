@@ -1,5 +1,6 @@
 """Lines of a stream as rows: read as they come, judged, learned, and the state kept."""
 
+import codecs
 import csv
 import json
 import os
@@ -17,6 +18,7 @@ from isobag.data.frames import feature_names
 from isobag.data.params import FDR, check_params
 from isobag.estimators.stream import IDKStreamDetector
 from isobag.storage.streamfile import load_stream, save_stream
+from isobag.tables.openers import check_encoding
 from isobag.tables.reasons import number_in_words
 
 _READ_BYTES = 1 << 16
@@ -26,10 +28,11 @@ _REASONS = 3
 
 
 class Lines:
-    """Lines as rows of numbers; ``n_lines`` read so far, ``n_bad`` of them no rows."""
+    """Lines as rows of numbers; ``n_lines`` read so far, ``n_bad`` of them no rows; the first ``n_passed`` are none."""
 
-    def __init__(self, kind: str | None, features: list[str] | None, header: list[str] | None, quiet: bool) -> None:
-        self.kind, self.features, self.header = kind, features, header
+    def __init__(self, kind: str | None, features: list[str] | None, n_passed: int, quiet: bool) -> None:
+        self.kind, self.features, self.n_passed = kind, features, n_passed
+        self.header: list[str] | None = None
         self.n_lines = self.n_bad = 0
         self._quiet = quiet
 
@@ -38,7 +41,7 @@ class Lines:
         rows, numbers = [], []
         for line in lines:
             self.n_lines += 1
-            if not line.strip():
+            if self.n_lines <= self.n_passed or not line.strip():
                 continue
             try:
                 row = self._row(line)
@@ -55,8 +58,9 @@ class Lines:
     def skip(self, lines: list[str], n_known: int) -> list[str]:
         """Some lines without those among the first ``n_known`` of all; of these only the header of CSV is read."""
         known = lines[: max(0, n_known - self.n_lines)]
-        if known and self.n_lines == 0 and self.kind == "csv":
-            self._row(known[0])
+        place = self.n_passed - self.n_lines  # of the header among these
+        if 0 <= place < len(known) and self.kind == "csv":
+            self._row(known[place])
         self.n_lines += len(known)
         return lines[len(known) :]
 
@@ -106,11 +110,13 @@ def follow_lines(typed: Typed) -> None:
     if typed.format not in (None, "csv", "jsonl"):
         raise ValueError(f"--format {typed.format}: choose csv or jsonl.")
     detector, notes = _begin(typed)
-    lines = Lines(notes.get("kind", typed.format), notes.get("features", names_of(typed.features)), None, typed.quiet)
+    check_encoding(typed.encoding)
+    features = notes.get("features", names_of(typed.features))
+    lines = Lines(notes.get("kind", typed.format), features, typed.skip, typed.quiet)
     begun = 0 if typed.source == "-" else int(notes.get("lines", 0))
     state = _State(detector, lines, typed)
     try:
-        for batch in _batches(typed.source):
+        for batch in _batches(typed.source, typed.encoding or "utf-8"):
             state.take(lines.skip(batch, begun))
             state.save(once_in=typed.save_every)
     finally:
@@ -182,17 +188,20 @@ class _State:
             self._written = time.monotonic()
 
 
-def _batches(source: str) -> Iterator[list[str]]:
-    """Complete lines as they come, those that are there together; the last one may lack its end."""
+def _batches(source: str, encoding: str) -> Iterator[list[str]]:
+    """Complete lines as they come, those that are there together; the last one may lack its end.
+
+    A byte that is no text is replaced: where it stands in a number, the line is no row.
+    """
     file = 0 if source == "-" else os.open(source, os.O_RDONLY)
-    rest = b""
+    decoder, rest = codecs.getincrementaldecoder(encoding)("replace"), ""
     try:
         while content := os.read(file, _READ_BYTES):
-            *complete, rest = (rest + content).split(b"\n")
+            *complete, rest = (rest + decoder.decode(content)).split("\n")
             if complete:
-                yield [line.decode("utf-8", "replace") for line in complete]
-        if rest:
-            yield [rest.decode("utf-8", "replace")]
+                yield complete
+        if rest := rest + decoder.decode(b"", True):
+            yield [rest]
     finally:
         if source != "-":
             os.close(file)

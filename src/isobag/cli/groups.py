@@ -1,10 +1,10 @@
 """``isobag groups``: the odd groups of the rows of a table."""
 
-from isobag.cli.options import BY, Typed, command, option
+from isobag.cli.options import BY, NOTATION, WRITTEN, Typed, command, option
 
 
 @command(
-    "by files time every sessions sql header delimiter na decimal thousands numbers format time_zone time_unit "
+    f"by files time every sessions sql {WRITTEN} {NOTATION} format time_zone time_unit "
     "features exclude missing bad_cells min_size max_samples group_max_samples n_estimators contamination "
     "p_values fdr seed jobs engine dask top out report model json quiet debug",
     by=option(str, ..., None, "A,B,...", BY),

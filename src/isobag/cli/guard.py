@@ -15,7 +15,8 @@ from isobag.tables.terminal import escape_for_terminal
 
 STOPPED = 130
 STOPPED_SENTENCE = "Stopped; no file is left half-written."
-_EXTRAS = {"duckdb": "cli", "pyarrow": "cli", "safetensors": "files", "jinja2": "report", "mcp": "mcp"}
+_EXTRAS = {"duckdb": "cli", "pyarrow": "cli", "safetensors": "files", "jinja2": "report"}
+_EXTRAS |= {"mcp": "mcp", "openpyxl": "excel"}
 _EXPECTED = (ValueError, TypeError, OSError, ImportError, OverflowError)
 
 

@@ -26,7 +26,7 @@ class Input:
 
     files : names of files, globs, or "-" for standard input.
     sql : a query over them.
-    header, format, delimiter, na : of text; see ``FilesSource``.
+    header, format, delimiter, na, skip, encoding, sheet : how files are written; see ``Written``.
     """
 
     files: Sequence[str] | None
@@ -35,6 +35,9 @@ class Input:
     format: str | None
     delimiter: str | None
     na: str | None
+    skip: int | None
+    encoding: str | None
+    sheet: str | None
     options: ReadOptions
 
     @property
@@ -55,7 +58,11 @@ class Input:
             "header": self.header,
             "divider": divider,
             "na": names_of(self.na) or (),
-            "form": None if self.format is None else f".{self.format.lstrip('.')}",
+            "form": None if self.format is None else f".{self.format.lstrip('.').lower()}",
+            "skip": self.skip or 0,
+            "encoding": self.encoding,
+            "sheet": self.sheet,
+            "decimal": self.options.decimal,
         }
         if self.sql is None:
             return FilesSource(paths, **written)
@@ -78,7 +85,7 @@ class Input:
 
 def input_of(typed: Typed, **own: Any) -> Input:
     """The input that the options of a command describe; ``own``: what stands in their place."""
-    names = ("files", "sql", "header", "format", "delimiter", "na")
+    names = ("files", "sql", "header", "format", "delimiter", "na", "skip", "encoding", "sheet")
     return Input(**{**{name: vars(typed).get(name) for name in names}, **own}, options=reading(typed))
 
 

@@ -38,10 +38,14 @@ def _parameter(kind: Any, default: Any, described: Any) -> Parameter:
     return Parameter("_", Parameter.KEYWORD_ONLY, default=own, annotation=Annotated[kind, described])
 
 
+WRITTEN = "header delimiter na skip encoding sheet"
+NOTATION = "decimal thousands numbers"
+"""Options that say how files, and how numbers in text, are written."""
 text = partial(option, str | None, None)
+ENDINGS = ".parquet, .csv, .csv.gz, .jsonl, .arrow; - for stdout. May be given several times."
 BY = "Column with the label of each row's group, or several."
 MODEL = argument(Path, ..., "MODEL", "A file written by `isobag fit`.")
-_A_TABLE = "CSV, TSV, JSON Lines (also .gz, .bz2, .xz, .zst), Parquet or Arrow; globs; - for stdin."
+_A_TABLE = "CSV, TSV, JSON Lines (also .gz, .bz2, .xz, .zst), Parquet, Arrow or .xlsx; globs; - for stdin."
 _ENGINE = (
     "Where to work: `local` (this process), `dask://HOST:PORT` (the Dask cluster of this scheduler) or "
     "`dask://local` (--jobs processes of this machine). Dask reads Parquet files or folders of them; --out is one "
@@ -63,10 +67,13 @@ OPTIONS: dict[str, Any] = {
     ),
     "delimiter": text(IN, "SIGN", "What divides the cells of CSV; tab for one."),
     "na": text(IN, "A,B,...", "More texts of CSV or JSON that stand for a missing value: -,?,n/a."),
+    "skip": option(int, 0, IN, "N", "Lines before the header of CSV, or rows of a sheet, to pass over.", min=0),
+    "encoding": text(IN, "NAME", "What text is written in: latin-1, cp1252, utf-16; default: utf-8."),
+    "sheet": text(IN, "NAME", "Sheet of a workbook; default: the first."),
     "decimal": text(IN, "SIGN", "Decimal sign of text: . or ,"),
     "thousands": text(IN, "SIGN", "Sign between thousands in text: , . ' or a space."),
     "numbers": option(_KINDS["numbers"], "strict", IN, None, _NUMBERS),
-    "format": text(IN, "ENDING", "Of standard input: csv, tsv or jsonl."),
+    "format": text(IN, "ENDING", "Of standard input: csv, jsonl, parquet, arrow, xlsx; default: by its first bytes."),
     "time": text(WHAT, "COLUMN", "Column of times, which divide groups by --every or --sessions."),
     "every": text(WHAT, "LENGTH", "Groups of one label and period: 15m, 1h, 1d, 1w."),
     "sessions": text(WHAT, "GAP", "Groups of one label and session, which a longer gap ends: 30m."),
@@ -95,9 +102,7 @@ OPTIONS: dict[str, Any] = {
     "engine": text(HOW, "ADDRESS", _ENGINE),
     "dask": text(HOW, "ADDRESS", "The same as --engine dask://ADDRESS."),
     "top": option(int, 10, OUT, "N", "How many of the oddest to print.", min=0),
-    "out": option(
-        Path | None, None, OUT, "FILE", "Write all, ranked: .parquet, .csv, .csv.gz, .jsonl, .arrow; - for stdout."
-    ),
+    "out": option(list[Path] | None, None, OUT, "FILE", f"Write all, ranked: {ENDINGS}"),
     "keep": text(OUT, "A,B,...", "Columns to carry into --out and --report, or all."),
     "report": option(Path | None, None, OUT, "FILE", "Write a page to look at: .html."),
     "model": option(Path | None, None, OUT, "FILE", "Write the fitted model."),

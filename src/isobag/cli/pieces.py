@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from pyarrow import parquet
 
-from isobag.tables.sources import STDIN, TYPED, FilesSource, kind_of_file, matching_files
+from isobag.tables.openers import STDIN
+from isobag.tables.sources import TYPED, FilesSource, kind_of_file, matching_files
 
 PIECE_BYTES = 1 << 26
 """Row groups are read together up to so many bytes, unpacked, ..."""

@@ -1,10 +1,10 @@
 """``isobag points``: the odd rows of a table."""
 
-from isobag.cli.options import Typed, command
+from isobag.cli.options import NOTATION, WRITTEN, Typed, command
 
 
 @command(
-    "files sql header delimiter na decimal thousands numbers format features exclude id_column baseline_by missing "
+    f"files sql {WRITTEN} {NOTATION} format features exclude id_column baseline_by missing "
     "bad_cells max_samples n_estimators contamination p_values fdr seed jobs engine dask top out keep report model "
     "json quiet debug"
 )

@@ -23,11 +23,12 @@ class Output:
     """What a command prints and writes.
 
     top : how many of the oddest are printed.
-    out, report, model : files to write.
+    out : files to write all that was ranked to.
+    report, model : files to write.
     """
 
     top: int = 10
-    out: Path | None = None
+    out: tuple[Path, ...] = ()
     report: Path | None = None
     model: Path | None = None
     json: bool = False
@@ -42,13 +43,16 @@ class Output:
 def output_of(typed: Typed, **own: Any) -> Output:
     """The output that the options of a command describe; ``own``: what stands in their place."""
     names = [one.name for one in fields(Output) if one.name in vars(typed)]
-    return Output(**{**{name: vars(typed)[name] for name in names}, **own})
+    given = {**{name: vars(typed)[name] for name in names}, **own}
+    return Output(**{**given, "out": tuple(given.get("out") or ())})
 
 
 def check_targets(output: Output, files: Sequence[str], model_read: Path | None) -> None:
     """Refuse at once what could not be written in the end, or would be written over what is read."""
-    if output.out is not None:
-        check_output(output.out)
+    for path in output.out:
+        check_output(path)
+    if [str(path) for path in output.out].count(STDOUT) > 1:
+        raise ValueError("--out - is given twice; standard output takes one table.")
     report = output.report
     if report is not None:
         if find_spec("jinja2") is None:
@@ -57,7 +61,7 @@ def check_targets(output: Output, files: Sequence[str], model_read: Path | None)
             raise ValueError(f"{str(report)!r} has no known ending for a report; choose .html.")
     read = [*files, *([] if model_read is None else [str(model_read)])]
     taken = {Path(file).resolve(): "is read" for file in read}
-    for path in (output.out, report, output.model):
+    for path in (*output.out, report, output.model):
         if path is None or str(path) == STDOUT:
             continue
         if not path.absolute().parent.is_dir():
@@ -69,7 +73,7 @@ def check_targets(output: Output, files: Sequence[str], model_read: Path | None)
 
 def write_results(ranking: Ranked, output: Output, source: str, tick: Tick | None) -> None:
     """Write all that was ranked, and the report."""
-    if output.out is not None:
+    if output.out:
         write_table(output.out, _counted(ranking, tick))
     if output.report is not None:
         from isobag.report import write_report  # noqa: PLC0415, loads jinja2
@@ -80,7 +84,7 @@ def write_results(ranking: Ranked, output: Output, source: str, tick: Tick | Non
 
 def show_results(ranking: Ranked, top: dict[str, Any], output: Output) -> None:
     """Print the oddest and what there is to say, unless the results themselves go to standard output."""
-    written = [path for path in (output.model, output.out, output.report) if path is not None]
+    written = [path for path in (output.model, *output.out, output.report) if path is not None]
     if any(str(path) == STDOUT for path in written):
         return
     rows = rows_of(top)

@@ -1,10 +1,10 @@
 """``isobag score``: new rows, or new groups, against a model."""
 
-from isobag.cli.options import MODEL, Typed, command
+from isobag.cli.options import MODEL, WRITTEN, Typed, command
 
 
 @command(
-    "model files by time every sessions sql header delimiter na format time_zone time_unit id_column baseline_by "
+    f"model files by time every sessions sql {WRITTEN} format time_zone time_unit id_column baseline_by "
     "missing bad_cells min_size fdr per_day days exact jobs top out keep report json quiet debug",
     model=MODEL,
 )

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from isobag.cli.options import HOW, OUT, WHAT, Typed, command, option, text
+from isobag.cli.options import ENDINGS, HOW, NOTATION, OUT, WHAT, WRITTEN, Typed, command, option, text
 
 _STATE = (
     "The state: what was learned of all entities. The first run writes it; later runs score new periods by it, and "
@@ -25,15 +25,13 @@ _OWN: dict[str, Any] = {
     "learn": option(bool, True, HOW, None, "Whether to add the new periods to the state.", "--learn/--no-learn"),
     "confirm": option(list[str] | None, None, HOW, "ENTITY@PERIOD", _CONFIRM),
     "dismiss": option(list[str] | None, None, HOW, "ENTITY@PERIOD", _DISMISS),
-    "out": option(
-        Path | None, None, OUT, "FILE", "Write all lines: .parquet, .csv, .csv.gz, .jsonl, .arrow; - for stdout."
-    ),
+    "out": option(list[Path] | None, None, OUT, "FILE", f"Write all lines: {ENDINGS}"),
     "top": option(int, 20, OUT, "N", "How many findings to print.", min=0),
 }
 
 
 @command(
-    "files by time every model sql header delimiter na decimal thousands numbers format time_zone time_unit features "
+    f"files by time every model sql {WRITTEN} {NOTATION} format time_zone time_unit features "
     "exclude missing bad_cells since peers fdr keep late learn confirm dismiss seed jobs top out report json quiet "
     "debug",
     **_OWN,

@@ -87,7 +87,7 @@ def _judge(typed: Typed, monitor: EntityMonitor, columns: LogColumns, known: Pat
         if not known:
             columns.keep_in(monitor, table.encoding)
         order = oddest_first(findings)
-        if output.out is not None:
+        if output.out:
             write_table(output.out, [_as_dict(findings_table(findings, order, columns.by))])
         if output.report is not None:
             from isobag.report import write_watch_report  # noqa: PLC0415, loads jinja2
@@ -97,7 +97,7 @@ def _judge(typed: Typed, monitor: EntityMonitor, columns: LogColumns, known: Pat
     is_written = path is not None and (is_new or has_words)
     if is_written:
         save(monitor, str(path))
-    written = [one for one in (path if is_written else None, output.out, output.report) if one is not None]
+    written = [one for one in (path if is_written else None, *output.out, output.report) if one is not None]
     _show(monitor, columns, findings, table.summary, output, written, is_new)
 
 

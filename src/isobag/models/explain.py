@@ -1,7 +1,7 @@
 """Why a point is odd: its lack of similarity, shared out among the features."""
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -10,7 +10,7 @@ from isobag.backends import Compute
 from isobag.backends.arrays import OUTSIDE, Bools, Cells, Floats, octaves
 from isobag.backends.threads import slices
 from isobag.models.averaging import Average
-from isobag.models.views import Limits, View, Views
+from isobag.models.views import Limits, View
 
 _KEPT_NUMBERS = 1 << 22
 
@@ -39,10 +39,38 @@ class SharesOfAll(NamedTuple):
         return nearest
 
 
+class Located:
+    """Where rows (n, d) are in a view: one search for all levels, when it is first asked for."""
+
+    def __init__(self, view: View, X: Floats, compute: Compute) -> None:
+        self._drawn, self._compute = view.partitionings, compute
+        self.scaled = view.scaling.apply(X)
+        self._queries = self._drawn.prepare(self.scaled, compute)
+        self.anchors = self._drawn.anchors()
+
+    @cached_property
+    def _cells(self) -> Cells:
+        return self._drawn.assign_levels(self._queries, self._compute)
+
+    @cached_property
+    def _nearest(self) -> Cells:
+        return self._drawn.nearest_levels(self._queries, self._compute)
+
+    def cells(self, level: int, rule: str = "nearest") -> Cells:
+        """Cell of each row in each partitioning of a level: (n, t)."""
+        if rule == "nearest":
+            return self._cells[level].T
+        return self._drawn.at(level).assign(self._queries, self._compute, rule)
+
+    def nearest(self, level: int) -> Cells:
+        """The cell whose anchor is the nearest: (n, t)."""
+        return self._nearest[level].T
+
+
 def lack_by_feature(
-    views: Views, shares: Sequence[Shares], average: Average, path: Floats, X: Floats, compute: Compute, rule: str
+    located: Sequence[Located], shares: Sequence[Shares], average: Average, path: Floats, rule: str
 ) -> Floats:
-    """Minus the logarithm of the score, shared out among the features: X (n, d) -> (n, d), whose rows sum to it.
+    """Minus the logarithm of the score, shared out among the features: of n rows, (n, d), whose rows sum to it.
 
     In one partitioning a point lacks what its cell lacks of the whole: 1 minus the share of the data in it, all of it
     if the point is OUTSIDE. The lack goes to the features by their part in the squared distance to the nearest anchor
@@ -50,45 +78,39 @@ def lack_by_feature(
     anchor or there is none. The shares of all partitionings are added up at each psi and those of all psi weighted as
     in the score.
     """
-    total = np.zeros(X.shape)
+    shape = located[0].scaled.shape
+    total = np.zeros(shape)
     lacks = -average.logarithms(path)
     for level, weight in enumerate(average.weights):
         if weight == 0:
             continue
-        parts = np.zeros(X.shape)
-        for view, own in zip(views.at(level).members, shares, strict=True):
-            parts += _shares_of_lack(view, own, level, X, compute, rule)
+        parts = np.zeros(shape)
+        for rows, own in zip(located, shares, strict=True):
+            parts += _shares_of_lack(rows, own, level, rule)
         sums = parts.sum(axis=1, keepdims=True)
-        parts = np.divide(parts, sums, out=np.full(X.shape, 1 / X.shape[1]), where=sums > 0)
+        parts = np.divide(parts, sums, out=np.full(shape, 1 / shape[1]), where=sums > 0)
         total += weight * lacks[:, level, None] * parts
     return total
 
 
-def _shares_of_lack(view: View, shares: Shares, level: int, X: Floats, compute: Compute, rule: str) -> Floats:
+def _shares_of_lack(located: Located, shares: Shares, level: int, rule: str) -> Floats:
     """Lack of each row shared out among the features, summed over the partitionings of one psi: (n, d)."""
-    scaled = view.scaling.apply(X)
-    partitionings = view.partitionings
-    queries = partitionings.prepare(scaled, compute)
-    cells = partitionings.assign(queries, compute, rule)
-    lacks = 1 - shares.at(level, cells)
-    anchors = partitionings.anchors()
-    if anchors is None:
-        return np.repeat(lacks.sum(axis=1, keepdims=True) / X.shape[1], X.shape[1], axis=1)
-    nearest = shares.usual(level, partitionings.nearest_anchors(queries, compute))
-    return _shared_by_steps(scaled, nearest, anchors, lambda rows, sq_dists: lacks[rows])
+    lacks, d = 1 - shares.at(level, located.cells(level, rule)), located.scaled.shape[1]
+    if located.anchors is None:
+        return np.repeat(lacks.sum(axis=1, keepdims=True) / d, d, axis=1)
+    nearest = shares.usual(level, located.nearest(level))
+    return _shared_by_steps(located.scaled, nearest, located.anchors, lambda rows, sq_dists: lacks[rows])
 
 
-def far_by_feature(views: Views, limits: Limits, X: Floats, compute: Compute) -> Floats:
-    """Shares of the features in how far out rows are, by their part in the squared distances: (n, d), sums 1 or 0."""
-    total = np.zeros(X.shape)
-    for level in np.flatnonzero(limits[0] >= 0):
-        for view, own in zip(views.at(int(level)).members, limits, strict=True):
-            scaled, drawn = view.scaling.apply(X), view.partitionings
-            queries = drawn.prepare(scaled, compute)
-            amounts = partial(_octaves_beyond, drawn.assign(queries, compute) == OUTSIDE, int(own[level]))
-            total += _shared_by_steps(scaled, drawn.nearest_anchors(queries, compute), drawn.anchors(), amounts)
+def far_by_feature(located: Sequence[Located], limits: Limits) -> Floats:
+    """Shares of the features in how far out n rows are, by their part in the squared distances: (n, d), sums 1 or 0."""
+    total = np.zeros(located[0].scaled.shape)
+    for level in np.flatnonzero(limits[0] >= 0).tolist():
+        for rows, own in zip(located, limits, strict=True):
+            amounts = partial(_octaves_beyond, rows.cells(level) == OUTSIDE, int(own[level]))
+            total += _shared_by_steps(rows.scaled, rows.nearest(level), rows.anchors, amounts)
     sums = total.sum(axis=1, keepdims=True)
-    shares: Floats = np.divide(total, sums, out=np.zeros(X.shape), where=sums > 0)
+    shares: Floats = np.divide(total, sums, out=np.zeros(total.shape), where=sums > 0)
     return shares
 
 

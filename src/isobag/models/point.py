@@ -25,7 +25,7 @@ from isobag.models.averaging import (
 )
 from isobag.models.baseline import Baseline, OwnShares, OwnSums, fit_baseline
 from isobag.models.calibration import EXTRAPOLATE, Calibration, calibrate
-from isobag.models.explain import Shares, SharesOfAll, far_by_feature, lack_by_feature
+from isobag.models.explain import Located, Shares, SharesOfAll, far_by_feature, lack_by_feature
 from isobag.models.tally import Tables, Tally
 from isobag.models.units import blocks_of, copies_of
 from isobag.models.views import Limits, Plan, Sums, Views, add_views, draw_views
@@ -277,7 +277,8 @@ class PointModel(PickledByFields):
         if self.average is None:  # one psi, the last
             path = self._last_path(compute)
             one = fit_average(path(*self._references), np.eye(len(self.views.levels))[-1])
-            return lack_by_feature(self.views, self._shares_of(owners), one, path(X, owners), X, compute, self.rule)
+            located = [Located(view, X, compute) for view in self.views.members]
+            return lack_by_feature(located, self._shares_of(owners), one, path(X, owners), self.rule)
         paths = self.divide(self.sum_at(compute)(X), None if owners is None else self._own_at(compute)(X, owners))
         lacks = self._lack_of_psi(paths, X, owners, compute, only_coarse=False)
         mean, coarse = self.average.parts(paths)
@@ -312,9 +313,10 @@ class PointModel(PickledByFields):
         for own, (path, far), (views, shares, limits) in zip(self.average.views, paths, parts, strict=True):
             n_counted = self.average.n_coarse if only_coarse else len(own.weights)
             weights = np.where(np.arange(len(own.weights)) < n_counted, own.weights, 0.0)
-            lacks += lack_by_feature(views, shares, replace(own, weights=weights), path, X, compute, self.rule)
+            located = [Located(view, X, compute) for view in views.members]
+            lacks += lack_by_feature(located, shares, replace(own, weights=weights), path, self.rule)
             if far is not None and limits is not None:
-                lacks += own.far_weight * far[:, None] * far_by_feature(views, limits, X, compute)
+                lacks += own.far_weight * far[:, None] * far_by_feature(located, limits)
         return lacks
 
     def _parts(self, owners: Ints | None) -> list[tuple[Views, list[Shares], Limits | None]]:

@@ -86,7 +86,15 @@ class RowBalls(Balls, Partitionings):
 
     def nearest_anchors(self, queries: Queries, compute: Compute) -> Cells:
         """The nearest center, whether its ball covers the row or not: (n, t)."""
-        return replace(self, sq_radii=np.full_like(self.sq_radii, np.inf)).assign(queries, compute)
+        return self._unbounded.assign(queries, compute)
+
+    def nearest_levels(self, queries: Queries, compute: Compute) -> Cells:
+        """The same at each level, from one search: (L, t, n)."""
+        return self._unbounded.assign_levels(queries, compute)
+
+    @property
+    def _unbounded(self) -> "RowBalls":
+        return replace(self, sq_radii=np.full_like(self.sq_radii, np.inf))
 
     @property
     def width(self) -> int:

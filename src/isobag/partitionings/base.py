@@ -106,6 +106,10 @@ class Partitionings(ABC):
         """The cell whose anchor a query is to be compared with, covered or not: (n, t)."""
         return self.assign(queries, compute)
 
+    def nearest_levels(self, queries: Prepared, compute: Compute) -> Cells:
+        """The same at each level: (L, t, n)."""
+        return np.stack([self.at(level).nearest_anchors(queries, compute).T for level in range(len(self.levels))])
+
     @abstractmethod
     def problem(self) -> str | None:
         """What does not fit together, of fields that come from a file."""

@@ -5,8 +5,8 @@ import gzip
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import IO, Any
 
@@ -20,21 +20,42 @@ BATCH_ROWS = 1 << 16
 STDOUT = "-"
 
 
-def write_table(path: str | Path, batches: Iterable[dict[str, Any]]) -> None:
-    """Write columns, some rows at a time, to .parquet, .csv, .jsonl or .arrow: the whole file or none; - is stdout."""
-    kind = check_output(path)
-    naming = naming_stdout if str(path) == STDOUT else nullcontext  # files on disk name themselves
-    with _opened(path) as file:
-        writer = None
+def write_table(paths: str | Path | Sequence[str | Path], batches: Iterable[dict[str, Any]]) -> None:
+    """Write columns, some rows at a time, to .parquet, .csv, .jsonl or .arrow: the whole file or none; - is stdout.
+
+    paths : one file, or several that get the same.
+    """
+    targets = [paths] if isinstance(paths, str | Path) else list(paths)
+    kinds = [check_output(path) for path in targets]
+    with ExitStack() as stack:
+        opened = [stack.enter_context(_opened(path)) for path in targets]
+        files = [_Target(*one) for one in zip(targets, kinds, opened, strict=True)]
         for columns in batches:
             table = pa.table({name: _as_column(values) for name, values in columns.items()})
-            with naming():
-                writer = writer or _WRITERS[kind](file, table.schema)
-                writer(table)
-        with naming():
-            if writer is not None:
-                writer(None)
-            file.flush()
+            for file in files:
+                file.write(table)
+        for file in files:
+            file.close()
+
+
+class _Target:
+    """A file that is being written."""
+
+    def __init__(self, path: str | Path, kind: str, file: IO[bytes]) -> None:
+        self._kind, self._file = kind, file
+        self._writer: Callable[[pa.Table | None], None] | None = None
+        self._naming = naming_stdout if str(path) == STDOUT else nullcontext  # files on disk name themselves
+
+    def write(self, table: pa.Table) -> None:
+        with self._naming():
+            self._writer = self._writer or _WRITERS[self._kind](self._file, table.schema)
+            self._writer(table)
+
+    def close(self) -> None:
+        with self._naming():
+            if self._writer is not None:
+                self._writer(None)
+            self._file.flush()
 
 
 @contextmanager

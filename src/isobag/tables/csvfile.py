@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 from isobag.backends.arrays import Ints
+from isobag.data.params import Option, ParameterError
 from isobag.tables.batch import Batch, Place, check_names_differ
 from isobag.tables.cells import is_missing, number_of
 
@@ -37,6 +38,7 @@ class CsvFile:
     file : its name, for errors.
     header : True if the first row names the columns, False if it is data; None: data if it holds numbers only.
     divider : what stands between cells; None for the most frequent of DIVIDERS in the first line.
+    skip : lines before the first row, which are not looked at.
     names, notes : of the columns, and what there is to say about them.
     """
 
@@ -48,10 +50,11 @@ class CsvFile:
         file: str,
         header: bool | None = None,
         divider: str | None = None,
+        skip: int = 0,
         block_bytes: int = BLOCK_BYTES,
     ) -> None:
         self._opened, self._file, self._block_bytes = opened, file, block_bytes
-        self._read_header(header, divider)
+        self._read_header(header, divider, skip)
         self.n_empty_lines = 0
 
     def batches(self) -> Iterator[Batch]:
@@ -117,26 +120,30 @@ class CsvFile:
         columns = [pa.array(column, pa.string()) for column in by_column]
         return _Part(columns, np.array(starts, np.int64), np.array(empty, np.int64), line - first_line)
 
-    def _read_header(self, header: bool | None, divider: str | None) -> None:
+    def _read_header(self, header: bool | None, divider: str | None, skip: int) -> None:
         """Names of the columns, what divides cells, and where rows begin."""
         with self._opened() as stream:
             mark = stream.read(4)
         for start, what in _FOREIGN_MARKS.items():
             if mark.startswith(start):
-                raise ValueError(f"{self._file} is {what}, not text in UTF-8; convert it first.")
+                how = ("pass ", Option("encoding", "utf-16"), ".") if what == "UTF-16" else ("convert it first.",)
+                raise ParameterError(f"{self._file} is {what}, not text in UTF-8; ", *how)
         n_marked = 3 if mark.startswith(_MARK) else 0
         with self._opened() as stream:
             stream.read(n_marked)
             block = _Block(stream, b"", self._block_bytes)
             while True:
                 lines = list(io.StringIO(self._decode(block.content, 1), newline=""))
-                n_empty = next((i for i, line in enumerate(lines) if line.strip("\r\n")), len(lines))
-                if n_empty == len(lines) and not block.extend():
+                start = next((i for i, line in enumerate(lines) if i >= skip and line.strip("\r\n")), len(lines))
+                if start == len(lines):
+                    if block.extend():
+                        continue
+                    if skip and lines:
+                        left = f": nothing follows in the {len(lines):,} lines of {self._file}."
+                        raise ParameterError(Option("skip", skip), left)
                     raise ValueError(f"{self._file} is empty; need a first row with the names of the columns.")
-                if n_empty == len(lines):
-                    continue
-                divider = divider or max(DIVIDERS, key=_outside_quotes(lines[n_empty]).count)
-                reader = csv.reader(lines[n_empty:], delimiter=divider, strict=True)
+                divider = divider or max(DIVIDERS, key=_outside_quotes(lines[start]).count)
+                reader = csv.reader(lines[start:], delimiter=divider, strict=True)
                 try:
                     first = next(reader)
                 except csv.Error as error:
@@ -144,30 +151,12 @@ class CsvFile:
                         continue
                     raise ValueError(self._why(error, None)) from None
                 break
-        is_data, notes = self._is_data(first, header)
-        if n_empty:
-            notes.append(f"{self._file} begins with {n_empty:,} empty lines, which are skipped.")
-        names = [f"column{j}" for j in range(1, len(first) + 1)] if is_data else first
-        for j, name in enumerate(names):
-            if not name:
-                names[j] = f"column{j + 1}"
-                notes.append(f"Column {j + 1} of {self._file} has no name; it is called {names[j]!r}.")
-        check_names_differ(names, self._file)
-        self.names, self.notes, self._divider = tuple(names), tuple(notes), divider
-        self._n_lines = n_empty + (0 if is_data else reader.line_num)
+        self.names, is_data, notes = name_columns(first, header, self._file)
+        n_empty = start - skip
+        empty = (f"{self._file} begins with {n_empty:,} empty lines, which are skipped.",) if n_empty else ()
+        self.notes, self._divider = (*notes, *empty), divider
+        self._n_lines = start + (0 if is_data else reader.line_num)
         self._n_bytes = n_marked + sum(len(line.encode()) for line in lines[: self._n_lines])
-
-    def _is_data(self, first: list[str], header: bool | None) -> tuple[bool, list[str]]:
-        """Whether the first row is data, not names, and what there is to say about it."""
-        numbers = [cell for cell in first if number_of(cell) is not None]
-        if header is not None or not numbers:
-            return header is False, []
-        if all(number_of(cell) is not None or is_missing(cell) for cell in first):
-            return True, [
-                f"The first row of {self._file} holds numbers only: it is read as data, and columns are numbered."
-            ]
-        shown = ", ".join(map(repr, numbers[:3]))
-        return False, [f"The first row of {self._file} is read as names, although some are numbers ({shown})."]
 
     def _decode(self, content: bytes, first_line: int) -> str:
         try:
@@ -176,9 +165,7 @@ class CsvFile:
             before = content[: error.start].replace(b"\r\n", b"\n").replace(b"\r", b"\n")
             line = first_line + before.count(b"\n")
             odd = content[error.start]
-            raise ValueError(
-                f"{self._file}, line {line}: byte 0x{odd:02X} is not UTF-8; convert the file to UTF-8 first."
-            ) from None
+            raise not_utf8(f"{self._file}, line {line}", odd) from None
 
     def _why(self, error: csv.Error, place: Place | None) -> str:
         said = str(error)
@@ -189,6 +176,39 @@ class CsvFile:
         elif "expected after" in said:
             said = "a cell goes on after its closing quote"
         return f"{self._file}, first row: {said}." if place is None else f"{place}: {said}."
+
+
+def name_columns(first: Sequence[str], header: bool | None, file: str) -> tuple[tuple[str, ...], bool, list[str]]:
+    """Names of the columns by the first row, whether that is data, and what there is to say about it.
+
+    header : True if the row names the columns, False if it is data; None: data if it holds numbers only.
+    """
+    numbers = [cell for cell in first if number_of(cell) is not None]
+    is_data, notes = header is False, []
+    if header is None and numbers:
+        is_data = all(number_of(cell) is not None or is_missing(cell) for cell in first)
+        shown = ", ".join(map(repr, numbers[:3]))
+        notes.append(
+            f"The first row of {file} holds numbers only: it is read as data, and columns are numbered."
+            if is_data
+            else f"The first row of {file} is read as names, although some are numbers ({shown})."
+        )
+    names = [f"column{j}" for j in range(1, len(first) + 1)] if is_data else list(first)
+    for j, name in enumerate(names):
+        if not name:
+            names[j] = f"column{j + 1}"
+            notes.append(f"Column {j + 1} of {file} has no name; it is called {names[j]!r}.")
+    check_names_differ(names, file)
+    return tuple(names), is_data, notes
+
+
+def not_utf8(place: str, byte: int) -> ParameterError:
+    """The error of text in another encoding."""
+    return ParameterError(
+        f"{place}: byte 0x{byte:02X} is not UTF-8; say what the file is written in, such as ",
+        Option("encoding", "latin-1"),
+        ".",
+    )
 
 
 class _Part(NamedTuple):

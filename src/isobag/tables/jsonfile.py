@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from isobag.tables.batch import Batch, Place
+from isobag.tables.csvfile import not_utf8
 
 BATCH_ROWS = 1 << 16
 _BLANK = b" \t\r\n"
@@ -68,8 +69,7 @@ class JsonFile:
         except json.JSONDecodeError as error:
             raise ValueError(f"{place}: not JSON ({error.msg} at character {error.pos + 1:,}).") from None
         except UnicodeDecodeError as error:
-            odd = content[error.start]
-            raise ValueError(f"{place}: byte 0x{odd:02X} is not UTF-8; convert the file to UTF-8 first.") from None
+            raise not_utf8(str(place), content[error.start]) from None
         except RecursionError:
             raise ValueError(f"{place}: lists or objects within one another too deep.") from None
 

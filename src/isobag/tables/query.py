@@ -13,11 +13,12 @@ import numpy as np
 import pyarrow as pa
 
 from isobag.data.local import Source
-from isobag.tables.batch import Batch
+from isobag.tables.batch import Batch, names_of_files
 from isobag.tables.declared import NUMBER, TIME, is_text
 from isobag.tables.notation import Notation
+from isobag.tables.openers import STDIN, is_pipe
 from isobag.tables.scan import ColumnScan, entry_kind
-from isobag.tables.sources import FilesSource, kind_of_file, matching_files, notes_on_folders
+from isobag.tables.sources import FilesSource, Written, kind_of_file, matching_files, notes_on_folders
 
 BATCH_ROWS = 1 << 16
 VIEW = "data"
@@ -64,7 +65,8 @@ class QuerySource(Source):
     def _open(self, paths: Sequence[str], reading: dict[str, Any]) -> None:
         files = [file for path in paths for file in matching_files(path)]
         self.notes = notes_on_folders(files)
-        if all(kind_of_file(file) in _PARQUET for file in files):
+        if all(file != STDIN and not is_pipe(file) and kind_of_file(file) in _PARQUET for file in files):
+            Written(**reading).check(_PARQUET[0], names_of_files(files))
             listed = ", ".join("'" + file.replace("'", "''") + "'" for file in files)
             with _one_sentence():
                 self._connection.execute(

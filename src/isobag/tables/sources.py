@@ -1,60 +1,79 @@
 """Where tables come from: files by name, several of them, globs, packed ones, and standard input."""
 
-import bz2
-import gzip
-import io
-import lzma
-import os
-import shutil
-import sys
-import tempfile
-import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from glob import glob, has_magic
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from isobag.data.local import Source
+from isobag.data.params import Option, ParameterError
 from isobag.tables.batch import Batch
 from isobag.tables.cells import BLANKS
 from isobag.tables.csvfile import CsvFile
 from isobag.tables.jsonfile import JsonFile
+from isobag.tables.openers import PACKED, STDIN, Opener, check_encoding, is_stdin
 from isobag.tables.terminal import escape_for_terminal
 
-STDIN = "-"
 TEXT = (".csv", ".tsv", ".txt")
 JSON = (".jsonl", ".ndjson", ".json")
 TYPED = {".parquet": "parquet", ".pq": "parquet", ".arrow": "ipc", ".feather": "ipc", ".ipc": "ipc"}
-PACKED = (".gz", ".bz2", ".xz", ".zst")
+EXCEL = (".xlsx", ".xlsm")
+KINDS = (*TEXT, *JSON, *TYPED, *EXCEL)
+
+
+@dataclass(frozen=True)
+class Written:
+    """How files are written, as far as they do not say it themselves.
+
+    header, divider : of CSV; see ``CsvFile``.
+    form : the ending that says how standard input is written; None: by its first bytes.
+    na : texts that stand for a missing value too, in every column of text and JSON.
+    skip : lines before the header of CSV, or rows of a sheet.
+    encoding : of text and JSON; None for UTF-8.
+    sheet : of workbooks; None for the first.
+    decimal : sign that numbers get which stand among texts in a column of a workbook.
+    """
+
+    header: bool | None = None
+    divider: str | None = None
+    form: str | None = None
+    na: Sequence[str] = ()
+    skip: int = 0
+    encoding: str | None = None
+    sheet: str | None = None
+    decimal: str = "."
+
+    def __post_init__(self) -> None:
+        check_encoding(self.encoding)
+
+    def check(self, kind: str, name: str) -> None:
+        """Refuse what a file of this kind does not have."""
+        if self.skip and kind not in (*TEXT, *EXCEL):
+            raise ParameterError(Option("skip", self.skip), f": {name} has no lines before a header; leave it out.")
+        if self.encoding is not None and kind not in (*TEXT, *JSON):
+            raise ParameterError(Option("encoding", self.encoding), f": {name} is not a file of text; leave it out.")
+        if self.sheet is not None and kind not in EXCEL:
+            raise ParameterError(Option("sheet", self.sheet), f": {name} has no sheets; leave it out.")
 
 
 class FilesSource(Source):
     """The rows of several files, one file after another; all have the same columns, in any order.
 
     paths : names of files, globs, or "-" for standard input.
-    header, divider : of CSV; see ``CsvFile``.
-    form : the ending that says how standard input is written; without it, ".csv".
-    na : texts that stand for a missing value too, in every column of text and JSON.
+    written : see ``Written``.
     """
 
-    def __init__(
-        self,
-        paths: str | Sequence[str],
-        header: bool | None = None,
-        divider: str | None = None,
-        form: str | None = None,
-        na: Sequence[str] = (),
-    ) -> None:
-        self._na = tuple(na)
+    def __init__(self, paths: str | Sequence[str], **written: Any) -> None:
+        how = Written(**written)
+        self._na = tuple(how.na)
         names = [paths] if isinstance(paths, str) else list(paths)
         self.files = tuple(file for name in names for file in matching_files(name))
-        self._openers = [_Piped(sys.stdin.buffer) if file == STDIN else _Opener(file) for file in self.files]
-        self._parts = [
-            _open(file, opened, header, divider, form) for file, opened in zip(self.files, self._openers, strict=True)
-        ]
+        self._openers = [Opener(file, how.encoding) for file in self.files]
+        self._parts = [_open(opener, how) for opener in self._openers]
         self._turn = 0
         self.columns = self._common_names()
 
@@ -73,11 +92,11 @@ class FilesSource(Source):
 
     def _with_gaps(self, batch: Batch) -> Batch:
         """The rows, with null where a text stands that is to count as missing."""
-        if batch.is_typed:
-            return batch
         texts, null = pa.array(self._na, pa.string()), pa.scalar(None, pa.string())
         columns = {
             name: pc.if_else(pc.is_in(pc.utf8_trim(cells, BLANKS), value_set=texts), null, cells)
+            if not batch.is_typed or name in batch.free
+            else cells
             for name, cells in batch.columns.items()
         }
         return batch._replace(columns=columns)
@@ -109,7 +128,7 @@ class FilesSource(Source):
 
 def matching_files(name: str) -> list[str]:
     """Files of a name, a glob, or "-"."""
-    if name == STDIN:
+    if is_stdin(name):
         return [STDIN]
     if Path(name).is_dir():
         raise ValueError(f"{name!r} is a folder; name its files, for example {str(Path(name) / '*.parquet')!r}.")
@@ -128,20 +147,26 @@ def notes_on_folders(files: Sequence[str]) -> tuple[str, ...]:
     return (f"Not read: {names}, which stands in the names of folders alone; write it into the files.",) if keys else ()
 
 
-def _open(file: str, opened: Callable[[], Any], header: bool | None, divider: str | None, form: str | None) -> Any:
-    if file == STDIN:
-        name, kind = "standard input", form or ".csv"
-        if kind in TYPED:
-            raise ValueError(f"Standard input cannot be {kind}; need CSV or JSON Lines.")
+def _open(opener: Opener, how: Written) -> Any:
+    if opener.is_piped:
+        kind = how.form or opener.guessed_kind()
+        if kind not in KINDS:
+            raise ParameterError(Option("format", kind.lstrip(".")), f"; choose one of {', '.join(KINDS)}.")
     else:
-        name, kind = escape_for_terminal(file), kind_of_file(file)
+        kind = kind_of_file(opener.file)
+    name = opener.name
+    how.check(kind, name)
     if kind in TYPED:
         from isobag.tables.typedfile import TypedFile  # noqa: PLC0415, slow to load, and not always needed
 
-        return TypedFile(file, name, TYPED[kind])
+        return TypedFile(opener.unpacked() if opener.is_piped else opener.file, name, TYPED[kind])
+    if kind in EXCEL:
+        from isobag.tables.excelfile import ExcelFile  # noqa: PLC0415, seldom needed
+
+        return ExcelFile(opener, name, how.header, how.skip, how.sheet, how.decimal)
     if kind in JSON:
-        return JsonFile(opened, name)
-    return CsvFile(opened, name, header, "\t" if divider is None and kind == ".tsv" else divider)
+        return JsonFile(opener, name)
+    return CsvFile(opener, name, how.header, "\t" if how.divider is None and kind == ".tsv" else how.divider, how.skip)
 
 
 def kind_of_file(file: str) -> str:
@@ -149,78 +174,7 @@ def kind_of_file(file: str) -> str:
     endings = [ending.lower() for ending in Path(file).suffixes]
     is_packed = bool(endings) and endings[-1] in PACKED
     kind = (endings[-2] if len(endings) > 1 else "") if is_packed else endings[-1] if endings else ""
-    if kind in (*TEXT, *JSON) or (kind in TYPED and not is_packed):
+    if kind in (*TEXT, *JSON) or (kind in KINDS and not is_packed):
         return kind
-    known = ", ".join((*TEXT, *JSON, *TYPED))
+    known = ", ".join(KINDS)
     raise ValueError(f"{file!r} has no known ending; need one of {known}; text and JSON also with {', '.join(PACKED)}.")
-
-
-_UNPACK: dict[str, Callable[[IO[bytes]], Any]] = {
-    ".gz": lambda raw: gzip.GzipFile(fileobj=raw),
-    ".bz2": bz2.BZ2File,
-    ".xz": lzma.LZMAFile,
-    ".zst": lambda raw: pa.CompressedInputStream(raw, "zstd"),
-}
-
-
-class _Opener:
-    """Opens a file at its start as often as asked, and knows how many of its bytes are read."""
-
-    def __init__(self, file: str) -> None:
-        self._file = file
-        self._raw: Any = None
-        self.n_bytes = os.path.getsize(file)
-
-    def __call__(self) -> IO[bytes]:
-        ending = Path(self._file).suffix.lower()
-        self._raw = pa.OSFile(self._file) if ending == ".zst" else open(self._file, "rb")  # noqa: SIM115, see below
-        unpack = _UNPACK.get(ending)  # who reads the stream closes it
-        return (
-            self._raw
-            if unpack is None
-            else io.BufferedReader(_Unpacked(unpack(self._raw), self._file, self._raw), 1 << 20)
-        )
-
-    @property
-    def n_read(self) -> int:
-        return 0 if self._raw is None else self.n_bytes if self._raw.closed else int(self._raw.tell())
-
-
-class _Piped:
-    """What can be read once, kept in a temporary file without a name so that it can be read again."""
-
-    def __init__(self, stream: IO[bytes]) -> None:
-        self._kept = tempfile.TemporaryFile(prefix="isobag-")  # noqa: SIM115, open while in use
-        weakref.finalize(self, self._kept.close)
-        shutil.copyfileobj(stream, self._kept, 1 << 20)
-        self.n_bytes = self._kept.tell()
-
-    def __call__(self) -> IO[bytes]:
-        self._kept.seek(0)
-        return open(os.dup(self._kept.fileno()), "rb")
-
-    @property
-    def n_read(self) -> int:
-        return os.lseek(self._kept.fileno(), 0, os.SEEK_CUR)
-
-
-class _Unpacked(io.RawIOBase):
-    """A packed file; what is wrong with it is said in one sentence."""
-
-    def __init__(self, stream: Any, file: str, raw: Any) -> None:
-        self._stream, self._file, self._raw = stream, file, raw
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        try:
-            return int(self._stream.readinto(buffer))
-        except (OSError, EOFError, lzma.LZMAError, pa.ArrowInvalid) as error:
-            said = " ".join(str(error).split())
-            raise ValueError(f"{escape_for_terminal(self._file)} cannot be unpacked: {said}") from None
-
-    def close(self) -> None:
-        self._stream.close()
-        self._raw.close()
-        super().close()

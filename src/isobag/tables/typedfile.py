@@ -1,10 +1,12 @@
 """Parquet and Arrow files, whose columns have declared types: numbers, texts, times, read batch by batch."""
 
+import weakref
 from collections.abc import Iterator
-from typing import Any
+from typing import IO, Any
 
 import pyarrow as pa
 import pyarrow.dataset as pa_dataset
+from pyarrow.fs import LocalFileSystem
 from pyarrow.parquet import ParquetFile
 
 from isobag.tables.batch import Batch, check_names_differ
@@ -15,25 +17,33 @@ BUFFER_BYTES = 1 << 20
 
 
 class TypedFile:
-    """One Parquet or Arrow file (``form``: "parquet" or "ipc"), read from the start with every call of ``batches``."""
+    """One Parquet or Arrow file (``form``: "parquet" or "ipc"), read from the start with every call of ``batches``.
+
+    source : its path, or a stream in which it can be sought.
+    file : its name, for errors.
+    """
 
     n_empty_lines = 0
     notes = ()
 
-    def __init__(self, path: str, file: str, form: str) -> None:
-        self._path, self._file, self._form = path, file, form
+    def __init__(self, source: str | IO[bytes], file: str, form: str) -> None:
+        self._source, self._file, self._form = source, file, form
+        if not isinstance(source, str):
+            weakref.finalize(self, source.close)
+        written = pa_dataset.ParquetFileFormat() if form == "parquet" else pa_dataset.IpcFileFormat()
         try:
-            self._dataset = pa_dataset.dataset(path, format=form)
+            self._fragment = written.make_fragment(source, LocalFileSystem() if isinstance(source, str) else None)
+            schema = self._fragment.physical_schema
         except (pa.ArrowInvalid, OSError) as error:
             raise ValueError(f"{file} cannot be read: {_one_line(error)}") from None
-        self.names: tuple[str, ...] = tuple(self._dataset.schema.names)
+        self.names: tuple[str, ...] = tuple(schema.names)
         check_names_differ(self.names, file)
-        self._nested = frozenset(field.name for field in self._dataset.schema if pa.types.is_nested(field.type))
+        self._nested = frozenset(field.name for field in schema if pa.types.is_nested(field.type))
 
     @property
     def n_rows(self) -> int:
         """Number of rows, which the file says."""
-        n_rows: int = self._dataset.count_rows()
+        n_rows: int = self._fragment.count_rows()
         return n_rows
 
     def batches(self) -> Iterator[Batch]:
@@ -54,10 +64,10 @@ class TypedFile:
 
     def _parts(self) -> Iterator[Any]:
         if self._form != "parquet":
-            yield from self._dataset.to_batches(batch_size=BATCH_ROWS)
+            yield from self._fragment.to_batches(batch_size=BATCH_ROWS)
             return
         # A dataset would read ahead, and hold more of the file than memory may have.
-        with ParquetFile(self._path, pre_buffer=False, buffer_size=BUFFER_BYTES) as opened:
+        with ParquetFile(self._source, pre_buffer=False, buffer_size=BUFFER_BYTES) as opened:
             yield from opened.iter_batches(BATCH_ROWS)
 
 

@@ -1,0 +1,160 @@
+"""Workbooks of Excel (.xlsx), read by openpyxl: one sheet, with the values that its cells show or last had.
+
+A column of nothing but numbers, of dates, or of true and false has that type. Any other is text, to be understood cell
+by cell as in CSV: numbers with all their digits, dates as ISO 8601 writes them. Rows without a value are no rows and
+are counted, but in a sheet of one column one that a row follows is a row without a value.
+"""
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from datetime import date, datetime
+from typing import Any
+from zipfile import BadZipFile
+
+import numpy as np
+import pyarrow as pa
+
+from isobag.data.params import Option, ParameterError
+from isobag.tables.batch import Batch
+from isobag.tables.csvfile import name_columns
+
+Cells = Sequence[Any]
+
+
+class ExcelFile:
+    """One sheet of a workbook, which is read whole.
+
+    opened : called for a new binary stream.
+    file : its name, for errors.
+    header : as of CSV.
+    skip : rows of the sheet before the first that is read.
+    sheet : its name; None for the first of the workbook.
+    decimal : the decimal sign of numbers that stand among texts.
+    """
+
+    def __init__(
+        self,
+        opened: Callable[[], Any],
+        file: str,
+        header: bool | None = None,
+        skip: int = 0,
+        sheet: str | None = None,
+        decimal: str = ".",
+    ) -> None:
+        self._opened, self._file = opened, file
+        name, rows, self.notes = self._read(sheet)
+        lines = [i for i, row in enumerate(rows) if i >= skip and any(cell is not None for cell in row)]
+        if not lines:
+            if skip and rows:
+                raise ParameterError(Option("skip", skip), f": nothing follows in sheet {name!r} of {file}.")
+            raise ValueError(f"Sheet {name!r} of {file} is empty; need a first row with the names of the columns.")
+        n_columns = max(j + 1 for i in lines for j, cell in enumerate(rows[i]) if cell is not None)
+        first = [_text(cell, ".") or "" for cell in _padded(rows[lines[0]], n_columns)]
+        self.names, is_data, notes = name_columns(first, header, file)
+        self.notes += tuple(notes)
+        own = lines if is_data else lines[1:]
+        if n_columns == 1 and own:
+            own = list(range(own[0], own[-1] + 1))
+        self.n_rows = len(own)
+        self.n_empty_lines = own[-1] + 1 - own[0] - len(own) if own else 0
+        self._lines = np.array(own, dtype=np.int64) + 1
+        columns = zip(*(_padded(rows[i], n_columns) for i in own), strict=True) if own else [()] * n_columns
+        typed = {one: _typed(cells, decimal) for one, cells in zip(self.names, columns, strict=True)}
+        self._columns = {one: column for one, (column, _) in typed.items()}
+        self._free = frozenset(one for one, (_, is_free) in typed.items() if is_free)
+        self._note_formulas(name, own)
+
+    def batches(self) -> Iterator[Batch]:
+        """All rows at once."""
+        if self.n_rows:
+            yield Batch(self._file, 0, self._lines, self._columns, self.n_rows, is_typed=True, free=self._free)
+
+    def _read(self, sheet: str | None) -> tuple[str, list[Cells], tuple[str, ...]]:
+        """Name and rows of the sheet, and what there is to say about it."""
+        with self._opened() as stream, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of what it does not keep, such as rules for entering data
+            book = self._open(stream, values=True)
+            names = [one.title for one in book.worksheets]
+            listed = ", ".join(map(repr, names))
+            if sheet is not None and sheet not in names:
+                raise ParameterError(Option("sheet", sheet), f"; {self._file} has no such sheet (sheets: {listed}).")
+            if not names:
+                raise ValueError(f"{self._file} has no sheet with cells.")
+            name = names[0] if sheet is None else sheet
+            rows = _rows_of(book[name])
+        is_guessed = sheet is None and len(names) > 1
+        return name, rows, ((f"Sheet {name!r} of {self._file} is read, of {listed}.",) if is_guessed else ())
+
+    def _open(self, stream: Any, values: bool) -> Any:
+        """The workbook: ``values`` of formulas, as they were last computed, or the formulas themselves."""
+        from openpyxl import load_workbook  # noqa: PLC0415, not always installed
+
+        try:
+            return load_workbook(stream, read_only=True, data_only=values)
+        except (BadZipFile, KeyError, ValueError, OSError) as error:
+            said = " ".join(str(error).split()).rstrip(".")
+            raise ValueError(f"{self._file} cannot be read as a workbook: {said}.") from None
+
+    def _note_formulas(self, sheet: str, own: Sequence[int]) -> None:
+        """Note formulas that were never computed, whose cells look empty."""
+        lacking = [name for name, column in self._columns.items() if column.null_count]
+        if not lacking:
+            return
+        with self._opened() as stream, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            formulas = _rows_of(self._open(stream, values=False)[sheet])
+        for name in lacking:
+            j, gaps = self.names.index(name), self._columns[name].is_null().to_pylist()
+            written = [i for i, is_gap in zip(own, gaps, strict=True) if is_gap and len(formulas[i]) > j]
+            n = sum(formulas[i][j] is not None for i in written)
+            if n:
+                self.notes += (
+                    f"{n:,} formulas in column {name!r} of {self._file} have no value and count as missing; open and "
+                    "save the workbook in a program that computes them.",
+                )
+
+
+def _rows_of(sheet: Any) -> list[Cells]:
+    """Values of the cells, row by row, without trailing rows that have none; empty text is none."""
+    sheet.reset_dimensions()  # which some programs write wrong
+    rows = [[None if cell == "" else cell for cell in row] for row in sheet.iter_rows(values_only=True)]
+    while rows and all(cell is None for cell in rows[-1]):
+        rows.pop()
+    return rows
+
+
+def _padded(row: Cells, n: int) -> Cells:
+    return [*row[:n], *[None] * (n - len(row))]
+
+
+def _typed(cells: Cells, decimal: str) -> tuple[Any, bool]:
+    """A column as Arrow has it, and whether it is text that is still to be understood."""
+    kinds = {_kind(cell) for cell in cells if cell is not None}
+    if kinds == {bool}:
+        return pa.array(cells, pa.bool_()), False
+    if kinds == {datetime}:
+        moments = [datetime(one.year, one.month, one.day) if type(one) is date else one for one in cells]
+        return pa.array(moments, pa.timestamp("us")), False
+    if kinds == {float} and all(one is None or abs(one) < 2**53 for one in cells):
+        return pa.array([None if one is None else float(one) for one in cells], pa.float64()), False
+    return pa.array([_text(cell, decimal) for cell in cells], pa.string()), True
+
+
+def _kind(cell: Any) -> type:
+    if isinstance(cell, bool):
+        return bool
+    return float if isinstance(cell, int | float) else datetime if isinstance(cell, date) else str
+
+
+def _text(cell: Any, decimal: str) -> str | None:
+    """The text of a cell; a moment at midnight is a date."""
+    if cell is None:
+        return None
+    if isinstance(cell, bool):
+        return "true" if cell else "false"
+    if isinstance(cell, int | float):
+        return repr(cell).replace(".", decimal)
+    if isinstance(cell, datetime):
+        is_date = not (cell.hour or cell.minute or cell.second or cell.microsecond)
+        return (cell.date() if is_date else cell).isoformat()
+    return cell.isoformat() if hasattr(cell, "isoformat") else str(cell)

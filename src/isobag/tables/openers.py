@@ -1,0 +1,194 @@
+"""Bytes of files: opened as often as asked, unpacked, and as UTF-8 whatever they are written in."""
+
+import bz2
+import codecs
+import gzip
+import io
+import lzma
+import os
+import shutil
+import stat
+import sys
+import tempfile
+import weakref
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+from typing import IO, Any
+
+import pyarrow as pa
+
+from isobag.data.params import Option, ParameterError
+from isobag.tables.terminal import escape_for_terminal
+
+STDIN = "-"
+_STDIN_PATHS = (STDIN, "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0")
+PACKED = (".gz", ".bz2", ".xz", ".zst")
+_MAGIC = {b"\x1f\x8b": ".gz", b"BZh": ".bz2", b"\xfd7zXZ\0": ".xz", b"\x28\xb5\x2f\xfd": ".zst"}
+_KINDS = {b"PAR1": ".parquet", b"ARROW1": ".arrow", b"PK\x03\x04": ".xlsx"}
+"""First bytes of what comes without a name, packed or not, and the ending that a file of it would have."""
+_UNPACK: dict[str, Callable[[IO[bytes]], Any]] = {
+    ".gz": lambda raw: gzip.GzipFile(fileobj=raw),
+    ".bz2": bz2.BZ2File,
+    ".xz": lzma.LZMAFile,
+    ".zst": lambda raw: pa.CompressedInputStream(raw, "zstd"),
+}
+_BUFFER = 1 << 20
+
+
+def is_stdin(name: str) -> bool:
+    """Whether a name stands for standard input."""
+    return name in _STDIN_PATHS
+
+
+def is_pipe(file: str) -> bool:
+    """Whether a file can be read once only, as those of a shell's <(...)."""
+    return stat.S_ISFIFO(os.stat(file).st_mode)
+
+
+def check_encoding(encoding: str | None) -> None:
+    """Refuse what is no encoding of text."""
+    try:
+        "a".encode(encoding or "utf-8")
+    except (LookupError, ValueError):
+        need = "; need an encoding of text, such as utf-8, latin-1, cp1252 or utf-16."
+        raise ParameterError(Option("encoding", encoding), need) from None
+
+
+class Opener:
+    """Opens a file at its start as often as asked, and knows how many of its bytes are read.
+
+    What can be read once only, standard input and pipes, is kept in a temporary file without a name, unpacked.
+
+    encoding : what the text is written in, of which UTF-8 is made; None if it is UTF-8.
+    """
+
+    def __init__(self, file: str, encoding: str | None = None) -> None:
+        self.file, self._encoding = file, encoding
+        self.is_piped = file == STDIN or is_pipe(file)
+        self.name = "standard input" if file == STDIN else escape_for_terminal(file)
+        self._kept = self._raw = _keep_piped(file, self.name) if self.is_piped else None
+        if self._kept is not None:
+            weakref.finalize(self, self._kept.close)
+        self.n_bytes = os.path.getsize(file) if self._kept is None else os.fstat(self._kept.fileno()).st_size
+
+    def __call__(self) -> IO[bytes]:
+        """The bytes of the file, from its start; who reads them closes the stream."""
+        stream = self.unpacked()
+        if self._encoding is None:
+            return stream
+        return io.BufferedReader(_Recoded(stream, self.name, self._encoding), _BUFFER)
+
+    def unpacked(self) -> IO[bytes]:
+        """The same, in the encoding of the file."""
+        if self._kept is not None:
+            self._kept.seek(0)
+            self._raw = open(os.dup(self._kept.fileno()), "rb")  # noqa: SIM115, see above
+            return self._raw
+        ending = Path(self.file).suffix.lower()
+        self._raw = pa.OSFile(self.file) if ending == ".zst" else open(self.file, "rb")  # noqa: SIM115
+        return _unpack(self._raw, ending, self.name) if ending in PACKED else self._raw
+
+    def guessed_kind(self) -> str:
+        """The ending that says how a file without a name is written, by its first bytes; ".csv" if they say nothing."""
+        with self() as stream:
+            first = stream.read(1 << 12)
+        if b"".join(first.removeprefix(codecs.BOM_UTF8).split()).startswith((b"{", b"[{")):
+            return ".json"
+        return next((kind for magic, kind in _KINDS.items() if first.startswith(magic)), ".csv")
+
+    @property
+    def n_read(self) -> int:
+        """Bytes that are read so far, of those the file has."""
+        return 0 if self._raw is None else self.n_bytes if self._raw.closed else int(self._raw.tell())
+
+
+def _keep_piped(file: str, name: str) -> Any:
+    """A temporary file without a name, with what comes through a pipe."""
+    kept = tempfile.TemporaryFile(prefix="isobag-", buffering=0)  # noqa: SIM115, open while in use
+    with nullcontext(sys.stdin.buffer) if file == STDIN else open(file, "rb") as stream:
+        shutil.copyfileobj(stream, kept, _BUFFER)
+    kept.seek(0)
+    first = kept.read(8)
+    kept.seek(0)
+    ending = next((own for magic, own in _MAGIC.items() if first.startswith(magic)), None)
+    if ending is None:
+        return kept
+    unpacked = tempfile.TemporaryFile(prefix="isobag-", buffering=0)  # noqa: SIM115, open while in use
+    try:
+        with _unpack(kept, ending, name) as stream:
+            shutil.copyfileobj(stream, unpacked, _BUFFER)
+    except BaseException:
+        unpacked.close()
+        raise
+    return unpacked
+
+
+def _unpack(raw: Any, ending: str, name: str) -> IO[bytes]:
+    return io.BufferedReader(_Unpacked(_UNPACK[ending](raw), name, raw), _BUFFER)
+
+
+class _Unpacked(io.RawIOBase):
+    """A packed file; what is wrong with it is said in one sentence."""
+
+    def __init__(self, stream: Any, name: str, raw: Any) -> None:
+        self._stream, self._name, self._raw = stream, name, raw
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        try:
+            return int(self._stream.readinto(buffer))
+        except (OSError, EOFError, lzma.LZMAError, pa.ArrowInvalid) as error:
+            said = " ".join(str(error).split())
+            raise ValueError(f"{self._name} cannot be unpacked: {said}") from None
+
+    def close(self) -> None:
+        self._stream.close()
+        self._raw.close()
+        super().close()
+
+
+class _Recoded(io.RawIOBase):
+    """Text of another encoding as UTF-8; a byte that is no text in it is said in one sentence."""
+
+    def __init__(self, stream: IO[bytes], name: str, encoding: str) -> None:
+        self._stream, self._name, self._encoding = stream, name, encoding
+        self._decoder = codecs.getincrementaldecoder(encoding)()
+        self._rest, self._n_lines = memoryview(b""), 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        is_last = False
+        while not (self._rest or is_last):
+            content = self._stream.read(_BUFFER)
+            is_last = not content
+            text = self._decode(content, is_last)
+            self._n_lines += text.count("\n")
+            self._rest = memoryview(text.encode("utf-8", "surrogatepass"))
+        n = min(len(buffer), len(self._rest))
+        buffer[:n], self._rest = self._rest[:n], self._rest[n:]
+        return n
+
+    def _decode(self, content: bytes, is_last: bool) -> str:
+        try:
+            return self._decoder.decode(content, is_last)
+        except UnicodeDecodeError as error:
+            line = self._n_lines + 1 + error.object[: error.start].decode(self._encoding, "replace").count("\n")
+            odd = error.object[error.start : error.start + 1].hex().upper()
+            raise ParameterError(
+                f"{self._name}, line {line}: byte 0x{odd} is not text in ",
+                Option("encoding", self._encoding),
+                "; choose another, such as latin-1, cp1252 or utf-16.",
+            ) from None
+        except UnicodeError as error:
+            raise ParameterError(
+                f"{self._name} is not text in ", Option("encoding", self._encoding), f" ({error}); choose another."
+            ) from None
+
+    def close(self) -> None:
+        self._stream.close()
+        super().close()
