@@ -78,7 +78,7 @@ def cut_small(monkeypatch, size):
     monkeypatch.setattr(rows_room, "BLOCK_NUMBERS", 3 * size)
     monkeypatch.setattr(rows_room, "GROUPED_ROWS", size)
     monkeypatch.setattr(maps_room, "KEPT_BYTES", 0)
-    monkeypatch.setattr(maps_room, "BUCKET_BYTES", 256 * size)
+    monkeypatch.setattr(maps_room, "LOCAL_BUCKET_BYTES", 256 * size)
 
 
 def assert_all_equal(found, expected):

@@ -1,35 +1,53 @@
 """Counts of groups in cells, (g, columns): CSR arrays of integers, or whatever a backend keeps on a device instead."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import reduce
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.sparse import csr_array, vstack
 
-from isobag.backends.arrays import Floats, Ints
+from isobag.backends.arrays import Array, Floats, Ints
+from isobag.backends.threads import slices
 
 if TYPE_CHECKING:
     from isobag.backends.torch.counts import Counts
+
+_BLOCK_ENTRIES = 1 << 20
+"""SciPy makes wider copies of all entries that it multiplies: of so many at a time."""
 
 
 def self_dots(counts: "Counts") -> Floats:
     """Dot product of each row of counts with itself: (g,)."""
     if not isinstance(counts, csr_array):
         return counts.self_dots()
-    squares = csr_array((counts.data.astype(np.float64) ** 2, counts.indices, counts.indptr), shape=counts.shape)
-    return np.asarray(squares.sum(axis=1), dtype=np.float64)
+
+    def of_block(own: csr_array) -> Floats:
+        squares = csr_array((own.data.astype(np.float64) ** 2, own.indices, own.indptr), shape=own.shape)
+        return np.asarray(squares.sum(axis=1), dtype=np.float64)
+
+    return np.concatenate(list(_by_blocks(counts, lambda rows: of_block(counts[rows]))))
 
 
 def total_counts(counts: "Counts", weights: Ints) -> Ints:
     """Sum over the rows of counts times whole weights: (g,) -> (columns,)."""
-    total: Ints = counts.T @ weights if isinstance(counts, csr_array) else counts.total(weights)
-    return total
+    if not isinstance(counts, csr_array):
+        return counts.total(weights)
+    return reduce(np.add, _by_blocks(counts, lambda rows: counts[rows].T @ weights[rows]))
 
 
 def dot_vector(counts: "Counts", vector: Ints) -> Ints:
     """Dot product of each row of counts with a vector of whole numbers: (columns,) -> (g,)."""
-    dots: Ints = counts @ vector if isinstance(counts, csr_array) else counts.dot(vector)
-    return dots
+    if not isinstance(counts, csr_array):
+        return counts.dot(vector)
+    return np.concatenate(list(_by_blocks(counts, lambda rows: counts[rows] @ vector)))
+
+
+def _by_blocks(counts: csr_array, function: Callable[[slice], Array]) -> Iterator[Array]:
+    """What a function makes of the rows of counts, some at a time."""
+    n_rows = counts.shape[0]
+    return map(function, slices(max(1, n_rows), max(1, n_rows * _BLOCK_ENTRIES // max(1, counts.nnz))))
 
 
 def join_counts(parts: Sequence[csr_array]) -> csr_array:
@@ -56,6 +74,28 @@ def _join_rows(parts: Sequence[csr_array]) -> csr_array:
     # SciPy widens both index arrays to the wider of the two.
     ends = ends.astype(np.int32) if starts[-1] < 2**31 else ends
     return csr_array((counts, columns, ends), shape=(parts[0].shape[0], width))
+
+
+def stack_counts(parts: "Iterator[Counts]", most_entries: int) -> "Counts":
+    """Rows of all parts, one below the other; parts are dropped as they come, so that there is one copy of all.
+
+    most_entries : an upper bound; what is not written to takes no memory.
+    """
+    first = next(parts)
+    if not isinstance(first, csr_array):
+        every = [first, *parts]
+        n_groups = sum(part.shape[0] for part in every)
+        return first.merged(every, np.arange(n_groups), n_groups)
+    columns, counts = np.empty(most_entries, dtype=np.int32), np.empty(most_entries, dtype=first.dtype)
+    starts, n_columns = [np.zeros(1, dtype=np.int64)], first.shape[1]
+    for part in chain([first], parts):
+        own = slice(starts[-1][-1], starts[-1][-1] + part.nnz)
+        columns[own], counts[own] = part.indices, part.data
+        starts.append(own.start + part.indptr[1:].astype(np.int64))
+    joined = np.concatenate(starts)
+    # SciPy widens both index arrays to the wider of the two.
+    joined = joined.astype(np.int32) if joined[-1] < 2**31 else joined
+    return csr_array((counts[: joined[-1]], columns[: joined[-1]], joined), shape=(len(joined) - 1, n_columns))
 
 
 def merge_counts(parts: Sequence[csr_array], numbers: Ints, n_groups: int) -> csr_array:

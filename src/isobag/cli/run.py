@@ -15,6 +15,7 @@ from isobag.cli.work import work_of
 from isobag.data.params import Option, ParameterError
 from isobag.storage.modelfile import save
 from isobag.tables.detect import encoding_of, fit_table, rank
+from isobag.tables.labels import n_labels
 from isobag.tables.learn import LocalTable, Table, learn_table
 from isobag.tables.ranking import Ranked, Stage, check_fdr
 from isobag.tables.sentences import sentences_of_calibration
@@ -115,8 +116,7 @@ def _plan(bar: Silent, detector: Any, given: Input, is_fitted: bool, *passes: st
     def known(table: Table) -> Stage:
         if bar.tick is None or not isinstance(table, LocalTable):
             return nullcontext
-        labels = [table.labels[name].to_pylist() for name in table.by]
-        n_groups = len(set(zip(*labels, strict=True))) if by else None
+        n_groups = n_labels([table.labels[name] for name in table.by]) if by else None
         rows = table.rows
         bar.plan(lambda n: work(n, n_groups=n_groups, is_spooled=rows.whole is None), len(rows))
         return bar.stage

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 
 from isobag.backends.arrays import Floats, Ints
 from isobag.data.device import DeviceRows, as_tensor, lives_on_gpu
-from isobag.data.rows import ArrayRows, GroupedBlock, Rows
+from isobag.data.rows import ArrayRows, GroupedBlock, Rows, count_ids
 from isobag.data.validation import as_rows, check_points, feature_names_of, name_group_in_error
 
 
@@ -51,7 +51,7 @@ class Groups(Grouped):
     @cached_property
     def sizes(self) -> Ints:
         """Number of points of each group: (g,)."""
-        return np.bincount(self.ids, minlength=len(self.labels))
+        return count_ids(self.ids, len(self.labels))
 
     def blocks(self, stops: Ints | None = None) -> Iterator[GroupedBlock]:
         """All points, sorted by group; ``stops``: the groups before which a block must end."""
@@ -64,7 +64,7 @@ class Groups(Grouped):
 
     def part(self, numbers: Ints) -> "Groups":
         """Only the groups with the numbers given, in that order: (k,)."""
-        places = np.full(len(self.labels), -1)
+        places = np.full(len(self.labels), -1, dtype=self.ids.dtype)
         places[numbers] = np.arange(len(numbers))
         ids = places[self.ids]
         rows = np.flatnonzero(ids >= 0)

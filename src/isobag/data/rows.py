@@ -15,6 +15,7 @@ from scipy.sparse import csr_array
 
 from isobag.backends.arrays import Array, Floats, Ints
 from isobag.backends.threads import slices
+from isobag.data.order import stable_order
 
 T = TypeVar("T")
 
@@ -114,8 +115,8 @@ class Rows(ABC):
         ``stops``: the groups before which a block must end, the number of all groups last. Groups that are too large
         for one block are cut into several, one after the other.
         """
-        order = np.argsort(ids, kind="stable")
-        ends = np.cumsum(np.bincount(ids))
+        order = stable_order(ids)
+        ends = np.cumsum(count_ids(ids))
         most = max(1, min(GROUPED_ROWS, BLOCK_NUMBERS // self.n_features))
         for rows, starts, numbers in whole_groups(ends, most, stops):
             if rows.stop - rows.start <= most:
@@ -188,6 +189,15 @@ class PartOfRows(Rows):
     def take(self, numbers: Ints) -> Floats:
         """Some of them: (k,) -> (k, d)."""
         return self._rows.take(self._numbers[numbers])
+
+
+def count_ids(ids: Ints, n_groups: int = 0) -> Ints:
+    """Rows of each group, from the group of each row, without a wider copy of all of these: (n,) -> (g,)."""
+    n_groups = max(n_groups, int(ids.max(initial=-1)) + 1)
+    counts = np.zeros(n_groups, dtype=np.int64)
+    for rows in slices(len(ids), BLOCK_ROWS):
+        counts += np.bincount(ids[rows], minlength=n_groups)
+    return counts
 
 
 def whole_groups(ends: Ints, most: int, stops: Ints | None = None) -> Iterator[tuple[slice, Ints, Ints]]:

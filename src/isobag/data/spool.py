@@ -51,8 +51,11 @@ class Spool:
                 return
             self._file = tempfile.TemporaryFile(prefix="isobag-", buffering=0)  # noqa: SIM115, open while in use
             weakref.finalize(self, self._file.close)
-            numbers, self._parts = np.concatenate(self._parts), []
-        _write_all(self._file, np.ascontiguousarray(numbers))
+            parts, self._parts = self._parts, []
+        else:
+            parts = [numbers]
+        for part in parts:
+            _write_all(self._file, np.ascontiguousarray(part))
 
     def read(self, start: int, n_rows: int) -> Floats:
         """Consecutive rows: (m, c)."""

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from isobag.backends import Compute
 from isobag.backends.arrays import Floats, Ints
+from isobag.backends.counts import stack_counts
 from isobag.data.groups import Groups
 from isobag.data.partitioned_groups import Numbers, PartitionedGroups, grouped_blocks
 from isobag.data.partitions import Frames, Read
@@ -29,7 +30,7 @@ from isobag.partitionings.counts import GroupQueries, MeanMaps
 T = TypeVar("T")
 Count = Callable[[GroupedBlock], GroupTally]
 KEPT_BYTES = 1 << 28
-BUCKET_BYTES = 1 << 27
+BUCKET_BYTES, LOCAL_BUCKET_BYTES = 1 << 27, 1 << 25
 ROUND_BYTES = 1 << 30
 _ENTRY_BYTES = 8
 
@@ -121,9 +122,13 @@ class LocalMaps(LazyMaps):
     def __getitem__(self, numbers: Ints) -> MeanMaps:
         """Some of the groups, kept."""
         chosen, places = np.unique(numbers, return_inverse=True)
-        part = LocalMaps(self._groups.part(chosen), self._count, *self._sizing)
-        found = merge_tallies(list(part._tallies())).maps
+        found = LocalMaps(self._groups.part(chosen), self._count, *self._sizing).kept()
         return found if np.array_equal(chosen, numbers) else found[places]
+
+    def kept(self) -> MeanMaps:
+        """All groups, kept."""
+        most = int(self._n_bytes[-1]) // _ENTRY_BYTES
+        return MeanMaps(stack_counts((tally.counts for tally in self._tallies()), most), self.sizes)
 
     def map_reduce(self, function: Callable[[MeanMaps], T], combine: Callable[[T, T], T]) -> T:
         """Partial results of buckets of groups, merged in order."""
@@ -131,15 +136,11 @@ class LocalMaps(LazyMaps):
 
     def _tallies(self) -> Iterator[GroupTally]:
         """The groups of each bucket, counted; nothing here holds on to them."""
-        ends = _ends_of_buckets(self._n_bytes, 0, len(self))
+        most = LOCAL_BUCKET_BYTES if self._groups.rows.device is None else BUCKET_BYTES
+        ends = _ends_of_buckets(self._n_bytes, 0, len(self), most)
         blocks = self._groups.blocks(ends)
         for _, own in groupby(blocks, lambda block: int(np.searchsorted(ends, block.numbers[0], side="right"))):
             yield merge_tallies(list(map(self._count, own)))
-
-
-def count_all(groups: Groups, count: Count) -> MeanMaps:
-    """The mean maps of groups in this process, all of them."""
-    return merge_tallies(list(map(count, groups.blocks()))).maps
 
 
 class PartitionedMaps(LazyMaps):
@@ -179,7 +180,7 @@ class PartitionedMaps(LazyMaps):
         while first < len(self):
             start = self._n_bytes[first - 1] if first else 0.0
             last = max(first + 1, int(np.searchsorted(self._n_bytes, start + ROUND_BYTES, side="right")))
-            yield first, _ends_of_buckets(self._n_bytes, first, last)
+            yield first, _ends_of_buckets(self._n_bytes, first, last, BUCKET_BYTES)
             first = last
 
 
@@ -188,10 +189,10 @@ def _bytes_of(sizes: Ints, n_partitionings: int, n_columns: int) -> Floats:
     return np.cumsum(np.minimum(sizes * n_partitionings, n_columns), dtype=np.float64) * _ENTRY_BYTES
 
 
-def _ends_of_buckets(n_bytes: Floats, first: int, last: int) -> Ints:
+def _ends_of_buckets(n_bytes: Floats, first: int, last: int, most: int) -> Ints:
     """Where buckets of the groups from ``first`` to before ``last`` end."""
     start = n_bytes[first - 1] if first else 0.0
-    ends = np.searchsorted(n_bytes, np.arange(start + BUCKET_BYTES, n_bytes[last - 1], BUCKET_BYTES), "right")
+    ends = np.searchsorted(n_bytes, np.arange(start + most, n_bytes[last - 1], most), "right")
     return np.unique([*np.maximum(ends, first + 1), last])
 
 

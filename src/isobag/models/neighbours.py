@@ -46,7 +46,7 @@ largest. A quarter of all groups can be of several kinds, and then distances to 
 """
 UNIT = 2.0**-20
 _WEIGHT_BITS, _UNIT_BITS = 44, 20
-_KEPT_DOTS = 1 << 25
+_KEPT_DOTS = 1 << 24
 
 
 class Noise(NamedTuple):

@@ -18,7 +18,7 @@ from isobag.data.groups import Grouped, Groups
 from isobag.data.partitioned_groups import PartitionedGroups
 from isobag.data.rows import GroupedBlock, Rows
 from isobag.data.scaling import Scaling, fit_scalings, rows_for_scalings
-from isobag.models.maps import LazyMaps, LocalMaps, PartitionedMaps, count_all
+from isobag.models.maps import LazyMaps, LocalMaps, PartitionedMaps
 from isobag.models.tally import GroupTally, Tables, Tally
 from isobag.partitionings import Partitionings, draw_rows, draw_seeds, partition_rows
 from isobag.partitionings.counts import MeanMaps, join_counts
@@ -183,7 +183,8 @@ class Views:
     ) -> MeanMaps:
         """Level 1: the points of each group counted in the cells of all views, side by side."""
         count = partial(self.tally_groups, compute=compute, count_outside=count_outside, rule=rule)
-        return count_all(groups, count)
+        how = count, len(self), self.n_columns + count_outside * len(self)
+        return LocalMaps(groups, *how).kept()
 
     def maps_of(self, groups: Grouped, compute: Compute, count_outside: bool = False) -> MeanMaps | LazyMaps:
         """The same of any number of groups, wherever they are: kept if they are few, else counted when asked for."""
@@ -193,7 +194,7 @@ class Views:
             return PartitionedMaps(groups, *how)
         assert isinstance(groups, Groups)
         maps = LocalMaps(groups, *how)
-        return count_all(groups, count) if maps.are_few else maps
+        return maps.kept() if maps.are_few else maps
 
     def tally_groups(
         self, block: GroupedBlock, compute: Compute, count_outside: bool = False, rule: str = "nearest"

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from isobag.report.findings import AXES, MEASURES, findings_of
+from isobag.report.findings import AXES, findings_of
 from isobag.report.template import fill_template
 from isobag.report.text import LONGEST_COMMAND, embedded
 from isobag.storage.atomic import write_whole
@@ -52,7 +52,7 @@ def render(ranking: Ranking, *, source: str = "", command: str = "", date: datet
         n_left_out=len(ranking) - ranking.n_ranked,
         n_filled=ranking.n_filled,
         rule=ranking.rule,
-        has_p=MEASURES[ranking.judged.is_new] in ranking.evidence,
+        has_p=ranking.has_shares or "p_value" in ranking.evidence,
         is_new=ranking.judged.is_new,
         first=findings["top"][:FIRST],
         alarms=sentence_of_alarms(ranking),

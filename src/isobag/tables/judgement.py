@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 
 from isobag.backends.arrays import Floats
-from isobag.models.calibration import own_p_values
 from isobag.models.group import GroupModel
 from isobag.models.tails import LEAST_BEYOND, TAIL_SHARE
 from isobag.models.thresholds import ScoreCounts, counts_of, threshold_beyond_bulk
@@ -28,7 +27,7 @@ class Judged:
     n_expected : how many would be flagged if all were like the data that the model was fitted to; None if unknown.
     n_beyond : how many of a table's own rows are odder than the tail of their bulk explains; None if unknown.
     evidence : columns of a result that say how rare a score is, (n,) each: p_value and extrapolated of new data, also
-        p_shape and p_size of groups if size is evidence; rank_share of a table's own data: the share not above.
+        p_shape and p_size of groups if size is evidence.
     """
 
     model: Any
@@ -40,11 +39,10 @@ class Judged:
     evidence: dict[str, Any] = field(default_factory=dict)
 
 
-def judge_own(detector: Any, scores: Floats, shares: bool) -> Judged:
+def judge_own(detector: Any, scores: Floats) -> Judged:
     """Scores of the data that the detector learned from, and what follows from them."""
-    evidence = {"rank_share": own_p_values(scores)} if shares else {}
     n_beyond = count_beyond(detector, counts_of(scores))
-    return Judged(detector.model_, scores, False, float(detector.offset_), None, n_beyond, evidence)
+    return Judged(detector.model_, scores, False, float(detector.offset_), None, n_beyond)
 
 
 def count_beyond(detector: Any, counts: ScoreCounts) -> int | None:

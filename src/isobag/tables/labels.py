@@ -9,11 +9,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from isobag.backends.arrays import Bools, Ints
+from isobag.backends.threads import slices
 from isobag.data.groups import is_missing_label, number_labels
 from isobag.data.local import Source
 from isobag.tables.batch import Batch
 from isobag.tables.cells import EXACT, NO_VALUE
 
+_BLOCK_ROWS = 1 << 20
+_PACKED = pa.dictionary(pa.int32(), pa.string())
 _PLAIN_DECIMAL = r"^-?(0|[1-9][0-9]{0,7})(\.[0-9]{1,7})?$"
 """No leading zeros, which may mean something, and no more digits than float64 keeps."""
 
@@ -87,15 +90,44 @@ def number_rows(columns: Sequence[Any]) -> tuple[Ints, npt.NDArray[Any]]:
         differing = [values.take(pa.array(own)) for values, own in zip(with_null, places, strict=True)]
     labels = label_rows(differing)
     is_labelled = np.array([label is not None for label in labels], dtype=bool)
-    numbers = np.full(len(labels) + 1, -1)  # the last is that of null
+    numbers = np.full(len(labels) + 1, -1, dtype=np.int32)  # the last is that of null; Arrow has no more labels
     numbers[:-1][is_labelled], known = number_labels(labels[is_labelled])
     return numbers[codes], known
+
+
+def n_labels(columns: Sequence[Any]) -> int:
+    """How many different labels columns make, missing ones included."""
+    names = [str(j) for j in range(len(columns))]
+    n_different: int = pa.table(dict(zip(names, columns, strict=True))).group_by(names).aggregate([]).num_rows
+    return n_different
+
+
+def first_rows_of(ids: Ints, n_groups: int) -> Ints:
+    """The first row of each group, from the group of each row, -1 for none: (n,) -> (g,)."""
+    first_rows = np.empty(n_groups + 1, dtype=np.int64)
+    for rows in reversed(list(slices(len(ids), _BLOCK_ROWS))):
+        first_rows[ids[rows][::-1]] = np.arange(rows.stop - 1, rows.start - 1, -1)  # what is set last stays
+    return first_rows[:-1]
+
+
+def packed(column: Any) -> Any:
+    """A column of text as numbers of its different texts, where these take less memory; else as it is."""
+    if not pa.types.is_string(column.type):
+        return column
+    encoded = column.dictionary_encode()
+    return encoded if encoded.nbytes < column.nbytes else column
+
+
+def unpacked(column: Any) -> Any:
+    """What was packed, as text."""
+    return column.dictionary_decode() if column.type == _PACKED else column
 
 
 def _encoded(column: Any) -> tuple[Ints, Any]:
     """The place of each value among those that differ, -1 for null, and these in order of first appearance."""
     if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
+        codes, seen = _encoded(column.indices)
+        return codes, column.dictionary.take(seen)
     if pa.types.is_nested(column.type):
         number_labels(label_rows([column]))  # which refuses them
     if pa.types.is_string_view(column.type):

@@ -27,7 +27,7 @@ from isobag.tables.batch import names_of_files
 from isobag.tables.choose import check_names, follow_encoding, kinds_of, learn_encoding, n_missing_of
 from isobag.tables.declared import NUMBER, TIME
 from isobag.tables.encode import Encoding
-from isobag.tables.labels import are_labelled, as_numbers, label_rows
+from isobag.tables.labels import are_labelled, as_numbers, label_rows, packed
 from isobag.tables.passes import Scan, Seen, scan_source, sources_of
 from isobag.tables.reading import ReadOptions
 from isobag.tables.selection import medians_of
@@ -221,6 +221,7 @@ def _learn_here(
     takes_part, gaps, entries = np.ones(n_rows, dtype=bool), None, kept.spool
     if (options.by or options.baseline) and not is_part:
         takes_part = _labelled(source, labels, options)
+        labels |= {name: packed(labels[name]) for name in options.by}
     n_unlabelled = int(np.count_nonzero(~takes_part))
     if any(n_missing_of(scan, options) for scan in used_scans):
         gaps = kept.count_gaps(used)

@@ -4,7 +4,7 @@ The columns of every result are made here, by ``result_columns``.
 """
 
 from abc import ABC, abstractmethod
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from isobag.backends.arrays import Bools, Floats, Ints
 from isobag.data.labelled import LabelledRows
+from isobag.data.order import stable_order
 from isobag.data.params import FDR, Option, ParameterError, check_params
 from isobag.data.partitioned_groups import PartitionedGroups
 from isobag.data.rows import ArrayRows, Rows, spread_rows
@@ -136,6 +137,7 @@ class Ranking(Ranked):
         has no score last.
     scores : (n,), NaN for what was left out.
     evidence : columns that say how rare a score is: (n,) each, as ``Judged`` has them.
+    has_shares : whether there is a column ``rank_share``: of a table's own data, the share of the scores not above each.
     flagged : (n,).
     explanation : of the first of ``order``: (k, d) what each feature adds to a row's lack of similarity, or a
         GroupExplanation; ``reasons`` are the same in words; both None if not asked for.
@@ -148,6 +150,7 @@ class Ranking(Ranked):
     flagged: Bools
     explanation: Any
     reasons: list[str] | None
+    has_shares: bool = False
 
     def __len__(self) -> int:
         return len(self.scores)
@@ -197,6 +200,7 @@ class Ranking(Ranked):
             n_points=self._sizes(chosen) if self.unit == "group" else None,
             score=self.scores[chosen],
             rank=self._ranks(start, chosen),
+            rank_share=self._shares(start, chosen) if self.has_shares else None,
             **{name: values[chosen] for name, values in self.evidence.items()},
             flagged=self.flagged[chosen],
             n_missing=None if n_missing is None else n_missing[chosen].astype(np.int64),
@@ -244,6 +248,16 @@ class Ranking(Ranked):
         ranks = np.maximum.accumulate(np.where(is_first, places, 0))
         return np.where(np.isnan(scores), self.n_ranked, ranks) + 1
 
+    def _shares(self, start: int, chosen: Ints) -> Floats:
+        """For those from place ``start`` + 1 on, the share of the scores that are not above theirs: (k,)."""
+        scores = self.scores[chosen]
+        is_last = np.append(scores[1:] != scores[:-1], True)[: len(scores)]
+        stops = np.arange(start, start + len(chosen)) + 1
+        if len(chosen) and stops[-1] < self.n_ranked:  # the last of its score may stand behind
+            stops[-1] = bisect_right(self.order[: self.n_ranked], scores[-1], stops[-1], key=self.scores.__getitem__)
+        stops = np.minimum.accumulate(np.where(is_last, stops, len(self))[::-1])[::-1]
+        return np.where(np.isnan(scores), np.nan, stops / max(self.n_ranked, 1))
+
 
 def rank_here(
     table: Table,
@@ -270,7 +284,7 @@ def rank_here(
             judged = judge_new(detector, data, p_values)
     else:
         with stage("learning"):
-            judged = judge_own(detector, fit_data(detector, data, units.baseline), p_values)
+            judged = judge_own(detector, fit_data(detector, data, units.baseline))
         data = with_baseline(detector, data, units.baseline)
         detector.table_ = table.encoding.to_text()
     n_expected = judged.n_expected
@@ -285,7 +299,7 @@ def rank_here(
         flagged, rule = np.asarray(judged.evidence["p_value"]) <= level, f"p-value of at most {level:.3g}"
         n_expected = min(budget, len(data))
     scores = spread(judged.scores, places)
-    order = np.argsort(scores, kind="stable")
+    order = stable_order(scores)
     explanation: Any = None
     reasons: list[str] | None = None
     if explains:
@@ -298,7 +312,7 @@ def rank_here(
         detector=detector,
         judged=judged,
         units=units,
-        order=order.astype(np.int32) if len(order) < 2**31 else order,
+        order=order,
         scores=scores,
         evidence={name: spread_out(values, places) for name, values in judged.evidence.items()},
         flagged=spread_out(flagged, places),
@@ -307,6 +321,7 @@ def rank_here(
         n_expected=n_expected,
         explanation=explanation,
         reasons=reasons,
+        has_shares=p_values and not is_fitted,
     )
 
 

@@ -12,7 +12,8 @@ from isobag.data.groups import Groups
 from isobag.data.params import MIN_SIZE, check_params
 from isobag.data.partitioned_groups import PartitionedGroups
 from isobag.data.partitions import Frames
-from isobag.tables.labels import kind_of_label, label_rows, number_rows
+from isobag.data.rows import count_ids
+from isobag.tables.labels import first_rows_of, kind_of_label, label_rows, number_rows, unpacked
 from isobag.tables.learn import LocalTable, PartitionedTable, PartitionReader, Table
 
 
@@ -67,17 +68,17 @@ def spread(values: Any, places: Ints | None) -> Floats:
 def _groups_here(table: LocalTable, min_size: int) -> Units:
     ids, known = number_rows([table.labels[name] for name in table.by])
     is_labelled = ids >= 0
-    first_rows = np.flatnonzero(np.diff(np.maximum.accumulate(ids), prepend=-1) > 0)
+    first_rows = first_rows_of(ids, len(known))
     takes_part = is_labelled if table.kept is None else is_labelled & table.kept
-    places = _places(np.bincount(ids[takes_part], minlength=len(known)), min_size)
-    takes_part = takes_part & (np.append(places, -1)[ids] >= 0)
+    places = _places(count_ids(ids if takes_part.all() else ids[takes_part], len(known)), min_size)
+    takes_part = takes_part & (np.append(places, -1) >= 0)[ids]
     inside = takes_part if table.kept is None else takes_part[table.kept]
     data = table.rows if inside.all() else table.rows.part(np.flatnonzero(inside))
     n_missing = None
     if table.gaps is not None:
         lacking = ids[is_labelled & (table.gaps > 0)]
         n_missing = np.bincount(lacking, minlength=len(known))
-    own_labels = {name: table.labels[name].take(pa.array(first_rows)) for name in table.by}
+    own_labels = {name: unpacked(table.labels[name].take(pa.array(first_rows))) for name in table.by}
     if not takes_part.all() or places[-1] < len(known) - 1:
         ids = places[ids[takes_part]]
     return Units(Groups(data, ids, known[places >= 0]), places, own_labels, first_rows, n_missing)
