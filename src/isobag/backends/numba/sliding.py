@@ -198,7 +198,7 @@ class SlidingCells:
             map_in_threads(
                 lambda part: compiled.search_lost(
                     part.start, part.stop, self._rows[: self._n_rows], changed, is_changed, self._centers,
-                    self._center_singles, self._reaches, self._shells, sq_unit, *kept,
+                    self._center_singles, self._reaches, self._shells, *self._units, *kept[1:],
                 ),
                 shares(len(changed), n_jobs),
                 n_jobs,

@@ -104,3 +104,14 @@ def flag_moved(builder, now, before):
 def lowest_bit(builder, flags):
     """Number of the lowest bit that is set."""
     return builder.cttz(flags, ir.Constant(ir.IntType(1), 1))
+
+
+@in_llvm(types.void)
+def prefetch(builder, array, place):
+    """Ask for the memory at a place of a contiguous array, which is needed soon."""
+    kind = ir.IntType(8).as_pointer()
+    number = ir.IntType(32)
+    function = ir.FunctionType(ir.VoidType(), [kind, number, number, number])
+    call = cgutils.get_or_insert_function(builder.module, function, "llvm.prefetch.p0")
+    address = builder.bitcast(builder.gep(array.data, [place]), kind)
+    builder.call(call, [address, *(ir.Constant(number, value) for value in (0, 3, 1))])

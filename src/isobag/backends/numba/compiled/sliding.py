@@ -5,7 +5,14 @@ import numpy as np
 from isobag.backends.arrays import OCTAVE_BITS
 from isobag.backends.numba.compiled.float64_distances import sq_distance
 from isobag.backends.numba.compiled.jit import jit, jit_inner
-from isobag.backends.numba.compiled.lanes import flag_lanes, flag_moved, lowest_bit, measure_singles, scan_candidates
+from isobag.backends.numba.compiled.lanes import (
+    flag_lanes,
+    flag_moved,
+    lowest_bit,
+    measure_singles,
+    prefetch,
+    scan_candidates,
+)
 from isobag.backends.numba.compiled.llvm import bits, number_of
 from isobag.backends.numba.compiled.small_tables import WIDTH
 from isobag.backends.numba.compiled.vectors import BLOCK, scan_centers
@@ -18,6 +25,8 @@ NO_CELL = np.uint16(65535)
 """Of a row that is OUTSIDE, or of a place without a row."""
 LOST = -1.0
 """Squared distance that is to be found again."""
+_AHEAD = 8
+"""How many rows later memory that is asked for now is needed."""
 _KEPT = 1 << 16
 """Rows in doubt that are written down before they are measured."""
 ROUNDING = 2.0**-24
@@ -162,15 +171,22 @@ def search_blocks(X, singles, norms, centers, own_singles, reaches, shells, winn
                     sq_dists[i, shell, start + q] = best[q]
 
 
+@jit_inner
+def _single(x, middle, per_unit):
+    """A coordinate in units, in float32, limited."""
+    return np.float32(min(max((x - middle) * per_unit, -FARTHEST_SINGLE), FARTHEST_SINGLE))
+
+
 @jit
 def round_rows(X, middle, unit, singles, norms):
     """Rows (n, d) as (x - middle) / unit in float32, limited, and their norms, infinite for rows beyond the limit."""
+    per_unit = 1.0 / unit  # exactly: a power of two
     for row in range(len(X)):
         total = 0.0
         for k in range(X.shape[1]):
-            value = (X[row, k] - middle[k]) / unit
+            value = (X[row, k] - middle[k]) * per_unit
             total += value * value if abs(value) < FARTHEST_SINGLE else np.inf
-            singles[row // BLOCK, k, row % BLOCK] = min(max(value, -FARTHEST_SINGLE), FARTHEST_SINGLE)
+            singles[row // BLOCK, k, row % BLOCK] = _single(X[row, k], middle[k], per_unit)
         norms[row // BLOCK, row % BLOCK] = np.sqrt(total)
 
 
@@ -300,6 +316,7 @@ def _settle(doubtful, ordered, own, entries, shares, rows, norms, winners, sq_di
 
     One entry after the other: what is known of the rows in one partitioning is close together in memory.
     """
+    d = rows.shape[1]
     begins = np.zeros(len(entries) + 1, dtype=np.int64)
     for number in range(len(doubtful)):
         begins[doubtful[number, 0] + 1] += 1
@@ -311,8 +328,15 @@ def _settle(doubtful, ordered, own, entries, shares, rows, norms, winners, sq_di
         ends[e] += 1
     for e in range(len(entries)):
         i, slot, shell, center = entries[e, 0], entries[e, 1], entries[e, 2], own[entries[e, 3]]
+        first = (i * winners.shape[1] + shell) * winners.shape[2] * BLOCK
         for number in range(begins[e], begins[e + 1]):
             place = ordered[number]
+            if number + _AHEAD < len(doubtful):
+                soon = ordered[number + _AHEAD]
+                prefetch(rows, soon * d)
+                prefetch(rows, soon * d + d - 1)
+                prefetch(winners, first + soon)
+                prefetch(sq_dists, first + soon)
             block, lane = place // BLOCK, place % BLOCK
             holder, least = winners[i, shell, block, lane], sq_dists[i, shell, block, lane]
             if holder == NO_CELL:
@@ -368,7 +392,7 @@ def offer_centers(begin, end, own, entries, sq_unit, rows, singles, norms, winne
 
 @jit
 def search_lost(
-    begin, end, rows, changed, is_changed, centers, own_singles, reaches, shells, sq_unit, singles, norms, winners,
+    begin, end, rows, changed, is_changed, centers, own_singles, reaches, shells, middle, unit, norms, winners,
     sq_dists, bounds,
 ):  # fmt: skip
     """Search shells again for the rows whose center has changed, in the partitionings begin to end.
@@ -382,7 +406,7 @@ def search_lost(
     columns, which = np.zeros((d, BLOCK)), np.zeros(BLOCK, dtype=np.int64)
     own, lengths = np.zeros((d, BLOCK), dtype=np.float32), np.zeros(BLOCK)
     lost = np.empty(len(rows), dtype=np.int64)
-    shares = _shares(d, sq_unit)
+    shares, per_unit = _shares(d, unit * unit), 1.0 / unit
     hard = np.zeros(1, dtype=np.bool_)
     for i in range(begin, end):
         for shell in range(len(shells) - 1):
@@ -397,12 +421,13 @@ def search_lost(
             for start in range(0, n_lost, BLOCK):
                 size = min(BLOCK, n_lost - start)
                 for q in range(size):
+                    prefetch(rows, lost[min(start + q + _AHEAD, n_lost - 1)] * d)
                     place = lost[start + q]
                     which[q] = place
                     lengths[q] = norms[place // BLOCK, place % BLOCK]
                     for k in range(d):
                         columns[k, q] = rows[place, k]
-                        own[k, q] = singles[place // BLOCK, k, place % BLOCK]
+                        own[k, q] = _single(rows[place, k], middle[k], per_unit)
                 _search_lanes(
                     rows, which, size, columns, own, lengths, centers[i], own_singles[i], reaches[i], shells[shell],
                     shells[shell + 1], names, room, hard,
