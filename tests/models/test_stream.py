@@ -23,7 +23,16 @@ def params(max_samples="auto", n_estimators=7, seed=3):
 def rows_of(kind, n=500):
     rng = np.random.default_rng(1)
     X = rng.normal(size=(n, 3))
-    return {"smooth": X, "equal": np.round(X), "drifting": X + np.arange(n)[:, None] / 50, "constant": 0 * X}[kind]
+    gross = X.copy()
+    gross[::45], gross[::90] = 1e9 * X[::45], 1e140
+    return {
+        "smooth": X,
+        "equal": np.round(X),
+        "drifting": X + np.arange(n)[:, None] / 50,
+        "constant": 0 * X,
+        "gross": gross,
+        "close": 1e9 + X / 1e3,
+    }[kind]
 
 
 def followed(X, sizes, compute, max_samples="auto"):
@@ -44,7 +53,7 @@ def assert_counts_are_those_of_a_recount(stream):
 
 
 @pytest.mark.parametrize("max_samples", ["auto", 16])
-@pytest.mark.parametrize("kind", ["smooth", "equal", "drifting", "constant"])
+@pytest.mark.parametrize("kind", ["smooth", "equal", "drifting", "constant", "gross", "close"])
 def test_counts_are_those_of_a_recount_by_the_current_balls_at_any_moment(kind, max_samples):
     X = rows_of(kind)
     stream, compute = Stream(params(max_samples), WINDOW, 3), Compute("numba")

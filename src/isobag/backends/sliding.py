@@ -30,6 +30,9 @@ class Sliding(Protocol):
     def join(self, parts: list[Nearest], /) -> Nearest:
         """What is known of some rows after what is known of others."""
 
+    def first(self, nearest: Nearest, n: int, /) -> Nearest:
+        """What is known of the first n rows."""
+
     def sum_at(self, nearest: Nearest, limits: Ints | None, n_jobs: int | None, /) -> Ints:
         """Sum over partitionings of the counts at each row's cell: (n, L), with limits as ``sum_at_cells``."""
 
@@ -61,6 +64,10 @@ class Recounted:
     def join(self, parts: list[Nearest]) -> Nearest:
         """Rows after rows."""
         return np.concatenate(parts)
+
+    def first(self, nearest: Nearest, n: int) -> Nearest:
+        """The first n rows."""
+        return nearest[:n]
 
     def sum_at(self, nearest: Nearest, limits: Ints | None, n_jobs: int | None) -> Ints:
         """Sum over partitionings of the counts at each row's cell: (n, L), or (n, L + 1)."""

@@ -25,6 +25,8 @@ def map_in_threads(work: Callable[[S], T], items: Iterable[S], n_jobs: int | Non
     The calling thread works as well. After a failure no further item is begun, and the failure is raised here.
     """
     todo = list(items)
+    if len(todo) < 2:
+        return [work(item) for item in todo]
     n_threads = min(len(todo), joblib.effective_n_jobs(n_jobs))
     results: list[Any] = [None] * len(todo)
     places = iter(range(len(todo)))
@@ -55,7 +57,7 @@ def map_in_threads(work: Callable[[S], T], items: Iterable[S], n_jobs: int | Non
 
 def shares(n: int, n_jobs: int | None) -> Iterator[slice]:
     """One consecutive slice of 0 .. n for each thread."""
-    return slices(n, -(-n // joblib.effective_n_jobs(n_jobs)))
+    return slices(n, -(-n // joblib.effective_n_jobs(n_jobs)) if n > 1 else 1)
 
 
 @contextmanager

@@ -33,6 +33,8 @@ OVERRULED = 0.9
 """How much of the difference they take away."""
 _LEAST_SPREAD = 1e-9
 """Rounding alone makes a spread."""
+_FEW = 16
+"""So many rows are averaged together; of more, one column after the other."""
 _LOWEST = -708.0  # its exponential is still above 0
 
 
@@ -50,6 +52,10 @@ class Average:
 
     def add_to(self, total: Floats, path: Floats, levels: slice = slice(None)) -> None:
         """Add the weighted logarithms of the scores at some psi: path (n, L) to total (n,)."""
+        if len(total) <= _FEW:
+            parts = np.log(np.maximum(path[:, levels], self.floors[levels])) * self.weights[levels]
+            total[:] = np.add.accumulate(np.column_stack([total, parts]), axis=1)[:, -1]  # in the order of columns
+            return
         # Column by column: a matrix product may add up in another order for another number of rows, and what is made
         # of one column stays in the cache.
         for column, floor, weight in zip(path.T[levels], self.floors[levels], self.weights[levels], strict=True):

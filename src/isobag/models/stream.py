@@ -168,11 +168,12 @@ class Stream:
             self._learn(compute)
 
     def _judge(self, X: Floats, compute: Compute) -> "Judged":
-        """What the model of the window says of rows; of the same rows as before, what it said."""
+        """What the model of the window says of rows; of rows that it was asked about last, what it said."""
         slidings = self._slidings(compute)[0]
         last = self._judged
-        if last is not None and last.X.shape == X.shape and (last.X == X).all():
-            return last
+        if last is not None and len(X) <= len(last.X) and np.array_equal(last.X[: len(X)], X):
+            nearest = [own.first(rows, len(X)) for own, rows in zip(slidings, last.nearest, strict=True)]
+            return Judged(X, nearest, last.scores[: len(X)])
         assert self.model is not None
         n_jobs = compute.n_jobs
         limits = self.model.limits or [None] * len(slidings)

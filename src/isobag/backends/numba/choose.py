@@ -23,7 +23,8 @@ The rest:
 ====================  ==============================================  =================================================
 what                  choice                                          what it buys
 ====================  ==============================================  =================================================
-scales                NumPy up to 131,072 numbers, then compiled      no compiling for milliseconds
+scales                NumPy up to 131,072 numbers, then compiled;     no compiling for milliseconds
+                      compiled after 1,000 calls
 dots of counts        small counts are added one by one, others       bytes that fit many to a register
                       multiplied four columns at a time
 ====================  ==============================================  =================================================

@@ -1,6 +1,7 @@
 """Scales of the Numba backend: the operations of the NumPy backend one by one, rounded alike, in threads."""
 
 from collections.abc import Callable
+from itertools import count
 
 import numpy as np
 
@@ -12,26 +13,33 @@ from isobag.backends.numpy import LN2
 from isobag.backends.threads import map_in_threads, slices
 
 _BLOCK_NUMBERS = 1 << 16
+_SMALL_CALLS = 1000
+"""After so many small arrays there will be more of them, as when rows come one by one: compiling pays."""
+_small_calls = count()
 _FACTORS = np.array([1 / (2 * term + 1) for term in range(scales.TERMS, 0, -1)])
+
+
+def _compiling_pays(X: Floats) -> bool:
+    return X.size > choose.COMPILED_NUMBERS or next(_small_calls) > _SMALL_CALLS
 
 
 def scale_linearly(X: Floats, shift: Floats, spread: Floats, n_jobs: int | None = None) -> Floats:
     """(x - shift) / spread, limited to +-FARTHEST: (n, d)."""
-    if X.size <= choose.COMPILED_NUMBERS:
+    if not _compiling_pays(X):
         return definition.scale_linearly(X, shift, spread)
     return _scale(X, lambda X, scaled: scales.scale_linearly(X, shift, spread, FARTHEST, scaled), n_jobs)
 
 
 def scale_by_asinh(X: Floats, shift: Floats, spread: Floats, n_jobs: int | None = None) -> Floats:
     """Asinh of what ``scale_linearly`` returns: (n, d)."""
-    if X.size <= choose.COMPILED_NUMBERS:
+    if not _compiling_pays(X):
         return definition.scale_by_asinh(X, shift, spread)
     return _scale(X, lambda X, scaled: scales.scale_by_asinh(X, shift, spread, FARTHEST, LN2, _FACTORS, scaled), n_jobs)
 
 
 def scale_by_knots(X: Floats, knots: Knots, n_jobs: int | None = None) -> Floats:
     """Score of the knot before x + slope * (x - that knot), limited to +-FARTHEST: (n, d)."""
-    if X.size <= choose.COMPILED_NUMBERS:
+    if not _compiling_pays(X):
         return definition.scale_by_knots(X, knots)
 
     def work(X: Floats, scaled: Floats) -> None:

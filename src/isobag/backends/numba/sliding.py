@@ -3,7 +3,8 @@
 Levels are nested: the first 2 centers, the first 4, and so on. A shell is what a level adds to the one before. Each row
 remembers the nearest center of every shell and its squared distance; the nearest center of a level is the nearest of
 its shells. A new center competes with the one remembered of its shell; rows that lose theirs search the shell again.
-Centers remember their nearest different centers in the same way, which makes the radii.
+Centers remember their nearest different centers in the same way, which makes the radii. Distances are compared in
+float32 first; what that cannot decide, in float64.
 """
 
 from typing import NamedTuple
@@ -17,8 +18,29 @@ from isobag.backends.numba.compiled.vectors import BLOCK
 from isobag.backends.threads import map_in_threads, shares
 
 Shorts = npt.NDArray[np.uint16]
+Singles = npt.NDArray[np.float32]
 _FEW = 4
 """So many rows are compared with centers one by one; more of them, together."""
+_SAMPLE = 256
+
+
+class _Units(NamedTuple):
+    """Where float32 is finest: rows are (x - middle) / unit."""
+
+    middle: Floats
+    unit: float  # a power of two
+
+    @property
+    def sq_unit(self) -> float:
+        return self.unit * self.unit
+
+
+def _units_of(points: Floats) -> _Units:
+    """The middle of some points (m, d), and about their typical distance from it; only speed depends on it."""
+    middle = np.median(points, axis=0)
+    with np.errstate(over="ignore"):
+        spread = np.median(np.abs(points - middle), axis=0).max()
+    return _Units(middle, 2.0 ** int(np.clip(np.log2(spread), -400, 400)) if spread > 0 else 1.0)
 
 
 class Nearest(NamedTuple):
@@ -36,19 +58,24 @@ class SlidingCells:
         (t, psi), d = slots.shape, X.shape[1]
         n_blocks, n_levels = -(-size // BLOCK), len(levels)
         self._shells = np.array([0, *levels])
+        self._no_limits = np.full(n_levels, -1)
         self._slots = slots.copy()
         self._centers = np.ascontiguousarray(X[slots].transpose(0, 2, 1))  # (t, d, psi)
         self._n_rows = 0
         self._rows = np.empty((size, d))
-        self._lanes = np.full((n_blocks, d, BLOCK), np.nan)
-        self._winners = np.full((n_blocks, t, n_levels, BLOCK), compiled.NO_CELL, dtype=np.uint16)
-        self._sq_dists = np.full((n_blocks, t, n_levels, BLOCK), np.inf)
-        self._cells = np.full((n_blocks, t, n_levels, BLOCK), compiled.NO_CELL, dtype=np.uint16)
+        self._units = _units_of(X[slots.ravel()[:_SAMPLE]])
+        self._singles = np.zeros((n_blocks, d, BLOCK), dtype=np.float32)
+        self._norms = np.zeros((n_blocks, BLOCK))
+        self._bounds = np.full((t, n_levels, n_blocks, BLOCK), -np.inf, dtype=np.float32)
+        self._winners = np.full((t, n_levels, n_blocks, BLOCK), compiled.NO_CELL, dtype=np.uint16)
+        self._sq_dists = np.full((t, n_levels, n_blocks, BLOCK), np.inf)
+        self._cells = np.full((t, n_levels, n_blocks, BLOCK), compiled.NO_CELL, dtype=np.uint16)
         self._others = np.full((t, n_levels, psi), -1, dtype=np.int16)
         self._to_others = np.full((t, n_levels, psi), np.inf)
         self.counts = np.zeros((n_levels, t, psi), dtype=np.int64)
         self.sq_radii = np.zeros((n_levels, t, psi))
         self._find_radii(np.ones((t, psi), dtype=bool), n_jobs)
+        self._round_centers()
         places = np.arange(len(X))
         self._put(places, X, self.find(X, n_jobs))
         self._change(places, np.zeros((t, psi), dtype=bool), n_jobs)
@@ -59,17 +86,19 @@ class SlidingCells:
 
     def find(self, X: Floats, n_jobs: int | None) -> Nearest:
         """The nearest center of each shell: (n, d)."""
-        (t, d, _), n = self._centers.shape, len(X)
+        t, n = len(self._centers), len(X)
         n_levels = len(self._shells) - 1
         winners, sq_dists = np.empty((t, n_levels, n), dtype=np.uint16), np.empty((t, n_levels, n))
         if n <= _FEW:
             compiled.search_rows(X, self._centers, self._shells, winners, sq_dists)
             return Nearest(winners, sq_dists, X)
-        columns = np.zeros((d, n + compiled.AT_ONCE))
-        columns[:, :n] = X.T
+        singles, norms = self._round(X)
 
         def work(part: slice) -> None:
-            compiled.search_columns(columns, self._centers[part], self._shells, winners[part], sq_dists[part])
+            compiled.search_blocks(
+                X, singles, norms, self._centers[part], self._center_singles[part], self._reaches[part], self._shells,
+                winners[part], sq_dists[part],
+            )  # fmt: skip
 
         map_in_threads(work, shares(t, n_jobs), n_jobs)
         return Nearest(winners, sq_dists, X)
@@ -79,11 +108,16 @@ class SlidingCells:
         winners, sq_dists, rows = zip(*parts, strict=True)
         return Nearest(np.concatenate(winners, axis=2), np.concatenate(sq_dists, axis=2), np.concatenate(rows))
 
+    def first(self, nearest: Nearest, n: int) -> Nearest:
+        """What is known of the first n rows."""
+        winners, sq_dists, X = nearest
+        return nearest if n == len(X) else Nearest(winners[:, :, :n], sq_dists[:, :, :n], X[:n])
+
     def sum_at(self, nearest: Nearest, limits: Ints | None, n_jobs: int | None) -> Ints:
         """Sum over partitionings of the counts at each row's cell: (n, L), or (n, L + 1)."""
         n, n_levels = len(nearest.X), len(self.counts)
         sums = np.zeros((n, n_levels + (limits is not None)), dtype=np.int64)
-        own_limits = np.full(n_levels, -1) if limits is None else limits
+        own_limits = self._no_limits if limits is None else limits
 
         def work(part: slice) -> None:
             compiled.sum_levels(
@@ -96,17 +130,12 @@ class SlidingCells:
     def sum_at_places(self, places: Ints, limits: Ints | None, n_jobs: int | None) -> Ints:
         """The same of rows of the window: (k,)."""
         blocks, lanes = places // BLOCK, places % BLOCK
-        winners = self._winners[blocks, :, :, lanes].transpose(1, 2, 0)
-        sq_dists = self._sq_dists[blocks, :, :, lanes].transpose(1, 2, 0)
-        return self.sum_at(
-            Nearest(np.ascontiguousarray(winners), np.ascontiguousarray(sq_dists), np.empty((len(places), 0))),
-            limits,
-            n_jobs,
-        )
+        winners, sq_dists = self._winners[:, :, blocks, lanes], self._sq_dists[:, :, blocks, lanes]
+        return self.sum_at(Nearest(winners, sq_dists, np.empty((len(places), 0))), limits, n_jobs)
 
     def slide(self, places: Ints, X: Floats, nearest: Nearest, slots: Cells, n_jobs: int | None) -> None:
         """Put rows at places, and let the balls be those around the rows at ``slots``."""
-        replaced = np.zeros(self._lanes.shape[0] * BLOCK, dtype=bool)
+        replaced = np.zeros(len(self._singles) * BLOCK, dtype=bool)
         replaced[places] = True
         changed = (slots != self._slots) | replaced[slots]
         self._slots = slots.copy()
@@ -114,6 +143,7 @@ class SlidingCells:
         numbers, cells = np.nonzero(changed)
         own = slots[numbers, cells]
         self._centers[numbers, :, cells] = self._rows[own]
+        self._round_centers()
         self._find_radii(changed, n_jobs)
         self._change(places, changed, n_jobs)
 
@@ -130,42 +160,61 @@ class SlidingCells:
 
     def _put(self, places: Ints, X: Floats, nearest: Nearest) -> None:
         self._n_rows = max(self._n_rows, int(places.max()) + 1)
-        kept = self._rows, self._lanes, self._winners, self._sq_dists
-        compiled.put_rows(places, X, nearest.winners, nearest.sq_dists, *kept)
+        compiled.put_singles(places, *self._round(X), self._singles, self._norms)
+        compiled.put_rows(
+            places, X, nearest.winners, nearest.sq_dists, self._units.sq_unit, self._rows, self._norms, self._winners,
+            self._sq_dists, self._bounds,
+        )  # fmt: skip
+
+    def _round(self, X: Floats) -> tuple[Singles, Floats]:
+        """Rows in float32, in blocks (blocks, d, BLOCK), and their norms (blocks, BLOCK)."""
+        n_blocks = -(-len(X) // BLOCK)
+        singles, norms = np.zeros((n_blocks, X.shape[1], BLOCK), dtype=np.float32), np.zeros((n_blocks, BLOCK))
+        compiled.round_rows(X, self._units.middle, self._units.unit, singles, norms)
+        return singles, norms
+
+    def _round_centers(self) -> None:
+        """The centers in float32 (t, psi, d), and the largest norm of each partitioning (t,)."""
+        t, d, psi = self._centers.shape
+        singles, norms = self._round(self.centers().reshape(t * psi, d))
+        rows = singles.transpose(0, 2, 1).reshape(-1, d)[: t * psi]
+        self._center_singles = np.ascontiguousarray(rows).reshape(t, psi, d)
+        self._reaches = norms.reshape(-1)[: t * psi].reshape(t, psi).max(axis=1)
 
     def _change(self, places: Ints, changed: Bools, n_jobs: int | None) -> None:
         """Nearest centers, cells and counts, after rows at some places and some centers (t, psi) changed."""
-        fresh = np.zeros((len(self._lanes), BLOCK), dtype=bool)
+        fresh = np.zeros((len(self._singles), BLOCK), dtype=bool)
         fresh[places // BLOCK, places % BLOCK] = True
         numbers, cells = np.nonzero(changed)
         own, names = np.unique(self._slots[numbers, cells], return_inverse=True)
-        points = self._rows[own]
         shells = np.searchsorted(self._shells, cells, side="right") - 1
         entries = np.stack([numbers, cells, shells, names.reshape(-1)], axis=1).astype(np.int64)
         is_changed = np.add.reduceat(changed, self._shells[:-1], axis=1) > 0  # (t, L)
         is_stale = np.logical_or.accumulate(is_changed, axis=1)
         n_blocks = -(-self._n_rows // BLOCK)
-        kept = self._winners, self._sq_dists
+        kept = self._singles, self._norms, self._winners, self._sq_dists, self._bounds
+        sq_unit = self._units.sq_unit
         if len(entries):
             map_in_threads(
-                lambda part: compiled.offer_centers(part.start, part.stop, points, entries, self._lanes, *kept),
-                shares(n_blocks, n_jobs),
-                n_jobs,
-            )
-            map_in_threads(
                 lambda part: compiled.search_lost(
-                    part.start, part.stop, self._rows[: self._n_rows], is_changed, self._centers, self._shells, *kept
+                    part.start, part.stop, self._rows[: self._n_rows], changed, is_changed, self._centers,
+                    self._center_singles, self._reaches, self._shells, *self._units, *kept[1:],
                 ),
                 shares(len(changed), n_jobs),
                 n_jobs,
+            )  # fmt: skip
+            map_in_threads(
+                lambda part: compiled.offer_centers(
+                    part.start, part.stop, own.astype(np.int64), entries, sq_unit, self._rows, *kept
+                ),
+                shares(n_blocks, n_jobs),
+                n_jobs,
             )
-
-        def work(part: slice) -> Ints:
-            added = np.zeros_like(self.counts)
-            compiled.recount(
-                part.start, part.stop, is_stale, fresh, self._shells, self.sq_radii, *kept, self._cells, added
-            )
-            return added
-
-        for added in map_in_threads(work, shares(n_blocks, n_jobs), n_jobs):
-            self.counts += added
+        map_in_threads(
+            lambda part: compiled.recount(
+                part.start, part.stop, n_blocks, is_stale, fresh, self._shells, self.sq_radii, self._winners,
+                self._sq_dists, self._cells, self.counts,
+            ),
+            shares(len(changed), n_jobs),
+            n_jobs,
+        )  # fmt: skip

@@ -1,59 +1,41 @@
 """Nearest centers of rows, shell by shell, as rows and centers change; see ``isobag.backends.numba.sliding``."""
 
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.core import cgutils
 
 from isobag.backends.arrays import OCTAVE_BITS
-from isobag.backends.numba.compiled.float64_distances import AT_ONCE
+from isobag.backends.numba.compiled.float64_distances import sq_distance
 from isobag.backends.numba.compiled.jit import jit, jit_inner
-from isobag.backends.numba.compiled.llvm import bits, in_llvm, loop
-from isobag.backends.numba.compiled.small_tables import WIDTH, measure
-from isobag.backends.numba.compiled.vectors import BLOCK, at, splat
+from isobag.backends.numba.compiled.lanes import (
+    flag_lanes,
+    flag_moved,
+    lowest_bit,
+    measure_singles,
+    prefetch,
+    scan_candidates,
+)
+from isobag.backends.numba.compiled.llvm import bits, number_of
+from isobag.backends.numba.compiled.small_tables import WIDTH
+from isobag.backends.numba.compiled.vectors import BLOCK, scan_centers
 
 __all__ = [
-    "AT_ONCE", "LOST", "NO_CELL", "offer_centers", "put_rows", "recount", "search_columns", "search_lost",
+    "NO_CELL", "offer_centers", "put_rows", "put_singles", "recount", "round_rows", "search_blocks", "search_lost",
     "search_rows", "sum_levels", "update_radii",
 ]  # fmt: skip
 NO_CELL = np.uint16(65535)
 """Of a row that is OUTSIDE, or of a place without a row."""
 LOST = -1.0
-"""Squared distance of a row whose center is gone: nothing is nearer."""
-_DOUBLES = ir.VectorType(ir.DoubleType(), WIDTH)
-_LONGS = ir.VectorType(ir.IntType(64), WIDTH)
-
-
-@in_llvm(types.void)
-def scan_candidates(builder, columns, query, candidates, first, last, best, winner, lane):
-    """Let the candidates first to last compete for WIDTH queries from one on; best, winner from a lane on.
-
-    columns (d, queries) with AT_ONCE columns to spare, candidates (d, m) float64; best (AT_ONCE,) float64, winner
-    (AT_ONCE,) int64. Squares are summed in the order of features. A later candidate must be strictly nearer.
-    """
-    d, n_queries = cgutils.unpack_tuple(builder, columns.shape)
-    stride = cgutils.unpack_tuple(builder, candidates.shape)[1]
-    zero = ir.Constant(d.type, 0)
-    queries = builder.gep(columns.data, [query])
-    places = [at(builder, best.data, lane, _DOUBLES), at(builder, winner.data, lane, _LONGS)]
-
-    def compare(j, state):
-        own = builder.gep(candidates.data, [j])
-
-        def add(k, totals):
-            x = builder.load(at(builder, queries, builder.mul(k, n_queries), _DOUBLES), align=8)
-            coordinate = builder.load(builder.gep(own, [builder.mul(k, stride)]))
-            gap = builder.fsub(x, splat(builder, coordinate, _DOUBLES))
-            return [builder.fadd(totals[0], builder.fmul(gap, gap))]
-
-        total = loop(builder, zero, d, [ir.Constant(_DOUBLES, [0.0] * WIDTH)], add)[0]
-        least, names = state
-        closer = builder.fcmp_ordered("<", total, least)
-        return [builder.select(closer, total, least), builder.select(closer, splat(builder, j, _LONGS), names)]
-
-    ends = loop(builder, first, last, [builder.load(place, align=8) for place in places], compare)
-    for value, place in zip(ends, places, strict=True):
-        builder.store(value, place, align=8)
+"""Squared distance that is to be found again."""
+_AHEAD = 8
+"""How many rows later memory that is asked for now is needed."""
+_KEPT = 1 << 16
+"""Rows in doubt that are written down before they are measured."""
+ROUNDING = 2.0**-24
+NORMS_SHARE = 2200 * ROUNDING**2
+"""Of the squared norms, what (1 + 1 / e) 2 u^2 is at most in ``offer_centers``."""
+TINY, LEAST_LENGTH = 1e-30, 1e-15
+"""More than underflow takes from a squared distance and from a distance."""
+FARTHEST_SINGLE = 1e18
+"""Its square is still a float32."""
 
 
 @jit_inner
@@ -74,13 +56,15 @@ def _measure_centers(x, centers, first, last, room):
 def _nearest(room, first, last, floor):
     """The first of the least numbers above the floor, and that number; -1 if there is none."""
     own = room[first:last]
-    best = np.inf
-    winner = -1 - first
-    for j in range(len(own)):
-        if own[j] < best and own[j] > floor:
-            best = own[j]
-            winner = j
-    return first + winner, best
+    least = bits(np.inf)
+    for j in range(len(own)):  # numbers from 0 on are in the order of their bits, and integers are compared in vectors
+        least = min(least, bits(own[j]) if own[j] > floor else bits(np.inf))
+    best = number_of(least)
+    if best < np.inf:
+        for j in range(len(own)):
+            if own[j] == best:
+                return first + j, best
+    return -1, np.inf
 
 
 @jit
@@ -92,25 +76,118 @@ def search_rows(X, centers, shells, winners, sq_dists):
             _measure_centers(X[row], centers[i], 0, centers.shape[2], room)
             for shell in range(len(shells) - 1):
                 winner, best = _nearest(room, shells[shell], shells[shell + 1], -1.0)
-                winners[i, shell, row] = winner
+                winners[i, shell, row] = max(winner, shells[shell])
                 sq_dists[i, shell, row] = best
 
 
-@jit
-def search_columns(columns, centers, shells, winners, sq_dists):
-    """The same for many rows, WIDTH together: columns (d, n + AT_ONCE)."""
-    best, winner = np.empty(AT_ONCE), np.empty(AT_ONCE, dtype=np.int64)
-    n = winners.shape[2]
-    for i in range(len(centers)):
+@jit_inner
+def _search_lanes(X, which, n, columns, singles, norms, centers, own_singles, reach, first, last, names, room, hard):
+    """Nearest of the centers first to last for up to BLOCK rows X[which[:n]]: winner and its squared distance, in room.
+
+    columns, singles (d, BLOCK): the rows in float64 and in float32, norms (BLOCK,) of the latter
+    centers (d, psi), own_singles (psi, d): the centers; reach: the largest of their norms; names: 0, 1, ...
+    hard (1,): whether float32 was of no use before, so that all are compared in float64
+    room: the least and second in float32, the winner, and what is certain of these, (BLOCK,) each
+
+    The distance D of a row and a center, in units, and r, the root of what float32 makes of its square, differ by at
+    most g r + u R, R being the sum of their norms. The winner is certain where r (1 - g) - u R of the second is above
+    r (1 + g) + u R of the best.
+    """
+    best32, second32, winner32, best, winner = room
+    d = len(columns)
+    n_doubtful = 0
+    if not hard[0]:
+        for q in range(BLOCK):
+            best32[q] = np.inf
+            second32[q] = np.inf
+            winner32[q] = first
+        scan_centers(singles, own_singles, names, first, last, best32, second32, winner32)
+        share = (d + 8) * ROUNDING
+        for q in range(BLOCK):
+            winner[q] = winner32[q]
+            best[q] = 0.0
+        for k in range(d):
+            for q in range(BLOCK):
+                gap = columns[k, q] - centers[k, winner32[q]]
+                best[q] += gap * gap
+        for q in range(n):
+            least = np.sqrt(np.float64(best32[q])) * (1.0 + share)
+            other = np.sqrt(np.float64(second32[q])) * (1.0 - share)
+            if not other > least + 3.0 * ROUNDING * (norms[q] + reach) + LEAST_LENGTH:
+                n_doubtful += 1
+                best[q] = LOST
+        hard[0] = n_doubtful > BLOCK // 8
+    if hard[0]:
         for start in range(0, n, WIDTH):
+            for lane in range(WIDTH):
+                best[start + lane] = np.inf
+                winner[start + lane] = first
+            scan_candidates(columns, start, centers, first, last, best, winner, start)
+    elif n_doubtful:
+        for q in range(n):
+            if best[q] < 0.0:
+                best[q] = np.inf
+                winner[q] = first
+                for j in range(first, last):
+                    total = 0.0
+                    for k in range(d):
+                        total += (X[which[q], k] - centers[k, j]) * (X[which[q], k] - centers[k, j])
+                    if total < best[q]:
+                        best[q] = total
+                        winner[q] = j
+
+
+@jit_inner
+def _make_room():
+    """Room for ``_search_lanes``."""
+    singles = np.empty(BLOCK, dtype=np.float32), np.empty(BLOCK, dtype=np.float32)
+    return *singles, np.empty(BLOCK, dtype=np.int32), np.empty(BLOCK), np.empty(BLOCK, dtype=np.int64)
+
+
+@jit
+def search_blocks(X, singles, norms, centers, own_singles, reaches, shells, winners, sq_dists):
+    """The same for many rows, BLOCK together: singles (blocks, d, BLOCK) and norms (blocks, BLOCK) of X (n, d)."""
+    n, d = X.shape
+    room = _make_room()
+    names = np.arange(centers.shape[2]).astype(np.int32)
+    columns, which = np.zeros((d, BLOCK)), np.zeros(BLOCK, dtype=np.int64)
+    hard = np.zeros((len(centers), len(shells), 1), dtype=np.bool_)
+    best, winner = room[3], room[4]
+    for block in range(len(singles)):
+        start = block * BLOCK
+        size = min(BLOCK, n - start)
+        for q in range(size):
+            which[q] = start + q
+            for k in range(d):
+                columns[k, q] = X[start + q, k]
+        for i in range(len(centers)):
             for shell in range(len(shells) - 1):
-                for lane in range(WIDTH):
-                    best[lane] = np.inf
-                    winner[lane] = shells[shell]
-                scan_candidates(columns, start, centers[i], shells[shell], shells[shell + 1], best, winner, 0)
-                for lane in range(min(WIDTH, n - start)):
-                    winners[i, shell, start + lane] = winner[lane]
-                    sq_dists[i, shell, start + lane] = best[lane]
+                _search_lanes(
+                    X, which, size, columns, singles[block], norms[block], centers[i], own_singles[i], reaches[i],
+                    shells[shell], shells[shell + 1], names, room, hard[i, shell],
+                )  # fmt: skip
+                for q in range(size):
+                    winners[i, shell, start + q] = winner[q]
+                    sq_dists[i, shell, start + q] = best[q]
+
+
+@jit_inner
+def _single(x, middle, per_unit):
+    """A coordinate in units, in float32, limited."""
+    return np.float32(min(max((x - middle) * per_unit, -FARTHEST_SINGLE), FARTHEST_SINGLE))
+
+
+@jit
+def round_rows(X, middle, unit, singles, norms):
+    """Rows (n, d) as (x - middle) / unit in float32, limited, and their norms, infinite for rows beyond the limit."""
+    per_unit = 1.0 / unit  # exactly: a power of two
+    for row in range(len(X)):
+        total = 0.0
+        for k in range(X.shape[1]):
+            value = (X[row, k] - middle[k]) * per_unit
+            total += value * value if abs(value) < FARTHEST_SINGLE else np.inf
+            singles[row // BLOCK, k, row % BLOCK] = _single(X[row, k], middle[k], per_unit)
+        norms[row // BLOCK, row % BLOCK] = np.sqrt(total)
 
 
 @jit
@@ -136,20 +213,48 @@ def sum_levels(begin, end, winners, sq_dists, sq_radii, counts, limits, sums):
                         sums[row, n_levels] += beyond
 
 
+@jit_inner
+def _shares(d, sq_unit):
+    """What squared distances and squared norms are multiplied by in ``_bound``."""
+    share = (1.0 - (d + 8) * ROUNDING) ** 2
+    return (1.0 + 2.0**-9) / share / sq_unit, NORMS_SHARE / share
+
+
+@jit_inner
+def _bound(sq_dist, norm, shares):
+    """A float32 that no ``measure_singles`` of a point is above which is as near as this: see ``offer_centers``."""
+    return np.float32(sq_dist * shares[0] + norm * norm * shares[1] + TINY)
+
+
 @jit
-def put_rows(places, X, found, least, rows, lanes, winners, sq_dists):
-    """Write rows (n, d), and their nearest centers found (t, L, n), to places of the window."""
+def put_rows(places, X, found, least, sq_unit, rows, norms, winners, sq_dists, bounds):
+    """Write rows (n, d), and their nearest centers found (t, L, n), to places of the window.
+
+    norms (blocks, BLOCK), as those of ``round_rows``, are there already.
+    """
+    d = X.shape[1]
+    shares = _shares(d, sq_unit)
     for row in range(len(places)):
-        for k in range(X.shape[1]):
+        for k in range(d):
             rows[places[row], k] = X[row, k]
-            lanes[places[row] // BLOCK, k, places[row] % BLOCK] = X[row, k]
     for i in range(found.shape[0]):
         for shell in range(found.shape[1]):
             for row in range(len(places)):
                 block = places[row] // BLOCK
                 lane = places[row] % BLOCK
-                winners[block, i, shell, lane] = found[i, shell, row]
-                sq_dists[block, i, shell, lane] = least[i, shell, row]
+                winners[i, shell, block, lane] = found[i, shell, row]
+                sq_dists[i, shell, block, lane] = least[i, shell, row]
+                bounds[i, shell, block, lane] = _bound(least[i, shell, row], norms[block, lane], shares)
+
+
+@jit
+def put_singles(places, singles, norms, all_singles, all_norms):
+    """Write rows as ``round_rows`` made them to places of the window."""
+    for row in range(len(places)):
+        block, lane = places[row] // BLOCK, places[row] % BLOCK
+        for k in range(singles.shape[1]):
+            all_singles[block, k, lane] = singles[row // BLOCK, k, row % BLOCK]
+        all_norms[block, lane] = norms[row // BLOCK, row % BLOCK]
 
 
 @jit
@@ -205,94 +310,157 @@ def update_radii(begin, end, changed, centers, shells, others, to_others, sq_rad
                     sq_radii[level, i, c] = best if best < np.inf else 0.0
 
 
-@jit
-def offer_centers(begin, end, points, entries, lanes, winners, sq_dists):
-    """Let new centers compete for the rows of the blocks begin to end; rows whose center is gone have LOST instead.
+@jit_inner
+def _settle(doubtful, ordered, own, entries, shares, rows, norms, winners, sq_dists, bounds):
+    """Measure new centers in float64 for the rows in doubt: (n, 2) numbers of entries and places.
 
-    points (m, d): rows that became centers; entries (e, 4): partitioning, cell, shell and point of every new center
+    One entry after the other: what is known of the rows in one partitioning is close together in memory.
     """
-    measured = np.empty((len(points), WIDTH))
-    for block in range(begin, end):
-        for start in range(0, BLOCK, WIDTH):
-            measure(lanes, block, start, points, 0, len(points), -1.0, measured)
-            for e in range(len(entries)):
-                i, slot, shell, point = entries[e, 0], np.uint16(entries[e, 1]), entries[e, 2], entries[e, 3]
-                own = winners[block, i, shell, start : start + WIDTH]
-                least = sq_dists[block, i, shell, start : start + WIDTH]
-                offered = measured[point]
-                for q in range(WIDTH):
-                    is_gone = own[q] == slot
-                    is_first = (slot < own[q]) & (own[q] != NO_CELL)
-                    is_nearer = (offered[q] < least[q]) | ((offered[q] == least[q]) & is_first)
-                    least[q] = LOST if is_gone else offered[q] if is_nearer else least[q]
-                    own[q] = slot if is_nearer else own[q]
+    d = rows.shape[1]
+    begins = np.zeros(len(entries) + 1, dtype=np.int64)
+    for number in range(len(doubtful)):
+        begins[doubtful[number, 0] + 1] += 1
+    begins = np.cumsum(begins)
+    ends = begins.copy()
+    for number in range(len(doubtful)):
+        e = doubtful[number, 0]
+        ordered[ends[e]] = doubtful[number, 1]
+        ends[e] += 1
+    for e in range(len(entries)):
+        i, slot, shell, center = entries[e, 0], entries[e, 1], entries[e, 2], own[entries[e, 3]]
+        first = (i * winners.shape[1] + shell) * winners.shape[2] * BLOCK
+        for number in range(begins[e], begins[e + 1]):
+            place = ordered[number]
+            if number + _AHEAD < len(doubtful):
+                soon = ordered[number + _AHEAD]
+                prefetch(rows, soon * d)
+                prefetch(rows, soon * d + d - 1)
+                prefetch(winners, first + soon)
+                prefetch(sq_dists, first + soon)
+            block, lane = place // BLOCK, place % BLOCK
+            holder, least = winners[i, shell, block, lane], sq_dists[i, shell, block, lane]
+            if holder == NO_CELL:
+                continue
+            offered = sq_distance(rows, place, rows, center)
+            if offered < least or (offered == least and slot < holder):
+                winners[i, shell, block, lane] = slot
+                sq_dists[i, shell, block, lane] = offered
+                bounds[i, shell, block, lane] = _bound(offered, norms[block, lane], shares)
 
 
 @jit
-def search_lost(begin, end, rows, is_changed, centers, shells, winners, sq_dists):
-    """Search shells again for the rows that lost their center, in the partitionings begin to end.
+def offer_centers(begin, end, own, entries, sq_unit, rows, singles, norms, winners, sq_dists, bounds):
+    """Let new centers compete for the rows of the blocks begin to end, none of whose nearest centers is gone.
 
-    rows (W, d) of the window; is_changed (t, L): whether a shell has a new center
+    own (m,): places of the rows that became centers; entries (e, 4): partitioning, cell, shell and number of every new
+    center. Distances are measured in float32 first: let r be that of x and c, made of their float32 values in units
+    of ``unit``, and D the distance in units. Rounding moves both by u = 2^-24 of their norms, and the sum of squares by
+    a share g, so r (1 - g) <= D + u (|x| + |c|), and for every e > 0
+
+        r^2 (1 - g)^2 <= (1 + e) D^2 + (1 + 1 / e) u^2 2 (|x|^2 + |c|^2).
+
+    With e = 2^-9 less some for the rounding of all this, ``_bound`` is the right side for the squared distance of the
+    nearest center and |x|, and what |c| adds is subtracted from r^2: a center is measured in float64 where what is left
+    is not above the bound.
+    """
+    d = rows.shape[1]
+    points, terms = np.empty((len(own), d), dtype=np.float32), np.empty(len(own), dtype=np.float32)
+    shares = _shares(d, sq_unit)
+    for point in range(len(own)):
+        block, lane = own[point] // BLOCK, own[point] % BLOCK
+        for k in range(d):
+            points[point, k] = singles[block, k, lane]
+        terms[point] = norms[block, lane] ** 2 * shares[1]
+    measured = np.empty((len(own), BLOCK), dtype=np.float32)
+    most = max(2 * len(entries) * BLOCK, _KEPT)
+    doubtful, ordered = np.empty((most, 2), dtype=np.int32), np.empty(most, dtype=np.int32)
+    n_doubtful = 0
+    for block in range(begin, end):
+        measure_singles(singles, block, points, terms, measured)
+        for e in range(len(entries)):
+            row = (entries[e, 0] * winners.shape[1] + entries[e, 2]) * winners.shape[2] + block
+            flags = flag_lanes(measured, entries[e, 3], bounds, row)
+            while flags:
+                doubtful[n_doubtful, 0] = e
+                doubtful[n_doubtful, 1] = block * BLOCK + lowest_bit(flags)
+                flags &= flags - 1
+                n_doubtful += 1
+        if block == end - 1 or n_doubtful + len(entries) * BLOCK > most:
+            _settle(doubtful[:n_doubtful], ordered, own, entries, shares, rows, norms, winners, sq_dists, bounds)
+            n_doubtful = 0
+
+
+@jit
+def search_lost(
+    begin, end, rows, changed, is_changed, centers, own_singles, reaches, shells, middle, unit, norms, winners,
+    sq_dists, bounds,
+):  # fmt: skip
+    """Search shells again for the rows whose center has changed, in the partitionings begin to end.
+
+    rows (W, d) of the window; changed (t, psi), is_changed (t, L): which centers are new, and which shells have one
     """
     d = centers.shape[1]
-    n_blocks = -(-len(rows) // BLOCK)
-    columns = np.zeros((d, AT_ONCE))
-    blocks, places = np.empty(WIDTH, dtype=np.int64), np.empty(WIDTH, dtype=np.int64)
-    best, winner = np.empty(AT_ONCE), np.empty(AT_ONCE, dtype=np.int64)
+    room = _make_room()
+    best, winner = room[3], room[4]
+    names = np.arange(centers.shape[2]).astype(np.int32)
+    columns, which = np.zeros((d, BLOCK)), np.zeros(BLOCK, dtype=np.int64)
+    own, lengths = np.zeros((d, BLOCK), dtype=np.float32), np.zeros(BLOCK)
+    lost = np.empty(len(rows), dtype=np.int64)
+    shares, per_unit = _shares(d, unit * unit), 1.0 / unit
+    hard = np.zeros(1, dtype=np.bool_)
     for i in range(begin, end):
         for shell in range(len(shells) - 1):
             if not is_changed[i, shell]:
                 continue
-            n_waiting = 0
-            for block in range(n_blocks + 1):
-                if block < n_blocks:
-                    least = sq_dists[block, i, shell]
-                    n_lost = 0
-                    for q in range(BLOCK):
-                        n_lost += least[q] < 0.0
-                    if not n_lost:
-                        continue
-                for q in range(BLOCK):
-                    is_lost = block < n_blocks and sq_dists[block, i, shell, q] < 0.0
-                    if is_lost:
-                        blocks[n_waiting] = block
-                        places[n_waiting] = q
-                        for k in range(d):
-                            columns[k, n_waiting] = rows[block * BLOCK + q, k]
-                        n_waiting += 1
-                    if n_waiting == WIDTH or (n_waiting and block == n_blocks):
-                        for lane in range(WIDTH):
-                            best[lane] = np.inf
-                            winner[lane] = shells[shell]
-                        scan_candidates(columns, 0, centers[i], shells[shell], shells[shell + 1], best, winner, 0)
-                        for lane in range(n_waiting):
-                            winners[blocks[lane], i, shell, places[lane]] = winner[lane]
-                            sq_dists[blocks[lane], i, shell, places[lane]] = best[lane]
-                        n_waiting = 0
+            holders = winners[i, shell].reshape(-1)
+            n_lost = 0
+            for place in range(len(rows)):
+                lost[n_lost] = place
+                n_lost += changed[i, holders[place]]
+            hard[0] = False
+            for start in range(0, n_lost, BLOCK):
+                size = min(BLOCK, n_lost - start)
+                for q in range(size):
+                    prefetch(rows, lost[min(start + q + _AHEAD, n_lost - 1)] * d)
+                    place = lost[start + q]
+                    which[q] = place
+                    lengths[q] = norms[place // BLOCK, place % BLOCK]
+                    for k in range(d):
+                        columns[k, q] = rows[place, k]
+                        own[k, q] = _single(rows[place, k], middle[k], per_unit)
+                _search_lanes(
+                    rows, which, size, columns, own, lengths, centers[i], own_singles[i], reaches[i], shells[shell],
+                    shells[shell + 1], names, room, hard,
+                )  # fmt: skip
+                for q in range(size):
+                    block, lane = which[q] // BLOCK, which[q] % BLOCK
+                    winners[i, shell, block, lane] = winner[q]
+                    sq_dists[i, shell, block, lane] = best[q]
+                    bounds[i, shell, block, lane] = _bound(best[q], lengths[q], shares)
 
 
 @jit
-def recount(begin, end, is_stale, fresh, shells, sq_radii, winners, sq_dists, cells, added):
-    """Cells of the rows of the blocks begin to end, and what is to be added to the counts: added (L, t, psi).
+def recount(begin, end, n_blocks, is_stale, fresh, shells, sq_radii, winners, sq_dists, cells, counts):
+    """Cells of the rows of the first blocks in the partitionings begin to end, and the counts: (L, t, psi).
 
     is_stale (t, L): whether a level has a new center; fresh (blocks, BLOCK): new rows
     """
     n_levels = len(shells) - 1
-    best, radii = np.empty(BLOCK), np.empty(BLOCK)
+    best = np.empty(BLOCK)
     nearest, now = np.empty(BLOCK, dtype=np.uint16), np.empty(BLOCK, dtype=np.uint16)
-    for block in range(begin, end):
-        n_fresh = 0
-        for q in range(BLOCK):
-            n_fresh += fresh[block, q]
-        for i in range(len(is_stale)):
+    for i in range(begin, end):
+        for block in range(n_blocks):
+            n_fresh = 0
+            for q in range(BLOCK):
+                n_fresh += fresh[block, q]
             if not (n_fresh or is_stale[i, n_levels - 1]):
                 continue
             for q in range(BLOCK):
                 best[q] = np.inf
                 nearest[q] = 0
             for level in range(n_levels):
-                own = winners[block, i, level]
-                least = sq_dists[block, i, level]
+                own = winners[i, level, block]
+                least = sq_dists[i, level, block]
                 for q in range(BLOCK):
                     is_nearer = least[q] < best[q]
                     best[q] = least[q] if is_nearer else best[q]
@@ -300,18 +468,15 @@ def recount(begin, end, is_stale, fresh, shells, sq_radii, winners, sq_dists, ce
                 if not (n_fresh or is_stale[i, level]):
                     continue
                 table = sq_radii[level, i]
-                before = cells[block, i, level]
                 for q in range(BLOCK):
-                    radii[q] = table[nearest[q]]
-                n_moved = 0
-                for q in range(BLOCK):
-                    now[q] = nearest[q] if best[q] <= radii[q] else NO_CELL
-                    n_moved += now[q] != before[q]
-                if n_moved:
-                    for q in range(BLOCK):
-                        if now[q] != before[q]:
-                            if before[q] != NO_CELL:
-                                added[level, i, before[q]] -= 1
-                            if now[q] != NO_CELL:
-                                added[level, i, now[q]] += 1
-                            before[q] = now[q]
+                    now[q] = nearest[q] if best[q] <= table[nearest[q]] else NO_CELL
+                before = cells[i, level, block]
+                flags = flag_moved(now, before)
+                while flags:
+                    q = lowest_bit(flags)
+                    flags &= flags - 1
+                    if before[q] != NO_CELL:
+                        counts[level, i, before[q]] -= 1
+                    if now[q] != NO_CELL:
+                        counts[level, i, now[q]] += 1
+                    before[q] = now[q]

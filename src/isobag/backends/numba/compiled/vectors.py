@@ -34,7 +34,7 @@ def at(builder, pointer, offset, kind):
     return builder.bitcast(builder.gep(pointer, [offset]), kind.as_pointer())
 
 
-def _muladd(builder, kind):
+def muladd(builder, kind):
     """A b + c, fused where that is one instruction."""
     function = ir.FunctionType(kind, [kind] * 3)
     return cgutils.get_or_insert_function(builder.module, function, f"llvm.fmuladd.v{kind.count}f32")
@@ -50,7 +50,7 @@ def scan_centers(builder, lanes, centers, names, first, last, best, second, winn
     d = cgutils.unpack_tuple(builder, lanes.shape)[0]
     index = d.type
     singles, ints = ir.VectorType(_SINGLE, _WIDTH), ir.VectorType(_INT, _WIDTH)
-    muladd = _muladd(builder, singles)
+    fused = muladd(builder, singles)
     zero = ir.Constant(index, 0)
 
     def load(pointer, offset, kind):
@@ -68,7 +68,7 @@ def scan_centers(builder, lanes, centers, names, first, last, best, second, winn
                 x = load(lanes.data, builder.add(builder.mul(k, ir.Constant(index, BLOCK)), offset), singles)
                 values = [splat(builder, builder.load(builder.gep(row, [k])), singles) for row in rows]
                 gaps = [builder.fsub(x, value) for value in values]
-                return [builder.call(muladd, [gap, gap, total]) for gap, total in zip(gaps, totals, strict=True)]
+                return [builder.call(fused, [gap, gap, total]) for gap, total in zip(gaps, totals, strict=True)]
 
             leader, runner_up, name = state
             sq_dists = loop(builder, zero, d, [ir.Constant(singles, [0.0] * _WIDTH)] * step, add)
@@ -119,11 +119,11 @@ def _sum_over_features(builder, arrays, first, last, totals, add):
 def measure_from(builder, columns, last, middle, sq_dists):
     """Write sq_dists[c] = |columns[:, c] - middle|^2 for c < last, in float32: columns (d, room) contiguous."""
     singles = ir.VectorType(_SINGLE, PADDING)
-    muladd = _muladd(builder, singles)
+    fused = muladd(builder, singles)
 
     def add(total, values, k, _):
         gap = builder.fsub(values, splat(builder, builder.load(builder.gep(middle.data, [k])), singles))
-        return builder.call(muladd, [gap, gap, total])
+        return builder.call(fused, [gap, gap, total])
 
     _sum_over_features(builder, columns, ir.Constant(last.type, 0), last, sq_dists.data, add)
 
@@ -132,7 +132,7 @@ def measure_from(builder, columns, last, middle, sq_dists):
 def spread_from(builder, columns, first, last, other, half, spreads):
     """Write spreads[c] = sum_k half_k |columns[k, c] - columns[k, other]| for first <= c < last, in float32."""
     singles = ir.VectorType(_SINGLE, PADDING)
-    muladd = _muladd(builder, singles)
+    fused = muladd(builder, singles)
     absolute = cgutils.get_or_insert_function(
         builder.module, ir.FunctionType(singles, [singles]), f"llvm.fabs.v{PADDING}f32"
     )
@@ -141,7 +141,7 @@ def spread_from(builder, columns, first, last, other, half, spreads):
         place = builder.load(builder.gep(columns.data, [builder.add(row, other)]))
         gap = builder.call(absolute, [builder.fsub(values, splat(builder, place, singles))])
         width = splat(builder, builder.load(builder.gep(half.data, [k])), singles)
-        return builder.call(muladd, [gap, width, total])
+        return builder.call(fused, [gap, width, total])
 
     _sum_over_features(builder, columns, first, last, spreads.data, add)
 

@@ -1,0 +1,117 @@
+"""Rows of a block against centers, written as LLVM vector operations, and bits that say which of them to look at."""
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+
+from isobag.backends.numba.compiled.llvm import in_llvm, loop
+from isobag.backends.numba.compiled.small_tables import WIDTH
+from isobag.backends.numba.compiled.vectors import BLOCK, at, muladd, splat
+
+_DOUBLES = ir.VectorType(ir.DoubleType(), WIDTH)
+_LONGS = ir.VectorType(ir.IntType(64), WIDTH)
+_SINGLES, _SHORTS = ir.VectorType(ir.FloatType(), BLOCK), ir.VectorType(ir.IntType(16), BLOCK)
+_TOGETHER = 2
+"""Points that are measured at once: sums that do not wait for each other."""
+
+
+@in_llvm(types.void)
+def scan_candidates(builder, columns, query, candidates, first, last, best, winner, lane):
+    """Let the candidates first to last compete for WIDTH queries from one on; best, winner from a lane on.
+
+    columns (d, queries), candidates (d, m) float64; best (queries,) float64, winner (queries,) int64. Squares are
+    summed in the order of features. A later candidate must be strictly nearer.
+    """
+    d, n_queries = cgutils.unpack_tuple(builder, columns.shape)
+    stride = cgutils.unpack_tuple(builder, candidates.shape)[1]
+    zero = ir.Constant(d.type, 0)
+    queries = builder.gep(columns.data, [query])
+    places = [at(builder, best.data, lane, _DOUBLES), at(builder, winner.data, lane, _LONGS)]
+
+    def compare(j, state):
+        own = builder.gep(candidates.data, [j])
+
+        def add(k, totals):
+            x = builder.load(at(builder, queries, builder.mul(k, n_queries), _DOUBLES), align=8)
+            coordinate = builder.load(builder.gep(own, [builder.mul(k, stride)]))
+            gap = builder.fsub(x, splat(builder, coordinate, _DOUBLES))
+            return [builder.fadd(totals[0], builder.fmul(gap, gap))]
+
+        total = loop(builder, zero, d, [ir.Constant(_DOUBLES, [0.0] * WIDTH)], add)[0]
+        least, names = state
+        closer = builder.fcmp_ordered("<", total, least)
+        return [builder.select(closer, total, least), builder.select(closer, splat(builder, j, _LONGS), names)]
+
+    ends = loop(builder, first, last, [builder.load(place, align=8) for place in places], compare)
+    for value, place in zip(ends, places, strict=True):
+        builder.store(value, place, align=8)
+
+
+@in_llvm(types.void)
+def measure_singles(builder, singles, block, points, terms, sq_dists):
+    """Write the squared distances of all points to the lanes of a block, less a term of the point, in float32.
+
+    singles (blocks, d, BLOCK), points (m, d), terms (m,), sq_dists (m, BLOCK)
+    """
+    m, d = cgutils.unpack_tuple(builder, points.shape)
+    zero, width = ir.Constant(d.type, 0), ir.Constant(d.type, BLOCK)
+    lanes = builder.gep(singles.data, [builder.mul(builder.mul(block, d), width)])
+
+    fused = muladd(builder, _SINGLES)
+
+    def measure_some(n_together):
+        def measure(j, _):
+            numbers = [builder.add(j, ir.Constant(d.type, s)) for s in range(n_together)]
+            own = [builder.gep(points.data, [builder.mul(number, d)]) for number in numbers]
+
+            def add(k, totals):
+                x = builder.load(at(builder, lanes, builder.mul(k, width), _SINGLES), align=4)
+                values = [splat(builder, builder.load(builder.gep(row, [k])), _SINGLES) for row in own]
+                gaps = [builder.fsub(x, value) for value in values]
+                return [builder.call(fused, [gap, gap, total]) for gap, total in zip(gaps, totals, strict=True)]
+
+            totals = loop(builder, zero, d, [ir.Constant(_SINGLES, [0.0] * BLOCK)] * n_together, add)
+            for number, total in zip(numbers, totals, strict=True):
+                term = splat(builder, builder.load(builder.gep(terms.data, [number])), _SINGLES)
+                place = at(builder, sq_dists.data, builder.mul(number, width), _SINGLES)
+                builder.store(builder.fsub(total, term), place, align=4)
+            return []
+
+        return measure
+
+    even = builder.and_(m, ir.Constant(m.type, -_TOGETHER))
+    loop(builder, zero, even, [], measure_some(_TOGETHER), _TOGETHER)
+    loop(builder, even, m, [], measure_some(1))
+
+
+@in_llvm(types.int64)
+def flag_lanes(builder, measured, point, bounds, row):
+    """A bit for each lane whose bound is not below what was measured: measured (m, BLOCK), bounds (., BLOCK)."""
+    width = ir.Constant(row.type, BLOCK)
+    offered = builder.load(at(builder, measured.data, builder.mul(point, width), _SINGLES), align=4)
+    bound = builder.load(at(builder, bounds.data, builder.mul(row, width), _SINGLES), align=4)
+    return builder.bitcast(builder.fcmp_unordered("<=", offered, bound), ir.IntType(BLOCK))
+
+
+@in_llvm(types.int64)
+def flag_moved(builder, now, before):
+    """A bit for each lane in which two arrays (BLOCK,) of cells differ."""
+    values = [builder.load(builder.bitcast(own.data, _SHORTS.as_pointer()), align=2) for own in (now, before)]
+    return builder.bitcast(builder.icmp_unsigned("!=", *values), ir.IntType(BLOCK))
+
+
+@in_llvm(types.intp)
+def lowest_bit(builder, flags):
+    """Number of the lowest bit that is set."""
+    return builder.cttz(flags, ir.Constant(ir.IntType(1), 1))
+
+
+@in_llvm(types.void)
+def prefetch(builder, array, place):
+    """Ask for the memory at a place of a contiguous array, which is needed soon."""
+    kind = ir.IntType(8).as_pointer()
+    number = ir.IntType(32)
+    function = ir.FunctionType(ir.VoidType(), [kind, number, number, number])
+    call = cgutils.get_or_insert_function(builder.module, function, "llvm.prefetch.p0")
+    address = builder.bitcast(builder.gep(array.data, [place]), kind)
+    builder.call(call, [address, *(ir.Constant(number, value) for value in (0, 3, 1))])
