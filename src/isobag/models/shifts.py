@@ -47,20 +47,30 @@ class UsualMeans(NamedTuple):
 
 
 def usual_means(
-    periods: Sequence[PeriodLines], same: Bools, n_entities: int, n_columns: int, most_age: int | None = None
+    periods: Sequence[PeriodLines],
+    recent: Bools,
+    same: Bools,
+    n_entities: int,
+    n_columns: int,
+    most_age: int | None = None,
 ) -> UsualMeans:
-    """From the joined lines of periods, of which some have the present phase; only those younger than ``most_age``."""
+    """From the joined lines of periods: recent ones, and ones that have the present phase.
+
+    Only those younger than ``most_age`` count.
+    """
     sums, squares = np.zeros((2, n_entities, n_columns)), np.zeros((n_entities, n_columns))
     rows, n_bags = np.zeros((2, n_entities)), np.zeros(n_entities)
-    for period, is_same in zip(periods, same, strict=True):
+    for period, is_recent, is_same in zip(periods, recent, same, strict=True):
         known = period.joined & (period.sizes > 0)
         if most_age is not None:
             known &= period.ages < most_age
         own, sizes = period.entities[known], period.sizes[known].astype(np.float64)
         weighted = sizes[:, None] * period.means[known]
-        for kind in (0, 1)[: 1 + bool(is_same)]:
+        for kind in np.flatnonzero([is_recent, is_same]):
             sums[kind][own] += weighted
             rows[kind][own] += sizes
+        if not is_recent:
+            continue
         squares[own] += sizes[:, None] * period.spreads[known].astype(np.float64) ** 2
         n_bags[own] += 1
     every = np.maximum(rows[0], 1.0)[:, None]
