@@ -41,7 +41,7 @@ from isobag.models.entities import (
 )
 from isobag.models.ranks import combine_p_values, rank_p_values, rank_within, recent_scores
 from isobag.models.shifts import MOST_COLUMNS as MOST_SHIFTED
-from isobag.models.shifts import usual_means
+from isobag.models.shifts import WEEK, latest_means, usual_means
 from isobag.models.views import Views
 from isobag.models.volume import Cycles, choose_periods, forecast, nearby_periods, same_phase, volume_scores
 
@@ -235,7 +235,14 @@ def _shifts(known: Timeline, content: Content, cycles: Cycles, present: Cycles) 
     is_same = same_phase(cycles.part(early)) if cycles.phases else np.zeros(len(early), dtype=bool)
     all_of_them = np.ones(len(early), dtype=bool)
     first = usual_means([every[k] for k in early], all_of_them, is_same, n_entities, n_columns, N_FIRST)
-    return shifts, first.shifts(bags.entities, bags.sizes, means, known.between)
+    first_shifts = first.shifts(bags.entities, bags.sizes, means, known.between)
+    if max(cycles.lengths, default=WEEK) != WEEK:
+        return shifts, first_shifts
+    week = latest_means(periods, content.number, n_entities, n_columns)
+    weekly = usual_means([every[k] for k in early], all_of_them, ~all_of_them, n_entities, n_columns, N_FIRST)
+    sizes, means = week.with_bags(bags.entities, bags.sizes, means)
+    over_a_week = weekly.shifts(bags.entities, sizes, means, known.between * (1 / WEEK + 1 / N_FIRST))
+    return shifts, np.where(week.n_bags[bags.entities] == WEEK - 1, over_a_week, first_shifts)
 
 
 def _judge(periods: Sequence[PeriodLines], lines: PeriodLines, fdr: float, is_seasonal: bool) -> Verdict | None:
