@@ -144,6 +144,36 @@ def test_equal_rows_count_as_often_as_one_update_brought_them():
     assert own.state.periods[0].sizes.tolist() == [7]
 
 
+def regular(n_rows, n_days, silent, n_entities=20):
+    """Rows of entities that all have as many rows every day, but for silent ones: X, entities and days."""
+    which = np.repeat(np.arange(n_entities * n_days), n_rows)
+    entity, day = np.divmod(which, n_days)
+    spoken = ~np.logical_or.reduce([(entity == one) & (day == when) for one, when in silent])
+    X = np.random.default_rng(0).normal(size=(len(which), 2))
+    return X[spoken], entity[spoken], day[spoken]
+
+
+@pytest.mark.parametrize(("n_rows", "n_days"), [(1, 40), (5, 40), (30, 15), (30, 40)])
+def test_one_silent_entity_among_those_that_always_speak_is_found(n_rows, n_days):
+    X, entity, day = regular(n_rows, n_days, [(7, n_days - 1)])
+    lines = monitor().update(X, entity, START + day)
+    odd = lines.flagged
+    assert lines.entity[odd].tolist() == [7] and lines.kind[odd].tolist() == ["silent"]
+    assert lines.period[odd].tolist() == [np.datetime64(START + n_days - 1, "us")]
+    assert lines.reasons[odd].tolist() == [f"silent, expected {n_rows} row{'s' if n_rows > 1 else ''}"]
+
+
+def test_a_dismissed_silence_excuses_later_ones_of_its_entity_and_of_no_other():
+    X, entity, day = regular(30, 48, [(7, 40), (7, 43), (9, 46)])
+    own = monitor()
+    known = day <= 40
+    lines = own.update(X[known], entity[known], START + day[known])
+    assert lines.entity[lines.flagged].tolist() == [7]
+    own.dismiss(7, START + 40)
+    lines = own.update(X[~known], entity[~known], START + day[~known])
+    assert lines.entity[lines.flagged].tolist() == [9]
+
+
 def test_a_gap_of_all_is_no_alarm_and_is_said(log):
     kept = log.without((log.day == 30) | (log.day == 31))
     lines = kept.update(monitor(), since=SINCE)

@@ -69,3 +69,14 @@ def test_a_common_change_ends_and_hides_no_later_fault(lasts):
     days = [(one.period - START) // np.timedelta64(1, "D") for one in lines.common_changes]
     assert days == list(range(38, 38 + min(lasts, len(days)))) and 1 <= len(days) <= 7
     assert lines.entity[lines.flagged & (lines.period == START + 55)].tolist() == ["shop 9"]
+
+
+def test_what_changes_a_little_every_day_adds_up_over_a_week():
+    log = Log(n_entities=30, n_days=95, mean=40)
+    slowly = 0.02 * np.maximum(log.day - 60, 0)
+    own = log.labels == "shop 5"
+    log.X[own, 2] += slowly[own]
+    lines = log.update(monitor(), since=START + 60)
+    odd = lines.flagged & (lines.entity == "shop 5")
+    assert odd.any() and lines.flagged.sum() - odd.sum() <= 2
+    assert "unlike its first 28 periods" in lines.reasons[odd][0]

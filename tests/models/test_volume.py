@@ -5,7 +5,7 @@ from scipy.stats import nbinom
 
 from isobag.models.bags import MISSING
 from isobag.models.ranks import combine_p_values, rank_p_values, rank_within, recent_scores
-from isobag.models.volume import Cycles, choose_periods, volume_scores
+from isobag.models.volume import Cycles, choose_periods, nearby_periods, volume_scores
 
 
 def test_scores_are_the_smaller_tail_of_a_negative_binomial():
@@ -23,10 +23,21 @@ def test_lines_of_which_nothing_is_expected_have_no_score():
 def test_a_season_counts_once_it_has_come_three_times():
     for n_periods, length in ((21, 0), (22, 7), (400, 7)):
         phases = np.arange(n_periods) % 7
-        recent, same, cycle = choose_periods(n_periods - 1, Cycles([phases], [7]))
-        assert cycle == (length if same.sum() >= 3 else 0) == length
-        assert len(recent) <= 84 and np.array_equal(np.flatnonzero(same), np.flatnonzero(same))
-        assert not length or (phases[recent.start : recent.stop][same] == phases[-1]).all()
+        chosen = choose_periods(n_periods - 1, Cycles([phases], [7]))
+        assert chosen.cycle == (length if chosen.same.sum() >= 3 else 0) == length
+        assert len(chosen.places) <= 84 and chosen.recent.all()
+        assert not length or (phases[chosen.places][chosen.same] == phases[-1]).all()
+
+
+def test_a_long_past_of_hours_counts_by_its_latest_weeks_and_by_the_same_hour_of_the_week():
+    phases = np.arange(20 * 168 + 1) % 168
+    cycles = Cycles([phases, phases % 24], [168, 24])
+    chosen = choose_periods(20 * 168, cycles)
+    assert chosen.cycle == 168 and chosen.recent.sum() == 504 and chosen.same.sum() == 12
+    assert len(chosen.places) == 504 + 9 and (phases[chosen.places[~chosen.recent]] == phases[-1]).all()
+    near = np.flatnonzero(nearby_periods(20 * 168, cycles))
+    assert len(near) == 168 + 19 and near[-168:].tolist() == list(range(19 * 168, 20 * 168))
+    assert (phases[near[:-168]] == phases[-1]).all()
 
 
 def test_an_entity_is_not_measured_by_its_own_scores():
@@ -52,6 +63,26 @@ def test_ranks_are_uniform_among_scores_of_the_same_law():
 def test_too_few_references_give_no_p_value():
     references = recent_scores([(np.arange(19.0), np.arange(19))])
     assert np.isnan(rank_p_values(np.array([3.0]), np.array([50]), references)).all()
+
+
+def test_equal_references_leave_the_tail_to_the_probability_that_scores_stand_for():
+    references = recent_scores([(np.full(999, 8.0), np.arange(999))])
+    p_values = [rank_p_values(np.array([15.0]), np.array([5000]), references, is_log)[0] for is_log in (False, True)]
+    np.testing.assert_allclose(p_values, [1e-3, 1e-3 * np.exp(-7)])
+
+
+def test_what_is_probable_is_not_rare_where_all_else_is_more_so():
+    references = recent_scores([(np.zeros(999), np.arange(999))])
+    p_values = [rank_p_values(np.array([0.7]), np.array([5000]), references, is_log)[0] for is_log in (False, True)]
+    np.testing.assert_allclose(p_values, [1e-3, np.exp(-0.7)])
+
+
+def test_numbers_that_vary_less_than_those_of_a_poisson_law_are_compared_as_more():
+    sizes, mu, none = np.array([0, 4]), np.full(2, 5.0), np.full(2, 1e-4)
+    usual, thin = volume_scores(sizes, mu, none), volume_scores(sizes, mu, none, 0.1)
+    np.testing.assert_allclose(usual[0], 5 - np.log(2), rtol=0.01)
+    np.testing.assert_allclose(thin[0], 50 - np.log(2), rtol=0.01)
+    assert thin[1] < 2
 
 
 def test_missing_scores_have_no_rank():

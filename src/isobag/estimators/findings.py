@@ -211,7 +211,8 @@ class _Words:
     def _volume(self, line: int) -> tuple[str, str]:
         n, expected = int(self.lines.sizes[line]), float(self.lines.expected[line])
         if n == 0:
-            return "silent", f"silent, expected {_number(expected)} rows"
+            shown = _number(expected)
+            return "silent", f"silent, expected {shown} row{'' if shown == '1' else 's'}"
         entity = self.lines.entities[line : line + 1]
         sizes, same = [], []
         for period, is_same in list(zip(self.periods, self.same_phase, strict=True))[-_MOST_PAST:]:

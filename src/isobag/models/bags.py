@@ -75,6 +75,17 @@ class PeriodLines:
         joined: Bools = (self.status == ORDINARY) | (self.status == DISMISSED)
         return joined
 
+    @cached_property
+    def least_age(self) -> int:
+        """The least of the ages of lines with rows; a large number where there are none."""
+        return int(self.ages[self.sizes > 0].min(initial=np.iinfo(self.ages.dtype).max))
+
+    @cached_property
+    def usable(self) -> Bools:
+        """Lines that others are compared with."""
+        usable: Bools = self.joined & (self.sizes > 0)
+        return usable
+
     @property
     def flagged(self) -> Bools:
         """Lines that were flagged, and not dismissed."""

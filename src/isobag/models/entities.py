@@ -4,7 +4,8 @@ Of bags with mean maps m = c / n, counts c of n rows in the cells of t partition
 
 1. ratio     r(A, B) = |m_A - m_B|^2 / (1 / n_A + 1 / n_B + q); q is the variance between bags, in variances of one row:
              then r is about the same at every size, unless something changed
-2. distance  s = mean r to the five nearest bags of the own past, fewer while there are fewer
+2. distance  s = mean r to the five nearest bags of the own past, fewer while there are fewer; the past is the 168
+             latest periods, and of older ones the 52 latest of the same phase of the week
 3. past      (s - location) / scale, of the entity's own earlier s, with weights that halve in about 35 periods; as much
              as five periods of all entities is mixed in
              or that of the shift of column means, see ``shifts``, less 2, where it is larger
@@ -28,6 +29,7 @@ from isobag.backends.counts import self_dots
 from isobag.backends.pairs import PackedCounts
 from isobag.backends.threads import slices
 from isobag.models.bags import MISSING, PeriodLines
+from isobag.models.volume import MOST_PERIODS
 
 N_NEAREST, N_NEAREST_PEERS = 5, 10
 N_FIRST = 28
@@ -75,32 +77,51 @@ def compare_with_past(
     bags: Bags,
     firsts: Sequence[PeriodLines],
     periods: Sequence[PeriodLines],
+    near: Bools,
     between: float,
     n_columns: int,
     compute: Compute,
 ) -> OwnPast:
-    """Distances to the nearest bags of the own past, and of ``firsts``, which the past no longer has."""
-    n_bags, known = len(bags.sizes), [*firsts, *periods]
-    found = OwnPast(np.zeros(n_bags, dtype=np.int64), np.full(n_bags, MISSING), np.full(n_bags, MISSING))
-    usable = [_usable(period) for period in known]
+    """Distances to the nearest bags of the own past, in periods that are ``near``, and to the own first bags.
+
+    ``firsts`` are lines that the past no longer has.
+    """
+    n_bags = len(bags.sizes)
+    found = OwnPast(_ages(bags.entities, (*firsts, *periods)), np.full(n_bags, MISSING), np.full(n_bags, MISSING))
+    marked = [*((one, False) for one in firsts), *zip(periods, near.tolist(), strict=True)]
+    known = [(one, is_near) for one, is_near in marked if is_near or one.least_age < N_FIRST]
+    is_near = np.array([one for _, one in known], dtype=bool)
     for rows in slices(n_bags, max(1, _KEPT_RATIOS // max(1, len(known)))):
         part = Bags(bags.entities[rows], bags.sizes[rows], bags.packed, bags.self_dots[rows])
         values = np.full((len(part.sizes), len(known)), np.inf)
         is_first = np.zeros(values.shape, dtype=bool)
-        ages = found.ages[rows]
-        for k, (period, is_usable) in enumerate(zip(known, usable, strict=True)):
+        is_old = found.ages[rows] >= N_EARLY
+        for k, (period, all_count) in enumerate(known):
             lines = period.places(part.entities)
-            own = np.flatnonzero((lines >= 0) & is_usable[lines])
+            young = period.ages < N_FIRST
+            own = np.flatnonzero((lines >= 0) & period.usable[lines] & (all_count | (is_old & young[lines])))
             lines = lines[own]
             dots = compute.verbs.dot_pairs(bags.packed, own + rows.start, period.bags, lines, n_columns, compute.n_jobs)
             mine = Bags(part.entities, part.sizes[own], bags.packed, part.self_dots[own])
             values[own, k] = ratios(dots, mine, period.sizes[lines], period.self_dots[lines], between)
-            is_first[own, k] = period.ages[lines] < N_FIRST
-            ages[own] = np.maximum(ages[own], period.ages[lines] + 1)
-        found.distance[rows] = mean_of_nearest(values[:, len(firsts) :], N_NEAREST)
-        old = np.flatnonzero(ages >= N_EARLY)
+            is_first[own, k] = young[lines]
+        found.distance[rows] = mean_of_nearest(values[:, is_near], N_NEAREST)
+        old = np.flatnonzero(is_old)
         found.from_first[rows][old] = mean_of_nearest(np.where(is_first[old], values[old], np.inf), N_NEAREST)
     return found
+
+
+def _ages(entities: Ints, periods: Sequence[PeriodLines]) -> Ints:
+    """Number of own joined bags ever, from the newest of them: (b,)."""
+    ages, pending = np.zeros(len(entities), dtype=np.int64), np.arange(len(entities))
+    for period in periods[::-1]:
+        if not len(pending):
+            break
+        lines = period.places(entities[pending])
+        known = (lines >= 0) & period.usable[lines]
+        ages[pending[known]] = period.ages[lines[known]] + 1
+        pending = pending[~known]
+    return ages
 
 
 def mean_of_nearest(values: Floats, n_nearest: int) -> Floats:
@@ -139,7 +160,7 @@ def standardise(
     What is usual for the first bags is that of bags that had five to 55 before them: it does not follow a slow change.
     """
     every = (*firsts, *periods)
-    early = [period for period in every if period.ages.min(initial=N_EARLY) < N_EARLY]
+    early = [period for period in every if period.least_age < N_EARLY]
 
     def apply(name: str, scores: Floats, known: Sequence[PeriodLines], is_early: bool) -> Floats:
         if not np.any(scores > MISSING):
@@ -147,6 +168,7 @@ def standardise(
         known = [one for one in known if not one.changed]
         alike = [one for one in known if one.cycle == cycle]
         chosen = alike if alike and len(alike) >= cycle else known
+        chosen = chosen if is_early else chosen[-max(MOST_PERIODS, cycle) :]
         return _usual(chosen, name, n_entities, is_early).apply(scores, entities)
 
     past = apply("distance", raw.distance, periods, False), apply("shift", raw.shift, periods, False)
@@ -168,7 +190,7 @@ def gather_peers(bags: Bags, periods: Sequence[PeriodLines], n_columns: int) -> 
     chosen = _spread(np.arange(len(bags.sizes)), MOST_PEERS)
     parts = [(bags.packed, chosen, bags.sizes, bags.entities)]
     for period in periods[-PEER_PERIODS:]:
-        lines = _spread(np.flatnonzero(_usable(period)), MOST_PAST_PEERS)
+        lines = _spread(np.flatnonzero(period.usable), MOST_PAST_PEERS)
         parts.append((period.bags, lines, period.sizes, period.entities))
     counts = [packed.sparse(lines, n_columns) for packed, lines, _, _ in parts]
     joined = counts[0] if len(counts) == 1 else _stack(counts, n_columns)
@@ -264,10 +286,6 @@ def _usual(periods: Sequence[PeriodLines], name: str, n_entities: int, early: bo
     variance = np.full(n_entities, pooled)
     variance[known] = (spread + _SHRINKAGE * pooled) / (np.maximum(weight[known] - 1, 0) + _SHRINKAGE)
     return _Usual(location, np.maximum(np.sqrt(variance), _LEAST_SCALE))
-
-
-def _usable(period: PeriodLines) -> Bools:
-    return period.joined & (period.sizes > 0)
 
 
 def _spread(numbers: Ints, most: int) -> Ints:

@@ -2,10 +2,13 @@
 
 p = (1 + number of references that are not below) / (1 + number of references), and below the least such value by a
 generalised Pareto tail, see ``tails``. References are the scores of other entities in the latest periods, 20,000 or
-what there are: an entity that has been odd for long is not measured by itself.
+what there are: an entity that has been odd for long is not measured by itself. Scores that are minus the logarithm of a
+probability go on falling as exp(-score) beyond the largest reference where too few differ to tell a tail, and are never
+rarer than that probability: where all numbers of rows are as expected, the largest of them is no finding.
 """
 
 from collections.abc import Iterable
+from math import exp
 from typing import NamedTuple
 
 import numpy as np
@@ -45,8 +48,11 @@ def recent_scores(parts: Iterable[tuple[Floats, Ints]]) -> References:
     return References(every[order], np.concatenate(entities)[order])
 
 
-def rank_p_values(scores: Floats, entities: Ints, references: References) -> Floats:
-    """P-values of the scores of entities: (n,) -> (n,), NaN where there are too few references."""
+def rank_p_values(scores: Floats, entities: Ints, references: References, is_log: bool = False) -> Floats:
+    """P-values of the scores of entities: (n,) -> (n,), NaN where there are too few references.
+
+    is_log : whether scores are minus the logarithm of a probability; p-values are then no smaller than these.
+    """
     n_references = len(references.scores)
     if n_references < LEAST_REFERENCES:
         return np.full(len(scores), np.nan)
@@ -55,19 +61,26 @@ def rank_p_values(scores: Floats, entities: Ints, references: References) -> Flo
     n_entities = int(max(references.entities.max(), entities.max(initial=0))) + 1
     n_own = np.bincount(references.entities, minlength=n_entities)[entities]
     for line in np.flatnonzero(above <= np.maximum(_SMALL * n_references, n_own)).tolist():
-        p_values[line] = _among_others(float(scores[line]), references.without(int(entities[line])), p_values[line])
+        others = references.without(int(entities[line]))
+        p_values[line] = _among_others(float(scores[line]), others, p_values[line], is_log)
+    if is_log:
+        p_values = np.maximum(p_values, np.exp(-np.maximum(scores, 0)))
     p_values[scores == -np.inf] = np.nan
     return p_values
 
 
-def _among_others(score: float, others: Floats, otherwise: float) -> float:
+def _among_others(score: float, others: Floats, otherwise: float, is_log: bool) -> float:
     """The p-value of a score among the scores of others, in rising order."""
-    if len(others) < LEAST_REFERENCES:
+    if len(others) < LEAST_REFERENCES - 1:  # of as many entities, all others
         return otherwise
     above = len(others) - int(np.searchsorted(others, score, side="left"))
     p_value = (1 + above) / (1 + len(others))
-    tail = fit_tail([others]) if above == 0 else None
-    return p_value if tail is None else min(p_value, float(tail.p_values(np.array([[score]]))[0]))
+    if above:
+        return p_value
+    tail = fit_tail([others])
+    if tail is not None:
+        return min(p_value, float(tail.p_values(np.array([[score]]))[0]))
+    return p_value * exp(others[-1] - score) if is_log else p_value
 
 
 def rank_within(scores: Floats) -> Floats:

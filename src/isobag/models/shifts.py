@@ -6,6 +6,9 @@ distances between bags do. Over the columns that vary, with within-bag variance 
 1. usual   u = (sum of the rows at that phase + 2 K m) / (rows at that phase + 2 K), K rows a period with mean m over
            all; the phase is that of ``volume``
 2. shift   s = mean over columns of (mean - u)^2 / v / (1 / n + 1 / rows behind u + q)
+3. slowly  against the first 28 bags of the entity, the rows of the latest bag of each weekday are put together, with
+           u = m and q (1 / 7 + 1 / 28): what is small on each day adds up; where periods are days, or longer than that,
+           and the entity has such bags in the last two weeks
 
 With more than 64 columns this is left out: distances between bags alone count.
 """
@@ -19,6 +22,8 @@ from isobag.backends.arrays import Bools, Floats, Ints
 from isobag.models.bags import MISSING, PeriodLines
 
 MOST_COLUMNS = 64
+WEEK = 7
+"""Periods that are put together where a slow change is looked for."""
 _SHRINKAGE, _VARIANCE_ROWS = 2.0, 50.0
 
 
@@ -29,7 +34,7 @@ class UsualMeans(NamedTuple):
     variances: Floats
     n_rows: Floats
 
-    def shifts(self, entities: Ints, sizes: Ints, means: Floats, between: float) -> Floats:
+    def shifts(self, entities: Ints, sizes: Ints | Floats, means: Floats, between: float) -> Floats:
         """S (see above) of bags: (b,), MISSING where nothing is known."""
         known = self.n_rows[entities] > 0
         shifts = np.full(len(entities), MISSING)
@@ -46,21 +51,62 @@ class UsualMeans(NamedTuple):
         return shifts
 
 
+class LatestMeans(NamedTuple):
+    """Of each entity: sums of the columns (e, d), rows (e,) and number (e,) of its latest bags."""
+
+    sums: Floats
+    n_rows: Floats
+    n_bags: Ints
+
+    def with_bags(self, entities: Ints, sizes: Ints, means: Floats) -> tuple[Floats, Floats]:
+        """Rows (b,) and means (b, d) of bags together with the latest ones."""
+        n_rows = self.n_rows[entities] + sizes
+        return n_rows, (self.sums[entities] + sizes[:, None] * means) / n_rows[:, None]
+
+
+def latest_means(periods: Sequence[PeriodLines], number: int, n_entities: int, n_columns: int) -> LatestMeans:
+    """From the latest joined line of each other weekday, in the two weeks that a period ends."""
+    latest = LatestMeans(np.zeros((n_entities, n_columns)), np.zeros(n_entities), np.zeros(n_entities, dtype=np.int64))
+    is_seen = np.zeros((WEEK, n_entities), dtype=bool)
+    is_seen[number % WEEK] = True
+    for period in periods[: -2 * WEEK : -1]:
+        if period.number <= number - 2 * WEEK:
+            break
+        seen = is_seen[period.number % WEEK]
+        lines = np.flatnonzero(period.usable & ~seen[period.entities])
+        own, sizes = period.entities[lines], period.sizes[lines].astype(np.float64)
+        latest.sums[own] += sizes[:, None] * period.means[lines]
+        latest.n_rows[own] += sizes
+        latest.n_bags[own] += 1
+        seen[own] = True
+    return latest
+
+
 def usual_means(
-    periods: Sequence[PeriodLines], same: Bools, n_entities: int, n_columns: int, most_age: int | None = None
+    periods: Sequence[PeriodLines],
+    recent: Bools,
+    same: Bools,
+    n_entities: int,
+    n_columns: int,
+    most_age: int | None = None,
 ) -> UsualMeans:
-    """From the joined lines of periods, of which some have the present phase; only those younger than ``most_age``."""
+    """From the joined lines of periods: recent ones, and ones that have the present phase.
+
+    Only those younger than ``most_age`` count.
+    """
     sums, squares = np.zeros((2, n_entities, n_columns)), np.zeros((n_entities, n_columns))
     rows, n_bags = np.zeros((2, n_entities)), np.zeros(n_entities)
-    for period, is_same in zip(periods, same, strict=True):
+    for period, is_recent, is_same in zip(periods, recent, same, strict=True):
         known = period.joined & (period.sizes > 0)
         if most_age is not None:
             known &= period.ages < most_age
         own, sizes = period.entities[known], period.sizes[known].astype(np.float64)
         weighted = sizes[:, None] * period.means[known]
-        for kind in (0, 1)[: 1 + bool(is_same)]:
+        for kind in np.flatnonzero([is_recent, is_same]):
             sums[kind][own] += weighted
             rows[kind][own] += sizes
+        if not is_recent:
+            continue
         squares[own] += sizes[:, None] * period.spreads[known].astype(np.float64) ** 2
         n_bags[own] += 1
     every = np.maximum(rows[0], 1.0)[:, None]

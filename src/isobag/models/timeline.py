@@ -3,7 +3,9 @@
 1. scores     past, first, peers, volume: see ``entities`` and ``volume``
 2. p-values   by rank among the scores of earlier periods, see ``ranks``; past and first among those of bags with a
               past half as long to twice as long; until the longest season is known, the larger of that and the rank
-              among the lines of the same period, as the first weekend is new to everyone
+              among the lines of the same period, as the first weekend is new to everyone; dismissed lines count for
+              their own entity alone: a line that is no odder than one of them is as rare as these among its lines,
+              and counts as dismissed if it would be flagged otherwise
 3. one        weighted Bonferroni, see WEIGHTS: valid whatever depends on whatever
 4. common     where more than half of the lines, and five or more, have p <= .05, everyone changed: lines are then
               flagged by their ranks among those of the same period, and no later score is measured by these; from the
@@ -39,9 +41,9 @@ from isobag.models.entities import (
 )
 from isobag.models.ranks import combine_p_values, rank_p_values, rank_within, recent_scores
 from isobag.models.shifts import MOST_COLUMNS as MOST_SHIFTED
-from isobag.models.shifts import usual_means
+from isobag.models.shifts import WEEK, latest_means, usual_means
 from isobag.models.views import Views
-from isobag.models.volume import Cycles, choose_periods, forecast, same_phase, volume_scores
+from isobag.models.volume import Cycles, choose_periods, forecast, nearby_periods, same_phase, volume_scores
 
 WEIGHTS = {"past": 0.6, "first": 0.05, "peers": 0.1, "volume": 0.25}
 """Shares of the false alarms that each score may raise."""
@@ -127,6 +129,7 @@ class Verdict(NamedTuple):
     """What is said of the lines of a period: p-values (lines,) of each score, and of all together.
 
     weighted : p / weight of each score, of what lines are flagged by; ranks within the period in a common change.
+    excused : (lines,), those that would be flagged but for a dismissed line of their entity that is no less odd.
     level : up to which weighted p-value a line is flagged.
     changed : number of lines that changed together; 0 where this is no common change.
     """
@@ -135,6 +138,7 @@ class Verdict(NamedTuple):
     p_value: Floats
     weighted: dict[str, Floats]
     flagged: Bools
+    excused: Bools
     level: float
     changed: int
 
@@ -147,7 +151,7 @@ def judge_content(
     is_seasonal = lines.cycle == max(cycles.lengths, default=0)
     verdict = _judge(known.periods, lines, fdr, is_seasonal) if is_judged else None
     if verdict is not None:
-        status = np.where(verdict.flagged, FLAGGED, ORDINARY).astype(np.int8)
+        status = np.where(verdict.flagged, FLAGGED, np.where(verdict.excused, DISMISSED, ORDINARY)).astype(np.int8)
         is_lasting = len(known.periods) >= MOST_CHANGED and all(one.changed for one in known.periods[-MOST_CHANGED:])
         changed = verdict.changed if is_seasonal and not is_lasting else 0
         lines = replace(lines, status=status, changed=changed)
@@ -172,11 +176,12 @@ def _score(known: Timeline, content: Content, cycles: Cycles, is_judged: bool, c
     entities = np.flatnonzero(is_line)
     at = np.searchsorted(entities, bags.entities)
     sizes = _placed(bags.sizes, at, len(entities), 0)
-    own = compare_with_past(bags, firsts, periods, known.between, known.n_columns, compute)
+    near = nearby_periods(len(periods), present)
+    own = compare_with_past(bags, firsts, periods, near, known.between, known.n_columns, compute)
     shift, first_shift = _shifts(known, content, cycles, present)
     first_shift[own.from_first == MISSING] = MISSING
     raw = RawScores(own.distance, shift, own.from_first, first_shift)
-    cycle = choose_periods(len(periods), present)[2]
+    cycle = choose_periods(len(periods), present).cycle
     past, first = standardise(raw, bags.entities, firsts, periods, n_entities, cycle)
     chosen = np.arange(len(bags.sizes))
     if not is_judged and len(chosen) > MOST_SAMPLED:
@@ -204,7 +209,7 @@ def _score(known: Timeline, content: Content, cycles: Cycles, is_judged: bool, c
         _placed(past, at, n_lines, MISSING),
         _placed(first, at, n_lines, MISSING),
         _placed(peers, at, n_lines, MISSING),
-        volume_scores(sizes, usual.expected[entities], usual.dispersion[entities]),
+        volume_scores(sizes, usual.expected[entities], usual.dispersion[entities], usual.thinning[entities]),
         usual.expected[entities],
         np.zeros(n_lines, dtype=np.int8),
         _placed(digests_of(content), at, n_lines, 0),
@@ -221,14 +226,23 @@ def _shifts(known: Timeline, content: Content, cycles: Cycles, present: Cycles) 
     every = (*(known.firsts or ()), *periods)
     if n_columns > MOST_SHIFTED or not every:
         return np.full(len(bags.sizes), MISSING), np.full(len(bags.sizes), MISSING)
-    recent, same, _ = choose_periods(len(periods), present)
-    usual = usual_means(periods[recent.start : recent.stop], same, n_entities, n_columns)
+    chosen = choose_periods(len(periods), present)
+    past = [periods[place] for place in chosen.places.tolist()]
+    usual = usual_means(past, chosen.recent, chosen.same, n_entities, n_columns)
     means = content.means.astype(np.float64)
     shifts = usual.shifts(bags.entities, bags.sizes, means, known.between)
-    early = [k for k, period in enumerate(every) if period.ages.min(initial=N_FIRST) < N_FIRST]
+    early = [k for k, period in enumerate(every) if period.least_age < N_FIRST]
     is_same = same_phase(cycles.part(early)) if cycles.phases else np.zeros(len(early), dtype=bool)
-    first = usual_means([every[k] for k in early], is_same, n_entities, n_columns, N_FIRST)
-    return shifts, first.shifts(bags.entities, bags.sizes, means, known.between)
+    all_of_them = np.ones(len(early), dtype=bool)
+    first = usual_means([every[k] for k in early], all_of_them, is_same, n_entities, n_columns, N_FIRST)
+    first_shifts = first.shifts(bags.entities, bags.sizes, means, known.between)
+    if max(cycles.lengths, default=WEEK) != WEEK:
+        return shifts, first_shifts
+    week = latest_means(periods, content.number, n_entities, n_columns)
+    weekly = usual_means([every[k] for k in early], all_of_them, ~all_of_them, n_entities, n_columns, N_FIRST)
+    sizes, means = week.with_bags(bags.entities, bags.sizes, means)
+    over_a_week = weekly.shifts(bags.entities, sizes, means, known.between * (1 / WEEK + 1 / N_FIRST))
+    return shifts, np.where(week.n_bags[bags.entities] == WEEK - 1, over_a_week, first_shifts)
 
 
 def _judge(periods: Sequence[PeriodLines], lines: PeriodLines, fdr: float, is_seasonal: bool) -> Verdict | None:
@@ -242,6 +256,8 @@ def _judge(periods: Sequence[PeriodLines], lines: PeriodLines, fdr: float, is_se
         p_values = {
             name: np.where(np.isnan(p), p, np.fmax(p, _ranked([lines], lines, name))) for name, p in p_values.items()
         }
+    allowed = {name: _among_dismissed(periods, lines, name) for name in WEIGHTS}
+    ranks, p_values = p_values, {name: np.maximum(p, allowed[name]) for name, p in p_values.items()}
     p_value, weighted = combine_p_values(p_values, WEIGHTS)
     is_known = ~np.isnan(p_value)
     if not is_known.any():
@@ -253,23 +269,42 @@ def _judge(periods: Sequence[PeriodLines], lines: PeriodLines, fdr: float, is_se
         within = {
             name: np.where(np.isnan(p), np.nan, rank_within(getattr(lines, name))) for name, p in p_values.items()
         }
+        ranks, within = within, {name: np.maximum(p, allowed[name]) for name, p in within.items()}
         judged, parts = combine_p_values(within, WEIGHTS)
     else:
         changed = 0
     recent = sum(int(one.flagged.sum()) for one in periods[-(ONLINE_PERIODS - 1) :])
     level = min(fdr, fdr * max(1, recent) / ONLINE_PERIODS)
-    flagged = np.zeros(len(lines), dtype=bool)
+    flagged, excused = np.zeros((2, len(lines)), dtype=bool)
     flagged[is_known] = discoveries(judged[is_known], level) < 0
+    if any(one.any() for one in allowed.values()):
+        unexcused, _ = combine_p_values(ranks, WEIGHTS)
+        excused[is_known] = (discoveries(unexcused[is_known], level) < 0) & ~flagged[is_known]
     threshold = float(judged[flagged].max()) if flagged.any() else 0.0
-    return Verdict(p_values, p_value, parts, flagged, threshold, changed)
+    return Verdict(p_values, p_value, parts, flagged, excused, threshold, changed)
 
 
 def _p_values(periods: Sequence[PeriodLines], lines: PeriodLines, name: str) -> Floats:
-    """P-values by rank among the scores of joined lines of earlier periods: (lines,)."""
+    """P-values by rank among the scores of ordinary lines of earlier periods: (lines,)."""
     p_values = np.full(len(lines), np.nan)
     for chosen in _references(periods, lines, name):
         p_values = np.fmax(p_values, _ranked(chosen, lines, name))
     return p_values
+
+
+def _among_dismissed(periods: Sequence[PeriodLines], lines: PeriodLines, name: str) -> Floats:
+    """(1 + k) / (1 + n), with k of the entity's n lines dismissed and no less odd; 0 where there is none: (lines,)."""
+    n_odder, n_own = np.zeros((2, len(lines)))
+    scores = getattr(lines, name)
+    spoken_of = [one.entities[one.status == DISMISSED] for one in periods if DISMISSED in one.status]
+    own = np.flatnonzero(np.isin(lines.entities, np.concatenate(spoken_of))) if spoken_of else np.empty(0, dtype=int)
+    for period in periods if len(own) else ():
+        places = period.places(lines.entities[own])
+        known = (places >= 0) & period.joined[places]
+        mine, places = own[known], places[known]
+        n_own[mine] += 1
+        n_odder[mine] += (period.status[places] == DISMISSED) & (getattr(period, name)[places] >= scores[mine])
+    return np.where(n_odder > 0, (1 + n_odder) / (1 + n_own), 0.0)
 
 
 def _ranked(latest: Sequence[PeriodLines], lines: PeriodLines, name: str) -> Floats:
@@ -277,9 +312,9 @@ def _ranked(latest: Sequence[PeriodLines], lines: PeriodLines, name: str) -> Flo
     scores = getattr(lines, name)
 
     def rank(own: Ints, low: float, high: float) -> Floats:
-        parts = ((one, one.joined & (one.ages >= low) & (one.ages <= high)) for one in latest)
+        parts = ((one, (one.status == ORDINARY) & (one.ages >= low) & (one.ages <= high)) for one in latest)
         references = recent_scores((getattr(one, name)[known], one.entities[known]) for one, known in parts)
-        return rank_p_values(scores[own], lines.entities[own], references)
+        return rank_p_values(scores[own], lines.entities[own], references, name == "volume")
 
     if name in ("peers", "volume"):
         return rank(np.arange(len(lines)), 0, np.inf)

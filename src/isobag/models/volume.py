@@ -1,15 +1,18 @@
 """How many rows an entity should have in a period, and how odd another number is.
 
 1. phase      the place of the period in the week, or in the day: the longest cycle that has come three times
-2. level      L, mean rows a period of the entity, over the last twelve cycles
+2. level      L, mean rows a period of the entity, over the last twelve cycles, or over as many as 504 periods hold
 3. season     S, mean rows of all entities at that phase, divided by that at all phases
 4. expected   mu = (rows at that phase + 2 L S) / (periods at that phase + 2)
 5. dispersion a in var = mu + a mu^2, from what was expected before with the same cycle, half the entity's own after
               ten periods; plus what ten periods cannot tell of mu, (a + 1 / mu) / periods
-6. score      -log of the smaller tail of a negative binomial, twice
+6. thinning   f = sum of (n - mu)^2 / sum of mu, at most 1, with the same shrinkage: where numbers vary less than those
+              of a Poisson law, n / f and mu / f are compared
+7. score      -log of the smaller tail of a negative binomial, twice
 
-A period without rows of an entity counts as 0 from its first rows on. Only joined lines count, and nothing is older
-than the twelve cycles.
+A period without rows of an entity counts as 0 from its first rows on. Only joined lines count, dismissed ones for
+their own entity alone, and nothing is older than the twelve cycles. Of periods older than the 504 latest only those of
+the same phase count: the work for one period has a bound, however long the past is.
 """
 
 from collections.abc import Sequence
@@ -19,22 +22,42 @@ import numpy as np
 from scipy.special import betainc
 
 from isobag.backends.arrays import Bools, Floats, Ints
-from isobag.models.bags import MISSING, PeriodLines
+from isobag.models.bags import MISSING, ORDINARY, PeriodLines
 
 N_CYCLES, LEAST_CYCLES = 12, 3
+MOST_PERIODS = 504
+"""Periods that levels are from, in whole cycles: three weeks of hours."""
+MOST_NEARBY, MOST_SAME_PHASE = 168, 52
+"""Periods that a new one is compared with: so many of the latest, and of older ones of the same phase."""
 _NO_CYCLE = 28
 """Periods that count where there is no cycle."""
 _SHRINKAGE, _DISPERSION_SHRINKAGE = 2.0, 10.0
 _LEAST_DISPERSION, _MOST_DISPERSION = 1e-4, 1e3
 _LEAST_EXPECTED = 1e-3
+_LEAST_THINNING = 0.02
 _TINY = float(np.finfo(float).tiny)
 
 
 class Forecast(NamedTuple):
-    """Of all entities, (e,) each: expected rows, -1 if unknown, and the dispersion."""
+    """Of all entities, (e,) each: expected rows, -1 if unknown, the dispersion, and the thinning."""
 
     expected: Floats
     dispersion: Floats
+    thinning: Floats
+
+
+class Chosen(NamedTuple):
+    """Periods that count, in the order of time.
+
+    places : (m,) of ints, among all periods.
+    recent, same : (m,), those that levels are from, and those that have the phase of the present one.
+    cycle : length of the cycle, 0 if none.
+    """
+
+    places: Ints
+    recent: Bools
+    same: Bools
+    cycle: int
 
 
 class Cycles(NamedTuple):
@@ -50,48 +73,73 @@ class Cycles(NamedTuple):
 
 def forecast(periods: Sequence[PeriodLines], cycles: Cycles, n_entities: int) -> Forecast:
     """What is to be expected of every entity in the present period, from all before."""
-    recent, same, cycle = choose_periods(len(periods), cycles)
-    first = np.full(n_entities, len(recent))
+    chosen = choose_periods(len(periods), cycles)
+    same = chosen.same
+    kinds = np.array([chosen.recent, same])
+    first = np.full(n_entities, len(same))
     rows, skipped = np.zeros((2, n_entities)), np.zeros((2, n_entities))
-    misfit, square = np.zeros(n_entities), np.zeros(n_entities)
-    totals = np.zeros(len(recent))
-    any_alike = any(periods[place].cycle == cycle and not periods[place].changed for place in recent)
-    for place in range(len(recent) - 1, -1, -1):
-        period = periods[recent[place]]
+    totals = np.zeros(len(same))
+    spread = _Spread(n_entities)
+    past = [periods[place] for place in chosen.places.tolist()]
+    any_alike = any(one.cycle == chosen.cycle and not one.changed for one in past)
+    for place in range(len(past) - 1, -1, -1):
+        period = past[place]
         joined, own = period.joined, period.entities
         sizes = np.where(joined, period.sizes, 0).astype(np.float64)
         first[own[sizes > 0]] = place
-        for kind in (0, 1)[: 1 + bool(same[place])]:
+        for kind in np.flatnonzero(kinds[:, place]):
             rows[kind][own] += sizes
             skipped[kind][own] += ~joined
         totals[place] = sizes.sum()
-        if any_alike and (period.cycle != cycle or period.changed):
-            continue
-        known = joined & (period.expected > 0)
-        mu, mine = period.expected[known], own[known]
-        misfit[mine] += (period.sizes[known] - mu) ** 2 - mu
-        square[mine] += mu**2
-    spoken = first < len(recent)
-    n_periods = np.maximum(len(recent) - first - skipped[0], 1)
-    n_same = np.concatenate([np.cumsum(same[::-1])[::-1], [0]])[first] - skipped[1]
+        if not any_alike or (period.cycle == chosen.cycle and not period.changed):
+            spread.add(period)
+    spoken = first < len(past)
+    since_first = np.column_stack([np.cumsum(kinds[:, ::-1], axis=1)[:, ::-1], [0, 0]])[:, first]
+    n_periods, n_same = np.maximum(since_first[0] - skipped[0], 1), since_first[1] - skipped[1]
     level = rows[0] / n_periods
     season = 1.0
-    if same.any() and totals.sum() > 0:
-        season = float(totals[same].mean() / totals.mean())
+    if same.any() and totals[chosen.recent].sum() > 0:
+        season = float(totals[chosen.recent & same].mean() / totals[chosen.recent].mean())
     expected = (rows[1] + _SHRINKAGE * level * season) / (n_same + _SHRINKAGE) if same.any() else level
-    pooled = float(np.clip(misfit.sum() / max(square.sum(), _TINY), _LEAST_DISPERSION, _MOST_DISPERSION))
-    weight = _DISPERSION_SHRINKAGE * np.maximum(expected, _LEAST_EXPECTED) ** 2
-    dispersion = np.clip((misfit + pooled * weight) / (square + weight), _LEAST_DISPERSION, _MOST_DISPERSION)
+    dispersion, thinning = spread.estimates(np.maximum(expected, _LEAST_EXPECTED))
     seen = np.minimum(n_periods, n_same + _SHRINKAGE) if same.any() else n_periods
-    unsure = (dispersion + 1 / np.maximum(expected, _LEAST_EXPECTED)) / seen
-    return Forecast(np.where(spoken & (expected > 0), expected, -1.0), dispersion + unsure)
+    unsure = (dispersion + thinning / np.maximum(expected, _LEAST_EXPECTED)) / seen
+    return Forecast(np.where(spoken & (expected > 0), expected, -1.0), dispersion + unsure, thinning)
 
 
-def volume_scores(sizes: Ints, expected: Floats, dispersion: Floats) -> Floats:
+class _Spread:
+    """How far numbers of rows were from what was expected: of each entity, and of all but dismissed lines."""
+
+    def __init__(self, n_entities: int) -> None:
+        self.misfit, self.square, self.expected = np.zeros((3, n_entities))
+        self.of_all = np.zeros(3)
+
+    def add(self, period: PeriodLines) -> None:
+        known = period.joined & (period.expected > 0)
+        own, mu = period.entities[known], period.expected[known]
+        parts = np.array([(period.sizes[known] - mu) ** 2 - mu, mu**2, mu])
+        for total, part in zip((self.misfit, self.square, self.expected), parts, strict=True):
+            total[own] += part
+        self.of_all += parts[:, period.status[known] == ORDINARY].sum(axis=1)
+
+    def estimates(self, mu: Floats) -> tuple[Floats, Floats]:
+        """Dispersion and thinning of each entity, of which mu rows are expected: (e,) each."""
+        misfit, square, expected = self.of_all
+        pooled = float(np.clip(misfit / max(square, _TINY), _LEAST_DISPERSION, _MOST_DISPERSION))
+        weight = _DISPERSION_SHRINKAGE * mu**2
+        dispersion = (self.misfit + pooled * weight) / (self.square + weight)
+        lacking = min(misfit / max(expected, _TINY), 0.0)
+        weight = _DISPERSION_SHRINKAGE * mu
+        thinning = 1 + (self.misfit + lacking * weight) / (self.expected + weight)
+        return np.clip(dispersion, _LEAST_DISPERSION, _MOST_DISPERSION), np.clip(thinning, _LEAST_THINNING, 1.0)
+
+
+def volume_scores(sizes: Ints, expected: Floats, dispersion: Floats, thinning: Floats | float = 1.0) -> Floats:
     """How odd numbers of rows are: (lines,), MISSING where nothing is expected."""
     known = expected > 0
     scores = np.full(len(sizes), MISSING)
-    n, mu, shape = sizes[known].astype(np.float64), expected[known], 1 / dispersion[known]
+    part = np.broadcast_to(thinning, sizes.shape)[known]
+    n, mu, shape = sizes[known] / part, expected[known] / part, 1 / dispersion[known]
     share = shape / (shape + mu)
     up_to = betainc(shape, n + 1, share)
     from_on = np.where(n > 0, 1 - betainc(shape, np.maximum(n, 1), share), 1.0)
@@ -110,12 +158,23 @@ def same_phase(cycles: Cycles) -> Bools:
     return np.zeros(max((len(phases) - 1 for phases in cycles.phases), default=0), dtype=bool)
 
 
-def choose_periods(n_periods: int, cycles: Cycles) -> tuple[range, Bools, int]:
-    """Periods that count, which of them have the phase of the present one, and the length of the cycle, 0 if none."""
+def nearby_periods(n_periods: int, cycles: Cycles) -> Bools:
+    """Periods whose bags a new one is compared with: the latest, and older ones of its phase in the longest cycle."""
+    near = np.arange(n_periods) >= n_periods - MOST_NEARBY
+    for phases in cycles.phases[:1]:
+        older = np.flatnonzero(~near & (phases[:-1] == phases[-1]))
+        near[older[-MOST_SAME_PHASE:]] = True
+    return near
+
+
+def choose_periods(n_periods: int, cycles: Cycles) -> Chosen:
+    """Periods that count, by the longest cycle that has come three times."""
     for phases, length in zip(cycles.phases, cycles.lengths, strict=True):
-        recent = range(max(0, n_periods - N_CYCLES * length), n_periods)
-        same = phases[recent.start : recent.stop] == phases[-1]
+        places = np.arange(max(0, n_periods - N_CYCLES * length), n_periods)
+        same = phases[places] == phases[-1]
         if np.count_nonzero(same) >= LEAST_CYCLES:
-            return recent, same, length
-    recent = range(max(0, n_periods - max([_NO_CYCLE, *cycles.lengths])), n_periods)
-    return recent, np.zeros(len(recent), dtype=bool), 0
+            recent = places >= n_periods - max(MOST_PERIODS // length, 1) * length
+            kept = recent | same
+            return Chosen(places[kept], recent[kept], same[kept], length)
+    places = np.arange(max(0, n_periods - max([_NO_CYCLE, *cycles.lengths])), n_periods)
+    return Chosen(places, np.ones(len(places), dtype=bool), np.zeros(len(places), dtype=bool), 0)
