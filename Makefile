@@ -24,7 +24,7 @@ test-slow: $(VENV)/installed-dev
 test-lowest:
 	$(PYTHON) -m venv --clear .venv-lowest
 	.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check uv
-	.venv-lowest/bin/uv pip install --quiet --system-certs --python .venv-lowest --resolution lowest-direct -e ".[cli,dask,files,report,reproduce]" "polars>=1.10"
+	.venv-lowest/bin/uv pip install --quiet --system-certs --python .venv-lowest --resolution lowest-direct -e ".[cli,dask,excel,files,report,reproduce]" "polars>=1.10"
 	.venv-lowest/bin/uv pip install --quiet --system-certs --python .venv-lowest build cloudpickle hypothesis playwright pytest pytest-timeout pytest-xdist
 	OPENBLAS_NUM_THREADS=1 NUMBA_CACHE_DIR="$(CURDIR)/.venv-lowest/compiled" .venv-lowest/bin/python -m pytest $(PATIENCE) -m "not slow and not browser" -n 2 --dist worksteal -W default -p no:cacheprovider
 
