@@ -42,6 +42,9 @@ NOTATION = "decimal thousands numbers"
 """Options that say how files, and how numbers in text, are written."""
 text = partial(option, str | None, None)
 ENDINGS = ".parquet, .csv, .csv.gz, .jsonl, .arrow; - for stdout. May be given several times."
+REFUSED_FDR = option(
+    float | None, None, HOW, "SHARE", "Refused: new data and `isobag score` are needed for it.", hidden=True
+)
 BY = "Column with the label of each row's group, or several."
 MODEL = argument(Path, ..., "MODEL", "A file written by `isobag fit`.")
 _A_TABLE = "CSV, TSV, JSON Lines (also .gz, .bz2, .xz, .zst), Parquet, Arrow or .xlsx; globs; - for stdin."

@@ -17,6 +17,7 @@ from isobag.tables.judge import (
     choose_time_parts,
     find_copies,
     identifier_reason,
+    suspicion_of,
     text_counts,
 )
 from isobag.tables.reading import ReadOptions
@@ -24,6 +25,7 @@ from isobag.tables.scan import BOOL, EMPTY, ColumnScan, entry_kind, is_true
 from isobag.tables.summary import (
     CONSTANT,
     COPY,
+    EXCLUDE,
     EXCLUDED,
     FEATURE,
     LEFT_OUT,
@@ -292,6 +294,9 @@ def _role(scan: ColumnScan, options: ReadOptions) -> tuple[str, str]:
         return FEATURE, CONSTANT
     n_bad = scan.n_present - scan.n_numbers if kind == NUMBER else 0
     remarks = [f"{n_bad:,} cells are not numbers and count as missing"] if n_bad else []
+    looks_like = "" if is_asked else suspicion_of(name)
+    if looks_like:
+        remarks.append(f"it looks like {looks_like} by its name, but is used; {EXCLUDE} {name} leaves it out")
     taken = [f"the unit {one!r}" for one in sorted(scan.units) if one] + [
         f"the mark {one}" for one in sorted(scan.marks)
     ]

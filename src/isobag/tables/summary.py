@@ -13,7 +13,8 @@ EXCLUDED = "excluded"
 CONSTANT = "the same in every row"
 COPY = "a copy of"
 RELAXED = "--numbers relaxed"
-"""As the command spells it in reasons."""
+EXCLUDE = "--exclude"
+"""As the command spells them in reasons."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,8 @@ class TableSummary:
         """Warn of what there is to say about columns that are used, but for those that tell nothing: harmless."""
         for column in self.columns:
             if column.role == FEATURE and column.reason and not column.reason.startswith((CONSTANT, COPY)):
-                warnings.warn(f"{column.name}: {column.reason}.", stacklevel=3)
+                reason = column.reason.replace(f"{EXCLUDE} {column.name}", f"exclude=[{column.name!r}]")
+                warnings.warn(f"{column.name}: {reason}.", stacklevel=3)
 
     def rows_left_out(self) -> list[str]:
         """How many rows take no part, and why."""
