@@ -9,6 +9,8 @@ from isobag.tables.terminal import escape_for_terminal
 FEATURE, ID, GROUP, LEFT_OUT = "feature", "id", "group", "left out"
 TIMES, PEERS = "time", "peers"
 UNKNOWN = "unknown"
+FILE = "file"
+"""The column of results that says which of several files a row is from."""
 EXCLUDED = "excluded"
 CONSTANT = "the same in every row"
 COPY = "a copy of"
