@@ -12,7 +12,7 @@ from isobag.models.point import AVERAGED_ROWS, CALIBRATION_ROWS, REFERENCE_ROWS,
 from isobag.tables.ranking import MOST_EXPLAINED
 
 EXPLAINED = 3
-"""How often a row is looked up to be explained: for its score, its cells and the nearest anchors, of all psi at once."""
+"""How often a row is looked up to be explained: for its score, its cells and the nearest anchors."""
 READ, WRITTEN = 10, 3
 """What a row of ten cells takes to be read, and to be written, in rows looked up in one partitioning."""
 GROUP_ROWS = 100

@@ -10,7 +10,7 @@ from isobag.backends.arrays import FARTHEST
 from isobag.data.params import Option, ParameterError
 from isobag.tables.declared import NUMBER, OTHER, TEXT, TIME
 from isobag.tables.encode import CHOICES, EncodedColumn, Encoding
-from isobag.tables.hints import check_notation, dressed_reason
+from isobag.tables.hints import check_dates_of, check_notation, dressed_reason
 from isobag.tables.judge import (
     Categories,
     choose_categories,
@@ -20,6 +20,7 @@ from isobag.tables.judge import (
     suspicion_of,
     text_counts,
 )
+from isobag.tables.notation import DATES_HINT
 from isobag.tables.reading import ReadOptions
 from isobag.tables.scan import BOOL, EMPTY, ColumnScan, entry_kind, is_true
 from isobag.tables.summary import (
@@ -78,6 +79,8 @@ def kind_of(scan: ColumnScan, options: ReadOptions) -> str:
 def summarize(scans: Sequence[ColumnScan], options: ReadOptions) -> list[ColumnSummary]:
     """The role of every column; an error where a column cannot be what it is asked to be."""
     summaries = [_summary(scan, *_role(scan, options), kind_of(scan, options)) for scan in scans]
+    if options.dates and options.bags is None and not any(scan.n_times or scan.hints[DATES_HINT] for scan in scans):
+        raise ParameterError(Option("dates", options.dates), ": no cell of any column is such a date.")
     used = [j for j, summary in enumerate(summaries) if summary.role == FEATURE]
     copies = find_copies([scans[j].digest.to_bytes() + scans[j].kind.encode() for j in used])
     for copy, first in copies.items():
@@ -214,7 +217,7 @@ def learn_encoding(
         replace(one, reason="; ".join(part for part in (one.reason, filled.get(one.name)) if part)) for one in summaries
     ]
     how = {name: vars(options)[name] for name in CHOICES}
-    return Encoding(columns, left_out, **how, baseline=options.baseline), summaries
+    return Encoding(columns, left_out, **how, baseline=options.baseline, dates=options.dates), summaries
 
 
 def _encode_column(scan: ColumnScan, options: ReadOptions, median_of: Callable[[str], float]) -> EncodedColumn:
@@ -266,6 +269,7 @@ def _role(scan: ColumnScan, options: ReadOptions) -> tuple[str, str]:
     reason = ""
     if kind == TEXT and options.bad_cells != "text":
         check_notation(scan)
+        check_dates_of(scan)
         reason = dressed_reason(scan, is_asked)
     reason = reason or _why_unfit(scan, kind)
     if reason and is_asked:

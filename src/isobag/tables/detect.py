@@ -29,8 +29,8 @@ from isobag.tables.ranking import Ranked, Ranking, Stage, check_labels, fit_data
 from isobag.tables.reading import ReadOptions, names_of
 from isobag.tables.units import units_of
 
-NOTATION = ("decimal", "thousands", "numbers")
-"""Options that say how text writes numbers."""
+NOTATION = ("decimal", "thousands", "numbers", "dates")
+"""Options that say how text writes numbers and dates."""
 
 
 def detect_points(
@@ -72,7 +72,8 @@ def detect_points(
         With an integer the result is always the same.
     **options
         Parameters of IDKPointDetector; and how text writes numbers: ``decimal`` ("." or ","), ``thousands`` (the sign
-        between them), ``numbers`` ("relaxed" reads currency, percent and units). ``exclude`` names columns to leave
+        between them), ``numbers`` ("relaxed" reads currency, percent and units); ``dates``, a format in which text
+        writes dates beside ISO 8601 ("%d.%m.%Y"). ``exclude`` names columns to leave
         out, or patterns of them (``temp_*``).
 
     Returns
@@ -155,8 +156,8 @@ def detect_groups(
     min_size : int
         Groups with fewer rows are not looked at; they stand last, without a score.
     **options
-        Parameters of IDKGroupDetector; and ``decimal``, ``thousands``, ``numbers``, ``exclude`` as in
-        ``detect_points``.
+        Parameters of IDKGroupDetector; and ``decimal``, ``thousands``, ``numbers``, ``dates``, ``exclude`` as
+        in ``detect_points``.
 
     Returns
     -------

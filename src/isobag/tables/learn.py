@@ -219,7 +219,7 @@ def _learn_here(
 
     labels = kept.labels.joined(as_numbers=not is_part)
     if options.bags is not None:
-        labels[options.bags.name] = options.bags.starts(labels, options.by)
+        labels[options.bags.name] = options.bags.starts(labels, options.by, options.dates)
     takes_part, gaps, entries = np.ones(n_rows, dtype=bool), None, kept.spool
     if (options.by or options.baseline) and not is_part:
         takes_part = _labelled(source, labels, options)
