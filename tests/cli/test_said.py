@@ -299,3 +299,28 @@ def test_more_texts_can_stand_for_a_missing_value(written):
     for how in ((), ("--sql", "FROM data")):
         assert ask("points", *args, "--missing", "drop", *how)["table"]["n_dropped"] == 6
     assert ask("groups", *args, "--by", "k", "--missing", "drop")["table"]["n_unlabelled"] == 1
+
+
+def test_columns_called_like_labels_identifiers_or_phone_numbers_are_noted(tmp_path, rng):
+    frame = pd.DataFrame(rng.integers(0, 999, (60, 5)), columns=["label", "userid", "phone", "amount", "y"])
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    said = run("points", tmp_path / "t.csv").stderr
+    assert "label: it looks like a label by its name, but is used; --exclude label leaves it out." in said
+    assert "userid: it looks like an identifier" in said and "phone: it looks like a phone number" in said
+    assert "amount:" not in said and "y:" not in said
+    chosen = run("points", tmp_path / "t.csv", "--features", "label,amount").stderr
+    assert "looks like" not in chosen and "looks like" not in run("points", tmp_path / "t.csv", "--exclude", "*").stderr
+    with pytest.warns(UserWarning, match=r"label: it looks like a label by its name, but is used; exclude=\['label'\]"):
+        detect_points(frame[["label", "amount"]], n_estimators=5)
+
+
+@pytest.mark.parametrize("command", ["points", "groups"])
+def test_help_does_not_list_what_is_always_refused(command, csv):
+    assert "--fdr" not in run(command, "--help").stdout
+    refused = run(command, csv, "--fdr", 0.1, *(("--by", "account") if command == "groups" else ()))
+    assert refused.exit_code == 1 and "needs data that the model has not learned from" in refused.stderr
+
+
+def test_data_sets_that_are_not_there_are_an_error_before_any_work(tmp_path):
+    result = run("reproduce", "point", "--data", tmp_path / "none", "--out", tmp_path / "out")
+    assert result.exit_code == 1 and not (tmp_path / "out").exists()

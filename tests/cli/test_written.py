@@ -125,3 +125,43 @@ def test_without_openpyxl_the_way_to_install_it_is_said(tmp_path):
     )
     assert done.returncode == 1
     assert done.stderr == "Error: This needs openpyxl, which is not installed: pip install 'isobag[excel]'.\n"
+
+
+@pytest.fixture
+def two(tmp_path, rng):
+    """Two files of one table, of 40 and of 20 rows, with an odd row in the second."""
+    frame = pd.DataFrame(rng.normal(size=(60, 2)).round(3), columns=["a", "b"])
+    frame.loc[45, "a"] = 50.0
+    frame[:40].to_csv(tmp_path / "one.csv", index=False)
+    frame[40:].to_csv(tmp_path / "two.csv", index=False)
+    return tmp_path / "one.csv", tmp_path / "two.csv"
+
+
+def test_results_of_several_files_say_which_file_a_row_is_from(two, tmp_path):
+    out = tmp_path / "r.csv"
+    top = ask("points", *two)["top"]
+    assert top[0]["row"] == 45 and top[0]["file"] == str(two[1])
+    assert run("points", *two, "--out", out, "--keep", "a").exit_code == 0
+    ranked = pd.read_csv(out)
+    assert (ranked["file"] == np.where(ranked["row"] < 40, *map(str, two))).all()
+    assert run("fit", two[0], "--model", tmp_path / "m").exit_code == 0
+    assert ask("score", tmp_path / "m", *two)["top"][0]["file"] == str(two[1])
+    assert "file" not in ask("points", two[0])["top"][0]
+    assert "file" not in ask("points", *two, "--sql", "SELECT * FROM data")["top"][0]
+
+
+def test_rows_that_are_left_out_do_not_shift_the_files(two, tmp_path):
+    two[0].write_text(two[0].read_text() + ",\n,\n")
+    top = ask("points", *two, "--missing", "drop")["top"]
+    assert top[0]["row"] == 47 and top[0]["file"] == str(two[1])
+
+
+def test_a_column_called_file_is_not_overwritten(two, tmp_path):
+    paths = []
+    for path in two:
+        paths.append(path.with_suffix(".csv.gz"))
+        pd.read_csv(path).assign(file="mine").to_csv(paths[-1], index=False)
+    result = run("points", *paths, "--out", tmp_path / "r.csv", "--keep", "file")
+    assert "The table has a column 'file' of its own" in result.stderr
+    assert set(pd.read_csv(tmp_path / "r.csv")["file"]) == {"mine"}
+    assert ask("points", *paths, "--id-column", "file")["top"][0]["file"] == "mine"

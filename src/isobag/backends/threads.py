@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import copy_context
 from functools import cache
+from multiprocessing import current_process
 from threading import Lock, Thread
 from typing import Any, TypeVar
 
@@ -19,6 +20,13 @@ def slices(n: int, size: int) -> Iterator[slice]:
     return (slice(a, min(a + size, n)) for a in range(0, n, size))
 
 
+def count_threads(n_jobs: int | None) -> int:
+    """As many threads as ``n_jobs`` and joblib's contexts say; one in a process of a pool, where joblib would warn."""
+    if current_process().daemon and not getattr(joblib.parallel.get_active_backend()[0], "supports_sharedmem", False):
+        return 1
+    return int(joblib.effective_n_jobs(n_jobs))
+
+
 def map_in_threads(work: Callable[[S], T], items: Iterable[S], n_jobs: int | None) -> list[T]:
     """Results of ``work`` on every item, in as many threads as ``n_jobs`` and joblib's contexts say.
 
@@ -27,7 +35,7 @@ def map_in_threads(work: Callable[[S], T], items: Iterable[S], n_jobs: int | Non
     todo = list(items)
     if len(todo) < 2:
         return [work(item) for item in todo]
-    n_threads = min(len(todo), joblib.effective_n_jobs(n_jobs))
+    n_threads = min(len(todo), count_threads(n_jobs))
     results: list[Any] = [None] * len(todo)
     places = iter(range(len(todo)))
     failures: list[BaseException] = []
@@ -57,7 +65,7 @@ def map_in_threads(work: Callable[[S], T], items: Iterable[S], n_jobs: int | Non
 
 def shares(n: int, n_jobs: int | None) -> Iterator[slice]:
     """One consecutive slice of 0 .. n for each thread."""
-    return slices(n, -(-n // joblib.effective_n_jobs(n_jobs)) if n > 1 else 1)
+    return slices(n, -(-n // count_threads(n_jobs)) if n > 1 else 1)
 
 
 @contextmanager

@@ -85,6 +85,7 @@ def _refuse(address: str, given: Input, report: Path | None, jobs: int | None) -
         "--encoding": (given.encoding, text),
         "--sheet": (given.sheet, text),
         "--decimal": (None if options.decimal == "." else options.decimal, text),
+        "--dates": (options.dates or None, text),
         "--format": (given.format, text),
         "--keep": (None if options.carry == () else "some", "name rows by --id-column, and join by row"),
         "--report": (report, "it needs all rows in one place"),

@@ -1,6 +1,6 @@
 """``isobag groups``: the odd groups of the rows of a table."""
 
-from isobag.cli.options import BY, NOTATION, WRITTEN, Typed, command, option
+from isobag.cli.options import BY, NOTATION, REFUSED_FDR, WRITTEN, Typed, command, option
 
 
 @command(
@@ -8,6 +8,7 @@ from isobag.cli.options import BY, NOTATION, WRITTEN, Typed, command, option
     "features exclude missing bad_cells min_size max_samples group_max_samples n_estimators contamination "
     "p_values fdr seed jobs engine dask top out report model json quiet debug",
     by=option(str, ..., None, "A,B,...", BY),
+    fdr=REFUSED_FDR,
 )
 def groups(typed: Typed) -> None:
     """Find the odd groups of the rows of a table: accounts, days, machines.

@@ -39,10 +39,13 @@ def _parameter(kind: Any, default: Any, described: Any) -> Parameter:
 
 
 WRITTEN = "header delimiter na skip encoding sheet"
-NOTATION = "decimal thousands numbers"
-"""Options that say how files, and how numbers in text, are written."""
+NOTATION = "decimal thousands numbers dates"
+"""Options that say how files, and how numbers and dates in text, are written."""
 text = partial(option, str | None, None)
 ENDINGS = ".parquet, .csv, .csv.gz, .jsonl, .arrow; - for stdout. May be given several times."
+REFUSED_FDR = option(
+    float | None, None, HOW, "SHARE", "Refused: new data and `isobag score` are needed for it.", hidden=True
+)
 BY = "Column with the label of each row's group, or several."
 MODEL = argument(Path, ..., "MODEL", "A file written by `isobag fit`.")
 _A_TABLE = "CSV, TSV, JSON Lines (also .gz, .bz2, .xz, .zst), Parquet, Arrow or .xlsx; globs; - for stdin."
@@ -73,6 +76,7 @@ OPTIONS: dict[str, Any] = {
     "decimal": text(IN, "SIGN", "Decimal sign of text: . or ,"),
     "thousands": text(IN, "SIGN", "Sign between thousands in text: , . ' or a space."),
     "numbers": option(_KINDS["numbers"], "strict", IN, None, _NUMBERS),
+    "dates": text(IN, "FORMAT", "How text writes dates beside ISO 8601: %d.%m.%Y, %m/%d/%Y %H:%M."),
     "format": text(IN, "ENDING", "Of standard input: csv, jsonl, parquet, arrow, xlsx; default: by its first bytes."),
     "time": text(WHAT, "COLUMN", "Column of times, which divide groups by --every or --sessions."),
     "every": text(WHAT, "LENGTH", "Groups of one label and period: 15m, 1h, 1d, 1w."),
@@ -146,6 +150,7 @@ def reading(typed: Typed) -> "ReadOptions":
     own = vars(typed)
     names: dict[str, Any] = {name: names_of(own.get(name)) for name in ("features", "exclude", "by")}
     signs = {"decimal": own.get("decimal") or ".", "thousands": own.get("thousands") or ""}
+    signs["dates"] = own.get("dates") or ""
     choices = {name: own[name] for name in _KINDS if name in own}
     carry = None if own.get("keep") == "all" else names_of(own.get("keep")) or ()
     names["baseline"] = names_of(own.get("baseline_by"))

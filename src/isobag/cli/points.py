@@ -1,12 +1,13 @@
 """``isobag points``: the odd rows of a table."""
 
-from isobag.cli.options import NOTATION, WRITTEN, Typed, command
+from isobag.cli.options import NOTATION, REFUSED_FDR, WRITTEN, Typed, command
 
 
 @command(
     f"files sql {WRITTEN} {NOTATION} format features exclude id_column baseline_by missing "
     "bad_cells max_samples n_estimators contamination p_values fdr seed jobs engine dask top out keep report model "
-    "json quiet debug"
+    "json quiet debug",
+    fdr=REFUSED_FDR,
 )
 def points(typed: Typed) -> None:
     """Find the odd rows of a table.

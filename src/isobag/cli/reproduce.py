@@ -50,6 +50,8 @@ def reproduce(
     from isobag.reproduce.cells import Cell, Plan  # noqa: PLC0415, loads scikit-learn
     from isobag.reproduce.run import EXPERIMENTS, run_experiment  # noqa: PLC0415, loads matplotlib
 
+    if data is not None and not Path(data).is_dir():
+        sys.exit(f"Error: --data {data}: there is no such folder of data sets.")
     chosen = None if sets is None else [one.strip() for one in sets.split(",") if one.strip()]
     console = Console()
     names = list(EXPERIMENTS) if experiment == ALL else [experiment]

@@ -11,8 +11,8 @@ from isobag.models.group import CALIBRATION_GROUPS, LEARNED_GROUPS
 from isobag.models.point import AVERAGED_ROWS, CALIBRATION_ROWS, REFERENCE_ROWS, most_learned
 from isobag.tables.ranking import MOST_EXPLAINED
 
-FAR_LEVELS = 2
-"""At so many psi it is explained how far out rows are."""
+EXPLAINED = 3
+"""How often a row is looked up to be explained: for its score, its cells and the nearest anchors."""
 READ, WRITTEN = 10, 3
 """What a row of ten cells takes to be read, and to be written, in rows looked up in one partitioning."""
 GROUP_ROWS = 100
@@ -33,7 +33,7 @@ def work_of(
         learned, most_aside = LEARNED_GROUPS, CALIBRATION_GROUPS
         explaining = n * t * min(1.0, MOST_EXPLAINED["group"] / max(n_units, 1))
     else:
-        n_looks = 1 + 2 * (len(plans[0].levels) if averages else 1) + averages * (1 + 2 * FAR_LEVELS)
+        n_looks = EXPLAINED + averages  # once more for rows that small psi overrule
         explaining = float((min(n, MOST_EXPLAINED["row"]) + REFERENCE_ROWS) * t * n_looks)
     if is_fitted:
         main = {"scoring": float(n * (t if detector.model_.calibration is None else folds))}

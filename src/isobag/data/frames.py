@@ -12,6 +12,19 @@ def is_frame(X: Any) -> bool:
     return isinstance(nw.from_native(X, eager_only=True, pass_through=True), nw.DataFrame)
 
 
+def refuse_lazy(X: Any) -> None:
+    """Refuse a frame that holds no rows yet, which NumPy would take for one object."""
+    if hasattr(X, "__array__") or isinstance(X, list | tuple):
+        return
+    if isinstance(nw.from_native(X, pass_through=True), nw.LazyFrame):
+        raise TypeError(
+            f"X is a {type(X).__name__}, whose rows are not in memory; pass X.collect(), or use detect_points or "
+            "detect_groups, which collect."
+            if hasattr(X, "collect")
+            else f"X is a {type(X).__name__}, whose rows are not in memory; make a frame or an array of it first."
+        )
+
+
 def frame_like(X: Any, columns: Mapping[str, npt.NDArray[Any]], *, same_rows: bool) -> Any:
     """The columns as a frame of X's library; with the index of X, where it has one, if its rows are those of X."""
     like = nw.from_native(X, eager_only=True)

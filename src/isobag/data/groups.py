@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator
 
 from isobag.backends.arrays import Floats, Ints
 from isobag.data.device import DeviceRows, as_tensor, lives_on_gpu
+from isobag.data.frames import refuse_lazy
 from isobag.data.rows import ArrayRows, GroupedBlock, Rows, count_ids
 from isobag.data.validation import as_rows, check_points, feature_names_of, name_group_in_error
 
@@ -105,6 +106,7 @@ def as_groups(estimator: BaseEstimator, X: Any, groups: Any, *, reset: bool, alo
     if isinstance(X, Grouped):
         as_rows(estimator, X.rows, reset=reset)
         return X
+    refuse_lazy(X)
     if isinstance(groups, str) or (isinstance(groups, int) and hasattr(X, "columns")):
         X, groups = _split_column(X, groups)
     if groups is not None:

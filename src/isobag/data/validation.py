@@ -20,6 +20,7 @@ from isobag.data.device import (
     lives_on_gpu,
     rows_for_gpu,
 )
+from isobag.data.frames import refuse_lazy
 from isobag.data.rows import ArrayRows, Rows, SparseRows
 
 T = TypeVar("T", bound=Rows)
@@ -32,6 +33,7 @@ def as_rows(estimator: BaseEstimator, X: Any, *, reset: bool, min_rows: int = 1,
     """
     if isinstance(X, Rows):
         return _fitting(estimator, X, reset, min_rows)
+    refuse_lazy(X)
     if lives_on_gpu(X) or (is_tensor(X) and getattr(estimator, "backend", None) == "torch"):
         return _device_rows(estimator, as_tensor(X), X, reset, min_rows)
     moved = rows_for_gpu(estimator, X)

@@ -200,7 +200,11 @@ class GroupDetector(Thresholded):
         return self
 
     def score_samples(self, X: Any, groups: Any = None) -> Floats:
-        """How normal each group is, new or old, against the groups of ``fit``: (g,), higher = more normal."""
+        """How normal each group is, new or old, against the groups of ``fit``: (g,), higher = more normal.
+
+        Scores come in the order in which labels first appear in ``groups``, not sorted by label: that of
+        ``dict.fromkeys(groups)``. Those of a list of arrays come in its order.
+        """
         given = self._groups(X, groups)
         return given.rows.give(self._score_groups(given))
 

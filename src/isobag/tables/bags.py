@@ -39,9 +39,9 @@ class Bags:
         """What the column of starts is called."""
         return PERIOD if self.sessions is None else SESSION
 
-    def starts(self, labels: Mapping[str, Any], by: Sequence[str]) -> Any:
+    def starts(self, labels: Mapping[str, Any], by: Sequence[str], dates: str = "") -> Any:
         """When the period or session of each row starts, as clocks of the zone show it; null without a time: (n,)."""
-        moments = read_moments(labels[self.time], self.time, self.unit, self.time_zone)
+        moments = read_moments(labels[self.time], self.time, self.unit, self.time_zone, dates)
         calendar = Calendar(self.every or "1d", self.time_zone)
         if self.sessions is None:
             shown = calendar.dates(calendar.numbers(moments.values))

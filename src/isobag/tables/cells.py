@@ -12,6 +12,7 @@ whole column; they let Arrow read it where Arrow takes every cell and the result
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from isobag.backends.arrays import Bools, Floats, Ints
+from isobag.data.params import Option, ParameterError
 
 NO_VALUE = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "null", "NULL", "None", "?", "-")
 """What stands for a missing value in files of text."""
@@ -31,6 +33,7 @@ _WHOLE = re.compile(r"[+-]?[0-9]+")
 _TIME = r"\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?(?:Z|[+-]\d\d:\d\d)?)?"
 _ZONE = r"(?:Z|[+-]\d\d:\d\d)$"
 _TIME_PATTERN = re.compile(_TIME, re.ASCII)
+_SOME_DAY = datetime(2026, 11, 12, 13, 14, 15)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -80,21 +83,55 @@ def is_inexact(text: str) -> bool:
     return value is not None and _WHOLE.fullmatch(text) is not None and int(value) != int(text)
 
 
-def time_of(text: str) -> tuple[float, bool] | None:
+def check_dates(dates: str) -> None:
+    """Refuse a format that does not tell a day, or whose cells would be numbers."""
+    if not dates:
+        return
+    try:
+        shown = _SOME_DAY.strftime(dates)
+        is_good = datetime.strptime(shown, dates).date() == _SOME_DAY.date() and number_of(shown) is None
+    except ValueError:
+        is_good = False
+    if not is_good:
+        need = "; need a format of whole dates that are no numbers, such as '%d.%m.%Y' or '%m/%d/%Y %H:%M'."
+        raise ParameterError(Option("dates", dates), need)
+
+
+@cache
+def _reads_iso(dates: str) -> bool:
+    """Whether ISO 8601 is understood beside a format: not if a cell could be either."""
+    return time_of(_SOME_DAY.strftime(dates)) is None
+
+
+def time_of(text: str, dates: str = "") -> tuple[float, bool] | None:
     """Seconds since 1970 in a cell with a date or a time as ISO 8601 writes it, and whether it names its zone.
 
-    >>> time_of("1970-01-02 00:00:30"), time_of("5 May")
-    ((86430.0, False), None)
+    dates : a format, as of Python's ``strptime``, in which times may be written too.
+
+    >>> time_of("1970-01-02 00:00:30"), time_of("5 May"), time_of("2.1.1970", "%d.%m.%Y")
+    ((86430.0, False), None, (86400.0, False))
     """
     text = text.strip(BLANKS)
-    if _TIME_PATTERN.fullmatch(text) is None:
-        return None
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
+    moment = _moment_of(text, dates)
+    if moment is None:
         return None
     has_zone = moment.tzinfo is not None
     return ((moment if has_zone else moment.replace(tzinfo=UTC)) - _EPOCH).total_seconds(), has_zone
+
+
+def _moment_of(text: str, dates: str) -> datetime | None:
+    if dates:
+        try:
+            return datetime.strptime(text, dates)
+        except (ValueError, OverflowError):
+            if not _reads_iso(dates):
+                return None
+    if _TIME_PATTERN.fullmatch(text) is None:
+        return None
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return None
 
 
 def read_numbers(cells: pa.Array) -> Numbers:
@@ -119,19 +156,19 @@ def read_numbers(cells: pa.Array) -> Numbers:
     return Numbers(values, missing, np.isnan(values) & ~missing)
 
 
-def read_times(cells: pa.Array) -> Times:
-    """Seconds since 1970 in a column of text; null counts as missing: (m,)."""
+def read_times(cells: pa.Array, dates: str = "") -> Times:
+    """Seconds since 1970 in a column of text; null counts as missing: (m,); ``dates`` as of ``time_of``."""
     texts, codes = distinct(cells)
     values = np.full(len(texts) + 1, np.nan)
     zoned = np.zeros(len(texts) + 1, dtype=bool)
     gaps = np.array([*map(is_missing, texts), True], dtype=bool)
     present = ~gaps[:-1]
-    seconds = _as_seconds(pa.array(texts, pa.string()).filter(pa.array(present)))
+    seconds = None if dates else _as_seconds(pa.array(texts, pa.string()).filter(pa.array(present)))
     if seconds is not None:
         values[:-1][present], zoned[:-1][present] = seconds
     else:
         for i in np.flatnonzero(present):
-            values[i], zoned[i] = time_of(texts[i]) or (np.nan, False)
+            values[i], zoned[i] = time_of(texts[i], dates) or (np.nan, False)
     return Times(values[codes], gaps[codes], (np.isnan(values) & ~gaps)[codes], zoned[codes])
 
 

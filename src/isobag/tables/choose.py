@@ -10,20 +10,23 @@ from isobag.backends.arrays import FARTHEST
 from isobag.data.params import Option, ParameterError
 from isobag.tables.declared import NUMBER, OTHER, TEXT, TIME
 from isobag.tables.encode import CHOICES, EncodedColumn, Encoding
-from isobag.tables.hints import check_notation, dressed_reason
+from isobag.tables.hints import check_dates_of, check_notation, dressed_reason
 from isobag.tables.judge import (
     Categories,
     choose_categories,
     choose_time_parts,
     find_copies,
     identifier_reason,
+    suspicion_of,
     text_counts,
 )
+from isobag.tables.notation import DATES_HINT
 from isobag.tables.reading import ReadOptions
 from isobag.tables.scan import BOOL, EMPTY, ColumnScan, entry_kind, is_true
 from isobag.tables.summary import (
     CONSTANT,
     COPY,
+    EXCLUDE,
     EXCLUDED,
     FEATURE,
     LEFT_OUT,
@@ -76,6 +79,8 @@ def kind_of(scan: ColumnScan, options: ReadOptions) -> str:
 def summarize(scans: Sequence[ColumnScan], options: ReadOptions) -> list[ColumnSummary]:
     """The role of every column; an error where a column cannot be what it is asked to be."""
     summaries = [_summary(scan, *_role(scan, options), kind_of(scan, options)) for scan in scans]
+    if options.dates and options.bags is None and not any(scan.n_times or scan.hints[DATES_HINT] for scan in scans):
+        raise ParameterError(Option("dates", options.dates), ": no cell of any column is such a date.")
     used = [j for j, summary in enumerate(summaries) if summary.role == FEATURE]
     copies = find_copies([scans[j].digest.to_bytes() + scans[j].kind.encode() for j in used])
     for copy, first in copies.items():
@@ -212,7 +217,7 @@ def learn_encoding(
         replace(one, reason="; ".join(part for part in (one.reason, filled.get(one.name)) if part)) for one in summaries
     ]
     how = {name: vars(options)[name] for name in CHOICES}
-    return Encoding(columns, left_out, **how, baseline=options.baseline), summaries
+    return Encoding(columns, left_out, **how, baseline=options.baseline, dates=options.dates), summaries
 
 
 def _encode_column(scan: ColumnScan, options: ReadOptions, median_of: Callable[[str], float]) -> EncodedColumn:
@@ -264,6 +269,7 @@ def _role(scan: ColumnScan, options: ReadOptions) -> tuple[str, str]:
     reason = ""
     if kind == TEXT and options.bad_cells != "text":
         check_notation(scan)
+        check_dates_of(scan)
         reason = dressed_reason(scan, is_asked)
     reason = reason or _why_unfit(scan, kind)
     if reason and is_asked:
@@ -292,6 +298,9 @@ def _role(scan: ColumnScan, options: ReadOptions) -> tuple[str, str]:
         return FEATURE, CONSTANT
     n_bad = scan.n_present - scan.n_numbers if kind == NUMBER else 0
     remarks = [f"{n_bad:,} cells are not numbers and count as missing"] if n_bad else []
+    looks_like = "" if is_asked else suspicion_of(name)
+    if looks_like:
+        remarks.append(f"it looks like {looks_like} by its name, but is used; {EXCLUDE} {name} leaves it out")
     taken = [f"the unit {one!r}" for one in sorted(scan.units) if one] + [
         f"the mark {one}" for one in sorted(scan.marks)
     ]

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from isobag.backends.arrays import Ints
+from isobag.data.frames import own_name
 from isobag.data.params import FLAG, Option, ParameterError, check_params
 from isobag.data.partitions import Collection, Partitions
 from isobag.estimators import IDKGroupDetector, IDKPointDetector
@@ -28,8 +29,8 @@ from isobag.tables.ranking import Ranked, Ranking, Stage, check_labels, fit_data
 from isobag.tables.reading import ReadOptions, names_of
 from isobag.tables.units import units_of
 
-NOTATION = ("decimal", "thousands", "numbers")
-"""Options that say how text writes numbers."""
+NOTATION = ("decimal", "thousands", "numbers", "dates")
+"""Options that say how text writes numbers and dates."""
 
 
 def detect_points(
@@ -56,9 +57,9 @@ def detect_points(
         others; times become seconds, and circles for the time of day and the day of the week.
     id_column : column name, optional
         A column to name rows by, which is no feature.
-    baseline_by : column name, or list of them, optional
+    baseline_by : column name, list of them, or array of labels, optional
         The column with the label of a group, such as an account, whose rows a row is compared with before all others.
-        It is no feature. See IDKPointDetector.
+        It is no feature. See IDKPointDetector. Or the labels themselves: an array or a Series, one for each row.
     missing : {"auto", "error", "drop", "median"}
         "auto" puts in the column's median, or its most frequent text, with a warning; where a twentieth or more of a
         column is missing, one more feature says where. "drop" leaves out rows with missing values, which then stand
@@ -71,7 +72,8 @@ def detect_points(
         With an integer the result is always the same.
     **options
         Parameters of IDKPointDetector; and how text writes numbers: ``decimal`` ("." or ","), ``thousands`` (the sign
-        between them), ``numbers`` ("relaxed" reads currency, percent and units). ``exclude`` names columns to leave
+        between them), ``numbers`` ("relaxed" reads currency, percent and units); ``dates``, a format in which text
+        writes dates beside ISO 8601 ("%d.%m.%Y"). ``exclude`` names columns to leave
         out, or patterns of them (``temp_*``).
 
     Returns
@@ -95,6 +97,7 @@ def detect_points(
         row  rank  flagged                              reasons
     50   50     1     True  weight 150 (high, usually 70 to 74)
     """
+    frame, baseline_by = _with_labels(frame, baseline_by, "baseline_by")
     apart = [] if baseline_by is None else _listed(baseline_by)
     given, table, detector = _prepare(
         frame,
@@ -134,10 +137,11 @@ def detect_groups(
 
     Parameters
     ----------
-    frame : frame
-        Of pandas, polars (lazy too), Arrow or DuckDB.
-    by : column name, or list of them
-        The column with the label of each row's group, or several that make one.
+    frame : frame or array
+        Of pandas, polars (lazy too), Arrow or DuckDB, or an array (n, d) if ``by`` is one too.
+    by : column name, list of them, or array of labels
+        The column with the label of each row's group, or several that make one. Or the labels themselves: an array or a
+        Series, one for each row, in the order of the rows; the result calls them by the name of the Series, or "group".
     time : column name, optional
         Times of the rows, which divide the rows of a label into groups, by ``every`` or ``sessions``: times, dates,
         texts as ISO 8601 writes them, or numbers of a ``time_unit`` ("s", "ms", "us", "ns").
@@ -152,8 +156,8 @@ def detect_groups(
     min_size : int
         Groups with fewer rows are not looked at; they stand last, without a score.
     **options
-        Parameters of IDKGroupDetector; and ``decimal``, ``thousands``, ``numbers``, ``exclude`` as in
-        ``detect_points``.
+        Parameters of IDKGroupDetector; and ``decimal``, ``thousands``, ``numbers``, ``dates``, ``exclude`` as
+        in ``detect_points``.
 
     Returns
     -------
@@ -176,6 +180,7 @@ def detect_groups(
        account  n_points  rank
     0       40        30     1
     """
+    frame, by = _with_labels(frame, by, "by")
     given, table, detector = _prepare(
         frame,
         IDKGroupDetector,
@@ -343,6 +348,33 @@ def _prepare(
 def _collection(table: PartitionedTable) -> Collection:
     assert isinstance(table.partitions, Collection)
     return table.partitions
+
+
+def _with_labels(frame: Any, labels: Any, option: str) -> tuple[Any, Any]:
+    """The frame with a column of the labels, and its name, if they are given as an array; else both as they are."""
+    if not isinstance(labels, np.ndarray | pa.Array | pa.ChunkedArray):
+        series = nw.from_native(labels, series_only=True, pass_through=True)
+        if not isinstance(series, nw.Series):
+            return frame, labels
+        name, values = None if series.name == "" else series.name, series.to_list()
+    else:
+        name, values = None, labels.tolist()
+    if isinstance(frame, Partitions):
+        raise ParameterError(Option(option), " is an array, which workers do not have; name a column instead.")
+    given = open_frame(frame)
+    if getattr(labels, "ndim", 1) != 1 or len(values) != len(given):
+        shape = getattr(labels, "shape", (len(values),))
+        need = f" is an array of shape {tuple(shape)}; need one label for each of the {len(given):,} rows."
+        raise ParameterError(Option(option), need)
+    if name in given.columns:
+        if given.get_column(name).to_list() == values:
+            return frame, name
+        raise ParameterError(
+            Option(option), f" is a Series called {name!r}, and the table has another column of that name; rename one."
+        )
+    name = own_name("group", list(map(str, given.columns))) if name is None else name
+    column = nw.new_series(str(name), values, backend=given.implementation)
+    return given.with_columns(column).to_native(), str(name)
 
 
 def _listed(by: Any) -> list[Any]:

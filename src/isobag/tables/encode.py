@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from isobag.backends.arrays import Floats, Ints
+from isobag.tables.cells import check_dates
 from isobag.tables.declared import NUMBER, TEXT, TIME
 from isobag.tables.judge import DAY_OF_WEEK, SECONDS, TIME_OF_DAY, time_feature_names, time_features
 from isobag.tables.notation import NUMBERS, THOUSANDS
@@ -114,6 +115,7 @@ class Encoding:
     """How a table becomes features: its columns that are used, in order, and those that are not, with the reason.
 
     baseline : columns that make the label of the group that a row is compared with.
+    dates : the format of dates in text beside ISO 8601, "" for none.
     """
 
     columns: tuple[EncodedColumn, ...]
@@ -124,6 +126,7 @@ class Encoding:
     thousands: str = ""
     numbers: str = "strict"
     baseline: tuple[str, ...] = ()
+    dates: str = ""
     names: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -145,10 +148,11 @@ class Encoding:
 
     def to_text(self) -> str:
         """All of it as one text, for a model file."""
-        # Thousands, numbers and baseline only where something is said, as in files from before they could be.
+        # Thousands, numbers, dates and baseline only where something is said, as in files from before they could be.
         content = {name: own for name, own in asdict(self).items() if name != "names" and own != NONE.get(name)}
-        if not self.baseline:
-            del content["baseline"]
+        for name in ("baseline", "dates"):
+            if not content[name]:
+                del content[name]
         for column in content["columns"]:
             del column["is_ranked"]
             if not column["marks_gaps"]:  # as in files from before it could be
@@ -179,7 +183,10 @@ class Encoding:
             _check(len(set(names)) == len(names))
             how = {name: _str({**NONE, **content}[name]) for name in CHOICES}
             _check(all(how[name] in allowed for name, allowed in CHOICES.items()))
-            return cls(columns, left_out, **how, baseline=tuple(map(_str, _list(content.get("baseline", [])))))
+            baseline = tuple(map(_str, _list(content.get("baseline", []))))
+            dates = _str(content.get("dates", ""))
+            check_dates(dates)
+            return cls(columns, left_out, **how, baseline=baseline, dates=dates)
         except (KeyError, TypeError, ValueError, RecursionError, OverflowError):
             raise ValueError("The encoding of columns cannot be understood; the file is damaged or forged.") from None
 

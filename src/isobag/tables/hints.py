@@ -2,7 +2,7 @@
 
 from isobag.data.params import Option, ParameterError
 from isobag.tables.declared import NUMBER
-from isobag.tables.notation import DECIMAL_HINT, DIGITS_HINT, EITHER_HINT, MOST_UNITS, THOUSANDS_HINT
+from isobag.tables.notation import DATES_HINT, DECIMAL_HINT, DIGITS_HINT, EITHER_HINT, MOST_UNITS, THOUSANDS_HINT
 from isobag.tables.scan import ColumnScan
 from isobag.tables.summary import RELAXED
 
@@ -35,12 +35,26 @@ def check_notation(scan: ColumnScan) -> None:
     )
 
 
+def check_dates_of(scan: ColumnScan) -> None:
+    """Refuse a column most of whose cells are dates of the announced format, and some are not."""
+    if not scan.notation.dates or 2 * scan.hints[DATES_HINT] <= scan.n_present or DATES_HINT not in scan.first_hints:
+        return
+    place, text = scan.first_hints[DATES_HINT]
+    raise ParameterError(
+        f"{scan.shown_name}: {scan.hints[DATES_HINT]:,} of {scan.n_present:,} cells fit ",
+        Option("dates", scan.notation.dates),
+        f"; {place.in_words} has {text!r}. Mend it, or pass ",
+        Option("features"),
+        " without it.",
+    )
+
+
 def dressed_reason(scan: ColumnScan, is_asked: bool) -> str:
     """Why a column of text is one of numbers, with more around them than is read; "" if it is not.
 
     Digits that a type declares to be text, such as codes, are categories if they are asked for.
     """
-    hints = [one for one in scan.hints if not (is_asked and one == DIGITS_HINT)]
+    hints = [one for one in scan.hints if one != DATES_HINT and not (is_asked and one == DIGITS_HINT)]
     if 2 * sum(scan.hints[one] for one in hints) <= scan.n_present or len(scan.units) > MOST_UNITS:
         return ""
     text = scan.first_hints[max(hints, key=lambda one: scan.hints[one])][1]

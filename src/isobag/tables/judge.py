@@ -25,6 +25,20 @@ _ID_WORDS = re.compile(r"(?i)^(id|uuid|guid|index|rowid|row_?(number|nr|no|id)|u
 _ID_ENDING = re.compile(r"(?:(?i:[ _.-](?:id|uuid|guid|key))|(?<=[a-z])(?:Id|ID|Uuid|UUID))$")
 
 
+_SUSPECTS = {
+    "a label": re.compile(
+        r"(?i)^(label|labels|target|class|is_?(anomaly|outlier|fraud)|anomaly|outlier|fraud|ground_?truth)$"
+    ),
+    "an identifier": re.compile(
+        r"(?i)^(user|customer|client|account|order|device|session|transaction|patient|employee)_?(id|no|nr|number)$"
+    ),
+    "a phone number or a code": re.compile(
+        r"(?i)^((tele)?phone|mobile|fax|zip|postal|post|iban|ssn|isbn|ean)(_?(code|no|nr|number))?$"
+    ),
+}
+"""What columns of such names most likely hold."""
+
+
 class Categories(NamedTuple):
     """Texts of a column that get an indicator each, whether there are others, and why there are none if so."""
 
@@ -40,6 +54,15 @@ def is_named_identifier(name: str) -> bool:
     [True, True, True, False, False, False]
     """
     return _ID_WORDS.search(name.strip()) is not None or _ID_ENDING.search(name.strip()) is not None
+
+
+def suspicion_of(name: str) -> str:
+    """What a column most likely is by its name, if it is no measurement; "" if the name says nothing.
+
+    >>> suspicion_of("label"), suspicion_of("userid"), suspicion_of("phone_number"), suspicion_of("amount")
+    ('a label', 'an identifier', 'a phone number or a code', '')
+    """
+    return next((what for what, pattern in _SUSPECTS.items() if pattern.search(name.strip())), "")
 
 
 def identifier_reason(name: str, is_whole_or_text: bool, numbers_rows: bool, n_rows: int) -> str:

@@ -31,7 +31,7 @@ from isobag.tables.labels import are_labelled, as_numbers, label_rows, packed
 from isobag.tables.passes import Scan, Seen, scan_source, sources_of
 from isobag.tables.reading import ReadOptions
 from isobag.tables.selection import medians_of
-from isobag.tables.summary import UNKNOWN, ColumnSummary, TableSummary
+from isobag.tables.summary import FILE, UNKNOWN, ColumnSummary, TableSummary
 
 
 @dataclass(frozen=True)
@@ -66,12 +66,14 @@ class LocalTable(Table):
     gaps : (n,), missing values of each row in the columns used; None if there are none.
     labels : the columns set apart, as Arrow arrays (n,), null where no value stands.
     carried : the columns to be carried along, likewise.
+    file_sizes : rows of each of several files, in the order of the table; nothing if there is one, or none is known.
     """
 
     kept: Bools | None
     gaps: Ints | None
     labels: dict[str, Any]
     carried: dict[str, Any]
+    file_sizes: Sequence[int] = ()
 
 
 @dataclass(frozen=True)
@@ -217,7 +219,7 @@ def _learn_here(
 
     labels = kept.labels.joined(as_numbers=not is_part)
     if options.bags is not None:
-        labels[options.bags.name] = options.bags.starts(labels, options.by)
+        labels[options.bags.name] = options.bags.starts(labels, options.by, options.dates)
     takes_part, gaps, entries = np.ones(n_rows, dtype=bool), None, kept.spool
     if (options.by or options.baseline) and not is_part:
         takes_part = _labelled(source, labels, options)
@@ -230,7 +232,10 @@ def _learn_here(
     n_dropped = int(np.count_nonzero(~takes_part))
     if n_dropped:
         entries = kept.only(takes_part)
-    summary = TableSummary(source.files, n_rows, n_dropped, tuple(summaries), source.notes, n_unlabelled)
+    has_file, notes = any(one.name == FILE for one in summaries), source.notes
+    if has_file and source.file_sizes:
+        notes = (*notes, f"The table has a column {FILE!r} of its own, so results do not say which file a row is from.")
+    summary = TableSummary(source.files, n_rows, n_dropped, tuple(summaries), notes, n_unlabelled)
     rows: Rows = SpooledRows(entries, encoding.names, make)
     if entries.is_in_memory:
         rows = ArrayRows(make(entries.read(0, len(entries))), encoding.names)
@@ -238,7 +243,7 @@ def _learn_here(
     apart = {name: labels[name] for name in (*options.apart, *options.labels)}
     kept_rows = takes_part if n_dropped else None
     own = (encoding, summary, options.labels, options.id, rows, options.baseline)
-    return LocalTable(*own, kept_rows, gaps, apart, carried)
+    return LocalTable(*own, kept_rows, gaps, apart, carried, () if has_file else source.file_sizes)
 
 
 def _labelled(source: Source, labels: dict[str, Any], options: ReadOptions) -> Bools:

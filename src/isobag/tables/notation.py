@@ -1,4 +1,4 @@
-"""How text writes its numbers: the decimal sign, a sign between thousands, and what else may stand around them.
+"""How text writes its numbers and dates: decimal signs, signs between thousands, what stands around them.
 
 Nothing is guessed: what is not announced is no number. ``Notation.hint`` says what a cell would be if it were.
 """
@@ -12,7 +12,7 @@ from isobag.tables.cells import BLANKS, number_of
 THOUSANDS = ("", ",", ".", " ", "'")
 NUMBERS = ("strict", "relaxed")
 DECIMAL_HINT, THOUSANDS_HINT, EITHER_HINT, DRESSED_HINT = "decimal", "thousands", "either", "dressed"
-DIGITS_HINT = "digits"
+DIGITS_HINT, DATES_HINT = "digits", "dates"
 MOST_UNITS = 3
 """A column of more different endings than this, 1st, 2nd, 3rd, 4th, is text."""
 _SPACES = " \u00a0\u2009\u202f"
@@ -32,11 +32,18 @@ class Notation:
     decimal : "." or ",".
     thousands : the sign between thousands, "" for none; it must stand between all of them, or in none.
     numbers : "relaxed" takes off currency, percent, units and signs between thousands, and reads (1.5) as -1.5.
+    dates : a format of dates and times beside ISO 8601, as of Python's ``strptime``; "" for none.
     """
 
     decimal: str = "."
     thousands: str = ""
     numbers: str = "strict"
+    dates: str = ""
+
+    @property
+    def has_plain_numbers(self) -> bool:
+        """Whether numbers are read as they stand."""
+        return (self.decimal, self.thousands, self.numbers) == (".", "", "strict")
 
     @property
     def is_plain(self) -> bool:
@@ -77,7 +84,7 @@ class Notation:
 
     def number_of(self, text: str) -> float | None:
         """The number in a cell, None if it holds none."""
-        return number_of(text if self.is_plain else self.undressed(text)[0])
+        return number_of(text if self.has_plain_numbers else self.undressed(text)[0])
 
     def hint(self, text: str) -> str:
         """What kind of number a cell that is none would be in another notation; "" if in none."""

@@ -28,7 +28,7 @@ from isobag.tables.judgement import Judged, judge_new, judge_own
 from isobag.tables.learn import LocalTable, Table
 from isobag.tables.notebook import html_of, plot_scores
 from isobag.tables.reasons import reasons_of_groups, reasons_of_rows
-from isobag.tables.summary import TableSummary
+from isobag.tables.summary import FILE, TableSummary
 from isobag.tables.units import Units, spread, units_of
 
 MOST_EXPLAINED = {"row": 1_000, "group": 200}
@@ -195,7 +195,7 @@ class Ranking(Ranked):
             reasons = self.reasons[start:stop] + [""] * max(0, len(chosen) - max(0, len(self.reasons) - start))
         numbers, n_missing = pa.array(chosen), self.units.n_missing
         return result_columns(
-            {name: own.take(numbers) for name, own in self.units.labels.items()},
+            {name: own.take(numbers) for name, own in self.units.labels.items()} | self._files(chosen),
             row=chosen if self.unit == "row" else None,
             n_points=self._sizes(chosen) if self.unit == "group" else None,
             score=self.scores[chosen],
@@ -233,6 +233,13 @@ class Ranking(Ranked):
         ax : Axes to draw on, by default new ones; they are returned.
         """
         return plot_scores(self, ax, n_labels)
+
+    def _files(self, chosen: Ints) -> dict[str, Any]:
+        """The column that says which file each row is from, where several were read: (k,)."""
+        if self.unit == "group" or not isinstance(self.table, LocalTable) or not self.table.file_sizes:
+            return {}
+        places = np.searchsorted(np.cumsum(self.table.file_sizes), chosen, side="right")
+        return {FILE: pa.array(self.summary.files, pa.string()).take(pa.array(places))}
 
     def _sizes(self, chosen: Ints) -> Ints:
         places = self.places_of(chosen)

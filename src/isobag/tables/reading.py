@@ -7,6 +7,7 @@ from typing import Any
 
 from isobag.data.params import Option, ParameterError, check_params, one_of
 from isobag.tables.bags import Bags
+from isobag.tables.cells import check_dates
 from isobag.tables.encode import CHOICES, Encoding
 from isobag.tables.notation import Notation
 from isobag.tables.summary import GROUP, ID, PEERS, TIMES
@@ -21,7 +22,7 @@ class ReadOptions:
     missing : missing values are an "error", their rows are "drop"ped, or the "median" stands for them; "auto": the
         same, where there are any, and where they are many one more feature says where they are.
     bad_cells : cells that are not numbers, among numbers, are an "error", "missing", or make the column one of "text".
-    decimal, thousands, numbers : how text writes numbers; see ``Notation``.
+    decimal, thousands, numbers, dates : how text writes numbers and dates; see ``Notation``.
     exclude : names of columns to leave out, or patterns of them (temp_*).
     carry : columns to keep beside the labels as they are, features or not; None for all.
     time, peers : columns with the time of a row, and with the cohort of its entity; they are no features.
@@ -43,9 +44,11 @@ class ReadOptions:
     peers: str | None = None
     bags: Bags | None = None
     baseline: tuple[str, ...] = ()
+    dates: str = ""
 
     def __post_init__(self) -> None:
         check_params(vars(self), {name: one_of(allowed) for name, allowed in CHOICES.items()})
+        check_dates(self.dates)
         if self.by and self.baseline:
             raise ParameterError(Option("baseline_by"), " compares rows, not groups; leave out ", Option("by"), ".")
         if self.thousands == self.decimal:
@@ -58,8 +61,8 @@ class ReadOptions:
 
     @property
     def notation(self) -> Notation:
-        """How text writes numbers."""
-        return Notation(self.decimal, self.thousands, self.numbers)
+        """How text writes numbers and dates."""
+        return Notation(self.decimal, self.thousands, self.numbers, self.dates)
 
     @classmethod
     def of(
@@ -105,7 +108,7 @@ class ReadOptions:
         own = {name: value for name, value in given.items() if value != getattr(ReadOptions, name)}
         baseline = self.baseline or encoding.baseline
         used = tuple(column.name for column in encoding.columns)
-        return replace(self, features=used, exclude=(), baseline=baseline, **(how | own))
+        return replace(self, features=used, exclude=(), baseline=baseline, dates=encoding.dates, **(how | own))
 
 
 def names_of(names: Any) -> tuple[str, ...]:

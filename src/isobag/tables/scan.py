@@ -21,16 +21,18 @@ import pyarrow as pa
 from isobag.backends.arrays import Bools, Floats, Ints
 from isobag.tables.batch import Batch, Place
 from isobag.tables.cells import (
+    Times,
     distinct,
     first_inexact,
     is_missing,
     number_of,
     read_numbers,
     read_times,
+    time_of,
 )
 from isobag.tables.declared import NUMBER, OTHER, TEXT, TIME, is_text, read_declared
 from isobag.tables.digest import Digest
-from isobag.tables.notation import DIGITS_HINT, DRESSED_HINT, MOST_UNITS, Notation
+from isobag.tables.notation import DATES_HINT, DIGITS_HINT, DRESSED_HINT, MOST_UNITS, Notation
 from isobag.tables.terminal import escape_for_terminal
 
 BOOL, EMPTY = "bool", "empty"
@@ -192,7 +194,7 @@ class ColumnScan:
             n_present = int(np.count_nonzero(~numbers.missing))
             n_numbers = n_present - int(np.count_nonzero(numbers.bad))
             if self.kept_as is None and n_present:
-                self.kept_as = NUMBER if 2 * n_numbers > n_present else TEXT if read_times(cells).bad.any() else TIME
+                self.kept_as = NUMBER if 2 * n_numbers > n_present else TEXT if self._times(cells).bad.any() else TIME
             if self.kept_as in (None, NUMBER):
                 self.n_numbers += n_numbers
                 self._note_other(cells, numbers.bad, batch)
@@ -205,13 +207,13 @@ class ColumnScan:
                 return self._keep_numbers(numbers.values, numbers.missing, batch)
         if self.kept_as == TEXT:
             return self._code_texts(cells, batch)
-        times = read_times(cells)
+        times = self._times(cells)
         self.n_times += int(np.count_nonzero(~times.missing & ~times.bad))
         self.n_zoned += int(np.count_nonzero(times.zoned))
         if times.bad.any():
             rest = read_numbers(self._plain(cells.filter(pa.array(times.bad))))
             self.n_numbers += int(np.count_nonzero(~rest.bad))
-        self._note_other(cells, ~times.missing, batch)
+        self._note_other(cells, ~times.missing if self.learns else times.bad, batch)
         return self._keep_numbers(times.values, times.missing, batch)
 
     def _read_declared(self, column: pa.Array, batch: Batch) -> Floats:
@@ -247,6 +249,8 @@ class ColumnScan:
             self.n_numbers += int(np.count_nonzero(numbers[places]))
             self._note_other(cells, (~gaps & ~numbers)[places], batch)
             self._note_hints(texts, places, (~gaps & ~numbers)[:-1], batch)
+            if self.notation.dates:
+                self._note_dates(texts, places, ~gaps[:-1], batch)
         elif self.learns:
             self._note_hints(texts, places, ~gaps[:-1], batch)
         codes = np.full(len(texts) + 1, np.nan)
@@ -320,9 +324,21 @@ class ColumnScan:
     def _is_bool(self) -> bool:
         return 0 < len(self.codes) <= 6 and all(text.strip().lower() in _TRUTHS for text in self.codes)
 
+    def _times(self, cells: pa.Array) -> Times:
+        return read_times(cells, self.notation.dates)
+
+    def _note_dates(self, texts: Sequence[str], places: Ints, is_other: Bools, batch: Batch) -> None:
+        """Count texts that are dates of the announced format, and take note of the first that is none: (k,)."""
+        counts = np.bincount(places + 1, minlength=len(texts) + 1)[1:]
+        for i in np.flatnonzero(is_other).tolist():
+            if time_of(texts[i], self.notation.dates) is not None:
+                self.hints[DATES_HINT] += int(counts[i])
+            elif DATES_HINT not in self.first_hints:
+                self.first_hints[DATES_HINT] = batch.place(int(np.argmax(places == i))), texts[i]
+
     def _plain(self, cells: pa.Array) -> pa.Array:
-        """Cells in plain notation."""
-        if self.notation.is_plain:
+        """Cells with numbers in plain notation."""
+        if self.notation.has_plain_numbers:
             return cells
         texts, places = distinct(cells)
         plain = []

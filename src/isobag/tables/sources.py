@@ -87,8 +87,12 @@ class FilesSource(Source):
 
     def frames(self, number: int = 0) -> Iterator[Batch]:
         """The rows of all files in order."""
+        sizes = [0] * len(self._parts)
         for self._turn, part in enumerate(self._parts):  # noqa: B020, progress asks whose turn it is
-            yield from map(self._with_gaps, part.batches()) if self._na else part.batches()
+            for batch in part.batches():
+                sizes[self._turn] += batch.n_rows
+                yield self._with_gaps(batch) if self._na else batch
+        self.file_sizes = sizes if len(sizes) > 1 else ()
 
     def _with_gaps(self, batch: Batch) -> Batch:
         """The rows, with null where a text stands that is to count as missing."""

@@ -9,11 +9,14 @@ from isobag.tables.terminal import escape_for_terminal
 FEATURE, ID, GROUP, LEFT_OUT = "feature", "id", "group", "left out"
 TIMES, PEERS = "time", "peers"
 UNKNOWN = "unknown"
+FILE = "file"
+"""The column of results that says which of several files a row is from."""
 EXCLUDED = "excluded"
 CONSTANT = "the same in every row"
 COPY = "a copy of"
 RELAXED = "--numbers relaxed"
-"""As the command spells it in reasons."""
+EXCLUDE = "--exclude"
+"""As the command spells them in reasons."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,8 @@ class TableSummary:
         """Warn of what there is to say about columns that are used, but for those that tell nothing: harmless."""
         for column in self.columns:
             if column.role == FEATURE and column.reason and not column.reason.startswith((CONSTANT, COPY)):
-                warnings.warn(f"{column.name}: {column.reason}.", stacklevel=3)
+                reason = column.reason.replace(f"{EXCLUDE} {column.name}", f"exclude=[{column.name!r}]")
+                warnings.warn(f"{column.name}: {reason}.", stacklevel=3)
 
     def rows_left_out(self) -> list[str]:
         """How many rows take no part, and why."""

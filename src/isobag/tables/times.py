@@ -34,8 +34,10 @@ class Moments(NamedTuple):
     missing: Bools
 
 
-def read_moments(column: Any, name: str, unit: str | None = None, time_zone: str | None = None) -> Moments:
-    """Times, dates, texts as ISO 8601 writes them, or numbers of a unit, of an Arrow array (n,)."""
+def read_moments(
+    column: Any, name: str, unit: str | None = None, time_zone: str | None = None, dates: str = ""
+) -> Moments:
+    """Times, dates, texts as ISO 8601 or the format ``dates`` writes them, or numbers of a unit, of an array (n,)."""
     check_params({"time_unit": unit}, {"time_unit": UNIT})
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
@@ -49,8 +51,8 @@ def read_moments(column: Any, name: str, unit: str | None = None, time_zone: str
         numbers = read_numbers(typed.texts)
         if not numbers.bad.any() and not numbers.missing.all():
             return _of_numbers(numbers.values, numbers.missing, name, unit)
-        seconds, missing, bad, zoned = read_times(typed.texts)
-        _refuse_bad(bad, column, name)
+        seconds, missing, bad, zoned = read_times(typed.texts, dates)
+        _refuse_bad(bad, column, name, dates)
     else:
         raise ValueError(f"{name}: the column is of type {column.type}; need times, dates or texts such as 2026-03-04.")
     micros = np.rint(np.where(missing, 0.0, seconds) * 1e6)
@@ -103,13 +105,13 @@ def _of_numbers(values: Floats, missing: Bools, name: str, unit: str | None) -> 
     return Moments(micros.astype(np.int64), missing)
 
 
-def _refuse_bad(bad: Bools, column: Any, name: str) -> None:
+def _refuse_bad(bad: Bools, column: Any, name: str, dates: str = "") -> None:
     if bad.any():
         row = int(np.argmax(bad))
         one = "" if bad.sum() == 1 else f", one of {np.count_nonzero(bad):,} such rows of {len(bad):,}"
         raise ValueError(
             f"{name}: row {row:,} has {column[row].as_py()!r}, which is no time{one}; need times as ISO 8601 writes "
-            "them, such as 2026-03-04 or 2026-03-04T12:30:00+01:00."
+            "them, such as 2026-03-04 or 2026-03-04T12:30:00+01:00" + (f", or as {dates!r} says." if dates else ".")
         )
 
 

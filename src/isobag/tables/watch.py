@@ -189,7 +189,7 @@ def watch(
 
 def read_log(table: LocalTable, columns: LogColumns, time_zone: str | None) -> Log:
     """The rows of a table that take part, with their entities, moments and cohorts."""
-    moments = read_moments(table.labels[columns.time], columns.time, columns.unit, time_zone)
+    moments = read_moments(table.labels[columns.time], columns.time, columns.unit, time_zone, table.encoding.dates)
     takes_part = np.ones(table.n_rows, dtype=bool) if table.kept is None else table.kept.copy()
     lacking = takes_part & moments.missing
     if lacking.any():

@@ -1,0 +1,83 @@
+"""Dates of an announced format are read as ISO dates are, in every way in; what does not fit is named."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from commands import ask, assert_one_sentence, run
+from reading import features, read_table, refusal
+
+from isobag import detect_groups, detect_points
+from isobag.tables.cells import time_of
+from isobag.tables.sources import FilesSource
+
+FORMAT = "%d.%m.%Y"
+
+
+@pytest.fixture
+def tables(tmp_path, rng):
+    """The same table with dates of ISO 8601 and of FORMAT."""
+    days = pd.date_range("2026-01-01", periods=60)
+    frame = pd.DataFrame({"x": rng.normal(size=60), "who": np.repeat(list("abcdef"), 10)})
+    for name, how in (("iso", "%Y-%m-%d"), ("own", FORMAT)):
+        frame.assign(day=days.strftime(how)).to_csv(tmp_path / f"{name}.csv", index=False)
+    return tmp_path / "iso.csv", tmp_path / "own.csv"
+
+
+def test_features_are_those_of_iso_dates(tables):
+    iso, own = (str(path) for path in tables)
+    expected = features(read_table(FilesSource(iso), features=["x", "day"]))
+    assert np.array_equal(features(read_table(FilesSource(own), features=["x", "day"], dates=FORMAT)), expected)
+    assert np.array_equal(features(read_table(FilesSource(iso), features=["x", "day"], dates=FORMAT)), expected)
+    assert read_table(FilesSource(own), features=["x"]).encoding.dates == ""
+
+
+def test_every_command_takes_them_and_a_model_keeps_them(tables, tmp_path):
+    iso, own = tables
+    chosen = ("--features", "x,day")
+    assert ask("points", own, *chosen, "--dates", FORMAT)["top"] == ask("points", iso, *chosen)["top"]
+    for path, more in ((iso, ()), (own, ("--dates", FORMAT))):
+        assert run("fit", path, *chosen, *more, "--model", tmp_path / f"{path.stem}.isobag").exit_code == 0
+    scored = ask("score", tmp_path / "own.isobag", own)["top"]
+    assert scored == ask("score", tmp_path / "iso.isobag", iso)["top"]
+    weekly = ("--by", "who", "--time", "day", "--every", "1w", "--features", "x")
+    assert ask("groups", own, *weekly, "--dates", FORMAT)["top"] == ask("groups", iso, *weekly)["top"]
+    own.write_text(own.read_text() + "0.5,a,soon\n")
+    assert_one_sentence(run("score", tmp_path / "own.isobag", own), "the model learned times", "has 'soon'")
+
+
+def test_frames_take_them_too(tables):
+    iso, own = (pd.read_csv(path) for path in tables)
+    how = {"random_state": 0, "n_estimators": 10}
+    found = detect_points(own, features=["x", "day"], dates=FORMAT, **how)
+    parsed = detect_points(iso.assign(day=pd.to_datetime(iso["day"])), features=["x", "day"], **how)
+    assert found["score"].tolist() == parsed["score"].tolist()
+    weekly = {"by": "who", "time": "day", "every": "1w", "features": ["x"]}
+    expected = detect_groups(iso, **weekly, **how)
+    assert detect_groups(own, dates=FORMAT, **weekly, **how)["score"].tolist() == expected["score"].tolist()
+
+
+def test_a_cell_that_does_not_fit_is_named(tables, tmp_path):
+    own = tables[1]
+    own.write_text(own.read_text() + "0.5,a,31.02.2026\n")
+    said = refusal(FilesSource(str(own)), dates=FORMAT)
+    assert "day: 60 of 61 cells fit dates='%d.%m.%Y'; row 60 (line 62 of" in said and "has '31.02.2026'" in said
+    weekly = ("--by", "who", "--time", "day", "--every", "1w", "--features", "x", "--dates", FORMAT)
+    assert_one_sentence(
+        run("groups", own, *weekly), "row 60 has '31.02.2026', which is no time", "or as '%d.%m.%Y' says"
+    )
+
+
+def test_a_format_that_fits_nothing_or_is_none_is_refused(tables):
+    said = refusal(FilesSource(str(tables[1])), dates="%m/%d/%Y")
+    assert said == "dates='%m/%d/%Y': no cell of any column is such a date."
+    for dates in ("%Y%m%d", "%H:%M", "day", "%d.%m.%Q"):
+        assert_one_sentence(
+            run("points", tables[1], "--dates", dates), f"--dates {dates}; need a format of whole dates"
+        )
+
+
+def test_a_format_that_iso_could_be_mistaken_for_stands_alone():
+    assert time_of("2026-13-02", "%Y-%d-%m") == time_of("2026-02-13")
+    assert time_of("2026-02-13", "%Y-%d-%m") is None
+    assert time_of("2026-02-13", FORMAT) == time_of("2026-02-13") == time_of("13.02.2026", FORMAT)
+    assert time_of("13.02.2026 +0100", "%d.%m.%Y %z") == (time_of("2026-02-13")[0] - 3600, True)
