@@ -18,7 +18,7 @@ from isobag.backends.arrays import Floats, Ints
 from isobag.backends.threads import slices
 from isobag.data.rows import Rows
 
-KEPT_BYTES = 1 << 26
+KEPT_BYTES = 1 << 27
 BLOCK_BYTES = 1 << 22
 Tick = Callable[[str, int, int | None], None]
 """Progress: the name of a pass, rows done, and rows in all if known."""
