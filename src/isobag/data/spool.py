@@ -2,8 +2,8 @@
 
 Up to KEPT_BYTES of them stay in memory; beyond, they go to a temporary file without a name, which vanishes with the
 process however it ends. Rows that are learned from and make one block stay up to twice of it: they are counted and
-scored in one search, and others in two. What is learned from rows does not depend on how they are cut into blocks, so the results are
-those of a table in memory, bit for bit.
+scored in one search, and others in two. What is learned from rows does not depend on how they are cut into blocks, so
+the results are those of a table in memory, bit for bit.
 """
 
 import errno
