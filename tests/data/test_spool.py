@@ -89,3 +89,15 @@ def test_a_temporary_file_that_ends_too_early_is_an_error():
     numbers._file.truncate(8)
     with pytest.raises(OSError, match="ends too early"):
         numbers.read(0, 3)
+
+
+def test_rows_to_learn_from_stay_in_memory_longer_while_they_make_one_block(monkeypatch):
+    monkeypatch.setattr(spool, "BLOCK_ROWS", 10)
+    for n_columns, is_learned, n_kept in ((2, False, 6), (2, True, 10), (4, True, 6), (1, True, 12)):
+        numbers, X = Spool(n_columns, kept_bytes=100, is_learned=is_learned), np.arange(20.0 * n_columns)
+        stayed = []
+        for row in X.reshape(20, n_columns):
+            numbers.append(row[None])
+            stayed.append(numbers.is_in_memory)
+        assert stayed == [True] * n_kept + [False] * (20 - n_kept)
+        assert np.array_equal(numbers.read(0, 20).ravel(), X)

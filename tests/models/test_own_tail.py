@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from isobag import IDKPointDetector
-from isobag.models.thresholds import add_counts, count_scores, threshold_beyond_bulk
+from isobag.models import thresholds
+from isobag.models.thresholds import add_counts, count_scores, counts_of, threshold_beyond_bulk
 
 
 def flagged(X, seed):
@@ -52,3 +53,12 @@ def test_the_decision_is_the_same_from_parts_in_any_order(rng):
         merged = add_counts(merged, part)
     assert threshold_beyond_bulk(merged, 0.1) == whole
     assert (scores < whole).sum() == 3
+
+
+def test_counts_of_scores_do_not_depend_on_how_many_are_counted_at_once(monkeypatch):
+    scores = np.random.default_rng(0).random(1_000) ** 4
+    whole = counts_of(scores)
+    monkeypatch.setattr(thresholds, "_BLOCK_SCORES", 37)
+    parts = counts_of(scores)
+    assert whole.n == 1_000 and (whole.low, whole.high) == (parts.low, parts.high)
+    assert np.array_equal(whole.steps, parts.steps) and np.array_equal(whole.counts, parts.counts)

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
-from scipy.sparse import csr_array, hstack
+from scipy.sparse import csr_array, hstack, vstack
 
+from isobag.backends import counts as room
 from isobag.partitionings.counts import MeanMaps, join_counts
 
 
@@ -30,3 +31,22 @@ def test_weighted_sums_of_counts_are_exact_beyond_32_bits():
     weights, vector = np.arange(40) + 2**44, np.arange(70) + 2**50
     assert maps.total(weights).tolist() == (dense.T @ weights.astype(object)).tolist()
     assert maps.dot(vector).tolist() == (dense @ vector.astype(object)).tolist()
+
+
+@pytest.mark.parametrize("n_rows", [0, 1, 40])
+def test_sums_of_counts_do_not_depend_on_how_many_entries_are_widened_at_once(n_rows, monkeypatch):
+    monkeypatch.setattr(room, "_BLOCK_ENTRIES", 50)
+    counts = counts_of(n_rows, 70, 0.5, 0)
+    dense, weights, vector = counts.toarray().astype(np.int64), np.arange(n_rows) + 3, np.arange(70)
+    assert_array_equal(room.total_counts(counts, weights), weights @ dense)
+    assert_array_equal(room.dot_vector(counts, vector), dense @ vector)
+    assert_array_equal(room.self_dots(counts), (dense**2).sum(axis=1))
+
+
+def test_counts_put_below_each_other_are_what_scipy_makes_of_them():
+    parts = [counts_of(n_rows, 30, 0.3, n_rows) for n_rows in (5, 1, 17)]
+    stacked, expected = room.stack_counts(iter(parts), 23 * 30), vstack(parts, format="csr")
+    assert stacked.shape == expected.shape
+    assert stacked.indices.dtype == stacked.indptr.dtype == np.int32
+    for name in ("indptr", "indices", "data"):
+        assert_array_equal(getattr(stacked, name), getattr(expected, name))

@@ -11,6 +11,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from numpy.testing import assert_array_equal
 from scipy.sparse import csr_array
 from sklearn.compose import make_column_transformer
 from sklearn.pipeline import make_pipeline
@@ -158,6 +159,17 @@ def test_equal_rows_have_one_rank_and_one_share():
     assert found["rank"].tolist() == [1] * 3 + [4] * 30
     assert found["rank_share"].tolist() == [3 / 33] * 3 + [1.0] * 30
     assert found["row"].tolist() == [30, 31, 32, *range(30)]
+
+
+def test_ranks_and_shares_do_not_depend_on_how_many_are_asked_for():
+    frame = pd.DataFrame({"a": [1.0, np.nan, 1.0, 7.0, 1.0, 7.0, 2.0, np.nan] * 4})
+    ranking = rank_frame(frame, missing="drop", random_state=0)
+    whole = ranking.columns(0, len(ranking))
+    for n_rows in (1, 3, 7, 31):
+        parts = list(ranking.parts(n_rows))
+        for name in ("rank", "rank_share"):
+            assert_array_equal(np.concatenate([part[name] for part in parts]), whole[name])
+    assert np.isnan(whole["rank_share"][-8:]).all() and whole["rank_share"][23] == 1
 
 
 def test_shares_of_rank_can_be_left_out(columns):

@@ -9,7 +9,7 @@ import pytest
 
 from isobag.data.groups import number_labels
 from isobag.tables import labels
-from isobag.tables.labels import label_rows, number_rows
+from isobag.tables.labels import first_rows_of, label_rows, n_labels, number_rows, packed, unpacked
 
 COLUMNS = {
     "whole": pa.array([3, None, 1, 3, 2]),
@@ -51,3 +51,25 @@ def test_python_objects_are_made_of_labels_that_differ_and_not_of_rows(monkeypat
 def test_labels_that_cannot_be_compared_are_refused():
     with pytest.raises(TypeError, match="not hashable"):
         number_rows([pa.array([[1], [2]])])
+
+
+def test_labels_are_counted_and_numbered_alike_however_they_are_kept():
+    texts = pa.array(["bb", None, "a", "bb", "", "c" * 40, "a", "c" * 40])
+    coded = [
+        texts,
+        texts.dictionary_encode(),
+        pa.DictionaryArray.from_arrays(
+            pa.array([2, None, 0, 2, 4, 1, 0, 1], pa.int8()), ["a", "c" * 40, "bb", "no", ""]
+        ),
+    ]
+    for column in coded:
+        ids, known = number_rows([column])
+        assert ids.tolist() == [0, -1, 1, 0, -1, 2, 1, 2]
+        assert known.tolist() == ["bb", "a", "c" * 40]
+        assert n_labels([column]) == 5 and n_labels([column, texts]) == 5
+    assert unpacked(packed(texts)).equals(texts) and packed(texts).nbytes < texts.nbytes
+
+
+def test_first_rows_are_found_in_parts(monkeypatch):
+    monkeypatch.setattr(labels, "_BLOCK_ROWS", 3)
+    assert first_rows_of(np.array([-1, 0, 0, 1, -1, 0, 2, 1, 2, -1]), 3).tolist() == [1, 3, 6]

@@ -76,7 +76,7 @@ def _join_rows(parts: Sequence[csr_array]) -> csr_array:
     return csr_array((counts, columns, ends), shape=(parts[0].shape[0], width))
 
 
-def stack_counts(parts: "Iterator[Counts]", most_entries: int) -> "Counts":
+def stack_counts(parts: Iterator[csr_array], most_entries: int) -> csr_array:
     """Rows of all parts, one below the other; parts are dropped as they come, so that there is one copy of all.
 
     most_entries : an upper bound; what is not written to takes no memory.

@@ -1,5 +1,7 @@
 """The order of many numbers, in little memory beside them."""
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -22,7 +24,7 @@ def stable_order(values: Floats | Ints | npt.NDArray[np.int32]) -> npt.NDArray[n
     parts = np.empty(n, dtype=np.uint8)  # equal values are in one part, NaN in the last
     for rows in slices(n, _BLOCK):
         parts[rows] = np.searchsorted(edges, values[rows], side="right")
-    order = np.empty(n, dtype=np.int32 if n < 2**31 else np.int64)
+    order: npt.NDArray[Any] = np.empty(n, dtype=np.int32 if n < 2**31 else np.int64)
     start = 0
     for part in range(n_parts):
         own = np.flatnonzero(parts == part)

@@ -120,10 +120,10 @@ class Rows(ABC):
         most = max(1, min(GROUPED_ROWS, BLOCK_NUMBERS // self.n_features))
         for rows, starts, numbers in whole_groups(ends, most, stops):
             if rows.stop - rows.start <= most:
-                yield GroupedBlock(self.take(order[rows]), starts, numbers)
+                yield GroupedBlock(self.take(order[rows].astype(np.int64)), starts, numbers)
                 continue
             for part in slices(rows.stop - rows.start, most):
-                some = order[rows][part]
+                some = order[rows][part].astype(np.int64)
                 yield group_rows(self.take(some), ids[some])
 
 

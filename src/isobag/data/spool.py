@@ -1,8 +1,9 @@
 """Tables larger than memory: their numbers are written once, row after row, and read as often as needed.
 
 Up to KEPT_BYTES of them stay in memory; beyond, they go to a temporary file without a name, which vanishes with the
-process however it ends. What is learned from rows does not depend on how they are cut into blocks, so the results are
-those of a table in memory, bit for bit.
+process however it ends. Rows that are learned from and make one block stay up to twice of it: they are counted and
+scored in one search, and others in two. What is learned from rows does not depend on how they are cut into blocks, so
+the results are those of a table in memory, bit for bit.
 """
 
 import errno
@@ -16,7 +17,7 @@ import numpy as np
 
 from isobag.backends.arrays import Floats, Ints
 from isobag.backends.threads import slices
-from isobag.data.rows import Rows
+from isobag.data.rows import BLOCK_ROWS, Rows
 
 KEPT_BYTES = 1 << 26
 BLOCK_BYTES = 1 << 22
@@ -27,8 +28,9 @@ Tick = Callable[[str, int, int | None], None]
 class Spool:
     """The numbers of a table (n, c), written row after row, then read: in memory, or in a temporary file if many."""
 
-    def __init__(self, n_columns: int, kept_bytes: int | None = None) -> None:
+    def __init__(self, n_columns: int, kept_bytes: int | None = None, is_learned: bool = False) -> None:
         self._n_columns = n_columns
+        self._is_learned = is_learned
         self._kept_bytes = KEPT_BYTES if kept_bytes is None else kept_bytes
         self._parts: list[Floats] = []
         self._file: IO[bytes] | None = None
@@ -47,7 +49,7 @@ class Spool:
         self._n_rows += len(numbers)
         if self._file is None:
             self._parts.append(numbers)
-            if self._n_rows * self._n_columns * 8 <= self._kept_bytes:
+            if self._n_rows * self._n_columns * 8 <= self._most_bytes:
                 return
             self._file = tempfile.TemporaryFile(prefix="isobag-", buffering=0)  # noqa: SIM115, open while in use
             weakref.finalize(self, self._file.close)
@@ -56,6 +58,11 @@ class Spool:
             parts = [numbers]
         for part in parts:
             _write_all(self._file, np.ascontiguousarray(part))
+
+    @property
+    def _most_bytes(self) -> int:
+        """Up to which rows stay in memory."""
+        return self._kept_bytes << int(self._is_learned and self._n_rows <= BLOCK_ROWS)
 
     def read(self, start: int, n_rows: int) -> Floats:
         """Consecutive rows: (m, c)."""

@@ -236,8 +236,9 @@ def calibrate(
     data.prefetch(np.unique(np.concatenate([part for fold in folds for part in fold[:2]])))
     n_aside = sum(len(fold.aside) for fold in folds)
     n_classes = int(np.clip(n_aside // LEAST_IN_CLASS, 1, MOST_CLASSES))
-    labelled = isinstance(data, LabelledRows)
-    edges = np.zeros(1, dtype=np.int64) if labelled else size_classes(_sizes_of(data), n_classes)
+    edges = np.zeros(int(isinstance(data, LabelledRows)), dtype=np.int64)
+    if isinstance(data, Grouped):
+        edges = size_classes(data.sizes, n_classes)
     models, scores, ends = [], [], []
     places, ranks = np.concatenate([fold.aside for fold in folds]), []
     for fold in folds:

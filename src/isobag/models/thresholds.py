@@ -5,17 +5,20 @@ the threshold is the same whether scores are in memory, in a stream or on many m
 """
 
 from collections.abc import Callable
+from functools import reduce
 from math import exp, fsum, sqrt
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
 from isobag.backends.arrays import Floats, Ints
+from isobag.backends.threads import slices
 from isobag.models.tails import LEAST_BEYOND, MOST_BEYOND, TAIL_SHARE, lacks_of
 
 T = TypeVar("T")
 _SHIFT = 40  # of the 52 bits of a float64 after the point, 12 are kept
 _MOST_DENSE = 1 << 22
+_BLOCK_SCORES = 1 << 20
 FLOOR = 1e-3
 
 
@@ -69,7 +72,10 @@ def add_counts(a: ScoreCounts, b: ScoreCounts) -> ScoreCounts:
 
 def counts_of(scores: Floats | Scores) -> ScoreCounts:
     """Counts of scores, wherever they are."""
-    return count_scores(scores) if isinstance(scores, np.ndarray) else scores.map_reduce(count_scores, add_counts)
+    if not isinstance(scores, np.ndarray):
+        return scores.map_reduce(count_scores, add_counts)
+    parts = [count_scores(scores[rows]) for rows in slices(max(1, len(scores)), _BLOCK_SCORES)]
+    return reduce(add_counts, parts)
 
 
 def threshold_of_ratios(counts: ScoreCounts) -> float:

@@ -90,7 +90,7 @@ def number_rows(columns: Sequence[Any]) -> tuple[Ints, npt.NDArray[Any]]:
         differing = [values.take(pa.array(own)) for values, own in zip(with_null, places, strict=True)]
     labels = label_rows(differing)
     is_labelled = np.array([label is not None for label in labels], dtype=bool)
-    numbers = np.full(len(labels) + 1, -1, dtype=np.int32)  # the last is that of null; Arrow has no more labels
+    numbers: Any = np.full(len(labels) + 1, -1, dtype=np.int32)  # the last is that of null; Arrow has no more labels
     numbers[:-1][is_labelled], known = number_labels(labels[is_labelled])
     return numbers[codes], known
 

@@ -160,7 +160,7 @@ def learn_table(
     *,
     encoding: Encoding | None = None,
     only_rows: Ints | None = None,
-    spool: Callable[[int], Spool] = Spool,
+    spool: Callable[[int], Spool] | None = None,
     tick: Tick | None = None,
 ) -> Table:
     """Learn how the columns of a table become features, or follow what a model has learned.
@@ -177,6 +177,7 @@ def learn_table(
             " compares rows with their own group in one process; neither Dask nor Spark can do it yet.",
         )
     if isinstance(partitions, Source):
+        spool = spool or partial(Spool, is_learned=encoding is None)
         return _learn_here(partitions, options, encoding=encoding, only_rows=only_rows, spool=spool, tick=tick)
     if options.bags is not None and options.bags.sessions is not None:
         why = " needs all rows of a label in one place, which Dask and Spark do not have; choose "

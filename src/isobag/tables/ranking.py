@@ -137,7 +137,7 @@ class Ranking(Ranked):
         has no score last.
     scores : (n,), NaN for what was left out.
     evidence : columns that say how rare a score is: (n,) each, as ``Judged`` has them.
-    has_shares : whether there is a column ``rank_share``: of a table's own rows, the share of scores not above each.
+    has_shares : whether there is a column ``rank_share``, the share of the scores that are not above each.
     flagged : (n,).
     explanation : of the first of ``order``: (k, d) what each feature adds to a row's lack of similarity, or a
         GroupExplanation; ``reasons`` are the same in words; both None if not asked for.
