@@ -7,7 +7,7 @@ PATIENCE := --timeout 600
 # Tests start many processes: modules are compiled once for all of them.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-slow test-gpu test-lowest test-doors lint docs pictures examples build study study-groups bench bench-gpu clean
+.PHONY: demo test test-slow test-gpu test-lowest test-doors lint docs pictures examples build study study-groups study-streams bench bench-gpu clean
 
 demo: $(VENV)/installed
 	$(BIN)/isobag demo
@@ -55,6 +55,9 @@ pictures: $(VENV)/installed-dev
 
 examples: $(VENV)/installed-dev
 	$(BIN)/python -m website.examples
+
+study-streams: $(VENV)/installed-bench
+	$(BIN)/python study/streams.py
 
 study: $(VENV)/installed-bench
 	$(BIN)/python study

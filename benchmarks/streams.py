@@ -1,135 +1,111 @@
-"""Streams, measured: prequential AUC (score, then learn) in natural order against rivals, and rows a second.
+"""Streams, measured: rows a second in micro-batches and one by one, what a slide costs, memory over a long stream.
 
-usage: python benchmarks/streams.py [accuracy|speed] [folder of ADBench's sets]
+usage: python benchmarks/streams.py [batches|rows|slide|memory]
 
-Real sets are stretches of 10,000 rows in the order of the file; the window has 1,000 rows everywhere, and rows from the
-500th on count. HalfSpaceTrees is River's, behind its MinMaxScaler. Times are CPU seconds of one thread. Results go to
-benchmarks/results/streams.json.
+Times are CPU seconds of one thread. Results go to benchmarks/results/streams.json. ``python study/streams.py`` measures
+accuracy.
 """
 
 import json
+import resource
 import sys
 import time
 from pathlib import Path
 
 import numpy as np
-from sklearn.ensemble import IsolationForest
-from sklearn.metrics import roc_auc_score
 
 from isobag import IDKPointDetector, IDKStreamDetector
 
-WINDOW, BLOCK, FIRST, N_ROWS = 1000, 50, 500, 10_000
-REAL = {
-    "http": ("16_http", 307_000),
-    "smtp": ("34_smtp", 10_000),
-    "shuttle": ("32_shuttle", 0),
-    "cover": ("10_cover", 0),
-}
 RESULTS = Path(__file__).resolve().parent / "results" / "streams.json"
+WINDOW, BATCH = 10_000, 1_000
+REPEATS = 3
 
 
-def made(kind, seed=0):
-    """Rows of five features around one or more centers that move, one in fifty uniform in a box: (n, 5), (n,)."""
-    rng = np.random.default_rng(seed)
-    step = np.arange(N_ROWS) / N_ROWS
-    X = rng.normal(size=(N_ROWS, 5))
-    if kind == "sudden":
-        X[step > 0.5] += 4
-    elif kind == "gradual":
-        X += 8 * step[:, None]
-    elif kind == "recurring":
-        X += 4 * ((step * 10).astype(int) % 2)[:, None]
-    elif kind == "new cluster":
-        X[(step > 0.4) & (rng.random(N_ROWS) < 0.3)] += 6
-    elif kind == "rotation":
-        X[:, 0] *= 5
-        turn = np.pi * step
-        X[:, :2] = np.column_stack(
-            [X[:, 0] * np.cos(turn) - X[:, 1] * np.sin(turn), X[:, 0] * np.sin(turn) + X[:, 1] * np.cos(turn)]
-        )
-    odd = rng.random(N_ROWS) < 0.02
-    centers = X.copy()
-    X[odd] = centers[rng.permutation(N_ROWS)[: odd.sum()]] + rng.uniform(-5, 5, size=(odd.sum(), 5))
-    return X, odd.astype(int)
-
-
-def streams(folder):
-    for name, (file, start) in REAL.items():
-        path = Path(folder) / f"{file}.npz"
-        if path.exists():
-            stored = np.load(path)
-            rows = slice(start, start + N_ROWS)
-            yield name, stored["X"][rows].astype(float), stored["y"][rows]
-    for kind in ("sudden", "gradual", "recurring", "new cluster", "rotation"):
-        yield kind, *made(kind)
-
-
-def stream(X):
-    return -IDKStreamDetector(WINDOW, random_state=0).follow(X).scores
-
-
-def refitted(X, make, every):
-    scores = np.full(len(X), np.nan)
-    for start in range(every if every >= FIRST else 100, len(X), every):
-        model = make().fit(X[max(0, start - WINDOW) : start])
-        scores[start : start + every] = -model.score_samples(X[start : start + every])
-    return scores
-
-
-def half_space_trees(X):
-    from river import anomaly, preprocessing  # noqa: PLC0415, the other methods need no River
-
-    model = preprocessing.MinMaxScaler() | anomaly.HalfSpaceTrees(n_trees=25, height=15, window_size=250, seed=0)
-    scores = np.empty(len(X))
-    for k, row in enumerate(X.tolist()):
-        x = dict(enumerate(row))
-        scores[k] = model.score_one(x)
-        model.learn_one(x)
-    return scores
-
-
-METHODS = {
-    "isobag stream": stream,
-    "isobag refitted every 50 rows": lambda X: refitted(
-        X, lambda: IDKPointDetector(calibrate=False, random_state=0), BLOCK
-    ),
-    "IsolationForest refitted every 500 rows": lambda X: refitted(X, lambda: IsolationForest(random_state=0), 500),
-    "HalfSpaceTrees": half_space_trees,
-}
-
-
-def accuracy(folder):
+def batches():
+    """Micro-batches of 1,000 rows of 10 features: score_samples, then partial_fit; the best of some rounds."""
     table = {}
-    for name, X, y in streams(folder):
-        table[name] = {"odd": int(y[FIRST:].sum())}
-        for method, scores_of in METHODS.items():
-            begun = time.process_time()
-            scores = scores_of(X)[FIRST:]
-            seconds = time.process_time() - begun
-            auc = float(roc_auc_score(y[FIRST:], scores)) if np.isfinite(scores).all() else None
-            table[name][method] = {"auc": auc, "cpu_seconds": seconds}
-        print(name, json.dumps(table[name]), flush=True)
-        store("accuracy", table)
-
-
-def speed(folder):
-    """Micro-batches of 1,000 rows of 10 features, a window of 10,000: partial_fit, which scores each row as well."""
-    table = {}
-    X = np.random.default_rng(0).normal(size=(50_000, 10))
+    X = np.random.default_rng(0).normal(size=(30_000, 10))
     for psi in (128, "auto"):
-        detector = IDKStreamDetector(10_000, max_samples=psi, random_state=0).partial_fit(X[:20_000])
-        begun = time.process_time()
-        for start in range(20_000, 50_000, 1000):
-            detector.partial_fit(X[start : start + 1000])
-        table[f"psi = {psi}"] = {"cpu_microseconds_per_row": (time.process_time() - begun) / 30_000 * 1e6}
-        print(psi, table, flush=True)
-    store("speed", table)
+        for n_jobs in (1, 2):
+            detector = IDKStreamDetector(WINDOW, max_samples=psi, random_state=0, n_jobs=n_jobs).partial_fit(X)
+            times = []
+            for _ in range(REPEATS):
+                begun = time.process_time(), time.perf_counter()
+                for start in range(0, WINDOW, BATCH):
+                    detector.score_samples(X[start : start + BATCH])
+                    detector.partial_fit(X[start : start + BATCH])
+                times.append((time.process_time() - begun[0], time.perf_counter() - begun[1]))
+            cpu, wall = (min(own) / WINDOW * 1e6 for own in zip(*times, strict=True))
+            table[f"psi = {psi}, {n_jobs} threads"] = {"cpu_microseconds": cpu, "rows_per_second": 1e6 / wall}
+    return table
 
 
-def store(part, table):
-    known = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    RESULTS.write_text(json.dumps({**known, part: table}, indent=1) + "\n")
+def rows():
+    """Single rows of 9 features through River's interface, score_one and learn_one, beside HalfSpaceTrees."""
+    from river import anomaly  # noqa: PLC0415, the other parts need no River
 
+    from isobag.adapters.river import IDK  # noqa: PLC0415
+
+    X = [dict(enumerate(row)) for row in np.random.default_rng(0).random((3_000, 9)).tolist()]
+    models = {
+        "HalfSpaceTrees": anomaly.HalfSpaceTrees(n_trees=25, height=15, seed=0),
+        "default": IDK(seed=0, n_jobs=1),
+        "100 partitionings": IDK(n_estimators=100, seed=0, n_jobs=1),
+        "psi = 16": IDK(n_estimators=100, max_samples=16, seed=0, n_jobs=1),
+    }
+    table = {}
+    for name, model in models.items():
+        for half in (X[:1_500], X[1_500:]):  # the first fills the window
+            begun = time.process_time()
+            for x in half:
+                model.score_one(x)
+                model.learn_one(x)
+            table[name] = {"rows_per_second": len(half) / (time.process_time() - begun)}
+    return table
+
+
+def slide():
+    """What 1,000 rows of 10 features cost a window of 10,000, over 2 s / W of a fit and twice scoring them."""
+    X = np.random.default_rng(0).normal(size=(30_000, 10))
+    table = {}
+    for psi in (128, "auto"):
+        point = IDKPointDetector(max_samples=psi, calibrate=False, random_state=0, n_jobs=1).fit(X[:WINDOW])
+        detector = IDKStreamDetector(WINDOW, max_samples=psi, random_state=0, n_jobs=1).partial_fit(X)
+        fit, score, slid = [], [], []
+        for _ in range(REPEATS):
+            fit.append(_seconds(point.fit, X[:WINDOW]))
+            score.append(_seconds(point.score_samples, X[:WINDOW]) / WINDOW * BATCH)
+            slid.append(_seconds(detector.partial_fit, X[:WINDOW]) / WINDOW * BATCH)
+        allowed = 2 * BATCH / WINDOW * min(fit) + 2 * min(score)
+        table[f"psi = {psi}"] = {"fit": min(fit), "score": min(score), "slide": min(slid), "ratio": min(slid) / allowed}
+    return table
+
+
+def memory(n_rows=10_000_000):
+    """The largest memory of the process in MB after shares of a long stream of 5 features, psi = 16."""
+    rng = np.random.default_rng(0)
+    detector = IDKStreamDetector(1_000, max_samples=16, random_state=0, n_jobs=1)
+    table, step = {}, n_rows // 10
+    for tenth in range(1, 11):
+        for _ in range(step // 10_000):
+            detector.follow(rng.normal(size=(10_000, 5)))
+        table[f"{tenth * step}"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        print(tenth * step, table[f"{tenth * step}"], flush=True)
+    return table
+
+
+def _seconds(work, X):
+    begun = time.process_time()
+    work(X)
+    return time.process_time() - begun
+
+
+PARTS = {"batches": batches, "rows": rows, "slide": slide, "memory": memory}
 
 if __name__ == "__main__":
-    {"accuracy": accuracy, "speed": speed}[sys.argv[1]](sys.argv[2] if len(sys.argv) > 2 else ".")
+    for part in sys.argv[1:] or PARTS:
+        table = PARTS[part]()
+        print(part, json.dumps(table, indent=1), flush=True)
+        RESULTS.parent.mkdir(exist_ok=True)
+        known = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+        RESULTS.write_text(json.dumps({**known, part: table}, indent=1) + "\n")

@@ -1,5 +1,10 @@
 """The state of a stream in a file: it goes on to the same bits, and an altered file is refused."""
 
+import os
+import random
+import signal
+import time
+
 import numpy as np
 import pytest
 
@@ -35,3 +40,35 @@ def test_an_altered_file_is_refused(tmp_path):
     path.write_bytes(content)
     with pytest.raises(ModelFileError, match="altered"):
         load_stream(path)
+
+
+def stream_on(path, rows, size):
+    """Go on from a state, some rows at a time, and keep it after each: what a process that may be killed does."""
+    detector, notes = (
+        load_stream(path) if path.exists() else (IDKStreamDetector(200, 9, 16, random_state=1), {"rows": 0})
+    )
+    for start in range(notes["rows"], len(rows), size):
+        stop = min(start + size, len(rows))
+        p_values = detector.follow(rows[start:stop]).p_values
+        detector.alarms(p_values)
+        save_stream(detector, path, {"rows": stop})
+
+
+@pytest.mark.slow
+def test_killed_fifty_times_while_streaming_its_state_is_that_of_one_run(tmp_path):
+    path, whole = tmp_path / "killed.isobag", tmp_path / "whole.isobag"
+    rows = np.random.default_rng(2).normal(size=(60_000, 2))
+    stream_on(whole, rows, 10_000)  # which also compiles what the other processes need
+    draws, marks = random.Random(0), [0]
+    for _ in range(50):
+        process = os.fork()
+        if process == 0:
+            stream_on(path, rows, 7)
+            os._exit(0)
+        time.sleep(draws.uniform(0.02, 0.3))
+        os.kill(process, signal.SIGKILL)
+        assert os.WIFSIGNALED(os.waitpid(process, 0)[1]), "it ended before it was killed: the test needs more rows"
+        marks.append(load_stream(path)[1]["rows"] if path.exists() else 0)
+    assert len(set(marks)) > 20
+    stream_on(path, rows, 10_000)
+    assert path.read_bytes() == whole.read_bytes()

@@ -7,11 +7,13 @@ import os
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 
 from isobag.backends.arrays import FARTHEST, Floats
+from isobag.cli.live import LiveTable, live_table
 from isobag.cli.options import Typed, names_of, number_or_auto
 from isobag.cli.output import note, print_json, print_line
 from isobag.data.frames import feature_names
@@ -114,13 +116,14 @@ def follow_lines(typed: Typed) -> None:
     features = notes.get("features", names_of(typed.features))
     lines = Lines(notes.get("kind", typed.format), features, typed.skip, typed.quiet)
     begun = 0 if typed.source == "-" else int(notes.get("lines", 0))
-    state = _State(detector, lines, typed)
-    try:
-        for batch in _batches(typed.source, typed.encoding or "utf-8"):
-            state.take(lines.skip(batch, begun))
-            state.save(once_in=typed.save_every)
-    finally:
-        state.save()
+    with live_table() if typed.live and sys.stdout.isatty() else nullcontext() as shown:
+        state = _State(detector, lines, typed, shown)
+        try:
+            for batch in _batches(typed.source, typed.encoding or "utf-8"):
+                state.take(lines.skip(batch, begun))
+                state.save(once_in=typed.save_every)
+        finally:
+            state.save()
     if lines.n_bad:
         n, rows = lines.n_bad, "line was" if lines.n_bad == 1 else "lines were"
         note(f"{n:,} {rows} left out: no rows.", typed.quiet)
@@ -144,8 +147,8 @@ def _begin(typed: Typed) -> tuple[IDKStreamDetector, dict[str, Any]]:
 class _State:
     """A detector and what it has read, written to a file only between batches."""
 
-    def __init__(self, detector: IDKStreamDetector, lines: Lines, typed: Typed) -> None:
-        self._detector, self._lines, self._typed = detector, lines, typed
+    def __init__(self, detector: IDKStreamDetector, lines: Lines, typed: Typed, shown: LiveTable | None) -> None:
+        self._detector, self._lines, self._typed, self._shown = detector, lines, typed, shown
         self._is_whole = True
         self._written = time.monotonic()
 
@@ -158,6 +161,8 @@ class _State:
         rows, numbers = self._lines.rows(batch)
         if len(rows):
             followed = detector.follow(rows)
+            if self._shown is not None:
+                self._shown.add(followed.scores)
             is_judged = np.isfinite(followed.scores)
             verdicts = np.ones(len(rows), dtype=np.int64)
             verdicts[is_judged] = detector.alarms(followed.p_values[is_judged])
@@ -171,7 +176,10 @@ class _State:
         parts = self._detector.explain(row[None])[0]
         main = [j for j in np.argsort(-parts, kind="stable")[:_REASONS] if parts[j] > 0]
         values = {names[j]: float(row[j]) for j in main}
-        if self._typed.json:
+        if self._shown is not None:
+            self._shown.find(line, p_value, values)
+            return
+        if self._typed.json or self._typed.live:
             print_json({"row": number, "line": line, "p_value": p_value, "reason": values})
             return
         reason = ", ".join(f"{name} = {number_in_words(value)}" for name, value in values.items())

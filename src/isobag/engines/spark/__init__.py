@@ -1,4 +1,4 @@
-"""Spark: ``fit``, ``score``, ``detect_points`` and ``detect_groups`` of DataFrames, and an estimator for Spark ML.
+"""Spark: ``fit``, ``score`` and ``detect_*`` of DataFrames, an estimator for Spark ML, a function for streams.
 
 Rows stay in their partitions. Work travels to them once to each machine, and what is made of neighbours is merged on
 the executors. Every pass runs the query of the DataFrame anew, so ``persist`` it if it is expensive to compute; where
@@ -11,10 +11,11 @@ from pyspark.sql import DataFrame
 
 from isobag.engines.spark.ml import IDKPointEstimator, IDKPointModel
 from isobag.engines.spark.partitions import SparkPartitions
+from isobag.engines.spark.streaming import StreamUpdate
 from isobag.tables import detect
 from isobag.tables.reading import names_of
 
-__all__ = ["IDKPointEstimator", "IDKPointModel", "detect_groups", "detect_points", "fit", "score"]
+__all__ = ["IDKPointEstimator", "IDKPointModel", "StreamUpdate", "detect_groups", "detect_points", "fit", "score"]
 
 
 def fit(data: DataFrame, **options: Any) -> Any:
