@@ -157,6 +157,14 @@ def test_cohorts_zone_and_window_are_kept_by_the_state(files, tmp_path):
     assert isobag.load(state).keep == 10 and len(isobag.load(state).periods_) == 10
 
 
+def test_cohorts_that_are_found_are_kept_by_the_state(files, tmp_path):
+    state = tmp_path / "s.isobag"
+    assert run("watch", files / "past.csv", *HOW, "--peers", "auto", "--model", state).exit_code == 0
+    got = ask("watch", files / "2026-02-01.csv", "--model", state)
+    assert [one["account"] for one in got["top"]] == ["3"]
+    assert_one_sentence(run("watch", files / "past.csv", "--model", state, "--peers", "region"), "begun with 'auto'")
+
+
 def test_numbers_as_times_and_features_by_the_first_run(files, tmp_path):
     log = make_log()
     log = log.assign(ts=log["ts"].astype("datetime64[s]").astype("int64"), way=np.where(log.index % 3, "card", "cash"))

@@ -397,3 +397,25 @@ def test_the_checksum_is_that_of_the_file_with_zeros_in_its_place():
     start = contents()[0].index(b"sha256") + len(b'sha256\\": \\"')
     zeroed = contents()[0][:start] + b"0" * 64 + contents()[0][start + 64 :]
     assert hashlib.sha256(zeroed).hexdigest().encode() == contents()[0][start : start + 64]
+
+
+def test_safetensors_reads_what_is_written_and_every_tensor_is_aligned(tmp_path):
+    rng = np.random.default_rng(0)
+    tensors = {
+        "wide": rng.normal(size=(3, 2)),
+        "narrow": np.arange(5, dtype=np.uint8),
+        "nothing": np.empty(0, dtype=np.int32),
+        "one": np.array(7, dtype=np.uint16),
+        "names \u00e9": np.array([True, False]),
+        "half": np.arange(3, dtype=np.float32),
+        "hashes": np.arange(4, dtype=np.uint64),
+    }
+    container.write_container(tmp_path / "x", {"model": {"name": '\u00e9 "quoted"'}}, tensors)
+    content = (tmp_path / "x").read_bytes()
+    loaded, header_end = container._safetensors().load(content), 8 + int.from_bytes(content[:8], "little")
+    header = json.loads(content[8:header_end])
+    assert header_end % 8 == 0 and json.loads(header["__metadata__"]["isobag"])["model"]["name"] == '\u00e9 "quoted"'
+    assert set(loaded) == set(tensors)
+    for name, values in tensors.items():
+        assert loaded[name].dtype == values.dtype and header[name]["data_offsets"][0] % values.itemsize == 0
+        assert_array_equal(loaded[name], values)

@@ -185,6 +185,14 @@ def test_cohorts_are_a_column(log):
     assert not np.allclose(np.sort(got["p_peers"]), np.sort(plain["p_peers"]), equal_nan=True)
 
 
+def test_cohorts_that_are_found_need_no_column(log):
+    alike = log.assign(amount=log["amount"] - log["shop"] % 4)
+    two = pd.concat([alike, alike.assign(shop=log["shop"] + 100, amount=alike["amount"] + 30)], ignore_index=True)
+    two.loc[(two["shop"] == 7) & (two["ts"] >= LAST), "amount"] += 26  # as those of the other kind
+    got, plain = (isobag.watch(two, by="shop", time="ts", since=LAST, peers=peers) for peers in ("auto", None))
+    assert got[got["shop"] == 7]["p_peers"].item() < 0.001 and plain[plain["shop"] == 7]["p_peers"].item() > 0.01
+
+
 def test_one_entity_and_one_period_give_no_lines_or_no_peers(log):
     alone = make_log(8, 60)
     one = isobag.watch(alone[alone["shop"] == 7], by="shop", time="ts")

@@ -27,12 +27,17 @@ class PackedCounts:
         """Number of bags."""
         return len(self.starts) - 1
 
-    def sparse(self, rows: Ints, n_columns: int) -> csr_array:
-        """Some of the bags as CSR (k, n_columns) of integers."""
+    def part(self, rows: Ints) -> "PackedCounts":
+        """Some of the bags."""
         lengths = np.diff(self.starts)[rows]
         ends = np.concatenate([[0], np.cumsum(lengths)])
         places = np.repeat(self.starts[rows] - ends[:-1], lengths) + np.arange(ends[-1])
-        parts = self.counts[places].astype(np.int32), self.columns[places].astype(np.int32), ends.astype(np.int32)
+        return PackedCounts(ends, self.columns[places], self.counts[places])
+
+    def sparse(self, rows: Ints, n_columns: int) -> csr_array:
+        """Some of the bags as CSR (k, n_columns) of integers."""
+        own = self.part(rows)
+        parts = own.counts.astype(np.int32), own.columns.astype(np.int32), own.starts.astype(np.int32)
         counts = csr_array(parts, shape=(len(rows), n_columns))
         counts.sum_duplicates()
         return counts

@@ -11,14 +11,17 @@ _STATE = (
 )
 _CONFIRM = "An alarm was right: this period never becomes part of the entity's past. May be given several times."
 _DISMISS = "An alarm was false: this period becomes part of the entity's past. May be given several times."
-_PEERS = "Column of cohorts: entities are compared within theirs; default: all are compared."
+_PEERS = (
+    "Column of cohorts: entities are compared within theirs. auto: cohorts of entities that are alike are found. "
+    "Default: all are compared."
+)
 _OWN: dict[str, Any] = {
     "by": text(None, "A,B,...", "Column with the entity of each row, or several: account, machine, shop."),
     "time": text(None, "COLUMN", "Column with the time of each row."),
     "every": text(None, "LENGTH", "Length of a period: 15m, 1h, 1d, 1w; default: 1d."),
     "model": option(Path | None, None, None, "FILE", _STATE),
     "since": text(WHAT, "TIME", "Periods before this time are past only, and not judged."),
-    "peers": text(WHAT, "COLUMN", _PEERS),
+    "peers": text(WHAT, "COLUMN|auto", _PEERS),
     "keep": text(HOW, "LENGTH", "How much of the past is kept: 90d, or a number of periods; default: all."),
     "late": option(int | None, None, HOW, "N", "Late rows are added to so many periods before the newest; default: 2."),
     "fdr": option(float | None, None, HOW, "SHARE", "Share of alarms that may be false; default: 0.1."),

@@ -80,12 +80,14 @@ def _judge(typed: Typed, monitor: EntityMonitor, columns: LogColumns, known: Pat
         table = given.read(bar.tick, encoding=encoding)
         assert isinstance(table, LocalTable)
         monitor.set_params(n_jobs=where.threads(typed.jobs, table.n_rows))
-        log = read_log(table, columns, monitor.time_zone)
+        log, summary, learned = read_log(table, columns, monitor.time_zone), table.summary, table.encoding
+        del table  # the columns of entities and times, which are in the log
         with bar.stage("judging"):
             findings = log.update(monitor, typed.learn, since)
+        del log
         monitor.set_params(n_jobs=None)
         if not known:
-            columns.keep_in(monitor, table.encoding)
+            columns.keep_in(monitor, learned)
         order = oddest_first(findings)
         if output.out:
             write_table(output.out, [_as_dict(findings_table(findings, order, columns.by))])
@@ -98,7 +100,7 @@ def _judge(typed: Typed, monitor: EntityMonitor, columns: LogColumns, known: Pat
     if is_written:
         save(monitor, str(path))
     written = [one for one in (path if is_written else None, *output.out, output.report) if one is not None]
-    _show(monitor, columns, findings, table.summary, output, written, is_new)
+    _show(monitor, columns, findings, summary, output, written, is_new)
 
 
 def _begun(typed: Typed) -> tuple[EntityMonitor, LogColumns]:

@@ -12,7 +12,7 @@ from isobag.data.periods import Calendar
 from isobag.models.bags import PeriodLines
 from isobag.models.entities import N_FIRST
 from isobag.models.ranks import combine_p_values
-from isobag.models.timeline import WEIGHTS, Verdict
+from isobag.models.timeline import WEIGHTS, Timeline, Verdict
 
 KINDS = ("unlike its past", "unlike its peers", "more rows", "fewer rows", "silent", "new entity")
 _MOST_REASONS = 3
@@ -92,12 +92,12 @@ def join_findings(parts: Sequence[Findings], labels: npt.NDArray[Any], notes: Se
 def findings_of(
     lines: PeriodLines,
     verdict: Verdict,
-    periods: Sequence[PeriodLines],
+    before: Timeline,
     labels: npt.NDArray[Any],
     names: Sequence[str],
     calendar: Calendar,
 ) -> Findings:
-    """What is said of a period, with all periods before it."""
+    """What is said of a period, with what was known before it."""
     (date,), (start,) = calendar.dates(np.array([lines.number])), calendar.starts(np.array([lines.number]))
     n_lines = len(lines)
     kind, reasons = np.empty(n_lines, dtype=object), np.empty(n_lines, dtype=object)
@@ -106,9 +106,9 @@ def findings_of(
     kind[is_new] = "new entity"
     odd_since = np.full(n_lines, np.datetime64("NaT", "us"))
     flagged = np.flatnonzero(verdict.flagged)
-    since = _odd_since(lines, flagged, periods)
+    since = _odd_since(lines, flagged, before.periods)
     odd_since[flagged] = calendar.dates(since)
-    describe = _Words(lines, verdict, periods, names, calendar)
+    describe = _Words(lines, verdict, before, names, calendar)
     for line, first in zip(flagged.tolist(), odd_since[flagged], strict=True):
         kind[line], reasons[line] = describe(line, bool(is_new[line]), first, date)
     parts = verdict.p_values
@@ -163,11 +163,12 @@ class _Words:
         self,
         lines: PeriodLines,
         verdict: Verdict,
-        periods: Sequence[PeriodLines],
+        before: Timeline,
         names: Sequence[str],
         calendar: Calendar,
     ) -> None:
         self.lines, self.verdict, self.names = lines, verdict, names
+        self.cohorts, periods = before.cohorts[lines.entities], before.periods
         numbers = np.array([*(one.number for one in periods), lines.number])
         phases = calendar.phases(numbers)
         self.same_phase = phases[0][:-1] == phases[0][-1] if phases else np.zeros(len(periods), dtype=bool)
@@ -187,7 +188,8 @@ class _Words:
                 reasons.append(f"unlike its first {N_FIRST} periods")
         if "peers" in odd:
             kinds.append("unlike its peers")
-            others = np.flatnonzero((self.lines.sizes > 0) & (np.arange(len(self.lines)) != line))
+            is_peer = (self.cohorts == self.cohorts[line]) & (np.arange(len(self.lines)) != line)
+            others = np.flatnonzero((self.lines.sizes > 0) & is_peer)
             reasons += self._columns(line, self.lines.means[others], self.lines.spreads[others], "its peers")
         if "volume" in odd:
             kind, reason = self._volume(line)

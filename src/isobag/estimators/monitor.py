@@ -33,6 +33,7 @@ from isobag.estimators.base import Storable
 from isobag.estimators.findings import Findings, findings_of, join_findings, shown_time
 from isobag.models.arrivals import Checked, Sorted, arrive, check_arrivals, sort_arrivals
 from isobag.models.bags import CONFIRMED, DISMISSED, PeriodLines
+from isobag.models.cohorts import UNKNOWN, find_cohorts, join_cohorts
 from isobag.models.contents import Content, NewRows, content_again, content_of, merge_contents
 from isobag.models.entities import Pairs, estimate_between, variance_of_row
 from isobag.models.point import largest_samples
@@ -42,6 +43,7 @@ from isobag.models.volume import Cycles
 
 N_CELLS = 32
 SCALING, MECHANISM = "normal", "voronoi"
+AUTO = "auto"
 _NEVER = 1 << 60
 _SAMPLED_ROWS, _SAMPLED_ENTITIES = 1 << 16, 1_000
 
@@ -154,7 +156,7 @@ class EntityMonitor(Storable):
         microseconds since 1970. ``learn=False`` judges and adds nothing. Periods before that of ``since``, a date as
         clocks of the zone show it or microseconds, are past only; with None, all periods are judged that have enough of
         a past. ``peers`` (n,): labels of cohorts; entities are then compared with those of their cohort, the one they
-        first came with.
+        first came with. With "auto" cohorts are found, see ``isobag.models.cohorts``.
 
         Rows that come again change nothing. Late rows of the newest periods (see ``late``) are added, and the periods
         from there on are judged again; rows that come later are left out, and a note says how many.
@@ -167,7 +169,10 @@ class EntityMonitor(Storable):
         is_first = not hasattr(self, "model_")
         values = as_rows(self, X, reset=is_first).map(np.asarray)
         moments, labels = as_times(times), as_labels(entities)
-        for name, given in (("times", moments), ("entities", labels), ("peers", peers)):
+        is_auto = isinstance(peers, str)
+        if is_auto and peers != AUTO:
+            raise ValueError(f"peers={peers!r}; need a label for each row, or 'auto'.")
+        for name, given in (("times", moments), ("entities", labels), ("peers", None if is_auto else peers)):
             if given is not None and len(given) != len(values):
                 raise ValueError(
                     f"{name} has {len(given)} entries and X has {len(values)} rows; need one for each row."
@@ -245,6 +250,8 @@ class EntityMonitor(Storable):
         few = ((number, _some_entities(rows, number, every)) for number in numbers.tolist())
         contents = [content_of(number, given, views, self.compute) for number, given in few if len(given.X)]
         own, others = _estimates(contents, len(views), views.n_columns, self.compute)
+        if len(cohorts) and cohorts[0] == UNKNOWN:
+            cohorts = find_cohorts([one.bags for one in contents], len(cohorts), views.n_columns)
         return Timeline(views, own, others, cohorts, (), None)
 
     def _follow(
@@ -262,13 +269,15 @@ class EntityMonitor(Storable):
         parts, gaps = [], []
         for number in sorted({*again, *rows.numbers.tolist()}):
             content = self._content(number, rows, again.get(number), state)
+            cohorts = join_cohorts(state.cohorts, content.bags, state.periods, state.n_columns)
+            state = replace(state, cohorts=cohorts)
             is_judged = first_judged is None or number >= first_judged
             given = cycles.until([*(one.number for one in (*(state.firsts or ()), *state.periods)), number])
             lines, verdict = judge_content(state, content, given, self.fdr, is_judged, self.compute)
             if number in again:
                 lines = keep_words(again[number], lines)
             if verdict is not None:
-                parts.append(findings_of(lines, verdict, state.periods, labels, self.feature_names, self.calendar))
+                parts.append(findings_of(lines, verdict, state, labels, self.feature_names, self.calendar))
             if state.periods and number > state.periods[-1].number + 1 and learn:
                 gaps.append(self._gap(state.periods[-1].number, number))
             if learn:
@@ -360,7 +369,9 @@ def _cohorts(known: Ints | None, n_entities: int, ids: Ints, peers: Any) -> Ints
     n_known = 0 if known is None else len(known)
     if known is not None:
         cohorts[:n_known] = known
-    if peers is not None:
+    if isinstance(peers, str):
+        cohorts[n_known:] = UNKNOWN
+    elif peers is not None:
         numbers, names = number_labels(as_labels(peers))
         hashes = np.array([_hash_label(label) for label in names.tolist()], dtype=np.int64)
         given = np.full(n_entities, np.iinfo(np.int64).max)

@@ -187,10 +187,10 @@ class Peers(NamedTuple):
 
 def gather_peers(bags: Bags, periods: Sequence[PeriodLines], n_columns: int) -> Peers:
     """Some bags of the present period and of those before, evenly spaced among the entities."""
-    chosen = _spread(np.arange(len(bags.sizes)), MOST_PEERS)
+    chosen = evenly_spaced(np.arange(len(bags.sizes)), MOST_PEERS)
     parts = [(bags.packed, chosen, bags.sizes, bags.entities)]
     for period in periods[-PEER_PERIODS:]:
-        lines = _spread(np.flatnonzero(period.usable), MOST_PAST_PEERS)
+        lines = evenly_spaced(np.flatnonzero(period.usable), MOST_PAST_PEERS)
         parts.append((period.bags, lines, period.sizes, period.entities))
     counts = [packed.sparse(lines, n_columns) for packed, lines, _, _ in parts]
     joined = counts[0] if len(counts) == 1 else _stack(counts, n_columns)
@@ -288,7 +288,7 @@ def _usual(periods: Sequence[PeriodLines], name: str, n_entities: int, early: bo
     return _Usual(location, np.maximum(np.sqrt(variance), _LEAST_SCALE))
 
 
-def _spread(numbers: Ints, most: int) -> Ints:
+def evenly_spaced(numbers: Ints, most: int) -> Ints:
     """At most so many of the numbers, evenly spaced."""
     return numbers if len(numbers) <= most else numbers[np.arange(most) * len(numbers) // most]
 

@@ -348,16 +348,12 @@ def _first_lines(period: PeriodLines) -> PeriodLines:
     """The joined lines of a period that are among the first of their entity, with what these are needed for."""
     rows = np.flatnonzero(period.joined & (period.ages < N_EARLY) & (period.sizes > 0))
     settled = period.settled()
-    starts, lengths = period.bags.starts[rows], np.diff(period.bags.starts)[rows]
-    ends = np.append(0, np.cumsum(lengths))
-    places = np.repeat(starts - ends[:-1], lengths) + np.arange(ends[-1])
     parts = {
         name: getattr(settled, name)[rows]
         for name in settled.__dataclass_fields__
         if name not in ("number", "cycle", "changed", "bags", "hashes")
     }
-    bags = PackedCounts(ends, period.bags.columns[places], period.bags.counts[places])
-    return replace(settled, bags=bags, **parts)
+    return replace(settled, bags=period.bags.part(rows), **parts)
 
 
 def _placed(values: Array, at: Ints, n_lines: int, other: float) -> Array:

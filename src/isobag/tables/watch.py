@@ -17,6 +17,7 @@ from isobag.data.params import Option, ParameterError
 from isobag.data.rows import Rows
 from isobag.estimators import EntityMonitor
 from isobag.estimators.findings import Findings, shown_time
+from isobag.estimators.monitor import AUTO
 from isobag.tables.detect import NOTATION, open_frame
 from isobag.tables.encode import Encoding
 from isobag.tables.framesource import FrameSource
@@ -40,6 +41,7 @@ _TYPES = {
 class LogColumns:
     """Which columns of a log make the entity of a row, its time, and the cohort of the entity.
 
+    peers : a column, AUTO where cohorts are found, or None.
     unit : what numbers in the column of times count; None where it has times.
     """
 
@@ -49,7 +51,7 @@ class LogColumns:
     unit: str | None = None
 
     def __post_init__(self) -> None:
-        named = [*self.by, self.time, *([] if self.peers is None else [self.peers])]
+        named = [*self.by, self.time, *([] if self.peer_column is None else [self.peer_column])]
         if not self.by:
             raise ParameterError(Option("by"), " names no column; need the one that holds the entities.")
         for name in named:
@@ -58,6 +60,11 @@ class LogColumns:
         for name in self.by:
             if name in ("period", *COLUMNS):
                 raise ValueError(f"The result has a column {name!r} of its own; rename the column of that name first.")
+
+    @property
+    def peer_column(self) -> str | None:
+        """The column of cohorts; None where all are peers, or cohorts are found."""
+        return None if self.peers == AUTO else self.peers
 
     @classmethod
     def of_model(cls, monitor: Any) -> "LogColumns":
@@ -73,7 +80,7 @@ class LogColumns:
 
     def reading(self, options: ReadOptions) -> ReadOptions:
         """The same options, with these columns set apart."""
-        return replace(options, by=self.by, time=self.time, peers=self.peers)
+        return replace(options, by=self.by, time=self.time, peers=self.peer_column)
 
 
 class Log(NamedTuple):
@@ -82,7 +89,7 @@ class Log(NamedTuple):
     rows: Rows
     entities: npt.NDArray[Any]
     moments: Ints
-    peers: npt.NDArray[Any] | None
+    peers: npt.NDArray[Any] | str | None
     numbers: Ints
 
     def update(self, monitor: EntityMonitor, learn: bool = True, since: int | None = None) -> Findings:
@@ -128,8 +135,9 @@ def watch(
         Share of flagged lines that may be false.
     features, exclude, missing, bad_cells
         As in ``detect_points``. With missing="drop" rows without an entity or a time are left out too.
-    peers : column name, optional
-        Entities with the same value in this column are each other's peers; by default all are.
+    peers : column name or "auto", optional
+        Entities with the same value in this column are each other's peers; by default all are. With "auto" cohorts of
+        entities that are alike are found, or one of all where none are clear; a column of that name is not looked at.
     time_zone : str, optional
         Time zone of days and weeks, and of times that name none: "Europe/Berlin"; None is UTC.
     time_unit : {"s", "ms", "us", "ns"}, optional
@@ -201,7 +209,9 @@ def read_log(table: LocalTable, columns: LogColumns, time_zone: str | None) -> L
         rows = table.rows
     numbers = np.flatnonzero(takes_part)
     entities = entity_labels([table.labels[name] for name in columns.by])[numbers]
-    peers = None if columns.peers is None else entity_labels([table.labels[columns.peers]])[numbers]
+    peers: Any = columns.peers
+    if columns.peer_column is not None:
+        peers = entity_labels([table.labels[columns.peer_column]])[numbers]
     return Log(rows, entities, _taken(moments, numbers), peers, numbers)
 
 

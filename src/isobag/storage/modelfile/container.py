@@ -11,14 +11,21 @@ import os
 import stat
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
-from isobag.storage.atomic import write_whole
+from isobag.storage.atomic import writing
 
 FORMAT = 3
 """Version of the format. A file of any version up to this one can be loaded."""
 LONGEST_HEADER = 1 << 24
 _NO_CHECKSUM = "0" * 64
+_DTYPES = {
+    "bool": "BOOL",
+    **{f"{kind}{bits}": f"{kind[0].upper()}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)},
+    **{f"float{bits}": f"F{bits}" for bits in (16, 32, 64)},
+}
+"""What safetensors calls types of numbers."""
 
 Tensors = dict[str, npt.NDArray[Any]]
 
@@ -28,18 +35,42 @@ class ModelFileError(ValueError):
 
 
 def write_container(path: str | os.PathLike[str], document: dict[str, Any], tensors: Tensors) -> None:
-    """Write a document and its tensors, with the versions and the checksum."""
-    save = _safetensors().save
+    """Write a document and its tensors, with the versions and the checksum: part by part, with no copy of the whole."""
     whole = {"format": FORMAT, **document, "sha256": _NO_CHECKSUM}
-    content = save(tensors, {"isobag": json.dumps(whole, allow_nan=False)})
-    header_end = 8 + int.from_bytes(content[:8], "little")
-    if header_end > LONGEST_HEADER:
+    start, names = _header(json.dumps(whole, allow_nan=False), tensors)
+    if len(start) > LONGEST_HEADER:
         raise ModelFileError(
-            f"the header has {header_end:,} bytes; need at most {LONGEST_HEADER:,}: shorten the names."
+            f"the header has {len(start):,} bytes; need at most {LONGEST_HEADER:,}: shorten the names."
         )
-    place = content.rindex(_NO_CHECKSUM.encode(), 0, header_end)
-    checksum = hashlib.sha256(content).hexdigest().encode()
-    write_whole(path, content[:place] + checksum + content[place + len(checksum) :])
+    digest = hashlib.sha256(start)
+    for name in names:
+        digest.update(_bytes_of(tensors[name]))
+    place = start.rindex(_NO_CHECKSUM.encode())
+    with writing(path) as file:
+        file.write(start[:place] + digest.hexdigest().encode() + start[place + len(_NO_CHECKSUM) :])
+        for name in names:
+            file.write(_bytes_of(tensors[name]))
+
+
+def _header(document: str, tensors: Tensors) -> tuple[bytes, list[str]]:
+    """What stands before the tensors, and the names of these in their order: wide numbers first, so that all align."""
+    names = sorted(tensors, key=lambda name: (-tensors[name].itemsize, name))
+    content: dict[str, Any] = {"__metadata__": {"isobag": document}}
+    end = 0
+    for name in names:
+        tensor = tensors[name]
+        entry = {"dtype": _DTYPES[tensor.dtype.name], "shape": list(tensor.shape)}
+        content[name] = {**entry, "data_offsets": [end, end + tensor.nbytes]}
+        end += tensor.nbytes
+    header = json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
+    header += b" " * (-len(header) % 8)
+    return len(header).to_bytes(8, "little") + header, names
+
+
+def _bytes_of(tensor: npt.NDArray[Any]) -> memoryview:
+    """The bytes of a tensor as they stand in the file, the low ones first."""
+    low_first = tensor.astype(tensor.dtype.newbyteorder("<"), copy=False)
+    return low_first.reshape(-1).view(np.uint8).data
 
 
 def read_container(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Tensors]:
@@ -79,7 +110,11 @@ def _read_checked(path: str | os.PathLike[str]) -> bytes:
             raise ModelFileError(
                 f"its parts have {size:,} bytes and the file {status.st_size:,}; truncated or altered."
             )
-        return start + header + file.read(size - len(start) - len(header))
+        file.seek(0)
+        content = file.read(size)  # at once: with no copy of the whole
+        if len(content) != size or not content.startswith(start + header):
+            raise ModelFileError("it changed while it was read.")
+        return content
 
 
 def _open_without_waiting(path: str, flags: int) -> int:
@@ -91,8 +126,11 @@ def _check_checksum(content: bytes, claimed: Any) -> None:
     header_end = 8 + int.from_bytes(content[:8], "little")
     if not isinstance(claimed, str) or len(claimed) != 64 or content.count(claimed.encode(), 0, header_end) != 1:
         raise ModelFileError("the checksum is missing; the file was altered.")
-    actual = hashlib.sha256(content.replace(claimed.encode(), _NO_CHECKSUM.encode(), 1)).hexdigest()
-    if actual != claimed:
+    place = content.index(claimed.encode())
+    digest = hashlib.sha256(content[:place])
+    digest.update(_NO_CHECKSUM.encode())
+    digest.update(memoryview(content)[place + len(claimed) :])
+    if digest.hexdigest() != claimed:
         raise ModelFileError("the content does not match the checksum; the file was altered.")
 
 
