@@ -6,8 +6,8 @@ from isobag.cli.options import IN, OUT, Typed, argument, command, option
 
 
 @command(
-    "source window format skip encoding features max_samples n_estimators fdr seed jobs model save_every live json quiet "
-    "debug",
+    "source window format skip encoding features max_samples n_estimators fdr seed jobs model save_every live json "
+    "quiet debug",
     source=argument(str, "-", "FILE", "CSV with a header, or JSON lines; - for stdin."),
     window=option(int, 10_000, "How", "N", "Rows that are remembered.", min=4),
     format=option(str | None, None, IN, "ENDING", "csv or jsonl; default: jsonl if the first line begins with {."),
