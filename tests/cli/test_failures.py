@@ -18,7 +18,7 @@ def written(tmp_path):
 
 def test_failures_are_one_sentence_with_a_reason(csv, written, tmp_path):
     assert_one_sentence(run("points", tmp_path / "none.csv"), "No file matches")
-    assert_one_sentence(run("points", written("", "data.xlsx")), "no known ending")
+    assert_one_sentence(run("points", written("", "data.xls")), "no known ending")
     assert_one_sentence(run("points", written("no parquet", "bad.parquet")), "bad.parquet cannot be read")
     assert_one_sentence(run("points", written("a,b\n", "empty.csv")), "empty.csv has no rows")
     assert_one_sentence(run("points", written("", "nothing.csv")), "nothing.csv is empty")
@@ -36,7 +36,7 @@ def test_failures_are_one_sentence_with_a_reason(csv, written, tmp_path):
     assert_one_sentence(run("points", csv, "--out", tmp_path / "no" / "scores.csv"), "there is no folder")
     assert_one_sentence(run("points", csv, "--sql", "SELECT nothing FROM data"), "nothing")
     assert_one_sentence(run("score", csv, csv), "not a model file")
-    assert_one_sentence(run("points", "-", "--format", "parquet", stdin=b""), "cannot be .parquet")
+    assert_one_sentence(run("points", "-", "--format", "parquet", stdin=b""), "standard input cannot be read")
 
 
 @pytest.mark.parametrize("bad", ["--", "oops", "$1.50", "5%", "inf"])

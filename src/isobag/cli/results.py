@@ -49,8 +49,8 @@ def output_of(typed: Typed, **own: Any) -> Output:
 
 def check_targets(output: Output, files: Sequence[str], model_read: Path | None) -> None:
     """Refuse at once what could not be written in the end, or would be written over what is read."""
-    for path in output.out:
-        check_output(path)
+    for table in output.out:
+        check_output(table)
     if [str(path) for path in output.out].count(STDOUT) > 1:
         raise ValueError("--out - is given twice; standard output takes one table.")
     report = output.report

@@ -59,12 +59,14 @@ class Located:
     def cells(self, level: int, rule: str = "nearest") -> Cells:
         """Cell of each row in each partitioning of a level: (n, t)."""
         if rule == "nearest":
-            return self._cells[level].T
+            cells: Cells = self._cells[level].T
+            return cells
         return self._drawn.at(level).assign(self._queries, self._compute, rule)
 
     def nearest(self, level: int) -> Cells:
         """The cell whose anchor is the nearest: (n, t)."""
-        return self._nearest[level].T
+        nearest: Cells = self._nearest[level].T
+        return nearest
 
 
 def lack_by_feature(

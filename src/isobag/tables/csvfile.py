@@ -134,16 +134,16 @@ class CsvFile:
             block = _Block(stream, b"", self._block_bytes)
             while True:
                 lines = list(io.StringIO(self._decode(block.content, 1), newline=""))
-                start = next((i for i, line in enumerate(lines) if i >= skip and line.strip("\r\n")), len(lines))
-                if start == len(lines):
+                begin = next((i for i, line in enumerate(lines) if i >= skip and line.strip("\r\n")), len(lines))
+                if begin == len(lines):
                     if block.extend():
                         continue
                     if skip and lines:
                         left = f": nothing follows in the {len(lines):,} lines of {self._file}."
                         raise ParameterError(Option("skip", skip), left)
                     raise ValueError(f"{self._file} is empty; need a first row with the names of the columns.")
-                divider = divider or max(DIVIDERS, key=_outside_quotes(lines[start]).count)
-                reader = csv.reader(lines[start:], delimiter=divider, strict=True)
+                divider = divider or max(DIVIDERS, key=_outside_quotes(lines[begin]).count)
+                reader = csv.reader(lines[begin:], delimiter=divider, strict=True)
                 try:
                     first = next(reader)
                 except csv.Error as error:
@@ -152,10 +152,10 @@ class CsvFile:
                     raise ValueError(self._why(error, None)) from None
                 break
         self.names, is_data, notes = name_columns(first, header, self._file)
-        n_empty = start - skip
+        n_empty = begin - skip
         empty = (f"{self._file} begins with {n_empty:,} empty lines, which are skipped.",) if n_empty else ()
         self.notes, self._divider = (*notes, *empty), divider
-        self._n_lines = start + (0 if is_data else reader.line_num)
+        self._n_lines = begin + (0 if is_data else reader.line_num)
         self._n_bytes = n_marked + sum(len(line.encode()) for line in lines[: self._n_lines])
 
     def _decode(self, content: bytes, first_line: int) -> str:

@@ -117,7 +117,7 @@ class ExcelFile:
 def _rows_of(sheet: Any) -> list[Cells]:
     """Values of the cells, row by row, without trailing rows that have none; empty text is none."""
     sheet.reset_dimensions()  # which some programs write wrong
-    rows = [[None if cell == "" else cell for cell in row] for row in sheet.iter_rows(values_only=True)]
+    rows: list[Cells] = [[None if cell == "" else cell for cell in row] for row in sheet.iter_rows(values_only=True)]
     while rows and all(cell is None for cell in rows[-1]):
         rows.pop()
     return rows
