@@ -29,7 +29,7 @@ from isobag.backends.pairs import dot_pairs as dot_pairs  # noqa: PLC0414, a ver
 from isobag.backends.sliding import Recounted, Sliding
 from isobag.backends.threads import slices
 
-_BLOCK_PAIRS = 1 << 22
+_BLOCK_PAIRS = 1 << 20
 _WORD = (1 << 64) - 1
 TERMS = 16
 LN2 = float(np.log(2.0))
@@ -408,5 +408,5 @@ def _least_positive(sq_dists: Floats) -> Floats:
 
 
 def _blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
-    """Slices of the rows that keep a block under a few million pairs."""
+    """Slices of the rows that keep a block at about a million pairs."""
     return slices(n_rows, max(1, _BLOCK_PAIRS // max(1, n_columns)))

@@ -44,8 +44,11 @@ class Labels:
                 raise ValueError(f"Column {name!r}: {first}, but {second}; labels need one kind of value.")
 
     def joined(self, as_numbers: bool = True) -> dict[str, Any]:
-        """Arrow arrays (n,), null where no value stands; texts that are all whole numbers as such, if asked for."""
-        joined = {name: _joined(parts, as_numbers) for name, parts in self._parts.items()}
+        """Arrow arrays (n,), null where no value stands; texts that are all whole numbers as such, if asked for.
+
+        What was collected is given up column by column.
+        """
+        joined = {name: _joined(self._parts.pop(name), as_numbers) for name in list(self._parts)}
         numbers = [name for name in self._one_kind if [*self._kinds[name]] == ["number"]]
         return joined | {name: _equal_numbers(joined[name]) for name in numbers if as_numbers}
 
@@ -185,10 +188,11 @@ def _equal_numbers(column: Any) -> Any:
     return values if pc.max(pc.abs(values)).as_py() < EXACT else column
 
 
-def _joined(parts: Sequence[Any], as_whole_numbers: bool) -> Any:
+def _joined(parts: list[Any], as_whole_numbers: bool) -> Any:
     if not parts:
         return pa.nulls(0, pa.string())
     whole = pa.chunked_array(parts).combine_chunks()
+    parts.clear()
     if not as_whole_numbers or not pa.types.is_string(whole.type):
         return whole
     try:
