@@ -9,6 +9,7 @@ from test_browser import CONTRAST
 from test_page import Elements, words_of
 
 from isobag import EntityMonitor
+from isobag.estimators.histories import History
 from isobag.report import write_watch_report
 from isobag.report.watch import MARKS, MOST_CARDS, MOST_ENTITIES, MOST_PERIODS, render_watch
 from isobag.tables.terminal import shown
@@ -77,8 +78,9 @@ def test_a_change_of_all_comes_before_single_findings():
 
 @pytest.mark.parametrize("text", [*filter(None, HOSTILE), HALF])
 def test_text_from_the_data_never_becomes_markup(text):
-    odd = [(0, 9, "silent", f"{text} 3, usually 4")]
-    findings = watched(odd=odd, labels=[text, *(f"shop {k}" for k in range(1, 20))], notes=(text,))
+    odd = [(0, 9, "more rows", f"{text} 3, usually 4")]
+    labels = [text, *(f"shop {k}" for k in range(1, 20))]
+    findings = watched(odd=odd, labels=labels, notes=(text,), histories={9 * 20: history(text)})
     page = render_watch(findings, source=text, command=text)
     tags = Elements(page).tags
     assert not [tag for tag, _ in tags if tag in ("script", "img", "link", "iframe", "b", "object", "form", "base")]
@@ -117,13 +119,57 @@ def test_the_page_of_a_monitor_says_what_the_monitor_says(rng, tmp_path):
         assert all(shown(one) in words_of(page) for one in reasons.split("; "))
 
 
+def history(name="amount", n=9):
+    periods = (np.datetime64("2026-01-02") + np.arange(n)).astype("datetime64[us]")
+    values = np.append(np.where(np.arange(n - 1) == 3, np.nan, 10.0), 40.0)
+    return History(name, periods, values, values == 40, np.full(n, 8.0), np.full(n, 12.0))
+
+
+def test_a_card_draws_the_clearest_feature_and_says_it_to_screen_readers():
+    page = render_watch(watched(odd=ODD, histories={9 * 20 + 5: history()}))
+    cards = {words_of(card).split()[2]: card for card in cards_of(page)}
+    assert "amount 40 · its past 10 to 10 · its peers 8 to 12" in words_of(cards["5"])
+    label = re.search(r'aria-label="(Mean of .*?)"', cards["5"])[1]
+    assert label == (
+        "Mean of amount in the periods from 2026-01-02 to 2026-01-10: 40 in the last one; in its past 10 to 10; of its"
+        " peers 8 to 12."
+    )
+    points = re.findall(r'<circle class="(\w+)" cx="[\d.]+%" cy="([\d.]+)%"', cards["5"])
+    assert [kind for kind, _ in points] == ["own"] * 7 + ["odd"], "no point where there are no rows"
+    assert float(points[-1][1]) < 10 and float(points[0][1]) > 80, "higher values are higher up"
+    assert re.search(r'<path class="expected" d="(M0.5 .*?)"/>', cards["5"])[1].count("M") == 2, "a gap breaks the line"
+    assert "circle" not in cards["3"], "a silent entity has no feature"
+
+
+def test_a_history_is_of_the_entity_and_of_its_peers(rng):
+    shop, day = np.divmod(np.arange(12 * 30 * 20) // 20, 30)
+    X = rng.normal(size=(len(shop), 3))
+    X[(shop == 7) & (day == 29), 1] += 5
+    findings = EntityMonitor(random_state=0, n_estimators=8).update(
+        X, shop, np.datetime64("2026-01-01") + day, since=np.datetime64("2026-01-30")
+    )
+    (line,) = np.flatnonzero(findings.flagged)
+    own = findings.histories[line]
+    assert own.name == "x1" and len(own.values) == 30 and own.flagged.tolist() == [False] * 29 + [True]
+    means = [X[(shop == 7) & (day == one), 1].mean() for one in range(30)]
+    np.testing.assert_allclose(own.values, means, rtol=1e-5, atol=1e-6)
+    peers = [X[(shop == one) & (day == 29), 1].mean() for one in range(12) if one != 7]
+    np.testing.assert_allclose([own.low[-1], own.high[-1]], np.quantile(peers, [0.1, 0.9]), rtol=1e-5)
+
+
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [390, 1200])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_page_fits_its_window_needs_no_script_and_asks_for_nothing(browser, width, scheme, tmp_path):
     labels = [*filter(None, HOSTILE), *(f"shop {k}" for k in range(9, 20))]
     write_watch_report(
-        watched(20, 200, [(0, 199, "silent", HOSTILE[0]), (4, 198, "more rows", "x" * 400)], labels),
+        watched(
+            20,
+            200,
+            [(0, 199, "silent", HOSTILE[0]), (4, 198, "more rows", "x" * 400)],
+            labels,
+            histories={198 * 20 + 4: history("y" * 300, 80)},
+        ),
         tmp_path / "w.html",
     )
     context = browser.new_context(

@@ -1,7 +1,7 @@
 """What a monitor says of each entity and period, and why, in words."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from isobag.backends.arrays import Array, Bools, Floats, Ints
 from isobag.data.periods import Calendar
+from isobag.estimators.histories import MOST_HISTORIES, History, history_of
 from isobag.models.bags import PeriodLines
 from isobag.models.entities import N_FIRST
 from isobag.models.ranks import combine_p_values
@@ -50,6 +51,7 @@ class Findings:
     reasons : of flagged lines, in words; empty elsewhere.
     common_changes : periods in which most entities changed at once.
     notes : sentences about the rows: those that came before or too late, and gaps.
+    histories : by the number of a line, what its clearest feature was before; of the oddest flagged lines of a period.
     """
 
     entity: npt.NDArray[Any]
@@ -68,6 +70,7 @@ class Findings:
     reasons: npt.NDArray[np.object_]
     common_changes: tuple[CommonChange, ...] = ()
     notes: tuple[str, ...] = ()
+    histories: dict[int, History] = field(default_factory=dict)
 
     def __len__(self) -> int:
         """Number of lines."""
@@ -75,9 +78,8 @@ class Findings:
 
     def columns(self) -> dict[str, Any]:
         """The arrays by name."""
-        return {
-            one.name: getattr(self, one.name) for one in fields(self) if one.name not in ("common_changes", "notes")
-        }
+        others = ("common_changes", "notes", "histories")
+        return {one.name: getattr(self, one.name) for one in fields(self) if one.name not in others}
 
 
 def join_findings(parts: Sequence[Findings], labels: npt.NDArray[Any], notes: Sequence[str]) -> Findings:
@@ -86,7 +88,11 @@ def join_findings(parts: Sequence[Findings], labels: npt.NDArray[Any], notes: Se
         return _no_lines(labels, tuple(notes))
     joined = {name: np.concatenate([getattr(one, name) for one in parts]) for name in parts[0].columns()}
     changes = tuple(change for one in parts for change in one.common_changes)
-    return Findings(**joined, common_changes=changes, notes=tuple(notes))
+    starts = np.cumsum([0, *map(len, parts)]).tolist()
+    histories = {
+        start + line: own for one, start in zip(parts, starts, strict=False) for line, own in one.histories.items()
+    }
+    return Findings(**joined, common_changes=changes, notes=tuple(notes), histories=histories)
 
 
 def findings_of(
@@ -116,6 +122,9 @@ def findings_of(
     least = np.minimum.reduce(list(weighted.values()))
     score = np.where(np.isinf(least), np.nan, np.log(np.maximum(least, np.finfo(float).tiny)))
     change = () if not verdict.changed else (CommonChange(date, verdict.changed, int(np.isfinite(least).sum())),)
+    oddest = flagged[np.argsort(least[flagged], kind="stable")][:MOST_HISTORIES].tolist()
+    latest = before.periods[-_MOST_PAST:]
+    drawn = {line: history_of(line, lines, verdict.flagged, latest, before.cohorts, names, calendar) for line in oddest}
     p_past, _ = combine_p_values({name: parts[name] for name in ("past", "first")}, WEIGHTS)
     return Findings(
         labels[lines.entities],
@@ -133,6 +142,7 @@ def findings_of(
         odd_since,
         reasons,
         change,
+        histories={line: one for line, one in drawn.items() if one is not None},
     )
 
 

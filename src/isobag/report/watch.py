@@ -10,6 +10,7 @@ import numpy.typing as npt
 from isobag.backends.arrays import Floats, Ints
 from isobag.data.groups import number_labels
 from isobag.estimators.findings import KINDS, Findings, shown_time
+from isobag.estimators.histories import History
 from isobag.report.template import fill_template
 from isobag.report.text import LONGEST_COMMAND
 from isobag.storage.atomic import write_whole
@@ -98,8 +99,10 @@ def _card(findings: Findings, line: int, own: Ints) -> dict[str, Any]:
     own = own[-MOST_PERIODS:]
     sizes, expected = findings.n_points[own].astype(float), findings.expected[own]
     most = max(1.0, float(np.nanmax(np.concatenate([sizes, expected]))))
+    history = findings.histories.get(line)
     return {
         **_entry(findings, line),
+        "history": None if history is None else _history(history),
         "parts": [(name, _p(getattr(findings, key)[line])) for key, name in PARTS.items()],
         "most": number_in_words(float(f"{most:.3g}")),
         "begin": shown_time(findings.period[own[0]]),
@@ -116,6 +119,48 @@ def _card(findings: Findings, line: int, own: Ints) -> dict[str, Any]:
         "width": _share(1, len(own)),
         "line_of_expected": _steps(expected / most),
     }
+
+
+def _history(history: History) -> dict[str, Any]:
+    """The picture of a feature: a line and points for the entity, a band for its peers, in shares of the box."""
+    every = np.concatenate([history.values, history.low, history.high])
+    low, high = float(np.nanmin(every)), float(np.nanmax(every))
+    span = (high - low) or max(abs(high), 1.0)
+    n = len(history.values)
+
+    def heights(values: Floats) -> Floats:
+        return 0.95 - 0.9 * (values - low) / span
+
+    own, tops, bottoms = heights(history.values), heights(history.high), heights(history.low)
+    known = np.flatnonzero(~np.isnan(history.values))
+    before = history.values[known[:-1]]
+    return {
+        "name": shown(history.name),
+        "value": _words(history.values[-1]),
+        "past": _range(before) if len(before) else "",
+        "peers": "" if np.isnan(history.low[-1]) else f"{_words(history.low[-1])} to {_words(history.high[-1])}",
+        "begin": shown_time(history.periods[0]),
+        "end": shown_time(history.periods[-1]),
+        "n": n,
+        "band": "".join(f"M{k} {tops[k]:.4f}h1V{bottoms[k]:.4f}h-1z" for k in range(n) if not np.isnan(history.low[k])),
+        "path": "".join(
+            f"{'M' if i == 0 or known[i - 1] != k - 1 else 'L'}{k + 0.5} {own[k]:.4f}"
+            for i, k in enumerate(known.tolist())
+        ),
+        "points": [
+            {"x": _share(k + 0.5, n), "y": f"{100 * own[k]:.2f}%", "is_odd": bool(history.flagged[k])}
+            for k in known.tolist()
+        ],
+    }
+
+
+def _range(values: Floats) -> str:
+    low, high = np.quantile(values, [0.1, 0.9])
+    return f"{_words(low)} to {_words(high)}"
+
+
+def _words(value: float) -> str:
+    return number_in_words(float(f"{value:.3g}"))
 
 
 def _map(
