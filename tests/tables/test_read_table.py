@@ -188,6 +188,12 @@ def test_whole_numbers_beyond_two_to_53_stop_with_their_place(written, tmp_path)
     )
 
 
+def test_numbers_of_json_are_what_they_are_whatever_the_notation_of_texts(written):
+    content = '{"a": 1.604}\n{"a": "2,5"}\n{"a": 1e-3}\n{"a": "1.234"}\n'
+    source = written(content, "t.jsonl", decimal=",")
+    assert features(read_table(source, decimal=",", thousands=".")).tolist() == [[1.604], [2.5], [0.001], [1234]]
+
+
 def test_a_decimal_comma_is_asked_about_and_then_read(written):
     content = "a;b\n1,5;x,y\n2,25;z\n"
     assert "a: 2 of 2 cells are numbers with a decimal comma; row 0 (line 2 of" in refusal(written(content))
@@ -256,7 +262,7 @@ def test_streamed_and_cut_anyhow_the_table_is_the_same(tmp_path, monkeypatch, mi
     options = {"features": ["a", "code", "kind", "when", "late"], "missing": missing}
     plain = read_table(FilesSource(str(path)), **options)
     monkeypatch.setattr(csvfile.CsvFile.__init__, "__defaults__", (None, None, 999))
-    monkeypatch.setattr("isobag.tables.jsonfile.JsonFile.__init__.__defaults__", (77,))
+    monkeypatch.setattr("isobag.tables.jsonfile.JsonFile.__init__.__defaults__", (".", 77))
     streamed = read_table(FilesSource(str(path)), spool=on_disk, **options)
     assert streamed.encoding == plain.encoding or missing == "drop"
     assert repr(streamed.encoding) == repr(plain.encoding) and streamed.summary == plain.summary

@@ -21,13 +21,16 @@ _MARK = b"\xef\xbb\xbf"
 
 
 class JsonFile:
-    """One file of JSON Lines, or of one list of objects, read from the start with every call of ``batches``."""
+    """One file of JSON Lines, or of one list of objects, read from the start with every call of ``batches``.
+
+    decimal : sign that numbers get for their point, so that they mean the same among texts that are written with it.
+    """
 
     names = n_rows = None
     notes = ()
 
-    def __init__(self, opened: Callable[[], Any], file: str, batch_rows: int = BATCH_ROWS) -> None:
-        self._opened, self._file, self._batch_rows = opened, file, batch_rows
+    def __init__(self, opened: Callable[[], Any], file: str, decimal: str = ".", batch_rows: int = BATCH_ROWS) -> None:
+        self._opened, self._file, self._decimal, self._batch_rows = opened, file, decimal, batch_rows
         self.n_empty_lines = 0
 
     def batches(self) -> Iterator[Batch]:
@@ -94,7 +97,7 @@ class JsonFile:
             if any(isinstance(value, list) for value in values):
                 nested.add(name)
             try:
-                batch.columns[name] = pa.array([_text(value) for value in values], pa.string())
+                batch.columns[name] = pa.array([_text(value, self._decimal) for value in values], pa.string())
             except UnicodeEncodeError:
                 i = next(i for i, value in enumerate(values) if _is_broken(_text(value)))
                 raise ValueError(f"{batch.place(i)}, column {name!r}: an unpaired surrogate is not text.") from None
@@ -118,13 +121,13 @@ def _kinds(values: list[Any]) -> dict[str, int]:
     return {_KINDS[kind]: types.index(kind) for kind in dict.fromkeys(types) if kind in _KINDS}
 
 
-def _text(value: Any) -> str | None:
+def _text(value: Any, decimal: str = ".") -> str | None:
     """The text of a cell."""
     if value is None or type(value) is str:
         return value
     if isinstance(value, list):
         return _nested_text(value)
-    return str(value) if isinstance(value, _Digits) else "true" if value else "false"
+    return value.replace(".", decimal) if isinstance(value, _Digits) else "true" if value else "false"
 
 
 def _nested_text(value: Any) -> str:

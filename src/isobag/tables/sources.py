@@ -35,7 +35,7 @@ class Written:
     skip : lines before the header of CSV, or rows of a sheet.
     encoding : of text and JSON; None for UTF-8.
     sheet : of workbooks; None for the first.
-    decimal : sign that numbers get which stand among texts in a column of a workbook.
+    decimal : sign that numbers of workbooks and JSON get, which may stand among texts.
     """
 
     header: bool | None = None
@@ -169,7 +169,7 @@ def _open(opener: Opener, how: Written) -> Any:
 
         return ExcelFile(opener, name, how.header, how.skip, how.sheet, how.decimal)
     if kind in JSON:
-        return JsonFile(opener, name)
+        return JsonFile(opener, name, how.decimal)
     return CsvFile(opener, name, how.header, "\t" if how.divider is None and kind == ".tsv" else how.divider, how.skip)
 
 
