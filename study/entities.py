@@ -121,7 +121,7 @@ def measure_speakers(seed):
     X = given["X"][np.concatenate(rows)].astype(np.float64)
     lines = monitor.update(X, np.array(entity), times, since=START + 40)
     truth = odd[lines.entity, (lines.period - START) // np.timedelta64(1, "D")]
-    columns = {"p_past": -lines.p_past, "p_peers": -lines.p_peers, "p_volume": -lines.p_volume, "p_value": lines.score}
+    columns = {"p_past": -lines.p_past, "p_peers": -lines.p_peers, "p_volume": -lines.p_volume, "p_value": -lines.score}
     return {name: float(roc_auc_score(truth, values)) for name, values in columns.items()}
 
 
