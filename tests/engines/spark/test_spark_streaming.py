@@ -15,7 +15,7 @@ from isobag.storage.streamfile import load_stream, save_stream
 N_BATCHES, N_ROWS = 5, 120
 ROWS = np.random.default_rng(0).normal(size=(N_BATCHES * N_ROWS, 2))
 ROWS[500] = 60.0
-DETECTOR = IDKStreamDetector(150, 8, 16, fdr=0.2, random_state=0)
+DETECTOR = IDKStreamDetector(200, 30, fdr=0.2, random_state=0)
 
 
 class BrokenError(RuntimeError):
