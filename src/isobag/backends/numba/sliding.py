@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from isobag.backends.arrays import Bools, Cells, Floats, Ints
 from isobag.backends.numba.compiled import sliding as compiled
+from isobag.backends.numba.compiled import sliding_search as search
 from isobag.backends.numba.compiled.vectors import BLOCK
 from isobag.backends.threads import map_in_threads, shares
 
@@ -90,12 +91,12 @@ class SlidingCells:
         n_levels = len(self._shells) - 1
         winners, sq_dists = np.empty((t, n_levels, n), dtype=np.uint16), np.empty((t, n_levels, n))
         if n <= _FEW:
-            compiled.search_rows(X, self._centers, self._shells, winners, sq_dists)
+            search.search_rows(X, self._centers, self._shells, winners, sq_dists)
             return Nearest(winners, sq_dists, X)
         singles, norms = self._round(X)
 
         def work(part: slice) -> None:
-            compiled.search_blocks(
+            search.search_blocks(
                 X, singles, norms, self._centers[part], self._center_singles[part], self._reaches[part], self._shells,
                 winners[part], sq_dists[part],
             )  # fmt: skip
@@ -170,7 +171,7 @@ class SlidingCells:
         """Rows in float32, in blocks (blocks, d, BLOCK), and their norms (blocks, BLOCK)."""
         n_blocks = -(-len(X) // BLOCK)
         singles, norms = np.zeros((n_blocks, X.shape[1], BLOCK), dtype=np.float32), np.zeros((n_blocks, BLOCK))
-        compiled.round_rows(X, self._units.middle, self._units.unit, singles, norms)
+        search.round_rows(X, self._units.middle, self._units.unit, singles, norms)
         return singles, norms
 
     def _round_centers(self) -> None:

@@ -1,193 +1,36 @@
-"""Nearest centers of rows, shell by shell, as rows and centers change; see ``isobag.backends.numba.sliding``."""
+"""Nearest centers of rows that are kept as rows and centers change; see ``isobag.backends.numba.sliding``."""
 
 import numpy as np
 
 from isobag.backends.arrays import OCTAVE_BITS
 from isobag.backends.numba.compiled.float64_distances import sq_distance
 from isobag.backends.numba.compiled.jit import jit, jit_inner
-from isobag.backends.numba.compiled.lanes import (
-    flag_lanes,
-    flag_moved,
-    lowest_bit,
-    measure_singles,
-    prefetch,
-    scan_candidates,
+from isobag.backends.numba.compiled.lanes import flag_lanes, flag_moved, lowest_bit, measure_singles, prefetch
+from isobag.backends.numba.compiled.llvm import bits
+from isobag.backends.numba.compiled.sliding_search import (
+    LOST,
+    ROUNDING,
+    make_room,
+    measure_centers,
+    nearest_of,
+    search_lanes,
+    single,
 )
-from isobag.backends.numba.compiled.llvm import bits, number_of
-from isobag.backends.numba.compiled.small_tables import WIDTH
-from isobag.backends.numba.compiled.vectors import BLOCK, scan_centers
+from isobag.backends.numba.compiled.vectors import BLOCK
 
 __all__ = [
-    "NO_CELL", "offer_centers", "put_rows", "put_singles", "recount", "round_rows", "search_blocks", "search_lost",
-    "search_rows", "sum_levels", "update_radii",
+    "NO_CELL", "offer_centers", "put_rows", "put_singles", "recount", "search_lost", "sum_levels", "update_radii",
 ]  # fmt: skip
 NO_CELL = np.uint16(65535)
 """Of a row that is OUTSIDE, or of a place without a row."""
-LOST = -1.0
-"""Squared distance that is to be found again."""
 _AHEAD = 8
 """How many rows later memory that is asked for now is needed."""
 _KEPT = 1 << 16
 """Rows in doubt that are written down before they are measured."""
-ROUNDING = 2.0**-24
 NORMS_SHARE = 2200 * ROUNDING**2
 """Of the squared norms, what (1 + 1 / e) 2 u^2 is at most in ``offer_centers``."""
-TINY, LEAST_LENGTH = 1e-30, 1e-15
-"""More than underflow takes from a squared distance and from a distance."""
-FARTHEST_SINGLE = 1e18
-"""Its square is still a float32."""
-
-
-@jit_inner
-def _measure_centers(x, centers, first, last, room):
-    """Squared distances of x (d,) to the centers first to last: centers (d, psi), room (psi,)."""
-    own = room[first:last]
-    for j in range(len(own)):
-        own[j] = 0.0
-    for k in range(len(x)):
-        value = x[k]
-        column = centers[k, first:last]
-        for j in range(len(own)):
-            gap = value - column[j]
-            own[j] += gap * gap
-
-
-@jit_inner
-def _nearest(room, first, last, floor):
-    """The first of the least numbers above the floor, and that number; -1 if there is none."""
-    own = room[first:last]
-    least = bits(np.inf)
-    for j in range(len(own)):  # numbers from 0 on are in the order of their bits, and integers are compared in vectors
-        least = min(least, bits(own[j]) if own[j] > floor else bits(np.inf))
-    best = number_of(least)
-    if best < np.inf:
-        for j in range(len(own)):
-            if own[j] == best:
-                return first + j, best
-    return -1, np.inf
-
-
-@jit
-def search_rows(X, centers, shells, winners, sq_dists):
-    """Nearest center of each shell, one row after the other: X (n, d), centers (t, d, psi) -> (t, L, n)."""
-    room = np.empty(centers.shape[2])
-    for i in range(len(centers)):
-        for row in range(len(X)):
-            _measure_centers(X[row], centers[i], 0, centers.shape[2], room)
-            for shell in range(len(shells) - 1):
-                winner, best = _nearest(room, shells[shell], shells[shell + 1], -1.0)
-                winners[i, shell, row] = max(winner, shells[shell])
-                sq_dists[i, shell, row] = best
-
-
-@jit_inner
-def _search_lanes(X, which, n, columns, singles, norms, centers, own_singles, reach, first, last, names, room, hard):
-    """Nearest of the centers first to last for up to BLOCK rows X[which[:n]]: winner and its squared distance, in room.
-
-    columns, singles (d, BLOCK): the rows in float64 and in float32, norms (BLOCK,) of the latter
-    centers (d, psi), own_singles (psi, d): the centers; reach: the largest of their norms; names: 0, 1, ...
-    hard (1,): whether float32 was of no use before, so that all are compared in float64
-    room: the least and second in float32, the winner, and what is certain of these, (BLOCK,) each
-
-    The distance D of a row and a center, in units, and r, the root of what float32 makes of its square, differ by at
-    most g r + u R, R being the sum of their norms. The winner is certain where r (1 - g) - u R of the second is above
-    r (1 + g) + u R of the best.
-    """
-    best32, second32, winner32, best, winner = room
-    d = len(columns)
-    n_doubtful = 0
-    if not hard[0]:
-        for q in range(BLOCK):
-            best32[q] = np.inf
-            second32[q] = np.inf
-            winner32[q] = first
-        scan_centers(singles, own_singles, names, first, last, best32, second32, winner32)
-        share = (d + 8) * ROUNDING
-        for q in range(BLOCK):
-            winner[q] = winner32[q]
-            best[q] = 0.0
-        for k in range(d):
-            for q in range(BLOCK):
-                gap = columns[k, q] - centers[k, winner32[q]]
-                best[q] += gap * gap
-        for q in range(n):
-            least = np.sqrt(np.float64(best32[q])) * (1.0 + share)
-            other = np.sqrt(np.float64(second32[q])) * (1.0 - share)
-            if not other > least + 3.0 * ROUNDING * (norms[q] + reach) + LEAST_LENGTH:
-                n_doubtful += 1
-                best[q] = LOST
-        hard[0] = n_doubtful > BLOCK // 8
-    if hard[0]:
-        for start in range(0, n, WIDTH):
-            for lane in range(WIDTH):
-                best[start + lane] = np.inf
-                winner[start + lane] = first
-            scan_candidates(columns, start, centers, first, last, best, winner, start)
-    elif n_doubtful:
-        for q in range(n):
-            if best[q] < 0.0:
-                best[q] = np.inf
-                winner[q] = first
-                for j in range(first, last):
-                    total = 0.0
-                    for k in range(d):
-                        total += (X[which[q], k] - centers[k, j]) * (X[which[q], k] - centers[k, j])
-                    if total < best[q]:
-                        best[q] = total
-                        winner[q] = j
-
-
-@jit_inner
-def _make_room():
-    """Room for ``_search_lanes``."""
-    singles = np.empty(BLOCK, dtype=np.float32), np.empty(BLOCK, dtype=np.float32)
-    return *singles, np.empty(BLOCK, dtype=np.int32), np.empty(BLOCK), np.empty(BLOCK, dtype=np.int64)
-
-
-@jit
-def search_blocks(X, singles, norms, centers, own_singles, reaches, shells, winners, sq_dists):
-    """The same for many rows, BLOCK together: singles (blocks, d, BLOCK) and norms (blocks, BLOCK) of X (n, d)."""
-    n, d = X.shape
-    room = _make_room()
-    names = np.arange(centers.shape[2]).astype(np.int32)
-    columns, which = np.zeros((d, BLOCK)), np.zeros(BLOCK, dtype=np.int64)
-    hard = np.zeros((len(centers), len(shells), 1), dtype=np.bool_)
-    best, winner = room[3], room[4]
-    for block in range(len(singles)):
-        start = block * BLOCK
-        size = min(BLOCK, n - start)
-        for q in range(size):
-            which[q] = start + q
-            for k in range(d):
-                columns[k, q] = X[start + q, k]
-        for i in range(len(centers)):
-            for shell in range(len(shells) - 1):
-                _search_lanes(
-                    X, which, size, columns, singles[block], norms[block], centers[i], own_singles[i], reaches[i],
-                    shells[shell], shells[shell + 1], names, room, hard[i, shell],
-                )  # fmt: skip
-                for q in range(size):
-                    winners[i, shell, start + q] = winner[q]
-                    sq_dists[i, shell, start + q] = best[q]
-
-
-@jit_inner
-def _single(x, middle, per_unit):
-    """A coordinate in units, in float32, limited."""
-    return np.float32(min(max((x - middle) * per_unit, -FARTHEST_SINGLE), FARTHEST_SINGLE))
-
-
-@jit
-def round_rows(X, middle, unit, singles, norms):
-    """Rows (n, d) as (x - middle) / unit in float32, limited, and their norms, infinite for rows beyond the limit."""
-    per_unit = 1.0 / unit  # exactly: a power of two
-    for row in range(len(X)):
-        total = 0.0
-        for k in range(X.shape[1]):
-            value = (X[row, k] - middle[k]) * per_unit
-            total += value * value if abs(value) < FARTHEST_SINGLE else np.inf
-            singles[row // BLOCK, k, row % BLOCK] = _single(X[row, k], middle[k], per_unit)
-        norms[row // BLOCK, row % BLOCK] = np.sqrt(total)
+TINY = 1e-30
+"""More than underflow takes from a squared distance."""
 
 
 @jit
@@ -282,13 +125,13 @@ def update_radii(begin, end, changed, centers, shells, others, to_others, sq_rad
                 n_changed += 1
                 for k in range(d):
                     x[k] = centers[i, k, j]
-                _measure_centers(x, centers[i], 0, psi, room)
+                measure_centers(x, centers[i], 0, psi, room)
                 for c in range(psi):
                     if room[c] > 0.0 and room[c] < to_others[i, shell, c]:
                         to_others[i, shell, c] = room[c]
                         others[i, shell, c] = j
                 for own in range(n_shells):
-                    winner, best = _nearest(room, shells[own], shells[own + 1], 0.0)
+                    winner, best = nearest_of(room, shells[own], shells[own + 1], 0.0)
                     others[i, own, j] = winner
                     to_others[i, own, j] = best
         if not n_changed:
@@ -298,8 +141,8 @@ def update_radii(begin, end, changed, centers, shells, others, to_others, sq_rad
                 if to_others[i, shell, c] < 0.0:
                     for k in range(d):
                         x[k] = centers[i, k, c]
-                    _measure_centers(x, centers[i], shells[shell], shells[shell + 1], room)
-                    winner, best = _nearest(room, shells[shell], shells[shell + 1], 0.0)
+                    measure_centers(x, centers[i], shells[shell], shells[shell + 1], room)
+                    winner, best = nearest_of(room, shells[shell], shells[shell + 1], 0.0)
                     others[i, shell, c] = winner
                     to_others[i, shell, c] = best
         for c in range(psi):
@@ -400,7 +243,7 @@ def search_lost(
     rows (W, d) of the window; changed (t, psi), is_changed (t, L): which centers are new, and which shells have one
     """
     d = centers.shape[1]
-    room = _make_room()
+    room = make_room()
     best, winner = room[3], room[4]
     names = np.arange(centers.shape[2]).astype(np.int32)
     columns, which = np.zeros((d, BLOCK)), np.zeros(BLOCK, dtype=np.int64)
@@ -427,8 +270,8 @@ def search_lost(
                     lengths[q] = norms[place // BLOCK, place % BLOCK]
                     for k in range(d):
                         columns[k, q] = rows[place, k]
-                        own[k, q] = _single(rows[place, k], middle[k], per_unit)
-                _search_lanes(
+                        own[k, q] = single(rows[place, k], middle[k], per_unit)
+                search_lanes(
                     rows, which, size, columns, own, lengths, centers[i], own_singles[i], reaches[i], shells[shell],
                     shells[shell + 1], names, room, hard,
                 )  # fmt: skip
