@@ -22,7 +22,7 @@ from isobag.reproduce.ranks import compare
 N_GROUPS = 200
 MOST_LOSS = 0.03
 PAGE = ROOT / "docs" / "group_suite.md"
-PICTURE = ROOT / "docs" / "pictures" / "group_suite.png"
+PICTURE = PAGE.with_suffix(".png")
 
 
 @lru_cache(maxsize=1)
@@ -96,7 +96,7 @@ def _page(results):
         rows.append(row)
     yield table(sorted(rows, key=lambda row: -row["all"]))
     draw_critical_differences(comparison, PICTURE)
-    yield f"![Average ranks; joined: no difference at .05](pictures/{PICTURE.name})\n"
+    yield f"![Average ranks; joined: no difference at .05]({PICTURE.name})\n"
     yield "## All problems\n"
     for variant in SUITE_VARIANTS:
         rows = [
@@ -118,10 +118,10 @@ def _page(results):
         " normal:\n"
     )
     yield (
-        "```python\nimport numpy as np\n\n\ndef median_distance(train, train_groups, X, groups, seed):\n"
-        "    middle = np.median(train, axis=0)\n"
-        "    own = [np.median(X[groups == group], axis=0) for group in range(groups.max() + 1)]\n"
-        "    return -np.linalg.norm(own - middle, axis=1)\n```\n"
+        "```python\n>>> import numpy as np\n>>> def median_distance(train, train_groups, X, groups, seed):\n"
+        "...     middle = np.median(train, axis=0)\n"
+        "...     own = [np.median(X[groups == group], axis=0) for group in range(groups.max() + 1)]\n"
+        "...     return -np.linalg.norm(own - middle, axis=1)\n\n```\n"
     )
     yield "`ISOBAG_SUITE_METHOD=mine.py:median_distance make study-groups` runs it on all problems.\n"
 
@@ -130,7 +130,7 @@ SUITE_SECTION = Section("suite", "The suite of odd groups", _tasks, _page)
 
 
 def _wrapped(line):
-    return fill(line, 120, break_long_words=False, break_on_hyphens=False) if line[:1] not in "|#` " else line
+    return fill(line, 120, break_long_words=False, break_on_hyphens=False) if line[:1] not in "|#`>. " else line
 
 
 if __name__ == "__main__":

@@ -155,6 +155,8 @@ def test_a_folder_is_its_files_in_the_order_of_their_names(frame, tmp_path, addr
         written(piece, tmp_path / "parts" / f"part-{i}.parquet")
     (tmp_path / "parts" / "_SUCCESS").touch()
     plain = ask("points", tmp_path / "parts" / "*.parquet", "-t", 6)
+    for row in plain["top"]:
+        del row["file"]  # which a cluster does not tell
     assert ask("points", tmp_path / "parts", "-t", 6, "--dask", address) == plain
     (tmp_path / "parts" / "day=1").mkdir()
     written(frame[:5], tmp_path / "parts" / "day=1" / "more.parquet")

@@ -105,8 +105,10 @@ def test_several_files_a_glob_and_what_is_piped_in_are_one_table(csv, cards, tmp
     for i, part in enumerate((cards[:100], cards[100:101], cards[101:])):
         part.to_csv(tmp_path / f"part-{i}.csv", index=False)
     parts = sorted(tmp_path.glob("part-*.csv"))
-    assert ask("points", *parts, "-t", 10)["top"] == expected
-    assert ask("points", tmp_path / "part-*.csv", "-t", 10)["top"] == expected
+    firsts = np.array([0, 100, 101])
+    several = [{"file": str(parts[(firsts <= row["row"]).sum() - 1]), **row} for row in expected]
+    assert ask("points", *parts, "-t", 10)["top"] == several
+    assert ask("points", tmp_path / "part-*.csv", "-t", 10)["top"] == several
     assert ask("points", "-", "-t", 10, stdin=csv.read_bytes())["top"] == expected
     lines = "".join(json.dumps(row) + "\n" for row in cards.to_dict("records"))
     assert ask("points", "-", "--format", "jsonl", "-t", 10, stdin=lines)["top"] == expected
