@@ -179,7 +179,7 @@ def test_a_cluster_without_workers_is_an_error_and_not_for_ever():
 
 def test_errors_name_partition_row_and_column_and_the_cluster_stays_usable(client):
     with pytest.raises(ValueError, match="the first is in row 17 of partition 5, column 'b'"):
-        points_of(table(lacks_a_value))
+        points_of(table(lacks_a_value), missing="error")
     with pytest.raises(ValueError, match=r"partition 5, column 'b' is of type .*string.*; need one type"):
         groups_of(table(is_of_another_type))
     assert len(points_of(table())) == N_PARTITIONS * N_ROWS

@@ -150,7 +150,8 @@ def test_a_scheduler_that_dies_is_one_sentence(cluster, tmp_path):
     cluster.start_worker("only")
     path = tmp_path / "t.parquet"
     pd.concat([make(number) for number in range(4000)]).to_parquet(path)
-    process = start("points", path, "--features", "a,b", "--dask", cluster.address)
+    # So many partitionings take minutes: it is at work when the scheduler dies.
+    process = start("points", path, "--features", "a,b", "-t", 5000, "--dask", cluster.address)
     with pytest.raises(subprocess.TimeoutExpired):
         process.wait(timeout=12)
     cluster.scheduler.kill()

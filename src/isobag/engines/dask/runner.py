@@ -14,7 +14,7 @@ from dask.threaded import get as get_in_threads
 from isobag.backends.arrays import Ints
 from isobag.data.spool import Tick
 from isobag.engines.dask import tasks
-from isobag.engines.dask.workers import Say, Workers, WorkersDiedError, none_left
+from isobag.engines.dask.workers import Say, Workers, WorkersDiedError, none_left, scheduler_lost
 from isobag.engines.versions import own_version
 
 WINDOWS = 3
@@ -129,8 +129,7 @@ class Runner:
         except CancelledError as error:
             if self._client.status == "running":
                 raise WorkersDiedError(f"Dask gave up a partial result ({error}); try again.") from error
-            address = self._client.scheduler.address
-            raise WorkersDiedError(f"The Dask scheduler at {address} went away; start it, and try again.") from error
+            raise WorkersDiedError(scheduler_lost(self._client)) from error
 
     def _given_up(self, task: Any) -> list[int]:
         """Partitions that Dask tries no more: the one that kills, and what was on the same workers every time."""

@@ -66,7 +66,12 @@ class Workers:
             raise WorkersDiedError(none_left(_patience(), workers.values()))
 
     def _workers(self) -> Mapping[str, Any]:
-        known: Mapping[str, Any] = self._client.scheduler_info(n_workers=-1)["workers"]
+        try:
+            known: Mapping[str, Any] | None = self._client.scheduler_info(n_workers=-1).get("workers")
+        except OSError:
+            known = None
+        if known is None:  # a client that tries to reach its scheduler again has lost all that it waits for
+            raise WorkersDiedError(scheduler_lost(self._client))
         return known
 
     def _ask(self, workers: Mapping[str, Any]) -> None:
@@ -100,6 +105,11 @@ class Workers:
 def warn(remark: str) -> None:
     """A remark as a warning."""
     warnings.warn(remark, RuntimeWarning, stacklevel=2)
+
+
+def scheduler_lost(client: Any) -> str:
+    """What is wrong where the scheduler does not answer."""
+    return f"The Dask scheduler at {client.scheduler.address} went away; start it, and try again."
 
 
 def none_left(seconds: float, workers: Iterable[Mapping[str, Any]]) -> str:
