@@ -149,9 +149,9 @@ def test_a_worker_that_stands_still_is_named_while_waiting(cluster, client, monk
 def test_a_scheduler_that_dies_is_one_sentence(cluster, tmp_path):
     cluster.start_worker("only")
     path = tmp_path / "t.parquet"
-    pd.concat([make(number) for number in range(4000)]).to_parquet(path)
-    # So many partitionings take minutes: it is at work when the scheduler dies.
-    process = start("points", path, "--features", "a,b", "-t", 5000, "--dask", cluster.address)
+    pd.concat([make(number) for number in range(20_000)]).to_parquet(path)
+    # So many rows and partitionings take a minute: it is at work when the scheduler dies.
+    process = start("points", path, "--features", "a,b", "-t", 400, "--dask", cluster.address)
     with pytest.raises(subprocess.TimeoutExpired):
         process.wait(timeout=12)
     cluster.scheduler.kill()

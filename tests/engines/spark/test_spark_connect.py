@@ -30,7 +30,7 @@ assert groups["who"].tolist() == plain["who"].tolist() and groups["score"].tolis
 scored = engine.score(engine.fit(frame, **options), frame).toPandas()
 assert scored["row"].tolist() == list(range(1_500)) and scored["p_value"].between(0, 1).all()
 try:
-    engine.detect_points(frame.selectExpr("x", "if(who = 7, double('nan'), y) as y"))
+    engine.detect_points(frame.selectExpr("x", "if(who = 7, double('nan'), y) as y"), missing="error")
 except ValueError as error:
     assert "row 7 of partition 0, column 'y'" in str(error), error
 else:
