@@ -12,6 +12,7 @@ from isobag.datasets import (
     make_gaussian100,
     make_mix_gaussian1k,
 )
+from isobag.datasets.rebuild import LEAST_ATTACKS, STRETCH_ROWS
 from isobag.datasets.unequal import ALIKE_KINDS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -39,7 +40,6 @@ SYNTHETIC_GROUP_SETS = {
 
 
 SESSIONS, STRETCHES = "sessions_openstack", "http_stretches"
-STRETCH_ROWS, LEAST_ATTACKS = 100, 30
 ALIKE_SHARES = (1, 5, 10, 20)
 """Per cent of odd groups that are alike."""
 ALIKE_GROUPS = 400

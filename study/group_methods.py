@@ -41,11 +41,17 @@ def _standardised(score):
     """A method on features that have mean 0 and deviation 1 in ``train``."""
 
     def scaled(train, train_groups, X, groups, seed):
-        mean, deviation = train.mean(axis=0), train.std(axis=0)
-        deviation[deviation == 0] = 1
-        return score((train - mean) / deviation, train_groups, (X - mean) / deviation, groups, seed)
+        train, X = _in_deviations(train, X)
+        return score(train, train_groups, X, groups, seed)
 
     return scaled
+
+
+def _in_deviations(train, rows):
+    """Both, with mean 0 and deviation 1 in ``train``."""
+    mean, deviation = train.mean(axis=0), train.std(axis=0)
+    deviation[deviation == 0] = 1
+    return (train - mean) / deviation, (rows - mean) / deviation
 
 
 def _aggregated(detect):
@@ -70,9 +76,7 @@ def _forest(train, rows, seed):
 
 def _nearest(train, rows, seed):
     """Minus the distance to the tenth nearest of ``train``, rows of ``train`` themselves not counted."""
-    mean, deviation = train.mean(axis=0), train.std(axis=0)
-    deviation[deviation == 0] = 1
-    return _nearest_distance((train - mean) / deviation, (rows - mean) / deviation)
+    return _nearest_distance(*_in_deviations(train, rows))
 
 
 def _nearest_distance(train, rows):

@@ -51,13 +51,12 @@ def measure(label, name, variant):
 
 
 def _tasks():
-    found = {
+    return {
         f"{label}|{name}|{variant}": Task(measure, (label, name, variant))
         for name in suite_sets()
         for variant in SUITE_VARIANTS
         for label in METHODS
     }
-    return found
 
 
 def _page(results):

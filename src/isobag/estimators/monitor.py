@@ -395,7 +395,7 @@ def _estimates(contents: Sequence[Content], t: int, n_columns: int, compute: Com
         _, old, new = np.intersect1d(before.entities, after.entities, assume_unique=True, return_indices=True)
         own.append(Pairs(before, old, after, new))
     others = [Pairs(one, np.arange(len(one.sizes) - 1), one, np.arange(1, len(one.sizes))) for one in bags]
-    return tuple(estimate_between(pairs, within, n_columns, compute) for pairs in (own, others))  # type: ignore[return-value]
+    return estimate_between(own, within, n_columns, compute), estimate_between(others, within, n_columns, compute)
 
 
 def _notes(checked: Checked, late: int) -> Iterator[str]:

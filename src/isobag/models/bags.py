@@ -99,11 +99,6 @@ class PeriodLines:
         lines = np.minimum(np.searchsorted(self.entities, wanted), len(self) - 1)
         return np.where(self.entities[lines] == wanted, lines, -1)
 
-    def hashes_of(self, line: int) -> Hashes:
-        """The hashes of the rows of a line."""
-        ends = np.cumsum(self.sizes)
-        return self.hashes[ends[line] - self.sizes[line] : ends[line]]
-
     def settled(self) -> "PeriodLines":
         """The same, without what only late rows need."""
         return self if not len(self.hashes) else replace(self, hashes=np.empty(0, dtype=np.uint64))
