@@ -88,11 +88,20 @@ def test_the_default_is_the_mean_over_psi_and_scales_less_how_far_out_unless_sma
     assert np.ptp(expected) > 0.01
 
 
-@pytest.mark.parametrize(("n", "largest"), [(2, 2), (4, 2), (11, 5), (60, 30), (400, 200), (512, 256), (3000, 256)])
-def test_psi_are_the_powers_of_two_up_to_256_or_half_of_the_rows(rng, n, largest):
+@pytest.mark.parametrize(
+    ("n", "largest"), [(2, 2), (4, 2), (11, 5), (60, 30), (400, 200), (512, 256), (1023, 256), (1024, 512), (3000, 512)]
+)
+def test_psi_are_the_powers_of_two_up_to_512_or_half_of_the_rows(rng, n, largest):
     model = IDKPointDetector(2, random_state=0, calibrate=False).fit(rng.normal(size=(n, 2)))
-    assert model.path_ == (*[2**k for k in range(1, 9) if 2**k < largest], largest)
+    assert model.path_ == (*[2**k for k in range(1, 10) if 2**k < largest], largest)
     assert model.max_samples_ == largest
+
+
+def test_partitionings_of_512_cells_are_two_thirds_as_many(rng):
+    X = rng.normal(size=(1024, 2))
+    detectors = [(100, "auto", X[1:]), (100, "auto", X), (100, 512, X)]
+    models = [IDKPointDetector(t, psi, random_state=0, calibrate=False).fit(some).model_ for t, psi, some in detectors]
+    assert [len(model.views) for model in models] == [100, 67, 100]
 
 
 @pytest.mark.parametrize("scaling", SCALINGS)
@@ -153,7 +162,7 @@ def test_a_clump_of_anomalies_is_found_though_it_is_its_own_neighbourhood(share,
     model = IDKPointDetector(calibrate=False, random_state=seed).fit(X)
     assert roc_auc_score(y, -model.score_samples(X)) >= least
     if share == 0.1:
-        assert roc_auc_score(y, -model.score_path(X)[:, -1]) < 0.5
+        assert roc_auc_score(y, -model.score_path(X)[:, model.path_.index(256)]) < 0.5
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -8,7 +8,7 @@ from scipy.stats import ks_2samp
 
 from isobag.backends import Compute
 from isobag.data.rows import ArrayRows
-from isobag.models.point import PointParams, fit_point_model
+from isobag.models.point import FEW_SAMPLES, PointParams, fit_point_model
 from isobag.models.stream import Stream, exchange_at, levels_at, next_stop
 from isobag.partitionings import draw_seeds
 
@@ -17,7 +17,7 @@ DEFINITION = Compute("numpy")
 
 
 def params(max_samples="auto", n_estimators=7, seed=3):
-    return PointParams(n_estimators, max_samples, "similarity", "auto", "hypersphere", False, seed)
+    return PointParams(n_estimators, max_samples, "similarity", "auto", "hypersphere", False, seed, FEW_SAMPLES)
 
 
 def rows_of(kind, n=500):

@@ -249,7 +249,7 @@ class Modelled(Storable, Generic[M]):
     def params(self) -> Any:
         """The parameters that learning needs, as a frozen data class."""
         own = self.get_params(deep=False)
-        values = {one.name: own[one.name] for one in fields(self._params_class)}
+        values = {one.name: own[one.name] for one in fields(self._params_class) if one.name in own}
         plain = {name: one.item() if isinstance(one, np.generic) else one for name, one in values.items()}
         return self._params_class(**plain)
 

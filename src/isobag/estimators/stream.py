@@ -25,7 +25,7 @@ from isobag.estimators.base import Computing, Thresholded
 from isobag.models.calibration import EXTRAPOLATE, TAILS
 from isobag.models.drift import Drift, measure_drift
 from isobag.models.online import Lord
-from isobag.models.point import PointModel, PointParams
+from isobag.models.point import FEW_SAMPLES, PointModel, PointParams
 from isobag.models.stream import Followed, Stream
 
 WINDOW = at_least(4, "psi is at most half of the rows")
@@ -281,7 +281,14 @@ class IDKStreamDetector(Thresholded, Computing):
         """A stream with the parameters as they are, that has seen no row."""
         psi = self.max_samples if isinstance(self.max_samples, str) else int(self.max_samples)
         params = PointParams(
-            int(self.n_estimators), psi, "similarity", self.scaling, "hypersphere", False, self.random_state
+            int(self.n_estimators),
+            psi,
+            "similarity",
+            self.scaling,
+            "hypersphere",
+            False,
+            self.random_state,
+            FEW_SAMPLES,
         )
         return Stream(params, int(self.window), n_features)
 

@@ -35,7 +35,9 @@ METHODS = {"similarity": "nearest", "norm": "covering"}
 """Ways to score, and the rule by which each looks for the ball of a point."""
 AUTO_SCALINGS = ("absolute", "normal", "asinh")
 PAPER_SCALING = "minmax"
-AUTO_LARGEST_SAMPLES = 256
+AUTO_LARGEST_SAMPLES = 512
+FEW_SAMPLES = 256
+"""Largest psi of the models that p-values rest on, and of streams."""
 AVERAGED_ROWS = 10_000
 CALIBRATION_ROWS, LEARNED_ROWS = 100_000, 10_000
 HALVED_ROWS = 2_000
@@ -47,7 +49,7 @@ REFERENCE_ROWS = 256
 _COMBINED_ROWS = 1 << 18
 
 
-def largest_samples(n_rows: int, most: int = AUTO_LARGEST_SAMPLES) -> int:
+def largest_samples(n_rows: int, most: int) -> int:
     """Largest psi of an average over psi: at most half of the rows, or most rows would be centers, alone in a cell."""
     return max(2, min(most, n_rows // 2))
 
@@ -59,7 +61,10 @@ def most_learned(n_rows: int, n_groups: int = 0) -> int:
 
 @dataclass(frozen=True)
 class PointParams:
-    """Parameters of IDKPointDetector that learning needs, already checked."""
+    """Parameters of IDKPointDetector that learning needs, already checked.
+
+    largest : largest psi of an average over psi.
+    """
 
     n_estimators: int
     max_samples: int | str
@@ -68,6 +73,7 @@ class PointParams:
     mechanism: str
     calibrate: bool | str
     random_state: Any
+    largest: int = AUTO_LARGEST_SAMPLES
 
     @property
     def averages(self) -> bool:
@@ -76,11 +82,21 @@ class PointParams:
 
     def plans(self, n_rows: int) -> list[Plan]:
         """One view with the paper's scaling; by default three, with a third of the partitionings each."""
-        psi = largest_samples(n_rows) if self.averages else min(int(self.max_samples), n_rows)
+        psi = self._largest_psi(n_rows)
         scalings: tuple[str | None, ...] = (self.scaling,)
         if self.scaling == "auto":
             scalings = AUTO_SCALINGS if self.averages else (PAPER_SCALING,)
         return [Plan(scaling, nested_levels(psi)) for scaling in scalings]
+
+    def n_drawn(self, n_rows: int) -> int:
+        """Number of partitionings: two thirds as many where an average goes beyond psi = 256, for as much work."""
+        is_large = self.averages and self._largest_psi(n_rows) > FEW_SAMPLES
+        return -(-2 * self.n_estimators // 3) if is_large else self.n_estimators
+
+    def _largest_psi(self, n_rows: int) -> int:
+        if not self.averages:
+            return min(int(self.max_samples), n_rows)
+        return largest_samples(n_rows, self.largest if n_rows >= 2 * self.largest else FEW_SAMPLES)
 
     def limits(self, views: Views) -> Limits | None:
         """The distance beyond which a row is far out; None where how far does not count."""
@@ -88,7 +104,8 @@ class PointParams:
 
     def of_part(self, seed: int, n_parts: int) -> "PointParams":
         """The same for one of several parts of the data, which share the partitionings and set nothing aside."""
-        return replace(self, calibrate=False, random_state=seed, n_estimators=-(-self.n_estimators // n_parts))
+        n_estimators = -(-self.n_estimators // n_parts)
+        return replace(self, calibrate=False, random_state=seed, n_estimators=n_estimators, largest=FEW_SAMPLES)
 
 
 @dataclass(frozen=True)
@@ -345,7 +362,8 @@ def fit_point_model(
     reference, averaged = (spread_rows(len(rows), most) for most in (REFERENCE_ROWS, AVERAGED_ROWS))
     later = [reference, averaged] if params.averages else [reference]
     plans = params.plans(len(rows))
-    views, _ = draw_views(rows, params.n_estimators, plans, params.mechanism, params.random_state, compute, later)
+    n_drawn = params.n_drawn(len(rows))
+    views, _ = draw_views(rows, n_drawn, plans, params.mechanism, params.random_state, compute, later)
     calibration = None
     if params.calibrate:
         if units is None:
