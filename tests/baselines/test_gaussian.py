@@ -23,6 +23,7 @@ def mean_kernel(x, rows, bandwidth):
     return total / len(rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_features", [1, 3, 4, 9])
 def test_every_bandwidth_of_the_path_is_the_double_loop(rng, n_features):
     """A term is at most 64 roundings off, and 130 of them are summed."""

@@ -161,6 +161,7 @@ def test_a_result_that_cannot_be_printed_is_an_error(folder, table):
     assert code == 2 and "standard output: No space left" in said
 
 
+@pytest.mark.slow
 def test_debug_and_closed_pipes_do_not_make_errors_odd(folder):
     code, _, said = finish(start("check", folder / "no.csv", "--model", folder / "rows.isobag", "--debug"))
     assert code == 2 and "Traceback" in said

@@ -54,7 +54,15 @@ main()
 """
 
 
-@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "sent",
+    [
+        signal.SIGINT,
+        signal.SIGKILL,
+        pytest.param(signal.SIGTERM, marks=pytest.mark.slow),
+        pytest.param(signal.SIGHUP, marks=pytest.mark.slow),
+    ],
+)
 def test_a_stopped_command_leaves_nothing_behind_or_the_next_one_clears_up(csv, tmp_path, sent):
     out = tmp_path / "scores.csv"
     command = [sys.executable, "-c", SLOW_WRITER, "points", csv, "-t", "5", "--no-p-values", "--out", out]
@@ -95,7 +103,10 @@ def test_closed_streams_are_no_trouble(csv, closed, tmp_path):
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
 @pytest.mark.parametrize("unbuffered", ["", "1"])
-@pytest.mark.parametrize("args", [(), ("--json",), ("--out", "-")])
+@pytest.mark.parametrize(
+    "args",
+    [(), pytest.param(("--json",), marks=pytest.mark.slow), pytest.param(("--out", "-"), marks=pytest.mark.slow)],
+)
 def test_an_output_that_is_full_is_named_once(csv, args, unbuffered):
     with open("/dev/full", "wb") as full:
         process = start("points", csv, "-t", "5", "--quiet", *args, stdout=full, env={"PYTHONUNBUFFERED": unbuffered})

@@ -78,6 +78,7 @@ def test_live_on_a_terminal_shows_odd_rows_a_sparkline_and_the_rate():
     assert "oddest row of each second: " in screen
 
 
+@pytest.mark.slow
 def test_live_elsewhere_is_json_lines():
     args = ["-", "--window", "1000", "--fdr", "0.2"]
     live, plain = run(*args, "--live", text=json_lines()), run(*args, "--json", text=json_lines())

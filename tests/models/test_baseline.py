@@ -164,6 +164,7 @@ def test_what_is_odd_for_all_but_usual_for_its_group_is_not_flagged():
     assert (IDKPointDetector(random_state=0).fit(X).p_values(new) < 0.1).mean() > 0.5
 
 
+@pytest.mark.slow
 def test_groups_that_do_not_differ_change_nothing():
     X, _, new, _, _ = accounts(0)
     pooled = small().fit(X)

@@ -31,6 +31,7 @@ def test_among_few_groups_one_that_is_moved_is_the_oddest(n_groups):
     assert np.mean(flagged) == (n_groups > 5) and np.mean(others) < 0.05
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_groups", [5, 20])
 def test_p_values_hold_with_few_groups(n_groups):
     shares = []

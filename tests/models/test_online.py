@@ -58,6 +58,7 @@ def test_a_stream_may_be_cut_anywhere(rng):
     assert found.sum() > 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.0, 0.002, 0.02])
 def test_of_all_alarms_over_time_no_more_are_false_than_promised(share):
     false_shares = []

@@ -87,6 +87,7 @@ def test_a_cell_says_how_it_ended(tmp_path, name, status, message):
     assert outcome.records[0]["auc"] == 0.5
 
 
+@pytest.mark.slow
 def test_resume_keeps_finished_cells_and_runs_the_others(tmp_path):
     cells = [Cell("point", name, "1", WORK) for name in ("works", "fails", "sleeps")]
     first = run_cells(cells, plan(tmp_path, budget=3.0))
@@ -139,6 +140,7 @@ def test_a_killed_run_loses_at_most_one_cell(tmp_path):
     assert len(runs) <= 7
 
 
+@pytest.mark.slow
 def test_a_killed_run_leaves_no_cell_at_work(tmp_path):
     script = tmp_path / "run.py"
     script.write_text(KILLED.replace('"abcdef"', '["sleeps"]'))
@@ -172,6 +174,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 def test_what_a_killed_cell_leaves_is_removed_without_a_warning(tmp_path):
     script = tmp_path / "run.py"
     script.write_text(LOCKED)
@@ -336,6 +339,7 @@ def run_command(*arguments, **environment):
     )
 
 
+@pytest.mark.slow
 def test_the_command_writes_json_markdown_and_figures(tmp_path, rng):
     X = np.vstack([rng.normal(size=(200, 2)), rng.normal(6, 1, (5, 2))])
     for name in ("one", "two"):
@@ -397,6 +401,7 @@ def test_with_the_given_share_of_anomalies_both_ways_to_contaminate_are_one(tmp_
     assert aucs(1, "IDK") != aucs(1, "norm")
 
 
+@pytest.mark.slow
 def test_scale_up_on_a_gpu_is_measured_or_says_why_not(tmp_path):
     experiment = EXPERIMENTS["scaleup"]._replace(datasets=("30", "60"), detectors=("IDK2", "IDK2 on a GPU"))
     text = run_experiment(experiment, plan(tmp_path))
