@@ -10,6 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import dask.dataframe as dd
+import logs
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -296,3 +297,21 @@ def test_local_starts_processes_and_leaves_none(frame, tmp_path):
             return
         time.sleep(0.1)
     pytest.fail("processes are left")
+
+
+def test_watch_says_what_it_says_without_it_and_keeps_the_same_state(tmp_path, address):
+    first, second, _ = logs.updates()
+    how = ["--by", "shop", "--time", "ts", "--peers", "region", "--features", "amount,kind"]
+    said = {}
+    for name, where in (("plain", []), ("dask", ["--dask", address])):
+        state, said[name] = tmp_path / f"{name}.isobag", []
+        for number, frame in enumerate((first, second)):
+            path = tmp_path / f"{number}.parquet"
+            frame.to_parquet(path, row_group_size=500)
+            asked = ["watch", path, *(how if number == 0 else []), "--model", state, *where]
+            page = ["--report", tmp_path / f"{name}.html"] if number else []
+            said[name].append(ask(*asked, *page))
+    assert (tmp_path / "plain.isobag").read_bytes() == (tmp_path / "dask.isobag").read_bytes()
+    for plain, found in zip(said["plain"], said["dask"], strict=True):
+        assert {**plain, "table": None} == {**found, "table": None}
+    assert (tmp_path / "dask.html").stat().st_size > 10_000

@@ -35,8 +35,8 @@ _OWN: dict[str, Any] = {
 
 @command(
     f"files by time every model sql {WRITTEN} {NOTATION} format time_zone time_unit features "
-    "exclude missing bad_cells since peers fdr keep late learn confirm dismiss seed jobs top out report json quiet "
-    "debug",
+    "exclude missing bad_cells since peers fdr keep late learn confirm dismiss seed jobs engine dask top out report "
+    "json quiet debug",
     **_OWN,
 )
 def watch(typed: Typed) -> None:

@@ -1,6 +1,7 @@
 """From files to findings, with a state that lasts: open, judge, write, and only then keep what was learned."""
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import typer
 
 from isobag.cli.engines import engine_at
 from isobag.cli.inputs import input_of
-from isobag.cli.options import Typed, names_of
+from isobag.cli.options import Typed, engine_address, names_of
 from isobag.cli.output import note, print_json, print_line, print_table
 from isobag.cli.progress import progress
 from isobag.cli.results import Output, check_targets, command_line, output_of
@@ -23,7 +24,7 @@ from isobag.models.timeline import ONLINE_PERIODS
 from isobag.storage.files import STDOUT, write_table
 from isobag.storage.modelfile import load, save
 from isobag.tables.encode import Encoding
-from isobag.tables.learn import LocalTable
+from isobag.tables.learn import LocalTable, learn_table
 from isobag.tables.summary import TableSummary
 from isobag.tables.times import moment_of
 from isobag.tables.watch import (
@@ -67,23 +68,24 @@ def _judge(typed: Typed, monitor: EntityMonitor, columns: LogColumns, known: Pat
     given = given if known is None else given.following(monitor)
     given = replace(given, options=columns.reading(given.options))
     encoding = None if known is None else Encoding.of_model(monitor)
-    where = engine_at(None)
-    files = where.files(given)
+    where = engine_at(engine_address(typed))
+    files = where.files(given, jobs=typed.jobs)
     for name in files:
         if files.count(name) > 1:
             raise ValueError(f"{name!r} is given twice; its rows would count double.")
     check_targets(output, files, known)
     since = None if typed.since is None else moment_of(typed.since, "since", monitor.time_zone)
     before = monitor.state.periods if known else None
-    with progress(output.is_silent) as bar:
+    silent = output.is_silent
+    with progress(silent) as bar, where.opened(given, bar, jobs=typed.jobs, is_silent=silent) as partitions:
         bar.plan(lambda n: {"reading": n * READ, "judging": n * monitor.n_estimators * _LOOKS})
-        table = given.read(bar.tick, encoding=encoding)
-        assert isinstance(table, LocalTable)
+        table = learn_table(partitions, given.options, encoding=encoding, tick=bar.tick)
         monitor.set_params(n_jobs=where.threads(typed.jobs, table.n_rows))
-        log, summary, learned = read_log(table, columns, monitor.time_zone), table.summary, table.encoding
+        log, summary, learned = read_log(table, columns, monitor.calendar), table.summary, table.encoding
+        stage = bar.stage if isinstance(table, LocalTable) else nullcontext  # an engine counts its partitions
         del table  # the columns of entities and times, which are in the log
-        with bar.stage("judging"):
-            findings = log.update(monitor, typed.learn, since)
+        with stage("judging"):
+            findings = monitor.follow(log, learn=typed.learn, since=since)
         del log
         monitor.set_params(n_jobs=None)
         if not known:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from hashlib import blake2b
+from functools import partial
 from itertools import pairwise
 from typing import Any, ClassVar, Self
 
@@ -11,10 +11,11 @@ import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
 from isobag.backends import Compute
-from isobag.backends.arrays import Array, Floats, Ints
+from isobag.backends.arrays import Array, Ints
 from isobag.backends.pairs import MOST_COLUMNS
 from isobag.data.frames import feature_names
-from isobag.data.groups import as_labels, number_labels
+from isobag.data.groups import as_labels
+from isobag.data.log import BagCounts, BagOrder, Log, log_in_memory
 from isobag.data.params import (
     EVERY,
     FDR,
@@ -31,14 +32,14 @@ from isobag.data.rows import ArrayRows
 from isobag.data.validation import as_rows
 from isobag.estimators.base import Storable
 from isobag.estimators.findings import Findings, findings_of, join_findings, shown_time
-from isobag.models.arrivals import Checked, Sorted, arrive, check_arrivals, sort_arrivals
+from isobag.models.arrivals import Harvest, count_arrivals, known_rows, sample_rows
 from isobag.models.bags import CONFIRMED, DISMISSED, PeriodLines
 from isobag.models.cohorts import UNKNOWN, find_cohorts, join_cohorts
-from isobag.models.contents import Content, NewRows, content_again, content_of, merge_contents
-from isobag.models.entities import Pairs, estimate_between, variance_of_row
+from isobag.models.contents import Content, content_again, merge_contents, some_bags
+from isobag.models.entities import Bags, Pairs, estimate_between, variance_of_row
 from isobag.models.point import largest_samples
 from isobag.models.timeline import Timeline, judge_content, keep_words
-from isobag.models.views import Plan, draw_views
+from isobag.models.views import Plan, Views, draw_views
 from isobag.models.volume import Cycles
 
 N_CELLS = 32
@@ -162,41 +163,54 @@ class EntityMonitor(Storable):
         from there on are judged again; rows that come later are left out, and a note says how many.
         """
         self.check_params()
-        first_judged = None if since is None else self.calendar.number_at(since)
-        return self._update(X, entities, times, learn, first_judged, peers)
+        return self.follow(self._log(X, entities, times, peers), learn=learn, since=since)
 
-    def _update(self, X: Any, entities: Any, times: Any, learn: bool, first_judged: int | None, peers: Any) -> Findings:
-        is_first = not hasattr(self, "model_")
-        values = as_rows(self, X, reset=is_first).map(np.asarray)
+    def follow(self, log: Log, *, learn: bool = True, since: Any = None) -> Findings:
+        """The same as ``update`` for a log, wherever its rows are."""
+        self.check_params()
+        return self._follow(log, learn, None if since is None else self.calendar.number_at(since))
+
+    def _log(self, X: Any, entities: Any, times: Any, peers: Any = None) -> Log:
+        """Rows in memory as a log."""
+        rows = as_rows(self, X, reset=not hasattr(self, "model_"))
         moments, labels = as_times(times), as_labels(entities)
         is_auto = isinstance(peers, str)
         if is_auto and peers != AUTO:
             raise ValueError(f"peers={peers!r}; need a label for each row, or 'auto'.")
-        for name, given in (("times", moments), ("entities", labels), ("peers", None if is_auto else peers)):
-            if given is not None and len(given) != len(values):
-                raise ValueError(
-                    f"{name} has {len(given)} entries and X has {len(values)} rows; need one for each row."
-                )
-        numbers = self.calendar.numbers(moments)
-        known = np.empty(0, dtype=labels.dtype) if is_first else self.entities_
-        ids, everyone = _number_entities(labels, numbers, known)
-        arrivals = arrive(values, moments, numbers, ids)
-        cohorts = _cohorts(None if is_first else self.model_.cohorts, len(everyone), ids, peers)
+        cohorts = None if peers is None or is_auto else as_labels(peers)
+        for name, given in (("times", moments), ("entities", labels), ("peers", cohorts)):
+            if given is not None and len(given) != len(rows):
+                raise ValueError(f"{name} has {len(given)} entries and X has {len(rows)} rows; need one for each row.")
+        return replace(log_in_memory(rows, labels, moments, self.calendar, cohorts), finds_cohorts=is_auto)
+
+    def _follow(self, log: Log, learn: bool, first_judged: int | None) -> Findings:
+        is_first = not hasattr(self, "model_")
+        as_rows(self, log.rows, reset=is_first)
+        counts = log.count()
+        order, everyone = counts.in_order(None if is_first else self.entities_, log.n_buckets)
+        cohorts = self._cohorts(counts, order, len(everyone), log.finds_cohorts)
+        n_past = len(order.keys)
         if is_first:
-            checked = check_arrivals(arrivals, (), self.late)
-            rows = sort_arrivals(arrivals)
-            before = self._begin(rows, first_judged, cohorts)
+            n_past = self._n_past_bags(order, first_judged)
+            views, known = self._draw_views(log, order, n_past), None
         else:
-            checked = check_arrivals(arrivals, self.model_.periods, self.late)
-            rows = sort_arrivals(arrivals.part(checked.fresh))
+            views = self.model_.views
+            known = known_rows(self.model_.periods, np.unique(order.numbers), self.late)
+        count = partial(count_arrivals, known=known, views=views, compute=self.compute)
+        new = log.gather(order, count, Harvest.merge)
+        del log  # the rows, which may be in memory
+        if is_first:
+            last = order.numbers[n_past - 1]
+            before = self._begin(views, [one for one in new.contents if one.number <= last], cohorts)
+        else:
             before = replace(self.model_, cohorts=cohorts)
-        del arrivals, numbers, ids, moments  # of each row, and no longer needed
-        after, parts, gaps = self._follow(before, rows, everyone, first_judged, learn)
+        notes = list(_notes(counts, new, self.late))
+        after, parts, gaps = self._judge(before, new.contents, everyone, first_judged, learn)
         if learn:
             self.model_, self.entities_ = after, everyone
         elif is_first:
             self.model_, self.entities_ = replace(before, cohorts=cohorts[:0]), everyone[:0]
-        return join_findings(parts, everyone, [*_notes(checked, self.late), *gaps])
+        return join_findings(parts, everyone, [*notes, *gaps])
 
     def fit(self, X: Any, entities: Any, times: Any) -> Self:
         """Forget all, and learn from rows as in ``update``, without judging them."""
@@ -204,7 +218,7 @@ class EntityMonitor(Storable):
         for name in ("model_", "entities_"):
             if hasattr(self, name):
                 delattr(self, name)
-        self._update(X, entities, times, True, _NEVER, None)
+        self._follow(self._log(X, entities, times), True, _NEVER)
         return self
 
     def confirm(self, entity: Any, period: Any) -> None:
@@ -229,46 +243,63 @@ class EntityMonitor(Storable):
             raise ValueError(f"there is no line of the entity {entity!r} in the period of {period}.")
         self.model_ = changed
 
-    def _begin(self, rows: Sorted, first_judged: int | None, cohorts: Ints) -> Timeline:
-        """Draw views of the rows of the past, or of all if there are not two rows of it."""
+    def _n_past_bags(self, order: BagOrder, first_judged: int | None) -> int:
+        """How many bags are in periods of the past; all if these have not two rows."""
+        n_bags = len(order.keys) if first_judged is None else int(np.searchsorted(order.numbers, first_judged))
+        n_bags = n_bags if order.sizes[:n_bags].sum() >= 2 else len(order.keys)
+        n_rows = int(order.sizes[:n_bags].sum())
+        if n_rows < 2:
+            raise ValueError(f"X has {n_rows} row; need at least 2 to begin with.")
+        return n_bags
+
+    def _draw_views(self, log: Log, order: BagOrder, n_past: int) -> Views:
+        """Views of the rows of the first bags."""
         if self.n_estimators * N_CELLS > MOST_COLUMNS:
             reason = f"; need {MOST_COLUMNS // N_CELLS} or fewer: a cell has two bytes."
             raise ParameterError(Option("n_estimators", self.n_estimators), reason)
-        numbers = rows.numbers if first_judged is None else rows.numbers[rows.numbers < first_judged]
-        n_past = int(rows.starts[len(numbers)])
-        if n_past < 2:
-            numbers, n_past = rows.numbers, len(rows.order)
-        if n_past < 2:
-            raise ValueError(f"X has {n_past} row; need at least 2 to begin with.")
-        step = -(-n_past // _SAMPLED_ROWS)
-        sample = _every_nth(rows, numbers, step)
+        sample = sample_rows(log, order, n_past, _SAMPLED_ROWS)
         plan = Plan(SCALING, (largest_samples(len(sample), N_CELLS),))
-        views, _ = draw_views(
-            ArrayRows(sample, None), self.n_estimators, [plan], MECHANISM, self.random_state, self.compute
-        )
-        every = max(1, len(cohorts) // _SAMPLED_ENTITIES)
-        few = ((number, _some_entities(rows, number, every)) for number in numbers.tolist())
-        contents = [content_of(number, given, views, self.compute) for number, given in few if len(given.X)]
-        own, others = _estimates(contents, len(views), views.n_columns, self.compute)
+        rows = ArrayRows(sample, None)
+        return draw_views(rows, self.n_estimators, [plan], MECHANISM, self.random_state, self.compute)[0]
+
+    def _begin(self, views: Views, past: Sequence[Content], cohorts: Ints) -> Timeline:
+        """A timeline without periods: how much bags vary, and which cohorts there are, by those of some entities."""
+        step = max(1, len(cohorts) // _SAMPLED_ENTITIES)
+        bags = [one for one in (some_bags(content, step) for content in past) if len(one.sizes)]
+        own, others = _estimates(bags, len(views), views.n_columns, self.compute)
         if len(cohorts) and cohorts[0] == UNKNOWN:
-            cohorts = find_cohorts([one.bags for one in contents], len(cohorts), views.n_columns)
+            cohorts = find_cohorts(bags, len(cohorts), views.n_columns)
         return Timeline(views, own, others, cohorts, (), None)
 
-    def _follow(
-        self, state: Timeline, rows: Sorted, labels: npt.NDArray[Any], first_judged: int | None, learn: bool
+    def _cohorts(self, counts: BagCounts, order: BagOrder, n_entities: int, finds_cohorts: bool) -> Ints:
+        """The cohort of each entity: as it was, or the least that its rows name; one for all if they name none."""
+        known = self.model_.cohorts if hasattr(self, "model_") else np.empty(0, dtype=np.int64)
+        cohorts = np.full(n_entities, UNKNOWN if finds_cohorts else 0, dtype=np.int64)
+        if counts.cohorts is not None:
+            cohorts[order.ids] = counts.cohorts
+        cohorts[: len(known)] = known
+        return cohorts
+
+    def _judge(
+        self,
+        state: Timeline,
+        contents: Sequence[Content],
+        labels: npt.NDArray[Any],
+        first_judged: int | None,
+        learn: bool,
     ) -> tuple[Timeline, list[Findings], list[str]]:
         """Judge all periods that have new rows, and those known ones that come after the first such."""
-        if not len(rows.numbers):
+        if not contents:
             return state, [], []
-        first = int(rows.numbers[0])
+        first, new = contents[0].number, {one.number: one for one in contents}
         again = {one.number: one for one in state.periods if one.number >= first}
         earlier = (*(state.firsts or ()), *state.periods)
-        every = np.union1d([one.number for one in earlier], rows.numbers).astype(np.int64)
+        every = np.unique([*(one.number for one in earlier), *new]).astype(np.int64)
         cycles = _AllCycles(every, self.calendar)
         state = state.before(first)
         parts, gaps = [], []
-        for number in sorted({*again, *rows.numbers.tolist()}):
-            content = self._content(number, rows, again.get(number), state)
+        for number in sorted({*again, *new}):
+            content = _content(new.get(number), again.get(number), state.n_columns)
             cohorts = join_cohorts(state.cohorts, content.bags, state.periods, state.n_columns)
             state = replace(state, cohorts=cohorts)
             is_judged = first_judged is None or number >= first_judged
@@ -284,14 +315,6 @@ class EntityMonitor(Storable):
                 state = state.after(lines, self.late, self._n_kept)
         return state, parts, gaps
 
-    def _content(self, number: int, rows: Sorted, known: PeriodLines | None, state: Timeline) -> Content:
-        given = rows.rows_of(number)
-        if given is None:
-            assert known is not None
-            return content_again(known)
-        content = content_of(number, given, state.views, self.compute)
-        return content if known is None else merge_contents(content_again(known), content, state.n_columns)
-
     def _gap(self, before: int, after: int) -> str:
         first, last = (shown_time(one) for one in self.calendar.dates(np.array([before + 1, after - 1])))
         return f"no entity has rows {f'on {first}' if first == last else f'from {first} to {last}'}: a gap, no alarm."
@@ -303,23 +326,13 @@ class EntityMonitor(Storable):
         return max(2, length_of(self.keep, "keep") // self.calendar.length)
 
 
-def _every_nth(rows: Sorted, numbers: Ints, step: int) -> Floats:
-    """Every n-th row of some periods, in order of periods, entities and hashes."""
-    parts, n_before = [], 0
-    for number in numbers.tolist():
-        given = rows.rows_of(number)
-        assert given is not None
-        parts.append(given.X[-n_before % step :: step].copy())
-        n_before += len(given.X)
-    return np.concatenate(parts)
-
-
-def _some_entities(rows: Sorted, number: int, step: int) -> NewRows:
-    """The rows of every n-th entity in a period."""
-    given = rows.rows_of(number)
-    assert given is not None
-    some = given.entities % step == 0
-    return NewRows(given.X[some], given.entities[some], given.hashes[some])
+def _content(new: Content | None, known: PeriodLines | None, n_columns: int) -> Content:
+    """A period with its new rows, and those that were known."""
+    if known is None:
+        assert new is not None
+        return new
+    again = content_again(known)
+    return again if new is None else merge_contents(again, new, n_columns)
 
 
 class _AllCycles:
@@ -334,61 +347,8 @@ class _AllCycles:
         return Cycles([phases[places] for phases in self.phases], self.lengths)
 
 
-def _number_entities(labels: npt.NDArray[Any], numbers: Ints, known: npt.NDArray[Any]) -> tuple[Ints, npt.NDArray[Any]]:
-    """The number of each row's entity, and all labels: new ones by their first period, and then in their order."""
-    if labels.dtype.kind in "iu":  # without an object for each row
-        names, ids = np.unique(labels, return_inverse=True)
-    else:
-        ids, names = number_labels(labels)
-    places = {label: place for place, label in enumerate(known.tolist())}
-    new = np.array([label not in places for label in names.tolist()], dtype=bool)
-    first = np.full(len(names), np.iinfo(np.int64).max)
-    np.minimum.at(first, ids, numbers)
-    order = np.flatnonzero(new)[np.lexsort((_ranks(names[new]), first[new]))]
-    of_names = np.array([places.get(label, -1) for label in names.tolist()], dtype=np.int64)
-    of_names[order] = len(known) + np.arange(len(order))
-    everyone = np.concatenate([known, names[order]]) if len(order) else known
-    return of_names[ids], everyone
-
-
-def _ranks(labels: npt.NDArray[Any]) -> Ints:
-    """Rank of each label among all, of any kinds."""
-    listed = labels.tolist()
-    try:
-        order = sorted(range(len(listed)), key=listed.__getitem__)
-    except TypeError:  # of kinds that have no order among each other
-        order = sorted(range(len(listed)), key=lambda place: (type(listed[place]).__name__, str(listed[place])))
-    ranks = np.empty(len(listed), dtype=np.int64)
-    ranks[order] = np.arange(len(listed))
-    return ranks
-
-
-def _cohorts(known: Ints | None, n_entities: int, ids: Ints, peers: Any) -> Ints:
-    """The cohort of each entity: as it was, or that of its rows; one for all without labels."""
-    cohorts = np.zeros(n_entities, dtype=np.int64)
-    n_known = 0 if known is None else len(known)
-    if known is not None:
-        cohorts[:n_known] = known
-    if isinstance(peers, str):
-        cohorts[n_known:] = UNKNOWN
-    elif peers is not None:
-        numbers, names = number_labels(as_labels(peers))
-        hashes = np.array([_hash_label(label) for label in names.tolist()], dtype=np.int64)
-        given = np.full(n_entities, np.iinfo(np.int64).max)
-        np.minimum.at(given, ids, hashes[numbers])  # of several, always the same one
-        cohorts[n_known:] = given[n_known:]
-    return cohorts
-
-
-def _hash_label(label: Any) -> int:
-    """62 bits of a label, the same in every process: cohorts need no list of their names."""
-    text = f"{type(label).__name__} {label!r}".encode()
-    return int.from_bytes(blake2b(text, digest_size=8).digest(), "big") >> 2
-
-
-def _estimates(contents: Sequence[Content], t: int, n_columns: int, compute: Compute) -> tuple[float, float]:
+def _estimates(bags: Sequence[Bags], t: int, n_columns: int, compute: Compute) -> tuple[float, float]:
     """How much bags of an entity, and bags of different ones, vary beyond the noise of their rows."""
-    bags = [one.bags for one in contents]
     within = variance_of_row(bags, t)
     own = []
     for before, after in pairwise(bags):
@@ -398,11 +358,14 @@ def _estimates(contents: Sequence[Content], t: int, n_columns: int, compute: Com
     return estimate_between(own, within, n_columns, compute), estimate_between(others, within, n_columns, compute)
 
 
-def _notes(checked: Checked, late: int) -> Iterator[str]:
-    if checked.n_repeated:
-        yield f"{checked.n_repeated:,} rows came before and were left out."
-    if checked.n_late:
+def _notes(counts: BagCounts, new: Harvest, late: int) -> Iterator[str]:
+    if counts.n_untimed:
+        n_rows = counts.n_untimed + int(counts.sizes.sum())
+        yield f"{counts.n_untimed:,} of {n_rows:,} rows are left out: they have no time."
+    if new.n_repeated:
+        yield f"{new.n_repeated:,} rows came before and were left out."
+    if new.n_late:
         yield (
-            f"{checked.n_late:,} rows came too late, for periods more than {late} before the newest, and were left out;"
+            f"{new.n_late:,} rows came too late, for periods more than {late} before the newest, and were left out;"
             " late= says how long they are waited for."
         )

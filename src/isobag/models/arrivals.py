@@ -6,27 +6,18 @@ an entity that have this sum came before, and any others come too late and are l
 """
 
 from collections.abc import Sequence
+from operator import add
 from typing import NamedTuple
 
 import numpy as np
 
-from isobag.backends.arrays import Bools, Cells, Floats, Ints
-from isobag.data.hashes import Hashes, hash_rows
-from isobag.models.bags import PeriodLines
-from isobag.models.contents import NewRows
-
-
-class Arrivals(NamedTuple):
-    """Rows of one update: X (n, d), and the period, entity and hash of each (n,)."""
-
-    X: Floats
-    numbers: Ints
-    entities: Cells
-    hashes: Hashes
-
-    def part(self, rows: Ints | Bools) -> "Arrivals":
-        """Only some of the rows."""
-        return Arrivals(self.X[rows], self.numbers[rows], self.entities[rows], self.hashes[rows])
+from isobag.backends import Compute
+from isobag.backends.arrays import Bools, Floats, Ints
+from isobag.data.hashes import Hashes
+from isobag.data.log import Arrivals, BagOrder, Log
+from isobag.models.bags import PeriodLines, places_among
+from isobag.models.contents import Content, NewRows, content_of, join_contents
+from isobag.models.views import Views
 
 
 class Sorted(NamedTuple):
@@ -37,11 +28,9 @@ class Sorted(NamedTuple):
     numbers: Ints
     starts: Ints
 
-    def rows_of(self, number: int) -> NewRows | None:
-        """The rows of a period, in order of entities and then of hashes; None if there are none."""
+    def rows_of(self, number: int) -> NewRows:
+        """The rows of a period, in order of entities and then of hashes."""
         place = int(np.searchsorted(self.numbers, number))
-        if place == len(self.numbers) or self.numbers[place] != number:
-            return None
         own = self.order[self.starts[place] : self.starts[place + 1]]
         given = self.arrivals
         own = own[np.lexsort((given.hashes[own], given.entities[own]))]
@@ -56,11 +45,6 @@ class Checked(NamedTuple):
     n_late: int
 
 
-def arrive(X: Floats, times: Ints, numbers: Ints, entities: Ints) -> Arrivals:
-    """Rows with their hashes."""
-    return Arrivals(X, numbers, entities.astype(np.int32), hash_rows(X, times))
-
-
 def sort_arrivals(arrivals: Arrivals) -> Sorted:
     """Rows by period; the period of each row is then no longer kept."""
     order = np.argsort(arrivals.numbers, kind="stable")
@@ -72,18 +56,46 @@ def sort_arrivals(arrivals: Arrivals) -> Sorted:
     )
 
 
-def check_arrivals(arrivals: Arrivals, periods: Sequence[PeriodLines], late: int) -> Checked:
-    """Which rows are new to a timeline."""
+class KnownRows(NamedTuple):
+    """What a period knows of its rows: of each line (lines,) the entity, number and sum of hashes; hashes of rows."""
+
+    entities: Ints
+    sizes: Ints
+    digests: Hashes
+    hashes: Hashes
+
+
+class KnownPeriods(NamedTuple):
+    """What a timeline knows of the rows of some of its periods, by their numbers."""
+
+    newest: int
+    late: int
+    periods: dict[int, KnownRows]
+
+
+def known_rows(periods: Sequence[PeriodLines], numbers: Ints, late: int) -> KnownPeriods | None:
+    """What is known of the rows of these periods; None where nothing is known at all."""
     if not periods:
+        return None
+    wanted = set(numbers.tolist())
+    known = {
+        one.number: KnownRows(one.entities, one.sizes, one.digests, one.hashes)
+        for one in periods
+        if one.number in wanted
+    }
+    return KnownPeriods(periods[-1].number, late, known)
+
+
+def check_arrivals(arrivals: Arrivals, known: KnownPeriods | None) -> Checked:
+    """Which rows are new to a timeline; all rows of a bag must be here."""
+    if known is None:
         return Checked(np.ones(len(arrivals.numbers), dtype=bool), 0, 0)
-    newest = periods[-1].number
-    fresh = arrivals.numbers > newest
+    fresh = arrivals.numbers > known.newest
     n_repeated = n_late = 0
-    known = {period.number: period for period in periods}
     for number in np.unique(arrivals.numbers[~fresh]).tolist():
         rows = np.flatnonzero(arrivals.numbers == number)
-        period = known.get(number)
-        if number < newest - late:
+        period = known.periods.get(number)
+        if number < known.newest - known.late:
             is_repeated = _came_before(arrivals, rows, period)
             n_repeated += int(is_repeated.sum())
             n_late += int((~is_repeated).sum())
@@ -94,7 +106,7 @@ def check_arrivals(arrivals: Arrivals, periods: Sequence[PeriodLines], late: int
     return Checked(fresh, n_repeated, n_late)
 
 
-def _came_before(arrivals: Arrivals, rows: Ints, period: PeriodLines | None) -> Bools:
+def _came_before(arrivals: Arrivals, rows: Ints, period: KnownRows | None) -> Bools:
     """Rows of a settled period whose entity has the same number of rows and sum of hashes: (rows,)."""
     if period is None:
         return np.zeros(len(rows), dtype=bool)
@@ -102,13 +114,13 @@ def _came_before(arrivals: Arrivals, rows: Ints, period: PeriodLines | None) -> 
     entities, places, sizes = np.unique(own, return_inverse=True, return_counts=True)
     sums = np.zeros(len(entities), dtype=np.uint64)
     np.add.at(sums, places, arrivals.hashes[rows])
-    lines = period.places(entities)
+    lines = places_among(period.entities, entities)
     is_same = (lines >= 0) & (period.sizes[lines] == sizes) & (period.digests[lines] == sums)
     same: Bools = is_same[places]
     return same
 
 
-def _is_new(arrivals: Arrivals, rows: Ints, period: PeriodLines) -> Bools:
+def _is_new(arrivals: Arrivals, rows: Ints, period: KnownRows) -> Bools:
     """Rows beyond as many equal ones of the same entity as the period has: (rows,)."""
     own = np.stack([arrivals.entities[rows].astype(np.uint64), arrivals.hashes[rows]], axis=1)
     old = np.stack([np.repeat(period.entities, period.sizes).astype(np.uint64), period.hashes], axis=1)
@@ -123,3 +135,45 @@ def _is_new(arrivals: Arrivals, rows: Ints, period: PeriodLines) -> Bools:
     nth[order] = np.arange(len(mine)) - np.repeat(starts, np.diff(np.append(starts, len(mine))))
     new: Bools = nth >= n_known[mine]
     return new
+
+
+class Harvest(NamedTuple):
+    """New rows as contents of periods, in the order of time, and how many came before or too late."""
+
+    contents: list[Content]
+    n_repeated: int
+    n_late: int
+
+    def merge(self, later: "Harvest") -> "Harvest":
+        """These bags and later ones."""
+        own, other = self.contents, later.contents
+        if own and other and own[-1].number == other[0].number:
+            own, other = own[:-1], [join_contents(own[-1], other[0]), *other[1:]]
+        return Harvest(own + other, self.n_repeated + later.n_repeated, self.n_late + later.n_late)
+
+
+def count_arrivals(arrivals: Arrivals, known: KnownPeriods | None, views: Views, compute: Compute) -> Harvest:
+    """The new rows among others, period by period, counted in the cells of views; all rows of a bag must be here."""
+    checked = check_arrivals(arrivals, known)
+    rows = sort_arrivals(arrivals if checked.fresh.all() else arrivals.part(checked.fresh))
+    contents = [content_of(number, rows.rows_of(number), views, compute) for number in rows.numbers.tolist()]
+    return Harvest(contents, checked.n_repeated, checked.n_late)
+
+
+def sample_rows(log: Log, order: BagOrder, n_bags: int, most: int) -> Floats:
+    """Every n-th row of the first bags, in order of periods, entities and hashes, at most so many: (k, d)."""
+    sizes = order.sizes[:n_bags]
+    step = -(-int(sizes.sum()) // most)
+    first = (sizes - np.cumsum(sizes)) % step  # of each bag, the first row that is taken
+    chosen = np.flatnonzero(first < sizes)
+    keys, first, n_entities = order.keys[chosen], first[chosen], order.n_entities
+
+    def pick(rows: Arrivals) -> list[Floats]:
+        own = np.searchsorted(keys, rows.keys(n_entities))
+        by_hash = np.lexsort((rows.hashes, own))
+        own = own[by_hash]
+        place = np.arange(len(own)) - np.searchsorted(own, own)
+        is_taken = (place >= first[own]) & ((place - first[own]) % step == 0)
+        return [rows.X[by_hash[is_taken]]]
+
+    return np.concatenate(log.gather(order, pick, add, only=keys))

@@ -94,10 +94,7 @@ class PeriodLines:
 
     def places(self, wanted: Ints) -> Ints:
         """The line of each entity, -1 if it has none: (k,) -> (k,)."""
-        if not len(self):
-            return np.full(len(wanted), -1)
-        lines = np.minimum(np.searchsorted(self.entities, wanted), len(self) - 1)
-        return np.where(self.entities[lines] == wanted, lines, -1)
+        return places_among(self.entities, wanted)
 
     def settled(self) -> "PeriodLines":
         """The same, without what only late rows need."""
@@ -131,3 +128,11 @@ class PeriodLines:
             yield "periods: need means and spreads of each feature"
         if len(self.hashes) not in (0, self.sizes.sum()):
             yield "periods: need a hash for each row"
+
+
+def places_among(entities: Ints, wanted: Ints) -> Ints:
+    """Where each entity stands among others in rising order, -1 if it does not: (k,) -> (k,)."""
+    if not len(entities):
+        return np.full(len(wanted), -1)
+    places = np.minimum(np.searchsorted(entities, wanted), len(entities) - 1)
+    return np.where(entities[places] == wanted, places, -1)

@@ -68,6 +68,17 @@ def content_again(period: PeriodLines) -> Content:
     return Content(period.number, bags, period.hashes, period.means[spoken], period.spreads[spoken])
 
 
+def join_contents(one: Content, other: Content) -> Content:
+    """The bags of both, of the same period; entities of the second are behind those of the first."""
+    return Content(
+        one.number,
+        _join([one.bags, other.bags]),
+        np.concatenate([one.hashes, other.hashes]),
+        np.concatenate([one.means, other.means]),
+        np.concatenate([one.spreads, other.spreads]),
+    )
+
+
 def merge_contents(one: Content, other: Content, n_columns: int) -> Content:
     """The rows of both."""
     parts = [
@@ -87,6 +98,13 @@ def merge_contents(one: Content, other: Content, n_columns: int) -> Content:
     spreads = np.sqrt(np.maximum(squares - means**2, 0))
     bags = _bags(tally.numbers, tally.counts.tocsr(), tally.sizes)
     return Content(one.number, bags, hashes[np.lexsort((hashes, entities))], _narrow(means), _narrow(spreads))
+
+
+def some_bags(content: Content, step: int) -> Bags:
+    """The bags of every n-th entity."""
+    bags = content.bags
+    rows = np.flatnonzero(bags.entities % step == 0)
+    return Bags(bags.entities[rows], bags.sizes[rows], bags.packed.part(rows), bags.self_dots[rows])
 
 
 def digests_of(content: Content) -> Hashes:

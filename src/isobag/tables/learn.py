@@ -112,6 +112,7 @@ class PartitionReader:
 
     by, id : what makes the label of a row's group, or names rows; the last of ``by`` is that of ``bags``, if any.
     free : columns of mixed objects, each cell of which is text to be parsed.
+    time, peers : columns with the time of a row, and with the cohort of its entity.
     """
 
     encoding: Encoding
@@ -119,11 +120,14 @@ class PartitionReader:
     id: str | None = None
     free: frozenset[str] = frozenset()
     bags: Bags | None = None
+    time: str | None = None
+    peers: str | None = None
 
     def blocks(self, number: int, frames: Frames) -> Iterator[Block]:
         """The rows of a partition, at most PARTITION_ROWS at a time."""
         by = self.by if self.bags is None else self.by[:-1]
-        options = ReadOptions(by=by, id=self.id, bags=self.bags).following(self.encoding)
+        own = ReadOptions(by=by, id=self.id, bags=self.bags, time=self.time, peers=self.peers)
+        options = own.following(self.encoding)
         names = list(dict.fromkeys([*(options.features or ()), *options.apart]))
         for source in sources_of(number, frames, names, self.free):
             table = _learn_here(source, options, encoding=self.encoding, spool=_in_memory, is_part=True)
@@ -282,7 +286,7 @@ def _learn_there(partitions: Partitions, options: ReadOptions) -> PartitionedTab
     medians = cache(lambda: medians_of(partitions, entries, numbers))
     encoding, summaries = learn_encoding(seen.scans, options, lambda name: medians()[name])
     free = scan.free | {name for name, own in seen.scans.items() if own.is_free}
-    reader = PartitionReader(encoding, options.labels, options.id, free, options.bags)
+    reader = _reader(encoding, options, free)
     sizes = kept_sizes = np.array(seen.sizes, dtype=np.int64)
     has_gaps = any(n_missing_of(seen.scans[column.name], options) for column in encoding.columns)
     n_unlabelled = 0
@@ -307,12 +311,17 @@ def _follow_there(partitions: Partitions, options: ReadOptions, encoding: Encodi
     if names:
         seen = partitions.run(Scan(names, ReadOptions(names)), Seen.merge)
         free = frozenset(name for name, own in seen.scans.items() if own.is_free)
-    reader = PartitionReader(encoding, options.labels, options.id, free, options.bags)
+    reader = _reader(encoding, options, free)
     sizes = np.array(partitions.run(_count_frames, add), dtype=np.int64)
     summary = TableSummary(partitions.files, int(sizes.sum()), 0, (), partitions.notes)
     rows = PartitionedRows(partitions, reader, sizes, encoding.names)
     own = (encoding, summary, options.labels, options.id, rows, ())
     return PartitionedTable(*own, partitions, reader, sizes, sizes, False)
+
+
+def _reader(encoding: Encoding, options: ReadOptions, free: frozenset[str]) -> PartitionReader:
+    apart = options.bags, options.time, options.peers
+    return PartitionReader(encoding, options.labels, options.id, free, *apart)
 
 
 def _names(partitions: Partitions) -> tuple[str, ...] | None:

@@ -2,7 +2,7 @@
 
 import json
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
@@ -12,18 +12,23 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from isobag.backends.arrays import Ints
+from isobag.backends.arrays import Bools, Floats, Ints
+from isobag.data.hashes import hash_rows
+from isobag.data.log import Log, LogBlock, hash_cohorts, log_of_block
 from isobag.data.params import Option, ParameterError
-from isobag.data.rows import Rows
+from isobag.data.partitions import Collection, Frames, Partitions
+from isobag.data.periods import Calendar
 from isobag.estimators import EntityMonitor
 from isobag.estimators.findings import Findings, shown_time
 from isobag.estimators.monitor import AUTO
+from isobag.tables.cells import EXACT
 from isobag.tables.detect import NOTATION, open_frame
 from isobag.tables.encode import Encoding
 from isobag.tables.framesource import FrameSource
-from isobag.tables.learn import LocalTable, learn_table
+from isobag.tables.labels import first_rows_of, number_rows
+from isobag.tables.learn import Block, LocalTable, PartitionedTable, PartitionReader, Table, learn_table
 from isobag.tables.reading import ReadOptions, names_of
-from isobag.tables.times import Moments, moment_of, read_moments
+from isobag.tables.times import moment_of, read_moments
 
 COLUMNS = ("n_points", "score", "p_value", "p_past", "p_peers", "p_volume", "kind", "flagged", "reasons")
 """What is said of each entity and period, after the label and the ``period``."""
@@ -83,18 +88,20 @@ class LogColumns:
         return replace(options, by=self.by, time=self.time, peers=self.peer_column)
 
 
-class Log(NamedTuple):
-    """Rows with their entities, moments and cohorts; ``numbers`` (n,): their rows in the table."""
+@dataclass(frozen=True)
+class LogReader:
+    """How the rows of a partition become rows of a log; may be sent to where the partition is."""
 
-    rows: Rows
-    entities: npt.NDArray[Any]
-    moments: Ints
-    peers: npt.NDArray[Any] | str | None
-    numbers: Ints
+    reader: PartitionReader
+    columns: LogColumns
+    calendar: Calendar
 
-    def update(self, monitor: EntityMonitor, learn: bool = True, since: int | None = None) -> Findings:
-        """Judge the periods of these rows, and let the monitor learn them."""
-        return monitor.update(self.rows, self.entities, self.moments, learn=learn, since=since, peers=self.peers)
+    def __call__(self, number: int, frames: Frames) -> Iterator[LogBlock]:
+        """The rows of a partition that have an entity and a time."""
+        for block in self.reader.blocks(number, frames):
+            where = f"partition {number}", block.first_row
+            rows = _rows_of_log(block, self.columns, self.calendar, self.reader.encoding, *where)
+            yield rows.block(block.X, self.calendar)
 
 
 def watch(
@@ -178,51 +185,85 @@ def watch(
     monitor = EntityMonitor(every, time_zone, fdr, keep=keep, random_state=random_state, **options)
     monitor.check_params()
     first = None if since is None else moment_of(since, "since", time_zone)
-    given = open_frame(frame)
-    table = learn_table(FrameSource(given), columns.reading(chosen))
-    assert isinstance(table, LocalTable)
+    given = frame if isinstance(frame, Partitions) else FrameSource(open_frame(frame))
+    table = learn_table(given, columns.reading(chosen))
     table.summary.warn(features is None)
-    log = read_log(table, columns, time_zone)
-    findings = log.update(monitor, since=first)
+    findings = monitor.follow(read_log(table, columns, monitor.calendar), since=first)
     for sentence in (*(f"{change}." for change in findings.common_changes), *findings.notes):
         warnings.warn(sentence, stacklevel=2)
-    rows_of = dict(zip(log.entities.tolist()[::-1], log.numbers.tolist()[::-1], strict=True))
     order = oddest_first(findings)
-    lines = findings_columns(findings, order)
+    if isinstance(table, PartitionedTable):
+        assert isinstance(given, Collection)
+        return given.give(_with_types(findings_table(findings, order, columns.by), given, columns.by))
+    assert isinstance(table, LocalTable)
+    codes, names = number_entities(table.labels, columns)
+    rows_of = dict(zip(names.tolist(), first_rows_of(codes, len(names)).tolist(), strict=True))
     rows = np.array([rows_of[label] for label in findings.entity[order].tolist()], dtype=np.int64)
-    labels = given.select(*_listed(by))[rows]
-    series = [nw.new_series(name, values, backend=given.implementation) for name, values in lines.items()]
+    opened = open_frame(frame)
+    labels = opened.select(*_listed(by))[rows]
+    lines = findings_columns(findings, order)
+    series = [nw.new_series(name, values, backend=opened.implementation) for name, values in lines.items()]
     return nw.maybe_reset_index(labels).with_columns(*series).to_native()
 
 
-def read_log(table: LocalTable, columns: LogColumns, time_zone: str | None) -> Log:
-    """The rows of a table that take part, with their entities, moments and cohorts."""
-    moments = read_moments(table.labels[columns.time], columns.time, columns.unit, time_zone, table.encoding.dates)
-    takes_part = np.ones(table.n_rows, dtype=bool) if table.kept is None else table.kept.copy()
-    lacking = takes_part & moments.missing
-    if lacking.any():
-        _refuse_missing(lacking, columns.time, "time", table.encoding.missing)
-        inside = ~lacking[takes_part]
-        takes_part &= ~lacking
-        rows = table.rows.part(np.flatnonzero(inside))
-    else:
-        rows = table.rows
-    numbers = np.flatnonzero(takes_part)
-    entities = entity_labels([table.labels[name] for name in columns.by])[numbers]
-    peers: Any = columns.peers
+def read_log(table: Table, columns: LogColumns, calendar: Calendar) -> Log:
+    """The rows of a table that have an entity and a time, as a log."""
+    if isinstance(table, PartitionedTable):
+        return Log(table.partitions, LogReader(table.reader, columns, calendar), table.rows, columns.peers == AUTO)
+    assert isinstance(table, LocalTable)
+    rows = _rows_of_log(table, columns, calendar, table.encoding)
+    block = rows.block(table.rows.map(np.asarray), calendar)
+    return log_of_block(block, table.rows.names, columns.peers == AUTO)
+
+
+class _LogRows(NamedTuple):
+    """Rows of a log but for their features; ``inside`` (m,): which of the rows that have features take part."""
+
+    inside: Bools
+    moments: Ints
+    codes: Ints
+    names: npt.NDArray[Any]
+    cohorts: Ints | None
+    n_untimed: int
+
+    def block(self, X: Floats, calendar: Calendar) -> LogBlock:
+        X = X if self.inside.all() else X[self.inside]
+        numbers, hashes = calendar.numbers(self.moments), hash_rows(X, self.moments)
+        return LogBlock(X, numbers, hashes, self.codes, self.names, self.cohorts, self.n_untimed)
+
+
+def _rows_of_log(
+    table: LocalTable | Block,
+    columns: LogColumns,
+    calendar: Calendar,
+    encoding: Encoding,
+    where: str = "",
+    first_row: int = 0,
+) -> _LogRows:
+    """Of a table, or a part of one: entities, times and cohorts of the rows that have them."""
+    labels = table.labels
+    moments = read_moments(labels[columns.time], columns.time, columns.unit, calendar.time_zone, encoding.dates)
+    codes, names = number_entities(labels, columns)
+    kept = np.ones(table.n_rows, dtype=bool) if table.kept is None else table.kept
+    for lacking, name, what in (
+        (kept & (codes < 0), ", ".join(columns.by), "label"),
+        (kept & moments.missing, columns.time, "time"),
+    ):
+        if lacking.any() and encoding.missing != "drop":
+            _refuse_missing(lacking, name, what, where, first_row)
+    untimed = kept & (codes >= 0) & moments.missing
+    takes_part = kept & (codes >= 0) & ~moments.missing
+    cohorts = None
     if columns.peer_column is not None:
-        peers = entity_labels([table.labels[columns.peer_column]])[numbers]
-    return Log(rows, entities, _taken(moments, numbers), peers, numbers)
+        places, known = number_rows([_as_text(labels[columns.peer_column])])
+        cohorts = hash_cohorts(places[takes_part], np.array([*known.tolist(), ""], dtype=object))  # -1 is the last
+    own = codes if takes_part.all() else codes[takes_part]
+    return _LogRows(takes_part[kept], moments.values[takes_part], own, names, cohorts, int(untimed.sum()))
 
 
-def entity_labels(columns: Sequence[Any]) -> npt.NDArray[np.object_]:
-    """One text for each row, or a tuple of texts: the same whether a file has 7, "7" or 7.0: (n,) of objects."""
-    parts = [_texts(column) for column in columns]
-    if len(parts) == 1:
-        return parts[0]
-    labels = np.empty(len(parts[0]), dtype=object)
-    labels[:] = list(zip(*(part.tolist() for part in parts), strict=True))
-    return labels
+def number_entities(labels: Mapping[str, Any], columns: LogColumns) -> tuple[Ints, npt.NDArray[Any]]:
+    """The entity of each row (n,), -1 without, and the entities: a text for each, or a tuple of texts."""
+    return number_rows([_as_text(labels[name]) for name in columns.by])
 
 
 def oddest_first(findings: Findings) -> Ints:
@@ -254,34 +295,37 @@ def period_of(monitor: EntityMonitor, given: Any, option: str) -> str:
     return shown_time(calendar.dates(np.array([number]))[0])
 
 
-def _taken(moments: Moments, numbers: Ints) -> Ints:
-    taken: Ints = moments.values[numbers]
-    return taken
+def _refuse_missing(lacking: Bools, name: str, what: str, where: str, first_row: int) -> None:
+    n, row = int(np.count_nonzero(lacking)), first_row + int(np.argmax(lacking))
+    place = f"row {row:,} of {where}" if where else f"row {row:,}"
+    raise ParameterError(
+        f"{name}: {place} has no {what}, one of {n:,} such rows of {len(lacking):,}; pass ",
+        Option("missing", "drop"),
+        " to leave them out.",
+    )
 
 
-def _refuse_missing(lacking: Any, name: str, what: str, missing: str) -> None:
-    n = int(np.count_nonzero(lacking))
-    if missing != "drop":
-        raise ParameterError(
-            f"{name}: row {int(np.argmax(lacking)):,} has no {what}, one of {n:,} such rows of {len(lacking):,}; pass ",
-            Option("missing", "drop"),
-            " to leave them out.",
-        )
-    warnings.warn(f"{n:,} of {len(lacking):,} rows are left out: they have no {what}.", stacklevel=4)
-
-
-def _texts(column: Any) -> npt.NDArray[np.object_]:
-    """A column as texts, equal ones as one object; whole numbers without a point: (n,)."""
+def _as_text(column: Any) -> Any:
+    """A column as texts, packed: the same whether it has 7, "7" or 7.0; null where it has no value: (n,)."""
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
     encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
     values = encoded.dictionary
-    if pa.types.is_floating(values.type) and pc.all(pc.equal(values, pc.floor(values)), min_count=0).as_py():
-        values = values.cast(pa.int64())
-    texts = np.array([*values.cast(pa.string()).to_pylist(), ""], dtype=object)
-    codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
-    labels: npt.NDArray[np.object_] = texts[codes]
-    return labels
+    texts = values.cast(pa.string())
+    if pa.types.is_floating(values.type):
+        none = pa.scalar(None, values.type)
+        is_whole = pc.and_(pc.equal(values, pc.floor(values)), pc.less(pc.abs(values), EXACT))
+        texts = pc.if_else(pc.is_nan(values), pa.scalar(None, pa.string()), texts)
+        texts = pc.coalesce(pc.if_else(is_whole, values, none).cast(pa.int64()).cast(pa.string()), texts)
+    return pa.DictionaryArray.from_arrays(encoded.indices, texts)
+
+
+def _with_types(table: pa.Table, partitions: Collection, by: Sequence[str]) -> pa.Table:
+    """A table whose labels are of the types that they had, not texts."""
+    for place, (name, kind) in enumerate(zip(by, partitions.types(by), strict=True)):
+        own = kind.value_type if pa.types.is_dictionary(kind) else kind
+        table = table.set_column(place, name, table[name].cast(own))
+    return table
 
 
 def _listed(by: Any) -> list[Any]:

@@ -1,4 +1,4 @@
-"""isobag on Dask: ``fit``, ``score``, ``detect_points`` and ``detect_groups`` of Dask dataframes and arrays.
+"""isobag on Dask: ``fit``, ``score``, ``detect_points``, ``detect_groups`` and ``watch`` of Dask dataframes and arrays.
 
 Rows stay in their partitions. Work travels to them as one node of the graph, which every worker fetches once, and what
 is made of neighbours is merged on the workers. Partitions are dealt with some at a time, and forgotten, so that
@@ -9,8 +9,9 @@ from typing import Any
 
 from isobag.engines.dask.partitions import DaskPartitions
 from isobag.tables import detect
+from isobag.tables import watch as watching
 
-__all__ = ["detect_groups", "detect_points", "fit", "score"]
+__all__ = ["detect_groups", "detect_points", "fit", "score", "watch"]
 
 
 def fit(data: Any, *, client: Any = None, **options: Any) -> Any:
@@ -73,3 +74,15 @@ def detect_groups(data: Any, by: Any, *, client: Any = None, **options: Any) -> 
         its rows stay there.
     """
     return detect.detect_groups(DaskPartitions(data, client), by, **options)
+
+
+def watch(data: Any, by: Any, time: Any, every: str = "1d", *, client: Any = None, **options: Any) -> Any:
+    """Judge every period of every entity in the rows of a Dask dataframe; options as in ``isobag.watch``.
+
+    Returns
+    -------
+    dask.dataframe.DataFrame
+        Of one partition, with the lines of ``isobag.watch``, bit for bit. The rows of an entity may lie in any
+        partitions, in any order; those of an entity in one period are brought together on a worker.
+    """
+    return watching.watch(DaskPartitions(data, client), by, time, every, **options)

@@ -1,4 +1,4 @@
-"""Spark: ``fit``, ``score`` and ``detect_*`` of DataFrames, an estimator for Spark ML, a function for streams.
+"""Spark: ``fit``, ``score``, ``detect_*`` and ``watch`` of DataFrames, an estimator for Spark ML, and streams.
 
 Rows stay in their partitions. Work travels to them once to each machine, and what is made of neighbours is merged on
 the executors. Every pass runs the query of the DataFrame anew, so ``persist`` it if it is expensive to compute; where
@@ -13,9 +13,22 @@ from isobag.engines.spark.ml import IDKPointEstimator, IDKPointModel
 from isobag.engines.spark.partitions import SparkPartitions
 from isobag.engines.spark.streaming import StreamUpdate
 from isobag.tables import detect
+from isobag.tables import watch as watching
 from isobag.tables.reading import names_of
 
-__all__ = ["IDKPointEstimator", "IDKPointModel", "StreamUpdate", "detect_groups", "detect_points", "fit", "score"]
+__all__ = [
+    "IDKPointEstimator",
+    "IDKPointModel",
+    "StreamUpdate",
+    "detect_groups",
+    "detect_points",
+    "fit",
+    "score",
+    "watch",
+]
+
+
+_NAMED = ("by", "time", "peers", "id_column")
 
 
 def fit(data: DataFrame, **options: Any) -> Any:
@@ -80,13 +93,27 @@ def detect_groups(data: DataFrame, by: Any, **options: Any) -> DataFrame:
     return ranked
 
 
+def watch(data: DataFrame, by: Any, time: Any, every: str = "1d", **options: Any) -> DataFrame:
+    """Judge every period of every entity in the rows of a DataFrame; options as in ``isobag.watch``.
+
+    Returns
+    -------
+    pyspark.sql.DataFrame
+        The lines of ``isobag.watch``, bit for bit. The rows of an entity may lie in any partitions, in any order; those
+        of an entity in one period are brought together on an executor.
+    """
+    partitions = _partitions(data, {**options, "by": by, "time": time})
+    lines: DataFrame = watching.watch(partitions, by, time, every, **options)
+    return lines
+
+
 def _partitions(data: DataFrame, options: dict[str, Any]) -> SparkPartitions:
     """The columns that are named, if features are: no other is read."""
     partitions = SparkPartitions(data)
     features = options.get("features")
     if features is None:
         return partitions
-    named = [*names_of(features), *(name for one in ("by", "time", "id_column") for name in names_of(options.get(one)))]
+    named = [*names_of(features), *(name for one in _NAMED for name in names_of(options.get(one)))]
     if not set(named) <= set(data.columns):
         return partitions  # whose error says which are there
     return SparkPartitions(data.select(*dict.fromkeys(f"`{name}`" for name in named)))

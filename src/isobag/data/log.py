@@ -1,0 +1,279 @@
+"""A log: rows with an entity and a time each, in partitions. The rows of an entity in one period are a bag.
+
+Bags are counted where their rows are. Then the rows of each bag are brought together, some bags in each bucket, in the
+order of periods and then of entities: whatever is made of bags is the same, however the log is cut.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from hashlib import blake2b
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from isobag.backends.arrays import Bools, Cells, Floats, Ints
+from isobag.data.groups import number_labels
+from isobag.data.hashes import Hashes, hash_rows
+from isobag.data.local import Source
+from isobag.data.partitions import Combine, Frames, Partitions
+from isobag.data.periods import Calendar
+from isobag.data.rows import ArrayRows, Rows
+
+T = TypeVar("T")
+Labels = npt.NDArray[Any]
+MOST_BUCKETS = 256
+
+
+class LogBlock(NamedTuple):
+    """Some rows of a log: X (m, d), and the period and the hash of each (m,).
+
+    codes, names : the entity of each row is names[codes]: (m,), (k,).
+    cohorts : (m,), a hash of the cohort that each row names; None if rows name none.
+    n_untimed : rows that are left out, as they have no time.
+    """
+
+    X: Floats
+    numbers: Ints
+    hashes: Hashes
+    codes: Ints
+    names: Labels
+    cohorts: Ints | None = None
+    n_untimed: int = 0
+
+
+ReadLog = Callable[[int, Frames], Iterator[LogBlock]]
+
+
+class Arrivals(NamedTuple):
+    """Rows of a log: X (n, d), and the period, entity and hash of each (n,)."""
+
+    X: Floats
+    numbers: Ints
+    entities: Cells
+    hashes: Hashes
+
+    def part(self, rows: Ints | Bools) -> "Arrivals":
+        """Only some of the rows."""
+        return Arrivals(self.X[rows], self.numbers[rows], self.entities[rows], self.hashes[rows])
+
+    def keys(self, n_entities: int) -> Ints:
+        """The key of the bag of each row, see ``BagOrder``: (n,)."""
+        keys: Ints = self.numbers.astype(np.int64) * n_entities + self.entities
+        return keys
+
+
+class BagCounts(NamedTuple):
+    """Rows of each bag of some partitions.
+
+    names, cohorts : (k,), the entities, and the least hash of a cohort that rows of each name.
+    owners, numbers, sizes : (b,), the entity of each bag by its place in ``names``, its period, and its rows.
+    """
+
+    names: Labels
+    cohorts: Ints | None
+    owners: Ints
+    numbers: Ints
+    sizes: Ints
+    n_untimed: int
+
+    @classmethod
+    def of(cls, block: LogBlock) -> "BagCounts":
+        """Those of a block."""
+        n = max(1, len(block.names))
+        keys, sizes = np.unique(block.numbers.astype(np.int64) * n + block.codes, return_counts=True)
+        cohorts = None
+        if block.cohorts is not None:
+            cohorts = np.full(len(block.names), np.iinfo(np.int64).max)
+            np.minimum.at(cohorts, block.codes, block.cohorts)
+        return cls(block.names, cohorts, keys % n, keys // n, sizes, block.n_untimed)
+
+    def merge(self, later: "BagCounts") -> "BagCounts":
+        """Those of these partitions and of later ones."""
+        codes, names = number_labels(np.concatenate([self.names, later.names]))
+        own, other = np.split(codes, [len(self.names)])
+        cohorts = None
+        if self.cohorts is not None and later.cohorts is not None:
+            cohorts = np.full(len(names), np.iinfo(np.int64).max)
+            np.minimum.at(cohorts, codes, np.concatenate([self.cohorts, later.cohorts]))
+        n, owners = max(1, len(names)), np.concatenate([own[self.owners], other[later.owners]])
+        keys, places = np.unique(np.concatenate([self.numbers, later.numbers]) * n + owners, return_inverse=True)
+        sizes = np.zeros(len(keys), dtype=np.int64)
+        np.add.at(sizes, places, np.concatenate([self.sizes, later.sizes]))
+        return BagCounts(names, cohorts, keys % n, keys // n, sizes, self.n_untimed + later.n_untimed)
+
+    def in_order(self, known: Labels | None, n_buckets: int) -> tuple["BagOrder", Labels]:
+        """The order of the bags, and all labels: new ones by their first period, and then in their own order."""
+        known = np.empty(0, dtype=self.names.dtype) if known is None else known
+        places = {label: place for place, label in enumerate(known.tolist())}
+        ids = np.array([places.get(label, -1) for label in self.names.tolist()], dtype=np.int64)
+        first = np.full(len(self.names), np.iinfo(np.int64).max)
+        np.minimum.at(first, self.owners, self.numbers)
+        new = ids < 0
+        added = np.flatnonzero(new)[np.lexsort((_ranks(self.names[new]), first[new]))]
+        ids[added] = len(known) + np.arange(len(added))
+        everyone = np.concatenate([known, self.names[added]]) if len(added) else known
+        keys = self.numbers * max(1, len(everyone)) + ids[self.owners]
+        order = np.argsort(keys)
+        return BagOrder(self.names, ids, max(1, len(everyone)), keys[order], self.sizes[order], n_buckets), everyone
+
+
+@dataclass(frozen=True)
+class BagOrder:
+    """Bags by period and then by entity.
+
+    names, ids : (k,), labels of entities, and their numbers, which are below ``n_entities``.
+    keys, sizes : (b,), the key of each bag, period times n_entities + entity, ascending, and its rows.
+    """
+
+    names: Labels
+    ids: Ints
+    n_entities: int
+    keys: Ints
+    sizes: Ints
+    n_buckets: int
+
+    @property
+    def numbers(self) -> Ints:
+        """The period of each bag: (b,)."""
+        return self.keys // self.n_entities
+
+    @property
+    def cuts(self) -> Ints:
+        """Keys of the bags with which a new bucket begins: buckets have about as many rows each."""
+        ends = np.cumsum(self.sizes)
+        places = np.searchsorted(ends, ends[-1:] * np.arange(1, self.n_buckets) // self.n_buckets, side="right")
+        return np.unique(self.keys[np.minimum(places, len(ends) - 1)])
+
+
+@dataclass(frozen=True)
+class Log:
+    """Rows of a log, in partitions.
+
+    read : from a partition to its rows.
+    rows : the features of all rows, for their names.
+    finds_cohorts : whether cohorts are to be found, as rows do not name them.
+    """
+
+    partitions: Partitions
+    read: ReadLog
+    rows: Rows
+    finds_cohorts: bool = False
+
+    def count(self) -> BagCounts:
+        """Rows of each bag."""
+        return self.partitions.run(partial(_count, self.read), BagCounts.merge)
+
+    @property
+    def n_buckets(self) -> int:
+        """Into how many buckets bags are divided."""
+        return min(self.partitions.n_partitions, MOST_BUCKETS)
+
+    def gather(self, order: BagOrder, finish: Callable[[Arrivals], T], join: Combine[T], only: Ints | None = None) -> T:
+        """What is made of the rows of some bags, which come together, joined in the order of the bags.
+
+        only : keys of the bags that are wanted, ascending; None for all.
+        """
+        ids = dict(zip(order.names.tolist(), order.ids.tolist(), strict=True))
+        split = _Split(self.read, ids, order.n_entities, order.cuts, only)
+        return self.partitions.exchange(split, _joined, lambda bucket, parts: finish(_concatenated(parts)), join)
+
+
+def log_in_memory(rows: Rows, entities: Labels, moments: Ints, calendar: Calendar, peers: Labels | None) -> Log:
+    """A log of one partition, from rows, and the label, time and, if any, label of the cohort of each: (n,) each."""
+    X = rows.map(np.asarray)
+    if entities.dtype.kind in "iu":  # without an object for each row
+        labels, codes = np.unique(entities, return_inverse=True)
+    else:
+        codes, labels = number_labels(entities)
+    cohorts = None if peers is None else hash_cohorts(*number_labels(peers))
+    block = LogBlock(X, calendar.numbers(moments), hash_rows(X, moments), codes.astype(np.int32), labels, cohorts)
+    return log_of_block(block, rows.names)
+
+
+def log_of_block(block: LogBlock, names: Sequence[str] | None, finds_cohorts: bool = False) -> Log:
+    """A log that is one block in memory."""
+    return Log(_OneBlock(block), _as_it_is, ArrayRows(block.X, names), finds_cohorts)
+
+
+def hash_cohorts(codes: Ints, names: Labels) -> Ints:
+    """62 bits of the label of each row, the same in every process: cohorts need no list of their names."""
+    texts = (f"{type(label).__name__} {label!r}".encode() for label in names.tolist())
+    hashes = [int.from_bytes(blake2b(text, digest_size=8).digest(), "big") >> 2 for text in texts]
+    return np.array(hashes, dtype=np.int64)[codes]
+
+
+class _OneBlock(Source):
+    """A block of rows that is in memory."""
+
+    columns = None
+
+    def __init__(self, block: LogBlock) -> None:
+        self._block = block
+
+    def frames(self, number: int = 0) -> Frames:
+        """The block."""
+        return iter([self._block])
+
+
+def _as_it_is(number: int, frames: Frames) -> Iterator[LogBlock]:
+    return frames
+
+
+def _count(read: ReadLog, number: int, frames: Frames) -> BagCounts:
+    found: BagCounts | None = None
+    for block in read(number, frames):
+        own = BagCounts.of(block)
+        found = own if found is None else found.merge(own)
+    none: Any = np.empty(0, dtype=np.int64)
+    return found or BagCounts(none.astype(object), none, none, none, none, 0)
+
+
+@dataclass(frozen=True)
+class _Split:
+    """The rows of a partition by the buckets of their bags; see ``BagOrder`` and ``Log.gather``."""
+
+    read: ReadLog
+    ids: dict[Any, int]
+    n_entities: int
+    cuts: Ints
+    only: Ints | None
+
+    def __call__(self, number: int, frames: Frames) -> dict[int, list[Arrivals]]:
+        parts: dict[int, list[Arrivals]] = {}
+        for block in self.read(number, frames):
+            own = np.array([self.ids[label] for label in block.names.tolist()], dtype=np.int32)[block.codes]
+            rows = Arrivals(block.X, block.numbers, own, block.hashes)
+            if self.only is not None:
+                keys = rows.keys(self.n_entities)
+                places = np.minimum(np.searchsorted(self.only, keys), len(self.only) - 1)
+                wanted = self.only[places] == keys
+                rows = rows if wanted.all() else rows.part(wanted)
+            if not len(self.cuts):
+                parts.setdefault(0, []).append(rows)
+                continue
+            buckets = np.searchsorted(self.cuts, rows.keys(self.n_entities), side="right")
+            for bucket in np.unique(buckets).tolist():
+                parts.setdefault(bucket, []).append(rows.part(buckets == bucket))
+        return parts
+
+
+def _joined(earlier: list[Arrivals], later: list[Arrivals]) -> list[Arrivals]:
+    return earlier + later
+
+
+def _concatenated(parts: list[Arrivals]) -> Arrivals:
+    return parts[0] if len(parts) == 1 else Arrivals(*map(np.concatenate, zip(*parts, strict=True)))
+
+
+def _ranks(labels: Labels) -> Ints:
+    """Rank of each label among all, of any kinds."""
+    listed = labels.tolist()
+    try:
+        order = sorted(range(len(listed)), key=listed.__getitem__)
+    except TypeError:  # of kinds that have no order among each other
+        order = sorted(range(len(listed)), key=lambda place: (type(listed[place]).__name__, str(listed[place])))
+    ranks = np.empty(len(listed), dtype=np.int64)
+    ranks[order] = np.arange(len(listed))
+    return ranks
