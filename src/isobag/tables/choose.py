@@ -22,7 +22,7 @@ from isobag.tables.judge import (
 )
 from isobag.tables.notation import DATES_HINT
 from isobag.tables.reading import ReadOptions
-from isobag.tables.scan import BOOL, EMPTY, ColumnScan, entry_kind, is_true
+from isobag.tables.scan import BOOL, EMPTY, INEXACT, NO_NUMBER, UNSEEN_TEXT, ColumnScan, entry_kind, is_true
 from isobag.tables.summary import (
     CONSTANT,
     COPY,
@@ -82,7 +82,7 @@ def summarize(scans: Sequence[ColumnScan], options: ReadOptions) -> list[ColumnS
     if options.dates and options.bags is None and not any(scan.n_times or scan.hints[DATES_HINT] for scan in scans):
         raise ParameterError(Option("dates", options.dates), ": no cell of any column is such a date.")
     used = [j for j, summary in enumerate(summaries) if summary.role == FEATURE]
-    copies = find_copies([scans[j].digest.to_bytes() + scans[j].kind.encode() for j in used])
+    copies = find_copies([scans[j].digest for j in used])
     for copy, first in copies.items():
         old = summaries[used[copy]]
         reason = f"{COPY} {scans[used[first]].name!r}"
@@ -105,8 +105,8 @@ def check_cells(scan: ColumnScan, options: ReadOptions) -> None:
             f"{scan.shown_name}: numbers with different units ({units}) cannot be compared. Convert them, or pass ",
             *without,
         )
-    if n_bad and options.bad_cells == "error" and scan.first_other is not None:
-        place, text = scan.first_other
+    if n_bad and options.bad_cells == "error" and NO_NUMBER in scan.first:
+        place, text = scan.first[NO_NUMBER]
         raise ParameterError(
             f"{scan.shown_name}: {scan.n_numbers:,} of {scan.n_present:,} cells are numbers; "
             f"{place.in_words} has {text!r}. Pass ",
@@ -116,8 +116,8 @@ def check_cells(scan: ColumnScan, options: ReadOptions) -> None:
         )
     if max(abs(scan.low), abs(scan.high)) > FARTHEST and scan.n_numbers:
         raise ParameterError(f"{scan.name}: a number beyond {FARTHEST:g}, too large to square. Pass ", *without)
-    if scan.first_inexact is not None:
-        place, text = scan.first_inexact
+    if INEXACT in scan.first:
+        place, text = scan.first[INEXACT]
         raise ParameterError(
             f"{scan.shown_name}: {place.in_words} has {text}, a whole number beyond 2^53 that float64 rounds, so that "
             "different numbers become the same. Pass ",
@@ -144,7 +144,7 @@ def check_missing(scans: Sequence[ColumnScan], options: ReadOptions) -> None:
 
 def _first_missing(scan: ColumnScan) -> str:
     """Where the first missing value of a column is, in words; "" if that is not known."""
-    first = scan.first_missing or (scan.first_other or (None,))[0]
+    first = scan.first_missing or scan.first.get(NO_NUMBER, (None,))[0]
     return "" if first is None else f"the first is in {first.in_words}, column {scan.name!r}. "
 
 
@@ -159,9 +159,10 @@ def check_against(column: EncodedColumn, scan: ColumnScan, options: ReadOptions)
     if column.kind == NUMBER:
         check_cells(scan, options)
     elif column.kind == TIME and scan.n_times < scan.n_present:
-        where = "" if scan.first_other is None else f"; {scan.first_other[0].in_words} has {scan.first_other[1]!r}"
+        place, text = scan.first[NO_NUMBER]
         raise ValueError(
-            f"{scan.shown_name}: the model learned times; {scan.n_times:,} of {scan.n_present:,} cells are{where}."
+            f"{scan.shown_name}: the model learned times; {scan.n_times:,} of {scan.n_present:,} cells are; "
+            f"{place.in_words} has {text!r}."
         )
     elif column.kind == BOOL and scan.n_present and scan.kind != BOOL:
         odd = next(text for text in scan.codes if text.strip().lower() not in ("true", "false"))
@@ -191,8 +192,8 @@ def follow_encoding(encoding: Encoding, scans: Mapping[str, ColumnScan], options
     for name, scan in scans.items():
         role = FEATURE if name in used else apart.get(name, LEFT_OUT)
         reason = reasons.get(name, "not known to the model") if role == LEFT_OUT else ""
-        if role == FEATURE and scan.first_unseen is not None:
-            place, text = scan.first_unseen
+        if role == FEATURE and UNSEEN_TEXT in scan.first:
+            place, text = scan.first[UNSEEN_TEXT]
             how = "count among the others" if used[name].has_other else "are as odd as the rarest it knows"
             reason = (
                 f"{scan.n_unseen:,} cells have texts unknown to the model, which {how}; {place.in_words} has {text!r}"

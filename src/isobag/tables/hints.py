@@ -17,8 +17,8 @@ def check_notation(scan: ColumnScan) -> None:
         return
     other = scan.notation.other
     groups = not n_decimal
-    place, text = scan.first_hints[
-        next(one for one in (THOUSANDS_HINT if groups else DECIMAL_HINT, EITHER_HINT) if one in scan.first_hints)
+    place, text = scan.first[
+        next(one for one in (THOUSANDS_HINT if groups else DECIMAL_HINT, EITHER_HINT) if one in scan.first)
     ]
     what = f"{other!r} between thousands" if groups else "a decimal comma" if other == "," else "a decimal point"
     ways: tuple[str | Option, ...] = (Option("thousands" if groups else "decimal", other), f" to read {text!r} as ")
@@ -37,9 +37,9 @@ def check_notation(scan: ColumnScan) -> None:
 
 def check_dates_of(scan: ColumnScan) -> None:
     """Refuse a column most of whose cells are dates of the announced format, and some are not."""
-    if not scan.notation.dates or 2 * scan.hints[DATES_HINT] <= scan.n_present or DATES_HINT not in scan.first_hints:
+    if not scan.notation.dates or 2 * scan.hints[DATES_HINT] <= scan.n_present or DATES_HINT not in scan.first:
         return
-    place, text = scan.first_hints[DATES_HINT]
+    place, text = scan.first[DATES_HINT]
     raise ParameterError(
         f"{scan.shown_name}: {scan.hints[DATES_HINT]:,} of {scan.n_present:,} cells fit ",
         Option("dates", scan.notation.dates),
@@ -57,5 +57,5 @@ def dressed_reason(scan: ColumnScan, is_asked: bool) -> str:
     hints = [one for one in scan.hints if one != DATES_HINT and not (is_asked and one == DIGITS_HINT)]
     if 2 * sum(scan.hints[one] for one in hints) <= scan.n_present or len(scan.units) > MOST_UNITS:
         return ""
-    text = scan.first_hints[max(hints, key=lambda one: scan.hints[one])][1]
+    text = scan.first[max(hints, key=lambda one: scan.hints[one])][1]
     return f"text that holds numbers, such as {text!r}; read them with {RELAXED}"

@@ -17,7 +17,7 @@ from isobag.tables.batch import Batch, names_of_files
 from isobag.tables.declared import NUMBER, TIME, is_text
 from isobag.tables.notation import Notation
 from isobag.tables.openers import STDIN, is_pipe
-from isobag.tables.scan import ColumnScan, entry_kind
+from isobag.tables.scan import INEXACT, ColumnScan, entry_kind
 from isobag.tables.sources import FilesSource, Written, kind_of_file, matching_files, notes_on_folders
 
 BATCH_ROWS = 1 << 16
@@ -103,7 +103,7 @@ def as_arrow(source: FilesSource, notation: Notation) -> pa.Table:
         is_one = (
             scan.n_texts == 0
             and scan.is_kept_as(entry_kind(scan.kind))
-            and scan.first_inexact is None
+            and INEXACT not in scan.first
             and len(scan.units) < 2
         )
         if scan.kind in (NUMBER, TIME) and is_one:
