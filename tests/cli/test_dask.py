@@ -265,8 +265,9 @@ def test_the_oddest_of_parts_are_the_oddest_of_all_and_ties_are_counted(top):
         while len(parts) > 1:
             parts = [parts[i].merge(parts[i + 1]) if i + 1 < len(parts) else parts[i] for i in range(0, len(parts), 2)]
         pd.testing.assert_frame_equal(parts[0].rows.to_pandas(), whole.rows.to_pandas(), check_exact=True)
-        assert parts[0].n_first == whole.n_first and parts[0].n_flagged == whole.n_flagged
+        assert parts[0].n_flagged == whole.n_flagged
         assert parts[0].n_last == whole.n_last
+        assert parts[0].n_like(0.0) == whole.n_like(0.0) == np.count_nonzero(scores == 0)
 
 
 def test_nothing_of_dask_is_loaded_without_it(frame, tmp_path):

@@ -20,7 +20,7 @@ from isobag.models.calibration import EXACT
 from isobag.models.reach import reach_of, reach_sentence
 from isobag.storage.atomic import write_whole
 from isobag.storage.files import STDOUT, naming_stdout
-from isobag.tables.ranking import Ranked
+from isobag.tables.distributed import AnyRanking
 from isobag.tables.sentences import sentences_of
 from isobag.tables.summary import FEATURE
 from isobag.tables.terminal import escape_for_terminal
@@ -75,7 +75,7 @@ def _facts(typed: Typed) -> dict[str, Any]:
     }
 
 
-def _check_content(ranking: Ranked) -> None:
+def _check_content(ranking: AnyRanking) -> None:
     """Refuse a table that would be fine whatever it is: nothing in it, or no way to find anything odd."""
     if not ranking.n_ranked:
         raise ValueError(f"No {ranking.unit} is left to check: all of {len(ranking):,} were left out.")

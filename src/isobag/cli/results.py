@@ -14,7 +14,8 @@ from isobag.cli.options import Typed
 from isobag.cli.output import note, print_json, print_table
 from isobag.data.spool import Tick
 from isobag.storage.files import BATCH_ROWS, STDOUT, check_output, write_table
-from isobag.tables.ranking import Ranked, Ranking
+from isobag.tables.distributed import AnyRanking
+from isobag.tables.ranking import Ranking
 from isobag.tables.sentences import sentences_of
 
 
@@ -71,7 +72,7 @@ def check_targets(output: Output, files: Sequence[str], model_read: Path | None)
         taken[path.resolve()] = "is written"
 
 
-def write_results(ranking: Ranked, output: Output, source: str, tick: Tick | None) -> None:
+def write_results(ranking: AnyRanking, output: Output, source: str, tick: Tick | None) -> None:
     """Write all that was ranked, and the report."""
     if output.out:
         write_table(output.out, _counted(ranking, tick))
@@ -82,7 +83,7 @@ def write_results(ranking: Ranked, output: Output, source: str, tick: Tick | Non
         write_report(ranking, output.report, source=source, command=command_line())
 
 
-def show_results(ranking: Ranked, top: dict[str, Any], output: Output) -> None:
+def show_results(ranking: AnyRanking, top: dict[str, Any], output: Output) -> None:
     """Print the oddest and what there is to say, unless the results themselves go to standard output."""
     written = [path for path in (output.model, *output.out, output.report) if path is not None]
     if any(str(path) == STDOUT for path in written):
@@ -111,7 +112,7 @@ def show_results(ranking: Ranked, top: dict[str, Any], output: Output) -> None:
         note(f"Written: {', '.join(map(str, written))}.", output.quiet)
 
 
-def _counted(ranking: Ranked, tick: Tick | None) -> Iterator[dict[str, Any]]:
+def _counted(ranking: AnyRanking, tick: Tick | None) -> Iterator[dict[str, Any]]:
     n_done = 0
     for columns in ranking.parts(BATCH_ROWS):
         yield columns

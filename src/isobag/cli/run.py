@@ -15,12 +15,13 @@ from isobag.cli.work import work_of
 from isobag.data.params import Option, ParameterError
 from isobag.storage.modelfile import save
 from isobag.tables.detect import encoding_of, fit_table, rank
+from isobag.tables.distributed import AnyRanking
 from isobag.tables.labels import n_labels
 from isobag.tables.learn import LocalTable, Table, learn_table
-from isobag.tables.ranking import Ranked, Stage, check_fdr
+from isobag.tables.ranking import Stage, check_fdr
 from isobag.tables.sentences import sentences_of_calibration
 
-RankedTop = tuple[Ranked, dict[str, Any]]
+RankedTop = tuple[AnyRanking, dict[str, Any]]
 """A ranking, and the columns of its first places, as many as are printed."""
 
 

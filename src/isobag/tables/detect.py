@@ -21,11 +21,11 @@ from isobag.data.params import FLAG, Option, ParameterError, check_params
 from isobag.data.partitions import Collection, Partitions
 from isobag.estimators import IDKGroupDetector, IDKPointDetector
 from isobag.tables.bags import bags_of
-from isobag.tables.distributed import DistributedRanking, learn_rows, score_new_rows
+from isobag.tables.distributed import AnyRanking, DistributedRanking, learn_rows, score_new_rows
 from isobag.tables.encode import Encoding, encoding_by_names
 from isobag.tables.framesource import FrameSource
 from isobag.tables.learn import PartitionedTable, Table, learn_table
-from isobag.tables.ranking import Ranked, Ranking, Stage, check_labels, fit_data, rank_here
+from isobag.tables.ranking import Ranking, Stage, check_labels, fit_data, rank_here
 from isobag.tables.reading import ReadOptions, names_of
 from isobag.tables.units import units_of
 
@@ -234,7 +234,7 @@ def score(model: Any, data: Any, *, by: Any = None, id_column: Any = None, p_val
     return _collection(table).give(scored) if isinstance(table, PartitionedTable) else scored
 
 
-def rank(table: Table, detector: Any, *, top: int = 0, stage: Stage = nullcontext, **how: Any) -> Ranked:
+def rank(table: Table, detector: Any, *, top: int = 0, stage: Stage = nullcontext, **how: Any) -> AnyRanking:
     """Rank the rows of a table, or its groups, by a detector fitted to them or before; options as of ``rank_here``.
 
     top : of rows in partitions, how many of the oddest come here.
