@@ -35,9 +35,11 @@ class DaskCluster(Engine):
 
     def files(self, given: Input, *, report: Path | None = None, jobs: int | None = None) -> list[str]:
         """Parquet files, also all of a folder."""
-        _check_installed()
+        for name in ("dask", "distributed", "pandas"):
+            if find_spec(name) is None:
+                raise ModuleNotFoundError(f"Dask needs {name}, which is not installed: pip install 'isobag[dask]'.")
         _refuse(self.address, given, report, jobs)
-        return files_of(given.files or [])
+        return files_of(given.files)
 
     @contextmanager
     def opened(self, given: Input, bar: Silent, *, jobs: int | None, is_silent: bool) -> Iterator[Partitions]:
@@ -47,7 +49,7 @@ class DaskCluster(Engine):
         from isobag.engines.dask.partitions import DaskPartitions  # noqa: PLC0415
         from isobag.engines.dask.workers import WorkersDiedError  # noqa: PLC0415
 
-        files = files_of(given.files or [])
+        files = files_of(given.files)
         pieces, schema = pieces_of(files)
         options = given.options
         needed = schema.names if options.features is None else [*options.features, *options.apart]
@@ -67,26 +69,14 @@ class DaskCluster(Engine):
         return None
 
 
-def _check_installed() -> None:
-    for name in ("dask", "distributed", "pandas"):
-        if find_spec(name) is None:
-            raise ModuleNotFoundError(f"Dask needs {name}, which is not installed: pip install 'isobag[dask]'.")
-
-
 def _refuse(address: str, given: Input, report: Path | None, jobs: int | None) -> None:
     """Refuse what workers cannot do."""
     options, text = given.options, "only Parquet is read"
     refused = {
         "--sql": (given.sql, "write the answer of the query to Parquet first"),
-        "--header": (given.header, text),
-        "--delimiter": (given.delimiter, text),
-        "--na": (given.na, text),
-        "--skip": (given.skip or None, text),
-        "--encoding": (given.encoding, text),
-        "--sheet": (given.sheet, text),
+        **{f"--{name}": (value, text) for name, value in given.written.items() if (name, value) != ("skip", 0)},
         "--decimal": (None if options.decimal == "." else options.decimal, text),
         "--dates": (options.dates or None, text),
-        "--format": (given.format, text),
         "--keep": (None if options.carry == () else "some", "name rows by --id-column, and join by row"),
         "--report": (report, "it needs all rows in one place"),
         "--jobs": (None if address == LOCAL else jobs, "the cluster has the workers that it has"),
@@ -117,7 +107,11 @@ def _connected(address: str, jobs: int | None) -> Iterator[Any]:
         said = " ".join(str(error).split()).rstrip(".")
         raise OSError(f"Cannot connect to a Dask scheduler at {address}: {said}.") from error
     with _without_logs(), client:
-        _wait_for_workers(client, address)
+        try:
+            client.wait_for_workers(1, timeout=CONNECT_S)
+        except TimeoutError as error:
+            said = f"No Dask worker came to the scheduler at {address} within {CONNECT_S} s; start some."
+            raise OSError(said) from error
         yield client
 
 
@@ -132,14 +126,6 @@ def _without_logs() -> Iterator[None]:
     finally:
         for one, level in levels.items():
             one.setLevel(level)
-
-
-def _wait_for_workers(client: Any, address: str) -> None:
-    """Refuse a cluster without workers."""
-    try:
-        client.wait_for_workers(1, timeout=CONNECT_S)
-    except TimeoutError as error:
-        raise OSError(f"No Dask worker came to the scheduler at {address} within {CONNECT_S} s; start some.") from error
 
 
 def _tick(bar: Silent) -> Tick | None:

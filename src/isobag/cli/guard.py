@@ -1,23 +1,34 @@
-"""What every command does about errors: one sentence on standard error and an exit code, no traceback."""
+"""What every command does about errors: one sentence on standard error and an exit code, no traceback.
+
+Options are named in it as they were typed: the library says max_samples=1, the command --psi 1.
+"""
 
 import errno
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import wraps
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from isobag.cli.process import FAILED, StoppedError
-from isobag.cli.spelling import on_command_line
 from isobag.tables.terminal import escape_for_terminal
+
+if TYPE_CHECKING:
+    from isobag.data.params import Option
 
 STOPPED = 130
 STOPPED_SENTENCE = "Stopped; no file is left half-written."
 _EXTRAS = {"duckdb": "cli", "pyarrow": "cli", "safetensors": "files", "jinja2": "report"}
 _EXTRAS |= {"mcp": "mcp", "openpyxl": "excel"}
 _EXPECTED = (ValueError, TypeError, OSError, ImportError, OverflowError)
+_SPELLINGS = {
+    "max_samples": ("--max-samples", "--psi"),
+    "n_estimators": ("--n-estimators", "-t"),
+    "n_jobs": ("--jobs",),
+}
+_typed: list[str] = []
 
 
 def guarded(command: Callable[..., None], failed: int = FAILED) -> Callable[..., None]:
@@ -67,3 +78,17 @@ def sentence_of(error: Exception) -> str:
     if isinstance(error, _EXPECTED):
         return said or type(error).__name__
     return f"{type(error).__name__}: {said} (unexpected; --debug shows where)"
+
+
+def remember(args: Sequence[str]) -> None:
+    """Keep what was typed, for errors."""
+    _typed[:] = args
+
+
+def on_command_line(option: "Option") -> str:
+    """An option as it was typed, or would be: --bad-cells missing."""
+    known = _SPELLINGS.get(option.name, (f"--{option.name.replace('_', '-')}",))
+    typed = [one for one in known if any(arg == one or arg.startswith(f"{one}=") for arg in _typed)]
+    short = [one for one in known if len(one) == 2 and any(arg.startswith(one) for arg in _typed)]
+    name = (typed or short or list(known))[0]
+    return name if option.value is None else f"{name} {option.value}"

@@ -9,7 +9,8 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from isobag.tables.openers import STDIN
-from isobag.tables.sources import TYPED, FilesSource, kind_of_file, matching_files
+from isobag.tables.sources import FilesSource, matching_files
+from isobag.tables.tablefile import TYPED, kind_of_file
 
 PIECE_BYTES = 1 << 26
 """Row groups are read together up to so many bytes, unpacked, ..."""

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+import pyarrow as pa
 
 from isobag.cli.options import Typed
 from isobag.cli.output import note, print_json, print_table
@@ -123,13 +123,8 @@ def _counted(ranking: AnyRanking, tick: Tick | None) -> Iterator[dict[str, Any]]
 
 def rows_of(top: dict[str, Any]) -> list[dict[str, Any]]:
     """Columns as a list of rows, in plain Python."""
-    lists = [_as_list(values) for values in top.values()]
-    return [dict(zip(top, row, strict=True)) for row in zip(*lists, strict=True)]
-
-
-def _as_list(values: Any) -> list[Any]:
-    listed: list[Any] = values.to_pylist() if hasattr(values, "to_pylist") else list(values)
-    return [value.item() if isinstance(value, np.generic) else value for value in listed]
+    rows: list[dict[str, Any]] = pa.table(top).to_pylist()
+    return rows
 
 
 def command_line() -> str:

@@ -69,7 +69,8 @@ def _rank(detector: Any, given: Input, output: Output, typed: Typed, fitted_in: 
             name: vars(typed)[name] for name in ("p_values", "fdr", "budget", "min_size", "top") if name in vars(typed)
         }
         ranking = rank(table, detector, is_fitted=is_fitted, **how, stage=planned(table))
-        keep_model(detector, output)
+        if output.model is not None:
+            save(detector, output.model)
         write_results(ranking, output, given.name, bar.tick)
         return ranking, ranking.columns(0, output.top)
 
@@ -86,7 +87,7 @@ def learn(typed: Typed) -> None:
         detector.set_params(n_jobs=where.threads(typed.jobs, table.n_rows))
         with planned(table)("learning"):
             fit_table(table, detector, typed.min_size)
-        keep_model(detector, output)
+        save(detector, typed.model)
     n_rows, names = len(table.rows), list(table.encoding.names)
     if output.json:
         facts = {"model": str(output.model), "n_rows": n_rows, "features": names, "threshold": float(detector.offset_)}
@@ -95,12 +96,6 @@ def learn(typed: Typed) -> None:
     note(f"{n_rows:,} rows learned from ({', '.join(names)}). Written: {output.model}.", output.quiet)
     for sentence in [*sentences_of_calibration(detector), *table.summary.sentences()]:
         note(sentence, output.quiet)
-
-
-def keep_model(detector: Any, output: Output) -> None:
-    """Write a fitted detector, if that is asked for; it knows how tables become its features."""
-    if output.model is not None:
-        save(detector, output.model)
 
 
 def _plan(bar: Silent, detector: Any, given: Input, is_fitted: bool, *passes: str) -> Callable[[Table], Stage]:

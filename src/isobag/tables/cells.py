@@ -180,9 +180,9 @@ def distinct(cells: pa.Array) -> tuple[list[str], Ints]:
 
 
 def first_inexact(cells: pa.Array, values: Floats) -> int | None:
-    """Where the first whole number stands that no float64 equals."""
+    """Where the first whole number stands, among texts or integers, that no float64 equals."""
     for i in np.flatnonzero(np.abs(values) >= EXACT).tolist():
-        if is_inexact(cells[i].as_py()):
+        if is_inexact(str(cells[i].as_py())):
             return int(i)
     return None
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
+from typing import Any
 
 import numpy as np
 
@@ -10,7 +11,6 @@ from isobag.backends.arrays import FARTHEST
 from isobag.data.params import Option, ParameterError
 from isobag.tables.declared import NUMBER, OTHER, TEXT, TIME
 from isobag.tables.encode import CHOICES, EncodedColumn, Encoding
-from isobag.tables.hints import check_dates_of, check_notation, dressed_reason
 from isobag.tables.judge import (
     Categories,
     choose_categories,
@@ -20,7 +20,7 @@ from isobag.tables.judge import (
     suspicion_of,
     text_counts,
 )
-from isobag.tables.notation import DATES_HINT
+from isobag.tables.notation import DATES_HINT, DECIMAL_HINT, DIGITS_HINT, EITHER_HINT, MOST_UNITS, THOUSANDS_HINT
 from isobag.tables.reading import ReadOptions
 from isobag.tables.scan import BOOL, EMPTY, INEXACT, NO_NUMBER, UNSEEN_TEXT, ColumnScan, entry_kind, is_true
 from isobag.tables.summary import (
@@ -125,6 +125,60 @@ def check_cells(scan: ColumnScan, options: ReadOptions) -> None:
         )
 
 
+def check_notation(scan: ColumnScan) -> None:
+    """Refuse a column most of whose cells are numbers, some with a point or a comma that is not announced."""
+    n_either, n_decimal, n_thousands = (scan.hints[one] for one in (EITHER_HINT, DECIMAL_HINT, THOUSANDS_HINT))
+    n = n_either + n_decimal + n_thousands
+    if not n or scan.declared is not None or 2 * (n + scan.n_numbers) <= scan.n_present:
+        return
+    if n_decimal and scan.kind == NUMBER and not scan.is_whole:  # both signs stand for decimals: neither can be meant
+        return
+    other = scan.notation.other
+    groups = not n_decimal
+    place, text = scan.first[
+        next(one for one in (THOUSANDS_HINT if groups else DECIMAL_HINT, EITHER_HINT) if one in scan.first)
+    ]
+    what = f"{other!r} between thousands" if groups else "a decimal comma" if other == "," else "a decimal point"
+    ways: tuple[str | Option, ...] = (Option("thousands" if groups else "decimal", other), f" to read {text!r} as ")
+    ways += (text.replace(other, "" if groups else ".").replace(scan.notation.decimal, "."),)
+    if n_decimal and n_thousands:
+        ways = ("one notation for all of its cells",)
+    raise ParameterError(
+        f"{scan.shown_name}: {n:,} of {scan.n_present:,} cells are numbers with {what}; {place.in_words} has {text!r}. "
+        "Pass ",
+        *ways,
+        " or ",
+        Option("features"),
+        " without it.",
+    )
+
+
+def check_dates_of(scan: ColumnScan) -> None:
+    """Refuse a column most of whose cells are dates of the announced format, and some are not."""
+    if not scan.notation.dates or 2 * scan.hints[DATES_HINT] <= scan.n_present or DATES_HINT not in scan.first:
+        return
+    place, text = scan.first[DATES_HINT]
+    raise ParameterError(
+        f"{scan.shown_name}: {scan.hints[DATES_HINT]:,} of {scan.n_present:,} cells fit ",
+        Option("dates", scan.notation.dates),
+        f"; {place.in_words} has {text!r}. Mend it, or pass ",
+        Option("features"),
+        " without it.",
+    )
+
+
+def dressed_reason(scan: ColumnScan, is_asked: bool) -> str:
+    """Why a column of text is one of numbers, with more around them than is read; "" if it is not.
+
+    Digits that a type declares to be text, such as codes, are categories if they are asked for.
+    """
+    hints = [one for one in scan.hints if one != DATES_HINT and not (is_asked and one == DIGITS_HINT)]
+    if 2 * sum(scan.hints[one] for one in hints) <= scan.n_present or len(scan.units) > MOST_UNITS:
+        return ""
+    text = scan.first[max(hints, key=lambda one: scan.hints[one])][1]
+    return f"text that holds numbers, such as {text!r}; read them with {RELAXED}"
+
+
 def check_missing(scans: Sequence[ColumnScan], options: ReadOptions) -> None:
     """Refuse missing values in the columns that are used, unless it is said what to do with them."""
     if options.missing != "error":
@@ -226,20 +280,16 @@ def _encode_column(scan: ColumnScan, options: ReadOptions, median_of: Callable[[
     kind, n_missing = kind_of(scan, options), n_missing_of(scan, options)
     fills = options.missing == "median" or (options.missing == "auto" and n_missing > 0)
     marks = options.missing == "auto" and n_missing >= MANY_MISSING * scan.n_rows > 0
-    column = _fill_column(scan, kind, fills, median_of)
-    return replace(column, marks_gaps=True) if marks else column
-
-
-def _fill_column(scan: ColumnScan, kind: str, fills: bool, median_of: Callable[[str], float]) -> EncodedColumn:
+    how: dict[str, Any] = {"fill": 0.0, "marks_gaps": marks}
     if kind in (NUMBER, TIME):
-        parts = choose_time_parts(scan.low, scan.high, scan.has_time_of_day) if kind == TIME else ()
-        return EncodedColumn(scan.name, kind, parts=parts, fill=median_of(scan.name) if fills else np.nan)
-    if kind == BOOL:
+        how["parts"] = choose_time_parts(scan.low, scan.high, scan.has_time_of_day) if kind == TIME else ()
+        how["fill"] = median_of(scan.name) if fills else np.nan
+    elif kind == BOOL:
         counts = text_counts(scan.codes, scan.counts)
-        n_true = sum(count for text, count in counts.items() if is_true(text))
-        return EncodedColumn(scan.name, BOOL, fill=float(2 * n_true > sum(counts.values())) if fills else np.nan)
-    categories = _categories(scan)
-    return EncodedColumn(scan.name, TEXT, categories.texts, categories.has_other, fill=0.0 if fills else np.nan)
+        how["fill"] = float(2 * sum(n for text, n in counts.items() if is_true(text)) > sum(counts.values()))
+    else:
+        how["categories"], how["has_other"], _ = _categories(scan)
+    return EncodedColumn(scan.name, kind, **(how if fills else how | {"fill": np.nan}))
 
 
 def _filled(column: EncodedColumn, scan: ColumnScan, options: ReadOptions) -> str:
@@ -325,5 +375,4 @@ def _categories(scan: ColumnScan) -> Categories:
 
 
 def _summary(scan: ColumnScan, role: str, reason: str, kind: str) -> ColumnSummary:
-    n_texts = scan.n_present - scan.n_numbers - scan.n_times
-    return ColumnSummary(scan.name, role, kind, scan.n_numbers, scan.n_times, n_texts, scan.n_missing, reason)
+    return ColumnSummary(scan.name, role, kind, scan.n_numbers, scan.n_times, scan.n_texts, scan.n_missing, reason)

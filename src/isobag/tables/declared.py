@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from isobag.backends.arrays import Floats
-from isobag.tables.cells import EXACT, Numbers, first_inexact, read_numbers
+from isobag.tables.cells import Numbers, first_inexact, read_numbers
 
 NUMBER, TIME, TEXT, OTHER = "number", "time", "text", "other"
 
@@ -40,13 +40,13 @@ def read_declared(column: pa.Array) -> Declared:
     types = pa.types
     if types.is_dictionary(kind):
         return read_declared(column.dictionary_decode())
-    if is_text(kind):
+    if is_text(kind) or types.is_null(kind):
         return Declared(TEXT, texts=column.cast(pa.string()))
     if types.is_boolean(kind):
         return Declared(TEXT, texts=pc.if_else(column, "true", "false").cast(pa.string()))
     if types.is_integer(kind):
         values = _floats(column)
-        return Declared(NUMBER, _with_gaps(values), inexact=_first_inexact_integer(column, values))
+        return Declared(NUMBER, _with_gaps(values), inexact=first_inexact(column, values))
     if types.is_floating(kind):
         return Declared(NUMBER, _with_gaps(_floats(column)))
     if types.is_decimal(kind):
@@ -54,14 +54,13 @@ def read_declared(column: pa.Array) -> Declared:
         numbers = read_numbers(texts)
         return Declared(NUMBER, numbers, inexact=first_inexact(texts, numbers.values))
     if types.is_timestamp(kind) or types.is_date(kind):
-        moments = column.cast(pa.timestamp("us", tz=getattr(kind, "tz", None)), safe=False)
-        return Declared(TIME, _with_gaps(_floats(moments.cast(pa.int64())) / 1e6), has_zone=_has_zone(kind))
+        zone = getattr(kind, "tz", None)
+        moments = column.cast(pa.timestamp("us", tz=zone), safe=False)
+        return Declared(TIME, _with_gaps(_floats(moments.cast(pa.int64())) / 1e6), has_zone=zone is not None)
     if types.is_duration(kind) or types.is_time(kind):
         per_second = {"s": 1, "ms": 1e3, "us": 1e6, "ns": 1e9}[kind.unit]
         whole = column.cast(pa.int32() if types.is_time32(kind) else pa.int64())
         return Declared(NUMBER, _with_gaps(_floats(whole) / per_second))
-    if types.is_null(kind):
-        return Declared(TEXT, texts=column.cast(pa.string()))
     return Declared(OTHER, texts=pa.array([None if gap else "?" for gap in column.is_null().to_pylist()], pa.string()))
 
 
@@ -82,14 +81,3 @@ def _with_gaps(values: Floats) -> Numbers:
     """NaN is a missing value, infinity is no number."""
     bad = np.isinf(values)
     return Numbers(np.where(bad, np.nan, values), np.isnan(values), bad)
-
-
-def _first_inexact_integer(column: pa.Array, values: Floats) -> int | None:
-    for i in np.flatnonzero(np.abs(values) >= EXACT).tolist():
-        if int(values[i]) != column[i].as_py():
-            return int(i)
-    return None
-
-
-def _has_zone(kind: Any) -> bool:
-    return getattr(kind, "tz", None) is not None

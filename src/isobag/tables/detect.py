@@ -219,12 +219,7 @@ def fit(
 def score(model: Any, data: Any, *, by: Any = None, id_column: Any = None, p_values: bool = True) -> Any:
     """Rows scored by a fitted model, or groups if the model is of groups: those of an engine in its own collection."""
     check_params({"p_values": p_values}, {"p_values": FLAG})
-    if isinstance(model, IDKGroupDetector) and by is None:
-        raise ParameterError("The model scores groups; name the column of their labels with ", Option("by"), ".")
-    options = ReadOptions.of(by=by if isinstance(model, IDKGroupDetector) else None, id=id_column)
-    partitions = data if isinstance(data, Partitions) else FrameSource(open_frame(data))
-    table = learn_table(partitions, options, encoding=encoding_of(model, partitions.columns, [*options.apart]))
-    table.summary.warn_of_remarks()
+    _, table = read_for(model, data, by, id_column)
     if isinstance(table, PartitionedTable) and not table.by:
         return _collection(table).map(work := score_new_rows(table, model, p_values), work.schema)
     ranking = rank_here(table, model, is_fitted=True, p_values=p_values, explains=False)
@@ -232,6 +227,19 @@ def score(model: Any, data: Any, *, by: Any = None, id_column: Any = None, p_val
     columns.pop("n_missing", None)
     scored = pa.table(columns)
     return _collection(table).give(scored) if isinstance(table, PartitionedTable) else scored
+
+
+def read_for(model: Any, data: Any, by: Any, id_column: Any) -> tuple[Any, Table]:
+    """The frame, if data are one, and the table as a fitted model reads it; ``by`` counts if the model is of groups."""
+    is_grouped = isinstance(model, IDKGroupDetector)
+    if is_grouped and by is None:
+        raise ParameterError("The model scores groups; name the column of their labels with ", Option("by"), ".")
+    options = ReadOptions.of(by=by if is_grouped else None, id=id_column)
+    given = None if isinstance(data, Partitions) else open_frame(data)
+    partitions = data if given is None else FrameSource(given)
+    table = learn_table(partitions, options, encoding=encoding_of(model, partitions.columns, [*options.apart]))
+    table.summary.warn_of_remarks()
+    return given, table
 
 
 def rank(table: Table, detector: Any, *, top: int = 0, stage: Stage = nullcontext, **how: Any) -> AnyRanking:

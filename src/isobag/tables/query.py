@@ -18,7 +18,8 @@ from isobag.tables.declared import NUMBER, TIME, is_text
 from isobag.tables.notation import Notation
 from isobag.tables.openers import STDIN, is_pipe
 from isobag.tables.scan import INEXACT, ColumnScan, entry_kind
-from isobag.tables.sources import FilesSource, Written, kind_of_file, matching_files, notes_on_folders
+from isobag.tables.sources import FilesSource, matching_files, notes_on_folders
+from isobag.tables.tablefile import FileFormat, kind_of_file
 
 BATCH_ROWS = 1 << 16
 VIEW = "data"
@@ -66,7 +67,7 @@ class QuerySource(Source):
         files = [file for path in paths for file in matching_files(path)]
         self.notes = notes_on_folders(files)
         if all(file != STDIN and not is_pipe(file) and kind_of_file(file) in _PARQUET for file in files):
-            Written(**reading).check(_PARQUET[0], names_of_files(files))
+            FileFormat(**reading).check(_PARQUET[0], names_of_files(files))
             listed = ", ".join("'" + file.replace("'", "''") + "'" for file in files)
             with _one_sentence():
                 self._connection.execute(

@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
 from itertools import chain, islice
+from operator import call, getitem
 from typing import Any, TypeVar
 from uuid import uuid4
 
@@ -76,8 +77,8 @@ class DaskPartitions(Collection):
                 holders = [parts for parts, own in zip(windows, buckets, strict=True) if bucket in own]
                 merged = Tree(runner, combining)
                 for parts in holders:
-                    merged.add(runner.submit(tasks.pick, parts, bucket))
-                tree.add(runner.submit(tasks.call, finishing, bucket, merged.root()))
+                    merged.add(runner.submit(getitem, parts, bucket))
+                tree.add(runner.submit(call, finishing, bucket, merged.root()))
             joined: U = runner.result(tree.root())
             return joined
 

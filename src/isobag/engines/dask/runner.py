@@ -5,6 +5,8 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
+from functools import reduce
+from operator import call
 from typing import Any
 from uuid import uuid4
 from weakref import WeakSet
@@ -95,7 +97,7 @@ class Runner:
             above = []
             for i in range(0, len(level), MERGED):
                 above.append((f"isobag-merge-{name}-{depth}", i))
-                own[above[-1]] = (*checked, tasks.merge, combine, level[i : i + MERGED])
+                own[above[-1]] = (*checked, reduce, combine, level[i : i + MERGED])
             level = above
         if self._client is None:
             result = get_in_threads(own, level[0])
@@ -164,7 +166,7 @@ class Tree:
 
     def _merge_last(self) -> None:
         (_, later), (depth, first) = self._parts.pop(), self._parts.pop()
-        self._parts.append((depth + 1, self._runner.submit(tasks.call, self._combine, first, later)))
+        self._parts.append((depth + 1, self._runner.submit(call, self._combine, first, later)))
 
 
 def active_client() -> Any:

@@ -1,12 +1,11 @@
 """What runs on the workers of Dask: every task compares the version of isobag, and says where a package lacks."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
-from functools import reduce
 from typing import Any, TypeVar
 
-from isobag.data.partitions import Combine, Work
+from isobag.data.partitions import Work
 from isobag.engines.versions import check_version
 
 T = TypeVar("T")
@@ -31,16 +30,6 @@ def work_on(work: Work[T], number: int, frame: Any, topic: str, turn: int) -> T:
     return result
 
 
-def call(function: Callable[..., T], *args: Any) -> T:
-    """What a function that was sent makes of things."""
-    return function(*args)
-
-
-def merge(combine: Combine[T], parts: Sequence[T]) -> T:
-    """Parts that follow one another, merged."""
-    return reduce(combine, parts)
-
-
 def same(thing: T) -> T:
     """The thing itself, kept by the worker."""
     return thing
@@ -48,11 +37,6 @@ def same(thing: T) -> T:
 
 def nothing(thing: Any) -> None:
     """Ends when the thing is there, and brings nothing of it to the client."""
-
-
-def pick(parts: dict[int, T], bucket: int) -> T:
-    """The part of a bucket."""
-    return parts[bucket]
 
 
 def _worker() -> Any:

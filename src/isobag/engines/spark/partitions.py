@@ -69,7 +69,7 @@ class SparkPartitions(Collection):
         frame, places = self._chosen(which)
         sent = send(frame, tasks.Job(split, combine, places, self._known, own_version(), finish))
         try:
-            parts = frame.mapInArrow(lambda batches: tasks.split(batches, sent), tasks.PARTIAL)
+            parts = frame.mapInArrow(lambda batches: tasks.run(batches, sent, splits=True), tasks.PARTIAL)
             value, _ = _gathered(_merged(parts, min(len(places), FAN_IN), sent), join)
         finally:
             sent.forget()

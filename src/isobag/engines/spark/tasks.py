@@ -59,29 +59,18 @@ def mark(batches: Batches) -> Batches:
     yield pa.RecordBatch.from_arrays([pa.array([0])], ["place"])
 
 
-def run(batches: Batches, sent: Sent) -> Batches:
-    """The partial result of a partition, or what is wrong with it."""
+def run(batches: Batches, sent: Sent, splits: bool = False) -> Batches:
+    """The partial result of a partition, or with ``splits`` one for each bucket; or what is wrong with it."""
     job: Job = sent.value
     number = partition_number()
     if number in job.places:
         place = job.places[number]
         value, error, own = _attempt(job, number, batches)
-        yield _row(0, place, error, own, None if error else cloudpickle.dumps(value))
-    _drain(batches)
-
-
-def split(batches: Batches, sent: Sent) -> Batches:
-    """The parts of a partition, one row for each bucket, or what is wrong with it."""
-    job: Job = sent.value
-    number = partition_number()
-    if number in job.places:
-        place = job.places[number]
-        parts, error, own = _attempt(job, number, batches)
         if error is not None:
             yield _row(0, place, error, own, None)
         else:
-            for bucket, part in parts.items():
-                yield _row(bucket, place, None, b"", cloudpickle.dumps(part))
+            for bucket, part in value.items() if splits else ((0, value),):
+                yield _row(bucket, place, None, own, cloudpickle.dumps(part))
     _drain(batches)
 
 
