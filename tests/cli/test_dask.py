@@ -19,7 +19,7 @@ from distributed import LocalCluster
 from pyarrow import parquet
 
 import isobag
-from isobag.cli import cluster, pieces
+from isobag.cli import cluster
 from isobag.engines.dask import workers
 from isobag.engines.dask.partitions import DaskPartitions
 from isobag.engines.dask.workers import WorkersDiedError
@@ -42,7 +42,7 @@ def address():
 
 @pytest.fixture(autouse=True)
 def _row_groups_are_partitions(monkeypatch):
-    monkeypatch.setattr(pieces, "PIECE_BYTES", 1)
+    monkeypatch.setattr(cluster, "PIECE_BYTES", 1)
     monkeypatch.setattr(distributed, "WINDOW_ROWS", 150)
 
 

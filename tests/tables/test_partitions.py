@@ -16,7 +16,7 @@ from reading import read_table
 from isobag.models.thresholds import add_values
 from isobag.tables import scan
 from isobag.tables.batch import Batch
-from isobag.tables.declared import NUMBER
+from isobag.tables.cells import NUMBER
 from isobag.tables.framesource import FrameSource
 from isobag.tables.scan import ColumnScan
 from isobag.tables.selection import SHIFTS, Bracket

@@ -14,10 +14,10 @@ from isobag.cli.demo import demo
 from isobag.cli.explain import explain
 from isobag.cli.fit import fit
 from isobag.cli.groups import groups
-from isobag.cli.guard import remember
 from isobag.cli.mcp import mcp
 from isobag.cli.points import points
 from isobag.cli.power import power
+from isobag.cli.process import remember
 from isobag.cli.reproduce import reproduce
 from isobag.cli.score import score
 from isobag.cli.stream import stream

@@ -9,11 +9,10 @@ from xml.etree import ElementTree
 import typer
 
 from isobag.cli.check import ODD
-from isobag.cli.guard import sentence_of
 from isobag.cli.inputs import open_model
 from isobag.cli.options import Typed
-from isobag.cli.output import in_cell, note, print_json, print_line, print_table
-from isobag.cli.results import output_of, rows_of
+from isobag.cli.output import in_cell, note, output_of, print_json, print_line, print_table, rows_of
+from isobag.cli.process import sentence_of
 from isobag.cli.run import rank_new
 from isobag.data.params import Option, ParameterError
 from isobag.models.calibration import EXACT

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from isobag.cli.guard import guarded
-from isobag.cli.process import FAILED
+from isobag.cli.process import FAILED, guarded
 
 if TYPE_CHECKING:
     from isobag.tables.reading import ReadOptions
@@ -144,8 +143,8 @@ def engine_address(typed: Typed) -> str | None:
 
 def reading(typed: Typed) -> "ReadOptions":
     """How a table is to be read, from the options that a command has."""
-    from isobag.tables.bags import bags_of  # noqa: PLC0415, loads NumPy
     from isobag.tables.reading import ReadOptions  # noqa: PLC0415
+    from isobag.tables.times import bags_of  # noqa: PLC0415, loads NumPy
 
     own = vars(typed)
     names: dict[str, Any] = {name: names_of(own.get(name)) for name in ("features", "exclude", "by")}

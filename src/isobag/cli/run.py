@@ -8,9 +8,8 @@ from typing import Any
 from isobag.cli.engines import engine_at
 from isobag.cli.inputs import Input, input_of, new_detector, open_model
 from isobag.cli.options import Typed, engine_address
-from isobag.cli.output import note, print_json
+from isobag.cli.output import Output, check_targets, note, output_of, print_json, show_results, write_results
 from isobag.cli.progress import Silent, progress
-from isobag.cli.results import Output, check_targets, output_of, show_results, write_results
 from isobag.cli.work import work_of
 from isobag.data.params import Option, ParameterError
 from isobag.storage.modelfile import save

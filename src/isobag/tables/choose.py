@@ -9,7 +9,7 @@ import numpy as np
 
 from isobag.backends.arrays import FARTHEST
 from isobag.data.params import Option, ParameterError
-from isobag.tables.declared import NUMBER, OTHER, TEXT, TIME
+from isobag.tables.cells import NUMBER, OTHER, TEXT, TIME
 from isobag.tables.encode import CHOICES, EncodedColumn, Encoding
 from isobag.tables.judge import (
     Categories,

@@ -20,13 +20,13 @@ from isobag.data.frames import own_name
 from isobag.data.params import FLAG, Option, ParameterError, check_params
 from isobag.data.partitions import Collection, Partitions
 from isobag.estimators import IDKGroupDetector, IDKPointDetector
-from isobag.tables.bags import bags_of
 from isobag.tables.distributed import AnyRanking, DistributedRanking, learn_rows, score_new_rows
 from isobag.tables.encode import Encoding, encoding_by_names
 from isobag.tables.framesource import FrameSource
 from isobag.tables.learn import PartitionedTable, Table, learn_table
 from isobag.tables.ranking import Ranking, Stage, check_labels, fit_data, rank_here
 from isobag.tables.reading import ReadOptions, names_of
+from isobag.tables.times import bags_of
 from isobag.tables.units import units_of
 
 NOTATION = ("decimal", "thousands", "numbers", "dates")

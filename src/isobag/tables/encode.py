@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from isobag.backends.arrays import Floats, Ints
-from isobag.tables.cells import check_dates
-from isobag.tables.declared import NUMBER, TEXT, TIME
+from isobag.tables.cells import NUMBER, TEXT, TIME, check_dates
 from isobag.tables.judge import DAY_OF_WEEK, SECONDS, TIME_OF_DAY, time_feature_names, time_features
 from isobag.tables.notation import NUMBERS, THOUSANDS
 from isobag.tables.scan import BOOL, is_true

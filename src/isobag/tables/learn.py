@@ -22,16 +22,16 @@ from isobag.data.partitions import Frames, PartitionedRows, Partitions
 from isobag.data.partitions import Labels as LabelArray
 from isobag.data.rows import ArrayRows, Rows
 from isobag.data.spool import Spool, SpooledRows, Tick
-from isobag.tables.bags import Bags
 from isobag.tables.batch import names_of_files
+from isobag.tables.cells import NUMBER, TIME
 from isobag.tables.choose import check_names, follow_encoding, kinds_of, learn_encoding, n_missing_of
-from isobag.tables.declared import NUMBER, TIME
 from isobag.tables.encode import Encoding
 from isobag.tables.labels import are_labelled, as_numbers, label_rows, packed
 from isobag.tables.passes import Scan, Seen, scan_source, sources_of
 from isobag.tables.reading import ReadOptions
 from isobag.tables.selection import medians_of
 from isobag.tables.summary import FILE, UNKNOWN, ColumnSummary, TableSummary
+from isobag.tables.times import Bags
 
 
 @dataclass(frozen=True)

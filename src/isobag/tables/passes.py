@@ -12,8 +12,8 @@ from isobag.data.local import Source
 from isobag.data.partitions import Frames
 from isobag.data.spool import Spool, Tick
 from isobag.tables.batch import Batch
+from isobag.tables.cells import TEXT
 from isobag.tables.choose import check_names, kinds_of
-from isobag.tables.declared import TEXT
 from isobag.tables.encode import Encoding
 from isobag.tables.framesource import FrameSource
 from isobag.tables.labels import Labels

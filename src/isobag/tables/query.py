@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from isobag.data.local import Source
 from isobag.tables.batch import Batch, names_of_files
-from isobag.tables.declared import NUMBER, TIME, is_text
+from isobag.tables.cells import NUMBER, TIME, is_text
 from isobag.tables.notation import Notation
 from isobag.tables.openers import STDIN, is_pipe
 from isobag.tables.scan import INEXACT, ColumnScan, entry_kind

@@ -6,11 +6,11 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from isobag.data.params import Option, ParameterError, check_params, one_of
-from isobag.tables.bags import Bags
 from isobag.tables.cells import check_dates
 from isobag.tables.encode import CHOICES, Encoding
 from isobag.tables.notation import Notation
 from isobag.tables.summary import GROUP, ID, PEERS, TIMES
+from isobag.tables.times import Bags
 
 
 @dataclass(frozen=True)

@@ -25,16 +25,21 @@ from isobag.backends.threads import slices
 from isobag.data.hashes import mix_bits
 from isobag.tables.batch import Batch, Place
 from isobag.tables.cells import (
+    NUMBER,
+    OTHER,
+    TEXT,
+    TIME,
     Times,
     distinct,
     first_inexact,
     is_missing,
+    is_text,
     number_of,
+    read_declared,
     read_numbers,
     read_times,
     time_of,
 )
-from isobag.tables.declared import NUMBER, OTHER, TEXT, TIME, is_text, read_declared
 from isobag.tables.notation import DATES_HINT, DIGITS_HINT, DRESSED_HINT, MOST_UNITS, Notation
 from isobag.tables.terminal import escape_for_terminal
 

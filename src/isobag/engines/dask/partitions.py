@@ -18,8 +18,7 @@ import pyarrow as pa
 from isobag.backends.arrays import Ints
 from isobag.data.partitions import Collection, Combine, Frames, Work
 from isobag.data.spool import Tick
-from isobag.engines.dask import tasks
-from isobag.engines.dask.runner import WINDOWS, Runner, Tree
+from isobag.engines.dask.runner import WINDOWS, Runner, Tree, checked
 from isobag.engines.dask.workers import Say
 from isobag.engines.versions import own_version
 
@@ -163,5 +162,5 @@ def _numbered(number: int) -> pd.DataFrame:
 
 def _made(frame: pd.DataFrame, numbers: pd.DataFrame, work: Any, schema: pa.Schema, version: str) -> pd.DataFrame:
     number = int(numbers["number"].iloc[0])
-    tables = tasks.checked(version, lambda: list(work(number, iter([frame]))))
+    tables = checked(version, lambda: list(work(number, iter([frame]))))
     return pa.concat_tables([schema.empty_table(), *tables]).to_pandas()

@@ -31,7 +31,7 @@ from isobag.data.partitions import Frames
 from isobag.data.rows import ArrayRows
 from isobag.engines.spark import tasks
 from isobag.engines.spark.partitions import SparkPartitions
-from isobag.engines.spark.travel import send
+from isobag.engines.spark.tasks import send
 from isobag.engines.versions import own_version
 from isobag.estimators import IDKPointDetector
 from isobag.storage.modelfile import load, save
