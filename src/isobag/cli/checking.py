@@ -51,7 +51,7 @@ def _facts(typed: Typed) -> dict[str, Any]:
         raise ParameterError(Option("max_odd", typed.max_odd), "; need a share of 0 or more and below 1.")
     detector = open_model(typed)
     if detector.model_.calibration is None:
-        raise ValueError(f"{str(typed.model)!r} was fitted without p-values, which isobag check needs; fit it anew.")
+        raise ValueError(f"{str(typed.model)!r} was fitted without p-values, which isobag check needs; fit it again.")
     ranking, top = rank_new(detector, output_of(typed, model=None), typed)
     _check_content(ranking)
     n_checked, n_odd = ranking.n_ranked, ranking.n_flagged

@@ -43,7 +43,7 @@ def rank_new(detector: Any, output: Output, typed: Typed) -> RankedTop:
         detector.set_params(tail="exact")
     if vars(typed).get("per_day") is not None:
         if typed.fdr is not None:
-            raise ParameterError(Option("fdr"), " and ", Option("per_day"), " are two rules; give one of them.")
+            raise ParameterError(Option("fdr"), " and ", Option("per_day"), " are alternatives; give one of them.")
         if detector.model_.calibration is None:
             raise ParameterError(Option("per_day"), " needs p-values, and the model was fitted without them.")
         typed.budget = typed.per_day * typed.days

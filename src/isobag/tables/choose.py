@@ -50,7 +50,7 @@ def check_names(names: Sequence[str], options: ReadOptions) -> None:
             raise ValueError(f"The table has no column {name!r} (columns: {known}).")
     for own in options.exclude:
         if not any(name == own or fnmatchcase(name, own) for name in names):
-            raise ParameterError(Option("exclude"), f" has {own!r}; no column is called so (columns: {known}).")
+            raise ParameterError(Option("exclude"), f" has {own!r}; no column matches (columns: {known}).")
     if options.features is None:
         return
     option = Option("features")
@@ -89,7 +89,7 @@ def summarize(scans: Sequence[ColumnScan], options: ReadOptions) -> list[ColumnS
         summaries[used[copy]] = _summary(scans[used[copy]], FEATURE, reason, old.kind)
     if not used:
         kinds = ", ".join(f"{one.name!r}: {one.reason or one.role}" for one in summaries) or "none"
-        raise ParameterError(f"No column is left to look at ({kinds}); name some with ", Option("features"), ".")
+        raise ParameterError(f"No column is left to use ({kinds}); name some with ", Option("features"), ".")
     return summaries
 
 
@@ -161,7 +161,7 @@ def check_dates_of(scan: ColumnScan) -> None:
     raise ParameterError(
         f"{scan.shown_name}: {scan.hints[DATES_HINT]:,} of {scan.n_present:,} cells fit ",
         Option("dates", scan.notation.dates),
-        f"; {place.in_words} has {text!r}. Mend it, or pass ",
+        f"; {place.in_words} has {text!r}. Fix it, or pass ",
         Option("features"),
         " without it.",
     )

@@ -8,7 +8,6 @@ frame of its library; an engine by its own collection, rows in their order and g
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
 from typing import Any
 
 import narwhals as nw
@@ -102,7 +101,7 @@ def detect_points(
     given, table, detector = _prepare(
         frame,
         IDKPointDetector,
-        ReadOptions.of(features=features, id=id_column, baseline=apart, missing=missing, bad_cells=bad_cells),
+        {"features": features, "id": id_column, "baseline": apart, "missing": missing, "bad_cells": bad_cells},
         {**options, "random_state": random_state, "calibrate": False},
         p_values,
     )
@@ -181,13 +180,11 @@ def detect_groups(
     0       40        30     1
     """
     frame, by = _with_labels(frame, by, "by")
+    bags = bags_of(time, every, sessions, time_zone, time_unit, names_of(_listed(by)))
     given, table, detector = _prepare(
         frame,
         IDKGroupDetector,
-        replace(
-            ReadOptions.of(features=features, by=_listed(by), missing=missing, bad_cells=bad_cells),
-            bags=bags_of(time, every, sessions, time_zone, time_unit, names_of(_listed(by))),
-        ),
+        {"features": features, "by": _listed(by), "missing": missing, "bad_cells": bad_cells, "bags": bags},
         {**options, "random_state": random_state, "calibrate": False},
         p_values,
     )
@@ -211,7 +208,7 @@ def fit(
 ) -> Any:
     """A detector fitted to the rows of data, or with ``by`` to groups of them; it keeps how columns become features."""
     kind: type[Any] = IDKPointDetector if by is None else IDKGroupDetector
-    reading = ReadOptions.of(features=features, by=by, baseline=baseline_by, missing=missing, bad_cells=bad_cells)
+    reading = {"features": features, "by": by, "baseline": baseline_by, "missing": missing, "bad_cells": bad_cells}
     _, table, detector = _prepare(data, kind, reading, options)
     return fit_table(table, detector, min_size)
 
@@ -280,7 +277,7 @@ def rank_frame(frame: Any, **options: Any) -> Ranking:
     kind: type[Any] = IDKGroupDetector if "by" in reading else IDKPointDetector
     reading |= {"id": options.pop("id_column", None), "carry": options.pop("keep", ())}
     options |= {"calibrate": False}
-    _, table, detector = _prepare(frame, kind, ReadOptions.of(**reading), options, ranking.get("p_values", True))
+    _, table, detector = _prepare(frame, kind, reading, options, ranking.get("p_values", True))
     return rank_here(table, detector, **ranking)
 
 
@@ -328,12 +325,15 @@ def open_frame(frame: Any) -> nw.DataFrame[Any]:
 
 
 def _prepare(
-    data: Any, kind: type[Any], reading: ReadOptions, options: dict[str, Any], p_values: bool = True
+    data: Any, kind: type[Any], how: dict[str, Any], options: dict[str, Any], p_values: bool = True
 ) -> tuple[Any, Table, Any]:
-    """The frame, if data are one; the table; and a detector, checked before any row is read."""
+    """The frame, if data are one; the table; and a detector, checked before any row is read.
+
+    how : options of reading; those of text and ``exclude`` are still among the ``options`` of the detector.
+    """
     check_params({"p_values": p_values}, {"p_values": FLAG})
-    reading = replace(reading, **{name: options.pop(name) for name in NOTATION if name in options})
-    reading = replace(reading, exclude=names_of(options.pop("exclude", None)))
+    how |= {name: options.pop(name) for name in (*NOTATION, "exclude") if name in options}
+    reading = ReadOptions.of(**how)
     detector = kind(**options)
     detector.check_params()
     check_labels([*reading.apart])

@@ -66,7 +66,7 @@ class JsonFile(TableFile):
         except UnicodeDecodeError as error:
             raise not_utf8(str(place), content[error.start]) from None
         except RecursionError:
-            raise ValueError(f"{place}: lists or objects within one another too deep.") from None
+            raise ValueError(f"{place}: lists or objects nested too deeply.") from None
 
     def _checked(self, content: Any, place: Place) -> dict[str, Any]:
         if not isinstance(content, _Pairs):
@@ -75,7 +75,7 @@ class JsonFile(TableFile):
         if len(row) < len(content):
             names = [name for name, _ in content]
             twice = next(name for name in names if names.count(name) > 1)
-            raise ValueError(f"{place}, column {twice!r}: the name stands twice.")
+            raise ValueError(f"{place}, column {twice!r}: duplicate name.")
         return row
 
     def _batch(self, rows: list[dict[str, Any]], first_row: int, lines: list[int | None]) -> Batch:

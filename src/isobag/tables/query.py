@@ -47,11 +47,8 @@ class QuerySource(Source):
             kinds = dict(zip(answer.columns, map(str, answer.types), strict=True))
         self.columns = self._names
         # What the query leaves as the text of a file is still to be understood, by the same rule as without a query.
-        known = self._typed
-        texts: list[str] = (
-            [] if known is None else [name for name, kind in kinds.items() if kind == "VARCHAR" and name not in known]
-        )
-        self._free = frozenset(texts)
+        typed = kinds if self._typed is None else self._typed
+        self._free = frozenset(name for name, kind in kinds.items() if kind == "VARCHAR" and name not in typed)
 
     def frames(self, number: int = 0) -> Iterator[Batch]:
         """The rows in order."""

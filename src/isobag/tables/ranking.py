@@ -328,7 +328,7 @@ def check_fdr(fdr: float | None, is_new: bool) -> None:
     if not is_new:
         raise ParameterError(
             Option("fdr", fdr),
-            " needs data that the model has not learned from: among their own kind some are always the oddest. Fit a "
+            " needs data that the model has not learned from: in every table some rows are the oddest. Fit a "
             "model to data known to be normal, and score these with it.",
         )
     check_params({"fdr": fdr}, {"fdr": FDR})

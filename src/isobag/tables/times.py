@@ -110,7 +110,7 @@ def _of_numbers(values: Floats, missing: Bools, name: str, unit: str | None) -> 
     micros = np.rint(np.where(missing, 0.0, values) * UNITS[unit])
     if (np.abs(micros) > _FARTHEST).any():
         first = float(values[np.abs(micros) > _FARTHEST][0])
-        raise ParameterError(f"{name}: {first:g} is no time with ", Option("time_unit", unit), "; choose another unit.")
+        raise ParameterError(f"{name}: {first:g} is not a time with ", Option("time_unit", unit), "; choose another unit.")
     return Moments(micros.astype(np.int64), missing)
 
 
@@ -119,7 +119,7 @@ def _refuse_bad(bad: Bools, column: Any, name: str, dates: str = "") -> None:
         row = int(np.argmax(bad))
         one = "" if bad.sum() == 1 else f", one of {np.count_nonzero(bad):,} such rows of {len(bad):,}"
         raise ValueError(
-            f"{name}: row {row:,} has {column[row].as_py()!r}, which is no time{one}; need times as ISO 8601 writes "
+            f"{name}: row {row:,} has {column[row].as_py()!r}, which is not a time{one}; need times as ISO 8601 writes "
             "them, such as 2026-03-04 or 2026-03-04T12:30:00+01:00" + (f", or as {dates!r} says." if dates else ".")
         )
 
