@@ -110,7 +110,8 @@ def _of_numbers(values: Floats, missing: Bools, name: str, unit: str | None) -> 
     micros = np.rint(np.where(missing, 0.0, values) * UNITS[unit])
     if (np.abs(micros) > _FARTHEST).any():
         first = float(values[np.abs(micros) > _FARTHEST][0])
-        raise ParameterError(f"{name}: {first:g} is not a time with ", Option("time_unit", unit), "; choose another unit.")
+        what = f"{name}: {first:g} is not a time with "
+        raise ParameterError(what, Option("time_unit", unit), "; choose another unit.")
     return Moments(micros.astype(np.int64), missing)
 
 
