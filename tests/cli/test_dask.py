@@ -222,7 +222,7 @@ def test_errors_of_workers_are_one_sentence_and_leave_no_file(frame, tmp_path, a
 
 @pytest.mark.parametrize("command", [("points",), ("groups", "--by", "account")], ids=["points", "groups"])
 def test_other_versions_on_the_workers_are_refused(frame, tmp_path, address, monkeypatch, command):
-    monkeypatch.setattr(workers, "_asking", lambda: lambda: "0.0.1")
+    monkeypatch.setattr(workers, "_version_probe", lambda: lambda: "0.0.1")
     path = written(frame, tmp_path / "t.parquet")
     result = run(command[0], path, *command[1:], "--dask", address, "--quiet")
     assert_one_sentence(result, "Dask worker tcp://", "has isobag 0.0.1", f"need {isobag.__version__}, as here")

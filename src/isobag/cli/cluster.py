@@ -231,7 +231,7 @@ class ReadPiece:
         import pandas as pd  # noqa: PLC0415, not needed by any other command
 
         columns = [_plain(table[name]) if name in self.columns else pa.nulls(len(table)) for name in names]
-        # Made anew, without pandas' own notes, by which columns become an index.
+        # A new table, without the metadata of pandas, which would turn columns into an index.
         return pa.table(columns, names=names).to_pandas(types_mapper=pd.ArrowDtype)
 
 

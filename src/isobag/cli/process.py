@@ -85,7 +85,7 @@ def finish_output(code: Any) -> Any:
         return code
     except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if not code and error.errno != errno.EPIPE:  # EPIPE: the reader has left, and wants no explanation
+        if not code and error.errno != errno.EPIPE:  # EPIPE: nobody reads any more
             print(f"Error: standard output: {error.strerror}.", file=sys.stderr)
         return code or FAILED
 

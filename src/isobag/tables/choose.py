@@ -167,7 +167,7 @@ def check_dates_of(scan: ColumnScan) -> None:
     )
 
 
-def dressed_reason(scan: ColumnScan, is_asked: bool) -> str:
+def decorated_reason(scan: ColumnScan, is_asked: bool) -> str:
     """Why a column of text is one of numbers, with more around them than is read; "" if it is not.
 
     Digits that a type declares to be text, such as codes, are categories if they are asked for.
@@ -321,7 +321,7 @@ def _role(scan: ColumnScan, options: ReadOptions) -> tuple[str, str]:
     if kind == TEXT and options.bad_cells != "text":
         check_notation(scan)
         check_dates_of(scan)
-        reason = dressed_reason(scan, is_asked)
+        reason = decorated_reason(scan, is_asked)
     reason = reason or _why_unfit(scan, kind)
     if reason and is_asked:
         before, is_relaxed, _ = reason.partition(RELAXED)

@@ -198,7 +198,7 @@ class _Block:
         return len(self.content) > n_before
 
     def plain_lines(self) -> bytes | None:
-        """The content with lines that end alike, if cells can be told by dividers and ends of lines alone."""
+        """The content with uniform line ends, if delimiters and line ends alone separate its cells; else None."""
         content = self.content
         if b'"' in content or b"\0" in content or content.startswith(BOM):  # Arrow would skip the mark
             return None

@@ -29,7 +29,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
 }
 """How cells are read, and what may be chosen for it."""
 UNSEEN = 1.0 + 2.0**-20
-"""A text that a model has never seen is as odd as the rarest it has: that one's indicator, a trifle above 1."""
+"""Of texts that a model has never seen, which are as odd as the rarest: that one's indicator, slightly above 1."""
 NONE = {"thousands": "", "numbers": "strict"}
 """What an encoding says of numbers if it says nothing."""
 
@@ -76,7 +76,7 @@ class EncodedColumn:
             return None
         rank = {text: float(i) for i, text in enumerate(self.categories)}
         other = float(len(self.categories))
-        # One more: the code of texts that were not told apart.
+        # One more: the code that texts beyond MOST_TEXTS share.
         numbers = np.full(max(codes.values(), default=-1) + 2, other if self.kind == TEXT else math.nan)
         for text, code in codes.items():
             numbers[code] = float(is_true(text)) if self.kind == BOOL else rank.get(text, other)

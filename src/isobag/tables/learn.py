@@ -3,7 +3,7 @@
 Every partition is scanned by itself, and what is known of neighbours merges, so the encoding is that of the whole table
 however it is cut. One pass is enough if all columns stay what they first seemed to be; else a second follows. The
 entries of a table that is read in this process are kept on the way, in memory or in a temporary file (``Spool``), and
-features are made of them; elsewhere every pass over the rows reads them anew, where they are.
+features are made of them; elsewhere every pass reads the rows again, where they are.
 """
 
 from collections.abc import Callable, Iterator, Sequence

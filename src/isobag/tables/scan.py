@@ -40,7 +40,7 @@ from isobag.tables.cells import (
     read_times,
     time_of,
 )
-from isobag.tables.notation import DATES_HINT, DIGITS_HINT, DRESSED_HINT, MOST_UNITS, Notation
+from isobag.tables.notation import DATES_HINT, DECORATED_HINT, DIGITS_HINT, MOST_UNITS, Notation
 from isobag.tables.terminal import escape_for_terminal
 
 BOOL, EMPTY = "bool", "empty"
@@ -170,9 +170,9 @@ class ColumnScan:
         """What is known of a column when other rows of it, scanned by themselves, follow these."""
         merged = copy.copy(self)
         if not self.n_present or not later.n_present:
-            teller = self if self.n_present or not later.n_present else later
-            merged.kept_as, merged.declared, merged.is_free = teller.kept_as, teller.declared, teller.is_free
-            merged.declared_in = teller.declared_in
+            known = self if self.n_present or not later.n_present else later
+            merged.kept_as, merged.declared, merged.is_free = known.kept_as, known.declared, known.is_free
+            merged.declared_in = known.declared_in
         else:
             merged.is_free = self.is_free or later.is_free
             merged.declared = self.declared or later.declared
@@ -340,7 +340,7 @@ class ColumnScan:
             if hint:
                 self.hints[hint] += int(counts[i])
                 self._note(hint, cells, places == i, batch)
-                if hint == DRESSED_HINT and len(self.units) < 2 * MOST_UNITS:
+                if hint == DECORATED_HINT and len(self.units) < 2 * MOST_UNITS:
                     self.units |= {self.notation.unit_of(texts[i])}
 
     def _note_dates(self, cells: pa.Array, texts: Sequence[str], places: Ints, is_other: Bools, batch: Batch) -> None:
@@ -365,7 +365,7 @@ class ColumnScan:
         texts, places = distinct(cells)
         plain = []
         for text in texts:
-            own, unit, marks = self.notation.undressed(text)
+            own, unit, marks = self.notation.without_decoration(text)
             plain.append(own)
             if self.notation.numbers == "relaxed" and number_of(own) is not None:
                 self.units, self.marks = self.units | {unit}, self.marks | set(marks)

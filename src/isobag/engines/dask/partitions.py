@@ -25,7 +25,7 @@ from isobag.engines.versions import own_version
 T = TypeVar("T")
 U = TypeVar("U")
 WINDOW = 64
-"""Partitions that the scheduler is told of at a time; WINDOWS times that at once."""
+"""Partitions in a window; the scheduler has WINDOWS windows at once."""
 FORGOTTEN = 16
 """Windows whose result comes here at a time: until then the scheduler keeps their tasks, to be able to repeat them."""
 
@@ -34,7 +34,7 @@ class DaskPartitions(Collection):
     """The partitions of a Dask dataframe, or the blocks of rows of a Dask array, whose columns are x0, x1, ...
 
     client : of distributed; without one the active one, and if there is none, threads.
-    tick : told how many partitions are done with, for a progress bar.
+    tick : called with the number of finished partitions, for a progress bar.
     say : takes remarks about workers; by default they are warnings.
     """
 
@@ -50,7 +50,7 @@ class DaskPartitions(Collection):
 
     def run(self, work: Work[T], combine: Combine[T], which: Ints | None = None) -> T:
         """What ``work`` makes of the partitions, merged on the workers, and some thousand partitions at a time here."""
-        with self._runner.leaving_nothing():
+        with self._runner.cancelling_on_error():
             combining = self._runner.send(combine)
             windows = self._by_window(work, combining, which)
             merged: T = reduce(combine, [self._merged(first, windows, combining) for first in windows])
@@ -66,7 +66,7 @@ class DaskPartitions(Collection):
     ) -> U:
         """Parts of neighbours merged bucket by bucket; then every bucket brought to one worker, and finished there."""
         runner = self._runner
-        with runner.leaving_nothing():
+        with runner.cancelling_on_error():
             merge = runner.send(_MergeBuckets(combine))
             finishing, joining, combining = runner.send(finish), runner.send(join), runner.send(combine)
             windows = list(self._by_window(split, merge, which))

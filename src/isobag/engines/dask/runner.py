@@ -40,7 +40,7 @@ def checked(version: str, function: Callable[..., T], *args: Any) -> T:
 
 
 def work_on(work: Work[T], number: int, frame: Any, topic: str, turn: int) -> T:
-    """What work makes of a partition; a client that listens is told of it."""
+    """What work makes of a partition; a client that listens is notified."""
     result = work(number, iter([frame]))
     if topic and (worker := _worker()) is not None:
         worker.log_event(topic, turn)
@@ -86,7 +86,7 @@ class Runner:
             self._client.subscribe_topic(self._topic, self._count)
 
     @contextmanager
-    def leaving_nothing(self) -> Iterator[None]:
+    def cancelling_on_error(self) -> Iterator[None]:
         """A context that, if it is interrupted or fails, takes back what the scheduler was asked for in it."""
         if self._workers is not None:
             self._workers.begin()
@@ -230,4 +230,4 @@ def _died_of(numbers: list[int]) -> str:
         f"partition {named}: the workers that looked at it died",
         f"partitions {named}: the workers that had them died of one of them",
     ][min(len(numbers), 2)]
-    return f"{died}, most likely for want of memory; make partitions smaller, or give every worker more memory."
+    return f"{died}, most likely out of memory; make partitions smaller, or give every worker more memory."

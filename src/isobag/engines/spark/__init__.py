@@ -1,7 +1,7 @@
 """Spark: ``fit``, ``score`` and ``detect_*`` of DataFrames, an estimator for Spark ML, a function for streams.
 
 Rows stay in their partitions. Work travels to them once to each machine, and what is made of neighbours is merged on
-the executors. Every pass runs the query of the DataFrame anew, so ``persist`` it if it is expensive to compute; where
+the executors. Every pass runs the query of the DataFrame again, so ``persist`` it if it is expensive to compute; where
 it would give other rows, or the same in another order, as after a shuffle, that is an error.
 """
 

@@ -82,14 +82,14 @@ def _param(name: str, doc: str, convert: Callable[[Any], Any] = TypeConverters.t
 
 
 class _PointParams(HasInputCols):
-    """What the estimator and its model can be told; see ``isobag.IDKPointDetector`` and ``isobag.detect_points``."""
+    """Parameters of the estimator and its model; see ``isobag.IDKPointDetector`` and ``isobag.detect_points``."""
 
     nEstimators = _param("nEstimators", "number of partitionings, t", TypeConverters.toInt)  # noqa: N815
     maxSamples = _param("maxSamples", "psi, or 'auto'", _auto_or(TypeConverters.toInt))  # noqa: N815
     method = _param("method", "'similarity' or 'norm'")
     scaling = _param("scaling", "how features are scaled", _text_or_none)
     contamination = _param("contamination", "share of anomalies, or 'auto'", _auto_or(TypeConverters.toFloat))
-    calibrate = _param("calibrate", "whether p-values can be told", TypeConverters.toBoolean)
+    calibrate = _param("calibrate", "whether the model gives p-values", TypeConverters.toBoolean)
     mechanism = _param("mechanism", "how drawn rows become cells")
     seed = _param("seed", "with the same the result is the same", TypeConverters.toInt)
     missing = _param("missing", "missing values: 'error', 'drop' or 'median'")

@@ -36,7 +36,7 @@ _JAVA_ERROR = re.compile(r"^(Caused by|): ?([\w$]+\.)+[\w$]+: (?P<words>.+)")
 class SparkPartitions(Collection):
     """The partitions of a DataFrame.
 
-    Every pass over the rows runs the query of the DataFrame anew, and all must see the same rows in the same order.
+    Every pass over the rows runs the query of the DataFrame again, and all must see the same rows in the same order.
     That is checked: after a shuffle without a sort, say, it need not be so, and the DataFrame must be persisted first.
     """
 
