@@ -267,7 +267,8 @@ def _learn_there(partitions: Partitions, options: ReadOptions) -> PartitionedTab
     scan = Scan(_names(partitions), options)
     check_names(scan.names or (), options)
     seen = partitions.run(scan, Seen.merge)
-    free = frozenset(name for name, own in seen.scans.items() if own.is_partly_free)
+    # If some cells are text to be understood while others have a type, all are to be such text.
+    free = frozenset(name for name, own in seen.scans.items() if own.is_free and own.declared is not None)
     if free:
         scan = replace(scan, free=free)
         seen = partitions.run(scan, Seen.merge)

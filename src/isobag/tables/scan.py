@@ -161,11 +161,6 @@ class ColumnScan:
         """Whether all entries were kept as this: NUMBER, TIME or TEXT; None if there are none to keep."""
         return kind is None or (not self.is_mixed and self.kept_as in (None, kind))
 
-    @property
-    def is_partly_free(self) -> bool:
-        """Whether some cells are text to be understood while others have a type: then all are to be such text."""
-        return self.is_free and self.declared is not None
-
     def merge(self, later: "ColumnScan") -> "ColumnScan":
         """What is known of a column when other rows of it, scanned by themselves, follow these."""
         merged = copy.copy(self)
