@@ -140,4 +140,4 @@ def test_a_budget_of_false_alarms_is_a_level_of_p_values(folder):
         assert asked["n_flagged"] >= 1 and asked["n_expected"] == 400 * level
     said = run("score", model, new, "--per-day", 4).stderr
     assert "p-value of at most 0.01" in said and "About 4 of them would be flagged if all were like" in said
-    assert_one_sentence(run("score", model, new, "--per-day", 4, "--fdr", 0.1), "--fdr and --per-day are two rules")
+    assert_one_sentence(run("score", model, new, "--per-day", 4, "--fdr", 0.1), "--fdr and --per-day are alternatives")

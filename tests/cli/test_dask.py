@@ -20,7 +20,7 @@ from distributed import LocalCluster
 from pyarrow import parquet
 
 import isobag
-from isobag.cli import cluster, pieces
+from isobag.cli import cluster
 from isobag.engines.dask import workers
 from isobag.engines.dask.partitions import DaskPartitions
 from isobag.engines.dask.workers import WorkersDiedError
@@ -43,7 +43,7 @@ def address():
 
 @pytest.fixture(autouse=True)
 def _row_groups_are_partitions(monkeypatch):
-    monkeypatch.setattr(pieces, "PIECE_BYTES", 1)
+    monkeypatch.setattr(cluster, "PIECE_BYTES", 1)
     monkeypatch.setattr(distributed, "WINDOW_ROWS", 150)
 
 
@@ -223,7 +223,7 @@ def test_errors_of_workers_are_one_sentence_and_leave_no_file(frame, tmp_path, a
 
 @pytest.mark.parametrize("command", [("points",), ("groups", "--by", "account")], ids=["points", "groups"])
 def test_other_versions_on_the_workers_are_refused(frame, tmp_path, address, monkeypatch, command):
-    monkeypatch.setattr(workers, "_asking", lambda: lambda: "0.0.1")
+    monkeypatch.setattr(workers, "_version_probe", lambda: lambda: "0.0.1")
     path = written(frame, tmp_path / "t.parquet")
     result = run(command[0], path, *command[1:], "--dask", address, "--quiet")
     assert_one_sentence(result, "Dask worker tcp://", "has isobag 0.0.1", f"need {isobag.__version__}, as here")
@@ -266,8 +266,9 @@ def test_the_oddest_of_parts_are_the_oddest_of_all_and_ties_are_counted(top):
         while len(parts) > 1:
             parts = [parts[i].merge(parts[i + 1]) if i + 1 < len(parts) else parts[i] for i in range(0, len(parts), 2)]
         pd.testing.assert_frame_equal(parts[0].rows.to_pandas(), whole.rows.to_pandas(), check_exact=True)
-        assert parts[0].n_first == whole.n_first and parts[0].n_flagged == whole.n_flagged
+        assert parts[0].n_flagged == whole.n_flagged
         assert parts[0].n_last == whole.n_last
+        assert parts[0].n_like(0.0) == whole.n_like(0.0) == np.count_nonzero(scores == 0)
 
 
 def test_nothing_of_dask_is_loaded_without_it(frame, tmp_path):

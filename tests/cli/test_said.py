@@ -256,9 +256,7 @@ def test_columns_are_excluded_by_name_and_by_pattern(written):
     found = ask("points", path, "--exclude", "b,temp_*", "-t", 5)
     assert found["features"] == ["a"]
     assert "Left out: b, temp_1, temp_2 (excluded)." in run("points", path, "--exclude", "b,temp_*", "-t", 5).stderr
-    assert_one_sentence(
-        run("points", path, "--exclude", "c*"), "--exclude has 'c*'; no column is called so (columns: 'a'"
-    )
+    assert_one_sentence(run("points", path, "--exclude", "c*"), "--exclude has 'c*'; no column matches (columns: 'a'")
     assert_one_sentence(
         run("points", path, "--exclude", "a", "--features", "a,b"), "has 'a', which is left out by --exc"
     )

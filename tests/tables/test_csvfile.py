@@ -11,14 +11,15 @@ from reading_oracle import RefusedError, read
 
 pytest.importorskip("pyarrow")
 
-from isobag.tables.csvfile import CsvFile
+from isobag.tables.csvfile import BLOCK_BYTES, CsvFile
+from isobag.tables.tablefile import FileFormat
 
 EXAMPLES = int(os.environ.get("ISOBAG_EXAMPLES", "100"))
 MANY = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 
 
-def opened(content, **options):
-    return CsvFile(lambda: io.BytesIO(content), "t.csv", **options)
+def opened(content, block_bytes=BLOCK_BYTES, **how):
+    return CsvFile(lambda: io.BytesIO(content), "t.csv", FileFormat(**how), block_bytes)
 
 
 def cells(file):
@@ -43,7 +44,7 @@ JUNK = st.lists(
 @given(JUNK, st.booleans(), st.sampled_from([1, 3, 7, 1 << 20]))
 def test_junk_is_read_as_csv_reads_it_or_refused(content, header, block_bytes):
     try:
-        file = opened(content, header=header, divider=",", block_bytes=block_bytes)
+        file = opened(content, header=header, delimiter=",", block_bytes=block_bytes)
         names, (rows, lines) = list(file.names), cells(file)
     except ValueError as error:
         said = str(error)
@@ -96,9 +97,9 @@ def test_what_csv_writes_comes_back_cell_for_cell(table, block_bytes):
         expected = read(content, divider, True)
     except RefusedError:
         with pytest.raises(ValueError, match=r"t\.csv"):
-            cells(opened(content, header=True, divider=divider, block_bytes=block_bytes))
+            cells(opened(content, header=True, delimiter=divider, block_bytes=block_bytes))
         return
-    file = opened(content, header=True, divider=divider, block_bytes=block_bytes)
+    file = opened(content, header=True, delimiter=divider, block_bytes=block_bytes)
     found = (list(file.names), cells(file)[0])
     assert found == expected
     if written is not None and not written[0][0].startswith(

@@ -63,7 +63,7 @@ def test_a_cell_that_does_not_fit_is_named(tables, tmp_path):
     assert "day: 60 of 61 cells fit dates='%d.%m.%Y'; row 60 (line 62 of" in said and "has '31.02.2026'" in said
     weekly = ("--by", "who", "--time", "day", "--every", "1w", "--features", "x", "--dates", FORMAT)
     assert_one_sentence(
-        run("groups", own, *weekly), "row 60 has '31.02.2026', which is no time", "or as '%d.%m.%Y' says"
+        run("groups", own, *weekly), "row 60 has '31.02.2026', which is not a time", "or as '%d.%m.%Y' says"
     )
 
 

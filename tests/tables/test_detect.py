@@ -272,7 +272,7 @@ def test_whole_numbers_beyond_floats_stop(columns):
 GOOD = pd.DataFrame({"a": [1.0, 2.0, 4.0, 8.0], "t": list("wxyz"), "when": pd.Timestamp("2024-01-01")})
 DOUBLE = pd.DataFrame([[1.0, 2.0]] * 4, columns=["a", "a"])
 BROKEN = {
-    "no numbers": (GOOD[["t"]], {}, "No column is left to look at"),
+    "no numbers": (GOOD[["t"]], {}, "No column is left to use"),
     "things": (GOOD.assign(d=[(1,), (2,), (3,), (4,)]), {"features": ["d"]}, "'d', which cannot be used"),
     "two columns of one name": (DOUBLE, {}, "a"),
     "an unknown column": (GOOD, {"features": ["b"]}, "features= has 'b'; the table has no such column"),

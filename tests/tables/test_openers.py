@@ -137,6 +137,6 @@ def test_what_is_cut_off_or_of_another_format_is_one_sentence(frame, monkeypatch
         FilesSource("-")
     Pipe.buffer = io.BytesIO(written(frame, "csv"))
     with pytest.raises(ValueError, match="standard input cannot be read"):
-        FilesSource("-", form=".parquet")
+        FilesSource("-", format=".parquet")
     with pytest.raises(ValueError, match="format='doc'; choose one of"):
-        FilesSource("-", form=".doc")
+        FilesSource("-", format=".doc")

@@ -1,6 +1,7 @@
 """Tables in partitions: the encoding and the features are those of the whole table, however it is cut."""
 
 import pickle
+from functools import reduce
 
 import narwhals as nw
 import numpy as np
@@ -14,8 +15,10 @@ from reading import read_table
 
 from isobag.models.thresholds import add_values
 from isobag.tables import scan
-from isobag.tables.digest import Digest
+from isobag.tables.batch import Batch
+from isobag.tables.cells import NUMBER
 from isobag.tables.framesource import FrameSource
+from isobag.tables.scan import ColumnScan
 from isobag.tables.selection import SHIFTS, Bracket
 
 N_ROWS = 60
@@ -232,22 +235,38 @@ def test_the_median_of_an_odd_number_of_huge_values_is_one_of_them():
     assert bracket.median == 1.5e308
 
 
+def scanned(numbers, *cuts):
+    """A column of a table in parts, scanned part by part."""
+    parts = []
+    for part, values in enumerate(np.split(np.asarray(numbers, dtype=float), cuts)):
+        scan = ColumnScan("x", NUMBER, part=part)
+        scan.read(Batch("", 0, None, {"x": pa.array(values)}, len(values), is_typed=True))
+        parts.append(pickle.loads(pickle.dumps(scan)))
+    return reduce(ColumnScan.merge, parts)
+
+
 @settings(max_examples=100, deadline=None)
-@given(st.lists(st.integers(0, 2**64 - 1)), st.data())
-def test_digests_merge_and_tell_order_and_length(numbers, data):
-    column = np.array(numbers, dtype=np.uint64)
-    cut = data.draw(st.integers(0, len(column)))
-    digest = Digest().add(column)
-    assert (
-        Digest().add(column[:cut]).merge(Digest().add(column[cut:]))
-        == digest
-        == Digest().add(column[:cut]).add(column[cut:])
-    )
-    assert (Digest().add(column[::-1]) == digest) == (column[::-1].tolist() == column.tolist())
-    assert Digest().add(np.append(column, np.uint64(0))) != digest
+@given(st.lists(st.integers(-3, 3), min_size=1), st.data())
+def test_digests_of_columns_cut_alike_tell_values_their_order_and_their_number(numbers, data):
+    cut = data.draw(st.integers(0, len(numbers)))
+    digest = scanned(numbers, cut).digest
+    assert digest == scanned([float(one) for one in numbers], cut).digest
+    for other in (numbers[::-1], numbers[cut:] + numbers[:cut]):
+        assert (scanned(other, cut).digest == digest) == (other == numbers)
+    assert scanned([*numbers, 0], cut).digest != digest
 
 
 def test_a_digest_of_many_values_tells_binary_columns_apart():
-    # The Thue-Morse sequence and its complement meet in sums modulo a power of two.
-    ones = np.array([bin(i).count("1") % 2 for i in range(1 << 17)], dtype=np.uint64)
-    assert Digest().add(ones) != Digest().add(1 - ones)
+    # The Thue-Morse sequence and its complement meet in many sums modulo a power of two.
+    ones = np.array([bin(i).count("1") % 2 for i in range(1 << 17)])
+    assert scanned(ones).digest != scanned(1 - ones).digest
+
+
+@pytest.mark.parametrize("n", [12, 70_000])
+def test_numbers_from_0_or_1_on_number_the_rows_in_any_order(n):
+    shuffled = np.random.default_rng(0).permutation(n)
+    for first in (0, 1):
+        assert scanned(shuffled + first, n // 3).numbers_rows
+    assert not scanned(shuffled + 2).numbers_rows
+    shuffled[shuffled == 5] = 6
+    assert not scanned(shuffled, n // 2).numbers_rows

@@ -96,7 +96,7 @@ def test_no_cell_of_a_hostile_file_is_altered_in_silence(tmp_path_factory, conte
         names, rows = None, []
     old, csvfile.CsvFile.__init__.__defaults__ = csvfile.CsvFile.__init__.__defaults__, (None, None, block_bytes)
     try:
-        table = read_table(FilesSource(str(path), header=True, divider=","), missing="median", bad_cells=bad_cells)
+        table = read_table(FilesSource(str(path), header=True, delimiter=","), missing="median", bad_cells=bad_cells)
     except ValueError as error:
         said = str(error)
         assert "\n" not in said and said.endswith(".")

@@ -112,7 +112,7 @@ def test_a_packed_file_that_is_cut_off_is_refused(tmp_path):
     [
         ('{"a": 1}\n{"a": 2', "row 1 (line 2): not JSON"),
         ('{"a": 1}\n[2]\n', "row 1 (line 2): need an object with names"),
-        ('{"a": 1, "a": 2}\n', "row 0 (line 1), column 'a': the name stands twice"),
+        ('{"a": 1, "a": 2}\n', "row 0 (line 1), column 'a': duplicate name"),
         ('{"a": "\\ud800"}\n', "row 0 (line 1), column 'a': an unpaired surrogate is not text"),
         ("\n\n" + '{"a": 1}\n{"a": Infinity}\n{"a": 3}', "a: 2 of 3 cells are numbers; row 1 (line 4 of"),
         ('{"a": 1}\n{"a": "x"}\n{"a": 3}', "a: 2 of 3 cells are numbers; row 1 (line 2 of"),

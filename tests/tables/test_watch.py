@@ -97,7 +97,7 @@ def test_numbers_are_times_once_their_unit_is_named(log, lines):
     same(isobag.watch(millis, by="shop", time="ts", since=LAST, time_unit="ms"), lines)
     with pytest.raises(ValueError, match=r"ts: the times are numbers; .*time_unit='ms': \d+ would be 2026-"):
         isobag.watch(millis, by="shop", time="ts")
-    with pytest.raises(ValueError, match=r"is no time with time_unit='s'"):
+    with pytest.raises(ValueError, match=r"is not a time with time_unit='s'"):
         isobag.watch(millis.assign(ts=millis["ts"] * 10**6), by="shop", time="ts", time_unit="s")
     with pytest.raises(ValueError, match=r"time_unit='h'; choose one of None, 's'"):
         isobag.watch(millis, by="shop", time="ts", time_unit="h")
@@ -138,7 +138,7 @@ def test_missing_labels_and_times_are_an_error_that_says_how_many(log):
     with pytest.warns(UserWarning, match="3 of .* rows are left out: they have no time"):
         got = isobag.watch(late, by="shop", time="ts", since=LAST, missing="drop")
     same(got, isobag.watch(log.drop(index=[4, 6, 8]), by="shop", time="ts", since=LAST))
-    with pytest.raises(ValueError, match="row 1 has 'yesterday', which is no time"):
+    with pytest.raises(ValueError, match="row 1 has 'yesterday', which is not a time"):
         isobag.watch(log.assign(ts=["2026-01-01", "yesterday"] + ["2026-01-01"] * (len(log) - 2)), by="shop", time="ts")
 
 

@@ -17,9 +17,9 @@ from isobag.cli.groups import groups
 from isobag.cli.mcp import mcp
 from isobag.cli.points import points
 from isobag.cli.power import power
+from isobag.cli.process import remember
 from isobag.cli.reproduce import reproduce
 from isobag.cli.score import score
-from isobag.cli.spelling import remember
 from isobag.cli.stream import stream
 from isobag.cli.watch import watch
 from isobag.tables.terminal import escape_for_terminal

@@ -9,18 +9,17 @@ from xml.etree import ElementTree
 import typer
 
 from isobag.cli.check import ODD
-from isobag.cli.guard import sentence_of
 from isobag.cli.inputs import open_model
 from isobag.cli.options import Typed
-from isobag.cli.output import in_cell, note, print_json, print_line, print_table
-from isobag.cli.results import output_of, rows_of
+from isobag.cli.output import in_cell, note, output_of, print_json, print_line, print_table, rows_of
+from isobag.cli.process import sentence_of
 from isobag.cli.run import rank_new
 from isobag.data.params import Option, ParameterError
 from isobag.models.calibration import EXACT
 from isobag.models.reach import reach_of, reach_sentence
 from isobag.storage.atomic import write_whole
 from isobag.storage.files import STDOUT, naming_stdout
-from isobag.tables.ranking import Ranked
+from isobag.tables.distributed import AnyRanking
 from isobag.tables.sentences import sentences_of
 from isobag.tables.summary import FEATURE
 from isobag.tables.terminal import escape_for_terminal
@@ -52,7 +51,7 @@ def _facts(typed: Typed) -> dict[str, Any]:
         raise ParameterError(Option("max_odd", typed.max_odd), "; need a share of 0 or more and below 1.")
     detector = open_model(typed)
     if detector.model_.calibration is None:
-        raise ValueError(f"{str(typed.model)!r} was fitted without p-values, which isobag check needs; fit it anew.")
+        raise ValueError(f"{str(typed.model)!r} was fitted without p-values, which isobag check needs; fit it again.")
     ranking, top = rank_new(detector, output_of(typed, model=None), typed)
     _check_content(ranking)
     n_checked, n_odd = ranking.n_ranked, ranking.n_flagged
@@ -75,7 +74,7 @@ def _facts(typed: Typed) -> dict[str, Any]:
     }
 
 
-def _check_content(ranking: Ranked) -> None:
+def _check_content(ranking: AnyRanking) -> None:
     """Refuse a table that would be fine whatever it is: nothing in it, or no way to find anything odd."""
     if not ranking.n_ranked:
         raise ValueError(f"No {ranking.unit} is left to check: all of {len(ranking):,} were left out.")

@@ -1,23 +1,26 @@
-"""``--engine dask://...``: Parquet files read by the workers of a Dask cluster."""
+"""``--engine dask://...``: Parquet files read by the workers of a Dask cluster, some row groups of a file at a time."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import pyarrow as pa
 from joblib import effective_n_jobs
+from pyarrow import parquet
 
 from isobag.cli.engines import LOCAL, Engine
 from isobag.cli.inputs import Input
 from isobag.cli.output import note
-from isobag.cli.pieces import ReadPiece, files_of, pieces_of
 from isobag.cli.progress import Bar, Silent
 from isobag.data.partitions import Partitions
 from isobag.data.spool import Tick
-from isobag.tables.sources import notes_on_folders
+from isobag.tables.openers import STDIN
+from isobag.tables.sources import FilesSource, matching_files, notes_on_folders
+from isobag.tables.tablefile import TYPED, kind_of_file
 
 CONNECT_S = 30
 """Seconds until a scheduler, or workers, count as not there."""
@@ -25,6 +28,11 @@ _LOGGERS = ("distributed", "distributed.client", "tornado.application", "asyncio
 PATIENCE = {"distributed.deploy.lost-worker-timeout": "100 days", "distributed.scheduler.no-workers-timeout": CONNECT_S}
 """Left alone, Dask closes a worker for good that happens to be down 15 s after it died once, even if it died a second
 time and is about to be back; and without workers tasks wait for ever."""
+PIECE_BYTES = 1 << 26
+"""Row groups are read together up to so many bytes, unpacked, ..."""
+MANY_PIECES = 64
+"""... and fewer if there would not be so many pieces: all workers are to have something to do."""
+_PARQUET = tuple(ending for ending, kind in TYPED.items() if kind == "parquet")
 
 
 @dataclass(frozen=True)
@@ -35,9 +43,11 @@ class DaskCluster(Engine):
 
     def files(self, given: Input, *, report: Path | None = None, jobs: int | None = None) -> list[str]:
         """Parquet files, also all of a folder."""
-        _check_installed()
+        for name in ("dask", "distributed", "pandas"):
+            if find_spec(name) is None:
+                raise ModuleNotFoundError(f"Dask needs {name}, which is not installed: pip install 'isobag[dask]'.")
         _refuse(self.address, given, report, jobs)
-        return files_of(given.files or [])
+        return files_of(given.files)
 
     @contextmanager
     def opened(self, given: Input, bar: Silent, *, jobs: int | None, is_silent: bool) -> Iterator[Partitions]:
@@ -47,7 +57,7 @@ class DaskCluster(Engine):
         from isobag.engines.dask.partitions import DaskPartitions  # noqa: PLC0415
         from isobag.engines.dask.workers import WorkersDiedError  # noqa: PLC0415
 
-        files = files_of(given.files or [])
+        files = files_of(given.files)
         pieces, schema = pieces_of(files)
         options = given.options
         needed = schema.names if options.features is None else [*options.features, *options.apart]
@@ -67,26 +77,14 @@ class DaskCluster(Engine):
         return None
 
 
-def _check_installed() -> None:
-    for name in ("dask", "distributed", "pandas"):
-        if find_spec(name) is None:
-            raise ModuleNotFoundError(f"Dask needs {name}, which is not installed: pip install 'isobag[dask]'.")
-
-
 def _refuse(address: str, given: Input, report: Path | None, jobs: int | None) -> None:
     """Refuse what workers cannot do."""
     options, text = given.options, "only Parquet is read"
     refused = {
         "--sql": (given.sql, "write the answer of the query to Parquet first"),
-        "--header": (given.header, text),
-        "--delimiter": (given.delimiter, text),
-        "--na": (given.na, text),
-        "--skip": (given.skip or None, text),
-        "--encoding": (given.encoding, text),
-        "--sheet": (given.sheet, text),
+        **{f"--{name}": (value, text) for name, value in given.written.items() if (name, value) != ("skip", 0)},
         "--decimal": (None if options.decimal == "." else options.decimal, text),
         "--dates": (options.dates or None, text),
-        "--format": (given.format, text),
         "--keep": (None if options.carry == () else "some", "name rows by --id-column, and join by row"),
         "--report": (report, "it needs all rows in one place"),
         "--jobs": (None if address == LOCAL else jobs, "the cluster has the workers that it has"),
@@ -117,7 +115,11 @@ def _connected(address: str, jobs: int | None) -> Iterator[Any]:
         said = " ".join(str(error).split()).rstrip(".")
         raise OSError(f"Cannot connect to a Dask scheduler at {address}: {said}.") from error
     with _without_logs(), client:
-        _wait_for_workers(client, address)
+        try:
+            client.wait_for_workers(1, timeout=CONNECT_S)
+        except TimeoutError as error:
+            said = f"No Dask worker came to the scheduler at {address} within {CONNECT_S} s; start some."
+            raise OSError(said) from error
         yield client
 
 
@@ -134,14 +136,6 @@ def _without_logs() -> Iterator[None]:
             one.setLevel(level)
 
 
-def _wait_for_workers(client: Any, address: str) -> None:
-    """Refuse a cluster without workers."""
-    try:
-        client.wait_for_workers(1, timeout=CONNECT_S)
-    except TimeoutError as error:
-        raise OSError(f"No Dask worker came to the scheduler at {address} within {CONNECT_S} s; start some.") from error
-
-
 def _tick(bar: Silent) -> Tick | None:
     """Passes by number, each with its partitions."""
     if not isinstance(bar, Bar):
@@ -154,3 +148,106 @@ def _tick(bar: Silent) -> Tick | None:
         shown.count(f"pass {n_passes}", n_done, of, what)
 
     return tick
+
+
+class Piece(NamedTuple):
+    """Row groups from ``first`` to ``stop`` of a file."""
+
+    file: str
+    first: int
+    stop: int
+
+
+def files_of(names: Sequence[str]) -> list[str]:
+    """Parquet files by name, by glob, or all in a folder, in the order of their names."""
+    if not names:
+        raise ValueError("Dask reads files; name Parquet files, or a folder of them.")
+    files = [
+        file for name in names for file in (_files_in(Path(name)) if Path(name).is_dir() else matching_files(name))
+    ]
+    for file in files:
+        if file == STDIN or kind_of_file(file) not in _PARQUET:
+            what = "Standard input" if file == STDIN else f"{file!r}"
+            raise ValueError(
+                f"{what} is not a Parquet file; Dask workers read no other format. Convert it first, for example by "
+                "pyarrow.parquet.write_table(pyarrow.csv.read_csv('t.csv'), 't.parquet')."
+            )
+    return files
+
+
+def pieces_of(files: Sequence[str]) -> tuple[list[Piece], pa.Schema]:
+    """All pieces in order, and the columns of the first file, which the others have too."""
+    FilesSource(list(files))  # refuses files whose columns differ
+    sizes: list[tuple[str, list[int]]] = []
+    schema: Any = None
+    for file in files:
+        with parquet.ParquetFile(file) as opened:
+            about = opened.metadata
+            schema = schema or opened.schema_arrow
+        own = [about.row_group(number).total_byte_size for number in range(about.num_row_groups)]
+        sizes.append((str(Path(file).resolve()), own))
+    most = min(PIECE_BYTES, max(sum(sum(own) for _, own in sizes), PIECE_BYTES) // MANY_PIECES)
+    return [piece for path, own in sizes for piece in _cut(path, own, most)], schema
+
+
+def _cut(path: str, sizes: Sequence[int], most: int) -> list[Piece]:
+    pieces, first, n_bytes = [], 0, 0
+    for number, size in enumerate(sizes):
+        if number > first and n_bytes + size > most:
+            pieces.append(Piece(path, first, number))
+            first, n_bytes = number, 0
+        n_bytes += size
+    return [*pieces, Piece(path, first, len(sizes))]
+
+
+@dataclass(frozen=True)
+class ReadPiece:
+    """Reads a piece where it is needed, with the types that the file declares.
+
+    columns : those that are read; others are there by name alone.
+    """
+
+    columns: frozenset[str]
+
+    def __call__(self, piece: Piece) -> Any:
+        """A frame of pandas that holds Arrow's columns."""
+        try:
+            with parquet.ParquetFile(piece.file) as opened:
+                schema = opened.schema_arrow
+                if piece.first == piece.stop:
+                    return self.empty(schema)
+                groups = list(range(piece.first, piece.stop))
+                table = opened.read_row_groups(groups, [name for name in schema.names if name in self.columns])
+                return self._as_frame(table, schema.names)
+        except (pa.ArrowInvalid, OSError) as error:
+            said = " ".join(str(error).split()).rstrip(".")
+            raise ValueError(f"{piece.file} cannot be read by a worker: {said}.") from None
+
+    def empty(self, schema: pa.Schema) -> Any:
+        """A frame without rows."""
+        return self._as_frame(schema.empty_table(), schema.names)
+
+    def _as_frame(self, table: pa.Table, names: Sequence[str]) -> Any:
+        import pandas as pd  # noqa: PLC0415, not needed by any other command
+
+        columns = [_plain(table[name]) if name in self.columns else pa.nulls(len(table)) for name in names]
+        # A new table, without the metadata of pandas, which would turn columns into an index.
+        return pa.table(columns, names=names).to_pandas(types_mapper=pd.ArrowDtype)
+
+
+def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A column without a dictionary, which may differ from piece to piece."""
+    return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+
+
+def _files_in(folder: Path) -> list[str]:
+    files = sorted(str(one) for ending in _PARQUET for one in folder.rglob(f"*{ending}") if one.name[0] not in "_.")
+    if not files:
+        raise FileNotFoundError(f"{str(folder)!r} has no Parquet files.")
+    keys = [part for file in files for part in Path(file).relative_to(folder).parts[:-1] if "=" in part]
+    if keys:
+        raise ValueError(
+            f"{str(folder)!r} keeps a column in the names of its folders ({keys[0]!r}), which is not read; to do "
+            f"without it, name the files: {str(folder / '**' / '*.parquet')!r}."
+        )
+    return files

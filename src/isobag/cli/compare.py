@@ -19,6 +19,7 @@ _QUERY = text(IN, "QUERY", "A query in its place, which calls the file data.")
 def compare(typed: Typed) -> None:
     """Test whether the rows of two tables come from one distribution. Both are read into memory."""
     import numpy as np  # noqa: PLC0415
+    import pyarrow as pa  # noqa: PLC0415
 
     from isobag.cli.engines import threads_for  # noqa: PLC0415, loads scikit-learn
     from isobag.cli.inputs import input_of  # noqa: PLC0415
@@ -30,7 +31,7 @@ def compare(typed: Typed) -> None:
     quiet = typed.quiet
     with progress(quiet or typed.json) as bar:
         one, two = (
-            input_of(typed, files=None if file is None else [file], sql=sql or typed.sql)
+            input_of(typed, [] if file is None else [file], sql)
             for file, sql in ((typed.a, typed.sql_a), (typed.b, typed.sql_b))
         )
         bar.plan(lambda n: work_to_compare(2 * n, typed.n_permutations))
@@ -51,7 +52,7 @@ def compare(typed: Typed) -> None:
         "p_value": comparison.feature_p_values[order].tolist(),
     }
     if typed.json:
-        listed = [dict(zip(apart, values, strict=True)) for values in zip(*apart.values(), strict=True)]
+        listed = pa.table(apart).to_pylist()
         rows = {"n_a": len(first), "n_b": len(second)}
         tables = {"table_a": table.summary.as_dict(), "table_b": other.summary.as_dict()}
         print_json(

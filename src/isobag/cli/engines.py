@@ -22,7 +22,7 @@ class Engine:
 
     def files(self, given: Input, *, report: Path | None = None, jobs: int | None = None) -> list[str]:
         """Names of the files that will be read; options that cannot be used are refused."""
-        return [file for name in given.files or () for file in matching_files(name) if file != STDIN]
+        return [file for name in given.files for file in matching_files(name) if file != STDIN]
 
     @contextmanager
     def opened(self, given: Input, bar: Silent, *, jobs: int | None, is_silent: bool) -> Iterator[Partitions]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from isobag.cli.options import Typed, names_of, number_or_auto, reading
+from isobag.cli.options import WRITTEN, Typed, names_of, number_or_auto, reading
 from isobag.data.local import Source
 from isobag.data.spool import Tick
 from isobag.estimators import IDKGroupDetector, IDKPointDetector
@@ -20,55 +20,42 @@ from isobag.tables.reading import ReadOptions
 from isobag.tables.sources import FilesSource
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Input:
     """Where a command reads from, and how.
 
     files : names of files, globs, or "-" for standard input.
     sql : a query over them.
-    header, format, delimiter, na, skip, encoding, sheet : how files are written; see ``Written``.
+    written : how files are written, as typed: options of WRITTEN and --format that are given.
     """
 
-    files: Sequence[str] | None
+    files: Sequence[str]
     sql: str | None
-    header: bool | None
-    format: str | None
-    delimiter: str | None
-    na: str | None
-    skip: int | None
-    encoding: str | None
-    sheet: str | None
+    written: dict[str, Any]
     options: ReadOptions
 
     @property
     def name(self) -> str:
         """The input in few words."""
-        return names_of_files(list(self.files)) if self.files else str(self.sql)
+        return names_of_files(self.files) or str(self.sql)
 
     @cached_property
     def source(self) -> Source:
         """The files or the query, opened for reading in this process."""
-        paths = list(self.files or [])
-        if not paths and self.sql is None:
+        if not self.files and self.sql is None:
             raise typer.BadParameter("Neither a file nor a query is given; name a FILE or give --sql.")
-        divider = {"tab": "\t", "\\t": "\t"}.get(self.delimiter or "", self.delimiter)
-        if divider is not None and (len(divider) != 1 or divider in '"\r\n'):
-            raise typer.BadParameter(f"--delimiter {self.delimiter}: need one character that divides cells, or tab.")
-        written: dict[str, Any] = {
-            "header": self.header,
-            "divider": divider,
-            "na": names_of(self.na) or (),
-            "form": None if self.format is None else f".{self.format.lstrip('.').lower()}",
-            "skip": self.skip or 0,
-            "encoding": self.encoding,
-            "sheet": self.sheet,
-            "decimal": self.options.decimal,
-        }
+        how = {**self.written, "na": names_of(self.written.get("na")) or (), "decimal": self.options.decimal}
+        if "format" in how:
+            how["format"] = f".{how['format'].lstrip('.').lower()}"
+        if "delimiter" in how:
+            sign = how["delimiter"] = {"tab": "\t", "\\t": "\t"}.get(how["delimiter"], how["delimiter"])
+            if len(sign) != 1 or sign in '"\r\n':
+                raise typer.BadParameter(f"--delimiter {sign}: need one character that divides cells, or tab.")
         if self.sql is None:
-            return FilesSource(paths, **written)
+            return FilesSource(self.files, **how)
         from isobag.tables.query import QuerySource  # noqa: PLC0415, loads DuckDB
 
-        return QuerySource(self.sql, paths, self.options.notation, **written)
+        return QuerySource(self.sql, self.files, self.options.notation, **how)
 
     def following(self, model: Any) -> "Input":
         """The same in the notation of numbers that a model has learned."""
@@ -83,10 +70,11 @@ class Input:
         return learn_table(self.source, self.options, encoding=encoding, tick=tick, **more)
 
 
-def input_of(typed: Typed, **own: Any) -> Input:
-    """The input that the options of a command describe; ``own``: what stands in their place."""
-    names = ("files", "sql", "header", "format", "delimiter", "na", "skip", "encoding", "sheet")
-    return Input(**{**{name: vars(typed).get(name) for name in names}, **own}, options=reading(typed))
+def input_of(typed: Typed, files: Sequence[str] | None = None, sql: str | None = None) -> Input:
+    """The input that the options of a command describe; ``files``, ``sql``: what stands in the place of theirs."""
+    own = vars(typed)
+    written = {name: own[name] for name in (*WRITTEN.split(), "format") if own.get(name) is not None}
+    return Input(files or own.get("files") or [], sql or own.get("sql"), written, reading(typed))
 
 
 def new_detector(typed: Typed, **params: Any) -> Any:

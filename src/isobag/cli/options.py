@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from isobag.cli.guard import guarded
-from isobag.cli.process import FAILED
+from isobag.cli.process import FAILED, guarded
 
 if TYPE_CHECKING:
     from isobag.tables.reading import ReadOptions
@@ -144,17 +143,14 @@ def engine_address(typed: Typed) -> str | None:
 
 def reading(typed: Typed) -> "ReadOptions":
     """How a table is to be read, from the options that a command has."""
-    from isobag.tables.bags import bags_of  # noqa: PLC0415, loads NumPy
     from isobag.tables.reading import ReadOptions  # noqa: PLC0415
+    from isobag.tables.times import bags_of  # noqa: PLC0415, loads NumPy
 
     own = vars(typed)
-    names: dict[str, Any] = {name: names_of(own.get(name)) for name in ("features", "exclude", "by")}
-    signs = {"decimal": own.get("decimal") or ".", "thousands": own.get("thousands") or ""}
-    signs["dates"] = own.get("dates") or ""
-    choices = {name: own[name] for name in _KINDS if name in own}
-    carry = None if own.get("keep") == "all" else names_of(own.get("keep")) or ()
-    names["baseline"] = names_of(own.get("baseline_by"))
-    options = ReadOptions.of(**names, **signs, **choices, id=own.get("id_column"), carry=carry)
+    given: dict[str, Any] = {name: names_of(own.get(name)) for name in ("features", "exclude", "by")}
+    given["carry"] = None if own.get("keep") == "all" else names_of(own.get("keep")) or ()
+    given |= {name: own[name] for name in (*NOTATION.split(), *_KINDS) if own.get(name)}
+    options = ReadOptions.of(**given, baseline=names_of(own.get("baseline_by")), id=own.get("id_column"))
     if "sessions" not in own:
         return options
     times: dict[str, Any] = {name: own.get(name) for name in ("time", "every", "sessions", "time_zone", "time_unit")}

@@ -3,9 +3,9 @@
 import sys
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
-import typer
+from isobag.cli.options import Typed, argument, command, option, text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -16,27 +16,23 @@ ALL = "all"
 _Name = Literal[
     "point", "group", "runtime", "stability", "contamination", "local", "peaks", "clusters", "scaleup", "all"
 ]
+_SEEDS = "How many seeds; default: 10 for box plots, 3 for AUC; others have one run."
+_BUDGET = "Seconds for one cell, a set and a detector with all parameters and seeds."
 _NEEDED = ("matplotlib", "scikit_posthocs")
 
 
-def reproduce(
-    experiment: Annotated[_Name, typer.Argument(metavar="EXPERIMENT", help=f"One of {', '.join(get_args(_Name))}.")],
-    sets: Annotated[
-        str | None, typer.Option(help="Only these sets, by name and divided by commas; default: the paper's.")
-    ] = None,
-    seeds: Annotated[
-        int | None,
-        typer.Option(min=1, help="How many seeds; default: 10 for box plots, 3 for AUC; others have one run."),
-    ] = None,
-    budget: Annotated[
-        float | None,
-        typer.Option(min=0.1, help="Seconds for one cell, a set and a detector with all parameters and seeds."),
-    ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Keep the finished cells of an earlier run.")] = False,
-    data: Annotated[str | None, typer.Option(envvar="ISOBAG_DATA", help="Folder of the data sets.")] = None,
-    out: Annotated[Path, typer.Option(help="Folder for JSON, Markdown and figures.")] = Path("reproduction"),
-    jobs: Annotated[int, typer.Option(help="Threads of a detector, as in joblib.")] = -1,
-) -> None:
+@command(
+    "experiment sets seeds budget resume data out jobs",
+    experiment=argument(_Name, ..., "EXPERIMENT", f"One of {', '.join(get_args(_Name))}."),
+    sets=text(None, None, "Only these sets, by name and divided by commas; default: the paper's."),
+    seeds=option(int | None, None, None, None, _SEEDS, min=1),
+    budget=option(float | None, None, None, None, _BUDGET, min=0.1),
+    resume=option(bool, False, None, None, "Keep the finished cells of an earlier run.", "--resume"),
+    data=text(None, None, "Folder of the data sets.", envvar="ISOBAG_DATA"),
+    out=option(Path, Path("reproduction"), None, None, "Folder for JSON, Markdown and figures."),
+    jobs=option(int, -1, None, None, "Threads of a detector, as in joblib."),
+)
+def reproduce(typed: Typed) -> None:
     """Run the paper again: all detectors, next to the published numbers.
 
     A cell of a table is one set and one detector. Cells run one at a time, each in a process of its own; one over its
@@ -50,15 +46,15 @@ def reproduce(
     from isobag.reproduce.cells import Cell, Plan  # noqa: PLC0415, loads scikit-learn
     from isobag.reproduce.run import EXPERIMENTS, run_experiment  # noqa: PLC0415, loads matplotlib
 
-    if data is not None and not Path(data).is_dir():
-        sys.exit(f"Error: --data {data}: there is no such folder of data sets.")
-    chosen = None if sets is None else [one.strip() for one in sets.split(",") if one.strip()]
+    if typed.data is not None and not Path(typed.data).is_dir():
+        sys.exit(f"Error: --data {typed.data}: there is no such folder of data sets.")
+    chosen = None if typed.sets is None else [one.strip() for one in typed.sets.split(",") if one.strip()]
     console = Console()
-    names = list(EXPERIMENTS) if experiment == ALL else [experiment]
+    names = list(EXPERIMENTS) if typed.experiment == ALL else [typed.experiment]
     for name in names:
         one = EXPERIMENTS[name]
         in_name = chosen
-        if chosen is not None and experiment == ALL:
+        if chosen is not None and typed.experiment == ALL:
             in_name = [each for each in chosen if each in one.datasets]
             if not in_name:
                 console.print(f"{name}: has none of the sets {', '.join(chosen)}, left out.", highlight=False)
@@ -67,21 +63,21 @@ def reproduce(
             n_cells = len(one.cells(in_name))
         except ValueError as error:
             sys.exit(str(error))
-        plan = Plan(one.seeds(seeds), budget, data, out, jobs, resume)
+        plan = Plan(one.seeds(typed.seeds), typed.budget, typed.data, typed.out, typed.jobs, typed.resume)
         with _progress(console) as progress:
             task = progress.add_task(name, total=n_cells)
 
             def tick(
                 i: int, cell: Cell, seconds: float, progress: "Progress" = progress, task: "TaskID" = task
             ) -> None:
-                limit = "" if budget is None else f" of {budget:.0f}"
+                limit = "" if typed.budget is None else f" of {typed.budget:.0f}"
                 running = f"{cell.experiment}: {cell.detector} on {cell.dataset}, {seconds:.0f}{limit} s"
                 progress.update(task, completed=i, description=running)
 
             text = run_experiment(one, plan, in_name, tick)
             progress.update(task, completed=n_cells, description=f"{name}: done")
         console.print(text, markup=False, highlight=False, soft_wrap=True)
-        console.print(f"Written: {out / name}.md, {out / name}.json and figures.", highlight=False)
+        console.print(f"Written: {typed.out / name}.md, {typed.out / name}.json and figures.", highlight=False)
 
 
 def _progress(console: "Console") -> "Progress":

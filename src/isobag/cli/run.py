@@ -8,19 +8,19 @@ from typing import Any
 from isobag.cli.engines import engine_at
 from isobag.cli.inputs import Input, input_of, new_detector, open_model
 from isobag.cli.options import Typed, engine_address
-from isobag.cli.output import note, print_json
+from isobag.cli.output import Output, check_targets, note, output_of, print_json, show_results, write_results
 from isobag.cli.progress import Silent, progress
-from isobag.cli.results import Output, check_targets, output_of, show_results, write_results
 from isobag.cli.work import work_of
 from isobag.data.params import Option, ParameterError
 from isobag.storage.modelfile import save
 from isobag.tables.detect import encoding_of, fit_table, rank
+from isobag.tables.distributed import AnyRanking
 from isobag.tables.labels import n_labels
 from isobag.tables.learn import LocalTable, Table, learn_table
-from isobag.tables.ranking import Ranked, Stage, check_fdr
+from isobag.tables.ranking import Stage, check_fdr
 from isobag.tables.sentences import sentences_of_calibration
 
-RankedTop = tuple[Ranked, dict[str, Any]]
+RankedTop = tuple[AnyRanking, dict[str, Any]]
 """A ranking, and the columns of its first places, as many as are printed."""
 
 
@@ -43,7 +43,7 @@ def rank_new(detector: Any, output: Output, typed: Typed) -> RankedTop:
         detector.set_params(tail="exact")
     if vars(typed).get("per_day") is not None:
         if typed.fdr is not None:
-            raise ParameterError(Option("fdr"), " and ", Option("per_day"), " are two rules; give one of them.")
+            raise ParameterError(Option("fdr"), " and ", Option("per_day"), " are alternatives; give one of them.")
         if detector.model_.calibration is None:
             raise ParameterError(Option("per_day"), " needs p-values, and the model was fitted without them.")
         typed.budget = typed.per_day * typed.days
@@ -68,7 +68,8 @@ def _rank(detector: Any, given: Input, output: Output, typed: Typed, fitted_in: 
             name: vars(typed)[name] for name in ("p_values", "fdr", "budget", "min_size", "top") if name in vars(typed)
         }
         ranking = rank(table, detector, is_fitted=is_fitted, **how, stage=planned(table))
-        keep_model(detector, output)
+        if output.model is not None:
+            save(detector, output.model)
         write_results(ranking, output, given.name, bar.tick)
         return ranking, ranking.columns(0, output.top)
 
@@ -85,7 +86,7 @@ def learn(typed: Typed) -> None:
         detector.set_params(n_jobs=where.threads(typed.jobs, table.n_rows))
         with planned(table)("learning"):
             fit_table(table, detector, typed.min_size)
-        keep_model(detector, output)
+        save(detector, typed.model)
     n_rows, names = len(table.rows), list(table.encoding.names)
     if output.json:
         facts = {"model": str(output.model), "n_rows": n_rows, "features": names, "threshold": float(detector.offset_)}
@@ -94,12 +95,6 @@ def learn(typed: Typed) -> None:
     note(f"{n_rows:,} rows learned from ({', '.join(names)}). Written: {output.model}.", output.quiet)
     for sentence in [*sentences_of_calibration(detector), *table.summary.sentences()]:
         note(sentence, output.quiet)
-
-
-def keep_model(detector: Any, output: Output) -> None:
-    """Write a fitted detector, if that is asked for; it knows how tables become its features."""
-    if output.model is not None:
-        save(detector, output.model)
 
 
 def _plan(bar: Silent, detector: Any, given: Input, is_fitted: bool, *passes: str) -> Callable[[Table], Stage]:

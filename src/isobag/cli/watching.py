@@ -13,9 +13,8 @@ import typer
 from isobag.cli.engines import engine_at
 from isobag.cli.inputs import input_of
 from isobag.cli.options import Typed, engine_address, names_of
-from isobag.cli.output import note, print_json, print_line, print_table
+from isobag.cli.output import Output, check_targets, command_line, note, output_of, print_json, print_line, print_table
 from isobag.cli.progress import progress
-from isobag.cli.results import Output, check_targets, command_line, output_of
 from isobag.cli.work import READ
 from isobag.data.params import Option, ParameterError
 from isobag.estimators import EntityMonitor

@@ -12,14 +12,14 @@ _STEP = np.uint64(0x9E3779B97F4A7C15)
 
 def hash_rows(X: Floats, times: Ints) -> Hashes:
     """64 bits of each row and its time: (n, d), (n,) -> (n,). Equal rows have equal hashes, 0 and -0 are equal."""
-    hashes = _mix(times.astype(np.int64).view(np.uint64) + _STEP)
+    hashes = mix_bits(times.astype(np.int64).view(np.uint64) + _STEP)
     for column in X.T:
         bits = np.ascontiguousarray(column + 0.0).view(np.uint64)
-        hashes = _mix((hashes ^ bits) + _STEP)
+        hashes = mix_bits((hashes ^ bits) + _STEP)
     return hashes
 
 
-def _mix(values: Hashes) -> Hashes:
+def mix_bits(values: Hashes) -> Hashes:
     """A bijection of 64 bits in which every bit of the input changes about half of the output."""
     values = (values ^ (values >> np.uint64(30))) * _FACTORS[0]
     values = (values ^ (values >> np.uint64(27))) * _FACTORS[1]

@@ -8,7 +8,7 @@ from sklearn.decomposition import PCA
 
 from isobag.backends.arrays import Floats, Ints
 from isobag.report.text import brief
-from isobag.tables.declared import TEXT, TIME
+from isobag.tables.cells import TEXT, TIME
 from isobag.tables.notebook import cut_of
 from isobag.tables.ranking import Ranking
 from isobag.tables.reasons import (

@@ -63,14 +63,6 @@ class Batch(NamedTuple):
         return self._replace(first_row=self.first_row + i, lines=lines, columns=columns, n_rows=1, kinds={})
 
 
-def check_names_differ(names: Sequence[str], file: str) -> None:
-    """Refuse two columns of one name."""
-    for j, name in enumerate(names):
-        if name in names[:j]:
-            where = f"columns {names.index(name) + 1} and {j + 1}"
-            raise ValueError(f"{file}: two columns are called {name!r} ({where}); rename one.")
-
-
 def names_of_files(files: Sequence[str]) -> str:
     """Several files in few words."""
     shown = ", ".join(map(escape_for_terminal, files[:3]))

@@ -1,4 +1,4 @@
-"""What a cell of text says: a number, a time, nothing, or a text. One rule, for every kind of file.
+"""What a cell says: a number, a time, nothing, or a text. One rule for cells of text, in every kind of file.
 
 A number is an optional sign, decimal digits with at most one point among or around them, and an optional exponent: 5,
 -0.25, .5, 1e-3. It is the nearest float64, as Python's ``float`` rounds it. Infinity, NaN, hexadecimal digits,
@@ -7,6 +7,7 @@ numbers. Spaces and tabs around a cell do not count. The texts of NO_VALUE stand
 
 ``number_of``, ``is_missing`` and ``time_of`` are the definition. ``read_numbers`` and ``read_times`` say the same of a
 whole column; they let Arrow read it where Arrow takes every cell and the result is finite, for there the two agree.
+``read_declared`` reads columns whose type is declared, by Parquet, Arrow or a frame.
 """
 
 import re
@@ -22,6 +23,7 @@ import pyarrow.compute as pc
 from isobag.backends.arrays import Bools, Floats, Ints
 from isobag.data.params import Option, ParameterError
 
+NUMBER, TIME, TEXT, OTHER = "number", "time", "text", "other"
 NO_VALUE = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "null", "NULL", "None", "?", "-")
 """What stands for a missing value in files of text."""
 BLANKS = " \t"
@@ -52,6 +54,28 @@ class Times(NamedTuple):
     missing: Bools
     bad: Bools
     zoned: Bools
+
+
+class Declared(NamedTuple):
+    """A column by its declared type.
+
+    kind : NUMBER, TIME, TEXT or OTHER.
+    numbers : its numbers, or seconds since 1970; None for texts and others.
+    texts : its texts as an Arrow array; None for numbers and times.
+    inexact : where the first whole number stands that no float64 equals; None if there is none.
+    has_zone : whether times are those of a zone.
+    """
+
+    kind: str
+    numbers: Numbers | None = None
+    texts: Any = None
+    inexact: int | None = None
+    has_zone: bool = False
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no cell has a value."""
+        return bool(self.texts.null_count == len(self.texts) if self.numbers is None else self.numbers.missing.all())
 
 
 def is_missing(text: str) -> bool:
@@ -180,9 +204,9 @@ def distinct(cells: pa.Array) -> tuple[list[str], Ints]:
 
 
 def first_inexact(cells: pa.Array, values: Floats) -> int | None:
-    """Where the first whole number stands that no float64 equals."""
+    """Where the first whole number stands, among texts or integers, that no float64 equals."""
     for i in np.flatnonzero(np.abs(values) >= EXACT).tolist():
-        if is_inexact(cells[i].as_py()):
+        if is_inexact(str(cells[i].as_py())):
             return int(i)
     return None
 
@@ -213,3 +237,52 @@ def _cast(cells: pa.Array, kind: Any, is_good: Callable[[Any], bool]) -> Any:
         return None
     numbers = values.to_numpy(zero_copy_only=False)
     return numbers if is_good(numbers) else None
+
+
+def read_declared(column: pa.Array) -> Declared:
+    """A column by its declared type."""
+    kind = column.type
+    types = pa.types
+    if types.is_dictionary(kind):
+        return read_declared(column.dictionary_decode())
+    if is_text(kind) or types.is_null(kind):
+        return Declared(TEXT, texts=column.cast(pa.string()))
+    if types.is_boolean(kind):
+        return Declared(TEXT, texts=pc.if_else(column, "true", "false").cast(pa.string()))
+    if types.is_integer(kind):
+        values = _floats(column)
+        return Declared(NUMBER, _with_gaps(values), inexact=first_inexact(column, values))
+    if types.is_floating(kind):
+        return Declared(NUMBER, _with_gaps(_floats(column)))
+    if types.is_decimal(kind):
+        texts = column.cast(pa.string())
+        numbers = read_numbers(texts)
+        return Declared(NUMBER, numbers, inexact=first_inexact(texts, numbers.values))
+    if types.is_timestamp(kind) or types.is_date(kind):
+        zone = getattr(kind, "tz", None)
+        moments = column.cast(pa.timestamp("us", tz=zone), safe=False)
+        return Declared(TIME, _with_gaps(_floats(moments.cast(pa.int64())) / 1e6), has_zone=zone is not None)
+    if types.is_duration(kind) or types.is_time(kind):
+        per_second = {"s": 1, "ms": 1e3, "us": 1e6, "ns": 1e9}[kind.unit]
+        whole = column.cast(pa.int32() if types.is_time32(kind) else pa.int64())
+        return Declared(NUMBER, _with_gaps(_floats(whole) / per_second))
+    return Declared(OTHER, texts=pa.array([None if gap else "?" for gap in column.is_null().to_pylist()], pa.string()))
+
+
+def is_text(kind: Any) -> bool:
+    """Whether a type is one of texts, in a dictionary or not."""
+    types = pa.types
+    own = kind.value_type if types.is_dictionary(kind) else kind
+    return bool(types.is_string(own) or types.is_large_string(own) or types.is_string_view(own))
+
+
+def _floats(column: pa.Array) -> Floats:
+    """Numbers as float64, NaN where nothing stands: (m,)."""
+    values: Floats = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    return values
+
+
+def _with_gaps(values: Floats) -> Numbers:
+    """NaN is a missing value, infinity is no number."""
+    bad = np.isinf(values)
+    return Numbers(np.where(bad, np.nan, values), np.isnan(values), bad)

@@ -3,14 +3,14 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
+from typing import Any
 
 import numpy as np
 
 from isobag.backends.arrays import FARTHEST
 from isobag.data.params import Option, ParameterError
-from isobag.tables.declared import NUMBER, OTHER, TEXT, TIME
+from isobag.tables.cells import NUMBER, OTHER, TEXT, TIME
 from isobag.tables.encode import CHOICES, EncodedColumn, Encoding
-from isobag.tables.hints import check_dates_of, check_notation, dressed_reason
 from isobag.tables.judge import (
     Categories,
     choose_categories,
@@ -20,9 +20,9 @@ from isobag.tables.judge import (
     suspicion_of,
     text_counts,
 )
-from isobag.tables.notation import DATES_HINT
+from isobag.tables.notation import DATES_HINT, DECIMAL_HINT, DIGITS_HINT, EITHER_HINT, MOST_UNITS, THOUSANDS_HINT
 from isobag.tables.reading import ReadOptions
-from isobag.tables.scan import BOOL, EMPTY, ColumnScan, entry_kind, is_true
+from isobag.tables.scan import BOOL, EMPTY, INEXACT, NO_NUMBER, UNSEEN_TEXT, ColumnScan, entry_kind, is_true
 from isobag.tables.summary import (
     CONSTANT,
     COPY,
@@ -50,7 +50,7 @@ def check_names(names: Sequence[str], options: ReadOptions) -> None:
             raise ValueError(f"The table has no column {name!r} (columns: {known}).")
     for own in options.exclude:
         if not any(name == own or fnmatchcase(name, own) for name in names):
-            raise ParameterError(Option("exclude"), f" has {own!r}; no column is called so (columns: {known}).")
+            raise ParameterError(Option("exclude"), f" has {own!r}; no column matches (columns: {known}).")
     if options.features is None:
         return
     option = Option("features")
@@ -82,14 +82,14 @@ def summarize(scans: Sequence[ColumnScan], options: ReadOptions) -> list[ColumnS
     if options.dates and options.bags is None and not any(scan.n_times or scan.hints[DATES_HINT] for scan in scans):
         raise ParameterError(Option("dates", options.dates), ": no cell of any column is such a date.")
     used = [j for j, summary in enumerate(summaries) if summary.role == FEATURE]
-    copies = find_copies([scans[j].digest.to_bytes() + scans[j].kind.encode() for j in used])
+    copies = find_copies([scans[j].digest for j in used])
     for copy, first in copies.items():
         old = summaries[used[copy]]
         reason = f"{COPY} {scans[used[first]].name!r}"
         summaries[used[copy]] = _summary(scans[used[copy]], FEATURE, reason, old.kind)
     if not used:
         kinds = ", ".join(f"{one.name!r}: {one.reason or one.role}" for one in summaries) or "none"
-        raise ParameterError(f"No column is left to look at ({kinds}); name some with ", Option("features"), ".")
+        raise ParameterError(f"No column is left to use ({kinds}); name some with ", Option("features"), ".")
     return summaries
 
 
@@ -105,8 +105,8 @@ def check_cells(scan: ColumnScan, options: ReadOptions) -> None:
             f"{scan.shown_name}: numbers with different units ({units}) cannot be compared. Convert them, or pass ",
             *without,
         )
-    if n_bad and options.bad_cells == "error" and scan.first_other is not None:
-        place, text = scan.first_other
+    if n_bad and options.bad_cells == "error" and NO_NUMBER in scan.first:
+        place, text = scan.first[NO_NUMBER]
         raise ParameterError(
             f"{scan.shown_name}: {scan.n_numbers:,} of {scan.n_present:,} cells are numbers; "
             f"{place.in_words} has {text!r}. Pass ",
@@ -116,13 +116,67 @@ def check_cells(scan: ColumnScan, options: ReadOptions) -> None:
         )
     if max(abs(scan.low), abs(scan.high)) > FARTHEST and scan.n_numbers:
         raise ParameterError(f"{scan.name}: a number beyond {FARTHEST:g}, too large to square. Pass ", *without)
-    if scan.first_inexact is not None:
-        place, text = scan.first_inexact
+    if INEXACT in scan.first:
+        place, text = scan.first[INEXACT]
         raise ParameterError(
             f"{scan.shown_name}: {place.in_words} has {text}, a whole number beyond 2^53 that float64 rounds, so that "
             "different numbers become the same. Pass ",
             *without,
         )
+
+
+def check_notation(scan: ColumnScan) -> None:
+    """Refuse a column most of whose cells are numbers, some with a point or a comma that is not announced."""
+    n_either, n_decimal, n_thousands = (scan.hints[one] for one in (EITHER_HINT, DECIMAL_HINT, THOUSANDS_HINT))
+    n = n_either + n_decimal + n_thousands
+    if not n or scan.declared is not None or 2 * (n + scan.n_numbers) <= scan.n_present:
+        return
+    if n_decimal and scan.kind == NUMBER and not scan.is_whole:  # both signs stand for decimals: neither can be meant
+        return
+    other = scan.notation.other
+    groups = not n_decimal
+    place, text = scan.first[
+        next(one for one in (THOUSANDS_HINT if groups else DECIMAL_HINT, EITHER_HINT) if one in scan.first)
+    ]
+    what = f"{other!r} between thousands" if groups else "a decimal comma" if other == "," else "a decimal point"
+    ways: tuple[str | Option, ...] = (Option("thousands" if groups else "decimal", other), f" to read {text!r} as ")
+    ways += (text.replace(other, "" if groups else ".").replace(scan.notation.decimal, "."),)
+    if n_decimal and n_thousands:
+        ways = ("one notation for all of its cells",)
+    raise ParameterError(
+        f"{scan.shown_name}: {n:,} of {scan.n_present:,} cells are numbers with {what}; {place.in_words} has {text!r}. "
+        "Pass ",
+        *ways,
+        " or ",
+        Option("features"),
+        " without it.",
+    )
+
+
+def check_dates_of(scan: ColumnScan) -> None:
+    """Refuse a column most of whose cells are dates of the announced format, and some are not."""
+    if not scan.notation.dates or 2 * scan.hints[DATES_HINT] <= scan.n_present or DATES_HINT not in scan.first:
+        return
+    place, text = scan.first[DATES_HINT]
+    raise ParameterError(
+        f"{scan.shown_name}: {scan.hints[DATES_HINT]:,} of {scan.n_present:,} cells fit ",
+        Option("dates", scan.notation.dates),
+        f"; {place.in_words} has {text!r}. Fix it, or pass ",
+        Option("features"),
+        " without it.",
+    )
+
+
+def decorated_reason(scan: ColumnScan, is_asked: bool) -> str:
+    """Why a column of text is one of numbers, with more around them than is read; "" if it is not.
+
+    Digits that a type declares to be text, such as codes, are categories if they are asked for.
+    """
+    hints = [one for one in scan.hints if one != DATES_HINT and not (is_asked and one == DIGITS_HINT)]
+    if 2 * sum(scan.hints[one] for one in hints) <= scan.n_present or len(scan.units) > MOST_UNITS:
+        return ""
+    text = scan.first[max(hints, key=lambda one: scan.hints[one])][1]
+    return f"text that holds numbers, such as {text!r}; read them with {RELAXED}"
 
 
 def check_missing(scans: Sequence[ColumnScan], options: ReadOptions) -> None:
@@ -144,7 +198,7 @@ def check_missing(scans: Sequence[ColumnScan], options: ReadOptions) -> None:
 
 def _first_missing(scan: ColumnScan) -> str:
     """Where the first missing value of a column is, in words; "" if that is not known."""
-    first = scan.first_missing or (scan.first_other or (None,))[0]
+    first = scan.first_missing or scan.first.get(NO_NUMBER, (None,))[0]
     return "" if first is None else f"the first is in {first.in_words}, column {scan.name!r}. "
 
 
@@ -159,9 +213,10 @@ def check_against(column: EncodedColumn, scan: ColumnScan, options: ReadOptions)
     if column.kind == NUMBER:
         check_cells(scan, options)
     elif column.kind == TIME and scan.n_times < scan.n_present:
-        where = "" if scan.first_other is None else f"; {scan.first_other[0].in_words} has {scan.first_other[1]!r}"
+        place, text = scan.first[NO_NUMBER]
         raise ValueError(
-            f"{scan.shown_name}: the model learned times; {scan.n_times:,} of {scan.n_present:,} cells are{where}."
+            f"{scan.shown_name}: the model learned times; {scan.n_times:,} of {scan.n_present:,} cells are; "
+            f"{place.in_words} has {text!r}."
         )
     elif column.kind == BOOL and scan.n_present and scan.kind != BOOL:
         odd = next(text for text in scan.codes if text.strip().lower() not in ("true", "false"))
@@ -191,8 +246,8 @@ def follow_encoding(encoding: Encoding, scans: Mapping[str, ColumnScan], options
     for name, scan in scans.items():
         role = FEATURE if name in used else apart.get(name, LEFT_OUT)
         reason = reasons.get(name, "not known to the model") if role == LEFT_OUT else ""
-        if role == FEATURE and scan.first_unseen is not None:
-            place, text = scan.first_unseen
+        if role == FEATURE and UNSEEN_TEXT in scan.first:
+            place, text = scan.first[UNSEEN_TEXT]
             how = "count among the others" if used[name].has_other else "are as odd as the rarest it knows"
             reason = (
                 f"{scan.n_unseen:,} cells have texts unknown to the model, which {how}; {place.in_words} has {text!r}"
@@ -225,20 +280,16 @@ def _encode_column(scan: ColumnScan, options: ReadOptions, median_of: Callable[[
     kind, n_missing = kind_of(scan, options), n_missing_of(scan, options)
     fills = options.missing == "median" or (options.missing == "auto" and n_missing > 0)
     marks = options.missing == "auto" and n_missing >= MANY_MISSING * scan.n_rows > 0
-    column = _fill_column(scan, kind, fills, median_of)
-    return replace(column, marks_gaps=True) if marks else column
-
-
-def _fill_column(scan: ColumnScan, kind: str, fills: bool, median_of: Callable[[str], float]) -> EncodedColumn:
+    how: dict[str, Any] = {"fill": 0.0, "marks_gaps": marks}
     if kind in (NUMBER, TIME):
-        parts = choose_time_parts(scan.low, scan.high, scan.has_time_of_day) if kind == TIME else ()
-        return EncodedColumn(scan.name, kind, parts=parts, fill=median_of(scan.name) if fills else np.nan)
-    if kind == BOOL:
+        how["parts"] = choose_time_parts(scan.low, scan.high, scan.has_time_of_day) if kind == TIME else ()
+        how["fill"] = median_of(scan.name) if fills else np.nan
+    elif kind == BOOL:
         counts = text_counts(scan.codes, scan.counts)
-        n_true = sum(count for text, count in counts.items() if is_true(text))
-        return EncodedColumn(scan.name, BOOL, fill=float(2 * n_true > sum(counts.values())) if fills else np.nan)
-    categories = _categories(scan)
-    return EncodedColumn(scan.name, TEXT, categories.texts, categories.has_other, fill=0.0 if fills else np.nan)
+        how["fill"] = float(2 * sum(n for text, n in counts.items() if is_true(text)) > sum(counts.values()))
+    else:
+        how["categories"], how["has_other"], _ = _categories(scan)
+    return EncodedColumn(scan.name, kind, **(how if fills else how | {"fill": np.nan}))
 
 
 def _filled(column: EncodedColumn, scan: ColumnScan, options: ReadOptions) -> str:
@@ -270,7 +321,7 @@ def _role(scan: ColumnScan, options: ReadOptions) -> tuple[str, str]:
     if kind == TEXT and options.bad_cells != "text":
         check_notation(scan)
         check_dates_of(scan)
-        reason = dressed_reason(scan, is_asked)
+        reason = decorated_reason(scan, is_asked)
     reason = reason or _why_unfit(scan, kind)
     if reason and is_asked:
         before, is_relaxed, _ = reason.partition(RELAXED)
@@ -324,5 +375,4 @@ def _categories(scan: ColumnScan) -> Categories:
 
 
 def _summary(scan: ColumnScan, role: str, reason: str, kind: str) -> ColumnSummary:
-    n_texts = scan.n_present - scan.n_numbers - scan.n_times
-    return ColumnSummary(scan.name, role, kind, scan.n_numbers, scan.n_times, n_texts, scan.n_missing, reason)
+    return ColumnSummary(scan.name, role, kind, scan.n_numbers, scan.n_times, scan.n_texts, scan.n_missing, reason)

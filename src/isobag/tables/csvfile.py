@@ -21,41 +21,24 @@ import pyarrow.csv as pa_csv
 
 from isobag.backends.arrays import Ints
 from isobag.data.params import Option, ParameterError
-from isobag.tables.batch import Batch, Place, check_names_differ
-from isobag.tables.cells import is_missing, number_of
+from isobag.tables.batch import Batch, Place
+from isobag.tables.tablefile import BOM, FileFormat, TableFile, name_columns, not_utf8
 
 BLOCK_BYTES = 1 << 23
-DIVIDERS = ",;|\t"
-_MARK = b"\xef\xbb\xbf"
+DELIMITERS = ",;|\t"
 _NO_LINES = np.empty(0, dtype=np.int64)
 _FOREIGN_MARKS = {b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16", b"\x1f\x8b": "gzip", b"PK\x03\x04": "zip"}
 
 
-class CsvFile:
-    """One file of text, read from the start with every call of ``batches``.
+class CsvFile(TableFile):
+    """One file of text."""
 
-    opened : called for a new binary stream.
-    file : its name, for errors.
-    header : True if the first row names the columns, False if it is data; None: data if it holds numbers only.
-    divider : what stands between cells; None for the most frequent of DIVIDERS in the first line.
-    skip : lines before the first row, which are not looked at.
-    names, notes : of the columns, and what there is to say about them.
-    """
+    names: tuple[str, ...]
 
-    n_rows = None
-
-    def __init__(
-        self,
-        opened: Callable[[], Any],
-        file: str,
-        header: bool | None = None,
-        divider: str | None = None,
-        skip: int = 0,
-        block_bytes: int = BLOCK_BYTES,
-    ) -> None:
-        self._opened, self._file, self._block_bytes = opened, file, block_bytes
-        self._read_header(header, divider, skip)
-        self.n_empty_lines = 0
+    def __init__(self, opened: Callable[[], Any], file: str, how: FileFormat, block_bytes: int = BLOCK_BYTES) -> None:
+        super().__init__(opened, file, how)
+        self._block_bytes = block_bytes
+        self._read_header(how.header, how.delimiter, how.skip)
 
     def batches(self) -> Iterator[Batch]:
         """The rows in order: columns of text, about a block at a time."""
@@ -82,7 +65,7 @@ class CsvFile:
 
     def _read_block(self, block: "_Block", row: int, line: int) -> "_Part":
         plain = block.plain_lines()
-        columns = None if plain is None else _split(plain, len(self.names), self._divider)
+        columns = None if plain is None else _split(plain, len(self.names), self._delimiter)
         if columns is None:
             return self._read_carefully(block, row, line)
         lines = np.arange(line, line + len(columns[0]))
@@ -95,7 +78,7 @@ class CsvFile:
             rows: list[list[str]] = []
             starts: list[int] = []
             empty: list[int] = []
-            reader = csv.reader(io.StringIO(text, newline=""), delimiter=self._divider, strict=True)
+            reader = csv.reader(io.StringIO(text, newline=""), delimiter=self._delimiter, strict=True)
             line = first_line
             try:
                 for row in reader:
@@ -120,7 +103,7 @@ class CsvFile:
         columns = [pa.array(column, pa.string()) for column in by_column]
         return _Part(columns, np.array(starts, np.int64), np.array(empty, np.int64), line - first_line)
 
-    def _read_header(self, header: bool | None, divider: str | None, skip: int) -> None:
+    def _read_header(self, header: bool | None, delimiter: str | None, skip: int) -> None:
         """Names of the columns, what divides cells, and where rows begin."""
         with self._opened() as stream:
             mark = stream.read(4)
@@ -128,7 +111,7 @@ class CsvFile:
             if mark.startswith(start):
                 how = ("pass ", Option("encoding", "utf-16"), ".") if what == "UTF-16" else ("convert it first.",)
                 raise ParameterError(f"{self._file} is {what}, not text in UTF-8; ", *how)
-        n_marked = 3 if mark.startswith(_MARK) else 0
+        n_marked = 3 if mark.startswith(BOM) else 0
         with self._opened() as stream:
             stream.read(n_marked)
             block = _Block(stream, b"", self._block_bytes)
@@ -142,8 +125,8 @@ class CsvFile:
                         left = f": nothing follows in the {len(lines):,} lines of {self._file}."
                         raise ParameterError(Option("skip", skip), left)
                     raise ValueError(f"{self._file} is empty; need a first row with the names of the columns.")
-                divider = divider or max(DIVIDERS, key=_outside_quotes(lines[begin]).count)
-                reader = csv.reader(lines[begin:], delimiter=divider, strict=True)
+                delimiter = delimiter or max(DELIMITERS, key=_outside_quotes(lines[begin]).count)
+                reader = csv.reader(lines[begin:], delimiter=delimiter, strict=True)
                 try:
                     first = next(reader)
                 except csv.Error as error:
@@ -154,7 +137,7 @@ class CsvFile:
         self.names, is_data, notes = name_columns(first, header, self._file)
         n_empty = begin - skip
         empty = (f"{self._file} begins with {n_empty:,} empty lines, which are skipped.",) if n_empty else ()
-        self.notes, self._divider = (*notes, *empty), divider
+        self.notes, self._delimiter = (*notes, *empty), delimiter
         self._n_lines = begin + (0 if is_data else reader.line_num)
         self._n_bytes = n_marked + sum(len(line.encode()) for line in lines[: self._n_lines])
 
@@ -176,39 +159,6 @@ class CsvFile:
         elif "expected after" in said:
             said = "a cell goes on after its closing quote"
         return f"{self._file}, first row: {said}." if place is None else f"{place}: {said}."
-
-
-def name_columns(first: Sequence[str], header: bool | None, file: str) -> tuple[tuple[str, ...], bool, list[str]]:
-    """Names of the columns by the first row, whether that is data, and what there is to say about it.
-
-    header : True if the row names the columns, False if it is data; None: data if it holds numbers only.
-    """
-    numbers = [cell for cell in first if number_of(cell) is not None]
-    is_data, notes = header is False, []
-    if header is None and numbers:
-        is_data = all(number_of(cell) is not None or is_missing(cell) for cell in first)
-        shown = ", ".join(map(repr, numbers[:3]))
-        notes.append(
-            f"The first row of {file} holds numbers only: it is read as data, and columns are numbered."
-            if is_data
-            else f"The first row of {file} is read as names, although some are numbers ({shown})."
-        )
-    names = [f"column{j}" for j in range(1, len(first) + 1)] if is_data else list(first)
-    for j, name in enumerate(names):
-        if not name:
-            names[j] = f"column{j + 1}"
-            notes.append(f"Column {j + 1} of {file} has no name; it is called {names[j]!r}.")
-    check_names_differ(names, file)
-    return tuple(names), is_data, notes
-
-
-def not_utf8(place: str, byte: int) -> ParameterError:
-    """The error of text in another encoding."""
-    return ParameterError(
-        f"{place}: byte 0x{byte:02X} is not UTF-8; say what the file is written in, such as ",
-        Option("encoding", "latin-1"),
-        ".",
-    )
 
 
 class _Part(NamedTuple):
@@ -248,9 +198,9 @@ class _Block:
         return len(self.content) > n_before
 
     def plain_lines(self) -> bytes | None:
-        """The content with lines that end alike, if cells can be told by dividers and ends of lines alone."""
+        """The content with uniform line ends, if delimiters and line ends alone separate its cells; else None."""
         content = self.content
-        if b'"' in content or b"\0" in content or content.startswith(_MARK):  # Arrow would skip the mark
+        if b'"' in content or b"\0" in content or content.startswith(BOM):  # Arrow would skip the mark
             return None
         if b"\r" in content:
             content = content.replace(b"\r\n", b"\n")
@@ -261,7 +211,7 @@ class _Block:
         return content if content.endswith(b"\n") else content + b"\n"
 
 
-def _split(content: bytes, n_columns: int, divider: str) -> list[pa.Array] | None:
+def _split(content: bytes, n_columns: int, delimiter: str) -> list[pa.Array] | None:
     """Cells of plain lines by column; None if a line has more or fewer, or a byte is not UTF-8."""
     names = [str(j) for j in range(n_columns)]
     try:
@@ -269,7 +219,7 @@ def _split(content: bytes, n_columns: int, divider: str) -> list[pa.Array] | Non
             pa.BufferReader(content),
             pa_csv.ReadOptions(column_names=names, block_size=max(1 << 20, content.find(b"\n") + 1)),
             pa_csv.ParseOptions(
-                delimiter=divider, quote_char=False, double_quote=False, escape_char=False, ignore_empty_lines=False
+                delimiter=delimiter, quote_char=False, double_quote=False, escape_char=False, ignore_empty_lines=False
             ),
             pa_csv.ConvertOptions(
                 column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False, check_utf8=True

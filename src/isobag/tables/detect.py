@@ -8,7 +8,6 @@ frame of its library; an engine by its own collection, rows in their order and g
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
 from typing import Any
 
 import narwhals as nw
@@ -20,13 +19,13 @@ from isobag.data.frames import own_name
 from isobag.data.params import FLAG, Option, ParameterError, check_params
 from isobag.data.partitions import Collection, Partitions
 from isobag.estimators import IDKGroupDetector, IDKPointDetector
-from isobag.tables.bags import bags_of
-from isobag.tables.distributed import DistributedRanking, learn_rows, score_new_rows
+from isobag.tables.distributed import AnyRanking, DistributedRanking, learn_rows, score_new_rows
 from isobag.tables.encode import Encoding, encoding_by_names
 from isobag.tables.framesource import FrameSource
 from isobag.tables.learn import PartitionedTable, Table, learn_table
-from isobag.tables.ranking import Ranked, Ranking, Stage, check_labels, fit_data, rank_here
+from isobag.tables.ranking import Ranking, Stage, check_labels, fit_data, rank_here
 from isobag.tables.reading import ReadOptions, names_of
+from isobag.tables.times import bags_of
 from isobag.tables.units import units_of
 
 NOTATION = ("decimal", "thousands", "numbers", "dates")
@@ -102,7 +101,7 @@ def detect_points(
     given, table, detector = _prepare(
         frame,
         IDKPointDetector,
-        ReadOptions.of(features=features, id=id_column, baseline=apart, missing=missing, bad_cells=bad_cells),
+        {"features": features, "id": id_column, "baseline": apart, "missing": missing, "bad_cells": bad_cells},
         {**options, "random_state": random_state, "calibrate": False},
         p_values,
     )
@@ -181,13 +180,11 @@ def detect_groups(
     0       40        30     1
     """
     frame, by = _with_labels(frame, by, "by")
+    bags = bags_of(time, every, sessions, time_zone, time_unit, names_of(_listed(by)))
     given, table, detector = _prepare(
         frame,
         IDKGroupDetector,
-        replace(
-            ReadOptions.of(features=features, by=_listed(by), missing=missing, bad_cells=bad_cells),
-            bags=bags_of(time, every, sessions, time_zone, time_unit, names_of(_listed(by))),
-        ),
+        {"features": features, "by": _listed(by), "missing": missing, "bad_cells": bad_cells, "bags": bags},
         {**options, "random_state": random_state, "calibrate": False},
         p_values,
     )
@@ -211,7 +208,7 @@ def fit(
 ) -> Any:
     """A detector fitted to the rows of data, or with ``by`` to groups of them; it keeps how columns become features."""
     kind: type[Any] = IDKPointDetector if by is None else IDKGroupDetector
-    reading = ReadOptions.of(features=features, by=by, baseline=baseline_by, missing=missing, bad_cells=bad_cells)
+    reading = {"features": features, "by": by, "baseline": baseline_by, "missing": missing, "bad_cells": bad_cells}
     _, table, detector = _prepare(data, kind, reading, options)
     return fit_table(table, detector, min_size)
 
@@ -219,12 +216,7 @@ def fit(
 def score(model: Any, data: Any, *, by: Any = None, id_column: Any = None, p_values: bool = True) -> Any:
     """Rows scored by a fitted model, or groups if the model is of groups: those of an engine in its own collection."""
     check_params({"p_values": p_values}, {"p_values": FLAG})
-    if isinstance(model, IDKGroupDetector) and by is None:
-        raise ParameterError("The model scores groups; name the column of their labels with ", Option("by"), ".")
-    options = ReadOptions.of(by=by if isinstance(model, IDKGroupDetector) else None, id=id_column)
-    partitions = data if isinstance(data, Partitions) else FrameSource(open_frame(data))
-    table = learn_table(partitions, options, encoding=encoding_of(model, partitions.columns, [*options.apart]))
-    table.summary.warn_of_remarks()
+    _, table = read_for(model, data, by, id_column)
     if isinstance(table, PartitionedTable) and not table.by:
         return _collection(table).map(work := score_new_rows(table, model, p_values), work.schema)
     ranking = rank_here(table, model, is_fitted=True, p_values=p_values, explains=False)
@@ -234,7 +226,20 @@ def score(model: Any, data: Any, *, by: Any = None, id_column: Any = None, p_val
     return _collection(table).give(scored) if isinstance(table, PartitionedTable) else scored
 
 
-def rank(table: Table, detector: Any, *, top: int = 0, stage: Stage = nullcontext, **how: Any) -> Ranked:
+def read_for(model: Any, data: Any, by: Any, id_column: Any) -> tuple[Any, Table]:
+    """The frame, if data are one, and the table as a fitted model reads it; ``by`` counts if the model is of groups."""
+    is_grouped = isinstance(model, IDKGroupDetector)
+    if is_grouped and by is None:
+        raise ParameterError("The model scores groups; name the column of their labels with ", Option("by"), ".")
+    options = ReadOptions.of(by=by if is_grouped else None, id=id_column)
+    given = None if isinstance(data, Partitions) else open_frame(data)
+    partitions = data if given is None else FrameSource(given)
+    table = learn_table(partitions, options, encoding=encoding_of(model, partitions.columns, [*options.apart]))
+    table.summary.warn_of_remarks()
+    return given, table
+
+
+def rank(table: Table, detector: Any, *, top: int = 0, stage: Stage = nullcontext, **how: Any) -> AnyRanking:
     """Rank the rows of a table, or its groups, by a detector fitted to them or before; options as of ``rank_here``.
 
     top : of rows in partitions, how many of the oddest come here.
@@ -272,7 +277,7 @@ def rank_frame(frame: Any, **options: Any) -> Ranking:
     kind: type[Any] = IDKGroupDetector if "by" in reading else IDKPointDetector
     reading |= {"id": options.pop("id_column", None), "carry": options.pop("keep", ())}
     options |= {"calibrate": False}
-    _, table, detector = _prepare(frame, kind, ReadOptions.of(**reading), options, ranking.get("p_values", True))
+    _, table, detector = _prepare(frame, kind, reading, options, ranking.get("p_values", True))
     return rank_here(table, detector, **ranking)
 
 
@@ -320,12 +325,15 @@ def open_frame(frame: Any) -> nw.DataFrame[Any]:
 
 
 def _prepare(
-    data: Any, kind: type[Any], reading: ReadOptions, options: dict[str, Any], p_values: bool = True
+    data: Any, kind: type[Any], how: dict[str, Any], options: dict[str, Any], p_values: bool = True
 ) -> tuple[Any, Table, Any]:
-    """The frame, if data are one; the table; and a detector, checked before any row is read."""
+    """The frame, if data are one; the table; and a detector, checked before any row is read.
+
+    how : options of reading; those of text and ``exclude`` are still among the ``options`` of the detector.
+    """
     check_params({"p_values": p_values}, {"p_values": FLAG})
-    reading = replace(reading, **{name: options.pop(name) for name in NOTATION if name in options})
-    reading = replace(reading, exclude=names_of(options.pop("exclude", None)))
+    how |= {name: options.pop(name) for name in (*NOTATION, "exclude") if name in options}
+    reading = ReadOptions.of(**how)
     detector = kind(**options)
     detector.check_params()
     check_labels([*reading.apart])

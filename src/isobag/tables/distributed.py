@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from isobag.backends.arrays import Ints
+from isobag.backends.arrays import Floats, Ints
 from isobag.data.partitions import Collection, Frames
 from isobag.data.rows import ArrayRows
 from isobag.models.thresholds import counts_of
@@ -18,8 +18,10 @@ from isobag.tables.ranking import (
     MOST_EXPLAINED,
     RESULT_TYPES,
     Ranked,
+    Ranking,
     check_labels,
     fit_data,
+    ranks_and_shares,
     result_columns,
     rule_of,
     spread_out,
@@ -122,14 +124,13 @@ class Oddest:
 
     rows : at most ``top``, and at least one if there are any; the lowest score first, equal ones in order, and those
         without a score last.
-    n_last : how many of all rows score like the last of these; ``n_first``, like the first.
+    n_last : how many of all rows score like the last of these.
     n_flagged : how many of all rows are flagged.
     """
 
     rows: pa.Table
     top: int
     n_last: int
-    n_first: int
     n_flagged: int
 
     @classmethod
@@ -138,17 +139,17 @@ class Oddest:
         top = max(top, 1)
         scores = rows["score"].to_numpy()
         order = np.argsort(scores, kind="stable")[:top]
-        n_first, n_last = (int(np.count_nonzero(scores == scores[i])) for i in order[[0, -1]]) if len(order) else (0, 0)
-        return cls(rows.take(pa.array(order)), top, n_last, n_first, int(np.count_nonzero(rows["flagged"].to_numpy())))
+        n_last = int(np.count_nonzero(scores == scores[order[-1]])) if len(order) else 0
+        return cls(rows.take(pa.array(order)), top, n_last, int(np.count_nonzero(rows["flagged"].to_numpy())))
 
     def merge(self, later: "Oddest") -> "Oddest":
         """Of these rows and others that follow them."""
         both = Oddest.of(pa.concat_tables([self.rows, later.rows]), self.top)
-        if not both.rows.num_rows:
-            return both
-        first, last = (both.rows["score"][i].as_py() for i in (0, both.rows.num_rows - 1))
-        n_first, n_last = self.n_like(first) + later.n_like(first), self.n_like(last) + later.n_like(last)
-        return Oddest(both.rows, self.top, n_last, n_first, self.n_flagged + later.n_flagged)
+        return replace(
+            both,
+            n_last=sum(self.n_like(last) + later.n_like(last) for last in both.scores[-1:]),
+            n_flagged=self.n_flagged + later.n_flagged,
+        )
 
     def with_all(self, tables: Iterable[pa.Table]) -> "Oddest":
         """Of these rows and all of some tables that follow them."""
@@ -157,12 +158,14 @@ class Oddest:
             oddest = oddest.merge(Oddest.of(table, self.top))
         return oddest
 
+    @property
+    def scores(self) -> Floats:
+        """Of the oddest: (k,)."""
+        return self.rows["score"].to_numpy()  # type: ignore[no-any-return]
+
     def n_like(self, score: float) -> int:
         """How many of all rows have a score, which is no higher than the last of these if some are not among these."""
-        scores = self.rows["score"].to_numpy()
-        if len(scores) and scores[-1] == score:
-            return self.n_last
-        return int(np.count_nonzero(scores == score))
+        return self.n_last if score in self.scores[-1:] else int(np.count_nonzero(self.scores == score))
 
 
 @dataclass(kw_only=True)
@@ -211,25 +214,22 @@ class DistributedRanking(Ranked):
     @property
     def n_tied(self) -> int:
         """How many share the lowest score."""
-        return self.oddest.n_first
+        return sum(self.oddest.n_like(lowest) for lowest in self.oddest.scores[:1])
 
     def columns(self, start: int, stop: int) -> dict[str, Any]:
         """Columns of the ranked table, from place start + 1 to place stop, which is ``top`` at most.
 
         Ranks and shares of rank of the oddest follow from how many score no higher.
         """
-        rows, n_ranked = self.oddest.rows, self.n_ranked
-        scores = rows["score"].to_numpy()
-        ranked = scores[~np.isnan(scores)]
-        n_rest = len(scores) - len(ranked)
-        n_below = np.searchsorted(ranked, ranked, side="left")
-        n_to = np.searchsorted(ranked, ranked, side="right")
-        if not n_rest:  # of rows that score like the last, some may not be among these
-            n_to[n_below == n_below[-1:]] = n_below[-1:] + self.oddest.n_last
+        rows, scores = self.oddest.rows, self.oddest.scores
         own = {name: rows[name].to_pylist() for name in rows.column_names}
-        own["rank"] = np.append(n_below, np.full(n_rest, n_ranked)) + 1
-        own["rank_share"] = np.append(n_to / n_ranked, np.full(n_rest, np.nan)) if self.p_values else None
-        n_explained = min(MOST_EXPLAINED["row"], n_ranked)
+        n = int(np.count_nonzero(~np.isnan(scores)))
+        n_to = n
+        if n and n == len(scores):  # of rows that score like the last, some may not be among these
+            n_to = int(np.searchsorted(scores, scores[-1])) + self.oddest.n_last
+        own["rank"], shares = ranks_and_shares(scores, 0, 0, n_to, self.n_ranked)
+        own["rank_share"] = shares if self.p_values else None
+        n_explained = min(MOST_EXPLAINED["row"], self.n_ranked)
         own["reasons"][n_explained:] = [""] * len(own["reasons"][n_explained:])
         labels = {} if self.table.id is None else {self.table.id: own.pop(self.table.id)}
         return {name: values[start:stop] for name, values in result_columns(labels, **own).items()}
@@ -248,3 +248,6 @@ class DistributedRanking(Ranked):
             oddest = oddest.with_all([table])
             yield {name: table[name].to_numpy() if name == "score" else table[name] for name in table.column_names}
         self._oddest = oddest
+
+
+AnyRanking = Ranking | DistributedRanking

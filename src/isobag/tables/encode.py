@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from isobag.backends.arrays import Floats, Ints
-from isobag.tables.cells import check_dates
-from isobag.tables.declared import NUMBER, TEXT, TIME
+from isobag.tables.cells import NUMBER, TEXT, TIME, check_dates
 from isobag.tables.judge import DAY_OF_WEEK, SECONDS, TIME_OF_DAY, time_feature_names, time_features
 from isobag.tables.notation import NUMBERS, THOUSANDS
 from isobag.tables.scan import BOOL, is_true
@@ -30,7 +29,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
 }
 """How cells are read, and what may be chosen for it."""
 UNSEEN = 1.0 + 2.0**-20
-"""A text that a model has never seen is as odd as the rarest it has: that one's indicator, a trifle above 1."""
+"""Of texts that a model has never seen, which are as odd as the rarest: that one's indicator, slightly above 1."""
 NONE = {"thousands": "", "numbers": "strict"}
 """What an encoding says of numbers if it says nothing."""
 
@@ -77,7 +76,7 @@ class EncodedColumn:
             return None
         rank = {text: float(i) for i, text in enumerate(self.categories)}
         other = float(len(self.categories))
-        # One more: the code of texts that were not told apart.
+        # One more: the code that texts beyond MOST_TEXTS share.
         numbers = np.full(max(codes.values(), default=-1) + 2, other if self.kind == TEXT else math.nan)
         for text, code in codes.items():
             numbers[code] = float(is_true(text)) if self.kind == BOOL else rank.get(text, other)

@@ -16,33 +16,20 @@ import pyarrow as pa
 
 from isobag.data.params import Option, ParameterError
 from isobag.tables.batch import Batch
-from isobag.tables.csvfile import name_columns
+from isobag.tables.tablefile import FileFormat, TableFile, name_columns
 
 Cells = Sequence[Any]
 
 
-class ExcelFile:
-    """One sheet of a workbook, which is read whole.
+class ExcelFile(TableFile):
+    """One sheet of a workbook, which is read whole."""
 
-    opened : called for a new binary stream.
-    file : its name, for errors.
-    header : as of CSV.
-    skip : rows of the sheet before the first that is read.
-    sheet : its name; None for the first of the workbook.
-    decimal : the decimal sign of numbers that stand among texts.
-    """
+    names: tuple[str, ...]
 
-    def __init__(
-        self,
-        opened: Callable[[], Any],
-        file: str,
-        header: bool | None = None,
-        skip: int = 0,
-        sheet: str | None = None,
-        decimal: str = ".",
-    ) -> None:
-        self._opened, self._file = opened, file
-        name, rows, self.notes = self._read(sheet)
+    def __init__(self, opened: Callable[[], Any], file: str, how: FileFormat) -> None:
+        super().__init__(opened, file, how)
+        skip = how.skip
+        name, rows, self.notes = self._read(how.sheet)
         lines = [i for i, row in enumerate(rows) if i >= skip and any(cell is not None for cell in row)]
         if not lines:
             if skip and rows:
@@ -50,7 +37,7 @@ class ExcelFile:
             raise ValueError(f"Sheet {name!r} of {file} is empty; need a first row with the names of the columns.")
         n_columns = max(j + 1 for i in lines for j, cell in enumerate(rows[i]) if cell is not None)
         first = [_text(cell, ".") or "" for cell in _padded(rows[lines[0]], n_columns)]
-        self.names, is_data, notes = name_columns(first, header, file)
+        self.names, is_data, notes = name_columns(first, how.header, file)
         self.notes += tuple(notes)
         own = lines if is_data else lines[1:]
         if n_columns == 1 and own:
@@ -59,7 +46,7 @@ class ExcelFile:
         self.n_empty_lines = own[-1] + 1 - own[0] - len(own) if own else 0
         self._lines = np.array(own, dtype=np.int64) + 1
         columns = zip(*(_padded(rows[i], n_columns) for i in own), strict=True) if own else [()] * n_columns
-        typed = {one: _typed(cells, decimal) for one, cells in zip(self.names, columns, strict=True)}
+        typed = {one: _typed(cells, how.decimal) for one, cells in zip(self.names, columns, strict=True)}
         self._columns = {one: column for one, (column, _) in typed.items()}
         self._free = frozenset(one for one, (_, is_free) in typed.items() if is_free)
         self._note_formulas(name, own)

@@ -6,32 +6,24 @@ null are what they say; lists and objects become their JSON text and are reporte
 """
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
 
 from isobag.tables.batch import Batch, Place
-from isobag.tables.csvfile import not_utf8
+from isobag.tables.tablefile import BOM, TableFile, not_utf8
 
 BATCH_ROWS = 1 << 16
 _BLANK = b" \t\r\n"
-_MARK = b"\xef\xbb\xbf"
 
 
-class JsonFile:
-    """One file of JSON Lines, or of one list of objects, read from the start with every call of ``batches``.
+class JsonFile(TableFile):
+    """One file of JSON Lines, or of one list of objects.
 
-    decimal : sign that numbers get for their point, so that they mean the same among texts that are written with it.
+    Numbers get the decimal sign of the texts that they may stand among, so that they mean the same.
     """
-
-    names = n_rows = None
-    notes = ()
-
-    def __init__(self, opened: Callable[[], Any], file: str, decimal: str = ".", batch_rows: int = BATCH_ROWS) -> None:
-        self._opened, self._file, self._decimal, self._batch_rows = opened, file, decimal, batch_rows
-        self.n_empty_lines = 0
 
     def batches(self) -> Iterator[Batch]:
         """The rows in order; a batch has the columns that its rows name."""
@@ -43,7 +35,7 @@ class JsonFile:
             for line, content in self._rows(stream):
                 rows.append(self._checked(content, Place(self._file, row + len(rows), line)))
                 lines.append(line)
-                if len(rows) == self._batch_rows:
+                if len(rows) == BATCH_ROWS:
                     yield self._batch(rows, row, lines)
                     row, rows, lines = row + len(rows), [], []
             if rows:
@@ -53,7 +45,7 @@ class JsonFile:
         row = 0
         for line, content in enumerate(stream, 1):
             if line == 1:
-                content = content.removeprefix(_MARK)  # noqa: PLW2901, the mark is no part of the line
+                content = content.removeprefix(BOM)  # noqa: PLW2901, the mark is no part of the line
                 if content.lstrip(_BLANK).startswith(b"["):
                     everything = content + stream.read()
                     yield from ((None, one) for one in self._parse(everything, Place(self._file, 0, None)))
@@ -74,7 +66,7 @@ class JsonFile:
         except UnicodeDecodeError as error:
             raise not_utf8(str(place), content[error.start]) from None
         except RecursionError:
-            raise ValueError(f"{place}: lists or objects within one another too deep.") from None
+            raise ValueError(f"{place}: lists or objects nested too deeply.") from None
 
     def _checked(self, content: Any, place: Place) -> dict[str, Any]:
         if not isinstance(content, _Pairs):
@@ -83,7 +75,7 @@ class JsonFile:
         if len(row) < len(content):
             names = [name for name, _ in content]
             twice = next(name for name in names if names.count(name) > 1)
-            raise ValueError(f"{place}, column {twice!r}: the name stands twice.")
+            raise ValueError(f"{place}, column {twice!r}: duplicate name.")
         return row
 
     def _batch(self, rows: list[dict[str, Any]], first_row: int, lines: list[int | None]) -> Batch:
@@ -97,7 +89,7 @@ class JsonFile:
             if any(isinstance(value, list) for value in values):
                 nested.add(name)
             try:
-                batch.columns[name] = pa.array([_text(value, self._decimal) for value in values], pa.string())
+                batch.columns[name] = pa.array([_text(value, self._how.decimal) for value in values], pa.string())
             except UnicodeEncodeError:
                 i = next(i for i, value in enumerate(values) if _is_broken(_text(value)))
                 raise ValueError(f"{batch.place(i)}, column {name!r}: an unpaired surrogate is not text.") from None

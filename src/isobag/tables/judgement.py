@@ -72,10 +72,10 @@ def judge_new(detector: Any, data: Any, p_values: bool = True) -> Judged:
     if isinstance(model, GroupModel) and model.size is not None and len(data):
         # Judged with and without their sizes, from one pass over their points.
         models, sizes = calibration.models, data.sizes
-        blind = np.stack([replace(one, size=None).scores(data, detector.compute) for one in models], axis=1)
-        seeing = np.stack([one.with_size(own, sizes) for one, own in zip(models, blind.T, strict=True)], axis=1)
-        judgement = calibration.compare(seeing, data, tail)
-        more = {"p_shape": calibration.compare(blind, data, tail).p_values, "p_size": model.p_size(sizes)}
+        by_shape = np.stack([replace(one, size=None).scores(data, detector.compute) for one in models], axis=1)
+        by_both = np.stack([one.with_size(own, sizes) for one, own in zip(models, by_shape.T, strict=True)], axis=1)
+        judgement = calibration.compare(by_both, data, tail)
+        more = {"p_shape": calibration.compare(by_shape, data, tail).p_values, "p_size": model.p_size(sizes)}
     else:
         judgement = calibration.judge(data, detector.compute, tail)
     evidence = {"p_value": judgement.p_values, "extrapolated": judgement.is_extrapolated, **more}

@@ -3,7 +3,7 @@
 Every partition is scanned by itself, and what is known of neighbours merges, so the encoding is that of the whole table
 however it is cut. One pass is enough if all columns stay what they first seemed to be; else a second follows. The
 entries of a table that is read in this process are kept on the way, in memory or in a temporary file (``Spool``), and
-features are made of them; elsewhere every pass over the rows reads them anew, where they are.
+features are made of them; elsewhere every pass reads the rows again, where they are.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -22,16 +22,16 @@ from isobag.data.partitions import Frames, PartitionedRows, Partitions
 from isobag.data.partitions import Labels as LabelArray
 from isobag.data.rows import ArrayRows, Rows
 from isobag.data.spool import Spool, SpooledRows, Tick
-from isobag.tables.bags import Bags
 from isobag.tables.batch import names_of_files
+from isobag.tables.cells import NUMBER, TIME
 from isobag.tables.choose import check_names, follow_encoding, kinds_of, learn_encoding, n_missing_of
-from isobag.tables.declared import NUMBER, TIME
 from isobag.tables.encode import Encoding
 from isobag.tables.labels import are_labelled, as_numbers, label_rows, packed
 from isobag.tables.passes import Scan, Seen, scan_source, sources_of
 from isobag.tables.reading import ReadOptions
 from isobag.tables.selection import medians_of
 from isobag.tables.summary import FILE, UNKNOWN, ColumnSummary, TableSummary
+from isobag.tables.times import Bags
 
 
 @dataclass(frozen=True)
@@ -271,7 +271,8 @@ def _learn_there(partitions: Partitions, options: ReadOptions) -> PartitionedTab
     scan = Scan(_names(partitions), options)
     check_names(scan.names or (), options)
     seen = partitions.run(scan, Seen.merge)
-    free = frozenset(name for name, own in seen.scans.items() if own.is_partly_free)
+    # If some cells are text to be understood while others have a type, all are to be such text.
+    free = frozenset(name for name, own in seen.scans.items() if own.is_free and own.declared is not None)
     if free:
         scan = replace(scan, free=free)
         seen = partitions.run(scan, Seen.merge)

@@ -5,12 +5,8 @@ from typing import Any
 
 import narwhals as nw
 
-from isobag.estimators import IDKGroupDetector
-from isobag.tables.detect import encoding_of, fit, open_frame, ranked_frame
-from isobag.tables.framesource import FrameSource
-from isobag.tables.learn import learn_table
+from isobag.tables.detect import fit, ranked_frame, read_for
 from isobag.tables.ranking import rank_here
-from isobag.tables.reading import ReadOptions
 
 
 class TableModel:
@@ -40,17 +36,9 @@ class TableModel:
         ``rank_share`` it has ``p_value`` and ``extrapolated``, and of groups ``p_shape`` and ``p_size``. With ``fdr``,
         ``flagged`` are alarms of which at most this share is false, on average.
         """
-        is_grouped = isinstance(self.detector, IDKGroupDetector)
-        labels = (self.by if by is None else by) if is_grouped else None
-        if is_grouped and labels is None:
-            raise ValueError("The model scores groups; name the column of their labels with by=.")
-        given = open_frame(frame)
-        options = ReadOptions.of(by=labels, id=id_column)
-        encoding = encoding_of(self.detector, [str(name) for name in given.columns], [*options.apart])
-        table = learn_table(FrameSource(given), options, encoding=encoding)
-        table.summary.warn_of_remarks()
+        given, table = read_for(self.detector, frame, self.by if by is None else by, id_column)
         ranking = rank_here(table, self.detector, is_fitted=True, fdr=fdr)
-        apart = [name for name in given.columns if str(name) in options.apart]
+        apart = [name for name in given.columns if str(name) in (*table.by, table.id, *table.baseline)]
         ranked = nw.from_native(ranked_frame(given, ranking, apart), eager_only=True)
         return nw.maybe_reset_index(ranked).to_native()
 

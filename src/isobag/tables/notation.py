@@ -11,14 +11,14 @@ from isobag.tables.cells import BLANKS, number_of
 
 THOUSANDS = ("", ",", ".", " ", "'")
 NUMBERS = ("strict", "relaxed")
-DECIMAL_HINT, THOUSANDS_HINT, EITHER_HINT, DRESSED_HINT = "decimal", "thousands", "either", "dressed"
+DECIMAL_HINT, THOUSANDS_HINT, EITHER_HINT, DECORATED_HINT = "decimal", "thousands", "either", "decorated"
 DIGITS_HINT, DATES_HINT = "digits", "dates"
 MOST_UNITS = 3
 """A column of more different endings than this, 1st, 2nd, 3rd, 4th, is text."""
 _SPACES = " \u00a0\u2009\u202f"
 _SYMBOLS = "$\u00a2\u00a3\u00a5\u20a9\u20ac\u20b9\u20bd"
 _LETTERS = r"[^\W\d_]"
-_DRESSED = re.compile(
+_DECORATED = re.compile(
     rf"(?P<open>\()?(?P<sign>[+-])?(?P<front>[{_SYMBOLS}]|[A-Z]{{3}}(?![^\W\d_]))?[{_SPACES}]?(?P<inner>[+-])?"
     rf"(?P<core>[0-9.,](?:[0-9.,'\u2019{_SPACES}]*[0-9.,])?(?:[eE][+-]?[0-9]+)?)"
     rf"[{_SPACES}]?(?P<back>[{_SYMBOLS}%\u2030]|\u00b0[CF]?|{_LETTERS}{{1,4}}(?:/{_LETTERS}{{1,4}})?)?(?P<close>\))?"
@@ -55,16 +55,16 @@ class Notation:
         """The point or the comma, whichever is not the decimal sign."""
         return "," if self.decimal == "." else "."
 
-    def undressed(self, text: str) -> tuple[str, str, tuple[str, ...]]:
+    def without_decoration(self, text: str) -> tuple[str, str, tuple[str, ...]]:
         """A cell in plain notation, which may be a number then; the unit that was taken off, and marks that were.
 
-        >>> Notation(numbers="relaxed").undressed("($1,234.50)")
+        >>> Notation(numbers="relaxed").without_decoration("($1,234.50)")
         ('-1234.50', '$', ("','", 'parentheses'))
         """
         text = text.strip(BLANKS)
         unit, marks, core, sign = "", [], text, ""
         if self.numbers == "relaxed":
-            match = _DRESSED.fullmatch(text)
+            match = _DECORATED.fullmatch(text)
             signs = 0 if match is None else sum(match[name] is not None for name in ("sign", "inner", "open"))
             if match is None or (match["open"] is None) != (match["close"] is None) or signs > 1:
                 return "?" if match is not None else text, "", ()
@@ -84,7 +84,7 @@ class Notation:
 
     def number_of(self, text: str) -> float | None:
         """The number in a cell, None if it holds none."""
-        return number_of(text if self.has_plain_numbers else self.undressed(text)[0])
+        return number_of(text if self.has_plain_numbers else self.without_decoration(text)[0])
 
     def hint(self, text: str) -> str:
         """What kind of number a cell that is none would be in another notation; "" if in none."""
@@ -101,11 +101,11 @@ class Notation:
         if fits_thousands or fits_decimal:
             return EITHER_HINT if fits_thousands and fits_decimal else DECIMAL_HINT if fits_decimal else THOUSANDS_HINT
         relaxed = Notation(self.decimal, self.thousands, "relaxed")
-        return DRESSED_HINT if number_of(relaxed.undressed(text)[0]) is not None else ""
+        return DECORATED_HINT if number_of(relaxed.without_decoration(text)[0]) is not None else ""
 
     def unit_of(self, text: str) -> str:
         """The unit that would be taken off a cell."""
-        return Notation(self.decimal, self.thousands, "relaxed").undressed(text)[1]
+        return Notation(self.decimal, self.thousands, "relaxed").without_decoration(text)[1]
 
     @cached_property
     def _signs(self) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
 from isobag.backends.arrays import Floats
 from isobag.tables.reasons import number_in_words
@@ -35,10 +36,9 @@ def cut_of(ranking: "Ranking") -> float:
 def html_of(ranking: "Ranking") -> str:
     """The ranking as HTML without scripts; text from the data is escaped as on a terminal, and for HTML."""
     said = f"{len(ranking):,} {ranking.unit}s, {ranking.n_flagged:,} flagged ({ranking.rule})."
-    columns = {name: _plain(values) for name, values in ranking.columns(0, min(TOP, ranking.n_ranked)).items()}
-    head = "".join(f"<th>{_text(name)}</th>" for name in columns)
-    rows = zip(*columns.values(), strict=True)
-    body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
+    top = pa.table(ranking.columns(0, min(TOP, ranking.n_ranked)))
+    head = "".join(f"<th>{_text(name)}</th>" for name in top.column_names)
+    body = "".join(f"<tr>{''.join(map(_cell, row.values()))}</tr>" for row in top.to_pylist())
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
     return f"<div><p>{_text(said)}</p>{_strip(ranking)}{table}</div>"
 
@@ -77,11 +77,10 @@ def plot_scores(ranking: "Ranking", ax: Any = None, n_labels: int = 5) -> Any:
 
 def _names(ranking: "Ranking", n: int) -> list[str]:
     """What the n oddest are called."""
-    columns = ranking.columns(0, n)
-    own = [_plain(columns[name]) for name in ranking.units.labels]
-    if not own:
-        return [f"row {row}" for row in _plain(columns["row"])]
-    return [shown(" · ".join(map(str, label)), _LONGEST_LABEL) for label in zip(*own, strict=True)]
+    top = pa.table(ranking.columns(0, n)).to_pylist()
+    if not ranking.units.labels:
+        return [f"row {row['row']}" for row in top]
+    return [shown(" · ".join(str(row[name]) for name in ranking.units.labels), _LONGEST_LABEL) for row in top]
 
 
 def _strip(ranking: "Ranking") -> str:
@@ -113,10 +112,6 @@ def _positions(scores: Floats) -> Any:
     span = values[-1] - values[0]
     shares = (values - values[0]) / span if span > 0 else np.full(len(values), 0.5)
     return np.minimum((shares * WIDTH).astype(np.int64), WIDTH - 1)
-
-
-def _plain(values: Any) -> list[Any]:
-    return list(values.to_pylist() if hasattr(values, "to_pylist") else np.asarray(values).tolist())
 
 
 def _cell(value: Any) -> str:

@@ -12,8 +12,8 @@ from isobag.data.local import Source
 from isobag.data.partitions import Frames
 from isobag.data.spool import Spool, Tick
 from isobag.tables.batch import Batch
+from isobag.tables.cells import TEXT
 from isobag.tables.choose import check_names, kinds_of
-from isobag.tables.declared import TEXT
 from isobag.tables.encode import Encoding
 from isobag.tables.framesource import FrameSource
 from isobag.tables.labels import Labels
@@ -115,12 +115,12 @@ class Scan:
 
     def __call__(self, number: int, frames: Frames) -> Seen:
         """What is known of a partition."""
-        scans = {name: self._new_scan(name) for name in self.names or ()}
+        scans = {name: self._new_scan(name, number) for name in self.names or ()}
         n_rows = 0
         for batch in self._batches(number, frames):
             for name in batch.columns:
                 if name not in scans:
-                    scans[name] = self._new_scan(name)
+                    scans[name] = self._new_scan(name, number)
                     scans[name].skip(n_rows)
             entries = {name: scan.read(batch) for name, scan in scans.items() if self.reads(name)}
             if self.keep is not None:
@@ -163,12 +163,13 @@ class Scan:
             yield from (batch.only(int(i)) for i in inside)
             start += batch.n_rows
 
-    def _new_scan(self, name: str) -> ColumnScan:
+    def _new_scan(self, name: str, part: int = 0) -> ColumnScan:
         for column in () if self.encoding is None else self.encoding.columns:
             if column.name == name:
                 categories = column.categories if column.kind == TEXT else None
                 return ColumnScan(name, entry_kind(column.kind), categories, self.options.notation, learns=False)
-        return ColumnScan(name, None if self.kinds is None else self.kinds[name], notation=self.options.notation)
+        kept_as = None if self.kinds is None else self.kinds[name]
+        return ColumnScan(name, kept_as, notation=self.options.notation, part=part)
 
 
 def scan_source(source: Source, scan: Scan, spool: Callable[[int], Spool], tick: Tick | None) -> tuple[Seen, Kept]:

@@ -14,11 +14,12 @@ import pyarrow as pa
 
 from isobag.data.local import Source
 from isobag.tables.batch import Batch, names_of_files
-from isobag.tables.declared import NUMBER, TIME, is_text
+from isobag.tables.cells import NUMBER, TIME, is_text
 from isobag.tables.notation import Notation
 from isobag.tables.openers import STDIN, is_pipe
-from isobag.tables.scan import ColumnScan, entry_kind
-from isobag.tables.sources import FilesSource, Written, kind_of_file, matching_files, notes_on_folders
+from isobag.tables.scan import INEXACT, ColumnScan, entry_kind
+from isobag.tables.sources import FilesSource, matching_files, notes_on_folders
+from isobag.tables.tablefile import FileFormat, kind_of_file
 
 BATCH_ROWS = 1 << 16
 VIEW = "data"
@@ -46,11 +47,8 @@ class QuerySource(Source):
             kinds = dict(zip(answer.columns, map(str, answer.types), strict=True))
         self.columns = self._names
         # What the query leaves as the text of a file is still to be understood, by the same rule as without a query.
-        known = self._typed
-        texts: list[str] = (
-            [] if known is None else [name for name, kind in kinds.items() if kind == "VARCHAR" and name not in known]
-        )
-        self._free = frozenset(texts)
+        typed = kinds if self._typed is None else self._typed
+        self._free = frozenset(name for name, kind in kinds.items() if kind == "VARCHAR" and name not in typed)
 
     def frames(self, number: int = 0) -> Iterator[Batch]:
         """The rows in order."""
@@ -66,7 +64,7 @@ class QuerySource(Source):
         files = [file for path in paths for file in matching_files(path)]
         self.notes = notes_on_folders(files)
         if all(file != STDIN and not is_pipe(file) and kind_of_file(file) in _PARQUET for file in files):
-            Written(**reading).check(_PARQUET[0], names_of_files(files))
+            FileFormat(**reading).check(_PARQUET[0], names_of_files(files))
             listed = ", ".join("'" + file.replace("'", "''") + "'" for file in files)
             with _one_sentence():
                 self._connection.execute(
@@ -103,7 +101,7 @@ def as_arrow(source: FilesSource, notation: Notation) -> pa.Table:
         is_one = (
             scan.n_texts == 0
             and scan.is_kept_as(entry_kind(scan.kind))
-            and scan.first_inexact is None
+            and INEXACT not in scan.first
             and len(scan.units) < 2
         )
         if scan.kind in (NUMBER, TIME) and is_one:

@@ -3,7 +3,6 @@
 The columns of every result are made here, by ``result_columns``.
 """
 
-from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -70,7 +69,7 @@ def check_labels(names: Sequence[str]) -> None:
 
 
 @dataclass(kw_only=True)
-class Ranked(ABC):
+class Ranked:
     """The n rows or groups of a table, the oddest first, wherever they are.
 
     judged : what the scores come from; those of rows in partitions stay there.
@@ -84,33 +83,6 @@ class Ranked(ABC):
     rule: str
     fdr: float | None = None
     n_expected: float | None = None
-
-    @abstractmethod
-    def __len__(self) -> int:
-        """Number of rows or groups."""
-
-    @property
-    @abstractmethod
-    def n_ranked(self) -> int:
-        """Number of those with a score."""
-
-    @property
-    @abstractmethod
-    def n_flagged(self) -> int:
-        """Number of those flagged."""
-
-    @property
-    @abstractmethod
-    def n_tied(self) -> int:
-        """How many share the lowest score."""
-
-    @abstractmethod
-    def columns(self, start: int, stop: int) -> dict[str, Any]:
-        """Columns of the ranked table, from place start + 1 to place stop; equal scores have one rank."""
-
-    @abstractmethod
-    def parts(self, n_rows: int) -> Iterator[dict[str, Any]]:
-        """Columns of the whole table, some rows at a time: what is written."""
 
     @property
     def unit(self) -> str:
@@ -194,13 +166,14 @@ class Ranking(Ranked):
         if self.reasons is not None:
             reasons = self.reasons[start:stop] + [""] * max(0, len(chosen) - max(0, len(self.reasons) - start))
         numbers, n_missing = pa.array(chosen), self.units.n_missing
+        ranks, shares = self._ranks(start, self.scores[chosen])
         return result_columns(
             {name: own.take(numbers) for name, own in self.units.labels.items()} | self._files(chosen),
             row=chosen if self.unit == "row" else None,
             n_points=self._sizes(chosen) if self.unit == "group" else None,
             score=self.scores[chosen],
-            rank=self._ranks(start, chosen),
-            rank_share=self._shares(start, chosen) if self.has_shares else None,
+            rank=ranks,
+            rank_share=shares if self.has_shares else None,
             **{name: values[chosen] for name, values in self.evidence.items()},
             flagged=self.flagged[chosen],
             n_missing=None if n_missing is None else n_missing[chosen].astype(np.int64),
@@ -245,25 +218,31 @@ class Ranking(Ranked):
         places = self.places_of(chosen)
         return np.where(places >= 0, self.units.data.sizes[places], 0)
 
-    def _ranks(self, start: int, chosen: Ints) -> Ints:
-        """Ranks of those from place ``start`` + 1 on: the place of the first that has the same score: (k,)."""
-        scores = self.scores[chosen]
-        is_first = np.append(True, scores[1:] != scores[:-1])[: len(scores)]
-        places = np.arange(start, start + len(chosen))
-        if start and len(chosen):  # the first of its score may stand before
-            places[0] = bisect_left(self.order[: start + 1], scores[0], key=self.scores.__getitem__)
-        ranks = np.maximum.accumulate(np.where(is_first, places, 0))
-        return np.where(np.isnan(scores), self.n_ranked, ranks) + 1
+    def _ranks(self, start: int, scores: Floats) -> tuple[Ints, Floats]:
+        """Ranks and shares of rank of those from place ``start`` + 1 on, which have these scores: (k,) each."""
+        n = int(np.count_nonzero(~np.isnan(scores)))
+        n_lower, n_to = start, start + n
+        if n:  # others of the first score may stand before these, and others of the last score behind
+            score_of = self.scores.__getitem__
+            n_lower = bisect_left(self.order[: start + 1], scores[0], key=score_of)
+            n_to = bisect_right(self.order[: self.n_ranked], scores[n - 1], n_to, key=score_of)
+        return ranks_and_shares(scores, start, n_lower, n_to, self.n_ranked)
 
-    def _shares(self, start: int, chosen: Ints) -> Floats:
-        """For those from place ``start`` + 1 on, the share of the scores that are not above theirs: (k,)."""
-        scores = self.scores[chosen]
-        is_last = np.append(scores[1:] != scores[:-1], True)[: len(scores)]
-        stops = np.arange(start, start + len(chosen)) + 1
-        if len(chosen) and stops[-1] < self.n_ranked:  # the last of its score may stand behind
-            stops[-1] = bisect_right(self.order[: self.n_ranked], scores[-1], stops[-1], key=self.scores.__getitem__)
-        stops = np.minimum.accumulate(np.where(is_last, stops, len(self))[::-1])[::-1]
-        return np.where(np.isnan(scores), np.nan, stops / max(self.n_ranked, 1))
+
+def ranks_and_shares(scores: Floats, start: int, n_lower: int, n_to: int, n_ranked: int) -> tuple[Ints, Floats]:
+    """Ranks of ascending scores, one for equal scores, and shares of all scores that are no higher: (k,) each.
+
+    What has no score, NaN, stands last, behind all ``n_ranked``.
+
+    start : how many stand before these.
+    n_lower, n_to : how many of all scores are lower than the first of these, and no higher than the last.
+    """
+    known = scores[~np.isnan(scores)]
+    n_rest = len(scores) - len(known)
+    below, to = (start + np.searchsorted(known, known, side) for side in ("left", "right"))
+    below[known == known[:1]], to[known == known[-1:]] = n_lower, n_to
+    ranks = np.append(below, np.full(n_rest, n_ranked)) + 1
+    return ranks, np.append(to / max(n_ranked, 1), np.full(n_rest, np.nan))
 
 
 def rank_here(
@@ -349,7 +328,7 @@ def check_fdr(fdr: float | None, is_new: bool) -> None:
     if not is_new:
         raise ParameterError(
             Option("fdr", fdr),
-            " needs data that the model has not learned from: among their own kind some are always the oddest. Fit a "
+            " needs data that the model has not learned from: in every table some rows are the oddest. Fit a "
             "model to data known to be normal, and score these with it.",
         )
     check_params({"fdr": fdr}, {"fdr": FDR})

@@ -6,11 +6,11 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from isobag.data.params import Option, ParameterError, check_params, one_of
-from isobag.tables.bags import Bags
 from isobag.tables.cells import check_dates
 from isobag.tables.encode import CHOICES, Encoding
 from isobag.tables.notation import Notation
 from isobag.tables.summary import GROUP, ID, PEERS, TIMES
+from isobag.tables.times import Bags
 
 
 @dataclass(frozen=True)
@@ -65,23 +65,14 @@ class ReadOptions:
         return Notation(self.decimal, self.thousands, self.numbers, self.dates)
 
     @classmethod
-    def of(
-        cls,
-        *,
-        features: Any = None,
-        by: Any = None,
-        id: Any = None,
-        carry: Any = (),
-        exclude: Any = None,
-        baseline: Any = None,
-        **how: Any,
-    ) -> "ReadOptions":
+    def of(cls, **given: Any) -> "ReadOptions":
         """The same, with one name or any number of them for each; names need not be texts."""
-        chosen = None if features is None else names_of(features)
-        own_id = None if id is None else str(id)
-        kept = None if carry is None else names_of(carry)
-        own, left_out = names_of(baseline), names_of(exclude)
-        return cls(chosen, names_of(by), own_id, carry=kept, exclude=left_out, baseline=own, **how)
+        for name in ("features", "by", "carry", "exclude", "baseline"):
+            if given.get(name) is not None:
+                given[name] = names_of(given[name])
+            elif name in ("by", "exclude", "baseline"):
+                given[name] = ()
+        return cls(**{**given, "id": None if given.get("id") is None else str(given["id"])})
 
     def excludes(self, name: str) -> bool:
         """Whether a column is to be left out."""

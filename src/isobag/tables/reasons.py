@@ -9,7 +9,7 @@ from isobag.backends.arrays import Floats, Ints
 from isobag.data.groups import Groups
 from isobag.models.group import GroupExplanation, GroupModel
 from isobag.models.sizes import SizeEvidence
-from isobag.tables.declared import TEXT, TIME
+from isobag.tables.cells import TEXT, TIME
 from isobag.tables.encode import UNSEEN, EncodedColumn, Encoding
 from isobag.tables.scan import BOOL
 

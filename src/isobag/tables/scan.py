@@ -12,35 +12,57 @@ is known of both.
 import copy
 import hashlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from operator import add, and_, or_
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from isobag.backends.arrays import Bools, Floats, Ints
+from isobag.backends.threads import slices
+from isobag.data.hashes import mix_bits
 from isobag.tables.batch import Batch, Place
 from isobag.tables.cells import (
+    NUMBER,
+    OTHER,
+    TEXT,
+    TIME,
     Times,
     distinct,
     first_inexact,
     is_missing,
+    is_text,
     number_of,
+    read_declared,
     read_numbers,
     read_times,
     time_of,
 )
-from isobag.tables.declared import NUMBER, OTHER, TEXT, TIME, is_text, read_declared
-from isobag.tables.digest import Digest
-from isobag.tables.notation import DATES_HINT, DIGITS_HINT, DRESSED_HINT, MOST_UNITS, Notation
+from isobag.tables.notation import DATES_HINT, DECORATED_HINT, DIGITS_HINT, MOST_UNITS, Notation
 from isobag.tables.terminal import escape_for_terminal
 
 BOOL, EMPTY = "bool", "empty"
 MOST_TEXTS = 1 << 18
 """A column with more different texts than this is not coded any further: no such column is a category."""
+NO_NUMBER, INEXACT, UNSEEN_TEXT = "no number", "inexact", "unseen text"
+"""Cells of which the first is kept, as of every hint: what is neither number nor time, a whole number that no float64
+equals, and a text that a model does not know."""
 _TRUTHS = {"true", "false"}
 _NO_VALUE = np.float64("nan").view(np.uint64)
+_PART_ROWS = 1 << 40
 Bits = npt.NDArray[np.uint64]
+_MERGES: dict[str, Callable[[Any, Any], Any]] = {
+    **dict.fromkeys(("n_rows", "n_missing", "n_numbers", "n_times", "n_zoned", "hints", "total", "ordered"), add),
+    **dict.fromkeys(("units", "marks", "is_nested", "has_time_of_day", "has_too_many_texts"), or_),
+    "is_whole": and_,
+    "low": min,
+    "high": max,
+    "first": lambda own, later: later | own,
+    "first_missing": lambda own, later: own or later,
+}
+"""How what is known of two parts of a column merges, where nothing else matters."""
 
 
 class ColumnScan:
@@ -48,7 +70,8 @@ class ColumnScan:
 
     kept_as : how its entries are kept (NUMBER, TIME, TEXT), if known before.
     categories : the texts that a model knows.
-    learns : whether the column is to be judged; else the digest is not asked for.
+    learns : whether the column is to be judged; else no hashes are made of it.
+    part : number of the part of the table that these rows are; hashes tell parts of a column from one another.
     """
 
     def __init__(
@@ -58,6 +81,7 @@ class ColumnScan:
         categories: Sequence[str] | None = None,
         notation: Notation | None = None,
         learns: bool = True,
+        part: int = 0,
     ) -> None:
         self.name, self.kept_as, self.notation, self.learns = name, kept_as, notation or Notation(), learns
         self.declared: str | None = None
@@ -66,7 +90,8 @@ class ColumnScan:
         self.n_rows = self.n_missing = self.n_numbers = self.n_times = self.n_zoned = 0
         self.hints: Counter[str] = Counter()
         """How many cells would be numbers in another notation, by which."""
-        self.first_hints: dict[str, tuple[Place, str]] = {}
+        self.first: dict[str, tuple[Place, str]] = {}
+        """The first cell with each hint, and of NO_NUMBER, INEXACT and UNSEEN_TEXT."""
         self.units: frozenset[str] = frozenset()
         self.marks: frozenset[str] = frozenset()
         """What stands beside numbers: units, "" for none, and other marks that were taken off."""
@@ -74,15 +99,13 @@ class ColumnScan:
         self.counts = np.zeros(len(self.codes), dtype=np.int64)
         self._knows_all_texts = categories is not None
         self.has_too_many_texts = self.is_nested = False
-        self.first_other: tuple[Place, str] | None = None
-        self.first_inexact: tuple[Place, str] | None = None
         self.first_missing: Place | None = None
-        self.first_unseen: tuple[Place, str] | None = None
         self.low, self.high = np.inf, -np.inf
         self.is_whole = True
         self.has_time_of_day = False
-        self.digest = Digest()
-        """The same for columns with the same values in all rows."""
+        self.total = self.ordered = 0
+        """Sums of 64-bit hashes: of the values, and of the values with their places in the table."""
+        self._first_place = part * _PART_ROWS
 
     @property
     def shown_name(self) -> str:
@@ -126,44 +149,34 @@ class ColumnScan:
         is_range = self.is_whole and n == self.n_rows and self.low in (0, 1) and self.high - self.low == n - 1
         if not (is_range and self.learns):
             return False
-        return Digest().add(_bits_of_numbers(np.arange(n, dtype=np.float64) + self.low)).total == self.digest.total
+        parts = (np.arange(own.start, own.stop) + self.low for own in slices(n, 1 << 16))
+        return (sum(int(mix_bits(_bits_of_numbers(part)).sum()) for part in parts) - self.total) % (1 << 64) == 0
+
+    @property
+    def digest(self) -> bytes:
+        """The same for columns of one table that have the same values in all rows; else hardly ever (once in 2^64)."""
+        return f"{self.kind} {self.n_rows} {self.ordered % (1 << 64)}".encode()
 
     def is_kept_as(self, kind: str | None) -> bool:
         """Whether all entries were kept as this: NUMBER, TIME or TEXT; None if there are none to keep."""
         return kind is None or (not self.is_mixed and self.kept_as in (None, kind))
 
-    @property
-    def is_partly_free(self) -> bool:
-        """Whether some cells are text to be understood while others have a type: then all are to be such text."""
-        return self.is_free and self.declared is not None
-
     def merge(self, later: "ColumnScan") -> "ColumnScan":
         """What is known of a column when other rows of it, scanned by themselves, follow these."""
         merged = copy.copy(self)
         if not self.n_present or not later.n_present:
-            teller = self if self.n_present or not later.n_present else later
-            merged.kept_as, merged.declared, merged.is_free = teller.kept_as, teller.declared, teller.is_free
-            merged.declared_in = teller.declared_in
+            known = self if self.n_present or not later.n_present else later
+            merged.kept_as, merged.declared, merged.is_free = known.kept_as, known.declared, known.is_free
+            merged.declared_in = known.declared_in
         else:
             merged.is_free = self.is_free or later.is_free
             merged.declared = self.declared or later.declared
             if not merged.is_free and self.declared != later.declared:
                 raise ValueError(f"{later.declared_in}, but {self.declared_in}; need one type.")
             merged.is_mixed = self.is_mixed or later.is_mixed or self.kept_as != later.kept_as
-        merged.hints, merged.first_hints = self.hints + later.hints, later.first_hints | self.first_hints
-        merged.units, merged.marks = self.units | later.units, self.marks | later.marks
-        for count in ("n_rows", "n_missing", "n_numbers", "n_times", "n_zoned"):
-            setattr(merged, count, getattr(self, count) + getattr(later, count))
-        merged.is_nested = self.is_nested or later.is_nested
-        merged.first_other = self.first_other or later.first_other
-        merged.first_inexact = self.first_inexact or later.first_inexact
-        merged.first_missing = self.first_missing or later.first_missing
-        merged.low, merged.high = min(self.low, later.low), max(self.high, later.high)
-        merged.is_whole = self.is_whole and later.is_whole
-        merged.has_time_of_day = self.has_time_of_day or later.has_time_of_day
-        merged.digest = self.digest.merge(later.digest)
+        for name, merge in _MERGES.items():
+            setattr(merged, name, merge(getattr(self, name), getattr(later, name)))
         merged.codes = dict(self.codes)
-        merged.has_too_many_texts = self.has_too_many_texts or later.has_too_many_texts
         places = np.array([*map(merged.code_of, later.codes), MOST_TEXTS], dtype=np.int64)
         counts = np.zeros(max(len(self.counts), int(places[: len(later.counts)].max(initial=-1)) + 1), dtype=np.int64)
         counts[: len(self.counts)] = self.counts
@@ -197,13 +210,13 @@ class ColumnScan:
                 self.kept_as = NUMBER if 2 * n_numbers > n_present else TEXT if self._times(cells).bad.any() else TIME
             if self.kept_as in (None, NUMBER):
                 self.n_numbers += n_numbers
-                self._note_other(cells, numbers.bad, batch)
+                self._note(NO_NUMBER, cells, numbers.bad, batch)
                 if numbers.bad.any():
                     texts, places = distinct(cells)
                     is_bad = np.zeros(len(texts), dtype=bool)
                     is_bad[places[numbers.bad]] = True
-                    self._note_hints(texts, places, is_bad, batch)
-                self._note_inexact(cells, first_inexact(self._plain(cells), numbers.values), batch)
+                    self._note_hints(cells, texts, places, is_bad, batch)
+                self._note_cell(INEXACT, cells, first_inexact(self._plain(cells), numbers.values), batch)
                 return self._keep_numbers(numbers.values, numbers.missing, batch)
         if self.kept_as == TEXT:
             return self._code_texts(cells, batch)
@@ -213,7 +226,7 @@ class ColumnScan:
         if times.bad.any():
             rest = read_numbers(self._plain(cells.filter(pa.array(times.bad))))
             self.n_numbers += int(np.count_nonzero(~rest.bad))
-        self._note_other(cells, ~times.missing if self.learns else times.bad, batch)
+        self._note(NO_NUMBER, cells, ~times.missing if self.learns else times.bad, batch)
         return self._keep_numbers(times.values, times.missing, batch)
 
     def _read_declared(self, column: pa.Array, batch: Batch) -> Floats:
@@ -236,8 +249,8 @@ class ColumnScan:
             self.n_zoned += int(np.count_nonzero(~typed.numbers.missing)) if typed.has_zone else 0
         else:
             self.n_numbers += int(np.count_nonzero(~typed.numbers.missing & ~typed.numbers.bad))
-            self._note_other(column, typed.numbers.bad, batch)
-            self._note_inexact(column, typed.inexact, batch)
+            self._note(NO_NUMBER, column, typed.numbers.bad, batch)
+            self._note_cell(INEXACT, column, typed.inexact, batch)
         return self._keep_numbers(typed.numbers.values, typed.numbers.missing, batch)
 
     def _code_texts(self, cells: pa.Array, batch: Batch) -> Floats:
@@ -247,18 +260,18 @@ class ColumnScan:
         if is_free:
             numbers = np.array([*(self.notation.number_of(text) is not None for text in texts), False], dtype=bool)
             self.n_numbers += int(np.count_nonzero(numbers[places]))
-            self._note_other(cells, (~gaps & ~numbers)[places], batch)
-            self._note_hints(texts, places, (~gaps & ~numbers)[:-1], batch)
+            self._note(NO_NUMBER, cells, (~gaps & ~numbers)[places], batch)
+            self._note_hints(cells, texts, places, (~gaps & ~numbers)[:-1], batch)
             if self.notation.dates:
-                self._note_dates(texts, places, ~gaps[:-1], batch)
+                self._note_dates(cells, texts, places, ~gaps[:-1], batch)
         elif self.learns:
-            self._note_hints(texts, places, ~gaps[:-1], batch)
+            self._note_hints(cells, texts, places, ~gaps[:-1], batch)
         codes = np.full(len(texts) + 1, np.nan)
         for i in np.flatnonzero(~gaps).tolist():
             codes[i] = self.code_of(texts[i])
         entries = codes[places]
-        if self._knows_all_texts and self.first_unseen is None and (entries == len(self.codes)).any():
-            self.first_unseen = _cell_at(cells, int(np.argmax(entries == len(self.codes))), batch)
+        if self._knows_all_texts:
+            self._note(UNSEEN_TEXT, cells, entries == len(self.codes), batch)
         present = entries[~np.isnan(entries)].astype(np.int64)
         self.counts = _added(self.counts, np.bincount(present, minlength=len(self.counts)))
         if not self.learns:
@@ -297,14 +310,23 @@ class ColumnScan:
             if self.first_missing is None and batch is not None:
                 self.first_missing = batch.place(int(np.argmax(missing)))
         if values is not None:
-            self.digest = self.digest.add(values)
+            hashes = mix_bits(values)
+            stop = self._first_place + self.n_rows
+            places: Bits = np.arange(stop - len(entries), stop, dtype=np.uint64)
+            self.total += int(hashes.sum())
+            self.ordered += int(mix_bits(np.add(hashes, places)).sum())
         return entries
 
-    def _note_other(self, cells: pa.Array, is_other: Bools, batch: Batch) -> None:
-        if self.first_other is None and is_other.any():
-            self.first_other = _cell_at(cells, int(np.argmax(is_other)), batch)
+    def _note(self, what: str, cells: pa.Array, is_such: Bools, batch: Batch) -> None:
+        """Keep the first of these cells."""
+        if what not in self.first and is_such.any():
+            self._note_cell(what, cells, int(np.argmax(is_such)), batch)
 
-    def _note_hints(self, texts: Sequence[str], places: Ints, is_other: Bools, batch: Batch) -> None:
+    def _note_cell(self, what: str, cells: pa.Array, i: int | None, batch: Batch) -> None:
+        if i is not None and what not in self.first:
+            self.first[what] = batch.place(i), str(cells[i].as_py())
+
+    def _note_hints(self, cells: pa.Array, texts: Sequence[str], places: Ints, is_other: Bools, batch: Batch) -> None:
         """Take note of texts that would be numbers in another notation, or by another type: (k,)."""
         counts = np.bincount(places + 1, minlength=len(texts) + 1)[1:]
         for i in np.flatnonzero(is_other).tolist():
@@ -312,29 +334,24 @@ class ColumnScan:
             hint = DIGITS_HINT if is_number else self.notation.hint(texts[i])
             if hint:
                 self.hints[hint] += int(counts[i])
-                if hint not in self.first_hints:
-                    self.first_hints[hint] = batch.place(int(np.argmax(places == i))), texts[i]
-                if hint == DRESSED_HINT and len(self.units) < 2 * MOST_UNITS:
+                self._note(hint, cells, places == i, batch)
+                if hint == DECORATED_HINT and len(self.units) < 2 * MOST_UNITS:
                     self.units |= {self.notation.unit_of(texts[i])}
 
-    def _note_inexact(self, cells: pa.Array, i: int | None, batch: Batch) -> None:
-        if self.first_inexact is None and i is not None:
-            self.first_inexact = _cell_at(cells, i, batch)
+    def _note_dates(self, cells: pa.Array, texts: Sequence[str], places: Ints, is_other: Bools, batch: Batch) -> None:
+        """Count texts that are dates of the announced format, and take note of the first that is none: (k,)."""
+        counts = np.bincount(places + 1, minlength=len(texts) + 1)[1:]
+        for i in np.flatnonzero(is_other).tolist():
+            if time_of(texts[i], self.notation.dates) is not None:
+                self.hints[DATES_HINT] += int(counts[i])
+            else:
+                self._note(DATES_HINT, cells, places == i, batch)
 
     def _is_bool(self) -> bool:
         return 0 < len(self.codes) <= 6 and all(text.strip().lower() in _TRUTHS for text in self.codes)
 
     def _times(self, cells: pa.Array) -> Times:
         return read_times(cells, self.notation.dates)
-
-    def _note_dates(self, texts: Sequence[str], places: Ints, is_other: Bools, batch: Batch) -> None:
-        """Count texts that are dates of the announced format, and take note of the first that is none: (k,)."""
-        counts = np.bincount(places + 1, minlength=len(texts) + 1)[1:]
-        for i in np.flatnonzero(is_other).tolist():
-            if time_of(texts[i], self.notation.dates) is not None:
-                self.hints[DATES_HINT] += int(counts[i])
-            elif DATES_HINT not in self.first_hints:
-                self.first_hints[DATES_HINT] = batch.place(int(np.argmax(places == i))), texts[i]
 
     def _plain(self, cells: pa.Array) -> pa.Array:
         """Cells with numbers in plain notation."""
@@ -343,7 +360,7 @@ class ColumnScan:
         texts, places = distinct(cells)
         plain = []
         for text in texts:
-            own, unit, marks = self.notation.undressed(text)
+            own, unit, marks = self.notation.without_decoration(text)
             plain.append(own)
             if self.notation.numbers == "relaxed" and number_of(own) is not None:
                 self.units, self.marks = self.units | {unit}, self.marks | set(marks)
@@ -358,10 +375,6 @@ def entry_kind(kind: str) -> str:
 def is_true(text: str) -> bool:
     """Whether a text of a column of true and false says true."""
     return text.strip().lower() == "true"
-
-
-def _cell_at(cells: pa.Array, i: int, batch: Batch) -> tuple[Place, str]:
-    return batch.place(i), str(cells[i].as_py())
 
 
 def _added(old: Ints, new: Ints) -> Ints:

@@ -6,15 +6,16 @@ import numpy as np
 
 from isobag.models.group import GroupModel
 from isobag.models.reach import alarms_sentence, dependence_sentence, reach_of, reach_sentence
+from isobag.tables.distributed import AnyRanking
 from isobag.tables.judgement import LEAST_FOR_RATE, OWN_LEVEL
-from isobag.tables.ranking import Ranked, Ranking
+from isobag.tables.ranking import Ranking
 
 MOST_NAMES = 20
 USUAL_LEVEL = 0.05
 """The level at which a fitted model says whether it can flag anything."""
 
 
-def sentences_of(ranking: Ranked) -> list[str]:
+def sentences_of(ranking: AnyRanking) -> list[str]:
     """All of it."""
     names = [column.name for column in ranking.encoding.columns]
     more = len(names) - MOST_NAMES
@@ -23,7 +24,7 @@ def sentences_of(ranking: Ranked) -> list[str]:
     return [first, sentence_of_alarms(ranking), *remarks_of(ranking)]
 
 
-def sentence_of_alarms(ranking: Ranked) -> str:
+def sentence_of_alarms(ranking: AnyRanking) -> str:
     """How many of those flagged would be false alarms, or why that is not known."""
     if not (isinstance(ranking, Ranking) and ranking.judged.is_new):
         return _sentence_of_own(ranking)
@@ -43,7 +44,7 @@ def sentence_of_alarms(ranking: Ranked) -> str:
     return f"{sentence}." if is_more or not n_flagged else f"{sentence}: all {n_flagged:,} alarms may be false."
 
 
-def _sentence_of_own(ranking: Ranked) -> str:
+def _sentence_of_own(ranking: AnyRanking) -> str:
     """About rows or groups that the model has learned from."""
     flagged = "The oddest of a table are flagged whether or not anything is wrong with them"
     ask = "to know how many alarms are false, fit a model to data known to be normal and use isobag score."
@@ -79,7 +80,7 @@ def sentences_of_calibration(detector: Any) -> list[str]:
     return [one for one in (limit, dependence_sentence(calibration, unit)) if one]
 
 
-def remarks_of(ranking: Ranked) -> list[str]:
+def remarks_of(ranking: AnyRanking) -> list[str]:
     """What is not plain about the order, and about the table."""
     remarks = []
     n_out = len(ranking) - ranking.n_ranked

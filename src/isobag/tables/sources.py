@@ -1,7 +1,7 @@
 """Where tables come from: files by name, several of them, globs, packed ones, and standard input."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from glob import glob, has_magic
 from pathlib import Path
 from typing import Any
@@ -15,65 +15,25 @@ from isobag.tables.batch import Batch
 from isobag.tables.cells import BLANKS
 from isobag.tables.csvfile import CsvFile
 from isobag.tables.jsonfile import JsonFile
-from isobag.tables.openers import PACKED, STDIN, Opener, check_encoding, is_stdin
+from isobag.tables.openers import STDIN, Opener, is_stdin
+from isobag.tables.tablefile import EXCEL, JSON, KINDS, TYPED, FileFormat, TableFile, kind_of_file
 from isobag.tables.terminal import escape_for_terminal
-
-TEXT = (".csv", ".tsv", ".txt")
-JSON = (".jsonl", ".ndjson", ".json")
-TYPED = {".parquet": "parquet", ".pq": "parquet", ".arrow": "ipc", ".feather": "ipc", ".ipc": "ipc"}
-EXCEL = (".xlsx", ".xlsm")
-KINDS = (*TEXT, *JSON, *TYPED, *EXCEL)
-
-
-@dataclass(frozen=True)
-class Written:
-    """How files are written, as far as they do not say it themselves.
-
-    header, divider : of CSV; see ``CsvFile``.
-    form : the ending that says how standard input is written; None: by its first bytes.
-    na : texts that stand for a missing value too, in every column of text and JSON.
-    skip : lines before the header of CSV, or rows of a sheet.
-    encoding : of text and JSON; None for UTF-8.
-    sheet : of workbooks; None for the first.
-    decimal : sign that numbers of workbooks and JSON get, which may stand among texts.
-    """
-
-    header: bool | None = None
-    divider: str | None = None
-    form: str | None = None
-    na: Sequence[str] = ()
-    skip: int = 0
-    encoding: str | None = None
-    sheet: str | None = None
-    decimal: str = "."
-
-    def __post_init__(self) -> None:
-        check_encoding(self.encoding)
-
-    def check(self, kind: str, name: str) -> None:
-        """Refuse what a file of this kind does not have."""
-        if self.skip and kind not in (*TEXT, *EXCEL):
-            raise ParameterError(Option("skip", self.skip), f": {name} has no lines before a header; leave it out.")
-        if self.encoding is not None and kind not in (*TEXT, *JSON):
-            raise ParameterError(Option("encoding", self.encoding), f": {name} is not a file of text; leave it out.")
-        if self.sheet is not None and kind not in EXCEL:
-            raise ParameterError(Option("sheet", self.sheet), f": {name} has no sheets; leave it out.")
 
 
 class FilesSource(Source):
     """The rows of several files, one file after another; all have the same columns, in any order.
 
     paths : names of files, globs, or "-" for standard input.
-    written : see ``Written``.
+    how : fields of ``FileFormat``.
     """
 
-    def __init__(self, paths: str | Sequence[str], **written: Any) -> None:
-        how = Written(**written)
-        self._na = tuple(how.na)
+    def __init__(self, paths: str | Sequence[str], **how: Any) -> None:
+        written = FileFormat(**how)
+        self._na = tuple(written.na)
         names = [paths] if isinstance(paths, str) else list(paths)
         self.files = tuple(file for name in names for file in matching_files(name))
-        self._openers = [Opener(file, how.encoding) for file in self.files]
-        self._parts = [_open(opener, how) for opener in self._openers]
+        self._openers = [Opener(file, written.encoding) for file in self.files]
+        self._parts = [_open(opener, written) for opener in self._openers]
         self._turn = 0
         self.columns = self._common_names()
 
@@ -112,7 +72,7 @@ class FilesSource(Source):
             before, now = self._openers[: self._turn], self._openers[self._turn]
             n_done = sum(one.n_bytes for one in before) + now.n_read
             return n_read * sum(one.n_bytes for one in self._openers) // n_done if n_done else None
-        return None if None in known else sum(known)
+        return None if None in known else sum(n_rows or 0 for n_rows in known)
 
     def _common_names(self) -> tuple[str, ...] | None:
         """Names of the columns; None for JSON, where every row names its own."""
@@ -151,34 +111,22 @@ def notes_on_folders(files: Sequence[str]) -> tuple[str, ...]:
     return (f"Not read: {names}, which stands in the names of folders alone; write it into the files.",) if keys else ()
 
 
-def _open(opener: Opener, how: Written) -> Any:
+def _open(opener: Opener, how: FileFormat) -> TableFile:
     if opener.is_piped:
-        kind = how.form or opener.guessed_kind()
+        kind = how.format or opener.guessed_kind()
         if kind not in KINDS:
             raise ParameterError(Option("format", kind.lstrip(".")), f"; choose one of {', '.join(KINDS)}.")
     else:
         kind = kind_of_file(opener.file)
-    name = opener.name
-    how.check(kind, name)
+    how.check(kind, opener.name)
     if kind in TYPED:
         from isobag.tables.typedfile import TypedFile  # noqa: PLC0415, slow to load, and not always needed
 
-        return TypedFile(opener.unpacked() if opener.is_piped else opener.file, name, TYPED[kind])
+        return TypedFile(opener.unpacked() if opener.is_piped else opener.file, opener.name, TYPED[kind])
     if kind in EXCEL:
         from isobag.tables.excelfile import ExcelFile  # noqa: PLC0415, seldom needed
 
-        return ExcelFile(opener, name, how.header, how.skip, how.sheet, how.decimal)
+        return ExcelFile(opener, opener.name, how)
     if kind in JSON:
-        return JsonFile(opener, name, how.decimal)
-    return CsvFile(opener, name, how.header, "\t" if how.divider is None and kind == ".tsv" else how.divider, how.skip)
-
-
-def kind_of_file(file: str) -> str:
-    """Ending of a file's name that says how it is written, leaving aside that it is packed."""
-    endings = [ending.lower() for ending in Path(file).suffixes]
-    is_packed = bool(endings) and endings[-1] in PACKED
-    kind = (endings[-2] if len(endings) > 1 else "") if is_packed else endings[-1] if endings else ""
-    if kind in (*TEXT, *JSON) or (kind in KINDS and not is_packed):
-        return kind
-    known = ", ".join(KINDS)
-    raise ValueError(f"{file!r} has no known ending; need one of {known}; text and JSON also with {', '.join(PACKED)}.")
+        return JsonFile(opener, opener.name, how)
+    return CsvFile(opener, opener.name, replace(how, delimiter="\t") if kind == ".tsv" and not how.delimiter else how)

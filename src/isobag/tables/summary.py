@@ -79,7 +79,7 @@ class TableSummary:
         for column in self.columns:
             if column.role == FEATURE and column.reason and not column.reason.startswith((CONSTANT, COPY)):
                 reason = column.reason.replace(f"{EXCLUDE} {column.name}", f"exclude=[{column.name!r}]")
-                warnings.warn(f"{column.name}: {reason}.", stacklevel=3)
+                warnings.warn(f"{column.name}: {reason}.", stacklevel=4)
 
     def rows_left_out(self) -> list[str]:
         """How many rows take no part, and why."""

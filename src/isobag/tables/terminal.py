@@ -13,7 +13,7 @@ of pairs, ends of lines and paragraphs, and characters without an agreed form.""
 def escape_for_terminal(text: str) -> str:
     r"""The text in which every character that acts or hides is written as an escape; all others as they are.
 
-    A backslash stays one if nothing in the text is escaped, and is doubled else, so that escapes can be told from it.
+    Backslashes are doubled if anything in the text is escaped, so that they cannot be mistaken for escapes.
 
     >>> escape_for_terminal("a\x1b[2Jb"), escape_for_terminal("größe \u202e"), escape_for_terminal("C:\\data")
     ('a\\x1b[2Jb', 'größe \\u202e', 'C:\\data')

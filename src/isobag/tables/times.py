@@ -1,10 +1,17 @@
-"""Columns of times as moments: whole microseconds since 1970-01-01 in UTC.
+"""Columns of times as moments, whole microseconds since 1970-01-01 in UTC; and groups made of them.
 
 A time that names its zone is what it says. One that names none is what clocks of the time zone show, UTC by default;
 where clocks are set back an hour comes twice, and the first of the two is meant. Numbers are times only if their unit
 is named.
+
+A group is the rows of a label within one period, or within one session. Periods are those of the calendar (see
+``isobag.data.periods``): each begins at its start and ends right before the next one does, so a row at midnight belongs
+to the new day. The first and the last period of a table may be cut short. A session ends where its label has no row for
+longer than the gap; a pause of just that length does not end it.
 """
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -12,11 +19,13 @@ import numpy as np
 import pyarrow as pa
 
 from isobag.backends.arrays import Bools, Floats, Ints
+from isobag.data.groups import number_labels
 from isobag.data.params import Option, ParameterError, check_params, one_of
-from isobag.data.periods import zone_of
-from isobag.tables.cells import read_numbers, read_times
-from isobag.tables.declared import NUMBER, TEXT, TIME, read_declared
+from isobag.data.periods import Calendar, length_of, number_sessions, zone_of
+from isobag.tables.cells import NUMBER, TEXT, TIME, read_declared, read_numbers, read_times
+from isobag.tables.labels import label_rows
 
+PERIOD, SESSION = "period", "session"
 UNITS = {"s": 1_000_000.0, "ms": 1_000.0, "us": 1.0, "ns": 0.001}
 """Microseconds of a unit."""
 UNIT = one_of((None, *UNITS))
@@ -101,7 +110,8 @@ def _of_numbers(values: Floats, missing: Bools, name: str, unit: str | None) -> 
     micros = np.rint(np.where(missing, 0.0, values) * UNITS[unit])
     if (np.abs(micros) > _FARTHEST).any():
         first = float(values[np.abs(micros) > _FARTHEST][0])
-        raise ParameterError(f"{name}: {first:g} is no time with ", Option("time_unit", unit), "; choose another unit.")
+        what = f"{name}: {first:g} is not a time with "
+        raise ParameterError(what, Option("time_unit", unit), "; choose another unit.")
     return Moments(micros.astype(np.int64), missing)
 
 
@@ -110,10 +120,82 @@ def _refuse_bad(bad: Bools, column: Any, name: str, dates: str = "") -> None:
         row = int(np.argmax(bad))
         one = "" if bad.sum() == 1 else f", one of {np.count_nonzero(bad):,} such rows of {len(bad):,}"
         raise ValueError(
-            f"{name}: row {row:,} has {column[row].as_py()!r}, which is no time{one}; need times as ISO 8601 writes "
+            f"{name}: row {row:,} has {column[row].as_py()!r}, which is not a time{one}; need times as ISO 8601 writes "
             "them, such as 2026-03-04 or 2026-03-04T12:30:00+01:00" + (f", or as {dates!r} says." if dates else ".")
         )
 
 
 def _shown(micros: float) -> str:
     return str(np.datetime64(int(micros), "us").astype("datetime64[s]")).replace("T", " ")
+
+
+@dataclass(frozen=True)
+class Bags:
+    """How the rows of a label are divided by time: into periods (``every``), or into sessions (the gap between them).
+
+    time : the column of times; unit : what numbers in it count; time_zone : whose days and weeks count.
+    """
+
+    time: str
+    every: str | None = None
+    sessions: str | None = None
+    time_zone: str | None = None
+    unit: str | None = None
+
+    @property
+    def name(self) -> str:
+        """What the column of starts is called."""
+        return PERIOD if self.sessions is None else SESSION
+
+    def starts(self, labels: Mapping[str, Any], by: Sequence[str], dates: str = "") -> Any:
+        """When the period or session of each row starts, as clocks of the zone show it; null without a time: (n,)."""
+        moments = read_moments(labels[self.time], self.time, self.unit, self.time_zone, dates)
+        calendar = Calendar(self.every or "1d", self.time_zone)
+        if self.sessions is None:
+            shown = calendar.dates(calendar.numbers(moments.values))
+        else:
+            named = label_rows([labels[name] for name in by])
+            known = ~moments.missing & np.array([one is not None for one in named.tolist()], dtype=bool)
+            times = moments.values[known]
+            ids, _ = number_labels(named[known])
+            sessions = number_sessions(ids, times, self.sessions)
+            first = np.full(int(sessions.max(initial=-1)) + 1, np.iinfo(np.int64).max)
+            np.minimum.at(first, sessions, times)
+            begun = np.zeros(len(known), dtype=np.int64)
+            begun[known] = first[sessions]
+            shown = calendar.local(begun).view("datetime64[us]")
+        return pa.array(shown, pa.timestamp("us"), mask=moments.missing)
+
+
+def bags_of(
+    time: Any, every: str | None, sessions: str | None, time_zone: str | None, time_unit: str | None, by: Sequence[str]
+) -> Bags | None:
+    """What is asked for, if anything is; None where labels alone make groups."""
+    given = {"every": every, "sessions": sessions, "time_zone": time_zone, "time_unit": time_unit}
+    if time is None:
+        for name, value in given.items():
+            if value is not None:
+                raise ParameterError(
+                    Option(name, value), " needs a column of times; name it with ", Option("time"), "."
+                )
+        return None
+    if (every is None) == (sessions is None):
+        raise ParameterError(
+            Option("time", time),
+            " needs either ",
+            Option("every", "1h"),
+            " (periods of the calendar) or ",
+            Option("sessions", "30m"),
+            " (a gap ends a session).",
+        )
+    bags = Bags(str(time), every, sessions, time_zone, time_unit)
+    length_of(every or sessions, "every" if sessions is None else "sessions")
+    if not by:
+        raise ParameterError(
+            Option("time", time), " divides groups; name the column of their labels with ", Option("by"), "."
+        )
+    if bags.name in by:
+        raise ValueError(f"The result has a column {bags.name!r} of its own; rename the column of that name first.")
+    if bags.time in by:
+        raise ValueError(f"The column {bags.time!r} is named twice: labels and times need their own.")
+    return bags

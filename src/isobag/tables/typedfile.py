@@ -9,22 +9,16 @@ import pyarrow.dataset as pa_dataset
 from pyarrow.fs import LocalFileSystem
 from pyarrow.parquet import ParquetFile
 
-from isobag.tables.batch import Batch, check_names_differ
+from isobag.tables.batch import Batch
+from isobag.tables.tablefile import TableFile, check_names_differ
 
 BATCH_ROWS = 1 << 16
 BUFFER_BYTES = 1 << 20
 """Of every column, so much of a Parquet file is read at a time."""
 
 
-class TypedFile:
-    """One Parquet or Arrow file (``form``: "parquet" or "ipc"), read from the start with every call of ``batches``.
-
-    source : its path, or a stream in which it can be sought.
-    file : its name, for errors.
-    """
-
-    n_empty_lines = 0
-    notes = ()
+class TypedFile(TableFile):
+    """One Parquet or Arrow file (``form``: "parquet" or "ipc"); ``source``: its path, or a stream that can seek."""
 
     def __init__(self, source: str | IO[bytes], file: str, form: str) -> None:
         self._source, self._file, self._form = source, file, form
@@ -36,13 +30,13 @@ class TypedFile:
             schema = self._fragment.physical_schema
         except (pa.ArrowInvalid, OSError) as error:
             raise ValueError(f"{file} cannot be read: {_one_line(error)}") from None
-        self.names: tuple[str, ...] = tuple(schema.names)
+        self.names = tuple(schema.names)
         check_names_differ(self.names, file)
         self._nested = frozenset(field.name for field in schema if pa.types.is_nested(field.type))
 
     @property
-    def n_rows(self) -> int:
-        """Number of rows, which the file says."""
+    def n_rows(self) -> int:  # type: ignore[override]  # which the file says when it is asked
+        """Number of rows."""
         n_rows: int = self._fragment.count_rows()
         return n_rows
 
@@ -58,7 +52,7 @@ class TypedFile:
             if part is None:
                 return
             if part.num_rows:
-                columns = dict(zip(self.names, part.columns, strict=True))
+                columns = dict(zip(part.schema.names, part.columns, strict=True))
                 yield Batch(self._file, row, None, columns, part.num_rows, self._nested, is_typed=True)
             row += part.num_rows
 

@@ -14,8 +14,8 @@ from pyspark.sql import functions as sql
 
 import isobag
 from isobag.engines.spark import partitions as module
-from isobag.engines.spark.fingerprint import Fingerprint
 from isobag.engines.spark.partitions import SparkPartitions
+from isobag.engines.spark.tasks import Fingerprint
 
 pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas")
 

@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
 from itertools import chain, islice
+from operator import call, getitem
 from typing import Any, TypeVar
 from uuid import uuid4
 
@@ -17,15 +18,14 @@ import pyarrow as pa
 from isobag.backends.arrays import Ints
 from isobag.data.partitions import Collection, Combine, Frames, Work
 from isobag.data.spool import Tick
-from isobag.engines.dask import tasks
-from isobag.engines.dask.runner import WINDOWS, Runner, Tree
+from isobag.engines.dask.runner import WINDOWS, Runner, Tree, checked
 from isobag.engines.dask.workers import Say
 from isobag.engines.versions import own_version
 
 T = TypeVar("T")
 U = TypeVar("U")
 WINDOW = 64
-"""Partitions that the scheduler is told of at a time; WINDOWS times that at once."""
+"""Partitions in a window; the scheduler has WINDOWS windows at once."""
 FORGOTTEN = 16
 """Windows whose result comes here at a time: until then the scheduler keeps their tasks, to be able to repeat them."""
 
@@ -34,7 +34,7 @@ class DaskPartitions(Collection):
     """The partitions of a Dask dataframe, or the blocks of rows of a Dask array, whose columns are x0, x1, ...
 
     client : of distributed; without one the active one, and if there is none, threads.
-    tick : told how many partitions are done with, for a progress bar.
+    tick : called with the number of finished partitions, for a progress bar.
     say : takes remarks about workers; by default they are warnings.
     """
 
@@ -50,7 +50,7 @@ class DaskPartitions(Collection):
 
     def run(self, work: Work[T], combine: Combine[T], which: Ints | None = None) -> T:
         """What ``work`` makes of the partitions, merged on the workers, and some thousand partitions at a time here."""
-        with self._runner.leaving_nothing():
+        with self._runner.cancelling_on_error():
             combining = self._runner.send(combine)
             windows = self._by_window(work, combining, which)
             merged: T = reduce(combine, [self._merged(first, windows, combining) for first in windows])
@@ -66,7 +66,7 @@ class DaskPartitions(Collection):
     ) -> U:
         """Parts of neighbours merged bucket by bucket; then every bucket brought to one worker, and finished there."""
         runner = self._runner
-        with runner.leaving_nothing():
+        with runner.cancelling_on_error():
             merge = runner.send(_MergeBuckets(combine))
             finishing, joining, combining = runner.send(finish), runner.send(join), runner.send(combine)
             windows = list(self._by_window(split, merge, which))
@@ -76,8 +76,8 @@ class DaskPartitions(Collection):
                 holders = [parts for parts, own in zip(windows, buckets, strict=True) if bucket in own]
                 merged = Tree(runner, combining)
                 for parts in holders:
-                    merged.add(runner.submit(tasks.pick, parts, bucket))
-                tree.add(runner.submit(tasks.call, finishing, bucket, merged.root()))
+                    merged.add(runner.submit(getitem, parts, bucket))
+                tree.add(runner.submit(call, finishing, bucket, merged.root()))
             joined: U = runner.result(tree.root())
             return joined
 
@@ -162,5 +162,5 @@ def _numbered(number: int) -> pd.DataFrame:
 
 def _made(frame: pd.DataFrame, numbers: pd.DataFrame, work: Any, schema: pa.Schema, version: str) -> pd.DataFrame:
     number = int(numbers["number"].iloc[0])
-    tables = tasks.checked(version, lambda: list(work(number, iter([frame]))))
+    tables = checked(version, lambda: list(work(number, iter([frame]))))
     return pa.concat_tables([schema.empty_table(), *tables]).to_pandas()

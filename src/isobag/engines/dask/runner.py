@@ -5,24 +5,70 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
-from typing import Any
+from functools import reduce
+from operator import call
+from typing import Any, TypeVar
 from uuid import uuid4
 from weakref import WeakSet
 
 from dask.threaded import get as get_in_threads
 
 from isobag.backends.arrays import Ints
+from isobag.data.partitions import Work
 from isobag.data.spool import Tick
-from isobag.engines.dask import tasks
 from isobag.engines.dask.workers import Say, Workers, WorkersDiedError, none_left, scheduler_lost
-from isobag.engines.versions import own_version
+from isobag.engines.versions import check_version, own_version
 
+T = TypeVar("T")
 WINDOWS = 3
 """How many windows of partitions the scheduler has at once, so that no worker waits for the last of one."""
 MERGED = 8
 """Neighbours that are merged by one task: a scheduler takes about a millisecond for each task, whatever it does."""
 LOOK_S = 2
 """Seconds between looks at the workers while a result is waited for."""
+
+
+def checked(version: str, function: Callable[..., T], *args: Any) -> T:
+    """What a function makes of things, by the version of isobag that the client has and no other."""
+    check_version(version, f"Dask worker {_here()}")
+    try:
+        return function(*args)
+    except ImportError as error:
+        raise ModuleNotFoundError(
+            f"Dask worker {_here()}: {error}; install there what isobag {version} needs, as here.", name=error.name
+        ) from error
+
+
+def work_on(work: Work[T], number: int, frame: Any, topic: str, turn: int) -> T:
+    """What work makes of a partition; a client that listens is notified."""
+    result = work(number, iter([frame]))
+    if topic and (worker := _worker()) is not None:
+        worker.log_event(topic, turn)
+    return result
+
+
+def same(thing: T) -> T:
+    """The thing itself, kept by the worker."""
+    return thing
+
+
+def nothing(thing: Any) -> None:
+    """Ends when the thing is there, and brings nothing of it to the client."""
+
+
+def _worker() -> Any:
+    """The worker that runs this, None in a thread of no worker."""
+    if "distributed" in sys.modules:
+        with suppress(ValueError):
+            return sys.modules["distributed"].get_worker()
+    return None
+
+
+def _here() -> str:
+    worker = _worker()
+    if worker is None:
+        return "of this process"
+    return str(worker.address) if worker.name in (None, worker.address) else f"{worker.address} ({worker.name})"
 
 
 class Runner:
@@ -40,7 +86,7 @@ class Runner:
             self._client.subscribe_topic(self._topic, self._count)
 
     @contextmanager
-    def leaving_nothing(self) -> Iterator[None]:
+    def cancelling_on_error(self) -> Iterator[None]:
         """A context that, if it is interrupted or fails, takes back what the scheduler was asked for in it."""
         if self._workers is not None:
             self._workers.begin()
@@ -65,7 +111,7 @@ class Runner:
 
     def send(self, thing: Any) -> Any:
         """A thing that every worker fetches once; if the worker that has it dies, the scheduler has it still."""
-        return thing if self._client is None else self._submit(tasks.same, "isobag-sent", thing)
+        return thing if self._client is None else self._submit(same, "isobag-sent", thing)
 
     def submit(self, function: Callable[..., Any], *args: Any) -> Any:
         """What a function makes of things."""
@@ -73,7 +119,7 @@ class Runner:
 
     def _submit(self, function: Callable[..., Any], name: str, *args: Any) -> Any:
         key = f"{name}-{uuid4().hex}"
-        return self._kept(self._client.submit(tasks.checked, own_version(), function, *args, key=key))
+        return self._kept(self._client.submit(checked, own_version(), function, *args, key=key))
 
     def _kept(self, future: Any) -> Any:
         self._open.add(future)
@@ -82,12 +128,12 @@ class Runner:
     def run(self, graph: dict[Any, Any], keys: Sequence[Any], numbers: Ints, work: Any, combine: Any) -> Any:
         """Work on partitions, merged as a tree."""
         name = f"isobag-{uuid4().hex}"
-        checked = (tasks.checked, own_version())
+        task = (checked, own_version())
         own = dict(graph)
         level = []
         for number, key in zip(numbers.tolist(), keys, strict=True):
             level.append((f"isobag-partition-{name}", number))  # one name: the scheduler keeps names for long
-            own[level[-1]] = (*checked, tasks.work_on, work, number, key, self._topic, self._pass)
+            own[level[-1]] = (*task, work_on, work, number, key, self._topic, self._pass)
         self._numbers.append(dict(zip([*keys, *level], [*numbers.tolist()] * 2, strict=True)))
         depth = 0
         while len(level) > 1:
@@ -95,7 +141,7 @@ class Runner:
             above = []
             for i in range(0, len(level), MERGED):
                 above.append((f"isobag-merge-{name}-{depth}", i))
-                own[above[-1]] = (*checked, tasks.merge, combine, level[i : i + MERGED])
+                own[above[-1]] = (*task, reduce, combine, level[i : i + MERGED])
             level = above
         if self._client is None:
             result = get_in_threads(own, level[0])
@@ -107,7 +153,7 @@ class Runner:
     def wait(self, thing: Any) -> None:
         """Return when a thing is there, without bringing it here."""
         if self._client is not None:
-            self.result(self._submit(tasks.nothing, "isobag-wait", thing))
+            self.result(self._submit(nothing, "isobag-wait", thing))
 
     def result(self, thing: Any) -> Any:
         """The thing itself; while it is waited for, the workers are looked after."""
@@ -164,7 +210,7 @@ class Tree:
 
     def _merge_last(self) -> None:
         (_, later), (depth, first) = self._parts.pop(), self._parts.pop()
-        self._parts.append((depth + 1, self._runner.submit(tasks.call, self._combine, first, later)))
+        self._parts.append((depth + 1, self._runner.submit(call, self._combine, first, later)))
 
 
 def active_client() -> Any:
@@ -184,4 +230,4 @@ def _died_of(numbers: list[int]) -> str:
         f"partition {named}: the workers that looked at it died",
         f"partitions {named}: the workers that had them died of one of them",
     ][min(len(numbers), 2)]
-    return f"{died}, most likely for want of memory; make partitions smaller, or give every worker more memory."
+    return f"{died}, most likely out of memory; make partitions smaller, or give every worker more memory."

@@ -13,7 +13,7 @@ from isobag.engines.versions import other_version, own_version
 Say = Callable[[str], None]
 """Takes a remark for a person."""
 ASKED_S = 10
-"""Seconds that workers have to say their version; one that stands still would never do."""
+"""Seconds that workers have to report their version; one that hangs never would."""
 PATIENCE_S = 30
 """Seconds without any worker that works, unless Dask is set to another ``distributed.scheduler.no-workers-timeout``."""
 STILL_S = 30
@@ -38,7 +38,7 @@ class Workers:
         self._worked_at = monotonic()
 
     def begin(self) -> None:
-        """Work begins: ask those that were not asked before, and count anew how long none has worked."""
+        """Work begins: check the version of new workers, and reset the clock of how long none has worked."""
         self._worked_at = monotonic()
         self._signs.clear()
         self._ask(self._workers())
@@ -46,7 +46,7 @@ class Workers:
     def look(self) -> None:
         """Look after the workers while a result is waited for.
 
-        Those that joined are asked, those that stand still are named, and that none has worked for long is an error.
+        New ones are checked, those that hang are reported, and it is an error if none has worked for long.
         """
         workers, now = self._workers(), monotonic()
         self._ask(workers)
@@ -81,7 +81,7 @@ class Workers:
             return
         self._versions |= dict.fromkeys(new, own_version())
         try:
-            answers = self._client.run(_asking(), workers=new, on_error="return", callback_timeout=ASKED_S)
+            answers = self._client.run(_version_probe(), workers=new, on_error="return", callback_timeout=ASKED_S)
         except TimeoutError:  # every task compares versions, too
             return
         self._versions |= {address: one for address, one in answers.items() if not isinstance(one, Exception)}
@@ -137,7 +137,7 @@ def _listed(addresses: Iterable[str], workers: Mapping[str, Any]) -> str:
     return ", ".join(_named(address, workers) for address in addresses)
 
 
-def _asking() -> Callable[[], str | None]:
+def _version_probe() -> Callable[[], str | None]:
     """A function that travels by its code, so that it runs where there is no isobag, and says the version of it."""
 
     def version() -> str | None:

@@ -1,7 +1,7 @@
 """Spark: ``fit``, ``score``, ``detect_*`` and ``watch`` of DataFrames, an estimator for Spark ML, and streams.
 
 Rows stay in their partitions. Work travels to them once to each machine, and what is made of neighbours is merged on
-the executors. Every pass runs the query of the DataFrame anew, so ``persist`` it if it is expensive to compute; where
+the executors. Every pass runs the query of the DataFrame again, so ``persist`` it if it is expensive to compute; where
 it would give other rows, or the same in another order, as after a shuffle, that is an error.
 """
 
@@ -57,10 +57,8 @@ def score(model: Any, data: DataFrame, **options: Any) -> DataFrame:
     Returns
     -------
     pyspark.sql.DataFrame
-        Of rows, in the order of the input, made when it is asked for: ``id_column`` (if given), ``row`` (position in
-        the input, from 0), ``score`` (higher = more normal), ``p_value`` and ``extrapolated`` (whether it is
-        below what ranks can tell), if the model was calibrated, and ``flagged``. Of groups, the oddest first: the
-        label, ``n_points`` and the same, with ``p_shape`` and ``p_size`` if sizes are evidence.
+        With the columns of ``isobag.engines.dask.score``: of rows in the order of the input, made when it is asked
+        for; of groups the oddest first.
     """
     scored: DataFrame = detect.score(model, SparkPartitions(data), **options)
     return scored
@@ -72,10 +70,8 @@ def detect_points(data: DataFrame, **options: Any) -> DataFrame:
     Returns
     -------
     pyspark.sql.DataFrame
-        In the order of the input, made when it is asked for: ``id_column`` (if given), ``row`` (position in the input,
-        from 0), ``score`` (higher = more normal), ``flagged`` and ``reasons`` (of about the 1,000 oddest rows, else
-        empty). ``.orderBy("score").limit(20)`` has the oddest. Scores are those of ``isobag.detect_points``, bit for
-        bit; ranks would need all of them in one place.
+        With the columns of ``isobag.engines.dask.detect_points``, in the order of the input, made when it is asked for.
+        ``.orderBy("score").limit(20)`` has the oddest.
     """
     scored: DataFrame = detect.detect_points(_partitions(data, options), **options)
     return scored

@@ -31,7 +31,7 @@ from isobag.data.partitions import Frames
 from isobag.data.rows import ArrayRows
 from isobag.engines.spark import tasks
 from isobag.engines.spark.partitions import SparkPartitions
-from isobag.engines.spark.travel import send
+from isobag.engines.spark.tasks import send
 from isobag.engines.versions import own_version
 from isobag.estimators import IDKPointDetector
 from isobag.storage.modelfile import load, save
@@ -59,6 +59,13 @@ _DEFAULTS = {name: one.default for name, one in signature(IDKPointDetector).para
     "missing": ReadOptions.missing,
     "bad_cells": ReadOptions.bad_cells,
 }
+_RESULTS = {
+    "score": ("scoreCol", DoubleType()),
+    "p_value": ("pValueCol", DoubleType()),
+    "extrapolated": ("extrapolatedCol", BooleanType()),
+    "flagged": ("flaggedCol", BooleanType()),
+}
+"""Columns that are added, in order: the parameters that name them, and their types."""
 _MODEL_FILE = "model"
 
 
@@ -75,14 +82,14 @@ def _param(name: str, doc: str, convert: Callable[[Any], Any] = TypeConverters.t
 
 
 class _PointParams(HasInputCols):
-    """What the estimator and its model can be told; see ``isobag.IDKPointDetector`` and ``isobag.detect_points``."""
+    """Parameters of the estimator and its model; see ``isobag.IDKPointDetector`` and ``isobag.detect_points``."""
 
     nEstimators = _param("nEstimators", "number of partitionings, t", TypeConverters.toInt)  # noqa: N815
     maxSamples = _param("maxSamples", "psi, or 'auto'", _auto_or(TypeConverters.toInt))  # noqa: N815
     method = _param("method", "'similarity' or 'norm'")
     scaling = _param("scaling", "how features are scaled", _text_or_none)
     contamination = _param("contamination", "share of anomalies, or 'auto'", _auto_or(TypeConverters.toFloat))
-    calibrate = _param("calibrate", "whether p-values can be told", TypeConverters.toBoolean)
+    calibrate = _param("calibrate", "whether the model gives p-values", TypeConverters.toBoolean)
     mechanism = _param("mechanism", "how drawn rows become cells")
     seed = _param("seed", "with the same the result is the same", TypeConverters.toInt)
     missing = _param("missing", "missing values: 'error', 'drop' or 'median'")
@@ -135,17 +142,13 @@ class IDKPointModel(_PointParams, Model, MLReadable, MLWritable):
         self.detector = detector
 
     def _transform(self, dataset: DataFrame) -> DataFrame:
-        names = {"score": self.getOrDefault("scoreCol"), "flagged": self.getOrDefault("flaggedCol")}
-        if self.detector.model_.calibration is not None:
-            names |= {"p_value": self.getOrDefault("pValueCol"), "extrapolated": self.getOrDefault("extrapolatedCol")}
+        is_calibrated = self.detector.model_.calibration is not None
+        chosen = [one for one in _RESULTS if is_calibrated or one in ("score", "flagged")]
+        names = {one: self.getOrDefault(_RESULTS[one][0]) for one in chosen}
         for name in names.values():
             if name in dataset.columns:
                 raise ValueError(f"The DataFrame has a column {name!r} already; name another for the result.")
-        added = [
-            StructField(names[one], BooleanType() if one in ("flagged", "extrapolated") else DoubleType())
-            for one in ("score", "p_value", "extrapolated", "flagged")
-            if one in names
-        ]
+        added = [StructField(name, _RESULTS[one][1]) for one, name in names.items()]
         work = _Scores(PartitionReader(Encoding.of_model(self.detector)), self.detector, names)
         sent = send(dataset, (work, own_version()))
         schema = StructType([*dataset.schema.fields, *added])
@@ -179,13 +182,11 @@ class _Scores:
 
         for block in self.reader.blocks(number, remembered()):
             judged = judge_new(self.detector, ArrayRows(block.X, self.reader.encoding.names), "p_value" in self.names)
+            results = {"score": judged.scores, **judged.evidence, "flagged": judged.scores < judged.threshold}
             table = passed.popleft()
-            table = table.append_column(self.names["score"], _spread(judged.scores, block.kept))
-            if "p_value" in judged.evidence:
-                table = table.append_column(self.names["p_value"], _spread(judged.evidence["p_value"], block.kept))
-                extrapolated = _spread(judged.evidence["extrapolated"], block.kept)
-                table = table.append_column(self.names["extrapolated"], extrapolated)
-            yield table.append_column(self.names["flagged"], _spread(judged.scores < judged.threshold, block.kept))
+            for one, name in self.names.items():
+                table = table.append_column(name, _spread(results[one], block.kept))
+            yield table
 
 
 def _spread(values: Any, kept: Bools | None) -> Any:

@@ -1,12 +1,16 @@
 """A Spark DataFrame as partitions: work goes to the executors by ``mapInArrow``, and what it makes is merged there."""
 
 import pickle
+import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_type
@@ -14,8 +18,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_type
 from isobag.backends.arrays import Ints
 from isobag.data.partitions import Collection, Combine, Finish, Frames, Split, Work
 from isobag.engines.spark import tasks
-from isobag.engines.spark.errors import in_one_sentence
-from isobag.engines.spark.travel import Sent, send
+from isobag.engines.spark.tasks import Sent, send
 from isobag.engines.versions import own_version
 
 T = TypeVar("T")
@@ -25,10 +28,15 @@ FAN_IN = 32
 """How many neighbours are merged at a time, and how many partial results reach the driver at most."""
 
 
+_TRACEBACK = "Traceback (most recent call last):"
+_PYTHON_ERROR = re.compile(r"^[\w.]+(Error|Exception|Exit|Interrupt)\b")
+_JAVA_ERROR = re.compile(r"^(Caused by|): ?([\w$]+\.)+[\w$]+: (?P<words>.+)")
+
+
 class SparkPartitions(Collection):
     """The partitions of a DataFrame.
 
-    Every pass over the rows runs the query of the DataFrame anew, and all must see the same rows in the same order.
+    Every pass over the rows runs the query of the DataFrame again, and all must see the same rows in the same order.
     That is checked: after a shuffle without a sort, say, it need not be so, and the DataFrame must be persisted first.
     """
 
@@ -69,7 +77,7 @@ class SparkPartitions(Collection):
         frame, places = self._chosen(which)
         sent = send(frame, tasks.Job(split, combine, places, self._known, own_version(), finish))
         try:
-            parts = frame.mapInArrow(lambda batches: tasks.split(batches, sent), tasks.PARTIAL)
+            parts = frame.mapInArrow(lambda batches: tasks.run(batches, sent, splits=True), tasks.PARTIAL)
             value, _ = _gathered(_merged(parts, min(len(places), FAN_IN), sent), join)
         finally:
             sent.forget()
@@ -121,3 +129,21 @@ def _gathered(rows: DataFrame, combine: Combine[T]) -> tuple[T, bytes]:
         kind, words = pickle.loads(error)
         raise kind(words)
     return value, fingerprints
+
+
+@contextmanager
+def in_one_sentence() -> Iterator[None]:
+    """Turn what Spark says of a job that failed into one sentence; its log has the rest."""
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        raise RuntimeError(f"Spark failed: {sentence_of(str(error))} (see its log)") from None
+
+
+def sentence_of(words: str) -> str:
+    """What happened: the error of a Python traceback, else the last cause of Java with words, else the first line."""
+    lines = [line.strip() for line in words.splitlines() if line.strip()] or ["no reason given"]
+    if _TRACEBACK in lines:
+        return next(filter(_PYTHON_ERROR.match, lines[lines.index(_TRACEBACK) :]), lines[-1])
+    causes = [match["words"] for match in map(_JAVA_ERROR.match, lines) if match is not None]
+    return (causes or lines[:1])[-1]

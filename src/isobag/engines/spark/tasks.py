@@ -1,24 +1,28 @@
 """What runs on the executors: work on a partition, and the merging of partial results.
 
-A partial result travels as a row: its place among its neighbours, the bucket it belongs to, the error that came up
-instead of it, the fingerprints of its partitions, and the result itself, pickled.
+What is needed there travels once to each machine. A partial result travels as a row: its place among its neighbours,
+the bucket it belongs to, the error that came up instead of it, the fingerprints of its partitions, and the result
+itself, pickled.
 """
 
 import pickle
+import zlib
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from itertools import chain, groupby
 from os import getpid
 from socket import gethostname
 from typing import Any, NamedTuple
+from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext, cloudpickle
+from pyspark.sql.utils import is_remote
 
 from isobag.backends.threads import slices
 from isobag.data.partitions import Combine, Frames, Work
-from isobag.engines.spark.fingerprint import Fingerprint
-from isobag.engines.spark.travel import Sent
 from isobag.engines.versions import check_version
 
 FRAME_ROWS = 1 << 16
@@ -35,6 +39,91 @@ _TELLING = (ValueError, TypeError, MemoryError)
 """Errors that say what is wrong with the rows, or with their number: there is no use in trying again."""
 
 Batches = Iterator[pa.RecordBatch]
+_KEPT = 2
+_unpacked: OrderedDict[str, Any] = OrderedDict()
+
+
+@dataclass(frozen=True)
+class Sent:
+    """Something sent to the executors: a broadcast variable, or, over Spark Connect, which has none, part of the plan.
+
+    key : its own.
+    packed : its bytes, or the variable that holds them.
+    """
+
+    key: str
+    packed: Any
+
+    @property
+    def value(self) -> Any:
+        """What was sent; a process keeps the last few, for the tasks that follow."""
+        if self.key not in _unpacked:
+            packed = self.packed if isinstance(self.packed, bytes) else self.packed.value
+            _unpacked[self.key] = cloudpickle.loads(packed)
+        _unpacked.move_to_end(self.key)
+        while len(_unpacked) > _KEPT:
+            _unpacked.popitem(last=False)
+        return _unpacked[self.key]
+
+    def forget(self) -> None:
+        """Free it everywhere: nothing needs it any more."""
+        if not isinstance(self.packed, bytes):
+            self.packed.destroy()
+
+
+def send(frame: Any, value: Any) -> Sent:
+    """Send something to the executors of a frame."""
+    packed = cloudpickle.dumps(value)
+    return Sent(uuid4().hex, packed if is_remote() else frame.sparkSession.sparkContext.broadcast(packed))
+
+
+class Fingerprint:
+    """Number of rows and a checksum of their values in order, whatever the batches they come in.
+
+    Columns of numbers, texts, bytes, times, and true and false count; nested ones do not.
+    """
+
+    def __init__(self) -> None:
+        self.n_rows = 0
+        self._sums: dict[tuple[int, str], int] = {}
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Take in the rows that follow."""
+        for j, column in enumerate(batch.columns):
+            for what, part in _parts(column, self.n_rows):
+                self._sums[j, what] = zlib.crc32(part, self._sums.get((j, what), 0))
+        self.n_rows += batch.num_rows
+
+    @property
+    def checksum(self) -> int:
+        """One number for all columns."""
+        return zlib.crc32(repr(sorted(self._sums.items())).encode())
+
+
+def _parts(column: Any, first_row: int) -> Iterator[tuple[str, Any]]:
+    """The values of a column as bytes, and where none is; what lies in memory there does not count."""
+    if column.null_count:
+        yield "nulls", np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False)) + first_row
+        column = column.drop_null()
+    kind = column.type
+    if pa.types.is_boolean(kind):
+        yield "values", column.to_numpy(zero_copy_only=False)
+    elif pa.types.is_primitive(kind) or pa.types.is_decimal(kind):
+        width = kind.bit_width // 8
+        yield "values", memoryview(column.buffers()[1])[column.offset * width : (column.offset + len(column)) * width]
+    elif pa.types.is_large_string(kind) or pa.types.is_large_binary(kind):
+        yield from _texts(column, np.dtype(np.int64))
+    elif pa.types.is_string(kind) or pa.types.is_binary(kind):
+        yield from _texts(column, np.dtype(np.int32))
+
+
+def _texts(column: Any, offset: np.dtype[Any]) -> Iterator[tuple[str, Any]]:
+    if len(column):
+        _, offsets, values = column.buffers()
+        ends = np.frombuffer(offsets, offset, len(column) + 1, column.offset * offset.itemsize)
+        yield "lengths", np.diff(ends.astype(np.int64))
+        if ends[-1] > ends[0]:
+            yield "values", memoryview(values)[ends[0] : ends[-1]]
 
 
 class Job(NamedTuple):
@@ -59,29 +148,18 @@ def mark(batches: Batches) -> Batches:
     yield pa.RecordBatch.from_arrays([pa.array([0])], ["place"])
 
 
-def run(batches: Batches, sent: Sent) -> Batches:
-    """The partial result of a partition, or what is wrong with it."""
+def run(batches: Batches, sent: Sent, splits: bool = False) -> Batches:
+    """The partial result of a partition, or with ``splits`` one for each bucket; or what is wrong with it."""
     job: Job = sent.value
     number = partition_number()
     if number in job.places:
         place = job.places[number]
         value, error, own = _attempt(job, number, batches)
-        yield _row(0, place, error, own, None if error else cloudpickle.dumps(value))
-    _drain(batches)
-
-
-def split(batches: Batches, sent: Sent) -> Batches:
-    """The parts of a partition, one row for each bucket, or what is wrong with it."""
-    job: Job = sent.value
-    number = partition_number()
-    if number in job.places:
-        place = job.places[number]
-        parts, error, own = _attempt(job, number, batches)
         if error is not None:
             yield _row(0, place, error, own, None)
         else:
-            for bucket, part in parts.items():
-                yield _row(bucket, place, None, b"", cloudpickle.dumps(part))
+            for bucket, part in value.items() if splits else ((0, value),):
+                yield _row(bucket, place, None, own, cloudpickle.dumps(part))
     _drain(batches)
 
 

@@ -3,10 +3,13 @@
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from isobag.backends.arrays import Floats, Ints
-from isobag.cli.inputs import Input
-from isobag.cli.options import names_of
+from isobag.cli.inputs import Input, input_of, open_model
+from isobag.cli.options import Typed, names_of
+from isobag.cli.output import in_cell, note, print_json, print_line, print_table
+from isobag.cli.progress import progress
 from isobag.data.groups import Groups
 from isobag.data.rows import ArrayRows, Rows
 from isobag.data.spool import Tick
@@ -20,6 +23,26 @@ from isobag.tables.reasons import Population, reasons_of_groups, reasons_of_rows
 from isobag.tables.units import units_of
 
 Facts = tuple[dict[str, Any], dict[str, list[Any]]]
+MOST_LISTED = 10
+"""Rows of one name whose numbers are listed."""
+
+
+def explain_one(typed: Typed) -> None:
+    """Print what there is to say of a row, or of a group with --by."""
+    detector = open_model(typed)
+    given = input_of(typed).following(detector)
+    with progress(typed.quiet or typed.json) as bar:
+        facts, table = (facts_of_row if typed.by is None else facts_of_group)(detector, given, typed.id, bar.tick)
+    if typed.json:
+        print_json({"id": typed.id, **facts, "features": pa.table(table).to_pylist()})
+        return
+    print_table(table)
+    reasons, rows = facts.pop("reasons"), facts.pop("rows", [])
+    print_line(", ".join(f"{name} {in_cell(value)}" for name, value in facts.items()))
+    print_line(in_cell(reasons))
+    if rows:
+        numbers = ", ".join(map(str, rows[:MOST_LISTED])) + (", ..." if len(rows) > MOST_LISTED else "")
+        note(f"{len(rows):,} rows are called {in_cell(typed.id)}: {numbers}. This is the oddest of them.", typed.quiet)
 
 
 def facts_of_row(detector: IDKPointDetector, given: Input, label: str, tick: Tick | None) -> Facts:
