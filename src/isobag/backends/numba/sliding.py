@@ -128,13 +128,13 @@ class SlidingCells:
     def _sum_at(self, places: Ints, winners: Shorts, sq_dists: Floats, limits: Ints | None, n_jobs: int | None) -> Ints:
         sums = np.zeros((len(places), len(self.counts) + (limits is not None)), dtype=np.int64)
         own_limits = self._no_limits if limits is None else limits
-
-        def work(part: slice) -> None:
-            compiled.sum_levels(
-                part.start, part.stop, places, winners, sq_dists, self.sq_radii, self.counts, own_limits, sums
-            )
-
-        map_in_threads(work, shares(len(places), n_jobs), n_jobs)
+        kept = places, winners, sq_dists, self.sq_radii, self.counts, own_limits, sums
+        if len(places) <= _FEW:
+            compiled.sum_levels(0, len(places), *kept)
+            return sums
+        map_in_threads(
+            lambda part: compiled.sum_levels(part.start, part.stop, *kept), shares(len(places), n_jobs), n_jobs
+        )
         return sums
 
     def slide(self, places: Ints, X: Floats, nearest: Nearest, slots: Cells, n_jobs: int | None) -> None:
