@@ -87,8 +87,8 @@ class IDK(base.AnomalyDetector):
 
     def _row(self, x: Mapping[Any, Any]) -> Floats:
         """The features of a row in their order: (1, d)."""
-        row = np.array([[x.get(name, 0.0) for name in self.features]], dtype=np.float64)
-        if not (np.abs(row) <= FARTHEST).all():
+        row = np.array([x.get(name, 0.0) for name in self.features], dtype=np.float64)
+        if not row @ row <= FARTHEST**2 and not (np.abs(row) <= FARTHEST).all():
             name, value = next(pair for pair in x.items() if not abs(pair[1]) <= FARTHEST)
             raise ValueError(f"{name!r} is {value}; need finite numbers of at most 1e150.")
-        return row
+        return row[None]

@@ -16,6 +16,7 @@ from isobag.backends.threads import map_in_threads, slices
 from isobag.data.labelled import LabelledRows
 from isobag.data.rows import Rows, spread_rows
 from isobag.models.averaging import (
+    FEW,
     OVERRULED,
     Paths,
     ViewsAverage,
@@ -238,6 +239,8 @@ class PointModel(PickledByFields):
     def combine(self, sums: Sums, n_jobs: int | None = None, own: OwnSums | None = None) -> Floats:
         """Scores from sums at every psi, or at the last alone: (n, L) a view -> (n,); ``own``: of the own groups."""
         n_rows = len(sums[0])
+        if n_rows <= FEW and own is None and self._largest_sums is not None and self.average is not None:
+            return self.average.apply_to_few(np.array(sums) / self._largest_sums)
         scores = np.empty(n_rows)
 
         def work(rows: slice) -> None:
@@ -280,6 +283,15 @@ class PointModel(PickledByFields):
             (self._shares(own[:, :-1], t), own[:, -1] / (OCTAVE * n_levels * t))
             for own, t in zip(sums, sizes, strict=True)
         ]
+
+    @cached_property
+    def _largest_sums(self) -> Floats | None:
+        """What the sums of each view are divided by: (V, 1, L + 1); None where views or how far out do not count."""
+        if self.limits is None or self.average is None or len(self.average.views) != len(self.limits):
+            return None
+        n_levels = int(np.count_nonzero(self.limits[0] >= 0))
+        most = [[self.largest * t] * len(self.limits[0]) + [OCTAVE * n_levels * t] for t in self.views.sizes]
+        return np.array(most, dtype=np.float64)[:, None]
 
     def _shares(self, sums: Ints, t: int) -> Floats:
         """Sums over t partitionings as shares of the most they can be."""

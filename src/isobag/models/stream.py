@@ -8,7 +8,7 @@ at any moment the centers are a uniform draw without replacement from the window
 Rows are learned in blocks that end at numbers of rows that depend on nothing else (``next_stop``), and each row is
 scored, when it comes, by the model of the blocks before its own. The scores of the last W rows, each by a model that
 had not learned it, are the reference of p-values. Every W / 4 rows the weights of all psi are learned anew, and the
-scale of one view. Nothing depends on how rows are divided among calls.
+scale of one view, which is kept if the new one hardly differs. Nothing depends on how rows are divided among calls.
 """
 
 from collections.abc import Iterator
@@ -34,7 +34,9 @@ STOPS = 20
 REFRESHES = 4
 """How often weights are learned anew while the rows of a window pass; views are scaled anew in turn, each once."""
 AVERAGED_ROWS = 2_000
-"""Rows of the window from which weights are learned."""
+"""Rows of the window from which weights are learned, and by which scales are compared."""
+KEPT = 0.1
+"""A scale stays while a new one would change no feature by more than this share of its spread."""
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -61,6 +63,22 @@ def next_stop(n_learned: int, window: int) -> int:
 def levels_at(n_rows: int, levels: tuple[int, ...]) -> tuple[int, ...]:
     """The nested psi for so many rows: those up to half of them, at least the first."""
     return tuple(psi for psi in levels if 2 * psi <= n_rows) or levels[:1]
+
+
+def differ(old: Scaling, new: Scaling, X: Floats) -> bool:
+    """Whether two scales of rows (n, d) differ so much that a model notices.
+
+    In some feature by more than a shift and a tenth of its spread, or by a shift of more than its spread.
+    """
+    before, after = old.apply(X), new.apply(X)
+    gaps, spread = after - before, _spread(after)
+    return bool(((_spread(gaps) > KEPT * spread) | (np.abs(gaps.mean(axis=0)) > spread)).any())
+
+
+def _spread(values: Floats) -> Floats:
+    """Mean absolute deviation of each feature: (n, d) -> (d,)."""
+    deviations: Floats = np.abs(values - values.mean(axis=0)).mean(axis=0)
+    return deviations
 
 
 def exchange_at(seeds: Any, row: int) -> Ints:
@@ -171,7 +189,9 @@ class Stream:
         """What the model of the window says of rows; of rows that it was asked about last, what it said."""
         slidings = self._slidings(compute)[0]
         last = self._judged
-        if last is not None and len(X) <= len(last.X) and np.array_equal(last.X[: len(X)], X):
+        if last is not None and len(X) <= len(last.X) and last.X[: len(X)].tobytes() == X.tobytes():
+            if len(X) == len(last.X):
+                return last
             nearest = [own.first(rows, len(X)) for own, rows in zip(slidings, last.nearest, strict=True)]
             return Judged(X, nearest, last.scores[: len(X)])
         assert self.model is not None
@@ -208,8 +228,7 @@ class Stream:
         self.n_learned = self.n_seen
         n_rows = min(self.n_learned, self.window)
         refreshes = self.n_learned >= self.n_refreshed + min(self.n_refreshed, max(1, self.window // REFRESHES))
-        rescaled = self._views_to_rescale(n_rows) if refreshes else []
-        scaled_anew = self._rescale(rescaled, n_rows, compute) if rescaled else {}
+        scaled_anew = self._rescale(n_rows, compute) if refreshes else set()
         slidings = []
         for number, scaling in enumerate(self.scalings):
             if number in scaled_anew or before is None:
@@ -237,26 +256,26 @@ class Stream:
             hit = np.flatnonzero(places < psi)
             self.slots[hit, places[hit]] = row
 
-    def _views_to_rescale(self, n_rows: int) -> list[int]:
-        """All views where psi grows or rows are still few; else one in turn."""
+    def _rescale(self, n_rows: int, compute: Compute) -> set[int]:
+        """Learn scales anew: all where psi grows or rows are few, else one in turn; views that have another one now."""
         levels = levels_at(n_rows, self.all_levels)
         levels = levels if self.params.averages else levels[-1:]
+        takes_all = levels != self.levels or self.n_learned <= self.window // REFRESHES
         if levels != self.levels:
             self.levels, self.scores = levels, self.scores[:0]  # scores at other psi are no reference
-            return list(range(len(self.plans)))
-        if self.n_learned <= self.window // REFRESHES:
-            return list(range(len(self.plans)))
-        turn = self.n_refreshes % REFRESHES
-        return [turn] if turn < len(self.plans) else []
-
-    def _rescale(self, numbers: list[int], n_rows: int, compute: Compute) -> set[int]:
+        numbers = [k for k in range(len(self.plans)) if takes_all or k == self.n_refreshes % REFRESHES]
         names = [self.plans[number].scaling for number in numbers]
         learned = fit_scalings(ArrayRows(self.rows[:n_rows]), names, compute.n_jobs)
         if not self.scalings:
             self.scalings = [learned[name] for name in names]
+            return set(numbers)
+        some = self.rows[spread_rows(n_rows, AVERAGED_ROWS)]
+        changed = set()
         for number, name in zip(numbers, names, strict=True):
-            self.scalings[number] = learned[name]
-        return set(numbers)
+            if takes_all or differ(self.scalings[number], learned[name], some):
+                self.scalings[number] = learned[name]
+                changed.add(number)
+        return changed
 
     def _slots_of(self, number: int) -> Any:
         """Places of the centers of one view: (t, psi)."""

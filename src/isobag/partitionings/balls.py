@@ -66,9 +66,10 @@ class RowBalls(Balls, Partitionings):
         limits = np.full(len(self.levels), -1)
         near_root = max(level for level, psi in enumerate(self.levels) if level == 0 or psi**2 <= self.levels[-1])
         for level in (near_root, len(self.levels) - 1):
-            radii = np.sort(self.sq_radii[level, :, : self.levels[level]], axis=None)
+            radii = self.sq_radii[level, :, : self.levels[level]]
             radii = radii[radii > 0]
-            typical = radii[(len(radii) - 1) // 2] if len(radii) else 1.0  # the lower median
+            middle = (len(radii) - 1) // 2  # the lower median
+            typical = np.partition(radii, middle)[middle] if len(radii) else 1.0
             limits[level] = octaves(np.array([typical]))[0]
         return limits
 

@@ -53,6 +53,9 @@ def _scale(X: Floats, work: Callable[[Floats, Floats], None], n_jobs: int | None
     """Rows scaled in blocks by a function that writes them: (n, d)."""
     X = np.ascontiguousarray(X, dtype=np.float64)
     scaled = np.empty_like(X)
+    if len(X) <= scales.CHUNK_ROWS:  # as single rows, where the calls below would take longer than the work
+        work(X, scaled)
+        return scaled
     size = max(scales.CHUNK_ROWS, _BLOCK_NUMBERS // max(1, X.shape[1]))
     map_in_threads(lambda rows: work(X[rows], scaled[rows]), slices(len(X), size), n_jobs)
     return scaled

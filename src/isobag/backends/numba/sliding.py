@@ -70,16 +70,18 @@ class SlidingCells:
         self._bounds = np.full((t, n_levels, n_blocks, BLOCK), -np.inf, dtype=np.float32)
         self._winners = np.full((t, n_levels, n_blocks, BLOCK), compiled.NO_CELL, dtype=np.uint16)
         self._sq_dists = np.full((t, n_levels, n_blocks, BLOCK), np.inf)
-        self._cells = np.full((t, n_levels, n_blocks, BLOCK), compiled.NO_CELL, dtype=np.uint16)
         self._others = np.full((t, n_levels, psi), -1, dtype=np.int16)
         self._to_others = np.full((t, n_levels, psi), np.inf)
         self.counts = np.zeros((n_levels, t, psi), dtype=np.int64)
         self.sq_radii = np.zeros((n_levels, t, psi))
-        self._find_radii(np.ones((t, psi), dtype=bool), n_jobs)
-        self._round_centers()
+        self._center_singles, self._center_norms = np.empty((t, psi, d), dtype=np.float32), np.empty((t, psi))
+        everything = np.ones((t, psi), dtype=bool)
+        self._find_radii(everything, n_jobs)
         places = np.arange(len(X))
+        compiled.put_singles(places, *self._round(X), self._singles, self._norms)
+        self._round_centers(np.nonzero(everything))
         self._put(places, X, self.find(X, n_jobs))
-        self._change(places, np.zeros((t, psi), dtype=bool), n_jobs)
+        self._recount(np.ones((t, n_levels), dtype=bool), n_jobs)
 
     def centers(self) -> Floats:
         """The centers: (t, psi, d)."""
@@ -116,37 +118,43 @@ class SlidingCells:
 
     def sum_at(self, nearest: Nearest, limits: Ints | None, n_jobs: int | None) -> Ints:
         """Sum over partitionings of the counts at each row's cell: (n, L), or (n, L + 1)."""
-        n, n_levels = len(nearest.X), len(self.counts)
-        sums = np.zeros((n, n_levels + (limits is not None)), dtype=np.int64)
-        own_limits = self._no_limits if limits is None else limits
-
-        def work(part: slice) -> None:
-            compiled.sum_levels(
-                part.start, part.stop, nearest.winners, nearest.sq_dists, self.sq_radii, self.counts, own_limits, sums
-            )
-
-        map_in_threads(work, shares(n, n_jobs), n_jobs)
-        return sums
+        return self._sum_at(np.arange(len(nearest.X)), nearest.winners, nearest.sq_dists, limits, n_jobs)
 
     def sum_at_places(self, places: Ints, limits: Ints | None, n_jobs: int | None) -> Ints:
         """The same of rows of the window: (k,)."""
-        blocks, lanes = places // BLOCK, places % BLOCK
-        winners, sq_dists = self._winners[:, :, blocks, lanes], self._sq_dists[:, :, blocks, lanes]
-        return self.sum_at(Nearest(winners, sq_dists, np.empty((len(places), 0))), limits, n_jobs)
+        shape = *self._winners.shape[:2], -1
+        return self._sum_at(places, self._winners.reshape(shape), self._sq_dists.reshape(shape), limits, n_jobs)
+
+    def _sum_at(self, places: Ints, winners: Shorts, sq_dists: Floats, limits: Ints | None, n_jobs: int | None) -> Ints:
+        sums = np.zeros((len(places), len(self.counts) + (limits is not None)), dtype=np.int64)
+        own_limits = self._no_limits if limits is None else limits
+        kept = places, winners, sq_dists, self.sq_radii, self.counts, own_limits, sums
+        if len(places) <= _FEW:
+            compiled.sum_levels(0, len(places), *kept)
+            return sums
+        map_in_threads(
+            lambda part: compiled.sum_levels(part.start, part.stop, *kept), shares(len(places), n_jobs), n_jobs
+        )
+        return sums
 
     def slide(self, places: Ints, X: Floats, nearest: Nearest, slots: Cells, n_jobs: int | None) -> None:
         """Put rows at places, and let the balls be those around the rows at ``slots``."""
         replaced = np.zeros(len(self._singles) * BLOCK, dtype=bool)
         replaced[places] = True
         changed = (slots != self._slots) | replaced[slots]
+        is_changed = np.logical_or.reduceat(changed, self._shells[:-1], axis=1)  # (t, L)
+        is_stale = np.logical_or.accumulate(is_changed, axis=1)
+        self._count(places[places < self._n_rows], -1, is_stale, n_jobs)
         self._slots = slots.copy()
+        compiled.put_singles(places, *self._round(X), self._singles, self._norms)
         self._put(places, X, nearest)
         numbers, cells = np.nonzero(changed)
-        own = slots[numbers, cells]
-        self._centers[numbers, :, cells] = self._rows[own]
-        self._round_centers()
+        self._centers[numbers, :, cells] = self._rows[slots[numbers, cells]]
+        self._round_centers((numbers, cells))
         self._find_radii(changed, n_jobs)
-        self._change(places, changed, n_jobs)
+        self._find_nearest(changed, is_changed, n_jobs)
+        self._count(places, 1, is_stale, n_jobs)
+        self._recount(is_stale, n_jobs)
 
     def _find_radii(self, changed: Bools, n_jobs: int | None) -> None:
         """Squared radii, from those before some centers changed: (t, psi)."""
@@ -161,7 +169,6 @@ class SlidingCells:
 
     def _put(self, places: Ints, X: Floats, nearest: Nearest) -> None:
         self._n_rows = max(self._n_rows, int(places.max()) + 1)
-        compiled.put_singles(places, *self._round(X), self._singles, self._norms)
         compiled.put_rows(
             places, X, nearest.winners, nearest.sq_dists, self._units.sq_unit, self._rows, self._norms, self._winners,
             self._sq_dists, self._bounds,
@@ -174,48 +181,52 @@ class SlidingCells:
         search.round_rows(X, self._units.middle, self._units.unit, singles, norms)
         return singles, norms
 
-    def _round_centers(self) -> None:
-        """The centers in float32 (t, psi, d), and the largest norm of each partitioning (t,)."""
-        t, d, psi = self._centers.shape
-        singles, norms = self._round(self.centers().reshape(t * psi, d))
-        rows = singles.transpose(0, 2, 1).reshape(-1, d)[: t * psi]
-        self._center_singles = np.ascontiguousarray(rows).reshape(t, psi, d)
-        self._reaches = norms.reshape(-1)[: t * psi].reshape(t, psi).max(axis=1)
+    def _round_centers(self, which: tuple[npt.NDArray[np.intp], ...]) -> None:
+        """Some centers in float32 (t, psi, d), as the rows that they are, and the largest norm of each partitioning."""
+        blocks, lanes = np.divmod(self._slots[which], BLOCK)
+        self._center_singles[which] = self._singles[blocks, :, lanes]
+        self._center_norms[which] = self._norms[blocks, lanes]
+        self._reaches = self._center_norms.max(axis=1)
 
-    def _change(self, places: Ints, changed: Bools, n_jobs: int | None) -> None:
-        """Nearest centers, cells and counts, after rows at some places and some centers (t, psi) changed."""
-        fresh = np.zeros((len(self._singles), BLOCK), dtype=bool)
-        fresh[places // BLOCK, places % BLOCK] = True
+    def _find_nearest(self, changed: Bools, is_changed: Bools, n_jobs: int | None) -> None:
+        """Nearest centers, after some centers (t, psi), which are of some shells (t, L), changed."""
         numbers, cells = np.nonzero(changed)
+        if not len(numbers):
+            return
         own, names = np.unique(self._slots[numbers, cells], return_inverse=True)
         shells = np.searchsorted(self._shells, cells, side="right") - 1
         entries = np.stack([numbers, cells, shells, names.reshape(-1)], axis=1).astype(np.int64)
-        is_changed = np.add.reduceat(changed, self._shells[:-1], axis=1) > 0  # (t, L)
-        is_stale = np.logical_or.accumulate(is_changed, axis=1)
-        n_blocks = -(-self._n_rows // BLOCK)
         kept = self._singles, self._norms, self._winners, self._sq_dists, self._bounds
-        sq_unit = self._units.sq_unit
-        if len(entries):
-            map_in_threads(
-                lambda part: compiled.search_lost(
-                    part.start, part.stop, self._rows[: self._n_rows], changed, is_changed, self._centers,
-                    self._center_singles, self._reaches, self._shells, *self._units, *kept[1:],
-                ),
-                shares(len(changed), n_jobs),
-                n_jobs,
-            )  # fmt: skip
-            map_in_threads(
-                lambda part: compiled.offer_centers(
-                    part.start, part.stop, own.astype(np.int64), entries, sq_unit, self._rows, *kept
-                ),
-                shares(n_blocks, n_jobs),
-                n_jobs,
-            )
         map_in_threads(
-            lambda part: compiled.recount(
-                part.start, part.stop, n_blocks, is_stale, fresh, self._shells, self.sq_radii, self._winners,
-                self._sq_dists, self._cells, self.counts,
+            lambda part: compiled.search_lost(
+                part.start, part.stop, self._rows[: self._n_rows], changed, is_changed, self._centers,
+                self._center_singles, self._reaches, self._shells, *self._units, *kept[1:],
             ),
             shares(len(changed), n_jobs),
             n_jobs,
         )  # fmt: skip
+        map_in_threads(
+            lambda part: compiled.offer_centers(
+                part.start, part.stop, own.astype(np.int64), entries, self._units.sq_unit, self._rows, *kept
+            ),
+            shares(-(-self._n_rows // BLOCK), n_jobs),
+            n_jobs,
+        )
+
+    def _count(self, places: Ints, step: int, is_stale: Bools, n_jobs: int | None) -> None:
+        """Count rows at some places in or out, at the levels that are not stale (t, L)."""
+        kept = self.sq_radii, self._winners, self._sq_dists, self.counts
+        map_in_threads(
+            lambda part: compiled.count_rows(part.start, part.stop, places, step, is_stale, *kept),
+            shares(len(is_stale), n_jobs),
+            n_jobs,
+        )
+
+    def _recount(self, is_stale: Bools, n_jobs: int | None) -> None:
+        """Count all rows at the levels that are stale (t, L)."""
+        kept = self.sq_radii, self._winners, self._sq_dists, self.counts
+        map_in_threads(
+            lambda part: compiled.recount(part.start, part.stop, self._n_rows, is_stale, *kept),
+            shares(len(is_stale), n_jobs),
+            n_jobs,
+        )

@@ -11,6 +11,7 @@ from isobag.backends.numba.compiled.vectors import BLOCK, at, muladd, splat
 _DOUBLES = ir.VectorType(ir.DoubleType(), WIDTH)
 _LONGS = ir.VectorType(ir.IntType(64), WIDTH)
 _SINGLES, _SHORTS = ir.VectorType(ir.FloatType(), BLOCK), ir.VectorType(ir.IntType(16), BLOCK)
+_LENGTHS = ir.VectorType(ir.DoubleType(), BLOCK)
 _TOGETHER = 2
 """Points that are measured at once: sums that do not wait for each other."""
 
@@ -93,11 +94,17 @@ def flag_lanes(builder, measured, point, bounds, row):
     return builder.bitcast(builder.fcmp_unordered("<=", offered, bound), ir.IntType(BLOCK))
 
 
-@in_llvm(types.int64)
-def flag_moved(builder, now, before):
-    """A bit for each lane in which two arrays (BLOCK,) of cells differ."""
-    values = [builder.load(builder.bitcast(own.data, _SHORTS.as_pointer()), align=2) for own in (now, before)]
-    return builder.bitcast(builder.icmp_unsigned("!=", *values), ir.IntType(BLOCK))
+@in_llvm(types.void)
+def keep_nearer(builder, winners, sq_dists, row, nearest, best):
+    """Let the winners of a row of (., BLOCK) replace nearest (BLOCK,) where their squared distance is below best."""
+    start, zero = builder.mul(row, ir.Constant(row.type, BLOCK)), ir.Constant(row.type, 0)
+    names, lengths = at(builder, nearest.data, zero, _SHORTS), at(builder, best.data, zero, _LENGTHS)
+    offered = builder.load(at(builder, sq_dists.data, start, _LENGTHS), align=8)
+    least = builder.load(lengths, align=8)
+    closer = builder.fcmp_ordered("<", offered, least)
+    own = builder.load(at(builder, winners.data, start, _SHORTS), align=2)
+    builder.store(builder.select(closer, own, builder.load(names, align=2)), names, align=2)
+    builder.store(builder.select(closer, offered, least), lengths, align=8)
 
 
 @in_llvm(types.intp)

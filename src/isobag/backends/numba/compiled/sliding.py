@@ -5,7 +5,7 @@ import numpy as np
 from isobag.backends.arrays import OCTAVE_BITS
 from isobag.backends.numba.compiled.float64_distances import sq_distance
 from isobag.backends.numba.compiled.jit import jit, jit_inner
-from isobag.backends.numba.compiled.lanes import flag_lanes, flag_moved, lowest_bit, measure_singles, prefetch
+from isobag.backends.numba.compiled.lanes import flag_lanes, keep_nearer, lowest_bit, measure_singles, prefetch
 from isobag.backends.numba.compiled.llvm import bits
 from isobag.backends.numba.compiled.sliding_search import (
     LOST,
@@ -19,10 +19,11 @@ from isobag.backends.numba.compiled.sliding_search import (
 from isobag.backends.numba.compiled.vectors import BLOCK
 
 __all__ = [
-    "NO_CELL", "offer_centers", "put_rows", "put_singles", "recount", "search_lost", "sum_levels", "update_radii",
+    "NO_CELL", "count_rows", "offer_centers", "put_rows", "put_singles", "recount", "search_lost", "sum_levels",
+    "update_radii",
 ]  # fmt: skip
 NO_CELL = np.uint16(65535)
-"""Of a row that is OUTSIDE, or of a place without a row."""
+"""Of a place without a row."""
 _AHEAD = 8
 """How many rows later memory that is asked for now is needed."""
 _KEPT = 1 << 16
@@ -34,20 +35,22 @@ TINY = 1e-30
 
 
 @jit
-def sum_levels(begin, end, winners, sq_dists, sq_radii, counts, limits, sums):
-    """Add the counts at the cells of rows begin to end, at each level: sums (n, L), or (n, L + 1) with octaves.
+def sum_levels(begin, end, places, winners, sq_dists, sq_radii, counts, limits, sums):
+    """Add the counts at the cells of the rows at places begin to end, at each level: sums (n, L), or (n, L + 1).
 
-    winners, sq_dists (t, L, n) of shells; limits (L,), -1 for levels at which how far out a row is does not count
+    winners, sq_dists (t, L, W) of shells; limits (L,), -1 for levels at which how far out a row is does not count, else
+    the octaves by which rows are beyond them are the last sum
     """
     t, n_levels, _ = winners.shape
     for i in range(t):
         for row in range(begin, end):
+            place = places[row]
             best = np.inf
-            cell = 0
+            cell = np.uint16(0)
             for level in range(n_levels):
-                if sq_dists[i, level, row] < best:
-                    best = sq_dists[i, level, row]
-                    cell = winners[i, level, row]
+                offered, winner = sq_dists[i, level, place], winners[i, level, place]
+                cell = winner if offered < best else cell
+                best = offered if offered < best else best
                 if best <= sq_radii[level, i, cell]:
                     sums[row, level] += counts[level, i, cell]
                 elif limits[level] >= 0:
@@ -146,11 +149,14 @@ def update_radii(begin, end, changed, centers, shells, others, to_others, sq_rad
                     others[i, shell, c] = winner
                     to_others[i, shell, c] = best
         for c in range(psi):
-            best = np.inf
-            for level in range(n_shells):
-                best = min(best, to_others[i, level, c])
-                if c < shells[level + 1]:
-                    sq_radii[level, i, c] = best if best < np.inf else 0.0
+            room[c] = np.inf
+        for level in range(n_shells):
+            own, least = sq_radii[level, i], to_others[i, level]
+            for c in range(shells[level + 1]):
+                room[c] = least[c] if least[c] < room[c] else room[c]
+                own[c] = room[c] if room[c] < np.inf else 0.0
+            for c in range(shells[level + 1], psi):
+                room[c] = least[c] if least[c] < room[c] else room[c]
 
 
 @jit_inner
@@ -283,43 +289,46 @@ def search_lost(
 
 
 @jit
-def recount(begin, end, n_blocks, is_stale, fresh, shells, sq_radii, winners, sq_dists, cells, counts):
-    """Cells of the rows of the first blocks in the partitionings begin to end, and the counts: (L, t, psi).
+def count_rows(begin, end, places, step, is_stale, sq_radii, winners, sq_dists, counts):
+    """Add a step to the counts (L, t, psi) of the cells of the rows at some places, in the partitionings begin to end.
 
-    is_stale (t, L): whether a level has a new center; fresh (blocks, BLOCK): new rows
+    At the levels that are not stale: is_stale (t, L) says which have a new center, and are counted by ``recount``.
     """
-    n_levels = len(shells) - 1
-    best = np.empty(BLOCK)
-    nearest, now = np.empty(BLOCK, dtype=np.uint16), np.empty(BLOCK, dtype=np.uint16)
+    n_levels = is_stale.shape[1]
     for i in range(begin, end):
-        for block in range(n_blocks):
-            n_fresh = 0
-            for q in range(BLOCK):
-                n_fresh += fresh[block, q]
-            if not (n_fresh or is_stale[i, n_levels - 1]):
-                continue
+        for number in range(len(places)):
+            block, lane = places[number] // BLOCK, places[number] % BLOCK
+            best = np.inf
+            cell = 0
+            for level in range(n_levels):
+                if is_stale[i, level]:
+                    break  # and so are all after it
+                if sq_dists[i, level, block, lane] < best:
+                    best = sq_dists[i, level, block, lane]
+                    cell = winners[i, level, block, lane]
+                if best <= sq_radii[level, i, cell]:
+                    counts[level, i, cell] += step
+
+
+@jit
+def recount(begin, end, n_rows, is_stale, sq_radii, winners, sq_dists, counts):
+    """Count the first rows of the window at all stale levels (t, L) of the partitionings begin to end: (L, t, psi)."""
+    n_levels, n_blocks = is_stale.shape[1], winners.shape[2]
+    best, nearest = np.empty(BLOCK), np.empty(BLOCK, dtype=np.uint16)
+    for i in range(begin, end):
+        if not is_stale[i, n_levels - 1]:
+            continue
+        for level in range(n_levels):
+            if is_stale[i, level]:
+                counts[level, i] = 0
+        for block in range(-(-n_rows // BLOCK)):
+            size = min(BLOCK, n_rows - block * BLOCK)
             for q in range(BLOCK):
                 best[q] = np.inf
                 nearest[q] = 0
             for level in range(n_levels):
-                own = winners[i, level, block]
-                least = sq_dists[i, level, block]
-                for q in range(BLOCK):
-                    is_nearer = least[q] < best[q]
-                    best[q] = least[q] if is_nearer else best[q]
-                    nearest[q] = own[q] if is_nearer else nearest[q]
-                if not (n_fresh or is_stale[i, level]):
-                    continue
-                table = sq_radii[level, i]
-                for q in range(BLOCK):
-                    now[q] = nearest[q] if best[q] <= table[nearest[q]] else NO_CELL
-                before = cells[i, level, block]
-                flags = flag_moved(now, before)
-                while flags:
-                    q = lowest_bit(flags)
-                    flags &= flags - 1
-                    if before[q] != NO_CELL:
-                        counts[level, i, before[q]] -= 1
-                    if now[q] != NO_CELL:
-                        counts[level, i, now[q]] += 1
-                    before[q] = now[q]
+                keep_nearer(winners, sq_dists, (i * n_levels + level) * n_blocks + block, nearest, best)
+                if is_stale[i, level]:
+                    own, table = counts[level, i], sq_radii[level, i]
+                    for q in range(size):
+                        own[nearest[q]] += best[q] <= table[nearest[q]]
