@@ -48,7 +48,7 @@ class DaskCluster(Engine):
         from isobag.engines.dask.workers import WorkersDiedError  # noqa: PLC0415
 
         files = files_of(given.files or [])
-        pieces, schema = pieces_of(files)
+        pieces, schema, n_rows = pieces_of(files)
         options = given.options
         needed = schema.names if options.features is None else [*options.features, *options.apart]
         read = ReadPiece(frozenset(needed))
@@ -57,6 +57,7 @@ class DaskCluster(Engine):
             note(f"Dashboard: {client.dashboard_link}", is_silent)
             partitions = DaskPartitions(table, client, _tick(bar), lambda remark: note(remark, is_silent))
             partitions.files, partitions.notes = tuple(files), notes_on_folders(files)
+            partitions.file_sizes = n_rows if len(files) > 1 else ()
             try:
                 yield partitions
             except WorkersDiedError as error:

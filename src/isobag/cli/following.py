@@ -227,7 +227,7 @@ class _State:
 def _batches(source: str, encoding: str) -> Iterator[list[str]]:
     """Complete lines as they come, those that are there together; the last one may lack its end.
 
-    A byte that is no text is marked, counted by ``Lines`` and replaced: where it stands in a number, the line is no row.
+    A byte that is no text is marked, for ``Lines`` to replace: where it stands in a number, the line is no row.
     """
     file = 0 if source == "-" else os.open(source, os.O_RDONLY)
     decoder, rest = codecs.getincrementaldecoder(encoding)("isobag-mark"), ""

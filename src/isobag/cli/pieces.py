@@ -43,10 +43,11 @@ def files_of(names: Sequence[str]) -> list[str]:
     return files
 
 
-def pieces_of(files: Sequence[str]) -> tuple[list[Piece], pa.Schema]:
-    """All pieces in order, and the columns of the first file, which the others have too."""
+def pieces_of(files: Sequence[str]) -> tuple[list[Piece], pa.Schema, list[int]]:
+    """All pieces in order, the columns of the first file, which the others have too, and the rows of each file."""
     FilesSource(list(files))  # refuses files whose columns differ
     sizes: list[tuple[str, list[int]]] = []
+    n_rows = []
     schema: Any = None
     for file in files:
         with parquet.ParquetFile(file) as opened:
@@ -54,8 +55,9 @@ def pieces_of(files: Sequence[str]) -> tuple[list[Piece], pa.Schema]:
             schema = schema or opened.schema_arrow
         own = [about.row_group(number).total_byte_size for number in range(about.num_row_groups)]
         sizes.append((str(Path(file).resolve()), own))
+        n_rows.append(about.num_rows)
     most = min(PIECE_BYTES, max(sum(sum(own) for _, own in sizes), PIECE_BYTES) // MANY_PIECES)
-    return [piece for path, own in sizes for piece in _cut(path, own, most)], schema
+    return [piece for path, own in sizes for piece in _cut(path, own, most)], schema, n_rows
 
 
 def _cut(path: str, sizes: Sequence[int], most: int) -> list[Piece]:
