@@ -1,12 +1,13 @@
 """isobag on Dask, measured: time per row against memory, memory of workers, scheduler and client, bytes to the client.
-And the memory of one process by the number of groups.
+And the memory of one process by the number of groups, in memory and from files.
 
-usage: python benchmarks/scale.py [rows|partitions|bytes|groups] [number of rows ...]
+usage: python benchmarks/scale.py [rows|partitions|bytes|groups|command] [number of rows ...]
 
 Rows are made where they are needed, anew in every pass, and never stored. Results go to benchmarks/results/scale.json.
 """
 
 import json
+import os
 import pickle
 import resource
 import subprocess
@@ -15,12 +16,15 @@ import time
 import warnings
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import psutil
+import pyarrow as pa
 from distributed import Client, LocalCluster
+from pyarrow.parquet import ParquetWriter
 
 from isobag import IDKPointDetector
 from isobag.engines import dask as engine
@@ -164,15 +168,51 @@ def measure_groups():
         command = [sys.executable, "-c", GROUPS_WORK, str(n_groups), str(n_points)]
         found.append(json.loads(subprocess.run(command, capture_output=True, check=True).stdout))
         print(found[-1], flush=True)
-    above = [row for row in found if row["peak MB"] > MOST_GROUPS_MB]
-    if above:
-        raise SystemExit(f"Above {MOST_GROUPS_MB:,} MB: {above}")
+        _check(found[-1], MOST_GROUPS_MB)
     return found
+
+
+COMMANDS = ((120_000, 100, 12, 700), (100_000, 5, 100, 700), (1_000_000, 5, 100, MOST_GROUPS_MB))
+"""Numbers of groups, of points of each, t, and the most MB that the command may have."""
+
+
+def measure_command():
+    """Peak memory and seconds of `isobag groups` on Parquet files."""
+    found = []
+    for n_groups, n_points, t, most in COMMANDS:
+        with TemporaryDirectory() as folder:
+            path = Path(folder) / "table.parquet"
+            _write_groups(path, n_groups, n_points)
+            asked = [str(path), "--by", "who", "-t", str(t), "--out", str(Path(folder) / "r.csv"), "--quiet"]
+            process = subprocess.Popen([sys.executable, "-m", "isobag", "groups", *asked], stdout=subprocess.DEVNULL)
+            _, status, used = os.wait4(process.pid, 0)
+        if status:
+            raise SystemExit(f"isobag groups {' '.join(asked)} failed.")
+        row = {"groups": n_groups, "points": n_points, "t": t, "cpu": used.ru_utime + used.ru_stime}
+        found.append({**row, "peak MB": used.ru_maxrss / 1024})
+        print(found[-1], flush=True)
+        _check(found[-1], most)
+    return found
+
+
+def _write_groups(path, n_groups, n_points, at_once=1 << 19):
+    """A table of groups one after the other, written a part at a time."""
+    schema = pa.Table.from_pandas(make(0, 1).assign(who=0), preserve_index=False).schema
+    with ParquetWriter(path, schema) as writer:
+        for start in range(0, n_groups * n_points, at_once):
+            n_rows = min(at_once, n_groups * n_points - start)
+            own = make(start, n_rows).assign(who=np.arange(start, start + n_rows) // n_points)
+            writer.write_table(pa.Table.from_pandas(own, preserve_index=False))
+
+
+def _check(row, most):
+    if row["peak MB"] > most:
+        raise SystemExit(f"Above {most:,} MB: {row}")
 
 
 def main():
     warnings.simplefilter("ignore")
-    wanted = sys.argv[1:2] or ["rows", "partitions", "bytes", "groups"]
+    wanted = sys.argv[1:2] or ["rows", "partitions", "bytes", "groups", "command"]
     sizes = [int(size) for size in sys.argv[2:]] or [1_000_000, 10_000_000, 100_000_000]
     known = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     for section in wanted:
@@ -181,6 +221,7 @@ def main():
             "partitions": measure_partitions,
             "bytes": measure_bytes,
             "groups": measure_groups,
+            "command": measure_command,
         }
         known[section] = work[section]()
     RESULTS.parent.mkdir(exist_ok=True)

@@ -57,6 +57,18 @@ def test_a_person_reads_a_line_for_each():
     assert any(line.startswith("line 1204: p = ") and "t = " in line for line in done.stdout.splitlines())
 
 
+def test_bytes_that_are_no_text_are_counted_and_the_first_is_named():
+    lines = csv_lines(ROWS[:20]).replace("x\n", "\xe9\n", 3).encode("latin-1")
+    done = subprocess.run([*COMMAND, "-"], input=lines, capture_output=True, timeout=300, check=True)
+    said = done.stderr.decode()
+    assert said.count("Line ") == 1 and "Line 2: byte 0xE9 is no text" in said
+    assert "3 bytes were no text in utf-8; choose another --encoding." in said
+    text = csv_lines(ROWS[:20]).replace("x\n", "\N{REPLACEMENT CHARACTER}\n").encode()
+    for known, *encoding in ((lines, "--encoding", "latin-1"), (text,)):
+        done = subprocess.run([*COMMAND, "-", *encoding], input=known, capture_output=True, timeout=300, check=True)
+        assert b"no text" not in done.stderr
+
+
 def test_live_on_a_terminal_shows_odd_rows_a_sparkline_and_the_rate():
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))

@@ -150,6 +150,29 @@ def test_results_of_several_files_say_which_file_a_row_is_from(two, tmp_path):
     assert "file" not in ask("points", *two, "--sql", "SELECT * FROM data")["top"][0]
 
 
+def test_of_groups_the_first_and_the_last_file_is_told(two, tmp_path, rng):
+    for path, labels in zip(two, (np.arange(40) % 8, np.arange(20) % 4 + 6), strict=True):
+        pd.read_csv(path).assign(g=labels).to_csv(path, index=False)
+    top = {row["g"]: row["file"] for row in ask("groups", *two, "--by", "g", "-t", 5)["top"]}
+    one, other = map(str, two)
+    both = f"{one} to {other}"
+    assert top == {**dict.fromkeys(range(6), one), 6: both, 7: both, 8: other, 9: other}
+    assert "file" not in ask("groups", two[0], "--by", "g", "-t", 5)["top"][0]
+
+
+def test_columns_of_text_and_of_declared_types_are_kept_together(two, tmp_path):
+    frame = pd.read_csv(two[1]).assign(day=range(20))
+    pd.read_csv(two[0]).assign(day=range(40)).to_csv(two[0], index=False)
+    frame.to_parquet(tmp_path / "two.parquet")
+    out = tmp_path / "r.parquet"
+    how = (tmp_path / "two.parquet", "--features", "a,b", "--keep", "day", "--out", out)
+    assert run("points", two[0], *how).exit_code == 0
+    kept = pd.read_parquet(out)
+    assert (kept["day"] == np.where(kept["row"] < 40, kept["row"], kept["row"] - 40)).all()
+    frame.assign(day="001").to_csv(two[1], index=False)
+    assert_one_sentence(run("points", two[1], *how), "'day'", "text in", "int64 in", "two.parquet")
+
+
 def test_rows_that_are_left_out_do_not_shift_the_files(two, tmp_path):
     two[0].write_text(two[0].read_text() + ",\n,\n")
     top = ask("points", *two, "--missing", "drop")["top"]

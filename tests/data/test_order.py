@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from isobag.data import order
-from isobag.data.order import stable_order
+from isobag.data.order import is_rising, stable_order
 
 RNG = np.random.default_rng(0)
 VALUES = {
@@ -31,3 +31,13 @@ def test_an_order_found_in_parts_is_that_of_a_stable_sort(kind, block, monkeypat
 
 def test_nothing_has_an_order():
     assert len(stable_order(np.empty(0))) == 0
+
+
+@pytest.mark.parametrize("block", [1, 2, 3, 100])
+def test_a_fall_is_seen_wherever_blocks_end(block, monkeypatch):
+    monkeypatch.setattr(order, "_BLOCK", block)
+    assert is_rising(np.empty(0, dtype=np.int64)) and is_rising(np.array([0, 0, 1, 1, 5]))
+    for place in range(1, 6):
+        values = np.arange(6)
+        values[place] = values[place - 1] - 1
+        assert not is_rising(values)

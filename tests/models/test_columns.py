@@ -30,7 +30,8 @@ def test_sums_are_those_of_the_values_of_bins(rng):
     parts = [rng.normal(size=(n, 3)).round(1) for n in (1, 2, 7, 40)]
     groups = as_groups(parts)
     model, _ = fit_columns(groups, np.vstack(parts), Compute())
-    sums = columns._sum_columns(groups, model.edges, model.values, slice(None), Compute())
+    maps = columns._sums_of(groups, model.edges, model.values, Compute())
+    sums = columns._unpacked(maps, len(model.edges))
     edges, values = model.edges.tolist(), model.values.tolist()
     for own, part in zip(sums.tolist(), parts, strict=True):
         assert own == oracle.column_sums(part.tolist(), edges, values)
@@ -46,12 +47,12 @@ def test_statistics_are_moments_of_the_values_in_the_group(rng):
     assert_allclose(found, expected, rtol=1e-9)
 
 
-def test_the_order_of_groups_and_rows_and_chunks_of_columns_change_not_a_bit(rng, monkeypatch):
+def test_the_order_of_groups_and_rows_and_sums_that_are_not_kept_change_not_a_bit(rng, monkeypatch):
     parts = [rng.normal(size=(n, 5)) for n in rng.integers(1, 30, 60)]
     points = np.vstack(parts)
     model, scores = fit_columns(as_groups(parts), points, Compute())
     order = rng.permutation(60)
-    monkeypatch.setattr(columns, "_MOST_SUMS", 1)
+    monkeypatch.setattr(columns, "_KEPT_BYTES", 0)
     again, found = fit_columns(as_groups([rng.permutation(parts[k]) for k in order]), points, Compute())
     assert_array_equal(found, scores[order])
     for name in ("edges", "values", "centers", "ratios", "scales"):

@@ -73,3 +73,21 @@ def test_labels_are_counted_and_numbered_alike_however_they_are_kept():
 def test_first_rows_are_found_in_parts(monkeypatch):
     monkeypatch.setattr(labels, "_BLOCK_ROWS", 3)
     assert first_rows_of(np.array([-1, 0, 0, 1, -1, 0, 2, 1, 2, -1]), 3).tolist() == [1, 3, 6]
+
+
+@pytest.mark.parametrize(
+    "values", [[5, 5, 9, 5, 9, 7, 7, 5] * 4, ["bb", "a", "bb", "bb", "c"] * 4, [1.5, 0.5, 1.5, 1.5] * 4]
+)
+def test_labels_that_repeat_are_kept_once_as_the_numbers_of_their_groups(values):
+    column = packed(pa.array(values))
+    ids, known = number_rows([column])
+    assert column.nbytes < pa.array(values).nbytes and unpacked(column).equals(pa.array(values))
+    assert known[ids].tolist() == values and ids.dtype == np.int32
+    assert np.shares_memory(ids, column.indices.to_numpy())
+
+
+def test_codes_that_are_not_in_order_of_first_appearance_are_not_taken_for_numbers():
+    for indices, dictionary in (([1, 0, 1], [7, 8]), ([0, 2, 0], [7, 8, 9]), ([0, 1, 1], [7, 7])):
+        column = pa.DictionaryArray.from_arrays(pa.array(indices, pa.int32()), dictionary)
+        (ids, known), (expected, same) = number_rows([column]), one_by_one([column])
+        assert ids.tolist() == expected.tolist() and known.tolist() == same.tolist()

@@ -58,7 +58,7 @@ class DaskCluster(Engine):
         from isobag.engines.dask.workers import WorkersDiedError  # noqa: PLC0415
 
         files = files_of(given.files)
-        pieces, schema = pieces_of(files)
+        pieces, schema, n_rows = pieces_of(files)
         options = given.options
         needed = schema.names if options.features is None else [*options.features, *options.apart]
         read = ReadPiece(frozenset(needed))
@@ -67,6 +67,7 @@ class DaskCluster(Engine):
             note(f"Dashboard: {client.dashboard_link}", is_silent)
             partitions = DaskPartitions(table, client, _tick(bar), lambda remark: note(remark, is_silent))
             partitions.files, partitions.notes = tuple(files), notes_on_folders(files)
+            partitions.file_sizes = n_rows if len(files) > 1 else ()
             try:
                 yield partitions
             except WorkersDiedError as error:
@@ -175,10 +176,11 @@ def files_of(names: Sequence[str]) -> list[str]:
     return files
 
 
-def pieces_of(files: Sequence[str]) -> tuple[list[Piece], pa.Schema]:
-    """All pieces in order, and the columns of the first file, which the others have too."""
+def pieces_of(files: Sequence[str]) -> tuple[list[Piece], pa.Schema, list[int]]:
+    """All pieces in order, the columns of the first file, which the others have too, and the rows of each file."""
     FilesSource(list(files))  # refuses files whose columns differ
     sizes: list[tuple[str, list[int]]] = []
+    n_rows = []
     schema: Any = None
     for file in files:
         with parquet.ParquetFile(file) as opened:
@@ -186,8 +188,9 @@ def pieces_of(files: Sequence[str]) -> tuple[list[Piece], pa.Schema]:
             schema = schema or opened.schema_arrow
         own = [about.row_group(number).total_byte_size for number in range(about.num_row_groups)]
         sizes.append((str(Path(file).resolve()), own))
+        n_rows.append(about.num_rows)
     most = min(PIECE_BYTES, max(sum(sum(own) for _, own in sizes), PIECE_BYTES) // MANY_PIECES)
-    return [piece for path, own in sizes for piece in _cut(path, own, most)], schema
+    return [piece for path, own in sizes for piece in _cut(path, own, most)], schema, n_rows
 
 
 def _cut(path: str, sizes: Sequence[int], most: int) -> list[Piece]:

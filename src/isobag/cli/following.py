@@ -4,6 +4,7 @@ import codecs
 import csv
 import json
 import os
+import re
 import sys
 import time
 from collections.abc import Iterator
@@ -27,13 +28,27 @@ _READ_BYTES = 1 << 16
 _NAMED_LINES = 10
 """Lines that are no rows and are named one by one; further ones are counted."""
 _REASONS = 3
+_NO_TEXT = re.compile("[\udc00-\udcff]")
+"""Bytes that do not decode, each as a sign that no text has."""
+
+
+def _mark(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeDecodeError)
+    return "".join(chr(0xDC00 + byte) for byte in error.object[error.start : error.end]), error.end
+
+
+codecs.register_error("isobag-mark", _mark)
 
 
 class Lines:
-    """Lines as rows of numbers; ``n_lines`` read so far, ``n_bad`` of them no rows; the first ``n_passed`` are none."""
+    """Lines as rows of numbers; ``n_lines`` read so far, ``n_bad`` of them no rows; the first ``n_passed`` are none.
+
+    n_bytes : how many bytes did not decode, see ``_batches``.
+    """
 
     def __init__(self, kind: str | None, features: list[str] | None, n_passed: int, quiet: bool) -> None:
         self.kind, self.features, self.n_passed = kind, features, n_passed
+        self.n_bytes = 0
         self.header: list[str] | None = None
         self.n_lines = self.n_bad = 0
         self._quiet = quiet
@@ -46,7 +61,7 @@ class Lines:
             if self.n_lines <= self.n_passed or not line.strip():
                 continue
             try:
-                row = self._row(line)
+                row = self._row(self._text(line, self.n_lines))
             except (ValueError, TypeError, csv.Error) as error:
                 self.n_bad += 1
                 if self.n_bad <= _NAMED_LINES:
@@ -62,9 +77,18 @@ class Lines:
         known = lines[: max(0, n_known - self.n_lines)]
         place = self.n_passed - self.n_lines  # of the header among these
         if 0 <= place < len(known) and self.kind == "csv":
-            self._row(known[place])
+            self._row(self._text(known[place], self.n_passed + 1))
         self.n_lines += len(known)
         return lines[len(known) :]
+
+    def _text(self, line: str, number: int) -> str:
+        """A line with a replacement for each byte that did not decode, which is counted, and the first one named."""
+        odd = _NO_TEXT.findall(line)
+        if odd and not self.n_bytes:
+            byte = f"0x{ord(odd[0]) & 0xFF:02X}"
+            note(f"Line {number}: byte {byte} is no text, and read as \N{REPLACEMENT CHARACTER}.", self._quiet)
+        self.n_bytes += len(odd)
+        return _NO_TEXT.sub("\N{REPLACEMENT CHARACTER}", line) if odd else line
 
     def _row(self, line: str) -> list[float] | None:
         """The numbers of a line, None for the header of CSV."""
@@ -127,6 +151,10 @@ def follow_lines(typed: Typed) -> None:
     if lines.n_bad:
         n, rows = lines.n_bad, "line was" if lines.n_bad == 1 else "lines were"
         note(f"{n:,} {rows} left out: no rows.", typed.quiet)
+    if lines.n_bytes:
+        n, encoding = lines.n_bytes, typed.encoding or "utf-8"
+        what = "byte was no text" if n == 1 else "bytes were no text"
+        note(f"{n:,} {what} in {encoding}; choose another --encoding.", typed.quiet)
 
 
 def _begin(typed: Typed) -> tuple[IDKStreamDetector, dict[str, Any]]:
@@ -199,10 +227,10 @@ class _State:
 def _batches(source: str, encoding: str) -> Iterator[list[str]]:
     """Complete lines as they come, those that are there together; the last one may lack its end.
 
-    A byte that is no text is replaced: where it stands in a number, the line is no row.
+    A byte that is no text is marked, for ``Lines`` to replace: where it stands in a number, the line is no row.
     """
     file = 0 if source == "-" else os.open(source, os.O_RDONLY)
-    decoder, rest = codecs.getincrementaldecoder(encoding)("replace"), ""
+    decoder, rest = codecs.getincrementaldecoder(encoding)("isobag-mark"), ""
     try:
         while content := os.read(file, _READ_BYTES):
             *complete, rest = (rest + decoder.decode(content)).split("\n")

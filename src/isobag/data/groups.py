@@ -12,9 +12,10 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator
 
 from isobag.backends.arrays import Floats, Ints
+from isobag.backends.threads import slices
 from isobag.data.device import DeviceRows, as_tensor, lives_on_gpu
 from isobag.data.frames import refuse_lazy
-from isobag.data.rows import ArrayRows, GroupedBlock, Rows, count_ids
+from isobag.data.rows import BLOCK_ROWS, ArrayRows, GroupedBlock, Rows, count_ids
 from isobag.data.validation import as_rows, check_points, feature_names_of, name_group_in_error
 
 
@@ -67,9 +68,9 @@ class Groups(Grouped):
         """Only the groups with the numbers given, in that order: (k,)."""
         places = np.full(len(self.labels), -1, dtype=self.ids.dtype)
         places[numbers] = np.arange(len(numbers))
-        ids = places[self.ids]
-        rows = np.flatnonzero(ids >= 0)
-        return Groups(self.rows.part(rows), ids[rows], self.labels[numbers])
+        blocks = slices(len(self.ids), BLOCK_ROWS)
+        rows = np.concatenate([own.start + np.flatnonzero(places[self.ids[own]] >= 0) for own in blocks])
+        return Groups(self.rows.part(rows), places[self.ids[rows]], self.labels[numbers])
 
     def mean_per_group(self, values: Floats) -> Floats:
         """Mean of one value per point over each group, summed in the order of the points: (n,) -> (g,)."""

@@ -1,7 +1,6 @@
 """A table that is read in this process: a frame, or files that come in batches. It is one partition."""
 
 from abc import abstractmethod
-from collections.abc import Sequence
 from functools import reduce
 from typing import TypeVar
 
@@ -16,8 +15,6 @@ class Source(Partitions):
     """One partition, whose entries are kept once they are read."""
 
     n_partitions = 1
-    file_sizes: Sequence[int] = ()
-    """Rows of each of its files, after a pass over all of them; nothing where rows come from one place."""
 
     @abstractmethod
     def frames(self, number: int = 0) -> Frames:

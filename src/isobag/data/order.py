@@ -13,6 +13,12 @@ _MOST_PARTS = 64
 _SAMPLED = 1 << 12
 
 
+def is_rising(values: Ints | npt.NDArray[np.int32]) -> bool:
+    """Whether no value is below the one before it: (n,)."""
+    blocks = (values[rows.start : rows.stop + 1] for rows in slices(len(values), _BLOCK))
+    return all(bool((own[1:] >= own[:-1]).all()) for own in blocks)
+
+
 def stable_order(values: Floats | Ints | npt.NDArray[np.int32]) -> npt.NDArray[np.int32] | Ints:
     """``np.argsort(values, kind="stable")``, as int32 where that is enough, part after part: (n,) -> (n,)."""
     n = len(values)

@@ -42,6 +42,7 @@ class Partitions(ABC):
     columns : names of the columns, in order; None if every row names its own.
     objects : columns of Python objects, whose cells are text to be parsed wherever one of them is.
     files, notes : names of the files that the rows come from, and remarks about them.
+    file_sizes : rows of each of several files, known after a pass over all; nothing where rows come from one place.
     """
 
     n_partitions: int
@@ -49,6 +50,7 @@ class Partitions(ABC):
     objects: Sequence[str] = ()
     files: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    file_sizes: Sequence[int] = ()
 
     @abstractmethod
     def run(self, work: Work[T], combine: Combine[T], which: Ints | None = None) -> T:

@@ -15,7 +15,7 @@ from scipy.sparse import csr_array
 
 from isobag.backends.arrays import Array, Floats, Ints
 from isobag.backends.threads import slices
-from isobag.data.order import stable_order
+from isobag.data.order import is_rising, stable_order
 
 T = TypeVar("T")
 
@@ -115,16 +115,15 @@ class Rows(ABC):
         ``stops``: the groups before which a block must end, the number of all groups last. Groups that are too large
         for one block are cut into several, one after the other.
         """
-        order = stable_order(ids)
+        order = None if is_rising(ids) else stable_order(ids)
         ends = np.cumsum(count_ids(ids))
         most = max(1, min(GROUPED_ROWS, BLOCK_NUMBERS // self.n_features))
         for rows, starts, numbers in whole_groups(ends, most, stops):
-            if rows.stop - rows.start <= most:
-                yield GroupedBlock(self.take(order[rows].astype(np.int64)), starts, numbers)
-                continue
             for part in slices(rows.stop - rows.start, most):
-                some = order[rows][part].astype(np.int64)
-                yield group_rows(self.take(some), ids[some])
+                own = slice(rows.start + part.start, rows.start + part.stop)
+                some = np.arange(own.start, own.stop) if order is None else order[own].astype(np.int64)
+                X = self.take(some)
+                yield GroupedBlock(X, starts, numbers) if own == rows else group_rows(X, ids[some])
 
 
 class ArrayRows(Rows):

@@ -17,7 +17,7 @@ Skewness and kurtosis take part in reasons alone.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -26,14 +26,14 @@ from scipy.special import ndtr, ndtri
 
 from isobag.backends import Compute
 from isobag.backends.arrays import FARTHEST, Floats, Ints, held
-from isobag.backends.threads import slices
 from isobag.data.groups import Grouped, Groups
-from isobag.data.partitioned_groups import PartitionedGroups
 from isobag.data.rows import GroupedBlock
-from isobag.models.maps import PartitionedMaps
+from isobag.models.level2 import AnyMaps
+from isobag.models.maps import maps_of
 from isobag.models.neighbours import MARGIN, MOST_REFERENCES, bounded
 from isobag.models.sizes import SizeLine, fit_size_line
 from isobag.models.tally import GroupTally
+from isobag.partitionings.counts import MeanMaps
 
 N_BINS = 16
 POWERS = 4
@@ -53,7 +53,7 @@ _SHARES = ndtr(np.linspace(-2.5, 2.5, N_BINS - 1))
 """Of the points, how many lie below each edge."""
 _BEND = 2.0
 """From about here on the logarithm of a deviation counts."""
-_MOST_SUMS = 1 << 22
+_KEPT_BYTES = 1 << 25
 _MOST_POINTS, _MOST_GROUPS = 4096, 1024
 """Bins are learned from so many points, and what is usual from so many groups."""
 _FRACTION = 2.0**40
@@ -94,15 +94,11 @@ class ColumnEvidence:
 
     def largest(self, groups: Grouped, compute: Compute) -> Floats:
         """The largest deviation of a mean or a spread of each group: (g,)."""
-        if isinstance(groups, PartitionedGroups):
-            maps = _partitioned_sums(groups, self.edges, self.values, compute)
-            return maps.map(lambda own: self._largest(_unpacked(own.counts, len(self.edges)), own.sizes))
-        largest = np.zeros(len(groups))
-        for columns in _chunks(len(groups), len(self.edges)):
-            own = self._part(columns)
-            sums = _sum_columns(groups, own.edges, own.values, columns, compute)
-            np.maximum(largest, own._largest(sums, groups.sizes), out=largest)  # noqa: SLF001, one of its own kind
-        return largest
+        return self.largest_of(_sums_of(groups, self.edges, self.values, compute))
+
+    def largest_of(self, sums: AnyMaps) -> Floats:
+        """The same from sums of powers, see ``_sums_of``: (g,)."""
+        return sums.map(lambda own: self._largest(_unpacked(own, len(self.edges)), own.sizes))
 
     def deviations(self, statistics: Statistics, sizes: Ints) -> Floats:
         """Z of every statistic of every column: (g, d, 4)."""
@@ -111,7 +107,8 @@ class ColumnEvidence:
 
     def of_groups(self, groups: Groups, compute: Compute) -> Floats:
         """Z of every statistic of every column of groups in memory: (g, d, 4)."""
-        sums = _sum_columns(groups, self.edges, self.values, slice(None), compute)
+        maps = _sums_of(groups, self.edges, self.values, compute)
+        sums = _unpacked(maps[np.arange(len(groups))], len(self.edges))
         return self.deviations(statistics_of(sums, groups.sizes), groups.sizes)
 
     def problems(self, n_features: int) -> Iterator[str]:
@@ -124,10 +121,6 @@ class ColumnEvidence:
             yield f"columns: need {POWERS} statistics for each of {n_features}"
         yield from self.line.problems()
 
-    def _part(self, columns: slice) -> "ColumnEvidence":
-        usual = self.centers[columns], self.ratios[columns], self.scales[columns]
-        return ColumnEvidence(self.edges[columns], self.values[columns], *usual, self.line)
-
     def _largest(self, sums: Ints, sizes: Ints) -> Floats:
         found = np.zeros(len(sizes))
         for k, values in enumerate(_scored(sums, sizes)):
@@ -139,28 +132,14 @@ class ColumnEvidence:
 def fit_columns(groups: Grouped, reference: Floats, compute: Compute) -> tuple[ColumnEvidence, Floats]:
     """Learn from groups, with bins from reference points (m, d); also the groups' scores: (g,)."""
     edges, values = _fit_bins(reference[:: -(-len(reference) // _MOST_POINTS)])
-    d, sizes = len(edges), groups.sizes
-    chosen = np.arange(len(groups))
+    sizes, chosen = groups.sizes, np.arange(len(groups))
     if len(groups) > MOST_REFERENCES:
         chosen = np.sort(np.random.default_rng(0).choice(len(groups), MOST_REFERENCES, replace=False))
     some = chosen[:: -(-len(chosen) // _MOST_GROUPS)]
-    empty = np.empty((0, POWERS))
-    level = SizeLine(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
-    model = ColumnEvidence(edges, values, empty, empty, empty, level)
-    if isinstance(groups, PartitionedGroups):
-        sums = _unpacked(_partitioned_sums(groups, edges, values, compute)[some].counts, d)
-        usual = _fit_usual(statistics_of(sums, sizes[some]), sizes[some])
-        model = replace(model, centers=usual[0], ratios=usual[1], scales=usual[2])
-        largest = model.largest(groups, compute)
-    else:
-        parts, largest = [], np.zeros(len(groups))
-        for columns in _chunks(len(groups), d):
-            sums = _sum_columns(groups, edges[columns], values[columns], columns, compute)
-            parts.append(_fit_usual(statistics_of(sums[some], sizes[some]), sizes[some]))
-            own = ColumnEvidence(edges[columns], values[columns], *parts[-1], level)
-            np.maximum(largest, own._largest(sums, sizes), out=largest)  # noqa: SLF001, one of its own kind
-        centers, ratios, scales = (np.concatenate(own) for own in zip(*parts, strict=True))
-        model = replace(model, centers=centers, ratios=ratios, scales=scales)
+    sums = _sums_of(groups, edges, values, compute)
+    usual = _fit_usual(statistics_of(_unpacked(sums[some], len(edges)), sizes[some]), sizes[some])
+    model = ColumnEvidence(edges, values, *usual, SizeLine(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0))
+    largest = model.largest_of(sums)
     line = fit_size_line(largest[chosen], sizes[chosen], 1.0, _LEAST_SCALE, sloped=True)
     model = replace(model, line=line)
     return model, model.scores_of(largest, sizes)
@@ -242,15 +221,6 @@ def _total(values: Floats) -> Floats:
     return total
 
 
-def _sum_columns(groups: Any, edges: Floats, values: Ints, columns: slice, compute: Compute) -> Ints:
-    """Sums of powers of the values of some columns, of groups in memory: (g, columns, 4)."""
-    total = np.zeros((len(groups), len(edges), POWERS), dtype=np.int64)
-    for block in groups.blocks():
-        X = compute.fetch(block.X[:, columns])
-        total[block.numbers] += _sums(X, block.starts, edges, values)
-    return total
-
-
 def _sums(X: Floats, starts: Ints, edges: Floats, values: Ints) -> Ints:
     """Sums of powers over runs of rows, run k from starts[k] to starts[k + 1]: (n, d) -> (k, d, 4)."""
     found = np.empty((len(starts) - 1, len(edges), POWERS), dtype=np.int64)
@@ -263,21 +233,16 @@ def _sums(X: Floats, starts: Ints, edges: Floats, values: Ints) -> Ints:
     return found
 
 
-def _partitioned_sums(groups: PartitionedGroups, edges: Floats, values: Ints, compute: Compute) -> PartitionedMaps:
-    """The sums of groups in partitions, in place of counts: (g, d * 4)."""
+def _sums_of(groups: Grouped, edges: Floats, values: Ints, compute: Compute) -> AnyMaps:
+    """Sums of powers of the values of all columns, in place of counts: (g, d * 4); kept if they are few."""
 
     def count(block: GroupedBlock) -> GroupTally:
         sums = _sums(compute.fetch(block.X), block.starts, edges, values)
         return GroupTally(block.numbers, csr_array(sums.reshape(len(sums), -1)), np.diff(block.starts))
 
-    return PartitionedMaps(groups, count, POWERS * len(edges), POWERS * len(edges))
+    return maps_of(groups, count, POWERS * len(edges), POWERS * len(edges), _KEPT_BYTES)
 
 
-def _unpacked(counts: Any, d: int) -> Ints:
-    dense: npt.NDArray[np.int64] = counts.toarray().reshape(-1, d, POWERS)
+def _unpacked(sums: MeanMaps, d: int) -> Ints:
+    dense: npt.NDArray[np.int64] = sums.counts.toarray().reshape(-1, d, POWERS)
     return dense
-
-
-def _chunks(n_groups: int, d: int) -> Iterator[slice]:
-    """Columns, so many at a time that their sums have room."""
-    return iter(slices(d, max(1, _MOST_SUMS // max(1, n_groups * POWERS))))

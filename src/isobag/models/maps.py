@@ -19,7 +19,7 @@ import numpy.typing as npt
 from isobag.backends import Compute
 from isobag.backends.arrays import Floats, Ints
 from isobag.backends.counts import stack_counts
-from isobag.data.groups import Groups
+from isobag.data.groups import Grouped, Groups
 from isobag.data.partitioned_groups import Numbers, PartitionedGroups, grouped_blocks
 from isobag.data.partitions import Frames, Read
 from isobag.data.rows import GroupedBlock
@@ -30,7 +30,9 @@ from isobag.partitionings.counts import GroupQueries, MeanMaps
 T = TypeVar("T")
 Count = Callable[[GroupedBlock], GroupTally]
 KEPT_BYTES = 1 << 28
-BUCKET_BYTES, LOCAL_BUCKET_BYTES = 1 << 27, 1 << 25
+BUCKET_BYTES = 1 << 27
+LOCAL_BUCKET_BYTES, _ROW_BYTES = 1 << 24, 128
+"""Of a bucket in this process, and of a row of it while it is looked up."""
 ROUND_BYTES = 1 << 30
 _ENTRY_BYTES = 8
 
@@ -115,9 +117,9 @@ class LocalMaps(LazyMaps):
         self._n_bytes = _bytes_of(groups.sizes, n_partitionings, n_columns)
 
     @property
-    def are_few(self) -> bool:
-        """Whether all can be kept."""
-        return bool(self._n_bytes[-1] <= KEPT_BYTES)
+    def n_bytes(self) -> float:
+        """Most bytes of the counts of all groups."""
+        return float(self._n_bytes[-1])
 
     def __getitem__(self, numbers: Ints) -> MeanMaps:
         """Some of the groups, kept."""
@@ -136,8 +138,11 @@ class LocalMaps(LazyMaps):
 
     def _tallies(self) -> Iterator[GroupTally]:
         """The groups of each bucket, counted; nothing here holds on to them."""
-        most = LOCAL_BUCKET_BYTES if self._groups.rows.device is None else BUCKET_BYTES
-        ends = _ends_of_buckets(self._n_bytes, 0, len(self), most)
+        n_bytes, most = self._n_bytes, BUCKET_BYTES
+        if self._groups.rows.device is None:  # a bucket is one block of rows, unless a group is larger
+            n_bytes = np.cumsum(np.maximum(np.diff(n_bytes, prepend=0.0), self.sizes * _ROW_BYTES))
+            most = LOCAL_BUCKET_BYTES
+        ends = _ends_of_buckets(n_bytes, 0, len(self), most)
         blocks = self._groups.blocks(ends)
         for _, own in groupby(blocks, lambda block: int(np.searchsorted(ends, block.numbers[0], side="right"))):
             yield merge_tallies(list(map(self._count, own)))
@@ -182,6 +187,17 @@ class PartitionedMaps(LazyMaps):
             last = max(first + 1, int(np.searchsorted(self._n_bytes, start + ROUND_BYTES, side="right")))
             yield first, _ends_of_buckets(self._n_bytes, first, last, BUCKET_BYTES)
             first = last
+
+
+def maps_of(
+    groups: Grouped, count: Count, n_partitionings: int, n_columns: int, kept_bytes: int | None = None
+) -> MeanMaps | LazyMaps:
+    """The mean maps of any number of groups, wherever they are: kept if they are few, else counted when asked for."""
+    if isinstance(groups, PartitionedGroups):
+        return PartitionedMaps(groups, count, n_partitionings, n_columns)
+    assert isinstance(groups, Groups)
+    maps = LocalMaps(groups, count, n_partitionings, n_columns)
+    return maps.kept() if maps.n_bytes <= (KEPT_BYTES if kept_bytes is None else kept_bytes) else maps
 
 
 def _bytes_of(sizes: Ints, n_partitionings: int, n_columns: int) -> Floats:

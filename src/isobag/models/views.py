@@ -15,10 +15,9 @@ import numpy as np
 from isobag.backends import Compute
 from isobag.backends.arrays import OUTSIDE, Cells, Floats, Ints
 from isobag.data.groups import Grouped, Groups
-from isobag.data.partitioned_groups import PartitionedGroups
 from isobag.data.rows import GroupedBlock, Rows
 from isobag.data.scaling import Scaling, fit_scalings, rows_for_scalings
-from isobag.models.maps import LazyMaps, LocalMaps, PartitionedMaps
+from isobag.models.maps import LazyMaps, LocalMaps, maps_of
 from isobag.models.tally import GroupTally, Tables, Tally
 from isobag.partitionings import Partitionings, draw_rows, draw_seeds, partition_rows
 from isobag.partitionings.counts import MeanMaps, join_counts
@@ -190,11 +189,7 @@ class Views:
         """The same of any number of groups, wherever they are: kept if they are few, else counted when asked for."""
         count = partial(self.tally_groups, compute=compute, count_outside=count_outside)
         how = count, len(self), self.n_columns + count_outside * len(self)
-        if isinstance(groups, PartitionedGroups):
-            return PartitionedMaps(groups, *how)
-        assert isinstance(groups, Groups)
-        maps = LocalMaps(groups, *how)
-        return maps.kept() if maps.are_few else maps
+        return maps_of(groups, *how)
 
     def tally_groups(
         self, block: GroupedBlock, compute: Compute, count_outside: bool = False, rule: str = "nearest"

@@ -27,7 +27,7 @@ from isobag.tables.ranking import (
     spread_out,
 )
 from isobag.tables.reasons import reasons_of_rows
-from isobag.tables.units import places_among, spread
+from isobag.tables.units import files_at, places_among, spread
 
 WINDOW_ROWS = 1 << 22
 """Scored rows that are brought here at a time, to be written."""
@@ -232,6 +232,7 @@ class DistributedRanking(Ranked):
         n_explained = min(MOST_EXPLAINED["row"], self.n_ranked)
         own["reasons"][n_explained:] = [""] * len(own["reasons"][n_explained:])
         labels = {} if self.table.id is None else {self.table.id: own.pop(self.table.id)}
+        labels |= {name: files.to_pylist() for name, files in self._files(rows).items()}
         return {name: values[start:stop] for name, values in result_columns(labels, **own).items()}
 
     def parts(self, n_rows: int) -> Iterator[dict[str, Any]]:
@@ -246,8 +247,14 @@ class DistributedRanking(Ranked):
             which = np.flatnonzero(window == number)
             table = pa.concat_tables([score.schema.empty_table(), *self.table.partitions.run(collect, add, which)])
             oddest = oddest.with_all([table])
-            yield {name: table[name].to_numpy() if name == "score" else table[name] for name in table.column_names}
+            columns = {name: table[name].to_numpy() if name == "score" else table[name] for name in table.column_names}
+            labels = {name: columns.pop(name) for name in [self.table.id] if name is not None}
+            yield {**labels, **self._files(table), **columns}
         self._oddest = oddest
+
+    def _files(self, rows: pa.Table) -> dict[str, Any]:
+        numbers = rows["row"].to_numpy()
+        return files_at(self.table, numbers, numbers)
 
 
 AnyRanking = Ranking | DistributedRanking

@@ -12,11 +12,11 @@ from isobag.backends.arrays import Bools, Ints
 from isobag.backends.threads import slices
 from isobag.data.groups import is_missing_label, number_labels
 from isobag.data.local import Source
+from isobag.data.order import is_rising
 from isobag.tables.batch import Batch
 from isobag.tables.cells import EXACT, NO_VALUE
 
 _BLOCK_ROWS = 1 << 20
-_PACKED = pa.dictionary(pa.int32(), pa.string())
 _PLAIN_DECIMAL = r"^-?(0|[1-9][0-9]{0,7})(\.[0-9]{1,7})?$"
 """No leading zeros, which may mean something, and no more digits than float64 keeps."""
 
@@ -29,6 +29,7 @@ class Labels:
         names = tuple(dict.fromkeys([*names, *more]))
         self._parts: dict[str, list[Any]] = {name: [] for name in names}
         self._kinds: dict[str, dict[str, str]] = {name: {} for name in names}
+        self._types: dict[str, dict[pa.DataType, str]] = {}
 
     def add(self, batch: Batch, n_before: int, more: Sequence[str] = ()) -> None:
         """The cells of the next rows; ``more``: columns that may be new after the ``n_before`` rows before."""
@@ -36,6 +37,7 @@ class Labels:
             self._parts.setdefault(name, [pa.nulls(n_before, pa.string())] if n_before else [])
         for name, parts in self._parts.items():
             parts.append(_cells(batch, name))
+            self._types.setdefault(name, {}).setdefault(parts[-1].type, batch.file)
         for name, kinds in self._kinds.items():
             for kind, i in batch.kinds.get(name, {}).items():
                 kinds.setdefault(kind, f"{batch.place(i)} has {batch.columns[name][i].as_py()!r}, a {kind}")
@@ -48,6 +50,9 @@ class Labels:
 
         What was collected is given up column by column.
         """
+        for name, types in self._types.items():
+            if len(types) > 1:
+                self._parts[name] = _of_one_type(self._parts[name], name, types)
         joined = {name: _joined(self._parts.pop(name), as_numbers) for name in list(self._parts)}
         numbers = [name for name in self._one_kind if [*self._kinds[name]] == ["number"]]
         return joined | {name: _equal_numbers(joined[name]) for name in numbers if as_numbers}
@@ -95,7 +100,8 @@ def number_rows(columns: Sequence[Any]) -> tuple[Ints, npt.NDArray[Any]]:
     is_labelled = np.array([label is not None for label in labels], dtype=bool)
     numbers: Any = np.full(len(labels) + 1, -1, dtype=np.int32)  # the last is that of null; Arrow has no more labels
     numbers[:-1][is_labelled], known = number_labels(labels[is_labelled])
-    return numbers[codes], known
+    are_numbers = codes.dtype == numbers.dtype and bool((numbers[:-1] == np.arange(len(labels))).all())
+    return (codes if are_numbers else numbers[codes]), known
 
 
 def n_labels(columns: Sequence[Any]) -> int:
@@ -106,37 +112,48 @@ def n_labels(columns: Sequence[Any]) -> int:
 
 
 def first_rows_of(ids: Ints, n_groups: int) -> Ints:
-    """The first row of each group, from the group of each row, -1 for none: (n,) -> (g,)."""
-    first_rows = np.empty(n_groups + 1, dtype=np.int64)
+    """The first row of each group, from the group of each row, -1 for none: (n,) -> (g,); 0 if it has none."""
+    first_rows = np.zeros(n_groups + 1, dtype=np.int64)
     for rows in reversed(list(slices(len(ids), _BLOCK_ROWS))):
         first_rows[ids[rows][::-1]] = np.arange(rows.stop - 1, rows.start - 1, -1)  # what is set last stays
     return first_rows[:-1]
 
 
 def packed(column: Any) -> Any:
-    """A column of text as numbers of its different texts, where these take less memory; else as it is."""
-    if not pa.types.is_string(column.type):
+    """A column as numbers of its different values, where these take less memory; else as it is."""
+    if pa.types.is_dictionary(column.type) or pa.types.is_nested(column.type) or pa.types.is_string_view(column.type):
         return column
     encoded = column.dictionary_encode()
     return encoded if encoded.nbytes < column.nbytes else column
 
 
 def unpacked(column: Any) -> Any:
-    """What was packed, as text."""
-    return column.dictionary_decode() if column.type == _PACKED else column
+    """What was packed, as it was."""
+    is_packed = pa.types.is_dictionary(column.type) and column.type.index_type == pa.int32()
+    return column.dictionary_decode() if is_packed else column
 
 
-def _encoded(column: Any) -> tuple[Ints, Any]:
+def _encoded(column: Any) -> tuple[Any, Any]:
     """The place of each value among those that differ, -1 for null, and these in order of first appearance."""
     if pa.types.is_dictionary(column.type):
-        codes, seen = _encoded(column.indices)
-        return codes, column.dictionary.take(seen)
+        codes, seen = column.indices, column.dictionary
+        if len(codes) and not codes.null_count and _is_first_seen_first(codes.to_numpy(), len(seen)):
+            return codes.to_numpy(), seen
+        codes, order = _encoded(codes)
+        return codes, seen.take(order)
     if pa.types.is_nested(column.type):
         number_labels(label_rows([column]))  # which refuses them
     if pa.types.is_string_view(column.type):
         column = column.cast(pa.string())
     encoded = column.dictionary_encode()
-    return encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False), encoded.dictionary
+    codes = encoded.indices.fill_null(-1) if encoded.null_count else encoded.indices
+    return codes.to_numpy(zero_copy_only=False), encoded.dictionary
+
+
+def _is_first_seen_first(codes: Any, n: int) -> bool:
+    """Whether all of n codes appear, and in their order: (rows,)."""
+    first_rows = first_rows_of(codes, n)
+    return bool((codes[first_rows] == np.arange(n)).all()) and is_rising(first_rows)
 
 
 def are_labelled(columns: Sequence[Any]) -> Bools:
@@ -186,6 +203,28 @@ def _equal_numbers(column: Any) -> Any:
         return column
     values = pc.cast(column, pa.float64())
     return values if pc.max(pc.abs(values)).as_py() < EXACT else column
+
+
+def _of_one_type(parts: Sequence[Any], name: str, types: dict[pa.DataType, str]) -> list[Any]:
+    """Parts of a column whose files declare different types, or none: as one type, if no value changes.
+
+    types : and a file of each.
+    """
+    declared = [kind for kind in types if not pa.types.is_string(kind) and not pa.types.is_null(kind)] or [pa.string()]
+    try:
+        own = [pa.schema([pa.field("", kind)]) for kind in declared]
+        one = pa.unify_schemas(own, promote_options="permissive").field(0).type
+        same = [part.cast(one) for part in parts]
+        if all(
+            own.cast(pa.string()).equals(part)
+            for part, own in zip(parts, same, strict=True)
+            if pa.types.is_string(part.type) and pa.types.is_integer(one)  # 007 is not 7
+        ):
+            return same
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
+        pass
+    kinds = ", ".join(f"{'text' if pa.types.is_string(kind) else kind} in {file}" for kind, file in types.items())
+    raise ValueError(f"Column {name!r} is {kinds}, and its values do not all fit one type; write them alike.")
 
 
 def _joined(parts: list[Any], as_whole_numbers: bool) -> Any:

@@ -43,6 +43,7 @@ class Table:
     by, id : columns that make the label of a row's group, or name rows.
     rows : features of the rows that take part.
     baseline : columns that make the label of the group that a row is compared with.
+    file_sizes : rows of each of several files, in the order of the table; nothing if results do not say where from.
     """
 
     encoding: Encoding
@@ -51,6 +52,7 @@ class Table:
     id: str | None
     rows: Rows
     baseline: tuple[str, ...]
+    file_sizes: Sequence[int]
 
     @property
     def n_rows(self) -> int:
@@ -66,14 +68,12 @@ class LocalTable(Table):
     gaps : (n,), missing values of each row in the columns used; None if there are none.
     labels : the columns set apart, as Arrow arrays (n,), null where no value stands.
     carried : the columns to be carried along, likewise.
-    file_sizes : rows of each of several files, in the order of the table; nothing if there is one, or none is known.
     """
 
     kept: Bools | None
     gaps: Ints | None
     labels: dict[str, Any]
     carried: dict[str, Any]
-    file_sizes: Sequence[int] = ()
 
 
 @dataclass(frozen=True)
@@ -237,9 +237,7 @@ def _learn_here(
     n_dropped = int(np.count_nonzero(~takes_part))
     if n_dropped:
         entries = kept.only(takes_part)
-    has_file, notes = any(one.name == FILE for one in summaries), source.notes
-    if has_file and source.file_sizes:
-        notes = (*notes, f"The table has a column {FILE!r} of its own, so results do not say which file a row is from.")
+    file_sizes, notes = _file_sizes(source, [one.name for one in summaries])
     summary = TableSummary(source.files, n_rows, n_dropped, tuple(summaries), notes, n_unlabelled)
     rows: Rows = SpooledRows(entries, encoding.names, make)
     if entries.is_in_memory:
@@ -247,8 +245,16 @@ def _learn_here(
     carried = {name: as_numbers(own) for name, own in labels.items() if options.carry is None or name in options.carry}
     apart = {name: labels[name] for name in (*options.apart, *options.labels)}
     kept_rows = takes_part if n_dropped else None
-    own = (encoding, summary, options.labels, options.id, rows, options.baseline)
-    return LocalTable(*own, kept_rows, gaps, apart, carried, () if has_file else source.file_sizes)
+    own = (encoding, summary, options.labels, options.id, rows, options.baseline, file_sizes)
+    return LocalTable(*own, kept_rows, gaps, apart, carried)
+
+
+def _file_sizes(partitions: Partitions, names: Sequence[str]) -> tuple[Sequence[int], tuple[str, ...]]:
+    """Rows of each of several files, unless a column has the name that results give them; and all remarks."""
+    if not partitions.file_sizes or FILE not in names:
+        return partitions.file_sizes, partitions.notes
+    own = f"The table has a column {FILE!r} of its own, so results do not say which file a row is from."
+    return (), (*partitions.notes, own)
 
 
 def _labelled(source: Source, labels: dict[str, Any], options: ReadOptions) -> Bools:
@@ -296,11 +302,11 @@ def _learn_there(partitions: Partitions, options: ReadOptions) -> PartitionedTab
         kept_sizes, n_unlabelled = counts[:, 0], int(counts[:, 1].sum())
     columns = tuple(one if scan.reads(one.name) else replace(one, kind=UNKNOWN) for one in summaries)
     n_dropped = int(sizes.sum() - kept_sizes.sum())
-    summary = TableSummary(partitions.files, seen.n_rows, n_dropped, columns, partitions.notes, n_unlabelled)
+    file_sizes, notes = _file_sizes(partitions, scan.names or ())
+    summary = TableSummary(partitions.files, seen.n_rows, n_dropped, columns, notes, n_unlabelled)
     rows = PartitionedRows(partitions, reader, kept_sizes, encoding.names)
-    return PartitionedTable(
-        encoding, summary, options.labels, options.id, rows, (), partitions, reader, sizes, kept_sizes, has_gaps
-    )
+    own = (encoding, summary, options.labels, options.id, rows, (), file_sizes)
+    return PartitionedTable(*own, partitions, reader, sizes, kept_sizes, has_gaps)
 
 
 def _follow_there(partitions: Partitions, options: ReadOptions, encoding: Encoding) -> PartitionedTable:
@@ -314,9 +320,10 @@ def _follow_there(partitions: Partitions, options: ReadOptions, encoding: Encodi
         free = frozenset(name for name, own in seen.scans.items() if own.is_free)
     reader = _reader(encoding, options, free)
     sizes = np.array(partitions.run(_count_frames, add), dtype=np.int64)
-    summary = TableSummary(partitions.files, int(sizes.sum()), 0, (), partitions.notes)
+    file_sizes, notes = _file_sizes(partitions, partitions.columns or ())
+    summary = TableSummary(partitions.files, int(sizes.sum()), 0, (), notes)
     rows = PartitionedRows(partitions, reader, sizes, encoding.names)
-    own = (encoding, summary, options.labels, options.id, rows, ())
+    own = (encoding, summary, options.labels, options.id, rows, (), file_sizes)
     return PartitionedTable(*own, partitions, reader, sizes, sizes, False)
 
 

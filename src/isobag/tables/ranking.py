@@ -27,8 +27,8 @@ from isobag.tables.judgement import Judged, judge_new, judge_own
 from isobag.tables.learn import LocalTable, Table
 from isobag.tables.notebook import html_of, plot_scores
 from isobag.tables.reasons import reasons_of_groups, reasons_of_rows
-from isobag.tables.summary import FILE, TableSummary
-from isobag.tables.units import Units, spread, units_of
+from isobag.tables.summary import TableSummary
+from isobag.tables.units import Units, files_at, spread, units_of
 
 MOST_EXPLAINED = {"row": 1_000, "group": 200}
 """How many of the oddest rows or groups get reasons."""
@@ -208,11 +208,9 @@ class Ranking(Ranked):
         return plot_scores(self, ax, n_labels)
 
     def _files(self, chosen: Ints) -> dict[str, Any]:
-        """The column that says which file each row is from, where several were read: (k,)."""
-        if self.unit == "group" or not isinstance(self.table, LocalTable) or not self.table.file_sizes:
-            return {}
-        places = np.searchsorted(np.cumsum(self.table.file_sizes), chosen, side="right")
-        return {FILE: pa.array(self.summary.files, pa.string()).take(pa.array(places))}
+        """The column that says which file each row is from, or each group, where several were read: (k,)."""
+        first, last = (chosen, chosen) if self.units.ends is None else (rows[chosen] for rows in self.units.ends)
+        return files_at(self.table, first, last)
 
     def _sizes(self, chosen: Ints) -> Ints:
         places = self.places_of(chosen)
