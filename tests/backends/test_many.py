@@ -15,7 +15,7 @@ from isobag.backends.numba.compiled.tiles import LANES
 from isobag.partitionings.base import distinct_points
 
 pytestmark = pytest.mark.usefixtures("no_pairs")
-ROUNDED_TO = {"bytes": rounding.BYTES, "shorts": rounding.SHORTS, "singles": rounding.SINGLES}
+ROUNDED_TO = {"shorts": rounding.SHORTS, "singles": rounding.SINGLES}
 
 
 def sparse(rng, n, d):
@@ -171,13 +171,10 @@ HARD = [
 ]
 
 
-def whole_numbers(words, kind, bias):
-    if kind is rounding.SINGLES:
-        return words.view(np.float32).astype(float)
-    levels = words.view(kind.dtype).astype(int) - bias
-    levels = np.where(levels > 127, levels - 256, levels) if kind is rounding.BYTES else levels
-    assert np.abs(levels).max() <= kind.most
-    return levels
+def numbers_of(words, kind):
+    numbers = words.view(kind.dtype).astype(float)
+    assert np.abs(numbers).max() <= kind.most
+    return numbers
 
 
 @pytest.mark.parametrize("kind", HARD)
@@ -186,13 +183,9 @@ def test_rounding_moves_rows_by_no_more_than_it_says(rng, numbers, kind):
     X = np.asarray(KINDS[kind](rng, 200, 130), dtype=float)
     how = rounding.finest(ROUNDED_TO[numbers], X)
     Q = np.vstack([X, X * 3, X * 1e-3])
-    bias = how.kind.bias
     varied = how.steps > 0
-    x, c = how.round(Q, bias), how.round(X)
-    z_x, z_c = (
-        whole_numbers(each.words, how.kind, own)[:, how.columns[varied]] * how.steps[varied]
-        for each, own in ((x, bias), (c, 0))
-    )
+    x, c = how.round(Q), how.round(X)
+    z_x, z_c = (numbers_of(each.words, how.kind)[:, how.columns[varied]] * how.steps[varied] for each in (x, c))
     apart = (((Q - X[0]) / how.unit)[:, ~varied] ** 2).sum(axis=1)
     assert_allclose((z_x**2).sum(axis=1) + apart, x.sq_norms)
     between = np.sqrt(((z_x[:, None] - z_c) ** 2).sum(axis=2) + apart[:, None])
@@ -206,7 +199,7 @@ def test_rounding_moves_rows_by_no_more_than_it_says(rng, numbers, kind):
 def test_bounds_are_below_distances_and_close(rng, numbers, kind):
     X = np.asarray(KINDS[kind](rng, 100, 130), dtype=float)
     how = rounding.finest(ROUNDED_TO[numbers], X)
-    x, c = how.round(X[:LANES], how.kind.bias), how.round(X)
+    x, c = how.round(X[:LANES]), how.round(X)
     bounds = np.empty((len(X) + 1, LANES), dtype=np.float32)
     certified._measure(how.rows(X[:LANES], x), 0, how.centers(X, c), bounds)
     dists = np.sqrt(((X[:, None] - X[:LANES]) ** 2).sum(axis=2)) / how.unit
@@ -218,10 +211,9 @@ def test_bounds_are_below_distances_and_close(rng, numbers, kind):
 
 def test_numbers_are_the_cheapest_that_leave_few_centers_in_doubt(rng, monkeypatch):
     monkeypatch.setattr(rounding, "LEAST_WORK", 0)
-    monkeypatch.setattr(rounding, "KINDS", tuple(ROUNDED_TO.values()))
     X = sparse(rng, 2000, 300)
     drawn = drawn_from(X, (100,), t=20)
-    assert rounding.cheapest(drawn, X).kind is rounding.BYTES
+    assert rounding.cheapest(drawn, X).kind is rounding.SHORTS
     noise = rng.normal(size=(2000, 300))  # all centers are nearly as far away as the nearest
     assert rounding.cheapest(drawn_from(noise, (100,), t=20), noise).kind is rounding.SHORTS
     assert rounding.cheapest(drawn, X * 1000).kind is rounding.SINGLES  # beyond the range of the steps
@@ -231,9 +223,9 @@ def test_numbers_are_the_cheapest_that_leave_few_centers_in_doubt(rng, monkeypat
 
 def test_a_few_points_far_out_do_not_coarsen_the_steps_of_all(rng):
     X = rng.normal(size=(500, 120))
-    fine = rounding.finest(rounding.BYTES, X)
+    fine = rounding.finest(rounding.SHORTS, X)
     X[::100] *= 1e6
-    steps = rounding.finest(rounding.BYTES, X)
+    steps = rounding.finest(rounding.SHORTS, X)
     assert_allclose(steps.steps * steps.unit, fine.steps * fine.unit, rtol=1.01)
 
 

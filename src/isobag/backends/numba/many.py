@@ -98,7 +98,7 @@ def _search(
         questions = _questions(t, psi, n_levels, len(balls.points))
         for part in slices(share.stop - share.start, size):
             block = slice(share.start + part.start, share.start + part.stop)
-            rows = rounding.rows(X[block], rounding.round(X[block], rounding.kind.bias))
+            rows = rounding.rows(X[block], rounding.round(X[block]))
             cells = np.empty((t, n_levels, len(rows.lanes) * LANES), dtype=np.int32)
             if rule == "nearest":
                 certified.find_cells(rows, centers, lists, bounds, questions, cells, far[block])

@@ -9,7 +9,6 @@ from isobag.backends.arrays import Balls, Cells, Floats, Ints
 from isobag.backends.numba.compiled import certified
 from isobag.backends.numba.compiled.rounding import pack_tiles, round_rows
 from isobag.backends.numba.compiled.tiles import LANES, TILE, WIDTH
-from isobag.backends.numba.compiled.vectors import HAS_QUADS
 from isobag.backends.threads import map_in_threads, slices
 
 Words = npt.NDArray[np.int32]
@@ -22,16 +21,12 @@ class Kind(NamedTuple):
     dtype: npt.DTypeLike
     per_word: int
     most: float
-    bias: int  # added to the numbers of queries
     at_once: int  # features whose products are summed before they are rounded
     cost: float  # of a feature, in multiply-adds of float32
 
 
-BYTES = Kind(np.uint8, 4, 127.0, 128, 1 << 16, 0.25)
-SHORTS = Kind(np.int16, 2, 4095.0, 0, 128, 0.5)
-SINGLES = Kind(np.float32, 1, np.inf, 0, 64, 1.0)
-KINDS = (BYTES, SHORTS, SINGLES) if HAS_QUADS else (SHORTS, SINGLES)
-"""Kinds to choose from; bytes where one instruction multiplies four with four others."""
+SHORTS = Kind(np.int16, 2, 4095.0, 128, 0.5)
+SINGLES = Kind(np.float32, 1, np.inf, 64, 1.0)
 DISTANCE_COST = 4.0
 """What a feature of a distance in float32 costs, in multiply-adds of a product."""
 LEAST_WORK = 1 << 32
@@ -79,16 +74,16 @@ class Rounding(NamedTuple):
         """Features in which centers differ."""
         return int(np.count_nonzero(self.steps))
 
-    def round(self, X: Floats, bias: int = 0) -> Rounded:
-        """Rows in numbers of few bits, more by ``bias``."""
+    def round(self, X: Floats) -> Rounded:
+        """Rows in numbers of few bits."""
         X = np.ascontiguousarray(X, dtype=np.float64)
         n, d = X.shape
         n_columns = self.kind.per_word * int(self.groups[-1])
-        words = np.full((n, n_columns), bias, dtype=self.kind.dtype)
+        words = np.zeros((n, n_columns), dtype=self.kind.dtype)
         singles = np.zeros((n, n_columns // WIDTH * WIDTH + WIDTH), dtype=np.float32)
         lengths = np.empty((4, n))
         inverses = 1 / np.where(self.steps > 0, self.steps, 1)  # exactly, of powers of two
-        how = self.middle, 1 / self.unit, self.steps, inverses, self.columns, self.kind.most, bias
+        how = self.middle, 1 / self.unit, self.steps, inverses, self.columns, self.kind.most
         round_rows(X, *how, words, singles, lengths)
         errors, excesses, sq_norms, norms = lengths
         errors = errors * (1 + 1e-6) + (d + 8) * 2.0**-50 * np.sqrt(sq_norms) + 2.0**-60
@@ -131,9 +126,6 @@ class Rounding(NamedTuple):
         names = np.empty(n_entries + 1, dtype=np.int32)
         packed = np.empty((n_entries + 1, TILE), dtype=np.int32)
         size = pack_tiles(words, tiles, self.groups, starts, names, packed)
-        sums = np.zeros((len(words), n_groups), dtype=np.int32)
-        if self.kind.bias:
-            np.add.reduceat(words.view(np.int8), 4 * self.groups[:-1], axis=1, dtype=np.int32, out=sums)
         terms = np.zeros((2, len(words)))
         terms[:, :-1] = rounded.sq_norms * (1 - self.share), rounded.errors * (1 + 1e-6)
         widths = 2 * rounded.errors + rounded.excesses + 8 * self.share * np.sqrt(rounded.sq_norms)
@@ -148,7 +140,6 @@ class Rounding(NamedTuple):
                 starts,
                 names[:size],
                 packed[:size],
-                np.ascontiguousarray((-self.kind.bias * sums)[tiles].transpose(0, 2, 1)),
                 self.weights,
                 np.ascontiguousarray(terms[:, tiles].transpose(1, 0, 2), dtype=np.float32),
             )
@@ -219,14 +210,12 @@ def cheapest(balls: Balls, X: Floats) -> Rounding:
     """The kind of numbers by which the cells of queries are found at the least cost, by a trial with some."""
     if len(X) * balls.points.size < LEAST_WORK:
         return finest(SINGLES, balls.points)
-    best = finest(KINDS[0], balls.points)
-    least = cost_of(best, balls, X)
-    for kind in KINDS[1:]:
-        if least > kind.cost * best.n_varied * len(balls.points) / balls.slots.size:  # what it costs at the least
-            other = finest(kind, balls.points)
-            cost = cost_of(other, balls, X)
-            best, least = (other, cost) if cost < least else (best, least)
-    return best
+    shorts = finest(SHORTS, balls.points)
+    cost = cost_of(shorts, balls, X)
+    if cost <= SINGLES.cost * shorts.n_varied * len(balls.points) / balls.slots.size:  # what they cost at the least
+        return shorts
+    singles = finest(SINGLES, balls.points)
+    return singles if cost_of(singles, balls, X) < cost else shorts
 
 
 def cost_of(rounding: Rounding, balls: Balls, X: Floats) -> float:

@@ -5,10 +5,10 @@ is what lies beyond the range of these numbers and e the rest. Cutting off moves
 
     |z_x - z_c| - |e_x| - |e_c| <= |x - c| <= |z_x - z_c| + |e_x| + |o_x| + |e_c| + |o_c|.
 
-There are three kinds. Bytes and shorts are whole numbers of steps s_k, which are powers of two, equal within a group of
-features: the product of a group is a whole number in 32 bits, and is multiplied by s_k^2 exactly. Singles are float32,
-in groups of 64 features, whose products are summed in float32. Features in which no centers differ are 0 in all of
-them, and only add to N = |z|^2 of a query.
+There are two kinds. Shorts are whole numbers of steps s_k, which are powers of two, equal within a group of features:
+the product of a group is a whole number in 32 bits, and is multiplied by s_k^2 exactly. Singles are float32, in groups
+of 64 features, whose products are summed in float32. Features in which no centers differ are 0 in all of them, and only
+add to N = |z|^2 of a query.
 
 Let R^2 = N_x + N_c, and u = 2^-24. Products of G groups are rounded to float32 and added to N_x + N_c one after the
 other. They add up to at most R^2, and partial sums to 2 R^2, so that the error is at most (2 G + 3) u R^2, and with
@@ -69,18 +69,17 @@ class Rows(NamedTuple):
 
 
 class Centers(NamedTuple):
-    """All distinct centers; the last seven fields are those of ``tiles``."""
+    """All distinct centers; the last six fields are those of ``tiles``."""
 
     points: Any  # (m, d)
     singles: Any  # (m, d or more) c' in float32
     norms: Any  # (m,) |c'|
     widths: Any  # (m,) upper less lower bound
-    per_word: Any  # numbers in a word: 4 bytes, 2 shorts or 1 single
+    per_word: Any  # numbers in a word: 2 shorts or 1 single
     tiles: Any
     starts: Any
     names: Any
     words: Any
-    sums: Any
     weights: Any
     terms: Any
 
@@ -143,14 +142,12 @@ def _error_of(sq_dist, reach, d):
 @jit
 def _measure(rows, block, centers, bounds):
     """Write b of all centers and the queries of a block."""
-    _, _, _, _, per_word, own, starts, names, words, sums, weights, terms = centers
+    _, _, _, _, per_word, own, starts, names, words, weights, terms = centers
     x, norms = rows.lanes, rows.sq_norms
-    if per_word == 4:
-        tiles.measure_bytes(x, block, own, starts, names, words, sums, weights, norms, terms, bounds)
-    elif per_word == 2:
-        tiles.measure_shorts(x, block, own, starts, names, words, sums, weights, norms, terms, bounds)
+    if per_word == 2:
+        tiles.measure_shorts(x, block, own, starts, names, words, weights, norms, terms, bounds)
     else:
-        tiles.measure_singles(x, block, own, starts, names, words, sums, weights, norms, terms, bounds)
+        tiles.measure_singles(x, block, own, starts, names, words, weights, norms, terms, bounds)
 
 
 @jit

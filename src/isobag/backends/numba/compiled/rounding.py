@@ -9,8 +9,8 @@ FARTHEST = 2.0**50
 
 
 @jit
-def round_rows(X, middle, inverse_unit, steps, inverses, columns, most, bias, words, singles, lengths):
-    """Rows in numbers of few bits: words (n, columns) are written, feature k in columns[k], whole ones more by bias.
+def round_rows(X, middle, inverse_unit, steps, inverses, columns, most, words, singles, lengths):
+    """Rows in numbers of few bits: words (n, columns) are written, feature k in columns[k].
 
     X - middle in units is cut off at ``most`` steps (d,), 0 where no centers differ; inverses of both are known. Also
     written: the same rows in float32, (n, columns + 1 or more), whose last number is the length in features where no
@@ -36,7 +36,7 @@ def round_rows(X, middle, inverse_unit, steps, inverses, columns, most, bias, wo
                 inside = min(max(x, -(most + 0.5) * steps[k]), (most + 0.5) * steps[k])
                 level = min(max(np.rint(inside * inverses[k]), -most), most)
                 value = level * steps[k]
-                words[row, columns[k]] = np.int32(level) + bias
+                words[row, columns[k]] = np.int32(level)
             rest += (inside - value) * (inside - value)
             beyond += (x - inside) * (x - inside)
             total += value * value

@@ -1,6 +1,6 @@
 """Bounds of distances of LANES queries to centers, TILE centers at a time: loops written as LLVM vector operations.
 
-A word is 32 bits of a row: four bytes, two shorts or one float32. One instruction multiplies the words of sixteen
+A word is 32 bits of a row: two shorts or one float32. One instruction multiplies the words of sixteen
 queries with one of a center and adds the products to sixteen sums. ``certified`` says what is found, and b, |e| and N.
 """
 
@@ -12,7 +12,7 @@ from numba.core import cgutils
 
 from isobag.backends.numba.compiled import target
 from isobag.backends.numba.compiled.llvm import in_llvm, loop
-from isobag.backends.numba.compiled.vectors import at, multiply_quads, splat
+from isobag.backends.numba.compiled.vectors import at, splat
 
 LANES = 32
 """Queries measured together."""
@@ -49,13 +49,12 @@ def _add_singles(builder, total, own, others):
     return _call(builder, f"llvm.fmuladd.v{_WIDTH}f32", own, others, total)
 
 
-def _generate(kind, add, builder, lanes, block, tiles, starts, names, words, sums, weights, sq_norms, terms, bounds):
+def _generate(kind, add, builder, lanes, block, tiles, starts, names, words, weights, sq_norms, terms, bounds):
     """Write b of all centers and the queries of a block: bounds (m, LANES) float32.
 
     lanes (blocks, words, LANES): words of queries; tiles (., TILE): the centers that are measured together; starts
     (tiles, G + 1): their entries in each group of features; names (entries,): which word; words (entries, TILE): those
-    of the centers; sums (tiles, G, TILE): what a sum begins with; weights (G,): -2 s^2; sq_norms (blocks, LANES): N_x;
-    terms (tiles, 2, TILE): N_c and |e_c|
+    of the centers; weights (G,): -2 s^2; sq_norms (blocks, LANES): N_x; terms (tiles, 2, TILE): N_c and |e_c|
     """
     n_words, n_tiles, n_groups = (
         cgutils.unpack_tuple(builder, array.shape)[axis] for array, axis in ((lanes, 1), (tiles, 0), (weights, 0))
@@ -90,9 +89,7 @@ def _generate(kind, add, builder, lanes, block, tiles, starts, names, words, sum
             builder.store(value, place, align=4)
 
         def add_group(group, _):
-            begin = builder.mul(builder.add(builder.mul(tile, n_groups), group), tile_size)
-            totals = [total for total in splat_tile(sums.data, begin, _INTS) for _ in vectors]
-            totals = [builder.bitcast(total, kind) for total in totals]
+            totals = [ir.Constant(kind, [0] * _WIDTH)] * len(places)
 
             def add_entry(entry, totals):
                 word = builder.mul(builder.zext(load(names.data, entry), index), lane_count)
@@ -132,8 +129,6 @@ def _kernel(kind, add):
     return in_llvm(types.void)(partial(_generate, kind, add))
 
 
-measure_bytes = _kernel(_INTS, multiply_quads)
-"""Of queries each byte is more by 128, and sums begin with -128 times the sum of a center's bytes."""
 measure_shorts = _kernel(_INTS, _add_pairs)
 measure_singles = _kernel(_SINGLES, _add_singles)
 
