@@ -14,7 +14,8 @@ from isobag.data.groups import Groups, as_groups
 from isobag.data.rows import ArrayRows
 from isobag.models.calibration import Calibration, calibrate, draw_folds, own_p_values
 from isobag.models.group import CALIBRATION_GROUPS, LEARNED_GROUPS, fit_group_model
-from isobag.models.point import CALIBRATION_ROWS, LEARNED_ROWS, fit_point_model
+from isobag.models.point import CALIBRATION_ROWS, LEARNED_ROWS
+from isobag.models.point_fit import fit_point_model
 
 ALPHAS = (0.01, 0.05, 0.1)
 

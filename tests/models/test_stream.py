@@ -8,7 +8,8 @@ from scipy.stats import ks_2samp
 
 from isobag.backends import Compute
 from isobag.data.rows import ArrayRows
-from isobag.models.point import FEW_SAMPLES, PointParams, fit_point_model
+from isobag.models.point import FEW_SAMPLES, PointParams
+from isobag.models.point_fit import fit_point_model
 from isobag.models.stream import Stream, exchange_at, levels_at, next_stop
 from isobag.partitionings import draw_seeds
 

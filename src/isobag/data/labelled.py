@@ -106,6 +106,10 @@ class LabelledRows(Rows):
                 yield OwnedBlock(block.X[part], self.owners[own], own)
             start += int(block.starts[-1])
 
+    def mapped(self, function: Callable[[Floats, Ints], Floats]) -> "LabelledRows":
+        """What a function makes of rows (n, d) and of the numbers of their groups (n,), when it is asked for."""
+        return LabelledRows(MappedRows(self._rows, self.owners, function), self.owners, self.n_groups)
+
     def map_placed(self, function: Callable[[Floats, slice], Array]) -> Array:
         """What a function makes of each block of rows and of its place among all: (n, ...)."""
         parts, start = [], 0
@@ -125,3 +129,36 @@ class LabelledRows(Rows):
         if values is None:
             return function(np.empty((0, self.n_features)), np.empty(0, dtype=np.int64))
         return values
+
+
+class MappedRows(Rows):
+    """What a function makes of other rows (n, d) in host memory and of the numbers of their groups (n,): (n, d)."""
+
+    def __init__(self, rows: Rows, owners: Ints, function: Callable[[Floats, Ints], Floats]) -> None:
+        super().__init__(len(rows), rows.n_features, rows.names)
+        self._rows, self._owners, self._function = rows, owners, function
+
+    def blocks(self) -> Iterator[Floats]:
+        """All rows in order."""
+        start = 0
+        for X in self._rows.blocks():
+            yield self._function(X, self._owners[start : start + len(X)])
+            start += len(X)
+
+    def take(self, numbers: Ints) -> Floats:
+        """Some of them: (k,) -> (k, d)."""
+        return self._function(self._rows.take(numbers), self._owners[numbers])
+
+    def part(self, numbers: Ints) -> Rows:
+        """Only the rows with the numbers given, which ascend."""
+        return MappedRows(self._rows.part(numbers), self._owners[numbers], self._function)
+
+    def prefetch(self, numbers: Ints) -> None:
+        """Hint: these rows will be read together, (k,)."""
+        self._rows.prefetch(numbers)
+
+    @property
+    def whole(self) -> Floats | None:
+        """All rows as one block, if they make one: (n, d)."""
+        whole = self._rows.whole
+        return None if whole is None else self._function(whole, self._owners)

@@ -24,7 +24,8 @@ from isobag.data.scaling import SCALINGS
 from isobag.estimators.base import Modelled, PointDetector, Storable, Thresholded, verdicts_at
 from isobag.models.averaging import ViewsAverage
 from isobag.models.calibration import EXTRAPOLATE, TAILS
-from isobag.models.point import BLOCKS, METHODS, PointModel, PointParams, fit_point_model
+from isobag.models.point import BLOCKS, METHODS, PointModel, PointParams
+from isobag.models.point_fit import fit_point_model
 from isobag.models.units import unit_numbers
 from isobag.models.views import Views
 from isobag.partitionings import MECHANISMS
@@ -126,7 +127,9 @@ class IDKPointDetector(PointDetector, Modelled[PointModel]):
     of all rows, it is looked up in lambda m_g + (1 - lambda) m at every psi, lambda = q n_g / (1 + q n_g), where n_g is
     the number of rows of the group and q the variance between groups divided by the variance within, estimated from the
     data. The rows of a large group are compared with each other, those of a new one with all. What is usual in a map of
-    one's own is more than in that of all, so each is divided by what is usual for its lambda. The scores that ``fit``
+    one's own is more than in that of all, so each is divided by what is usual for its lambda. With
+    ``max_samples="auto"`` a second model compares rows column by column: less the median of their group, divided by its
+    median deviation, both shrunk towards those of all. A row has the lower of both scores. The scores that ``fit``
     computes leave each row out of its own group; ``score_samples`` takes all rows for new.
 
     Examples

@@ -1,6 +1,6 @@
 """What is learned of points: partitionings, and how many points of the training data lie in each cell.
 
-Learned in steps: draw views, count the rows in their cells (a Tally), finish a model.
+Learned in steps: draw views, count the rows in their cells (a Tally), finish a model; see ``point_fit``.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,7 +14,7 @@ from isobag.backends import Compute
 from isobag.backends.arrays import FARTHEST, MOST_ROWS, OCTAVE, ONE, Floats, Ints, PickledByFields, held
 from isobag.backends.threads import map_in_threads, slices
 from isobag.data.labelled import LabelledRows
-from isobag.data.rows import Rows, spread_rows
+from isobag.data.rows import Rows
 from isobag.models.averaging import (
     FEW,
     OVERRULED,
@@ -24,12 +24,12 @@ from isobag.models.averaging import (
     fit_views_average,
     problems_of_views_average,
 )
-from isobag.models.baseline import Baseline, OwnShares, OwnSums, fit_baseline
-from isobag.models.calibration import EXTRAPOLATE, Calibration, calibrate
+from isobag.models.baseline import Baseline, OwnShares, OwnSums
+from isobag.models.calibration import EXTRAPOLATE, Calibration
 from isobag.models.explain import Located, Shares, SharesOfAll, far_by_feature, lack_by_feature
+from isobag.models.residuals import Residuals
 from isobag.models.tally import Tables, Tally
-from isobag.models.units import blocks_of, copies_of
-from isobag.models.views import Limits, Plan, Sums, Views, add_views, draw_views
+from isobag.models.views import Limits, Plan, Sums, Views, add_views
 from isobag.partitionings import nested_levels
 
 METHODS = {"similarity": "nearest", "norm": "covering"}
@@ -38,7 +38,7 @@ AUTO_SCALINGS = ("absolute", "normal", "asinh")
 PAPER_SCALING = "minmax"
 AUTO_LARGEST_SAMPLES = 512
 FEW_SAMPLES = 256
-"""Largest psi of the models that p-values rest on, and of streams."""
+"""Largest psi of the models that p-values rest on, of rows compared with their own groups, and of streams."""
 AVERAGED_ROWS = 10_000
 CALIBRATION_ROWS, LEARNED_ROWS = 100_000, 10_000
 HALVED_ROWS = 2_000
@@ -123,6 +123,7 @@ class PointModel(PickledByFields):
     average : how the scores at all psi of all views become one; None: the last psi alone counts.
     calibration : what p-values need; None if the model has no p-values.
     baseline : the counts of each group, where rows are compared with their own.
+    residuals : what rows are less the location of their own group, where these differ, and a model of it.
     """
 
     views: Views
@@ -135,6 +136,7 @@ class PointModel(PickledByFields):
     average: ViewsAverage | None = held()
     calibration: Calibration | None = held()
     baseline: Baseline | None = held(default=None)
+    residuals: Residuals | None = held(default=None)
 
     @property
     def tally(self) -> Tally:
@@ -151,7 +153,8 @@ class PointModel(PickledByFields):
         if own is not None:
             return rows.map_placed(lambda X, place: self.combine(sum_at(X), compute.n_jobs, own.part(place)))
         own_at = self._own_at(compute)
-        return rows.map_owned(lambda X, owners: self.combine(sum_at(X), compute.n_jobs, own_at(X, owners)))
+        scores = rows.map_owned(lambda X, owners: self.combine(sum_at(X), compute.n_jobs, own_at(X, owners)))
+        return scores if self.residuals is None else self.residuals.lower(scores, rows, compute)
 
     def scorer(self, compute: Compute) -> Callable[[Floats], Floats]:
         """A function of rows without labels: how normal each is: (n, d) -> (n,)."""
@@ -184,12 +187,20 @@ class PointModel(PickledByFields):
     def explain(self, rows: Rows, compute: Compute) -> Floats:
         """How much each feature adds to the logarithm of (typical score / score): (n, d)."""
         self._check_labelled(isinstance(rows, LabelledRows))
+        typical = self._typical_lack(compute)
+        if not isinstance(rows, LabelledRows):
+            return rows.map(lambda X: self._lack(X, None, compute) - typical)
+        lacks = rows.map_owned(lambda X, owners: self._lack(X, owners, compute) - typical)
+        return lacks if self.residuals is None else self.residuals.explain(lacks, rows, self, compute)
+
+    def log_typical(self, compute: Compute) -> float:
+        """Logarithm of the typical score that explanations compare with, that of residuals aside."""
+        return -float(self._typical_lack(compute).sum())
+
+    def _typical_lack(self, compute: Compute) -> Floats:
         if "typical" not in self._known:
             self._known["typical"] = self._lack(*self._references, compute).mean(axis=0)
-        typical = self._known["typical"]
-        if isinstance(rows, LabelledRows):
-            return rows.map_owned(lambda X, owners: self._lack(X, owners, compute) - typical)
-        return rows.map(lambda X: self._lack(X, None, compute) - typical)
+        return self._known["typical"]
 
     def _check_labelled(self, are_labelled: bool) -> None:
         if self.baseline is not None and not are_labelled:
@@ -228,6 +239,8 @@ class PointModel(PickledByFields):
                 yield "limits: they are not of the same psi"
         if self.baseline is not None:
             yield from self.baseline.problems(self._counted_views, len(self.reference))
+        if self.residuals is not None:
+            yield from self.residuals.problems(0 if self.baseline is None else len(self.baseline.sizes), params)
         if self.rule != METHODS[params.method]:
             yield f"rule: {self.rule!r}; need {METHODS[params.method]!r}"
 
@@ -362,52 +375,6 @@ class PointModel(PickledByFields):
         if owners is None or self.baseline is None:
             return of_all
         return [OwnShares(self.baseline, own, view, owners) for view, own in enumerate(of_all)]
-
-
-def fit_point_model(
-    rows: Rows, params: PointParams, compute: Compute, units: Ints | None = None
-) -> tuple[PointModel, Floats]:
-    """Draw views of the rows, count the rows in their cells, finish a model; also the scores of the rows: (n,).
-
-    ``units`` (n,): which rows belong together, for calibration; found out where None is given.
-    """
-    reference, averaged = (spread_rows(len(rows), most) for most in (REFERENCE_ROWS, AVERAGED_ROWS))
-    later = [reference, averaged] if params.averages else [reference]
-    plans = params.plans(len(rows))
-    n_drawn = params.n_drawn(len(rows))
-    views, _ = draw_views(rows, n_drawn, plans, params.mechanism, params.random_state, compute, later)
-    calibration = None
-    if params.calibrate:
-        if units is None:
-            units = blocks_of(rows) if params.calibrate == BLOCKS else copies_of(rows, CALIBRATION_ROWS)
-        if units is None and isinstance(rows, LabelledRows):
-            units = np.arange(len(rows))  # each its own: all others are learned from, not some of them
-        most = most_learned(len(rows), rows.n_groups if isinstance(rows, LabelledRows) else 0)
-        calibration = calibrate(rows, params, compute, fit_point_model, CALIBRATION_ROWS, most, units)
-    tally, sums = _tally_and_sum(views, rows, params, compute)
-    model = finish_point_model(views, tally, params, rows.take(reference), calibration=calibration)
-    own = own_some = None
-    if params.averages or isinstance(rows, LabelledRows):
-        sum_at = model.sum_at(compute, only_last=not params.averages)
-        some = sum_at(rows.take(averaged)) if sums is None else tuple(each[averaged] for each in sums)
-    if isinstance(rows, LabelledRows):
-        counted = views if params.averages else views.at(-1)
-        baseline, own = fit_baseline(counted, rows, reference, compute)
-        own_some = own.part(averaged)
-        model = replace(model, baseline=baseline.with_gains(model.divide(some), own_some, views.sizes))
-    if params.averages:
-        model = model.averaged(some, own_some)
-    if sums is None:
-        return model, model.scores(rows, compute, own)
-    return model, model.combine(sums, compute.n_jobs, own)
-
-
-def _tally_and_sum(views: Views, rows: Rows, params: PointParams, compute: Compute) -> tuple[Tally, Sums | None]:
-    """The tally, and the sums of its tables at the rows, where rows in memory make both in one search."""
-    whole = rows.whole
-    if whole is None or params.method == "norm":
-        return views.tally_rows(rows, compute), None
-    return views.count_and_sum(whole, compute, not params.averages, params.limits(views))
 
 
 def finish_point_model(

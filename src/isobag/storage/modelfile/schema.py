@@ -14,6 +14,7 @@ from isobag.models.averaging import Average, ViewsAverage
 from isobag.models.calibration import Calibration
 from isobag.models.group import LEVEL2
 from isobag.models.level2 import Level2
+from isobag.models.residuals import Residuals
 from isobag.models.views import Views
 from isobag.partitionings import MECHANISMS, Later, Partitionings
 from isobag.storage.modelfile.container import Tensors
@@ -126,6 +127,8 @@ def _kind(hint: Any, metadata: Mapping[str, Any], owner: type) -> Kind:
         return Tagged({one.__name__: one for one in LEVEL2.values()})
     if hint is Calibration:
         return _calibration_of(owner)
+    if hint is Residuals:
+        return Record(Residuals, {"model": _without(owner, Calibration, Residuals), **_kinds(Residuals, Any)})
     if hint is ViewsAverage:
         return OneOrManyViews(record_of(ViewsAverage).encode)
     assert isinstance(hint, type)
@@ -169,14 +172,19 @@ def _split_calibration(model: Any, **others: Any) -> Calibration:
 
 def _calibration_of(owner: type) -> CalibrationKind:
     """Models of the same class, without a calibration of their own, and their scores of data they have not seen."""
-    none = {one: choice((None,)) for one, hint in get_type_hints(owner).items() if hint == Calibration | None}
-    return CalibrationKind(
-        Several(Record(owner, _kinds(owner, Calibration | None) | none, _later(owner)), tuple),
-        _kinds(Calibration, tuple[Any, ...]),
-    )
+    return CalibrationKind(Several(_without(owner, Calibration), tuple), _kinds(Calibration, tuple[Any, ...]))
 
 
-def _kinds(owner: type, aside: Any = None) -> dict[str, Kind]:
-    """The kinds of the fields of a data class, but for those of one type."""
+def _without(owner: type, *aside: type) -> Record:
+    """Values of a class in which the fields of some types are None."""
+    types = [one | None for one in aside]
+    none = {one: choice((None,)) for one, hint in get_type_hints(owner).items() if hint in types}
+    return Record(owner, _kinds(owner, *types) | none, _later(owner))
+
+
+def _kinds(owner: type, *aside: Any) -> dict[str, Kind]:
+    """The kinds of the fields of a data class, but for those of some types."""
     hints = get_type_hints(owner)
-    return {one.name: _kind(hints[one.name], one.metadata, owner) for one in fields(owner) if hints[one.name] != aside}
+    return {
+        one.name: _kind(hints[one.name], one.metadata, owner) for one in fields(owner) if hints[one.name] not in aside
+    }
