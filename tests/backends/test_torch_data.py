@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from isobag import IDKGroupDetector, IDKPointDetector
+from isobag import IDKGroupDetector, IDKPointDetector, IDKStreamDetector
 
 if importlib.util.find_spec("torch") is None:
     pytest.skip('torch is not installed: pip install "isobag[gpu]" to run these tests', allow_module_level=True)
@@ -70,6 +70,53 @@ def test_a_window_that_moves_has_the_scores_of_the_definition(rng, device, max_s
     own = [stream.follow(part, compute) for part in np.split(X, [250])]
     assert_array_equal(np.concatenate([part.scores for part in own]), expected.scores)
     assert_array_equal(np.concatenate([part.p_values for part in own]), expected.p_values)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("max_samples", ["auto", 16])
+def test_a_stream_of_tensors_has_the_bits_of_a_stream_of_arrays(rng, device, max_samples):
+    X = rng.normal(size=(420, 3))
+    batches = [X[:50], X[50:51], X[51:300], X[300:]]
+    expected = IDKStreamDetector(150, 7, max_samples, random_state=3, backend="numpy")
+    own = IDKStreamDetector(150, 7, max_samples, random_state=3, backend="torch")
+    for batch in batches:
+        on_device = torch.tensor(batch, device=device)
+        if hasattr(own, "stream_"):
+            for name in ("score_samples", "p_values", "predict"):
+                found = getattr(own, name)(on_device)
+                assert isinstance(found, torch.Tensor)
+                assert found.device.type == device
+                assert_array_equal(found.cpu().numpy(), getattr(expected, name)(batch))
+        own.partial_fit(on_device)
+        expected.partial_fit(batch)
+    for table, other in zip(own.model_.tables, expected.model_.tables, strict=True):
+        assert_array_equal(table, other)
+    assert_array_equal(own.window_, expected.window_)
+    followed, others = own.follow(torch.tensor(X[:90], device=device)), expected.follow(X[:90])
+    assert_array_equal(followed.scores.cpu().numpy(), others.scores)
+    assert_array_equal(followed.p_values.cpu().numpy(), others.p_values)
+    assert_array_equal(own.explain(torch.tensor(X[:5], device=device)).cpu().numpy(), expected.explain(X[:5]))
+
+
+def test_a_tensor_that_changed_after_it_was_scored_is_scored_again(rng):
+    X = torch.tensor(rng.normal(size=(300, 3)))
+    detector = IDKStreamDetector(150, 7, random_state=3, backend="torch").partial_fit(X)
+    some = X[:10].clone()
+    before = detector.score_samples(some).clone()
+    some += 5
+    assert (detector.score_samples(some) < before).all()
+
+
+@on_gpu
+def test_a_stream_of_cupy_arrays_answers_in_cupy_arrays(rng, device):
+    cupy = pytest.importorskip("cupy")
+    X = rng.normal(size=(400, 3))
+    own = IDKStreamDetector(150, 7, random_state=3).partial_fit(cupy.asarray(X))
+    found = own.score_samples(cupy.asarray(X[:20]))
+    assert isinstance(found, cupy.ndarray)
+    assert_array_equal(found.get(), IDKStreamDetector(150, 7, random_state=3).partial_fit(X).score_samples(X[:20]))
+    with pytest.raises(ValueError, match="works in host memory"):
+        IDKStreamDetector(backend="numba").partial_fit(cupy.asarray(X))
 
 
 @on_gpu

@@ -18,9 +18,9 @@ from isobag.data.params import (
     check_params,
     one_of,
 )
-from isobag.data.rows import ArrayRows
+from isobag.data.rows import Rows
 from isobag.data.scaling import SCALINGS
-from isobag.data.validation import check_points
+from isobag.data.validation import as_rows
 from isobag.estimators.base import Computing, Thresholded
 from isobag.models.calibration import EXTRAPOLATE, TAILS
 from isobag.models.drift import Drift, measure_drift
@@ -66,7 +66,9 @@ class IDKStreamDetector(Thresholded, Computing):
     random_state : int, RandomState instance or None, default=None
         Drawn from once, when the first rows come.
     backend : {"auto", "numba", "numpy", "torch"}, default="auto"
-        The results are identical; only the time differs. "numba" alone keeps the nearest centers of all rows.
+        The results are identical; only the time differs. "numba" alone keeps the nearest centers of all rows. Tensors
+        and arrays on a GPU are scored and counted there by "torch", which "auto" chooses for them, and results are
+        arrays there too; the window is kept in host memory, so rows that are learned are copied to it.
     n_jobs : int or None, default=None
         Number of threads, as in joblib.
 
@@ -155,7 +157,9 @@ class IDKStreamDetector(Thresholded, Computing):
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Learn the rows of X (n, d) in their order; the oldest rows leave the window."""
         stream, rows = self._stream_and_rows(X)
-        stream.learn(rows, self.compute)
+        compute = self.compute_for(rows)
+        for block in rows.blocks():
+            stream.learn(block, compute)
         return self
 
     def follow(self, X: Any) -> Followed:
@@ -164,11 +168,14 @@ class IDKStreamDetector(Thresholded, Computing):
         Scores are nan and p-values 1 for the first rows, before there is a model.
         """
         stream, rows = self._stream_and_rows(X)
-        return stream.follow(rows, self.compute, self.tail)
+        compute = self.compute_for(rows)
+        parts = [stream.follow(block, compute, self.tail) for block in rows.blocks()]
+        return Followed(*(rows.give(np.concatenate(own)) for own in zip(*parts, strict=True)))
 
     def score_samples(self, X: Any) -> Floats:
         """How normal each row is: (n,) in [0, 1], higher = more normal. Nothing is learned."""
-        return self._stream.score(self._points(X), self.compute)
+        rows = self._rows(X)
+        return rows.give(self._scores(rows))
 
     def decision_function(self, X: Any) -> Floats:
         """Score minus ``offset_``: negative for anomalies."""
@@ -186,7 +193,8 @@ class IDKStreamDetector(Thresholded, Computing):
         each is valid, but many small ones may come together. What is below 1 / (1 + number of scores) rests on
         ``tail``.
         """
-        return self._stream.p_values(self.score_samples(X), self.tail)
+        rows = self._rows(X)
+        return rows.give(self._p_values(rows))
 
     def predict(self, X: Any, fdr: float | None = None) -> npt.NDArray[np.int64]:
         """+1 for normal rows, -1 for anomalies: scores below ``offset_``.
@@ -197,9 +205,10 @@ class IDKStreamDetector(Thresholded, Computing):
         ``online_`` remembers the alarms; another ``fdr`` begins anew.
         """
         rate = self.fdr if fdr is None else fdr
+        rows = self._rows(X)
         if rate is None:
-            return self._verdicts(self.score_samples(X))
-        return self.alarms(self.p_values(X), rate)
+            return rows.give(self._verdicts(self._scores(rows)))
+        return rows.give(self.alarms(self._p_values(rows), rate))
 
     def alarms(self, p_values: Floats, fdr: float | None = None) -> npt.NDArray[np.int64]:
         """-1 for the alarms that p-values raise in their order, else +1; ``online_`` goes on: (n,) -> (n,)."""
@@ -211,10 +220,10 @@ class IDKStreamDetector(Thresholded, Computing):
 
     def explain(self, X: Any) -> Any:
         """What each feature contributes to a row's lack of similarity to the window: (n, d), as of IDKPointDetector."""
-        model, points = self.model_, self._points(X)
-        lack = model.explain(ArrayRows(points), self.compute)
+        model, rows = self.model_, self._rows(X)
+        lack = model.explain(rows.on_host, self.compute_for(rows))
         names = feature_names(self)
-        return frame_like(X, dict(zip(names, lack.T, strict=True)), same_rows=True) if is_frame(X) else lack
+        return frame_like(X, dict(zip(names, lack.T, strict=True)), same_rows=True) if is_frame(X) else rows.give(lack)
 
     @property
     def window_(self) -> Floats:
@@ -265,14 +274,14 @@ class IDKStreamDetector(Thresholded, Computing):
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "stream_")
 
-    def _stream_and_rows(self, X: Any) -> tuple[Stream, Floats]:
-        """The stream, begun with the first rows, and the rows to be learned: (n, d)."""
+    def _stream_and_rows(self, X: Any) -> tuple[Stream, Rows]:
+        """The stream, begun with the first rows, and the rows to be learned."""
         is_first = not hasattr(self, "stream_")
         if is_first:
             self.check_params()
-        rows = check_points(self, X, reset=is_first, min_rows=1)
+        rows = as_rows(self, X, reset=is_first)
         if is_first:
-            self.stream_ = self.new_stream(rows.shape[1])
+            self.stream_ = self.new_stream(rows.n_features)
             fdr = self.fdr if self.fdr is not None else 0.1
             self.online_ = Lord(fdr, least=fdr / self.window)
         return self.stream_, rows
@@ -300,6 +309,14 @@ class IDKStreamDetector(Thresholded, Computing):
             raise ValueError(f"{self.stream_.n_seen} row has been seen; need at least 2.")
         return self.stream_
 
-    def _points(self, X: Any) -> Floats:
+    def _rows(self, X: Any) -> Rows:
         check_is_fitted(self)
-        return check_points(self, X, reset=False, min_rows=1)
+        return as_rows(self, X, reset=False)
+
+    def _scores(self, rows: Rows) -> Floats:
+        """How normal rows are, in host memory: (n,)."""
+        stream, compute = self._stream, self.compute_for(rows)
+        return np.concatenate([stream.score(block, compute) for block in rows.blocks()])
+
+    def _p_values(self, rows: Rows) -> Floats:
+        return self._stream.p_values(self._scores(rows), self.tail)

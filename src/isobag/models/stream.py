@@ -81,6 +81,13 @@ def _spread(values: Floats) -> Floats:
     return deviations
 
 
+def _are_same(a: Any, b: Any) -> bool:
+    """Whether two arrays, or tensors on one device, are equal to the last bit."""
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        return type(a) is type(b) and bool(a.tobytes() == b.tobytes())
+    return bool(a.device == b.device and (a == b).all())
+
+
 def exchange_at(seeds: Any, row: int) -> Ints:
     """With which of the rows 0 .. row each permutation exchanges a new row: (t,), by the row's number alone."""
     with np.errstate(over="ignore"):
@@ -119,7 +126,7 @@ class Stream:
         self.average: ViewsAverage | None = None
         self.scores = np.empty(0)
         self.model: PointModel | None = None
-        self._kept: tuple[str, list[Sliding], list[list[Nearest]]] | None = None
+        self._kept: tuple[Any, list[Sliding], list[list[Nearest]]] | None = None
         self._new_scores: list[Floats] = []
         self._judged: Judged | None = None
 
@@ -147,7 +154,11 @@ class Stream:
             self._finish(self._slidings(compute)[0], False, compute)
 
     def follow(self, X: Floats, compute: Compute, tail: str = EXTRAPOLATE) -> Followed:
-        """Score rows in their order and learn them: (n, d). Without a model scores are nan and p-values 1."""
+        """Score rows in their order and learn them: (n, d). Without a model scores are nan and p-values 1.
+
+        Here and below rows may be a tensor on a device that ``compute`` works on: they are scored there, and copied to
+        host memory when they are learned, as that is where the window is.
+        """
         scores, p_values = np.full(len(X), np.nan), np.ones(len(X))
         for part in self._parts(len(X)):
             if self.model is not None:
@@ -180,7 +191,7 @@ class Stream:
             for kept, own in zip(self._slidings(compute)[1], judged.nearest, strict=True):
                 kept.append(own)
             self._new_scores.append(judged.scores)
-        self._waiting.append(X)
+        self._waiting.append(compute.fetch(X))
         self.n_seen += len(X)
         if self.n_seen == next_stop(self.n_learned, self.window):
             self._learn(compute)
@@ -189,7 +200,7 @@ class Stream:
         """What the model of the window says of rows; of rows that it was asked about last, what it said."""
         slidings = self._slidings(compute)[0]
         last = self._judged
-        if last is not None and len(X) <= len(last.X) and last.X[: len(X)].tobytes() == X.tobytes():
+        if last is not None and len(X) <= len(last.X) and _are_same(last.X[: len(X)], X):
             if len(X) == len(last.X):
                 return last
             nearest = [own.first(rows, len(X)) for own, rows in zip(slidings, last.nearest, strict=True)]
@@ -200,7 +211,8 @@ class Stream:
         nearest = self._find(X, compute)
         pairs = zip(slidings, nearest, limits, strict=True)
         sums = tuple(own.sum_at(rows, limit, n_jobs) for own, rows, limit in pairs)
-        self._judged = Judged(X.copy(), nearest, self.model.combine(sums))
+        copy = X.copy() if isinstance(X, np.ndarray) else X.clone()
+        self._judged = Judged(copy, nearest, self.model.combine(sums))
         return self._judged
 
     def p_values(self, scores: Floats, tail: str = EXTRAPOLATE) -> Floats:
@@ -238,7 +250,7 @@ class Stream:
             nearest = own.join(before[1][number])
             own.slide(places, scaling.apply(waiting, compute), nearest, self._slots_of(number), compute.n_jobs)
             slidings.append(own)
-        self._kept = compute.name, slidings, [[] for _ in slidings]
+        self._kept = compute.verbs, slidings, [[] for _ in slidings]
         self._waiting, self._judged = [], None
         self._finish(slidings, refreshes, compute)
 
@@ -289,12 +301,12 @@ class Stream:
         return compute.verbs.slide_window(scaled, self.window, slots, self.levels, compute.n_jobs)
 
     def _slidings(self, compute: Compute) -> tuple[list[Sliding], list[list[Nearest]]]:
-        """The window of each view, and what is known of the waiting rows; made anew for another backend."""
-        if self._kept is None or self._kept[0] != compute.name:
+        """The window of each view, and what is known of the waiting rows; made anew for another backend or device."""
+        if self._kept is None or self._kept[0] is not compute.verbs:
             slidings = [self._open(number, compute) for number in range(len(self.plans))]
-            self._kept, self._judged = (compute.name, slidings, [[] for _ in slidings]), None
+            self._kept, self._judged = (compute.verbs, slidings, [[] for _ in slidings]), None
             if self._waiting:
-                self._kept = compute.name, slidings, [[own] for own in self._find(self.waiting, compute)]
+                self._kept = compute.verbs, slidings, [[own] for own in self._find(self.waiting, compute)]
         return self._kept[1], self._kept[2]
 
     def _finish(self, slidings: list[Sliding], refreshes: bool, compute: Compute) -> None:
