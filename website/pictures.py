@@ -14,7 +14,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle, ConnectionPatch
 
-from isobag import IDKGroupDetector, IDKPointDetector, IsolationKernel
+from isobag import IDKGroupDetector, IDKPointDetector, IDKStreamDetector, IsolationKernel
 from isobag.datasets import make_card_accounts
 from isobag.models.reach import least_detectable
 
@@ -267,6 +267,58 @@ def floor(theme: Theme) -> Figure:
     return figure
 
 
+def streams(theme: Theme) -> Figure:
+    """The study of streams: prequential AUC of isobag and of rivals, stream by stream, from the table of the page."""
+    figure, (ax,) = _axes(theme, 1, height=4.2)
+    text = (ROOT / "docs" / "streams.md").read_text()
+    lines = text.partition("<!-- study-streams -->")[2].partition("<!-- end -->")[0].strip().splitlines()
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
+    names, rows = cells[0][2:], [row for row in cells[2:] if row[0] != "mean"]
+    aucs = np.array([row[2:] for row in rows], dtype=float)
+    places = np.arange(len(rows))[::-1]
+    for column, name in enumerate(names):
+        is_ours = name == "isobag stream"
+        if name.startswith("isobag") and not is_ours:
+            continue
+        label = name if is_ours else "rivals" if column == len(names) - 1 else None
+        color, size = (theme.odd, 46) if is_ours else (theme.data, 24)
+        ax.scatter(aucs[:, column], places, s=size, color=color, linewidths=0, zorder=2 + is_ours, label=label)
+    ax.set_yticks(places, [row[0] for row in rows])
+    ax.grid(axis="y", color=theme.faint, linewidth=0.6)
+    ax.set_axisbelow(True)
+    ax.set_xlabel("prequential AUC")
+    ax.set_title("Each row scored before it is learned")
+    ax.legend(frameon=False, labelcolor=theme.ink, loc="upper left")
+    return figure
+
+
+def drift(theme: Theme) -> Figure:
+    """A stream that changes for good: scores forget the change, the distance from the first rows does not."""
+    figure, (left, right) = _axes(theme, 2)
+    X = np.random.default_rng(0).normal(size=(6000, 3))
+    X[4000:, 0] += 3  # the stream of the page
+    X[1500] = [9, 0, 0]
+    detector = IDKStreamDetector(window=1000, reference="first", random_state=0)
+    seen, scores, distances = [], [], []
+    for batch in np.split(X, 24):
+        scores.append(detector.follow(batch).scores)
+        if detector.n_seen_ > 1000:
+            seen.append(detector.n_seen_)
+            distances.append(detector.drift_.statistic)
+    some = np.arange(0, len(X), 4)
+    left.scatter(some, -np.log(np.concatenate(scores)[some]), s=4, color=theme.data, linewidths=0)
+    left.set_ylabel("-log score, before learning")
+    left.set_title("The window learns what is new ...")
+    right.plot(seen, distances, color=theme.odd)
+    right.set_ylim(bottom=0)
+    right.set_ylabel("squared distance")
+    right.set_title("... and its distance from the first rows stays")
+    for ax in (left, right):
+        ax.axvline(4000, color=theme.other, linestyle="--", linewidth=1)
+        ax.set_xlabel("row")
+    return figure
+
+
 PICTURES: dict[str, Callable[[Theme], Figure]] = {
     "cells": cells,
     "sparse": sparse,
@@ -275,6 +327,8 @@ PICTURES: dict[str, Callable[[Theme], Figure]] = {
     "floor": floor,
     "speed": speed,
     "account": account,
+    "streams": streams,
+    "drift": drift,
 }
 PAINTED = ("account",)
 """Pictures that hold a screenshot, and are painted on paper rather than drawn as lines."""

@@ -55,7 +55,8 @@ class IDKStreamDetector(Thresholded, Computing):
         ``IDKPointDetector`` does. At most half of the rows: while there are fewer than 2 psi, the largest power of two
         up to half of them.
     scaling : {"auto", "minmax", "standard", "absolute", "robust", "normal", "asinh"} or None, default="auto"
-        As of ``IDKPointDetector``. Scales are learned anew from the window every ``window`` rows, one after the other.
+        As of ``IDKPointDetector``. Scales are learned anew from the window every ``window`` rows, one after the other,
+        and kept where that would hardly change them.
     fdr : float or None, default=None
         False discovery rate of ``predict``; None: rows that score below ``offset_`` are anomalies.
     tail : {"extrapolate", "exact"}, default="extrapolate"
