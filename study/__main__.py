@@ -17,6 +17,7 @@ from groups import ALIKE_SECTION, GROUPS_SECTION
 from harness import load_results, run
 from losses import LOSSES_SECTION
 from normal_groups import DAYS_SECTION, NULL_SECTION
+from own_tables import OWN_SECTION
 from points import ADBENCH_SECTION, TABLES_SECTION
 from rules import THRESHOLDS_SECTION
 from sessions import SESSIONS_SECTION
@@ -37,6 +38,7 @@ SECTIONS = {
         DAYS_SECTION,
         P_VALUES_SECTION,
         ALARMS_SECTION,
+        OWN_SECTION,
         THRESHOLDS_SECTION,
         COST_SECTION,
         ENTITIES_SECTION,

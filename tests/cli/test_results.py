@@ -232,7 +232,7 @@ def test_ties_share_a_rank_and_are_said_to_be_ties(tmp_path):
 
 
 def test_one_order_and_flags_by_the_rule_that_is_printed(csv):
-    found = ask("points", csv, "-t", 20, "--top", 10_000)
+    found = ask("points", csv, "-t", 20, "--top", 10_000, "--contamination", 0.1)
     top = found["top"]
     for name in ("score", "rank_share", "rank"):
         values = [row[name] for row in top]

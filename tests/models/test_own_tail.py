@@ -38,9 +38,28 @@ def test_gross_rows_are_flagged_and_do_not_hide_each_other(kind, n_gross):
         assert found[:n_gross].all() and found[n_gross:].sum() <= 2
 
 
-@pytest.mark.parametrize("scores", [np.full(1000, 0.5), np.linspace(0.1, 1, 30), np.array([0.1, 0.2]), np.zeros(500)])
-def test_where_there_is_no_tail_nothing_is_beyond_it(scores):
-    assert threshold_beyond_bulk(count_scores(scores), 0.1) == 0
+def test_rows_beyond_are_5_of_100_too_and_one_that_is_far_in_one_column_of_four():
+    n_found = n_false = n_lone = 0
+    for seed in range(8):
+        X = np.random.default_rng(seed).normal(size=(500, 4))
+        X[:25] += 20 * np.random.default_rng(seed + 100).choice([-1, 1], size=(25, 4))
+        found = flagged(X, seed)
+        n_found, n_false = n_found + found[:25].sum(), n_false + found[25:].sum()
+        X = np.random.default_rng(seed).normal(size=(500, 4))
+        X[0, 0] = 20
+        n_lone += flagged(X, seed)[0]
+    assert n_found >= 0.9 * 8 * 25 and n_false <= 8 and n_lone >= 5
+
+
+@pytest.mark.parametrize("scores", [np.full(1000, 0.5), np.linspace(0.1, 1, 21), np.array([0.1, 0.2]), np.zeros(500)])
+def test_where_there_is_no_tail_nobody_knows_what_is_beyond_it(scores):
+    assert threshold_beyond_bulk(count_scores(scores), 0.1) is None
+
+
+def test_exponential_lacks_have_no_alarm_more_often_than_the_level_says(rng):
+    tables = [np.exp(-rng.exponential(size=n)) for n in (22, 50, 300, 3000) for _ in range(100)]
+    n_alarmed = sum(threshold_beyond_bulk(count_scores(scores), 0.1) > 0 for scores in tables)
+    assert 0.01 < n_alarmed / len(tables) <= 0.1  # .04 is seen
 
 
 def test_the_decision_is_the_same_from_parts_in_any_order(rng):

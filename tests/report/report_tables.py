@@ -32,7 +32,7 @@ def hostile_rows(**options):
     frame = pd.DataFrame(X, columns=["<b>bold</b>", "b", LONG])
     frame["who"] = [f"person {i}" for i in range(500)] + HOSTILE
     frame["<img src=y>"] = "</td><script>alert(5)</script>"
-    how = {"random_state": 0, "n_estimators": 20, "id_column": "who"} | options
+    how = {"random_state": 0, "n_estimators": 20, "id_column": "who", "contamination": 0.03} | options
     return rank_frame(frame, **how)
 
 

@@ -186,7 +186,7 @@ def test_two_indicators_are_drawn_as_bars(browser, tmp_path):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.random((300, 3)) < 0.2, columns=["a", "b", "c"])
     frame["u"], frame["v"] = rng.normal(size=(2, 300))
-    opened = Opened(browser, rank_frame(frame, random_state=0, n_estimators=10), tmp_path)
+    opened = Opened(browser, rank_frame(frame, random_state=0, n_estimators=10, contamination=0.1), tmp_path)
     page = opened.page
     assert page.locator("#map circle").count() == 300
     page.get_by_label("across").select_option("a")

@@ -86,8 +86,9 @@ def test_lazy_frames_relations_and_arrays_are_ranked_alike(columns):
 def test_scores_are_those_of_the_detectors(columns):
     frame = pd.DataFrame(columns)
     X = frame[["a", "größe"]]
-    found = detect_points(frame, n_estimators=30, max_samples=8, random_state=3).sort_values("row")
-    detector = IDKPointDetector(30, 8, random_state=3).fit(X)
+    how = {"n_estimators": 30, "max_samples": 8, "random_state": 3, "contamination": 0.1}
+    found = detect_points(frame, **how).sort_values("row")
+    detector = IDKPointDetector(**how).fit(X)
     assert np.array_equal(found["score"], detector.score_samples(X))
     assert np.array_equal(found["flagged"], detector.predict(X) == -1)
     groups = detect_groups(frame, "who", n_estimators=30, random_state=3)

@@ -12,11 +12,12 @@ from isobag import fit_points, rank_frame
 from isobag.tables.detect import encoding_of
 from isobag.tables.framesource import FrameSource
 from isobag.tables.learn import learn_table
+from isobag.tables.notebook import cut_of
 from isobag.tables.ranking import rank_here
 from isobag.tables.reading import ReadOptions
 
 HOSTILE = "<script>alert(1)</script>\x1b[2J\u202e$\\frac"
-HOW = {"random_state": 0, "n_estimators": 20}
+HOW = {"random_state": 0}
 
 
 @pytest.fixture(scope="module")
@@ -91,6 +92,17 @@ def test_with_a_false_discovery_rate_the_line_divides_the_flagged_from_the_rest(
     line = {one.get_label(): one.get_ydata() for one in ax.get_lines()}[ranking.rule][0]
     assert (ranking.flagged == (ranking.scores < line)).all() and ranking.flagged.any()
     matplotlib.pyplot.close(ax.figure)
+
+
+def test_the_line_is_of_the_rule_applied_and_there_is_none_where_nothing_is_flagged(frame):
+    model = fit_points(frame[20:], features=["a", "b<i>"], **HOW)
+    encoding = encoding_of(model.detector, list(frame.columns), [])
+    table = learn_table(FrameSource(nw.from_native(frame[:20])), ReadOptions.of(), encoding=encoding)
+    few = rank_here(table, model.detector, is_fitted=True, budget=0.1)
+    assert few.flagged.any() and cut_of(few) != few.judged.threshold
+    assert (few.flagged == (few.scores < cut_of(few))).all()
+    assert cut_of(rank_here(table, model.detector, is_fitted=True, budget=1e-9)) == -np.inf
+    assert cut_of(rank_frame(frame[20:], features=["a", "b<i>"], **HOW)) == -np.inf
 
 
 def test_without_matplotlib_one_sentence_says_what_to_install(ranking, monkeypatch):

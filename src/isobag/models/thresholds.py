@@ -13,13 +13,19 @@ import numpy as np
 
 from isobag.backends.arrays import Floats, Ints
 from isobag.backends.threads import slices
-from isobag.models.tails import LEAST_BEYOND, MOST_BEYOND, TAIL_SHARE, lacks_of
+from isobag.models.tails import LEAST_BEYOND, lacks_of
 
 T = TypeVar("T")
 _SHIFT = 40  # of the 52 bits of a float64 after the point, 12 are kept
 _MOST_DENSE = 1 << 22
 _BLOCK_SCORES = 1 << 20
 FLOOR = 1e-3
+FEWER = 0.1
+"""Largest share of a table that can be beyond the tail of its bulk."""
+LEAST_LOCAL = 20
+"""Ranks below the oddest that give the scale of their tail, at least."""
+HEAVIER = 0.1
+"""How much heavier than exponential the tail of lacks may be beyond its first tenth."""
 
 
 class Scores(Protocol):
@@ -129,33 +135,52 @@ def _steps(scores: Floats) -> Ints:
     return (np.ascontiguousarray(scores, dtype=np.float64) + 0.0).view(np.int64) >> _SHIFT
 
 
-def threshold_beyond_bulk(counts: ScoreCounts, level: float) -> float:
-    """Score below which own data are odder than the tail of their bulk explains; 0 where none are.
+def threshold_beyond_bulk(counts: ScoreCounts, level: float, power: float = 1.0) -> float | None:
+    """Score below which own data are odder than the tail of their bulk explains; 0 where none are, None if unknown.
 
-    The lacks of the oddest tenth, at most 500, are compared with the larger half of these: spacings of that half give
-    the scale of an exponential tail, which the oddest half has no part in, so a few gross rows do not hide each other.
-    Benjamini and Hochberg's procedure on the tail's p-values at this level: a clean table has an alarm with about this
-    probability, whatever its size.
+    Where scores fall as a power of the distance and tails of the data as a power or faster, lacks, minus the logarithms
+    of the scores, have exponential tails or lighter ones. Spacings of exponential numbers, each times its rank, are
+    independent and have their scale as mean (Renyi). So if w ranks below the j oddest give the scale, and u is the
+    lack below these, k = j + w down,
+
+    P(lack > u + e) = (k + 1) / (n + 1) (1 + e / (w scale))^-w
+
+    for one more of the same tail. Benjamini and Hochberg's procedure on these: the j oddest are beyond if n / j times
+    the p-value of the j-th is at most this level. It is done twice, and what is beyond in one of them counts; of
+    tables with exponential lacks, .04 then have an alarm at a level of .1:
+
+    - a few: against the next 3 j ranks, 20 or more. A lone row needs no more to show, and tails that grow heavier
+      outwards explain themselves.
+    - many, up to a tenth: against the second tenth, which they are not part of and so do not hide each other. Between
+      the second tenth and the oddest a tail may well grow heavier: 1 / w, its shape, is raised by .1.
+
+    A scale is known from 10 different lacks or more, of the odder half of all. ``power``: tails are exponential if
+    excesses over the median lack are raised to it first; 1.5 for groups, whose scores are means over many points, so
+    that their tails are lighter than exponential, though not as light as normal ones.
     """
-    n = counts.n
-    k = int(min(TAIL_SHARE * n, MOST_BEYOND))
-    used = k // 2
-    ends = np.cumsum(counts.counts)
-    place = int(np.searchsorted(ends, k, side="right"))  # the first step that is not all among the k lowest
-    if used < LEAST_BEYOND or place == 0:
-        return 0.0
-    beyond = np.repeat(lacks_of(counts.values[:place]), counts.counts[:place])[::-1]  # rising
-    excess = beyond - lacks_of(counts.values[place : place + 1])
-    k = len(excess)
-    used = k // 2
-    if used < LEAST_BEYOND or excess[used - 1] <= 0:
-        return 0.0
-    # Normalised spacings of exponential numbers are independent and have their scale as mean: Renyi.
-    spacings = np.diff(excess[:used], prepend=0.0) * (k - np.arange(used))
-    scale, shape = fsum(spacings) / used, 1 / sqrt(used)
-    p_values = (k + 1) / (n + 1) * np.exp(np.log1p(shape * excess[::-1] / scale) / -shape)
-    passing = np.flatnonzero(p_values * n / np.arange(1, k + 1) <= level)
-    if not len(passing):
-        return 0.0
-    last = int(np.searchsorted(np.cumsum(counts.counts), passing[-1], side="right"))
-    return float(counts.values[last + 1])
+    n, above = counts.n, np.cumsum(counts.counts)[:-1]  # rows at least as odd as each step
+    lacks = lacks_of(counts.values)
+    lacks = np.maximum(lacks - lacks[np.searchsorted(above, n / 2)], 0.0) ** power
+    passed = np.append(0.0, np.cumsum(above * -np.diff(lacks)))  # sums of spacings times ranks
+    most = max(1, int(FEWER * n))
+    steps = np.arange(np.searchsorted(above, most, side="right"))  # those that may be odd
+    j = above[steps]
+    windows = (  # the last step above the ranks that give the scale, the last of these ranks, an allowance
+        (steps, np.minimum(j + np.maximum(LEAST_LOCAL, 3 * j), n // 2), 0.0),
+        (np.full_like(steps, len(steps) - 1), np.full_like(steps, 2 * most), HEAVIER),
+    )
+    is_known, last = False, -1
+    for before, rank, allowance in windows:
+        stop = np.searchsorted(above, rank, side="right") - 1
+        known = np.flatnonzero(stop - before >= LEAST_BEYOND)
+        if len(known):
+            is_known, start, end = True, before[known], stop[known]
+            w = above[end] - above[start]
+            shape, scale = 1 / w + allowance, (passed[end + 1] - passed[start + 1]) / w
+            falls = np.log1p(shape * (lacks[known] - lacks[end + 1]) / scale) / shape
+            passing = known[(above[end] + 1) / (n + 1) * np.exp(-falls) * n / j[known] <= level]
+            last = max(last, *passing.tolist(), -1)
+    if last < 0:
+        return 0.0 if is_known else None
+    between = (counts.steps[last] + 1 + counts.steps[last + 1]) // 2  # of the last that is beyond and the next
+    return float((between << _SHIFT).view(np.float64))

@@ -80,11 +80,12 @@ def detect_points(
     frame
         Of the same library, Arrow for arrays: ``id_column`` and ``baseline_by`` (if given), ``row`` (position in the
         input, from 0), ``score`` (higher = more normal), ``rank`` (1 = oddest; equal scores have one rank),
-        ``rank_share`` (share of the rows that score no higher, itself counted: it only ranks), ``flagged`` (score below
-        the threshold of the detector), ``n_missing`` (if values are missing) and ``reasons`` (for the 1,000 oddest
-        rows, else empty): the columns that make a row odd, its values there, whether they are in the upper or lower
-        quarter of the data, and between what values nine in ten lie; with ``baseline_by``, of its own group. A pandas
-        frame keeps its index.
+        ``rank_share`` (share of the rows that score no higher, itself counted: it only ranks), ``flagged`` (beyond what
+        the tail of the bulk explains, so in a table without anomalies none most of the time; with a number as
+        ``contamination``, so large a share), ``n_missing`` (if values are missing) and ``reasons`` (for the 1,000
+        oddest rows, else empty): the columns that make a row odd, its values there, whether they are in the upper or
+        lower quarter of the data, and between what values nine in ten lie; with ``baseline_by``, of its own group. A
+        pandas frame keeps its index.
 
     Examples
     --------
@@ -163,7 +164,7 @@ def detect_groups(
     frame
         Of the same library: the label (called as the column ``by``), ``period`` or ``session`` (when it starts, as
         clocks of the zone show it, if rows are divided by time), ``n_points``, ``score`` (higher = more normal),
-        ``rank``, ``rank_share``, ``flagged`` (score below the threshold of the detector), ``n_missing`` (rows with
+        ``rank``, ``rank_share``, ``flagged`` (as in ``detect_points``), ``n_missing`` (rows with
         missing values, if there are any) and ``reasons`` (for the 200 oddest groups, else empty): the number of points,
         if it is unusual, and the features that set the points of which the group has too many apart from all points:
         the medians of the group and of all, or the quartiles where it is narrower or wider, or shares of rows.
@@ -269,7 +270,7 @@ def rank_frame(frame: Any, **options: Any) -> Ranking:
     >>> X = np.vstack([np.random.default_rng(0).normal(size=(200, 2)), [[9.0, 9.0]]])
     >>> ranking = rank_frame(X, random_state=0)
     >>> ranking.n_flagged, int(ranking.order[0])
-    (9, 200)
+    (1, 200)
     """
     names = ("features", "by", "missing", "bad_cells")
     reading: dict[str, Any] = {name: options.pop(name) for name in names if name in options}

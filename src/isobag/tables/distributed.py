@@ -12,7 +12,7 @@ from isobag.backends.arrays import Floats, Ints
 from isobag.data.partitions import Collection, Frames
 from isobag.data.rows import ArrayRows
 from isobag.models.thresholds import counts_of
-from isobag.tables.judgement import Judged, count_beyond, judge_new
+from isobag.tables.judgement import Judged, judge_new, judge_own
 from isobag.tables.learn import PartitionedTable, PartitionReader
 from isobag.tables.ranking import (
     MOST_EXPLAINED,
@@ -100,7 +100,7 @@ def learn_rows(table: PartitionedTable, detector: Any, counts_gaps: bool = False
     # Beyond the step that holds the last of the oddest.
     cut = counts.values[last + 1] if last + 1 < len(counts.counts) else np.inf
     names = ["row", "score", "flagged", *(["n_missing"] if counts_gaps and table.has_gaps else []), "reasons"]
-    own = Judged(detector.model_, np.empty(0), False, float(detector.offset_), None, count_beyond(detector, counts))
+    own = judge_own(detector, np.empty(0), counts)
     return ScoreRows(table.reader, _starts(table), detector, own, _schema(table, *names), float(cut))
 
 
@@ -183,7 +183,7 @@ class DistributedRanking(Ranked):
         """The rows, ranked by a detector that is fitted to them."""
         score = learn_rows(table, detector, counts_gaps=True)
         assert score.own is not None
-        rule = rule_of(score.own.threshold)
+        rule = rule_of(score.own)
         return cls(table=table, detector=detector, judged=score.own, rule=rule, score=score, top=top, p_values=p_values)
 
     @property

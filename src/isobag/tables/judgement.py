@@ -7,13 +7,12 @@ import numpy as np
 
 from isobag.backends.arrays import Floats
 from isobag.models.group import GroupModel
-from isobag.models.tails import LEAST_BEYOND, TAIL_SHARE
 from isobag.models.thresholds import ScoreCounts, counts_of, threshold_beyond_bulk
 
 OWN_LEVEL = 0.1
-"""How often a table without anomalies has rows that the tail of its bulk does not explain."""
-LEAST_FOR_TAIL = round(2 * LEAST_BEYOND / TAIL_SHARE)
-"""Rows that a table must have so that the tail of its bulk is known."""
+"""At most how often a table without anomalies has rows that the tail of its bulk does not explain."""
+GROUP_POWER = 1.5
+"""How light the tail of the scores of groups is: see ``threshold_beyond_bulk``."""
 LEAST_FOR_RATE = 100
 """Rows or groups set aside, without which nobody knows how many normal ones are flagged."""
 
@@ -23,9 +22,10 @@ class Judged:
     """Scores of what takes part, and what follows from them.
 
     is_new : whether the model has not learned from the data.
-    threshold : below which scores are flagged.
+    threshold : below which scores are flagged; 0 where none is.
     n_expected : how many would be flagged if all were like the data that the model was fitted to; None if unknown.
-    n_beyond : how many of a table's own rows are odder than the tail of their bulk explains; None if unknown.
+    n_beyond : how many of a table's own rows or groups are odder than the tail of their bulk explains: those flagged;
+        None where too few scores differ to know a tail, and where a share to flag was asked for.
     evidence : columns of a result that say how rare a score is, (n,) each: p_value and extrapolated of new data, also
         p_shape and p_size of groups if size is evidence.
     """
@@ -39,21 +39,21 @@ class Judged:
     evidence: dict[str, Any] = field(default_factory=dict)
 
 
-def judge_own(detector: Any, scores: Floats) -> Judged:
-    """Scores of the data that the detector learned from, and what follows from them."""
-    n_beyond = count_beyond(detector, counts_of(scores))
-    return Judged(detector.model_, scores, False, float(detector.offset_), None, n_beyond)
+def judge_own(detector: Any, scores: Floats, counts: ScoreCounts | None = None) -> Judged:
+    """Scores of the data that the detector learned from, and what follows from them.
 
-
-def count_beyond(detector: Any, counts: ScoreCounts) -> int | None:
-    """How many of a table's own rows are odder than the tail of their bulk explains.
-
-    None where a share to flag is asked for, where the table is too small to know its tail, and of groups: the tail of
-    some hundred groups is so uncertain that it explains all of them.
+    ``counts``: of the scores, where these are not here. Those that the tail of the bulk does not explain are flagged,
+    so that a table in which nothing is wrong has none most of the time; or the share that is asked for.
     """
-    if detector.contamination != "auto" or counts.n < LEAST_FOR_TAIL or isinstance(detector.model_, GroupModel):
-        return None
-    return int(counts.counts[counts.values < threshold_beyond_bulk(counts, OWN_LEVEL)].sum())
+    if detector.contamination != "auto":
+        return Judged(detector.model_, scores, False, float(detector.offset_))
+    counts = counts_of(scores) if counts is None else counts
+    power = GROUP_POWER if isinstance(detector.model_, GroupModel) else 1.0
+    threshold = threshold_beyond_bulk(counts, OWN_LEVEL, power)
+    if threshold is None:
+        return Judged(detector.model_, scores, False, 0.0)
+    n_beyond = int(counts.counts[counts.values < threshold].sum())
+    return Judged(detector.model_, scores, False, threshold, n_beyond=n_beyond)
 
 
 def judge_new(detector: Any, data: Any, p_values: bool = True) -> Judged:

@@ -23,9 +23,9 @@ _LONGEST_LABEL = 40
 
 
 def cut_of(ranking: "Ranking") -> float:
-    """The score below which all are flagged and above which none is."""
-    if ranking.fdr is None:
-        return ranking.judged.threshold
+    """The score below which all are flagged and above which none is; by p-values, nearly so; -inf if none is."""
+    if ranking.fdr is None and ranking.budget is None:
+        return ranking.judged.threshold or -np.inf
     flagged, others = ranking.scores[ranking.flagged], ranking.scores[~ranking.flagged]
     if not len(flagged):
         return -np.inf

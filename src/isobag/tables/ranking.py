@@ -73,7 +73,8 @@ class Ranked:
     """The n rows or groups of a table, the oddest first, wherever they are.
 
     judged : what the scores come from; those of rows in partitions stay there.
-    rule : in words, by which some are flagged, and ``fdr``, the false discovery rate that it is about, if it is.
+    rule : in words, by which some are flagged; ``fdr`` or ``budget``, the false discovery rate or the number of false
+        alarms that it is about, if it is.
     n_expected : as in ``Judged``; with ``fdr`` how many of those flagged would be false.
     """
 
@@ -82,6 +83,7 @@ class Ranked:
     judged: Judged
     rule: str
     fdr: float | None = None
+    budget: float | None = None
     n_expected: float | None = None
 
     @property
@@ -272,7 +274,7 @@ def rank_here(
         data = with_baseline(detector, data, units.baseline)
         detector.table_ = table.encoding.to_text()
     n_expected = judged.n_expected
-    flagged, rule = judged.scores < judged.threshold, rule_of(judged.threshold)
+    flagged, rule = judged.scores < judged.threshold, rule_of(judged)
     if fdr is not None:
         own = judged.evidence.get("p_value")
         check_fdr(fdr, own is not None)
@@ -302,6 +304,7 @@ def rank_here(
         flagged=spread_out(flagged, places),
         rule=rule,
         fdr=fdr,
+        budget=budget,
         n_expected=n_expected,
         explanation=explanation,
         reasons=reasons,
@@ -309,9 +312,9 @@ def rank_here(
     )
 
 
-def rule_of(threshold: float) -> str:
+def rule_of(judged: Judged) -> str:
     """What is flagged, in words."""
-    return f"score below {threshold:.4g}"
+    return f"score below {judged.threshold:.4g}" if judged.threshold else "none is beyond the tail of the bulk"
 
 
 def spread_out(values: Any, places: Ints | None) -> Any:

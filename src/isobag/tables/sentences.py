@@ -46,16 +46,19 @@ def sentence_of_alarms(ranking: AnyRanking) -> str:
 
 def _sentence_of_own(ranking: AnyRanking) -> str:
     """About rows or groups that the model has learned from."""
-    flagged = "The oddest of a table are flagged whether or not anything is wrong with them"
-    ask = "to know how many alarms are false, fit a model to data known to be normal and use isobag score."
-    n = ranking.judged.n_beyond
-    if not n:  # unknown, or not sure: rows can be odd and still within reach of a tail that is learned from them too
-        return f"{flagged}; {ask}"
-    one = "1 of them is" if n == 1 else f"{n:,} of them are"
-    return (
-        f"{flagged}; {one} odder than the tail of the bulk explains, which is so in about one of {1 / OWN_LEVEL:.0f} "
-        f"tables without anomalies; {ask}"
-    )
+    n, unit = ranking.judged.n_beyond, ranking.unit
+    if ranking.detector.contamination != "auto":
+        said = "The oddest are flagged, as many as were asked for, whether or not anything is wrong with them"
+    elif n is None:
+        said = f"Too few {unit}s score differently to know what is beyond the tail of the bulk; the oddest are listed"
+    elif not n:
+        said = "Nothing here is beyond what the tail of the bulk explains; the oddest are listed"
+    else:
+        said = (
+            f"{n:,} {unit}{' is' if n == 1 else 's are'} beyond what the tail of the bulk explains, which happens in "
+            f"about one of {1 / OWN_LEVEL:.0f} tables without anomalies"
+        )
+    return f"{said}; to know how many alarms are false, fit a model to data known to be normal and use isobag score."
 
 
 def _sentence_of_discoveries(ranking: Ranking, fdr: float) -> str:
