@@ -1,4 +1,4 @@
-"""Dot products of counts are those of the NumPy backend, in whichever way they are found."""
+"""Dot products of counts are those of the NumPy backend."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from numpy.testing import assert_array_equal
 from scipy.sparse import csr_array
 
 from isobag.backends import numpy as definition
-from isobag.backends.numba import choose, dots
+from isobag.backends.numba import dots
 from isobag.backends.numba.compiled import byte_sums, vectors
 
 SHAPES = [(1, 1, 1), (5, 3, 7), (300, 140, 1000), (257, 129, 300), (40, 30, 70_000)]
@@ -31,19 +31,6 @@ def test_dot_products_are_exact_for_small_and_large_counts(n_rows, n_centers, n_
     expected = definition.dot_counts(counts, counts[rows])
     for known in (None, rows):
         assert_array_equal(dots.dot_counts(counts, counts[rows], 2, known), expected)
-
-
-@pytest.mark.parametrize("adding_pays", [True, False])
-def test_adding_and_multiplying_agree_where_bytes_overflow(monkeypatch, adding_pays):
-    counts = counts_of(300, 700, 0.5, 255)
-    centers = counts_of(200, 700, 0.5, 255, seed=1)
-    monkeypatch.setattr(choose, "adding_pays", lambda *both: adding_pays)
-    assert_array_equal(dots.dot_counts(counts, centers, 1), definition.dot_counts(counts, centers))
-
-
-def test_few_counts_are_added_and_many_are_multiplied():
-    assert choose.adding_pays(counts_of(100, 1000, 0.2, 2), counts_of(100, 1000, 0.2, 2))
-    assert not choose.adding_pays(counts_of(100, 1000, 0.9, 20), counts_of(100, 1000, 0.9, 20))
 
 
 def test_rows_without_any_count_have_products_of_zero():

@@ -1,4 +1,4 @@
-"""The torch backend returns the integers of the NumPy backend: by plain torch, Triton's interpreter, and a GPU."""
+"""The torch backend returns the integers of the NumPy backend: in host memory, by Triton's interpreter, and a GPU."""
 
 import importlib.util
 import os

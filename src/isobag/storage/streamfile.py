@@ -16,7 +16,7 @@ from isobag.estimators.stream import IDKStreamDetector
 from isobag.models.averaging import Average, ViewsAverage
 from isobag.models.online import Lord
 from isobag.models.stream import Stream
-from isobag.storage.modelfile.container import ModelFileError, Tensors, read_container, write_container
+from isobag.storage.modelfile.container import ModelFileError, Tensors, read_container, refusing, write_container
 
 CLASS = "IDKStreamDetector"
 _SCALINGS: dict[str, type[Any]] = {cls.__name__: cls for cls in (LinearScaling, AsinhScaling, NormalScaling)}
@@ -68,18 +68,11 @@ def save_stream(detector: IDKStreamDetector, path: str | os.PathLike[str], notes
 
 def load_stream(path: str | os.PathLike[str]) -> tuple[IDKStreamDetector, dict[str, Any]]:
     """The detector and the notes that were saved. ModelFileError: the file holds no state, or was altered."""
-    try:
+    with refusing(path, "no state of a stream"):
         document, tensors = read_container(path)
         if document["class"] != CLASS:
             raise ModelFileError(f"it holds {document['class']!r:.40}, not the state of a stream.")
         return _decode(document, tensors), dict(document["notes"])
-    except (OSError, ImportError):
-        raise
-    except ModelFileError as error:
-        raise ModelFileError(f"{os.fspath(path)!r} is refused: {error}") from None
-    except Exception as error:  # whatever a hostile file makes json, safetensors or NumPy say
-        reason = f"{type(error).__name__}: {error}"[:200]
-        raise ModelFileError(f"{os.fspath(path)!r} is no state of a stream, or was altered ({reason}).") from None
 
 
 def _decode(document: dict[str, Any], tensors: Tensors) -> IDKStreamDetector:

@@ -18,22 +18,11 @@ up to 96    more                   any        ``float32_blocks``  blocks of neig
 also needs centers whose typical distance is an ordinary number. Where they cannot be used, the next line applies, and
 at last ``many``.
 
-The rest:
-
-====================  ==============================================  =================================================
-what                  choice                                          what it buys
-====================  ==============================================  =================================================
-scales                NumPy up to 131,072 numbers, then compiled;     no compiling for milliseconds
-                      compiled after 1,000 calls
-dots of counts        small counts are added one by one, others       bytes that fit many to a register
-                      multiplied four columns at a time
-====================  ==============================================  =================================================
+Scales are NumPy's up to 131,072 numbers, so that nobody waits for a compiler to save milliseconds, and compiled beyond,
+or after 1,000 calls.
 """
 
 from typing import Protocol
-
-import numpy as np
-from scipy.sparse import csr_array
 
 from isobag.backends.arrays import Balls, Cells, Ints
 from isobag.backends.numba import float32_blocks, many, small_tables
@@ -42,10 +31,6 @@ from isobag.backends.numba.queries import Queries
 SMALL_ROWS, SMALL_NUMBERS = 1 << 12, 1 << 17
 COMPILED_NUMBERS = 1 << 17
 """Of fewer numbers, scaling would wait longer for the compiler than it takes."""
-ADDS_PER_QUAD, LARGEST_MEAN = 2.75, 4
-"""Counts are added if there are at most so many for each four columns that are not all 0, and if the counts of centers
-are so small that few sums exceed a byte."""
-_SAMPLE_ROWS = 64
 
 
 class Engine(Protocol):
@@ -71,11 +56,3 @@ def engine_for(queries: Queries, balls: Balls, rule: str = "nearest") -> Engine:
     if n <= SMALL_ROWS and n * d <= SMALL_NUMBERS and small_tables.fits(balls, rule):
         return small_tables
     return float32_blocks if d < many.LEAST_FEATURES and float32_blocks.fits(balls) else many
-
-
-def adding_pays(counts: csr_array, centers: csr_array) -> bool:
-    """Whether counts, of one byte each, are added one by one faster than they are multiplied four columns at a time."""
-    sample = counts[np.linspace(0, counts.shape[0] - 1, min(_SAMPLE_ROWS, counts.shape[0])).astype(np.int64)]
-    places = sample.tocoo().row.astype(np.int64) * counts.shape[1] + sample.indices // 4
-    n_quads = np.count_nonzero(np.diff(places, prepend=-1))
-    return bool(sample.data.sum() <= ADDS_PER_QUAD * n_quads and centers.data.mean() <= LARGEST_MEAN)

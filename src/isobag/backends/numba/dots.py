@@ -8,7 +8,6 @@ from scipy.sparse import csr_array
 
 from isobag.backends.arrays import Cells, Ints
 from isobag.backends.counts import self_dots
-from isobag.backends.numba import choose
 from isobag.backends.numba.compiled import dots as products
 from isobag.backends.numba.compiled.byte_sums import COUNTS
 from isobag.backends.threads import map_in_threads, slices
@@ -46,7 +45,6 @@ def dot_counts(counts: csr_array, centers: csr_array, n_jobs: int | None = None,
     rows: if given, the rows of counts that are the centers, whose products are then computed once for each pair
     """
     counts, centers = (each if each.has_sorted_indices else each.sorted_indices() for each in (counts, centers))
-    bits = 0 if _are_bytes(counts, centers) and choose.adding_pays(counts, centers) else 2
     dots = np.empty((counts.shape[0], centers.shape[0]), dtype=np.int32 if _fit_int32(counts, centers) else np.int64)
     n_sections = -(-counts.shape[1] // products.SECTION)
     # Rows that are no centers, then the centers, of which a block needs those of its own and later blocks only.
@@ -56,7 +54,7 @@ def dot_counts(counts: csr_array, centers: csr_array, n_jobs: int | None = None,
     row_digits, center_digits = _digits(counts), _digits(centers)
 
     def list_block(block: slice) -> list[_Listed]:
-        return [_list_entries(digit, order[block], bits, n_sections) for digit in row_digits]
+        return [_list_entries(digit, order[block], n_sections) for digit in row_digits]
 
     blocks = list(slices(len(dots), BLOCK_ROWS))
     listed = map_in_threads(list_block, blocks, n_jobs)
@@ -65,7 +63,7 @@ def dot_counts(counts: csr_array, centers: csr_array, n_jobs: int | None = None,
         dense = []
         for weight, *own in center_digits:
             dense.append((weight, np.empty(n_sections * _SECTION_BYTES, dtype=np.uint8)))
-            products.spread_counts(*own, block.start, block.stop, bits, MIDDLE if bits else 0, dense[-1][1])
+            products.spread_counts(*own, block.start, block.stop, MIDDLE, dense[-1][1])
         first = n_others + block.start
         for place, own_rows in zip(blocks, listed, strict=True):
             if n_others <= place.start and place.stop <= first:
@@ -84,16 +82,16 @@ def dot_counts(counts: csr_array, centers: csr_array, n_jobs: int | None = None,
     return dots
 
 
-def _list_entries(digit: _Digit, rows: Ints, bits: int, n_sections: int) -> _Listed:
+def _list_entries(digit: _Digit, rows: Ints, n_sections: int) -> _Listed:
     """The entries of some rows: see ``count_entries`` and ``write_entries``."""
     firsts = np.zeros((n_sections, len(rows) + 1), dtype=np.int64)
     totals = np.zeros(len(rows), dtype=np.int64)
     weight, *own = digit
-    products.count_entries(*own, rows, bits, firsts[:, 1:], totals)
+    products.count_entries(*own, rows, firsts[:, 1:], totals)
     np.cumsum(firsts, out=firsts.reshape(-1))
     places = np.empty(firsts[-1, -1], dtype=np.uint8)
-    quads = np.zeros(len(places) if bits else 0, dtype=np.uint32)
-    products.write_entries(*own, rows, bits, firsts, places, quads)
+    quads = np.zeros(len(places), dtype=np.uint32)
+    products.write_entries(*own, rows, firsts, places, quads)
     return _Listed(weight, firsts, places, quads, totals)
 
 
@@ -103,18 +101,12 @@ def _add_products(listed: _Listed, center_weight: int, dense: npt.NDArray[np.uin
     weight *= center_weight
     if weight >= 1 << 63:  # of two such digits in one column the product would fit nowhere
         return
-    if len(quads):
-        block_dots += (totals[:, None] * weight * MIDDLE).astype(block_dots.dtype)
+    block_dots += (totals[:, None] * weight * MIDDLE).astype(block_dots.dtype)
     for run in slices(len(firsts), products.RUN):
         part = dense[run.start * _SECTION_BYTES : run.stop * _SECTION_BYTES]
-        if len(quads):
-            products_32 = np.zeros(block_dots.shape, dtype=np.int32)
-            products.add_multiplied(firsts[run], places, quads, part, products_32)
-            block_dots += products_32.astype(block_dots.dtype, copy=False) * weight
-        else:
-            sums = np.zeros(block_dots.shape, dtype=np.uint16)
-            products.add_counted(firsts[run], places, part, sums, block_dots)
-            block_dots += sums
+        products_32 = np.zeros(block_dots.shape, dtype=np.int32)
+        products.add_multiplied(firsts[run], places, quads, part, products_32)
+        block_dots += products_32.astype(block_dots.dtype, copy=False) * weight
 
 
 def _digits(counts: csr_array) -> list[_Digit]:
@@ -139,8 +131,3 @@ def _fit_int32(counts: csr_array, centers: csr_array) -> bool:
     if largest * center_largest * min(n_entries, n_center_entries) < 2**30:
         return True
     return bool(np.sqrt(self_dots(counts).max() * self_dots(centers).max()) < 2**30)
-
-
-def _are_bytes(counts: csr_array, centers: csr_array) -> bool:
-    """Whether there are counts, and each fits into a byte."""
-    return bool(counts.nnz and centers.nnz and max(counts.data.max(), centers.data.max()) < BASE)

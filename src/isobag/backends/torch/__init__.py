@@ -1,4 +1,4 @@
-"""The backend for GPUs, by torch and Triton; it runs on the processor too, by plain torch, for tests without a GPU.
+"""The backend for GPUs, by torch and Triton; tensors in host memory go to the Numba backend.
 
 Rows and tables in host memory go to the device, in blocks, and cells, counts and sums come back as NumPy arrays. Rows
 that are tensors on the device already stay there. Same integers as the NumPy backend: see ``kernels.py`` for the

@@ -1,55 +1,32 @@
-"""Cells of groups among groups: by Triton kernels on a GPU, by plain torch on the processor."""
+"""Cells of groups among groups: by Triton kernels on a GPU, by the Numba backend on the processor."""
 
 import numpy as np
 import torch
 
 from isobag.backends.arrays import Cells, Floats, Ints
-from isobag.backends.threads import slices
 from isobag.backends.torch.devices import tensor
-from isobag.backends.torch.plain import choose_cells, least_positive
+from isobag.backends.torch.host import NUMBA
 
-_BLOCK_PAIRS = 1 << 21
 MOST_BINS = 1024
-
-
-def sq_distances(
-    dots: torch.Tensor, self_dots: torch.Tensor, sizes: torch.Tensor, common: torch.Tensor,
-    center_self_dots: torch.Tensor, center_sizes: torch.Tensor,
-) -> torch.Tensor:  # fmt: skip
-    """Squared distances of mean maps from dot products of counts, as ``numpy.group_sq_distances``: (n, centers)."""
-    m = (sizes // common)[:, None].to(torch.float64)
-    others = (center_sizes[None, :] // common[:, None]).to(torch.float64)
-    above = (others * others * self_dots[:, None] - 2 * others * m * dots) + m * m * center_self_dots
-    below = others * sizes[:, None]
-    return above.clamp_min(0) / (below * below)
 
 
 def group_sq_radii(
     dots: torch.Tensor, rows: Ints, self_dots: Floats, sizes: Ints, unit: int, slots: Cells, levels: tuple[int, ...]
 ) -> torch.Tensor:
     """Squared distance from each center to the nearest different one; its dot products are dots[rows]: (L, t, psi)."""
-    device = dots.device
-    own_dots, own_sizes, common = (tensor(own, device) for own in (self_dots, sizes, np.gcd(sizes, unit)))
-    on_device = tensor(slots, device)
-    radii = torch.zeros((len(levels), *slots.shape), dtype=torch.float64, device=device)
-    if uses_kernels(device):
-        from isobag.backends.torch import group_kernels  # noqa: PLC0415
+    device, (t, psi) = dots.device, slots.shape
+    if not uses_kernels(device):
+        own = dots.numpy(), rows, self_dots, sizes
+        return torch.from_numpy(NUMBA.group_sq_radii(*own, unit, slots, levels, None))
+    from isobag.backends.torch import group_kernels  # noqa: PLC0415
 
-        t, psi = slots.shape
-        group_kernels.nearest_other_groups[(-(-psi // 16), t)](
-            dots, dots.stride(0), tensor(rows, device), own_dots, own_sizes, common, on_device,
-            torch.tensor(levels, dtype=torch.int32, device=device), radii,
-            t, psi, len(levels), rows=16, columns=64, enable_fp_fusion=False,
-        )  # fmt: skip
-        return radii
-    numbers = tensor(rows, device)
-    for i, chosen in enumerate(on_device.to(torch.int64)):
-        own = dots[numbers[chosen]][:, chosen]
-        sq_dists = sq_distances(
-            own, own_dots[chosen], own_sizes[chosen], common[chosen], own_dots[chosen], own_sizes[chosen]
-        )
-        for level, psi in enumerate(levels):
-            radii[level, i, :psi] = least_positive(sq_dists[:psi, :psi])
+    own_dots, own_sizes, common = (tensor(own, device) for own in (self_dots, sizes, np.gcd(sizes, unit)))
+    radii = torch.zeros((len(levels), t, psi), dtype=torch.float64, device=device)
+    group_kernels.nearest_other_groups[(-(-psi // 16), t)](
+        dots, dots.stride(0), tensor(rows, device), own_dots, own_sizes, common, tensor(slots, device),
+        torch.tensor(levels, dtype=torch.int32, device=device), radii,
+        t, psi, len(levels), rows=16, columns=64, enable_fp_fusion=False,
+    )  # fmt: skip
     return radii
 
 
@@ -59,27 +36,22 @@ def assign_groups(
 ) -> torch.Tensor:  # fmt: skip
     """Cell of every group in every partitioning of groups, for each level: (L, t, n)."""
     device, n, (t, psi) = dots.device, len(dots), slots.shape
+    if not uses_kernels(device):
+        given = dots.numpy(), self_dots, sizes, center_self_dots, center_sizes, unit
+        return torch.from_numpy(NUMBA.assign_groups(*given, slots, levels, sq_radii, None))
+    from isobag.backends.torch import group_kernels  # noqa: PLC0415
+
     common = np.gcd(sizes, unit)
     own = [tensor(each, device) for each in (self_dots, sizes, common)]
     others = [tensor(each, device) for each in (center_self_dots, center_sizes)]
-    on_device, radii = tensor(slots, device), tensor(sq_radii, device)
     cells = torch.empty((len(levels), t, n), dtype=torch.int32, device=device)
-    if uses_kernels(device):
-        from isobag.backends.torch import group_kernels  # noqa: PLC0415
-
-        if n:
-            group_kernels.assign_groups[(-(-n // 16), t)](
-                dots, dots.stride(0), *own, *others, on_device,
-                torch.tensor(levels, dtype=torch.int32, device=device), radii, cells,
-                n, t, psi, len(levels), rows=16, columns=64,
-                by_key=_have_keys(self_dots, sizes, common, center_self_dots, center_sizes), enable_fp_fusion=False,
-            )  # fmt: skip
-        return cells
-    for part in slices(n, max(1, _BLOCK_PAIRS // max(1, dots.shape[1]))):
-        sq_dists = sq_distances(dots[part], *(each[part] for each in own), *others)
-        for i, chosen in enumerate(on_device.to(torch.int64)):
-            for level, size in enumerate(levels):
-                cells[level, i, part] = choose_cells(sq_dists[:, chosen[:size]], radii[level, i, :size], "nearest")
+    if n:
+        group_kernels.assign_groups[(-(-n // 16), t)](
+            dots, dots.stride(0), *own, *others, tensor(slots, device),
+            torch.tensor(levels, dtype=torch.int32, device=device), tensor(sq_radii, device), cells,
+            n, t, psi, len(levels), rows=16, columns=64,
+            by_key=_have_keys(self_dots, sizes, common, center_self_dots, center_sizes), enable_fp_fusion=False,
+        )  # fmt: skip
     return cells
 
 

@@ -13,7 +13,7 @@ from isobag.backends.numba import pairs, trees
 from isobag.backends.pairs import PackedCounts
 from isobag.backends.sliding import Recounted, Sliding
 from isobag.backends.threads import slices
-from isobag.backends.torch import groups, neighbours, plain, scales
+from isobag.backends.torch import groups, host, neighbours, scales
 from isobag.backends.torch.counts import Counts, DeviceCounts, as_device_counts, count_groups, dot_products
 from isobag.backends.torch.devices import Placed, explained, free_memory, tensor
 
@@ -223,7 +223,7 @@ class TorchBackend:
     def count_assigned(self, cells: Placed, n_cells: int) -> Ints:
         """Number of groups in each cell: (L, t, n) -> (L, t, n_cells)."""
         with explained(self.device):
-            return _host(plain.count_kept(tensor(cells, self.device), n_cells))
+            return _host(host.count_kept(tensor(cells, self.device), n_cells))
 
     def sum_assigned(self, cells: Placed, tables: Ints) -> Ints:
         """Sum over partitionings of the table at each group's cell: (L, t, n), (L, t, n_cells) -> (n, L)."""
@@ -250,9 +250,9 @@ class TorchBackend:
         return trees.descend(np.ascontiguousarray(X), columns, thresholds, children, n_jobs)
 
     def _engine(self, n_features: int) -> ModuleType:
-        """The module that does the work: plain torch, or Triton kernels for few or for many features."""
+        """The module that does the work: Numba in host memory, or Triton kernels for few or for many features."""
         if not groups.uses_kernels(self.device):
-            return plain
+            return host
         from isobag.backends.torch import direct, products  # noqa: PLC0415, Triton is not there without a GPU
 
         return direct if n_features <= direct.MOST_FEATURES else products

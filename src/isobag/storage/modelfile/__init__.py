@@ -7,7 +7,14 @@ from typing import Any
 from sklearn.utils.validation import check_is_fitted
 
 from isobag.estimators import IN_FILES
-from isobag.storage.modelfile.container import FORMAT, ModelFileError, Tensors, read_container, write_container
+from isobag.storage.modelfile.container import (
+    FORMAT,
+    ModelFileError,
+    Tensors,
+    read_container,
+    refusing,
+    write_container,
+)
 from isobag.storage.modelfile.format1 import upgrade
 from isobag.storage.modelfile.models import layout_of
 
@@ -46,18 +53,10 @@ def load(path: str | os.PathLike[str]) -> Any:
     Raises ModelFileError if the file is not a model file, is truncated, altered or inconsistent, or was written in a
     newer format; and OSError if it cannot be read at all. No code from the file is run.
     """
-    try:
+    with refusing(path, "not a model file"):
         document, tensors = read_container(path)
         name, content = str(document["class"]), document["model"]
         layout = layout_of(name)
         if document["format"] == 1:
             content, tensors = upgrade(name, content, tensors)
-        model = layout.decode(content, tensors)
-    except (OSError, ImportError):
-        raise
-    except ModelFileError as error:
-        raise ModelFileError(f"{os.fspath(path)!r} is refused: {error}") from None
-    except Exception as error:  # whatever a hostile file makes json, safetensors or NumPy say
-        reason = f"{type(error).__name__}: {error}"[:200]
-        raise ModelFileError(f"{os.fspath(path)!r} is not a model file, or was altered ({reason}).") from None
-    return model
+        return layout.decode(content, tensors)

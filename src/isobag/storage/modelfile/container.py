@@ -9,6 +9,8 @@ import hashlib
 import json
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -32,6 +34,20 @@ Tensors = dict[str, npt.NDArray[Any]]
 
 class ModelFileError(ValueError):
     """Not a model file, or one that is truncated, altered or from a newer isobag; or a model that no file can hold."""
+
+
+@contextmanager
+def refusing(path: str | os.PathLike[str], kind: str) -> Iterator[None]:
+    """A context in which whatever is wrong with the content of a file is a ModelFileError that names it."""
+    try:
+        yield
+    except (OSError, ImportError):
+        raise
+    except ModelFileError as error:
+        raise ModelFileError(f"{os.fspath(path)!r} is refused: {error}") from None
+    except Exception as error:  # whatever a hostile file makes json, safetensors or NumPy say
+        reason = f"{type(error).__name__}: {error}"[:200]
+        raise ModelFileError(f"{os.fspath(path)!r} is {kind}, or was altered ({reason}).") from None
 
 
 def write_container(path: str | os.PathLike[str], document: dict[str, Any], tensors: Tensors) -> None:
