@@ -12,8 +12,7 @@ import pyarrow as pa
 from joblib import effective_n_jobs
 from pyarrow import parquet
 
-from isobag.cli.engines import LOCAL, Engine
-from isobag.cli.inputs import Input
+from isobag.cli.inputs import LOCAL, Engine, Input
 from isobag.cli.output import note
 from isobag.cli.progress import Bar, Silent
 from isobag.data.partitions import Partitions

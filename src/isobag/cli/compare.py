@@ -21,8 +21,7 @@ def compare(typed: Typed) -> None:
     import numpy as np  # noqa: PLC0415
     import pyarrow as pa  # noqa: PLC0415
 
-    from isobag.cli.engines import threads_for  # noqa: PLC0415, loads scikit-learn
-    from isobag.cli.inputs import input_of  # noqa: PLC0415
+    from isobag.cli.inputs import input_of, threads_for  # noqa: PLC0415, loads scikit-learn
     from isobag.cli.output import note, print_json, print_line, print_table  # noqa: PLC0415
     from isobag.cli.progress import progress  # noqa: PLC0415
     from isobag.cli.work import work_to_compare  # noqa: PLC0415

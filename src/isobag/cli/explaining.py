@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from isobag.backends.arrays import Floats, Ints
 from isobag.cli.inputs import Input, input_of, open_model
-from isobag.cli.options import Typed, names_of
+from isobag.cli.options import Typed, split_names
 from isobag.cli.output import in_cell, note, print_json, print_line, print_table
 from isobag.cli.progress import progress
 from isobag.data.groups import Groups
@@ -94,7 +94,7 @@ def _wanted_rows(given: Input, label: str) -> Ints:
 def _find_label(labels: dict[str, Any], label: str) -> Ints:
     """Numbers of the rows with a label, ascending; a label of several columns is divided by commas."""
     columns = [[str(one) for one in column.to_pylist()] for column in labels.values()]
-    wanted = names_of(label) if len(columns) > 1 else [label]
+    wanted = split_names(label) if len(columns) > 1 else [label]
     rows = np.flatnonzero([list(row) == wanted for row in zip(*columns, strict=True)])
     if not len(rows):
         raise ValueError(f"--id {label!r} is not among the {len(columns[0]):,} labels of the table.")

@@ -15,7 +15,7 @@ import numpy as np
 
 from isobag.backends.arrays import FARTHEST, Floats
 from isobag.cli.live import LiveTable, live_table
-from isobag.cli.options import Typed, names_of, number_or_auto
+from isobag.cli.options import Typed, number_or_auto, split_names
 from isobag.cli.output import note, print_json, print_line
 from isobag.data.frames import feature_names
 from isobag.data.params import FDR, check_params
@@ -137,7 +137,7 @@ def follow_lines(typed: Typed) -> None:
         raise ValueError(f"--format {typed.format}: choose csv or jsonl.")
     detector, notes = _begin(typed)
     check_encoding(typed.encoding)
-    features = notes.get("features", names_of(typed.features))
+    features = notes.get("features", split_names(typed.features))
     lines = Lines(notes.get("kind", typed.format), features, typed.skip, typed.quiet)
     begun = 0 if typed.source == "-" else int(notes.get("lines", 0))
     with live_table() if typed.live and sys.stdout.isatty() else nullcontext() as shown:

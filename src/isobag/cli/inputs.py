@@ -1,14 +1,18 @@
-"""From what is typed to a table and a detector: files, a query over them, columns, a model file."""
+"""From what is typed to a table and a detector: files, a query over them, an engine that reads them, a model file."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import typer
 
-from isobag.cli.options import WRITTEN, Typed, names_of, number_or_auto, reading
+from isobag.cli.options import WRITTEN, Typed, number_or_auto, reading, split_names
+from isobag.cli.progress import Silent
 from isobag.data.local import Source
+from isobag.data.partitions import Partitions
 from isobag.data.spool import Tick
 from isobag.estimators import IDKGroupDetector, IDKPointDetector
 from isobag.storage.modelfile import load
@@ -16,8 +20,13 @@ from isobag.tables.batch import names_of_files
 from isobag.tables.detect import encoding_of
 from isobag.tables.encode import Encoding
 from isobag.tables.learn import Table, learn_table
+from isobag.tables.openers import STDIN
 from isobag.tables.reading import ReadOptions
-from isobag.tables.sources import FilesSource
+from isobag.tables.sources import FilesSource, matching_files
+
+LOCAL = "local"
+FEW_ROWS = 20_000
+"""Below, starting threads takes longer than they save."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +53,7 @@ class Input:
         """The files or the query, opened for reading in this process."""
         if not self.files and self.sql is None:
             raise typer.BadParameter("Neither a file nor a query is given; name a FILE or give --sql.")
-        how = {**self.written, "na": names_of(self.written.get("na")) or (), "decimal": self.options.decimal}
+        how = {**self.written, "na": split_names(self.written.get("na")) or (), "decimal": self.options.decimal}
         if "format" in how:
             how["format"] = f".{how['format'].lstrip('.').lower()}"
         if "delimiter" in how:
@@ -99,3 +108,37 @@ def open_model(typed: Typed) -> Any:
     if not isinstance(model, IDKPointDetector | IDKGroupDetector):
         raise ValueError(f"{path!r} holds a {type(model).__name__}; need a detector of points or groups.")
     return model
+
+
+class Engine:
+    """This process, the default: files are read here, and rows are looked at by threads. Others override all of it."""
+
+    def files(self, given: Input, *, report: Path | None = None, jobs: int | None = None) -> list[str]:
+        """Names of the files that will be read; options that cannot be used are refused."""
+        return [file for name in given.files for file in matching_files(name) if file != STDIN]
+
+    @contextmanager
+    def opened(self, given: Input, bar: Silent, *, jobs: int | None, is_silent: bool) -> Iterator[Partitions]:
+        """The input as partitions, within a context; what goes wrong in it is an OSError or a ValueError."""
+        yield given.source
+
+    def threads(self, jobs: int | None, n_rows: int) -> int | None:
+        """Threads of this process for so many rows, as in joblib."""
+        return threads_for(jobs, n_rows)
+
+
+def threads_for(jobs: int | None, n_rows: int) -> int:
+    """The number of threads asked for, or what suits the number of rows."""
+    return jobs if jobs is not None else 1 if n_rows < FEW_ROWS else -1
+
+
+def engine_at(address: str | None) -> Engine:
+    """The engine of an address: ``local``, or ``dask://`` and the address of a scheduler, or ``dask://local``."""
+    if address in (None, LOCAL):
+        return Engine()
+    kind, _, place = str(address).partition("://")
+    if kind == "dask":
+        from isobag.cli.cluster import DaskCluster  # noqa: PLC0415, seldom needed
+
+        return DaskCluster(place or LOCAL)
+    raise typer.BadParameter(f"--engine {address}: need local, dask://local or dask:// and the address of a scheduler.")

@@ -147,17 +147,17 @@ def reading(typed: Typed) -> "ReadOptions":
     from isobag.tables.times import bags_of  # noqa: PLC0415, loads NumPy
 
     own = vars(typed)
-    given: dict[str, Any] = {name: names_of(own.get(name)) for name in ("features", "exclude", "by")}
-    given["carry"] = None if own.get("keep") == "all" else names_of(own.get("keep")) or ()
+    given: dict[str, Any] = {name: split_names(own.get(name)) for name in ("features", "exclude", "by")}
+    given["carry"] = None if own.get("keep") == "all" else split_names(own.get("keep")) or ()
     given |= {name: own[name] for name in (*NOTATION.split(), *_KINDS) if own.get(name)}
-    options = ReadOptions.of(**given, baseline=names_of(own.get("baseline_by")), id=own.get("id_column"))
+    options = ReadOptions.of(**given, baseline=split_names(own.get("baseline_by")), id=own.get("id_column"))
     if "sessions" not in own:
         return options
     times: dict[str, Any] = {name: own.get(name) for name in ("time", "every", "sessions", "time_zone", "time_unit")}
     return replace(options, bags=bags_of(**times, by=options.by))
 
 
-def names_of(text: str | None) -> list[str] | None:
+def split_names(text: str | None) -> list[str] | None:
     """Column names divided by commas; one with a comma stands in double quotes, as in CSV."""
     if text is None:
         return None

@@ -5,8 +5,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from isobag.cli.engines import engine_at
-from isobag.cli.inputs import Input, input_of, new_detector, open_model
+from isobag.cli.inputs import Input, engine_at, input_of, new_detector, open_model
 from isobag.cli.options import Typed, engine_address
 from isobag.cli.output import Output, check_targets, note, output_of, print_json, show_results, write_results
 from isobag.cli.progress import Silent, progress

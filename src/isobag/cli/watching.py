@@ -10,9 +10,8 @@ import numpy as np
 import pyarrow as pa
 import typer
 
-from isobag.cli.engines import engine_at
-from isobag.cli.inputs import input_of
-from isobag.cli.options import Typed, engine_address, names_of
+from isobag.cli.inputs import engine_at, input_of
+from isobag.cli.options import Typed, engine_address, split_names
 from isobag.cli.output import Output, check_targets, command_line, note, output_of, print_json, print_line, print_table
 from isobag.cli.progress import progress
 from isobag.cli.work import READ
@@ -112,7 +111,7 @@ def _begun(typed: Typed) -> tuple[EntityMonitor, LogColumns]:
     given = {name: vars(typed)[name] for name in ("every", "time_zone", *_CHANGEABLE) if vars(typed)[name] is not None}
     monitor = EntityMonitor(**_params(given), random_state=typed.seed)
     monitor.check_params()
-    return monitor, LogColumns(tuple(names_of(typed.by) or ()), typed.time, typed.peers, typed.time_unit)
+    return monitor, LogColumns(tuple(split_names(typed.by) or ()), typed.time, typed.peers, typed.time_unit)
 
 
 def _opened(typed: Typed, path: Any) -> tuple[EntityMonitor, LogColumns]:
@@ -133,7 +132,7 @@ def _opened(typed: Typed, path: Any) -> tuple[EntityMonitor, LogColumns]:
     }
     for name, own in kept.items():
         now = vars(typed)[name]
-        now = ",".join(names_of(now) or ()) if name in ("by", "features") and now is not None else now
+        now = ",".join(split_names(now) or ()) if name in ("by", "features") and now is not None else now
         if now is not None and now != own:
             was = "without it" if own is None else f"with {own!r}"
             leave = "leave the option out, or begin a new state"
@@ -151,7 +150,7 @@ def _params(given: dict[str, Any]) -> dict[str, Any]:
 def _say(monitor: EntityMonitor, columns: LogColumns, say: Any, option: str, target: str) -> None:
     """Keep an analyst's word on ENTITY@PERIOD."""
     entity, at, period = target.rpartition("@")
-    parts = tuple(names_of(entity) or ()) if len(columns.by) > 1 else (entity,)
+    parts = tuple(split_names(entity) or ()) if len(columns.by) > 1 else (entity,)
     if not at or len(parts) != len(columns.by):
         need = f"{','.join(columns.by)}@PERIOD".upper()
         raise ParameterError(Option(option, target), f"; need {need}, such as 'A@2026-03-04'.")

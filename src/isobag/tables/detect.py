@@ -24,7 +24,7 @@ from isobag.tables.encode import Encoding, encoding_by_names
 from isobag.tables.framesource import FrameSource
 from isobag.tables.learn import PartitionedTable, Table, learn_table
 from isobag.tables.ranking import Ranking, Stage, check_labels, fit_data, rank_here
-from isobag.tables.reading import ReadOptions, names_of
+from isobag.tables.reading import ReadOptions, listed, names_of
 from isobag.tables.times import bags_of
 from isobag.tables.units import units_of
 
@@ -98,7 +98,7 @@ def detect_points(
     50   50     1     True  weight 150 (high, usually 70 to 74)
     """
     frame, baseline_by = _with_labels(frame, baseline_by, "baseline_by")
-    apart = [] if baseline_by is None else _listed(baseline_by)
+    apart = [] if baseline_by is None else listed(baseline_by)
     given, table, detector = _prepare(
         frame,
         IDKPointDetector,
@@ -181,18 +181,18 @@ def detect_groups(
     0       40        30     1
     """
     frame, by = _with_labels(frame, by, "by")
-    bags = bags_of(time, every, sessions, time_zone, time_unit, names_of(_listed(by)))
+    bags = bags_of(time, every, sessions, time_zone, time_unit, names_of(listed(by)))
     given, table, detector = _prepare(
         frame,
         IDKGroupDetector,
-        {"features": features, "by": _listed(by), "missing": missing, "bad_cells": bad_cells, "bags": bags},
+        {"features": features, "by": listed(by), "missing": missing, "bad_cells": bad_cells, "bags": bags},
         {**options, "random_state": random_state, "calibrate": False},
         p_values,
     )
     ranking = rank_here(table, detector, min_size=min_size, p_values=p_values)
     if isinstance(table, PartitionedTable):
         return _collection(table).give(pa.table(ranking.columns(0, len(ranking))))
-    ranked = nw.from_native(ranked_frame(given, ranking, _listed(by)), eager_only=True)
+    ranked = nw.from_native(ranked_frame(given, ranking, listed(by)), eager_only=True)
     return nw.maybe_reset_index(ranked).to_native()
 
 
@@ -345,8 +345,8 @@ def _prepare(
         named = [(one, "by") for one in reading.by] + [(one, "baseline_by") for one in reading.baseline]
         for name, option in named + ([] if reading.id is None else [(reading.id, "id_column")]):
             if name not in known:
-                listed = ", ".join(map(repr, given.columns)) or "none"
-                raise ParameterError(Option(option, name), f"; the table has no such column (columns: {listed}).")
+                columns = ", ".join(map(repr, given.columns)) or "none"
+                raise ParameterError(Option(option, name), f"; the table has no such column (columns: {columns}).")
         data = FrameSource(given)
     table = learn_table(data, reading)
     table.summary.warn(reading.features is None)
@@ -384,10 +384,6 @@ def _with_labels(frame: Any, labels: Any, option: str) -> tuple[Any, Any]:
     name = own_name("group", list(map(str, given.columns))) if name is None else name
     column = nw.new_series(str(name), values, backend=given.implementation)
     return given.with_columns(column).to_native(), str(name)
-
-
-def _listed(by: Any) -> list[Any]:
-    return list(by) if isinstance(by, list | tuple) else [by]
 
 
 def ranked_frame(given: nw.DataFrame[Any], ranking: Ranking, apart: Sequence[Any]) -> Any:

@@ -27,7 +27,7 @@ from isobag.tables.encode import Encoding
 from isobag.tables.framesource import FrameSource
 from isobag.tables.labels import first_rows_of, number_rows
 from isobag.tables.learn import Block, LocalTable, PartitionedTable, PartitionReader, Table, learn_table
-from isobag.tables.reading import ReadOptions, names_of
+from isobag.tables.reading import ReadOptions, listed, names_of
 from isobag.tables.times import moment_of, read_moments
 
 COLUMNS = ("n_points", "score", "p_value", "p_past", "p_peers", "p_volume", "kind", "flagged", "reasons")
@@ -200,7 +200,7 @@ def watch(
     rows_of = dict(zip(names.tolist(), first_rows_of(codes, len(names)).tolist(), strict=True))
     rows = np.array([rows_of[label] for label in findings.entity[order].tolist()], dtype=np.int64)
     opened = open_frame(frame)
-    labels = opened.select(*_listed(by))[rows]
+    labels = opened.select(*listed(by))[rows]
     lines = findings_columns(findings, order)
     series = [nw.new_series(name, values, backend=opened.implementation) for name, values in lines.items()]
     return nw.maybe_reset_index(labels).with_columns(*series).to_native()
@@ -326,7 +326,3 @@ def _with_types(table: pa.Table, partitions: Collection, by: Sequence[str]) -> p
         own = kind.value_type if pa.types.is_dictionary(kind) else kind
         table = table.set_column(place, name, table[name].cast(own))
     return table
-
-
-def _listed(by: Any) -> list[Any]:
-    return list(by) if isinstance(by, list | tuple) else [by]
