@@ -1,11 +1,14 @@
 """Expected numbers of rows, and how odd others are; p-values by rank among the scores of others."""
 
+from types import SimpleNamespace
+
 import numpy as np
 from scipy.stats import nbinom
 
-from isobag.models.bags import MISSING
+from isobag.models.bags import FLAGGED, MISSING, ORDINARY
 from isobag.models.ranks import combine_p_values, rank_p_values, rank_within, recent_scores
-from isobag.models.volume import Cycles, choose_periods, nearby_periods, volume_scores
+from isobag.models.timeline import n_begun
+from isobag.models.volume import Cycles, Forecast, choose_periods, nearby_periods, run_scores, volume_scores
 
 
 def test_scores_are_the_smaller_tail_of_a_negative_binomial():
@@ -18,6 +21,66 @@ def test_scores_are_the_smaller_tail_of_a_negative_binomial():
 
 def test_lines_of_which_nothing_is_expected_have_no_score():
     assert volume_scores(np.array([5]), np.array([-1.0]), np.array([0.1])).tolist() == [MISSING]
+
+
+class Lines(SimpleNamespace):
+    """What is asked of the lines of a period before."""
+
+    def __len__(self):
+        return len(self.entities)
+
+    def places(self, wanted):
+        return np.where(wanted < len(self), wanted, -1)
+
+    @property
+    def flagged(self):
+        return self.status == FLAGGED
+
+
+def lines(sizes, expected, status=ORDINARY):
+    return Lines(
+        entities=np.arange(len(sizes)),
+        sizes=np.array(sizes),
+        expected=np.array(expected),
+        status=np.full(len(sizes), status, dtype=np.int8),
+    )
+
+
+def test_two_periods_with_too_few_rows_are_rarer_than_one():
+    usual = Forecast(np.full(5, 40.0), np.full(5, 0.05), np.ones(5))
+    sizes, entities = np.array([15, 15, 15, 90, 15]), np.arange(5)
+    alone = volume_scores(sizes, *usual) - np.log(2)
+    before = lines([12, 60, 40, 80, 12], [30.0, 30.0, 30.0, 30.0, -1.0])
+    scores = run_scores(sizes, usual, before, entities)
+    together = nbinom(1 / (0.05 * 2500 / 4900), 1 / (1 + 0.05 * 2500 / 4900 * 70))
+    np.testing.assert_allclose(scores[0], -np.log(4 * together.cdf(27)), rtol=1e-6)
+    np.testing.assert_allclose(scores[3], -np.log(4 * together.sf(169)), rtol=1e-6)
+    assert scores[0] > alone[0] and scores[3] > alone[3]
+    np.testing.assert_allclose(scores[[1, 2, 4]], alone[[1, 2, 4]])  # the other side, and nothing expected
+    flagged = lines([12, 60, 40, 80, 12], [30.0] * 5, FLAGGED)
+    for last in (None, flagged, lines([], [])):
+        np.testing.assert_allclose(run_scores(sizes, usual, last, entities), alone)
+
+
+def test_probabilities_of_runs_hold():
+    """Where all is known, at most alpha of all lines have exp(-score) <= alpha: 200,000 lines of each mean."""
+    rng = np.random.default_rng(0)
+    for mu in (2.0, 20.0, 80.0):
+        sizes, earlier = rng.negative_binomial(20, 20 / (20 + mu), (2, 200_000))
+        usual = Forecast(np.full(len(sizes), mu), np.full(len(sizes), 0.05), np.ones(len(sizes)))
+        last = lines(earlier, np.full(len(sizes), mu))
+        found = np.exp(-run_scores(sizes, usual, last, np.arange(len(sizes))))
+        for alpha in (0.1, 0.01, 0.001):
+            assert (found <= alpha).mean() <= alpha
+
+
+def test_a_run_of_flagged_periods_earns_level_once():
+    def period(*flagged):
+        status = np.where(np.isin(np.arange(5), flagged), FLAGGED, ORDINARY)
+        return Lines(entities=np.arange(5), status=status)
+
+    assert n_begun([period(), period(1), period(1), period(1, 2), period(), period(1)]) == 3
+    assert n_begun([period(1), period(1)]) == 0  # begun before
 
 
 def test_a_season_counts_once_it_has_come_three_times():

@@ -18,7 +18,7 @@ from isobag.cli.work import READ
 from isobag.data.params import Option, ParameterError
 from isobag.estimators import EntityMonitor
 from isobag.estimators.findings import Findings, shown_time
-from isobag.models.timeline import ONLINE_PERIODS
+from isobag.models.timeline import ONLINE_PERIODS, n_begun
 from isobag.storage.files import STDOUT, write_table
 from isobag.storage.modelfile import load, save
 from isobag.tables.encode import Encoding
@@ -225,8 +225,7 @@ def _sentences(monitor: EntityMonitor, findings: Findings, is_new: bool) -> list
         least = float(np.nanmin(findings.p_value[newest]))
         said += f"; the least p-value of {last} is {least:.2g}"
     recent = [one for one in monitor.state.periods if one.number < monitor.calendar.number_at(findings.period.max())]
-    n_recent = sum(int(one.flagged.sum()) for one in recent[1 - ONLINE_PERIODS :])
-    level = monitor.fdr * min(1.0, max(1, n_recent) / ONLINE_PERIODS) / max(n_newest, 1)
+    level = monitor.fdr * min(1.0, max(1, n_begun(recent[-ONLINE_PERIODS:])) / ONLINE_PERIODS) / max(n_newest, 1)
     lines = _counted(n_newest, "line", "lines")
     reach = f"One of the {lines} of {last} is flagged alone if its p-value is {level:.2g} or less."
     return [f"{said}.", reach, known if is_new else f"{known} Nothing was added."]

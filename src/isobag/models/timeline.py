@@ -11,15 +11,17 @@
               flagged by their ranks among those of the same period, and no later score is measured by these; from the
               sixth such period in a row on they count as all others, as what lasts becomes usual
 5. flagged    Benjamini and Hochberg over the lines of the period, at level fdr max(1, R) / 30, at most fdr; R is the
-              number of lines flagged in the 29 periods before
+              number of lines flagged in the 29 periods before, of which a run of periods of one entity counts once: a
+              fault that lasts would otherwise earn false alarms beside it day after day
 
 What 5 promises: the shares of false ones among the flagged lines of all periods add up to at most fdr (R + T / 30) on
-average, for R lines flagged in T periods: few alarms are false, and where nothing happens there is a false one in at
+average, for R runs flagged in T periods: few alarms are false, and where nothing happens there is a false one in at
 most fdr of all months of days.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -43,7 +45,7 @@ from isobag.models.ranks import combine_p_values, rank_p_values, rank_within, re
 from isobag.models.shifts import MOST_COLUMNS as MOST_SHIFTED
 from isobag.models.shifts import WEEK, latest_means, usual_means
 from isobag.models.views import Views
-from isobag.models.volume import Cycles, choose_periods, forecast, nearby_periods, same_phase, volume_scores
+from isobag.models.volume import Cycles, choose_periods, forecast, nearby_periods, run_scores, same_phase
 
 WEIGHTS = {"past": 0.6, "first": 0.05, "peers": 0.1, "volume": 0.25}
 """Shares of the false alarms that each score may raise."""
@@ -209,7 +211,7 @@ def _score(known: Timeline, content: Content, cycles: Cycles, is_judged: bool, c
         _placed(past, at, n_lines, MISSING),
         _placed(first, at, n_lines, MISSING),
         _placed(peers, at, n_lines, MISSING),
-        volume_scores(sizes, usual.expected[entities], usual.dispersion[entities], usual.thinning[entities]),
+        run_scores(sizes, usual, _just_before(periods, content.number), entities),
         usual.expected[entities],
         np.zeros(n_lines, dtype=np.int8),
         _placed(digests_of(content), at, n_lines, 0),
@@ -217,6 +219,12 @@ def _score(known: Timeline, content: Content, cycles: Cycles, is_judged: bool, c
         means,
         spreads,
     )
+
+
+def _just_before(periods: Sequence[PeriodLines], number: int) -> PeriodLines | None:
+    """The period before another one, unless everyone changed in it."""
+    last = periods[-1] if periods else None
+    return last if last is not None and last.number == number - 1 and not last.changed else None
 
 
 def _shifts(known: Timeline, content: Content, cycles: Cycles, present: Cycles) -> tuple[Floats, Floats]:
@@ -273,7 +281,7 @@ def _judge(periods: Sequence[PeriodLines], lines: PeriodLines, fdr: float, is_se
         judged, parts = combine_p_values(within, WEIGHTS)
     else:
         changed = 0
-    recent = sum(int(one.flagged.sum()) for one in periods[-(ONLINE_PERIODS - 1) :])
+    recent = n_begun(periods[-ONLINE_PERIODS:])
     level = min(fdr, fdr * max(1, recent) / ONLINE_PERIODS)
     flagged, excused = np.zeros((2, len(lines)), dtype=bool)
     flagged[is_known] = discoveries(judged[is_known], level) < 0
@@ -282,6 +290,12 @@ def _judge(periods: Sequence[PeriodLines], lines: PeriodLines, fdr: float, is_se
         excused[is_known] = (discoveries(unexcused[is_known], level) < 0) & ~flagged[is_known]
     threshold = float(judged[flagged].max()) if flagged.any() else 0.0
     return Verdict(p_values, p_value, parts, flagged, excused, threshold, changed)
+
+
+def n_begun(periods: Sequence[PeriodLines]) -> int:
+    """Lines that are flagged in periods after the first of these, of entities that were not in the period before."""
+    flagged = [one.entities[one.flagged] for one in periods]
+    return sum(len(np.setdiff1d(later, earlier)) for earlier, later in pairwise(flagged))
 
 
 def _p_values(periods: Sequence[PeriodLines], lines: PeriodLines, name: str) -> Floats:

@@ -8,7 +8,8 @@
               ten periods; plus what ten periods cannot tell of mu, (a + 1 / mu) / periods
 6. thinning   f = sum of (n - mu)^2 / sum of mu, at most 1, with the same shrinkage: where numbers vary less than those
               of a Poisson law, n / f and mu / f are compared
-7. score      -log of the smaller tail of a negative binomial, twice
+7. score      -log of the smaller tail of a negative binomial, twice; where the period before was off to the same
+              side and not flagged, that of both periods' rows together if it is rarer, and either probability doubled
 
 A period without rows of an entity counts as 0 from its first rows on. Only joined lines count, dismissed ones for
 their own entity alone, and nothing is older than the twelve cycles. Of periods older than the 504 latest only those of
@@ -147,6 +148,26 @@ def volume_scores(sizes: Ints, expected: Floats, dispersion: Floats, thinning: F
     from_on[far] = betainc(np.maximum(n[far], 1), shape[far], 1 - share[far])
     scores[known] = -np.log(np.clip(2 * np.minimum(up_to, from_on), _TINY, 1.0))
     return scores
+
+
+def run_scores(sizes: Ints, usual: Forecast, last: PeriodLines | None, entities: Ints) -> Floats:
+    """The scores of lines (lines,), each by itself or together with that of the period before, whichever is odder.
+
+    Only where both have too few rows, or both too many, and the one before was an ordinary line. Numbers of rows are
+    taken for independent: where they are not, scores are ranked among such ones all the same.
+    """
+    mu, dispersion, thinning = (part[entities] for part in usual)
+    alone = volume_scores(sizes, mu, dispersion, thinning)
+    if last is None or not len(last):
+        return np.where(alone > MISSING, np.maximum(alone - np.log(2), 0), alone)
+    lines = last.places(entities)
+    before, mu_before = last.sizes[lines], last.expected[lines]
+    is_run = (lines >= 0) & (last.status[lines] == ORDINARY) & (mu > 0) & (mu_before > 0)
+    is_run &= (sizes < mu) == (before < mu_before)
+    total = np.where(is_run, mu + mu_before, -1.0)
+    both = dispersion * (mu**2 + mu_before**2) / np.where(is_run, total, 1.0) ** 2
+    together = volume_scores(sizes + before, total, np.where(is_run, both, 1.0), thinning)
+    return np.where(alone > MISSING, np.maximum(np.maximum(alone, together) - np.log(2), 0), alone)
 
 
 def same_phase(cycles: Cycles) -> Bools:
