@@ -82,6 +82,7 @@ def _judge(typed: Typed, monitor: EntityMonitor, columns: LogColumns, known: Pat
         log, summary, learned = read_log(table, columns, monitor.calendar), table.summary, table.encoding
         stage = bar.stage if isinstance(table, LocalTable) else nullcontext  # an engine counts its partitions
         del table  # the columns of entities and times, which are in the log
+        pa.default_memory_pool().release_unused()  # which Arrow keeps for further reading
         with stage("judging"):
             findings = monitor.follow(log, learn=typed.learn, since=since)
         del log

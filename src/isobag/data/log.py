@@ -19,7 +19,7 @@ from isobag.data.hashes import Hashes, hash_rows
 from isobag.data.local import Source
 from isobag.data.partitions import Combine, Frames, Partitions
 from isobag.data.periods import Calendar
-from isobag.data.rows import ArrayRows, Rows
+from isobag.data.rows import Rows
 
 T = TypeVar("T")
 Labels = npt.NDArray[Any]
@@ -35,9 +35,9 @@ class LogBlock(NamedTuple):
     """
 
     X: Floats
-    numbers: Ints
+    numbers: Ints | Cells
     hashes: Hashes
-    codes: Ints
+    codes: Cells
     names: Labels
     cohorts: Ints | None = None
     n_untimed: int = 0
@@ -50,7 +50,7 @@ class Arrivals(NamedTuple):
     """Rows of a log: X (n, d), and the period, entity and hash of each (n,)."""
 
     X: Floats
-    numbers: Ints
+    numbers: Ints | Cells
     entities: Cells
     hashes: Hashes
 
@@ -152,18 +152,24 @@ class Log:
     """Rows of a log, in partitions.
 
     read : from a partition to its rows.
-    rows : the features of all rows, for their names.
+    features : names of the features, None where they came without; ``n_features``: how many there are.
     finds_cohorts : whether cohorts are to be found, as rows do not name them.
     """
 
     partitions: Partitions
     read: ReadLog
-    rows: Rows
+    n_features: int
+    features: Sequence[str] | None
     finds_cohorts: bool = False
 
     def count(self) -> BagCounts:
         """Rows of each bag."""
         return self.partitions.run(partial(_count, self.read), BagCounts.merge)
+
+    def release(self) -> None:
+        """Give up rows that are in memory; those of an engine stay where they are."""
+        if isinstance(self.partitions, _OneBlock):
+            self.partitions.release()
 
     @property
     def n_buckets(self) -> int:
@@ -188,13 +194,28 @@ def log_in_memory(rows: Rows, entities: Labels, moments: Ints, calendar: Calenda
     else:
         codes, labels = number_labels(entities)
     cohorts = None if peers is None else hash_cohorts(*number_labels(peers))
-    block = LogBlock(X, calendar.numbers(moments), hash_rows(X, moments), codes.astype(np.int32), labels, cohorts)
-    return log_of_block(block, rows.names)
+    return log_of_block(make_block(X, moments, calendar, codes, labels, cohorts), rows.names)
 
 
 def log_of_block(block: LogBlock, names: Sequence[str] | None, finds_cohorts: bool = False) -> Log:
     """A log that is one block in memory."""
-    return Log(_OneBlock(block), _as_it_is, ArrayRows(block.X, names), finds_cohorts)
+    return Log(_OneBlock(block), _as_it_is, block.X.shape[1], names, finds_cohorts)
+
+
+def make_block(
+    X: Floats,
+    moments: Ints,
+    calendar: Calendar,
+    codes: Ints,
+    names: Labels,
+    cohorts: Ints | None = None,
+    n_untimed: int = 0,
+) -> LogBlock:
+    """Rows with their times as periods and in hashes; numbers of periods and entities in four bytes where they fit."""
+    numbers = calendar.numbers(moments)
+    if max(-int(numbers.min(initial=0)), int(numbers.max(initial=0))) < 1 << 31:
+        numbers = numbers.astype(np.int32)
+    return LogBlock(X, numbers, hash_rows(X, moments), codes.astype(np.int32), names, cohorts, n_untimed)
 
 
 def hash_cohorts(codes: Ints, names: Labels) -> Ints:
@@ -210,11 +231,17 @@ class _OneBlock(Source):
     columns = None
 
     def __init__(self, block: LogBlock) -> None:
-        self._block = block
+        self._blocks = [block]
 
     def frames(self, number: int = 0) -> Frames:
         """The block."""
-        return iter([self._block])
+        if not self._blocks:
+            raise ValueError("The rows of this log were given up, as it was followed before; make it anew.")
+        return iter(self._blocks)
+
+    def release(self) -> None:
+        """Give the rows up."""
+        self._blocks = []
 
 
 def _as_it_is(number: int, frames: Frames) -> Iterator[LogBlock]:

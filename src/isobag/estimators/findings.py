@@ -82,16 +82,18 @@ class Findings:
         return {one.name: getattr(self, one.name) for one in fields(self) if one.name not in others}
 
 
-def join_findings(parts: Sequence[Findings], labels: npt.NDArray[Any], notes: Sequence[str]) -> Findings:
-    """The lines of several periods."""
+def join_findings(parts: list[Findings], labels: npt.NDArray[Any], notes: Sequence[str]) -> Findings:
+    """The lines of several periods, which are given up: no column of them is kept twice for long."""
     if not parts:
         return _no_lines(labels, tuple(notes))
-    joined = {name: np.concatenate([getattr(one, name) for one in parts]) for name in parts[0].columns()}
     changes = tuple(change for one in parts for change in one.common_changes)
     starts = np.cumsum([0, *map(len, parts)]).tolist()
     histories = {
         start + line: own for one, start in zip(parts, starts, strict=False) for line, own in one.histories.items()
     }
+    columns = [one.columns() for one in parts]
+    parts.clear()
+    joined = {name: np.concatenate([own.pop(name) for own in columns]) for name in list(columns[0])}
     return Findings(**joined, common_changes=changes, notes=tuple(notes), histories=histories)
 
 
@@ -128,8 +130,8 @@ def findings_of(
     p_past, _ = combine_p_values({name: parts[name] for name in ("past", "first")}, WEIGHTS)
     return Findings(
         labels[lines.entities],
-        np.full(n_lines, date),
-        np.full(n_lines, start),
+        np.broadcast_to(date, n_lines),
+        np.broadcast_to(start, n_lines),
         lines.sizes,
         np.where(lines.expected >= 0, lines.expected, np.nan),
         score,

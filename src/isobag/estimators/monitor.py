@@ -166,7 +166,7 @@ class EntityMonitor(Storable):
         return self.follow(self._log(X, entities, times, peers), learn=learn, since=since)
 
     def follow(self, log: Log, *, learn: bool = True, since: Any = None) -> Findings:
-        """The same as ``update`` for a log, wherever its rows are."""
+        """The same as ``update`` for a log, wherever its rows are; those in memory are given up."""
         self.check_params()
         return self._follow(log, learn, None if since is None else self.calendar.number_at(since))
 
@@ -185,7 +185,7 @@ class EntityMonitor(Storable):
 
     def _follow(self, log: Log, learn: bool, first_judged: int | None) -> Findings:
         is_first = not hasattr(self, "model_")
-        as_rows(self, log.rows, reset=is_first)
+        as_rows(self, ArrayRows(np.empty((0, log.n_features)), log.features), reset=is_first, min_rows=0)
         counts = log.count()
         order, everyone = counts.in_order(None if is_first else self.entities_, log.n_buckets)
         cohorts = self._cohorts(counts, order, len(everyone), log.finds_cohorts)
@@ -198,7 +198,7 @@ class EntityMonitor(Storable):
             known = known_rows(self.model_.periods, np.unique(order.numbers), self.late)
         count = partial(count_arrivals, known=known, views=views, compute=self.compute)
         new = log.gather(order, count, Harvest.merge)
-        del log  # the rows, which may be in memory
+        log.release()
         if is_first:
             last = order.numbers[n_past - 1]
             before = self._begin(views, [one for one in new.contents if one.number <= last], cohorts)

@@ -52,7 +52,10 @@ def sort_arrivals(arrivals: Arrivals) -> Sorted:
     arrivals = arrivals._replace(numbers=ranked[:0].copy())
     starts = np.flatnonzero(np.diff(ranked, prepend=ranked[0] - 1)) if len(ranked) else np.empty(0, dtype=np.int64)
     return Sorted(
-        arrivals, order.astype(np.min_scalar_type(len(order))), ranked[starts], np.append(starts, len(ranked))
+        arrivals,
+        order.astype(np.min_scalar_type(len(order))),
+        ranked[starts].astype(np.int64),
+        np.append(starts, len(ranked)),
     )
 
 

@@ -13,8 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from isobag.backends.arrays import Bools, Floats, Ints
-from isobag.data.hashes import hash_rows
-from isobag.data.log import Log, LogBlock, hash_cohorts, log_of_block
+from isobag.data.log import Log, LogBlock, hash_cohorts, log_of_block, make_block
 from isobag.data.params import Option, ParameterError
 from isobag.data.partitions import Collection, Frames, Partitions
 from isobag.data.periods import Calendar
@@ -209,7 +208,8 @@ def watch(
 def read_log(table: Table, columns: LogColumns, calendar: Calendar) -> Log:
     """The rows of a table that have an entity and a time, as a log."""
     if isinstance(table, PartitionedTable):
-        return Log(table.partitions, LogReader(table.reader, columns, calendar), table.rows, columns.peers == AUTO)
+        read, names = LogReader(table.reader, columns, calendar), table.encoding.names
+        return Log(table.partitions, read, len(names), names, columns.peers == AUTO)
     assert isinstance(table, LocalTable)
     rows = _rows_of_log(table, columns, calendar, table.encoding)
     block = rows.block(table.rows.map(np.asarray), calendar)
@@ -228,8 +228,7 @@ class _LogRows(NamedTuple):
 
     def block(self, X: Floats, calendar: Calendar) -> LogBlock:
         X = X if self.inside.all() else X[self.inside]
-        numbers, hashes = calendar.numbers(self.moments), hash_rows(X, self.moments)
-        return LogBlock(X, numbers, hashes, self.codes, self.names, self.cohorts, self.n_untimed)
+        return make_block(X, self.moments, calendar, *self[2:])
 
 
 def _rows_of_log(
