@@ -89,7 +89,8 @@ def test_the_default_is_the_mean_over_psi_and_scales_less_how_far_out_unless_sma
 
 
 @pytest.mark.parametrize(
-    ("n", "largest"), [(2, 2), (4, 2), (11, 5), (60, 30), (400, 200), (512, 256), (1023, 256), (1024, 512), (3000, 512)]
+    ("n", "largest"),
+    [(2, 2), (4, 2), (11, 5), (60, 30), (400, 200), (512, 256), (513, 256), (600, 300), (1024, 512), (3000, 512)],
 )
 def test_psi_are_the_powers_of_two_up_to_512_or_half_of_the_rows(rng, n, largest):
     model = IDKPointDetector(2, random_state=0, calibrate=False).fit(rng.normal(size=(n, 2)))
@@ -97,9 +98,9 @@ def test_psi_are_the_powers_of_two_up_to_512_or_half_of_the_rows(rng, n, largest
     assert model.max_samples_ == largest
 
 
-def test_partitionings_of_512_cells_are_two_thirds_as_many(rng):
+def test_partitionings_of_more_than_256_cells_are_two_thirds_as_many(rng):
     X = rng.normal(size=(1024, 2))
-    detectors = [(100, "auto", X[1:]), (100, "auto", X), (100, 512, X)]
+    detectors = [(100, "auto", X[:513]), (100, "auto", X), (100, 512, X)]
     models = [IDKPointDetector(t, psi, random_state=0, calibrate=False).fit(some).model_ for t, psi, some in detectors]
     assert [len(model.views) for model in models] == [100, 67, 100]
 

@@ -46,13 +46,12 @@ class IDKPointDetector(PointDetector, Modelled[PointModel]):
     ----------
     n_estimators : int, default=100
         Number of partitionings, t. With several scales, they are assigned to the scales in turn. Where "auto"
-        reaches psi = 512, two thirds as many, for as much work.
+        goes beyond psi = 256, two thirds as many, for as much work.
     max_samples : int or "auto", default="auto"
         psi, the number of centers of each partitioning: small values find global anomalies, large ones local anomalies.
-        "auto" takes psi = 2, 4, ..., 256 (at most half of the rows), and 512 from 1,024 rows on, together: the score is
-        a weighted geometric mean of the scores at each psi on each scale, multiplied by a factor that falls with the
-        distance of a row from the balls that it lies OUTSIDE of. So rows that are OUTSIDE everywhere are still ranked
-        by how far out they are.
+        "auto" takes psi = 2, 4, ..., 512 (at most half of the rows) together: the score is a weighted geometric mean of
+        the scores at each psi on each scale, multiplied by a factor that falls with the distance of a row from the
+        balls that it lies OUTSIDE of. So rows that are OUTSIDE everywhere are still ranked by how far out they are.
         Where psi = 2, 4 and 8 find a row much odder than all together do, they overrule: anomalies that are many and
         alike have each other for neighbours at a large psi.
     method : {"similarity", "norm"}, default="similarity"

@@ -95,9 +95,7 @@ class PointParams:
         return -(-2 * self.n_estimators // 3) if is_large else self.n_estimators
 
     def _largest_psi(self, n_rows: int) -> int:
-        if not self.averages:
-            return min(int(self.max_samples), n_rows)
-        return largest_samples(n_rows, self.largest if n_rows >= 2 * self.largest else FEW_SAMPLES)
+        return largest_samples(n_rows, self.largest) if self.averages else min(int(self.max_samples), n_rows)
 
     def limits(self, views: Views) -> Limits | None:
         """The distance beyond which a row is far out; None where how far does not count."""
