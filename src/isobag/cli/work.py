@@ -8,7 +8,7 @@ from typing import Any
 from isobag.estimators.compare import PERMUTED_PER_UNIT, PSI_COMPARED
 from isobag.models.calibration import N_FOLDS
 from isobag.models.group import CALIBRATION_GROUPS, LEARNED_GROUPS
-from isobag.models.point import AVERAGED_ROWS, CALIBRATION_ROWS, REFERENCE_ROWS, most_learned
+from isobag.models.point import AVERAGED_ROWS, CALIBRATION_ROWS, LEARNED_ROWS, REFERENCE_ROWS
 from isobag.tables.ranking import MOST_EXPLAINED
 
 EXPLAINED = 3
@@ -27,7 +27,7 @@ def work_of(
     t, n_units = detector.n_estimators * (len(plans) if by else 1), n
     folds = N_FOLDS * -(-detector.n_estimators // N_FOLDS) * (t // detector.n_estimators)  # of all folds together
     averages = not by and detector.max_samples == "auto"
-    learned, most_aside = most_learned(n), CALIBRATION_ROWS
+    learned, most_aside = LEARNED_ROWS, CALIBRATION_ROWS
     if by:
         n_units = n_groups or -(-n // GROUP_ROWS)
         learned, most_aside = LEARNED_GROUPS, CALIBRATION_GROUPS

@@ -66,12 +66,13 @@ class IDKPointDetector(PointDetector, Modelled[PointModel]):
         "absolute", "normal" and "asinh".
     contamination : float or "auto", default="auto"
         Share of anomalies in the training data, above 0 and at most 0.5, which fixes ``offset_``. "auto": two
-        standard deviations below the mean of the logarithms of the training scores.
+        standard deviations below the mean of the logarithms of the training scores. It flags about 5 % of clean
+        training data, more of new rows if few were learned from (15 % after 100), and misses most anomalies where a
+        fifth of the rows or more are some; ``predict(X, fdr=0.1)`` and p-values do not depend on it.
     calibrate : bool or "blocks", default=True
         Whether ``fit`` also learns what ``p_values`` needs: for each of four folds of the rows (at most 100,000 in all)
-        a model with a fourth of the partitionings that learned from the others (half of the rows, at least 1,000 and at
-        most 10,000), and its scores of the fold. "blocks": rows are in the order of time and hang together; stretches
-        of time are set aside as a whole.
+        a model with a fourth of the partitionings that learned from the others (at most 10,000), and its scores of the
+        fold. "blocks": rows are in the order of time and hang together; stretches of time are set aside as a whole.
     tail : {"extrapolate", "exact"}, default="extrapolate"
         No conformal p-value is below 1 / (1 + number of rows set aside). Rows that score below all of them get smaller
         ones by "extrapolate", from the tail of their scores; "exact" leaves them there.

@@ -41,8 +41,6 @@ FEW_SAMPLES = 256
 """Largest psi of the models that p-values rest on, of rows compared with their own groups, and of streams."""
 AVERAGED_ROWS = 10_000
 CALIBRATION_ROWS, LEARNED_ROWS = 100_000, 10_000
-HALVED_ROWS = 2_000
-"""From so many rows on, a fold's model learns from as many as half of them: more would cost time and tell little."""
 LEARNED_OF_GROUP = 50
 BLOCKS = "blocks"
 """Calibration by stretches of time."""
@@ -53,11 +51,6 @@ _COMBINED_ROWS = 1 << 18
 def largest_samples(n_rows: int, most: int) -> int:
     """Largest psi of an average over psi: at most half of the rows, or most rows would be centers, alone in a cell."""
     return max(2, min(most, n_rows // 2))
-
-
-def most_learned(n_rows: int, n_groups: int = 0) -> int:
-    """Most rows that the model of a fold learns from; more where it must know many groups."""
-    return max(min(LEARNED_ROWS, max(HALVED_ROWS, n_rows) // 2), LEARNED_OF_GROUP * n_groups)
 
 
 @dataclass(frozen=True)
@@ -99,7 +92,7 @@ class PointParams:
 
     def limits(self, views: Views) -> Limits | None:
         """The distance beyond which a row is far out; None where how far does not count."""
-        return views.far_limits() if self.averages and self.method != "norm" else None
+        return views.far_limits if self.averages and self.method != "norm" else None
 
     def of_part(self, seed: int, n_parts: int) -> "PointParams":
         """The same for one of several parts of the data, which share the partitionings and set nothing aside."""
@@ -231,7 +224,7 @@ class PointModel(PickledByFields):
         if limits is not None:
             if [own.shape for own in limits] != [(len(levels),)] * len(members):
                 yield "limits: need one for each view and psi"
-            if not params.averages or self.views.far_limits() is None:
+            if not params.averages or self.views.far_limits is None:
                 yield "limits: need none where one psi alone counts or nothing is OUTSIDE"
             if any(not np.array_equal(own >= 0, limits[0] >= 0) or own.max() < 0 for own in limits):
                 yield "limits: they are not of the same psi"

@@ -15,11 +15,12 @@ from isobag.models.point import (
     BLOCKS,
     CALIBRATION_ROWS,
     FEW_SAMPLES,
+    LEARNED_OF_GROUP,
+    LEARNED_ROWS,
     REFERENCE_ROWS,
     PointModel,
     PointParams,
     finish_point_model,
-    most_learned,
 )
 from isobag.models.residuals import fit_residuals
 from isobag.models.tally import Tally
@@ -57,7 +58,8 @@ def fit_rows(rows: Rows, params: PointParams, compute: Compute, units: Ints | No
             units = blocks_of(rows) if params.calibrate == BLOCKS else copies_of(rows, CALIBRATION_ROWS)
         if units is None and isinstance(rows, LabelledRows):
             units = np.arange(len(rows))  # each its own: all others are learned from, not some of them
-        most = most_learned(len(rows), rows.n_groups if isinstance(rows, LabelledRows) else 0)
+        # Few rows are all learned from, or which of them are would be luck; of many, enough to know every group.
+        most = max(LEARNED_ROWS, LEARNED_OF_GROUP * rows.n_groups if isinstance(rows, LabelledRows) else 0)
         calibration = calibrate(rows, params, compute, fit_point_model, CALIBRATION_ROWS, most, units)
     tally, sums = _tally_and_sum(views, rows, params, compute)
     model = finish_point_model(views, tally, params, rows.take(reference), calibration=calibration)

@@ -6,14 +6,14 @@ because no scaling and no psi suits all data. Counts and sums go over the cells 
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import cached_property, partial, reduce
 from operator import add
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from isobag.backends import Compute
-from isobag.backends.arrays import OUTSIDE, Cells, Floats, Ints
+from isobag.backends.arrays import OUTSIDE, Cells, Floats, Ints, PickledByFields
 from isobag.data.groups import Grouped, Groups
 from isobag.data.rows import GroupedBlock, Rows
 from isobag.data.scaling import Scaling, fit_scalings, rows_for_scalings
@@ -48,7 +48,7 @@ class View:
 
 
 @dataclass(frozen=True)
-class Views:
+class Views(PickledByFields):
     """Several views, all partitionings of which have equal weight."""
 
     members: tuple[View, ...]
@@ -121,6 +121,7 @@ class Views:
 
         return sum_at
 
+    @cached_property
     def far_limits(self) -> Limits | None:
         """Beyond which distance a row is far out, in each view; None where nothing is OUTSIDE."""
         limits = [view.partitionings.far_limits() for view in self.members]

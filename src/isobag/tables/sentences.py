@@ -58,7 +58,7 @@ def _sentence_of_own(ranking: AnyRanking) -> str:
             f"{n:,} {unit}{' is' if n == 1 else 's are'} beyond what the tail of the bulk explains, which happens in "
             f"about one of {1 / OWN_LEVEL:.0f} tables without anomalies"
         )
-    return f"{said}; to know how many alarms are false, fit a model to data known to be normal and use isobag score."
+    return f"{said}. To know how many alarms are false, fit a model to data known to be normal and use isobag score."
 
 
 def _sentence_of_discoveries(ranking: Ranking, fdr: float) -> str:
