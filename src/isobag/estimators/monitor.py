@@ -189,22 +189,25 @@ class EntityMonitor(Storable):
         counts = log.count()
         order, everyone = counts.in_order(None if is_first else self.entities_, log.n_buckets)
         cohorts = self._cohorts(counts, order, len(everyone), log.finds_cohorts)
-        n_past = len(order.keys)
+        numbers = np.unique(order.numbers)
+        past, periods = numbers, () if is_first else self.model_.periods
         if is_first:
             n_past = self._n_past_bags(order, first_judged)
-            views, known = self._draw_views(log, order, n_past), None
+            past, views = np.unique(order.numbers[:n_past]), self._draw_views(log, order, n_past)
         else:
             views = self.model_.views
-            known = known_rows(self.model_.periods, np.unique(order.numbers), self.late)
-        count = partial(count_arrivals, known=known, views=views, compute=self.compute)
+        notes, order = list(_notes(counts)), order.without_bags()
+        del counts  # of all bags, and no longer needed
+        known = known_rows(periods, numbers, self.late)
+        oldest = int(numbers[-1]) - self.late if is_first else None
+        count = partial(count_arrivals, known=known, oldest=oldest, views=views, compute=self.compute)
         new = log.gather(order, count, Harvest.merge)
         log.release()
         if is_first:
-            last = order.numbers[n_past - 1]
-            before = self._begin(views, [one for one in new.contents if one.number <= last], cohorts)
+            before = self._begin(views, [one for one in new.contents if one.number <= past[-1]], cohorts)
         else:
             before = replace(self.model_, cohorts=cohorts)
-        notes = list(_notes(counts, new, self.late))
+        notes += _notes_on_rows(new, self.late)
         after, parts, gaps = self._judge(before, new.contents, everyone, first_judged, learn)
         if learn:
             self.model_, self.entities_ = after, everyone
@@ -358,10 +361,13 @@ def _estimates(bags: Sequence[Bags], t: int, n_columns: int, compute: Compute) -
     return estimate_between(own, within, n_columns, compute), estimate_between(others, within, n_columns, compute)
 
 
-def _notes(counts: BagCounts, new: Harvest, late: int) -> Iterator[str]:
+def _notes(counts: BagCounts) -> Iterator[str]:
     if counts.n_untimed:
         n_rows = counts.n_untimed + int(counts.sizes.sum())
         yield f"{counts.n_untimed:,} of {n_rows:,} rows are left out: they have no time."
+
+
+def _notes_on_rows(new: Harvest, late: int) -> Iterator[str]:
     if new.n_repeated:
         yield f"{new.n_repeated:,} rows came before and were left out."
     if new.n_late:
