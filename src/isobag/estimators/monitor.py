@@ -286,15 +286,16 @@ class EntityMonitor(Storable):
     def _judge(
         self,
         state: Timeline,
-        contents: Sequence[Content],
+        contents: list[Content],
         labels: npt.NDArray[Any],
         first_judged: int | None,
         learn: bool,
     ) -> tuple[Timeline, list[Findings], list[str]]:
-        """Judge all periods that have new rows, and those known ones that come after the first such."""
+        """Judge all periods that have new rows, which are given up, and known ones that come after the first such."""
         if not contents:
             return state, [], []
         first, new = contents[0].number, {one.number: one for one in contents}
+        contents.clear()
         again = {one.number: one for one in state.periods if one.number >= first}
         earlier = (*(state.firsts or ()), *state.periods)
         every = np.unique([*(one.number for one in earlier), *new]).astype(np.int64)
@@ -302,7 +303,7 @@ class EntityMonitor(Storable):
         state = state.before(first)
         parts, gaps = [], []
         for number in sorted({*again, *new}):
-            content = _content(new.get(number), again.get(number), state.n_columns)
+            content = _content(new.pop(number, None), again.get(number), state.n_columns)
             cohorts = join_cohorts(state.cohorts, content.bags, state.periods, state.n_columns)
             state = replace(state, cohorts=cohorts)
             is_judged = first_judged is None or number >= first_judged
