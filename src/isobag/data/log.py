@@ -5,7 +5,7 @@ order of periods and then of entities: whatever is made of bags is the same, how
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import blake2b
 from typing import Any, NamedTuple, TypeVar
@@ -116,7 +116,9 @@ class BagCounts(NamedTuple):
         everyone = np.concatenate([known, self.names[added]]) if len(added) else known
         keys = self.numbers * max(1, len(everyone)) + ids[self.owners]
         order = np.argsort(keys)
-        return BagOrder(self.names, ids, max(1, len(everyone)), keys[order], self.sizes[order], n_buckets), everyone
+        keys, sizes = keys[order], self.sizes[order]
+        cuts = _cuts(keys, sizes, n_buckets)
+        return BagOrder(self.names, ids, max(1, len(everyone)), keys, sizes, cuts), everyone
 
 
 @dataclass(frozen=True)
@@ -125,6 +127,7 @@ class BagOrder:
 
     names, ids : (k,), labels of entities, and their numbers, which are below ``n_entities``.
     keys, sizes : (b,), the key of each bag, period times n_entities + entity, ascending, and its rows.
+    cuts : keys of the bags with which a new bucket begins: buckets have about as many rows each.
     """
 
     names: Labels
@@ -132,19 +135,16 @@ class BagOrder:
     n_entities: int
     keys: Ints
     sizes: Ints
-    n_buckets: int
+    cuts: Ints
 
     @property
     def numbers(self) -> Ints:
         """The period of each bag: (b,)."""
         return self.keys // self.n_entities
 
-    @property
-    def cuts(self) -> Ints:
-        """Keys of the bags with which a new bucket begins: buckets have about as many rows each."""
-        ends = np.cumsum(self.sizes)
-        places = np.searchsorted(ends, ends[-1:] * np.arange(1, self.n_buckets) // self.n_buckets, side="right")
-        return np.unique(self.keys[np.minimum(places, len(ends) - 1)])
+    def without_bags(self) -> "BagOrder":
+        """The same without what is known of each bag, which bringing rows together does not need."""
+        return replace(self, keys=self.keys[:0].copy(), sizes=self.sizes[:0].copy())
 
 
 @dataclass(frozen=True)
@@ -284,6 +284,14 @@ class _Split:
             for bucket in np.unique(buckets).tolist():
                 parts.setdefault(bucket, []).append(rows.part(buckets == bucket))
         return parts
+
+
+def _cuts(keys: Ints, sizes: Ints, n_buckets: int) -> Ints:
+    if not len(keys):
+        return keys
+    ends = np.cumsum(sizes)
+    places = np.searchsorted(ends, ends[-1] * np.arange(1, n_buckets) // max(1, n_buckets), side="right")
+    return np.unique(keys[np.minimum(places, len(ends) - 1)])
 
 
 def _joined(earlier: list[Arrivals], later: list[Arrivals]) -> list[Arrivals]:

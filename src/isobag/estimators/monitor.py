@@ -189,22 +189,25 @@ class EntityMonitor(Storable):
         counts = log.count()
         order, everyone = counts.in_order(None if is_first else self.entities_, log.n_buckets)
         cohorts = self._cohorts(counts, order, len(everyone), log.finds_cohorts)
-        n_past = len(order.keys)
+        numbers = np.unique(order.numbers)
+        past, periods = numbers, () if is_first else self.model_.periods
         if is_first:
             n_past = self._n_past_bags(order, first_judged)
-            views, known = self._draw_views(log, order, n_past), None
+            past, views = np.unique(order.numbers[:n_past]), self._draw_views(log, order, n_past)
         else:
             views = self.model_.views
-            known = known_rows(self.model_.periods, np.unique(order.numbers), self.late)
-        count = partial(count_arrivals, known=known, views=views, compute=self.compute)
+        notes, order = list(_notes(counts)), order.without_bags()
+        del counts  # of all bags, and no longer needed
+        known = known_rows(periods, numbers, self.late)
+        oldest = int(numbers[-1]) - self.late if is_first else None
+        count = partial(count_arrivals, known=known, oldest=oldest, views=views, compute=self.compute)
         new = log.gather(order, count, Harvest.merge)
         log.release()
         if is_first:
-            last = order.numbers[n_past - 1]
-            before = self._begin(views, [one for one in new.contents if one.number <= last], cohorts)
+            before = self._begin(views, [one for one in new.contents if one.number <= past[-1]], cohorts)
         else:
             before = replace(self.model_, cohorts=cohorts)
-        notes = list(_notes(counts, new, self.late))
+        notes += _notes_on_rows(new, self.late)
         after, parts, gaps = self._judge(before, new.contents, everyone, first_judged, learn)
         if learn:
             self.model_, self.entities_ = after, everyone
@@ -283,15 +286,16 @@ class EntityMonitor(Storable):
     def _judge(
         self,
         state: Timeline,
-        contents: Sequence[Content],
+        contents: list[Content],
         labels: npt.NDArray[Any],
         first_judged: int | None,
         learn: bool,
     ) -> tuple[Timeline, list[Findings], list[str]]:
-        """Judge all periods that have new rows, and those known ones that come after the first such."""
+        """Judge all periods that have new rows, which are given up, and known ones that come after the first such."""
         if not contents:
             return state, [], []
         first, new = contents[0].number, {one.number: one for one in contents}
+        contents.clear()
         again = {one.number: one for one in state.periods if one.number >= first}
         earlier = (*(state.firsts or ()), *state.periods)
         every = np.unique([*(one.number for one in earlier), *new]).astype(np.int64)
@@ -299,7 +303,7 @@ class EntityMonitor(Storable):
         state = state.before(first)
         parts, gaps = [], []
         for number in sorted({*again, *new}):
-            content = _content(new.get(number), again.get(number), state.n_columns)
+            content = _content(new.pop(number, None), again.get(number), state.n_columns)
             cohorts = join_cohorts(state.cohorts, content.bags, state.periods, state.n_columns)
             state = replace(state, cohorts=cohorts)
             is_judged = first_judged is None or number >= first_judged
@@ -358,10 +362,13 @@ def _estimates(bags: Sequence[Bags], t: int, n_columns: int, compute: Compute) -
     return estimate_between(own, within, n_columns, compute), estimate_between(others, within, n_columns, compute)
 
 
-def _notes(counts: BagCounts, new: Harvest, late: int) -> Iterator[str]:
+def _notes(counts: BagCounts) -> Iterator[str]:
     if counts.n_untimed:
         n_rows = counts.n_untimed + int(counts.sizes.sum())
         yield f"{counts.n_untimed:,} of {n_rows:,} rows are left out: they have no time."
+
+
+def _notes_on_rows(new: Harvest, late: int) -> Iterator[str]:
     if new.n_repeated:
         yield f"{new.n_repeated:,} rows came before and were left out."
     if new.n_late:

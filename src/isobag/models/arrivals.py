@@ -155,11 +155,20 @@ class Harvest(NamedTuple):
         return Harvest(own + other, self.n_repeated + later.n_repeated, self.n_late + later.n_late)
 
 
-def count_arrivals(arrivals: Arrivals, known: KnownPeriods | None, views: Views, compute: Compute) -> Harvest:
-    """The new rows among others, period by period, counted in the cells of views; all rows of a bag must be here."""
+def count_arrivals(
+    arrivals: Arrivals, known: KnownPeriods | None, oldest: int | None, views: Views, compute: Compute
+) -> Harvest:
+    """The new rows among others, period by period, counted in the cells of views; all rows of a bag must be here.
+
+    oldest : the first period that can still change; hashes of the rows of earlier ones are not kept. None: all are.
+    """
     checked = check_arrivals(arrivals, known)
     rows = sort_arrivals(arrivals if checked.fresh.all() else arrivals.part(checked.fresh))
-    contents = [content_of(number, rows.rows_of(number), views, compute) for number in rows.numbers.tolist()]
+    contents = []
+    for number in rows.numbers.tolist():
+        content = content_of(number, rows.rows_of(number), views, compute)
+        is_settled = oldest is not None and number < oldest
+        contents.append(content._replace(hashes=content.hashes[:0].copy()) if is_settled else content)
     return Harvest(contents, checked.n_repeated, checked.n_late)
 
 

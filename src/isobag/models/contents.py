@@ -33,10 +33,14 @@ class NewRows(NamedTuple):
 
 
 class Content(NamedTuple):
-    """A period: bags of its entities, in rising order; hashes of their rows, bag by bag; means and spreads (b, d)."""
+    """A period: bags of its entities, in rising order; sums of the hashes of their rows (b,); means, spreads (b, d).
+
+    hashes : of the rows, bag by bag; none where the period can no longer change.
+    """
 
     number: int
     bags: Bags
+    digests: Hashes
     hashes: Hashes
     means: Floats32
     spreads: Floats32
@@ -52,7 +56,7 @@ def content_of(number: int, rows: NewRows, views: Views, compute: Compute) -> Co
         tally = views.tally_groups(GroupedBlock(rows.X[own], own_starts, numbers), compute)
         parts.append(_bags(entities[numbers], tally.counts.tocsr(), np.diff(own_starts)))
     means, spreads = _moments(rows.X, starts)
-    return Content(number, _join(parts), rows.hashes, means, spreads)
+    return Content(number, _join(parts), np.add.reduceat(rows.hashes, starts), rows.hashes, means, spreads)
 
 
 def content_again(period: PeriodLines) -> Content:
@@ -65,7 +69,8 @@ def content_again(period: PeriodLines) -> Content:
         PackedCounts(starts, period.bags.columns, period.bags.counts),
         period.self_dots[spoken],
     )
-    return Content(period.number, bags, period.hashes, period.means[spoken], period.spreads[spoken])
+    means, spreads = period.means[spoken], period.spreads[spoken]
+    return Content(period.number, bags, period.digests[spoken], period.hashes, means, spreads)
 
 
 def join_contents(one: Content, other: Content) -> Content:
@@ -73,6 +78,7 @@ def join_contents(one: Content, other: Content) -> Content:
     return Content(
         one.number,
         _join([one.bags, other.bags]),
+        np.concatenate([one.digests, other.digests]),
         np.concatenate([one.hashes, other.hashes]),
         np.concatenate([one.means, other.means]),
         np.concatenate([one.spreads, other.spreads]),
@@ -97,7 +103,11 @@ def merge_contents(one: Content, other: Content, n_columns: int) -> Content:
     means, squares = sums / tally.sizes[:, None]
     spreads = np.sqrt(np.maximum(squares - means**2, 0))
     bags = _bags(tally.numbers, tally.counts.tocsr(), tally.sizes)
-    return Content(one.number, bags, hashes[np.lexsort((hashes, entities))], _narrow(means), _narrow(spreads))
+    digests = np.zeros(len(tally.numbers), dtype=np.uint64)
+    for own, at in zip((one, other), places, strict=True):
+        digests[at] += own.digests
+    hashes = hashes[np.lexsort((hashes, entities))]
+    return Content(one.number, bags, digests, hashes, _narrow(means), _narrow(spreads))
 
 
 def some_bags(content: Content, step: int) -> Bags:
@@ -105,12 +115,6 @@ def some_bags(content: Content, step: int) -> Bags:
     bags = content.bags
     rows = np.flatnonzero(bags.entities % step == 0)
     return Bags(bags.entities[rows], bags.sizes[rows], bags.packed.part(rows), bags.self_dots[rows])
-
-
-def digests_of(content: Content) -> Hashes:
-    """Sum of the hashes of each bag: (b,)."""
-    starts = np.cumsum(content.bags.sizes) - content.bags.sizes
-    return np.add.reduceat(content.hashes, starts) if len(starts) else np.empty(0, dtype=np.uint64)
 
 
 def _bags(entities: Ints, counts: csr_array, sizes: Ints) -> Bags:

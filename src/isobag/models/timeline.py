@@ -31,7 +31,7 @@ from isobag.backends.arrays import Array, Bools, Floats, Ints, held
 from isobag.backends.pairs import MOST_COLUMNS, PackedCounts
 from isobag.models.bags import CONFIRMED, DISMISSED, FLAGGED, MISSING, ORDINARY, PeriodLines
 from isobag.models.calibration import discoveries
-from isobag.models.contents import Content, digests_of
+from isobag.models.contents import Content
 from isobag.models.entities import (
     N_EARLY,
     N_FIRST,
@@ -214,7 +214,7 @@ def _score(known: Timeline, content: Content, cycles: Cycles, is_judged: bool, c
         run_scores(sizes, usual, _just_before(periods, content.number), entities),
         usual.expected[entities],
         np.zeros(n_lines, dtype=np.int8),
-        _placed(digests_of(content), at, n_lines, 0),
+        _placed(content.digests, at, n_lines, 0),
         content.hashes,
         means,
         spreads,

@@ -7,11 +7,13 @@ place of that SHA-256 itself, and the model. Sizes are compared with the file's 
 
 import hashlib
 import json
+import math
 import os
 import stat
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +30,7 @@ _DTYPES = {
     **{f"float{bits}": f"F{bits}" for bits in (16, 32, 64)},
 }
 """What safetensors calls types of numbers."""
+_NAMES = {name: dtype for dtype, name in _DTYPES.items()}
 
 Tensors = dict[str, npt.NDArray[Any]]
 
@@ -90,47 +93,55 @@ def _bytes_of(tensor: npt.NDArray[Any]) -> memoryview:
 
 
 def read_container(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Tensors]:
-    """The document and the tensors of a file that is whole and unaltered."""
-    load = _safetensors().load
-    content = _read_checked(path)
-    header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
-    document = json.loads(header["__metadata__"]["isobag"], parse_constant=_refuse_constant)
-    version = document["format"]
-    if type(version) is not int or version < 1:
-        raise ModelFileError(f"format version {version!r:.40}; need a positive integer.")
-    if version > FORMAT:
-        library = str(document.get("library"))[:40]
-        raise ModelFileError(
-            f"format version {version}, written by isobag {library}; this isobag reads up to {FORMAT}: upgrade it."
-        )
-    _check_checksum(content, document["sha256"])
-    return document, load(content)
-
-
-def _read_checked(path: str | os.PathLike[str]) -> bytes:
-    """All bytes of a regular file whose sizes add up."""
+    """The document and the tensors of a file that is whole and unaltered: part by part, with no copy of the whole."""
+    _safetensors()
     with open(path, "rb", opener=_open_without_waiting) as file:
-        status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode):
-            raise ModelFileError("not a regular file.")
-        start = file.read(8)
-        length = int.from_bytes(start, "little")
-        if len(start) < 8 or length + 8 > status.st_size or length + 8 > LONGEST_HEADER:
+        start = _read_start(file)
+        header = json.loads(start[8:])
+        document = json.loads(header.pop("__metadata__")["isobag"], parse_constant=_refuse_constant)
+        version = document["format"]
+        if type(version) is not int or version < 1:
+            raise ModelFileError(f"format version {version!r:.40}; need a positive integer.")
+        if version > FORMAT:
+            library = str(document.get("library"))[:40]
             raise ModelFileError(
-                f"its header has {length:,} bytes and the file {status.st_size:,}; truncated, or not a model file."
+                f"format version {version}, written by isobag {library}; this isobag reads up to {FORMAT}: upgrade it."
             )
-        header = file.read(length)
-        ends = [entry["data_offsets"][1] for name, entry in json.loads(header).items() if name != "__metadata__"]
-        size = 8 + length + max(ends, default=0)
-        if size != status.st_size:
-            raise ModelFileError(
-                f"its parts have {size:,} bytes and the file {status.st_size:,}; truncated or altered."
-            )
-        file.seek(0)
-        content = file.read(size)  # at once: with no copy of the whole
-        if len(content) != size or not content.startswith(start + header):
-            raise ModelFileError("it changed while it was read.")
-        return content
+        digest, tensors = _begin_checksum(start, document["sha256"]), {}
+        for name, entry in sorted(header.items(), key=lambda named: named[1]["data_offsets"]):
+            begin, end = entry["data_offsets"]
+            dtype = np.dtype(_NAMES[entry["dtype"]])
+            if len(start) + begin != file.tell() or math.prod(entry["shape"]) * dtype.itemsize != end - begin:
+                raise ModelFileError("its parts do not follow one another; it was altered.")
+            tensors[name] = np.empty(entry["shape"], dtype)
+            content = tensors[name].reshape(-1).view(np.uint8).data
+            if file.readinto(content) != end - begin:
+                raise ModelFileError("it changed while it was read.")
+            digest.update(content)
+            if sys.byteorder == "big":
+                tensors[name] = tensors[name].byteswap()
+    if digest.hexdigest() != document["sha256"]:
+        raise ModelFileError("the content does not match the checksum; the file was altered.")
+    return document, tensors
+
+
+def _read_start(file: BinaryIO) -> bytes:
+    """The bytes before the tensors of a regular file whose sizes add up."""
+    status = os.fstat(file.fileno())
+    if not stat.S_ISREG(status.st_mode):
+        raise ModelFileError("not a regular file.")
+    start = file.read(8)
+    length = int.from_bytes(start, "little")
+    if len(start) < 8 or length + 8 > status.st_size or length + 8 > LONGEST_HEADER:
+        raise ModelFileError(
+            f"its header has {length:,} bytes and the file {status.st_size:,}; truncated, or not a model file."
+        )
+    header = file.read(length)
+    ends = [entry["data_offsets"][1] for name, entry in json.loads(header).items() if name != "__metadata__"]
+    size = 8 + length + max(ends, default=0)
+    if size != status.st_size:
+        raise ModelFileError(f"its parts have {size:,} bytes and the file {status.st_size:,}; truncated or altered.")
+    return start + header
 
 
 def _open_without_waiting(path: str, flags: int) -> int:
@@ -138,16 +149,11 @@ def _open_without_waiting(path: str, flags: int) -> int:
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
-def _check_checksum(content: bytes, claimed: Any) -> None:
-    header_end = 8 + int.from_bytes(content[:8], "little")
-    if not isinstance(claimed, str) or len(claimed) != 64 or content.count(claimed.encode(), 0, header_end) != 1:
+def _begin_checksum(start: bytes, claimed: Any) -> Any:
+    """The digest of what stands before the tensors."""
+    if not isinstance(claimed, str) or len(claimed) != 64 or start.count(claimed.encode()) != 1:
         raise ModelFileError("the checksum is missing; the file was altered.")
-    place = content.index(claimed.encode())
-    digest = hashlib.sha256(content[:place])
-    digest.update(_NO_CHECKSUM.encode())
-    digest.update(memoryview(content)[place + len(claimed) :])
-    if digest.hexdigest() != claimed:
-        raise ModelFileError("the content does not match the checksum; the file was altered.")
+    return hashlib.sha256(start.replace(claimed.encode(), _NO_CHECKSUM.encode()))
 
 
 def _refuse_constant(name: str) -> None:
