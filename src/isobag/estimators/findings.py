@@ -188,7 +188,7 @@ class _Words:
 
     def __call__(self, line: int, is_new: bool, first: np.datetime64, now: np.datetime64) -> tuple[str, str]:
         """Kind and reasons of a line."""
-        odd = {name for name, p in self.verdict.weighted.items() if p[line] <= self.verdict.level}
+        odd = {name for name, p in self.verdict.weighted.items() if p[line] <= self.verdict.levels[line]}
         kinds, reasons = [], []
         rows = self._own_rows(line)
         if "past" in odd or "first" in odd:

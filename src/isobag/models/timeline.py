@@ -12,11 +12,12 @@
               sixth such period in a row on they count as all others, as what lasts becomes usual
 5. flagged    Benjamini and Hochberg over the lines of the period, at level fdr max(1, R) / 30, at most fdr; R is the
               number of lines flagged in the 29 periods before, of which a run of periods of one entity counts once: a
-              fault that lasts would otherwise earn false alarms beside it day after day
+              fault that lasts would otherwise earn false alarms beside it day after day; lines of entities that were
+              flagged in the period before are a family of their own, at level fdr
 
-What 5 promises: the shares of false ones among the flagged lines of all periods add up to at most fdr (R + T / 30) on
-average, for R runs flagged in T periods: few alarms are false, and where nothing happens there is a false one in at
-most fdr of all months of days.
+What 5 promises: the shares of false ones among the newly flagged lines of all periods add up to at most
+fdr (R + T / 30) on average, for R runs flagged in T periods: few alarms are false, and where nothing happens there is a
+false one in at most fdr of all months of days. Of the lines by which runs go on, a share of fdr is false in a period.
 """
 
 from collections.abc import Iterator, Sequence
@@ -132,7 +133,7 @@ class Verdict(NamedTuple):
 
     weighted : p / weight of each score, of what lines are flagged by; ranks within the period in a common change.
     excused : (lines,), those that would be flagged but for a dismissed line of their entity that is no less odd.
-    level : up to which weighted p-value a line is flagged.
+    levels : (lines,), up to which weighted p-value each is flagged.
     changed : number of lines that changed together; 0 where this is no common change.
     """
 
@@ -141,7 +142,7 @@ class Verdict(NamedTuple):
     weighted: dict[str, Floats]
     flagged: Bools
     excused: Bools
-    level: float
+    levels: Floats
     changed: int
 
 
@@ -284,12 +285,17 @@ def _judge(periods: Sequence[PeriodLines], lines: PeriodLines, fdr: float, is_se
     recent = n_begun(periods[-ONLINE_PERIODS:])
     level = min(fdr, fdr * max(1, recent) / ONLINE_PERIODS)
     flagged, excused = np.zeros((2, len(lines)), dtype=bool)
-    flagged[is_known] = discoveries(judged[is_known], level) < 0
-    if any(one.any() for one in allowed.values()):
-        unexcused, _ = combine_p_values(ranks, WEIGHTS)
-        excused[is_known] = (discoveries(unexcused[is_known], level) < 0) & ~flagged[is_known]
-    threshold = float(judged[flagged].max()) if flagged.any() else 0.0
-    return Verdict(p_values, p_value, parts, flagged, excused, threshold, changed)
+    levels = np.zeros(len(lines))
+    last = _just_before(periods, lines.number)
+    goes_on = np.isin(lines.entities, [] if last is None else last.entities[last.flagged])
+    has_words = any(one.any() for one in allowed.values())
+    unexcused = combine_p_values(ranks, WEIGHTS)[0] if has_words else judged
+    for family, own_level in ((is_known & ~goes_on, level), (is_known & goes_on, fdr)):
+        if family.any():
+            flagged[family] = discoveries(judged[family], own_level) < 0
+            excused[family] = (discoveries(unexcused[family], own_level) < 0) & ~flagged[family]
+            levels[family] = judged[family & flagged].max(initial=0.0)
+    return Verdict(p_values, p_value, parts, flagged, excused, levels, changed)
 
 
 def n_begun(periods: Sequence[PeriodLines]) -> int:
