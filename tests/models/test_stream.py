@@ -8,9 +8,10 @@ from scipy.stats import ks_2samp
 
 from isobag.backends import Compute
 from isobag.data.rows import ArrayRows
+from isobag.data.scaling import fit_scaling
 from isobag.models.point import FEW_SAMPLES, PointParams
 from isobag.models.point_fit import fit_point_model
-from isobag.models.stream import Stream, exchange_at, levels_at, next_stop
+from isobag.models.stream import Stream, differ, exchange_at, levels_at, next_stop
 from isobag.partitionings import draw_seeds
 
 WINDOW = 150
@@ -132,6 +133,16 @@ def test_blocks_are_a_twentieth_of_the_rows_and_of_the_window_at_most():
     assert stops[:4] == [0, 2, 3, 4]
     assert all(1 <= b - a <= max(1, a // 20) for a, b in pairwise(stops[1:]))
     assert stops[-1] - stops[-2] == 20
+
+
+@pytest.mark.parametrize("name", ["absolute", "normal", "asinh"])
+def test_scales_differ_where_spreads_do_and_not_by_chance(name):
+    X = np.random.default_rng(2).normal(size=(4000, 3))
+    old = fit_scaling(X[:2000], name)
+    for factor, shift, expected in ((1.0, 0.0, False), (1.3, 0.0, True), (1.0, 3.0, True)):
+        rows = X[2000:] * [factor, 1, 1] + [0, shift, 0]
+        assert differ(old, fit_scaling(rows, name), rows) == expected
+    assert not differ(old, old, X)
 
 
 def test_a_row_is_scored_before_it_is_learned():
