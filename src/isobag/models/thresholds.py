@@ -155,8 +155,8 @@ def threshold_beyond_bulk(counts: ScoreCounts, level: float, power: float = 1.0)
       the second tenth and the oddest a tail may well grow heavier: 1 / w, its shape, is raised by .1.
 
     A scale is known from 10 different lacks or more, of the odder half of all. ``power``: tails are exponential if
-    excesses over the median lack are raised to it first; 1.5 for groups, whose scores are means over many points, so
-    that their tails are lighter than exponential, though not as light as normal ones.
+    excesses over the median lack are raised to it first; 2 for groups, whose lacks are in units of their spread and,
+    as means over many points, have normal tails.
     """
     n, above = counts.n, np.cumsum(counts.counts)[:-1]  # rows at least as odd as each step
     lacks = lacks_of(counts.values)

@@ -11,7 +11,7 @@ from isobag.models.thresholds import ScoreCounts, counts_of, threshold_beyond_bu
 
 OWN_LEVEL = 0.1
 """At most how often a table without anomalies has rows that the tail of its bulk does not explain."""
-GROUP_POWER = 1.5
+GROUP_POWER = 2.0
 """How light the tail of the scores of groups is: see ``threshold_beyond_bulk``."""
 LEAST_FOR_RATE = 100
 """Rows or groups set aside, without which nobody knows how many normal ones are flagged."""
