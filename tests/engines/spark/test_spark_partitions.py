@@ -44,6 +44,16 @@ def test_some_partitions_alone_are_looked_at(four):
     assert four.run(rows, add, np.array([2])) == [FOUR[2]]
 
 
+def test_rows_of_the_client_are_in_partitions_too(spark):
+    partitions = SparkPartitions(spark.createDataFrame(pa.table({"id": list(range(10))})))
+    assert partitions.n_partitions >= 1
+    seen = partitions.run(rows, add)
+    assert [number for number, _ in seen] == list(range(partitions.n_partitions))
+    assert [one for _, own in seen for one in own] == list(range(10))
+    last = partitions.n_partitions - 1
+    assert partitions.run(rows, add, np.array([last])) == [seen[last]]
+
+
 @pytest.mark.parametrize("which", [None, np.array([0, 1, 2, 4, 5, 7, 8])])
 def test_partial_results_merge_in_order_on_the_executors(spark, monkeypatch, which):
     monkeypatch.setattr(module, "FAN_IN", 2)  # seven or nine results in three or four levels

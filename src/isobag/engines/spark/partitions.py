@@ -26,7 +26,8 @@ U = TypeVar("U")
 
 FAN_IN = 32
 """How many neighbours are merged at a time, and how many partial results reach the driver at most."""
-
+_MANY = 1 << 20
+"""More partitions than there are: coalesced to so many, rows stay where they are."""
 
 _TRACEBACK = "Traceback (most recent call last):"
 _PYTHON_ERROR = re.compile(r"^[\w.]+(Error|Exception|Exit|Interrupt)\b")
@@ -50,6 +51,13 @@ class SparkPartitions(Collection):
     @cached_property
     def n_partitions(self) -> int:  # type: ignore[override]  # found when first asked for: it takes a run of the query
         """How many there are; no row leaves the JVM to find out."""
+        n_partitions = self._count()
+        if not n_partitions:  # rows of the client itself: Spark filters them beforehand, as if all were in partition 0
+            self.frame = self.frame.coalesce(_MANY)
+            n_partitions = self._count()
+        return n_partitions
+
+    def _count(self) -> int:
         nothing = self.frame.where(sql.spark_partition_id() < 0)
         with in_one_sentence():
             return int(nothing.mapInArrow(tasks.mark, "place long").count())
