@@ -33,7 +33,7 @@ def map_in_threads(work: Callable[[S], T], items: Iterable[S], n_jobs: int | Non
     The calling thread works as well. After a failure no further item is begun, and the failure is raised here.
     """
     todo = list(items)
-    if len(todo) == 1:
+    if len(todo) == 1 and n_jobs is None:  # nothing to share out, and no number to check
         return [work(todo[0])]
     n_threads = min(len(todo), count_threads(n_jobs))
     results: list[Any] = [None] * len(todo)

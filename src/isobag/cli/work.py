@@ -23,9 +23,11 @@ def work_of(
     detector: Any, n: int, is_fitted: bool, *, by: bool, n_groups: int | None = None, is_spooled: bool = False
 ) -> dict[str, float]:
     """Of each pass over a table of n rows, or of its groups: reading, learning or scoring, explaining, writing."""
-    plans = detector.params.plans(max(n, 2))
-    t, n_units = detector.n_estimators * (len(plans) if by else 1), n
-    folds = N_FOLDS * -(-detector.n_estimators // N_FOLDS) * (t // detector.n_estimators)  # of all folds together
+    n_views = len(detector.params.plans(max(n, 2))) if by else 1
+    folds = N_FOLDS * -(-detector.n_estimators // N_FOLDS) * n_views  # of all folds together
+    t, n_units = detector.n_estimators * n_views, n
+    if not by:
+        t = len(detector.model_.views) if is_fitted else detector.params.n_drawn(max(n, 2))
     averages = not by and detector.max_samples == "auto"
     learned, most_aside = LEARNED_ROWS, CALIBRATION_ROWS
     if by:
@@ -33,7 +35,7 @@ def work_of(
         learned, most_aside = LEARNED_GROUPS, CALIBRATION_GROUPS
         explaining = n * t * min(1.0, MOST_EXPLAINED["group"] / max(n_units, 1))
     else:
-        n_looks = EXPLAINED + averages  # once more for rows that small psi overrule
+        n_looks = EXPLAINED + averages / 2  # once more for rows that small psi overrule, some half of them
         explaining = float((min(n, MOST_EXPLAINED["row"]) + REFERENCE_ROWS) * t * n_looks)
     if is_fitted:
         main = {"scoring": float(n * (t if detector.model_.calibration is None else folds))}
