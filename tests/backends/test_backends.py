@@ -66,6 +66,7 @@ def test_backends_agree_on_many_queries_with_one_and_two_threads(rng, kind, d):
         assert_same_cells(X, Q, 3, 64, rule=rule)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_backends_agree_in_2000_dimensions(rng, kind):
     X = KINDS[kind](rng, 60, 2000)

@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 CODE = """
 import sys, warnings
 from multiprocessing import get_context
@@ -21,6 +23,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 def test_no_warning_comes_from_the_processes_of_a_pool(tmp_path):
     (tmp_path / "pooled.py").write_text(CODE)
     done = subprocess.run([sys.executable, tmp_path / "pooled.py"], capture_output=True, text=True, check=False)

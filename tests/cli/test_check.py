@@ -152,6 +152,7 @@ def test_junit_is_never_written_over_what_is_read(folder, tmp_path):
     assert (folder / "fine.csv").read_bytes() == before
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device that is always full")
 @pytest.mark.parametrize("table", ["fine", "odd"])
 def test_a_result_that_cannot_be_printed_is_an_error(folder, table):

@@ -112,6 +112,7 @@ def test_totals_of_fit_and_score_are_those_of_the_work(table, recorded, by):
     assert_true(recorded, "reading", "scoring", "explaining")
 
 
+@pytest.mark.slow
 def test_totals_of_compare_are_those_of_the_work(table, recorded):
     assert run("compare", table, table, "--n-permutations", 49).exit_code == 0
     assert_true(recorded, "reading", "comparing")

@@ -52,6 +52,7 @@ def test_odd_rows_are_printed_with_p_value_and_reason(lines):
     assert odd["line"] == ODD[0] + (2 if lines is csv_lines else 1)
 
 
+@pytest.mark.slow
 def test_a_person_reads_a_line_for_each():
     done = run("-", "--window", "1000", "--fdr", "0.2", text=json_lines())
     assert any(line.startswith("line 1204: p = ") and "t = " in line for line in done.stdout.splitlines())
@@ -69,6 +70,7 @@ def test_bytes_that_are_no_text_are_counted_and_the_first_is_named():
         assert b"no text" not in done.stderr
 
 
+@pytest.mark.slow
 def test_live_on_a_terminal_shows_odd_rows_a_sparkline_and_the_rate():
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))
@@ -109,6 +111,7 @@ def test_lines_that_are_no_rows_are_named_counted_and_left_out():
     assert "4 lines were left out" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_reader_that_leaves_ends_it_quietly():
     with subprocess.Popen(
         [*COMMAND, "-", "--window", "1000", "--fdr", "0.5"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,

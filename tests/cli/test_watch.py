@@ -238,6 +238,7 @@ app(sys.argv[3:])
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("call", "when", "is_new"), [("fsync", "before", False), ("replace", "after", True)])
 def test_killed_while_it_writes_the_state_is_the_old_or_the_new_one(files, state, tmp_path, call, when, is_new):
     old = state.read_bytes()

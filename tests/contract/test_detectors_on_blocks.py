@@ -65,6 +65,11 @@ GROUP_WAYS = {
 }
 
 
+def named(ways):
+    """The names of ways, those of the definition among the slow tests."""
+    return [pytest.param(way, marks=[pytest.mark.slow] * way.endswith("numpy")) for way in ways]
+
+
 def points(**how):
     return IDKPointDetector(6, random_state=0, **how)
 
@@ -86,7 +91,7 @@ def assert_all_equal(found, expected):
         assert_array_equal(ours, theirs)
 
 
-@pytest.mark.parametrize("way", POINT_WAYS)
+@pytest.mark.parametrize("way", named(POINT_WAYS))
 def test_points_are_scored_alike_in_blocks_of_any_size_in_threads_and_sparse(way, monkeypatch):
     how = POINT_WAYS[way]
     model = points(**how).fit(X)
@@ -109,7 +114,7 @@ def test_points_are_scored_alike_in_blocks_of_any_size_in_threads_and_sparse(way
     assert_array_equal(points(**how).fit_predict(csr_array(X)), verdicts)
 
 
-@pytest.mark.parametrize("way", GROUP_WAYS)
+@pytest.mark.parametrize("way", named(GROUP_WAYS))
 def test_groups_are_scored_alike_in_blocks_of_any_size_and_in_threads(way, monkeypatch):
     how = GROUP_WAYS[way]
     model = groups(**how).fit(X, groups=IDS)

@@ -10,7 +10,14 @@ pytest.importorskip("duckdb")
 
 from blocks import PAGES, RENDERED, ROOT, Block, Runner, blocks_of, is_run_elsewhere, shell_lines, write_files
 
-LONG = {"docs/command_line.md", "docs/how_to/accounts.md", "docs/streams.md"}
+LONG = {
+    "docs/command_line.md",
+    "docs/how_to/accounts.md",
+    "docs/how_to/check.md",
+    "docs/how_to/watch.md",
+    "docs/report.md",
+    "docs/streams.md",
+}
 
 
 def shown(page):

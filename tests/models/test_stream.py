@@ -66,7 +66,7 @@ def test_counts_are_those_of_a_recount_by_the_current_balls_at_any_moment(kind, 
             assert np.array_equal(stream.window_rows, X[max(0, stream.n_learned - WINDOW) : stream.n_learned])
 
 
-@pytest.mark.parametrize("max_samples", ["auto", 16])
+@pytest.mark.parametrize("max_samples", [pytest.param("auto", marks=pytest.mark.slow), 16])
 @pytest.mark.parametrize("kind", ["smooth", "equal"])
 def test_neither_batches_nor_threads_nor_backends_change_a_bit(kind, max_samples):
     X = rows_of(kind)

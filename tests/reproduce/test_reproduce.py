@@ -50,6 +50,7 @@ def warm(tmp_path_factory):
     run_cell(Cell("point", "works", "1", WORK), plan(tmp_path_factory.mktemp("warm"), budget=None))
 
 
+@pytest.mark.slow
 def test_a_cell_over_its_budget_is_stopped_and_keeps_what_it_had_found(tmp_path):
     start = time.monotonic()
     outcome = run_cell(Cell("point", "sleeps", "3", WORK), plan(tmp_path, budget=3.0))
@@ -62,6 +63,7 @@ def test_a_cell_over_its_budget_is_stopped_and_keeps_what_it_had_found(tmp_path)
     assert "| > 3 s |" in table
 
 
+@pytest.mark.slow
 def test_a_seed_that_would_end_over_budget_is_not_begun(tmp_path):
     outcome = run_cell(Cell("point", "any", "any", "reproduce_work:seeds"), plan(tmp_path, n_seeds=9, budget=2.9))
     assert outcome.seconds < 2.9
@@ -360,6 +362,7 @@ def test_the_command_writes_json_markdown_and_figures(tmp_path, rng):
     assert read_outcome(Cell("point", "one", "IDK", ""), out).status == DONE
 
 
+@pytest.mark.slow
 def test_a_set_that_an_experiment_cannot_take_is_an_error(tmp_path):
     done = run_command("reproduce", "scaleup", "--sets", "http", "--out", str(tmp_path))
     assert done.returncode == 1
