@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from uuid import uuid4
 from weakref import WeakSet
 
+import dask
 from dask.threaded import get as get_in_threads
 
 from isobag.backends.arrays import Ints
@@ -24,6 +25,8 @@ WINDOWS = 3
 """How many windows of partitions the scheduler has at once, so that no worker waits for the last of one."""
 MERGED = 8
 """Neighbours that are merged by one task: a scheduler takes about a millisecond for each task, whatever it does."""
+LARGE = {"distributed.admin.large-graph-warning-threshold": "1TB"}
+"""What is sent is sent once, so that the scheduler has it still when a worker dies: no warning that it is large."""
 LOOK_S = 2
 """Seconds between looks at the workers while a result is waited for."""
 
@@ -119,7 +122,8 @@ class Runner:
 
     def _submit(self, function: Callable[..., Any], name: str, *args: Any) -> Any:
         key = f"{name}-{uuid4().hex}"
-        return self._kept(self._client.submit(checked, own_version(), function, *args, key=key))
+        with dask.config.set(LARGE):
+            return self._kept(self._client.submit(checked, own_version(), function, *args, key=key))
 
     def _kept(self, future: Any) -> Any:
         self._open.add(future)
