@@ -194,7 +194,7 @@ def sizes(theme: Theme) -> Figure:
 
 def speed(theme: Theme) -> Figure:
     """The speed table: how many times as long isobag takes as its peers."""
-    figure, axes = _axes(theme, 1, width=8, height=3.4)
+    figure, axes = _axes(theme, 1, width=8, height=4.2)
     ax = axes[0]
     rows = json.loads(SPEED.read_text())
     peers = [name for name in rows[0] if "/" in name]
@@ -210,8 +210,8 @@ def speed(theme: Theme) -> Figure:
     ax.set_yticks(np.arange(len(rows)), [f"{row['set']}, {row['features']} features" for row in rows])
     ax.tick_params(axis="y", length=0)
     ax.invert_yaxis()
-    ax.set_xlabel("time of isobag / time of its peer: right of the line isobag is slower")
-    ax.legend(frameon=False, loc="upper right", labelcolor=theme.ink)
+    ax.set_xlabel("CPU seconds of isobag / those of its peer: right of the line isobag is slower")
+    ax.legend(frameon=False, loc="center right", labelcolor=theme.ink)
     return figure
 
 
