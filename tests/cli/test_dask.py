@@ -134,6 +134,7 @@ def test_all_scores_are_written_in_the_order_of_the_table_bit_for_bit(frame, tmp
         assert scored[name].tolist() == expected[name].tolist()
 
 
+@pytest.mark.slow
 def test_groups_and_a_model_are_written_as_without_it(frame, tmp_path, address):
     path = written(frame, tmp_path / "t.parquet")
     for command, by in (("points", ()), ("groups", ("--by", "account"))):

@@ -58,6 +58,7 @@ def test_a_person_reads_a_line_for_each():
     assert any(line.startswith("line 1204: p = ") and "t = " in line for line in done.stdout.splitlines())
 
 
+@pytest.mark.slow
 def test_bytes_that_are_no_text_are_counted_and_the_first_is_named():
     lines = csv_lines(ROWS[:20]).replace("x\n", "\xe9\n", 3).encode("latin-1")
     done = subprocess.run([*COMMAND, "-"], input=lines, capture_output=True, timeout=300, check=True)
@@ -123,6 +124,7 @@ def test_a_reader_that_leaves_ends_it_quietly():
         assert "Traceback" not in process.stderr.read()
 
 
+@pytest.mark.slow
 def test_a_file_is_read_on_from_where_the_state_was_written(tmp_path):
     path, part, whole = tmp_path / "rows.csv", tmp_path / "part.isobag", tmp_path / "whole.isobag"
     path.write_text(csv_lines(ROWS[:700]))

@@ -13,7 +13,7 @@ from isobag.report import write_report
 from isobag.tables.detect import rank_frame
 from isobag.tables.terminal import shown
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 
 class Opened:
