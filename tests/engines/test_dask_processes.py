@@ -172,8 +172,12 @@ def test_a_scheduler_that_dies_is_one_sentence(cluster, tmp_path):
 def test_an_interruption_leaves_no_task_on_the_scheduler(cluster, client):
     cluster.start_worker("only")
     client.wait_for_workers(1, timeout=60)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a process in the background ignores it
     threading.Timer(3, os.kill, (os.getpid(), signal.SIGINT)).start()
-    with pytest.raises(KeyboardInterrupt) as stopped:
-        fit_points(table(pause=1), client)
+    try:
+        with pytest.raises(KeyboardInterrupt) as stopped:
+            fit_points(table(pause=1), client)
+    finally:
+        signal.signal(signal.SIGINT, before)
     wait_until_no_task_is_left(client)
     assert stopped.tb is not None  # whose frames still hold what was asked for
