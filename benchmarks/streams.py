@@ -1,9 +1,9 @@
 """Streams, measured: rows a second in micro-batches and one by one, what a slide costs, memory over a long stream.
 
-usage: python benchmarks/streams.py [batches|rows|slide|memory]
+usage: python benchmarks/streams.py [batches|rows|slide|memory|memory=100000000]
 
-Times are CPU seconds of one thread. Results go to benchmarks/results/streams.json. ``python study/streams.py`` measures
-accuracy.
+``memory=N`` is a stream of N rows. Times are CPU seconds of one thread, those of ``memory`` wall seconds. Results go to
+benchmarks/results/streams.json. ``python study/streams.py`` measures accuracy.
 """
 
 import json
@@ -82,15 +82,22 @@ def slide():
 
 
 def memory(n_rows=10_000_000):
-    """The largest memory of the process in MB after shares of a long stream of 5 features, psi = 16."""
-    rng = np.random.default_rng(0)
-    detector = IDKStreamDetector(1_000, max_samples=16, random_state=0, n_jobs=1)
-    table, step = {}, n_rows // 10
-    for tenth in range(1, 11):
-        for _ in range(step // 10_000):
-            detector.follow(rng.normal(size=(10_000, 5)))
-        table[f"{tenth * step}"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        print(tenth * step, table[f"{tenth * step}"], flush=True)
+    """Memory of the process in MB, now and at its largest, along a stream of 5 features that is made as it goes.
+
+    Micro-batches of 5,000 rows get scores and p-values and are learned. Window of 20,000, 5 partitionings, psi = 16, and
+    one thread, so that 10^8 rows take minutes. Looked at after each power of ten and each twentieth of the stream.
+    """
+    rng, size = np.random.default_rng(0), 5_000
+    detector = IDKStreamDetector(20_000, 5, 16, random_state=0, n_jobs=1)
+    stops = {10**k for k in range(4, 20)} | {n_rows * k // 20 for k in range(1, 21)}
+    table, begun = {}, time.perf_counter()
+    for n_seen in range(size, n_rows + 1, size):
+        detector.follow(rng.normal(size=(size, 5)))
+        if n_seen in stops:
+            resident = int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 2**20
+            largest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
+            table[f"{n_seen}"] = {"resident": resident, "largest": largest, "seconds": time.perf_counter() - begun}
+            print(n_seen, {name: round(value, 1) for name, value in table[f"{n_seen}"].items()}, flush=True)
     return table
 
 
@@ -103,8 +110,9 @@ def _seconds(work, X):
 PARTS = {"batches": batches, "rows": rows, "slide": slide, "memory": memory}
 
 if __name__ == "__main__":
-    for part in sys.argv[1:] or PARTS:
-        table = PARTS[part]()
+    for argument in sys.argv[1:] or PARTS:
+        part, _, n_rows = argument.partition("=")
+        table = PARTS[part](int(n_rows)) if n_rows else PARTS[part]()
         print(part, json.dumps(table, indent=1), flush=True)
         RESULTS.parent.mkdir(exist_ok=True)
         known = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
