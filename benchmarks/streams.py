@@ -84,8 +84,8 @@ def slide():
 def memory(n_rows=10_000_000):
     """Memory of the process in MB, now and at its largest, along a stream of 5 features that is made as it goes.
 
-    Micro-batches of 5,000 rows get scores and p-values and are learned. Window of 20,000, 5 partitionings, psi = 16, and
-    one thread, so that 10^8 rows take minutes. Looked at after each power of ten and each twentieth of the stream.
+    Micro-batches of 5,000 rows get scores and p-values and are learned. Window of 20,000, 5 partitionings, psi = 16,
+    and one thread, so that 10^8 rows take minutes. Looked at after each power of ten and each twentieth of the stream.
     """
     rng, size = np.random.default_rng(0), 5_000
     detector = IDKStreamDetector(20_000, 5, 16, random_state=0, n_jobs=1)

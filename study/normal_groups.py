@@ -11,7 +11,7 @@ from isobag.datasets import make_sensor_days
 N_LEARNED, N_NEW = 400, 600
 LOW, HIGH = 5, 5000
 ALPHA = 0.1
-REPEATS = range(10)
+REPEATS = range(40)
 SENSOR_SEEDS = range(20)
 
 

@@ -29,7 +29,7 @@ def normal_groups(rng, d, n_groups=100, n=100):
 def test_sums_are_those_of_the_values_of_bins(rng):
     parts = [rng.normal(size=(n, 3)).round(1) for n in (1, 2, 7, 40)]
     groups = as_groups(parts)
-    model, _ = fit_columns(groups, np.vstack(parts), Compute())
+    model, _ = fit_columns(groups, Compute())
     maps = columns._sums_of(groups, model.edges, model.values, Compute())
     sums = columns._unpacked(maps, len(model.edges))
     edges, values = model.edges.tolist(), model.values.tolist()
@@ -49,11 +49,12 @@ def test_statistics_are_moments_of_the_values_in_the_group(rng):
 
 def test_the_order_of_groups_and_rows_and_sums_that_are_not_kept_change_not_a_bit(rng, monkeypatch):
     parts = [rng.normal(size=(n, 5)) for n in rng.integers(1, 30, 60)]
-    points = np.vstack(parts)
-    model, scores = fit_columns(as_groups(parts), points, Compute())
+    for part in parts:
+        part[:, 4] = np.arange(len(part)) == 0
+    model, scores = fit_columns(as_groups(parts), Compute())
     order = rng.permutation(60)
     monkeypatch.setattr(columns, "_KEPT_BYTES", 0)
-    again, found = fit_columns(as_groups([rng.permutation(parts[k]) for k in order]), points, Compute())
+    again, found = fit_columns(as_groups([rng.permutation(parts[k]) for k in order]), Compute())
     assert_array_equal(found, scores[order])
     for name in ("edges", "values", "centers", "ratios", "scales"):
         assert_array_equal(getattr(again, name), getattr(model, name))
@@ -106,11 +107,79 @@ def test_two_columns_that_move_together_as_usually_not_are_named(rng):
 
 def test_constant_columns_and_single_points_are_no_evidence(rng):
     parts = [np.column_stack([np.ones(n), rng.normal(size=n)]) for n in [*[1] * 20, *rng.integers(2, 9, 60)]]
-    model, scores = fit_columns(as_groups(parts), np.vstack(parts), Compute())
-    assert np.isfinite(scores).all() and (model.values[0] == 0).all()
-    z = model.of_groups(as_groups(parts), Compute())
+    groups = as_groups(parts)
+    model, scores = fit_columns(groups, Compute())
+    assert np.isfinite(scores).all()
+    z = model.deviations(statistics_of(model.sums_of(groups, Compute()), groups.sizes), groups.sizes)
     assert_array_equal(z[:, 0], 0)
     assert_array_equal(z[:20, :, 1:], 0)
+
+
+@pytest.mark.parametrize("value", [0.0, 2.0])
+def test_a_value_never_seen_in_a_constant_column_is_odd(rng, value):
+    parts = [np.column_stack([np.ones(n), rng.normal(size=n)]) for n in rng.integers(20, 90, 100)]
+    model, scores = fit_columns(as_groups(parts), Compute())
+    other = parts[0].copy()
+    other[3, 0] = value
+    assert model.scores(as_groups([other]), Compute())[0] < 0.5 * scores.min()
+
+
+def sessions(rng, n_groups=200):
+    """One opening and one closing event each, and as many others as it comes: columns open, close, other, noise."""
+    parts = []
+    for n in rng.integers(10, 300, n_groups):
+        events = np.full(n, 2)
+        events[[0, -1]] = 0, 1
+        parts.append(np.column_stack([np.eye(3)[events], rng.normal(size=n)]))
+    return parts
+
+
+def test_an_event_that_happens_once_however_long_the_session_is_missed_and_named(rng):
+    parts = sessions(rng)
+    odd = [*range(10), 20]
+    for k in range(10):
+        parts[k] = parts[k][:-1]
+    parts[20] = np.vstack([parts[20], parts[20][-1:]])
+    model = IDKGroupDetector(random_state=0, calibrate=False).fit(parts)
+    is_normal = np.isin(np.arange(200), odd, invert=True)
+    assert roc_auc_score(is_normal, model.scores_) > 0.97
+    reasons = [own[0] for own in model.explain([parts[k] for k in odd]).reasons]
+    assert all((one.kind, one.columns, one.usual) == ("count", (1,), 1.0) for one in reasons)
+    assert [one.own for one in reasons] == [0.0] * 10 + [2.0] and reasons[0].deviation < 0 < reasons[-1].deviation
+    ignoring = IDKGroupDetector(random_state=0, calibrate=False, size="ignore").fit(parts)
+    assert ignoring.model_.columns.counts is None
+    assert roc_auc_score(is_normal, ignoring.scores_) < 0.9
+
+
+def test_counts_are_those_of_the_rarer_value(rng):
+    parts = sessions(rng, 60)
+    groups = as_groups(parts)
+    model, _ = fit_columns(groups, Compute())
+    assert model.counts.columns.tolist() == [0, 1, 2] and model.counts.usual.tolist() == [1, 1, 2]
+    counts = model.counts.counts(model.sums_of(groups, Compute())[:, :, 0], groups.sizes)
+    expected = [[part[:, 0].sum(), part[:, 1].sum(), (1 - part[:, 2]).sum()] for part in parts]
+    assert_array_equal(counts, expected)
+
+
+def test_counts_that_differ_or_of_few_groups_or_of_many_values_are_no_evidence(rng):
+    poisson = [(rng.random((n, 1)) < 1 / n).astype(float) for n in rng.integers(10, 300, 200)]
+    assert fit_columns(as_groups(poisson), Compute())[0].counts is None
+    assert fit_columns(as_groups(sessions(rng, 29)), Compute())[0].counts is None
+    three = [np.column_stack([part[:, :1] + 2 * part[:, 1:2], part[:, 3]]) for part in sessions(rng, 60)]
+    assert fit_columns(as_groups(three), Compute())[0].counts is None
+
+
+def test_where_most_groups_have_some_count_of_their_own_none_is_odd_for_it(rng):
+    """Each of twelve events happens once, but one in five sessions lacks it."""
+    parts = []
+    for n in rng.integers(30, 200, 300):
+        events = np.concatenate([np.flatnonzero(rng.random(12) < 0.8), np.full(n, 12)])
+        parts.append(np.eye(13)[events])
+    counts = fit_columns(as_groups(parts), Compute())[0].counts
+    assert len(counts.columns) >= 10 and counts.location > 0 and counts.scale >= 1
+    groups = as_groups(parts)
+    model, _ = fit_columns(groups, Compute())
+    assert np.mean(counts.oddness(model.sums_of(groups, Compute())[:, :, 0], groups.sizes) > 3) < 0.02
 
 
 def test_a_group_with_far_fewer_or_far_more_points_is_odd_unless_size_is_ignored(rng):

@@ -67,8 +67,10 @@ class IDKGroupDetector(GroupDetector, Modelled[GroupModel]):
         around 1.
     size : {"evidence", "ignore"}, default="evidence"
         Whether an unusual number of points makes a group odd by itself. "evidence": a group with far fewer or far more
-        points than usual scores low, whatever its points are; where sizes extend over decades, none is unusual.
-        "ignore": points alone count. With cells at level 2 (see ``group_mechanism``) size is always ignored.
+        points than usual scores low, whatever its points are; where sizes extend over decades, none is unusual. So
+        does a group that has a value more or less often than most groups, which have it equally often, as sessions
+        have one end. "ignore": points alone count. With cells at level 2 (see ``group_mechanism``) size is always
+        ignored.
     count_outside : bool, default=False
         Whether OUTSIDE counts as one more cell of level 1. Not in the paper.
     scaling : {"minmax", "standard", "absolute", "robust", "normal", "asinh"} or None, default="minmax"

@@ -2,15 +2,17 @@
 
 In many columns a change of one is a small part of the distance between mean maps. So, beside level 2:
 
-1. bins        each column is cut at 15 quantiles of the reference points, at equal steps of the normal score from -2.5
-               to 2.5: fine at the ends, where a tail shows
+1. bins        each column is cut at 15 quantiles of a sample of the points, at equal steps of the normal score from
+               -2.5 to 2.5: fine at the ends, where a tail shows
 2. values      v of a bin: the normal score of its middle rank, standardised, in sixteenths: whole numbers
 3. sums        of v, v^2, v^3 and v^4 over the points of a group, so in whatever order
 4. statistics  mean, standard deviation, skewness and kurtosis of v in the group
 5. deviation   sqrt(n / (1 + q n)) (statistic - its median over groups), in robust spreads of such: z; q is the
                variance between groups divided by that of one point
 6. largest     |z| of a mean or a spread, compared with what is usual at that size: u
-7. oddness     2 asinh(u / 2): one event that is rare is many spreads from never, but it is no more than one event
+7. counts      of values that most groups have equally often, as sessions have one end each however long they are: the
+               largest difference of a root from that of the usual count, see ``equal_counts``: u
+8. oddness     2 asinh(u / 2): one event that is rare is many spreads from never, but it is no more than one event
 
 Skewness and kurtosis take part in reasons alone.
 """
@@ -27,7 +29,8 @@ from scipy.special import ndtr, ndtri
 from isobag.backends import Compute
 from isobag.backends.arrays import FARTHEST, Floats, Ints, held
 from isobag.data.groups import Grouped, Groups
-from isobag.data.rows import GroupedBlock
+from isobag.data.rows import GroupedBlock, Rows, sample_numbers
+from isobag.models.equal_counts import MOST_UNITS, EqualCounts, fit_equal_counts
 from isobag.models.level2 import AnyMaps
 from isobag.models.maps import maps_of
 from isobag.models.neighbours import MARGIN, MOST_REFERENCES, bounded
@@ -41,7 +44,7 @@ KINDS = ("mean", "spread", "shape", "shape")
 """What each statistic is a matter of."""
 N_SCORED = 2
 """Statistics that take part in scores: mean and spread."""
-_UNIT, _MOST_UNITS = 16, 128
+_UNIT = 16
 _LEAST_VARIANCE = 0.05
 _SKEWNESS, _KURTOSIS = 6.0, 24.0
 """Variance of skewness and kurtosis of n normal numbers, times n."""
@@ -54,8 +57,10 @@ _SHARES = ndtr(np.linspace(-2.5, 2.5, N_BINS - 1))
 _BEND = 2.0
 """From about here on the logarithm of a deviation counts."""
 _KEPT_BYTES = 1 << 25
-_MOST_POINTS, _MOST_GROUPS = 4096, 1024
+_MOST_POINTS, _MOST_GROUPS = 1 << 14, 1024
 """Bins are learned from so many points, and what is usual from so many groups."""
+_UNSEEN = 0.5
+"""How many points of the sample stand for values beyond all of it."""
 _FRACTION = 2.0**40
 _MOST = float(np.finfo(float).max)
 
@@ -75,29 +80,29 @@ class ColumnEvidence:
     values : (d, 16) of the bins, in sixteenths.
     centers, ratios, scales : (d, 4), median, q and scale of each statistic.
     line : what largest deviations are usual at each size.
+    counts : values that most groups have equally often; None if there are none, or if numbers of points are ignored.
     """
 
     edges: Floats = held(2, -FARTHEST, FARTHEST)
-    values: Ints = held(2, -_MOST_UNITS, _MOST_UNITS)
+    values: Ints = held(2, -MOST_UNITS, MOST_UNITS)
     centers: Floats = held(2, -_MOST, _MOST)
     ratios: Floats = held(2, 0, _MOST)
     scales: Floats = held(2, float(np.finfo(float).tiny))
     line: SizeLine = held()
+    counts: EqualCounts | None = held(default=None)
 
     def scores(self, groups: Grouped, compute: Compute) -> Floats:
         """How usual the most unusual column of each group is: (g,), above 0, higher = more normal."""
-        return self.scores_of(self.largest(groups, compute), groups.sizes)
+        sums = _sums_of(groups, self.edges, self.values, compute)
+        return self.scores_of(self.largest_of(sums), groups.sizes)
 
     def scores_of(self, largest: Floats, sizes: Ints) -> Floats:
-        """Scores from largest deviations: (g,) -> (g,)."""
-        return bounded(_BEND * np.arcsinh(self.line.normalise(largest, sizes) / _BEND) - MARGIN)
-
-    def largest(self, groups: Grouped, compute: Compute) -> Floats:
-        """The largest deviation of a mean or a spread of each group: (g,)."""
-        return self.largest_of(_sums_of(groups, self.edges, self.values, compute))
+        """Scores from largest deviations: (g, 2) -> (g,)."""
+        oddness = np.maximum(self.line.normalise(largest[:, 0], sizes), largest[:, 1])
+        return bounded(_BEND * np.arcsinh(oddness / _BEND) - MARGIN)
 
     def largest_of(self, sums: AnyMaps) -> Floats:
-        """The same from sums of powers, see ``_sums_of``: (g,)."""
+        """Largest deviation of a mean or a spread, and oddness of counts, from sums of powers of groups: (g, 2)."""
         return sums.map(lambda own: self._largest(_unpacked(own, len(self.edges)), own.sizes))
 
     def deviations(self, statistics: Statistics, sizes: Ints) -> Floats:
@@ -105,11 +110,10 @@ class ColumnEvidence:
         factors = np.stack([_factors(sizes, self.ratios[:, k], k) for k in range(POWERS)], axis=2)
         return factors * (statistics.values - self.centers) / self.scales
 
-    def of_groups(self, groups: Groups, compute: Compute) -> Floats:
-        """Z of every statistic of every column of groups in memory: (g, d, 4)."""
+    def sums_of(self, groups: Groups, compute: Compute) -> Ints:
+        """Sums of powers of groups in memory: (g, d, 4)."""
         maps = _sums_of(groups, self.edges, self.values, compute)
-        sums = _unpacked(maps[np.arange(len(groups))], len(self.edges))
-        return self.deviations(statistics_of(sums, groups.sizes), groups.sizes)
+        return _unpacked(maps[np.arange(len(groups))], len(self.edges))
 
     def problems(self, n_features: int) -> Iterator[str]:
         """What does not fit together, of fields that come from a file."""
@@ -120,29 +124,43 @@ class ColumnEvidence:
         if any(own.shape != (n_features, POWERS) for own in (self.centers, self.ratios, self.scales)):
             yield f"columns: need {POWERS} statistics for each of {n_features}"
         yield from self.line.problems()
+        if self.counts is not None:
+            yield from self.counts.problems(n_features)
 
     def _largest(self, sums: Ints, sizes: Ints) -> Floats:
         found = np.zeros(len(sizes))
         for k, values in enumerate(_scored(sums, sizes)):
             z = _factors(sizes, self.ratios[:, k], k) * (values - self.centers[:, k]) / self.scales[:, k]
             np.maximum(found, np.abs(z).max(axis=1, initial=0.0), out=found)
-        return found
+        no_counts = np.full(len(sizes), -np.inf)
+        return np.stack(
+            [found, no_counts if self.counts is None else self.counts.oddness(sums[:, :, 0], sizes)], axis=1
+        )
 
 
-def fit_columns(groups: Grouped, reference: Floats, compute: Compute) -> tuple[ColumnEvidence, Floats]:
-    """Learn from groups, with bins from reference points (m, d); also the groups' scores: (g,)."""
-    edges, values = _fit_bins(reference[:: -(-len(reference) // _MOST_POINTS)])
+def fit_columns(groups: Grouped, compute: Compute, has_counts: bool = True) -> tuple[ColumnEvidence, Floats]:
+    """Learn from groups; also their scores: (g,). ``has_counts``: whether counts of values take part."""
+    points = groups.rows.take(rows_for_columns(groups.rows))
+    edges, values = _fit_bins(points)
     sizes, chosen = groups.sizes, np.arange(len(groups))
     if len(groups) > MOST_REFERENCES:
         chosen = np.sort(np.random.default_rng(0).choice(len(groups), MOST_REFERENCES, replace=False))
     some = chosen[:: -(-len(chosen) // _MOST_GROUPS)]
     sums = _sums_of(groups, edges, values, compute)
-    usual = _fit_usual(statistics_of(_unpacked(sums[some], len(edges)), sizes[some]), sizes[some])
-    model = ColumnEvidence(edges, values, *usual, SizeLine(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0))
+    of_some = _unpacked(sums[some], len(edges))
+    counts = fit_equal_counts(points, edges, values, of_some[:, :, 0], sizes[some]) if has_counts else None
+    usual = _fit_usual(statistics_of(of_some, sizes[some]), sizes[some])
+    model = ColumnEvidence(edges, values, *usual, SizeLine(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0), counts)
     largest = model.largest_of(sums)
-    line = fit_size_line(largest[chosen], sizes[chosen], 1.0, _LEAST_SCALE, sloped=True)
+    line = fit_size_line(largest[chosen, 0], sizes[chosen], 1.0, _LEAST_SCALE, sloped=True)
     model = replace(model, line=line)
     return model, model.scores_of(largest, sizes)
+
+
+def rows_for_columns(rows: Rows) -> Ints:
+    """Numbers of the rows that bins are learned from, whatever the seed: (m,)."""
+    sample = sample_numbers(rows)
+    return sample[:: -(-len(sample) // _MOST_POINTS)]
 
 
 def statistics_of(sums: Ints, sizes: Ints) -> Statistics:
@@ -181,13 +199,16 @@ def _fit_bins(points: Floats) -> tuple[Floats, Ints]:
     edges = np.ascontiguousarray(np.quantile(points, _SHARES, axis=0, method="inverted_cdf").T)
     values = np.zeros((len(edges), N_BINS), dtype=np.int64)
     for own, column, found in zip(edges, points.T, values, strict=True):
-        counts = np.bincount(np.searchsorted(own, column, side="left"), minlength=N_BINS)
-        share = counts / len(column)
+        if own[0] == own[1]:  # many points have the lowest value: the first bin is for what lies below
+            own[0] = np.nextafter(own[0], -np.inf)
+        counts = np.bincount(np.searchsorted(own, column, side="left"), minlength=N_BINS).astype(np.float64)
+        counts[[0, -1]] = np.maximum(counts[[0, -1]], _UNSEEN)
+        share = counts / counts.sum()
         scores = np.where(counts > 0, ndtri(np.cumsum(share) - share / 2), 0.0)
         scores -= share @ scores
         spread = np.sqrt(share @ scores**2)
         if spread > 0:
-            found[:] = np.clip(np.rint(_UNIT * scores / spread), -_MOST_UNITS, _MOST_UNITS)
+            found[:] = np.clip(np.rint(_UNIT * scores / spread), -MOST_UNITS, MOST_UNITS)
     return edges, values
 
 
@@ -203,6 +224,9 @@ def _fit_usual(statistics: Statistics, sizes: Ints) -> tuple[Floats, Floats, Flo
     factors = np.stack([_factors(sizes, ratios[:, k], k) for k in range(POWERS)], axis=2)
     away = np.abs(factors * (values - centers))
     scales = np.maximum(np.quantile(away, _QUANTILE, axis=0) / _NORMAL_QUANTILE, np.sqrt(within))
+    # A column without any other value: as if half a point of all had one.
+    is_constant = (away[:, :, 0].max(axis=0) == 0) & (within[:, 0] == 0)
+    scales[is_constant, 0] = MOST_UNITS / _UNIT * np.sqrt(_UNSEEN / float(sizes.sum()))
     return centers, ratios, np.where(scales > 0, scales, np.inf)
 
 

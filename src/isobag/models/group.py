@@ -14,7 +14,7 @@ from isobag.data.groups import Grouped, Groups
 from isobag.data.rows import whole_groups
 from isobag.models.calibration import EXTRAPOLATE, Calibration, calibrate
 from isobag.models.cells import GroupCells
-from isobag.models.columns import ColumnEvidence, fit_columns
+from isobag.models.columns import ColumnEvidence, fit_columns, rows_for_columns
 from isobag.models.level2 import AnyMaps, Level2, Level2Params
 from isobag.models.maps import LazyMaps, TotalledMaps
 from isobag.models.neighbours import MARGIN, Neighbours, bounded
@@ -250,12 +250,14 @@ def fit_group_model(groups: Grouped, params: GroupParams, compute: Compute) -> t
     seeds = check_random_state(params.random_state).randint(2**31 - 1, size=2)
     rows, plans = groups.rows, params.plans(len(groups.rows))
     t = params.n_estimators * len(plans)
-    views, anchors = draw_views(rows, t, plans, params.level1_mechanism, seeds[0], compute)
+    by_column = params.level2 == "neighbours"
+    also = [rows_for_columns(rows)] if by_column else []
+    views, anchors = draw_views(rows, t, plans, params.level1_mechanism, seeds[0], compute, also)
     maps = views.maps_of(groups, compute, params.count_outside)
     reference = rows.take(anchors)
     model, scores = finish_group_model(views, maps, reference, params, seeds[1], compute)
-    if params.level2 == "neighbours":
-        columns, of_columns = fit_columns(groups, reference, compute)
+    if by_column:
+        columns, of_columns = fit_columns(groups, compute, params.size == "evidence")
         model, scores = replace(model, columns=columns), np.minimum(scores, of_columns)
         if params.size == "evidence":
             model = replace(model, size=fit_size_evidence(groups.sizes))

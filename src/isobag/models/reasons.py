@@ -8,7 +8,8 @@ import numpy.typing as npt
 from isobag.backends import Compute
 from isobag.backends.arrays import Floats, Ints
 from isobag.data.groups import Groups
-from isobag.models.columns import KINDS, ColumnEvidence, bin_values
+from isobag.models.columns import KINDS, ColumnEvidence, bin_values, statistics_of
+from isobag.models.equal_counts import EqualCounts
 
 MOST_REASONS = 10
 LEAST_DEVIATION = 2.0
@@ -22,11 +23,12 @@ _MOST_CORRELATION = 0.999
 class GroupReason(NamedTuple):
     """What is odd about a group, in one column or two.
 
-    kind : "mean", "spread", "shape" or "relation".
+    kind : "mean", "spread", "shape", "count" or "relation".
     columns : numbers of the column, or of the two.
     deviation : how odd, in robust spreads of groups of its size; below 0 for less than usual.
     own, usual : what a reader can compute again, of the group and of ``reference``: medians (mean, shape),
-        interquartile ranges (spread), or rank correlations in 16 classes (relation).
+        interquartile ranges (spread), numbers of points with the rarer of two values (count), or rank correlations in
+        16 classes (relation).
     """
 
     kind: str
@@ -38,14 +40,18 @@ class GroupReason(NamedTuple):
 
 def reasons_of(columns: ColumnEvidence, groups: Groups, reference: Floats, compute: Compute) -> npt.NDArray[np.object_]:
     """Reasons of each group as a list, the strongest first: up to ten, and at least one: (g,)."""
-    deviations = columns.of_groups(groups, compute)
+    sums = columns.sums_of(groups, compute)
+    deviations = columns.deviations(statistics_of(sums, groups.sizes), groups.sizes)
+    counted = _of_counts(columns.counts, sums, groups.sizes)
     values = _relations(bin_values(reference, columns.edges, columns.values))
     order = np.argsort(groups.ids, kind="stable")
     reasons = np.empty(len(groups), dtype=object)
     for g, (z, rows) in enumerate(zip(deviations, np.split(order, np.cumsum(groups.sizes)[:-1]), strict=True)):
         X = groups.rows.take(rows)
         found = [_of_column(j, z[j], X[:, j], reference[:, j]) for j in range(len(z))]
-        found += _of_pairs(bin_values(X, columns.edges, columns.values), values, columns)
+        pairs = _of_pairs(bin_values(X, columns.edges, columns.values), values, columns)
+        is_counted = {one.columns[0] for one in counted[g]}  # a count of its own changes what goes with that column
+        found += [*counted[g], *(pair for pair in pairs if not is_counted & {*pair.columns})]
         found.sort(key=lambda one: -abs(one.deviation))
         n_strong = sum(abs(one.deviation) >= LEAST_DEVIATION for one in found)
         reasons[g] = found[: min(max(n_strong, 1), MOST_REASONS)]
@@ -59,6 +65,20 @@ def _of_column(column: int, z: Floats, own: Floats, reference: Floats) -> GroupR
     kind = KINDS[which]
     numbers = [_range(own), _range(reference)] if kind == "spread" else [np.median(own), np.median(reference)]
     return GroupReason(kind, (column,), float(z[which]), float(numbers[0]), float(numbers[1]))
+
+
+def _of_counts(counts: EqualCounts | None, sums: Ints, sizes: Ints) -> list[list[GroupReason]]:
+    """Of each group, the values that it has more or less often than most groups, which have them equally often."""
+    if counts is None:
+        return [[] for _ in sizes]
+    own = counts.counts(sums[:, :, 0], sizes)
+    return [
+        [
+            GroupReason("count", (int(counts.columns[c]),), float(z[c]), float(k[c]), float(counts.usual[c]))
+            for c in np.flatnonzero(z)
+        ]
+        for z, k in zip(counts.deviations(own), own, strict=True)
+    ]
 
 
 def _of_pairs(own: Ints, usual: Floats, columns: ColumnEvidence) -> list[GroupReason]:

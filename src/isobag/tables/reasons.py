@@ -8,6 +8,7 @@ import numpy as np
 from isobag.backends.arrays import Floats, Ints
 from isobag.data.groups import Groups
 from isobag.models.group import GroupExplanation, GroupModel
+from isobag.models.reasons import GroupReason
 from isobag.models.sizes import SizeEvidence
 from isobag.tables.cells import TEXT, TIME
 from isobag.tables.encode import UNSEEN, EncodedColumn, Encoding
@@ -72,13 +73,16 @@ def reasons_of_groups(
 ) -> list[str]:
     """The columns that set apart the points of which each group has too many: what its own points are, what is usual.
 
-    Before these, how many points the group has, if that is unusual.
+    Before these, how many points the group has, in all and of values that most groups have equally often, if that is
+    unusual.
     """
     size, usual = model.size, Population.of(model)
     order, reasons = np.argsort(groups.ids, kind="stable"), []
     for g, rows in enumerate(np.split(order, np.cumsum(groups.sizes)[:-1])):
         of_size = "" if size is None else _size_in_words(len(rows), size)
-        reasons.append(_group_in_words(explanation.features[g], encoding, groups.rows.take(rows), usual, of_size))
+        counts = _counts_in_words(explanation.reasons[g], model, encoding)
+        points = groups.rows.take(rows)
+        reasons.append(_group_in_words(explanation.features[g], encoding, points, usual, of_size, counts))
     return reasons
 
 
@@ -114,6 +118,20 @@ def _size_in_words(n: int, size: SizeEvidence) -> str:
     usual = np.quantile(size.sizes, USUAL, method="inverted_cdf")
     ends = " to ".join(dict.fromkeys(number_in_words(one) for one in usual))
     return f"n_points {number_in_words(n)} ({'low' if np.log(n) < size.middle else 'high'}, usually {ends})"
+
+
+def _counts_in_words(reasons: list[GroupReason], model: GroupModel, encoding: Encoding) -> dict[int, str]:
+    """Values that a group has more or less often than most groups, by the number of their feature."""
+    counts = None if model.columns is None else model.columns.counts
+    words: dict[int, str] = {}
+    for reason in [one for one in reasons if one.kind == "count"][:MOST_REASONS]:
+        assert counts is not None
+        j = reason.columns[0]
+        at = np.searchsorted(counts.columns, j)
+        value = encoding.names[j] if encoding.columns[encoding.owners[j]].kind == TEXT else f"{encoding.names[j]} true"
+        value = value if counts.rare[at] > counts.common[at] else f"other than {value}"
+        words[j] = f"{value} ({number_in_words(reason.own)} rows, usually {number_in_words(reason.usual)})"
+    return words
 
 
 def number_in_words(value: float) -> str:
@@ -178,9 +196,14 @@ def value_in_words(kind: str, value: float) -> str:
     return number_in_words(value)
 
 
-def _group_in_words(apart: Floats, encoding: Encoding, points: Floats, usual: Population, size: str) -> str:
+def _group_in_words(
+    apart: Floats, encoding: Encoding, points: Floats, usual: Population, size: str, counts: dict[int, str]
+) -> str:
     names, owners, parts = encoding.names, encoding.owners, [size] if size else []
+    parts += counts.values()
     for j in _leading(apart):
+        if j in counts:
+            continue
         column = encoding.columns[owners[j]]
         if column.kind in (TEXT, BOOL):
             name = names[j] if column.kind == TEXT else f"{names[j]} true"

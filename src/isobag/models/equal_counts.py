@@ -1,0 +1,114 @@
+"""Values that most groups have equally often: sessions have one end each, however long they are.
+
+As a share of many points such a value hardly shows, and neither does its absence. As a count it does: where at least
+three quarters of the groups have it equally often, any other count is odd. Twice the root of a Poisson number has the
+spread 1; here it is a quarter of sqrt(r (1 - r)), r the share of groups with another count, and .02 at least.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from isobag.backends.arrays import MOST_ROWS, Floats, Ints, held
+from isobag.models.sizes import LEAST_FOR_LINE
+
+MOST_UNITS = 128
+"""Largest value of a bin."""
+_MOST = float(np.finfo(float).max)
+_LEAST_SHARE = 0.75
+"""Of the groups, how many must have a value equally often."""
+_LEAST_SCALE, _OF_SPREAD = 0.02, 0.25
+_QUANTILE, _NORMAL_QUANTILE = 0.75, 1.1503493803760079
+
+
+@dataclass(frozen=True, eq=False)
+class EqualCounts:
+    """Columns of two values, of which most groups have the rarer one equally often.
+
+    columns : (c,), numbers of the columns.
+    usual : (c,), how often most groups have the rarer value.
+    scales : (c,), spreads of such counts.
+    common, rare : (c,), what the two values add to sums.
+    location, scale : of the largest deviation of a group; 0 and 1 unless many groups deviate somewhere.
+    """
+
+    columns: Ints = held(1, 0, MOST_ROWS)
+    usual: Ints = held(1, 1, MOST_ROWS)
+    scales: Floats = held(1, _LEAST_SCALE, 1)
+    common: Ints = held(1, -MOST_UNITS, MOST_UNITS)
+    rare: Ints = held(1, -MOST_UNITS, MOST_UNITS)
+    location: float = held(0, 0, _MOST)
+    scale: float = held(0, 1, _MOST)
+
+    def oddness(self, sums: Ints, sizes: Ints) -> Floats:
+        """How unusual the most unusual count of each group is, from sums over its points (g, d): (g,)."""
+        return (self._largest(sums, sizes) - self.location) / self.scale
+
+    def counts(self, sums: Ints, sizes: Ints) -> Ints:
+        """How many points of each group have the rarer value, from sums over its points (g, d): (g, c)."""
+        return _counts(sums[:, self.columns], sizes, self.common, self.rare)
+
+    def deviations(self, counts: Ints) -> Floats:
+        """How far counts are from the usual ones: (g, c) -> (g, c)."""
+        return (_root(counts) - _root(self.usual)) / self.scales
+
+    def standardised(self, sums: Ints, sizes: Ints) -> "EqualCounts":
+        """The same, with location and scale of these groups."""
+        largest = self._largest(sums, sizes)
+        location = float(np.median(largest))
+        scale = float(np.quantile(np.abs(largest - location), _QUANTILE)) / _NORMAL_QUANTILE
+        return replace(self, location=location, scale=max(scale, 1.0))
+
+    def problems(self, n_features: int) -> Iterator[str]:
+        """What does not fit together, of fields that come from a file."""
+        if len({len(own) for own in (self.columns, self.usual, self.scales, self.common, self.rare)}) > 1:
+            yield "counts: columns and values differ in length"
+        elif np.any(self.common == self.rare):
+            yield "counts: need two values for each column"
+        if np.any(self.columns >= n_features):
+            yield f"counts: need columns below {n_features}"
+
+    def _largest(self, sums: Ints, sizes: Ints) -> Floats:
+        largest: Floats = np.abs(self.deviations(self.counts(sums, sizes))).max(axis=1)
+        return largest
+
+
+def fit_equal_counts(points: Floats, edges: Floats, values: Ints, sums: Ints, sizes: Ints) -> EqualCounts | None:
+    """Learn from groups; None if there is no such value.
+
+    points (m, d) : a sample, which shows what columns have two values.
+    edges (d, b - 1), values (d, b) : bins of each column, and what a point in them adds to sums.
+    sums (g, d), sizes (g,) : of the groups. Fewer than 30 show nothing.
+    """
+    found, scales = [], []
+    for column, own in enumerate(points.T if len(sizes) >= LEAST_FOR_LINE else ()):
+        low, high = own.min(), own.max()
+        is_high = own == high
+        if low == high or not np.all(is_high | (own == low)):
+            continue
+        of_both = values[column, np.searchsorted(edges[column], [low, high], side="left")]
+        common, rare = of_both if np.count_nonzero(is_high) <= len(own) / 2 else of_both[::-1]
+        counts = _counts(sums[:, column], sizes, common, rare)
+        usual = int(np.median(counts))
+        share = float(np.mean(counts == usual))
+        if usual > 0 and share >= _LEAST_SHARE:
+            found.append((column, usual, common, rare))
+            scales.append(max(_LEAST_SCALE, _OF_SPREAD * (share * (1 - share)) ** 0.5))
+    if not found:
+        return None
+    columns, usuals, commons, rares = np.array(found, dtype=np.int64).T.copy()
+    return EqualCounts(columns, usuals, np.array(scales), commons, rares, 0.0, 1.0).standardised(sums, sizes)
+
+
+def _counts(sums: Ints, sizes: Ints, common: Ints, rare: Ints) -> Ints:
+    """How many of n points have the rarer of two values: (g,) or (g, c)."""
+    n = sizes if sums.ndim == 1 else sizes[:, None]
+    counts: Ints = np.rint((sums - n * common) / (rare - common)).astype(np.int64)
+    return counts
+
+
+def _root(counts: Ints) -> Floats:
+    """Twice the root of counts: of Poisson numbers it has a spread of about 1."""
+    root: Floats = 2 * np.sqrt(np.maximum(counts, 0) + 0.375)
+    return root
