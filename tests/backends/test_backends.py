@@ -45,7 +45,7 @@ def assert_same_cells(X, Q, t, psi, n_jobs=(1, 2), **options):
         assert_array_equal(cells_of(X, Q, t, psi, "numba", n_jobs=jobs, **options), expected)
 
 
-@pytest.mark.parametrize("d", [1, 2, 3, 5, 11, 13, 40, 300])
+@pytest.mark.parametrize("d", [1, 2, 5, 13, 300, *(pytest.param(d, marks=pytest.mark.slow) for d in (3, 11, 40))])
 @pytest.mark.parametrize("kind", KINDS)
 def test_backends_agree_cell_by_cell(rng, kind, d):
     X = KINDS[kind](rng, 120, d)

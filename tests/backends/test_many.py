@@ -76,7 +76,7 @@ def rounded_to(monkeypatch, request):
     return kind
 
 
-@pytest.mark.parametrize("mechanism", ["hypersphere", "voronoi"])
+@pytest.mark.parametrize("mechanism", ["hypersphere", pytest.param("voronoi", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("d", [97, pytest.param(300, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", KINDS)
 def test_cells_counts_and_octaves_are_those_of_the_definition(rng, rounded_to, kind, d, mechanism):

@@ -102,7 +102,7 @@ def test_closed_streams_are_no_trouble(csv, closed, tmp_path):
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
-@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("unbuffered", ["", pytest.param("1", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     "args",
     [(), pytest.param(("--json",), marks=pytest.mark.slow), pytest.param(("--out", "-"), marks=pytest.mark.slow)],

@@ -40,7 +40,7 @@ def run(*args, text=None, **how):
     )
 
 
-@pytest.mark.parametrize("lines", [json_lines, csv_lines])
+@pytest.mark.parametrize("lines", [json_lines, pytest.param(csv_lines, marks=pytest.mark.slow)])
 def test_odd_rows_are_printed_with_p_value_and_reason(lines):
     done = run("-", "--window", "1000", "--fdr", "0.2", "--json", text=lines())
     alarms = [json.loads(line) for line in done.stdout.splitlines()]

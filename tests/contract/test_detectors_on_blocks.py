@@ -66,8 +66,9 @@ GROUP_WAYS = {
 
 
 def named(ways):
-    """The names of ways, those of the definition among the slow tests."""
-    return [pytest.param(way, marks=[pytest.mark.slow] * way.endswith("numpy")) for way in ways]
+    """The names of ways; those of the definition, and of averaged norms, are among the slow tests."""
+    slow = [way for way in ways if way.endswith("numpy") or "norm, auto" in way]
+    return [pytest.param(way, marks=[pytest.mark.slow] * (way in slow)) for way in ways]
 
 
 def points(**how):

@@ -123,7 +123,7 @@ def labelled(X):
 @pytest.mark.parametrize(
     "options", [{}, {"max_samples": 8, "group_max_samples": 8}, {"group_max_samples": 8, "count_outside": True}]
 )
-@pytest.mark.parametrize(("seed", "n_partitions"), [(0, 1), (1, 5), (2, 30)])
+@pytest.mark.parametrize(("seed", "n_partitions"), [(0, 1), (1, 5), pytest.param(2, 30, marks=pytest.mark.slow)])
 def test_groups_in_partitions_make_the_same_detector(labelled, options, seed, n_partitions, monkeypatch):
     monkeypatch.setattr(map_module, "BUCKET_BYTES", 1 << 13)
     monkeypatch.setattr(map_module, "ROUND_BYTES", 1 << 16)

@@ -90,7 +90,9 @@ def alarms(data, model, n_train, n_new, seeds, spoil=None):
 
 
 @pytest.mark.parametrize("max_samples", ["auto", 8, pytest.param(200, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("data", [gaussian, heavy_tails, two_clusters, integers])
+@pytest.mark.parametrize(
+    "data", [gaussian, integers, *(pytest.param(data, marks=pytest.mark.slow) for data in (heavy_tails, two_clusters))]
+)
 def test_normal_points_are_below_alpha_no_more_often_than_alpha(data, max_samples):
     # With max_samples = 200, all rows of fit are alone in their cells: had they been scored themselves, most new rows
     # would look odd.

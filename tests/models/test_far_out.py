@@ -33,7 +33,7 @@ def test_rows_outside_everywhere_are_ranked_by_distance(rng):
     assert_array_equal(np.argsort(model.score_samples(Q)), np.argsort(-away))
 
 
-@pytest.mark.parametrize("d", [2, 13])
+@pytest.mark.parametrize("d", [pytest.param(2, marks=pytest.mark.slow), 13])
 @pytest.mark.parametrize("kind", KINDS)
 def test_backends_and_threads_agree_on_all_that_the_default_says(rng, kind, d):
     X = KINDS[kind](rng, 120, d).astype(float)
