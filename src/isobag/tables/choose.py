@@ -288,7 +288,7 @@ def _encode_column(scan: ColumnScan, options: ReadOptions, median_of: Callable[[
         counts = text_counts(scan.codes, scan.counts)
         how["fill"] = float(2 * sum(n for text, n in counts.items() if is_true(text)) > sum(counts.values()))
     else:
-        how["categories"], how["has_other"], _ = _categories(scan)
+        how["categories"], how["has_other"], _ = _categories(scan, options)
     return EncodedColumn(scan.name, kind, **(how if fills else how | {"fill": np.nan}))
 
 
@@ -322,7 +322,7 @@ def _role(scan: ColumnScan, options: ReadOptions) -> tuple[str, str]:
         check_notation(scan)
         check_dates_of(scan)
         reason = decorated_reason(scan, is_asked)
-    reason = reason or _why_unfit(scan, kind)
+    reason = reason or _why_unfit(scan, kind, options)
     if reason and is_asked:
         before, is_relaxed, _ = reason.partition(RELAXED)
         more: tuple[str | Option, ...] = (Option("numbers", "relaxed"),) if is_relaxed else ()
@@ -362,16 +362,16 @@ def _role(scan: ColumnScan, options: ReadOptions) -> tuple[str, str]:
     return FEATURE, "; ".join(remarks)
 
 
-def _why_unfit(scan: ColumnScan, kind: str) -> str:
+def _why_unfit(scan: ColumnScan, kind: str, options: ReadOptions) -> str:
     if kind == OTHER:
         return "lists, objects or bytes"
     if kind == EMPTY:
         return "no values at all"
-    return _categories(scan).reason if kind == TEXT else ""
+    return _categories(scan, options).reason if kind == TEXT else ""
 
 
-def _categories(scan: ColumnScan) -> Categories:
-    return choose_categories(text_counts(scan.codes, scan.counts), scan.has_too_many_texts)
+def _categories(scan: ColumnScan, options: ReadOptions) -> Categories:
+    return choose_categories(text_counts(scan.codes, scan.counts), scan.has_too_many_texts, bool(options.by))
 
 
 def _summary(scan: ColumnScan, role: str, reason: str, kind: str) -> ColumnSummary:

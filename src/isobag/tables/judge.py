@@ -92,14 +92,17 @@ def find_copies(digests: Sequence[bytes]) -> dict[int, int]:
     return {j: first[digest] for j, digest in enumerate(digests) if first[digest] != j}
 
 
-def choose_categories(counts: Mapping[str, int], has_more: bool = False) -> Categories:
+def choose_categories(counts: Mapping[str, int], has_more: bool = False, of_groups: bool = False) -> Categories:
     """The frequent texts of a column, by how often each text stands in it; all others are one bucket.
 
     At most MOST_CATEGORIES texts, each in a share of LEAST_SHARE of the cells and in two cells or more. A column of
-    all-different texts has none, nor has one with more different texts than were counted.
+    all-different texts has none, nor has one with more different texts than were counted. ``of_groups``: one frequent
+    text is enough, and rarer ones follow: the end of a session stands once in hundreds of lines.
 
-    >>> choose_categories({"a": 90, "b": 9, "c": 1}).texts
+    >>> choose_categories({"a": 900, "b": 98, "c": 2}).texts
     ('a', 'b')
+    >>> choose_categories({"a": 900, "b": 98, "c": 2}, of_groups=True).texts
+    ('a', 'b', 'c')
     """
     n_present = sum(counts.values())
     if has_more:
@@ -107,10 +110,11 @@ def choose_categories(counts: Mapping[str, int], has_more: bool = False) -> Cate
     if len(counts) == n_present and n_present > 1:
         return Categories((), True, f"text, all {n_present:,} values different")
     least = max(2.0, LEAST_SHARE * n_present) if n_present > 1 else 1.0
+    if max(counts.values(), default=0) < least:
+        return Categories((), True, f"text with {len(counts):,} different values, none of them in 1 % of the cells")
+    least = min(least, 2.0) if of_groups else least
     ranked = sorted((-count, text) for text, count in counts.items() if count >= least)[:MOST_CATEGORIES]
     texts = tuple(text for _, text in ranked)
-    if not texts:
-        return Categories((), True, f"text with {len(counts):,} different values, none of them in 1 % of the cells")
     return Categories(texts, len(texts) < len(counts), "")
 
 

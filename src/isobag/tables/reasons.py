@@ -25,6 +25,8 @@ LEAST_SEPARATION = 0.1
 """A column of a group is named if its points are set apart at least this far, of 1."""
 ODD_SIZE = 3.0
 """The number of points of a group is a reason if it lies so many spreads of log size from the median."""
+ODD_SHARE = 5.0
+"""The share of a text is a reason, however small it is, if it lies so many spreads above the usual one."""
 FEW_POINTS = 10
 """Reasons of a group with fewer points say so."""
 USUAL = (0.05, 0.95)
@@ -82,7 +84,10 @@ def reasons_of_groups(
         of_size = "" if size is None else _size_in_words(len(rows), size)
         counts = _counts_in_words(explanation.reasons[g], model, encoding)
         points = groups.rows.take(rows)
-        reasons.append(_group_in_words(explanation.features[g], encoding, points, usual, of_size, counts))
+        leading = [*_rare_texts(explanation.reasons[g], encoding), *_leading(explanation.features[g])]
+        chosen = [j for j in dict.fromkeys(leading) if j not in counts][:MOST_REASONS]
+        apart = explanation.features[g]
+        reasons.append(_group_in_words(chosen, apart, encoding, points, usual, of_size, [*counts.values()]))
     return reasons
 
 
@@ -197,13 +202,16 @@ def value_in_words(kind: str, value: float) -> str:
 
 
 def _group_in_words(
-    apart: Floats, encoding: Encoding, points: Floats, usual: Population, size: str, counts: dict[int, str]
+    chosen: list[int],
+    apart: Floats,
+    encoding: Encoding,
+    points: Floats,
+    usual: Population,
+    size: str,
+    counts: list[str],
 ) -> str:
-    names, owners, parts = encoding.names, encoding.owners, [size] if size else []
-    parts += counts.values()
-    for j in _leading(apart):
-        if j in counts:
-            continue
+    names, owners, parts = encoding.names, encoding.owners, [*([size] if size else []), *counts]
+    for j in chosen:
         column = encoding.columns[owners[j]]
         if column.kind in (TEXT, BOOL):
             name = names[j] if column.kind == TEXT else f"{names[j]} true"
@@ -233,6 +241,12 @@ def _percent(share: float) -> str:
     return f"{number_in_words(float(f'{100 * share:.2g}'))} %"
 
 
-def _leading(apart: Floats) -> Ints:
+def _leading(apart: Floats) -> list[int]:
     order = np.argsort(-np.abs(apart), kind="stable")[:MOST_REASONS]
-    return order[np.abs(apart[order]) >= LEAST_SEPARATION]
+    return [int(j) for j in order if abs(apart[j]) >= LEAST_SEPARATION]
+
+
+def _rare_texts(reasons: list[GroupReason], encoding: Encoding) -> list[int]:
+    """Texts that a group has far more often than usual, though they may be few of its points: numbers of features."""
+    found = [one.columns[0] for one in reasons if one.kind == "mean" and one.deviation >= ODD_SHARE]
+    return [j for j in found if encoding.columns[encoding.owners[j]].kind == TEXT]
