@@ -15,7 +15,6 @@ from commands import run
 import isobag
 from isobag.backends import meter
 from isobag.backends.meter import watching
-from isobag.cli import progress
 from isobag.cli.progress import Bar
 from isobag.tables.csvfile import CsvFile
 
@@ -60,8 +59,8 @@ def recorder(monkeypatch):
     def record(quiet):
         yield recorder
 
-    monkeypatch.setattr(progress, "progress", record)
-    monkeypatch.setattr("isobag.cli.run.progress", record)
+    for module in ("progress", "run", "compare"):
+        monkeypatch.setattr(f"isobag.cli.{module}.progress", record)
     return recorder
 
 

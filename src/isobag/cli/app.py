@@ -8,20 +8,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from isobag.cli.check import check
-from isobag.cli.compare import compare
-from isobag.cli.demo import demo
-from isobag.cli.explain import explain
-from isobag.cli.fit import fit
-from isobag.cli.groups import groups
-from isobag.cli.mcp import mcp
-from isobag.cli.points import points
-from isobag.cli.power import power
+from isobag.cli.commands import COMMANDS
 from isobag.cli.process import remember
-from isobag.cli.reproduce import reproduce
-from isobag.cli.score import score
-from isobag.cli.stream import stream
-from isobag.cli.watch import watch
 from isobag.tables.terminal import escape_for_terminal
 
 MISUSED = 2
@@ -92,5 +80,5 @@ def isobag(
     """Anomalies without labels, odd points and odd groups, by the Isolation Distributional Kernel."""
 
 
-for command in (points, groups, watch, fit, score, check, power, explain, compare, stream, mcp, demo, reproduce):
+for command in COMMANDS:
     app.command(cls=Command, context_settings=HELP)(command)

@@ -1,32 +1,18 @@
-"""``isobag compare``: whether two tables differ, and where."""
+"""Whether two tables differ, and where."""
 
-from isobag.cli.options import HOW, IN, NOTATION, WRITTEN, Typed, argument, command, option, text
+import numpy as np
+import pyarrow as pa
 
-_TABLE = argument(str | None, None, "FILE", "A table, as for `isobag points`; a glob in quotes.")
-_QUERY = text(IN, "QUERY", "A query in its place, which calls the file data.")
+from isobag.cli.inputs import input_of, threads_for
+from isobag.cli.options import Typed
+from isobag.cli.output import note, print_json, print_line, print_table
+from isobag.cli.progress import progress
+from isobag.cli.work import work_to_compare
+from isobag.estimators.compare import compare
 
 
-@command(
-    f"a b sql_a sql_b sql {WRITTEN} {NOTATION} features exclude missing bad_cells n_permutations seed jobs "
-    "json quiet debug",
-    a=_TABLE,
-    b=_TABLE,
-    sql_a=_QUERY,
-    sql_b=_QUERY,
-    sql=text(IN, "QUERY", "One query for both files, which it calls data."),
-    n_permutations=option(int, 499, HOW, "N", "The p-value is a multiple of 1 / (1 + this)."),
-)
-def compare(typed: Typed) -> None:
-    """Test whether the rows of two tables come from one distribution. Both are read into memory."""
-    import numpy as np  # noqa: PLC0415
-    import pyarrow as pa  # noqa: PLC0415
-
-    from isobag.cli.inputs import input_of, threads_for  # noqa: PLC0415, loads scikit-learn
-    from isobag.cli.output import note, print_json, print_line, print_table  # noqa: PLC0415
-    from isobag.cli.progress import progress  # noqa: PLC0415
-    from isobag.cli.work import work_to_compare  # noqa: PLC0415
-    from isobag.estimators.compare import compare as compare_samples  # noqa: PLC0415
-
+def compare_tables(typed: Typed) -> None:
+    """Print whether the rows of two tables come from one distribution."""
     quiet = typed.quiet
     with progress(quiet or typed.json) as bar:
         one, two = (
@@ -42,7 +28,7 @@ def compare(typed: Typed) -> None:
         bar.plan(lambda n: work_to_compare(n, typed.n_permutations), n_rows)
         with bar.stage("comparing"):
             how = {"n_permutations": typed.n_permutations, "random_state": typed.seed, "n_jobs": n_jobs}
-            comparison = compare_samples(first, second, **how)
+            comparison = compare(first, second, **how)
     names = table.encoding.names
     order = np.argsort(-np.abs(comparison.features), kind="stable") if typed.json else comparison.differing
     apart = {

@@ -1,8 +1,15 @@
-"""``isobag demo``: card accounts in which every transaction is ordinary and a few accounts are not."""
+"""Made-up card accounts in which every transaction is ordinary and a few accounts are not."""
 
 from typing import Any
 
-from isobag.cli.options import Typed, command
+import numpy as np
+from sklearn.ensemble import IsolationForest
+from sklearn.metrics import roc_auc_score
+
+from isobag.baselines import AveragedPointScores
+from isobag.cli.options import Typed
+from isobag.datasets import make_card_accounts
+from isobag.estimators import IDKGroupDetector, IDKPointDetector
 
 SEED = 0
 SHOWN = 8
@@ -10,17 +17,8 @@ LEAST_ODD = 40
 """Two lives on one card do not show in fewer transactions."""
 
 
-@command("debug")
-def demo(typed: Typed) -> None:
-    """Look for odd card accounts in made-up transactions, three ways: by row, by averages, and by account."""
-    # Imported here: these load scikit-learn, which the help of the command does not need.
-    import numpy as np  # noqa: PLC0415
-    from sklearn.ensemble import IsolationForest  # noqa: PLC0415
-
-    from isobag.baselines import AveragedPointScores  # noqa: PLC0415
-    from isobag.datasets import make_card_accounts  # noqa: PLC0415
-    from isobag.estimators import IDKGroupDetector, IDKPointDetector  # noqa: PLC0415
-
+def show_accounts(typed: Typed) -> None:
+    """Print what is found by row, by averages, and by account."""
     X, feature_names, labels, y = make_card_accounts(low=10, high=1000, odd_low=LEAST_ODD, random_state=SEED)
     odd = y == 1
     accounts, ids = np.unique(labels, return_inverse=True)
@@ -56,7 +54,5 @@ def demo(typed: Typed) -> None:
 
 def _summary(scores: Any, odd: Any) -> str:
     """How many of the accounts with the lowest scores are odd."""
-    from sklearn.metrics import roc_auc_score  # noqa: PLC0415
-
     lowest = scores.argsort(kind="stable")[: odd.sum()]
     return f"{odd[lowest].sum()} of the {odd.sum()} lowest are odd (ROC AUC {roc_auc_score(odd, -scores):.2f})"

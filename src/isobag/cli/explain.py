@@ -1,17 +1,124 @@
-"""``isobag explain``: why a row or a group is odd."""
+"""Why one row, or one group, is odd: the facts about it and its features, the telling ones first."""
 
-from isobag.cli.options import MODEL, WRITTEN, Typed, command, option
+from typing import Any
 
-_ID = "Number of the row, from 0; its name with --id-column; a group's label."
+import numpy as np
+import pyarrow as pa
+
+from isobag.backends.arrays import Floats, Ints
+from isobag.cli.inputs import Input, input_of, open_model
+from isobag.cli.options import Typed, split_names
+from isobag.cli.output import in_cell, note, print_json, print_line, print_table
+from isobag.cli.progress import progress
+from isobag.data.groups import Groups
+from isobag.data.rows import ArrayRows, Rows
+from isobag.data.spool import Tick
+from isobag.estimators import IDKGroupDetector, IDKPointDetector
+from isobag.tables.encode import Encoding
+from isobag.tables.judgement import Judged, judge_new
+from isobag.tables.labels import read_labels
+from isobag.tables.learn import LocalTable
+from isobag.tables.ranking import with_baseline
+from isobag.tables.reasons import Population, reasons_of_groups, reasons_of_rows
+from isobag.tables.units import units_of
+
+Facts = tuple[dict[str, Any], dict[str, list[Any]]]
+MOST_LISTED = 10
+"""Rows of one name whose numbers are listed."""
 
 
-@command(
-    f"model id files by sql {WRITTEN} format id_column missing bad_cells json quiet debug",
-    model=MODEL,
-    id=option(str, ..., None, "NAME", _ID),
-)
-def explain(typed: Typed) -> None:
-    """Say why a row, or a group with --by, is odd or not: feature by feature."""
-    from isobag.cli.explaining import explain_one  # noqa: PLC0415, loads scikit-learn
+def explain_one(typed: Typed) -> None:
+    """Print what there is to say of a row, or of a group with --by."""
+    detector = open_model(typed)
+    given = input_of(typed).following(detector)
+    with progress(typed.quiet or typed.json) as bar:
+        facts, table = (facts_of_row if typed.by is None else facts_of_group)(detector, given, typed.id, bar.tick)
+    if typed.json:
+        print_json({"id": typed.id, **facts, "features": pa.table(table).to_pylist()})
+        return
+    print_table(table)
+    reasons, rows = facts.pop("reasons"), facts.pop("rows", [])
+    print_line(", ".join(f"{name} {in_cell(value)}" for name, value in facts.items()))
+    print_line(in_cell(reasons))
+    if rows:
+        numbers = ", ".join(map(str, rows[:MOST_LISTED])) + (", ..." if len(rows) > MOST_LISTED else "")
+        note(f"{len(rows):,} rows are called {in_cell(typed.id)}: {numbers}. This is the oddest of them.", typed.quiet)
 
-    explain_one(typed)
+
+def facts_of_row(detector: IDKPointDetector, given: Input, label: str, tick: Tick | None) -> Facts:
+    """Score and p-value of a row, and what each feature contributes to its lack of similarity."""
+    points, encoding, wanted = _rows(detector, given, _wanted_rows(given, label), tick)
+    oddest = int(np.argmin(judge_new(detector, points).scores)) if len(points) > 1 else 0
+    point = points.part(np.array([oddest]))
+    judged = judge_new(detector, point)
+    explanation = judged.model.explain(point, detector.compute)
+    parts = explanation[0]
+    low, middle, high = np.quantile(judged.model.reference, (0.25, 0.5, 0.75), axis=0)
+    order = np.argsort(-parts, kind="stable")
+    values = point.take(np.arange(1))[0]
+    columns = {"value": values, "contribution": parts, "q25": low, "median": middle, "q75": high}
+    reasons = reasons_of_rows(judged.model.reference, encoding, values[None], explanation)[0]
+    facts: dict[str, Any] = {"row": int(wanted[oddest]), **_verdict(judged), "reasons": reasons}
+    if len(wanted) > 1:
+        facts["rows"] = wanted.tolist()
+    return facts, _listed(detector, order, columns)
+
+
+def facts_of_group(detector: IDKGroupDetector, given: Input, label: str, tick: Tick | None) -> Facts:
+    """Score and p-value of a group, and how far each feature sets apart what it has too much of."""
+    points, encoding, _ = _rows(detector, given, _wanted_rows(given, label), tick)
+    group = Groups(points, np.zeros(len(points), dtype=np.int64), np.zeros(1, dtype=np.int64))
+    judged = judge_new(detector, group)
+    explanation = judged.model.explain(group, detector.compute)
+    order = np.argsort(-np.abs(explanation.features[0]), kind="stable")
+    usual, d = Population.of(judged.model), group.points.shape[1]
+    columns = {
+        "median": np.median(group.points, axis=0),
+        "usual": np.array([usual.quartiles(j)[1] for j in range(d)]),
+        "separation": explanation.features[0],
+    }
+    reasons = reasons_of_groups(encoding, group, explanation, judged.model)[0]
+    return {"n_points": len(points), **_verdict(judged), "reasons": reasons}, _listed(detector, order, columns)
+
+
+def _wanted_rows(given: Input, label: str) -> Ints:
+    """Numbers of the rows that are meant, found without a look at any feature."""
+    names = [name for name in given.options.apart if name not in given.options.baseline]
+    if names:
+        return _find_label(read_labels(given.source, names), label)
+    if not label.isdecimal():
+        raise ValueError(f"--id {label!r} is not a row number; need a number from 0.")
+    return np.array([int(label)])
+
+
+def _find_label(labels: dict[str, Any], label: str) -> Ints:
+    """Numbers of the rows with a label, ascending; a label of several columns is divided by commas."""
+    columns = [[str(one) for one in column.to_pylist()] for column in labels.values()]
+    wanted = split_names(label) if len(columns) > 1 else [label]
+    rows = np.flatnonzero([list(row) == wanted for row in zip(*columns, strict=True)])
+    if not len(rows):
+        raise ValueError(f"--id {label!r} is not among the {len(columns[0]):,} labels of the table.")
+    return rows
+
+
+def _rows(detector: Any, given: Input, wanted: Ints, tick: Tick | None) -> tuple[Rows, Encoding, Ints]:
+    """These rows alone, how they became features, and the numbers of those without gaps: others do not matter."""
+    table = given.read(tick, model=detector, only_rows=wanted)
+    assert isinstance(table, LocalTable)
+    if not len(table.rows):
+        raise ValueError("All of these rows have missing values and were left out; fill them first.")
+    rows: Rows = ArrayRows(table.rows.take(np.arange(len(table.rows))), table.encoding.names)
+    if table.options.baseline:
+        rows = with_baseline(detector, rows, units_of(table).baseline)
+    return rows, table.encoding, wanted if table.kept is None else wanted[table.kept]
+
+
+def _verdict(judged: Judged) -> dict[str, float]:
+    """What `isobag score` says of the same row or group."""
+    facts = {"score": float(judged.scores[0]), "threshold": float(judged.threshold)}
+    return {**facts, **{name: values[0].item() for name, values in judged.evidence.items()}}
+
+
+def _listed(detector: Any, order: Ints, columns: dict[str, Floats]) -> dict[str, list[Any]]:
+    names = detector.feature_names
+    return {"feature": [names[j] for j in order], **{name: own[order].tolist() for name, own in columns.items()}}

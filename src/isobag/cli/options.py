@@ -1,17 +1,14 @@
-"""Options of the commands: one table of names, types, defaults and help; ``command`` makes commands of it."""
+"""Options of the commands: one table of names, types, defaults and help."""
 
 import csv
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from inspect import Parameter, Signature
+from inspect import Parameter
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-
-from isobag.cli.process import FAILED, guarded
 
 if TYPE_CHECKING:
     from isobag.tables.reading import ReadOptions
@@ -46,7 +43,8 @@ REFUSED_FDR = option(
     float | None, None, HOW, "SHARE", "Refused: new data and `isobag score` are needed for it.", hidden=True
 )
 BY = "Column with the label of each row's group, or several."
-MODEL = argument(Path, ..., "MODEL", "A file written by `isobag fit`.")
+_MODEL = "A file written by `isobag fit`."
+MODEL, MODEL_OPTION = argument(Path, ..., "MODEL", _MODEL), option(Path, ..., None, "FILE", _MODEL)
 _A_TABLE = "CSV, TSV, JSON Lines (also .gz, .bz2, .xz, .zst), Parquet, Arrow or .xlsx; globs; - for stdin."
 _ENGINE = (
     "Where to work: `local` (this process), `dask://HOST:PORT` (the Dask cluster of this scheduler) or "
@@ -113,24 +111,6 @@ OPTIONS: dict[str, Any] = {
     "quiet": option(bool, False, OUT, None, "No notes and no progress.", "--quiet", "-q"),
     "debug": option(bool, False, OUT, None, "Show where an error comes from.", "--debug"),
 }
-
-
-def command(names: str, failed: int = FAILED, **own: Any) -> Callable[[Callable[[Typed], None]], Callable[..., None]]:
-    """A command that takes these options, in this order; ``own``: descriptions of those that OPTIONS lacks.
-
-    failed : its exit code if something goes wrong.
-    """
-    described = [(own.get(name) or OPTIONS[name]).replace(name=name) for name in names.split()]
-
-    def make(body: Callable[[Typed], None]) -> Callable[..., None]:
-        def run(**typed: Any) -> None:
-            body(Typed(**typed))
-
-        run.__name__, run.__doc__ = body.__name__, body.__doc__
-        run.__signature__ = Signature(described)  # type: ignore[attr-defined]  # what typer makes options of
-        return guarded(run, failed)
-
-    return make
 
 
 def engine_address(typed: Typed) -> str | None:

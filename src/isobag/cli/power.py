@@ -1,24 +1,15 @@
-"""``isobag power``: what a model can flag in a batch, before there is one."""
+"""What a model can flag in a batch, before there is one."""
 
-from pathlib import Path
+from isobag.cli.options import Typed
+from isobag.cli.output import note, print_json, print_line
+from isobag.data.params import FDR, check_params
+from isobag.estimators import IDKGroupDetector, IDKPointDetector
+from isobag.models.reach import dependence_sentence, needed_for_one, reach_of, reach_sentence
+from isobag.storage.modelfile import load
 
-from isobag.cli.options import Typed, command, option
 
-
-@command(
-    "model batch fdr exact json quiet debug",
-    model=option(Path, ..., None, "FILE", "A file written by `isobag fit`."),
-    batch=option(int, ..., None, "N", "How many rows or groups are scored together.", min=1),
-    fdr=option(float, 0.1, None, "SHARE", "Share of false alarms, as in `isobag score`."),
-)
-def power(typed: Typed) -> None:
-    """Say how many anomalies a batch must have so that they can be flagged with --fdr."""
-    from isobag.cli.output import note, print_json, print_line  # noqa: PLC0415, loads scikit-learn
-    from isobag.data.params import FDR, check_params  # noqa: PLC0415
-    from isobag.estimators import IDKGroupDetector, IDKPointDetector  # noqa: PLC0415
-    from isobag.models.reach import dependence_sentence, needed_for_one, reach_of, reach_sentence  # noqa: PLC0415
-    from isobag.storage.modelfile import load  # noqa: PLC0415
-
+def say_power(typed: Typed) -> None:
+    """Print how many anomalies a batch must have so that they can be flagged."""
     model, batch, fdr = typed.model, typed.batch, typed.fdr
     check_params({"fdr": fdr}, {"fdr": FDR})
     detector = load(model)

@@ -24,12 +24,8 @@ from mcp_types import ToolAnnotations
 from pydantic import Field
 from typer.models import ArgumentInfo
 
-from isobag.cli.check import ODD, check
-from isobag.cli.compare import compare
-from isobag.cli.explain import explain
-from isobag.cli.groups import groups
-from isobag.cli.points import points
-from isobag.cli.score import score
+from isobag.cli.commands import ODD, check, compare, explain, groups, points, score
+from isobag.cli.options import Typed
 
 _TEXT = "delimiter na decimal thousands numbers"
 _READ = "delimiter na id_column missing bad_cells"
@@ -85,6 +81,11 @@ class Folder:
         if not real.is_file():
             raise ToolError(f"No file matches {name!r}.")
         return os.path.join(".", real.relative_to(self.root))
+
+
+def serve(typed: Typed) -> None:
+    """Serve the tools on standard input and output."""
+    server_of(typed.root).run("stdio")
 
 
 def server_of(root: str | os.PathLike[str]) -> MCPServer[Any]:
