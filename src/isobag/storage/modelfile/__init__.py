@@ -15,8 +15,8 @@ from isobag.storage.modelfile.container import (
     refusing,
     write_container,
 )
-from isobag.storage.modelfile.format1 import upgrade
 from isobag.storage.modelfile.models import layout_of
+from isobag.storage.modelfile.older import upgrade
 
 __all__ = ["FORMAT", "ModelFileError", "load", "save"]
 
@@ -55,8 +55,6 @@ def load(path: str | os.PathLike[str]) -> Any:
     """
     with refusing(path, "not a model file"):
         document, tensors = read_container(path)
-        name, content = str(document["class"]), document["model"]
+        name = str(document["class"])
         layout = layout_of(name)
-        if document["format"] == 1:
-            content, tensors = upgrade(name, content, tensors)
-        return layout.decode(content, tensors)
+        return layout.decode(*upgrade(document["format"], name, document["model"], tensors))

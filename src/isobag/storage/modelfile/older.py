@@ -1,4 +1,8 @@
-"""Files of format 1 as files of today: other names, counts of groups level by level, parameters in calibrations."""
+"""Files of formats 1 and 2 as files of today.
+
+Format 2 has one average for all views together, and one model in a calibration, which learned from half of the data.
+Format 1 has other names besides, counts of groups level by level, and parameters in calibrations.
+"""
 
 from typing import Any
 
@@ -30,8 +34,31 @@ _GROUP_FIELDS = {
 _DROPPED = ("max_samples_", "group_max_samples_", "point_mechanism_")  # they follow from the others
 
 
-def upgrade(name: str, node: dict[str, Any], tensors: Tensors) -> tuple[dict[str, Any], Tensors]:
-    """Model and tensors under their names of today."""
+def upgrade(version: int, name: str, node: dict[str, Any], tensors: Tensors) -> tuple[dict[str, Any], Tensors]:
+    """Model and tensors of a file of a version, under their names of today."""
+    if version == 1:
+        node, tensors = _from_1(name, node, tensors)
+    return _from_2(name, node, tensors) if version < 3 and "model_" in node["fields"] else (node, tensors)
+
+
+def _from_2(name: str, node: dict[str, Any], tensors: Tensors) -> tuple[dict[str, Any], Tensors]:
+    models, paths = [node["fields"]["model_"]], {}
+    calibration = models[0]["calibration"]
+    if calibration is not None:
+        models.append(calibration.pop("model"))
+        calibration |= {"models": models[1:], "autocorrelation": 0.0}
+        paths["model_.calibration.model."] = "model_.calibration.models.0."
+    if name == "IDKPointDetector":
+        for model in models:
+            if model["average"] is not None:
+                model["average"] = {"views": [model["average"]], "n_coarse": 0, "slope": 0.0, "offset": 0.0}
+        paths[".average."] = ".average.views.0."
+    for old, new in paths.items():
+        tensors = {path.replace(old, new): tensor for path, tensor in tensors.items()}
+    return node, tensors
+
+
+def _from_1(name: str, node: dict[str, Any], tensors: Tensors) -> tuple[dict[str, Any], Tensors]:
     params, fields = dict(node["params"]), dict(node["fields"])
     if name == "IDKPointDetector":
         params["method"] = params.pop("score")

@@ -1,6 +1,6 @@
 """How a value is stored: the fields of its data class, each by its type and the bounds given by ``held``."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from types import NoneType, UnionType
@@ -10,7 +10,6 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from isobag.data.scaling import Scaling
-from isobag.models.averaging import Average, ViewsAverage
 from isobag.models.calibration import Calibration
 from isobag.models.group import LEVEL2
 from isobag.models.level2 import Level2
@@ -53,19 +52,6 @@ class Tagged(NamedTuple):
             problem = value.problem()
             demand(problem is None, path, f"{problem}.")
         return value
-
-
-class OneOrManyViews(NamedTuple):
-    """An average over views. Files of format 2 and 1 have that of one, for which all views are added up."""
-
-    encode: Callable[[Any, str, Tensors], Any]
-
-    def decode(self, node: Any, path: str, tensors: Tensors) -> ViewsAverage:
-        """The average."""
-        if isinstance(node, dict) and "floors" in node:
-            return ViewsAverage((record_of(Average).decode(node, path, tensors),), 0, 0.0, 0.0)
-        found: ViewsAverage = record_of(ViewsAverage).decode(node, path, tensors)
-        return found
 
 
 def kind_of_subclasses(parent: type) -> Tagged:
@@ -129,8 +115,6 @@ def _kind(hint: Any, metadata: Mapping[str, Any], owner: type) -> Kind:
         return _calibration_of(owner)
     if hint is Residuals:
         return Record(Residuals, {"model": _without(owner, Calibration, Residuals), **_kinds(Residuals, Any)})
-    if hint is ViewsAverage:
-        return OneOrManyViews(record_of(ViewsAverage).encode)
     assert isinstance(hint, type)
     assert is_dataclass(hint)
     return record_of(hint)
@@ -145,34 +129,10 @@ def _dtype_of(hint: Any) -> Any:
     return get_args(hint)[0] if is_alias else None
 
 
-class CalibrationKind(NamedTuple):
-    """A calibration, whose models are of the class that owns it. Files of format 2 and 1 have one, under ``model``."""
-
-    models: Several
-    others: dict[str, Kind]
-
-    def encode(self, value: Any, path: str, tensors: Tensors) -> dict[str, Any]:
-        """An object with one entry for each field."""
-        return Record(Calibration, {"models": self.models, **self.others}).encode(value, path, tensors)
-
-    def decode(self, node: Any, path: str, tensors: Tensors) -> Calibration:
-        """The calibration."""
-        record = Record(Calibration, {"models": self.models, **self.others})
-        if isinstance(node, dict) and "model" in node:
-            others = {name: kind for name, kind in self.others.items() if name != "autocorrelation"}
-            record = Record(_split_calibration, {"model": self.models.item, **others})
-        calibration: Calibration = record.decode(node, path, tensors)
-        return calibration
-
-
-def _split_calibration(model: Any, **others: Any) -> Calibration:
-    """One model, which learned from half of the data."""
-    return Calibration((model,), **others, autocorrelation=0.0)
-
-
-def _calibration_of(owner: type) -> CalibrationKind:
+def _calibration_of(owner: type) -> Record:
     """Models of the same class, without a calibration of their own, and their scores of data they have not seen."""
-    return CalibrationKind(Several(_without(owner, Calibration), tuple), _kinds(Calibration, tuple[Any, ...]))
+    models = Several(_without(owner, Calibration), tuple)
+    return Record(Calibration, {"models": models, **_kinds(Calibration, tuple[Any, ...])})
 
 
 def _without(owner: type, *aside: type) -> Record:
