@@ -2,6 +2,7 @@
 
 import os
 import sys
+from types import SimpleNamespace
 
 import pytest
 from commands import ask, assert_one_sentence, run
@@ -161,7 +162,7 @@ def test_a_full_disk_is_named_and_leaves_nothing(csv, tmp_path, monkeypatch):
         def write(table):
             raise OSError(28, "No space left on device")
 
-        return write
+        return SimpleNamespace(write_table=write)
 
     monkeypatch.setitem(sys.modules["isobag.storage.files"]._WRITERS, ".csv", full)
     assert_one_sentence(run("points", csv, "-t", 5, "--out", tmp_path / "o.csv"), "the disk is full")

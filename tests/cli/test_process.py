@@ -40,14 +40,15 @@ import signal, sys, time
 signal.signal(signal.SIGINT, signal.default_int_handler)  # nohup and shells in the background have them ignored
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 import isobag.storage.files as files
-def slow(file, schema):
-    def write(table):
-        file.write(b"half")
-        file.flush()
+class Slow:
+    def __init__(self, file, schema):
+        self.file = file
+    def write_table(self, table):
+        self.file.write(b"half")
+        self.file.flush()
         print("writing", flush=True)
         time.sleep(60)
-    return write
-files._WRITERS[".csv"] = slow
+files._WRITERS[".csv"] = Slow
 from isobag.cli import main
 sys.argv = ["isobag", *sys.argv[1:]]
 main()

@@ -43,18 +43,18 @@ class _Target:
 
     def __init__(self, path: str | Path, kind: str, file: IO[bytes]) -> None:
         self._kind, self._file = kind, file
-        self._writer: Callable[[pa.Table | None], None] | None = None
+        self._writer: Any = None
         self._naming = naming_stdout if str(path) == STDOUT else nullcontext  # files on disk name themselves
 
     def write(self, table: pa.Table) -> None:
         with self._naming():
             self._writer = self._writer or _WRITERS[self._kind](self._file, table.schema)
-            self._writer(table)
+            self._writer.write_table(table)
 
     def close(self) -> None:
         with self._naming():
             if self._writer is not None:
-                self._writer(None)
+                self._writer.close()
             self._file.flush()
 
 
@@ -99,37 +99,31 @@ def _as_column(values: Any) -> Any:
     return values if isinstance(values, pa.ChunkedArray | pa.Array) else pa.array(values, from_pandas=True)
 
 
-def _write_parquet(file: IO[bytes], schema: pa.Schema) -> Callable[[pa.Table | None], None]:
+class _JsonWriter:
+    """Writes tables as JSON Lines, with the methods of Arrow's writers."""
+
+    def __init__(self, file: IO[bytes], schema: pa.Schema) -> None:
+        self._file = file
+
+    def write_table(self, table: pa.Table) -> None:
+        rows = (json.dumps(row, ensure_ascii=False, default=str) for row in table.to_pylist())
+        self._file.writelines(f"{row}\n".encode() for row in rows)
+
+    def close(self) -> None:
+        """The file is closed by whoever opened it."""
+
+
+def _parquet_writer(file: IO[bytes], schema: pa.Schema) -> Any:
     from pyarrow.parquet import ParquetWriter  # noqa: PLC0415, slow to load, and seldom needed
 
-    writer = ParquetWriter(file, schema)
-    return lambda table: writer.close() if table is None else writer.write_table(table)
-
-
-def _write_csv(file: IO[bytes], schema: pa.Schema) -> Callable[[pa.Table | None], None]:
-    writer = pa_csv.CSVWriter(file, schema)
-    return lambda table: writer.close() if table is None else writer.write_table(table)
-
-
-def _write_arrow(file: IO[bytes], schema: pa.Schema) -> Callable[[pa.Table | None], None]:
-    writer = pa_ipc.new_file(file, schema)
-    return lambda table: writer.close() if table is None else writer.write_table(table)
-
-
-def _write_jsonl(file: IO[bytes], schema: pa.Schema) -> Callable[[pa.Table | None], None]:
-    def write(table: pa.Table | None) -> None:
-        if table is not None:
-            rows = (json.dumps(row, ensure_ascii=False, default=str) for row in table.to_pylist())
-            file.writelines(f"{row}\n".encode() for row in rows)
-
-    return write
+    return ParquetWriter(file, schema)
 
 
 _TEXT = (".csv", ".jsonl")
-_WRITERS = {
-    ".parquet": _write_parquet,
-    ".csv": _write_csv,
-    ".jsonl": _write_jsonl,
-    ".arrow": _write_arrow,
-    ".feather": _write_arrow,
+_WRITERS: dict[str, Callable[[IO[bytes], pa.Schema], Any]] = {
+    ".parquet": _parquet_writer,
+    ".csv": pa_csv.CSVWriter,
+    ".jsonl": _JsonWriter,
+    ".arrow": pa_ipc.new_file,
+    ".feather": pa_ipc.new_file,
 }
