@@ -11,7 +11,7 @@ import stat
 import sys
 import tempfile
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from typing import IO, Any
@@ -77,7 +77,7 @@ class Opener:
         stream = self.unpacked()
         if self._encoding is None:
             return stream
-        return io.BufferedReader(_Recoded(stream, self.name, self._encoding), _BUFFER)
+        return io.BufferedReader(_Pieces(_recoded(stream, self.name, self._encoding), stream), _BUFFER)
 
     def unpacked(self) -> IO[bytes]:
         """The same, in the encoding of the file."""
@@ -125,70 +125,61 @@ def _keep_piped(file: str, name: str) -> Any:
 
 
 def _unpack(raw: Any, ending: str, name: str) -> IO[bytes]:
-    return io.BufferedReader(_Unpacked(_UNPACK[ending](raw), name, raw), _BUFFER)
+    stream = _UNPACK[ending](raw)
+    return io.BufferedReader(_Pieces(_unpacked(stream, name), stream, raw), _BUFFER)
 
 
-class _Unpacked(io.RawIOBase):
-    """A packed file; what is wrong with it is said in one sentence."""
+class _Pieces(io.RawIOBase):
+    """Bytes that come in pieces, none of them empty, as a stream; ``sources`` are closed with it."""
 
-    def __init__(self, stream: Any, name: str, raw: Any) -> None:
-        self._stream, self._name, self._raw = stream, name, raw
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        try:
-            return int(self._stream.readinto(buffer))
-        except (OSError, EOFError, lzma.LZMAError, pa.ArrowInvalid) as error:
-            said = " ".join(str(error).split())
-            raise ValueError(f"{self._name} cannot be unpacked: {said}") from None
-
-    def close(self) -> None:
-        self._stream.close()
-        self._raw.close()
-        super().close()
-
-
-class _Recoded(io.RawIOBase):
-    """Text of another encoding as UTF-8; a byte that is no text in it is said in one sentence."""
-
-    def __init__(self, stream: IO[bytes], name: str, encoding: str) -> None:
-        self._stream, self._name, self._encoding = stream, name, encoding
-        self._decoder = codecs.getincrementaldecoder(encoding)()
-        self._rest, self._n_lines = memoryview(b""), 0
+    def __init__(self, pieces: Iterator[bytes], *sources: Any) -> None:
+        self._pieces, self._sources, self._rest = pieces, sources, memoryview(b"")
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        is_last = False
-        while not (self._rest or is_last):
-            content = self._stream.read(_BUFFER)
-            is_last = not content
-            text = self._decode(content, is_last)
-            self._n_lines += text.count("\n")
-            self._rest = memoryview(text.encode("utf-8", "surrogatepass"))
+        self._rest = self._rest or memoryview(next(self._pieces, b""))
         n = min(len(buffer), len(self._rest))
         buffer[:n], self._rest = self._rest[:n], self._rest[n:]
         return n
 
-    def _decode(self, content: bytes, is_last: bool) -> str:
+    def close(self) -> None:
+        for source in self._sources:
+            source.close()
+        super().close()
+
+
+def _unpacked(stream: Any, name: str) -> Iterator[bytes]:
+    """The content of a packed file; what is wrong with it is said in one sentence."""
+    try:
+        while piece := stream.read(_BUFFER):
+            yield piece
+    except (OSError, EOFError, lzma.LZMAError, pa.ArrowInvalid) as error:
+        said = " ".join(str(error).split())
+        raise ValueError(f"{name} cannot be unpacked: {said}") from None
+
+
+def _recoded(stream: IO[bytes], name: str, encoding: str) -> Iterator[bytes]:
+    """Text of another encoding as UTF-8; a byte that is no text in it is said in one sentence."""
+    decoder, n_lines, is_last = codecs.getincrementaldecoder(encoding)(), 0, False
+    while not is_last:
+        content = stream.read(_BUFFER)
+        is_last = not content
         try:
-            return self._decoder.decode(content, is_last)
+            text = decoder.decode(content, is_last)
         except UnicodeDecodeError as error:
-            line = self._n_lines + 1 + error.object[: error.start].decode(self._encoding, "replace").count("\n")
+            line = n_lines + 1 + error.object[: error.start].decode(encoding, "replace").count("\n")
             odd = error.object[error.start : error.start + 1].hex().upper()
             raise ParameterError(
-                f"{self._name}, line {line}: byte 0x{odd} is not text in ",
-                Option("encoding", self._encoding),
+                f"{name}, line {line}: byte 0x{odd} is not text in ",
+                Option("encoding", encoding),
                 "; choose another, such as latin-1, cp1252 or utf-16.",
             ) from None
         except UnicodeError as error:
             raise ParameterError(
-                f"{self._name} is not text in ", Option("encoding", self._encoding), f" ({error}); choose another."
+                f"{name} is not text in ", Option("encoding", encoding), f" ({error}); choose another."
             ) from None
-
-    def close(self) -> None:
-        self._stream.close()
-        super().close()
+        n_lines += text.count("\n")
+        if text:
+            yield text.encode("utf-8", "surrogatepass")
