@@ -37,7 +37,7 @@ def test_features_follow_the_columns():
     )
     assert FULL.owners.tolist() == [0, 1, 2, 2, 2, 3, 3, 3]
     nan = np.nan
-    found = FULL.bind(CODES).apply(np.array([[1, 1, 2, 0], [nan] * 4, [3, 0, 0, 21600], [4, 0, 1, 0], [5, 0, 3, 0]]))
+    found = FULL.bind(CODES)(np.array([[1, 1, 2, 0], [nan] * 4, [3, 0, 0, 21600], [4, 0, 1, 0], [5, 0, 3, 0]]))
     assert found[:, :5].tolist() == [
         [1, 1, 1, 0, 0],
         [2.5, 1, 1, 0, 0],
@@ -50,18 +50,18 @@ def test_features_follow_the_columns():
 
 def test_a_text_that_was_never_seen_is_as_odd_as_the_rarest_if_there_were_no_others():
     encoding = Encoding((EncodedColumn("kind", "text", ("x", "y")),))
-    assert encoding.bind([{"x": 0, "y": 1}]).apply(np.array([[0.0], [2.0]])).tolist() == [[1, 0], [0, UNSEEN]]
+    assert encoding.bind([{"x": 0, "y": 1}])(np.array([[0.0], [2.0]])).tolist() == [[1, 0], [0, UNSEEN]]
 
 
 def test_numbers_alone_are_not_copied():
     entries = np.ones((3, 2))
     plain = Encoding((EncodedColumn("a", "number"), EncodedColumn("b", "number")))
-    assert plain.bind([{}, {}]).apply(entries) is entries
+    assert plain.bind([{}, {}])(entries) is entries
 
 
 def test_gaps_stay_gaps_where_nothing_fills_them():
     encoding = Encoding((EncodedColumn("kind", "text", ("x",)), EncodedColumn("a", "number")))
-    assert np.isnan(encoding.bind([{"x": 0}, {}]).apply(np.array([[np.nan, np.nan]]))).all()
+    assert np.isnan(encoding.bind([{"x": 0}, {}])(np.array([[np.nan, np.nan]]))).all()
 
 
 def test_two_features_of_one_name_are_refused():

@@ -93,7 +93,7 @@ def score_new_rows(table: PartitionedTable, detector: Any, p_values: bool) -> Sc
 
 def learn_rows(table: PartitionedTable, detector: Any, counts_gaps: bool = False) -> ScoreRows:
     """Fit a detector to the rows; the work that scores them, with reasons for about the oddest MOST_EXPLAINED."""
-    check_labels([] if table.id is None else [table.id])
+    check_labels([] if table.options.id is None else [table.options.id])
     counts = counts_of(fit_data(detector, table.rows))
     detector.table_ = table.encoding.to_text()
     last = int(np.searchsorted(np.cumsum(counts.counts), MOST_EXPLAINED["row"]))
@@ -106,7 +106,8 @@ def learn_rows(table: PartitionedTable, detector: Any, counts_gaps: bool = False
 
 def _schema(table: PartitionedTable, *names: str) -> pa.Schema:
     assert isinstance(table.partitions, Collection)
-    fields = [] if table.id is None else [pa.field(table.id, table.partitions.types([table.id])[0])]
+    id_column = table.options.id
+    fields = [] if id_column is None else [pa.field(id_column, table.partitions.types([id_column])[0])]
     return pa.schema([*fields, *(pa.field(name, RESULT_TYPES[name]) for name in names)])
 
 
@@ -231,7 +232,7 @@ class DistributedRanking(Ranked):
         own["rank_share"] = shares if self.p_values else None
         n_explained = min(MOST_EXPLAINED["row"], self.n_ranked)
         own["reasons"][n_explained:] = [""] * len(own["reasons"][n_explained:])
-        labels = {} if self.table.id is None else {self.table.id: own.pop(self.table.id)}
+        labels = {name: own.pop(name) for name in [self.table.options.id] if name is not None}
         labels |= {name: files.to_pylist() for name, files in self._files(rows).items()}
         return {name: values[start:stop] for name, values in result_columns(labels, **own).items()}
 
@@ -248,7 +249,7 @@ class DistributedRanking(Ranked):
             table = pa.concat_tables([score.schema.empty_table(), *self.table.partitions.run(collect, add, which)])
             oddest = oddest.with_all([table])
             columns = {name: table[name].to_numpy() if name == "score" else table[name] for name in table.column_names}
-            labels = {name: columns.pop(name) for name in [self.table.id] if name is not None}
+            labels = {name: columns.pop(name) for name in [self.table.options.id] if name is not None}
             yield {**labels, **self._files(table), **columns}
         self._oddest = oddest
 

@@ -6,7 +6,7 @@ file as one text, and applied to any table with the same columns, at once or chu
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -30,8 +30,8 @@ CHOICES: dict[str, tuple[str, ...]] = {
 """How cells are read, and what may be chosen for it."""
 UNSEEN = 1.0 + 2.0**-20
 """Of texts that a model has never seen, which are as odd as the rarest: that one's indicator, slightly above 1."""
-NONE = {"thousands": "", "numbers": "strict"}
-"""What an encoding says of numbers if it says nothing."""
+_LATER = ("thousands", "numbers", "baseline", "dates")
+"""Fields that a text has only where they say something, as texts from before they could be."""
 
 
 @dataclass(frozen=True)
@@ -140,18 +140,22 @@ class Encoding:
         """Number of the column that each feature comes from: (d,)."""
         return np.repeat(np.arange(len(self.columns)), [len(column.feature_names) for column in self.columns])
 
-    def bind(self, codes: Sequence[Mapping[str, int]]) -> "BoundEncoding":
-        """The encoding for a scanned table, whose columns give their texts these codes: one mapping a column."""
-        pairs = zip(self.columns, codes, strict=True)
-        return BoundEncoding(self, tuple(column.numbers_of_codes(own) for column, own in pairs))
+    def bind(self, codes: Sequence[Mapping[str, int]]) -> Callable[[Floats], Floats]:
+        """From entries to features, (n, c) -> (n, d), of a scanned table whose columns give their texts these codes."""
+        if all(column.kind == NUMBER and math.isnan(column.fill) for column in self.columns):
+            return lambda entries: entries
+        numbers = [column.numbers_of_codes(own) for column, own in zip(self.columns, codes, strict=True)]
+
+        def apply(entries: Floats) -> Floats:
+            parts = zip(self.columns, entries.T, numbers, strict=True)
+            return np.ascontiguousarray(np.concatenate([column.apply(*own) for column, *own in parts], axis=1))
+
+        return apply
 
     def to_text(self) -> str:
         """All of it as one text, for a model file."""
-        # Thousands, numbers, dates and baseline only where something is said, as in files from before they could be.
-        content = {name: own for name, own in asdict(self).items() if name != "names" and own != NONE.get(name)}
-        for name in ("baseline", "dates"):
-            if not content[name]:
-                del content[name]
+        unsaid = {"names", *(name for name in _LATER if getattr(self, name) == getattr(Encoding, name))}
+        content = {name: own for name, own in asdict(self).items() if name not in unsaid}
         for column in content["columns"]:
             del column["is_ranked"]
             if not column["marks_gaps"]:  # as in files from before it could be
@@ -180,29 +184,14 @@ class Encoding:
             left_out = tuple((_str(name), _str(reason)) for name, reason in map(_list, _list(content["left_out"])))
             names = [*(column.name for column in columns), *(name for name, _ in left_out)]
             _check(len(set(names)) == len(names))
-            how = {name: _str({**NONE, **content}[name]) for name in CHOICES}
+            content = {**{name: getattr(cls, name) for name in _LATER}, "baseline": [], **content}
+            how = {name: _str(content[name]) for name in CHOICES}
             _check(all(how[name] in allowed for name, allowed in CHOICES.items()))
-            baseline = tuple(map(_str, _list(content.get("baseline", []))))
-            dates = _str(content.get("dates", ""))
-            check_dates(dates)
-            return cls(columns, left_out, **how, baseline=baseline, dates=dates)
+            baseline = tuple(map(_str, _list(content["baseline"])))
+            check_dates(_str(content["dates"]))
+            return cls(columns, left_out, **how, baseline=baseline, dates=content["dates"])
         except (KeyError, TypeError, ValueError, RecursionError, OverflowError):
             raise ValueError("The encoding of columns cannot be understood; the file is damaged or forged.") from None
-
-
-@dataclass(frozen=True)
-class BoundEncoding:
-    """An encoding together with what the codes of one scanned table stand for."""
-
-    encoding: Encoding
-    numbers: tuple[Floats | None, ...]
-
-    def apply(self, entries: Floats) -> Floats:
-        """Features from the entries of the columns that are used: (n, c) -> (n, d)."""
-        if all(column.kind == NUMBER and math.isnan(column.fill) for column in self.encoding.columns):
-            return entries
-        pairs = zip(self.encoding.columns, entries.T, self.numbers, strict=True)
-        return np.ascontiguousarray(np.concatenate([one.apply(own, numbers) for one, own, numbers in pairs], axis=1))
 
 
 def encoding_by_names(

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from operator import add
-from typing import Any, NamedTuple
+from typing import Any
 
 import narwhals as nw
 import numpy as np
@@ -31,7 +31,6 @@ from isobag.tables.passes import Scan, Seen, scan_source, sources_of
 from isobag.tables.reading import ReadOptions
 from isobag.tables.selection import medians_of
 from isobag.tables.summary import FILE, UNKNOWN, ColumnSummary, TableSummary
-from isobag.tables.times import Bags
 
 
 @dataclass(frozen=True)
@@ -39,20 +38,22 @@ class Table:
     """A table as features.
 
     encoding : how its columns become features; for the model file.
+    options : how it was read, among them the columns of labels.
     summary : every column accounted for.
-    by, id : columns that make the label of a row's group, or name rows.
     rows : features of the rows that take part.
-    baseline : columns that make the label of the group that a row is compared with.
     file_sizes : rows of each of several files, in the order of the table; nothing if results do not say where from.
     """
 
     encoding: Encoding
+    options: ReadOptions
     summary: TableSummary
-    by: tuple[str, ...]
-    id: str | None
     rows: Rows
-    baseline: tuple[str, ...]
     file_sizes: Sequence[int]
+
+    @property
+    def by(self) -> tuple[str, ...]:
+        """Columns that make the label of a row's group; nothing if rows are looked at one by one."""
+        return self.options.labels
 
     @property
     def n_rows(self) -> int:
@@ -62,18 +63,25 @@ class Table:
 
 @dataclass(frozen=True)
 class LocalTable(Table):
-    """A table that was read in this process.
+    """A table, or a part of one, that was read in this process.
 
     kept : (n,), which rows take part; None if all do.
     gaps : (n,), missing values of each row in the columns used; None if there are none.
     labels : the columns set apart, as Arrow arrays (n,), null where no value stands.
     carried : the columns to be carried along, likewise.
+    first_row : number of the first of these rows in the partition that they are of.
     """
 
     kept: Bools | None
     gaps: Ints | None
     labels: dict[str, Any]
     carried: dict[str, Any]
+    first_row: int = 0
+
+    @property
+    def X(self) -> Floats:  # noqa: N802, as everywhere
+        """Features of the rows that take part, in memory: (m, d)."""
+        return self.rows.map(np.asarray)
 
 
 @dataclass(frozen=True)
@@ -91,67 +99,43 @@ class PartitionedTable(Table):
     has_gaps: bool
 
 
-class Block(NamedTuple):
-    """Some rows of a partition, one after another.
-
-    X : (m, d), features of the rows that take part; ``kept``, ``gaps``, ``labels`` as in ``LocalTable``.
-    first_row : number of the first of these n rows in the partition.
-    """
-
-    X: Floats
-    kept: Bools | None
-    gaps: Ints | None
-    labels: dict[str, Any]
-    first_row: int
-    n_rows: int
-
-
 @dataclass(frozen=True)
 class PartitionReader:
     """How the rows of a partition become features; may be sent to where the partition is.
 
-    by, id : what makes the label of a row's group, or names rows; the last of ``by`` is that of ``bags``, if any.
     free : columns of mixed objects, each cell of which is text to be parsed.
-    time, peers : columns with the time of a row, and with the cohort of its entity.
     """
 
     encoding: Encoding
-    by: tuple[str, ...] = ()
-    id: str | None = None
+    options: ReadOptions
     free: frozenset[str] = frozenset()
-    bags: Bags | None = None
-    time: str | None = None
-    peers: str | None = None
 
-    def blocks(self, number: int, frames: Frames) -> Iterator[Block]:
+    def blocks(self, number: int, frames: Frames) -> Iterator[LocalTable]:
         """The rows of a partition, at most PARTITION_ROWS at a time."""
-        by = self.by if self.bags is None else self.by[:-1]
-        own = ReadOptions(by=by, id=self.id, bags=self.bags, time=self.time, peers=self.peers)
-        options = own.following(self.encoding)
+        options = replace(self.options.following(self.encoding), carry=())
         names = list(dict.fromkeys([*(options.features or ()), *options.apart]))
         for source in sources_of(number, frames, names, self.free):
-            table = _learn_here(source, options, encoding=self.encoding, spool=_in_memory, is_part=True)
-            assert isinstance(table.rows, ArrayRows)
-            yield Block(table.rows.X, table.kept, table.gaps, table.labels, source.first_row, table.n_rows)
+            part = _learn_here(source, options, encoding=self.encoding, spool=_in_memory, is_part=True)
+            yield replace(part, first_row=source.first_row)
 
     def __call__(self, number: int, frames: Frames) -> Iterator[tuple[Floats, LabelArray | None]]:
         """The rows of a partition that take part, in order: features (m, d) and, if there are groups, labels (m,)."""
         for block in self.blocks(number, frames):
-            if not self.by:
+            if not block.by:
                 yield block.X, None
                 continue
             labels, takes_part = self.group_labels(number, block)
             own = takes_part if block.kept is None else takes_part[block.kept]
             yield block.X if own.all() else block.X[own], labels[takes_part]
 
-    def group_labels(self, number: int, block: Block) -> tuple[LabelArray, Bools]:
+    def group_labels(self, number: int, block: LocalTable) -> tuple[LabelArray, Bools]:
         """The label of each row's group, None where there is none, and which rows take part: (n,), (n,)."""
-        labels = label_rows([block.labels[name] for name in self.by])
+        labels = label_rows([block.labels[name] for name in block.by])
         is_labelled = np.array([label is not None for label in labels.tolist()], dtype=bool)
         if not is_labelled.all() and self.encoding.missing != "drop":
             row = block.first_row + int(np.argmin(is_labelled))
             raise ParameterError(
-                f"{', '.join(self.by)}: row {row:,} of partition {number} has no label; pass ",
+                f"{', '.join(block.by)}: row {row:,} of partition {number} has no label; pass ",
                 Option("missing", "drop"),
                 " to leave such rows out.",
             )
@@ -216,11 +200,11 @@ def _learn_here(
         summaries = follow_encoding(encoding, seen.scans, options)
     used_scans = [seen.scans[column.name] for column in encoding.columns]
     used = np.array([kept.names.index(scan.name) for scan in used_scans], dtype=np.int64)
-    bound = encoding.bind([scan.codes for scan in used_scans])
+    apply = encoding.bind([scan.codes for scan in used_scans])
 
     def make(entries: Floats) -> Floats:
         is_all = len(used) == entries.shape[1]
-        return bound.apply(entries if is_all else np.ascontiguousarray(entries[:, used]))
+        return apply(entries if is_all else np.ascontiguousarray(entries[:, used]))
 
     labels = kept.labels.joined(as_numbers=not is_part)
     if options.bags is not None:
@@ -245,8 +229,7 @@ def _learn_here(
     carried = {name: as_numbers(own) for name, own in labels.items() if options.carry is None or name in options.carry}
     apart = {name: labels[name] for name in (*options.apart, *options.labels)}
     kept_rows = takes_part if n_dropped else None
-    own = (encoding, summary, options.labels, options.id, rows, options.baseline, file_sizes)
-    return LocalTable(*own, kept_rows, gaps, apart, carried)
+    return LocalTable(encoding, options, summary, rows, file_sizes, kept_rows, gaps, apart, carried)
 
 
 def _file_sizes(partitions: Partitions, names: Sequence[str]) -> tuple[Sequence[int], tuple[str, ...]]:
@@ -293,7 +276,7 @@ def _learn_there(partitions: Partitions, options: ReadOptions) -> PartitionedTab
     medians = cache(lambda: medians_of(partitions, entries, numbers))
     encoding, summaries = learn_encoding(seen.scans, options, lambda name: medians()[name])
     free = scan.free | {name for name, own in seen.scans.items() if own.is_free}
-    reader = _reader(encoding, options, free)
+    reader = PartitionReader(encoding, options, free)
     sizes = kept_sizes = np.array(seen.sizes, dtype=np.int64)
     has_gaps = any(n_missing_of(seen.scans[column.name], options) for column in encoding.columns)
     n_unlabelled = 0
@@ -305,7 +288,7 @@ def _learn_there(partitions: Partitions, options: ReadOptions) -> PartitionedTab
     file_sizes, notes = _file_sizes(partitions, scan.names or ())
     summary = TableSummary(partitions.files, seen.n_rows, n_dropped, columns, notes, n_unlabelled)
     rows = PartitionedRows(partitions, reader, kept_sizes, encoding.names)
-    own = (encoding, summary, options.labels, options.id, rows, (), file_sizes)
+    own = (encoding, options, summary, rows, file_sizes)
     return PartitionedTable(*own, partitions, reader, sizes, kept_sizes, has_gaps)
 
 
@@ -318,18 +301,13 @@ def _follow_there(partitions: Partitions, options: ReadOptions, encoding: Encodi
     if names:
         seen = partitions.run(Scan(names, ReadOptions(names)), Seen.merge)
         free = frozenset(name for name, own in seen.scans.items() if own.is_free)
-    reader = _reader(encoding, options, free)
+    reader = PartitionReader(encoding, options, free)
     sizes = np.array(partitions.run(_count_frames, add), dtype=np.int64)
     file_sizes, notes = _file_sizes(partitions, partitions.columns or ())
     summary = TableSummary(partitions.files, int(sizes.sum()), 0, (), notes)
     rows = PartitionedRows(partitions, reader, sizes, encoding.names)
-    own = (encoding, summary, options.labels, options.id, rows, (), file_sizes)
+    own = (encoding, options, summary, rows, file_sizes)
     return PartitionedTable(*own, partitions, reader, sizes, sizes, False)
-
-
-def _reader(encoding: Encoding, options: ReadOptions, free: frozenset[str]) -> PartitionReader:
-    apart = options.bags, options.time, options.peers
-    return PartitionReader(encoding, options.labels, options.id, free, *apart)
 
 
 def _names(partitions: Partitions) -> tuple[str, ...] | None:
@@ -341,8 +319,8 @@ def _count_kept(reader: PartitionReader, number: int, frames: Frames) -> list[tu
     n_kept = n_unlabelled = 0
     for block in reader.blocks(number, frames):
         is_labelled = np.ones(block.n_rows, dtype=bool)
-        if reader.by:
-            is_labelled = are_labelled([block.labels[name] for name in reader.by])
+        if block.by:
+            is_labelled = are_labelled([block.labels[name] for name in block.by])
         n_kept += int(np.count_nonzero(is_labelled if block.kept is None else is_labelled & block.kept))
         n_unlabelled += int(np.count_nonzero(~is_labelled))
     return [(n_kept, n_unlabelled)]

@@ -38,7 +38,7 @@ class TableModel:
         """
         given, table = read_for(self.detector, frame, self.by if by is None else by, id_column)
         ranking = rank_here(table, self.detector, is_fitted=True, fdr=fdr)
-        apart = [name for name in given.columns if str(name) in (*table.by, table.id, *table.baseline)]
+        apart = [name for name in given.columns if str(name) in (*table.by, table.options.id, *table.options.baseline)]
         ranked = nw.from_native(ranked_frame(given, ranking, apart), eager_only=True)
         return nw.maybe_reset_index(ranked).to_native()
 

@@ -261,7 +261,7 @@ def rank_here(
 
     budget : how many of new data may be flagged if all are like the training data, on average.
     """
-    check_labels([*table.by, *table.baseline, *([] if table.id is None else [table.id])])
+    check_labels([*table.by, *table.options.baseline, *([] if table.options.id is None else [table.options.id])])
     units = units_of(table, min_size)
     data, places = units.data, units.places
     if is_fitted:

@@ -49,8 +49,8 @@ def units_of(table: Table, min_size: int = 1) -> Units:
     if table.by:
         return _groups_here(table, min_size)
     baseline = None
-    if table.baseline:
-        labels = label_rows([table.labels[name] for name in table.baseline])
+    if table.options.baseline:
+        labels = label_rows([table.labels[name] for name in table.options.baseline])
         baseline = labels if table.kept is None else labels[table.kept]
     return Units(table.rows, places_among(table.kept), table.labels, None, table.gaps, baseline)
 
@@ -135,7 +135,7 @@ def _count_labels(reader: PartitionReader, number: int, frames: Frames) -> "_Lab
     counts: dict[Hashable, tuple[int, int, int, int]] = {}
     n_rows, types = 0, {}
     for block in reader.blocks(number, frames):
-        for name in reader.by:
+        for name in block.by:
             kind = block.labels[name].type
             if not pa.types.is_null(kind):
                 types[name] = kind_of_label(kind), f"partition {number}, column {name!r} is of type {kind}"

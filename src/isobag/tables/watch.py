@@ -4,7 +4,7 @@ import json
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import narwhals as nw
 import numpy as np
@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from isobag.backends.arrays import Bools, Floats, Ints
+from isobag.backends.arrays import Bools, Ints
 from isobag.data.log import Log, LogBlock, hash_cohorts, log_of_block, make_block
 from isobag.data.params import Option, ParameterError
 from isobag.data.partitions import Collection, Frames, Partitions
@@ -25,7 +25,7 @@ from isobag.tables.detect import NOTATION, open_frame
 from isobag.tables.encode import Encoding
 from isobag.tables.framesource import FrameSource
 from isobag.tables.labels import first_rows_of, number_rows
-from isobag.tables.learn import Block, LocalTable, PartitionedTable, PartitionReader, Table, learn_table
+from isobag.tables.learn import LocalTable, PartitionedTable, PartitionReader, Table, learn_table
 from isobag.tables.reading import ReadOptions, listed, names_of
 from isobag.tables.times import moment_of, read_moments
 
@@ -98,9 +98,7 @@ class LogReader:
     def __call__(self, number: int, frames: Frames) -> Iterator[LogBlock]:
         """The rows of a partition that have an entity and a time."""
         for block in self.reader.blocks(number, frames):
-            where = f"partition {number}", block.first_row
-            rows = _rows_of_log(block, self.columns, self.calendar, self.reader.encoding, *where)
-            yield rows.block(block.X, self.calendar)
+            yield _log_block(block, self.columns, self.calendar, f"partition {number}")
 
 
 def watch(
@@ -211,53 +209,31 @@ def read_log(table: Table, columns: LogColumns, calendar: Calendar) -> Log:
         read, names = LogReader(table.reader, columns, calendar), table.encoding.names
         return Log(table.partitions, read, len(names), names, columns.peers == AUTO)
     assert isinstance(table, LocalTable)
-    rows = _rows_of_log(table, columns, calendar, table.encoding)
-    block = rows.block(table.rows.map(np.asarray), calendar)
+    block = _log_block(table, columns, calendar)
     return log_of_block(block, table.rows.names, columns.peers == AUTO)
 
 
-class _LogRows(NamedTuple):
-    """Rows of a log but for their features; ``inside`` (m,): which of the rows that have features take part."""
-
-    inside: Bools
-    moments: Ints
-    codes: Ints
-    names: npt.NDArray[Any]
-    cohorts: Ints | None
-    n_untimed: int
-
-    def block(self, X: Floats, calendar: Calendar) -> LogBlock:
-        X = X if self.inside.all() else X[self.inside]
-        return make_block(X, self.moments, calendar, *self[2:])
-
-
-def _rows_of_log(
-    table: LocalTable | Block,
-    columns: LogColumns,
-    calendar: Calendar,
-    encoding: Encoding,
-    where: str = "",
-    first_row: int = 0,
-) -> _LogRows:
-    """Of a table, or a part of one: entities, times and cohorts of the rows that have them."""
-    labels = table.labels
-    moments = read_moments(labels[columns.time], columns.time, columns.unit, calendar.time_zone, encoding.dates)
+def _log_block(table: LocalTable, columns: LogColumns, calendar: Calendar, where: str = "") -> LogBlock:
+    """The rows of a table, or of a part of one, that have an entity and a time."""
+    labels, options = table.labels, table.options
+    moments = read_moments(labels[columns.time], columns.time, columns.unit, calendar.time_zone, options.dates)
     codes, names = number_entities(labels, columns)
     kept = np.ones(table.n_rows, dtype=bool) if table.kept is None else table.kept
     for lacking, name, what in (
         (kept & (codes < 0), ", ".join(columns.by), "label"),
         (kept & moments.missing, columns.time, "time"),
     ):
-        if lacking.any() and encoding.missing != "drop":
-            _refuse_missing(lacking, name, what, where, first_row)
-    untimed = kept & (codes >= 0) & moments.missing
+        if lacking.any() and options.missing != "drop":
+            _refuse_missing(lacking, name, what, where, table.first_row)
+    n_untimed = int(np.count_nonzero(kept & (codes >= 0) & moments.missing))
     takes_part = kept & (codes >= 0) & ~moments.missing
     cohorts = None
     if columns.peer_column is not None:
         places, known = number_rows([_as_text(labels[columns.peer_column])])
         cohorts = hash_cohorts(places[takes_part], np.array([*known.tolist(), ""], dtype=object))  # -1 is the last
-    own = codes if takes_part.all() else codes[takes_part]
-    return _LogRows(takes_part[kept], moments.values[takes_part], own, names, cohorts, int(untimed.sum()))
+    X, inside = table.X, takes_part[kept]
+    X, codes = X if inside.all() else X[inside], codes if takes_part.all() else codes[takes_part]
+    return make_block(X, moments.values[takes_part], calendar, codes, names, cohorts, n_untimed)
 
 
 def number_entities(labels: Mapping[str, Any], columns: LogColumns) -> tuple[Ints, npt.NDArray[Any]]:

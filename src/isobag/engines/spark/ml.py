@@ -149,7 +149,7 @@ class IDKPointModel(_PointParams, Model, MLReadable, MLWritable):
             if name in dataset.columns:
                 raise ValueError(f"The DataFrame has a column {name!r} already; name another for the result.")
         added = [StructField(name, _RESULTS[one][1]) for one, name in names.items()]
-        work = _Scores(PartitionReader(Encoding.of_model(self.detector)), self.detector, names)
+        work = _Scores(PartitionReader(Encoding.of_model(self.detector), ReadOptions()), self.detector, names)
         sent = send(dataset, (work, own_version()))
         schema = StructType([*dataset.schema.fields, *added])
         return dataset.mapInArrow(lambda batches: tasks.add_columns(batches, sent), schema)
