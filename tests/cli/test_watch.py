@@ -276,3 +276,11 @@ def test_help_says_what_confirm_and_dismiss_do():
     said = " ".join(run("watch", "--help").stdout.split())
     assert "An alarm was right: this period never becomes part of the entity's past." in said
     assert "An alarm was false: this period becomes part of the entity's past." in said
+
+
+def test_rows_without_a_time_are_left_out_where_that_is_asked_for_after_the_first_run_too(files, state, tmp_path):
+    day = (files / "2026-02-01.csv").read_text()
+    (tmp_path / "day.csv").write_text(f"{day}1,,10.0,1\n")
+    assert_one_sentence(run("watch", tmp_path / "day.csv", "--model", state), "has no time", "--missing drop")
+    said = run("watch", tmp_path / "day.csv", "--model", state, "--missing", "drop")
+    assert said.exit_code == 0 and "rows are left out: they have no time." in said.stderr
