@@ -6,11 +6,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 from joblib import effective_n_jobs
-from pyarrow import parquet
+from pyarrow.dataset import ParquetFileFormat, ParquetFileFragment
+from pyarrow.fs import LocalFileSystem
 
 from isobag.cli.inputs import LOCAL, Engine, Input
 from isobag.cli.output import note
@@ -150,14 +151,6 @@ def _tick(bar: Silent) -> Tick | None:
     return tick
 
 
-class Piece(NamedTuple):
-    """Row groups from ``first`` to ``stop`` of a file."""
-
-    file: str
-    first: int
-    stop: int
-
-
 def files_of(names: Sequence[str]) -> list[str]:
     """Parquet files by name, by glob, or all in a folder, in the order of their names."""
     if not names:
@@ -175,31 +168,28 @@ def files_of(names: Sequence[str]) -> list[str]:
     return files
 
 
-def pieces_of(files: Sequence[str]) -> tuple[list[Piece], pa.Schema, list[int]]:
-    """All pieces in order, the columns of the first file, which the others have too, and the rows of each file."""
+def pieces_of(files: Sequence[str]) -> tuple[list[ParquetFileFragment], pa.Schema, list[int]]:
+    """Row groups of all files in order, the columns of the first, which the others have too, and the rows of each."""
     FilesSource(list(files))  # refuses files whose columns differ
-    sizes: list[tuple[str, list[int]]] = []
-    n_rows = []
-    schema: Any = None
-    for file in files:
-        with parquet.ParquetFile(file) as opened:
-            about = opened.metadata
-            schema = schema or opened.schema_arrow
-        own = [about.row_group(number).total_byte_size for number in range(about.num_row_groups)]
-        sizes.append((str(Path(file).resolve()), own))
-        n_rows.append(about.num_rows)
-    most = min(PIECE_BYTES, max(sum(sum(own) for _, own in sizes), PIECE_BYTES) // MANY_PIECES)
-    return [piece for path, own in sizes for piece in _cut(path, own, most)], schema, n_rows
+    parquet, system = ParquetFileFormat(), LocalFileSystem()
+    whole = [parquet.make_fragment(str(Path(file).resolve()), system) for file in files]
+    sizes = [[group.total_byte_size for group in one.row_groups] for one in whole]
+    most = min(PIECE_BYTES, max(sum(map(sum, sizes)), PIECE_BYTES) // MANY_PIECES)
+    pieces = [one.subset(row_group_ids=ids) for one, own in zip(whole, sizes, strict=True) for ids in _cut(own, most)]
+    return pieces, whole[0].physical_schema, [one.metadata.num_rows for one in whole]
 
 
-def _cut(path: str, sizes: Sequence[int], most: int) -> list[Piece]:
-    pieces, first, n_bytes = [], 0, 0
+def _cut(sizes: Sequence[int], most: int) -> list[list[int]]:
+    """Numbers of row groups that are read together, at least one list, however few there are."""
+    pieces: list[list[int]] = [[]]
+    n_bytes = 0
     for number, size in enumerate(sizes):
-        if number > first and n_bytes + size > most:
-            pieces.append(Piece(path, first, number))
-            first, n_bytes = number, 0
+        if pieces[-1] and n_bytes + size > most:
+            pieces.append([])
+            n_bytes = 0
+        pieces[-1].append(number)
         n_bytes += size
-    return [*pieces, Piece(path, first, len(sizes))]
+    return pieces
 
 
 @dataclass(frozen=True)
@@ -211,19 +201,14 @@ class ReadPiece:
 
     columns: frozenset[str]
 
-    def __call__(self, piece: Piece) -> Any:
+    def __call__(self, piece: ParquetFileFragment) -> Any:
         """A frame of pandas that holds Arrow's columns."""
         try:
-            with parquet.ParquetFile(piece.file) as opened:
-                schema = opened.schema_arrow
-                if piece.first == piece.stop:
-                    return self.empty(schema)
-                groups = list(range(piece.first, piece.stop))
-                table = opened.read_row_groups(groups, [name for name in schema.names if name in self.columns])
-                return self._as_frame(table, schema.names)
+            names = piece.physical_schema.names
+            return self._as_frame(piece.to_table(columns=[name for name in names if name in self.columns]), names)
         except (pa.ArrowInvalid, OSError) as error:
             said = " ".join(str(error).split()).rstrip(".")
-            raise ValueError(f"{piece.file} cannot be read by a worker: {said}.") from None
+            raise ValueError(f"{piece.path} cannot be read by a worker: {said}.") from None
 
     def empty(self, schema: pa.Schema) -> Any:
         """A frame without rows."""
