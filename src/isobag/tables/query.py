@@ -81,35 +81,19 @@ class QuerySource(Source):
 
 def as_arrow(source: FilesSource, notation: Notation) -> pa.Table:
     """All columns of a source in memory, each as what all of its cells are: numbers, times, or text."""
-    scans: dict[str, ColumnScan] = {}
-    entries: dict[str, list[Any]] = {}
-    cells: dict[str, list[Any]] = {}
-    n_rows = 0
-    for batch in source.frames():
-        for name in batch.columns if source.columns is None else source.columns:
-            if name not in scans:
-                scans[name] = ColumnScan(name, notation=notation)
-                entries[name] = [scans[name].skip(n_rows)]
-                cells[name] = [pa.nulls(n_rows, pa.string())] if n_rows else []
-        for name, scan in scans.items():
-            entries[name].append(scan.read(batch))
-            column = batch.columns.get(name)
-            cells[name].append(pa.nulls(batch.n_rows, pa.string()) if column is None else column)
-        n_rows += batch.n_rows
-    columns = {}
-    for name, scan in scans.items():
-        is_one = (
-            scan.n_texts == 0
-            and scan.is_kept_as(entry_kind(scan.kind))
-            and INEXACT not in scan.first
-            and len(scan.units) < 2
-        )
-        if scan.kind in (NUMBER, TIME) and is_one:
-            values = np.concatenate(entries[name])
-            columns[name] = _typed(values, scan)
-        else:
-            columns[name] = pa.chunked_array(cells[name])
-    return pa.table(columns)
+    batches = list(source.frames())
+    names = source.columns or dict.fromkeys(name for batch in batches for name in batch.columns)
+    return pa.table({name: _as_column(name, batches, notation) for name in names})
+
+
+def _as_column(name: str, batches: Sequence[Batch], notation: Notation) -> pa.Array | pa.ChunkedArray:
+    scan = ColumnScan(name, notation=notation)
+    entries = [scan.read(batch) for batch in batches]
+    is_one = scan.n_texts == 0 and scan.is_kept_as(entry_kind(scan.kind)) and len(scan.units) < 2
+    if scan.kind in (NUMBER, TIME) and is_one and INEXACT not in scan.first:
+        return _typed(np.concatenate(entries), scan)
+    cells = [batch.columns.get(name, pa.nulls(batch.n_rows, pa.string())) for batch in batches]
+    return pa.chunked_array(cells, None if cells else pa.string())
 
 
 def _typed(values: Any, scan: ColumnScan) -> pa.Array:
