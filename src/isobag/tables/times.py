@@ -19,11 +19,10 @@ import numpy as np
 import pyarrow as pa
 
 from isobag.backends.arrays import Bools, Floats, Ints
-from isobag.data.groups import number_labels
 from isobag.data.params import Option, ParameterError, check_params, one_of
 from isobag.data.periods import Calendar, length_of, number_sessions, zone_of
 from isobag.tables.cells import NUMBER, TEXT, TIME, read_declared, read_numbers, read_times
-from isobag.tables.labels import label_rows
+from isobag.tables.labels import number_rows
 
 PERIOD, SESSION = "period", "session"
 UNITS = {"s": 1_000_000.0, "ms": 1_000.0, "us": 1.0, "ns": 0.001}
@@ -154,11 +153,10 @@ class Bags:
         if self.sessions is None:
             shown = calendar.dates(calendar.numbers(moments.values))
         else:
-            named = label_rows([labels[name] for name in by])
-            known = ~moments.missing & np.array([one is not None for one in named.tolist()], dtype=bool)
+            owners, _ = number_rows([labels[name] for name in by])
+            known = ~moments.missing & (owners >= 0)
             times = moments.values[known]
-            ids, _ = number_labels(named[known])
-            sessions = number_sessions(ids, times, self.sessions)
+            sessions = number_sessions(owners[known], times, self.sessions)
             first = np.full(int(sessions.max(initial=-1)) + 1, np.iinfo(np.int64).max)
             np.minimum.at(first, sessions, times)
             begun = np.zeros(len(known), dtype=np.int64)
