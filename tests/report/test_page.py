@@ -25,7 +25,7 @@ from isobag.models.views import Views
 from isobag.report import report_groups, report_points, write_report
 from isobag.report.findings import choose_some, cut_of, histogram_of
 from isobag.report.page import render
-from isobag.report.text import embedded
+from isobag.report.template import embedded
 from isobag.tables.detect import open_frame, rank_frame
 from isobag.tables.framesource import FrameSource
 from isobag.tables.ranking import rank_here

@@ -18,8 +18,8 @@ from isobag.tables import scan
 from isobag.tables.batch import Batch
 from isobag.tables.cells import NUMBER
 from isobag.tables.framesource import FrameSource
+from isobag.tables.passes import SHIFTS, Bracket
 from isobag.tables.scan import ColumnScan
-from isobag.tables.selection import SHIFTS, Bracket
 
 N_ROWS = 60
 CUTS = {

@@ -6,8 +6,7 @@ import pyarrow as pa
 from isobag.cli.inputs import input_of, threads_for
 from isobag.cli.options import Typed
 from isobag.cli.output import note, print_json, print_line, print_table
-from isobag.cli.progress import progress
-from isobag.cli.work import work_to_compare
+from isobag.cli.progress import progress, work_to_compare
 from isobag.estimators.compare import compare
 
 

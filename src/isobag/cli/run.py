@@ -8,8 +8,7 @@ from typing import Any
 from isobag.cli.inputs import Input, engine_at, input_of, new_detector, open_model
 from isobag.cli.options import Typed, engine_address
 from isobag.cli.output import Output, check_targets, note, output_of, print_json, show_results, write_results
-from isobag.cli.progress import Silent, progress
-from isobag.cli.work import work_of
+from isobag.cli.progress import Silent, progress, work_of
 from isobag.data.params import Option, ParameterError
 from isobag.storage.modelfile import save
 from isobag.tables.detect import encoding_of, fit_table, rank

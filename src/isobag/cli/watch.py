@@ -13,8 +13,7 @@ import typer
 from isobag.cli.inputs import engine_at, input_of
 from isobag.cli.options import Typed, engine_address, split_names
 from isobag.cli.output import Output, check_targets, command_line, note, output_of, print_json, print_line, print_table
-from isobag.cli.progress import progress
-from isobag.cli.work import READ
+from isobag.cli.progress import READ, progress
 from isobag.data.params import Option, ParameterError
 from isobag.estimators import EntityMonitor
 from isobag.estimators.findings import Findings, shown_time

@@ -7,7 +7,7 @@ from scipy.sparse import csr_matrix, issparse
 from sklearn.decomposition import PCA
 
 from isobag.backends.arrays import Floats, Ints
-from isobag.report.text import brief
+from isobag.report.template import brief
 from isobag.tables.cells import TEXT, TIME
 from isobag.tables.notebook import cut_of
 from isobag.tables.ranking import Ranking

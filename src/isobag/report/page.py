@@ -6,8 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from isobag.report.findings import AXES, findings_of
-from isobag.report.template import fill_template
-from isobag.report.text import LONGEST_COMMAND, embedded
+from isobag.report.template import LONGEST_COMMAND, embedded, fill_template
 from isobag.storage.atomic import write_whole
 from isobag.tables.ranking import Ranking
 from isobag.tables.sentences import remarks_of, sentence_of_alarms

@@ -1,11 +1,17 @@
-"""Templates filled in: one HTML file with its style and script inside, which forbids itself to load anything."""
+"""Templates filled in: one HTML file with its style and script inside, which forbids itself to load anything.
+
+And text and numbers from the data, made fit for it.
+"""
 
 import base64
 import hashlib
+import json
 from datetime import datetime
 from importlib import import_module
 from importlib.resources import files
 from typing import Any
+
+LONGEST_COMMAND = 4_000
 
 
 def fill_template(name: str, *, script: str = "", date: datetime | None = None, **values: Any) -> str:
@@ -44,3 +50,14 @@ def _jinja_environment() -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+
+
+def brief(value: float, digits: int = 4) -> float:
+    """Few digits are enough for a picture, and make the page small."""
+    return float(f"{value:.{digits}g}")
+
+
+def embedded(payload: Any) -> str:
+    """JSON that can stand inside a script element: nothing in it ends the element or begins another."""
+    text = json.dumps(payload, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")

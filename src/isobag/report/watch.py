@@ -11,8 +11,7 @@ from isobag.backends.arrays import Floats, Ints
 from isobag.data.groups import number_labels
 from isobag.estimators.findings import KINDS, Findings, shown_time
 from isobag.estimators.histories import History
-from isobag.report.template import fill_template
-from isobag.report.text import LONGEST_COMMAND
+from isobag.report.template import LONGEST_COMMAND, fill_template
 from isobag.storage.atomic import write_whole
 from isobag.tables.reasons import number_in_words
 from isobag.tables.terminal import shown

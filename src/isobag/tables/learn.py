@@ -27,9 +27,8 @@ from isobag.tables.cells import NUMBER, TIME
 from isobag.tables.choose import check_names, follow_encoding, kinds_of, learn_encoding, n_missing_of
 from isobag.tables.encode import Encoding
 from isobag.tables.labels import are_labelled, as_numbers, label_rows, packed
-from isobag.tables.passes import Scan, Seen, scan_source, sources_of
+from isobag.tables.passes import Scan, Seen, medians_of, scan_source, sources_of
 from isobag.tables.reading import ReadOptions
-from isobag.tables.selection import medians_of
 from isobag.tables.summary import FILE, UNKNOWN, ColumnSummary, TableSummary
 
 

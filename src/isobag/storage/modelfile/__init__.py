@@ -15,8 +15,8 @@ from isobag.storage.modelfile.container import (
     refusing,
     write_container,
 )
-from isobag.storage.modelfile.models import layout_of
 from isobag.storage.modelfile.older import upgrade
+from isobag.storage.modelfile.schema import layout_of
 
 __all__ = ["FORMAT", "ModelFileError", "load", "save"]
 

@@ -1,4 +1,7 @@
-"""How a value is stored: the fields of its data class, each by its type and the bounds given by ``held``."""
+"""What a model file holds of an estimator: its parameters, what ``fit`` set, and a check of the whole.
+
+A value is kept as the fields of its data class, each by its type and the bounds given by ``held``.
+"""
 
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
@@ -9,20 +12,25 @@ from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 import numpy as np
 from scipy.sparse import csr_array
 
+from isobag.data.params import Parameter
 from isobag.data.scaling import Scaling
-from isobag.models.calibration import Calibration
+from isobag.estimators import IN_FILES
+from isobag.models.calibration import EXACT, Calibration
 from isobag.models.group import LEVEL2
 from isobag.models.level2 import Level2
 from isobag.models.residuals import Residuals
 from isobag.models.views import Views
 from isobag.partitionings import MECHANISMS, Later, Partitionings
-from isobag.storage.modelfile.container import Tensors
+from isobag.storage.modelfile.container import ModelFileError, Tensors
 from isobag.storage.modelfile.fields import (
     LEVELS,
+    NAMES,
+    STRING,
     Array,
     Counts,
     Kind,
     OrNone,
+    Plain,
     Record,
     Several,
     choice,
@@ -30,6 +38,23 @@ from isobag.storage.modelfile.fields import (
     integer,
     number,
 )
+from isobag.storage.modelfile.labels import Labels
+
+_LARGEST = float(np.finfo(float).max)
+_FIELDS: dict[str, Kind] = {
+    "n_features_in_": integer(1),
+    "feature_names_in_": NAMES,
+    "offset_": number(-_LARGEST, _LARGEST),
+    "labels_": Labels(),
+    "entities_": Labels(),
+    "baseline_labels_": Labels(),
+    "scores_": Array(("float64",), 1),
+    "table_": STRING,
+}
+"""Attributes that estimators share; the kind of all others follows from their type."""
+_OPTIONAL = {"feature_names_in_", "table_", "baseline_labels_"}
+_LATER_PARAMS = {"device": None, "tail": EXACT, "size": "ignore"}
+"""Parameters that files of older versions lack, and what they stand for there."""
 
 
 class Tagged(NamedTuple):
@@ -148,3 +173,58 @@ def _kinds(owner: type, *aside: Any) -> dict[str, Kind]:
     return {
         one.name: _kind(hints[one.name], one.metadata, owner) for one in fields(owner) if hints[one.name] not in aside
     }
+
+
+def _parameter_value(parameter: Parameter) -> Plain:
+    simple = (NoneType, bool, int, float, str)
+    need = parameter.need.removeprefix("need ").replace("choose one of", "one of")
+    return Plain(lambda node: type(node) in simple and parameter.holds(node), need)
+
+
+class Layout(NamedTuple):
+    """An estimator in a file: kinds of its parameters, and of what ``fit`` sets."""
+
+    build: type
+    params: Mapping[str, Kind]
+    fields: Mapping[str, Kind]
+
+    def encode(self, value: Any, tensors: Tensors) -> dict[str, Any]:
+        """An object with the parameters and one with the fields that are there."""
+        params, held = value.get_params(deep=False), vars(value)
+        return {
+            "params": {name: kind.encode(params[name], name, tensors) for name, kind in self.params.items()},
+            "fields": {
+                name: kind.encode(held[name], name, tensors) for name, kind in self.fields.items() if name in held
+            },
+        }
+
+    def decode(self, node: Any, tensors: Tensors) -> Any:
+        """The fitted estimator."""
+        demand(isinstance(node, dict) and set(node) == {"params", "fields"}, "model", "need params and fields.")
+        params, fields = node["params"], node["fields"]
+        demand(isinstance(params, dict), "params", "need an object.")
+        params = {name: value for name, value in _LATER_PARAMS.items() if name in self.params} | params
+        demand(set(params) == set(self.params), "params", f"need {', '.join(self.params)}.")
+        known = isinstance(fields, dict) and set(self.fields) - _OPTIONAL <= set(fields) <= set(self.fields)
+        demand(known, "fields", f"need {', '.join(self.fields)}.")
+        value = self.build(**{name: kind.decode(params[name], name, tensors) for name, kind in self.params.items()})
+        for name in fields:
+            setattr(value, name, self.fields[name].decode(fields[name], name, tensors))
+        problem = next(value.problems(), None)
+        demand(problem is None, "model", f"{problem}.")
+        demand(not tensors, "tensors", f"{min(tensors, default='')!r:.60} belongs to nothing.")
+        return value
+
+
+@cache
+def layout_of(name: str) -> Layout:
+    """The layout of an estimator, by the name of its class."""
+    if name not in IN_FILES:
+        raise ModelFileError(f"it holds a {name!r:.60}; need one of {', '.join(IN_FILES)}.")
+    build = IN_FILES[name]
+    attributes = [one for one in get_type_hints(build).items() if one[0].endswith("_") and not one[0].startswith("_")]
+    return Layout(
+        build,
+        {one: _parameter_value(parameter) for one, parameter in build.parameters.items()},
+        {one: _FIELDS[one] if one in _FIELDS else kind_of(hint) for one, hint in attributes},
+    )
