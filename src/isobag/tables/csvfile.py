@@ -43,17 +43,14 @@ class CsvFile(TableFile):
     def batches(self) -> Iterator[Batch]:
         """The rows in order: columns of text, about a block at a time."""
         self.n_empty_lines = 0
-        n_columns = len(self.names)
+        row, line, gaps = 0, self._n_lines + 1, _NO_LINES
         with self._opened() as stream:
             stream.read(self._n_bytes)
-            row, line, gaps, rest = 0, self._n_lines + 1, _NO_LINES, b""
-            while True:
-                block = _Block(stream, rest, self._block_bytes)
-                if not block.content:
-                    break
-                part = self._read_block(block, row + len(gaps), line)
-                rest, line = block.rest, line + part.n_lines
-                if n_columns > 1:
+            blocks = _blocks(stream, self._block_bytes)
+            for content in blocks:
+                part = self._read_block(content, blocks, row + len(gaps), line)
+                line += part.n_lines
+                if len(self.names) > 1:
                     self.n_empty_lines += len(part.empty_lines)
                 else:
                     part, gaps = _with_gaps(part, gaps)
@@ -63,18 +60,19 @@ class CsvFile(TableFile):
                 row += len(part.lines)
         self.n_empty_lines += len(gaps)
 
-    def _read_block(self, block: "_Block", row: int, line: int) -> "_Part":
-        plain = block.plain_lines()
+    def _read_block(self, content: bytes, more: Iterator[bytes], row: int, line: int) -> "_Part":
+        """The rows of a block, and of as many more as it takes to close a quote."""
+        plain = _plain_lines(content)
         columns = None if plain is None else _split(plain, len(self.names), self._delimiter)
         if columns is None:
-            return self._read_carefully(block, row, line)
+            return self._read_carefully(content, more, row, line)
         lines = np.arange(line, line + len(columns[0]))
         return _Part(columns, lines, _NO_LINES, len(lines))
 
-    def _read_carefully(self, block: "_Block", first_row: int, first_line: int) -> "_Part":
-        """The rows of a block by Python's csv; an open quote makes the block longer."""
+    def _read_carefully(self, content: bytes, more: Iterator[bytes], first_row: int, first_line: int) -> "_Part":
+        """The same by Python's csv."""
         while True:
-            text = self._decode(block.content, first_line)
+            text = self._decode(content, first_line)
             rows: list[list[str]] = []
             starts: list[int] = []
             empty: list[int] = []
@@ -89,7 +87,8 @@ class CsvFile(TableFile):
                         empty.append(line)
                     line = first_line + reader.line_num
             except csv.Error as error:
-                if _is_open(error) and block.extend():
+                if _is_open(error) and (rest := next(more, b"")):
+                    content += rest
                     continue
                 raise ValueError(self._why(error, Place(self._file, first_row + len(rows), line))) from None
             break
@@ -114,12 +113,14 @@ class CsvFile(TableFile):
         n_marked = 3 if mark.startswith(BOM) else 0
         with self._opened() as stream:
             stream.read(n_marked)
-            block = _Block(stream, b"", self._block_bytes)
+            blocks = _blocks(stream, self._block_bytes)
+            content = next(blocks, b"")
             while True:
-                lines = list(io.StringIO(self._decode(block.content, 1), newline=""))
+                lines = list(io.StringIO(self._decode(content, 1), newline=""))
                 begin = next((i for i, line in enumerate(lines) if i >= skip and line.strip("\r\n")), len(lines))
                 if begin == len(lines):
-                    if block.extend():
+                    if more := next(blocks, b""):
+                        content += more
                         continue
                     if skip and lines:
                         left = f": nothing follows in the {len(lines):,} lines of {self._file}."
@@ -130,7 +131,8 @@ class CsvFile(TableFile):
                 try:
                     first = next(reader)
                 except csv.Error as error:
-                    if _is_open(error) and block.extend():
+                    if _is_open(error) and (more := next(blocks, b"")):
+                        content += more
                         continue
                     raise ValueError(self._why(error, None)) from None
                 break
@@ -170,45 +172,31 @@ class _Part(NamedTuple):
     n_lines: int
 
 
-class _Block:
-    """The next bytes of a stream, up to the end of a line."""
+def _blocks(stream: IO[bytes], n_bytes: int) -> Iterator[bytes]:
+    """The bytes of a stream in pieces of about a size, each up to the end of a line."""
+    rest = b""
+    while more := stream.read(max(n_bytes, len(rest))):
+        content = rest + more
+        # A carriage return at the very end may be the first half of a longer end of a line.
+        end = max(content.rfind(b"\n"), content.rfind(b"\r", 0, len(content) - 1)) + 1
+        if end:
+            yield content[:end]
+        rest = content[end:]
+    if rest:
+        yield rest
 
-    def __init__(self, stream: IO[bytes], start: bytes, n_bytes: int) -> None:
-        self._stream, self._n_bytes = stream, n_bytes
-        self.content, self.rest, self.is_last = b"", start, False
-        self.extend()
 
-    def extend(self) -> bool:
-        """Go on to a later end of a line, about twice as far; False if there is nothing more."""
-        if self.is_last:
-            return False
-        n_before = len(self.content)
-        content = self.content + self.rest
-        while True:
-            more = self._stream.read(max(self._n_bytes, len(content)))
-            content += more
-            # A carriage return at the very end may be the first half of a longer end of a line.
-            end = max(content.rfind(b"\n"), content.rfind(b"\r", 0, len(content) - 1)) + 1
-            if not more:
-                end = len(content)
-                self.is_last = True
-            if end > n_before or self.is_last:
-                break
-        self.content, self.rest = content[:end], content[end:]
-        return len(self.content) > n_before
-
-    def plain_lines(self) -> bytes | None:
-        """The content with uniform line ends, if delimiters and line ends alone separate its cells; else None."""
-        content = self.content
-        if b'"' in content or b"\0" in content or content.startswith(BOM):  # Arrow would skip the mark
-            return None
+def _plain_lines(content: bytes) -> bytes | None:
+    """The content with uniform line ends, if delimiters and line ends alone separate its cells; else None."""
+    if b'"' in content or b"\0" in content or content.startswith(BOM):  # Arrow would skip the mark
+        return None
+    if b"\r" in content:
+        content = content.replace(b"\r\n", b"\n")
         if b"\r" in content:
-            content = content.replace(b"\r\n", b"\n")
-            if b"\r" in content:
-                return None
-        if content.startswith(b"\n") or b"\n\n" in content:
             return None
-        return content if content.endswith(b"\n") else content + b"\n"
+    if content.startswith(b"\n") or b"\n\n" in content:
+        return None
+    return content if content.endswith(b"\n") else content + b"\n"
 
 
 def _split(content: bytes, n_columns: int, delimiter: str) -> list[pa.Array] | None:
