@@ -18,7 +18,7 @@ import pyarrow as pa
 from isobag.backends.arrays import Ints
 from isobag.data.partitions import Collection, Combine, Frames, Work
 from isobag.data.spool import Tick
-from isobag.engines.dask.runner import WINDOWS, Runner, Tree, checked
+from isobag.engines.dask.runner import WINDOWS, Runner, checked
 from isobag.engines.dask.workers import Say
 from isobag.engines.versions import own_version
 
@@ -71,14 +71,14 @@ class DaskPartitions(Collection):
             finishing, joining, combining = runner.send(finish), runner.send(join), runner.send(combine)
             windows = list(self._by_window(split, merge, which))
             buckets = [runner.result(runner.submit(sorted, parts)) for parts in windows]
-            tree = Tree(runner, joining)
-            for bucket in sorted({bucket for own in buckets for bucket in own}):
-                holders = [parts for parts, own in zip(windows, buckets, strict=True) if bucket in own]
-                merged = Tree(runner, combining)
-                for parts in holders:
-                    merged.add(runner.submit(getitem, parts, bucket))
-                tree.add(runner.submit(call, finishing, bucket, merged.root()))
-            joined: U = runner.result(tree.root())
+
+            def finished(bucket: int) -> Any:
+                holders = (parts for parts, own in zip(windows, buckets, strict=True) if bucket in own)
+                merged = runner.merged(combining, (runner.submit(getitem, parts, bucket) for parts in holders))
+                return runner.submit(call, finishing, bucket, merged)
+
+            numbers = sorted({bucket for own in buckets for bucket in own})
+            joined: U = runner.result(runner.merged(joining, map(finished, numbers)))
             return joined
 
     def map(self, work: Callable[[int, Frames], Iterator[pa.Table]], schema: pa.Schema) -> Any:
@@ -102,10 +102,8 @@ class DaskPartitions(Collection):
 
     def _merged(self, first: Any, windows: Iterator[Any], combining: Any) -> Any:
         """This window and some that follow it, merged; fetched, so that the scheduler forgets how they were made."""
-        tree = Tree(self._runner, combining)
-        for window in chain([first], islice(windows, FORGOTTEN - 1)):
-            tree.add(window)
-        return self._runner.result(tree.root())
+        following = chain([first], islice(windows, FORGOTTEN - 1))
+        return self._runner.result(self._runner.merged(combining, following))
 
     def _by_window(self, work: Any, combining: Any, which: Ints | None) -> Iterator[Any]:
         """What work makes of each window of partitions, merged within it, a few windows at a time."""

@@ -2,7 +2,7 @@
 
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
 from functools import reduce
@@ -154,6 +154,22 @@ class Runner:
             return result
         return self._kept(self._client.get(own, level[0], sync=False))
 
+    def merged(self, combine: Any, parts: Iterable[Any]) -> Any:
+        """Results that follow each other, merged as a tree while they come: neighbours in order."""
+        waiting: list[tuple[int, Any]] = []
+
+        def merge_last() -> None:
+            (_, later), (depth, first) = waiting.pop(), waiting.pop()
+            waiting.append((depth + 1, self.submit(call, combine, first, later)))
+
+        for part in parts:
+            waiting.append((0, part))
+            while len(waiting) > 1 and waiting[-1][0] == waiting[-2][0]:
+                merge_last()
+        while len(waiting) > 1:
+            merge_last()
+        return waiting[0][1]
+
     def wait(self, thing: Any) -> None:
         """Return when a thing is there, without bringing it here."""
         if self._client is not None:
@@ -191,30 +207,6 @@ class Runner:
 
         given_up_keys = self._client.run_on_scheduler(given_up)
         return sorted({number_of[key] for key in (*given_up_keys, task) if key in number_of})
-
-
-class Tree:
-    """Results that follow each other, merged as a tree while they come: neighbours in order."""
-
-    def __init__(self, runner: Runner, combine: Any) -> None:
-        self._runner, self._combine = runner, combine
-        self._parts: list[tuple[int, Any]] = []
-
-    def add(self, part: Any) -> None:
-        """One more at the end."""
-        self._parts.append((0, part))
-        while len(self._parts) > 1 and self._parts[-1][0] == self._parts[-2][0]:
-            self._merge_last()
-
-    def root(self) -> Any:
-        """All of them, merged."""
-        while len(self._parts) > 1:
-            self._merge_last()
-        return self._parts[0][1]
-
-    def _merge_last(self) -> None:
-        (_, later), (depth, first) = self._parts.pop(), self._parts.pop()
-        self._parts.append((depth + 1, self._runner.submit(call, self._combine, first, later)))
 
 
 def active_client() -> Any:
