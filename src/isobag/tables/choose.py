@@ -115,7 +115,7 @@ def check_cells(scan: ColumnScan, options: ReadOptions) -> None:
             *without,
         )
     if max(abs(scan.low), abs(scan.high)) > FARTHEST and scan.n_numbers:
-        raise ParameterError(f"{scan.name}: a number beyond {FARTHEST:g}, too large to square. Pass ", *without)
+        raise ParameterError(f"{scan.shown_name}: a number beyond {FARTHEST:g}, too large to square. Pass ", *without)
     if INEXACT in scan.first:
         place, text = scan.first[INEXACT]
         raise ParameterError(
