@@ -9,10 +9,9 @@ from isobag.backends.arrays import Floats, Ints
 from isobag.cli.inputs import Input, input_of, open_model
 from isobag.cli.options import Typed, split_names
 from isobag.cli.output import in_cell, note, print_json, print_line, print_table
-from isobag.cli.progress import progress
+from isobag.cli.progress import Silent, progress
 from isobag.data.groups import Groups
 from isobag.data.rows import ArrayRows, Rows
-from isobag.data.spool import Tick
 from isobag.estimators import IDKGroupDetector, IDKPointDetector
 from isobag.tables.encode import Encoding
 from isobag.tables.judgement import Judged, judge_new
@@ -32,7 +31,7 @@ def explain_one(typed: Typed) -> None:
     detector = open_model(typed)
     given = input_of(typed).following(detector)
     with progress(typed.quiet or typed.json) as bar:
-        facts, table = (facts_of_row if typed.by is None else facts_of_group)(detector, given, typed.id, bar.tick)
+        facts, table = (facts_of_row if typed.by is None else facts_of_group)(detector, given, typed.id, bar)
     if typed.json:
         print_json({"id": typed.id, **facts, "features": pa.table(table).to_pylist()})
         return
@@ -45,9 +44,9 @@ def explain_one(typed: Typed) -> None:
         note(f"{len(rows):,} rows are called {in_cell(typed.id)}: {numbers}. This is the oddest of them.", typed.quiet)
 
 
-def facts_of_row(detector: IDKPointDetector, given: Input, label: str, tick: Tick | None) -> Facts:
+def facts_of_row(detector: IDKPointDetector, given: Input, label: str, bar: Silent) -> Facts:
     """Score and p-value of a row, and what each feature contributes to its lack of similarity."""
-    points, encoding, wanted = _rows(detector, given, _wanted_rows(given, label), tick)
+    points, encoding, wanted = _rows(detector, given, _wanted_rows(given, label), bar)
     oddest = int(np.argmin(judge_new(detector, points).scores)) if len(points) > 1 else 0
     point = points.part(np.array([oddest]))
     judged = judge_new(detector, point)
@@ -64,9 +63,9 @@ def facts_of_row(detector: IDKPointDetector, given: Input, label: str, tick: Tic
     return facts, _listed(detector, order, columns)
 
 
-def facts_of_group(detector: IDKGroupDetector, given: Input, label: str, tick: Tick | None) -> Facts:
+def facts_of_group(detector: IDKGroupDetector, given: Input, label: str, bar: Silent) -> Facts:
     """Score and p-value of a group, and how far each feature sets apart what it has too much of."""
-    points, encoding, _ = _rows(detector, given, _wanted_rows(given, label), tick)
+    points, encoding, _ = _rows(detector, given, _wanted_rows(given, label), bar)
     group = Groups(points, np.zeros(len(points), dtype=np.int64), np.zeros(1, dtype=np.int64))
     judged = judge_new(detector, group)
     explanation = judged.model.explain(group, detector.compute)
@@ -101,9 +100,9 @@ def _find_label(labels: dict[str, Any], label: str) -> Ints:
     return rows
 
 
-def _rows(detector: Any, given: Input, wanted: Ints, tick: Tick | None) -> tuple[Rows, Encoding, Ints]:
+def _rows(detector: Any, given: Input, wanted: Ints, bar: Silent) -> tuple[Rows, Encoding, Ints]:
     """These rows alone, how they became features, and the numbers of those without gaps: others do not matter."""
-    table = given.read(tick, model=detector, only_rows=wanted)
+    table = given.read(bar, model=detector, only_rows=wanted)
     assert isinstance(table, LocalTable)
     if not len(table.rows):
         raise ValueError("All of these rows have missing values and were left out; fill them first.")

@@ -13,7 +13,6 @@ from isobag.cli.options import WRITTEN, Typed, number_or_auto, reading, split_na
 from isobag.cli.progress import Silent
 from isobag.data.local import Source
 from isobag.data.partitions import Partitions
-from isobag.data.spool import Tick
 from isobag.estimators import IDKGroupDetector, IDKPointDetector
 from isobag.storage.modelfile import load
 from isobag.tables.batch import names_of_files
@@ -72,11 +71,12 @@ class Input:
             return self
         return replace(self, options=self.options.following(Encoding.of_model(model)))
 
-    def read(self, tick: Tick | None, *, model: Any = None, encoding: Encoding | None = None, **more: Any) -> Table:
+    def read(self, bar: Silent, *, model: Any = None, encoding: Encoding | None = None, **more: Any) -> Table:
         """The table, read in this process: of the columns chosen, or of those of a model or an encoding."""
         if model is not None:
             encoding = encoding_of(model, self.source.columns, [*self.options.apart])
-        return learn_table(self.source, self.options, encoding=encoding, tick=tick, **more)
+        self.source.tick = bar.tick
+        return learn_table(self.source, self.options, encoding=encoding, **more)
 
 
 def input_of(typed: Typed, files: Sequence[str] | None = None, sql: str | None = None) -> Input:
@@ -120,6 +120,7 @@ class Engine:
     @contextmanager
     def opened(self, given: Input, bar: Silent, *, jobs: int | None, is_silent: bool) -> Iterator[Partitions]:
         """The input as partitions, within a context; what goes wrong in it is an OSError or a ValueError."""
+        given.source.tick = bar.tick
         yield given.source
 
     def threads(self, jobs: int | None, n_rows: int) -> int | None:

@@ -60,7 +60,7 @@ def _rank(detector: Any, given: Input, output: Output, typed: Typed, fitted_in: 
         passes = ("reading", "scoring" if is_fitted else "learning", "explaining", *(["writing"] if output.out else []))
         planned = _plan(bar, detector, given, is_fitted, *passes)
         encoding = encoding_of(detector, partitions.columns, [*given.options.apart]) if is_fitted else None
-        table = learn_table(partitions, given.options, encoding=encoding, tick=bar.tick)
+        table = learn_table(partitions, given.options, encoding=encoding)
         detector.set_params(n_jobs=where.threads(jobs, table.n_rows))
         how = {
             name: vars(typed)[name] for name in ("p_values", "fdr", "budget", "min_size", "top") if name in vars(typed)
@@ -80,7 +80,7 @@ def learn(typed: Typed) -> None:
     check_targets(output, where.files(given), None)
     with progress(output.is_silent) as bar:
         planned = _plan(bar, detector, given, False, "reading", "learning")
-        table = given.read(bar.tick)
+        table = given.read(bar)
         detector.set_params(n_jobs=where.threads(typed.jobs, table.n_rows))
         with planned(table)("learning"):
             fit_table(table, detector, typed.min_size)

@@ -76,7 +76,7 @@ def _judge(typed: Typed, monitor: EntityMonitor, columns: LogColumns, known: Pat
     silent = output.is_silent
     with progress(silent) as bar, where.opened(given, bar, jobs=typed.jobs, is_silent=silent) as partitions:
         bar.plan(lambda n: {"reading": n * READ, "judging": n * monitor.n_estimators * _LOOKS})
-        table = learn_table(partitions, given.options, encoding=encoding, tick=bar.tick)
+        table = learn_table(partitions, given.options, encoding=encoding)
         monitor.set_params(n_jobs=where.threads(typed.jobs, table.n_rows))
         log, summary, learned = read_log(table, columns, monitor.calendar), table.summary, table.encoding
         stage = bar.stage if isinstance(table, LocalTable) else nullcontext  # an engine counts its partitions

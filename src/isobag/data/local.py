@@ -6,15 +6,20 @@ from typing import TypeVar
 
 from isobag.backends.arrays import Ints
 from isobag.data.partitions import Combine, Finish, Frames, Partitions, Split, Work
+from isobag.data.spool import Tick
 
 T = TypeVar("T")
 U = TypeVar("U")
 
 
 class Source(Partitions):
-    """One partition, whose entries are kept once they are read."""
+    """One partition, whose entries are kept once they are read.
+
+    tick : called with the number of rows that are looked at, for a progress bar.
+    """
 
     n_partitions = 1
+    tick: Tick | None = None
 
     @abstractmethod
     def frames(self, number: int = 0) -> Frames:
@@ -22,7 +27,14 @@ class Source(Partitions):
 
     def run(self, work: Work[T], combine: Combine[T], which: Ints | None = None) -> T:
         """What ``work`` makes of the table."""
-        return work(0, self.frames())
+        return work(0, self.frames() if self.tick is None else self._counted(self.tick))
+
+    def _counted(self, tick: Tick) -> Frames:
+        n_rows = 0
+        for batch in self.frames():
+            yield batch
+            n_rows += batch.n_rows
+            tick("reading", n_rows, self.expected_rows(n_rows))
 
     def exchange(
         self, split: Split[T], combine: Combine[T], finish: Finish[T, U], join: Combine[U], which: Ints | None = None

@@ -31,10 +31,8 @@ class Labels:
         self._kinds: dict[str, dict[str, str]] = {name: {} for name in names}
         self._types: dict[str, dict[pa.DataType, str]] = {}
 
-    def add(self, batch: Batch, n_before: int, more: Sequence[str] = ()) -> None:
-        """The cells of the next rows; ``more``: columns that may be new after the ``n_before`` rows before."""
-        for name in more:
-            self._parts.setdefault(name, [pa.nulls(n_before, pa.string())] if n_before else [])
+    def add(self, batch: Batch) -> None:
+        """The cells of the next rows."""
         for name, parts in self._parts.items():
             parts.append(_cells(batch, name))
             self._types.setdefault(name, {}).setdefault(parts[-1].type, batch.file)
@@ -60,14 +58,13 @@ class Labels:
 
 def read_labels(source: Source, names: Sequence[str]) -> dict[str, Any]:
     """Some columns of a table as they are, as Arrow arrays (n,), whatever stands in the others."""
-    labels, n_rows = Labels(names), 0
+    labels = Labels(names)
     for batch in source.frames(0):
         for name in names:
             if name not in (batch.columns if source.columns is None else source.columns):
                 known = ", ".join(map(repr, source.columns or batch.columns))
                 raise ValueError(f"The table has no column {name!r} (columns: {known}).")
-        labels.add(batch, n_rows)
-        n_rows += batch.n_rows
+        labels.add(batch)
     return labels.joined()
 
 

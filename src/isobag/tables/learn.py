@@ -21,7 +21,7 @@ from isobag.data.params import Option, ParameterError
 from isobag.data.partitions import Frames, PartitionedRows, Partitions
 from isobag.data.partitions import Labels as LabelArray
 from isobag.data.rows import ArrayRows, Rows
-from isobag.data.spool import Spool, SpooledRows, Tick
+from isobag.data.spool import Spool, SpooledRows
 from isobag.tables.batch import names_of_files
 from isobag.tables.cells import NUMBER, TIME
 from isobag.tables.choose import check_names, follow_encoding, kinds_of, learn_encoding, n_missing_of
@@ -148,7 +148,6 @@ def learn_table(
     encoding: Encoding | None = None,
     only_rows: Ints | None = None,
     spool: Callable[[int], Spool] | None = None,
-    tick: Tick | None = None,
 ) -> Table:
     """Learn how the columns of a table become features, or follow what a model has learned.
 
@@ -165,7 +164,7 @@ def learn_table(
         )
     if isinstance(partitions, Source):
         spool = spool or partial(Spool, is_learned=encoding is None)
-        return _learn_here(partitions, options, encoding=encoding, only_rows=only_rows, spool=spool, tick=tick)
+        return _learn_here(partitions, options, encoding=encoding, only_rows=only_rows, spool=spool)
     if options.bags is not None and options.bags.sessions is not None:
         why = " needs all rows of a label in one place, which Dask and Spark do not have; choose "
         raise ParameterError(Option("sessions", options.bags.sessions), why, Option("every"), ".")
@@ -181,12 +180,11 @@ def _learn_here(
     encoding: Encoding | None,
     spool: Callable[[int], Spool],
     only_rows: Ints | None = None,
-    tick: Tick | None = None,
     is_part: bool = False,
 ) -> LocalTable:
     """A table read in this process; ``is_part``: it is a part of one, so only what is asked for is looked at."""
     scan = Scan(_names(source), options, encoding, only_rows=only_rows, reads_all=not is_part)
-    seen, kept = scan_source(source, scan, spool, tick)
+    seen, kept = scan_source(source, scan, spool)
     n_rows = seen.n_rows
     if only_rows is not None and n_rows < len(only_rows):
         raise ValueError(f"There is no row {only_rows[-1]:,}: the table ends before it.")

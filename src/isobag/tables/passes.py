@@ -17,7 +17,7 @@ import numpy.typing as npt
 from isobag.backends.arrays import Bools, Floats, Ints
 from isobag.data.local import Source
 from isobag.data.partitions import Frames, Partitions
-from isobag.data.spool import Spool, Tick
+from isobag.data.spool import Spool
 from isobag.models.thresholds import add_values
 from isobag.tables.batch import Batch
 from isobag.tables.cells import TEXT
@@ -63,20 +63,18 @@ class Kept:
 
     names : columns whose entries are in ``spool``, in order; settled by the first batch.
     labels : columns set apart or carried along.
-    is_complete : whether all columns were there in the first batch, and so are in the spool.
+    is_complete : whether all columns were there in the first batch; else no more is kept, and the table is read again.
     """
 
-    def __init__(
-        self, options: ReadOptions, new_spool: Callable[[int], Spool], count: Callable[[int], None] | None = None
-    ) -> None:
-        self._options, self._new_spool, self._count = options, new_spool, count
+    def __init__(self, options: ReadOptions, new_spool: Callable[[int], Spool]) -> None:
+        self._options, self._new_spool = options, new_spool
         self.names: list[str] = []
         self.spool = new_spool(0)
-        self.labels = Labels(tuple(options.apart), options.carry or ())
+        self.labels = Labels(())
         self.is_complete = True
         self._n_columns: int | None = None
 
-    def add(self, batch: Batch, entries: dict[str, Floats], columns: Sequence[str], n_before: int) -> None:
+    def add(self, batch: Batch, entries: dict[str, Floats], columns: Sequence[str]) -> None:
         """The next rows; ``columns``: all that are known so far."""
         options = self._options
         if self._n_columns is None:
@@ -84,13 +82,12 @@ class Kept:
             wanted = entries if options.features is None else options.features
             self.names = [name for name in wanted if name in entries and name not in options.apart]
             self.spool = self._new_spool(len(self.names))
+            self.labels = Labels(tuple(options.apart), columns if options.carry is None else options.carry)
         self.is_complete = self.is_complete and len(columns) == self._n_columns
         if self.is_complete:
             empty = np.empty((batch.n_rows, 0))
             self.spool.append(np.stack([entries[name] for name in self.names], axis=1) if self.names else empty)
-        self.labels.add(batch, n_before, columns if options.carry is None else ())
-        if self._count is not None:
-            self._count(n_before + batch.n_rows)
+            self.labels.add(batch)
 
     def median_of(self, name: str) -> float:
         """The median of the entries of a column."""
@@ -140,7 +137,7 @@ class Scan:
                     scans[name].skip(n_rows)
             entries = {name: scan.read(batch) for name, scan in scans.items() if self.reads(name)}
             if self.keep is not None:
-                self.keep.add(batch, entries, list(scans), n_rows)
+                self.keep.add(batch, entries, list(scans))
             n_rows += batch.n_rows
         return Seen(scans, [n_rows])
 
@@ -188,18 +185,14 @@ class Scan:
         return ColumnScan(name, kept_as, notation=self.options.notation, part=part)
 
 
-def scan_source(source: Source, scan: Scan, spool: Callable[[int], Spool], tick: Tick | None) -> tuple[Seen, Kept]:
+def scan_source(source: Source, scan: Scan, spool: Callable[[int], Spool]) -> tuple[Seen, Kept]:
     """One pass over a source, and one more with all types known if some column was not what it first seemed to be."""
     options = scan.options
-
-    def count(n_rows: int) -> None:
-        if tick is not None:
-            tick("reading", n_rows, source.expected_rows(n_rows))
 
     def look(scan: Scan) -> tuple[Seen, Kept]:
         if scan.names is not None:
             check_names(scan.names, options)
-        kept = Kept(options, spool, count)
+        kept = Kept(options, spool)
         seen = source.run(replace(scan, keep=kept), Seen.merge)
         if scan.names is None:
             check_names(list(seen.scans), options)
