@@ -84,9 +84,7 @@ def summarize(scans: Sequence[ColumnScan], options: ReadOptions) -> list[ColumnS
     used = [j for j, summary in enumerate(summaries) if summary.role == FEATURE]
     copies = find_copies([scans[j].digest for j in used])
     for copy, first in copies.items():
-        old = summaries[used[copy]]
-        reason = f"{COPY} {scans[used[first]].name!r}"
-        summaries[used[copy]] = _summary(scans[used[copy]], FEATURE, reason, old.kind)
+        summaries[used[copy]] = replace(summaries[used[copy]], reason=f"{COPY} {scans[used[first]].name!r}")
     if not used:
         kinds = ", ".join(f"{one.name!r}: {one.reason or one.role}" for one in summaries) or "none"
         raise ParameterError(f"No column is left to use ({kinds}); name some with ", Option("features"), ".")
