@@ -16,7 +16,8 @@ from pyarrow.fs import LocalFileSystem
 from isobag.cli.inputs import LOCAL, Engine, Input
 from isobag.cli.output import note
 from isobag.cli.progress import Bar, Silent
-from isobag.data.partitions import Partitions
+from isobag.data.local import Source
+from isobag.data.partitions import Collection
 from isobag.data.spool import Tick
 from isobag.tables.openers import STDIN
 from isobag.tables.sources import FilesSource, matching_files, notes_on_folders
@@ -50,7 +51,7 @@ class DaskCluster(Engine):
         return files_of(given.files)
 
     @contextmanager
-    def opened(self, given: Input, bar: Silent, *, jobs: int | None, is_silent: bool) -> Iterator[Partitions]:
+    def opened(self, given: Input, bar: Silent, *, jobs: int | None, is_silent: bool) -> Iterator[Source | Collection]:
         """Row groups of the files, read by workers."""
         import dask.dataframe as dd  # noqa: PLC0415, slow to load, and seldom needed
 

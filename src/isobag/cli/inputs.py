@@ -12,7 +12,7 @@ import typer
 from isobag.cli.options import WRITTEN, Typed, number_or_auto, reading, split_names
 from isobag.cli.progress import Silent
 from isobag.data.local import Source
-from isobag.data.partitions import Partitions
+from isobag.data.partitions import Collection
 from isobag.estimators import IDKGroupDetector, IDKPointDetector
 from isobag.storage.modelfile import load
 from isobag.tables.batch import names_of_files
@@ -118,7 +118,7 @@ class Engine:
         return [file for name in given.files for file in matching_files(name) if file != STDIN]
 
     @contextmanager
-    def opened(self, given: Input, bar: Silent, *, jobs: int | None, is_silent: bool) -> Iterator[Partitions]:
+    def opened(self, given: Input, bar: Silent, *, jobs: int | None, is_silent: bool) -> Iterator[Source | Collection]:
         """The input as partitions, within a context; what goes wrong in it is an OSError or a ValueError."""
         given.source.tick = bar.tick
         yield given.source

@@ -17,7 +17,7 @@ import pyarrow as pa
 from isobag.backends.arrays import Ints
 from isobag.data.frames import own_name
 from isobag.data.params import FLAG, Option, ParameterError, check_params
-from isobag.data.partitions import Collection, Partitions
+from isobag.data.partitions import Partitions
 from isobag.estimators import IDKGroupDetector, IDKPointDetector
 from isobag.tables.distributed import AnyRanking, DistributedRanking, learn_rows, score_new_rows
 from isobag.tables.encode import Encoding, encoding_by_names
@@ -107,7 +107,7 @@ def detect_points(
         p_values,
     )
     if isinstance(table, PartitionedTable):
-        return _collection(table).map(work := learn_rows(table, detector), work.schema)
+        return table.partitions.map(work := learn_rows(table, detector), work.schema)
     ranking = rank_here(table, detector, p_values=p_values)
     ranked = ranked_frame(given, ranking, list(dict.fromkeys([*([] if id_column is None else [id_column]), *apart])))
     index = nw.maybe_get_index(given)
@@ -191,7 +191,7 @@ def detect_groups(
     )
     ranking = rank_here(table, detector, min_size=min_size, p_values=p_values)
     if isinstance(table, PartitionedTable):
-        return _collection(table).give(pa.table(ranking.columns(0, len(ranking))))
+        return table.partitions.give(pa.table(ranking.columns(0, len(ranking))))
     ranked = nw.from_native(ranked_frame(given, ranking, listed(by)), eager_only=True)
     return nw.maybe_reset_index(ranked).to_native()
 
@@ -219,12 +219,12 @@ def score(model: Any, data: Any, *, by: Any = None, id_column: Any = None, p_val
     check_params({"p_values": p_values}, {"p_values": FLAG})
     _, table = read_for(model, data, by, id_column)
     if isinstance(table, PartitionedTable) and not table.by:
-        return _collection(table).map(work := score_new_rows(table, model, p_values), work.schema)
+        return table.partitions.map(work := score_new_rows(table, model, p_values), work.schema)
     ranking = rank_here(table, model, is_fitted=True, p_values=p_values, explains=False)
     columns = ranking.columns(0, len(ranking))
     columns.pop("n_missing", None)
     scored = pa.table(columns)
-    return _collection(table).give(scored) if isinstance(table, PartitionedTable) else scored
+    return table.partitions.give(scored) if isinstance(table, PartitionedTable) else scored
 
 
 def read_for(model: Any, data: Any, by: Any, id_column: Any) -> tuple[Any, Table]:
@@ -233,8 +233,7 @@ def read_for(model: Any, data: Any, by: Any, id_column: Any) -> tuple[Any, Table
     if is_grouped and by is None:
         raise ParameterError("The model scores groups; name the column of their labels with ", Option("by"), ".")
     options = ReadOptions.of(by=by if is_grouped else None, id=id_column)
-    given = None if isinstance(data, Partitions) else open_frame(data)
-    partitions = data if given is None else FrameSource(given)
+    given, partitions = open_data(data)
     table = learn_table(partitions, options, encoding=encoding_of(model, partitions.columns, [*options.apart]))
     table.summary.warn_of_remarks()
     return given, table
@@ -301,6 +300,14 @@ def encoding_of(model: Any, columns: Sequence[str] | None, apart: Sequence[str])
     return encoding_by_names(getattr(model, "feature_names_in_", None), model.n_features_in_, columns, apart)
 
 
+def open_data(data: Any) -> tuple[Any, Any]:
+    """The frame, if data are one, and what is to be read: a source of its rows, or the partitions of an engine."""
+    if isinstance(data, Partitions):
+        return None, data
+    frame = open_frame(data)
+    return frame, FrameSource(frame)
+
+
 def open_frame(frame: Any) -> nw.DataFrame[Any]:
     """The frame, in memory, if it is one with columns to tell apart; of an array, one with columns x0, x1, ..."""
     if isinstance(frame, np.ndarray):
@@ -338,25 +345,18 @@ def _prepare(
     detector = kind(**options)
     detector.check_params()
     check_labels([*reading.apart])
-    given = None
-    if not isinstance(data, Partitions):
-        given = open_frame(data)
+    given, partitions = open_data(data)
+    if given is not None:
         known = [str(name) for name in given.columns]
         named = [(one, "by") for one in reading.by] + [(one, "baseline_by") for one in reading.baseline]
         for name, option in named + ([] if reading.id is None else [(reading.id, "id_column")]):
             if name not in known:
                 columns = ", ".join(map(repr, given.columns)) or "none"
                 raise ParameterError(Option(option, name), f"; the table has no such column (columns: {columns}).")
-        data = FrameSource(given)
-    table = learn_table(data, reading)
+    table = learn_table(partitions, reading)
     table.summary.warn(reading.features is None)
     table.summary.warn_of_remarks()
     return given, table, detector
-
-
-def _collection(table: PartitionedTable) -> Collection:
-    assert isinstance(table.partitions, Collection)
-    return table.partitions
 
 
 def _with_labels(frame: Any, labels: Any, option: str) -> tuple[Any, Any]:

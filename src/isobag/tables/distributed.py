@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from isobag.backends.arrays import Floats, Ints
-from isobag.data.partitions import Collection, Frames
+from isobag.data.partitions import Frames
 from isobag.data.rows import ArrayRows
 from isobag.models.thresholds import counts_of
 from isobag.tables.judgement import Judged, judge_new, judge_own
@@ -105,7 +105,6 @@ def learn_rows(table: PartitionedTable, detector: Any, counts_gaps: bool = False
 
 
 def _schema(table: PartitionedTable, *names: str) -> pa.Schema:
-    assert isinstance(table.partitions, Collection)
     id_column = table.options.id
     fields = [] if id_column is None else [pa.field(id_column, table.partitions.types([id_column])[0])]
     return pa.schema([*fields, *(pa.field(name, RESULT_TYPES[name]) for name in names)])

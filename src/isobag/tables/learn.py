@@ -18,7 +18,7 @@ import numpy as np
 from isobag.backends.arrays import Bools, Floats, Ints
 from isobag.data.local import Source
 from isobag.data.params import Option, ParameterError
-from isobag.data.partitions import Frames, PartitionedRows, Partitions
+from isobag.data.partitions import Collection, Frames, PartitionedRows, Partitions
 from isobag.data.partitions import Labels as LabelArray
 from isobag.data.rows import ArrayRows, Rows
 from isobag.data.spool import Spool, SpooledRows
@@ -91,7 +91,7 @@ class PartitionedTable(Table):
     has_gaps : whether a value is missing in a column that is used.
     """
 
-    partitions: Partitions
+    partitions: Collection
     reader: "PartitionReader"
     sizes: Ints
     kept_sizes: Ints
@@ -142,7 +142,7 @@ class PartitionReader:
 
 
 def learn_table(
-    partitions: Partitions,
+    partitions: Source | Collection,
     options: ReadOptions,
     *,
     encoding: Encoding | None = None,
@@ -252,7 +252,7 @@ def _labelled(source: Source, labels: dict[str, Any], options: ReadOptions) -> B
     return is_labelled
 
 
-def _learn_there(partitions: Partitions, options: ReadOptions) -> PartitionedTable:
+def _learn_there(partitions: Collection, options: ReadOptions) -> PartitionedTable:
     """A table that stays in its partitions."""
     scan = Scan(_names(partitions), options)
     check_names(scan.names or (), options)
@@ -289,7 +289,7 @@ def _learn_there(partitions: Partitions, options: ReadOptions) -> PartitionedTab
     return PartitionedTable(*own, partitions, reader, sizes, kept_sizes, has_gaps)
 
 
-def _follow_there(partitions: Partitions, options: ReadOptions, encoding: Encoding) -> PartitionedTable:
+def _follow_there(partitions: Collection, options: ReadOptions, encoding: Encoding) -> PartitionedTable:
     """A table in partitions to which a model is applied: nothing is learned, and checks happen where it is read."""
     encoding = replace(encoding, missing=options.missing, bad_cells=options.bad_cells)
     used = dict.fromkeys([*(options.features or ()), *options.apart])

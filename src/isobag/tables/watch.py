@@ -15,15 +15,14 @@ import pyarrow.compute as pc
 from isobag.backends.arrays import Bools, Ints
 from isobag.data.log import Log, LogBlock, hash_cohorts, log_of_block, make_block
 from isobag.data.params import Option, ParameterError
-from isobag.data.partitions import Collection, Frames, Partitions
+from isobag.data.partitions import Collection, Frames
 from isobag.data.periods import Calendar
 from isobag.estimators import EntityMonitor
 from isobag.estimators.findings import Findings, shown_time
 from isobag.estimators.monitor import AUTO
 from isobag.tables.cells import EXACT
-from isobag.tables.detect import NOTATION, open_frame
+from isobag.tables.detect import NOTATION, open_data
 from isobag.tables.encode import Encoding
-from isobag.tables.framesource import FrameSource
 from isobag.tables.labels import first_rows_of, number_rows
 from isobag.tables.learn import LocalTable, PartitionedTable, PartitionReader, Table, learn_table
 from isobag.tables.reading import ReadOptions, listed, names_of
@@ -182,24 +181,22 @@ def watch(
     monitor = EntityMonitor(every, time_zone, fdr, keep=keep, random_state=random_state, **options)
     monitor.check_params()
     first = None if since is None else moment_of(since, "since", time_zone)
-    given = frame if isinstance(frame, Partitions) else FrameSource(open_frame(frame))
-    table = learn_table(given, columns.reading(chosen))
+    given, partitions = open_data(frame)
+    table = learn_table(partitions, columns.reading(chosen))
     table.summary.warn(features is None)
     findings = monitor.follow(read_log(table, columns, monitor.calendar), since=first)
     for sentence in (*(f"{change}." for change in findings.common_changes), *findings.notes):
         warnings.warn(sentence, stacklevel=2)
     order = oddest_first(findings)
     if isinstance(table, PartitionedTable):
-        assert isinstance(given, Collection)
-        return given.give(_with_types(findings_table(findings, order, columns.by), given, columns.by))
+        return partitions.give(_with_types(findings_table(findings, order, columns.by), partitions, columns.by))
     assert isinstance(table, LocalTable)
     codes, names = number_entities(table.labels, columns)
     rows_of = dict(zip(names.tolist(), first_rows_of(codes, len(names)).tolist(), strict=True))
     rows = np.array([rows_of[label] for label in findings.entity[order].tolist()], dtype=np.int64)
-    opened = open_frame(frame)
-    labels = opened.select(*listed(by))[rows]
+    labels = given.select(*listed(by))[rows]
     lines = findings_columns(findings, order)
-    series = [nw.new_series(name, values, backend=opened.implementation) for name, values in lines.items()]
+    series = [nw.new_series(name, values, backend=given.implementation) for name, values in lines.items()]
     return nw.maybe_reset_index(labels).with_columns(*series).to_native()
 
 
