@@ -90,7 +90,9 @@ def _judge(typed: Typed, monitor: EntityMonitor, columns: LogColumns, known: Pat
             columns.keep_in(monitor, learned)
         order = oddest_first(findings)
         if output.out:
-            write_table(output.out, [_as_dict(findings_table(findings, order, columns.by))])
+            table = findings_table(findings, order, columns.by)
+            lines = dict(zip(table.column_names, table.columns, strict=True))
+            write_table(output.out, [lines])
         if output.report is not None:
             from isobag.report import write_watch_report  # noqa: PLC0415, loads jinja2
 
@@ -233,7 +235,3 @@ def _sentences(monitor: EntityMonitor, findings: Findings, is_new: bool) -> list
 
 def _counted(n: int, one: str, several: str) -> str:
     return f"{n:,} {one if n == 1 else several}"
-
-
-def _as_dict(table: pa.Table) -> dict[str, Any]:
-    return {name: table[name] for name in table.column_names}

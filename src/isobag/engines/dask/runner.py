@@ -45,7 +45,7 @@ def checked(version: str, function: Callable[..., T], *args: Any) -> T:
 def work_on(work: Work[T], number: int, frame: Any, topic: str, turn: int) -> T:
     """What work makes of a partition; a client that listens is notified."""
     result = work(number, iter([frame]))
-    if topic and (worker := _worker()) is not None:
+    if topic and (worker := of_distributed("get_worker")) is not None:
         worker.log_event(topic, turn)
     return result
 
@@ -59,16 +59,16 @@ def nothing(thing: Any) -> None:
     """Ends when the thing is there, and brings nothing of it to the client."""
 
 
-def _worker() -> Any:
-    """The worker that runs this, None in a thread of no worker."""
+def of_distributed(function: str) -> Any:
+    """The worker that runs this (get_worker), or the active client (get_client); None where there is none."""
     if "distributed" in sys.modules:
         with suppress(ValueError):
-            return sys.modules["distributed"].get_worker()
+            return getattr(sys.modules["distributed"], function)()
     return None
 
 
 def _here() -> str:
-    worker = _worker()
+    worker = of_distributed("get_worker")
     if worker is None:
         return "of this process"
     return str(worker.address) if worker.name in (None, worker.address) else f"{worker.address} ({worker.name})"
@@ -78,7 +78,7 @@ class Runner:
     """Runs graphs: on a cluster, or in threads of this process. What it hands out stands for results."""
 
     def __init__(self, client: Any, tick: Tick | None, say: Say | None = None) -> None:
-        self._client = client if client is not None else active_client()
+        self._client = client if client is not None else of_distributed("get_client")
         self._workers = None if self._client is None else Workers(self._client, say)
         self._tick = tick
         self._numbers: deque[dict[Any, int]] = deque(maxlen=WINDOWS)
@@ -207,16 +207,6 @@ class Runner:
 
         given_up_keys = self._client.run_on_scheduler(given_up)
         return sorted({number_of[key] for key in (*given_up_keys, task) if key in number_of})
-
-
-def active_client() -> Any:
-    """The client that is active, None if there is none."""
-    if "distributed" not in sys.modules:
-        return None
-    try:
-        return sys.modules["distributed"].get_client()
-    except ValueError:
-        return None
 
 
 def _died_of(numbers: list[int]) -> str:

@@ -3,7 +3,7 @@
 import pickle
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -65,15 +65,12 @@ class SparkPartitions(Collection):
     def run(self, work: Work[T], combine: Combine[T], which: Ints | None = None) -> T:
         """What ``work`` makes of the partitions, merged as a tree on the executors, and its root here."""
         frame, places = self._chosen(which)
-        sent = send(frame, tasks.Job(work, combine, places, self._known, own_version()))
-        try:
+        with closing(send(frame, tasks.Job(work, combine, places, self._known, own_version()))) as sent:
             rows, n_rows = frame.mapInArrow(lambda batches: tasks.run(batches, sent), tasks.PARTIAL), len(places)
             while n_rows > FAN_IN:
                 n_rows = -(-n_rows // FAN_IN)
                 rows = _merged(rows.withColumn("bucket", sql.expr(f"place div {FAN_IN}")), n_rows, sent)
             value, fingerprints = _gathered(rows, combine)
-        finally:
-            sent.forget()
         if which is None and self._known is None:
             self._remember(fingerprints)
         return value
@@ -83,12 +80,9 @@ class SparkPartitions(Collection):
     ) -> U:
         """Parts of all partitions brought together by bucket; what is made of the few buckets is merged here."""
         frame, places = self._chosen(which)
-        sent = send(frame, tasks.Job(split, combine, places, self._known, own_version(), finish))
-        try:
+        with closing(send(frame, tasks.Job(split, combine, places, self._known, own_version(), finish))) as sent:
             parts = frame.mapInArrow(lambda batches: tasks.run(batches, sent, splits=True), tasks.PARTIAL)
             value, _ = _gathered(_merged(parts, min(len(places), FAN_IN), sent), join)
-        finally:
-            sent.forget()
         return value
 
     def map(self, work: Callable[[int, Frames], Iterator[pa.Table]], schema: pa.Schema) -> DataFrame:

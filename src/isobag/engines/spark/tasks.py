@@ -65,7 +65,7 @@ class Sent:
             _unpacked.popitem(last=False)
         return _unpacked[self.key]
 
-    def forget(self) -> None:
+    def close(self) -> None:
         """Free it everywhere: nothing needs it any more."""
         if not isinstance(self.packed, bytes):
             self.packed.destroy()
