@@ -43,18 +43,14 @@ class TypedFile(TableFile):
     def batches(self) -> Iterator[Batch]:
         """The rows in order, with the types of the file."""
         row = 0
-        parts: Any = self._parts()
-        while True:
-            try:
-                part = next(parts, None)
-            except (pa.ArrowInvalid, OSError) as error:
-                raise ValueError(f"{self._file}, after row {row:,}: {_one_line(error)}") from None
-            if part is None:
-                return
-            if part.num_rows:
-                columns = dict(zip(part.schema.names, part.columns, strict=True))
-                yield Batch(self._file, row, None, columns, part.num_rows, self._nested, is_typed=True)
-            row += part.num_rows
+        try:
+            for part in self._parts():
+                if part.num_rows:
+                    columns = dict(zip(part.schema.names, part.columns, strict=True))
+                    yield Batch(self._file, row, None, columns, part.num_rows, self._nested, is_typed=True)
+                row += part.num_rows
+        except (pa.ArrowInvalid, OSError) as error:
+            raise ValueError(f"{self._file}, after row {row:,}: {_one_line(error)}") from None
 
     def _parts(self) -> Iterator[Any]:
         if self._form != "parquet":

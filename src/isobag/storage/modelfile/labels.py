@@ -88,10 +88,8 @@ def _label(node: Any, path: str) -> Any:
     if kind == "float":
         demand(value in ("inf", "-inf"), path, "malformed label: need inf or -inf.")
         return float(value)
-    if kind == "date":
-        return datetime.date.fromisoformat(value)
-    if kind == "datetime":
-        return datetime.datetime.fromisoformat(value)
+    if kind in ("date", "datetime"):
+        return getattr(datetime, kind).fromisoformat(value)
     if kind == "tuple":
         demand(isinstance(value, list), path, "malformed label: need a list for a tuple.")
         return tuple(_label(one, path) for one in value)
