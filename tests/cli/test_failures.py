@@ -189,3 +189,8 @@ def test_an_unexpected_error_says_so(csv, monkeypatch):
 
     monkeypatch.setattr("isobag.cli.run.rank", fail)
     assert_one_sentence(run("points", csv), "RuntimeError: what now (unexpected; --debug shows where)")
+
+
+def test_a_query_over_a_file_without_rows_says_so(tmp_path):
+    (tmp_path / "empty.csv").write_text("a,b\n")
+    assert_one_sentence(run("points", tmp_path / "empty.csv", "--sql", "SELECT a FROM data"), "has no rows")
