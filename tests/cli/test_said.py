@@ -99,9 +99,10 @@ def values(path, *options, features="a"):
     """The numbers that are read of a column."""
     from isobag.cli.inputs import input_of
     from isobag.cli.options import Typed
+    from isobag.cli.progress import Silent
 
     how = dict(zip((name.removeprefix("--") for name in options[::2]), options[1::2], strict=True))
-    table = input_of(Typed(files=[str(path)], features=features, **how)).read(None)
+    table = input_of(Typed(files=[str(path)], features=features, **how)).read(Silent())
     return table.rows.take(np.arange(len(table.rows)))[:, 0].tolist()
 
 
