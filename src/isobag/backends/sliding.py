@@ -1,7 +1,7 @@
 """Rows of a window in the cells of balls whose centers are rows of that window; rows and balls change, counts follow.
 
 A window has places; its rows are at the first ones until all are taken. Center j of partitioning i is the row at place
-``slots[i, j]``, on the scale of the view that owns the partitioning. ``Sliding`` is what a backend keeps of all V views,
+``slots[i, j]``, on the scale of the view that owns the partitioning. ``Sliding`` is what a backend keeps of V views,
 ``Recounted`` the definition: after every change all rows are counted again.
 """
 
@@ -20,7 +20,7 @@ class Sliding(Protocol):
     """A window, and the balls and counts of every view."""
 
     def balls(self, view: int, /) -> tuple[Floats, Floats, Ints]:
-        """Centers (t, psi, d), squared radii (L, t, psi) and counts (L, t, psi) of one view, until the window slides."""
+        """Centers (t, psi, d), squared radii and counts (L, t, psi) of one view, until the window slides."""
 
     def find(self, X: Sequence[Floats], limits: Ints | None, n_jobs: int | None, /) -> tuple[Nearest, Ints]:
         """What ``slide`` needs to know of rows, (n, d) on the scale of each view, and sums that scores are made of.

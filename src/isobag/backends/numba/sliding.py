@@ -18,6 +18,7 @@ import numpy.typing as npt
 from isobag.backends.arrays import Bools, Cells, Floats, Ints
 from isobag.backends.numba.compiled import sliding as compiled
 from isobag.backends.numba.compiled import sliding_search as search
+from isobag.backends.numba.compiled.small_tables import WIDTH
 from isobag.backends.numba.compiled.vectors import BLOCK
 from isobag.backends.threads import map_in_threads, shares
 
@@ -39,9 +40,14 @@ def _units_of(points: Floats) -> tuple[Floats, float]:
     return middle, 2.0 ** int(np.clip(np.log2(spread), -400, 400)) if spread > 0 else 1.0
 
 
+def _n_blocks(size: int) -> int:
+    """Blocks that rows need, or one more, so that no power of two of bytes is between two shells: caches hate that."""
+    return -(-size // BLOCK) | 1
+
+
 def _window_for(n_views: int, size: int, d: int, middles: Floats, units: Floats) -> search.Window:
     """A window without rows."""
-    blocks = n_views, -(-size // BLOCK)
+    blocks = n_views, _n_blocks(size)
     columns, singles = np.zeros((*blocks, d, BLOCK)), np.zeros((*blocks, d, BLOCK), dtype=np.float32)
     return search.Window(
         np.empty((n_views, size, d)), columns, singles, np.zeros((*blocks, BLOCK)), middles, units
@@ -67,9 +73,9 @@ class SlidingCells:
         self._slots = slots.copy()
         self._n_rows = len(X[0])
         self._window = _window_for(len(X), size, d, np.zeros((len(X), d)), np.ones(len(X)))
-        of_levels, of_rows = (t, n_levels, psi), (t, n_levels, -(-size // BLOCK), BLOCK)
+        of_levels, of_rows = (t, n_levels, psi), (t, n_levels, _n_blocks(size), BLOCK)
         self._centers = search.Centers(
-            owners, np.array([0, *levels]), np.empty((t, psi, d)), np.empty((t, d, psi)),
+            owners, np.array([0, *levels]), np.empty((t, psi, d)), np.zeros((t, d, -(-psi // WIDTH) * WIDTH)),
             np.empty((t, psi, d), dtype=np.float32), np.zeros((t, psi)), np.zeros(t),
             np.full(of_levels, -1, dtype=np.int16), np.full(of_levels, np.inf), np.zeros(of_levels),
         )  # fmt: skip
@@ -96,14 +102,18 @@ class SlidingCells:
         places = np.arange(n)
         if n <= _FEW:
             sums, own_limits = self._room_for_sums(n, limits)
+            own = self._centers
             compiled.look_up_rows(
-                places, queries, self._centers, self._kept.counts, own_limits, winners, sq_dists, sums
+                places, queries, own.owners, own.shells, own.columns, own.sq_radii, self._kept.counts, own_limits,
+                winners, sq_dists, sums,
             )  # fmt: skip
             return nearest, sums
         window = _window_for(n_views, n, d, self._window.middles, self._window.units)
-        search.put_rows(0, places, queries, window)
+        search.put_rows(0, places, queries, tuple(window))
         map_in_threads(
-            lambda part: search.search_blocks(part.start, part.stop, window, self._centers, winners, sq_dists),
+            lambda part: search.search_blocks(
+                part.start, part.stop, tuple(window), tuple(self._centers), winners, sq_dists
+            ),
             shares(shape[0], n_jobs),
             n_jobs,
         )
@@ -150,14 +160,14 @@ class SlidingCells:
         changed = (slots != self._slots) | replaced[slots]
         self._slots = slots.copy()
         n_before, self._n_rows = self._n_rows, max(self._n_rows, int(places.max()) + 1)
-        search.put_rows(0, places, nearest.X, self._window)
+        search.put_rows(0, places, nearest.X, tuple(self._window))
         self._follow(places, n_before, changed, nearest, n_jobs)
 
     def rescale(self, view: int, X: Floats, n_jobs: int | None) -> None:
         """Let the rows of one view be these, in the order of their places: (n, d)."""
         own = self._centers.owners == view
         self._window.middles[view], self._window.units[view] = _units_of(X[self._slots[own].ravel()[:_SAMPLE]])
-        search.put_rows(view, np.arange(len(X)), X[None], self._window)
+        search.put_rows(view, np.arange(len(X)), X[None], tuple(self._window))
         changed = np.repeat(own[:, None], self._slots.shape[1], axis=1)
         shape = *self._kept.winners.shape[:2], 0
         nothing = Nearest(np.empty(shape, dtype=np.uint16), np.empty(shape), X[None, :0])
@@ -167,7 +177,7 @@ class SlidingCells:
         map_in_threads(
             lambda part: compiled.slide(
                 part.start, part.stop, places, n_before, self._n_rows, changed, self._slots, nearest.winners,
-                nearest.sq_dists, self._window, self._centers, self._kept,
+                nearest.sq_dists, tuple(self._window), tuple(self._centers), tuple(self._kept),
             ),
             shares(len(changed), n_jobs),
             n_jobs,

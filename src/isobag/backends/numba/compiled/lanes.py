@@ -46,6 +46,28 @@ def scan_candidates(builder, columns, query, candidates, first, last, best, winn
         builder.store(value, place, align=8)
 
 
+@in_llvm(types.void)
+def measure_centers(builder, x, columns, first, last, sq_dists):
+    """Write the squared distances of x (d,) to the centers first to last, and some more before and after them.
+
+    columns (d, m) float64, sq_dists (m,): m is a multiple of WIDTH. Squares are summed in the order of features.
+    """
+    d, stride = cgutils.unpack_tuple(builder, columns.shape)
+
+    def measure(j, _):
+        def add(k, totals):
+            place = at(builder, columns.data, builder.add(builder.mul(k, stride), j), _DOUBLES)
+            value = splat(builder, builder.load(builder.gep(x.data, [k])), _DOUBLES)
+            gap = builder.fsub(value, builder.load(place, align=8))
+            return [builder.fadd(totals[0], builder.fmul(gap, gap))]
+
+        total = loop(builder, ir.Constant(d.type, 0), d, [ir.Constant(_DOUBLES, [0.0] * WIDTH)], add)[0]
+        builder.store(total, at(builder, sq_dists.data, j, _DOUBLES), align=8)
+        return []
+
+    loop(builder, builder.and_(first, ir.Constant(first.type, -WIDTH)), last, [], measure, WIDTH)
+
+
 @in_llvm(types.int64)
 def flag_nearer(builder, singles, lanes, points, point, d, term, bounds, row):
     """A bit for each lane whose bound is not below its squared distance from a point less a term, in float32.

@@ -7,13 +7,12 @@ import numpy as np
 from isobag.backends.arrays import OCTAVE_BITS
 from isobag.backends.numba.compiled.float64_distances import sq_distance
 from isobag.backends.numba.compiled.jit import jit, jit_inner
-from isobag.backends.numba.compiled.lanes import flag_nearer, keep_nearer, lowest_bit, prefetch
+from isobag.backends.numba.compiled.lanes import flag_nearer, keep_nearer, lowest_bit, measure_centers, prefetch
 from isobag.backends.numba.compiled.llvm import bits
 from isobag.backends.numba.compiled.sliding_search import (
     ROUNDING,
     SMALL,
     make_room,
-    measure_centers,
     nearest_of,
     scan_block,
     search_lanes,
@@ -67,21 +66,18 @@ def sum_levels(begin, end, places, owners, winners, sq_dists, sq_radii, counts, 
                 offered, winner = sq_dists[i, level, place], winners[i, level, place]
                 cell = winner if offered < best else cell
                 best = offered if offered < best else best
-                if best <= sq_radii[i, level, cell]:
-                    own[row, level] += counts[i, level, cell]
-                elif own_limits[level] >= 0:
+                is_inside = best <= sq_radii[i, level, cell]
+                own[row, level] += counts[i, level, cell] if is_inside else 0
+                if own_limits[level] >= 0:
                     beyond = (bits(best) >> OCTAVE_BITS) - own_limits[level]
-                    if beyond > 0:
-                        own[row, n_levels] += beyond
+                    own[row, n_levels] += 0 if is_inside else max(beyond, 0)
 
 
 @jit
-def look_up_rows(places, X, centers, counts, limits, winners, sq_dists, sums):
+def look_up_rows(places, X, owners, shells, columns, sq_radii, counts, limits, winners, sq_dists, sums):
     """``search_rows`` and ``sum_levels`` of few rows X (V, n, d), in one call."""
-    search_rows(X, centers, winners, sq_dists)
-    sum_levels(
-        0, len(places), places, centers.owners, winners, sq_dists, centers.sq_radii, counts, limits, sums
-    )  # fmt: skip
+    search_rows(X, owners, shells, columns, winners, sq_dists)
+    sum_levels(0, len(places), places, owners, winners, sq_dists, sq_radii, counts, limits, sums)
 
 
 @jit
@@ -92,31 +88,31 @@ def slide(begin, end, places, n_before, n_rows, changed, slots, found, least, wi
     found, least (T, L, n): their nearest centers before any changed, none where all do
     changed (T, psi): the centers that are no longer the row at their slot, slots (T, psi)
     """
-    psi, n_shells = slots.shape[1], len(centers.shells) - 1
-    is_changed = np.empty(n_shells, dtype=np.bool_)
+    psi, shells, sq_radii = slots.shape[1], centers[1], centers[-1]
+    names, starts = np.empty(psi + 1, dtype=np.int64), np.zeros(len(shells), dtype=np.int64)
     for i in range(begin, end):
-        n_changed, stale = 0, n_shells  # levels from the first shell with a new center on are counted anew
-        for shell in range(n_shells - 1, -1, -1):
-            is_changed[shell] = False
-            for j in range(centers.shells[shell], centers.shells[shell + 1]):
+        n_changed, stale = 0, len(shells) - 1  # levels from the first shell with a new center on are counted anew
+        for shell in range(len(shells) - 1):
+            for j in range(shells[shell], shells[shell + 1]):
+                names[n_changed] = j
                 n_changed += changed[i, j]
-                is_changed[shell] |= changed[i, j]
-            stale = shell if is_changed[shell] else stale
-        _count(i, places, n_before, -1, stale, centers.sq_radii, kept)
+            starts[shell + 1] = n_changed
+            stale = min(stale, shell) if n_changed else stale
+        _count(i, places, n_before, -1, stale, sq_radii, kept)
         _put(i, places[: found.shape[2]], found, least, window, centers, kept)
         if n_changed:
-            _replace_centers(i, changed, slots, window, centers)
-            _update_radii(i, changed, centers)
-            for shell in range(n_shells):
-                if is_changed[shell]:
-                    if centers.shells[shell + 1] - centers.shells[shell] <= _ANEW:
+            _replace_centers(i, names[:n_changed], slots, window, centers)
+            _update_radii(i, names, starts, changed, centers)
+            for shell in range(stale, len(shells) - 1):
+                if starts[shell] < starts[shell + 1]:
+                    if shells[shell + 1] - shells[shell] <= _ANEW:
                         _search_anew(i, shell, n_rows, window, centers, kept)
                     else:
                         _search_lost(i, shell, n_rows, changed, window, centers, kept)
             if n_changed < psi:
-                _offer(i, n_rows, changed, window, centers, kept)
-            _recount(i, stale, n_rows, centers.sq_radii, kept)
-        _count(i, places, n_rows, 1, stale, centers.sq_radii, kept)
+                _offer(i, n_rows, names, starts, window, centers, kept)
+            _recount(i, stale, n_rows, sq_radii, kept)
+        _count(i, places, n_rows, 1, stale, sq_radii, kept)
 
 
 @jit_inner
@@ -134,7 +130,8 @@ def _bound(sq_dist, norm, shares):
 
 @jit_inner
 def _count(i, places, n_places, step, stale, sq_radii, kept):
-    """Add a step to the counts of the cells of rows at those of the places below n_places, at the levels below stale."""
+    """Add a step to the counts of the cells of the rows at places below n_places, at the levels below stale."""
+    winners, sq_dists, _, counts = kept
     for number in range(len(places) if stale else 0):
         if places[number] >= n_places:
             continue
@@ -142,67 +139,67 @@ def _count(i, places, n_places, step, stale, sq_radii, kept):
         best = np.inf
         cell = np.uint16(0)
         for level in range(stale):
-            offered, winner = kept.sq_dists[i, level, block, lane], kept.winners[i, level, block, lane]
+            offered, winner = sq_dists[i, level, block, lane], winners[i, level, block, lane]
             cell = winner if offered < best else cell
             best = offered if offered < best else best
-            kept.counts[i, level, cell] += step if best <= sq_radii[i, level, cell] else 0
+            counts[i, level, cell] += step if best <= sq_radii[i, level, cell] else 0
 
 
 @jit_inner
 def _put(i, places, found, least, window, centers, kept):
     """Write the nearest centers found (T, L, n) of the rows at places."""
-    view, shells = centers.owners[i], centers.shells
-    shares = _shares(window.rows.shape[2], window.units[view])
+    (owners, shells), (rows, _, _, norms, _, units) = centers[:2], window
+    winners, sq_dists, bounds, _ = kept
+    view = owners[i]
+    shares = _shares(rows.shape[2], units[view])
     for shell in range(found.shape[1]):
         is_offered = shells[shell + 1] - shells[shell] > _ANEW
         for row in range(len(places)):
             block, lane = places[row] // BLOCK, places[row] % BLOCK
-            kept.winners[i, shell, block, lane] = found[i, shell, row]
-            kept.sq_dists[i, shell, block, lane] = least[i, shell, row]
+            winners[i, shell, block, lane] = found[i, shell, row]
+            sq_dists[i, shell, block, lane] = least[i, shell, row]
             if is_offered:
-                bound = _bound(least[i, shell, row], window.norms[view, block, lane], shares)
-                kept.bounds[i, shell, block, lane] = bound
+                bounds[i, shell, block, lane] = _bound(least[i, shell, row], norms[view, block, lane], shares)
 
 
 @jit_inner
-def _replace_centers(i, changed, slots, window, centers):
-    """Let the centers that changed be the rows at their slots."""
-    view, reach = centers.owners[i], 0.0
-    for j in range(slots.shape[1]):
-        if changed[i, j]:
-            place = slots[i, j]
-            block, lane = place // BLOCK, place % BLOCK
-            for k in range(window.rows.shape[2]):
-                centers.points[i, j, k] = window.rows[view, place, k]
-                centers.columns[i, k, j] = window.rows[view, place, k]
-                centers.singles[i, j, k] = window.singles[view, block, k, lane]
-            centers.norms[i, j] = window.norms[view, block, lane]
-        reach = max(reach, centers.norms[i, j])
-    centers.reaches[i] = reach
+def _replace_centers(i, names, slots, window, centers):
+    """Let these centers be the rows at their slots."""
+    rows, _, singles, norms, _, _ = window
+    owners, _, points, columns, center_singles, center_norms, reaches, _, _, _ = centers
+    view = owners[i]
+    for j in names:
+        place = slots[i, j]
+        block, lane = place // BLOCK, place % BLOCK
+        for k in range(rows.shape[2]):
+            points[i, j, k] = rows[view, place, k]
+            columns[i, k, j] = rows[view, place, k]
+            center_singles[i, j, k] = singles[view, block, k, lane]
+        center_norms[i, j] = norms[view, block, lane]
+    reaches[i] = center_norms[i].max()
 
 
 @jit_inner
-def _update_radii(i, changed, centers):
+def _update_radii(i, names, starts, changed, centers):
     """Nearest different centers after some centers changed, and the radii that follow.
 
     others, to_others (T, L, psi): of a center of shell l, at l the nearest different one of the shells up to l, and how
     far; at later shells that of the shell.
     """
-    shells, columns, points = centers.shells, centers.columns[i], centers.points[i]
-    n_shells, psi = len(shells) - 1, columns.shape[1]
-    room = np.empty(psi)
+    _, shells, all_points, all_columns, _, _, _, all_others, all_to_others, all_radii = centers
+    columns, points = all_columns[i], all_points[i]
+    n_shells, psi = len(shells) - 1, len(points)
+    room = np.empty(columns.shape[1])
     for shell in range(n_shells):  # centers whose nearest is gone search after all offers
-        others, to_others = centers.others[i, shell], centers.to_others[i, shell]
+        others, to_others = all_others[i, shell], all_to_others[i, shell]
         for c in range(shells[shell + 1]):
             if others[c] >= 0 and changed[i, others[c]]:
                 to_others[c] = _LOST
     for shell in range(n_shells):
-        for j in range(shells[shell], shells[shell + 1]):
-            if not changed[i, j]:
-                continue
+        for j in names[starts[shell] : starts[shell + 1]]:
             measure_centers(points[j], columns, 0, psi, room)
             for own in range(shell, n_shells):
-                others, to_others = centers.others[i, own], centers.to_others[i, own]
+                others, to_others = all_others[i, own], all_to_others[i, own]
                 for c in range(shells[own] if own > shell else 0, shells[own + 1]):
                     if room[c] > 0.0 and room[c] < to_others[c]:
                         to_others[c] = room[c]
@@ -212,7 +209,7 @@ def _update_radii(i, changed, centers):
                 to_others[j] = best
     least = np.full(psi, np.inf)
     for shell in range(n_shells):
-        others, to_others, sq_radii = centers.others[i, shell], centers.to_others[i, shell], centers.sq_radii[i, shell]
+        others, to_others, sq_radii = all_others[i, shell], all_to_others[i, shell], all_radii[i, shell]
         for c in range(shells[shell + 1]):
             if to_others[c] < 0.0:
                 first = 0 if c >= shells[shell] else shells[shell]
@@ -226,30 +223,35 @@ def _update_radii(i, changed, centers):
 @jit_inner
 def _search_anew(i, shell, n_rows, window, centers, kept):
     """Search a shell for all rows: the cheapest where few centers have many rows each."""
-    view, first, last = centers.owners[i], centers.shells[shell], centers.shells[shell + 1]
+    (owners, shells, _, center_columns), columns = centers[:4], window[1]
+    winners, sq_dists = kept[:2]
     best, winner = np.empty(BLOCK), np.empty(BLOCK, dtype=np.int64)
     for block in range(-(-n_rows // BLOCK)):
-        scan_block(window.columns[view, block], centers.columns[i], first, last, best, winner)
+        own = columns[owners[i], block]
+        scan_block(own, center_columns[i], shells[shell], shells[shell + 1], best, winner)
         for q in range(BLOCK):
-            kept.winners[i, shell, block, q] = winner[q]
-            kept.sq_dists[i, shell, block, q] = best[q]
+            winners[i, shell, block, q] = winner[q]
+            sq_dists[i, shell, block, q] = best[q]
 
 
 @jit_inner
 def _search_lost(i, shell, n_rows, changed, window, centers, kept):
     """Search a shell for the rows whose center in it has changed."""
-    view, first, last = centers.owners[i], centers.shells[shell], centers.shells[shell + 1]
-    rows, middle, norms = window.rows[view], window.middles[view], window.norms[view].reshape(-1)
+    all_rows, _, _, all_norms, middles, units = window
+    owners, shells, _, center_columns, center_singles, _, reaches, _, _, _ = centers
+    winners, sq_dists, bounds, _ = kept
+    view, first, last = owners[i], shells[shell], shells[shell + 1]
+    rows, middle, norms = all_rows[view], middles[view], all_norms[view].reshape(-1)
     d = rows.shape[1]
     room = make_room()
     best, winner = room[3], room[4]
-    names = np.arange(centers.columns.shape[2]).astype(np.int32)
-    columns, singles = np.zeros((d, BLOCK)), np.zeros((d, BLOCK), dtype=np.float32)
+    names = np.arange(shells[-1]).astype(np.int32)
+    columns, singles = np.zeros((d, BLOCK)), np.zeros((d, BLOCK), dtype=np.float32)  # known to be no other arrays
     lengths = np.zeros(BLOCK)
-    shares, per_unit = _shares(d, window.units[view]), 1.0 / window.units[view]
+    shares, per_unit = _shares(d, units[view]), 1.0 / units[view]
     hard = np.zeros(1, dtype=np.bool_)
     hard[0] = last - first <= SMALL
-    holders, own_changed = kept.winners[i, shell].reshape(-1), changed[i]
+    holders, own_changed = winners[i, shell].reshape(-1), changed[i]
     lost = np.empty(n_rows + 1, dtype=np.int64)
     n_lost = 0
     for place in range(n_rows):
@@ -265,18 +267,18 @@ def _search_lost(i, shell, n_rows, changed, window, centers, kept):
                 columns[k, q] = rows[place, k]
                 singles[k, q] = single(rows[place, k], middle[k], per_unit)
         search_lanes(
-            size, columns, singles, lengths, centers.columns[i], centers.singles[i], centers.reaches[i], first, last,
-            names, room, hard,
+            size, columns, singles, lengths, center_columns[i], center_singles[i], reaches[i], first, last, names,
+            room, hard,
         )  # fmt: skip
         for q in range(size):
             block, lane = lost[start + q] // BLOCK, lost[start + q] % BLOCK
-            kept.winners[i, shell, block, lane] = winner[q]
-            kept.sq_dists[i, shell, block, lane] = best[q]
-            kept.bounds[i, shell, block, lane] = _bound(best[q], lengths[q], shares)
+            winners[i, shell, block, lane] = winner[q]
+            sq_dists[i, shell, block, lane] = best[q]
+            bounds[i, shell, block, lane] = _bound(best[q], lengths[q], shares)
 
 
 @jit_inner
-def _offer(i, n_rows, changed, window, centers, kept):
+def _offer(i, n_rows, names, starts, window, centers, kept):
     """Let new centers compete for all rows, none of whose nearest centers is gone.
 
     Distances are measured in float32 first: let r be that of x and c, made of their float32 values in units of
@@ -289,54 +291,51 @@ def _offer(i, n_rows, changed, window, centers, kept):
     nearest center and |x|, and what |c| adds is subtracted from r^2: a center is measured in float64 where what is left
     is not above the bound.
     """
-    view, shells = centers.owners[i], centers.shells
-    rows, points = window.rows[view], centers.points[i]
-    d, psi, (n_views, n_blocks, _) = rows.shape[1], len(points), window.norms.shape
-    shares = _shares(d, window.units[view])
-    names, own_shells = np.empty(psi, dtype=np.int64), np.empty(psi, dtype=np.int64)
-    n_names = 0
-    for shell in range(len(shells) - 1):
-        if shells[shell + 1] - shells[shell] > _ANEW:
-            for j in range(shells[shell], shells[shell + 1]):
-                names[n_names] = j
-                own_shells[n_names] = shell
-                n_names += changed[i, j]
+    all_rows, _, singles, norms, _, units = window
+    owners, shells, all_points, _, center_singles, center_norms, _, _, _, _ = centers
+    winners, sq_dists, bounds, _ = kept
+    view = owners[i]
+    rows, points = all_rows[view], all_points[i]
+    d, psi, n_blocks = rows.shape[1], len(points), winners.shape[2]
+    shares = _shares(d, units[view])
     for block in range(-(-n_rows // BLOCK)):
         size = min(BLOCK, n_rows - block * BLOCK)
         lanes = -1 if size == BLOCK else (1 << size) - 1
-        for number in range(n_names):
-            j, shell = names[number], own_shells[number]
+        for shell in range(len(shells) - 1):
+            if shells[shell + 1] - shells[shell] <= _ANEW:
+                continue
             row = (i * (len(shells) - 1) + shell) * n_blocks + block
-            term = np.float32(centers.norms[i, j] ** 2 * shares[1])
-            flags = lanes & flag_nearer(
-                window.singles, (view * n_blocks + block) * d, centers.singles, (i * psi + j) * d, d, term,
-                kept.bounds, row,
-            )  # fmt: skip
-            while flags:
-                lane = lowest_bit(flags)
-                flags &= flags - 1
-                offered = sq_distance(rows, block * BLOCK + lane, points, j)
-                held = kept.sq_dists[i, shell, block, lane]
-                if offered < held or (offered == held and j < kept.winners[i, shell, block, lane]):
-                    kept.winners[i, shell, block, lane] = j
-                    kept.sq_dists[i, shell, block, lane] = offered
-                    kept.bounds[i, shell, block, lane] = _bound(offered, window.norms[view, block, lane], shares)
+            for j in names[starts[shell] : starts[shell + 1]]:
+                term = np.float32(center_norms[i, j] ** 2 * shares[1])
+                flags = lanes & flag_nearer(
+                    singles, (view * n_blocks + block) * d, center_singles, (i * psi + j) * d, d, term, bounds, row
+                )  # fmt: skip
+                while flags:
+                    lane = lowest_bit(flags)
+                    flags &= flags - 1
+                    offered = sq_distance(rows, block * BLOCK + lane, points, j)
+                    held = sq_dists[i, shell, block, lane]
+                    if offered < held or (offered == held and j < winners[i, shell, block, lane]):
+                        winners[i, shell, block, lane] = j
+                        sq_dists[i, shell, block, lane] = offered
+                        bounds[i, shell, block, lane] = _bound(offered, norms[view, block, lane], shares)
 
 
 @jit_inner
 def _recount(i, stale, n_rows, sq_radii, kept):
     """Count the first rows of the window at the levels from ``stale`` on."""
-    n_levels, n_blocks = kept.winners.shape[1], kept.winners.shape[2]
+    winners, sq_dists, _, counts = kept
+    n_levels, n_blocks = winners.shape[1], winners.shape[2]
     best, nearest = np.empty(BLOCK), np.empty(BLOCK, dtype=np.uint16)
-    kept.counts[i, stale:] = 0
+    counts[i, stale:] = 0
     for block in range(-(-n_rows // BLOCK)):
         size = min(BLOCK, n_rows - block * BLOCK)
         for q in range(BLOCK):
             best[q] = np.inf
             nearest[q] = 0
         for level in range(n_levels):
-            keep_nearer(kept.winners, kept.sq_dists, (i * n_levels + level) * n_blocks + block, nearest, best)
+            keep_nearer(winners, sq_dists, (i * n_levels + level) * n_blocks + block, nearest, best)
             if level >= stale:
-                own, table = kept.counts[i, level], sq_radii[i, level]
+                own, table = counts[i, level], sq_radii[i, level]
                 for q in range(size):
                     own[nearest[q]] += best[q] <= table[nearest[q]]

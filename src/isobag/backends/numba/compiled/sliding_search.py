@@ -5,13 +5,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from isobag.backends.numba.compiled.jit import jit, jit_inner
-from isobag.backends.numba.compiled.lanes import scan_candidates
+from isobag.backends.numba.compiled.lanes import measure_centers, scan_candidates
 from isobag.backends.numba.compiled.llvm import bits, number_of
 from isobag.backends.numba.compiled.small_tables import WIDTH
 from isobag.backends.numba.compiled.vectors import BLOCK, scan_centers
 
 __all__ = [
-    "ROUNDING", "SMALL", "Centers", "Window", "make_room", "measure_centers", "nearest_of", "put_rows", "scan_block",
+    "ROUNDING", "SMALL", "Centers", "Window", "make_room", "nearest_of", "put_rows", "scan_block",
     "search_blocks", "search_lanes", "search_rows", "single",
 ]  # fmt: skip
 ROUNDING = 2.0**-24
@@ -26,6 +26,8 @@ _DOUBT = -1.0
 
 class Window(NamedTuple):
     """Rows of V views at places, BLOCK of which are a block.
+
+    Compiled functions get a plain tuple: the name of a class in what is kept on disk could not change any more.
 
     rows (V, W, d) and columns (V, blocks, d, BLOCK): the same in two layouts
     singles (V, blocks, d, BLOCK) float32: (x - middle) / unit, limited; norms (V, blocks, BLOCK): their norms, infinite
@@ -44,7 +46,7 @@ class Centers(NamedTuple):
     """Centers of T partitionings, psi each; those from shells[l] to shells[l + 1] are a shell.
 
     owners (T,): the view of each partitioning; shells (L + 1,)
-    points (T, psi, d) and columns (T, d, psi): the centers in two layouts
+    points (T, psi, d) and columns (T, d, psi or more): the centers in two layouts, as ``measure_centers`` needs them
     singles (T, psi, d), norms (T, psi), reaches (T,): as those of the rows that they are, and the largest norm
     others, to_others (T, L, psi): see ``update_radii``; sq_radii (T, L, psi)
     """
@@ -64,41 +66,28 @@ class Centers(NamedTuple):
 @jit
 def put_rows(first, places, X, window):
     """Write rows (v, n, d) of the views from ``first`` on to places."""
+    rows, columns, singles, norms, middles, units = window
     for number in range(len(X)):
         view = first + number
-        per_unit = 1.0 / window.units[view]  # exactly: a power of two
+        per_unit = 1.0 / units[view]  # exactly: a power of two
         for row in range(len(places)):
             place = places[row]
             block, lane = place // BLOCK, place % BLOCK
             total = 0.0
             for k in range(X.shape[2]):
-                x, middle = X[number, row, k], window.middles[view, k]
+                x, middle = X[number, row, k], middles[view, k]
                 value = (x - middle) * per_unit
                 total += value * value if abs(value) < FARTHEST_SINGLE else np.inf
-                window.rows[view, place, k] = x
-                window.columns[view, block, k, lane] = x
-                window.singles[view, block, k, lane] = single(x, middle, per_unit)
-            window.norms[view, block, lane] = np.sqrt(total)
+                rows[view, place, k] = x
+                columns[view, block, k, lane] = x
+                singles[view, block, k, lane] = single(x, middle, per_unit)
+            norms[view, block, lane] = np.sqrt(total)
 
 
 @jit_inner
 def single(x, middle, per_unit):
     """A coordinate in units, in float32, limited."""
     return np.float32(min(max((x - middle) * per_unit, -FARTHEST_SINGLE), FARTHEST_SINGLE))
-
-
-@jit_inner
-def measure_centers(x, columns, first, last, room):
-    """Squared distances of x (d,) to the centers first to last: columns (d, psi), room (psi,)."""
-    own = room[first:last]
-    for j in range(len(own)):
-        own[j] = 0.0
-    for k in range(len(x)):
-        value = x[k]
-        column = columns[k, first:last]
-        for j in range(len(own)):
-            gap = value - column[j]
-            own[j] += gap * gap
 
 
 @jit_inner
@@ -117,13 +106,12 @@ def nearest_of(room, first, last, floor):
 
 
 @jit_inner
-def search_rows(X, centers, winners, sq_dists):
-    """Nearest center of each shell, one row after the other: X (V, n, d) -> (T, L, n)."""
-    shells = centers.shells
-    room = np.empty(centers.columns.shape[2])
-    for i in range(len(centers.owners)):
+def search_rows(X, owners, shells, columns, winners, sq_dists):
+    """Nearest center of each shell, one row after the other: X (V, n, d), columns as in Centers -> (T, L, n)."""
+    room = np.empty(columns.shape[2])
+    for i in range(len(owners)):
         for row in range(X.shape[1]):
-            measure_centers(X[centers.owners[i], row], centers.columns[i], 0, len(room), room)
+            measure_centers(X[owners[i], row], columns[i], 0, shells[-1], room)
             for shell in range(len(shells) - 1):
                 winner, best = nearest_of(room, shells[shell], shells[shell + 1], -1.0)
                 winners[i, shell, row] = max(winner, shells[shell])
@@ -132,7 +120,7 @@ def search_rows(X, centers, winners, sq_dists):
 
 @jit_inner
 def scan_block(columns, centers, first, last, best, winner):
-    """Nearest of the centers first to last for BLOCK rows, compared in float64: columns (d, BLOCK), centers (d, psi)."""
+    """Nearest of the centers first to last for BLOCK rows, in float64: columns (d, BLOCK), centers (d, psi)."""
     for start in range(0, BLOCK, WIDTH):
         for lane in range(WIDTH):
             best[start + lane] = np.inf
@@ -202,23 +190,24 @@ def make_room():
 
 @jit
 def search_blocks(begin, end, queries, centers, winners, sq_dists):
-    """The same as ``search_rows`` for many rows, BLOCK together, in the partitionings begin to end: queries a Window."""
-    n, shells = queries.rows.shape[1], centers.shells
+    """The same for many rows, BLOCK together, in the partitionings begin to end; queries: a Window of them."""
+    rows, columns, singles, norms, _, _ = queries
+    owners, shells, _, center_columns, center_singles, _, reaches, _, _, _ = centers
+    n = rows.shape[1]
     room = make_room()
-    names = np.arange(centers.columns.shape[2]).astype(np.int32)
+    names = np.arange(shells[-1]).astype(np.int32)
     hard = np.zeros(1, dtype=np.bool_)
     best, winner = room[3], room[4]
     for i in range(begin, end):
-        view = centers.owners[i]
+        view = owners[i]
         for shell in range(len(shells) - 1):
             hard[0] = shells[shell + 1] - shells[shell] <= SMALL
-            for block in range(queries.columns.shape[1]):
+            for block in range(-(-n // BLOCK)):
                 start = block * BLOCK
                 size = min(BLOCK, n - start)
                 search_lanes(
-                    size, queries.columns[view, block], queries.singles[view, block], queries.norms[view, block],
-                    centers.columns[i], centers.singles[i], centers.reaches[i], shells[shell], shells[shell + 1],
-                    names, room, hard,
+                    size, columns[view, block], singles[view, block], norms[view, block], center_columns[i],
+                    center_singles[i], reaches[i], shells[shell], shells[shell + 1], names, room, hard,
                 )  # fmt: skip
                 for q in range(size):
                     winners[i, shell, start + q] = winner[q]
