@@ -87,7 +87,7 @@ class Recounted:
 
     def sum_at_places(self, places: Ints, limits: Ints | None, n_jobs: int | None) -> Ints:
         """The same sums of rows of the window: (k,)."""
-        return self.find(self._rows[:, places], limits, n_jobs)[1]
+        return self.find(list(self._rows[:, places]), limits, n_jobs)[1]
 
     def slide(self, places: Ints, nearest: Nearest, slots: Cells, n_jobs: int | None) -> None:
         """Put rows at places, and count all again."""
