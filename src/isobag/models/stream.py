@@ -66,12 +66,12 @@ def levels_at(n_rows: int, levels: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(psi for psi in levels if 2 * psi <= n_rows) or levels[:1]
 
 
-def differ(old: Scaling, new: Scaling, X: Floats) -> bool:
+def differ(old: Scaling, new: Scaling, X: Floats, compute: Compute | None = None) -> bool:
     """Whether two scales of rows (n, d) differ so much that a model notices.
 
     In some feature by more than a shift and a tenth of its spread, or by a shift of more than its spread.
     """
-    before, after = old.apply(X), new.apply(X)
+    before, after = old.apply(X, compute), new.apply(X, compute)
     gaps, spread = after - before, _spread(after)
     return bool(((_spread(gaps) > KEPT * spread) | (np.abs(gaps.mean(axis=0)) > spread)).any())
 
@@ -295,7 +295,7 @@ class Stream:
         some = self.rows[spread_rows(n_rows, AVERAGED_ROWS)]
         changed = set()
         for number, name in zip(numbers, names, strict=True):
-            if takes_all or differ(self.scalings[number], learned[name], some):
+            if takes_all or differ(self.scalings[number], learned[name], some, compute):
                 self.scalings[number] = learned[name]
                 changed.add(number)
         return changed

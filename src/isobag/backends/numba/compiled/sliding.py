@@ -103,12 +103,8 @@ def slide(begin, end, places, n_before, n_rows, changed, slots, found, least, wi
         if n_changed:
             _replace_centers(i, names[:n_changed], slots, window, centers)
             _update_radii(i, names, starts, changed, centers)
-            for shell in range(stale, len(shells) - 1):
-                if starts[shell] < starts[shell + 1]:
-                    if shells[shell + 1] - shells[shell] <= _ANEW:
-                        _search_anew(i, shell, n_rows, window, centers, kept)
-                    else:
-                        _search_lost(i, shell, n_rows, changed, window, centers, kept)
+            _search_anew(i, n_rows, starts, window, centers, kept)
+            _search_lost(i, n_rows, starts, changed, window, centers, kept)
             if n_changed < psi:
                 _offer(i, n_rows, names, starts, window, centers, kept)
             _recount(i, stale, n_rows, sq_radii, kept)
@@ -221,26 +217,29 @@ def _update_radii(i, names, starts, changed, centers):
 
 
 @jit_inner
-def _search_anew(i, shell, n_rows, window, centers, kept):
-    """Search a shell for all rows: the cheapest where few centers have many rows each."""
+def _search_anew(i, n_rows, starts, window, centers, kept):
+    """Search the small shells that have a new center for all rows: few centers have many rows each."""
     (owners, shells, _, center_columns), columns = centers[:4], window[1]
     winners, sq_dists = kept[:2]
     best, winner = np.empty(BLOCK), np.empty(BLOCK, dtype=np.int64)
-    for block in range(-(-n_rows // BLOCK)):
-        own = columns[owners[i], block]
-        scan_block(own, center_columns[i], shells[shell], shells[shell + 1], best, winner)
-        for q in range(BLOCK):
-            winners[i, shell, block, q] = winner[q]
-            sq_dists[i, shell, block, q] = best[q]
+    for shell in range(len(shells) - 1):
+        if starts[shell] == starts[shell + 1] or shells[shell + 1] - shells[shell] > _ANEW:
+            continue
+        for block in range(-(-n_rows // BLOCK)):
+            own = columns[owners[i], block]
+            scan_block(own, center_columns[i], shells[shell], shells[shell + 1], best, winner)
+            for q in range(BLOCK):
+                winners[i, shell, block, q] = winner[q]
+                sq_dists[i, shell, block, q] = best[q]
 
 
 @jit_inner
-def _search_lost(i, shell, n_rows, changed, window, centers, kept):
-    """Search a shell for the rows whose center in it has changed."""
+def _search_lost(i, n_rows, starts, changed, window, centers, kept):
+    """Search the other shells for the rows whose center in them has changed."""
     all_rows, _, _, all_norms, middles, units = window
     owners, shells, _, center_columns, center_singles, _, reaches, _, _, _ = centers
     winners, sq_dists, bounds, _ = kept
-    view, first, last = owners[i], shells[shell], shells[shell + 1]
+    view = owners[i]
     rows, middle, norms = all_rows[view], middles[view], all_norms[view].reshape(-1)
     d = rows.shape[1]
     room = make_room()
@@ -250,31 +249,35 @@ def _search_lost(i, shell, n_rows, changed, window, centers, kept):
     lengths = np.zeros(BLOCK)
     shares, per_unit = _shares(d, units[view]), 1.0 / units[view]
     hard = np.zeros(1, dtype=np.bool_)
-    hard[0] = last - first <= SMALL
-    holders, own_changed = winners[i, shell].reshape(-1), changed[i]
     lost = np.empty(n_rows + 1, dtype=np.int64)
-    n_lost = 0
-    for place in range(n_rows):
-        lost[n_lost] = place
-        n_lost += own_changed[holders[place]]
-    for start in range(0, n_lost, BLOCK):
-        size = min(BLOCK, n_lost - start)
-        for q in range(size):
-            prefetch(rows, lost[min(start + q + _AHEAD, n_lost - 1)] * d)
-            place = lost[start + q]
-            lengths[q] = norms[place]
-            for k in range(d):
-                columns[k, q] = rows[place, k]
-                singles[k, q] = single(rows[place, k], middle[k], per_unit)
-        search_lanes(
-            size, columns, singles, lengths, center_columns[i], center_singles[i], reaches[i], first, last, names,
-            room, hard,
-        )  # fmt: skip
-        for q in range(size):
-            block, lane = lost[start + q] // BLOCK, lost[start + q] % BLOCK
-            winners[i, shell, block, lane] = winner[q]
-            sq_dists[i, shell, block, lane] = best[q]
-            bounds[i, shell, block, lane] = _bound(best[q], lengths[q], shares)
+    for shell in range(len(shells) - 1):
+        first, last = shells[shell], shells[shell + 1]
+        if starts[shell] == starts[shell + 1] or last - first <= _ANEW:
+            continue
+        hard[0] = last - first <= SMALL
+        holders, own_changed = winners[i, shell].reshape(-1), changed[i]
+        n_lost = 0
+        for place in range(n_rows):
+            lost[n_lost] = place
+            n_lost += own_changed[holders[place]]
+        for start in range(0, n_lost, BLOCK):
+            size = min(BLOCK, n_lost - start)
+            for q in range(size):
+                prefetch(rows, lost[min(start + q + _AHEAD, n_lost - 1)] * d)
+                place = lost[start + q]
+                lengths[q] = norms[place]
+                for k in range(d):
+                    columns[k, q] = rows[place, k]
+                    singles[k, q] = single(rows[place, k], middle[k], per_unit)
+            search_lanes(
+                size, columns, singles, lengths, center_columns[i], center_singles[i], reaches[i], first, last, names,
+                room, hard,
+            )  # fmt: skip
+            for q in range(size):
+                block, lane = lost[start + q] // BLOCK, lost[start + q] % BLOCK
+                winners[i, shell, block, lane] = winner[q]
+                sq_dists[i, shell, block, lane] = best[q]
+                bounds[i, shell, block, lane] = _bound(best[q], lengths[q], shares)
 
 
 @jit_inner
