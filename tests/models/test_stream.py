@@ -90,6 +90,17 @@ def test_scores_are_those_of_the_finished_model():
     assert stream.model.limits is not None
 
 
+@pytest.mark.parametrize("compute", [DEFINITION, Compute("numba")], ids=["numpy", "numba"])
+def test_a_model_stays_as_it_is_when_the_window_moves(compute):
+    X = rows_of("smooth")
+    stream, _, _ = followed(X[:300], [300], compute, 16)
+    model = stream.model
+    before = model.scores(ArrayRows(X), DEFINITION)
+    stream.follow(X[300:], compute)
+    assert np.array_equal(model.scores(ArrayRows(X), DEFINITION), before)
+    assert not np.array_equal(stream.model.scores(ArrayRows(X), DEFINITION), before)
+
+
 def test_centers_are_different_rows_of_the_window_and_leave_with_them():
     X = rows_of("smooth")
     stream, _, _ = followed(X[:300], [300], Compute("numba"))

@@ -81,7 +81,7 @@ class IDK(base.AnomalyDetector):
 
     def score_one(self, x: Mapping[Any, Any]) -> float:
         """How odd a row is: 0 or more, high = anomalous."""
-        if not self.features or self.detector.stream_.model is None:
+        if not self.features or not self.detector.stream_.has_model:
             return 0.0
         return float(oddness(self.detector.stream_.score(self._row(x), self.detector.compute))[0])
 

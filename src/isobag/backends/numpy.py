@@ -192,9 +192,11 @@ def count_and_sum(
     return counts, sum_at_cells(X, kept, tables, limits=limits)
 
 
-def slide_window(X: Floats, size: int, slots: Cells, levels: tuple[int, ...], n_jobs: int | None = None) -> Sliding:
-    """A window of ``size`` places with the rows X, and balls around those at ``slots``; all is counted every time."""
-    return Recounted(sys.modules[__name__], X, size, slots, levels, n_jobs)
+def slide_window(
+    X: Sequence[Floats], size: int, slots: Cells, owners: Ints, levels: tuple[int, ...], n_jobs: int | None = None
+) -> Sliding:
+    """A window of ``size`` places with rows, and balls around those at ``slots``; all is counted every time."""
+    return Recounted(sys.modules[__name__], X, size, slots, owners, levels, n_jobs)
 
 
 def _assign_level(X: Floats, balls: Balls, level: int, rule: str) -> Cells:

@@ -72,9 +72,12 @@ class Backend(Protocol[Q, A, C]):
         """``count_cells``, and ``sum_at_cells`` with these counts as tables, of all levels or the last, in one pass."""
 
     def slide_window(
-        self, X: Floats, size: int, slots: Cells, levels: tuple[int, ...], n_jobs: int | None, /
+        self, X: Sequence[Floats], size: int, slots: Cells, owners: Ints, levels: tuple[int, ...], n_jobs: int | None, /
     ) -> Sliding:
-        """A window of ``size`` places with the rows X (n, d) at the first, and balls around those at slots (t, psi)."""
+        """A window of ``size`` places, with the rows (n, d) of each view at the first, and balls around some of them.
+
+        slots (T, psi): places of the centers; owners (T,): the view of each partitioning, ascending
+        """
 
     def grow_tree(
         self, X: Floats, seed: int, columns: Cells, thresholds: Floats, children: Cells, places: Ints, /

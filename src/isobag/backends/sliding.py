@@ -1,10 +1,11 @@
 """Rows of a window in the cells of balls whose centers are rows of that window; rows and balls change, counts follow.
 
 A window has places; its rows are at the first ones until all are taken. Center j of partitioning i is the row at place
-``slots[i, j]``. ``Sliding`` is what a backend keeps of one view, ``Recounted`` the definition: after every change all
-rows are counted again.
+``slots[i, j]``, on the scale of the view that owns the partitioning. ``Sliding`` is what a backend keeps of V views,
+``Recounted`` the definition: after every change all rows are counted again.
 """
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,16 +17,17 @@ Nearest = Any
 
 
 class Sliding(Protocol):
-    """Counts (L, t, psi) of the rows in each cell of each level, and squared radii (L, t, psi) of the balls."""
+    """A window, and the balls and counts of every view."""
 
-    counts: Ints
-    sq_radii: Floats
+    def balls(self, view: int, /) -> tuple[Floats, Floats, Ints]:
+        """Centers (t, psi, d), squared radii and counts (L, t, psi) of one view, until the window slides."""
 
-    def centers(self) -> Floats:
-        """The centers: (t, psi, d)."""
+    def find(self, X: Sequence[Floats], limits: Ints | None, n_jobs: int | None, /) -> tuple[Nearest, Ints]:
+        """What ``slide`` needs to know of rows, (n, d) on the scale of each view, and sums that scores are made of.
 
-    def find(self, X: Floats, n_jobs: int | None, /) -> Nearest:
-        """What ``sum_at`` and ``slide`` need to know of rows: (n, d)."""
+        These are over the partitionings of each view, of the counts at each row's cell: (V, n, L), with limits (V, L)
+        one more column, as ``sum_at_cells``.
+        """
 
     def join(self, parts: list[Nearest], /) -> Nearest:
         """What is known of some rows after what is known of others."""
@@ -33,59 +35,76 @@ class Sliding(Protocol):
     def first(self, nearest: Nearest, n: int, /) -> Nearest:
         """What is known of the first n rows."""
 
-    def sum_at(self, nearest: Nearest, limits: Ints | None, n_jobs: int | None, /) -> Ints:
-        """Sum over partitionings of the counts at each row's cell: (n, L), with limits as ``sum_at_cells``."""
-
     def sum_at_places(self, places: Ints, limits: Ints | None, n_jobs: int | None, /) -> Ints:
-        """The same of rows of the window, by their places: (k,)."""
+        """The same sums of rows of the window, by their places: (k,)."""
 
-    def slide(self, places: Ints, X: Floats, nearest: Nearest, slots: Cells, n_jobs: int | None, /) -> None:
-        """Put rows (n, d) at different places, and let the balls be those around the rows at ``slots`` (t, psi)."""
+    def slide(self, places: Ints, nearest: Nearest, slots: Cells, n_jobs: int | None, /) -> None:
+        """Put rows at different places, and let the balls be those around the rows at ``slots`` (T, psi)."""
+
+    def rescale(self, view: int, X: Floats, n_jobs: int | None, /) -> None:
+        """Let the rows of one view, in the order of their places, be these (n, d): they have another scale."""
 
 
 class Recounted:
     """The definition, by the verbs of any backend."""
 
-    def __init__(self, verbs: Any, X: Floats, size: int, slots: Cells, levels: tuple[int, ...], n_jobs: int | None):
-        self._verbs = verbs
-        self._levels = levels
-        self._rows = np.empty((size, X.shape[1]))
-        self._n_rows = 0
-        self.slide(np.arange(len(X)), X, X, slots, n_jobs)
+    def __init__(
+        self, verbs: Any, X: Sequence[Floats], size: int, slots: Cells, owners: Ints, levels: tuple[int, ...],
+        n_jobs: int | None,
+    ) -> None:  # fmt: skip
+        self._verbs, self._levels, self._slots = verbs, levels, slots
+        self._parts = [slice(*np.searchsorted(owners, [view, view + 1])) for view in range(len(X))]
+        self._rows = np.empty((len(X), size, X[0].shape[1]))
+        self._n_rows = len(X[0])
+        for view, own in enumerate(X):
+            self._rows[view, : self._n_rows] = verbs.fetch(own)
+        self._recount(n_jobs)
 
-    def centers(self) -> Floats:
-        """The centers: (t, psi, d)."""
-        return self._rows[self._slots]
+    def balls(self, view: int) -> tuple[Floats, Floats, Ints]:
+        """Centers (t, psi, d), squared radii and counts (L, t, psi) of one view."""
+        own = self._balls[view]
+        return own.points[own.slots], own.sq_radii, self._counts[view]
 
-    def find(self, X: Floats, n_jobs: int | None) -> Nearest:
-        """The rows themselves."""
-        return X
+    def find(self, X: Sequence[Floats], limits: Ints | None, n_jobs: int | None) -> tuple[Nearest, Ints]:
+        """The rows themselves, and sums of the counts at each row's cell."""
+        sums = [
+            self._verbs.fetch(
+                self._verbs.sum_at_cells(
+                    self._verbs.prepare(own), balls, counts, "nearest", None if limits is None else limits[view], n_jobs
+                )
+            )
+            for view, (own, balls, counts) in enumerate(zip(X, self._balls, self._counts, strict=True))
+        ]
+        return X, np.array(sums)
 
     def join(self, parts: list[Nearest]) -> Nearest:
-        """The parts: ``slide`` counts all rows again, whatever is known of some."""
-        return parts
+        """All rows."""
+        return [np.concatenate([self._verbs.fetch(own) for own in views]) for views in zip(*parts, strict=True)]
 
     def first(self, nearest: Nearest, n: int) -> Nearest:
         """The first n rows."""
-        return nearest[:n]
-
-    def sum_at(self, nearest: Nearest, limits: Ints | None, n_jobs: int | None) -> Ints:
-        """Sum over partitionings of the counts at each row's cell: (n, L), or (n, L + 1)."""
-        queries = self._verbs.prepare(nearest)
-        sums = self._verbs.sum_at_cells(queries, self._balls, self.counts, "nearest", limits, n_jobs)
-        found: Ints = self._verbs.fetch(sums)
-        return found
+        return [own[:n] for own in nearest]
 
     def sum_at_places(self, places: Ints, limits: Ints | None, n_jobs: int | None) -> Ints:
-        """The same of rows of the window: (k,)."""
-        return self.sum_at(self._rows[places], limits, n_jobs)
+        """The same sums of rows of the window: (k,)."""
+        return self.find(list(self._rows[:, places]), limits, n_jobs)[1]
 
-    def slide(self, places: Ints, X: Floats, nearest: Nearest, slots: Cells, n_jobs: int | None) -> None:
+    def slide(self, places: Ints, nearest: Nearest, slots: Cells, n_jobs: int | None) -> None:
         """Put rows at places, and count all again."""
-        self._rows[places] = X
+        self._rows[:, places] = nearest
         self._n_rows = max(self._n_rows, int(places.max()) + 1)
-        self._slots = slots.copy()
-        rows = self._rows[: self._n_rows]
-        self.sq_radii = self._verbs.sq_radii(rows, self._slots, self._levels, n_jobs)
-        self._balls = Balls(rows, self._slots, self._levels, self.sq_radii)
-        self.counts = self._verbs.count_cells(self._verbs.prepare(rows), self._balls, n_jobs)
+        self._slots = slots
+        self._recount(n_jobs)
+
+    def rescale(self, view: int, X: Floats, n_jobs: int | None) -> None:
+        """Let the rows of one view be these, and count all again."""
+        self._rows[view, : len(X)] = self._verbs.fetch(X)
+        self._recount(n_jobs)
+
+    def _recount(self, n_jobs: int | None) -> None:
+        self._balls, self._counts = [], []
+        for rows, part in zip(self._rows[:, : self._n_rows], self._parts, strict=True):
+            slots = np.ascontiguousarray(self._slots[part])
+            radii = self._verbs.sq_radii(rows, slots, self._levels, n_jobs)
+            self._balls.append(Balls(rows.copy(), slots, self._levels, radii))
+            self._counts.append(self._verbs.count_cells(self._verbs.prepare(rows), self._balls[-1], n_jobs))

@@ -306,7 +306,7 @@ class IDKStreamDetector(Thresholded, Computing):
     def _stream(self) -> Stream:
         """The stream, once two rows have come."""
         check_is_fitted(self)
-        if self.stream_.model is None:
+        if not self.stream_.has_model:
             raise ValueError(f"{self.stream_.n_seen} row has been seen; need at least 2.")
         return self.stream_
 

@@ -240,11 +240,11 @@ class PointModel(PickledByFields):
         """What explanations compare with, kept from the first: the same on every backend."""
         return {}
 
-    def combine(self, sums: Sums, n_jobs: int | None = None, own: OwnSums | None = None) -> Floats:
+    def combine(self, sums: Sums | Ints, n_jobs: int | None = None, own: OwnSums | None = None) -> Floats:
         """Scores from sums at every psi, or at the last alone: (n, L) a view -> (n,); ``own``: of the own groups."""
         n_rows = len(sums[0])
         if n_rows <= FEW and own is None and self._largest_sums is not None and self.average is not None:
-            return self.average.apply_to_few(np.array(sums) / self._largest_sums)
+            return self.average.apply_to_few(np.asarray(sums) / self._largest_sums)
         scores = np.empty(n_rows)
 
         def work(rows: slice) -> None:

@@ -11,7 +11,8 @@ had not learned it, are the reference of p-values. Every W / 4 rows the weights 
 scale of one view, which is kept if the new one hardly differs. Nothing depends on how rows are divided among calls.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,10 +49,10 @@ class Followed(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """Rows (n, d), what each view knows of them, and their scores (n,)."""
+    """Rows (n, d), what the window knows of them, and their scores (n,)."""
 
     X: Floats
-    nearest: list[Nearest]
+    nearest: Nearest
     scores: Floats
 
 
@@ -65,12 +66,12 @@ def levels_at(n_rows: int, levels: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(psi for psi in levels if 2 * psi <= n_rows) or levels[:1]
 
 
-def differ(old: Scaling, new: Scaling, X: Floats) -> bool:
+def differ(old: Scaling, new: Scaling, X: Floats, compute: Compute | None = None) -> bool:
     """Whether two scales of rows (n, d) differ so much that a model notices.
 
     In some feature by more than a shift and a tenth of its spread, or by a shift of more than its spread.
     """
-    before, after = old.apply(X), new.apply(X)
+    before, after = old.apply(X, compute), new.apply(X, compute)
     gaps, spread = after - before, _spread(after)
     return bool(((_spread(gaps) > KEPT * spread) | (np.abs(gaps.mean(axis=0)) > spread)).any())
 
@@ -108,7 +109,6 @@ class Stream:
     slots (t, psi) : places of the centers, for all partitionings and the largest psi.
     scalings, levels, average : of the current views.
     scores (m,) : of the last m <= W rows, each before it was learned, the oldest first.
-    model : of the window; None while there are fewer than two rows.
     """
 
     def __init__(self, params: PointParams, window: int, n_features: int) -> None:
@@ -125,10 +125,30 @@ class Stream:
         self.levels: tuple[int, ...] = ()
         self.average: ViewsAverage | None = None
         self.scores = np.empty(0)
-        self.model: PointModel | None = None
-        self._kept: tuple[Any, list[Sliding], list[list[Nearest]]] | None = None
+        self._current: PointModel | None = None  # may share its arrays with the window
+        self._model: PointModel | None = None
+        self._reference: Calibration | None = None
+        self._limits: Ints | None = None
+        self._kept: tuple[Any, Sliding, list[Nearest]] | None = None
+        n_views = len(self.plans)
+        self._order = np.argsort(np.arange(params.n_estimators) % n_views, kind="stable")  # partitionings by views
+        self._owners = self._order % n_views
         self._new_scores: list[Floats] = []
         self._judged: Judged | None = None
+
+    @property
+    def has_model(self) -> bool:
+        """Whether there is a model of the window: not while there are fewer than two rows."""
+        return self._current is not None
+
+    @property
+    def model(self) -> PointModel | None:
+        """The model of the window, which stays as it is when the window moves."""
+        if self._model is None and self._current is not None:
+            assert self._kept is not None
+            model = self._finish(self._kept[1], lambda own: np.array(own, order="C"))
+            self._model = replace(model, calibration=self._calibrate(model))
+        return self._model
 
     @property
     def waiting(self) -> Floats:
@@ -151,7 +171,7 @@ class Stream:
         self._waiting = [waiting] if len(waiting) else []
         self._new_scores = [new_scores]
         if self.levels:
-            self._finish(self._slidings(compute)[0], False, compute)
+            self._renew(self._sliding(compute)[0], False, compute)
 
     def follow(self, X: Floats, compute: Compute, tail: str = EXTRAPOLATE) -> Followed:
         """Score rows in their order and learn them: (n, d). Without a model scores are nan and p-values 1.
@@ -161,7 +181,7 @@ class Stream:
         """
         scores, p_values = np.full(len(X), np.nan), np.ones(len(X))
         for part in self._parts(len(X)):
-            if self.model is not None:
+            if self.has_model:
                 scores[part] = self.score(X[part], compute)
                 p_values[part] = self.p_values(scores[part], tail)
             self._take(X[part], compute)
@@ -186,10 +206,9 @@ class Stream:
 
     def _take(self, X: Floats, compute: Compute) -> None:
         """Let rows wait, and learn the block if they complete it."""
-        if self.model is not None:
+        if self.has_model:
             judged = self._judge(X, compute)
-            for kept, own in zip(self._slidings(compute)[1], judged.nearest, strict=True):
-                kept.append(own)
+            self._sliding(compute)[1].append(judged.nearest)
             self._new_scores.append(judged.scores)
         self._waiting.append(compute.fetch(X))
         self.n_seen += len(X)
@@ -198,39 +217,33 @@ class Stream:
 
     def _judge(self, X: Floats, compute: Compute) -> "Judged":
         """What the model of the window says of rows; of rows that it was asked about last, what it said."""
-        slidings = self._slidings(compute)[0]
+        sliding = self._sliding(compute)[0]
         last = self._judged
         if last is not None and len(X) <= len(last.X) and _are_same(last.X[: len(X)], X):
             if len(X) == len(last.X):
                 return last
-            nearest = [own.first(rows, len(X)) for own, rows in zip(slidings, last.nearest, strict=True)]
-            return Judged(X, nearest, last.scores[: len(X)])
-        assert self.model is not None
-        n_jobs = compute.n_jobs
-        limits = self.model.limits or [None] * len(slidings)
-        nearest = self._find(X, compute)
-        pairs = zip(slidings, nearest, limits, strict=True)
-        sums = tuple(own.sum_at(rows, limit, n_jobs) for own, rows, limit in pairs)
+            return Judged(X, sliding.first(last.nearest, len(X)), last.scores[: len(X)])
+        assert self._current is not None
+        nearest, sums = sliding.find(self._scale(X, compute), self._limits, compute.n_jobs)
         copy = X.copy() if isinstance(X, np.ndarray) else X.clone()
-        self._judged = Judged(copy, nearest, self.model.combine(sums))
+        self._judged = Judged(copy, nearest, self._current.combine(sums))
         return self._judged
 
     def p_values(self, scores: Floats, tail: str = EXTRAPOLATE) -> Floats:
         """P-values of rows with these scores by the current model: (n,) -> (n,)."""
-        assert self.model is not None
-        assert self.model.calibration is not None
-        return self.model.calibration.compare(scores[:, None], scores, tail).p_values
+        if self._reference is None:
+            assert self._current is not None
+            self._reference = self._calibrate(self._current)
+        return self._reference.compare(scores[:, None], scores, tail).p_values
 
-    def _find(self, X: Floats, compute: Compute) -> list[Nearest]:
-        """What is to be known of rows in each view."""
-        slidings = self._slidings(compute)[0]
-        scaled = (scaling.apply(X, compute) for scaling in self.scalings)
-        return [own.find(rows, compute.n_jobs) for own, rows in zip(slidings, scaled, strict=True)]
+    def _scale(self, X: Floats, compute: Compute) -> list[Floats]:
+        """Rows on the scale of each view: (n, d)."""
+        return [scaling.apply(X, compute) for scaling in self.scalings]
 
     def _learn(self, compute: Compute) -> None:
         """Let the waiting rows enter the window, and finish its model."""
         self._join_scores()
-        before = None if self.model is None else self._slidings(compute)
+        before = self._sliding(compute) if self.has_model else None
         waiting = self.waiting
         places = np.arange(self.n_learned, self.n_seen) % self.window
         if self.n_learned < self.window <= self.n_seen:
@@ -241,18 +254,16 @@ class Stream:
         n_rows = min(self.n_learned, self.window)
         refreshes = self.n_learned >= self.n_refreshed + min(self.n_refreshed, max(1, self.window // REFRESHES))
         scaled_anew = self._rescale(n_rows, compute) if refreshes else set()
-        slidings = []
-        for number, scaling in enumerate(self.scalings):
-            if number in scaled_anew or before is None:
-                slidings.append(self._open(number, compute))
-                continue
-            own = before[0][number]
-            nearest = own.join(before[1][number])
-            own.slide(places, scaling.apply(waiting, compute), nearest, self._slots_of(number), compute.n_jobs)
-            slidings.append(own)
-        self._kept = compute.verbs, slidings, [[] for _ in slidings]
         self._waiting, self._judged = [], None
-        self._finish(slidings, refreshes, compute)
+        if before is None or len(scaled_anew) == len(self.plans):
+            sliding = self._open(compute)
+        else:
+            sliding, parts = before
+            sliding.slide(places, sliding.join(parts), self._slots, compute.n_jobs)
+            for number in scaled_anew:
+                sliding.rescale(number, self.scalings[number].apply(self.rows[:n_rows], compute), compute.n_jobs)
+        self._kept = compute.verbs, sliding, []
+        self._renew(sliding, refreshes, compute)
 
     def _join_scores(self) -> None:
         self.scores = np.concatenate([self.scores, self.new_scores])[-self.window :]
@@ -284,61 +295,65 @@ class Stream:
         some = self.rows[spread_rows(n_rows, AVERAGED_ROWS)]
         changed = set()
         for number, name in zip(numbers, names, strict=True):
-            if takes_all or differ(self.scalings[number], learned[name], some):
+            if takes_all or differ(self.scalings[number], learned[name], some, compute):
                 self.scalings[number] = learned[name]
                 changed.add(number)
         return changed
 
-    def _slots_of(self, number: int) -> Any:
-        """Places of the centers of one view: (t, psi)."""
-        return np.ascontiguousarray(self.slots[number :: len(self.plans), : self.levels[-1]])
+    @property
+    def _slots(self) -> Any:
+        """Places of the centers of each partitioning, by views: (t, psi)."""
+        return self.slots[self._order, : self.levels[-1]]
 
-    def _open(self, number: int, compute: Compute) -> Sliding:
-        """The window of one view, all its rows compared with all centers."""
-        rows = self.rows[: min(self.n_learned, self.window)]
-        scaled = self.scalings[number].apply(rows, compute)
-        slots = self._slots_of(number)
-        return compute.verbs.slide_window(scaled, self.window, slots, self.levels, compute.n_jobs)
+    def _open(self, compute: Compute) -> Sliding:
+        """The window, all its rows compared with all centers."""
+        scaled = self._scale(self.rows[: min(self.n_learned, self.window)], compute)
+        how = self.window, self._slots, self._owners, self.levels, compute.n_jobs
+        return compute.verbs.slide_window(scaled, *how)
 
-    def _slidings(self, compute: Compute) -> tuple[list[Sliding], list[list[Nearest]]]:
-        """The window of each view, and what is known of the waiting rows; made anew for another backend or device."""
+    def _sliding(self, compute: Compute) -> tuple[Sliding, list[Nearest]]:
+        """The window, and what is known of the waiting rows; made anew for another backend or device."""
         if self._kept is None or self._kept[0] is not compute.verbs:
-            slidings = [self._open(number, compute) for number in range(len(self.plans))]
-            self._kept, self._judged = (compute.verbs, slidings, [[] for _ in slidings]), None
+            self._kept, self._judged = (compute.verbs, self._open(compute), []), None
             if self._waiting:
-                self._kept = compute.verbs, slidings, [[own] for own in self._find(self.waiting, compute)]
-        return self._kept[1], self._kept[2]
+                scaled = self._scale(self.waiting, compute)
+                self._kept[2].append(self._kept[1].find(scaled, None, compute.n_jobs)[0])
+        return self._kept[1:]
 
-    def _finish(self, slidings: list[Sliding], refreshes: bool, compute: Compute) -> None:
-        """The model of the window, its weights learned anew where they are due."""
+    def _finish(self, sliding: Sliding, take: Callable[[Any], Any]) -> PointModel:
+        """A model of the window, with what a function takes of each of its arrays."""
         n_rows = min(self.n_learned, self.window)
-        members = []
-        for scaling, own in zip(self.scalings, slidings, strict=True):
-            centers = own.centers()
+        members, tables = [], []
+        for number, scaling in enumerate(self.scalings):
+            centers, sq_radii, counts = map(take, sliding.balls(number))
             slots = np.arange(centers.shape[0] * centers.shape[1], dtype=np.int32).reshape(centers.shape[:2])
-            balls = RowBalls(centers.reshape(-1, centers.shape[2]), slots, self.levels, own.sq_radii.copy())
+            balls = RowBalls(centers.reshape(-1, centers.shape[2]), slots, self.levels, sq_radii)
             members.append(View(scaling, balls))
-        tally = Tally(tuple(own.counts.copy() for own in slidings), n_rows)
+            tables.append(counts)
         reference = self.rows[spread_rows(n_rows, REFERENCE_ROWS)]
-        average = None if refreshes else self.average
-        model = finish_point_model(Views(tuple(members)), tally, self.params, reference, average)
+        tally = Tally(tuple(tables), n_rows)
+        return finish_point_model(Views(tuple(members)), tally, self.params, reference, self.average)
+
+    def _renew(self, sliding: Sliding, refreshes: bool, compute: Compute) -> None:
+        """Let the current model be that of the window, its weights learned anew where they are due."""
+        self._current = self._finish(sliding, lambda own: own)
+        self._model = self._reference = None
+        limits = self._current.limits
+        self._limits = None if limits is None else np.array(limits)
         if refreshes:
             self.n_refreshed, self.n_refreshes = self.n_learned, self.n_refreshes + 1
             if self.params.averages:
-                places = spread_rows(n_rows, AVERAGED_ROWS)
-                limits = model.limits or [None] * len(slidings)
-                pairs = zip(slidings, limits, strict=True)
-                model = model.averaged(tuple(own.sum_at_places(places, limit, compute.n_jobs) for own, limit in pairs))
-                self.average = model.average
-        self.model = self._calibrated(model)
+                places = spread_rows(min(self.n_learned, self.window), AVERAGED_ROWS)
+                sums = sliding.sum_at_places(places, self._limits, compute.n_jobs)
+                self._current = self._current.averaged(tuple(sums))
+                self.average = self._current.average
 
-    def _calibrated(self, model: PointModel) -> PointModel:
-        """The model, with the scores of rows that came before they were learned as its reference."""
+    def _calibrate(self, model: PointModel) -> Calibration:
+        """The scores of rows that came before they were learned, as the reference of p-values."""
         ends = np.array([len(self.scores)])
-        no_edges = np.empty(0, dtype=np.int64)
-        reference = Calibration((model,), no_edges, ends, np.sort(self.scores), 0.0)
-        return PointModel(**{**model.__getstate__(), "calibration": reference})
+        return Calibration((model,), np.empty(0, dtype=np.int64), ends, np.sort(self.scores), 0.0)
 
     def __getstate__(self) -> dict[str, Any]:
         """All but what can be computed from the rest."""
-        return {**vars(self), "_kept": None, "_judged": None}
+        model = self.model
+        return {**vars(self), "_model": model, "_current": model, "_reference": None, "_kept": None, "_judged": None}

@@ -1,5 +1,7 @@
 """The fast backend: compiled loops in threads, the same integers as the NumPy backend; ``choose`` has the engines."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from isobag.backends.arrays import Balls, Cells, Floats, Ints, last_level, one_level
@@ -80,8 +82,10 @@ def count_and_sum(
     return engine_for(queries, balls).count_and_sum(queries, balls, first, n_jobs, limits)
 
 
-def slide_window(X: Floats, size: int, slots: Cells, levels: tuple[int, ...], n_jobs: int | None = None) -> Sliding:
-    """A window of ``size`` places with the rows X, and balls around those at ``slots``: nearest centers are kept."""
+def slide_window(
+    X: Sequence[Floats], size: int, slots: Cells, owners: Ints, levels: tuple[int, ...], n_jobs: int | None = None
+) -> Sliding:
+    """A window of ``size`` places with rows, and balls around those at ``slots``: nearest centers are kept."""
     from isobag.backends.numba.sliding import SlidingCells  # noqa: PLC0415
 
-    return SlidingCells(X, size, slots, levels, n_jobs)
+    return SlidingCells(X, size, slots, owners, levels, n_jobs)

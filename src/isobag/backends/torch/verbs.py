@@ -232,10 +232,11 @@ class TorchBackend:
             return self.fetch(self._engine(1).sum_kept(tensor(cells, self.device), table).t())
 
     def slide_window(
-        self, X: Floats, size: int, slots: Cells, levels: tuple[int, ...], n_jobs: int | None = None
-    ) -> Sliding:
-        """A window of ``size`` places with the rows X, and balls around those at ``slots``; all is counted anew."""
-        return Recounted(self, X, size, slots, levels, n_jobs)
+        self, X: Sequence[Floats], size: int, slots: Cells, owners: Ints, levels: tuple[int, ...],
+        n_jobs: int | None = None,
+    ) -> Sliding:  # fmt: skip
+        """A window of ``size`` places with rows, and balls around those at ``slots``; all is counted anew."""
+        return Recounted(self, X, size, slots, owners, levels, n_jobs)
 
     def grow_tree(
         self, X: Floats, seed: int, columns: Cells, thresholds: Floats, children: Cells, places: Ints

@@ -12,8 +12,6 @@ _DOUBLES = ir.VectorType(ir.DoubleType(), WIDTH)
 _LONGS = ir.VectorType(ir.IntType(64), WIDTH)
 _SINGLES, _SHORTS = ir.VectorType(ir.FloatType(), BLOCK), ir.VectorType(ir.IntType(16), BLOCK)
 _LENGTHS = ir.VectorType(ir.DoubleType(), BLOCK)
-_TOGETHER = 2
-"""Points that are measured at once: sums that do not wait for each other."""
 
 
 @in_llvm(types.void)
@@ -49,47 +47,44 @@ def scan_candidates(builder, columns, query, candidates, first, last, best, winn
 
 
 @in_llvm(types.void)
-def measure_singles(builder, singles, block, points, terms, sq_dists):
-    """Write the squared distances of all points to the lanes of a block, less a term of the point, in float32.
+def measure_centers(builder, x, columns, first, last, sq_dists):
+    """Write the squared distances of x (d,) to the centers first to last, and some more before and after them.
 
-    singles (blocks, d, BLOCK), points (m, d), terms (m,), sq_dists (m, BLOCK)
+    columns (d, m) float64, sq_dists (m,): m is a multiple of WIDTH. Squares are summed in the order of features.
     """
-    m, d = cgutils.unpack_tuple(builder, points.shape)
-    zero, width = ir.Constant(d.type, 0), ir.Constant(d.type, BLOCK)
-    lanes = builder.gep(singles.data, [builder.mul(builder.mul(block, d), width)])
+    d, stride = cgutils.unpack_tuple(builder, columns.shape)
 
-    fused = muladd(builder, _SINGLES)
+    def measure(j, _):
+        def add(k, totals):
+            place = at(builder, columns.data, builder.add(builder.mul(k, stride), j), _DOUBLES)
+            value = splat(builder, builder.load(builder.gep(x.data, [k])), _DOUBLES)
+            gap = builder.fsub(value, builder.load(place, align=8))
+            return [builder.fadd(totals[0], builder.fmul(gap, gap))]
 
-    def measure_some(n_together):
-        def measure(j, _):
-            numbers = [builder.add(j, ir.Constant(d.type, s)) for s in range(n_together)]
-            own = [builder.gep(points.data, [builder.mul(number, d)]) for number in numbers]
+        total = loop(builder, ir.Constant(d.type, 0), d, [ir.Constant(_DOUBLES, [0.0] * WIDTH)], add)[0]
+        builder.store(total, at(builder, sq_dists.data, j, _DOUBLES), align=8)
+        return []
 
-            def add(k, totals):
-                x = builder.load(at(builder, lanes, builder.mul(k, width), _SINGLES), align=4)
-                values = [splat(builder, builder.load(builder.gep(row, [k])), _SINGLES) for row in own]
-                gaps = [builder.fsub(x, value) for value in values]
-                return [builder.call(fused, [gap, gap, total]) for gap, total in zip(gaps, totals, strict=True)]
-
-            totals = loop(builder, zero, d, [ir.Constant(_SINGLES, [0.0] * BLOCK)] * n_together, add)
-            for number, total in zip(numbers, totals, strict=True):
-                term = splat(builder, builder.load(builder.gep(terms.data, [number])), _SINGLES)
-                place = at(builder, sq_dists.data, builder.mul(number, width), _SINGLES)
-                builder.store(builder.fsub(total, term), place, align=4)
-            return []
-
-        return measure
-
-    even = builder.and_(m, ir.Constant(m.type, -_TOGETHER))
-    loop(builder, zero, even, [], measure_some(_TOGETHER), _TOGETHER)
-    loop(builder, even, m, [], measure_some(1))
+    loop(builder, builder.and_(first, ir.Constant(first.type, -WIDTH)), last, [], measure, WIDTH)
 
 
 @in_llvm(types.int64)
-def flag_lanes(builder, measured, point, bounds, row):
-    """A bit for each lane whose bound is not below what was measured: measured (m, BLOCK), bounds (., BLOCK)."""
-    width = ir.Constant(row.type, BLOCK)
-    offered = builder.load(at(builder, measured.data, builder.mul(point, width), _SINGLES), align=4)
+def flag_nearer(builder, singles, lanes, points, point, d, term, bounds, row):
+    """A bit for each lane whose bound is not below its squared distance from a point less a term, in float32.
+
+    singles (., BLOCK): the d rows from ``lanes`` on; points: d numbers from ``point`` on; bounds (., BLOCK): one row
+    """
+    width = ir.Constant(d.type, BLOCK)
+    own = builder.gep(points.data, [point])
+    fused = muladd(builder, _SINGLES)
+
+    def add(k, totals):
+        x = builder.load(at(builder, singles.data, builder.mul(builder.add(lanes, k), width), _SINGLES), align=4)
+        gap = builder.fsub(x, splat(builder, builder.load(builder.gep(own, [k])), _SINGLES))
+        return [builder.call(fused, [gap, gap, totals[0]])]
+
+    (total,) = loop(builder, ir.Constant(d.type, 0), d, [ir.Constant(_SINGLES, [0.0] * BLOCK)], add)
+    offered = builder.fsub(total, splat(builder, term, _SINGLES))
     bound = builder.load(at(builder, bounds.data, builder.mul(row, width), _SINGLES), align=4)
     return builder.bitcast(builder.fcmp_unordered("<=", offered, bound), ir.IntType(BLOCK))
 

@@ -1,48 +1,63 @@
 """Nearest centers of rows that are kept as rows and centers change; see ``isobag.backends.numba.sliding``."""
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from isobag.backends.arrays import OCTAVE_BITS
 from isobag.backends.numba.compiled.float64_distances import sq_distance
 from isobag.backends.numba.compiled.jit import jit, jit_inner
-from isobag.backends.numba.compiled.lanes import flag_lanes, keep_nearer, lowest_bit, measure_singles, prefetch
+from isobag.backends.numba.compiled.lanes import flag_nearer, keep_nearer, lowest_bit, measure_centers, prefetch
 from isobag.backends.numba.compiled.llvm import bits
 from isobag.backends.numba.compiled.sliding_search import (
-    LOST,
     ROUNDING,
+    SMALL,
     make_room,
-    measure_centers,
     nearest_of,
+    scan_block,
     search_lanes,
+    search_rows,
     single,
 )
 from isobag.backends.numba.compiled.vectors import BLOCK
 
-__all__ = [
-    "NO_CELL", "count_rows", "offer_centers", "put_rows", "put_singles", "recount", "search_lost", "sum_levels",
-    "update_radii",
-]  # fmt: skip
-NO_CELL = np.uint16(65535)
-"""Of a place without a row."""
+__all__ = ["Kept", "look_up_rows", "slide", "sum_levels"]
 _AHEAD = 8
 """How many rows later memory that is asked for now is needed."""
-_KEPT = 1 << 16
-"""Rows in doubt that are written down before they are measured."""
+_LOST = -1.0
+"""Squared distance that is to be found again."""
+_ANEW = 8
+"""A shell of so many centers is searched for all rows when one of them changes."""
 NORMS_SHARE = 2200 * ROUNDING**2
-"""Of the squared norms, what (1 + 1 / e) 2 u^2 is at most in ``offer_centers``."""
+"""Of the squared norms, what (1 + 1 / e) 2 u^2 is at most in ``_offer``."""
 TINY = 1e-30
 """More than underflow takes from a squared distance."""
 
 
-@jit
-def sum_levels(begin, end, places, winners, sq_dists, sq_radii, counts, limits, sums):
-    """Add the counts at the cells of the rows at places begin to end, at each level: sums (n, L), or (n, L + 1).
+class Kept(NamedTuple):
+    """What is remembered of each row of the window, and counts.
 
-    winners, sq_dists (t, L, W) of shells; limits (L,), -1 for levels at which how far out a row is does not count, else
-    the octaves by which rows are beyond them are the last sum
+    winners, sq_dists (T, L, blocks, BLOCK): the nearest center of each shell, and its squared distance
+    bounds (T, L, blocks, BLOCK) float32: of shells of more than _ANEW centers, see ``_offer``
+    counts (T, L, psi)
     """
-    t, n_levels, _ = winners.shape
-    for i in range(t):
+
+    winners: Any
+    sq_dists: Any
+    bounds: Any
+    counts: Any
+
+
+@jit
+def sum_levels(begin, end, places, owners, winners, sq_dists, sq_radii, counts, limits, sums):
+    """Add the counts at the cells of the rows at places begin to end, at each level: sums (V, n, L), or (V, n, L + 1).
+
+    winners, sq_dists (T, L, W) of shells; limits (V, L), -1 for levels at which how far out a row is does not count,
+    else the octaves by which rows are beyond them are the last sum
+    """
+    n_levels = winners.shape[1]
+    for i in range(len(owners)):
+        own, own_limits = sums[owners[i]], limits[owners[i]]
         for row in range(begin, end):
             place = places[row]
             best = np.inf
@@ -51,160 +66,227 @@ def sum_levels(begin, end, places, winners, sq_dists, sq_radii, counts, limits, 
                 offered, winner = sq_dists[i, level, place], winners[i, level, place]
                 cell = winner if offered < best else cell
                 best = offered if offered < best else best
-                if best <= sq_radii[level, i, cell]:
-                    sums[row, level] += counts[level, i, cell]
-                elif limits[level] >= 0:
-                    beyond = (bits(best) >> OCTAVE_BITS) - limits[level]
-                    if beyond > 0:
-                        sums[row, n_levels] += beyond
+                is_inside = best <= sq_radii[i, level, cell]
+                own[row, level] += counts[i, level, cell] if is_inside else 0
+                if own_limits[level] >= 0:
+                    beyond = (bits(best) >> OCTAVE_BITS) - own_limits[level]
+                    own[row, n_levels] += 0 if is_inside else max(beyond, 0)
+
+
+@jit
+def look_up_rows(places, X, owners, shells, columns, sq_radii, counts, limits, winners, sq_dists, sums):
+    """``search_rows`` and ``sum_levels`` of few rows X (V, n, d), in one call."""
+    search_rows(X, owners, shells, columns, winners, sq_dists)
+    sum_levels(0, len(places), places, owners, winners, sq_dists, sq_radii, counts, limits, sums)
+
+
+@jit
+def slide(begin, end, places, n_before, n_rows, changed, slots, found, least, window, centers, kept):
+    """Follow a change of rows and centers in the partitionings begin to end.
+
+    places (n,): of rows that have come, which are in the window already, those before ``n_before`` instead of others;
+    found, least (T, L, n): their nearest centers before any changed, none where all do
+    changed (T, psi): the centers that are no longer the row at their slot, slots (T, psi)
+    """
+    psi, shells, sq_radii = slots.shape[1], centers[1], centers[-1]
+    names, starts = np.empty(psi + 1, dtype=np.int64), np.zeros(len(shells), dtype=np.int64)
+    for i in range(begin, end):
+        n_changed, stale = 0, len(shells) - 1  # levels from the first shell with a new center on are counted anew
+        for shell in range(len(shells) - 1):
+            for j in range(shells[shell], shells[shell + 1]):
+                names[n_changed] = j
+                n_changed += changed[i, j]
+            starts[shell + 1] = n_changed
+            stale = min(stale, shell) if n_changed else stale
+        _count(i, places, n_before, -1, stale, sq_radii, kept)
+        _put(i, places[: found.shape[2]], found, least, window, centers, kept)
+        if n_changed:
+            _replace_centers(i, names[:n_changed], slots, window, centers)
+            _update_radii(i, names, starts, changed, centers)
+            _search_anew(i, n_rows, starts, window, centers, kept)
+            _search_lost(i, n_rows, starts, changed, window, centers, kept)
+            if n_changed < psi:
+                _offer(i, n_rows, names, starts, window, centers, kept)
+            _recount(i, stale, n_rows, sq_radii, kept)
+        _count(i, places, n_rows, 1, stale, sq_radii, kept)
 
 
 @jit_inner
-def _shares(d, sq_unit):
+def _shares(d, unit):
     """What squared distances and squared norms are multiplied by in ``_bound``."""
     share = (1.0 - (d + 8) * ROUNDING) ** 2
-    return (1.0 + 2.0**-9) / share / sq_unit, NORMS_SHARE / share
+    return (1.0 + 2.0**-9) / share / (unit * unit), NORMS_SHARE / share
 
 
 @jit_inner
 def _bound(sq_dist, norm, shares):
-    """A float32 that no ``measure_singles`` of a point is above which is as near as this: see ``offer_centers``."""
+    """A float32 that no ``flag_nearer`` of a point is above which is as near as this: see ``_offer``."""
     return np.float32(sq_dist * shares[0] + norm * norm * shares[1] + TINY)
 
 
-@jit
-def put_rows(places, X, found, least, sq_unit, rows, norms, winners, sq_dists, bounds):
-    """Write rows (n, d), and their nearest centers found (t, L, n), to places of the window.
-
-    norms (blocks, BLOCK), as those of ``round_rows``, are there already.
-    """
-    d = X.shape[1]
-    shares = _shares(d, sq_unit)
-    for row in range(len(places)):
-        for k in range(d):
-            rows[places[row], k] = X[row, k]
-    for i in range(found.shape[0]):
-        for shell in range(found.shape[1]):
-            for row in range(len(places)):
-                block = places[row] // BLOCK
-                lane = places[row] % BLOCK
-                winners[i, shell, block, lane] = found[i, shell, row]
-                sq_dists[i, shell, block, lane] = least[i, shell, row]
-                bounds[i, shell, block, lane] = _bound(least[i, shell, row], norms[block, lane], shares)
-
-
-@jit
-def put_singles(places, singles, norms, all_singles, all_norms):
-    """Write rows as ``round_rows`` made them to places of the window."""
-    for row in range(len(places)):
-        block, lane = places[row] // BLOCK, places[row] % BLOCK
-        for k in range(singles.shape[1]):
-            all_singles[block, k, lane] = singles[row // BLOCK, k, row % BLOCK]
-        all_norms[block, lane] = norms[row // BLOCK, row % BLOCK]
-
-
-@jit
-def update_radii(begin, end, changed, centers, shells, others, to_others, sq_radii):
-    """Nearest different centers of each shell after some centers changed (t, psi), and the radii that follow.
-
-    Of the partitionings begin to end.
-
-    others, to_others (t, L, psi): the nearest different center of each shell, and how far; sq_radii (L, t, psi)
-    """
-    _, d, psi = centers.shape
-    n_shells = len(shells) - 1
-    room, x = np.empty(psi), np.empty(d)
-    for i in range(begin, end):
-        n_changed = 0
-        for shell in range(n_shells):  # rows whose nearest is gone search after all offers
-            for c in range(psi):
-                other = others[i, shell, c]
-                if other >= 0 and changed[i, other]:
-                    to_others[i, shell, c] = LOST
-        for shell in range(n_shells):
-            for j in range(shells[shell], shells[shell + 1]):
-                if not changed[i, j]:
-                    continue
-                n_changed += 1
-                for k in range(d):
-                    x[k] = centers[i, k, j]
-                measure_centers(x, centers[i], 0, psi, room)
-                for c in range(psi):
-                    if room[c] > 0.0 and room[c] < to_others[i, shell, c]:
-                        to_others[i, shell, c] = room[c]
-                        others[i, shell, c] = j
-                for own in range(n_shells):
-                    winner, best = nearest_of(room, shells[own], shells[own + 1], 0.0)
-                    others[i, own, j] = winner
-                    to_others[i, own, j] = best
-        if not n_changed:
+@jit_inner
+def _count(i, places, n_places, step, stale, sq_radii, kept):
+    """Add a step to the counts of the cells of the rows at places below n_places, at the levels below stale."""
+    winners, sq_dists, _, counts = kept
+    for number in range(len(places) if stale else 0):
+        if places[number] >= n_places:
             continue
-        for shell in range(n_shells):
-            for c in range(psi):
-                if to_others[i, shell, c] < 0.0:
-                    for k in range(d):
-                        x[k] = centers[i, k, c]
-                    measure_centers(x, centers[i], shells[shell], shells[shell + 1], room)
-                    winner, best = nearest_of(room, shells[shell], shells[shell + 1], 0.0)
-                    others[i, shell, c] = winner
-                    to_others[i, shell, c] = best
-        for c in range(psi):
-            room[c] = np.inf
-        for level in range(n_shells):
-            own, least = sq_radii[level, i], to_others[i, level]
-            for c in range(shells[level + 1]):
-                room[c] = least[c] if least[c] < room[c] else room[c]
-                own[c] = room[c] if room[c] < np.inf else 0.0
-            for c in range(shells[level + 1], psi):
-                room[c] = least[c] if least[c] < room[c] else room[c]
+        block, lane = places[number] // BLOCK, places[number] % BLOCK
+        best = np.inf
+        cell = np.uint16(0)
+        for level in range(stale):
+            offered, winner = sq_dists[i, level, block, lane], winners[i, level, block, lane]
+            cell = winner if offered < best else cell
+            best = offered if offered < best else best
+            counts[i, level, cell] += step if best <= sq_radii[i, level, cell] else 0
 
 
 @jit_inner
-def _settle(doubtful, ordered, own, entries, shares, rows, norms, winners, sq_dists, bounds):
-    """Measure new centers in float64 for the rows in doubt: (n, 2) numbers of entries and places.
+def _put(i, places, found, least, window, centers, kept):
+    """Write the nearest centers found (T, L, n) of the rows at places."""
+    (owners, shells), (rows, _, _, norms, _, units) = centers[:2], window
+    winners, sq_dists, bounds, _ = kept
+    view = owners[i]
+    shares = _shares(rows.shape[2], units[view])
+    for shell in range(found.shape[1]):
+        is_offered = shells[shell + 1] - shells[shell] > _ANEW
+        for row in range(len(places)):
+            block, lane = places[row] // BLOCK, places[row] % BLOCK
+            winners[i, shell, block, lane] = found[i, shell, row]
+            sq_dists[i, shell, block, lane] = least[i, shell, row]
+            if is_offered:
+                bounds[i, shell, block, lane] = _bound(least[i, shell, row], norms[view, block, lane], shares)
 
-    One entry after the other: what is known of the rows in one partitioning is close together in memory.
+
+@jit_inner
+def _replace_centers(i, names, slots, window, centers):
+    """Let these centers be the rows at their slots."""
+    rows, _, singles, norms, _, _ = window
+    owners, _, points, columns, center_singles, center_norms, reaches, _, _, _ = centers
+    view = owners[i]
+    for j in names:
+        place = slots[i, j]
+        block, lane = place // BLOCK, place % BLOCK
+        for k in range(rows.shape[2]):
+            points[i, j, k] = rows[view, place, k]
+            columns[i, k, j] = rows[view, place, k]
+            center_singles[i, j, k] = singles[view, block, k, lane]
+        center_norms[i, j] = norms[view, block, lane]
+    reaches[i] = center_norms[i].max()
+
+
+@jit_inner
+def _update_radii(i, names, starts, changed, centers):
+    """Nearest different centers after some centers changed, and the radii that follow.
+
+    others, to_others (T, L, psi): of a center of shell l, at l the nearest different one of the shells up to l, and how
+    far; at later shells that of the shell.
     """
+    _, shells, all_points, all_columns, _, _, _, all_others, all_to_others, all_radii = centers
+    columns, points = all_columns[i], all_points[i]
+    n_shells, psi = len(shells) - 1, len(points)
+    room = np.empty(columns.shape[1])
+    for shell in range(n_shells):  # centers whose nearest is gone search after all offers
+        others, to_others = all_others[i, shell], all_to_others[i, shell]
+        for c in range(shells[shell + 1]):
+            if others[c] >= 0 and changed[i, others[c]]:
+                to_others[c] = _LOST
+    for shell in range(n_shells):
+        for j in names[starts[shell] : starts[shell + 1]]:
+            measure_centers(points[j], columns, 0, psi, room)
+            for own in range(shell, n_shells):
+                others, to_others = all_others[i, own], all_to_others[i, own]
+                for c in range(shells[own] if own > shell else 0, shells[own + 1]):
+                    if room[c] > 0.0 and room[c] < to_others[c]:
+                        to_others[c] = room[c]
+                        others[c] = j
+                winner, best = nearest_of(room, shells[own] if own > shell else 0, shells[own + 1], 0.0)
+                others[j] = winner
+                to_others[j] = best
+    least = np.full(psi, np.inf)
+    for shell in range(n_shells):
+        others, to_others, sq_radii = all_others[i, shell], all_to_others[i, shell], all_radii[i, shell]
+        for c in range(shells[shell + 1]):
+            if to_others[c] < 0.0:
+                first = 0 if c >= shells[shell] else shells[shell]
+                measure_centers(points[c], columns, first, shells[shell + 1], room)
+                others[c], to_others[c] = nearest_of(room, first, shells[shell + 1], 0.0)
+        for c in range(shells[shell + 1]):
+            least[c] = min(least[c], to_others[c])
+            sq_radii[c] = least[c] if least[c] < np.inf else 0.0
+
+
+@jit_inner
+def _search_anew(i, n_rows, starts, window, centers, kept):
+    """Search the small shells that have a new center for all rows: few centers have many rows each."""
+    (owners, shells, _, center_columns), columns = centers[:4], window[1]
+    winners, sq_dists = kept[:2]
+    best, winner = np.empty(BLOCK), np.empty(BLOCK, dtype=np.int64)
+    for shell in range(len(shells) - 1):
+        if starts[shell] == starts[shell + 1] or shells[shell + 1] - shells[shell] > _ANEW:
+            continue
+        for block in range(-(-n_rows // BLOCK)):
+            own = columns[owners[i], block]
+            scan_block(own, center_columns[i], shells[shell], shells[shell + 1], best, winner)
+            for q in range(BLOCK):
+                winners[i, shell, block, q] = winner[q]
+                sq_dists[i, shell, block, q] = best[q]
+
+
+@jit_inner
+def _search_lost(i, n_rows, starts, changed, window, centers, kept):
+    """Search the other shells for the rows whose center in them has changed."""
+    all_rows, _, _, all_norms, middles, units = window
+    owners, shells, _, center_columns, center_singles, _, reaches, _, _, _ = centers
+    winners, sq_dists, bounds, _ = kept
+    view = owners[i]
+    rows, middle, norms = all_rows[view], middles[view], all_norms[view].reshape(-1)
     d = rows.shape[1]
-    begins = np.zeros(len(entries) + 1, dtype=np.int64)
-    for number in range(len(doubtful)):
-        begins[doubtful[number, 0] + 1] += 1
-    begins = np.cumsum(begins)
-    ends = begins.copy()
-    for number in range(len(doubtful)):
-        e = doubtful[number, 0]
-        ordered[ends[e]] = doubtful[number, 1]
-        ends[e] += 1
-    for e in range(len(entries)):
-        i, slot, shell, center = entries[e, 0], entries[e, 1], entries[e, 2], own[entries[e, 3]]
-        first = (i * winners.shape[1] + shell) * winners.shape[2] * BLOCK
-        for number in range(begins[e], begins[e + 1]):
-            place = ordered[number]
-            if number + _AHEAD < len(doubtful):
-                soon = ordered[number + _AHEAD]
-                prefetch(rows, soon * d)
-                prefetch(rows, soon * d + d - 1)
-                prefetch(winners, first + soon)
-                prefetch(sq_dists, first + soon)
-            block, lane = place // BLOCK, place % BLOCK
-            holder, least = winners[i, shell, block, lane], sq_dists[i, shell, block, lane]
-            if holder == NO_CELL:
-                continue
-            offered = sq_distance(rows, place, rows, center)
-            if offered < least or (offered == least and slot < holder):
-                winners[i, shell, block, lane] = slot
-                sq_dists[i, shell, block, lane] = offered
-                bounds[i, shell, block, lane] = _bound(offered, norms[block, lane], shares)
+    room = make_room()
+    best, winner = room[3], room[4]
+    names = np.arange(shells[-1]).astype(np.int32)
+    columns, singles = np.zeros((d, BLOCK)), np.zeros((d, BLOCK), dtype=np.float32)  # known to be no other arrays
+    lengths = np.zeros(BLOCK)
+    shares, per_unit = _shares(d, units[view]), 1.0 / units[view]
+    hard = np.zeros(1, dtype=np.bool_)
+    lost = np.empty(n_rows + 1, dtype=np.int64)
+    for shell in range(len(shells) - 1):
+        first, last = shells[shell], shells[shell + 1]
+        if starts[shell] == starts[shell + 1] or last - first <= _ANEW:
+            continue
+        hard[0] = last - first <= SMALL
+        holders, own_changed = winners[i, shell].reshape(-1), changed[i]
+        n_lost = 0
+        for place in range(n_rows):
+            lost[n_lost] = place
+            n_lost += own_changed[holders[place]]
+        for start in range(0, n_lost, BLOCK):
+            size = min(BLOCK, n_lost - start)
+            for q in range(size):
+                prefetch(rows, lost[min(start + q + _AHEAD, n_lost - 1)] * d)
+                place = lost[start + q]
+                lengths[q] = norms[place]
+                for k in range(d):
+                    columns[k, q] = rows[place, k]
+                    singles[k, q] = single(rows[place, k], middle[k], per_unit)
+            search_lanes(
+                size, columns, singles, lengths, center_columns[i], center_singles[i], reaches[i], first, last, names,
+                room, hard,
+            )  # fmt: skip
+            for q in range(size):
+                block, lane = lost[start + q] // BLOCK, lost[start + q] % BLOCK
+                winners[i, shell, block, lane] = winner[q]
+                sq_dists[i, shell, block, lane] = best[q]
+                bounds[i, shell, block, lane] = _bound(best[q], lengths[q], shares)
 
 
-@jit
-def offer_centers(begin, end, own, entries, sq_unit, rows, singles, norms, winners, sq_dists, bounds):
-    """Let new centers compete for the rows of the blocks begin to end, none of whose nearest centers is gone.
+@jit_inner
+def _offer(i, n_rows, names, starts, window, centers, kept):
+    """Let new centers compete for all rows, none of whose nearest centers is gone.
 
-    own (m,): places of the rows that became centers; entries (e, 4): partitioning, cell, shell and number of every new
-    center. Distances are measured in float32 first: let r be that of x and c, made of their float32 values in units
-    of ``unit``, and D the distance in units. Rounding moves both by u = 2^-24 of their norms, and the sum of squares by
-    a share g, so r (1 - g) <= D + u (|x| + |c|), and for every e > 0
+    Distances are measured in float32 first: let r be that of x and c, made of their float32 values in units of
+    ``unit``, and D the distance in units. Rounding moves both by u = 2^-24 of their norms, and the sum of squares by a
+    share g, so r (1 - g) <= D + u (|x| + |c|), and for every e > 0
 
         r^2 (1 - g)^2 <= (1 + e) D^2 + (1 + 1 / e) u^2 2 (|x|^2 + |c|^2).
 
@@ -212,123 +294,51 @@ def offer_centers(begin, end, own, entries, sq_unit, rows, singles, norms, winne
     nearest center and |x|, and what |c| adds is subtracted from r^2: a center is measured in float64 where what is left
     is not above the bound.
     """
-    d = rows.shape[1]
-    points, terms = np.empty((len(own), d), dtype=np.float32), np.empty(len(own), dtype=np.float32)
-    shares = _shares(d, sq_unit)
-    for point in range(len(own)):
-        block, lane = own[point] // BLOCK, own[point] % BLOCK
-        for k in range(d):
-            points[point, k] = singles[block, k, lane]
-        terms[point] = norms[block, lane] ** 2 * shares[1]
-    measured = np.empty((len(own), BLOCK), dtype=np.float32)
-    most = max(2 * len(entries) * BLOCK, _KEPT)
-    doubtful, ordered = np.empty((most, 2), dtype=np.int32), np.empty(most, dtype=np.int32)
-    n_doubtful = 0
-    for block in range(begin, end):
-        measure_singles(singles, block, points, terms, measured)
-        for e in range(len(entries)):
-            row = (entries[e, 0] * winners.shape[1] + entries[e, 2]) * winners.shape[2] + block
-            flags = flag_lanes(measured, entries[e, 3], bounds, row)
-            while flags:
-                doubtful[n_doubtful, 0] = e
-                doubtful[n_doubtful, 1] = block * BLOCK + lowest_bit(flags)
-                flags &= flags - 1
-                n_doubtful += 1
-        if block == end - 1 or n_doubtful + len(entries) * BLOCK > most:
-            _settle(doubtful[:n_doubtful], ordered, own, entries, shares, rows, norms, winners, sq_dists, bounds)
-            n_doubtful = 0
-
-
-@jit
-def search_lost(
-    begin, end, rows, changed, is_changed, centers, own_singles, reaches, shells, middle, unit, norms, winners,
-    sq_dists, bounds,
-):  # fmt: skip
-    """Search shells again for the rows whose center has changed, in the partitionings begin to end.
-
-    rows (W, d) of the window; changed (t, psi), is_changed (t, L): which centers are new, and which shells have one
-    """
-    d = centers.shape[1]
-    room = make_room()
-    best, winner = room[3], room[4]
-    names = np.arange(centers.shape[2]).astype(np.int32)
-    columns, which = np.zeros((d, BLOCK)), np.zeros(BLOCK, dtype=np.int64)
-    own, lengths = np.zeros((d, BLOCK), dtype=np.float32), np.zeros(BLOCK)
-    lost = np.empty(len(rows), dtype=np.int64)
-    shares, per_unit = _shares(d, unit * unit), 1.0 / unit
-    hard = np.zeros(1, dtype=np.bool_)
-    for i in range(begin, end):
+    all_rows, _, singles, norms, _, units = window
+    owners, shells, all_points, _, center_singles, center_norms, _, _, _, _ = centers
+    winners, sq_dists, bounds, _ = kept
+    view = owners[i]
+    rows, points = all_rows[view], all_points[i]
+    d, psi, n_blocks = rows.shape[1], len(points), winners.shape[2]
+    shares = _shares(d, units[view])
+    for block in range(-(-n_rows // BLOCK)):
+        size = min(BLOCK, n_rows - block * BLOCK)
+        lanes = -1 if size == BLOCK else (1 << size) - 1
         for shell in range(len(shells) - 1):
-            if not is_changed[i, shell]:
+            if shells[shell + 1] - shells[shell] <= _ANEW:
                 continue
-            holders = winners[i, shell].reshape(-1)
-            n_lost = 0
-            for place in range(len(rows)):
-                lost[n_lost] = place
-                n_lost += changed[i, holders[place]]
-            hard[0] = False
-            for start in range(0, n_lost, BLOCK):
-                size = min(BLOCK, n_lost - start)
-                for q in range(size):
-                    prefetch(rows, lost[min(start + q + _AHEAD, n_lost - 1)] * d)
-                    place = lost[start + q]
-                    which[q] = place
-                    lengths[q] = norms[place // BLOCK, place % BLOCK]
-                    for k in range(d):
-                        columns[k, q] = rows[place, k]
-                        own[k, q] = single(rows[place, k], middle[k], per_unit)
-                search_lanes(
-                    rows, which, size, columns, own, lengths, centers[i], own_singles[i], reaches[i], shells[shell],
-                    shells[shell + 1], names, room, hard,
+            row = (i * (len(shells) - 1) + shell) * n_blocks + block
+            for j in names[starts[shell] : starts[shell + 1]]:
+                term = np.float32(center_norms[i, j] ** 2 * shares[1])
+                flags = lanes & flag_nearer(
+                    singles, (view * n_blocks + block) * d, center_singles, (i * psi + j) * d, d, term, bounds, row
                 )  # fmt: skip
-                for q in range(size):
-                    block, lane = which[q] // BLOCK, which[q] % BLOCK
-                    winners[i, shell, block, lane] = winner[q]
-                    sq_dists[i, shell, block, lane] = best[q]
-                    bounds[i, shell, block, lane] = _bound(best[q], lengths[q], shares)
+                while flags:
+                    lane = lowest_bit(flags)
+                    flags &= flags - 1
+                    offered = sq_distance(rows, block * BLOCK + lane, points, j)
+                    held = sq_dists[i, shell, block, lane]
+                    if offered < held or (offered == held and j < winners[i, shell, block, lane]):
+                        winners[i, shell, block, lane] = j
+                        sq_dists[i, shell, block, lane] = offered
+                        bounds[i, shell, block, lane] = _bound(offered, norms[view, block, lane], shares)
 
 
-@jit
-def count_rows(begin, end, places, step, is_stale, sq_radii, winners, sq_dists, counts):
-    """Add a step to the counts (L, t, psi) of the cells of the rows at some places, in the partitionings begin to end.
-
-    At the levels that are not stale: is_stale (t, L) says which have a new center, and are counted by ``recount``.
-    """
-    n_levels = is_stale.shape[1]
-    for i in range(begin, end):
-        for number in range(len(places)):
-            block, lane = places[number] // BLOCK, places[number] % BLOCK
-            best = np.inf
-            cell = 0
-            for level in range(n_levels):
-                if is_stale[i, level]:
-                    break  # and so are all after it
-                if sq_dists[i, level, block, lane] < best:
-                    best = sq_dists[i, level, block, lane]
-                    cell = winners[i, level, block, lane]
-                if best <= sq_radii[level, i, cell]:
-                    counts[level, i, cell] += step
-
-
-@jit
-def recount(begin, end, n_rows, is_stale, sq_radii, winners, sq_dists, counts):
-    """Count the first rows of the window at all stale levels (t, L) of the partitionings begin to end: (L, t, psi)."""
-    n_levels, n_blocks = is_stale.shape[1], winners.shape[2]
+@jit_inner
+def _recount(i, stale, n_rows, sq_radii, kept):
+    """Count the first rows of the window at the levels from ``stale`` on."""
+    winners, sq_dists, _, counts = kept
+    n_levels, n_blocks = winners.shape[1], winners.shape[2]
     best, nearest = np.empty(BLOCK), np.empty(BLOCK, dtype=np.uint16)
-    for i in range(begin, end):
-        if not is_stale[i, n_levels - 1]:
-            continue
+    counts[i, stale:] = 0
+    for block in range(-(-n_rows // BLOCK)):
+        size = min(BLOCK, n_rows - block * BLOCK)
+        for q in range(BLOCK):
+            best[q] = np.inf
+            nearest[q] = 0
         for level in range(n_levels):
-            if is_stale[i, level]:
-                counts[level, i] = 0
-        for block in range(-(-n_rows // BLOCK)):
-            size = min(BLOCK, n_rows - block * BLOCK)
-            for q in range(BLOCK):
-                best[q] = np.inf
-                nearest[q] = 0
-            for level in range(n_levels):
-                keep_nearer(winners, sq_dists, (i * n_levels + level) * n_blocks + block, nearest, best)
-                if is_stale[i, level]:
-                    own, table = counts[level, i], sq_radii[level, i]
-                    for q in range(size):
-                        own[nearest[q]] += best[q] <= table[nearest[q]]
+            keep_nearer(winners, sq_dists, (i * n_levels + level) * n_blocks + block, nearest, best)
+            if level >= stale:
+                own, table = counts[i, level], sq_radii[i, level]
+                for q in range(size):
+                    own[nearest[q]] += best[q] <= table[nearest[q]]
