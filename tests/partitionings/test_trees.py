@@ -13,7 +13,7 @@ from isobag.backends import HOST_BACKENDS, Compute
 from isobag.data.groups import Groups
 from isobag.data.rows import ArrayRows
 from isobag.models.views import Plan, draw_views
-from isobag.partitionings import MECHANISMS, Later, draw_from_groups, draw_from_rows, draw_rows, draw_seeds
+from isobag.partitionings import draw_from_groups, draw_from_rows, draw_rows, draw_seeds
 from isobag.partitionings.counts import GroupQueries
 from isobag.storage.modelfile import container
 
@@ -153,11 +153,6 @@ def test_trees_serve_both_levels_of_a_detector(rng):
     model = IDKGroupDetector(20, 16, 16, point_mechanism="tree", group_mechanism="tree", random_state=0).fit(parts)
     assert_array_equal(model.score_samples(parts), model.scores_)
     assert len(set(model.scores_)) > 20
-
-
-def test_trees_are_loaded_when_first_asked_for():
-    assert isinstance(MECHANISMS["tree"], Later)
-    assert MECHANISMS["tree"].load() is isobag.partitionings.trees.draw_trees
 
 
 def changed(array, place, value):

@@ -16,7 +16,7 @@ from isobag.models.group import LEVEL2
 from isobag.models.level2 import Level2
 from isobag.models.residuals import Residuals
 from isobag.models.views import Views
-from isobag.partitionings import MECHANISMS, Later, Partitionings
+from isobag.partitionings import Partitionings
 from isobag.storage.modelfile.container import Tensors
 from isobag.storage.modelfile.fields import (
     LEVELS,
@@ -70,9 +70,6 @@ class OneOrManyViews(NamedTuple):
 
 def kind_of_subclasses(parent: type) -> Tagged:
     """Values of all subclasses of a class, such as the partitionings of all mechanisms."""
-    for draw in MECHANISMS.values():
-        if isinstance(draw, Later):
-            draw.load()
     classes: dict[str, type] = {}
     waiting: list[type] = [parent]
     while waiting:
