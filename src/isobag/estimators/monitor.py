@@ -33,10 +33,10 @@ from isobag.data.validation import as_rows
 from isobag.estimators.base import Storable
 from isobag.estimators.findings import Findings, findings_of, join_findings, shown_time
 from isobag.models.arrivals import Harvest, count_arrivals, known_rows, sample_rows
-from isobag.models.bags import CONFIRMED, DISMISSED, PeriodLines
+from isobag.models.bags import CONFIRMED, DISMISSED, Bags, PeriodLines
 from isobag.models.cohorts import UNKNOWN, find_cohorts, join_cohorts
 from isobag.models.contents import Content, content_again, merge_contents, some_bags
-from isobag.models.entities import Bags, Pairs, estimate_between, variance_of_row
+from isobag.models.entities import Pairs, estimate_between, variance_of_row
 from isobag.models.point import largest_samples
 from isobag.models.timeline import Timeline, judge_content, keep_words
 from isobag.models.views import Plan, Views, draw_views

@@ -22,8 +22,8 @@ from scipy.sparse import csr_array
 
 from isobag.backends.arrays import Floats, Ints
 from isobag.backends.threads import slices
-from isobag.models.bags import PeriodLines
-from isobag.models.entities import MOST_PEERS, N_NEAREST_PEERS, PEER_PERIODS, Bags, evenly_spaced
+from isobag.models.bags import Bags, PeriodLines
+from isobag.models.entities import MOST_PEERS, N_NEAREST_PEERS, PEER_PERIODS, evenly_spaced
 
 MOST_COHORTS = 8
 LEAST_SILHOUETTE = 0.5
@@ -76,23 +76,17 @@ def join_cohorts(cohorts: Ints, bags: Bags, periods: Sequence[PeriodLines], n_co
     if not len(new):
         return cohorts
     joined = cohorts.copy()
-    present = [(bags.packed, bags.entities, bags.sizes, bags.self_dots, np.ones(len(bags.sizes), dtype=bool))]
-    present += [(one.bags, one.entities, one.sizes, one.self_dots, one.usable) for one in periods[-PEER_PERIODS:]]
     parts = []
-    for packed, entities, sizes, dots, usable in present:
-        lines = evenly_spaced(np.flatnonzero(usable & (cohorts[entities] != UNKNOWN)), MOST_PEERS)
-        parts.append((cohorts[entities[lines]], _some(Bags(entities, sizes, packed, dots), lines)))
+    present = [(bags, np.ones(len(bags.sizes), dtype=bool)), *((p.as_bags, p.usable) for p in periods[-PEER_PERIODS:])]
+    for own, usable in present:
+        lines = evenly_spaced(np.flatnonzero(usable & (cohorts[own.entities] != UNKNOWN)), MOST_PEERS)
+        parts.append((cohorts[own.entities[lines]], own.part(lines)))
     known = np.unique(cohorts[cohorts != UNKNOWN])
     total = add_up(parts, n_columns)
     for rows in slices(len(new), MOST_PEERS):
-        own = add_up([(bags.entities[new[rows]], _some(bags, new[rows]))], n_columns)
-        joined[own.names] = total.names[own.distances(total).argmin(axis=1)] if len(total.names) else known[0]
+        added = add_up([(bags.entities[new[rows]], bags.part(new[rows]))], n_columns)
+        joined[added.names] = total.names[added.distances(total).argmin(axis=1)] if len(total.names) else known[0]
     return joined
-
-
-def _some(bags: Bags, lines: Ints) -> Bags:
-    """Some of the bags, with only their counts."""
-    return Bags(bags.entities[lines], bags.sizes[lines], bags.packed.part(lines), bags.self_dots[lines])
 
 
 def cluster(distances: Floats) -> Ints:

@@ -190,7 +190,7 @@ def _score(known: Timeline, content: Content, cycles: Cycles, is_judged: bool, c
     if not is_judged and len(chosen) > MOST_SAMPLED:
         chosen = chosen[np.arange(MOST_SAMPLED) * len(chosen) // MOST_SAMPLED]
     peers = np.full(len(bags.sizes), MISSING)
-    around = gather_peers(bags, periods, known.n_columns)
+    around = gather_peers(bags, periods)
     peers[chosen] = compare_with_peers(
         bags, chosen, around, known.cohorts, known.peers_between, known.n_columns, compute
     )
