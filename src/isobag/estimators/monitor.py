@@ -13,7 +13,6 @@ from sklearn.utils.validation import check_is_fitted
 from isobag.backends import Compute
 from isobag.backends.arrays import Array, Ints
 from isobag.backends.pairs import MOST_COLUMNS
-from isobag.data.frames import feature_names
 from isobag.data.groups import as_labels
 from isobag.data.log import BagCounts, BagOrder, Log, log_in_memory
 from isobag.data.params import (
@@ -142,11 +141,6 @@ class EntityMonitor(Storable):
     def periods_(self) -> Array:
         """Start of each period that is kept, as clocks of the time zone show it: datetime64[us]."""
         return self.calendar.dates(np.array([one.number for one in self.state.periods], dtype=np.int64))
-
-    @property
-    def feature_names(self) -> list[str]:
-        """Names of the features, "x0", "x1", ... where they came without."""
-        return feature_names(self)
 
     def update(
         self, X: Any, entities: Any, times: Any, *, learn: bool = True, since: Any = None, peers: Any = None
