@@ -291,9 +291,8 @@ class EntityMonitor(Storable):
         first, new = contents[0].number, {one.number: one for one in contents}
         contents.clear()
         again = {one.number: one for one in state.periods if one.number >= first}
-        earlier = (*(state.firsts or ()), *state.periods)
-        every = np.unique([*(one.number for one in earlier), *new]).astype(np.int64)
-        cycles = _AllCycles(every, self.calendar)
+        every = np.unique([*(one.number for one in state.all_periods), *new]).astype(np.int64)
+        phases = self.calendar.phases(every)
         state = state.before(first)
         parts, gaps = [], []
         for number in sorted({*again, *new}):
@@ -301,7 +300,8 @@ class EntityMonitor(Storable):
             cohorts = join_cohorts(state.cohorts, content.bags, state.periods, state.n_columns)
             state = replace(state, cohorts=cohorts)
             is_judged = first_judged is None or number >= first_judged
-            given = cycles.until([*(one.number for one in (*(state.firsts or ()), *state.periods)), number])
+            places = np.searchsorted(every, [*(one.number for one in state.all_periods), number])
+            given = Cycles([own[places] for own in phases], self.calendar.cycle_lengths)
             lines, verdict = judge_content(state, content, given, self.fdr, is_judged, self.compute)
             if number in again:
                 lines = keep_words(again[number], lines)
@@ -331,18 +331,6 @@ def _content(new: Content | None, known: PeriodLines | None, n_columns: int) -> 
         return new
     again = content_again(known)
     return again if new is None else merge_contents(again, new, n_columns)
-
-
-class _AllCycles:
-    """Phases of all periods of an update, found once."""
-
-    def __init__(self, numbers: Ints, calendar: Calendar) -> None:
-        self.numbers, self.phases = numbers, calendar.phases(numbers)
-        self.lengths = calendar.cycle_lengths
-
-    def until(self, numbers: list[int]) -> Cycles:
-        places = np.searchsorted(self.numbers, numbers)
-        return Cycles([phases[places] for phases in self.phases], self.lengths)
 
 
 def _estimates(bags: Sequence[Bags], t: int, n_columns: int, compute: Compute) -> tuple[float, float]:

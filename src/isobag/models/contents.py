@@ -11,6 +11,7 @@ from isobag.backends.arrays import Floats, Ints
 from isobag.backends.counts import self_dots
 from isobag.backends.pairs import pack_counts
 from isobag.data.hashes import Hashes
+from isobag.data.log import Arrivals
 from isobag.data.rows import GroupedBlock, whole_groups
 from isobag.models.bags import Bags, PeriodLines, join_bags
 from isobag.models.tally import GroupTally, merge_tallies
@@ -20,14 +21,6 @@ Floats32 = npt.NDArray[np.float32]
 _COUNTED_ROWS = 1 << 15
 """Rows that are counted at a time: counts are packed at once, as they need twelve bytes each before."""
 _LARGEST = float(np.finfo(np.float32).max)
-
-
-class NewRows(NamedTuple):
-    """Rows of one period: X (n, d), the entity (n,) and hash (n,) of each, in order of entities and then of hashes."""
-
-    X: Floats
-    entities: Ints
-    hashes: Hashes
 
 
 class Content(NamedTuple):
@@ -44,10 +37,10 @@ class Content(NamedTuple):
     spreads: Floats32
 
 
-def content_of(number: int, rows: NewRows, views: Views, compute: Compute) -> Content:
-    """Count the rows of each entity in the cells of views."""
+def content_of(number: int, rows: Arrivals, views: Views, compute: Compute) -> Content:
+    """Count the rows of each entity of a period, in order of entities and then of hashes, in the cells of views."""
     starts = np.flatnonzero(np.diff(rows.entities, prepend=-1))
-    entities = rows.entities[starts]
+    entities = rows.entities[starts].astype(np.int64)
     ends = np.append(starts[1:], len(rows.X))
     parts = []
     for own, own_starts, numbers in whole_groups(ends, _COUNTED_ROWS):

@@ -5,8 +5,7 @@ import numpy as np
 from isobag.backends.arrays import Balls, Cells, Floats, Ints, one_level
 from isobag.backends.numba.choose import engine_for
 from isobag.backends.numba.dots import dot_counts
-from isobag.backends.numba.groups import assign_groups, count_group_cells, group_sq_radii
-from isobag.backends.numba.pairs import dot_pairs
+from isobag.backends.numba.groups import assign_groups, count_group_cells, dot_pairs, group_sq_radii
 from isobag.backends.numba.queries import Queries
 from isobag.backends.numba.scales import scale_by_asinh, scale_by_knots, scale_linearly
 from isobag.backends.numba.small_tables import sq_radii

@@ -9,7 +9,8 @@ import torch
 
 from isobag.backends import numpy as definition
 from isobag.backends.arrays import Array, Balls, Cells, Deviations, Floats, Ints, Knots, one_level
-from isobag.backends.numba import pairs, trees
+from isobag.backends.numba import trees
+from isobag.backends.numba.groups import dot_pairs
 from isobag.backends.sliding import Recounted, Sliding
 from isobag.backends.threads import slices
 from isobag.backends.torch import groups, host, neighbours, scales
@@ -230,7 +231,7 @@ class TorchBackend:
         return Recounted(self, X, size, slots, levels, n_jobs)
 
     # Bags are in host memory, and trees are grown there.
-    dot_pairs, grow_tree = staticmethod(pairs.dot_pairs), staticmethod(trees.grow_tree)
+    dot_pairs, grow_tree = staticmethod(dot_pairs), staticmethod(trees.grow_tree)
 
     def descend(
         self, X: Floats, columns: Cells, thresholds: Floats, children: Cells, n_jobs: int | None = None
