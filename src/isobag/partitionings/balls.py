@@ -29,14 +29,10 @@ class AnyBalls(Partitionings):
         psi, radii = self.levels[level], self.sq_radii[level % len(self.levels)]
         return replace(self, slots=self.slots[:, :psi], levels=(psi,), sq_radii=radii[None, :, :psi])  # type: ignore[type-var]
 
-    def nearest_anchors(self, queries: Prepared, compute: Compute) -> Cells:
-        """The nearest center, whether its ball covers the query or not: (n, t)."""
-        return self.unbounded.assign(queries, compute)
-
-    @property
-    def unbounded(self) -> Self:
-        """Balls around the same centers that reach everywhere."""
-        return replace(self, sq_radii=np.full_like(self.sq_radii, np.inf))  # type: ignore[type-var]
+    def nearest_levels(self, queries: Prepared, compute: Compute) -> Cells:
+        """The nearest center at each level, whether its ball covers the query or not: (L, t, n)."""
+        unbounded = replace(self, sq_radii=np.full_like(self.sq_radii, np.inf))  # type: ignore[type-var]
+        return unbounded.assign_levels(queries, compute)
 
     def problem_with_slots(self, n_centers: int) -> str | None:
         """What does not fit together of slots, levels and radii, if anything."""
@@ -111,10 +107,6 @@ class RowBalls(Balls, AnyBalls):
     def anchors(self) -> tuple[Floats, Cells]:
         """The centers."""
         return self.points, self.slots
-
-    def nearest_levels(self, queries: Queries, compute: Compute) -> Cells:
-        """The nearest center at each level, from one search: (L, t, n)."""
-        return self.unbounded.assign_levels(queries, compute)
 
     @property
     def width(self) -> int:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
+from inspect import isabstract
 from types import NoneType, UnionType
 from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
@@ -74,9 +75,8 @@ def kind_of_subclasses(parent: type) -> Tagged:
     waiting: list[type] = [parent]
     while waiting:
         subclasses: list[type] = waiting.pop().__subclasses__()
-        for one in subclasses:
-            classes[one.__name__] = one
-            waiting.append(one)
+        classes |= {one.__name__: one for one in subclasses if not isabstract(one)}
+        waiting += subclasses
     return Tagged(classes)
 
 
