@@ -91,14 +91,18 @@ def join_cohorts(cohorts: Ints, bags: Bags, periods: Sequence[PeriodLines], n_co
 
 def cluster(distances: Floats) -> Ints:
     """The medoid of each of n things, by their distances: (n, n) -> (n,); one for all where clusters are unclear."""
+    from sklearn.metrics import silhouette_score  # noqa: PLC0415, seldom needed, and slow to load
+
     n = len(distances)
+    apart = distances * ~np.eye(n, dtype=bool)  # no thing is apart from itself, but for rounding
     central = int(distances.sum(axis=1).argmin())
     best, found = LEAST_SILHOUETTE, np.full(n, central)
     least = max(N_NEAREST_PEERS + 1, LEAST_SHARE * n)
     for k in range(2, min(MOST_COHORTS, int(n / least)) + 1):
         labels = _k_medoids(distances, k, central)
         sizes = np.unique(labels, return_counts=True)[1]
-        score = _silhouette(distances, labels) if len(sizes) > 1 and sizes.min() >= least else 0.0
+        clear = len(sizes) > 1 and sizes.min() >= least
+        score = silhouette_score(apart, labels, metric="precomputed") if clear else 0.0
         if score >= best:
             best, found = score, labels
     return found
@@ -118,16 +122,3 @@ def _k_medoids(distances: Floats, k: int, central: int) -> Ints:
         centers = moved
     labels: Ints = centers[distances[:, centers].argmin(axis=1)]
     return labels
-
-
-def _silhouette(distances: Floats, labels: Ints) -> float:
-    """Mean of (b - a) / max(a, b), with a the mean distance to the own cluster's others and b to the next cluster."""
-    names, own = np.unique(labels, return_inverse=True)
-    sizes = np.bincount(own)
-    sums = np.column_stack([distances[:, own == place].sum(axis=1) for place in range(len(names))])
-    within = sums[np.arange(len(own)), own] / np.maximum(sizes[own] - 1, 1)
-    means = sums / sizes
-    means[np.arange(len(own)), own] = np.inf
-    apart = means.min(axis=1)
-    larger = np.maximum(within, apart)
-    return float(np.mean(np.divide(apart - within, larger, out=np.zeros(len(own)), where=larger > 0)))

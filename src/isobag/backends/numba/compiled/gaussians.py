@@ -87,8 +87,8 @@ def add_gaussians(queries, owners, points, weights, starts, targets, factors, to
     """
     n, d = queries.shape
     lanes = np.zeros((padded(d), AT_ONCE))
-    sq_dists, likeness, scales = np.empty((3, AT_ONCE))
-    sums = np.empty((len(factors), AT_ONCE))
+    sq_dists, likeness, scales = np.empty(AT_ONCE), np.empty(AT_ONCE), np.empty(AT_ONCE)
+    bits, sums = scales.view(np.int64), np.empty((len(factors), AT_ONCE))
     for first in range(0, n, AT_ONCE):
         n_queries = min(AT_ONCE, n - first)
         for q in range(n_queries):
@@ -98,7 +98,7 @@ def add_gaussians(queries, owners, points, weights, starts, targets, factors, to
             sums[:] = 0.0
             for j in range(starts[run], starts[run + 1]):
                 measure_lanes(lanes, points, j, sq_dists)
-                add_levels(sq_dists, weights[j], factors, scales, scales.view(np.int64), likeness, sums)
+                add_levels(sq_dists, weights[j], factors, scales, bits, likeness, sums)
             for level in range(len(factors)):
                 for q in range(n_queries):
                     totals[level, owners[first + q], targets[run]] += sums[level, q]

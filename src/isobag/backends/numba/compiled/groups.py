@@ -3,6 +3,8 @@
 Counts and their dot products are integers, so they are exact and no order of summation changes them.
 """
 
+import math
+
 import numpy as np
 
 from isobag.backends.arrays import OUTSIDE, Cells
@@ -56,20 +58,13 @@ def measure_groups(dots, self_dot, size, center_self_dots, center_sizes, unit, s
     Sizes are divided by what m has in common with ``unit``, a divisor of all sizes l. The numerator is an integer,
     exact in float64 below 2^53, so that equal distances compare equal.
     """
-    common = _greatest_divisor(size, unit)
+    common = math.gcd(size, unit)
     m = np.float64(size // common)
     for c in range(len(dots)):
         other = np.float64(center_sizes[c] // common)
         above = (other * other * self_dot - 2.0 * other * m * dots[c]) + m * m * center_self_dots[c]
         below = other * size
         sq_dists[c] = max(above, 0.0) / (below * below)
-
-
-@jit
-def _greatest_divisor(a, b):
-    while b:
-        a, b = b, a % b
-    return a
 
 
 @jit
