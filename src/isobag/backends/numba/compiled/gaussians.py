@@ -1,5 +1,7 @@
 """Weighted sums of Gaussian kernels, 64 queries at a time, all bandwidths of a path from one pass."""
 
+from math import factorial
+
 import numpy as np
 
 from isobag.backends.numba.compiled.float64_distances import AT_ONCE, measure_lanes, padded
@@ -13,6 +15,8 @@ _LN2_LOW = 1.42860682030941723212e-6
 _LOWEST = -708.0
 _EXPONENT_BIAS = 1023
 _MANTISSA_BITS = 52
+_COEFFICIENTS = tuple(1 / factorial(k) for k in range(13, -1, -1))
+"""Of Taylor's polynomial of exp, the highest degree first."""
 
 
 @jit
@@ -36,20 +40,10 @@ def exponentiate_lanes(sq_dists, factor, scales, bits, likeness):
         inside = x if x > _LOWEST else _LOWEST
         k = np.floor(inside * _LOG2_E + 0.5)
         r = (inside - k * _LN2_HIGH) - k * _LN2_LOW
-        p = 1.0 / 6227020800.0
-        p = p * r + 1.0 / 479001600.0
-        p = p * r + 1.0 / 39916800.0
-        p = p * r + 1.0 / 3628800.0
-        p = p * r + 1.0 / 362880.0
-        p = p * r + 1.0 / 40320.0
-        p = p * r + 1.0 / 5040.0
-        p = p * r + 1.0 / 720.0
-        p = p * r + 1.0 / 120.0
-        p = p * r + 1.0 / 24.0
-        p = p * r + 1.0 / 6.0
-        p = p * r + 0.5
-        p = p * r + 1.0
-        likeness[q] = p * r + 1.0
+        p = 0.0
+        for coefficient in _COEFFICIENTS:
+            p = p * r + coefficient
+        likeness[q] = p
         power = (np.int64(k) + _EXPONENT_BIAS) << _MANTISSA_BITS
         bits[q] = power if x >= _LOWEST else 0
     for q in range(AT_ONCE):
