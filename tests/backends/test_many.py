@@ -98,7 +98,7 @@ def test_equal_distances_go_to_the_first_center(rng, rounded_to):
     drawn = drawn_from(X)
     cells = drawn.assign(drawn.prepare(Q, FAST), FAST)
     assert_array_equal(cells, drawn.assign(drawn.prepare(Q, PLAIN), PLAIN))
-    assert_array_equal(drawn.nearest_anchors(drawn.prepare(Q[-1:], FAST), FAST), 0)
+    assert_array_equal(drawn.nearest_levels(drawn.prepare(Q[-1:], FAST), FAST)[-1], 0)
 
 
 @pytest.mark.parametrize("n", [1, 31, 32, 33, 513])

@@ -70,7 +70,7 @@ def answers(drawn, Q, compute):
         counts, sums = drawn.count_and_sum(queries_for(drawn), compute)
         only_counts, last = drawn.count_and_sum(queries_for(drawn), compute, only_last=True)
         found += [counts, sums, only_counts, last]
-        found += [drawn.count(queries_for(drawn), compute), drawn.nearest_anchors(queries_for(drawn), compute)]
+        found += [drawn.count(queries_for(drawn), compute), drawn.nearest_levels(queries_for(drawn), compute)]
         limits = drawn.far_limits()
         if limits is not None:
             found += [limits, drawn.sum_at(queries_for(drawn), tables, compute, limits=limits)]
@@ -174,7 +174,7 @@ def test_partitionings_say_what_they_are(mechanism, level, d):
     if anchors is not None:
         points, slots = anchors
         assert slots.shape == (T, LEVELS[-1]) and slots.min() >= 0 and slots.max() < len(points)
-        nearest = drawn.nearest_anchors(drawn.prepare(Q, compute), compute)
+        nearest = drawn.nearest_levels(drawn.prepare(Q, compute), compute)[-1].T
         assert nearest.min() >= 0 and nearest.max() < LEVELS[-1]
     copy = pickle.loads(pickle.dumps(drawn))
     for ours, theirs in zip(answers(drawn, Q, compute), answers(copy, Q, compute), strict=True):
@@ -191,7 +191,7 @@ def test_one_search_for_all_levels_says_the_same_as_one_for_each(mechanism, back
     cells, nearest = drawn.assign_levels(queries, compute), drawn.nearest_levels(queries, compute)
     for level in range(len(LEVELS)):
         assert_array_equal(cells[level].T, drawn.at(level).assign(queries, compute))
-        assert_array_equal(nearest[level].T, drawn.at(level).nearest_anchors(queries, compute))
+        assert_array_equal(nearest[level].T, drawn.at(level).nearest_levels(queries, compute)[-1].T)
 
 
 @both_levels

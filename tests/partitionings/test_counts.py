@@ -6,7 +6,8 @@ from numpy.testing import assert_array_equal
 from scipy.sparse import csr_array, hstack, vstack
 
 from isobag.backends import counts as room
-from isobag.partitionings.counts import MeanMaps, join_counts
+from isobag.backends.counts import join_counts
+from isobag.partitionings.counts import MeanMaps
 
 
 def counts_of(n_rows, n_columns, density, seed):

@@ -6,9 +6,9 @@ from numpy.testing import assert_array_equal
 
 from isobag.backends.arrays import OUTSIDE
 from isobag.backends.numpy import count_assigned, sum_assigned
+from isobag.estimators.kernels import one_hot
 from isobag.partitionings import base
 from isobag.partitionings.base import distinct_points, draw_rows, draw_seeds, nested_levels
-from isobag.partitionings.feature_map import one_hot
 
 
 @pytest.mark.parametrize("n_rows", [2, 3, 64, 65, 2000])

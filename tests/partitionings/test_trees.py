@@ -13,9 +13,10 @@ from isobag.backends import HOST_BACKENDS, Compute
 from isobag.data.groups import Groups
 from isobag.data.rows import ArrayRows
 from isobag.models.views import Plan, draw_views
-from isobag.partitionings import MECHANISMS, Later, draw_from_groups, draw_from_rows, draw_rows, draw_seeds
+from isobag.partitionings import Partitionings, draw_from_groups, draw_from_rows, draw_rows, draw_seeds
 from isobag.partitionings.counts import GroupQueries
 from isobag.storage.modelfile import container
+from isobag.storage.modelfile.schema import kind_of_subclasses
 
 LEVELS = (2, 5, 16)
 T = 4
@@ -155,11 +156,6 @@ def test_trees_serve_both_levels_of_a_detector(rng):
     assert len(set(model.scores_)) > 20
 
 
-def test_trees_are_loaded_when_first_asked_for():
-    assert isinstance(MECHANISMS["tree"], Later)
-    assert MECHANISMS["tree"].load() is isobag.partitionings.trees.draw_trees
-
-
 def changed(array, place, value):
     array = array.copy()
     array[place] = value
@@ -205,3 +201,8 @@ def test_a_forged_file_of_trees_is_refused(rng, tmp_path, what, monkeypatch):
     isobag.save(model, tmp_path / "forged")
     with pytest.raises(ModelFileError):
         isobag.load(tmp_path / "forged")
+
+
+def test_a_file_can_name_no_kind_of_partitionings_that_cannot_be_made():
+    kinds = kind_of_subclasses(Partitionings).classes
+    assert set(kinds) == {"RowBalls", "GroupBalls", "RowTrees", "GroupTrees"}

@@ -121,12 +121,7 @@ def is_first(values: Array) -> Bools:
     return first
 
 
-def last_level(balls: Balls) -> Balls:
-    """The same partitionings, without the smaller nested ones."""
-    return one_level(balls, len(balls.levels) - 1)
-
-
 def one_level(balls: Balls, level: int) -> Balls:
     """The nested partitionings of one level alone."""
     psi = balls.levels[level]
-    return Balls(balls.points, balls.slots[:, :psi], (psi,), balls.sq_radii[level : level + 1, :, :psi])
+    return Balls(balls.points, balls.slots[:, :psi], (psi,), balls.sq_radii[level][None, :, :psi])

@@ -7,7 +7,7 @@ from functools import cache
 from typing import cast
 
 from isobag.backends.arrays import Array, Floats
-from isobag.backends.protocol import AnyBackend, Backend, HostBackend, Queries
+from isobag.backends.protocol import AnyBackend, Backend, HostBackend
 
 
 def _open_numpy(device: str | None) -> AnyBackend:
@@ -104,7 +104,3 @@ class Compute:
     def fetch(self, values: Array) -> Array:
         """Values as a NumPy array, wherever they are."""
         return self.verbs.fetch(values)
-
-    def prepare(self, X: Floats) -> Queries:
-        """Queries of the backend: (n, d)."""
-        return self.verbs.prepare(X)

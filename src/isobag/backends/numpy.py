@@ -21,8 +21,8 @@ from isobag.backends.arrays import (
     Floats,
     Ints,
     Knots,
-    last_level,
     octaves,
+    one_level,
 )  # fmt: skip
 from isobag.backends.meter import report
 from isobag.backends.pairs import dot_pairs as dot_pairs  # noqa: PLC0414, a verb of this backend
@@ -188,7 +188,7 @@ def count_and_sum(
 ) -> tuple[Ints, Ints]:
     """Counts of all queries (L, t, psi), and what ``sum_at_cells`` makes of them, of all levels or the last."""
     counts = count_cells(X, balls)
-    kept, tables = (last_level(balls), counts[-1:]) if only_last else (balls, counts)
+    kept, tables = (one_level(balls, -1), counts[-1:]) if only_last else (balls, counts)
     return counts, sum_at_cells(X, kept, tables, limits=limits)
 
 

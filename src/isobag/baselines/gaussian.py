@@ -25,7 +25,7 @@ BANDWIDTHS = tuple(2.0**k for k in range(-5, 6))
 """The bandwidths that the paper searches."""
 
 APPROXIMATIONS = (None, "nystroem")
-_QUERIES_AT_A_TIME = 1 << 10
+_QUERIES_AT_A_TIME = _POINTS_AT_A_TIME = 1 << 10
 
 
 class GaussianPointDetector(PointDetector):
@@ -149,14 +149,17 @@ class GaussianPointDetector(PointDetector):
 
         queries, inverse = distinct_points(scaled)
         points = by_feature(self._points)
+        starts = np.append(np.arange(0, len(self._points), _POINTS_AT_A_TIME), len(self._points))
+        runs = starts, np.zeros(len(starts) - 1, dtype=np.int64)
         factors = 0.5 / np.array(bandwidths[::-1]) ** 2
-        sums = np.empty((len(queries), len(factors)))
+        sums = np.zeros((len(factors), len(queries), 1))
 
         def work(block: slice) -> None:
-            add_gaussians(queries[block], points, self._weights, factors, sums[block])
+            owners = np.arange(block.stop - block.start)
+            add_gaussians(queries[block], owners, points, self._weights, *runs, factors, sums[:, block])
 
         map_in_threads(work, slices(len(queries), _QUERIES_AT_A_TIME), self.n_jobs)
-        return sums[inverse, ::-1]
+        return sums[::-1, inverse, 0].T
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_weights")

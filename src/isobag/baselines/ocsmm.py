@@ -1,6 +1,5 @@
 """One-class support measure machine: a one-class SVM on groups instead of points."""
 
-from itertools import pairwise
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -11,7 +10,7 @@ from isobag.backends.arrays import Floats, Ints
 from isobag.backends.threads import map_in_threads
 from isobag.data.groups import Groups
 from isobag.data.params import BANDWIDTH, N_JOBS, Parameters, check_params
-from isobag.data.rows import ArrayRows
+from isobag.data.rows import ArrayRows, whole_groups
 from isobag.estimators.base import GroupDetector, Thresholded
 
 _BLOCK_POINTS = 1 << 10
@@ -103,38 +102,26 @@ def mean_embedding_kernels(
     whatever the other groups of A are, and the threads.
     """
     # Imported here, as the compiled code brings Numba with it.
-    from isobag.backends.numba.compiled.gaussians import add_gaussians_of_groups, by_feature  # noqa: PLC0415
+    from isobag.backends.numba.compiled.gaussians import add_gaussians, by_feature  # noqa: PLC0415
 
     mirrored, B = B is None, A if B is None else B
-    first_rows, starts = _starts(A), _starts(B)
-    queries, points = A.points, by_feature(B.points)
+    queries, points, ends = A.points, by_feature(B.points), np.cumsum(A.sizes)
+    starts, weights = np.append(0, np.cumsum(B.sizes)), np.ones(points.shape[1])
     factors = 0.5 / np.array(bandwidths[::-1]) ** 2
-    sums = np.zeros((len(factors), len(A.labels), len(B.labels)))
+    sums = np.zeros((len(factors), len(A), len(B)))
 
-    def work(block: tuple[int, int]) -> None:
-        first, stop = block
-        rows = slice(first_rows[first], first_rows[stop])
-        skipped = first if mirrored else 0
-        part = np.zeros((len(factors), stop - first, len(B.labels) - skipped))
-        add_gaussians_of_groups(queries[rows], A.ids[rows] - first, points, starts[skipped:], factors, part)
-        sums[:, first:stop, skipped:] = part
+    def work(block: tuple[slice, Ints, Ints]) -> None:
+        rows, _, own = block
+        others = np.arange(own[0] if mirrored else 0, len(B))
+        runs = starts[others[0] :], others
+        part = np.zeros((len(factors), len(own), len(B)))
+        add_gaussians(queries[rows], A.ids[rows] - own[0], points, weights, *runs, factors, part)
+        sums[:, own] = part
 
-    map_in_threads(work, _blocks(first_rows), n_jobs)
+    map_in_threads(work, whole_groups(ends, _BLOCK_POINTS), n_jobs)
     sums /= A.sizes[:, None]
     sums /= B.sizes
     if mirrored:
         for kernel in sums:
             kernel[:] = np.triu(kernel) + np.triu(kernel, 1).T
     return sums[::-1]
-
-
-def _starts(points: Groups) -> Ints:
-    """The first row of each group, and the number of rows: (g + 1,)."""
-    return np.concatenate([[0], np.cumsum(points.sizes)])
-
-
-def _blocks(first_rows: Ints) -> list[tuple[int, int]]:
-    """Runs of whole groups with _BLOCK_POINTS rows or a little more each, as (first group, one past the last)."""
-    wanted = np.arange(0, first_rows[-1], _BLOCK_POINTS)
-    cuts = np.unique([*np.searchsorted(first_rows, wanted), len(first_rows) - 1])
-    return list(pairwise(cuts.tolist()))

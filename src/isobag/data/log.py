@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import blake2b
+from operator import add
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -183,7 +184,7 @@ class Log:
         """
         ids = dict(zip(order.names.tolist(), order.ids.tolist(), strict=True))
         split = _Split(self.read, ids, order.n_entities, order.cuts, only)
-        return self.partitions.exchange(split, _joined, lambda bucket, parts: finish(_concatenated(parts)), join)
+        return self.partitions.exchange(split, add, lambda bucket, parts: finish(_concatenated(parts)), join)
 
 
 def log_in_memory(rows: Rows, entities: Labels, moments: Ints, calendar: Calendar, peers: Labels | None) -> Log:
@@ -292,10 +293,6 @@ def _cuts(keys: Ints, sizes: Ints, n_buckets: int) -> Ints:
     ends = np.cumsum(sizes)
     places = np.searchsorted(ends, ends[-1] * np.arange(1, n_buckets) // max(1, n_buckets), side="right")
     return np.unique(keys[np.minimum(places, len(ends) - 1)])
-
-
-def _joined(earlier: list[Arrivals], later: list[Arrivals]) -> list[Arrivals]:
-    return earlier + later
 
 
 def _concatenated(parts: list[Arrivals]) -> Arrivals:

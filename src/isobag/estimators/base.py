@@ -59,6 +59,11 @@ class Storable(Computing):
     feature_names_in_: npt.NDArray[np.object_]
     parameters: ClassVar[Parameters] = {**Computing.parameters, "device": DEVICE}
 
+    @property
+    def feature_names(self) -> list[str]:
+        """Names of the features, "x0", "x1", ... where they came without."""
+        return feature_names(self)
+
     def problems(self) -> Iterator[str]:
         """What does not fit together, of an estimator that comes from a file."""
         raise NotImplementedError
@@ -66,7 +71,7 @@ class Storable(Computing):
     def _problems_of_features(self, n_features: int) -> Iterator[str]:
         if self.n_features_in_ != n_features:
             yield f"n_features_in_: {self.n_features_in_}, but the model has {n_features}"
-        if len(feature_names(self)) != n_features:
+        if len(self.feature_names) != n_features:
             yield "feature_names_in_: need one name for each feature"
 
 
@@ -268,11 +273,6 @@ class Modelled(Storable, Generic[M]):
         if self.learned.calibration is None:
             raise ValueError("calibrate=False, so there is nothing to compute p-values from; fit with calibrate=True.")
         return self.model_
-
-    @property
-    def feature_names(self) -> list[str]:
-        """Names of the features, "x0", "x1", ... where they came without."""
-        return feature_names(self)
 
     def problems(self) -> Iterator[str]:
         """What does not fit together, of a detector that comes from a file."""

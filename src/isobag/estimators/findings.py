@@ -190,7 +190,7 @@ class _Words:
         """Kind and reasons of a line."""
         odd = {name for name, p in self.verdict.weighted.items() if p[line] <= self.verdict.levels[line]}
         kinds, reasons = [], []
-        rows = self._own_rows(line)
+        rows = [(period, place) for period, place, _ in self._own_lines(line) if period.sizes[place] > 0]
         if "past" in odd or "first" in odd:
             kinds.append("unlike its past")
             reasons += self._columns(
@@ -213,31 +213,24 @@ class _Words:
             reasons.append(f"odd since {shown_time(first)}")
         return ", ".join(kinds), "; ".join(dict.fromkeys(reasons))
 
-    def _own_rows(self, line: int) -> list[tuple[PeriodLines, int]]:
-        """The joined lines of the same entity in the latest periods, with rows."""
-        entity, found = self.lines.entities[line : line + 1], []
-        for period in self.periods[-_MOST_PAST:]:
-            place = int(period.places(entity)[0])
-            if place >= 0 and period.joined[place] and period.sizes[place] > 0:
-                found.append((period, place))
-        return found
+    def _own_lines(self, line: int) -> list[tuple[PeriodLines, int, bool]]:
+        """The joined lines of the same entity in the latest periods, and whether these have the present phase."""
+        entity = self.lines.entities[line : line + 1]
+        latest = list(zip(self.periods, self.same_phase.tolist(), strict=True))[-_MOST_PAST:]
+        places = ((period, int(period.places(entity)[0]), is_same) for period, is_same in latest)
+        return [one for one in places if one[1] >= 0 and one[0].joined[one[1]]]
 
     def _volume(self, line: int) -> tuple[str, str]:
         n, expected = int(self.lines.sizes[line]), float(self.lines.expected[line])
         if n == 0:
             shown = _number(expected)
             return "silent", f"silent, expected {shown} row{'' if shown == '1' else 's'}"
-        entity = self.lines.entities[line : line + 1]
-        sizes, same = [], []
-        for period, is_same in list(zip(self.periods, self.same_phase, strict=True))[-_MOST_PAST:]:
-            place = int(period.places(entity)[0])
-            if place >= 0 and period.joined[place]:
-                sizes.append(int(period.sizes[place]))
-                same.append(bool(is_same))
-        usual = np.array(sizes)[np.array(same)] if sum(same) >= 3 else np.array(sizes)
+        known = [(int(period.sizes[place]), is_same) for period, place, is_same in self._own_lines(line)]
+        same = [size for size, is_same in known if is_same]
+        usual = same if len(same) >= 3 else [size for size, _ in known]
         kind = "more rows" if n > expected else "fewer rows"
         rows = "1 row" if n == 1 else f"{n:,} rows"
-        low, high = np.quantile(usual, [0.1, 0.9]) if len(usual) else (expected, expected)
+        low, high = np.quantile(usual, [0.1, 0.9]) if usual else (expected, expected)
         return kind, f"{rows}, usually {_number(low)} to {_number(high)}"
 
     def _columns(self, line: int, means: Any, spreads: Any, word: str) -> list[str]:

@@ -11,7 +11,7 @@ from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from isobag.backends import RULES
-from isobag.backends.arrays import Cells, Floats
+from isobag.backends.arrays import OUTSIDE, Cells, Floats
 from isobag.data.groups import as_groups
 from isobag.data.params import MAX_SAMPLES, N_ESTIMATORS, Parameters, check_max_samples, one_of
 from isobag.data.scaling import LinearScaling
@@ -19,7 +19,6 @@ from isobag.data.validation import as_rows
 from isobag.estimators.base import Storable
 from isobag.models.views import View, Views
 from isobag.partitionings import MECHANISMS, Partitionings, draw_from_rows
-from isobag.partitionings.feature_map import one_hot
 
 AUTO_MAX_SAMPLES = 16
 
@@ -122,6 +121,20 @@ class _Kernel(Storable):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def one_hot(cells: Cells, n_cells: int) -> csr_array:
+    """Feature map Phi(x): a one at the cell of x in each partitioning, nothing where it is OUTSIDE.
+
+    cells (n, t) -> CSR (n, t * n_cells) float64
+    """
+    n, t = cells.shape
+    inside = cells != OUTSIDE
+    columns = (cells + np.arange(t, dtype=np.int64) * n_cells)[inside]
+    starts = np.concatenate([[0], inside.sum(axis=1).cumsum()])
+    if max(len(columns), t * n_cells) < 2**31:  # scikit-learn's SVMs refuse wider indices
+        columns, starts = columns.astype(np.int32), starts.astype(np.int32)
+    return csr_array((np.ones(len(columns)), columns, starts), shape=(n, t * n_cells))
 
 
 class IsolationKernel(TransformerMixin, _Kernel):

@@ -13,7 +13,6 @@ from sklearn.utils.validation import check_is_fitted
 from isobag.backends import Compute
 from isobag.backends.arrays import Array, Ints
 from isobag.backends.pairs import MOST_COLUMNS
-from isobag.data.frames import feature_names
 from isobag.data.groups import as_labels
 from isobag.data.log import BagCounts, BagOrder, Log, log_in_memory
 from isobag.data.params import (
@@ -33,10 +32,10 @@ from isobag.data.validation import as_rows
 from isobag.estimators.base import Storable
 from isobag.estimators.findings import Findings, findings_of, join_findings, shown_time
 from isobag.models.arrivals import Harvest, count_arrivals, known_rows, sample_rows
-from isobag.models.bags import CONFIRMED, DISMISSED, PeriodLines
+from isobag.models.bags import CONFIRMED, DISMISSED, Bags, PeriodLines
 from isobag.models.cohorts import UNKNOWN, find_cohorts, join_cohorts
 from isobag.models.contents import Content, content_again, merge_contents, some_bags
-from isobag.models.entities import Bags, Pairs, estimate_between, variance_of_row
+from isobag.models.entities import Pairs, estimate_between, variance_of_row
 from isobag.models.point import largest_samples
 from isobag.models.timeline import Timeline, judge_content, keep_words
 from isobag.models.views import Plan, Views, draw_views
@@ -142,11 +141,6 @@ class EntityMonitor(Storable):
     def periods_(self) -> Array:
         """Start of each period that is kept, as clocks of the time zone show it: datetime64[us]."""
         return self.calendar.dates(np.array([one.number for one in self.state.periods], dtype=np.int64))
-
-    @property
-    def feature_names(self) -> list[str]:
-        """Names of the features, "x0", "x1", ... where they came without."""
-        return feature_names(self)
 
     def update(
         self, X: Any, entities: Any, times: Any, *, learn: bool = True, since: Any = None, peers: Any = None
@@ -297,9 +291,8 @@ class EntityMonitor(Storable):
         first, new = contents[0].number, {one.number: one for one in contents}
         contents.clear()
         again = {one.number: one for one in state.periods if one.number >= first}
-        earlier = (*(state.firsts or ()), *state.periods)
-        every = np.unique([*(one.number for one in earlier), *new]).astype(np.int64)
-        cycles = _AllCycles(every, self.calendar)
+        every = np.unique([*(one.number for one in state.all_periods), *new]).astype(np.int64)
+        phases = self.calendar.phases(every)
         state = state.before(first)
         parts, gaps = [], []
         for number in sorted({*again, *new}):
@@ -307,7 +300,8 @@ class EntityMonitor(Storable):
             cohorts = join_cohorts(state.cohorts, content.bags, state.periods, state.n_columns)
             state = replace(state, cohorts=cohorts)
             is_judged = first_judged is None or number >= first_judged
-            given = cycles.until([*(one.number for one in (*(state.firsts or ()), *state.periods)), number])
+            places = np.searchsorted(every, [*(one.number for one in state.all_periods), number])
+            given = Cycles([own[places] for own in phases], self.calendar.cycle_lengths)
             lines, verdict = judge_content(state, content, given, self.fdr, is_judged, self.compute)
             if number in again:
                 lines = keep_words(again[number], lines)
@@ -337,18 +331,6 @@ def _content(new: Content | None, known: PeriodLines | None, n_columns: int) -> 
         return new
     again = content_again(known)
     return again if new is None else merge_contents(again, new, n_columns)
-
-
-class _AllCycles:
-    """Phases of all periods of an update, found once."""
-
-    def __init__(self, numbers: Ints, calendar: Calendar) -> None:
-        self.numbers, self.phases = numbers, calendar.phases(numbers)
-        self.lengths = calendar.cycle_lengths
-
-    def until(self, numbers: list[int]) -> Cycles:
-        places = np.searchsorted(self.numbers, numbers)
-        return Cycles([phases[places] for phases in self.phases], self.lengths)
 
 
 def _estimates(bags: Sequence[Bags], t: int, n_columns: int, compute: Compute) -> tuple[float, float]:

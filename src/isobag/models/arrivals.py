@@ -16,7 +16,7 @@ from isobag.backends.arrays import Bools, Floats, Ints
 from isobag.data.hashes import Hashes
 from isobag.data.log import Arrivals, BagOrder, Log
 from isobag.models.bags import PeriodLines, places_among
-from isobag.models.contents import Content, NewRows, content_of, join_contents
+from isobag.models.contents import Content, content_of, join_contents
 from isobag.models.views import Views
 
 
@@ -28,13 +28,13 @@ class Sorted(NamedTuple):
     numbers: Ints
     starts: Ints
 
-    def rows_of(self, number: int) -> NewRows:
+    def rows_of(self, number: int) -> Arrivals:
         """The rows of a period, in order of entities and then of hashes."""
         place = int(np.searchsorted(self.numbers, number))
         own = self.order[self.starts[place] : self.starts[place + 1]]
         given = self.arrivals
         own = own[np.lexsort((given.hashes[own], given.entities[own]))]
-        return NewRows(given.X[own], given.entities[own].astype(np.int64), given.hashes[own])
+        return Arrivals(given.X[own], np.full(len(own), number), given.entities[own], given.hashes[own])
 
 
 class Checked(NamedTuple):

@@ -4,9 +4,10 @@ All that a monitor has learned of entities is a sequence of periods. Each has a 
 it, or was expected to. Nothing else is kept, so a period that is taken away leaves no trace.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,32 @@ MISSING = -np.inf
 """In place of a score that a line does not have."""
 _LARGEST = float(np.finfo(float).max)
 Hashes = npt.NDArray[np.uint64]
+
+
+class Bags(NamedTuple):
+    """Bags of some entities: their numbers (b,), sizes (b,), packed counts, and dot products with themselves (b,)."""
+
+    entities: Ints
+    sizes: Ints
+    packed: PackedCounts
+    self_dots: Ints
+
+    def part(self, rows: Ints) -> "Bags":
+        """Some of the bags, with only their counts."""
+        return Bags(self.entities[rows], self.sizes[rows], self.packed.part(rows), self.self_dots[rows])
+
+
+def join_bags(parts: Sequence[Bags]) -> Bags:
+    """Bags of several parts, one after the other."""
+    if len(parts) == 1:
+        return parts[0]
+    packed = [one.packed for one in parts]
+    lengths = np.concatenate([np.diff(one.starts) for one in packed])
+    columns, counts = (np.concatenate([getattr(one, name) for one in packed]) for name in ("columns", "counts"))
+    entities, sizes, dots = (
+        np.concatenate([getattr(one, name) for one in parts]) for name in ("entities", "sizes", "self_dots")
+    )
+    return Bags(entities, sizes, PackedCounts(np.append(0, np.cumsum(lengths)), columns, counts), dots)
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +96,11 @@ class PeriodLines:
         """Number of lines."""
         return len(self.entities)
 
+    @property
+    def as_bags(self) -> Bags:
+        """The lines without what was found when they were judged."""
+        return Bags(self.entities, self.sizes, self.bags, self.self_dots)
+
     @cached_property
     def joined(self) -> Bools:
         """Lines that are part of the past."""
@@ -103,18 +135,8 @@ class PeriodLines:
     def problems(self, n_columns: int, n_features: int, n_entities: int) -> Iterator[str]:
         """What does not fit together, of fields that come from a file."""
         lines = len(self.entities)
-        arrays = (
-            self.sizes,
-            self.self_dots,
-            self.ages,
-            self.distance,
-            self.shift,
-            self.past,
-            self.first,
-            self.peers,
-            self.volume,
-        )
-        if any(len(one) != lines for one in (*arrays, self.expected, self.status, self.digests)):
+        of_lines = (one.name for one in fields(self) if one.metadata["axes"] == 1 and one.name != "hashes")
+        if any(len(getattr(self, name)) != lines for name in of_lines):
             yield "periods: need a number for each line"
         elif len(self.bags) != lines or np.any(np.diff(self.bags.starts) < 0) or self.bags.starts[0] != 0:
             yield "periods: need counts for each line"

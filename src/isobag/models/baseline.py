@@ -20,13 +20,12 @@ from scipy.sparse import csr_array
 
 from isobag.backends import Compute
 from isobag.backends.arrays import MOST_ROWS, OUTSIDE, Cells, Floats, Ints, held
-from isobag.backends.counts import self_dots
+from isobag.backends.counts import merge_counts, self_dots
 from isobag.backends.threads import slices
 from isobag.data.labelled import UNSEEN, LabelledRows
 from isobag.models.averaging import Paths
 from isobag.models.explain import Shares
 from isobag.models.views import Views
-from isobag.partitionings.counts import CountedBlock, merge_blocks
 
 _DENSE_NUMBERS = 1 << 22
 _SQUARED_GROUPS = 1 << 12
@@ -180,16 +179,19 @@ def fit_baseline(views: Views, rows: LabelledRows, reference: Ints, compute: Com
     """
     segments, sizes = segments_of(views), rows.sizes
     sums = np.zeros((len(segments), len(rows)), dtype=np.int64)
-    parts: list[list[CountedBlock]] = [[] for _ in segments]
+    parts: list[list[tuple[Ints, csr_array]]] = [[] for _ in segments]
     counted = np.zeros(rows.n_groups, dtype=np.int64)
     for X, owners, places in rows.owned_blocks():
         for number, (segment, cells) in enumerate(_cells_of(views, X, compute)):
             for own, groups, local in _spans(owners, segment):
                 tables = _count_tables(segment, len(groups), cells[:, own], local)
-                parts[number].append(CountedBlock(groups, _sparse(tables)))
+                parts[number].append((groups, _sparse(tables)))
                 sums[number, places[own]] = _sum_tables(tables, cells[:, own], local) - _n_covered(cells[:, own])
         counted += np.bincount(owners, minlength=rows.n_groups) == sizes
-    counts = tuple(merge_blocks(own, rows.n_groups) for own in parts)
+    counts = tuple(
+        merge_counts([one for _, one in own], np.concatenate([groups for groups, _ in own]), rows.n_groups)
+        for own in parts
+    )
     ratios = np.array([_ratio(own, sizes) for own in counts]).reshape(len(views.members), -1)
     baseline = Baseline(counts, sizes, ratios, np.ones_like(ratios), rows.owners[reference])
     own_sums = OwnSums(_by_view(sums, views), sizes[rows.owners] - 1)

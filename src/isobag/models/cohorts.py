@@ -22,8 +22,8 @@ from scipy.sparse import csr_array
 
 from isobag.backends.arrays import Floats, Ints
 from isobag.backends.threads import slices
-from isobag.models.bags import PeriodLines
-from isobag.models.entities import MOST_PEERS, N_NEAREST_PEERS, PEER_PERIODS, Bags, evenly_spaced
+from isobag.models.bags import Bags, PeriodLines
+from isobag.models.entities import MOST_PEERS, N_NEAREST_PEERS, PEER_PERIODS, evenly_spaced
 
 MOST_COHORTS = 8
 LEAST_SILHOUETTE = 0.5
@@ -76,35 +76,33 @@ def join_cohorts(cohorts: Ints, bags: Bags, periods: Sequence[PeriodLines], n_co
     if not len(new):
         return cohorts
     joined = cohorts.copy()
-    present = [(bags.packed, bags.entities, bags.sizes, bags.self_dots, np.ones(len(bags.sizes), dtype=bool))]
-    present += [(one.bags, one.entities, one.sizes, one.self_dots, one.usable) for one in periods[-PEER_PERIODS:]]
     parts = []
-    for packed, entities, sizes, dots, usable in present:
-        lines = evenly_spaced(np.flatnonzero(usable & (cohorts[entities] != UNKNOWN)), MOST_PEERS)
-        parts.append((cohorts[entities[lines]], _some(Bags(entities, sizes, packed, dots), lines)))
+    present = [(bags, np.ones(len(bags.sizes), dtype=bool)), *((p.as_bags, p.usable) for p in periods[-PEER_PERIODS:])]
+    for own, usable in present:
+        lines = evenly_spaced(np.flatnonzero(usable & (cohorts[own.entities] != UNKNOWN)), MOST_PEERS)
+        parts.append((cohorts[own.entities[lines]], own.part(lines)))
     known = np.unique(cohorts[cohorts != UNKNOWN])
     total = add_up(parts, n_columns)
     for rows in slices(len(new), MOST_PEERS):
-        own = add_up([(bags.entities[new[rows]], _some(bags, new[rows]))], n_columns)
-        joined[own.names] = total.names[own.distances(total).argmin(axis=1)] if len(total.names) else known[0]
+        added = add_up([(bags.entities[new[rows]], bags.part(new[rows]))], n_columns)
+        joined[added.names] = total.names[added.distances(total).argmin(axis=1)] if len(total.names) else known[0]
     return joined
-
-
-def _some(bags: Bags, lines: Ints) -> Bags:
-    """Some of the bags, with only their counts."""
-    return Bags(bags.entities[lines], bags.sizes[lines], bags.packed.part(lines), bags.self_dots[lines])
 
 
 def cluster(distances: Floats) -> Ints:
     """The medoid of each of n things, by their distances: (n, n) -> (n,); one for all where clusters are unclear."""
+    from sklearn.metrics import silhouette_score  # noqa: PLC0415, seldom needed, and slow to load
+
     n = len(distances)
+    apart = distances * ~np.eye(n, dtype=bool)  # no thing is apart from itself, but for rounding
     central = int(distances.sum(axis=1).argmin())
     best, found = LEAST_SILHOUETTE, np.full(n, central)
     least = max(N_NEAREST_PEERS + 1, LEAST_SHARE * n)
     for k in range(2, min(MOST_COHORTS, int(n / least)) + 1):
         labels = _k_medoids(distances, k, central)
         sizes = np.unique(labels, return_counts=True)[1]
-        score = _silhouette(distances, labels) if len(sizes) > 1 and sizes.min() >= least else 0.0
+        clear = len(sizes) > 1 and sizes.min() >= least
+        score = silhouette_score(apart, labels, metric="precomputed") if clear else 0.0
         if score >= best:
             best, found = score, labels
     return found
@@ -124,16 +122,3 @@ def _k_medoids(distances: Floats, k: int, central: int) -> Ints:
         centers = moved
     labels: Ints = centers[distances[:, centers].argmin(axis=1)]
     return labels
-
-
-def _silhouette(distances: Floats, labels: Ints) -> float:
-    """Mean of (b - a) / max(a, b), with a the mean distance to the own cluster's others and b to the next cluster."""
-    names, own = np.unique(labels, return_inverse=True)
-    sizes = np.bincount(own)
-    sums = np.column_stack([distances[:, own == place].sum(axis=1) for place in range(len(names))])
-    within = sums[np.arange(len(own)), own] / np.maximum(sizes[own] - 1, 1)
-    means = sums / sizes
-    means[np.arange(len(own)), own] = np.inf
-    apart = means.min(axis=1)
-    larger = np.maximum(within, apart)
-    return float(np.mean(np.divide(apart - within, larger, out=np.zeros(len(own)), where=larger > 0)))

@@ -1,6 +1,5 @@
 """What a period consists of before it is judged: for each entity the counts of its rows, and their hashes."""
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -10,11 +9,11 @@ from scipy.sparse import csr_array
 from isobag.backends import Compute
 from isobag.backends.arrays import Floats, Ints
 from isobag.backends.counts import self_dots
-from isobag.backends.pairs import PackedCounts, pack_counts
+from isobag.backends.pairs import pack_counts
 from isobag.data.hashes import Hashes
+from isobag.data.log import Arrivals
 from isobag.data.rows import GroupedBlock, whole_groups
-from isobag.models.bags import PeriodLines
-from isobag.models.entities import Bags
+from isobag.models.bags import Bags, PeriodLines, join_bags
 from isobag.models.tally import GroupTally, merge_tallies
 from isobag.models.views import Views
 
@@ -22,14 +21,6 @@ Floats32 = npt.NDArray[np.float32]
 _COUNTED_ROWS = 1 << 15
 """Rows that are counted at a time: counts are packed at once, as they need twelve bytes each before."""
 _LARGEST = float(np.finfo(np.float32).max)
-
-
-class NewRows(NamedTuple):
-    """Rows of one period: X (n, d), the entity (n,) and hash (n,) of each, in order of entities and then of hashes."""
-
-    X: Floats
-    entities: Ints
-    hashes: Hashes
 
 
 class Content(NamedTuple):
@@ -46,30 +37,24 @@ class Content(NamedTuple):
     spreads: Floats32
 
 
-def content_of(number: int, rows: NewRows, views: Views, compute: Compute) -> Content:
-    """Count the rows of each entity in the cells of views."""
+def content_of(number: int, rows: Arrivals, views: Views, compute: Compute) -> Content:
+    """Count the rows of each entity of a period, in order of entities and then of hashes, in the cells of views."""
     starts = np.flatnonzero(np.diff(rows.entities, prepend=-1))
-    entities = rows.entities[starts]
+    entities = rows.entities[starts].astype(np.int64)
     ends = np.append(starts[1:], len(rows.X))
     parts = []
     for own, own_starts, numbers in whole_groups(ends, _COUNTED_ROWS):
         tally = views.tally_groups(GroupedBlock(rows.X[own], own_starts, numbers), compute)
         parts.append(_bags(entities[numbers], tally.counts.tocsr(), np.diff(own_starts)))
     means, spreads = _moments(rows.X, starts)
-    return Content(number, _join(parts), np.add.reduceat(rows.hashes, starts), rows.hashes, means, spreads)
+    return Content(number, join_bags(parts), np.add.reduceat(rows.hashes, starts), rows.hashes, means, spreads)
 
 
 def content_again(period: PeriodLines) -> Content:
     """What a period that was judged consists of."""
-    spoken = np.flatnonzero(period.sizes > 0)  # silent lines have no counts, so those of others lie as they did
-    starts = np.append(period.bags.starts[spoken], period.bags.starts[-1])
-    bags = Bags(
-        period.entities[spoken],
-        period.sizes[spoken],
-        PackedCounts(starts, period.bags.columns, period.bags.counts),
-        period.self_dots[spoken],
-    )
+    spoken = np.flatnonzero(period.sizes > 0)
     means, spreads = period.means[spoken], period.spreads[spoken]
+    bags = period.as_bags.part(spoken)
     return Content(period.number, bags, period.digests[spoken], period.hashes, means, spreads)
 
 
@@ -77,7 +62,7 @@ def join_contents(one: Content, other: Content) -> Content:
     """The bags of both, of the same period; entities of the second are behind those of the first."""
     return Content(
         one.number,
-        _join([one.bags, other.bags]),
+        join_bags([one.bags, other.bags]),
         np.concatenate([one.digests, other.digests]),
         np.concatenate([one.hashes, other.hashes]),
         np.concatenate([one.means, other.means]),
@@ -112,31 +97,11 @@ def merge_contents(one: Content, other: Content, n_columns: int) -> Content:
 
 def some_bags(content: Content, step: int) -> Bags:
     """The bags of every n-th entity."""
-    bags = content.bags
-    rows = np.flatnonzero(bags.entities % step == 0)
-    return Bags(bags.entities[rows], bags.sizes[rows], bags.packed.part(rows), bags.self_dots[rows])
+    return content.bags.part(np.flatnonzero(content.bags.entities % step == 0))
 
 
 def _bags(entities: Ints, counts: csr_array, sizes: Ints) -> Bags:
     return Bags(entities, sizes, pack_counts(counts), self_dots(counts).astype(np.int64))
-
-
-def _join(parts: Sequence[Bags]) -> Bags:
-    """Bags of several parts, one after the other."""
-    if len(parts) == 1:
-        return parts[0]
-    packed = [one.packed for one in parts]
-    lengths = np.concatenate([np.diff(one.starts) for one in packed])
-    return Bags(
-        np.concatenate([one.entities for one in parts]),
-        np.concatenate([one.sizes for one in parts]),
-        PackedCounts(
-            np.append(0, np.cumsum(lengths)),
-            np.concatenate([one.columns for one in packed]),
-            np.concatenate([one.counts for one in packed]),
-        ),
-        np.concatenate([one.self_dots for one in parts]),
-    )
 
 
 def _moments(X: Floats, starts: Ints) -> tuple[Floats32, Floats32]:

@@ -21,14 +21,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from isobag.backends import Compute
 from isobag.backends.arrays import Bools, Floats, Ints
-from isobag.backends.counts import self_dots
-from isobag.backends.pairs import PackedCounts
 from isobag.backends.threads import slices
-from isobag.models.bags import MISSING, PeriodLines
+from isobag.models.bags import MISSING, Bags, PeriodLines, join_bags
 from isobag.models.volume import MOST_PERIODS
 
 N_NEAREST, N_NEAREST_PEERS = 5, 10
@@ -43,15 +40,6 @@ _LEAST_SCALE = 0.01
 _LEAST_BETWEEN, _MOST_BETWEEN, _USUAL_BETWEEN = 1e-3, 1.0, 0.1
 
 
-class Bags(NamedTuple):
-    """Bags of some entities: their numbers (b,), sizes (b,), packed counts, and dot products with themselves (b,)."""
-
-    entities: Ints
-    sizes: Ints
-    packed: PackedCounts
-    self_dots: Ints
-
-
 class OwnPast(NamedTuple):
     """Of each bag, (b,): its own joined bags ever, and s (see above) of all that are left and of the first ones.
 
@@ -63,13 +51,12 @@ class OwnPast(NamedTuple):
     from_first: Floats
 
 
-def ratios(dots: Ints, own: Bags, other_sizes: Ints, other_self_dots: Ints, between: float) -> Floats:
-    """R of bags and others, elementwise: dots is (b,) or (b, others)."""
-    n, m = own.sizes.astype(np.float64), other_sizes.astype(np.float64)
-    own_dots = own.self_dots.astype(np.float64)
-    if dots.ndim == 2:
-        n, own_dots = n[:, None], own_dots[:, None]
-    sq_dists = np.maximum(own_dots / (n * n) - 2 * dots / (n * m) + other_self_dots / (m * m), 0)
+def ratios(
+    dots: Ints, sizes: Ints, self_dots: Ints, other_sizes: Ints, other_self_dots: Ints, between: float
+) -> Floats:
+    """R of bags and others, elementwise, from their dot products and those of each with itself."""
+    n, m = sizes.astype(np.float64), other_sizes.astype(np.float64)
+    sq_dists = np.maximum(self_dots / (n * n) - 2 * dots / (n * m) + other_self_dots / (m * m), 0)
     return sq_dists / (1 / n + 1 / m + between)
 
 
@@ -92,18 +79,18 @@ def compare_with_past(
     known = [(one, is_near) for one, is_near in marked if is_near or one.least_age < N_FIRST]
     is_near = np.array([one for _, one in known], dtype=bool)
     for rows in slices(n_bags, max(1, _KEPT_RATIOS // max(1, len(known)))):
-        part = Bags(bags.entities[rows], bags.sizes[rows], bags.packed, bags.self_dots[rows])
-        values = np.full((len(part.sizes), len(known)), np.inf)
+        entities, sizes, self_dots = bags.entities[rows], bags.sizes[rows], bags.self_dots[rows]
+        values = np.full((len(sizes), len(known)), np.inf)
         is_first = np.zeros(values.shape, dtype=bool)
         is_old = found.ages[rows] >= N_EARLY
         for k, (period, all_count) in enumerate(known):
-            lines = period.places(part.entities)
+            lines = period.places(entities)
             young = period.ages < N_FIRST
             own = np.flatnonzero((lines >= 0) & period.usable[lines] & (all_count | (is_old & young[lines])))
             lines = lines[own]
             dots = compute.verbs.dot_pairs(bags.packed, own + rows.start, period.bags, lines, n_columns, compute.n_jobs)
-            mine = Bags(part.entities, part.sizes[own], bags.packed, part.self_dots[own])
-            values[own, k] = ratios(dots, mine, period.sizes[lines], period.self_dots[lines], between)
+            others = period.sizes[lines], period.self_dots[lines]
+            values[own, k] = ratios(dots, sizes[own], self_dots[own], *others, between)
             is_first[own, k] = young[lines]
         found.distance[rows] = mean_of_nearest(values[:, is_near], N_NEAREST)
         old = np.flatnonzero(is_old)
@@ -176,45 +163,27 @@ def standardise(
     return np.maximum(past[0], past[1] - MARGIN), np.maximum(first[0], first[1] - MARGIN)
 
 
-class Peers(NamedTuple):
-    """Bags of several entities to compare with: counts (m, columns), sizes (m,), dots with themselves and entities."""
-
-    counts: csr_array
-    sizes: Ints
-    self_dots: Ints
-    entities: Ints
-
-
-def gather_peers(bags: Bags, periods: Sequence[PeriodLines], n_columns: int) -> Peers:
+def gather_peers(bags: Bags, periods: Sequence[PeriodLines]) -> Bags:
     """Some bags of the present period and of those before, evenly spaced among the entities."""
-    chosen = evenly_spaced(np.arange(len(bags.sizes)), MOST_PEERS)
-    parts = [(bags.packed, chosen, bags.sizes, bags.entities)]
+    chosen = [(bags, evenly_spaced(np.arange(len(bags.sizes)), MOST_PEERS))]
     for period in periods[-PEER_PERIODS:]:
-        lines = evenly_spaced(np.flatnonzero(period.usable), MOST_PAST_PEERS)
-        parts.append((period.bags, lines, period.sizes, period.entities))
-    counts = [packed.sparse(lines, n_columns) for packed, lines, _, _ in parts]
-    joined = counts[0] if len(counts) == 1 else _stack(counts, n_columns)
-    return Peers(
-        joined,
-        np.concatenate([sizes[lines] for _, lines, sizes, _ in parts]),
-        self_dots(joined).astype(np.int64),
-        np.concatenate([entities[lines] for _, lines, _, entities in parts]),
-    )
+        chosen.append((period.as_bags, evenly_spaced(np.flatnonzero(period.usable), MOST_PAST_PEERS)))
+    return join_bags([own.part(lines) for own, lines in chosen])
 
 
 def compare_with_peers(
-    bags: Bags, chosen: Ints, peers: Peers, cohorts: Ints, between: float, n_columns: int, compute: Compute
+    bags: Bags, chosen: Ints, peers: Bags, cohorts: Ints, between: float, n_columns: int, compute: Compute
 ) -> Floats:
     """Mean r to the nearest bags of other entities of the same cohort, of the chosen bags: (k,)."""
     scores = np.full(len(chosen), MISSING)
-    own_cohorts, their_cohorts = cohorts[bags.entities], cohorts[peers.entities]
+    peer_counts = peers.packed.sparse(np.arange(len(peers.sizes)), n_columns)
     for rows in slices(len(chosen), max(1, _KEPT_RATIOS // max(1, len(peers.sizes)))):
         some = chosen[rows]
         counts = bags.packed.sparse(some, n_columns)
-        dots = np.asarray(compute.fetch(compute.verbs.dot_counts(counts, peers.counts, compute.n_jobs, None)))
-        part = Bags(bags.entities[some], bags.sizes[some], bags.packed, bags.self_dots[some])
-        values = ratios(dots, part, peers.sizes, peers.self_dots, between)
-        is_peer = (part.entities[:, None] != peers.entities) & (own_cohorts[some][:, None] == their_cohorts)
+        dots = np.asarray(compute.fetch(compute.verbs.dot_counts(counts, peer_counts, compute.n_jobs, None)))
+        entities, sizes, self_dots = (own[some][:, None] for own in (bags.entities, bags.sizes, bags.self_dots))
+        values = ratios(dots, sizes, self_dots, peers.sizes, peers.self_dots, between)
+        is_peer = (entities != peers.entities) & (cohorts[entities] == cohorts[peers.entities])
         scores[rows] = mean_of_nearest(np.where(is_peer, values, np.inf), N_NEAREST_PEERS)
     return scores
 
@@ -233,9 +202,9 @@ def estimate_between(pairs: Sequence[Pairs], within: float, n_columns: int, comp
     found = [np.empty(0)]
     for before, old, after, new in pairs:
         dots = compute.verbs.dot_pairs(after.packed, new, before.packed, old, n_columns, compute.n_jobs)
-        mine = Bags(after.entities, after.sizes[new], after.packed, after.self_dots[new])
         noise = 1 / before.sizes[old] + 1 / after.sizes[new]
-        found.append((ratios(dots, mine, before.sizes[old], before.self_dots[old], 0.0) / within - 1) * noise)
+        both = after.sizes[new], after.self_dots[new], before.sizes[old], before.self_dots[old]
+        found.append((ratios(dots, *both, 0.0) / within - 1) * noise)
     values = np.concatenate(found)
     return float(np.clip(np.median(values), _LEAST_BETWEEN, _MOST_BETWEEN)) if len(values) else _USUAL_BETWEEN
 
@@ -291,10 +260,3 @@ def _usual(periods: Sequence[PeriodLines], name: str, n_entities: int, early: bo
 def evenly_spaced(numbers: Ints, most: int) -> Ints:
     """At most so many of the numbers, evenly spaced."""
     return numbers if len(numbers) <= most else numbers[np.arange(most) * len(numbers) // most]
-
-
-def _stack(parts: Sequence[csr_array], n_columns: int) -> csr_array:
-    ends = np.cumsum([0, *(part.indptr[-1] for part in parts)])
-    indptr = np.concatenate([[0], *(part.indptr[1:] + end for part, end in zip(parts, ends, strict=False))])
-    data, indices = (np.concatenate([getattr(part, name) for part in parts]) for name in ("data", "indices"))
-    return csr_array((data, indices, indptr.astype(np.int32)), shape=(len(indptr) - 1, n_columns))

@@ -25,7 +25,7 @@ from isobag.models.averaging import (
     problems_of_views_average,
 )
 from isobag.models.baseline import Baseline, OwnShares, OwnSums
-from isobag.models.calibration import EXTRAPOLATE, Calibration
+from isobag.models.calibration import Calibration
 from isobag.models.explain import Located, Shares, SharesOfAll, far_by_feature, lack_by_feature
 from isobag.models.residuals import Residuals
 from isobag.models.tally import Tables, Tally
@@ -168,12 +168,6 @@ class PointModel(PickledByFields):
     def path(self, rows: Rows, compute: Compute) -> Floats:
         """Scores at every psi: (n, L)."""
         return rows.map(self._path(compute))
-
-    def p_values(self, rows: Rows, compute: Compute, tail: str = EXTRAPOLATE) -> Floats:
-        """Conformal p-values of new rows: (n,) in (0, 1]."""
-        if self.calibration is None:
-            raise ValueError("the model was fitted without calibration; p-values need calibrate=True.")
-        return self.calibration.p_values(rows, compute, tail)
 
     def explain(self, rows: Rows, compute: Compute) -> Floats:
         """How much each feature adds to the logarithm of (typical score / score): (n, d)."""

@@ -12,7 +12,8 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from isobag.backends.arrays import Floats, Ints
-from isobag.partitionings.counts import CountedBlock, MeanMaps, merge_blocks
+from isobag.backends.counts import merge_counts
+from isobag.partitionings.counts import MeanMaps
 
 Tables = tuple[Ints, ...]
 """A table (L, t, psi) for each view."""
@@ -90,6 +91,4 @@ def merge_tallies(tallies: Sequence[GroupTally]) -> GroupTally:
     numbers, places = np.unique(np.concatenate([one.numbers for one in tallies]), return_inverse=True)
     sizes = np.zeros(len(numbers), dtype=np.int64)
     np.add.at(sizes, places, np.concatenate([one.sizes for one in tallies]))
-    ends = np.cumsum([len(one.numbers) for one in tallies])[:-1]
-    blocks = [CountedBlock(own, one.counts) for own, one in zip(np.split(places, ends), tallies, strict=True)]
-    return GroupTally(numbers, merge_blocks(blocks, len(numbers)), sizes)
+    return GroupTally(numbers, merge_counts([one.counts for one in tallies], places, len(numbers)), sizes)

@@ -17,7 +17,6 @@ from isobag.models.tails import LEAST_BEYOND, lacks_of
 
 T = TypeVar("T")
 _SHIFT = 40  # of the 52 bits of a float64 after the point, 12 are kept
-_MOST_DENSE = 1 << 22
 _BLOCK_SCORES = 1 << 20
 FLOOR = 1e-3
 FEWER = 0.1
@@ -59,14 +58,7 @@ class ScoreCounts(NamedTuple):
 
 def count_scores(scores: Floats) -> ScoreCounts:
     """Count scores of 0 or more by steps: (n,)."""
-    keys = _steps(scores)
-    low, high = int(keys.min()), int(keys.max())
-    if high - low < _MOST_DENSE:
-        dense = np.bincount(keys - low)
-        steps = np.flatnonzero(dense)
-        steps, counts = steps + low, dense[steps]
-    else:
-        steps, counts = np.unique(keys, return_counts=True)
+    steps, counts = np.unique(_steps(scores), return_counts=True)
     return ScoreCounts(steps, counts, float(scores.min()), float(scores.max()))
 
 

@@ -84,6 +84,11 @@ class Timeline:
         """Number of cells of all partitionings."""
         return self.views.n_columns
 
+    @property
+    def all_periods(self) -> tuple[PeriodLines, ...]:
+        """All that is left of periods, in the order of time."""
+        return (*(self.firsts or ()), *self.periods)
+
     def before(self, number: int) -> "Timeline":
         """The same as before a period."""
         return replace(self, periods=tuple(one for one in self.periods if one.number < number))
@@ -122,7 +127,7 @@ class Timeline:
             yield f"views: need at most {MOST_COLUMNS} cells"
         if len(self.cohorts) != n_entities:
             yield "cohorts: need one for each entity"
-        for one in (*self.periods, *(self.firsts or ())):
+        for one in self.all_periods:
             yield from one.problems(self.n_columns, n_features, n_entities)
         if np.any(np.diff([one.number for one in self.periods]) <= 0):
             yield "periods: they are not in the order of time"
@@ -190,7 +195,7 @@ def _score(known: Timeline, content: Content, cycles: Cycles, is_judged: bool, c
     if not is_judged and len(chosen) > MOST_SAMPLED:
         chosen = chosen[np.arange(MOST_SAMPLED) * len(chosen) // MOST_SAMPLED]
     peers = np.full(len(bags.sizes), MISSING)
-    around = gather_peers(bags, periods, known.n_columns)
+    around = gather_peers(bags, periods)
     peers[chosen] = compare_with_peers(
         bags, chosen, around, known.cohorts, known.peers_between, known.n_columns, compute
     )
@@ -232,7 +237,7 @@ def _shifts(known: Timeline, content: Content, cycles: Cycles, present: Cycles) 
     """How far column means are from those of the own past, and from those of the first bags: (b,) each."""
     bags, periods, n_entities = content.bags, known.periods, len(known.cohorts)
     n_columns = content.means.shape[1]
-    every = (*(known.firsts or ()), *periods)
+    every = known.all_periods
     if n_columns > MOST_SHIFTED or not every:
         return np.full(len(bags.sizes), MISSING), np.full(len(bags.sizes), MISSING)
     chosen = choose_periods(len(periods), present)

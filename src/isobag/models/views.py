@@ -14,13 +14,14 @@ import numpy as np
 
 from isobag.backends import Compute
 from isobag.backends.arrays import OUTSIDE, Cells, Floats, Ints, PickledByFields
+from isobag.backends.counts import join_counts
 from isobag.data.groups import Grouped, Groups
 from isobag.data.rows import GroupedBlock, Rows
 from isobag.data.scaling import Scaling, fit_scalings, rows_for_scalings
-from isobag.models.maps import LazyMaps, LocalMaps, maps_of
+from isobag.models.maps import Count, LazyMaps, LocalMaps, maps_of
 from isobag.models.tally import GroupTally, Tables, Tally
 from isobag.partitionings import Partitionings, draw_rows, draw_seeds, partition_rows
-from isobag.partitionings.counts import MeanMaps, join_counts
+from isobag.partitionings.counts import MeanMaps
 
 Sums = tuple[Ints, ...]
 """For each view and row, sums over partitionings (n, L)."""
@@ -182,15 +183,16 @@ class Views(PickledByFields):
         self, groups: Groups, compute: Compute, count_outside: bool = False, rule: str = "nearest"
     ) -> MeanMaps:
         """Level 1: the points of each group counted in the cells of all views, side by side."""
-        count = partial(self.tally_groups, compute=compute, count_outside=count_outside, rule=rule)
-        how = count, len(self), self.n_columns + count_outside * len(self)
-        return LocalMaps(groups, *how).kept()
+        return LocalMaps(groups, *self._counting(compute, count_outside, rule)).kept()
 
     def maps_of(self, groups: Grouped, compute: Compute, count_outside: bool = False) -> MeanMaps | LazyMaps:
         """The same of any number of groups, wherever they are: kept if they are few, else counted when asked for."""
-        count = partial(self.tally_groups, compute=compute, count_outside=count_outside)
-        how = count, len(self), self.n_columns + count_outside * len(self)
-        return maps_of(groups, *how)
+        return maps_of(groups, *self._counting(compute, count_outside))
+
+    def _counting(self, compute: Compute, count_outside: bool, rule: str = "nearest") -> tuple[Count, int, int]:
+        """How mean maps are counted, the number of partitionings, and that of all cells."""
+        count = partial(self.tally_groups, compute=compute, count_outside=count_outside, rule=rule)
+        return count, len(self), self.n_columns + count_outside * len(self)
 
     def tally_groups(
         self, block: GroupedBlock, compute: Compute, count_outside: bool = False, rule: str = "nearest"

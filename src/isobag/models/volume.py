@@ -16,7 +16,7 @@ their own entity alone, and nothing is older than the twelve cycles. Of periods 
 the same phase count: the work for one period has a bound, however long the past is.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -67,9 +67,9 @@ class Cycles(NamedTuple):
     phases: list[Ints]
     lengths: list[int]
 
-    def part(self, places: Sequence[int]) -> "Cycles":
+    def part(self, places: Iterable[int]) -> "Cycles":
         """Those of some of the periods, and of the present one."""
-        return Cycles([np.append(one[list(places)], one[-1]) for one in self.phases], self.lengths)
+        return Cycles([one[[*places, -1]] for one in self.phases], self.lengths)
 
 
 def forecast(periods: Sequence[PeriodLines], cycles: Cycles, n_entities: int) -> Forecast:

@@ -1,9 +1,7 @@
 """Partitionings of the data, by mechanism."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -19,40 +17,19 @@ from isobag.partitionings.base import (
     draw_seeds,
     nested_levels,
 )
-
-if TYPE_CHECKING:
-    from isobag.partitionings.counts import GroupQueries
+from isobag.partitionings.counts import GroupQueries
+from isobag.partitionings.trees import draw_trees
 
 Draw = Callable[[Drawn, tuple[int, ...], Compute], Partitionings]
-
-
-@dataclass(frozen=True)
-class Later:
-    """A function of a module that is imported when it is first needed."""
-
-    module: str
-    name: str
-
-    def load(self) -> Draw:
-        """The function."""
-        function: Draw = getattr(import_module(self.module), self.name)
-        return function
-
-    def __call__(self, drawn: Drawn, levels: tuple[int, ...], compute: Compute) -> Partitionings:
-        """What the function makes of what was drawn."""
-        return self.load()(drawn, levels, compute)
-
-
 MECHANISMS: dict[str, Draw] = {
     "hypersphere": draw_hyperspheres,
     "voronoi": draw_voronoi_cells,
-    "tree": Later("isobag.partitionings.trees", "draw_trees"),  # brings Numba with it
+    "tree": draw_trees,
 }
 """How partitionings are made of what was drawn, rows or groups."""
 
 __all__ = [
     "MECHANISMS",
-    "Later",
     "Partitionings",
     "draw_from_groups",
     "draw_from_rows",
@@ -94,7 +71,7 @@ class PreparedGroups(Protocol):
         """Number of groups."""
         ...
 
-    def part(self, numbers: Ints) -> "GroupQueries":
+    def part(self, numbers: Ints) -> GroupQueries:
         """Some of the groups, brought here."""
         ...
 

@@ -2,38 +2,61 @@
 
 from dataclasses import dataclass, replace
 from functools import singledispatch
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy.sparse import csr_array
 
 from isobag.backends import Compute
-from isobag.backends.arrays import Balls, Cells, Floats, Ints, octaves, one_level
+from isobag.backends.arrays import Balls, Cells, Floats, Ints, octaves
 from isobag.backends.protocol import Queries
-from isobag.partitionings.base import Drawn, Partitionings
+from isobag.partitionings.base import Drawn, Partitionings, Prepared
 
 
-@dataclass(frozen=True, eq=False)
-class RowBalls(Balls, Partitionings):
-    """The balls of t partitionings of rows, and what can be asked of them."""
+class AnyBalls(Partitionings):
+    """t partitionings of psi balls each, around rows or groups: a frozen data class with these fields."""
+
+    slots: Cells
+    levels: tuple[int, ...]
+    sq_radii: Floats
 
     def __len__(self) -> int:
         """Number of partitionings."""
         return len(self.slots)
+
+    def at(self, level: int) -> Self:
+        """The nested partitionings of one level alone."""
+        psi, radii = self.levels[level], self.sq_radii[level % len(self.levels)]
+        return replace(self, slots=self.slots[:, :psi], levels=(psi,), sq_radii=radii[None, :, :psi])  # type: ignore[type-var]
+
+    def nearest_levels(self, queries: Prepared, compute: Compute) -> Cells:
+        """The nearest center at each level, whether its ball covers the query or not: (L, t, n)."""
+        unbounded = replace(self, sq_radii=np.full_like(self.sq_radii, np.inf))  # type: ignore[type-var]
+        return unbounded.assign_levels(queries, compute)
+
+    def problem_with_slots(self, n_centers: int) -> str | None:
+        """What does not fit together of slots, levels and radii, if anything."""
+        slots, levels = self.slots, self.levels
+        if not slots.size or slots.max() >= n_centers:
+            return f"a slot beyond the last of {n_centers} centers"
+        if levels[-1] != slots.shape[1]:
+            return f"levels end at {levels[-1]} with {slots.shape[1]} centers"
+        shape = (len(levels), *slots.shape)
+        return None if self.sq_radii.shape == shape else f"radii of shape {self.sq_radii.shape}; need {shape}"
+
+
+@dataclass(frozen=True, eq=False)
+class RowBalls(Balls, AnyBalls):
+    """The balls of t partitionings of rows, and what can be asked of them."""
 
     @property
     def centers(self) -> Floats:
         """The centers, one by one: (t, psi, d)."""
         return self.points[self.slots]
 
-    def at(self, level: int) -> "RowBalls":
-        """The nested partitionings of one level alone."""
-        own = one_level(self, level % len(self.levels))
-        return RowBalls(own.points, own.slots, own.levels, own.sq_radii)
-
     def prepare(self, X: Floats, compute: Compute) -> Queries:
         """Queries of the backend."""
-        return compute.prepare(X)
+        return compute.verbs.prepare(X)
 
     def assign(self, queries: Queries, compute: Compute, rule: str = "nearest") -> Cells:
         """Cell of every row in every partitioning: (n, t), OUTSIDE if uncovered."""
@@ -85,18 +108,6 @@ class RowBalls(Balls, Partitionings):
         """The centers."""
         return self.points, self.slots
 
-    def nearest_anchors(self, queries: Queries, compute: Compute) -> Cells:
-        """The nearest center, whether its ball covers the row or not: (n, t)."""
-        return self._unbounded.assign(queries, compute)
-
-    def nearest_levels(self, queries: Queries, compute: Compute) -> Cells:
-        """The same at each level, from one search: (L, t, n)."""
-        return self._unbounded.assign_levels(queries, compute)
-
-    @property
-    def _unbounded(self) -> "RowBalls":
-        return replace(self, sq_radii=np.full_like(self.sq_radii, np.inf))
-
     @property
     def width(self) -> int:
         """Number of features."""
@@ -106,17 +117,7 @@ class RowBalls(Balls, Partitionings):
         """What does not fit together."""
         if not self.points.size:
             return "no centers"
-        return problem_with_slots(self.slots, self.levels, self.sq_radii, len(self.points))
-
-
-def problem_with_slots(slots: Cells, levels: tuple[int, ...], sq_radii: Floats, n_centers: int) -> str | None:
-    """What does not fit together of slots, levels and radii, if anything."""
-    if not slots.size or slots.max() >= n_centers:
-        return f"a slot beyond the last of {n_centers} centers"
-    if levels[-1] != slots.shape[1]:
-        return f"levels end at {levels[-1]} with {slots.shape[1]} centers"
-    shape = (len(levels), *slots.shape)
-    return None if sq_radii.shape == shape else f"radii of shape {sq_radii.shape}; need {shape}"
+        return self.problem_with_slots(len(self.points))
 
 
 def draw_hyperspheres(drawn: Drawn, levels: tuple[int, ...], compute: Compute) -> Partitionings:

@@ -102,13 +102,9 @@ class Partitionings(ABC):
         """A row drawn for each cell: all drawn (m, d), and the number of each cell's (t, psi); None: there are none."""
         return None
 
-    def nearest_anchors(self, queries: Prepared, compute: Compute) -> Cells:
-        """The cell whose anchor a query is to be compared with, covered or not: (n, t)."""
-        return self.assign(queries, compute)
-
     def nearest_levels(self, queries: Prepared, compute: Compute) -> Cells:
-        """The same at each level: (L, t, n)."""
-        return np.stack([self.at(level).nearest_anchors(queries, compute).T for level in range(len(self.levels))])
+        """The cell at each level whose anchor a query is to be compared with, covered or not: (L, t, n)."""
+        return self.assign_levels(queries, compute)
 
     @abstractmethod
     def problem(self) -> str | None:

@@ -4,25 +4,23 @@ A group is the counts of its points in the cells of level 1 and its size; its me
 between mean maps come from integer dot products of the counts, so no dense mean map is ever needed.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from scipy.sparse import csr_array
 
 from isobag.backends import Compute
 from isobag.backends.arrays import MOST_ROWS, Array, Cells, Floats, Ints, held
-from isobag.backends.counts import dot_vector, join_counts, merge_counts, self_dots, total_counts
+from isobag.backends.counts import dot_vector, self_dots, total_counts
 from isobag.backends.threads import slices
-from isobag.partitionings.balls import balls_around, problem_with_slots
+from isobag.partitionings.balls import AnyBalls, balls_around
 from isobag.partitionings.base import Partitionings
 
 _KEPT_DOTS = 1 << 27
 T = TypeVar("T")
-
-__all__ = ["CountedBlock", "GroupBalls", "GroupQueries", "MeanMaps", "join_counts", "merge_blocks"]
 
 
 @dataclass(frozen=True)
@@ -69,19 +67,6 @@ class MeanMaps:
     def dot(self, vector: Ints) -> Ints:
         """Dot product of each group's counts with a vector of whole numbers: (columns,) -> (g,)."""
         return dot_vector(self.counts, vector)
-
-
-class CountedBlock(NamedTuple):
-    """Counts of some groups, by their numbers: (m,), (m, columns)."""
-
-    numbers: Ints
-    counts: csr_array
-
-
-def merge_blocks(blocks: Sequence[CountedBlock], n_groups: int) -> csr_array:
-    """Counts of all groups (g, columns) from those of blocks; a group may be in several of them."""
-    numbers = np.concatenate([block.numbers for block in blocks])
-    return merge_counts([block.counts for block in blocks], numbers, n_groups)
 
 
 class GroupQueries:
@@ -135,7 +120,7 @@ class GroupQueries:
 
 
 @dataclass(frozen=True, eq=False)
-class GroupBalls(Partitionings):
+class GroupBalls(AnyBalls):
     """t partitionings of psi groups: center j of partitioning i is ``centers[slots[i, j]]``; levels are nested."""
 
     centers: MeanMaps
@@ -145,16 +130,6 @@ class GroupBalls(Partitionings):
     sq_radii: Floats = held(3, 0)
 
     of_groups = True
-
-    def __len__(self) -> int:
-        """Number of partitionings."""
-        return len(self.slots)
-
-    def at(self, level: int) -> "GroupBalls":
-        """The nested partitionings of one level alone."""
-        psi = self.levels[level]
-        radii = self.sq_radii[level % len(self.levels)][None, :, :psi]
-        return GroupBalls(self.centers, self.unit, self.slots[:, :psi], (psi,), radii)
 
     def prepare(self, maps: MeanMaps, compute: Compute) -> GroupQueries:
         """Queries from mean maps."""
@@ -178,11 +153,6 @@ class GroupBalls(Partitionings):
         """The centers."""
         return self.centers, self.slots
 
-    def nearest_anchors(self, queries: GroupQueries, compute: Compute) -> Cells:
-        """The nearest center, whether its ball covers the group or not: (g, t)."""
-        unbounded = GroupBalls(self.centers, self.unit, self.slots, self.levels, np.full_like(self.sq_radii, np.inf))
-        return unbounded.assign(queries, compute)
-
     @property
     def width(self) -> int:
         """Number of columns of the mean maps."""
@@ -194,7 +164,7 @@ class GroupBalls(Partitionings):
             return "counts and sizes differ in length"
         if np.any(self.centers.sizes % self.unit):
             return "the unit does not divide the sizes"
-        return problem_with_slots(self.slots, self.levels, self.sq_radii, len(self.centers))
+        return self.problem_with_slots(len(self.centers))
 
     def find_cells(self, queries: GroupQueries, compute: Compute) -> Cells:
         """Cell of every group in every partitioning, for each level, where the backend works: (L, t, g)."""

@@ -9,7 +9,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -37,11 +37,7 @@ class Trees(Partitionings):
     thresholds: Floats = held(3)  # (L, t, psi)
     children: Cells = held(4)  # (L, t, psi, 2) left, right
     slots: Cells = held(3, 0)  # (L, t, psi) a point of each leaf
-
-    @property
-    @abstractmethod
-    def drawn(self) -> Floats | MeanMaps:
-        """What the trees were grown on, rows or groups: (m, d)."""
+    points: Any = held()  # (m, d) rows or groups that the trees were grown on
 
     def __len__(self) -> int:
         """Number of partitionings."""
@@ -85,7 +81,7 @@ class Trees(Partitionings):
 
     def anchors(self) -> tuple[Floats | MeanMaps, Cells]:
         """A row drawn of each leaf of the last level."""
-        return self.drawn, self.slots[-1]
+        return self.points, self.slots[-1]
 
     def problem(self) -> str | None:
         """What does not fit together."""
@@ -97,7 +93,7 @@ class Trees(Partitionings):
         leaves = (self.children < 0) & (self.children >= -np.array(self.levels)[:, None, None, None])
         if self.children.shape[3:] != (2,) or not np.all(forward | leaves):
             return "a child that is neither a leaf nor a later node"
-        if self.columns.max() >= self.width or self.slots.max() >= len(self.drawn):
+        if self.columns.max() >= self.width or self.slots.max() >= len(self.points):
             return "a node beyond the last feature, or a leaf beyond the last point"
         return None
 
@@ -121,12 +117,7 @@ class Trees(Partitionings):
 class RowTrees(Trees):
     """Trees over rows."""
 
-    points: Floats = held(2, -FARTHEST, FARTHEST)  # (m, d)
-
-    @property
-    def drawn(self) -> Floats:
-        """Rows."""
-        return self.points
+    points: Floats = held(2, -FARTHEST, FARTHEST)
 
     @property
     def width(self) -> int:
@@ -148,11 +139,6 @@ class GroupTrees(Trees):
     points: MeanMaps = held()
 
     of_groups = True
-
-    @property
-    def drawn(self) -> MeanMaps:
-        """Groups."""
-        return self.points
 
     @property
     def width(self) -> int:

@@ -25,6 +25,7 @@ import joblib
 
 import isobag
 from isobag.datasets import DatasetNotAvailableError
+from isobag.storage.atomic import write_whole
 
 _TICK_SECONDS = 0.2
 
@@ -160,9 +161,7 @@ def write_outcome(cell: Cell, outcome: Outcome, out: Path) -> None:
     """Keep an outcome. The file appears whole or not at all, whenever the process is killed."""
     file = _file(cell, out)
     file.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = file.with_suffix(".unfinished")
-    unfinished.write_text(json.dumps({"cell": cell._asdict(), "outcome": outcome._asdict()}, indent=1))
-    os.replace(unfinished, file)
+    write_whole(file, json.dumps({"cell": cell._asdict(), "outcome": outcome._asdict()}, indent=1).encode())
 
 
 def _still_holds(kept: Outcome, plan: Plan) -> bool:

@@ -5,11 +5,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import scikit_posthocs
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from isobag.backends.arrays import Floats
 from isobag.reproduce.ranks import Comparison
 
 _DPI = 120
@@ -51,20 +51,25 @@ def draw_lines(lines: dict[str, list[tuple[float, float]]], x_label: str, y_labe
             axes.legend()
 
 
-def draw_curves(x: Floats, curves: dict[str, Floats], x_label: str, file: Path) -> None:
-    """Scores by place on a line, each rescaled to [0, 1] as in the paper."""
+def draw_curves(curves: dict[str, tuple[list[float], list[float]]], x_label: str, file: Path) -> None:
+    """Scores by place on a line, each rescaled to [0, 1] as in the paper; nothing without any."""
+    if not curves:
+        return
     with saved_figure(file, 7, 4) as axes:
-        for name, values in curves.items():
-            axes.plot(x, (values - values.min()) / (values.max() - values.min()), label=name, linewidth=1)
+        for name, (x, scores) in curves.items():
+            order, values = np.argsort(x), np.array(scores)
+            rescaled = (values - values.min()) / (values.max() - values.min())
+            axes.plot(np.array(x)[order], rescaled[order], label=name, linewidth=1)
         axes.set_xlabel(x_label)
         axes.set_ylabel("score, rescaled")
         axes.legend()
 
 
-def draw_planes(points: Floats, scores: dict[str, Floats], n_circled: int, file: Path) -> None:
+def draw_planes(planes: dict[str, tuple[list[list[float]], list[float]]], n_circled: int, file: Path) -> None:
     """Points in the plane coloured by score, one panel a detector; circles for the lowest scores."""
-    with saved_figure(file, 5 * len(scores), 4.5, len(scores)) as panels:
-        for axes, (name, values) in zip(panels, scores.items(), strict=True):
+    with saved_figure(file, 5 * len(planes), 4.5, len(planes)) as panels:
+        for axes, (name, (places, scores)) in zip(panels, planes.items(), strict=True):
+            points, values = np.array(places), np.array(scores)
             axes.scatter(*points.T, c=values, s=8, cmap="viridis")
             axes.scatter(*points[values.argsort()[:n_circled]].T, s=45, facecolors="none", edgecolors="red")
             axes.set_title(name)

@@ -1,6 +1,6 @@
 """The pictures of synthetic sets: local and clustered anomalies, density peaks, and two clusters of groups."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -50,26 +50,30 @@ def score_line(name: str, detector: str, n_seeds: int, folder: str | None, n_job
 
 def report_local(outcomes: Outcomes, folder: Path) -> str:
     """How well local and clustered anomalies are found, and the scores along the line."""
-    rows: list[Any] = []
-    curves: dict[str, Floats] = {}
-    x, order = np.zeros(0), np.arange(0)
-    for (_, detector), outcome in outcomes.items():
-        for record in outcome.records:
-            x = np.array(record["x"])
-            order = x.argsort()
-            curves[detector] = np.array(record["scores"])[order]
-            rows.append([detector, shown_auc(record["clustered"]), shown_auc(record["local"])])
-        if not outcome.records:
-            rows.append([detector, shown_status(outcome), None])
-    if curves:
-        draw_curves(x[order], curves, "x", folder / "local.png")
-    columns = ["detector", "AUC of the 20 clustered anomalies", "AUC of the fringes"]
+    curves = {detector: (record["x"], record["scores"]) for detector, record in _records(outcomes).items()}
+    draw_curves(curves, "x", folder / "local.png")
+    columns = ["AUC of the 20 clustered anomalies", "AUC of the fringes"]
     return (
         f"psi = {POINT_PSI}, t = 100; OCSVM nu = .1. Fringes are points more than {FRINGE:g} standard deviations from "
         "the middle of their cluster. The paper prints a picture: IDK finds both kinds, OCSVM and KDE do not.\n\n"
-        + markdown_table(columns, rows)
+        + _table(outcomes, columns, lambda record: [shown_auc(record["clustered"]), shown_auc(record["local"])])
         + f"\n![Scores along the line](local.png)\n\n{remarks(outcomes)}"
     )
+
+
+def _records(outcomes: Outcomes) -> dict[str, Record]:
+    """What was found of each detector that has finished."""
+    return {detector: outcome.records[0] for (_, detector), outcome in outcomes.items() if outcome.records}
+
+
+def _table(outcomes: Outcomes, columns: list[str], describe: Callable[[Record], list[Any]]) -> str:
+    """A line for each detector: what is said of its record, or why there is none."""
+    records = _records(outcomes)
+    rows = [
+        [detector, *(describe(records[detector]) if detector in records else [shown_status(outcome)])]
+        for (_, detector), outcome in outcomes.items()
+    ]
+    return markdown_table(["detector", *columns], rows)
 
 
 def _score_groups(picture: str, detector: str, X: Floats, groups: Any, n_jobs: int) -> Floats:
@@ -95,26 +99,21 @@ def score_peaks(name: str, detector: str, n_seeds: int, folder: str | None, n_jo
 
 def report_peaks(outcomes: Outcomes, folder: Path) -> str:
     """How the scores follow the density of the groups, and the picture."""
-    rows: list[Any] = []
-    curves: dict[str, Floats] = {}
-    x, order = np.zeros(0), np.arange(0)
-    for (_, detector), outcome in outcomes.items():
-        for record in outcome.records:
-            x = np.array(record["x"])
-            order = x.argsort()
-            curves |= {detector: np.array(record["scores"])[order], "density (KDE)": np.array(record["density"])[order]}
-            heights = (np.array(record["heights"]) - min(record["scores"])) / np.ptp(record["scores"])
-            rows.append([detector, f"{record['correlation']:.2f}", *(shown_auc(float(height)) for height in heights)])
-        if not outcome.records:
-            rows.append([detector, shown_status(outcome)])
-    if curves:
-        draw_curves(x[order], curves, "mean of the group", folder / "peaks.png")
+    curves: dict[str, tuple[list[float], list[float]]] = {}
+    for detector, record in _records(outcomes).items():
+        curves |= {detector: (record["x"], record["scores"]), "density (KDE)": (record["x"], record["density"])}
+    draw_curves(curves, "mean of the group", folder / "peaks.png")
+
+    def describe(record: Record) -> list[Any]:
+        heights = (np.array(record["heights"]) - min(record["scores"])) / np.ptp(record["scores"])
+        return [f"{record['correlation']:.2f}", *(shown_auc(float(height)) for height in heights)]
+
     places = [f"peak at {at:g}" for at in PEAKS_AT] + [f"valley at {at:g}" for at in VALLEYS_AT]
     return (
         f"psi = {GROUP_PSI}, psi2 = {GROUP_PSI2['peaks']}, t = 100; OCSMM with the median bandwidth and nu = .1. The "
         "paper prints a picture: IDK^2 mirrors the three peaks, OCSMM none. Heights are mean scores "
         "nearby, rescaled to [0, 1].\n\n"
-        + markdown_table(["detector", "rank correlation with the density", *places], rows)
+        + _table(outcomes, ["rank correlation with the density", *places], describe)
         + f"\n![Scores along the line](peaks.png)\n\n{remarks(outcomes)}"
     )
 
@@ -129,20 +128,18 @@ def score_clusters(name: str, detector: str, n_seeds: int, folder: str | None, n
 
 def report_clusters(outcomes: Outcomes, folder: Path) -> str:
     """How the top 50 divide between the clusters, and the picture."""
-    rows, scores, means = [], {}, np.zeros((0, 2))
-    for (_, detector), outcome in outcomes.items():
-        for record in outcome.records:
-            means = np.array(record["means"])
-            scores[detector] = np.array(record["scores"])
-            rows.append([detector, record["dense"], TOP - record["dense"]])
-        if not outcome.records:
-            rows.append([detector, shown_status(outcome), None])
-    if len(scores) > 1:
-        draw_planes(means, scores, TOP, folder / "clusters.png")
+    records = _records(outcomes)
+    if len(records) > 1:
+        draw_planes(
+            {detector: (record["means"], record["scores"]) for detector, record in records.items()},
+            TOP,
+            folder / "clusters.png",
+        )
+    columns = [f"top {TOP} from the dense cluster", "from the sparse one"]
     return (
         f"psi = {GROUP_PSI}, psi2 = {GROUP_PSI2['clusters']}, t = 100; OCSMM with the median bandwidth and nu = .1. "
         "The paper prints a picture: the top 50 of IDK^2 are of both clusters, most of OCSMM's of the sparse one.\n\n"
-        + markdown_table(["detector", f"top {TOP} from the dense cluster", "from the sparse one"], rows)
+        + _table(outcomes, columns, lambda record: [record["dense"], TOP - record["dense"]])
         + f"\n![Top {TOP} groups](clusters.png)\n\n{remarks(outcomes)}"
     )
 

@@ -5,7 +5,8 @@ The AUC of every parameter is a record, and the labels choose among them, as in 
 psi goes upwards, as its cost does; bandwidths, which cost about the same, from the middle outwards.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -84,14 +85,6 @@ def _path(X: Floats, seed: int, n_jobs: int, method: str) -> Scores:
         seen = largest
 
 
-def _idk(X: Floats, seed: int, n_jobs: int) -> Scores:
-    return _path(X, seed, n_jobs, "similarity")
-
-
-def _norm(X: Floats, seed: int, n_jobs: int) -> Scores:
-    return _path(X, seed, n_jobs, "norm")
-
-
 def _inne(X: Floats, seed: int, n_jobs: int) -> Scores:
     for psi in powers_of_two(min(LARGEST_PSI, len(X))):
         yield psi, INNE(T, psi, random_state=seed, n_jobs=n_jobs).fit(X).score_samples(X)
@@ -99,11 +92,8 @@ def _inne(X: Floats, seed: int, n_jobs: int) -> Scores:
 
 def _iforest(X: Floats, seed: int, n_jobs: int) -> Scores:
     for psi in powers_of_two(min(LARGEST_PSI, len(X)))[1:]:  # trees of 2 rows are all alike, and score all rows alike
-        yield psi, _forest(psi, seed, n_jobs).fit(X).score_samples(X)
-
-
-def _forest(psi: int, seed: int, n_jobs: int) -> Any:
-    return IsolationForest(n_estimators=T, max_samples=psi, random_state=seed, n_jobs=n_jobs)
+        forest = IsolationForest(n_estimators=T, max_samples=psi, random_state=seed, n_jobs=n_jobs)
+        yield psi, forest.fit(X).score_samples(X)
 
 
 def _k_g(X: Floats, seed: int, n_jobs: int) -> Scores:
@@ -130,12 +120,12 @@ def _ocsvm(X: Floats, seed: int, n_jobs: int) -> Scores:
         yield bandwidth, svm.fit(rows).score_samples(rows)
 
 
-POINT_SEARCHES = {
-    "IDK": _idk,
+POINT_SEARCHES: dict[str, Callable[[Floats, int, int], Scores]] = {
+    "IDK": partial(_path, method="similarity"),
     "K_G": _k_g,
     "K_NG": _k_ng,
     "OCSVM": _ocsvm,
-    "norm": _norm,
+    "norm": partial(_path, method="norm"),
     "iNNE": _inne,
     "iForest": _iforest,
 }

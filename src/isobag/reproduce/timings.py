@@ -108,14 +108,14 @@ def report_scale_up(outcomes: Outcomes, folder: Path) -> str:
     lines: dict[str, list[tuple[float, float]]] = {}
     rows = []
     for (count, detector), outcome in outcomes.items():
-        seconds = outcome.records[0]["wall"] if outcome.records else None
-        if seconds is not None:
-            lines.setdefault(detector, []).append((float(count), seconds))
         published = paper.SCALE_UP_SECONDS.get(detector) if count == "10000" else None
-        shown, less = (shown_status(outcome), None) if seconds is None else (f"{seconds:.2f}", None)
-        if seconds is not None and published is not None:
-            less = f"{seconds - published:+.0f}"
-        rows.append([count, detector, published, shown, less])
+        if not outcome.records:
+            rows.append([count, detector, published, shown_status(outcome), None])
+            continue
+        seconds = outcome.records[0]["wall"]
+        lines.setdefault(detector, []).append((float(count), seconds))
+        less = None if published is None else f"{seconds - published:+.0f}"
+        rows.append([count, detector, published, f"{seconds:.2f}", less])
     growth = [_growth(detector, points) for detector, points in lines.items() if len(points) > 1]
     draw_lines(lines, "groups of 100 points", "seconds", folder / "scaleup.png")
     return (

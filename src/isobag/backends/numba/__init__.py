@@ -4,14 +4,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from isobag.backends.arrays import Balls, Cells, Floats, Ints, last_level, one_level
-from isobag.backends.numba import small_tables
+from isobag.backends.arrays import Balls, Cells, Floats, Ints, one_level
 from isobag.backends.numba.choose import engine_for
 from isobag.backends.numba.dots import dot_counts
-from isobag.backends.numba.groups import assign_groups, count_group_cells, group_sq_radii
-from isobag.backends.numba.pairs import dot_pairs
+from isobag.backends.numba.groups import assign_groups, count_group_cells, dot_pairs, group_sq_radii
 from isobag.backends.numba.queries import Queries
 from isobag.backends.numba.scales import scale_by_asinh, scale_by_knots, scale_linearly
+from isobag.backends.numba.small_tables import sq_radii
 from isobag.backends.numba.trees import descend, grow_tree
 from isobag.backends.numpy import count_assigned, fetch, join_cells, near_and_far, place, sum_assigned
 from isobag.backends.sliding import Sliding
@@ -29,15 +28,10 @@ def prepare(X: Floats) -> Queries:
     return Queries(X)
 
 
-def sq_radii(points: Floats, slots: Cells, levels: tuple[int, ...], n_jobs: int | None = None) -> Floats:
-    """Squared distance from each center to the nearest different center: (L, t, psi)."""
-    return small_tables.sq_radii(points, slots, levels, n_jobs)
-
-
 def assign_cells(queries: Queries, balls: Balls, rule: str, n_jobs: int | None = None) -> Cells:
     """Cell of every query in every partitioning: (n, t)."""
     cells = np.empty((1, len(balls.slots), len(queries.X)), dtype=np.int32)
-    last = last_level(balls)
+    last = one_level(balls, -1)
     engine_for(queries, last, rule).assign_cells(queries, last, rule, n_jobs, cells)
     (last_cells,) = cells
     return last_cells.T

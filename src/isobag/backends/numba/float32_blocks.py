@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from isobag.backends.arrays import Balls, Cells, Floats, Ints, aligned, is_first
+from isobag.backends.arrays import Array, Balls, Cells, Floats, Ints, aligned, is_first
 from isobag.backends.meter import report
 from isobag.backends.numba.compiled import block_order, block_sums, float32_blocks
 from isobag.backends.numba.compiled.block_order import SUPER
@@ -78,7 +78,7 @@ class _Centers(NamedTuple):
     lists: tuple[Cells, Ints, Singles, Singles]
     radii: tuple[Singles, Floats]
 
-    def room(self) -> float32_blocks.Room:
+    def room(self) -> tuple[Array, ...]:
         """Room for one search."""
         return float32_blocks.make_room(self.balls.slots.shape[1], len(self.balls.levels), self.balls.points.shape[1])
 
@@ -315,7 +315,7 @@ def _find(
     chosen: range,
     part: slice,
     cells: Shorts,
-    room: float32_blocks.Room,
+    room: tuple[Array, ...],
     limits: Ints | None = None,
     far: Ints | None = None,
     tables: Ints | None = None,

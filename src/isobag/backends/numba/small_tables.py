@@ -25,7 +25,7 @@ def fits(balls: Balls, rule: str) -> bool:
     return rule == "nearest" and balls.slots.shape[1] < 1 << 15
 
 
-def sq_radii(points: Floats, slots: Cells, levels: tuple[int, ...], n_jobs: int | None) -> Floats:
+def sq_radii(points: Floats, slots: Cells, levels: tuple[int, ...], n_jobs: int | None = None) -> Floats:
     """Squared distance from each center to the nearest different center: (L, t, psi)."""
     (t, psi), d = slots.shape, points.shape[1]
     radii = np.zeros((len(levels), t, psi))

@@ -8,9 +8,9 @@ import numpy as np
 import torch
 
 from isobag.backends import numpy as definition
-from isobag.backends.arrays import Array, Balls, Cells, Deviations, Floats, Ints, Knots, last_level, one_level
-from isobag.backends.numba import pairs, trees
-from isobag.backends.pairs import PackedCounts
+from isobag.backends.arrays import Array, Balls, Cells, Deviations, Floats, Ints, Knots, one_level
+from isobag.backends.numba import trees
+from isobag.backends.numba.groups import dot_pairs
 from isobag.backends.sliding import Recounted, Sliding
 from isobag.backends.threads import slices
 from isobag.backends.torch import groups, host, neighbours, scales
@@ -148,7 +148,7 @@ class TorchBackend:
         first = n_levels - 1 if only_last else 0
         if 4 * n * t * n_levels > self._room() or (only_last and limits is not None):
             counts = self.count_cells(queries, balls)
-            own, tables = (last_level(balls), counts[-1:]) if only_last else (balls, counts)
+            own, tables = (one_level(balls, -1), counts[-1:]) if only_last else (balls, counts)
             return counts, self.sum_at_cells(queries, own, tables, limits=limits)
         with explained(self.device):
             engine, parts = self._parts(queries, balls)
@@ -182,13 +182,6 @@ class TorchBackend:
         with explained(self.device):
             own, others = as_device_counts(counts, self.device), as_device_counts(centers, self.device)
             return dot_products(own, others)
-
-    def dot_pairs(
-        self, own: PackedCounts, rows: Ints, other: PackedCounts, other_rows: Ints, n_columns: int,
-        n_jobs: int | None = None,
-    ) -> Ints:  # fmt: skip
-        """Dot products of the counts of pairs of bags, which are in host memory: (pairs,)."""
-        return pairs.dot_pairs(own, rows, other, other_rows, n_columns, n_jobs)
 
     def near_and_far(
         self, dots: Placed, own: Deviations, others: Deviations, sq_norm: float, ranks: tuple[int, ...]
@@ -238,11 +231,8 @@ class TorchBackend:
         """A window of ``size`` places with rows, and balls around those at ``slots``; all is counted anew."""
         return Recounted(self, X, size, slots, owners, levels, n_jobs)
 
-    def grow_tree(
-        self, X: Floats, seed: int, columns: Cells, thresholds: Floats, children: Cells, places: Ints
-    ) -> None:
-        """Trees are grown on the processor: see ``isobag.backends.numba.trees``."""
-        trees.grow_tree(X, seed, columns, thresholds, children, places)
+    # Bags are in host memory, and trees are grown there.
+    dot_pairs, grow_tree = staticmethod(dot_pairs), staticmethod(trees.grow_tree)
 
     def descend(
         self, X: Floats, columns: Cells, thresholds: Floats, children: Cells, n_jobs: int | None = None

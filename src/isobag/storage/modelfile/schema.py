@@ -6,6 +6,7 @@ A value is kept as the fields of its data class, each by its type and the bounds
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
+from inspect import isabstract
 from types import NoneType, UnionType
 from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
@@ -20,7 +21,7 @@ from isobag.models.group import LEVEL2
 from isobag.models.level2 import Level2
 from isobag.models.residuals import Residuals
 from isobag.models.views import Views
-from isobag.partitionings import MECHANISMS, Later, Partitionings
+from isobag.partitionings import Partitionings
 from isobag.storage.modelfile.container import ModelFileError, Tensors
 from isobag.storage.modelfile.fields import (
     LEVELS,
@@ -81,16 +82,12 @@ class Tagged(NamedTuple):
 
 def kind_of_subclasses(parent: type) -> Tagged:
     """Values of all subclasses of a class, such as the partitionings of all mechanisms."""
-    for draw in MECHANISMS.values():
-        if isinstance(draw, Later):
-            draw.load()
     classes: dict[str, type] = {}
     waiting: list[type] = [parent]
     while waiting:
         subclasses: list[type] = waiting.pop().__subclasses__()
-        for one in subclasses:
-            classes[one.__name__] = one
-            waiting.append(one)
+        classes |= {one.__name__: one for one in subclasses if not isabstract(one)}
+        waiting += subclasses
     return Tagged(classes)
 
 

@@ -31,12 +31,9 @@ the largest |x'| of the block. So the margin has to exceed 2 u G^2 + 2.1 e G, an
 is enough.
 """
 
-from typing import NamedTuple
-
 import numpy as np
-import numpy.typing as npt
 
-from isobag.backends.arrays import OCTAVE_BITS, OUTSIDE, Cells, Floats, Ints, aligned
+from isobag.backends.arrays import OCTAVE_BITS, OUTSIDE, Array, aligned
 from isobag.backends.numba.compiled.block_order import SUPER
 from isobag.backends.numba.compiled.float64_distances import sq_distance
 from isobag.backends.numba.compiled.jit import jit, jit_inner
@@ -56,39 +53,20 @@ _SINGLE_OCTAVE_BITS = np.int32(OCTAVE_BITS - 29)
 _LEAST_OCTAVES = np.int32((127 - 100) << 12)
 """Octaves of 2^-100 in float32: what is smaller may have lost digits."""
 
-Singles = npt.NDArray[np.float32]
 
-
-class Room(NamedTuple):
-    """What ``find_cells`` keeps: of the centers that some blocks, and then one, cannot rule out, and of the lanes."""
-
-    measured: Singles  # (2, psi + PADDING) squared distances from the middle of a box, and spreads
-    kept: Cells  # (psi + PADDING,) places of centers
-    names: Cells  # (2, psi) names of the centers for SUPER blocks, and for a block
-    columns: Singles  # (d, psi + PADDING) coordinates of those for SUPER blocks
-    ends: Ints  # (2, L) how many there are of each level
-    lane: Singles  # (d,) coordinates of a query
-    singles: Singles  # (4, BLOCK) best and second best squared distance, tolerance, squared radius of the winner
-    ints: (
-        Cells  # (5, BLOCK) winner, 1 if certain, cell if certain; the nearest in float64, a center measured in float64
-    )
-    decided_ends: Ints  # (BLOCK,) of how many centers the nearest was found in float64
-    doubles: Floats  # (2, BLOCK) squared distances of these two centers
-
-
-def make_room(psi: int, n_levels: int, d: int) -> Room:
-    """Room for one search at a time."""
-    return Room(
-        aligned((2, psi + PADDING), np.float32),
-        aligned((psi + PADDING,), np.int32),
-        aligned((2, psi), np.int32),
-        aligned((d, psi + PADDING), np.float32),
-        aligned((2, n_levels), np.int64),
-        aligned((d,), np.float32),
-        aligned((4, BLOCK), np.float32),
-        aligned((5, BLOCK), np.int32),
-        aligned((BLOCK,), np.int64),
-        aligned((2, BLOCK)),
+def make_room(psi: int, n_levels: int, d: int) -> tuple[Array, ...]:
+    """What ``find_cells`` keeps of the centers that some blocks, and then one, cannot rule out, and of the lanes."""
+    return (
+        aligned((2, psi + PADDING), np.float32),  # squared distances from the middle of a box, and spreads
+        aligned((psi + PADDING,), np.int32),  # places of centers
+        aligned((2, psi), np.int32),  # names of the centers for SUPER blocks, and for a block
+        aligned((d, psi + PADDING), np.float32),  # coordinates of those for SUPER blocks
+        aligned((2, n_levels), np.int64),  # how many there are of each level
+        aligned((d,), np.float32),  # coordinates of a query
+        aligned((4, BLOCK), np.float32),  # best and second best squared distance, tolerance, radius of the winner
+        aligned((5, BLOCK), np.int32),  # winner, 1 if certain, its cell; in float64, the nearest, and one measured
+        aligned((BLOCK,), np.int64),  # of how many centers the nearest was found in float64
+        aligned((2, BLOCK)),  # squared distances of these two centers
     )
 
 

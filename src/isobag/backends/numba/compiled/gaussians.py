@@ -1,12 +1,13 @@
 """Weighted sums of Gaussian kernels, 64 queries at a time, all bandwidths of a path from one pass."""
 
+from math import factorial
+
 import numpy as np
 
 from isobag.backends.numba.compiled.float64_distances import AT_ONCE, measure_lanes, padded
 from isobag.backends.numba.compiled.jit import jit
 
 ANCHOR_LEVELS = 4
-BLOCK_POINTS = 1024
 
 _LOG2_E = 1.4426950408889634
 _LN2_HIGH = 6.93145751953125e-1  # the leading bits of ln 2: whole multiples of it up to 2^31 are exact
@@ -14,6 +15,8 @@ _LN2_LOW = 1.42860682030941723212e-6
 _LOWEST = -708.0
 _EXPONENT_BIAS = 1023
 _MANTISSA_BITS = 52
+_COEFFICIENTS = tuple(1 / factorial(k) for k in range(13, -1, -1))
+"""Of Taylor's polynomial of exp, the highest degree first."""
 
 
 @jit
@@ -37,20 +40,10 @@ def exponentiate_lanes(sq_dists, factor, scales, bits, likeness):
         inside = x if x > _LOWEST else _LOWEST
         k = np.floor(inside * _LOG2_E + 0.5)
         r = (inside - k * _LN2_HIGH) - k * _LN2_LOW
-        p = 1.0 / 6227020800.0
-        p = p * r + 1.0 / 479001600.0
-        p = p * r + 1.0 / 39916800.0
-        p = p * r + 1.0 / 3628800.0
-        p = p * r + 1.0 / 362880.0
-        p = p * r + 1.0 / 40320.0
-        p = p * r + 1.0 / 5040.0
-        p = p * r + 1.0 / 720.0
-        p = p * r + 1.0 / 120.0
-        p = p * r + 1.0 / 24.0
-        p = p * r + 1.0 / 6.0
-        p = p * r + 0.5
-        p = p * r + 1.0
-        likeness[q] = p * r + 1.0
+        p = 0.0
+        for coefficient in _COEFFICIENTS:
+            p = p * r + coefficient
+        likeness[q] = p
         power = (np.int64(k) + _EXPONENT_BIAS) << _MANTISSA_BITS
         bits[q] = power if x >= _LOWEST else 0
     for q in range(AT_ONCE):
@@ -77,69 +70,29 @@ def add_levels(sq_dists, weight, factors, scales, bits, likeness, sums):
 
 
 @jit
-def room_for_lanes(d, n_levels):
-    """What the loops below write to: queries, distances, likeness, its powers of two as floats and as bits, sums."""
-    scales = np.empty(AT_ONCE)
-    sums = np.empty((n_levels, AT_ONCE))
-    return np.zeros((padded(d), AT_ONCE)), np.empty(AT_ONCE), np.empty(AT_ONCE), scales, scales.view(np.int64), sums
+def add_gaussians(queries, owners, points, weights, starts, targets, factors, totals):
+    """Weighted sums of Gaussian kernels between queries and runs of points, all levels.
 
+    totals[l, owners[q], targets[k]] += sum over run k of weights[j] exp(-factors[l] |query_q - point_j|^2).
 
-@jit
-def fill_lanes(queries, first, lanes):
-    """Copy up to AT_ONCE rows of queries (n, d), from the first given, into lanes (padded d, AT_ONCE); their number."""
-    n_queries = min(AT_ONCE, len(queries) - first)
-    for q in range(n_queries):
-        for k in range(queries.shape[1]):
-            lanes[k, q] = queries[first + q, k]
-    return n_queries
-
-
-@jit
-def add_gaussians(queries, points, weights, factors, totals):
-    """totals[q, l] = sum_j weights[j] exp(-factors[l] |query_q - point_j|^2), every factor 4 times the one before.
-
-    queries (n, d), points (padded d, m) feature by feature, weights (m,), factors (levels,), totals (n, levels).
-    Points are added in order, in blocks, so a query's sums are the same whatever the other queries.
+    queries (n, d) and owners (n,); points (padded d, m) feature by feature, weights (m,), run k from starts[k] to
+    starts[k + 1]; factors (levels,), every one 4 times the one before. Points and then queries are added one by one in
+    order, so an owner's sums are the same whatever the other owners.
     """
     n, d = queries.shape
-    m = len(weights)
-    n_levels = len(factors)
-    lanes, sq_dists, likeness, scales, bits, sums = room_for_lanes(d, n_levels)
-    block_sums = np.empty((n_levels, AT_ONCE))
+    lanes = np.zeros((padded(d), AT_ONCE))
+    sq_dists, likeness, scales = np.empty(AT_ONCE), np.empty(AT_ONCE), np.empty(AT_ONCE)
+    bits, sums = scales.view(np.int64), np.empty((len(factors), AT_ONCE))
     for first in range(0, n, AT_ONCE):
-        n_queries = fill_lanes(queries, first, lanes)
-        sums[:] = 0.0
-        for start in range(0, m, BLOCK_POINTS):
-            block_sums[:] = 0.0
-            for j in range(start, min(start + BLOCK_POINTS, m)):
-                measure_lanes(lanes, points, j, sq_dists)
-                add_levels(sq_dists, weights[j], factors, scales, bits, likeness, block_sums)
-            for level in range(n_levels):
-                for q in range(AT_ONCE):
-                    sums[level, q] += block_sums[level, q]
+        n_queries = min(AT_ONCE, n - first)
         for q in range(n_queries):
-            for level in range(n_levels):
-                totals[first + q, level] = sums[level, q]
-
-
-@jit
-def add_gaussians_of_groups(queries, ids, points, starts, factors, totals):
-    """totals[l, i, j] += sum over queries x of group i and points y of group j of exp(-factors[l] |x - y|^2).
-
-    queries (n, d) and ids (n,), the group of each; points (padded d, m) feature by feature, those of group j from
-    starts[j] to starts[j + 1]; factors (levels,) as above; totals (levels, groups of queries, groups of points).
-    Queries are added one by one in order, so a group's sums are the same whatever the other groups of queries.
-    """
-    n, d = queries.shape
-    n_levels = len(factors)
-    lanes, sq_dists, likeness, scales, bits, sums = room_for_lanes(d, n_levels)
-    for first in range(0, n, AT_ONCE):
-        n_queries = fill_lanes(queries, first, lanes)
-        for group in range(len(starts) - 1):
+            for k in range(d):
+                lanes[k, q] = queries[first + q, k]
+        for run in range(len(targets)):
             sums[:] = 0.0
-            for j in range(starts[group], starts[group + 1]):
+            for j in range(starts[run], starts[run + 1]):
                 measure_lanes(lanes, points, j, sq_dists)
-                add_levels(sq_dists, 1.0, factors, scales, bits, likeness, sums)
-            for level in range(n_levels):
+                add_levels(sq_dists, weights[j], factors, scales, bits, likeness, sums)
+            for level in range(len(factors)):
                 for q in range(n_queries):
-                    totals[level, ids[first + q], group] += sums[level, q]
+                    totals[level, owners[first + q], targets[run]] += sums[level, q]

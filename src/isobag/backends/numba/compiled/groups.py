@@ -1,7 +1,9 @@
-"""Groups of points: counts of cells, and the nearest of many groups.
+"""Groups of points: counts of cells, the nearest of many groups, and dot products of pairs of bags.
 
 Counts and their dot products are integers, so they are exact and no order of summation changes them.
 """
+
+import math
 
 import numpy as np
 
@@ -56,20 +58,13 @@ def measure_groups(dots, self_dot, size, center_self_dots, center_sizes, unit, s
     Sizes are divided by what m has in common with ``unit``, a divisor of all sizes l. The numerator is an integer,
     exact in float64 below 2^53, so that equal distances compare equal.
     """
-    common = _greatest_divisor(size, unit)
+    common = math.gcd(size, unit)
     m = np.float64(size // common)
     for c in range(len(dots)):
         other = np.float64(center_sizes[c] // common)
         above = (other * other * self_dot - 2.0 * other * m * dots[c]) + m * m * center_self_dots[c]
         below = other * size
         sq_dists[c] = max(above, 0.0) / (below * below)
-
-
-@jit
-def _greatest_divisor(a, b):
-    while b:
-        a, b = b, a % b
-    return a
 
 
 @jit
@@ -114,3 +109,18 @@ def nearest_other_groups(first, last, dots, rows, center_self_dots, center_sizes
                         seen = levels[level]
                         if j < seen:
                             sq_radii[level, i, j] = least if least < np.inf else 0.0
+
+
+@jit
+def dot_pairs(starts, columns, counts, rows, other_starts, other_columns, other_counts, other_rows, table, dots):
+    """One bag of each pair is spread out in ``table``, zeros before and after; dots (pairs,) is written."""
+    for pair in range(len(rows)):
+        first, last = starts[rows[pair]], starts[rows[pair] + 1]
+        for k in range(first, last):
+            table[columns[k]] += counts[k]
+        total = 0
+        for k in range(other_starts[other_rows[pair]], other_starts[other_rows[pair] + 1]):
+            total += table[other_columns[k]] * other_counts[k]
+        dots[pair] = total
+        for k in range(first, last):
+            table[columns[k]] = 0
