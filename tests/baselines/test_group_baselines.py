@@ -308,7 +308,7 @@ def test_groups_are_numbered_by_first_appearance_whatever_labels_are(kind: str) 
     assert points.sizes.tolist() == [2, 2, 2]
 
 
-@pytest.mark.parametrize("missing", [None, np.nan, "", np.datetime64("NaT"), pd.NA])
+@pytest.mark.parametrize("missing", [None, np.nan, "", np.datetime64("NaT", "ns"), pd.NA])
 def test_a_missing_label_is_an_error_that_names_the_row(missing: Any) -> None:
     with pytest.raises(ValueError, match="groups has no label in row 2"):
         gather_groups(np.eye(4), ["a", "b", missing, "b"])
