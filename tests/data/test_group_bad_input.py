@@ -28,7 +28,9 @@ MISSING = {
     "<NA>|nan|None": lambda labels: pd.Series([*labels[:13], pd.NA, *labels[14:]], dtype="string"),
     "nan|None": lambda labels: pd.Series(np.where(np.arange(60) == 13, None, labels)).astype("category"),
     "None|nan": lambda labels: pl.Series([*range(13), None, *range(14, 60)]),
-    "NaT|None": lambda labels: np.where(np.arange(60) == 13, np.datetime64("NaT", "ns"), np.datetime64("2024-01-01", "ns")),
+    "NaT|None": lambda labels: np.where(
+        np.arange(60) == 13, np.datetime64("NaT", "ns"), np.datetime64("2024-01-01", "ns")
+    ),
 }
 
 
