@@ -1,5 +1,7 @@
 """What single columns and the number of points say of a group: definitions in loops, and what must be found."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -211,3 +213,10 @@ def test_p_values_of_sizes_are_valid_for_new_groups():
 def test_one_reading_less_than_all_others_have_is_hardly_odd():
     evidence = fit_size_evidence(np.full(100, 96))
     assert evidence.oddness(np.array([96, 95, 92]))[2] < 1 and evidence.oddness(np.array([20]))[0] > 5
+
+
+@pytest.mark.parametrize("columns", [[], [1, 0, 2], [0, 1, 4]])
+def test_columns_of_counts_that_no_fit_makes_are_refused(rng, columns):
+    counts = fit_columns(as_groups(sessions(rng, 60)), Compute())[0].counts
+    assert not list(counts.problems(4))
+    assert list(replace(counts, columns=np.array(columns, dtype=np.int64)).problems(4))

@@ -66,8 +66,8 @@ class EqualCounts:
             yield "counts: columns and values differ in length"
         elif np.any(self.common == self.rare):
             yield "counts: need two values for each column"
-        if np.any(self.columns >= n_features):
-            yield f"counts: need columns below {n_features}"
+        if not len(self.columns) or np.any(np.diff(self.columns) <= 0) or np.any(self.columns >= n_features):
+            yield f"counts: need columns in rising order, below {n_features}"
 
     def _largest(self, sums: Ints, sizes: Ints) -> Floats:
         largest: Floats = np.abs(self.deviations(self.counts(sums, sizes))).max(axis=1)

@@ -26,11 +26,13 @@ class AnyBalls(Partitionings):
 
     def at(self, level: int) -> Self:
         """The nested partitionings of one level alone."""
+        # For mypy this class is no data class; those that inherit from it are.
         psi, radii = self.levels[level], self.sq_radii[level % len(self.levels)]
         return replace(self, slots=self.slots[:, :psi], levels=(psi,), sq_radii=radii[None, :, :psi])  # type: ignore[type-var]
 
     def nearest_levels(self, queries: Prepared, compute: Compute) -> Cells:
         """The nearest center at each level, whether its ball covers the query or not: (L, t, n)."""
+        # As in ``at``: a data class, but not for mypy.
         unbounded = replace(self, sq_radii=np.full_like(self.sq_radii, np.inf))  # type: ignore[type-var]
         return unbounded.assign_levels(queries, compute)
 
