@@ -158,3 +158,83 @@ def test_killed_at_random_it_goes_on_as_if_nothing_had_happened(tmp_path):
     assert run(*args, str(killed)).returncode == 0
     assert run(*args, str(whole)).returncode == 0
     assert_same_state(killed, whole)
+
+
+def test_columns_that_are_not_used_are_named():
+    first = json.dumps({"t": None, "h": 1.0, "name": "x", "up": True}) + "\n"
+    done = run("-", "--window", "100", text=first + json_lines(ROWS[:300]).replace('"name"', '"up": false, "name"'))
+    assert done.returncode == 0
+    assert "Columns: h, up. Not used, as the first row has no number there: t, name; see --features." in done.stderr
+    assert done.stderr.count("'t' is a number, but the first row has none: it is not used.") == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "args", "why"),
+    [
+        (csv_lines(ROWS[:9]), ("--features", "t,zz"), "has no column 'zz'; its columns are t, h, name."),
+        (json_lines(ROWS[:9]), ("--features", "t,zz"), "none of 9 lines is a row."),
+        ("a\nx\ny\n", (), "none of 2 lines is a row."),
+    ],
+)
+def test_an_input_without_a_single_row_is_an_error(text, args, why):
+    done = run("-", "--window", "100", *args, text=text)
+    assert done.returncode == 1
+    assert why in done.stderr
+
+
+def test_an_input_without_lines_is_said_to_have_no_rows():
+    for text in ("", "a,b\n"):
+        done = run("-", text=text)
+        assert done.returncode == 0
+        assert "Standard input has no rows." in done.stderr
+
+
+@pytest.mark.parametrize("lines", [json_lines, csv_lines])
+def test_a_byte_order_mark_other_delimiters_and_no_header_are_read(lines):
+    n = len(ROWS)
+    expected = run("-", "--window", "1000", "--json", "--quiet", text=lines()).stdout
+    marked = "\N{ZERO WIDTH NO-BREAK SPACE}" + lines()
+    assert run("-", "--window", "1000", "--json", "--quiet", text=marked, encoding="utf-8").stdout == expected
+    if lines is csv_lines:
+        assert run("-", "--window", "1000", "--json", "-q", text=lines().replace(",", ";")).stdout == expected
+        plain = "".join(f"{a},{b}\n" for a, b in ROWS)
+        done = run("-", "--window", "1000", "--json", text=plain)
+        rows = [json.loads(line) for line in done.stdout.splitlines()]
+        assert "holds numbers only: it is read as data" in done.stderr
+        assert [row["row"] for row in rows] == [json.loads(line)["row"] for line in expected.splitlines()]
+        assert all(row["line"] == row["row"] + 1 <= n for row in rows)
+
+
+def test_a_state_refuses_other_options_and_columns_and_reads_on_without_a_header(tmp_path):
+    state = str(tmp_path / "state.isobag")
+    header, *rows = csv_lines(ROWS[:600]).splitlines(keepends=True)
+    how = "--window", "200", "--model", state
+    assert run("-", *how, text="".join([header, *rows[:300]])).returncode == 0
+    for args, why in (
+        (("--window", "300"), "--window 300: "),
+        (("--fdr", "0.2"), "--fdr 0.2: "),
+        (("--features", "h"), "was begun with t, h"),
+    ):
+        refused = run("-", *how, *args, text="".join(rows[300:]))
+        assert refused.returncode == 1
+        assert why in refused.stderr
+    assert "has no column 't'" in run("-", *how, text="x,y\n1,2\n").stderr
+    done = run("-", "--model", state, text="".join(rows[300:]))  # as tail -f gives them
+    assert done.returncode == 0, done.stderr
+    assert "left out" not in done.stderr
+    assert load_stream(state)[0].n_seen_ == 600
+
+
+def test_a_reader_that_leaves_does_not_lose_the_state(tmp_path):
+    state, rows = tmp_path / "state.isobag", ROWS.copy()
+    rows[1300::40] = 1e4
+    with subprocess.Popen(
+        [*COMMAND, "-", "--window", "500", "--json", "-q", "--model", str(state)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        process.stdout.close()
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.write(json_lines(rows))
+            process.stdin.close()
+        process.wait(120)
+    assert load_stream(state)[0].n_seen_ > 1300

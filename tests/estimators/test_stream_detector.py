@@ -78,7 +78,7 @@ def test_the_backend_can_be_changed_on_the_way():
 
 def test_drift_from_the_first_window_names_the_row_where_it_began():
     model = detector(reference="first").partial_fit(X[:150])
-    with pytest.raises(ValueError, match="150 rows have been seen; the first 200 are the reference"):
+    with pytest.raises(ValueError, match="145 rows have been learned; the first 200 are the reference"):
         _ = model.drift_
     model.partial_fit(X[150:])
     assert model.drift_.p_value > 0.01
@@ -121,3 +121,42 @@ def test_a_gross_row_raises_an_alarm_after_long_silence(rng):
         detector.predict(batch, fdr=0.1)
         detector.partial_fit(batch)
     assert detector.predict([[60.0, 60.0]], fdr=0.1).tolist() == [-1]
+
+
+@pytest.mark.parametrize("every", [500, 100])
+def test_an_odd_row_does_not_hide_the_next(every):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(4000, 3))
+    odd = np.arange(500, 4000, every)
+    X[odd] = rng.choice([-1, 1], size=(len(odd), 3)) * rng.uniform(30, 100, size=(len(odd), 3))
+    detector = IDKStreamDetector(1000, 50, random_state=0)
+    followed = detector.follow(X)
+    alarms = np.flatnonzero(detector.alarms(np.where(np.isfinite(followed.scores), followed.p_values, 1.0)) == -1)
+    assert np.isin(odd, alarms).mean() > 0.8
+    assert np.isin(alarms, odd, invert=True).sum() <= 2
+
+
+def test_p_values_are_known_while_psi_grows():
+    X = np.random.default_rng(0).normal(size=(700, 3))
+    detector = IDKStreamDetector(300, 30, random_state=0)
+    for start in range(0, 700, 5):
+        detector.partial_fit(X[start : start + 5])
+        if start > 60:
+            assert detector.p_values([[50.0, 50, 50]])[0] < 0.05
+
+
+@pytest.mark.parametrize(
+    ("params", "why"),
+    [
+        ({"window": 50}, "window=50, but the stream was begun with 300; fit begins anew."),
+        ({"max_samples": 8}, "max_samples=8, but"),
+        ({"scaling": "foo"}, "scaling"),
+    ],
+)
+def test_parameters_that_a_stream_cannot_follow_are_refused(params, why):
+    X = np.random.default_rng(0).normal(size=(400, 2))
+    detector = IDKStreamDetector(300, 10, random_state=0).partial_fit(X)
+    with pytest.raises(ValueError, match=why):
+        detector.set_params(**params).partial_fit(X)
+    if params != {"scaling": "foo"}:
+        assert len(detector.fit(X).window_) <= detector.window

@@ -1,10 +1,8 @@
 """Lines of a stream as rows: read as they come, judged, learned, and the state kept."""
 
 import codecs
-import csv
-import json
+import errno
 import os
-import re
 import sys
 import time
 from collections.abc import Iterator
@@ -13,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from isobag.backends.arrays import FARTHEST, Floats
+from isobag.backends.arrays import Floats
+from isobag.cli.lines import Lines
 from isobag.cli.live import LiveTable, live_table
 from isobag.cli.options import Typed, number_or_auto, split_names
 from isobag.cli.output import note, print_json, print_line
@@ -25,11 +24,7 @@ from isobag.tables.openers import check_encoding
 from isobag.tables.reasons import number_in_words
 
 _READ_BYTES = 1 << 16
-_NAMED_LINES = 10
-"""Lines that are no rows and are named one by one; further ones are counted."""
 _REASONS = 3
-_NO_TEXT = re.compile("[\udc00-\udcff]")
-"""Bytes that do not decode, each as a sign that no text has."""
 
 
 def _mark(error: UnicodeError) -> tuple[str, int]:
@@ -40,96 +35,6 @@ def _mark(error: UnicodeError) -> tuple[str, int]:
 codecs.register_error("isobag-mark", _mark)
 
 
-class Lines:
-    """Lines as rows of numbers; ``n_lines`` read so far, ``n_bad`` of them no rows; the first ``n_passed`` are none.
-
-    n_bytes : how many bytes did not decode, see ``_batches``.
-    """
-
-    def __init__(self, kind: str | None, features: list[str] | None, n_passed: int, quiet: bool) -> None:
-        self.kind, self.features, self.n_passed = kind, features, n_passed
-        self.n_bytes = 0
-        self.header: list[str] | None = None
-        self.n_lines = self.n_bad = 0
-        self._quiet = quiet
-
-    def rows(self, lines: list[str]) -> tuple[Floats, list[int]]:
-        """The rows of some lines (n, d), and the number of the line of each, from 1."""
-        rows, numbers = [], []
-        for line in lines:
-            self.n_lines += 1
-            if self.n_lines <= self.n_passed or not line.strip():
-                continue
-            try:
-                row = self._row(self._text(line, self.n_lines))
-            except (ValueError, TypeError, csv.Error) as error:
-                self.n_bad += 1
-                if self.n_bad <= _NAMED_LINES:
-                    note(f"Line {self.n_lines} is left out: {error}", self._quiet)
-                continue
-            if row is not None:
-                rows.append(row)
-                numbers.append(self.n_lines)
-        return np.array(rows, dtype=np.float64), numbers
-
-    def skip(self, lines: list[str], n_known: int) -> list[str]:
-        """Some lines without those among the first ``n_known`` of all; of these only the header of CSV is read."""
-        known = lines[: max(0, n_known - self.n_lines)]
-        place = self.n_passed - self.n_lines  # of the header among these
-        if 0 <= place < len(known) and self.kind == "csv":
-            self._row(self._text(known[place], self.n_passed + 1))
-        self.n_lines += len(known)
-        return lines[len(known) :]
-
-    def _text(self, line: str, number: int) -> str:
-        """A line with a replacement for each byte that did not decode, which is counted, and the first one named."""
-        odd = _NO_TEXT.findall(line)
-        if odd and not self.n_bytes:
-            byte = f"0x{ord(odd[0]) & 0xFF:02X}"
-            note(f"Line {number}: byte {byte} is no text, and read as \N{REPLACEMENT CHARACTER}.", self._quiet)
-        self.n_bytes += len(odd)
-        return _NO_TEXT.sub("\N{REPLACEMENT CHARACTER}", line) if odd else line
-
-    def _row(self, line: str) -> list[float] | None:
-        """The numbers of a line, None for the header of CSV."""
-        if self.kind is None:
-            self.kind = "jsonl" if line.lstrip().startswith("{") else "csv"
-        if self.kind == "jsonl":
-            cells = json.loads(line)
-            if not isinstance(cells, dict):
-                raise ValueError("it is no JSON object.")
-        else:
-            values = next(csv.reader([line]))
-            if self.header is None:
-                self.header = [name.strip() for name in values]
-                return None
-            if len(values) != len(self.header):
-                raise ValueError(f"it has {len(values)} cells; need {len(self.header)}.")
-            cells = dict(zip(self.header, values, strict=True))
-        if self.features is None:
-            self.features = [name for name, value in cells.items() if _is_number(value)]
-            if not self.features:
-                self.features = None
-                raise ValueError("it has no number.")
-        missing = [name for name in self.features if name not in cells]
-        if missing:
-            raise ValueError(f"{missing[0]!r} is missing.")
-        return [_number(name, cells[name]) for name in self.features]
-
-
-def _number(name: str, value: Any) -> float:
-    if not _is_number(value):
-        raise ValueError(f"{name!r} is {value!r:.40}; need a finite number of at most 1e150.")
-    return float(value)
-
-
-def _is_number(value: Any) -> bool:
-    try:
-        return not isinstance(value, bool) and abs(float(value)) <= FARTHEST
-    except (TypeError, ValueError):
-        return False
-
-
 def follow_lines(typed: Typed) -> None:
     """Read, judge and learn until the input ends; the state is written then, and on the way."""
     check_params({"fdr": typed.fdr}, {"fdr": FDR})
@@ -138,19 +43,19 @@ def follow_lines(typed: Typed) -> None:
     detector, notes = _begin(typed)
     check_encoding(typed.encoding)
     features = notes.get("features", split_names(typed.features))
-    lines = Lines(notes.get("kind", typed.format), features, typed.skip, typed.quiet)
+    source = "Standard input" if typed.source == "-" else repr(typed.source)
+    kind, header = notes.get("kind", typed.format), notes.get("header")
+    lines = Lines(source, kind, features, typed.skip, typed.quiet, header)
     begun = 0 if typed.source == "-" else int(notes.get("lines", 0))
     with live_table() if typed.live and sys.stdout.isatty() else nullcontext() as shown:
         state = _State(detector, lines, typed, shown)
         try:
-            for batch in _batches(typed.source, typed.encoding or "utf-8"):
+            for batch in _batches(typed.source, typed.encoding or "utf-8-sig"):
                 state.take(lines.skip(batch, begun))
                 state.save(once_in=typed.save_every)
         finally:
             state.save()
-    if lines.n_bad:
-        n, rows = lines.n_bad, "line was" if lines.n_bad == 1 else "lines were"
-        note(f"{n:,} {rows} left out: no rows.", typed.quiet)
+    lines.finish()
     if lines.n_bytes:
         n, encoding = lines.n_bytes, typed.encoding or "utf-8"
         what = "byte was no text" if n == 1 else "bytes were no text"
@@ -159,17 +64,44 @@ def follow_lines(typed: Typed) -> None:
 
 def _begin(typed: Typed) -> tuple[IDKStreamDetector, dict[str, Any]]:
     """The detector of a state, or a new one, and what was noted beside."""
-    if typed.model is not None and typed.model.exists():
-        detector, notes = load_stream(typed.model)
-        note(f"Going on after {detector.n_seen_:,} rows, with the parameters of {str(typed.model)!r}.", typed.quiet)
-        return detector.set_params(n_jobs=typed.jobs), notes
     psi = number_or_auto(typed.max_samples, "--max-samples", int)
-    return (
-        IDKStreamDetector(
-            typed.window, typed.n_estimators, psi, fdr=typed.fdr, random_state=typed.seed, n_jobs=typed.jobs
-        ),
-        {},
+    asked = IDKStreamDetector(
+        typed.window, typed.n_estimators, psi, fdr=typed.fdr, random_state=typed.seed, n_jobs=typed.jobs
     )
+    if typed.model is None or not typed.model.exists():
+        return asked, {}
+    detector, notes = load_stream(typed.model)
+    file = str(typed.model)
+    note(
+        f"Going on after {detector.n_seen_:,} rows, with the parameters of {file!r}: --window {detector.window} "
+        f"--max-samples {detector.max_samples} --n-estimators {detector.n_estimators} --fdr {detector.online_.fdr:g}.",
+        typed.quiet,
+    )
+    _check_kept(typed, asked, detector, notes, file)
+    return detector.set_params(n_jobs=typed.jobs), notes
+
+
+def _check_kept(
+    typed: Typed, asked: IDKStreamDetector, kept: IDKStreamDetector, notes: dict[str, Any], file: str
+) -> None:
+    """Refuse options that differ from those of a state and are not the command's defaults: they would do nothing."""
+    usual = IDKStreamDetector(fdr=0.1, random_state=0)
+    for option, name in (
+        ("--window", "window"),
+        ("--max-samples", "max_samples"),
+        ("--n-estimators", "n_estimators"),
+        ("--fdr", "fdr"),
+        ("--seed", "random_state"),
+    ):
+        wanted = getattr(asked, name)
+        if wanted not in (getattr(usual, name), getattr(kept, name)):
+            raise ValueError(
+                f"{option} {wanted}: {file!r} was begun with {getattr(kept, name)}, which cannot change; leave the "
+                "option out, or begin another state."
+            )
+    features = split_names(typed.features)
+    if features is not None and features != notes.get("features", features):
+        raise ValueError(f"--features {typed.features}: {file!r} was begun with {', '.join(notes['features'])}.")
 
 
 class _State:
@@ -194,10 +126,14 @@ class _State:
             is_judged = np.isfinite(followed.scores)
             verdicts = np.ones(len(rows), dtype=np.int64)
             verdicts[is_judged] = detector.alarms(followed.p_values[is_judged])
-            for place in np.flatnonzero(verdicts == -1):
-                self._print(rows[place], n_before + int(place), numbers[place], float(followed.p_values[place]))
+            try:
+                for place in np.flatnonzero(verdicts == -1):
+                    self._print(rows[place], n_before + int(place), numbers[place], float(followed.p_values[place]))
+                sys.stdout.flush()
+            except BrokenPipeError:  # nobody reads any more: the rows are learned all the same
+                self._is_whole = True
+                raise
         self._is_whole = True
-        sys.stdout.flush()
 
     def _print(self, row: Floats, number: int, line: int, p_value: float) -> None:
         names = self._lines.features or feature_names(self._detector)
@@ -219,7 +155,12 @@ class _State:
             return
         if time.monotonic() - self._written >= once_in:
             lines = self._lines
-            notes = {"lines": lines.n_lines, "features": lines.features, "kind": lines.kind}
+            notes = {
+                "lines": lines.n_lines,
+                "features": lines.features,
+                "kind": lines.kind,
+                "header": lines.header,
+            }
             save_stream(self._detector, self._typed.model, notes)
             self._written = time.monotonic()
 
@@ -229,6 +170,8 @@ def _batches(source: str, encoding: str) -> Iterator[list[str]]:
 
     A byte that is no text is marked, for ``Lines`` to replace: where it stands in a number, the line is no row.
     """
+    if os.path.isdir(source):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), source)
     file = 0 if source == "-" else os.open(source, os.O_RDONLY)
     decoder, rest = codecs.getincrementaldecoder(encoding)("isobag-mark"), ""
     try:

@@ -187,7 +187,8 @@ class IDKStreamDetector(Thresholded, Computing):
 
         p(x) = (1 + number of scores in the reference that are not above the score of x) / (1 + their number)
 
-        The reference are the scores that the last ``window`` rows had before they were learned. If these rows and x are
+        The reference are the scores that the last ``window`` rows had before they were learned, without those that are
+        beyond the tail of the others, so that one odd row does not hide the next. If these rows and x are
         exchangeable, P(p(x) <= alpha) <= alpha holds but for the little by which the model has moved since: each
         score is that of a model whose window shares all but the newer rows. While the stream changes, p-values are of
         the mixture of old and new rows in the window. Rows that hang together in time make p-values that do so too:
@@ -253,7 +254,10 @@ class IDKStreamDetector(Thresholded, Computing):
 
     @property
     def drift_(self) -> Drift:
-        """How far the window is from the reference; ``began`` is a number of rows of the stream, from 0."""
+        """How far the window is from the reference; ``began`` is the number of a row of the stream, from 0.
+
+        A change that began before the window was, and so nowhere in it, is said to begin near its first row.
+        """
         stream = self._stream
         window = stream.window_rows
         drift = measure_drift(self._reference_rows(), window, int(stream.seeds[0, 0]), self.compute)
@@ -264,7 +268,9 @@ class IDKStreamDetector(Thresholded, Computing):
             raise ValueError("reference=None, so there is nothing to compare the window with; use reference='first'.")
         rows = self.reference.model_.reference if self.reference != "first" else self.stream_.first
         if rows is None:
-            raise ValueError(f"{self.stream_.n_seen} rows have been seen; the first {self.window} are the reference.")
+            raise ValueError(
+                f"{self.stream_.n_learned} rows have been learned; the first {self.window} are the reference."
+            )
         if rows.shape[1] != self.n_features_in_:
             raise ValueError(
                 f"reference has {rows.shape[1]} features; need {self.n_features_in_}, those of the stream."
@@ -278,8 +284,9 @@ class IDKStreamDetector(Thresholded, Computing):
     def _stream_and_rows(self, X: Any) -> tuple[Stream, Rows]:
         """The stream, begun with the first rows, and the rows to be learned."""
         is_first = not hasattr(self, "stream_")
-        if is_first:
-            self.check_params()
+        self.check_params()
+        if not is_first:
+            self._check_unchanged()
         rows = as_rows(self, X, reset=is_first)
         if is_first:
             self.stream_ = self.new_stream(rows.n_features)
@@ -301,6 +308,16 @@ class IDKStreamDetector(Thresholded, Computing):
             FEW_SAMPLES,
         )
         return Stream(params, int(self.window), n_features)
+
+    def _check_unchanged(self) -> None:
+        """Refuse parameters that a stream which has begun cannot follow any more."""
+        begun = {"window": self.stream_.window}
+        begun |= {name: getattr(self.stream_.params, name) for name in ("n_estimators", "max_samples", "scaling")}
+        for name, value in begun.items():
+            if getattr(self, name) != value:
+                raise ValueError(
+                    f"{name}={getattr(self, name)!r}, but the stream was begun with {value!r}; fit begins anew."
+                )
 
     @property
     def _stream(self) -> Stream:

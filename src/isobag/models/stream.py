@@ -26,6 +26,7 @@ from isobag.models.averaging import ViewsAverage
 from isobag.models.calibration import EXTRAPOLATE, Calibration
 from isobag.models.point import REFERENCE_ROWS, PointModel, PointParams, finish_point_model
 from isobag.models.tally import Tally
+from isobag.models.thresholds import OWN_LEVEL, count_scores, threshold_beyond_bulk
 from isobag.models.views import View, Views
 from isobag.partitionings import draw_seeds, nested_levels
 from isobag.partitionings.balls import RowBalls
@@ -285,7 +286,11 @@ class Stream:
         levels = levels if self.params.averages else levels[-1:]
         takes_all = levels != self.levels or self.n_learned <= self.window // REFRESHES
         if levels != self.levels:
-            self.levels, self.scores = levels, self.scores[:0]  # scores at other psi are no reference
+            self.levels = levels
+            if (
+                not self.params.averages
+            ):  # scores at another psi are no reference; with one psi more in the mean they are
+                self.scores = self.scores[:0]
         numbers = [k for k in range(len(self.plans)) if takes_all or k == self.n_refreshes % REFRESHES]
         names = [self.plans[number].scaling for number in numbers]
         learned = fit_scalings(ArrayRows(self.rows[:n_rows]), names, compute.n_jobs)
@@ -349,9 +354,14 @@ class Stream:
                 self.average = self._current.average
 
     def _calibrate(self, model: PointModel) -> Calibration:
-        """The scores of rows that came before they were learned, as the reference of p-values."""
-        ends = np.array([len(self.scores)])
-        return Calibration((model,), np.empty(0, dtype=np.int64), ends, np.sort(self.scores), 0.0)
+        """The scores of rows that came before they were learned, as the reference of p-values.
+
+        Without those of rows that are beyond the tail of the bulk: one odd row would hide the next.
+        """
+        scores = np.sort(self.scores)
+        if len(scores):
+            scores = scores[np.searchsorted(scores, threshold_beyond_bulk(count_scores(scores), OWN_LEVEL) or 0.0) :]
+        return Calibration((model,), np.empty(0, dtype=np.int64), np.array([len(scores)]), scores, 0.0)
 
     def __getstate__(self) -> dict[str, Any]:
         """All but what can be computed from the rest."""

@@ -19,6 +19,8 @@ T = TypeVar("T")
 _SHIFT = 40  # of the 52 bits of a float64 after the point, 12 are kept
 _BLOCK_SCORES = 1 << 20
 FLOOR = 1e-3
+OWN_LEVEL = 0.1
+"""At most how often data without anomalies have some that the tail of their bulk does not explain."""
 FEWER = 0.1
 """Largest share of a table that can be beyond the tail of its bulk."""
 LEAST_LOCAL = 20

@@ -126,7 +126,7 @@ class CsvFile(TableFile):
                         left = f": nothing follows in the {len(lines):,} lines of {self._file}."
                         raise ParameterError(Option("skip", skip), left)
                     raise ValueError(f"{self._file} is empty; need a first row with the names of the columns.")
-                delimiter = delimiter or max(DELIMITERS, key=_outside_quotes(lines[begin]).count)
+                delimiter = delimiter or max(DELIMITERS, key=outside_quotes(lines[begin]).count)
                 reader = csv.reader(lines[begin:], delimiter=delimiter, strict=True)
                 try:
                     first = next(reader)
@@ -232,7 +232,8 @@ def _with_gaps(part: _Part, gaps: Ints) -> tuple[_Part, Ints]:
     return part._replace(columns=[cells], lines=lines[order]), empty[len(inside) :]
 
 
-def _outside_quotes(line: str) -> str:
+def outside_quotes(line: str) -> str:
+    """What of a line of CSV is not in quotes."""
     return "".join(line.split('"')[::2])
 
 

@@ -7,10 +7,8 @@ import numpy as np
 
 from isobag.backends.arrays import Floats
 from isobag.models.group import GroupModel
-from isobag.models.thresholds import ScoreCounts, counts_of, threshold_beyond_bulk
+from isobag.models.thresholds import OWN_LEVEL, ScoreCounts, counts_of, threshold_beyond_bulk
 
-OWN_LEVEL = 0.1
-"""At most how often a table without anomalies has rows that the tail of its bulk does not explain."""
 GROUP_POWER = 2.0
 """How light the tail of the scores of groups is: see ``threshold_beyond_bulk``."""
 LEAST_FOR_RATE = 100

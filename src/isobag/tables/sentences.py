@@ -6,8 +6,9 @@ import numpy as np
 
 from isobag.models.group import GroupModel
 from isobag.models.reach import alarms_sentence, dependence_sentence, reach_of, reach_sentence
+from isobag.models.thresholds import OWN_LEVEL
 from isobag.tables.distributed import AnyRanking
-from isobag.tables.judgement import LEAST_FOR_RATE, OWN_LEVEL
+from isobag.tables.judgement import LEAST_FOR_RATE
 from isobag.tables.ranking import Ranking
 
 MOST_NAMES = 20
