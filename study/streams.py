@@ -20,9 +20,6 @@ from isobag import IDKPointDetector, IDKStreamDetector
 
 WINDOW, SLIDE, FIRST, N_ROWS = 500, 25, 250, 2_500
 ODD_SHARE = 0.02
-LOF_ROWS = 600
-"""River's LocalOutlierFactor takes longer for each row the more it has seen."""
-LEAST_ODD = 3
 REAL = ("http", "smtp", "shuttle", "ForestCover")
 RIVERS = {"Phishing": True, "Bananas": True, "ImageSegments": "window"}
 """River's own sets that need no download, and the class that is odd."""
@@ -105,10 +102,10 @@ def half_space_trees(X):
 
 
 def local_outlier_factor(X):
-    """River's LocalOutlierFactor, of the first rows."""
+    """River's LocalOutlierFactor behind its StandardScaler."""
     from river import anomaly, preprocessing  # noqa: PLC0415
 
-    return _one_by_one(preprocessing.StandardScaler() | anomaly.LocalOutlierFactor(n_neighbors=20), X[:LOF_ROWS])
+    return _one_by_one(preprocessing.StandardScaler() | anomaly.LocalOutlierFactor(n_neighbors=20), X)
 
 
 def _one_by_one(model, X):
@@ -153,34 +150,30 @@ def iforest_asd(X):
     return scores
 
 
-OURS, REFITTED, LOF = "isobag stream", f"isobag refitted every {SLIDE}", f"River LOF, {LOF_ROWS} rows"
+OURS, REFITTED = "isobag stream", f"isobag refitted every {SLIDE}"
+VARIANTS = ("isobag, 30 partitionings", "isobag, psi = 16")
 METHODS = {
     OURS: stream_of(),
     REFITTED: refitted(lambda: IDKPointDetector(calibrate=False, random_state=0, n_jobs=THREADS), SLIDE),
     "IsolationForest refitted every 250": refitted(lambda: IsolationForest(random_state=0), FIRST),
     "River HalfSpaceTrees": half_space_trees,
+    "River LOF": local_outlier_factor,
     "PySAD xStream": of_pysad("xStream"),
     "PySAD RSHash": of_pysad("RSHash"),
     "PySAD LODA": of_pysad("LODA"),
     "PySAD IForestASD": iforest_asd,
-    LOF: local_outlier_factor,
-    "isobag, 30 partitionings": stream_of(n_estimators=30),
-    "isobag, psi = 16": stream_of(max_samples=16),
+    **dict(zip(VARIANTS, (stream_of(n_estimators=30), stream_of(max_samples=16)), strict=True)),
 }
-OWN = (OURS, REFITTED, "isobag, 30 partitionings", "isobag, psi = 16")
-BESIDE = (LOF, *OWN[2:])
-"""Methods that are no rivals on all rows, or variants: not in the large table."""
 
 
 def measure(name, method):
-    """AUC of one method on one stream, None with too few odd rows, and its CPU seconds."""
+    """AUC of one method on one stream, and its CPU seconds."""
     X, y = load_stream(name)
     begun = time.process_time()
     scores = np.nan_to_num(METHODS[method](X), posinf=1e300, neginf=-1e300)
     seconds = time.process_time() - begun
-    own = y[FIRST : len(scores)]
-    auc = float(roc_auc_score(own, scores[FIRST:])) if own.sum() >= LEAST_ODD else None
-    return {"auc": auc, "seconds": seconds, "rows": len(scores), "odd": int(own.sum())}
+    auc = float(roc_auc_score(y[FIRST:], scores[FIRST:]))
+    return {"auc": auc, "seconds": seconds, "odd": int(y[FIRST:].sum())}
 
 
 def tasks():
@@ -196,26 +189,20 @@ def page(results):
     """The table, losses first, means, and what the variants lose."""
     names = (*REAL, *RIVERS, *MADE)
     aucs = {name: {method: results[f"{name}, {method}"]["auc"] for method in METHODS} for name in names}
-    rivals = [method for method in METHODS if method not in (*OWN, *BESIDE)]
+    rivals = [method for method in METHODS if method not in (OURS, REFITTED, *VARIANTS)]
 
     def lead(name):
         return aucs[name][OURS] - max(aucs[name][method] for method in rivals)
 
-    shown = [method for method in METHODS if method not in BESIDE]
+    shown = [method for method in METHODS if method not in VARIANTS]
     rows = [
         {"stream": name, "odd rows": results[f"{name}, {OURS}"]["odd"], **{m: aucs[name][m] for m in shown}}
         for name in sorted(names, key=lead)
     ]
     rows.append({"stream": "mean", **{method: mean([aucs[name][method] for name in names]) for method in shown}})
     yield table(rows)
-    some = [name for name in names if aucs[name][LOF] is not None]
-    others = {m: mean([aucs[name][m] for name in names]) for m in BESIDE[1:]}
-    yield (
-        f"{LOF}: mean AUC {mean([aucs[name][LOF] for name in some]):.3f} on the {len(some)} streams whose first rows"
-        f" have {LEAST_ODD} odd ones. Mean AUC of variants: "
-        + "; ".join(f"{m}: {v:.3f}" for m, v in others.items())
-        + ".\n"
-    )
+    others = {method: mean([aucs[name][method] for name in names]) for method in VARIANTS}
+    yield "Mean AUC of variants: " + "; ".join(f"{method}: {auc:.3f}" for method, auc in others.items()) + ".\n"
 
 
 STREAMS_SECTION = Section("streams", "Streams", tasks, page)

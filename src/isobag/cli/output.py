@@ -181,7 +181,7 @@ def _draw_table(names: Sequence[str], are_numbers: Sequence[bool], rows: Sequenc
 def note(text: str, quiet: bool) -> None:
     """A remark for a person, out of the way of results."""
     if not quiet:
-        typer.echo(escape_for_terminal(text), err=True)
+        print(escape_for_terminal(text), file=sys.stderr, flush=True)  # a live table lets it through above itself
 
 
 def in_cell(value: Any) -> str:
