@@ -81,6 +81,28 @@ class Knots(NamedTuple):
     slopes: Floats  # (m + d,) before the first knot of a feature, after its first, after its second, ...
 
 
+LINEAR, ASINH, BY_KNOTS = 0, 1, 2
+"""Kinds of scales."""
+
+
+class Scales(NamedTuple):
+    """Scales of the same d features in V views, side by side."""
+
+    kinds: Ints  # (V,)
+    shifts: Floats  # (V, d) of LINEAR and ASINH
+    spreads: Floats  # (V, d)
+    starts: Ints  # (V, d + 1) as those of Knots, counted through all views; a view without knots has none
+    values: Floats  # (m,)
+    scores: Floats  # (m,)
+    slopes: Floats  # (m + V d,)
+
+    def knots(self, view: int) -> Knots:
+        """Those of one view alone."""
+        (first, last), before = self.starts[view, [0, -1]], view * self.shifts.shape[1]
+        slopes = self.slopes[first + before : last + before + self.shifts.shape[1]]
+        return Knots(self.starts[view] - first, self.values[first:last], self.scores[first:last], slopes)
+
+
 class Deviations(NamedTuple):
     """What distances between groups need, (g,) each; see ``isobag.models.neighbours``."""
 

@@ -21,11 +21,13 @@ from isobag.backends.arrays import (
     Floats,
     Ints,
     Knots,
+    Scales,
     octaves,
     one_level,
 )  # fmt: skip
 from isobag.backends.meter import report
 from isobag.backends.pairs import dot_pairs as dot_pairs  # noqa: PLC0414, a verb of this backend
+from isobag.backends.scales import scale_each
 from isobag.backends.sliding import Recounted, Sliding
 from isobag.backends.threads import slices
 from isobag.backends.trees import descend as descend  # noqa: PLC0414, the same
@@ -73,6 +75,11 @@ def scale_by_knots(X: Floats, knots: Knots, n_jobs: int | None = None) -> Floats
         with np.errstate(over="ignore"):
             scaled[:, j] = scores[knot] + slopes[a + j + place] * (X[:, j] - values[knot])
     return np.clip(scaled, -FARTHEST, FARTHEST)
+
+
+def scale_views(X: Floats, scales: Scales, n_jobs: int | None = None) -> Sequence[Floats]:
+    """X on the scale of each view: V times (n, d)."""
+    return scale_each(sys.modules[__name__], X, scales, n_jobs)
 
 
 def asinh(X: Floats) -> Floats:

@@ -15,7 +15,7 @@ from typing import NewType, Protocol, TypeVar
 
 from scipy.sparse import csr_array
 
-from isobag.backends.arrays import Array, Balls, Cells, Deviations, Floats, Ints, Knots
+from isobag.backends.arrays import Array, Balls, Cells, Deviations, Floats, Ints, Knots, Scales
 from isobag.backends.pairs import PackedCounts
 from isobag.backends.sliding import Sliding
 
@@ -44,6 +44,9 @@ class Backend(Protocol[Q, A, C]):
 
     def scale_by_knots(self, X: A, knots: Knots, n_jobs: int | None, /) -> A:
         """Piecewise linear through knots, limited to +-FARTHEST: (n, d)."""
+
+    def scale_views(self, X: A, scales: Scales, n_jobs: int | None, /) -> Sequence[A]:
+        """X on the scale of each view, in the ways above: V times (n, d)."""
 
     def sq_radii(self, points: Floats, slots: Cells, levels: tuple[int, ...], n_jobs: int | None, /) -> Floats:
         """Squared distance from each center to the nearest different center; 0 if all are equal: (L, t, psi)."""

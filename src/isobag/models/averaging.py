@@ -116,21 +116,26 @@ class ViewsAverage:
         """
         floors, weights, order = self._columns
         terms = np.maximum(shares, floors)
-        np.log(terms, out=terms)
-        terms[:, :, -1] = shares[:, :, -1]
+        logarithms = terms[:, :, :-1]
+        np.log(logarithms, out=logarithms)
         terms *= weights
-        sums = np.add.accumulate(terms.swapaxes(0, 1).reshape(shares.shape[1], -1)[:, order], axis=1)
+        last_coarse = self.n_coarse * len(self.views) - 1
+        if len(terms[0]) == 1:  # a number is faster than an array of one
+            sums = np.add.accumulate(terms.reshape(-1).take(order))
+            one, limit = sums.item(-1), self.offset + self.slope * sums.item(last_coarse)
+            one -= OVERRULED * max(one - limit, 0.0) if self.n_coarse else 0.0
+            return np.exp([max(one, _LOWEST)])
+        sums = np.add.accumulate(terms.swapaxes(0, 1).reshape(len(terms[0]), -1)[:, order], axis=1)
         mean: Floats = sums[:, -1]
         if self.n_coarse:
-            coarse = sums[:, self.n_coarse * len(self.views) - 1]
-            mean -= OVERRULED * np.maximum(mean - self.limit(coarse), 0)
+            mean -= OVERRULED * np.maximum(mean - self.limit(sums[:, last_coarse]), 0)
         return _exponential(mean)
 
     @cached_property
     def _columns(self) -> tuple[Floats, Floats, Ints]:
         """Floors and weights, last those of how far out rows are, (V, 1, L + 1), and in which order they are added."""
         n_views = len(self.views)
-        floors = np.column_stack([self.floors, np.ones(n_views)])
+        floors = np.column_stack([self.floors, np.zeros(n_views)])
         weights = np.column_stack([self.weights, [-own.far_weight for own in self.views]])
         numbers = np.arange(weights.size).reshape(weights.shape)
         order = np.concatenate([numbers[:, : self.n_coarse], numbers[:, self.n_coarse :]], axis=None)

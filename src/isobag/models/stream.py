@@ -11,17 +11,17 @@ had not learned it, are the reference of p-values. Every W / 4 rows the weights 
 scale of one view, which is kept if the new one hardly differs. Nothing depends on how rows are divided among calls.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from isobag.backends import Compute
-from isobag.backends.arrays import Floats, Ints
+from isobag.backends.arrays import Floats, Ints, Scales
 from isobag.backends.sliding import Nearest, Sliding
 from isobag.data.rows import ArrayRows, spread_rows
-from isobag.data.scaling import Scaling, fit_scalings
+from isobag.data.scaling import Scaling, fit_scalings, join_scalings
 from isobag.models.averaging import ViewsAverage
 from isobag.models.calibration import EXTRAPOLATE, Calibration
 from isobag.models.point import REFERENCE_ROWS, PointModel, PointParams, finish_point_model
@@ -122,6 +122,7 @@ class Stream:
         self._waiting: list[Floats] = []
         self.slots = np.zeros((params.n_estimators, self.all_levels[-1]), dtype=np.int32)
         self.scalings: list[Scaling] = []
+        self._scales: Scales | None = None
         self.levels: tuple[int, ...] = ()
         self.average: ViewsAverage | None = None
         self.scores = np.empty(0)
@@ -236,9 +237,11 @@ class Stream:
             self._reference = self._calibrate(self._current)
         return self._reference.compare(scores[:, None], scores, tail).p_values
 
-    def _scale(self, X: Floats, compute: Compute) -> list[Floats]:
+    def _scale(self, X: Floats, compute: Compute) -> Sequence[Floats]:
         """Rows on the scale of each view: (n, d)."""
-        return [scaling.apply(X, compute) for scaling in self.scalings]
+        if self._scales is None:
+            self._scales = join_scalings(self.scalings)
+        return compute.verbs.scale_views(X, self._scales, compute.n_jobs)
 
     def _learn(self, compute: Compute) -> None:
         """Let the waiting rows enter the window, and finish its model."""
@@ -254,7 +257,7 @@ class Stream:
         n_rows = min(self.n_learned, self.window)
         refreshes = self.n_learned >= self.n_refreshed + min(self.n_refreshed, max(1, self.window // REFRESHES))
         scaled_anew = self._rescale(n_rows, compute) if refreshes else set()
-        self._waiting, self._judged = [], None
+        self._waiting, self._judged, self._scales = [], None, None if scaled_anew else self._scales
         if before is None or len(scaled_anew) == len(self.plans):
             sliding = self._open(compute)
         else:
@@ -356,4 +359,5 @@ class Stream:
     def __getstate__(self) -> dict[str, Any]:
         """All but what can be computed from the rest."""
         model = self.model
-        return {**vars(self), "_model": model, "_current": model, "_reference": None, "_kept": None, "_judged": None}
+        derived = dict.fromkeys(("_reference", "_kept", "_judged", "_scales"))
+        return {**vars(self), "_model": model, "_current": model, **derived}

@@ -83,8 +83,10 @@ class SlidingCells:
             np.zeros(of_rows, dtype=np.uint16), np.zeros(of_rows), np.zeros(of_rows, dtype=np.float32),
             np.zeros(of_levels, dtype=np.int64),
         )  # fmt: skip
-        for view, own in enumerate(X):
-            self.rescale(view, own, n_jobs)
+        own = self._centers
+        self._tables = own.owners, own.shells, own.columns, own.sq_radii, self._kept.counts
+        for view, rows in enumerate(X):
+            self.rescale(view, rows, n_jobs)
 
     def balls(self, view: int) -> tuple[Floats, Floats, Ints]:
         """Centers (t, psi, d), squared radii and counts (L, t, psi) of one view, until the window slides."""
@@ -94,20 +96,16 @@ class SlidingCells:
 
     def find(self, X: Sequence[Floats], limits: Ints | None, n_jobs: int | None) -> tuple[Nearest, Ints]:
         """The nearest center of each shell, and sums of the counts at each row's cell."""
-        queries = np.array(X)
+        queries = np.asarray(X)
         n_views, n, d = queries.shape
         shape = *self._kept.winners.shape[:2], n
         winners, sq_dists = np.empty(shape, dtype=np.uint16), np.empty(shape)
         nearest = Nearest(winners, sq_dists, queries)
-        places = np.arange(n)
         if n <= _FEW:
             sums, own_limits = self._room_for_sums(n, limits)
-            own = self._centers
-            compiled.look_up_rows(
-                places, queries, own.owners, own.shells, own.columns, own.sq_radii, self._kept.counts, own_limits,
-                winners, sq_dists, sums,
-            )  # fmt: skip
+            compiled.look_up_rows(queries, *self._tables, own_limits, winners, sq_dists, sums)
             return nearest, sums
+        places = np.arange(n)
         window = _window_for(n_views, n, d, self._window.middles, self._window.units)
         search.put_rows(0, places, queries, tuple(window))
         map_in_threads(

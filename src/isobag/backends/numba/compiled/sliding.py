@@ -74,10 +74,11 @@ def sum_levels(begin, end, places, owners, winners, sq_dists, sq_radii, counts, 
 
 
 @jit
-def look_up_rows(places, X, owners, shells, columns, sq_radii, counts, limits, winners, sq_dists, sums):
+def look_up_rows(X, owners, shells, columns, sq_radii, counts, limits, winners, sq_dists, sums):
     """``search_rows`` and ``sum_levels`` of few rows X (V, n, d), in one call."""
     search_rows(X, owners, shells, columns, winners, sq_dists)
-    sum_levels(0, len(places), places, owners, winners, sq_dists, sq_radii, counts, limits, sums)
+    n = X.shape[1]
+    sum_levels(0, n, np.arange(n), owners, winners, sq_dists, sq_radii, counts, limits, sums)
 
 
 @jit
