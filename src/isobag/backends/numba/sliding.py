@@ -18,6 +18,7 @@ import numpy.typing as npt
 from isobag.backends.arrays import Bools, Cells, Floats, Ints
 from isobag.backends.numba.compiled import sliding as compiled
 from isobag.backends.numba.compiled import sliding_search as search
+from isobag.backends.numba.compiled import sliding_sums as adding
 from isobag.backends.numba.compiled.small_tables import WIDTH
 from isobag.backends.numba.compiled.vectors import BLOCK
 from isobag.backends.threads import map_in_threads, shares
@@ -103,7 +104,7 @@ class SlidingCells:
         nearest = Nearest(winners, sq_dists, queries)
         if n <= _FEW:
             sums, own_limits = self._room_for_sums(n, limits)
-            compiled.look_up_rows(queries, *self._tables, own_limits, winners, sq_dists, sums)
+            adding.look_up_rows(queries, *self._tables, own_limits, winners, sq_dists, sums)
             return nearest, sums
         places = np.arange(n)
         window = _window_for(n_views, n, d, self._window.middles, self._window.units)
@@ -138,7 +139,7 @@ class SlidingCells:
         sums, own_limits = self._room_for_sums(len(places), limits)
         tables = self._centers.sq_radii, self._kept.counts, own_limits, sums
         map_in_threads(
-            lambda part: compiled.sum_levels(
+            lambda part: adding.sum_levels(
                 part.start, part.stop, places, self._centers.owners, winners, sq_dists, *tables
             ),
             shares(len(places), n_jobs),

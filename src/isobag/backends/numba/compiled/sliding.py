@@ -4,11 +4,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from isobag.backends.arrays import OCTAVE_BITS
 from isobag.backends.numba.compiled.float64_distances import sq_distance
 from isobag.backends.numba.compiled.jit import jit, jit_inner
 from isobag.backends.numba.compiled.lanes import flag_nearer, keep_nearer, lowest_bit, measure_centers, prefetch
-from isobag.backends.numba.compiled.llvm import bits
 from isobag.backends.numba.compiled.sliding_search import (
     ROUNDING,
     SMALL,
@@ -16,12 +14,11 @@ from isobag.backends.numba.compiled.sliding_search import (
     nearest_of,
     scan_block,
     search_lanes,
-    search_rows,
     single,
 )
 from isobag.backends.numba.compiled.vectors import BLOCK
 
-__all__ = ["Kept", "look_up_rows", "slide", "sum_levels"]
+__all__ = ["Kept", "slide"]
 _AHEAD = 8
 """How many rows later memory that is asked for now is needed."""
 _LOST = -1.0
@@ -46,39 +43,6 @@ class Kept(NamedTuple):
     sq_dists: Any
     bounds: Any
     counts: Any
-
-
-@jit
-def sum_levels(begin, end, places, owners, winners, sq_dists, sq_radii, counts, limits, sums):
-    """Add the counts at the cells of the rows at places begin to end, at each level: sums (V, n, L), or (V, n, L + 1).
-
-    winners, sq_dists (T, L, W) of shells; limits (V, L), -1 for levels at which how far out a row is does not count,
-    else the octaves by which rows are beyond them are the last sum
-    """
-    n_levels = winners.shape[1]
-    for i in range(len(owners)):
-        own, own_limits = sums[owners[i]], limits[owners[i]]
-        for row in range(begin, end):
-            place = places[row]
-            best = np.inf
-            cell = np.uint16(0)
-            for level in range(n_levels):
-                offered, winner = sq_dists[i, level, place], winners[i, level, place]
-                cell = winner if offered < best else cell
-                best = offered if offered < best else best
-                is_inside = best <= sq_radii[i, level, cell]
-                own[row, level] += counts[i, level, cell] if is_inside else 0
-                if own_limits[level] >= 0:
-                    beyond = (bits(best) >> OCTAVE_BITS) - own_limits[level]
-                    own[row, n_levels] += 0 if is_inside else max(beyond, 0)
-
-
-@jit
-def look_up_rows(X, owners, shells, columns, sq_radii, counts, limits, winners, sq_dists, sums):
-    """``search_rows`` and ``sum_levels`` of few rows X (V, n, d), in one call."""
-    search_rows(X, owners, shells, columns, winners, sq_dists)
-    n = X.shape[1]
-    sum_levels(0, n, np.arange(n), owners, winners, sq_dists, sq_radii, counts, limits, sums)
 
 
 @jit
