@@ -150,24 +150,25 @@ def _update_radii(i, names, starts, changed, centers):
     _, shells, all_points, all_columns, _, _, _, all_others, all_to_others, all_radii = centers
     columns, points = all_columns[i], all_points[i]
     n_shells, psi = len(shells) - 1, len(points)
-    room = np.empty(columns.shape[1])
+    room, own_changed = np.empty(columns.shape[1]), changed[i]
     for shell in range(n_shells):  # centers whose nearest is gone search after all offers
-        others, to_others = all_others[i, shell], all_to_others[i, shell]
-        for c in range(shells[shell + 1]):
-            if others[c] >= 0 and changed[i, others[c]]:
+        others, to_others = all_others[i, shell, : shells[shell + 1]], all_to_others[i, shell]
+        for c in range(len(others)):
+            if (others[c] >= 0) & own_changed[others[c]]:
                 to_others[c] = _LOST
     for shell in range(n_shells):
         for j in names[starts[shell] : starts[shell + 1]]:
             measure_centers(points[j], columns, 0, psi, room)
+            new = np.int16(j)
             for own in range(shell, n_shells):
-                others, to_others = all_others[i, own], all_to_others[i, own]
-                for c in range(shells[own] if own > shell else 0, shells[own + 1]):
-                    if room[c] > 0.0 and room[c] < to_others[c]:
-                        to_others[c] = room[c]
-                        others[c] = j
-                winner, best = nearest_of(room, shells[own] if own > shell else 0, shells[own + 1], 0.0)
-                others[j] = winner
-                to_others[j] = best
+                first, last = shells[own] if own > shell else 0, shells[own + 1]
+                offered, held, names_held = room[first:last], all_to_others[i, own, first:last], all_others[i, own, first:last]
+                for c in range(len(offered)):
+                    value, least, name = offered[c], held[c], names_held[c]
+                    is_nearer = (value > 0.0) & (value < least)
+                    held[c] = value if is_nearer else least
+                    names_held[c] = new if is_nearer else name
+                all_others[i, own, j], all_to_others[i, own, j] = nearest_of(room, first, last, 0.0)
     least = np.full(psi, np.inf)
     for shell in range(n_shells):
         others, to_others, sq_radii = all_others[i, shell], all_to_others[i, shell], all_radii[i, shell]
