@@ -21,6 +21,8 @@ from isobag.backends.numba.compiled.vectors import BLOCK
 __all__ = ["Kept", "slide"]
 _AHEAD = 8
 """How many rows later memory that is asked for now is needed."""
+_TABLES = 2
+"""In which rows are counted by turns, so that one addition does not wait for another."""
 _LOST = -1.0
 """Squared distance that is to be found again."""
 _ANEW = 8
@@ -72,7 +74,7 @@ def slide(begin, end, places, n_before, n_rows, changed, slots, found, least, wi
             _search_lost(i, n_rows, starts, changed, window, centers, kept)
             if n_changed < psi:
                 _offer(i, n_rows, names, starts, window, centers, kept)
-            _recount(i, stale, n_rows, sq_radii, kept)
+            _recount(i, stale, n_rows, shells, sq_radii, kept)
         _count(i, places, n_rows, 1, stale, sq_radii, kept)
 
 
@@ -291,20 +293,31 @@ def _offer(i, n_rows, names, starts, window, centers, kept):
 
 
 @jit_inner
-def _recount(i, stale, n_rows, sq_radii, kept):
+def _recount(i, stale, n_rows, shells, sq_radii, kept):
     """Count the first rows of the window at the levels from ``stale`` on."""
     winners, sq_dists, _, counts = kept
     n_levels, n_blocks = winners.shape[1], winners.shape[2]
-    best, nearest = np.empty(BLOCK), np.empty(BLOCK, dtype=np.uint16)
-    counts[i, stale:] = 0
-    for block in range(-(-n_rows // BLOCK)):
-        size = min(BLOCK, n_rows - block * BLOCK)
-        for q in range(BLOCK):
-            best[q] = np.inf
-            nearest[q] = 0
+    best, nearest = np.full((n_levels + 1, BLOCK), np.inf), np.zeros((n_levels + 1, BLOCK), dtype=np.uint16)
+    tables = np.zeros((n_levels, counts.shape[2], _TABLES), dtype=np.int32)
+    last = -(-n_rows // BLOCK)
+    for block in range(last):
+        for level in range(n_levels):  # all before any is counted: what was just written takes a while to be read
+            keep_nearer(winners, sq_dists, (i * n_levels + level) * n_blocks + block, nearest, best, level)
+        if n_rows < (block + 1) * BLOCK:
+            best[1:, n_rows - block * BLOCK :] = np.inf  # in no ball
+        ahead = min(block + 2, last - 1)
         for level in range(n_levels):
-            keep_nearer(winners, sq_dists, (i * n_levels + level) * n_blocks + block, nearest, best)
+            start = ((i * n_levels + level) * n_blocks + ahead) * BLOCK
+            for q in range(0, BLOCK, 8):
+                prefetch(sq_dists, start + q)
+            for q in range(0, BLOCK, 32):
+                prefetch(winners, start + q)
             if level >= stale:
-                own, table = counts[i, level], sq_radii[i, level]
-                for q in range(size):
-                    own[nearest[q]] += best[q] <= table[nearest[q]]
+                own, radii, cells, lengths = tables[level], sq_radii[i, level], nearest[level + 1], best[level + 1]
+                for q in range(0, BLOCK, _TABLES):
+                    for table in range(_TABLES):
+                        own[cells[q + table], table] += lengths[q + table] <= radii[cells[q + table]]
+    for level in range(stale, n_levels):
+        own, table = counts[i, level, : shells[level + 1]], tables[level]
+        for cell in range(len(own)):
+            own[cell] = table[cell, 0] + table[cell, 1]
