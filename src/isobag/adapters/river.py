@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from isobag.adapters.oddness import oddness
+from isobag.adapters.oddness import oddness_of_one
 from isobag.backends.arrays import FARTHEST, Floats
 from isobag.estimators import IDKStreamDetector
 
@@ -83,12 +83,12 @@ class IDK(base.AnomalyDetector):
         """How odd a row is: 0 or more, high = anomalous."""
         if not self.features or not self.detector.stream_.has_model:
             return 0.0
-        return float(oddness(self.detector.stream_.score(self._row(x), self.detector.compute))[0])
+        return oddness_of_one(float(self.detector.stream_.score(self._row(x), self.detector.compute)[0]))
 
     def _row(self, x: Mapping[Any, Any]) -> Floats:
         """The features of a row in their order: (1, d)."""
         row = np.array([x.get(name, 0.0) for name in self.features], dtype=np.float64)
-        if not row @ row <= FARTHEST**2 and not (np.abs(row) <= FARTHEST).all():
+        if not row.dot(row) <= FARTHEST**2 and not (np.abs(row) <= FARTHEST).all():
             name, value = next(pair for pair in x.items() if not abs(pair[1]) <= FARTHEST)
             raise ValueError(f"{name!r} is {value}; need finite numbers of at most 1e150.")
         return row[None]

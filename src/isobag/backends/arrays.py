@@ -103,6 +103,19 @@ class Scales(NamedTuple):
         return Knots(self.starts[view] - first, self.values[first:last], self.scores[first:last], slopes)
 
 
+class Weights(NamedTuple):
+    """What makes one score of sums at C columns of V views; see ``isobag.models.averaging``."""
+
+    largest: Floats  # (V, 1, C) what sums are divided by
+    floors: Floats  # (V, 1, C) the least that counts
+    weights: Floats  # (V, 1, C)
+    order: Ints  # (V C,) in which terms are added, as numbers in (V, C): coarse ones first
+    n_coarse: int  # 0 where they do not overrule the others
+    slope: float
+    offset: float
+    overruled: float
+
+
 class Deviations(NamedTuple):
     """What distances between groups need, (g,) each; see ``isobag.models.neighbours``."""
 

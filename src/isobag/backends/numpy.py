@@ -22,6 +22,7 @@ from isobag.backends.arrays import (
     Ints,
     Knots,
     Scales,
+    Weights,
     octaves,
     one_level,
 )  # fmt: skip
@@ -80,6 +81,21 @@ def scale_by_knots(X: Floats, knots: Knots, n_jobs: int | None = None) -> Floats
 def scale_views(X: Floats, scales: Scales, n_jobs: int | None = None) -> Sequence[Floats]:
     """X on the scale of each view: V times (n, d)."""
     return scale_each(sys.modules[__name__], X, scales, n_jobs)
+
+
+def floor_shares(sums: Ints, own: Weights) -> Floats:
+    """Sums as shares of the largest, at least the floors: (V, n, C)."""
+    return np.maximum(sums / own.largest, own.floors)
+
+
+def weigh_terms(terms: Floats, own: Weights) -> Floats:
+    """Weighted sums of terms (V, n, C), less what the coarse ones take away: (n,)."""
+    columns = (terms * own.weights).swapaxes(0, 1).reshape(terms.shape[1], -1)[:, own.order]
+    sums = np.add.accumulate(columns, axis=1)
+    mean: Floats = sums[:, -1]
+    if own.n_coarse:
+        mean -= own.overruled * np.maximum(mean - (own.offset + own.slope * sums[:, own.n_coarse - 1]), 0)
+    return mean
 
 
 def asinh(X: Floats) -> Floats:

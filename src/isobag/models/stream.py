@@ -227,7 +227,7 @@ class Stream:
         assert self._current is not None
         nearest, sums = sliding.find(self._scale(X, compute), self._limits, compute.n_jobs)
         copy = X.copy() if isinstance(X, np.ndarray) else X.clone()
-        self._judged = Judged(copy, nearest, self._current.combine(sums))
+        self._judged = Judged(copy, nearest, self._current.combine(sums, compute=compute))
         return self._judged
 
     def p_values(self, scores: Floats, tail: str = EXTRAPOLATE) -> Floats:

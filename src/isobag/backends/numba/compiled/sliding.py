@@ -164,7 +164,11 @@ def _update_radii(i, names, starts, changed, centers):
             new = np.int16(j)
             for own in range(shell, n_shells):
                 first, last = shells[own] if own > shell else 0, shells[own + 1]
-                offered, held, names_held = room[first:last], all_to_others[i, own, first:last], all_others[i, own, first:last]
+                offered, held, names_held = (
+                    room[first:last],
+                    all_to_others[i, own, first:last],
+                    all_others[i, own, first:last],
+                )
                 for c in range(len(offered)):
                     value, least, name = offered[c], held[c], names_held[c]
                     is_nearer = (value > 0.0) & (value < least)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from isobag.backends.arrays import OCTAVE_BITS
-from isobag.backends.numba.compiled.jit import jit, jit_inner
+from isobag.backends.numba.compiled.jit import jit
 from isobag.backends.numba.compiled.llvm import bits
 from isobag.backends.numba.compiled.sliding_search import search_rows
 from isobag.backends.numba.compiled.vectors import BLOCK
@@ -62,24 +62,24 @@ def sum_levels(begin, end, places, owners, winners, sq_dists, sq_radii, counts, 
 def look_up_rows(X, owners, shells, columns, sq_radii, counts, limits, winners, sq_dists, sums):
     """``search_rows`` of few rows X (V, n, d), and what ``sum_levels`` adds up of them, in one call."""
     search_rows(X, owners, shells, columns, sq_radii, counts, winners, sq_dists)
+    n_levels = winners.shape[1]
+    best, cell, outside = np.empty(n_levels), np.empty(n_levels, dtype=np.uint16), np.empty(n_levels, dtype=np.int64)
     for i in range(len(owners)):
+        own_limits = limits[owners[i]]
         for row in range(X.shape[1]):
             own = sums[owners[i], row]
-            _sum_one(i, row, winners, sq_dists, sq_radii, counts, limits[owners[i]], own)
-
-
-@jit_inner
-def _sum_one(i, row, winners, sq_dists, sq_radii, counts, limits, sums):
-    """What one partitioning adds to the sums (L,) or (L + 1,) of one row."""
-    n_levels = winners.shape[1]
-    best = np.inf
-    cell = np.uint16(0)
-    for level in range(n_levels):
-        offered, winner = sq_dists[i, level, row], winners[i, level, row]
-        cell = winner if offered < best else cell
-        best = offered if offered < best else best
-        is_inside = best <= sq_radii[i, level, cell]
-        sums[level] += counts[i, level, cell] if is_inside else 0
-        if limits[level] >= 0:
-            beyond = (bits(best) >> OCTAVE_BITS) - limits[level]
-            sums[n_levels] += 0 if is_inside else max(beyond, 0)
+            least, known = np.inf, np.uint16(0)
+            for level in range(n_levels):
+                value, name = sq_dists[i, level, row], winners[i, level, row]
+                known = name if value < least else known
+                least = value if value < least else least
+                best[level] = least
+                cell[level] = known
+            for level in range(n_levels):  # in loops of their own, as above
+                outside[level] = 0 if best[level] <= sq_radii[i, level, cell[level]] else -1
+            for level in range(n_levels):
+                own[level] += counts[i, level, cell[level]] & ~outside[level]
+            for level in range(n_levels):
+                if own_limits[level] >= 0:
+                    beyond = max((bits(best[level]) >> OCTAVE_BITS) - own_limits[level], 0)
+                    own[n_levels] += beyond & outside[level]
