@@ -28,7 +28,7 @@ from isobag.models.point import REFERENCE_ROWS, PointModel, PointParams, finish_
 from isobag.models.tally import Tally
 from isobag.models.views import View, Views
 from isobag.partitionings import draw_seeds, nested_levels
-from isobag.partitionings.balls import RowBalls
+from isobag.partitionings.balls import RowBalls, far_limits
 
 STOPS = 20
 """Blocks of rows that a window is learned in."""
@@ -126,7 +126,7 @@ class Stream:
         self.levels: tuple[int, ...] = ()
         self.average: ViewsAverage | None = None
         self.scores = np.empty(0)
-        self._current: PointModel | None = None  # may share its arrays with the window
+        self._current: PointModel | None = None  # makes scores of sums; its balls and counts may be older
         self._model: PointModel | None = None
         self._reference: Calibration | None = None
         self._limits: Ints | None = None
@@ -339,10 +339,14 @@ class Stream:
 
     def _renew(self, sliding: Sliding, refreshes: bool, compute: Compute) -> None:
         """Let the current model be that of the window, its weights learned anew where they are due."""
-        self._current = self._finish(sliding, lambda own: own)
         self._model = self._reference = None
-        limits = self._current.limits
-        self._limits = None if limits is None else np.array(limits)
+        if refreshes or self._current is None or self._current.largest != min(self.n_learned, self.window):
+            self._current = self._finish(sliding, lambda own: own)
+            limits = self._current.limits
+            self._limits = None if limits is None else np.array(limits)
+        elif self._limits is not None:  # scores are made of sums as before: only what is far out has changed
+            views = range(len(self.scalings))
+            self._limits = np.array([far_limits(sliding.balls(view)[1], self.levels) for view in views])
         if refreshes:
             self.n_refreshed, self.n_refreshes = self.n_learned, self.n_refreshes + 1
             if self.params.averages:
