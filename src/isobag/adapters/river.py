@@ -64,6 +64,7 @@ class IDK(base.AnomalyDetector):
             window, n_estimators, max_samples, scaling=scaling, random_state=seed, n_jobs=n_jobs
         )
         self.features: tuple[Any, ...] = ()
+        self._compute = self.detector.compute
 
     def learn_one(self, x: Mapping[Any, Any]) -> None:
         """Learn a row."""
@@ -72,7 +73,7 @@ class IDK(base.AnomalyDetector):
             if self.features:
                 self.detector.partial_fit(self._row(x))
             return
-        self.detector.stream_.learn(self._row(x), self.detector.compute)
+        self.detector.stream_.learn(self._row(x), self._compute)
 
     def learn_many(self, X: Any) -> None:
         """Learn the rows of a frame of pandas in their order."""
@@ -83,7 +84,7 @@ class IDK(base.AnomalyDetector):
         """How odd a row is: 0 or more, high = anomalous."""
         if not self.features or not self.detector.stream_.has_model:
             return 0.0
-        return oddness_of_one(float(self.detector.stream_.score(self._row(x), self.detector.compute)[0]))
+        return oddness_of_one(float(self.detector.stream_.score(self._row(x), self._compute)[0]))
 
     def _row(self, x: Mapping[Any, Any]) -> Floats:
         """The features of a row in their order: (1, d)."""

@@ -190,6 +190,9 @@ class Stream:
 
     def learn(self, X: Floats, compute: Compute) -> None:
         """Learn rows in their order: (n, d)."""
+        if len(X) == 1:  # nothing to divide
+            self._take(X, compute)
+            return
         for part in self._parts(len(X)):
             self._take(X[part], compute)
 
@@ -209,9 +212,10 @@ class Stream:
         """Let rows wait, and learn the block if they complete it."""
         if self.has_model:
             judged = self._judge(X, compute)
-            self._sliding(compute)[1].append(judged.nearest)
+            assert self._kept is not None
+            self._kept[2].append(judged.nearest)
             self._new_scores.append(judged.scores)
-        self._waiting.append(compute.fetch(X))
+        self._waiting.append(X if isinstance(X, np.ndarray) else compute.fetch(X))
         self.n_seen += len(X)
         if self.n_seen == next_stop(self.n_learned, self.window):
             self._learn(compute)
@@ -220,9 +224,9 @@ class Stream:
         """What the model of the window says of rows; of rows that it was asked about last, what it said."""
         sliding = self._sliding(compute)[0]
         last = self._judged
-        if last is not None and len(X) <= len(last.X) and _are_same(last.X[: len(X)], X):
-            if len(X) == len(last.X):
-                return last
+        if last is not None and len(X) == len(last.X) and _are_same(last.X, X):
+            return last
+        if last is not None and len(X) < len(last.X) and _are_same(last.X[: len(X)], X):
             return Judged(X, sliding.first(last.nearest, len(X)), last.scores[: len(X)])
         assert self._current is not None
         nearest, sums = sliding.find(self._scale(X, compute), self._limits, compute.n_jobs)
