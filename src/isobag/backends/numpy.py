@@ -98,6 +98,14 @@ def weigh_terms(terms: Floats, own: Weights) -> Floats:
     return mean
 
 
+def middle_octave(sq_radii: Floats) -> int:
+    """Octaves of the lower median of those above 0, and of 1 if there are none: (t, m)."""
+    radii = sq_radii[sq_radii > 0]
+    middle = (len(radii) - 1) // 2
+    typical = np.partition(radii, middle)[middle] if len(radii) else 1.0
+    return int(octaves(np.array([typical]))[0])
+
+
 def asinh(X: Floats) -> Floats:
     """log(x + sqrt(x^2 + 1)) with the sign of x, each operation rounded once: the same bits everywhere.
 

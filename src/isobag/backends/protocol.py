@@ -54,6 +54,9 @@ class Backend(Protocol[Q, A, C]):
     def weigh_terms(self, terms: Floats, own: Weights, /) -> Floats:
         """Weighted sums of terms (V, n, C), less what the coarse ones take away: (n,)."""
 
+    def middle_octave(self, sq_radii: Floats, /) -> int:
+        """Octaves of the lower median of those above 0, and of 1 if there are none: (t, m)."""
+
     def sq_radii(self, points: Floats, slots: Cells, levels: tuple[int, ...], n_jobs: int | None, /) -> Floats:
         """Squared distance from each center to the nearest different center; 0 if all are equal: (L, t, psi)."""
 

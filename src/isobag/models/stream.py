@@ -350,7 +350,7 @@ class Stream:
             self._limits = None if limits is None else np.array(limits)
         elif self._limits is not None:  # scores are made of sums as before: only what is far out has changed
             views = range(len(self.scalings))
-            self._limits = np.array([far_limits(sliding.balls(view)[1], self.levels) for view in views])
+            self._limits = np.array([far_limits(sliding.balls(view)[1], self.levels, compute) for view in views])
         if refreshes:
             self.n_refreshed, self.n_refreshes = self.n_learned, self.n_refreshes + 1
             if self.params.averages:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from isobag.backends.arrays import Balls, Cells, Floats, Ints, one_level
-from isobag.backends.numba.averages import floor_shares, weigh_terms
+from isobag.backends.numba.averages import floor_shares, middle_octave, weigh_terms
 from isobag.backends.numba.choose import engine_for
 from isobag.backends.numba.dots import dot_counts
 from isobag.backends.numba.groups import assign_groups, count_group_cells, dot_pairs, group_sq_radii
@@ -19,7 +19,7 @@ from isobag.backends.sliding import Sliding
 __all__ = [
     "assign_cells", "assign_groups", "assign_levels", "count_and_sum", "count_assigned", "count_cells",
     "count_group_cells", "descend", "dot_counts", "dot_pairs", "fetch", "floor_shares", "group_sq_radii",
-    "grow_tree", "join_cells", "near_and_far", "place", "prepare",
+    "grow_tree", "join_cells", "middle_octave", "near_and_far", "place", "prepare",
     "scale_by_asinh", "scale_by_knots", "scale_linearly", "scale_views", "slide_window", "sq_radii", "sum_assigned",
     "sum_at_cells", "weigh_terms",
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Scores of few rows from their sums."""
+"""Scores of few rows from their sums, and the typical radius."""
 
 import numpy as np
 
@@ -18,3 +18,8 @@ def weigh_terms(terms: Floats, own: Weights) -> Floats:
     mean = np.empty(terms.shape[1])
     averages.weigh_terms(terms, *own[2:], mean)
     return mean
+
+
+def middle_octave(sq_radii: Floats) -> int:
+    """Octaves of the lower median of those above 0, and of 1 if there are none: (t, m)."""
+    return int(averages.middle_octave(sq_radii))

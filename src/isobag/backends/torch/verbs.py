@@ -236,8 +236,9 @@ class TorchBackend:
         """A window of ``size`` places with rows, and balls around those at ``slots``; all is counted anew."""
         return Recounted(self, X, size, slots, owners, levels, n_jobs)
 
-    # Sums of few rows are in host memory.
+    # Sums of few rows and radii are in host memory.
     floor_shares, weigh_terms = staticmethod(definition.floor_shares), staticmethod(definition.weigh_terms)
+    middle_octave = staticmethod(definition.middle_octave)
     # Bags are in host memory, and trees are grown there.
     dot_pairs, grow_tree = staticmethod(dot_pairs), staticmethod(trees.grow_tree)
 
