@@ -114,6 +114,7 @@ class Weights(NamedTuple):
     slope: float
     offset: float
     overruled: float
+    lowest: float  # the least mean
 
 
 class Deviations(NamedTuple):

@@ -89,13 +89,13 @@ def floor_shares(sums: Ints, own: Weights) -> Floats:
 
 
 def weigh_terms(terms: Floats, own: Weights) -> Floats:
-    """Weighted sums of terms (V, n, C), less what the coarse ones take away: (n,)."""
+    """Weighted sums of terms (V, n, C), less what the coarse ones take away, at least the lowest: (n,)."""
     columns = (terms * own.weights).swapaxes(0, 1).reshape(terms.shape[1], -1)[:, own.order]
     sums = np.add.accumulate(columns, axis=1)
     mean: Floats = sums[:, -1]
     if own.n_coarse:
         mean -= own.overruled * np.maximum(mean - (own.offset + own.slope * sums[:, own.n_coarse - 1]), 0)
-    return mean
+    return np.maximum(mean, own.lowest)
 
 
 def middle_octave(sq_radii: Floats) -> int:

@@ -52,7 +52,7 @@ class Backend(Protocol[Q, A, C]):
         """Sums as shares of the largest, at least the floors, of few rows in host memory: (V, n, C)."""
 
     def weigh_terms(self, terms: Floats, own: Weights, /) -> Floats:
-        """Weighted sums of terms (V, n, C), less what the coarse ones take away: (n,)."""
+        """Weighted sums of terms (V, n, C), less what the coarse ones take away, at least the lowest: (n,)."""
 
     def middle_octave(self, sq_radii: Floats, /) -> int:
         """Octaves of the lower median of those above 0, and of 1 if there are none: (t, m)."""

@@ -124,7 +124,7 @@ class ViewsAverage:
         numbers = np.arange(weights.size).reshape(weights.shape)
         order = np.concatenate([numbers[:, : self.n_coarse], numbers[:, self.n_coarse :]], axis=None)
         n_coarse, line = self.n_coarse * n_views, (float(self.slope), float(self.offset))
-        return floors[:, None], weights[:, None], order, n_coarse, *line, OVERRULED
+        return floors[:, None], weights[:, None], order, n_coarse, *line, OVERRULED, _LOWEST
 
     def parts(self, paths: Paths) -> tuple[Floats, Floats]:
         """The mean of the logarithms, less how far out rows are, and the part of it that is of the small psi: (n,)."""
@@ -151,7 +151,8 @@ def average_few(sums: Ints, own: Weights, verbs: AnyBackend) -> Floats:
     terms = verbs.floor_shares(sums, own)
     logarithms = terms[:, :, :-1]
     np.log(logarithms, out=logarithms)  # NumPy's here as there: others differ in the last bit
-    return _exponential(verbs.weigh_terms(terms, own))
+    mean = verbs.weigh_terms(terms, own)
+    return np.exp(mean, out=mean)
 
 
 def _exponential(logarithms: Floats) -> Floats:

@@ -14,7 +14,7 @@ def floor_shares(sums: Ints, own: Weights) -> Floats:
 
 
 def weigh_terms(terms: Floats, own: Weights) -> Floats:
-    """Weighted sums of terms (V, n, C), less what the coarse ones take away: (n,)."""
+    """Weighted sums of terms (V, n, C), less what the coarse ones take away, at least the lowest: (n,)."""
     mean = np.empty(terms.shape[1])
     averages.weigh_terms(terms, *own[2:], mean)
     return mean

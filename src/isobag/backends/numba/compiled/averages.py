@@ -18,8 +18,8 @@ def floor_shares(sums, largest, floors, terms):
 
 
 @jit
-def weigh_terms(terms, weights, order, n_coarse, slope, offset, overruled, mean):
-    """Weighted sums of terms (V, n, C), less what the coarse ones take away: mean (n,)."""
+def weigh_terms(terms, weights, order, n_coarse, slope, offset, overruled, lowest, mean):
+    """Weighted sums of terms (V, n, C), less what the coarse ones take away, at least the lowest: mean (n,)."""
     n_columns = terms.shape[2]
     for row in range(len(mean)):
         total = coarse = 0.0
@@ -28,7 +28,7 @@ def weigh_terms(terms, weights, order, n_coarse, slope, offset, overruled, mean)
             total += terms[view, row, k] * weights[view, 0, k]
             coarse = total if number == n_coarse - 1 else coarse
         excess = max(total - (offset + slope * coarse), 0.0) if n_coarse else 0.0
-        mean[row] = total - overruled * excess
+        mean[row] = max(total - overruled * excess, lowest)
 
 
 @jit
