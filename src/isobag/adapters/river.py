@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from isobag.adapters.oddness import oddness
+from isobag.adapters.oddness import oddness_of_one
 from isobag.backends.arrays import FARTHEST, Floats
 from isobag.estimators import IDKStreamDetector
 
@@ -64,6 +64,7 @@ class IDK(base.AnomalyDetector):
             window, n_estimators, max_samples, scaling=scaling, random_state=seed, n_jobs=n_jobs
         )
         self.features: tuple[Any, ...] = ()
+        self._compute = self.detector.compute
 
     def learn_one(self, x: Mapping[Any, Any]) -> None:
         """Learn a row."""
@@ -72,7 +73,7 @@ class IDK(base.AnomalyDetector):
             if self.features:
                 self.detector.partial_fit(self._row(x))
             return
-        self.detector.stream_.learn(self._row(x), self.detector.compute)
+        self.detector.stream_.learn(self._row(x), self._compute)
 
     def learn_many(self, X: Any) -> None:
         """Learn the rows of a frame of pandas in their order."""
@@ -83,12 +84,12 @@ class IDK(base.AnomalyDetector):
         """How odd a row is: 0 or more, high = anomalous."""
         if not self.features or not self.detector.stream_.has_model:
             return 0.0
-        return float(oddness(self.detector.stream_.score(self._row(x), self.detector.compute))[0])
+        return oddness_of_one(float(self.detector.stream_.score(self._row(x), self._compute)[0]))
 
     def _row(self, x: Mapping[Any, Any]) -> Floats:
         """The features of a row in their order: (1, d)."""
         row = np.array([x.get(name, 0.0) for name in self.features], dtype=np.float64)
-        if not row @ row <= FARTHEST**2 and not (np.abs(row) <= FARTHEST).all():
+        if not row.dot(row) <= FARTHEST**2 and not (np.abs(row) <= FARTHEST).all():
             name, value = next(pair for pair in x.items() if not abs(pair[1]) <= FARTHEST)
             raise ValueError(f"{name!r} is {value}; need finite numbers of at most 1e150.")
         return row[None]

@@ -81,6 +81,42 @@ class Knots(NamedTuple):
     slopes: Floats  # (m + d,) before the first knot of a feature, after its first, after its second, ...
 
 
+LINEAR, ASINH, BY_KNOTS = 0, 1, 2
+"""Kinds of scales."""
+
+
+class Scales(NamedTuple):
+    """Scales of the same d features in V views, side by side."""
+
+    kinds: Ints  # (V,)
+    shifts: Floats  # (V, d) of LINEAR and ASINH
+    spreads: Floats  # (V, d)
+    starts: Ints  # (V, d + 1) as those of Knots, counted through all views; a view without knots has none
+    values: Floats  # (m,)
+    scores: Floats  # (m,)
+    slopes: Floats  # (m + V d,)
+
+    def knots(self, view: int) -> Knots:
+        """Those of one view alone."""
+        (first, last), before = self.starts[view, [0, -1]], view * self.shifts.shape[1]
+        slopes = self.slopes[first + before : last + before + self.shifts.shape[1]]
+        return Knots(self.starts[view] - first, self.values[first:last], self.scores[first:last], slopes)
+
+
+class Weights(NamedTuple):
+    """What makes one score of sums at C columns of V views; see ``isobag.models.averaging``."""
+
+    largest: Floats  # (V, 1, C) what sums are divided by
+    floors: Floats  # (V, 1, C) the least that counts
+    weights: Floats  # (V, 1, C)
+    order: Ints  # (V C,) in which terms are added, as numbers in (V, C): coarse ones first
+    n_coarse: int  # 0 where they do not overrule the others
+    slope: float
+    offset: float
+    overruled: float
+    lowest: float  # the least mean
+
+
 class Deviations(NamedTuple):
     """What distances between groups need, (g,) each; see ``isobag.models.neighbours``."""
 

@@ -21,11 +21,14 @@ from isobag.backends.arrays import (
     Floats,
     Ints,
     Knots,
+    Scales,
+    Weights,
     octaves,
     one_level,
 )  # fmt: skip
 from isobag.backends.meter import report
 from isobag.backends.pairs import dot_pairs as dot_pairs  # noqa: PLC0414, a verb of this backend
+from isobag.backends.scales import scale_each
 from isobag.backends.sliding import Recounted, Sliding
 from isobag.backends.threads import slices
 from isobag.backends.trees import descend as descend  # noqa: PLC0414, the same
@@ -73,6 +76,34 @@ def scale_by_knots(X: Floats, knots: Knots, n_jobs: int | None = None) -> Floats
         with np.errstate(over="ignore"):
             scaled[:, j] = scores[knot] + slopes[a + j + place] * (X[:, j] - values[knot])
     return np.clip(scaled, -FARTHEST, FARTHEST)
+
+
+def scale_views(X: Floats, scales: Scales, n_jobs: int | None = None) -> Sequence[Floats]:
+    """X on the scale of each view: V times (n, d)."""
+    return scale_each(sys.modules[__name__], X, scales, n_jobs)
+
+
+def floor_shares(sums: Ints, own: Weights) -> Floats:
+    """Sums as shares of the largest, at least the floors: (V, n, C)."""
+    return np.maximum(sums / own.largest, own.floors)
+
+
+def weigh_terms(terms: Floats, own: Weights) -> Floats:
+    """Weighted sums of terms (V, n, C), less what the coarse ones take away, at least the lowest: (n,)."""
+    columns = (terms * own.weights).swapaxes(0, 1).reshape(terms.shape[1], -1)[:, own.order]
+    sums = np.add.accumulate(columns, axis=1)
+    mean: Floats = sums[:, -1]
+    if own.n_coarse:
+        mean -= own.overruled * np.maximum(mean - (own.offset + own.slope * sums[:, own.n_coarse - 1]), 0)
+    return np.maximum(mean, own.lowest)
+
+
+def middle_octave(sq_radii: Floats) -> int:
+    """Octaves of the lower median of those above 0, and of 1 if there are none: (t, m)."""
+    radii = sq_radii[sq_radii > 0]
+    middle = (len(radii) - 1) // 2
+    typical = np.partition(radii, middle)[middle] if len(radii) else 1.0
+    return int(octaves(np.array([typical]))[0])
 
 
 def asinh(X: Floats) -> Floats:

@@ -15,7 +15,7 @@ from typing import NewType, Protocol, TypeVar
 
 from scipy.sparse import csr_array
 
-from isobag.backends.arrays import Array, Balls, Cells, Deviations, Floats, Ints, Knots
+from isobag.backends.arrays import Array, Balls, Cells, Deviations, Floats, Ints, Knots, Scales, Weights
 from isobag.backends.pairs import PackedCounts
 from isobag.backends.sliding import Sliding
 
@@ -44,6 +44,18 @@ class Backend(Protocol[Q, A, C]):
 
     def scale_by_knots(self, X: A, knots: Knots, n_jobs: int | None, /) -> A:
         """Piecewise linear through knots, limited to +-FARTHEST: (n, d)."""
+
+    def scale_views(self, X: A, scales: Scales, n_jobs: int | None, /) -> Sequence[A]:
+        """X on the scale of each view, in the ways above: V times (n, d)."""
+
+    def floor_shares(self, sums: Ints, own: Weights, /) -> Floats:
+        """Sums as shares of the largest, at least the floors, of few rows in host memory: (V, n, C)."""
+
+    def weigh_terms(self, terms: Floats, own: Weights, /) -> Floats:
+        """Weighted sums of terms (V, n, C), less what the coarse ones take away, at least the lowest: (n,)."""
+
+    def middle_octave(self, sq_radii: Floats, /) -> int:
+        """Octaves of the lower median of those above 0, and of 1 if there are none: (t, m)."""
 
     def sq_radii(self, points: Floats, slots: Cells, levels: tuple[int, ...], n_jobs: int | None, /) -> Floats:
         """Squared distance from each center to the nearest different center; 0 if all are equal: (L, t, psi)."""

@@ -8,13 +8,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 from scipy.special import ndtri
 
 from isobag.backends import Compute
-from isobag.backends.arrays import FARTHEST, Floats, Ints, Knots, held
+from isobag.backends.arrays import ASINH, BY_KNOTS, FARTHEST, LINEAR, Floats, Ints, Knots, Scales, held
 from isobag.backends.protocol import AnyBackend
 from isobag.backends.threads import map_in_threads, slices
 from isobag.data.rows import ArrayRows, Rows, sample_numbers, sample_rows
@@ -50,6 +50,11 @@ class Scaling(ABC):
         how = Compute("numpy") if compute is None else compute
         return self.scale(X, how.verbs, how.n_jobs)
 
+    @property
+    @abstractmethod
+    def described(self) -> tuple[int, Floats, Floats, Knots]:
+        """The kind, shift and spread (d,), and knots: what ``Scales`` has of one view."""
+
     def problem(self) -> str | None:
         """What does not fit together, of fields that come from a file."""
         return None
@@ -59,6 +64,7 @@ class Scaling(ABC):
 class LinearScaling(Scaling):
     """(x - shift) / spread: shift (d,), spread (d,)."""
 
+    kind: ClassVar[int] = LINEAR
     shift: Floats = held(1, -FARTHEST, FARTHEST)
     spread: Floats = held(1, _LEAST, _MOST)
 
@@ -71,6 +77,12 @@ class LinearScaling(Scaling):
         """(x - shift) / spread."""
         return backend.scale_linearly(X, self.shift, self.spread, n_jobs)
 
+    @property
+    def described(self) -> tuple[int, Floats, Floats, Knots]:
+        """No knots."""
+        none, d = np.empty(0), self.n_features
+        return self.kind, self.shift, self.spread, Knots(np.zeros(d + 1, dtype=np.int64), none, none, np.zeros(d))
+
     def problem(self) -> str | None:
         """Lengths that differ."""
         return None if self.shift.shape == self.spread.shape else "shift and spread differ in length"
@@ -79,6 +91,8 @@ class LinearScaling(Scaling):
 @dataclass(frozen=True)
 class AsinhScaling(LinearScaling):
     """asinh((x - shift) / spread): as it is near the middle, its logarithm far out."""
+
+    kind: ClassVar[int] = ASINH
 
     def scale(self, X: Floats, backend: AnyBackend, n_jobs: int | None) -> Floats:
         """Asinh of what is scaled linearly."""
@@ -107,6 +121,12 @@ class NormalScaling(Scaling):
         """Score of the knot before x + slope * (x - that knot)."""
         return backend.scale_by_knots(X, Knots(self.starts, self.values, self.scores, self.slopes), n_jobs)
 
+    @property
+    def described(self) -> tuple[int, Floats, Floats, Knots]:
+        """Knots alone."""
+        d = self.n_features
+        return BY_KNOTS, np.zeros(d), np.ones(d), Knots(self.starts, self.values, self.scores, self.slopes)
+
     def problem(self) -> str | None:
         """Knots that are not those of the features, or do not rise."""
         starts, m = self.starts, len(self.values)
@@ -117,6 +137,15 @@ class NormalScaling(Scaling):
         inside = np.ones(m - 1, dtype=bool)
         inside[starts[1:-1] - 1] = False  # from one feature to the next
         return None if np.all(np.diff(self.values)[inside] > 0) else "knots that do not rise"
+
+
+def join_scalings(scalings: Iterable[Scaling]) -> Scales:
+    """The scales of all views side by side, for ``scale_views``."""
+    kinds, shifts, spreads, knots = zip(*(own.described for own in scalings), strict=True)
+    starts, values, scores, slopes = zip(*knots, strict=True)
+    before = np.cumsum([0, *(len(own) for own in values[:-1])])
+    linear = np.array(kinds), np.array(shifts), np.array(spreads)
+    return Scales(*linear, np.array(starts) + before[:, None], *map(np.concatenate, (values, scores, slopes)))
 
 
 @dataclass(frozen=True)

@@ -20,10 +20,12 @@ by how far out they are.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
-from isobag.backends.arrays import Floats, Ints, held
+from isobag.backends.arrays import Floats, Ints, Weights, held
+from isobag.backends.protocol import AnyBackend
 
 FLOOR = 1e-3
 COARSE = 8
@@ -109,32 +111,20 @@ class ViewsAverage:
             mean -= OVERRULED * np.maximum(mean - self.limit(coarse), 0)
         return _exponential(mean)
 
-    def apply_to_few(self, shares: Floats) -> Floats:
-        """The same of the scores at every psi and, last, how far out rows are, of all views: (V, n, L + 1) -> (n,).
-
-        The operations of ``apply`` in the same order, without a call for each column.
-        """
-        floors, weights, order = self._columns
-        terms = np.maximum(shares, floors)
-        np.log(terms, out=terms)
-        terms[:, :, -1] = shares[:, :, -1]
-        terms *= weights
-        sums = np.add.accumulate(terms.swapaxes(0, 1).reshape(shares.shape[1], -1)[:, order], axis=1)
-        mean: Floats = sums[:, -1]
-        if self.n_coarse:
-            coarse = sums[:, self.n_coarse * len(self.views) - 1]
-            mean -= OVERRULED * np.maximum(mean - self.limit(coarse), 0)
-        return _exponential(mean)
+    def weights_for(self, largest: Floats) -> Weights:
+        """What ``average_few`` needs, of sums that are divided by the largest they can be: (V, 1, L + 1)."""
+        return Weights(largest, *self._columns)
 
     @cached_property
-    def _columns(self) -> tuple[Floats, Floats, Ints]:
-        """Floors and weights, last those of how far out rows are, (V, 1, L + 1), and in which order they are added."""
+    def _columns(self) -> tuple[Any, ...]:
+        """Floors and weights, last those of how far out rows are, and in which order they are added."""
         n_views = len(self.views)
-        floors = np.column_stack([self.floors, np.ones(n_views)])
+        floors = np.column_stack([self.floors, np.zeros(n_views)])
         weights = np.column_stack([self.weights, [-own.far_weight for own in self.views]])
         numbers = np.arange(weights.size).reshape(weights.shape)
         order = np.concatenate([numbers[:, : self.n_coarse], numbers[:, self.n_coarse :]], axis=None)
-        return floors[:, None], weights[:, None], order
+        n_coarse, line = self.n_coarse * n_views, (float(self.slope), float(self.offset))
+        return floors[:, None], weights[:, None], order, n_coarse, *line, OVERRULED, _LOWEST
 
     def parts(self, paths: Paths) -> tuple[Floats, Floats]:
         """The mean of the logarithms, less how far out rows are, and the part of it that is of the small psi: (n,)."""
@@ -151,6 +141,18 @@ class ViewsAverage:
     def limit(self, coarse: Floats) -> Floats:
         """The part of the small psi in units of the mean; they overrule a mean above it: (n,)."""
         return self.offset + self.slope * coarse
+
+
+def average_few(sums: Ints, own: Weights, verbs: AnyBackend) -> Floats:
+    """``ViewsAverage.apply`` of sums at every psi and, last, of how far out rows are: (V, n, L + 1) -> (n,).
+
+    The same operations in the same order, without a call for each column.
+    """
+    terms = verbs.floor_shares(sums, own)
+    logarithms = terms[:, :, :-1]
+    np.log(logarithms, out=logarithms)  # NumPy's here as there: others differ in the last bit
+    mean = verbs.weigh_terms(terms, own)
+    return np.exp(mean, out=mean)
 
 
 def _exponential(logarithms: Floats) -> Floats:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from isobag.backends import Compute
-from isobag.backends.arrays import FARTHEST, MOST_ROWS, OCTAVE, ONE, Floats, Ints, PickledByFields, held
+from isobag.backends.arrays import FARTHEST, MOST_ROWS, OCTAVE, ONE, Floats, Ints, PickledByFields, Weights, held
 from isobag.backends.threads import map_in_threads, slices
 from isobag.data.labelled import LabelledRows
 from isobag.data.rows import Rows
@@ -20,6 +20,7 @@ from isobag.models.averaging import (
     OVERRULED,
     Paths,
     ViewsAverage,
+    average_few,
     fit_average,
     fit_views_average,
     problems_of_views_average,
@@ -46,6 +47,7 @@ BLOCKS = "blocks"
 """Calibration by stretches of time."""
 REFERENCE_ROWS = 256
 _COMBINED_ROWS = 1 << 18
+_PLAIN = Compute("numpy")
 
 
 def largest_samples(n_rows: int, most: int) -> int:
@@ -234,11 +236,16 @@ class PointModel(PickledByFields):
         """What explanations compare with, kept from the first: the same on every backend."""
         return {}
 
-    def combine(self, sums: Sums | Ints, n_jobs: int | None = None, own: OwnSums | None = None) -> Floats:
-        """Scores from sums at every psi, or at the last alone: (n, L) a view -> (n,); ``own``: of the own groups."""
+    def combine(
+        self, sums: Sums | Ints, n_jobs: int | None = None, own: OwnSums | None = None, compute: Compute = _PLAIN
+    ) -> Floats:
+        """Scores from sums at every psi, or at the last alone: (n, L) a view -> (n,); ``own``: of the own groups.
+
+        ``compute``: how few rows are averaged; the result is the same.
+        """
         n_rows = len(sums[0])
-        if n_rows <= FEW and own is None and self._largest_sums is not None and self.average is not None:
-            return self.average.apply_to_few(np.asarray(sums) / self._largest_sums)
+        if n_rows <= FEW and own is None and self._weights is not None:
+            return average_few(np.asarray(sums), self._weights, compute.verbs)
         scores = np.empty(n_rows)
 
         def work(rows: slice) -> None:
@@ -283,13 +290,13 @@ class PointModel(PickledByFields):
         ]
 
     @cached_property
-    def _largest_sums(self) -> Floats | None:
-        """What the sums of each view are divided by: (V, 1, L + 1); None where views or how far out do not count."""
+    def _weights(self) -> Weights | None:
+        """What few rows are averaged with; None where views or how far out do not count."""
         if self.limits is None or self.average is None or len(self.average.views) != len(self.limits):
             return None
         n_levels = int(np.count_nonzero(self.limits[0] >= 0))
         most = [[self.largest * t] * len(self.limits[0]) + [OCTAVE * n_levels * t] for t in self.views.sizes]
-        return np.array(most, dtype=np.float64)[:, None]
+        return self.average.weights_for(np.array(most, dtype=np.float64)[:, None])
 
     def _shares(self, sums: Ints, t: int) -> Floats:
         """Sums over t partitionings as shares of the most they can be."""

@@ -11,17 +11,17 @@ had not learned it, are the reference of p-values. Every W / 4 rows the weights 
 scale of one view, which is kept if the new one hardly differs. Nothing depends on how rows are divided among calls.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from isobag.backends import Compute
-from isobag.backends.arrays import Floats, Ints
+from isobag.backends.arrays import Floats, Ints, Scales
 from isobag.backends.sliding import Nearest, Sliding
 from isobag.data.rows import ArrayRows, spread_rows
-from isobag.data.scaling import Scaling, fit_scalings
+from isobag.data.scaling import Scaling, fit_scalings, join_scalings
 from isobag.models.averaging import ViewsAverage
 from isobag.models.calibration import EXTRAPOLATE, Calibration
 from isobag.models.point import REFERENCE_ROWS, PointModel, PointParams, finish_point_model
@@ -29,7 +29,7 @@ from isobag.models.tally import Tally
 from isobag.models.thresholds import OWN_LEVEL, count_scores, threshold_beyond_bulk
 from isobag.models.views import View, Views
 from isobag.partitionings import draw_seeds, nested_levels
-from isobag.partitionings.balls import RowBalls
+from isobag.partitionings.balls import RowBalls, far_limits
 
 STOPS = 20
 """Blocks of rows that a window is learned in."""
@@ -123,10 +123,11 @@ class Stream:
         self._waiting: list[Floats] = []
         self.slots = np.zeros((params.n_estimators, self.all_levels[-1]), dtype=np.int32)
         self.scalings: list[Scaling] = []
+        self._scales: Scales | None = None
         self.levels: tuple[int, ...] = ()
         self.average: ViewsAverage | None = None
         self.scores = np.empty(0)
-        self._current: PointModel | None = None  # may share its arrays with the window
+        self._current: PointModel | None = None  # makes scores of sums; its balls and counts may be older
         self._model: PointModel | None = None
         self._reference: Calibration | None = None
         self._limits: Ints | None = None
@@ -190,6 +191,9 @@ class Stream:
 
     def learn(self, X: Floats, compute: Compute) -> None:
         """Learn rows in their order: (n, d)."""
+        if len(X) == 1:  # nothing to divide
+            self._take(X, compute)
+            return
         for part in self._parts(len(X)):
             self._take(X[part], compute)
 
@@ -209,9 +213,10 @@ class Stream:
         """Let rows wait, and learn the block if they complete it."""
         if self.has_model:
             judged = self._judge(X, compute)
-            self._sliding(compute)[1].append(judged.nearest)
+            assert self._kept is not None
+            self._kept[2].append(judged.nearest)
             self._new_scores.append(judged.scores)
-        self._waiting.append(compute.fetch(X))
+        self._waiting.append(X if isinstance(X, np.ndarray) else compute.fetch(X))
         self.n_seen += len(X)
         if self.n_seen == next_stop(self.n_learned, self.window):
             self._learn(compute)
@@ -220,14 +225,14 @@ class Stream:
         """What the model of the window says of rows; of rows that it was asked about last, what it said."""
         sliding = self._sliding(compute)[0]
         last = self._judged
-        if last is not None and len(X) <= len(last.X) and _are_same(last.X[: len(X)], X):
-            if len(X) == len(last.X):
-                return last
+        if last is not None and len(X) == len(last.X) and _are_same(last.X, X):
+            return last
+        if last is not None and len(X) < len(last.X) and _are_same(last.X[: len(X)], X):
             return Judged(X, sliding.first(last.nearest, len(X)), last.scores[: len(X)])
         assert self._current is not None
         nearest, sums = sliding.find(self._scale(X, compute), self._limits, compute.n_jobs)
         copy = X.copy() if isinstance(X, np.ndarray) else X.clone()
-        self._judged = Judged(copy, nearest, self._current.combine(sums))
+        self._judged = Judged(copy, nearest, self._current.combine(sums, compute=compute))
         return self._judged
 
     def p_values(self, scores: Floats, tail: str = EXTRAPOLATE) -> Floats:
@@ -237,9 +242,11 @@ class Stream:
             self._reference = self._calibrate(self._current)
         return self._reference.compare(scores[:, None], scores, tail).p_values
 
-    def _scale(self, X: Floats, compute: Compute) -> list[Floats]:
+    def _scale(self, X: Floats, compute: Compute) -> Sequence[Floats]:
         """Rows on the scale of each view: (n, d)."""
-        return [scaling.apply(X, compute) for scaling in self.scalings]
+        if self._scales is None:
+            self._scales = join_scalings(self.scalings)
+        return compute.verbs.scale_views(X, self._scales, compute.n_jobs)
 
     def _learn(self, compute: Compute) -> None:
         """Let the waiting rows enter the window, and finish its model."""
@@ -255,7 +262,7 @@ class Stream:
         n_rows = min(self.n_learned, self.window)
         refreshes = self.n_learned >= self.n_refreshed + min(self.n_refreshed, max(1, self.window // REFRESHES))
         scaled_anew = self._rescale(n_rows, compute) if refreshes else set()
-        self._waiting, self._judged = [], None
+        self._waiting, self._judged, self._scales = [], None, None if scaled_anew else self._scales
         if before is None or len(scaled_anew) == len(self.plans):
             sliding = self._open(compute)
         else:
@@ -341,10 +348,14 @@ class Stream:
 
     def _renew(self, sliding: Sliding, refreshes: bool, compute: Compute) -> None:
         """Let the current model be that of the window, its weights learned anew where they are due."""
-        self._current = self._finish(sliding, lambda own: own)
         self._model = self._reference = None
-        limits = self._current.limits
-        self._limits = None if limits is None else np.array(limits)
+        if refreshes or self._current is None or self._current.largest != min(self.n_learned, self.window):
+            self._current = self._finish(sliding, lambda own: own)
+            limits = self._current.limits
+            self._limits = None if limits is None else np.array(limits)
+        elif self._limits is not None:  # scores are made of sums as before: only what is far out has changed
+            views = range(len(self.scalings))
+            self._limits = np.array([far_limits(sliding.balls(view)[1], self.levels, compute) for view in views])
         if refreshes:
             self.n_refreshed, self.n_refreshes = self.n_learned, self.n_refreshes + 1
             if self.params.averages:
@@ -366,4 +377,5 @@ class Stream:
     def __getstate__(self) -> dict[str, Any]:
         """All but what can be computed from the rest."""
         model = self.model
-        return {**vars(self), "_model": model, "_current": model, "_reference": None, "_kept": None, "_judged": None}
+        derived = dict.fromkeys(("_reference", "_kept", "_judged", "_scales"))
+        return {**vars(self), "_model": model, "_current": model, **derived}

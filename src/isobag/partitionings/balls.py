@@ -8,7 +8,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from isobag.backends import Compute
-from isobag.backends.arrays import Balls, Cells, Floats, Ints, octaves
+from isobag.backends.arrays import Balls, Cells, Floats, Ints
 from isobag.backends.protocol import Queries
 from isobag.partitionings.base import Drawn, Partitionings, Prepared
 
@@ -45,6 +45,17 @@ class AnyBalls(Partitionings):
             return f"levels end at {levels[-1]} with {slots.shape[1]} centers"
         shape = (len(levels), *slots.shape)
         return None if self.sq_radii.shape == shape else f"radii of shape {self.sq_radii.shape}; need {shape}"
+
+
+def far_limits(sq_radii: Floats, levels: tuple[int, ...], compute: Compute) -> Ints | None:
+    """What ``AnyBalls.far_limits`` says of squared radii (L, t, psi); None where some ball is unbounded."""
+    if sq_radii.max() == np.inf:
+        return None
+    limits = np.full(len(levels), -1)
+    near_root = max(level for level, psi in enumerate(levels) if level == 0 or psi**2 <= levels[-1])
+    for level in (near_root, len(levels) - 1):
+        limits[level] = compute.verbs.middle_octave(sq_radii[level, :, : levels[level]])
+    return limits
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,17 +97,7 @@ class RowBalls(Balls, AnyBalls):
 
     def far_limits(self) -> Ints | None:
         """Octaves of the typical squared radius, at the largest psi and at one near its square root: (L,)."""
-        if np.isinf(self.sq_radii).any():
-            return None
-        limits = np.full(len(self.levels), -1)
-        near_root = max(level for level, psi in enumerate(self.levels) if level == 0 or psi**2 <= self.levels[-1])
-        for level in (near_root, len(self.levels) - 1):
-            radii = self.sq_radii[level, :, : self.levels[level]]
-            radii = radii[radii > 0]
-            middle = (len(radii) - 1) // 2  # the lower median
-            typical = np.partition(radii, middle)[middle] if len(radii) else 1.0
-            limits[level] = octaves(np.array([typical]))[0]
-        return limits
+        return far_limits(self.sq_radii, self.levels, Compute("numpy"))
 
     def count_groups(
         self, queries: Queries, starts: Ints, count_outside: bool, compute: Compute, rule: str = "nearest"

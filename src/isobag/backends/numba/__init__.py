@@ -5,11 +5,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from isobag.backends.arrays import Balls, Cells, Floats, Ints, one_level
+from isobag.backends.numba.averages import floor_shares, middle_octave, weigh_terms
 from isobag.backends.numba.choose import engine_for
 from isobag.backends.numba.dots import dot_counts
 from isobag.backends.numba.groups import assign_groups, count_group_cells, dot_pairs, group_sq_radii
 from isobag.backends.numba.queries import Queries
-from isobag.backends.numba.scales import scale_by_asinh, scale_by_knots, scale_linearly
+from isobag.backends.numba.scales import scale_by_asinh, scale_by_knots, scale_linearly, scale_views
 from isobag.backends.numba.small_tables import sq_radii
 from isobag.backends.numba.trees import descend, grow_tree
 from isobag.backends.numpy import count_assigned, fetch, join_cells, near_and_far, place, sum_assigned
@@ -17,9 +18,10 @@ from isobag.backends.sliding import Sliding
 
 __all__ = [
     "assign_cells", "assign_groups", "assign_levels", "count_and_sum", "count_assigned", "count_cells",
-    "count_group_cells", "descend", "dot_counts", "dot_pairs", "fetch", "group_sq_radii",
-    "grow_tree", "join_cells", "near_and_far", "place", "prepare",
-    "scale_by_asinh", "scale_by_knots", "scale_linearly", "slide_window", "sq_radii", "sum_assigned", "sum_at_cells",
+    "count_group_cells", "descend", "dot_counts", "dot_pairs", "fetch", "floor_shares", "group_sq_radii",
+    "grow_tree", "join_cells", "middle_octave", "near_and_far", "place", "prepare",
+    "scale_by_asinh", "scale_by_knots", "scale_linearly", "scale_views", "slide_window", "sq_radii", "sum_assigned",
+    "sum_at_cells", "weigh_terms",
 ]  # fmt: skip
 
 

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from isobag.backends.arrays import Bools, Cells, Floats, Ints
 from isobag.backends.numba.compiled import sliding as compiled
 from isobag.backends.numba.compiled import sliding_search as search
+from isobag.backends.numba.compiled import sliding_sums as adding
 from isobag.backends.numba.compiled.small_tables import WIDTH
 from isobag.backends.numba.compiled.vectors import BLOCK
 from isobag.backends.threads import map_in_threads, shares
@@ -83,8 +84,10 @@ class SlidingCells:
             np.zeros(of_rows, dtype=np.uint16), np.zeros(of_rows), np.zeros(of_rows, dtype=np.float32),
             np.zeros(of_levels, dtype=np.int64),
         )  # fmt: skip
-        for view, own in enumerate(X):
-            self.rescale(view, own, n_jobs)
+        own = self._centers
+        self._tables = own.owners, own.shells, own.columns, own.sq_radii, self._kept.counts
+        for view, rows in enumerate(X):
+            self.rescale(view, rows, n_jobs)
 
     def balls(self, view: int) -> tuple[Floats, Floats, Ints]:
         """Centers (t, psi, d), squared radii and counts (L, t, psi) of one view, until the window slides."""
@@ -94,20 +97,16 @@ class SlidingCells:
 
     def find(self, X: Sequence[Floats], limits: Ints | None, n_jobs: int | None) -> tuple[Nearest, Ints]:
         """The nearest center of each shell, and sums of the counts at each row's cell."""
-        queries = np.array(X)
+        queries = np.asarray(X)
         n_views, n, d = queries.shape
         shape = *self._kept.winners.shape[:2], n
         winners, sq_dists = np.empty(shape, dtype=np.uint16), np.empty(shape)
         nearest = Nearest(winners, sq_dists, queries)
-        places = np.arange(n)
         if n <= _FEW:
             sums, own_limits = self._room_for_sums(n, limits)
-            own = self._centers
-            compiled.look_up_rows(
-                places, queries, own.owners, own.shells, own.columns, own.sq_radii, self._kept.counts, own_limits,
-                winners, sq_dists, sums,
-            )  # fmt: skip
+            adding.look_up_rows(queries, *self._tables, own_limits, winners, sq_dists, sums)
             return nearest, sums
+        places = np.arange(n)
         window = _window_for(n_views, n, d, self._window.middles, self._window.units)
         search.put_rows(0, places, queries, tuple(window))
         map_in_threads(
@@ -140,7 +139,7 @@ class SlidingCells:
         sums, own_limits = self._room_for_sums(len(places), limits)
         tables = self._centers.sq_radii, self._kept.counts, own_limits, sums
         map_in_threads(
-            lambda part: compiled.sum_levels(
+            lambda part: adding.sum_levels(
                 part.start, part.stop, places, self._centers.owners, winners, sq_dists, *tables
             ),
             shares(len(places), n_jobs),

@@ -8,9 +8,10 @@ import numpy as np
 import torch
 
 from isobag.backends import numpy as definition
-from isobag.backends.arrays import Array, Balls, Cells, Deviations, Floats, Ints, Knots, one_level
+from isobag.backends.arrays import Array, Balls, Cells, Deviations, Floats, Ints, Knots, Scales, one_level
 from isobag.backends.numba import trees
 from isobag.backends.numba.groups import dot_pairs
+from isobag.backends.scales import scale_each
 from isobag.backends.sliding import Recounted, Sliding
 from isobag.backends.threads import slices
 from isobag.backends.torch import groups, host, neighbours, scales
@@ -81,6 +82,10 @@ class TorchBackend:
             return definition.scale_by_knots(X, knots)
         with explained(self.device):
             return scales.scale_by_knots(X, knots)
+
+    def scale_views(self, X: Placed, scales: Scales, n_jobs: int | None = None) -> Sequence[Placed]:
+        """X on the scale of each view: V times (n, d)."""
+        return scale_each(self, X, scales, n_jobs)
 
     def sq_radii(self, points: Floats, slots: Cells, levels: tuple[int, ...], n_jobs: int | None = None) -> Floats:
         """Squared distance from each center to the nearest different center: (L, t, psi)."""
@@ -231,6 +236,9 @@ class TorchBackend:
         """A window of ``size`` places with rows, and balls around those at ``slots``; all is counted anew."""
         return Recounted(self, X, size, slots, owners, levels, n_jobs)
 
+    # Sums of few rows and radii are in host memory.
+    floor_shares, weigh_terms = staticmethod(definition.floor_shares), staticmethod(definition.weigh_terms)
+    middle_octave = staticmethod(definition.middle_octave)
     # Bags are in host memory, and trees are grown there.
     dot_pairs, grow_tree = staticmethod(dot_pairs), staticmethod(trees.grow_tree)
 

@@ -90,16 +90,21 @@ def flag_nearer(builder, singles, lanes, points, point, d, term, bounds, row):
 
 
 @in_llvm(types.void)
-def keep_nearer(builder, winners, sq_dists, row, nearest, best):
-    """Let the winners of a row of (., BLOCK) replace nearest (BLOCK,) where their squared distance is below best."""
-    start, zero = builder.mul(row, ir.Constant(row.type, BLOCK)), ir.Constant(row.type, 0)
-    names, lengths = at(builder, nearest.data, zero, _SHORTS), at(builder, best.data, zero, _LENGTHS)
+def keep_nearer(builder, winners, sq_dists, row, nearest, best, level):
+    """Where the squared distance in a row of (., BLOCK) is below best[level], that and its winner are the next best.
+
+    nearest, best (., BLOCK): what is known at a level is written to the next.
+    """
+    width = ir.Constant(row.type, BLOCK)
+    start, before = builder.mul(row, width), builder.mul(level, width)
+    after = builder.add(before, width)
     offered = builder.load(at(builder, sq_dists.data, start, _LENGTHS), align=8)
-    least = builder.load(lengths, align=8)
+    least = builder.load(at(builder, best.data, before, _LENGTHS), align=8)
     closer = builder.fcmp_ordered("<", offered, least)
     own = builder.load(at(builder, winners.data, start, _SHORTS), align=2)
-    builder.store(builder.select(closer, own, builder.load(names, align=2)), names, align=2)
-    builder.store(builder.select(closer, offered, least), lengths, align=8)
+    names = builder.load(at(builder, nearest.data, before, _SHORTS), align=2)
+    builder.store(builder.select(closer, own, names), at(builder, nearest.data, after, _SHORTS), align=2)
+    builder.store(builder.select(closer, offered, least), at(builder, best.data, after, _LENGTHS), align=8)
 
 
 @in_llvm(types.intp)

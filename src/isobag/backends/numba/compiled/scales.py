@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from isobag.backends.arrays import ASINH, BY_KNOTS
 from isobag.backends.numba.compiled.jit import jit
 from isobag.backends.numba.compiled.llvm import bits, number_of
 
@@ -81,3 +82,18 @@ def scale_by_knots(X, starts, values, scores, slopes, most, column, places, scal
                 value = scores[knot] + slopes[place + k] * (x - values[knot])
                 value = most if value > most else value
                 scaled[first + q, k] = -most if value < -most else value
+
+
+@jit
+def scale_views(X, kinds, shifts, spreads, starts, values, scores, slopes, most, ln2, factors, scaled):
+    """Few rows on the scales of all views, the fields of Scales in one call: X (n, d), scaled (V, n, d)."""
+    n, d = X.shape
+    column, places = np.empty(n), np.empty(n, dtype=np.int64)
+    for view in range(len(kinds)):
+        if kinds[view] == BY_KNOTS:
+            own_slopes = slopes[view * d :]
+            scale_by_knots(X, starts[view], values, scores, own_slopes, most, column, places, scaled[view])
+        elif kinds[view] == ASINH:
+            scale_by_asinh(X, shifts[view], spreads[view], most, ln2, factors, scaled[view])
+        else:
+            scale_linearly(X, shifts[view], spreads[view], most, scaled[view])

@@ -4,11 +4,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from isobag.backends.arrays import OCTAVE_BITS
 from isobag.backends.numba.compiled.float64_distances import sq_distance
 from isobag.backends.numba.compiled.jit import jit, jit_inner
 from isobag.backends.numba.compiled.lanes import flag_nearer, keep_nearer, lowest_bit, measure_centers, prefetch
-from isobag.backends.numba.compiled.llvm import bits
 from isobag.backends.numba.compiled.sliding_search import (
     ROUNDING,
     SMALL,
@@ -16,14 +14,15 @@ from isobag.backends.numba.compiled.sliding_search import (
     nearest_of,
     scan_block,
     search_lanes,
-    search_rows,
     single,
 )
 from isobag.backends.numba.compiled.vectors import BLOCK
 
-__all__ = ["Kept", "look_up_rows", "slide", "sum_levels"]
+__all__ = ["Kept", "slide"]
 _AHEAD = 8
 """How many rows later memory that is asked for now is needed."""
+_TABLES = 2
+"""In which rows are counted by turns, so that one addition does not wait for another."""
 _LOST = -1.0
 """Squared distance that is to be found again."""
 _ANEW = 8
@@ -46,38 +45,6 @@ class Kept(NamedTuple):
     sq_dists: Any
     bounds: Any
     counts: Any
-
-
-@jit
-def sum_levels(begin, end, places, owners, winners, sq_dists, sq_radii, counts, limits, sums):
-    """Add the counts at the cells of the rows at places begin to end, at each level: sums (V, n, L), or (V, n, L + 1).
-
-    winners, sq_dists (T, L, W) of shells; limits (V, L), -1 for levels at which how far out a row is does not count,
-    else the octaves by which rows are beyond them are the last sum
-    """
-    n_levels = winners.shape[1]
-    for i in range(len(owners)):
-        own, own_limits = sums[owners[i]], limits[owners[i]]
-        for row in range(begin, end):
-            place = places[row]
-            best = np.inf
-            cell = np.uint16(0)
-            for level in range(n_levels):
-                offered, winner = sq_dists[i, level, place], winners[i, level, place]
-                cell = winner if offered < best else cell
-                best = offered if offered < best else best
-                is_inside = best <= sq_radii[i, level, cell]
-                own[row, level] += counts[i, level, cell] if is_inside else 0
-                if own_limits[level] >= 0:
-                    beyond = (bits(best) >> OCTAVE_BITS) - own_limits[level]
-                    own[row, n_levels] += 0 if is_inside else max(beyond, 0)
-
-
-@jit
-def look_up_rows(places, X, owners, shells, columns, sq_radii, counts, limits, winners, sq_dists, sums):
-    """``search_rows`` and ``sum_levels`` of few rows X (V, n, d), in one call."""
-    search_rows(X, owners, shells, columns, winners, sq_dists)
-    sum_levels(0, len(places), places, owners, winners, sq_dists, sq_radii, counts, limits, sums)
 
 
 @jit
@@ -107,7 +74,7 @@ def slide(begin, end, places, n_before, n_rows, changed, slots, found, least, wi
             _search_lost(i, n_rows, starts, changed, window, centers, kept)
             if n_changed < psi:
                 _offer(i, n_rows, names, starts, window, centers, kept)
-            _recount(i, stale, n_rows, sq_radii, kept)
+            _recount(i, stale, n_rows, shells, sq_radii, kept)
         _count(i, places, n_rows, 1, stale, sq_radii, kept)
 
 
@@ -185,24 +152,29 @@ def _update_radii(i, names, starts, changed, centers):
     _, shells, all_points, all_columns, _, _, _, all_others, all_to_others, all_radii = centers
     columns, points = all_columns[i], all_points[i]
     n_shells, psi = len(shells) - 1, len(points)
-    room = np.empty(columns.shape[1])
+    room, own_changed = np.empty(columns.shape[1]), changed[i]
     for shell in range(n_shells):  # centers whose nearest is gone search after all offers
-        others, to_others = all_others[i, shell], all_to_others[i, shell]
-        for c in range(shells[shell + 1]):
-            if others[c] >= 0 and changed[i, others[c]]:
+        others, to_others = all_others[i, shell, : shells[shell + 1]], all_to_others[i, shell]
+        for c in range(len(others)):
+            if (others[c] >= 0) & own_changed[others[c]]:
                 to_others[c] = _LOST
     for shell in range(n_shells):
         for j in names[starts[shell] : starts[shell + 1]]:
             measure_centers(points[j], columns, 0, psi, room)
+            new = np.int16(j)
             for own in range(shell, n_shells):
-                others, to_others = all_others[i, own], all_to_others[i, own]
-                for c in range(shells[own] if own > shell else 0, shells[own + 1]):
-                    if room[c] > 0.0 and room[c] < to_others[c]:
-                        to_others[c] = room[c]
-                        others[c] = j
-                winner, best = nearest_of(room, shells[own] if own > shell else 0, shells[own + 1], 0.0)
-                others[j] = winner
-                to_others[j] = best
+                first, last = shells[own] if own > shell else 0, shells[own + 1]
+                offered, held, names_held = (
+                    room[first:last],
+                    all_to_others[i, own, first:last],
+                    all_others[i, own, first:last],
+                )
+                for c in range(len(offered)):
+                    value, least, name = offered[c], held[c], names_held[c]
+                    is_nearer = (value > 0.0) & (value < least)
+                    held[c] = value if is_nearer else least
+                    names_held[c] = new if is_nearer else name
+                all_others[i, own, j], all_to_others[i, own, j] = nearest_of(room, first, last, 0.0)
     least = np.full(psi, np.inf)
     for shell in range(n_shells):
         others, to_others, sq_radii = all_others[i, shell], all_to_others[i, shell], all_radii[i, shell]
@@ -325,20 +297,31 @@ def _offer(i, n_rows, names, starts, window, centers, kept):
 
 
 @jit_inner
-def _recount(i, stale, n_rows, sq_radii, kept):
+def _recount(i, stale, n_rows, shells, sq_radii, kept):
     """Count the first rows of the window at the levels from ``stale`` on."""
     winners, sq_dists, _, counts = kept
     n_levels, n_blocks = winners.shape[1], winners.shape[2]
-    best, nearest = np.empty(BLOCK), np.empty(BLOCK, dtype=np.uint16)
-    counts[i, stale:] = 0
-    for block in range(-(-n_rows // BLOCK)):
-        size = min(BLOCK, n_rows - block * BLOCK)
-        for q in range(BLOCK):
-            best[q] = np.inf
-            nearest[q] = 0
+    best, nearest = np.full((n_levels + 1, BLOCK), np.inf), np.zeros((n_levels + 1, BLOCK), dtype=np.uint16)
+    tables = np.zeros((n_levels, counts.shape[2], _TABLES), dtype=np.int32)
+    last = -(-n_rows // BLOCK)
+    for block in range(last):
+        for level in range(n_levels):  # all before any is counted: what was just written takes a while to be read
+            keep_nearer(winners, sq_dists, (i * n_levels + level) * n_blocks + block, nearest, best, level)
+        if n_rows < (block + 1) * BLOCK:
+            best[1:, n_rows - block * BLOCK :] = np.inf  # in no ball
+        ahead = min(block + 2, last - 1)
         for level in range(n_levels):
-            keep_nearer(winners, sq_dists, (i * n_levels + level) * n_blocks + block, nearest, best)
+            start = ((i * n_levels + level) * n_blocks + ahead) * BLOCK
+            for q in range(0, BLOCK, 8):
+                prefetch(sq_dists, start + q)
+            for q in range(0, BLOCK, 32):
+                prefetch(winners, start + q)
             if level >= stale:
-                own, table = counts[i, level], sq_radii[i, level]
-                for q in range(size):
-                    own[nearest[q]] += best[q] <= table[nearest[q]]
+                own, radii, cells, lengths = tables[level], sq_radii[i, level], nearest[level + 1], best[level + 1]
+                for q in range(0, BLOCK, _TABLES):
+                    for table in range(_TABLES):
+                        own[cells[q + table], table] += lengths[q + table] <= radii[cells[q + table]]
+    for level in range(stale, n_levels):
+        own, table = counts[i, level, : shells[level + 1]], tables[level]
+        for cell in range(len(own)):
+            own[cell] = table[cell, 0] + table[cell, 1]

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from isobag.backends.numba.compiled.jit import jit, jit_inner
-from isobag.backends.numba.compiled.lanes import measure_centers, scan_candidates
+from isobag.backends.numba.compiled.lanes import measure_centers, prefetch, scan_candidates
 from isobag.backends.numba.compiled.llvm import bits, number_of
 from isobag.backends.numba.compiled.small_tables import WIDTH
 from isobag.backends.numba.compiled.vectors import BLOCK, scan_centers
@@ -98,24 +98,32 @@ def nearest_of(room, first, last, floor):
     for j in range(len(own)):  # numbers from 0 on are in the order of their bits, and integers are compared in vectors
         least = min(least, bits(own[j]) if own[j] > floor else bits(np.inf))
     best = number_of(least)
-    if best < np.inf:
-        for j in range(len(own)):
-            if own[j] == best:
-                return first + j, best
-    return -1, np.inf
+    place = len(own)
+    for j in range(len(own)):  # to the end: a loop that may stop is not compared in vectors
+        place = min(place, j if own[j] == best else len(own))
+    return (first + place, best) if best < np.inf else (-1, np.inf)
 
 
 @jit_inner
-def search_rows(X, owners, shells, columns, winners, sq_dists):
-    """Nearest center of each shell, one row after the other: X (V, n, d), columns as in Centers -> (T, L, n)."""
+def search_rows(X, owners, shells, columns, sq_radii, counts, winners, sq_dists):
+    """Nearest center of each shell, one row after the other: X (V, n, d), columns as in Centers -> (T, L, n).
+
+    Radii and counts (T, L, psi) at the cells of the rows are asked for: whoever searches few rows needs them next.
+    """
     room = np.empty(columns.shape[2])
+    n_levels, psi = sq_radii.shape[1:]
     for i in range(len(owners)):
         for row in range(X.shape[1]):
             measure_centers(X[owners[i], row], columns[i], 0, shells[-1], room)
-            for shell in range(len(shells) - 1):
+            cell, least = 0, np.inf
+            for shell in range(n_levels):
                 winner, best = nearest_of(room, shells[shell], shells[shell + 1], -1.0)
                 winners[i, shell, row] = max(winner, shells[shell])
                 sq_dists[i, shell, row] = best
+                cell = winner if best < least else cell
+                least = min(best, least)
+                prefetch(sq_radii, (i * n_levels + shell) * psi + cell)
+                prefetch(counts, (i * n_levels + shell) * psi + cell)
 
 
 @jit_inner
