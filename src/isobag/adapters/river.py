@@ -65,31 +65,48 @@ class IDK(base.AnomalyDetector):
         )
         self.features: tuple[Any, ...] = ()
         self._compute = self.detector.compute
+        self._values: list[Any] = []
+        self._last = np.empty((1, 0))
 
     def learn_one(self, x: Mapping[Any, Any]) -> None:
         """Learn a row."""
-        if not self.features:
-            self.features = tuple(x)
-            if self.features:
-                self.detector.partial_fit(self._row(x))
-            return
-        self.detector.stream_.learn(self._row(x), self._compute)
+        if self.features:
+            self.detector.stream_.learn(self._row(x, self.features), self._compute)
+        elif x:
+            features = tuple(x)
+            self.detector.partial_fit(self._row(x, features))
+            self.features = features
 
     def learn_many(self, X: Any) -> None:
         """Learn the rows of a frame of pandas in their order."""
-        self.features = self.features or tuple(X.columns)
-        self.detector.partial_fit(X.reindex(columns=list(self.features), fill_value=0.0).to_numpy(dtype=np.float64))
+        features = self.features or tuple(X.columns)
+        self.detector.partial_fit(X.reindex(columns=list(features), fill_value=0.0).to_numpy(dtype=np.float64))
+        self.features = features
 
     def score_one(self, x: Mapping[Any, Any]) -> float:
         """How odd a row is: 0 or more, high = anomalous."""
         if not self.features or not self.detector.stream_.has_model:
             return 0.0
-        return oddness_of_one(float(self.detector.stream_.score(self._row(x), self._compute)[0]))
+        return oddness_of_one(float(self.detector.stream_.score(self._row(x, self.features), self._compute)[0]))
 
-    def _row(self, x: Mapping[Any, Any]) -> Floats:
-        """The features of a row in their order: (1, d)."""
-        row = np.array([x.get(name, 0.0) for name in self.features], dtype=np.float64)
-        if not row.dot(row) <= FARTHEST**2 and not (np.abs(row) <= FARTHEST).all():
-            name, value = next(pair for pair in x.items() if not abs(pair[1]) <= FARTHEST)
-            raise ValueError(f"{name!r} is {value}; need finite numbers of at most 1e150.")
-        return row[None]
+    def _row(self, x: Mapping[Any, Any], features: tuple[Any, ...]) -> Floats:
+        """The features of a row in their order, (1, d): the same array if it is asked for once more, to be learned."""
+        values = [x.get(name, 0.0) for name in features]
+        if values != self._values:
+            try:
+                row = np.array(values, dtype=np.float64)
+                is_fit = row.dot(row) <= FARTHEST**2 or (np.abs(row) <= FARTHEST).all()
+            except (TypeError, ValueError, OverflowError):
+                is_fit = False
+            if not is_fit:
+                name = next(name for name, value in zip(features, values, strict=True) if not _is_number(value))
+                raise ValueError(f"{name!r} is {x[name]!r:.40}; need finite numbers of at most 1e150.")
+            self._values, self._last = values, row[None]
+        return self._last
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        return bool(abs(float(value)) <= FARTHEST)
+    except (TypeError, ValueError, OverflowError):
+        return False

@@ -55,6 +55,12 @@ HOST_BACKENDS = ("numpy", "numba")
 """Those that need nothing but the processor."""
 
 
+@cache
+def _open(backend: str, device: str | None) -> AnyBackend:
+    """A backend, opened once: for single rows of a stream even looking it up takes a while."""
+    return BACKENDS[Compute(backend, device=device).name](device)
+
+
 @dataclass(frozen=True)
 class Compute:
     """A backend by name, ``"auto"`` for the fastest where the data are, threads as in joblib, and a device.
@@ -82,7 +88,7 @@ class Compute:
     @property
     def verbs(self) -> AnyBackend:
         """The backend itself."""
-        return BACKENDS[self.name](self.device)
+        return _open(self.backend, self.device)
 
     def beside(self, device: str | None) -> "Compute":
         """The same for data that live on a device, where they are to be computed; None: in host memory."""
