@@ -65,7 +65,7 @@ class IDK(base.AnomalyDetector):
         )
         self.features: tuple[Any, ...] = ()
         self._compute = self.detector.compute
-        self._values: list[Any] = []
+        self._values: tuple[Any, ...] = ()
         self._last = np.empty((1, 0))
 
     def learn_one(self, x: Mapping[Any, Any]) -> None:
@@ -91,7 +91,10 @@ class IDK(base.AnomalyDetector):
 
     def _row(self, x: Mapping[Any, Any], features: tuple[Any, ...]) -> Floats:
         """The features of a row in their order, (1, d): the same array if it is asked for once more, to be learned."""
-        values = [x.get(name, 0.0) for name in features]
+        try:
+            values = tuple(map(x.__getitem__, features))
+        except KeyError:
+            values = tuple(x.get(name, 0.0) for name in features)
         if values != self._values:
             try:
                 row = np.array(values, dtype=np.float64)

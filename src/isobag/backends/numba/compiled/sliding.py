@@ -25,7 +25,7 @@ _TABLES = 2
 """In which rows are counted by turns, so that one addition does not wait for another."""
 _LOST = -1.0
 """Squared distance that is to be found again."""
-_ANEW = 8
+_ANEW = 4
 """A shell of so many centers is searched for all rows when one of them changes."""
 NORMS_SHARE = 2200 * ROUNDING**2
 """Of the squared norms, what (1 + 1 / e) 2 u^2 is at most in ``_offer``."""

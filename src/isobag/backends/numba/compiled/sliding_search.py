@@ -19,7 +19,7 @@ LEAST_LENGTH = 1e-15
 """More than underflow takes from a distance."""
 FARTHEST_SINGLE = 1e18
 """Its square is still a float32."""
-SMALL = 16
+SMALL = 8
 """So many centers are compared in float64 sooner than a winner in float32 is verified."""
 _DOUBT = -1.0
 
