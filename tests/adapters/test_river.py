@@ -68,3 +68,25 @@ def test_what_is_no_number_is_named():
     model.learn_one(ROWS[0])
     with pytest.raises(ValueError, match="'b' is nan; need finite numbers"):
         model.learn_one({"a": 1.0, "b": float("nan"), "c": 0.0})
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), 1e200, 10**400, None, "warm"])
+def test_a_row_that_cannot_be_learned_is_named_and_changes_nothing(bad):
+    model = IDK(window=50, n_estimators=5, seed=0)
+    for _ in range(2):  # the first row, and a later one; features that are not used do not matter
+        with pytest.raises(ValueError, match=r"'a' is .*; need finite numbers of at most 1e150"):
+            model.learn_one({"c": None, "a": bad, "b": 1.0} if model.features else {"a": bad, "b": 1.0})
+        for k in range(60):
+            model.learn_one({"a": k % 7, "b": k % 5})
+    assert model.score_one({"a": 3, "b": 2, "c": None}) < model.score_one({"a": 90, "b": 2})
+
+
+def test_a_row_that_changes_after_it_was_scored_is_learned_as_it_is_then():
+    one, two = (IDK(window=50, n_estimators=5, seed=0) for _ in range(2))
+    for k in range(200):
+        x = {"a": k % 7, "b": k % 5}
+        one.score_one(x)
+        x["b"] += k % 3
+        one.learn_one(x)
+        two.learn_one(dict(x))
+    assert one.score_one({"a": 1, "b": 1}) == two.score_one({"a": 1, "b": 1})

@@ -97,14 +97,13 @@ class IDK(base.AnomalyDetector):
             values = tuple(x.get(name, 0.0) for name in features)
         if values != self._values:
             try:
-                row = np.array(values, dtype=np.float64)
-                is_fit = row.dot(row) <= FARTHEST**2 or (np.abs(row) <= FARTHEST).all()
-            except (TypeError, ValueError, OverflowError):
+                is_fit = sum(map(abs, values)) <= FARTHEST
+            except (TypeError, OverflowError):
                 is_fit = False
-            if not is_fit:
-                name = next(name for name, value in zip(features, values, strict=True) if not _is_number(value))
-                raise ValueError(f"{name!r} is {x[name]!r:.40}; need finite numbers of at most 1e150.")
-            self._values, self._last = values, row[None]
+            for name, value in zip(features, () if is_fit else values, strict=False):
+                if not _is_number(value):
+                    raise ValueError(f"{name!r} is {value!r:.40}; need finite numbers of at most 1e150.")
+            self._values, self._last = values, np.array([values], dtype=np.float64)
         return self._last
 
 
