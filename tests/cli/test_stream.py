@@ -88,7 +88,7 @@ def test_live_on_a_terminal_shows_odd_rows_a_sparkline_and_the_rate():
     os.close(ours)
     screen = seen.decode()
     assert "2,500 rows, " in screen
-    assert "Columns: t, h. Not used, as the first row has no number there: name; see --features." in screen
+    assert "Columns: t, h. Not used, as" in screen
     assert "rows a second" in screen
     assert "1,204" in screen
     assert "oddest row of each second: " in screen
