@@ -211,7 +211,7 @@ def compare() -> None:
     "following.follow_lines",
     "source window format skip encoding features max_samples n_estimators fdr seed jobs model save_every live json "
     "quiet debug",
-    source=argument(str, "-", "FILE", "CSV with a header, or JSON lines; - for stdin."),
+    source=argument(str, "-", "FILE", "CSV or JSON lines; - for stdin."),
     window=option(int, 10_000, "How", "N", "Rows that are remembered.", min=4),
     format=option(str | None, None, IN, "ENDING", "csv or jsonl; default: jsonl if the first line begins with {."),
     fdr=option(float, 0.1, "How", "SHARE", "Share of all alarms ever raised that may be false, on average."),
