@@ -152,13 +152,38 @@ def test_killed_at_random_it_goes_on_as_if_nothing_had_happened(tmp_path):
     path.write_text(csv_lines(np.tile(ROWS, (8, 1))))
     draws = random.Random(0)
     args = [str(path), "--window", "500", "-q", "--max-samples", "16", "--save-every", "0", "--model"]
-    for _ in range(10):
+    for _ in range(15):
         with subprocess.Popen([*COMMAND, *args, str(killed)], stdout=subprocess.DEVNULL) as process:
             time.sleep(draws.uniform(1.5, 4))
             os.kill(process.pid, signal.SIGKILL)
     assert run(*args, str(killed)).returncode == 0
     assert run(*args, str(whole)).returncode == 0
     assert_same_state(killed, whole)
+
+
+def test_a_state_stays_as_it_is_while_known_lines_are_passed_over(tmp_path):
+    path, state, pipe = tmp_path / "rows.csv", tmp_path / "state.isobag", tmp_path / "pipe"
+    lines = csv_lines(ROWS[:300])
+    path.write_text(lines)
+    args = "--window", "100", "-q", "--save-every", "0", "--model", str(state)
+    assert run(str(path), *args).returncode == 0
+    before = state.read_bytes()
+    os.mkfifo(pipe)
+    with (
+        subprocess.Popen([*COMMAND, str(pipe), *args], stderr=subprocess.PIPE) as process,
+        open(pipe, "w", encoding="utf-8") as writer,
+    ):
+        writer.writelines(lines.splitlines(keepends=True)[:100])
+        writer.flush()
+        time.sleep(3)
+        process.terminate()
+        process.wait(60)
+    assert state.read_bytes() == before
+    path.write_text("".join(lines.splitlines(keepends=True)[:100]))  # another file of that name
+    refused = run(str(path), *args)
+    assert refused.returncode == 1
+    assert "has 100 lines, of which" in refused.stderr
+    assert state.read_bytes() == before
 
 
 def test_columns_that_are_not_used_are_named():

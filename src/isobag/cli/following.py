@@ -48,13 +48,18 @@ def follow_lines(typed: Typed) -> None:
     lines = Lines(source, kind, features, typed.skip, typed.quiet, header)
     begun = 0 if typed.source == "-" else int(notes.get("lines", 0))
     with live_table() if typed.live and sys.stdout.isatty() else nullcontext() as shown:
-        state = _State(detector, lines, typed, shown)
+        state = _State(detector, lines, typed, shown, begun)
         try:
             for batch in _batches(typed.source, typed.encoding or "utf-8-sig"):
                 state.take(lines.skip(batch, begun))
                 state.save(once_in=typed.save_every)
         finally:
             state.save()
+    if lines.n_lines < begun:
+        raise ValueError(
+            f"{source} has {lines.n_lines:,} lines, of which {str(typed.model)!r} has read {begun:,}: is it another "
+            "file? The state is as it was; - reads rows from standard input."
+        )
     lines.finish()
     if lines.n_bytes:
         n, encoding = lines.n_bytes, typed.encoding or "utf-8"
@@ -107,8 +112,11 @@ def _check_kept(
 class _State:
     """A detector and what it has read, written to a file only between batches."""
 
-    def __init__(self, detector: IDKStreamDetector, lines: Lines, typed: Typed, shown: LiveTable | None) -> None:
+    def __init__(
+        self, detector: IDKStreamDetector, lines: Lines, typed: Typed, shown: LiveTable | None, begun: int
+    ) -> None:
         self._detector, self._lines, self._typed, self._shown = detector, lines, typed, shown
+        self._begun = begun  # lines that the detector knows already
         self._is_whole = True
         self._written = time.monotonic()
 
@@ -150,8 +158,10 @@ class _State:
         print_line(f"line {line}: p = {p_value:.2g}; {reason or 'no single feature'}")
 
     def save(self, once_in: float = 0.0) -> None:
-        """Write the state, if it is due and not in the middle of a batch."""
+        """Write the state, if it is due, not in the middle of a batch, and not while known lines are passed over."""
         if self._typed.model is None or not self._is_whole or not hasattr(self._detector, "stream_"):
+            return
+        if self._lines.n_lines < self._begun:
             return
         if time.monotonic() - self._written >= once_in:
             lines = self._lines
