@@ -245,6 +245,7 @@ def test_a_state_refuses_other_options_and_columns_and_reads_on_without_a_header
         assert refused.returncode == 1
         assert why in refused.stderr
     assert "has no column 't'" in run("-", *how, text="x,y\n1,2\n").stderr
+    assert run("-", "--model", state, text="").returncode == 0
     done = run("-", "--model", state, text="".join(rows[300:]))  # as tail -f gives them
     assert done.returncode == 0, done.stderr
     assert "left out" not in done.stderr

@@ -169,7 +169,7 @@ class _State:
                 "lines": lines.n_lines,
                 "features": lines.features,
                 "kind": lines.kind,
-                "header": lines.header,
+                "header": lines.known_header,
             }
             save_stream(self._detector, self._typed.model, notes)
             self._written = time.monotonic()

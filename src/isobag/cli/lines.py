@@ -50,6 +50,11 @@ class Lines:
         self._delimiter = ","
         self._known: set[str] = set()  # columns that are used, or were named as not used
 
+    @property
+    def known_header(self) -> list[str] | None:
+        """Names of the columns of CSV, from the input or, if that has no line yet, from a state."""
+        return self._known_header if self.header is None else self.header
+
     def rows(self, lines: list[str]) -> tuple[Floats, list[int]]:
         """The rows of some lines (n, d), and the number of the line of each, from 1."""
         rows, numbers = [], []
