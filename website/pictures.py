@@ -16,7 +16,7 @@ from matplotlib.patches import Circle, ConnectionPatch
 
 from isobag import IDKGroupDetector, IDKPointDetector, IDKStreamDetector, IsolationKernel
 from isobag.datasets import make_card_accounts
-from isobag.models.reach import least_detectable
+from isobag.tables.sentences import least_flagged
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "docs" / "pictures"
@@ -258,7 +258,7 @@ def floor(theme: Theme) -> Figure:
     left.legend(frameon=False, labelcolor=theme.ink, loc="lower left")
     n_rows = np.geomspace(100, 100_000, 60)
     for batch in (100, 1_000, 10_000):
-        least = [least_detectable(int(n), batch, 0.1) for n in n_rows]
+        least = [least_flagged(int(n), batch, 0.1) for n in n_rows]
         right.loglog(n_rows, least, color=theme.data)
         right.text(100, least[0] * 1.15, f"batch of {batch:,}", color=theme.ink, fontsize=9)
     right.set_xlabel("rows learned from")

@@ -101,7 +101,7 @@ def test_json_has_the_documented_keys(folder):
         ("groups", "groups", ("--by", "who", "--min-size", 99), "No group has 99 or more rows"),
         ("groups", "groups", (), "give --by COLUMN"),
         ("groups", "groups", ("--by", "nobody"), "no column 'nobody'"),
-        ("groups", "groups", ("--by", "who", "--fdr", 0.01), "nothing can be flagged at 0.01"),
+        ("groups", "groups", ("--by", "who", "--fdr", 0.01), "60 calibration groups nothing can be flagged"),
         ("fine", "nowhere", (), "No such file"),
         ("fine", "rows", ("--max-odd", "nan"), "--max-odd nan; need a share"),
         ("fine", "rows", ("--max-odd", 1), "--max-odd 1.0; need a share"),

@@ -16,11 +16,10 @@ from isobag.cli.process import sentence_of
 from isobag.cli.run import rank_new
 from isobag.data.params import Option, ParameterError
 from isobag.models.calibration import EXACT
-from isobag.models.reach import reach_of, reach_sentence
 from isobag.storage.atomic import write_whole
 from isobag.storage.files import STDOUT, naming_stdout
 from isobag.tables.distributed import AnyRanking
-from isobag.tables.sentences import sentences_of
+from isobag.tables.sentences import least_flagged, sentences_of
 from isobag.tables.summary import FEATURE
 from isobag.tables.terminal import escape_for_terminal
 
@@ -81,10 +80,11 @@ def _check_content(ranking: AnyRanking) -> None:
     for column in ranking.summary.columns:
         if column.role == FEATURE and column.n_missing >= ranking.summary.n_rows:
             raise ValueError(f"{column.name}: no value in any of {ranking.summary.n_rows:,} rows; nothing to check.")
-    reach = reach_of(ranking.judged.model.calibration, ranking.n_ranked, float(ranking.fdr or 0))
-    extrapolates = ranking.detector.tail != EXACT and reach.score_of_one is not None
-    if reach.least > reach.batch and not extrapolates:
-        raise ValueError(reach_sentence(reach, ranking.detector.tail, ranking.unit))
+    calibration, n, fdr = ranking.judged.model.calibration, ranking.n_ranked, float(ranking.fdr or 0)
+    n_aside = min(calibration.sizes)
+    extrapolates = ranking.detector.tail != EXACT and None not in calibration.tails
+    if least_flagged(n_aside, n, fdr) > n and not extrapolates:
+        raise ValueError(f"With {n_aside:,} calibration {ranking.unit}s nothing can be flagged at FDR {fdr:g}.")
 
 
 def _sentence(facts: dict[str, Any]) -> str:

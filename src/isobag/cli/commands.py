@@ -168,17 +168,6 @@ def check() -> None:
 
 
 @command(
-    "power.say_power",
-    "model batch fdr exact json quiet debug",
-    model=MODEL_OPTION,
-    batch=option(int, ..., None, "N", "How many rows or groups are scored together.", min=1),
-    fdr=option(float, 0.1, None, "SHARE", "Share of false alarms, as in `isobag score`."),
-)
-def power() -> None:
-    """Say how many anomalies a batch must have so that they can be flagged with --fdr."""
-
-
-@command(
     "explain.explain_one",
     f"model id files by sql {WRITTEN} format id_column missing bad_cells json quiet debug",
     model=MODEL,
@@ -274,4 +263,4 @@ def reproduce() -> None:
     """
 
 
-COMMANDS = (points, groups, watch, fit, score, check, power, explain, compare, stream, mcp, demo, reproduce)
+COMMANDS = (points, groups, watch, fit, score, check, explain, compare, stream, mcp, demo, reproduce)

@@ -6,7 +6,7 @@ import pyarrow as pa
 from isobag.cli.inputs import input_of, threads_for
 from isobag.cli.options import Typed
 from isobag.cli.output import note, print_json, print_line, print_table
-from isobag.cli.progress import progress, work_to_compare
+from isobag.cli.progress import progress
 from isobag.estimators.compare import compare
 
 
@@ -18,13 +18,11 @@ def compare_tables(typed: Typed) -> None:
             input_of(typed, [] if file is None else [file], sql)
             for file, sql in ((typed.a, typed.sql_a), (typed.b, typed.sql_b))
         )
-        bar.plan(lambda n: work_to_compare(2 * n, typed.n_permutations))
         table = one.read(bar)
         other = two.read(bar, encoding=table.encoding)
         first, second = (own.rows.take(np.arange(len(own.rows))) for own in (table, other))
         n_rows = len(first) + len(second)
         n_jobs = threads_for(typed.jobs, n_rows)
-        bar.plan(lambda n: work_to_compare(n, typed.n_permutations), n_rows)
         with bar.stage("comparing"):
             how = {"n_permutations": typed.n_permutations, "random_state": typed.seed, "n_jobs": n_jobs}
             comparison = compare(first, second, **how)

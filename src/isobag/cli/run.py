@@ -1,6 +1,5 @@
 """The one way through a command that ranks or learns: open, read, learn or load, rank, write, show."""
 
-from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -8,12 +7,11 @@ from typing import Any
 from isobag.cli.inputs import Input, engine_at, input_of, new_detector, open_model
 from isobag.cli.options import Typed, engine_address
 from isobag.cli.output import Output, check_targets, note, output_of, print_json, show_results, write_results
-from isobag.cli.progress import Silent, progress, work_of
+from isobag.cli.progress import Silent, progress
 from isobag.data.params import Option, ParameterError
 from isobag.storage.modelfile import save
 from isobag.tables.detect import encoding_of, fit_table, rank
 from isobag.tables.distributed import AnyRanking
-from isobag.tables.labels import n_labels
 from isobag.tables.learn import LocalTable, Table, learn_table
 from isobag.tables.ranking import Stage, check_fdr
 from isobag.tables.sentences import sentences_of_calibration
@@ -57,15 +55,13 @@ def _rank(detector: Any, given: Input, output: Output, typed: Typed, fitted_in: 
     check_targets(output, where.files(given, report=output.report, jobs=jobs), fitted_in)
     silent = output.is_silent
     with progress(silent) as bar, where.opened(given, bar, jobs=jobs, is_silent=silent) as partitions:
-        passes = ("reading", "scoring" if is_fitted else "learning", "explaining", *(["writing"] if output.out else []))
-        planned = _plan(bar, detector, given, is_fitted, *passes)
         encoding = encoding_of(detector, partitions.columns, [*given.options.apart]) if is_fitted else None
         table = learn_table(partitions, given.options, encoding=encoding)
         detector.set_params(n_jobs=where.threads(jobs, table.n_rows))
         how = {
             name: vars(typed)[name] for name in ("p_values", "fdr", "budget", "min_size", "top") if name in vars(typed)
         }
-        ranking = rank(table, detector, is_fitted=is_fitted, **how, stage=planned(table))
+        ranking = rank(table, detector, is_fitted=is_fitted, **how, stage=_stage(bar, table))
         if output.model is not None:
             save(detector, output.model)
         write_results(ranking, output, given.name, bar.tick)
@@ -79,10 +75,9 @@ def learn(typed: Typed) -> None:
     where = engine_at(None)
     check_targets(output, where.files(given), None)
     with progress(output.is_silent) as bar:
-        planned = _plan(bar, detector, given, False, "reading", "learning")
         table = given.read(bar)
         detector.set_params(n_jobs=where.threads(typed.jobs, table.n_rows))
-        with planned(table)("learning"):
+        with bar.stage("learning"):
             fit_table(table, detector, typed.min_size)
         save(detector, typed.model)
     n_rows, names = len(table.rows), list(table.encoding.names)
@@ -95,24 +90,6 @@ def learn(typed: Typed) -> None:
         note(sentence, output.quiet)
 
 
-def _plan(bar: Silent, detector: Any, given: Input, is_fitted: bool, *passes: str) -> Callable[[Table], Stage]:
-    """Tell the bar what the command will do, by the rows that are expected; then, of a table, by what is known of it.
-
-    An engine counts its partitions itself.
-    """
-    by = bool(given.options.by)
-
-    def work(n: int, **known: Any) -> dict[str, float]:
-        expected = work_of(detector, n, is_fitted, by=by, **known)
-        return {name: expected[name] for name in passes}
-
-    def known(table: Table) -> Stage:
-        if bar.tick is None or not isinstance(table, LocalTable):
-            return nullcontext
-        n_groups = n_labels([table.labels[name] for name in table.by]) if by else None
-        rows = table.rows
-        bar.plan(lambda n: work(n, n_groups=n_groups, is_spooled=rows.whole is None), len(rows))
-        return bar.stage
-
-    bar.plan(work)
-    return known
+def _stage(bar: Silent, table: Table) -> Stage:
+    """What shows the passes over a table; an engine counts its partitions itself."""
+    return bar.stage if isinstance(table, LocalTable) else nullcontext

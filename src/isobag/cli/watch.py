@@ -13,7 +13,7 @@ import typer
 from isobag.cli.inputs import engine_at, input_of
 from isobag.cli.options import Typed, engine_address, split_names
 from isobag.cli.output import Output, check_targets, command_line, note, output_of, print_json, print_line, print_table
-from isobag.cli.progress import READ, progress
+from isobag.cli.progress import progress
 from isobag.data.params import Option, ParameterError
 from isobag.estimators import EntityMonitor
 from isobag.estimators.findings import Findings, shown_time
@@ -33,8 +33,6 @@ from isobag.tables.watch import (
 )
 
 _CHANGEABLE = ("fdr", "keep", "late")
-_LOOKS = 3
-"""Times that a row is looked up, about: when views are drawn, for its counts, and to compare."""
 
 
 def watch_files(typed: Typed) -> None:
@@ -75,7 +73,6 @@ def _judge(typed: Typed, monitor: EntityMonitor, columns: LogColumns, known: Pat
     before = monitor.state.periods if known else None
     silent = output.is_silent
     with progress(silent) as bar, where.opened(given, bar, jobs=typed.jobs, is_silent=silent) as partitions:
-        bar.plan(lambda n: {"reading": n * READ, "judging": n * monitor.n_estimators * _LOOKS})
         table = learn_table(partitions, given.options, encoding=encoding)
         monitor.set_params(n_jobs=where.threads(typed.jobs, table.n_rows))
         log, summary, learned = read_log(table, columns, monitor.calendar), table.summary, table.encoding

@@ -12,7 +12,6 @@ from sklearn.utils import check_random_state
 
 from isobag.backends import Compute
 from isobag.backends.arrays import Floats, Ints
-from isobag.backends.meter import report
 from isobag.backends.threads import slices
 from isobag.data.frames import feature_names
 from isobag.data.params import N_ESTIMATORS, N_PERMUTATIONS, Parameters, check_params
@@ -27,8 +26,6 @@ PSI_COMPARED = (2, 8, 32, 128)
 PARAMETERS: Parameters = {"n_permutations": N_PERMUTATIONS, "n_estimators": N_ESTIMATORS, **Computing.parameters}
 BEYOND_CHANCE = 0.05
 _KEPT_COUNTS = 1 << 24
-PERMUTED_PER_UNIT = 16
-"""Rows permuted and counted in the time that one takes to be assigned to a cell; for progress bars."""
 
 
 class _Samples(BaseEstimator):
@@ -191,7 +188,6 @@ def _sq_distances(columns: Ints, is_first: npt.NDArray[np.float32], n: int) -> F
         counts = (by_columns @ is_first[rows].T).astype(np.float64)  # whole numbers, exact below 2^24 points
         apart = counts / n - (whole[:, None] - counts) / (total - n)
         distances[rows] = (apart**2).sum(axis=0) / t
-        report((rows.stop - rows.start) * total * t // PERMUTED_PER_UNIT)
     return distances
 
 

@@ -101,13 +101,6 @@ def number_rows(columns: Sequence[Any]) -> tuple[Ints, npt.NDArray[Any]]:
     return (codes if are_numbers else numbers[codes]), known
 
 
-def n_labels(columns: Sequence[Any]) -> int:
-    """How many different labels columns make, missing ones included."""
-    names = [str(j) for j in range(len(columns))]
-    n_different: int = pa.table(dict(zip(names, columns, strict=True))).group_by(names).aggregate([]).num_rows
-    return n_different
-
-
 def first_rows_of(ids: Ints, n_groups: int) -> Ints:
     """The first row of each group, from the group of each row, -1 for none: (n,) -> (g,); 0 if it has none."""
     first_rows = np.zeros(n_groups + 1, dtype=np.int64)

@@ -1,19 +1,17 @@
 """What there is to say about a ranking, in sentences: for the command and the report."""
 
+from math import ceil
 from typing import Any
 
 import numpy as np
 
-from isobag.models.group import GroupModel
-from isobag.models.reach import alarms_sentence, dependence_sentence, reach_of, reach_sentence
+from isobag.models.calibration import EXACT, Calibration
 from isobag.models.thresholds import OWN_LEVEL
 from isobag.tables.distributed import AnyRanking
 from isobag.tables.judgement import LEAST_FOR_RATE
 from isobag.tables.ranking import Ranking
 
 MOST_NAMES = 20
-USUAL_LEVEL = 0.05
-"""The level at which a fitted model says whether it can flag anything."""
 
 
 def sentences_of(ranking: AnyRanking) -> list[str]:
@@ -64,24 +62,54 @@ def _sentence_of_own(ranking: AnyRanking) -> str:
 
 def _sentence_of_discoveries(ranking: Ranking, fdr: float) -> str:
     """What was flagged at a false discovery rate, how far to trust it, and what could not have been flagged."""
-    flagged = ranking.flagged
-    n_extrapolated = int(np.count_nonzero(ranking.evidence["extrapolated"][flagged]))
-    said = alarms_sentence(ranking.n_flagged, n_extrapolated, fdr, ranking.unit)
-    if not ranking.n_ranked:
-        return said
-    reach = reach_of(ranking.judged.model.calibration, ranking.n_ranked, fdr)
-    limit = reach_sentence(reach, ranking.detector.tail, ranking.unit) if ranking.n_flagged < reach.least else ""
-    return f"{said} {limit}".rstrip()
+    n_extrapolated = int(np.count_nonzero(ranking.evidence["extrapolated"][ranking.flagged]))
+    n, unit = ranking.n_flagged, ranking.unit
+    if not n:
+        said = f"No {unit} stands out at a false discovery rate of {fdr:g}."
+    else:
+        false = f"about {fdr * n:.0f}" if fdr * n >= 1 else f"{fdr * n:.1f}"
+        flagged = f"{n:,} {unit}{'' if n == 1 else 's'} flagged"
+        said = f"{flagged}; expect {false} or fewer of them to be false alarms in a batch like this."
+    if n_extrapolated:
+        said += f" {n_extrapolated:,} p-value{' is' if n_extrapolated == 1 else 's are'} extrapolated."
+    calibration = ranking.judged.model.calibration
+    n_aside = min(calibration.sizes)
+    least = least_flagged(n_aside, ranking.n_ranked, fdr)
+    if n < least and ranking.n_ranked:
+        is_exact = ranking.detector.tail == EXACT or None in calibration.tails
+        beyond = "" if is_exact else ", unless they lie far beyond all of these"
+        said += (
+            f" With {n_aside:,} calibration {unit}s, a batch of {ranking.n_ranked:,} needs at least {least:,} "
+            f"anomalies to flag any at FDR {fdr:g}{beyond}."
+        )
+    return said
+
+
+def least_flagged(n_aside: int, batch: int, fdr: float) -> int:
+    """The smallest number of anomalies that ranks can flag: the least k with 1 / (1 + n) <= fdr k / batch.
+
+    >>> least_flagged(9_999, 10_000, 0.1)
+    10
+    """
+    least = max(1, ceil(batch / ((n_aside + 1) * fdr)))
+    while least > 1 and batch / (n_aside + 1) / (least - 1) <= fdr:  # rounding may have gone up
+        least -= 1
+    return least
+
+
+def sentence_of_dependence(calibration: Calibration) -> str:
+    """Whether neighbours in the training data score alike, so that p-values are too small; "" if not."""
+    correlation = calibration.autocorrelation
+    if correlation <= max(0.1, 4 / max(sum(calibration.sizes), 1) ** 0.5):
+        return ""
+    return f"Scores are autocorrelated ({correlation:.2f}): the rows look time-ordered, and p-values will be too small."
 
 
 def sentences_of_calibration(detector: Any) -> list[str]:
-    """What p-values of a fitted detector cannot do: of one new row or group, and of those that hang together."""
+    """What is wrong with p-values of a fitted detector."""
     calibration = detector.model_.calibration
-    if calibration is None:
-        return []
-    unit = "group" if isinstance(detector.model_, GroupModel) else "row"
-    limit = reach_sentence(reach_of(calibration, 1, USUAL_LEVEL), detector.tail, unit)
-    return [one for one in (limit, dependence_sentence(calibration, unit)) if one]
+    dependence = "" if calibration is None else sentence_of_dependence(calibration)
+    return [dependence] if dependence else []
 
 
 def remarks_of(ranking: AnyRanking) -> list[str]:
@@ -93,6 +121,5 @@ def remarks_of(ranking: AnyRanking) -> list[str]:
     if ranking.n_tied > 1:
         remarks.append(f"The {ranking.n_tied:,} oddest score alike; among them the order means nothing.")
     if isinstance(ranking, Ranking) and "p_value" in ranking.evidence:
-        dependence = dependence_sentence(ranking.judged.model.calibration, ranking.unit)
-        remarks += [dependence] if dependence else []
+        remarks += sentences_of_calibration(ranking.detector)
     return [*remarks, *ranking.summary.sentences()]
