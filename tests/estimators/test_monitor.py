@@ -6,7 +6,6 @@ from sklearn.base import clone
 
 import isobag
 from isobag import EntityMonitor
-from isobag.data.params import ParameterError
 
 DAY = np.timedelta64(1, "D")
 START = np.datetime64("2026-01-05")
@@ -318,7 +317,7 @@ def test_labels_of_several_kinds_and_ties_of_first_periods(tmp_path):
     ],
 )
 def test_parameters_are_checked(log, options, message):
-    with pytest.raises(ParameterError, match=message):
+    with pytest.raises(ValueError, match=message):
         log.update(EntityMonitor(**options))
 
 

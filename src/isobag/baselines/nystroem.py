@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from isobag.backends.arrays import Floats, Ints
 from isobag.backends.threads import slices
 from isobag.baselines.ocsmm import resolve_bandwidth
-from isobag.data.params import Option, ParameterError, is_integer
+from isobag.data.params import is_integer
 from isobag.data.validation import check_points
 
 _BLOCK_ROWS = 1 << 12
@@ -94,9 +94,7 @@ def resolve_n_landmarks(name: str, value: Any, n_rows: int) -> int:
     if isinstance(value, str) and value == "sqrt":
         return max(1, isqrt(n_rows))
     if not is_integer(value) or not 1 <= value <= n_rows:
-        raise ParameterError(
-            Option(name, value), f"; need 'sqrt' or an integer from 1 to {n_rows}, the number of rows."
-        )
+        raise ValueError(f"{name}={value!r}; need 'sqrt' or an integer from 1 to {n_rows}, the number of rows.")
     return int(value)
 
 

@@ -9,7 +9,6 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from isobag.cli.commands import COMMANDS
-from isobag.cli.process import remember
 from isobag.tables.terminal import escape_for_terminal
 
 MISUSED = 2
@@ -23,7 +22,6 @@ class Group(TyperGroup):
     def main(self, args: Sequence[str] | None = None, *, standalone_mode: bool = True, **extra: Any) -> Any:  # type: ignore[override]
         """Run a command and leave with its exit code."""
         typed = sys.argv[1:] if args is None else list(args)
-        remember(typed)
         if not typed and standalone_mode:
             typer.echo(self.get_help(self.make_context("isobag", [], resilient_parsing=True)), err=True)
             sys.exit(MISUSED)

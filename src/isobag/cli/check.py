@@ -14,7 +14,6 @@ from isobag.cli.options import Typed
 from isobag.cli.output import in_cell, note, output_of, print_json, print_line, print_table, rows_of
 from isobag.cli.process import sentence_of
 from isobag.cli.run import rank_new
-from isobag.data.params import Option, ParameterError
 from isobag.models.calibration import EXACT
 from isobag.storage.atomic import write_whole
 from isobag.storage.files import STDOUT, naming_stdout
@@ -34,7 +33,7 @@ def check_table(typed: Typed) -> None:
     try:
         facts = _facts(typed)
     except Exception as error:
-        _write_junit(typed, started, "error", sentence_of(error), "")
+        _write_junit(typed, started, "error", sentence_of(error, vars(typed)), "")
         raise
     said = _sentence(facts)
     is_odd = facts["status"] == "odd"
@@ -47,7 +46,7 @@ def check_table(typed: Typed) -> None:
 def _facts(typed: Typed) -> dict[str, Any]:
     """What --json prints."""
     if not 0 <= typed.max_odd < 1:
-        raise ParameterError(Option("max_odd", typed.max_odd), "; need a share of 0 or more and below 1.")
+        raise ValueError(f"max_odd={typed.max_odd!r}; need a share of 0 or more and below 1.")
     detector = open_model(typed)
     if detector.model_.calibration is None:
         raise ValueError(f"{str(typed.model)!r} was fitted without p-values, which isobag check needs; fit it again.")

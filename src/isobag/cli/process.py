@@ -1,27 +1,25 @@
 """The process a command runs in: errors in one sentence and an exit code, signals, standard streams.
 
-Errors name options as they were typed: the library says max_samples=1, the command --psi 1. Streams may be closed,
-narrow or full.
+Errors name options instead of parameters: the library says max_samples=1, the command --max-samples 1. Streams may be
+closed, narrow or full.
 """
 
 import errno
 import io
 import os
+import re
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container
 from contextlib import suppress
 from functools import wraps
 from types import FrameType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import typer
 
 from isobag.tables.terminal import escape_for_terminal
-
-if TYPE_CHECKING:
-    from isobag.data.params import Option
 
 _SIGNALS = ("SIGTERM", "SIGHUP")
 FAILED = 1
@@ -30,12 +28,9 @@ STOPPED_SENTENCE = "Stopped; no file is left half-written."
 _EXTRAS = {"duckdb": "cli", "pyarrow": "cli", "safetensors": "files", "jinja2": "report"}
 _EXTRAS |= {"mcp": "mcp", "openpyxl": "excel"}
 _EXPECTED = (ValueError, TypeError, OSError, ImportError, OverflowError)
-_SPELLINGS = {
-    "max_samples": ("--max-samples", "--psi"),
-    "n_estimators": ("--n-estimators", "-t"),
-    "n_jobs": ("--jobs",),
-}
-_typed: list[str] = []
+_PARAMETER = re.compile(r"""(?<![^\s(])([a-z_]+)=(?:'([^']*)'|"([^"]*)"|(-?[\w.+-]*\w))?""")
+"""A parameter in a sentence of the library, by itself or with its value: features= or missing='drop'."""
+_RENAMED = {"n_jobs": "jobs", "random_state": "seed"}
 
 
 class StoppedError(BaseException):
@@ -114,14 +109,14 @@ def guarded(command: Callable[..., None], failed: int = FAILED) -> Callable[...,
                 if kwargs.get("debug"):
                     traceback.print_exc()
                 else:
-                    typer.echo(f"Error: {escape_for_terminal(sentence_of(error))}", err=True)
+                    typer.echo(f"Error: {escape_for_terminal(sentence_of(error, kwargs))}", err=True)
             raise typer.Exit(failed) from None
 
     return run
 
 
-def sentence_of(error: Exception) -> str:
-    """An error in one sentence; untrusted text in it is not escaped yet."""
+def sentence_of(error: Exception, options: Container[str]) -> str:
+    """An error in one sentence, in which parameters are options; untrusted text in it is not escaped yet."""
     if isinstance(error, typer.BadParameter):
         return error.format_message()
     if isinstance(error, MemoryError):
@@ -130,24 +125,24 @@ def sentence_of(error: Exception) -> str:
         return f"{error.filename}: {error.strerror}."
     if isinstance(error, ModuleNotFoundError) and error.name in _EXTRAS:
         return f"This needs {error.name}, which is not installed: pip install 'isobag[{_EXTRAS[error.name]}]'."
-    from isobag.data.params import ParameterError  # noqa: PLC0415, loads NumPy
-
-    said = error.spelled(on_command_line) if isinstance(error, ParameterError) else str(error)
-    said = " ".join(said.split())
+    sentence = on_command_line(" ".join(str(error).split()), options)
     if isinstance(error, _EXPECTED):
-        return said or type(error).__name__
-    return f"{type(error).__name__}: {said} (unexpected; --debug shows where)"
+        return sentence or type(error).__name__
+    return f"{type(error).__name__}: {sentence} (unexpected; --debug shows where)"
 
 
-def remember(args: Sequence[str]) -> None:
-    """Keep what was typed, for errors."""
-    _typed[:] = args
+def on_command_line(sentence: str, options: Container[str]) -> str:
+    """A sentence of the library with those of its parameters that are options written as such.
 
+    >>> on_command_line("max_samples=1; pass missing='drop' or features= without it.", {"missing", "features"})
+    'max_samples=1; pass --missing drop or --features without it.'
+    """
 
-def on_command_line(option: "Option") -> str:
-    """An option as it was typed, or would be: --bad-cells missing."""
-    known = _SPELLINGS.get(option.name, (f"--{option.name.replace('_', '-')}",))
-    typed = [one for one in known if any(arg == one or arg.startswith(f"{one}=") for arg in _typed)]
-    short = [one for one in known if len(one) == 2 and any(arg.startswith(one) for arg in _typed)]
-    name = (typed or short or list(known))[0]
-    return name if option.value is None else f"{name} {option.value}"
+    def option(match: re.Match[str]) -> str:
+        name = _RENAMED.get(match[1], match[1])
+        if name not in options:
+            return match[0]
+        value = next((text for text in match.groups()[1:] if text is not None), None)
+        return f"--{name.replace('_', '-')}" + ("" if value is None else f" {value}")
+
+    return _PARAMETER.sub(option, sentence)

@@ -8,7 +8,6 @@ from isobag.cli.inputs import Input, engine_at, input_of, new_detector, open_mod
 from isobag.cli.options import Typed, engine_address
 from isobag.cli.output import Output, check_targets, note, output_of, print_json, show_results, write_results
 from isobag.cli.progress import Silent, progress
-from isobag.data.params import Option, ParameterError
 from isobag.storage.modelfile import save
 from isobag.tables.detect import encoding_of, fit_table, rank
 from isobag.tables.distributed import AnyRanking
@@ -39,9 +38,9 @@ def rank_new(detector: Any, output: Output, typed: Typed) -> RankedTop:
         detector.set_params(tail="exact")
     if vars(typed).get("per_day") is not None:
         if typed.fdr is not None:
-            raise ParameterError(Option("fdr"), " and ", Option("per_day"), " are alternatives; give one of them.")
+            raise ValueError("fdr= and per_day= are alternatives; give one of them.")
         if detector.model_.calibration is None:
-            raise ParameterError(Option("per_day"), " needs p-values, and the model was fitted without them.")
+            raise ValueError("per_day= needs p-values, and the model was fitted without them.")
         typed.budget = typed.per_day * typed.days
     return _rank(detector, input_of(typed).following(detector), output, typed, typed.model)
 

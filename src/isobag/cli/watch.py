@@ -14,7 +14,6 @@ from isobag.cli.inputs import engine_at, input_of
 from isobag.cli.options import Typed, engine_address, split_names
 from isobag.cli.output import Output, check_targets, command_line, note, output_of, print_json, print_line, print_table
 from isobag.cli.progress import progress
-from isobag.data.params import Option, ParameterError
 from isobag.estimators import EntityMonitor
 from isobag.estimators.findings import Findings, shown_time
 from isobag.models.timeline import ONLINE_PERIODS, n_begun
@@ -134,8 +133,9 @@ def _opened(typed: Typed, path: Any) -> tuple[EntityMonitor, LogColumns]:
         now = ",".join(split_names(now) or ()) if name in ("by", "features") and now is not None else now
         if now is not None and now != own:
             was = "without it" if own is None else f"with {own!r}"
-            leave = "leave the option out, or begin a new state"
-            raise ParameterError(Option(name, now), f": the state {str(path)!r} was begun {was}; {leave}.")
+            raise ValueError(
+                f"{name}={now!r}: the state {str(path)!r} was begun {was}; leave the option out, or begin a new state."
+            )
     monitor.set_params(**_params({name: vars(typed)[name] for name in _CHANGEABLE if vars(typed)[name] is not None}))
     monitor.check_params()
     return monitor, columns
@@ -152,7 +152,7 @@ def _say(monitor: EntityMonitor, columns: LogColumns, say: Any, option: str, tar
     parts = tuple(split_names(entity) or ()) if len(columns.by) > 1 else (entity,)
     if not at or len(parts) != len(columns.by):
         need = f"{','.join(columns.by)}@PERIOD".upper()
-        raise ParameterError(Option(option, target), f"; need {need}, such as 'A@2026-03-04'.")
+        raise ValueError(f"{option}={target!r}; need {need}, such as 'A@2026-03-04'.")
     say(monitor, parts if len(parts) > 1 else parts[0], period_of(monitor, period, option))
 
 

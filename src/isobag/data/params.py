@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -16,37 +16,6 @@ LENGTH = re.compile(r"([1-9]\d{0,5})([smhdw])")
 """A length of time: a whole number and its unit."""
 _MOST_JOBS = 1 << 12
 _ABOVE_0, _BELOW_1 = float(np.nextafter(0, 1)), float(np.nextafter(1, 0))
-
-
-class Option(NamedTuple):
-    """A parameter that an error names, and a value for it; None to name it alone."""
-
-    name: str
-    value: Any = None
-
-
-def in_python(option: Option) -> str:
-    """An option as a keyword: bad_cells='missing'."""
-    return f"{option.name}=" if option.value is None else f"{option.name}={option.value!r}"
-
-
-class ParameterError(ValueError):
-    """An error about parameters: each is an ``Option`` between texts, so that a command can spell it its own way.
-
-    >>> print(ParameterError(Option("fdr", 2), "; need a share between 0 and 1."))
-    fdr=2; need a share between 0 and 1.
-    """
-
-    def __init__(self, *parts: str | Option) -> None:
-        super().__init__(*parts)
-        self.parts = parts
-
-    def __str__(self) -> str:
-        return self.spelled(in_python)
-
-    def spelled(self, spelling: Callable[[Option], str]) -> str:
-        """The sentence, with options written by ``spelling``."""
-        return "".join(part if isinstance(part, str) else spelling(part) for part in self.parts)
 
 
 @dataclass(frozen=True)
@@ -75,12 +44,7 @@ def check_params(params: Mapping[str, Any], described: Parameters) -> None:
     """Refuse the first parameter with a value that it must not have."""
     for name, parameter in described.items():
         if not parameter.holds(params[name]):
-            raise ParameterError(_named(name, params[name]), f"; {parameter.need}.")
-
-
-def _named(name: str, value: Any) -> Option | str:
-    """A parameter and its value; None is a value too."""
-    return f"{name}=None" if value is None else Option(name, value)
+            raise ValueError(f"{name}={params[name]!r}; {parameter.need}.")
 
 
 def is_integer(value: Any) -> bool:
@@ -167,8 +131,10 @@ def check_max_samples(value: Any, n_rows: int, name: str = "max_samples", rows: 
     if n_rows < 2:
         raise ValueError(f"X has {n_rows} {rows}{'' if n_rows == 1 else 's'}; need at least 2.")
     if value != "auto" and value > n_rows:
-        reason = f"need {n_rows} or fewer, the number of {rows}s: centers are drawn without replacement."
-        raise ParameterError(Option(name, int(value)), f"; {reason}")
+        raise ValueError(
+            f"{name}={int(value)}; need {n_rows} or fewer, the number of {rows}s: "
+            "centers are drawn without replacement."
+        )
 
 
 def warn_of_many_samples(value: Any, n_aside: int) -> None:

@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from isobag.backends.arrays import Array, Ints
-from isobag.data.params import EVERY, LENGTH, TIME_ZONE, Option, ParameterError
+from isobag.data.params import EVERY, LENGTH, TIME_ZONE
 
 _SECOND = 1_000_000
 _QUARTER, _DAY = 900 * _SECOND, 86_400 * _SECOND
@@ -30,7 +30,7 @@ def length_of(text: Any, name: str) -> int:
     """A length of time such as "15m", "1h", "1d" or "1w" in microseconds."""
     match = LENGTH.fullmatch(text) if isinstance(text, str) else None
     if match is None:
-        raise ParameterError(Option(name, text), f"; {EVERY.need}.")
+        raise ValueError(f"{name}={text!r}; {EVERY.need}.")
     return int(match[1]) * _UNITS[match[2]]
 
 
@@ -39,7 +39,7 @@ def zone_of(name: str | None) -> ZoneInfo:
     try:
         return ZoneInfo("UTC" if name is None else name)
     except (OSError, ValueError, TypeError, LookupError):
-        raise ParameterError(Option("time_zone", name), f"; {TIME_ZONE.need}.") from None
+        raise ValueError(f"time_zone={name!r}; {TIME_ZONE.need}.") from None
 
 
 def as_times(times: Any) -> Ints:

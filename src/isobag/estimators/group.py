@@ -15,8 +15,6 @@ from isobag.data.params import (
     FLAG,
     MAX_SAMPLES,
     N_ESTIMATORS,
-    Option,
-    ParameterError,
     Parameters,
     check_max_samples,
     one_of,
@@ -206,11 +204,10 @@ class IDKGroupDetector(GroupDetector, Modelled[GroupModel]):
         check_max_samples(self.max_samples, len(groups.rows))
         check_max_samples(self.group_max_samples, len(groups), "group_max_samples", "group")
         if not self.size_correction and self.params.level2 == "neighbours":
-            need = (
-                "the default compares groups of similar size: choose a group_mechanism, such as 'hypersphere', or an "
-                "integer group_max_samples"
+            raise ValueError(
+                f"size_correction={self.size_correction!r}; the default compares groups of similar size: choose a "
+                "group_mechanism, such as 'hypersphere', or an integer group_max_samples."
             )
-            raise ParameterError(Option("size_correction", self.size_correction), f"; {need}.")
         self.model_, scores = fit_group_model(groups, self.params, self.compute_for(groups.rows))
         return scores
 

@@ -22,8 +22,6 @@ from isobag.data.params import (
     LATE,
     N_ESTIMATORS,
     TIME_ZONE,
-    Option,
-    ParameterError,
     Parameters,
 )
 from isobag.data.periods import Calendar, as_times, length_of
@@ -252,8 +250,9 @@ class EntityMonitor(Storable):
     def _draw_views(self, log: Log, order: BagOrder, n_past: int) -> Views:
         """Views of the rows of the first bags."""
         if self.n_estimators * N_CELLS > MOST_COLUMNS:
-            reason = f"; need {MOST_COLUMNS // N_CELLS} or fewer: a cell has two bytes."
-            raise ParameterError(Option("n_estimators", self.n_estimators), reason)
+            raise ValueError(
+                f"n_estimators={self.n_estimators}; need {MOST_COLUMNS // N_CELLS} or fewer: a cell has two bytes."
+            )
         sample = sample_rows(log, order, n_past, _SAMPLED_ROWS)
         plan = Plan(SCALING, (largest_samples(len(sample), N_CELLS),))
         rows = ArrayRows(sample, None)

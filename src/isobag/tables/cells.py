@@ -21,7 +21,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from isobag.backends.arrays import Bools, Floats, Ints
-from isobag.data.params import Option, ParameterError
 
 NUMBER, TIME, TEXT, OTHER = "number", "time", "text", "other"
 NO_VALUE = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "null", "NULL", "None", "?", "-")
@@ -117,8 +116,10 @@ def check_dates(dates: str) -> None:
     except ValueError:
         is_good = False
     if not is_good:
-        need = "; need a format of whole dates that are no numbers, such as '%d.%m.%Y' or '%m/%d/%Y %H:%M'."
-        raise ParameterError(Option("dates", dates), need)
+        raise ValueError(
+            f"dates={dates!r}; need a format of whole dates that are no numbers, such as '%d.%m.%Y' or "
+            "'%m/%d/%Y %H:%M'."
+        )
 
 
 @cache

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from isobag.backends.arrays import FARTHEST
-from isobag.data.params import Option, ParameterError
 from isobag.tables.cells import NUMBER, OTHER, TEXT, TIME
 from isobag.tables.encode import CHOICES, EncodedColumn, Encoding
 from isobag.tables.judge import (
@@ -50,24 +49,21 @@ def check_names(names: Sequence[str], options: ReadOptions) -> None:
             raise ValueError(f"The table has no column {name!r} (columns: {known}).")
     for own in options.exclude:
         if not any(name == own or fnmatchcase(name, own) for name in names):
-            raise ParameterError(Option("exclude"), f" has {own!r}; no column matches (columns: {known}).")
+            raise ValueError(f"exclude= has {own!r}; no column matches (columns: {known}).")
     if options.features is None:
         return
-    option = Option("features")
     if not options.features:
-        raise ParameterError(option, " names no column; need one or more.")
+        raise ValueError("features= names no column; need one or more.")
     for name in options.features:
         if name not in names:
-            raise ParameterError(option, f" has {name!r}; the table has no such column (columns: {known}).")
+            raise ValueError(f"features= has {name!r}; the table has no such column (columns: {known}).")
         if name in options.apart:
             what = {TIMES: "times", PEERS: "cohorts"}.get(options.apart[name], "labels")
-            raise ParameterError(option, f" has {name!r}, the column of {what}; leave it out: {what} are not measured.")
+            raise ValueError(f"features= has {name!r}, the column of {what}; leave it out: {what} are not measured.")
         if options.excludes(name):
-            raise ParameterError(
-                option, f" has {name!r}, which is left out by ", Option("exclude"), "; name it in one."
-            )
+            raise ValueError(f"features= has {name!r}, which is left out by exclude=; name it in one.")
         if options.features.count(name) > 1:
-            raise ParameterError(option, f" has {name!r} twice; name every column once.")
+            raise ValueError(f"features= has {name!r} twice; name every column once.")
 
 
 def kind_of(scan: ColumnScan, options: ReadOptions) -> str:
@@ -80,46 +76,44 @@ def summarize(scans: Sequence[ColumnScan], options: ReadOptions) -> list[ColumnS
     """The role of every column; an error where a column cannot be what it is asked to be."""
     summaries = [_summary(scan, *_role(scan, options), kind_of(scan, options)) for scan in scans]
     if options.dates and options.bags is None and not any(scan.n_times or scan.hints[DATES_HINT] for scan in scans):
-        raise ParameterError(Option("dates", options.dates), ": no cell of any column is such a date.")
+        raise ValueError(f"dates={options.dates!r}: no cell of any column is such a date.")
     used = [j for j, summary in enumerate(summaries) if summary.role == FEATURE]
     copies = find_copies([scans[j].digest for j in used])
     for copy, first in copies.items():
         summaries[used[copy]] = replace(summaries[used[copy]], reason=f"{COPY} {scans[used[first]].name!r}")
     if not used:
         kinds = ", ".join(f"{one.name!r}: {one.reason or one.role}" for one in summaries) or "none"
-        raise ParameterError(f"No column is left to use ({kinds}); name some with ", Option("features"), ".")
+        raise ValueError(f"No column is left to use ({kinds}); name some with features=.")
     return summaries
 
 
 def check_cells(scan: ColumnScan, options: ReadOptions) -> None:
     """Stop at a column of numbers in which some cells are none, or at whole numbers that float64 cannot tell apart."""
-    without = Option("features"), " without it."
     n_bad = scan.n_present - scan.n_numbers
     if n_bad and options.bad_cells == "error" and scan.declared is None:
         check_notation(scan)
     if options.numbers == "relaxed" and len(scan.units) > 1:
         units = ", ".join(repr(one) if one else "none" for one in sorted(scan.units)[:4])
-        raise ParameterError(
-            f"{scan.shown_name}: numbers with different units ({units}) cannot be compared. Convert them, or pass ",
-            *without,
+        raise ValueError(
+            f"{scan.shown_name}: numbers with different units ({units}) cannot be compared. Convert them, or pass "
+            "features= without it."
         )
     if n_bad and options.bad_cells == "error" and NO_NUMBER in scan.first:
         place, text = scan.first[NO_NUMBER]
-        raise ParameterError(
+        raise ValueError(
             f"{scan.shown_name}: {scan.n_numbers:,} of {scan.n_present:,} cells are numbers; "
-            f"{place.in_words} has {text!r}. Pass ",
-            Option("bad_cells", "missing"),
-            " to treat such cells as missing, or ",
-            *without,
+            f"{place.in_words} has {text!r}. Pass bad_cells='missing' to treat such cells as missing, or features= "
+            "without it."
         )
     if max(abs(scan.low), abs(scan.high)) > FARTHEST and scan.n_numbers:
-        raise ParameterError(f"{scan.shown_name}: a number beyond {FARTHEST:g}, too large to square. Pass ", *without)
+        raise ValueError(
+            f"{scan.shown_name}: a number beyond {FARTHEST:g}, too large to square. Pass features= without it."
+        )
     if INEXACT in scan.first:
         place, text = scan.first[INEXACT]
-        raise ParameterError(
+        raise ValueError(
             f"{scan.shown_name}: {place.in_words} has {text}, a whole number beyond 2^53 that float64 rounds, so that "
-            "different numbers become the same. Pass ",
-            *without,
+            "different numbers become the same. Pass features= without it."
         )
 
 
@@ -137,17 +131,13 @@ def check_notation(scan: ColumnScan) -> None:
         next(one for one in (THOUSANDS_HINT if groups else DECIMAL_HINT, EITHER_HINT) if one in scan.first)
     ]
     what = f"{other!r} between thousands" if groups else "a decimal comma" if other == "," else "a decimal point"
-    ways: tuple[str | Option, ...] = (Option("thousands" if groups else "decimal", other), f" to read {text!r} as ")
-    ways += (text.replace(other, "" if groups else ".").replace(scan.notation.decimal, "."),)
+    meant = text.replace(other, "" if groups else ".").replace(scan.notation.decimal, ".")
+    way = f"{'thousands' if groups else 'decimal'}={other!r} to read {text!r} as {meant}"
     if n_decimal and n_thousands:
-        ways = ("one notation for all of its cells",)
-    raise ParameterError(
+        way = "one notation for all of its cells"
+    raise ValueError(
         f"{scan.shown_name}: {n:,} of {scan.n_present:,} cells are numbers with {what}; {place.in_words} has {text!r}. "
-        "Pass ",
-        *ways,
-        " or ",
-        Option("features"),
-        " without it.",
+        f"Pass {way} or features= without it."
     )
 
 
@@ -156,12 +146,9 @@ def check_dates_of(scan: ColumnScan) -> None:
     if not scan.notation.dates or 2 * scan.hints[DATES_HINT] <= scan.n_present or DATES_HINT not in scan.first:
         return
     place, text = scan.first[DATES_HINT]
-    raise ParameterError(
-        f"{scan.shown_name}: {scan.hints[DATES_HINT]:,} of {scan.n_present:,} cells fit ",
-        Option("dates", scan.notation.dates),
-        f"; {place.in_words} has {text!r}. Fix it, or pass ",
-        Option("features"),
-        " without it.",
+    raise ValueError(
+        f"{scan.shown_name}: {scan.hints[DATES_HINT]:,} of {scan.n_present:,} cells fit "
+        f"dates={scan.notation.dates!r}; {place.in_words} has {text!r}. Fix it, or pass features= without it."
     )
 
 
@@ -185,12 +172,9 @@ def check_missing(scans: Sequence[ColumnScan], options: ReadOptions) -> None:
     if lacking:
         places = ", ".join(f"{scan.name!r} ({n_missing_of(scan, options):,})" for scan in lacking)
         where = _first_missing(lacking[0])
-        raise ParameterError(
-            f"Values are missing in {places} of {scans[0].n_rows:,} rows; {where}Fill them first, or pass ",
-            Option("missing", "drop"),
-            " (leave such rows out) or ",
-            Option("missing", "median"),
-            ".",
+        raise ValueError(
+            f"Values are missing in {places} of {scans[0].n_rows:,} rows; {where}Fill them first, or pass "
+            "missing='drop' (leave such rows out) or missing='median'."
         )
 
 
@@ -230,13 +214,10 @@ def follow_encoding(encoding: Encoding, scans: Mapping[str, ColumnScan], options
         scan = scans[column.name]
         n_missing = n_missing_of(scan, options)
         if np.isnan(column.fill) and n_missing:
-            raise ParameterError(
+            raise ValueError(
                 f"{scan.shown_name}: {n_missing:,} missing, and the model learned from rows without gaps, so it has "
-                f"nothing to put in; {_first_missing(scan)}Fill them first, or pass ",
-                Option("missing", "drop"),
-                "; fit with ",
-                Option("missing", "median"),
-                " to know one for every column.",
+                f"nothing to put in; {_first_missing(scan)}Fill them first, or pass missing='drop'; fit with "
+                "missing='median' to know one for every column."
             )
     used = {column.name: column for column in encoding.columns}
     reasons, apart = dict(encoding.left_out), options.apart
@@ -323,15 +304,11 @@ def _role(scan: ColumnScan, options: ReadOptions) -> tuple[str, str]:
     reason = reason or _why_unfit(scan, kind, options)
     if reason and is_asked:
         before, is_relaxed, _ = reason.partition(RELAXED)
-        more: tuple[str | Option, ...] = (Option("numbers", "relaxed"),) if is_relaxed else ()
-        raise ParameterError(Option("features"), f" has {name!r}, which cannot be used: {before}", *more, ".")
+        more = "numbers='relaxed'" if is_relaxed else ""
+        raise ValueError(f"features= has {name!r}, which cannot be used: {before}{more}.")
     if kind == EMPTY and options.missing == "error":
-        raise ParameterError(
-            f"{scan.shown_name}: all {scan.n_rows:,} cells are missing. Pass ",
-            Option("missing", "drop"),
-            " or ",
-            Option("features"),
-            " without it.",
+        raise ValueError(
+            f"{scan.shown_name}: all {scan.n_rows:,} cells are missing. Pass missing='drop' or features= without it."
         )
     if reason:
         return LEFT_OUT, reason

@@ -20,7 +20,6 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 from isobag.backends.arrays import Ints
-from isobag.data.params import Option, ParameterError
 from isobag.tables.batch import Batch, Place
 from isobag.tables.tablefile import BOM, FileFormat, TableFile, name_columns, not_utf8
 
@@ -108,8 +107,8 @@ class CsvFile(TableFile):
             mark = stream.read(4)
         for start, what in _FOREIGN_MARKS.items():
             if mark.startswith(start):
-                how = ("pass ", Option("encoding", "utf-16"), ".") if what == "UTF-16" else ("convert it first.",)
-                raise ParameterError(f"{self._file} is {what}, not text in UTF-8; ", *how)
+                how = "pass encoding='utf-16'" if what == "UTF-16" else "convert it first"
+                raise ValueError(f"{self._file} is {what}, not text in UTF-8; {how}.")
         n_marked = 3 if mark.startswith(BOM) else 0
         with self._opened() as stream:
             stream.read(n_marked)
@@ -123,8 +122,7 @@ class CsvFile(TableFile):
                         content += more
                         continue
                     if skip and lines:
-                        left = f": nothing follows in the {len(lines):,} lines of {self._file}."
-                        raise ParameterError(Option("skip", skip), left)
+                        raise ValueError(f"skip={skip}: nothing follows in the {len(lines):,} lines of {self._file}.")
                     raise ValueError(f"{self._file} is empty; need a first row with the names of the columns.")
                 delimiter = delimiter or max(DELIMITERS, key=outside_quotes(lines[begin]).count)
                 reader = csv.reader(lines[begin:], delimiter=delimiter, strict=True)

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from isobag.backends.arrays import Ints
 from isobag.data.frames import own_name
-from isobag.data.params import FLAG, Option, ParameterError, check_params
+from isobag.data.params import FLAG, check_params
 from isobag.data.partitions import Partitions
 from isobag.estimators import IDKGroupDetector, IDKPointDetector
 from isobag.tables.distributed import AnyRanking, DistributedRanking, learn_rows, score_new_rows
@@ -231,7 +231,7 @@ def read_for(model: Any, data: Any, by: Any, id_column: Any) -> tuple[Any, Table
     """The frame, if data are one, and the table as a fitted model reads it; ``by`` counts if the model is of groups."""
     is_grouped = isinstance(model, IDKGroupDetector)
     if is_grouped and by is None:
-        raise ParameterError("The model scores groups; name the column of their labels with ", Option("by"), ".")
+        raise ValueError("The model scores groups; name the column of their labels with by=.")
     options = ReadOptions.of(by=by if is_grouped else None, id=id_column)
     given, partitions = open_data(data)
     table = learn_table(partitions, options, encoding=encoding_of(model, partitions.columns, [*options.apart]))
@@ -352,7 +352,7 @@ def _prepare(
         for name, option in named + ([] if reading.id is None else [(reading.id, "id_column")]):
             if name not in known:
                 columns = ", ".join(map(repr, given.columns)) or "none"
-                raise ParameterError(Option(option, name), f"; the table has no such column (columns: {columns}).")
+                raise ValueError(f"{option}={name!r}; the table has no such column (columns: {columns}).")
     table = learn_table(partitions, reading)
     table.summary.warn(reading.features is None)
     table.summary.warn_of_remarks()
@@ -369,17 +369,18 @@ def _with_labels(frame: Any, labels: Any, option: str) -> tuple[Any, Any]:
     else:
         name, values = None, labels.tolist()
     if isinstance(frame, Partitions):
-        raise ParameterError(Option(option), " is an array, which workers do not have; name a column instead.")
+        raise ValueError(f"{option}= is an array, which workers do not have; name a column instead.")
     given = open_frame(frame)
     if getattr(labels, "ndim", 1) != 1 or len(values) != len(given):
         shape = getattr(labels, "shape", (len(values),))
-        need = f" is an array of shape {tuple(shape)}; need one label for each of the {len(given):,} rows."
-        raise ParameterError(Option(option), need)
+        raise ValueError(
+            f"{option}= is an array of shape {tuple(shape)}; need one label for each of the {len(given):,} rows."
+        )
     if name in given.columns:
         if given.get_column(name).to_list() == values:
             return frame, name
-        raise ParameterError(
-            Option(option), f" is a Series called {name!r}, and the table has another column of that name; rename one."
+        raise ValueError(
+            f"{option}= is a Series called {name!r}, and the table has another column of that name; rename one."
         )
     name = own_name("group", list(map(str, given.columns))) if name is None else name
     column = nw.new_series(str(name), values, backend=given.implementation)

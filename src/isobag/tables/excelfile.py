@@ -14,7 +14,6 @@ from zipfile import BadZipFile
 import numpy as np
 import pyarrow as pa
 
-from isobag.data.params import Option, ParameterError
 from isobag.tables.batch import Batch
 from isobag.tables.tablefile import FileFormat, TableFile, name_columns
 
@@ -33,7 +32,7 @@ class ExcelFile(TableFile):
         lines = [i for i, row in enumerate(rows) if i >= skip and any(cell is not None for cell in row)]
         if not lines:
             if skip and rows:
-                raise ParameterError(Option("skip", skip), f": nothing follows in sheet {name!r} of {file}.")
+                raise ValueError(f"skip={skip}: nothing follows in sheet {name!r} of {file}.")
             raise ValueError(f"Sheet {name!r} of {file} is empty; need a first row with the names of the columns.")
         n_columns = max(j + 1 for i in lines for j, cell in enumerate(rows[i]) if cell is not None)
         first = [_text(cell, ".") or "" for cell in _padded(rows[lines[0]], n_columns)]
@@ -64,7 +63,7 @@ class ExcelFile(TableFile):
             names = [one.title for one in book.worksheets]
             listed = ", ".join(map(repr, names))
             if sheet is not None and sheet not in names:
-                raise ParameterError(Option("sheet", sheet), f"; {self._file} has no such sheet (sheets: {listed}).")
+                raise ValueError(f"sheet={sheet!r}; {self._file} has no such sheet (sheets: {listed}).")
             if not names:
                 raise ValueError(f"{self._file} has no sheet with cells.")
             name = names[0] if sheet is None else sheet

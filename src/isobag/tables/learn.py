@@ -17,7 +17,6 @@ import numpy as np
 
 from isobag.backends.arrays import Bools, Floats, Ints
 from isobag.data.local import Source
-from isobag.data.params import Option, ParameterError
 from isobag.data.partitions import Collection, Frames, PartitionedRows, Partitions
 from isobag.data.partitions import Labels as LabelArray
 from isobag.data.rows import ArrayRows, Rows
@@ -133,10 +132,9 @@ class PartitionReader:
         is_labelled = np.array([label is not None for label in labels.tolist()], dtype=bool)
         if not is_labelled.all() and self.encoding.missing != "drop":
             row = block.first_row + int(np.argmin(is_labelled))
-            raise ParameterError(
-                f"{', '.join(block.by)}: row {row:,} of partition {number} has no label; pass ",
-                Option("missing", "drop"),
-                " to leave such rows out.",
+            raise ValueError(
+                f"{', '.join(block.by)}: row {row:,} of partition {number} has no label; pass missing='drop' to "
+                "leave such rows out."
             )
         return labels, is_labelled if block.kept is None else is_labelled & block.kept
 
@@ -158,16 +156,18 @@ def learn_table(
     if encoding is not None:
         options = options.following(encoding)
     if options.baseline and not isinstance(partitions, Source):
-        raise ParameterError(
-            Option("baseline_by", ",".join(options.baseline)),
-            " compares rows with their own group in one process; neither Dask nor Spark can do it yet.",
+        raise ValueError(
+            f"baseline_by={','.join(options.baseline)!r} compares rows with their own group in one process; neither "
+            "Dask nor Spark can do it yet."
         )
     if isinstance(partitions, Source):
         spool = spool or partial(Spool, is_learned=encoding is None)
         return _learn_here(partitions, options, encoding=encoding, only_rows=only_rows, spool=spool)
     if options.bags is not None and options.bags.sessions is not None:
-        why = " needs all rows of a label in one place, which Dask and Spark do not have; choose "
-        raise ParameterError(Option("sessions", options.bags.sessions), why, Option("every"), ".")
+        raise ValueError(
+            f"sessions={options.bags.sessions!r} needs all rows of a label in one place, which Dask and Spark do not "
+            "have; choose every=."
+        )
     if encoding is not None:
         return _follow_there(partitions, options, encoding)
     return _learn_there(partitions, options)
@@ -243,11 +243,10 @@ def _labelled(source: Source, labels: dict[str, Any], options: ReadOptions) -> B
     is_labelled = are_labelled([labels[name] for name in names])
     if not is_labelled.all() and options.missing != "drop":
         where = f" of {names_of_files(source.files)}" if source.files else ""
-        raise ParameterError(
+        raise ValueError(
             f"{', '.join(names)}: row {int(np.argmin(is_labelled)):,}{where} has no label, one of "
-            f"{np.count_nonzero(~is_labelled):,} such rows of {len(is_labelled):,}; pass ",
-            Option("missing", "drop"),
-            " to leave them out.",
+            f"{np.count_nonzero(~is_labelled):,} such rows of {len(is_labelled):,}; pass missing='drop' to leave "
+            "them out."
         )
     return is_labelled
 

@@ -18,7 +18,6 @@ from typing import IO, Any
 
 import pyarrow as pa
 
-from isobag.data.params import Option, ParameterError
 from isobag.tables.terminal import escape_for_terminal
 
 STDIN = "-"
@@ -51,8 +50,9 @@ def check_encoding(encoding: str | None) -> None:
     try:
         "a".encode(encoding or "utf-8")
     except (LookupError, ValueError):
-        need = "; need an encoding of text, such as utf-8, latin-1, cp1252 or utf-16."
-        raise ParameterError(Option("encoding", encoding), need) from None
+        raise ValueError(
+            f"encoding={encoding!r}; need an encoding of text, such as utf-8, latin-1, cp1252 or utf-16."
+        ) from None
 
 
 class Opener:
@@ -171,15 +171,12 @@ def _recoded(stream: IO[bytes], name: str, encoding: str) -> Iterator[bytes]:
         except UnicodeDecodeError as error:
             line = n_lines + 1 + error.object[: error.start].decode(encoding, "replace").count("\n")
             odd = error.object[error.start : error.start + 1].hex().upper()
-            raise ParameterError(
-                f"{name}, line {line}: byte 0x{odd} is not text in ",
-                Option("encoding", encoding),
-                "; choose another, such as latin-1, cp1252 or utf-16.",
+            raise ValueError(
+                f"{name}, line {line}: byte 0x{odd} is not text in encoding={encoding!r}; choose another, such as "
+                "latin-1, cp1252 or utf-16."
             ) from None
         except UnicodeError as error:
-            raise ParameterError(
-                f"{name} is not text in ", Option("encoding", encoding), f" ({error}); choose another."
-            ) from None
+            raise ValueError(f"{name} is not text in encoding={encoding!r} ({error}); choose another.") from None
         n_lines += text.count("\n")
         if text:
             yield text.encode("utf-8", "surrogatepass")

@@ -16,7 +16,7 @@ import pyarrow as pa
 from isobag.backends.arrays import Bools, Floats, Ints
 from isobag.data.labelled import LabelledRows
 from isobag.data.order import stable_order
-from isobag.data.params import FDR, Option, ParameterError, check_params
+from isobag.data.params import FDR, check_params
 from isobag.data.partitioned_groups import PartitionedGroups
 from isobag.data.rows import ArrayRows, Rows, spread_rows
 from isobag.estimators import IDKPointDetector
@@ -327,10 +327,9 @@ def check_fdr(fdr: float | None, is_new: bool) -> None:
     if fdr is None:
         return
     if not is_new:
-        raise ParameterError(
-            Option("fdr", fdr),
-            " needs data that the model has not learned from: in every table some rows are the oddest. Fit a "
-            "model to data known to be normal, and score these with it.",
+        raise ValueError(
+            f"fdr={fdr!r} needs data that the model has not learned from: in every table some rows are the oddest. "
+            "Fit a model to data known to be normal, and score these with it."
         )
     check_params({"fdr": fdr}, {"fdr": FDR})
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
-from isobag.data.params import Option, ParameterError, check_params, one_of
+from isobag.data.params import check_params, one_of
 from isobag.tables.cells import check_dates
 from isobag.tables.encode import CHOICES, Encoding
 from isobag.tables.notation import Notation
@@ -50,14 +50,9 @@ class ReadOptions:
         check_params(vars(self), {name: one_of(allowed) for name, allowed in CHOICES.items()})
         check_dates(self.dates)
         if self.by and self.baseline:
-            raise ParameterError(Option("baseline_by"), " compares rows, not groups; leave out ", Option("by"), ".")
+            raise ValueError("baseline_by= compares rows, not groups; leave out by=.")
         if self.thousands == self.decimal:
-            raise ParameterError(
-                Option("thousands", self.thousands),
-                " is the decimal sign too; choose another with ",
-                Option("decimal"),
-                ".",
-            )
+            raise ValueError(f"thousands={self.thousands!r} is the decimal sign too; choose another with decimal=.")
 
     @property
     def notation(self) -> Notation:

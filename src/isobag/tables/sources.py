@@ -10,7 +10,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from isobag.data.local import Source
-from isobag.data.params import Option, ParameterError
 from isobag.tables.batch import Batch
 from isobag.tables.cells import BLANKS
 from isobag.tables.csvfile import CsvFile
@@ -115,7 +114,7 @@ def _open(opener: Opener, how: FileFormat) -> TableFile:
     if opener.is_piped:
         kind = how.format or opener.guessed_kind()
         if kind not in KINDS:
-            raise ParameterError(Option("format", kind.lstrip(".")), f"; choose one of {', '.join(KINDS)}.")
+            raise ValueError(f"format={kind.lstrip('.')!r}; choose one of {', '.join(KINDS)}.")
     else:
         kind = kind_of_file(opener.file)
     how.check(kind, opener.name)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from isobag.data.params import Option, ParameterError
 from isobag.tables.batch import Batch
 from isobag.tables.cells import is_missing, number_of
 from isobag.tables.openers import PACKED, check_encoding
@@ -50,11 +49,11 @@ class FileFormat:
     def check(self, kind: str, name: str) -> None:
         """Refuse what a file of this kind does not have."""
         if self.skip and kind not in (*TEXT, *EXCEL):
-            raise ParameterError(Option("skip", self.skip), f": {name} has no lines before a header; leave it out.")
+            raise ValueError(f"skip={self.skip}: {name} has no lines before a header; leave it out.")
         if self.encoding is not None and kind not in (*TEXT, *JSON):
-            raise ParameterError(Option("encoding", self.encoding), f": {name} is not a file of text; leave it out.")
+            raise ValueError(f"encoding={self.encoding!r}: {name} is not a file of text; leave it out.")
         if self.sheet is not None and kind not in EXCEL:
-            raise ParameterError(Option("sheet", self.sheet), f": {name} has no sheets; leave it out.")
+            raise ValueError(f"sheet={self.sheet!r}: {name} has no sheets; leave it out.")
 
 
 class TableFile(ABC):
@@ -121,10 +120,8 @@ def check_names_differ(names: Sequence[str], file: str) -> None:
             raise ValueError(f"{file}: two columns are called {name!r} ({where}); rename one.")
 
 
-def not_utf8(place: str, byte: int) -> ParameterError:
+def not_utf8(place: str, byte: int) -> ValueError:
     """The error of text in another encoding."""
-    return ParameterError(
-        f"{place}: byte 0x{byte:02X} is not UTF-8; say what the file is written in, such as ",
-        Option("encoding", "latin-1"),
-        ".",
+    return ValueError(
+        f"{place}: byte 0x{byte:02X} is not UTF-8; say what the file is written in, such as encoding='latin-1'."
     )

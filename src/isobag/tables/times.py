@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from isobag.backends.arrays import Bools, Floats, Ints
-from isobag.data.params import Option, ParameterError, check_params, one_of
+from isobag.data.params import check_params, one_of
 from isobag.data.periods import Calendar, length_of, number_sessions, zone_of
 from isobag.tables.cells import NUMBER, TEXT, TIME, read_declared, read_numbers, read_times
 from isobag.tables.labels import number_rows
@@ -91,8 +91,7 @@ def moment_of(value: Any, option: str, time_zone: str | None = None) -> int:
         if moments.missing[0]:
             raise ValueError
     except (ValueError, pa.ArrowInvalid, pa.ArrowTypeError):
-        need = "; need a time, such as '2026-03-04' or '2026-03-04 12:00'."
-        raise ParameterError(Option(option, value), need) from None
+        raise ValueError(f"{option}={value!r}; need a time, such as '2026-03-04' or '2026-03-04 12:00'.") from None
     return int(moments.values[0])
 
 
@@ -101,16 +100,14 @@ def _of_numbers(values: Floats, missing: Bools, name: str, unit: str | None) -> 
         (first,) = values[~missing][:1]
         guess = next((one for one, size in UNITS.items() if _PLAUSIBLE[0] <= first * size <= _PLAUSIBLE[1]), None)
         shown = "." if guess is None else f": {first:.0f} would be {_shown(first * UNITS[guess])}."
-        raise ParameterError(
-            f"{name}: the times are numbers; say what they count since 1970 (s, ms, us or ns), such as ",
-            Option("time_unit", guess or "s"),
-            shown,
+        raise ValueError(
+            f"{name}: the times are numbers; say what they count since 1970 (s, ms, us or ns), such as "
+            f"time_unit={guess or 's'!r}{shown}"
         )
     micros = np.rint(np.where(missing, 0.0, values) * UNITS[unit])
     if (np.abs(micros) > _FARTHEST).any():
         first = float(values[np.abs(micros) > _FARTHEST][0])
-        what = f"{name}: {first:g} is not a time with "
-        raise ParameterError(what, Option("time_unit", unit), "; choose another unit.")
+        raise ValueError(f"{name}: {first:g} is not a time with time_unit={unit!r}; choose another unit.")
     return Moments(micros.astype(np.int64), missing)
 
 
@@ -173,25 +170,16 @@ def bags_of(
     if time is None:
         for name, value in given.items():
             if value is not None:
-                raise ParameterError(
-                    Option(name, value), " needs a column of times; name it with ", Option("time"), "."
-                )
+                raise ValueError(f"{name}={value!r} needs a column of times; name it with time=.")
         return None
     if (every is None) == (sessions is None):
-        raise ParameterError(
-            Option("time", time),
-            " needs either ",
-            Option("every", "1h"),
-            " (periods of the calendar) or ",
-            Option("sessions", "30m"),
-            " (a gap ends a session).",
+        raise ValueError(
+            f"time={time!r} needs either every='1h' (periods of the calendar) or sessions='30m' (a gap ends a session)."
         )
     bags = Bags(str(time), every, sessions, time_zone, time_unit)
     length_of(every or sessions, "every" if sessions is None else "sessions")
     if not by:
-        raise ParameterError(
-            Option("time", time), " divides groups; name the column of their labels with ", Option("by"), "."
-        )
+        raise ValueError(f"time={time!r} divides groups; name the column of their labels with by=.")
     if bags.name in by:
         raise ValueError(f"The result has a column {bags.name!r} of its own; rename the column of that name first.")
     if bags.time in by:

@@ -14,7 +14,6 @@ import pyarrow.compute as pc
 
 from isobag.backends.arrays import Bools, Ints
 from isobag.data.log import Log, LogBlock, hash_cohorts, log_of_block, make_block
-from isobag.data.params import Option, ParameterError
 from isobag.data.partitions import Collection, Frames
 from isobag.data.periods import Calendar
 from isobag.estimators import EntityMonitor
@@ -56,7 +55,7 @@ class LogColumns:
     def __post_init__(self) -> None:
         named = [*self.by, self.time, *([] if self.peer_column is None else [self.peer_column])]
         if not self.by:
-            raise ParameterError(Option("by"), " names no column; need the one that holds the entities.")
+            raise ValueError("by= names no column; need the one that holds the entities.")
         for name in named:
             if named.count(name) > 1:
                 raise ValueError(f"The column {name!r} is named twice: entities, times and cohorts need their own.")
@@ -270,10 +269,9 @@ def period_of(monitor: EntityMonitor, given: Any, option: str) -> str:
 def _refuse_missing(lacking: Bools, name: str, what: str, where: str, first_row: int) -> None:
     n, row = int(np.count_nonzero(lacking)), first_row + int(np.argmax(lacking))
     place = f"row {row:,} of {where}" if where else f"row {row:,}"
-    raise ParameterError(
-        f"{name}: {place} has no {what}, one of {n:,} such rows of {len(lacking):,}; pass ",
-        Option("missing", "drop"),
-        " to leave them out.",
+    raise ValueError(
+        f"{name}: {place} has no {what}, one of {n:,} such rows of {len(lacking):,}; pass missing='drop' to leave "
+        "them out."
     )
 
 
