@@ -17,8 +17,7 @@ test: $(VENV)/installed-dev
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest $(PATIENCE) -m "not slow" -n 2 --dist worksteal
 
 test-slow: $(VENV)/installed-dev
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest $(PATIENCE) -m "slow and not cluster" -n 2 --dist worksteal
-	$(BIN)/python -m pytest $(PATIENCE) -m cluster
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest $(PATIENCE) -m slow -n 2 --dist worksteal
 
 # The oldest versions that pyproject.toml allows of all that isobag needs; the tests themselves need newer tools.
 test-lowest:

@@ -1,13 +1,12 @@
 """Hashes of results, to see that a change of the code changes none: python benchmarks/bits.py OUT.json [road ...]
 
 Scores, paths, p-values, explanations and cells of the detectors on every backend, and rankings of tables in memory,
-from files, on Dask and on Spark. Only public names are used, so that any two versions can be compared:
+and from files. Only public names are used, so that any two versions can be compared:
 python benchmarks/bits.py --compare OLD.json NEW.json
 """
 
 import hashlib
 import json
-import os
 import sys
 import tempfile
 import warnings
@@ -16,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-ROADS = ("estimators", "tables", "command", "dask", "spark")
+ROADS = ("estimators", "tables", "command")
 
 
 def digest(values):
@@ -151,41 +150,6 @@ def command():
                     raise RuntimeError(f"{args}: {result.output}")
                 if name != "fit":
                     yield f"command/{name}/{kind}", pd.read_parquet(out)
-
-
-def on_engine(name, engine, open_frame):
-    """Rankings on a cluster, the columns that it has, in the order of the rows or labels."""
-    frame = table()
-    rows = open_frame(engine.detect_points(frame_of(engine, frame), random_state=0))
-    yield f"{name}/points", rows[["score"]].reset_index(drop=True)
-    groups = open_frame(engine.detect_groups(frame_of(engine, frame), by="account", random_state=0))
-    yield f"{name}/groups", groups.sort_values("account")[["n_points", "score"]].reset_index(drop=True)
-
-
-def frame_of(engine, frame):
-    """The frame in seven partitions."""
-    if engine.__name__.endswith("dask"):
-        import dask.dataframe as dd  # noqa: PLC0415
-
-        return dd.from_pandas(frame, npartitions=7)
-    from pyspark.sql import SparkSession  # noqa: PLC0415
-
-    return SparkSession.builder.master("local[2]").getOrCreate().createDataFrame(frame).repartition(1)
-
-
-def dask():
-    """Dask, threads of this process."""
-    from isobag.engines import dask as engine  # noqa: PLC0415
-
-    yield from on_engine("dask", engine, lambda made: made.compute() if hasattr(made, "compute") else made)
-
-
-def spark():
-    """Spark, in this process."""
-    from isobag.engines import spark as engine  # noqa: PLC0415
-
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    yield from on_engine("spark", engine, lambda made: made.toPandas())
 
 
 def compare(old, new):

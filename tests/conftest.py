@@ -4,7 +4,6 @@ import os
 os.environ.setdefault("SCIPY_ARRAY_API", "1")
 
 import shutil
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -33,19 +32,6 @@ def pytest_configure(config):
 
 def _changed(file):
     return file.stat().st_mtime
-
-
-@pytest.fixture(autouse=True)
-def _dask_is_left_as_it_was():
-    """A scheduler that is left set would be asked by the tests that follow in this process, where it is no more."""
-    before = _scheduler()
-    yield
-    assert _scheduler() == before
-
-
-def _scheduler():
-    config = sys.modules.get("dask.config")
-    return None if config is None else config.get("scheduler", None)
 
 
 @pytest.fixture

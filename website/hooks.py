@@ -74,8 +74,6 @@ def public_names() -> list[str]:
 
 def _docstring(directive: re.Match[str]) -> str:
     """The text of a name for readers of Markdown: heading, signature, docstring."""
-    if directive[1].startswith("isobag.engines."):
-        return f"## {directive[1]}\n\n{_written_docstring(directive[1])}"
     module, _, name = directive[1].rpartition(".")
     found = getattr(importlib.import_module(module), name)
     said = inspect.getdoc(found) if callable(found) else None
@@ -93,15 +91,6 @@ def _docstring(directive: re.Match[str]) -> str:
         ]
     )
     return "\n\n".join([f"## {directive[1]}\n\n{signature}{said or ''}".rstrip(), *methods])
-
-
-def _written_docstring(path: str) -> str:
-    """The docstring of a name, read from its file: to import an engine, Dask or Spark would have to be there."""
-    import griffe  # noqa: PLC0415, comes with mkdocstrings
-
-    found = griffe.load("isobag", search_paths=[str(ROOT / "src")])[path.removeprefix("isobag.")]
-    found = found.final_target if found.is_alias else found
-    return found.docstring.value if found.docstring else ""
 
 
 def _help_of_commands() -> str:

@@ -30,7 +30,6 @@ FENCE = re.compile(r"^( *)```(\S*)[^\n]*\n(.*?)^\1```$", re.DOTALL | re.MULTILIN
 HOW = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 ELSEWHERE = {
     r"isobag reproduce .*": "minutes; tests/reproduce runs it on small data",
-    r"isobag (points|groups) .* --dask .*": "a cluster; tests/cli/test_dask.py has one",
     r"make [a-z-]+( [A-Z]+=\S+)?": "targets are checked against the Makefile",
     r"python3 -m http.server -d site": "serves the site until it is stopped",
     r"isobag mcp .*": "serves until it is stopped; tests/adapters/test_mcp.py calls it",
@@ -86,8 +85,6 @@ class Runner:
         run(block)
 
     def run_python(self, block):
-        if "isobag.engines import spark" in block.text and "spark" not in self.names:
-            return  # tests/engines/spark runs it, where there is a session
         if (
             re.search(r"isobag\.adapters|from mcp import|import skops", block.text)
             and os.environ.get("CI_ADAPTERS") != "1"

@@ -29,7 +29,7 @@ from isobag.report.page import render
 from isobag.report.template import embedded
 from isobag.tables.detect import open_frame, rank_frame
 from isobag.tables.framesource import FrameSource
-from isobag.tables.ranking import rank_here
+from isobag.tables.ranking import rank
 from isobag.tables.reasons import NO_COLUMN
 from isobag.tables.terminal import LONGEST, escape_for_terminal, shown
 
@@ -76,7 +76,7 @@ def normal(rng):
 def rank_new(normal, frame, **how):
     detector = IDKPointDetector(random_state=0, n_estimators=20).fit(normal)
     table = read_table(FrameSource(open_frame(frame)), features=["amount", "hour"])
-    return rank_here(table, detector, is_fitted=True, **how)
+    return rank(table, detector, is_fitted=True, **how)
 
 
 @pytest.mark.parametrize("name", ["rows", "groups"])
@@ -284,7 +284,7 @@ def test_a_table_on_disk_has_the_page_of_one_in_memory(frame):
     for kept_bytes in (0, 1 << 26):
         source = FrameSource(open_frame(frame))
         table = read_table(source, by=["account"], spool=lambda n, kept=kept_bytes: Spool(n, kept))
-        ranking = rank_here(table, IDKGroupDetector(random_state=0, n_estimators=10, calibrate=False))
+        ranking = rank(table, IDKGroupDetector(random_state=0, n_estimators=10, calibrate=False))
         pages.append(render(ranking, date=datetime(2031, 2, 3, tzinfo=UTC)))
     assert pages[0] == pages[1]
 

@@ -5,7 +5,6 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from commands import ask, assert_one_sentence, run
-from in_pieces import FramePartitions
 from numpy.testing import assert_array_equal
 
 from isobag import IDKPointDetector, detect_points, load
@@ -64,8 +63,6 @@ def test_what_cannot_be_is_refused_in_a_sentence(cards):
         detect_points(cards, baseline_by="nobody")
     with pytest.raises(ValueError, match="baseline_by= compares rows, not groups"):
         detect.fit(cards, by="account", baseline_by="account")
-    with pytest.raises(ValueError, match="neither Dask nor Spark can do it yet"):
-        detect_points(FramePartitions([cards[:600], cards[600:]]), baseline_by="account")
 
 
 def test_the_command_ranks_learns_scores_and_explains(cards, tmp_path):

@@ -10,7 +10,6 @@ from isobag.tables.judge import (
     TIME_OF_DAY,
     choose_categories,
     choose_time_parts,
-    find_copies,
     identifier_reason,
     is_named_identifier,
     time_feature_names,
@@ -40,10 +39,6 @@ def test_identifiers_number_the_rows_or_are_called_so():
     assert identifier_reason("n", True, True, 5) == ""  # five rows may hold 1 to 5 by chance
     assert identifier_reason("n", True, False, 100) == ""
     assert identifier_reason("id", False, True, 100) == ""  # decimals are measured, whatever they are called
-
-
-def test_copies_and_constants():
-    assert find_copies([b"x", b"y", b"x", b"z", b"y"]) == {2: 0, 4: 1} and find_copies([]) == {}
 
 
 def test_frequent_texts_are_categories_and_the_others_one_bucket():

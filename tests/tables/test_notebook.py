@@ -13,7 +13,7 @@ from isobag.tables.detect import encoding_of
 from isobag.tables.framesource import FrameSource
 from isobag.tables.learn import learn_table
 from isobag.tables.notebook import cut_of
-from isobag.tables.ranking import rank_here
+from isobag.tables.ranking import rank
 from isobag.tables.reading import ReadOptions
 
 HOSTILE = "<script>alert(1)</script>\x1b[2J\u202e$\\frac"
@@ -87,7 +87,7 @@ def test_with_a_false_discovery_rate_the_line_divides_the_flagged_from_the_rest(
     model = fit_points(frame[20:], features=["a", "b<i>"], **HOW)
     encoding = encoding_of(model.detector, list(frame.columns), [])
     table = learn_table(FrameSource(nw.from_native(frame[:20])), ReadOptions.of(), encoding=encoding)
-    ranking = rank_here(table, model.detector, is_fitted=True, fdr=0.1)
+    ranking = rank(table, model.detector, is_fitted=True, fdr=0.1)
     ax = ranking.plot()
     line = {one.get_label(): one.get_ydata() for one in ax.get_lines()}[ranking.rule][0]
     assert (ranking.flagged == (ranking.scores < line)).all() and ranking.flagged.any()
@@ -98,10 +98,10 @@ def test_the_line_is_of_the_rule_applied_and_there_is_none_where_nothing_is_flag
     model = fit_points(frame[20:], features=["a", "b<i>"], **HOW)
     encoding = encoding_of(model.detector, list(frame.columns), [])
     table = learn_table(FrameSource(nw.from_native(frame[:20])), ReadOptions.of(), encoding=encoding)
-    few = rank_here(table, model.detector, is_fitted=True, budget=0.1)
+    few = rank(table, model.detector, is_fitted=True, budget=0.1)
     assert few.flagged.any() and cut_of(few) != few.judged.threshold
     assert (few.flagged == (few.scores < cut_of(few))).all()
-    assert cut_of(rank_here(table, model.detector, is_fitted=True, budget=1e-9)) == -np.inf
+    assert cut_of(rank(table, model.detector, is_fitted=True, budget=1e-9)) == -np.inf
     assert cut_of(rank_frame(frame[20:], features=["a", "b<i>"], **HOW)) == -np.inf
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from isobag.data.groups import number_labels
 from isobag.tables import labels
-from isobag.tables.labels import first_rows_of, label_rows, n_labels, number_rows, packed, unpacked
+from isobag.tables.labels import first_rows_of, label_rows, number_rows, packed, unpacked
 
 COLUMNS = {
     "whole": pa.array([3, None, 1, 3, 2]),
@@ -66,7 +66,6 @@ def test_labels_are_counted_and_numbered_alike_however_they_are_kept():
         ids, known = number_rows([column])
         assert ids.tolist() == [0, -1, 1, 0, -1, 2, 1, 2]
         assert known.tolist() == ["bb", "a", "c" * 40]
-        assert n_labels([column]) == 5 and n_labels([column, texts]) == 5
     assert unpacked(packed(texts)).equals(texts) and packed(texts).nbytes < texts.nbytes
 
 

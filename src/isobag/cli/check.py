@@ -17,7 +17,7 @@ from isobag.cli.run import rank_new
 from isobag.models.calibration import EXACT
 from isobag.storage.atomic import write_whole
 from isobag.storage.files import STDOUT, naming_stdout
-from isobag.tables.distributed import AnyRanking
+from isobag.tables.ranking import Ranking
 from isobag.tables.sentences import least_flagged, sentences_of
 from isobag.tables.summary import FEATURE
 from isobag.tables.terminal import escape_for_terminal
@@ -72,7 +72,7 @@ def _facts(typed: Typed) -> dict[str, Any]:
     }
 
 
-def _check_content(ranking: AnyRanking) -> None:
+def _check_content(ranking: Ranking) -> None:
     """Refuse a table that would be fine whatever it is: nothing in it, or no way to find anything odd."""
     if not ranking.n_ranked:
         raise ValueError(f"No {ranking.unit} is left to check: all of {len(ranking):,} were left out.")

@@ -54,7 +54,7 @@ def command(work: str, names: str, failed: int = FAILED, **own: Any) -> Callable
 @command(
     "run.detect",
     f"files sql {WRITTEN} {NOTATION} format features exclude id_column baseline_by missing "
-    "bad_cells max_samples n_estimators contamination p_values fdr seed jobs engine dask top out keep report model "
+    "bad_cells max_samples n_estimators contamination p_values fdr seed jobs top out keep report model "
     "json quiet debug",
     fdr=REFUSED_FDR,
 )
@@ -70,7 +70,7 @@ def points() -> None:
     "run.detect",
     f"by files time every sessions sql {WRITTEN} {NOTATION} format time_zone time_unit "
     "features exclude missing bad_cells min_size max_samples group_max_samples n_estimators contamination "
-    "p_values fdr seed jobs engine dask top out report model json quiet debug",
+    "p_values fdr seed jobs top out report model json quiet debug",
     by=option(str, ..., None, "A,B,...", BY),
     fdr=REFUSED_FDR,
 )
@@ -96,7 +96,7 @@ _PEERS = (
 @command(
     "watch.watch_files",
     f"files by time every model sql {WRITTEN} {NOTATION} format time_zone time_unit features "
-    "exclude missing bad_cells since peers fdr keep late learn confirm dismiss seed jobs engine dask top out report "
+    "exclude missing bad_cells since peers fdr keep late learn confirm dismiss seed jobs top out report "
     "json quiet debug",
     by=text(None, "A,B,...", "Column with the entity of each row, or several: account, machine, shop."),
     time=text(None, "COLUMN", "Column with the time of each row."),

@@ -16,7 +16,6 @@ from isobag.estimators import IDKGroupDetector, IDKPointDetector
 from isobag.tables.encode import Encoding
 from isobag.tables.judgement import Judged, judge_new
 from isobag.tables.labels import read_labels
-from isobag.tables.learn import LocalTable
 from isobag.tables.ranking import with_baseline
 from isobag.tables.reasons import Population, reasons_of_groups, reasons_of_rows
 from isobag.tables.units import units_of
@@ -103,7 +102,6 @@ def _find_label(labels: dict[str, Any], label: str) -> Ints:
 def _rows(detector: Any, given: Input, wanted: Ints, bar: Silent) -> tuple[Rows, Encoding, Ints]:
     """These rows alone, how they became features, and the numbers of those without gaps: others do not matter."""
     table = given.read(bar, model=detector, only_rows=wanted)
-    assert isinstance(table, LocalTable)
     if not len(table.rows):
         raise ValueError("All of these rows have missing values and were left out; fill them first.")
     rows: Rows = ArrayRows(table.rows.take(np.arange(len(table.rows))), table.encoding.names)

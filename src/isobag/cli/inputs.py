@@ -1,21 +1,17 @@
-"""From what is typed to a table and a detector: files, a query over them, an engine that reads them, a model file."""
+"""From what is typed to a table and a detector: files, a query over them, a model file."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import typer
 
 from isobag.cli.options import WRITTEN, Typed, number_or_auto, reading, split_names
 from isobag.cli.progress import Silent
-from isobag.data.local import Source
-from isobag.data.partitions import Collection
 from isobag.estimators import IDKGroupDetector, IDKPointDetector
 from isobag.storage.modelfile import load
-from isobag.tables.batch import names_of_files
+from isobag.tables.batch import Source, names_of_files
 from isobag.tables.detect import encoding_of
 from isobag.tables.encode import Encoding
 from isobag.tables.learn import Table, learn_table
@@ -23,7 +19,6 @@ from isobag.tables.openers import STDIN
 from isobag.tables.reading import ReadOptions
 from isobag.tables.sources import FilesSource, matching_files
 
-LOCAL = "local"
 FEW_ROWS = 20_000
 """Below, starting threads takes longer than they save."""
 
@@ -46,6 +41,11 @@ class Input:
     def name(self) -> str:
         """The input in few words."""
         return names_of_files(self.files) or str(self.sql)
+
+    @property
+    def matching_files(self) -> list[str]:
+        """Names of the files that will be read."""
+        return [file for name in self.files for file in matching_files(name) if file != STDIN]
 
     @cached_property
     def source(self) -> Source:
@@ -72,7 +72,7 @@ class Input:
         return replace(self, options=self.options.following(Encoding.of_model(model)))
 
     def read(self, bar: Silent, *, model: Any = None, encoding: Encoding | None = None, **more: Any) -> Table:
-        """The table, read in this process: of the columns chosen, or of those of a model or an encoding."""
+        """The table: of the columns chosen, or of those of a model or an encoding."""
         if model is not None:
             encoding = encoding_of(model, self.source.columns, [*self.options.apart])
         self.source.tick = bar.tick
@@ -110,36 +110,6 @@ def open_model(typed: Typed) -> Any:
     return model
 
 
-class Engine:
-    """This process, the default: files are read here, and rows are looked at by threads. Others override all of it."""
-
-    def files(self, given: Input, *, report: Path | None = None, jobs: int | None = None) -> list[str]:
-        """Names of the files that will be read; options that cannot be used are refused."""
-        return [file for name in given.files for file in matching_files(name) if file != STDIN]
-
-    @contextmanager
-    def opened(self, given: Input, bar: Silent, *, jobs: int | None, is_silent: bool) -> Iterator[Source | Collection]:
-        """The input as partitions, within a context; what goes wrong in it is an OSError or a ValueError."""
-        given.source.tick = bar.tick
-        yield given.source
-
-    def threads(self, jobs: int | None, n_rows: int) -> int | None:
-        """Threads of this process for so many rows, as in joblib."""
-        return threads_for(jobs, n_rows)
-
-
 def threads_for(jobs: int | None, n_rows: int) -> int:
     """The number of threads asked for, or what suits the number of rows."""
     return jobs if jobs is not None else 1 if n_rows < FEW_ROWS else -1
-
-
-def engine_at(address: str | None) -> Engine:
-    """The engine of an address: ``local``, or ``dask://`` and the address of a scheduler, or ``dask://local``."""
-    if address in (None, LOCAL):
-        return Engine()
-    kind, _, place = str(address).partition("://")
-    if kind == "dask":
-        from isobag.cli.cluster import DaskCluster  # noqa: PLC0415, seldom needed
-
-        return DaskCluster(place or LOCAL)
-    raise typer.BadParameter(f"--engine {address}: need local, dask://local or dask:// and the address of a scheduler.")

@@ -46,11 +46,6 @@ BY = "Column with the label of each row's group, or several."
 _MODEL = "A file written by `isobag fit`."
 MODEL, MODEL_OPTION = argument(Path, ..., "MODEL", _MODEL), option(Path, ..., None, "FILE", _MODEL)
 _A_TABLE = "CSV, TSV, JSON Lines (also .gz, .bz2, .xz, .zst), Parquet, Arrow or .xlsx; globs; - for stdin."
-_ENGINE = (
-    "Where to work: `local` (this process), `dask://HOST:PORT` (the Dask cluster of this scheduler) or "
-    "`dask://local` (--jobs processes of this machine). Dask reads Parquet files or folders of them; --out is one "
-    "file all the same, with rows in the order of the table, without rank and rank_share."
-)
 _NUMBERS = "What is a number in text: digits alone, or also with currency, percent, units, thousands."
 _MISSING = "Missing values: fill where there are any and say so, stop, leave such rows out, or learn medians of all."
 _KINDS: dict[str, Any] = {
@@ -100,8 +95,6 @@ OPTIONS: dict[str, Any] = {
     "exact": option(bool, False, HOW, None, "No p-values below 1 / (1 + rows or groups to compare with).", "--exact"),
     "seed": option(int, 0, HOW, "N", "Same seed, same result.", min=0),
     "jobs": option(int | None, None, HOW, "N", "Threads, as in joblib; default: all, but one for few rows."),
-    "engine": text(HOW, "ADDRESS", _ENGINE),
-    "dask": text(HOW, "ADDRESS", "The same as --engine dask://ADDRESS."),
     "top": option(int, 10, OUT, "N", "How many of the oddest to print.", min=0),
     "out": option(list[Path] | None, None, OUT, "FILE", f"Write all, ranked: {ENDINGS}"),
     "keep": text(OUT, "A,B,...", "Columns to carry into --out and --report, or all."),
@@ -111,14 +104,6 @@ OPTIONS: dict[str, Any] = {
     "quiet": option(bool, False, OUT, None, "No notes and no progress.", "--quiet", "-q"),
     "debug": option(bool, False, OUT, None, "Show where an error comes from.", "--debug"),
 }
-
-
-def engine_address(typed: Typed) -> str | None:
-    """The address of the engine, which --dask gives in short."""
-    engine, dask = (vars(typed).get(name) for name in ("engine", "dask"))
-    if engine is not None and dask is not None:
-        raise typer.BadParameter("--engine and --dask are both given; give one of them.")
-    return engine if dask is None else f"dask://{dask}"
 
 
 def reading(typed: Typed) -> "ReadOptions":

@@ -16,7 +16,6 @@ from isobag.cli.options import Typed
 from isobag.cli.process import speaks_utf8
 from isobag.data.spool import Tick
 from isobag.storage.files import BATCH_ROWS, STDOUT, check_output, naming_stdout, write_table
-from isobag.tables.distributed import AnyRanking
 from isobag.tables.ranking import Ranking
 from isobag.tables.reasons import number_in_words
 from isobag.tables.sentences import sentences_of
@@ -76,18 +75,17 @@ def check_targets(output: Output, files: Sequence[str], model_read: Path | None)
         taken[path.resolve()] = "is written"
 
 
-def write_results(ranking: AnyRanking, output: Output, source: str, tick: Tick | None) -> None:
+def write_results(ranking: Ranking, output: Output, source: str, tick: Tick | None) -> None:
     """Write all that was ranked, and the report."""
     if output.out:
         write_table(output.out, _counted(ranking, tick))
     if output.report is not None:
         from isobag.report import write_report  # noqa: PLC0415, loads jinja2
 
-        assert isinstance(ranking, Ranking)
         write_report(ranking, output.report, source=source, command=command_line())
 
 
-def show_results(ranking: AnyRanking, top: dict[str, Any], output: Output) -> None:
+def show_results(ranking: Ranking, top: dict[str, Any], output: Output) -> None:
     """Print the oddest and what there is to say, unless the results themselves go to standard output."""
     written = [path for path in (output.model, *output.out, output.report) if path is not None]
     if any(str(path) == STDOUT for path in written):
@@ -116,7 +114,7 @@ def show_results(ranking: AnyRanking, top: dict[str, Any], output: Output) -> No
         note(f"Written: {', '.join(map(str, written))}.", output.quiet)
 
 
-def _counted(ranking: AnyRanking, tick: Tick | None) -> Iterator[dict[str, Any]]:
+def _counted(ranking: Ranking, tick: Tick | None) -> Iterator[dict[str, Any]]:
     n_done = 0
     for columns in ranking.parts(BATCH_ROWS):
         yield columns

@@ -25,9 +25,9 @@ class Bar(Silent):
         self._bar, self._task = bar, bar.add_task("reading", total=None, count="")
         self.tick = self.count
 
-    def count(self, what: str, n: int, of: int | None, unit: str = "rows") -> None:
-        """So many rows, or another unit, of a pass are done."""
-        self._bar.update(self._task, description=what, completed=n, total=of, count=f"{n:,} {unit}")
+    def count(self, what: str, n: int, of: int | None) -> None:
+        """So many rows of a pass are done."""
+        self._bar.update(self._task, description=what, completed=n, total=of, count=f"{n:,} rows")
 
     def stage(self, what: str) -> AbstractContextManager[Any]:
         """A pass whose length is not counted."""

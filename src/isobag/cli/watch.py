@@ -1,7 +1,6 @@
 """From files to findings, with a state that lasts: open, judge, write, and only then keep what was learned."""
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import typer
 
-from isobag.cli.inputs import engine_at, input_of
-from isobag.cli.options import Typed, engine_address, split_names
+from isobag.cli.inputs import input_of, threads_for
+from isobag.cli.options import Typed, split_names
 from isobag.cli.output import Output, check_targets, command_line, note, output_of, print_json, print_line, print_table
 from isobag.cli.progress import progress
 from isobag.estimators import EntityMonitor
@@ -20,7 +19,6 @@ from isobag.models.timeline import ONLINE_PERIODS, n_begun
 from isobag.storage.files import STDOUT, write_table
 from isobag.storage.modelfile import load, save
 from isobag.tables.encode import Encoding
-from isobag.tables.learn import LocalTable, learn_table
 from isobag.tables.summary import TableSummary
 from isobag.tables.times import moment_of
 from isobag.tables.watch import (
@@ -62,23 +60,20 @@ def _judge(typed: Typed, monitor: EntityMonitor, columns: LogColumns, known: Pat
     given = given if known is None else given.following(monitor)
     given = replace(given, options=columns.reading(given.options))
     encoding = None if known is None else Encoding.of_model(monitor)
-    where = engine_at(engine_address(typed))
-    files = where.files(given, jobs=typed.jobs)
+    files = given.matching_files
     for name in files:
         if files.count(name) > 1:
             raise ValueError(f"{name!r} is given twice; its rows would count double.")
     check_targets(output, files, known)
     since = None if typed.since is None else moment_of(typed.since, "since", monitor.time_zone)
     before = monitor.state.periods if known else None
-    silent = output.is_silent
-    with progress(silent) as bar, where.opened(given, bar, jobs=typed.jobs, is_silent=silent) as partitions:
-        table = learn_table(partitions, given.options, encoding=encoding)
-        monitor.set_params(n_jobs=where.threads(typed.jobs, table.n_rows))
+    with progress(output.is_silent) as bar:
+        table = given.read(bar, encoding=encoding)
+        monitor.set_params(n_jobs=threads_for(typed.jobs, table.n_rows))
         log, summary, learned = read_log(table, columns, monitor.calendar), table.summary, table.encoding
-        stage = bar.stage if isinstance(table, LocalTable) else nullcontext  # an engine counts its partitions
         del table  # the columns of entities and times, which are in the log
         pa.default_memory_pool().release_unused()  # which Arrow keeps for further reading
-        with stage("judging"):
+        with bar.stage("judging"):
             findings = monitor.follow(log, learn=typed.learn, since=since)
         del log
         monitor.set_params(n_jobs=None)

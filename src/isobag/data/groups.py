@@ -1,7 +1,6 @@
 """Groups of points: rows with labels, a list of arrays, or a frame with a column of labels."""
 
 import sys
-from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,36 +18,17 @@ from isobag.data.rows import BLOCK_ROWS, ArrayRows, GroupedBlock, Rows, count_id
 from isobag.data.validation import as_rows, check_points, feature_names_of, name_group_in_error
 
 
-class Grouped(ABC):
-    """Rows that belong to groups, with labels (g,) in order of first appearance."""
+@dataclass(frozen=True)
+class Groups:
+    """Rows, which need not be in memory, the group of each, ids (n,), and labels (g,) by first appearance."""
 
     rows: Rows
+    ids: Ints
     labels: npt.NDArray[Any]
 
     def __len__(self) -> int:
         """Number of groups."""
         return len(self.labels)
-
-    @property
-    @abstractmethod
-    def sizes(self) -> Ints:
-        """Number of points of each group: (g,)."""
-
-    @abstractmethod
-    def part(self, numbers: Ints) -> "Grouped":
-        """Only the groups with the numbers given, in that order: (k,)."""
-
-    def prefetch(self, numbers: Ints) -> None:  # noqa: B027, in memory there is nothing to prefetch
-        """Hint: these groups will be read together: (k,)."""
-
-
-@dataclass(frozen=True)
-class Groups(Grouped):
-    """Rows and the group of each, ids (n,), in memory; the rows need not be."""
-
-    rows: Rows
-    ids: Ints
-    labels: npt.NDArray[Any]
 
     @cached_property
     def sizes(self) -> Ints:
@@ -104,7 +84,7 @@ class DeviceGroups(Groups):
 
 def as_groups(estimator: BaseEstimator, X: Any, groups: Any, *, reset: bool, alone: bool = False) -> Any:
     """Rows and the group of each; labels may be any hashables. ``alone``: an array without labels is one group."""
-    if isinstance(X, Grouped):
+    if isinstance(X, Groups):
         as_rows(estimator, X.rows, reset=reset)
         return X
     refuse_lazy(X)

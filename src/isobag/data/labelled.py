@@ -48,10 +48,6 @@ class LabelledRows(Rows):
         """Some rows: (k,) -> (k, d)."""
         return self._rows.take(numbers)
 
-    def prefetch(self, numbers: Ints) -> None:
-        """Hint: these rows will be read together, (k,)."""
-        self._rows.prefetch(numbers)
-
     def map_reduce(self, function: Callable[[Floats], T], combine: Callable[[T, T], T]) -> T:
         """Partial results of all blocks, merged."""
         return self._rows.map_reduce(function, combine)
@@ -152,10 +148,6 @@ class MappedRows(Rows):
     def part(self, numbers: Ints) -> Rows:
         """Only the rows with the numbers given, which ascend."""
         return MappedRows(self._rows.part(numbers), self._owners[numbers], self._function)
-
-    def prefetch(self, numbers: Ints) -> None:
-        """Hint: these rows will be read together, (k,)."""
-        self._rows.prefetch(numbers)
 
     @property
     def whole(self) -> Floats | None:

@@ -1,14 +1,8 @@
-"""A log: rows with an entity and a time each, in partitions. The rows of an entity in one period are a bag.
+"""A log: rows with an entity and a time each. The rows of an entity in one period are a bag."""
 
-Bags are counted where their rows are. Then the rows of each bag are brought together, some bags in each bucket, in the
-order of periods and then of entities: whatever is made of bags is the same, however the log is cut.
-"""
-
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from hashlib import blake2b
-from operator import add
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -17,14 +11,11 @@ import numpy.typing as npt
 from isobag.backends.arrays import Bools, Cells, Floats, Ints
 from isobag.data.groups import number_labels
 from isobag.data.hashes import Hashes, hash_rows
-from isobag.data.local import Source
-from isobag.data.partitions import Combine, Frames, Partitions
 from isobag.data.periods import Calendar
 from isobag.data.rows import Rows
 
 T = TypeVar("T")
 Labels = npt.NDArray[Any]
-MOST_BUCKETS = 256
 
 
 class LogBlock(NamedTuple):
@@ -42,9 +33,6 @@ class LogBlock(NamedTuple):
     names: Labels
     cohorts: Ints | None = None
     n_untimed: int = 0
-
-
-ReadLog = Callable[[int, Frames], Iterator[LogBlock]]
 
 
 class Arrivals(NamedTuple):
@@ -104,7 +92,7 @@ class BagCounts(NamedTuple):
         np.add.at(sizes, places, np.concatenate([self.sizes, later.sizes]))
         return BagCounts(names, cohorts, keys % n, keys // n, sizes, self.n_untimed + later.n_untimed)
 
-    def in_order(self, known: Labels | None, n_buckets: int) -> tuple["BagOrder", Labels]:
+    def in_order(self, known: Labels | None) -> tuple["BagOrder", Labels]:
         """The order of the bags, and all labels: new ones by their first period, and then in their own order."""
         known = np.empty(0, dtype=self.names.dtype) if known is None else known
         places = {label: place for place, label in enumerate(known.tolist())}
@@ -118,8 +106,7 @@ class BagCounts(NamedTuple):
         keys = self.numbers * max(1, len(everyone)) + ids[self.owners]
         order = np.argsort(keys)
         keys, sizes = keys[order], self.sizes[order]
-        cuts = _cuts(keys, sizes, n_buckets)
-        return BagOrder(self.names, ids, max(1, len(everyone)), keys, sizes, cuts), everyone
+        return BagOrder(self.names, ids, max(1, len(everyone)), keys, sizes), everyone
 
 
 @dataclass(frozen=True)
@@ -128,7 +115,6 @@ class BagOrder:
 
     names, ids : (k,), labels of entities, and their numbers, which are below ``n_entities``.
     keys, sizes : (b,), the key of each bag, period times n_entities + entity, ascending, and its rows.
-    cuts : keys of the bags with which a new bucket begins: buckets have about as many rows each.
     """
 
     names: Labels
@@ -136,55 +122,49 @@ class BagOrder:
     n_entities: int
     keys: Ints
     sizes: Ints
-    cuts: Ints
 
     @property
     def numbers(self) -> Ints:
         """The period of each bag: (b,)."""
         return self.keys // self.n_entities
 
-    def without_bags(self) -> "BagOrder":
-        """The same without what is known of each bag, which bringing rows together does not need."""
-        return replace(self, keys=self.keys[:0].copy(), sizes=self.sizes[:0].copy())
 
-
-@dataclass(frozen=True)
+@dataclass
 class Log:
-    """Rows of a log, in partitions.
+    """Rows of a log.
 
-    read : from a partition to its rows.
     features : names of the features, None where they came without; ``n_features``: how many there are.
     finds_cohorts : whether cohorts are to be found, as rows do not name them.
     """
 
-    partitions: Partitions
-    read: ReadLog
+    block: LogBlock | None
     n_features: int
     features: Sequence[str] | None
     finds_cohorts: bool = False
 
     def count(self) -> BagCounts:
         """Rows of each bag."""
-        return self.partitions.run(partial(_count, self.read), BagCounts.merge)
+        return BagCounts.of(self._rows)
 
     def release(self) -> None:
-        """Give up rows that are in memory; those of an engine stay where they are."""
-        if isinstance(self.partitions, _OneBlock):
-            self.partitions.release()
+        """Give up the rows."""
+        self.block = None
 
     @property
-    def n_buckets(self) -> int:
-        """Into how many buckets bags are divided."""
-        return min(self.partitions.n_partitions, MOST_BUCKETS)
+    def _rows(self) -> LogBlock:
+        if self.block is None:
+            raise ValueError("The rows of this log were given up, as it was followed before; make it anew.")
+        return self.block
 
-    def gather(self, order: BagOrder, finish: Callable[[Arrivals], T], join: Combine[T], only: Ints | None = None) -> T:
-        """What is made of the rows of some bags, which come together, joined in the order of the bags.
-
-        only : keys of the bags that are wanted, ascending; None for all.
-        """
-        ids = dict(zip(order.names.tolist(), order.ids.tolist(), strict=True))
-        split = _Split(self.read, ids, order.n_entities, order.cuts, only)
-        return self.partitions.exchange(split, add, lambda bucket, parts: finish(_concatenated(parts)), join)
+    def gather(self, order: BagOrder, finish: Callable[[Arrivals], T], only: Ints | None = None) -> T:
+        """What is made of the rows of some bags; ``only``: keys of those that are wanted, ascending; None for all."""
+        block, ids = self._rows, dict(zip(order.names.tolist(), order.ids.tolist(), strict=True))
+        own = np.array([ids[label] for label in block.names.tolist()], dtype=np.int32)[block.codes]
+        rows = Arrivals(block.X, block.numbers, own, block.hashes)
+        if only is not None:
+            keys = rows.keys(order.n_entities)
+            rows = rows.part(only[np.minimum(np.searchsorted(only, keys), len(only) - 1)] == keys)
+        return finish(rows)
 
 
 def log_in_memory(rows: Rows, entities: Labels, moments: Ints, calendar: Calendar, peers: Labels | None) -> Log:
@@ -200,7 +180,7 @@ def log_in_memory(rows: Rows, entities: Labels, moments: Ints, calendar: Calenda
 
 def log_of_block(block: LogBlock, names: Sequence[str] | None, finds_cohorts: bool = False) -> Log:
     """A log that is one block in memory."""
-    return Log(_OneBlock(block), _as_it_is, block.X.shape[1], names, finds_cohorts)
+    return Log(block, block.X.shape[1], names, finds_cohorts)
 
 
 def make_block(
@@ -224,79 +204,6 @@ def hash_cohorts(codes: Ints, names: Labels) -> Ints:
     texts = (f"{type(label).__name__} {label!r}".encode() for label in names.tolist())
     hashes = [int.from_bytes(blake2b(text, digest_size=8).digest(), "big") >> 2 for text in texts]
     return np.array(hashes, dtype=np.int64)[codes]
-
-
-class _OneBlock(Source):
-    """A block of rows that is in memory."""
-
-    columns = None
-
-    def __init__(self, block: LogBlock) -> None:
-        self._blocks = [block]
-
-    def frames(self, number: int = 0) -> Frames:
-        """The block."""
-        if not self._blocks:
-            raise ValueError("The rows of this log were given up, as it was followed before; make it anew.")
-        return iter(self._blocks)
-
-    def release(self) -> None:
-        """Give the rows up."""
-        self._blocks = []
-
-
-def _as_it_is(number: int, frames: Frames) -> Iterator[LogBlock]:
-    return frames
-
-
-def _count(read: ReadLog, number: int, frames: Frames) -> BagCounts:
-    found: BagCounts | None = None
-    for block in read(number, frames):
-        own = BagCounts.of(block)
-        found = own if found is None else found.merge(own)
-    none: Any = np.empty(0, dtype=np.int64)
-    return found or BagCounts(none.astype(object), none, none, none, none, 0)
-
-
-@dataclass(frozen=True)
-class _Split:
-    """The rows of a partition by the buckets of their bags; see ``BagOrder`` and ``Log.gather``."""
-
-    read: ReadLog
-    ids: dict[Any, int]
-    n_entities: int
-    cuts: Ints
-    only: Ints | None
-
-    def __call__(self, number: int, frames: Frames) -> dict[int, list[Arrivals]]:
-        parts: dict[int, list[Arrivals]] = {}
-        for block in self.read(number, frames):
-            own = np.array([self.ids[label] for label in block.names.tolist()], dtype=np.int32)[block.codes]
-            rows = Arrivals(block.X, block.numbers, own, block.hashes)
-            if self.only is not None:
-                keys = rows.keys(self.n_entities)
-                places = np.minimum(np.searchsorted(self.only, keys), len(self.only) - 1)
-                wanted = self.only[places] == keys
-                rows = rows if wanted.all() else rows.part(wanted)
-            if not len(self.cuts):
-                parts.setdefault(0, []).append(rows)
-                continue
-            buckets = np.searchsorted(self.cuts, rows.keys(self.n_entities), side="right")
-            for bucket in np.unique(buckets).tolist():
-                parts.setdefault(bucket, []).append(rows.part(buckets == bucket))
-        return parts
-
-
-def _cuts(keys: Ints, sizes: Ints, n_buckets: int) -> Ints:
-    if not len(keys):
-        return keys
-    ends = np.cumsum(sizes)
-    places = np.searchsorted(ends, ends[-1] * np.arange(1, n_buckets) // max(1, n_buckets), side="right")
-    return np.unique(keys[np.minimum(places, len(ends) - 1)])
-
-
-def _concatenated(parts: list[Arrivals]) -> Arrivals:
-    return parts[0] if len(parts) == 1 else Arrivals(*map(np.concatenate, zip(*parts, strict=True)))
 
 
 def _ranks(labels: Labels) -> Ints:

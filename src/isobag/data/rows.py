@@ -58,9 +58,6 @@ class Rows(ABC):
     def take(self, numbers: Ints) -> Floats:
         """The rows with the numbers given, in that order: (k,) -> (k, d)."""
 
-    def prefetch(self, numbers: Ints) -> None:  # noqa: B027, nothing is gained in memory
-        """Hint: these rows will be read together, (k,), so that one pass over all of them is enough."""
-
     def map_reduce(self, function: Callable[[Floats], T], combine: Callable[[T, T], T]) -> T:
         """Partial results of all blocks, merged; ``combine`` must not mind the order."""
         return reduce(combine, map(function, self.blocks()))

@@ -17,7 +17,7 @@ from isobag.backends import Compute
 from isobag.backends.arrays import ASINH, BY_KNOTS, FARTHEST, LINEAR, Floats, Ints, Knots, Scales, held
 from isobag.backends.protocol import AnyBackend
 from isobag.backends.threads import map_in_threads, slices
-from isobag.data.rows import ArrayRows, Rows, sample_numbers, sample_rows
+from isobag.data.rows import ArrayRows, Rows, sample_rows
 
 T = TypeVar("T")
 
@@ -231,15 +231,6 @@ robust: median 0 and quartiles 1 apart, or range 1 where these are equal; asinh:
 deviation), or the mean one where that is practically 0; normal: ranks mapped to a normal distribution; None: as is.
 Ranges are those of all rows; the rest is learned from a sample of 65,536 rows (fewer of very many features), or from
 all if there are no more."""
-
-
-_OF_RANGES = ("minmax", None)
-"""Scalings that need no sample."""
-
-
-def rows_for_scalings(rows: Rows, names: Iterable[str | None]) -> Ints:
-    """Numbers of the rows that ``fit_scalings`` will take: (m,)."""
-    return np.empty(0, dtype=np.int64) if set(names) <= {*_OF_RANGES} else sample_numbers(rows)
 
 
 def fit_scaling(X: Floats, name: str | None) -> Scaling:

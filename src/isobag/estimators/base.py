@@ -19,7 +19,7 @@ from isobag.data.validation import as_rows
 from isobag.models.calibration import discoveries
 from isobag.models.group import GroupModel
 from isobag.models.point import PointModel
-from isobag.models.thresholds import Scores, counts_of, quantile_of, threshold_of_ratios
+from isobag.models.thresholds import counts_of, threshold_of_ratios
 
 M = TypeVar("M", PointModel, GroupModel)
 
@@ -88,10 +88,10 @@ class Thresholded(OutlierMixin, Described):
     parameters: ClassVar[Parameters] = {"contamination": CONTAMINATION}
     _lowest_score: ClassVar[float | None] = None  # if scores have a lower bound, the threshold is on their logarithms
 
-    def threshold(self, scores: Floats | Scores) -> float:
+    def threshold(self, scores: Floats) -> float:
         """Threshold below which a score is an anomaly, from the scores of the training data: (n,)."""
         if self.contamination != "auto":
-            return quantile_of(scores, float(self.contamination))
+            return float(np.quantile(scores, float(self.contamination)))
         return self._auto_offset(scores)
 
     def _auto_offset(self, scores: Any) -> float:

@@ -179,7 +179,7 @@ class EntityMonitor(Storable):
         is_first = not hasattr(self, "model_")
         as_rows(self, ArrayRows(np.empty((0, log.n_features)), log.features), reset=is_first, min_rows=0)
         counts = log.count()
-        order, everyone = counts.in_order(None if is_first else self.entities_, log.n_buckets)
+        order, everyone = counts.in_order(None if is_first else self.entities_)
         cohorts = self._cohorts(counts, order, len(everyone), log.finds_cohorts)
         numbers = np.unique(order.numbers)
         past, periods = numbers, () if is_first else self.model_.periods
@@ -188,12 +188,12 @@ class EntityMonitor(Storable):
             past, views = np.unique(order.numbers[:n_past]), self._draw_views(log, order, n_past)
         else:
             views = self.model_.views
-        notes, order = list(_notes(counts)), order.without_bags()
+        notes, order = list(_notes(counts)), replace(order, keys=order.keys[:0].copy(), sizes=order.sizes[:0].copy())
         del counts  # of all bags, and no longer needed
         known = known_rows(periods, numbers, self.late)
         oldest = int(numbers[-1]) - self.late if is_first else None
         count = partial(count_arrivals, known=known, oldest=oldest, views=views, compute=self.compute)
-        new = log.gather(order, count, Harvest.merge)
+        new = log.gather(order, count)
         log.release()
         if is_first:
             before = self._begin(views, [one for one in new.contents if one.number <= past[-1]], cohorts)

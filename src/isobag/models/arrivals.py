@@ -6,7 +6,6 @@ an entity that have this sum came before, and any others come too late and are l
 """
 
 from collections.abc import Sequence
-from operator import add
 from typing import NamedTuple
 
 import numpy as np
@@ -188,4 +187,4 @@ def sample_rows(log: Log, order: BagOrder, n_bags: int, most: int) -> Floats:
         is_taken = (place >= first[own]) & ((place - first[own]) % step == 0)
         return [rows.X[by_hash[is_taken]]]
 
-    return np.concatenate(log.gather(order, pick, add, only=keys))
+    return np.concatenate(log.gather(order, pick, only=keys))

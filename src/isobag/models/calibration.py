@@ -42,7 +42,7 @@ from sklearn.utils import check_random_state
 from isobag.backends import Compute
 from isobag.backends.arrays import MOST_ROWS, Bools, Floats, Ints, PickledByFields, held
 from isobag.backends.threads import slices
-from isobag.data.groups import Grouped
+from isobag.data.groups import Groups
 from isobag.data.labelled import UNSEEN, LabelledRows
 from isobag.data.rows import Rows
 from isobag.models.sizes import size_classes
@@ -184,7 +184,7 @@ def _sizes_of(data: Any) -> Ints:
     """The size of each group, 1 for rows, 0 for rows of a group that is not known: (n,)."""
     if isinstance(data, LabelledRows):
         return np.where(data.owners == UNSEEN, 0, 1)
-    return data.sizes if isinstance(data, Grouped) else np.ones(len(data), dtype=np.int64)
+    return data.sizes if isinstance(data, Groups) else np.ones(len(data), dtype=np.int64)
 
 
 class Fold(NamedTuple):
@@ -233,11 +233,10 @@ def calibrate(
 ) -> Calibration:
     """Learn from all folds but one, and score that one, for each."""
     folds = draw_folds(len(data), most_aside, most_learned, params.random_state, units)
-    data.prefetch(np.unique(np.concatenate([part for fold in folds for part in fold[:2]])))
     n_aside = sum(len(fold.aside) for fold in folds)
     n_classes = int(np.clip(n_aside // LEAST_IN_CLASS, 1, MOST_CLASSES))
     edges = np.zeros(int(isinstance(data, LabelledRows)), dtype=np.int64)
-    if isinstance(data, Grouped):
+    if isinstance(data, Groups):
         edges = size_classes(data.sizes, n_classes)
     models, scores, ends = [], [], []
     places, ranks = np.concatenate([fold.aside for fold in folds]), []

@@ -28,8 +28,8 @@ from scipy.special import ndtr, ndtri
 
 from isobag.backends import Compute
 from isobag.backends.arrays import FARTHEST, Floats, Ints, held
-from isobag.data.groups import Grouped, Groups
-from isobag.data.rows import GroupedBlock, Rows, sample_numbers
+from isobag.data.groups import Groups
+from isobag.data.rows import GroupedBlock, sample_numbers
 from isobag.models.equal_counts import MOST_UNITS, EqualCounts, fit_equal_counts
 from isobag.models.level2 import AnyMaps
 from isobag.models.maps import maps_of
@@ -91,7 +91,7 @@ class ColumnEvidence:
     line: SizeLine = held()
     counts: EqualCounts | None = held(default=None)
 
-    def scores(self, groups: Grouped, compute: Compute) -> Floats:
+    def scores(self, groups: Groups, compute: Compute) -> Floats:
         """How usual the most unusual column of each group is: (g,), above 0, higher = more normal."""
         sums = _sums_of(groups, self.edges, self.values, compute)
         return self.scores_of(self.largest_of(sums), groups.sizes)
@@ -138,9 +138,10 @@ class ColumnEvidence:
         )
 
 
-def fit_columns(groups: Grouped, compute: Compute, has_counts: bool = True) -> tuple[ColumnEvidence, Floats]:
+def fit_columns(groups: Groups, compute: Compute, has_counts: bool = True) -> tuple[ColumnEvidence, Floats]:
     """Learn from groups; also their scores: (g,). ``has_counts``: whether counts of values take part."""
-    points = groups.rows.take(rows_for_columns(groups.rows))
+    sample = sample_numbers(groups.rows)
+    points = groups.rows.take(sample[:: -(-len(sample) // _MOST_POINTS)])
     edges, values = _fit_bins(points)
     sizes, chosen = groups.sizes, np.arange(len(groups))
     if len(groups) > MOST_REFERENCES:
@@ -155,12 +156,6 @@ def fit_columns(groups: Grouped, compute: Compute, has_counts: bool = True) -> t
     line = fit_size_line(largest[chosen, 0], sizes[chosen], 1.0, _LEAST_SCALE, sloped=True)
     model = replace(model, line=line)
     return model, model.scores_of(largest, sizes)
-
-
-def rows_for_columns(rows: Rows) -> Ints:
-    """Numbers of the rows that bins are learned from, whatever the seed: (m,)."""
-    sample = sample_numbers(rows)
-    return sample[:: -(-len(sample) // _MOST_POINTS)]
 
 
 def statistics_of(sums: Ints, sizes: Ints) -> Statistics:
@@ -257,7 +252,7 @@ def _sums(X: Floats, starts: Ints, edges: Floats, values: Ints) -> Ints:
     return found
 
 
-def _sums_of(groups: Grouped, edges: Floats, values: Ints, compute: Compute) -> AnyMaps:
+def _sums_of(groups: Groups, edges: Floats, values: Ints, compute: Compute) -> AnyMaps:
     """Sums of powers of the values of all columns, in place of counts: (g, d * 4); kept if they are few."""
 
     def count(block: GroupedBlock) -> GroupTally:

@@ -10,11 +10,11 @@ from sklearn.utils import check_random_state
 
 from isobag.backends import Compute
 from isobag.backends.arrays import FARTHEST, ONE, Floats, Ints, held
-from isobag.data.groups import Grouped, Groups
+from isobag.data.groups import Groups
 from isobag.data.rows import whole_groups
 from isobag.models.calibration import EXTRAPOLATE, Calibration, calibrate
 from isobag.models.cells import GroupCells
-from isobag.models.columns import ColumnEvidence, fit_columns, rows_for_columns
+from isobag.models.columns import ColumnEvidence, fit_columns
 from isobag.models.level2 import AnyMaps, Level2, Level2Params
 from isobag.models.maps import LazyMaps, TotalledMaps
 from isobag.models.neighbours import MARGIN, Neighbours, bounded
@@ -153,14 +153,14 @@ class GroupModel:
     columns: ColumnEvidence | None = held(default=None)
     size: SizeEvidence | None = held(default=None)
 
-    def scores(self, groups: Grouped, compute: Compute) -> Floats:
+    def scores(self, groups: Groups, compute: Compute) -> Floats:
         """How normal each group is: (g,), 0 or more."""
         scores = self.level2.scores(self.views.maps_of(groups, compute, self.count_outside), compute)
         if self.columns is not None:
             scores = np.minimum(scores, self.columns.scores(groups, compute))
         return self.with_size(scores, groups.sizes)
 
-    def p_shape(self, groups: Grouped, compute: Compute, tail: str = EXTRAPOLATE) -> Floats:
+    def p_shape(self, groups: Groups, compute: Compute, tail: str = EXTRAPOLATE) -> Floats:
         """P-values of new groups from their points alone, however many there are: (g,) in (0, 1].
 
         Scores without size are never below scores with it, so a comparison with the latter keeps the promise.
@@ -178,7 +178,7 @@ class GroupModel:
         """Scores that take sizes into account, unless they are ignored: (g,) -> (g,)."""
         return scores if self.size is None else np.minimum(scores, bounded(self.size.oddness(sizes) - MARGIN))
 
-    def p_values(self, groups: Grouped, compute: Compute, tail: str = EXTRAPOLATE) -> Floats:
+    def p_values(self, groups: Groups, compute: Compute, tail: str = EXTRAPOLATE) -> Floats:
         """Conformal p-values of new groups: (g,) in (0, 1]."""
         if self.calibration is None:
             raise ValueError("the model was fitted without calibration; p-values need calibrate=True.")
@@ -245,14 +245,13 @@ class GroupModel:
         return GroupExplanation(groups.labels, differences, points, lacking, reference, features, reasons)
 
 
-def fit_group_model(groups: Grouped, params: GroupParams, compute: Compute) -> tuple[GroupModel, Floats]:
+def fit_group_model(groups: Groups, params: GroupParams, compute: Compute) -> tuple[GroupModel, Floats]:
     """Draw views of the points, count each group in their cells, finish a model; also the groups' scores: (g,)."""
     seeds = check_random_state(params.random_state).randint(2**31 - 1, size=2)
     rows, plans = groups.rows, params.plans(len(groups.rows))
     t = params.n_estimators * len(plans)
     by_column = params.level2 == "neighbours"
-    also = [rows_for_columns(rows)] if by_column else []
-    views, anchors = draw_views(rows, t, plans, params.level1_mechanism, seeds[0], compute, also)
+    views, anchors = draw_views(rows, t, plans, params.level1_mechanism, seeds[0], compute)
     maps = views.maps_of(groups, compute, params.count_outside)
     reference = rows.take(anchors)
     model, scores = finish_group_model(views, maps, reference, params, seeds[1], compute)

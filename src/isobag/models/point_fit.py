@@ -48,10 +48,9 @@ def fit_point_model(
 def fit_rows(rows: Rows, params: PointParams, compute: Compute, units: Ints | None = None) -> tuple[PointModel, Floats]:
     """Draw views of the rows, count the rows in their cells, finish a model; also the scores of the rows: (n,)."""
     reference, averaged = (spread_rows(len(rows), most) for most in (REFERENCE_ROWS, AVERAGED_ROWS))
-    later = [reference, averaged] if params.averages else [reference]
     plans = params.plans(len(rows))
     n_drawn = params.n_drawn(len(rows))
-    views, _ = draw_views(rows, n_drawn, plans, params.mechanism, params.random_state, compute, later)
+    views, _ = draw_views(rows, n_drawn, plans, params.mechanism, params.random_state, compute)
     calibration = None
     if params.calibrate:
         if units is None:

@@ -4,10 +4,9 @@ A score of 0 or more falls into one of 4,096 steps an octave. Counts of steps me
 the threshold is the same whether scores are in memory, in a stream or on many machines, and no machine needs them all.
 """
 
-from collections.abc import Callable
 from functools import reduce
 from math import exp, fsum, sqrt
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,7 +14,6 @@ from isobag.backends.arrays import Floats, Ints
 from isobag.backends.threads import slices
 from isobag.models.tails import LEAST_BEYOND, lacks_of
 
-T = TypeVar("T")
 _SHIFT = 40  # of the 52 bits of a float64 after the point, 12 are kept
 _BLOCK_SCORES = 1 << 20
 FLOOR = 1e-3
@@ -27,16 +25,6 @@ LEAST_LOCAL = 20
 """Ranks below the oddest that give the scale of their tail, at least."""
 HEAVIER = 0.1
 """How much heavier than exponential the tail of lacks may be beyond its first tenth."""
-
-
-class Scores(Protocol):
-    """Scores (n,) that need not be in one place."""
-
-    def __len__(self) -> int: ...
-
-    def map_reduce(self, function: Callable[[Any], T], combine: Callable[[T, T], T]) -> T:
-        """Partial results of blocks, merged in any order."""
-        ...
 
 
 class ScoreCounts(NamedTuple):
@@ -70,10 +58,8 @@ def add_counts(a: ScoreCounts, b: ScoreCounts) -> ScoreCounts:
     return ScoreCounts(steps, counts, min(a.low, b.low), max(a.high, b.high))
 
 
-def counts_of(scores: Floats | Scores) -> ScoreCounts:
-    """Counts of scores, wherever they are."""
-    if not isinstance(scores, np.ndarray):
-        return scores.map_reduce(count_scores, add_counts)
+def counts_of(scores: Floats) -> ScoreCounts:
+    """Counts of many scores: (n,)."""
     parts = [count_scores(scores[rows]) for rows in slices(max(1, len(scores)), _BLOCK_SCORES)]
     return reduce(add_counts, parts)
 
@@ -91,30 +77,6 @@ def threshold_of_ratios(counts: ScoreCounts) -> float:
     middle = fsum(shares * logarithms)
     spread = sqrt(fsum(shares * (logarithms - middle) ** 2))
     return exp(middle - 2 * spread) - floor
-
-
-def quantile_of(scores: Floats | Scores, share: float) -> float:
-    """The score below which there is a share of all, between two scores linearly."""
-    if isinstance(scores, np.ndarray):
-        return float(np.quantile(scores, share))
-    counts = counts_of(scores)
-    place = share * (counts.n - 1)
-    ends = np.cumsum(counts.counts)
-    wanted = np.array([int(place), min(int(place) + 1, counts.n - 1)])
-    chosen = np.searchsorted(ends, wanted, side="right")
-    first, last = int(chosen[0]), int(chosen[1])
-    low, high = int(counts.steps[first]), int(counts.steps[last])
-    values, numbers = scores.map_reduce(lambda block: _count_values(block, low, high), add_values)
-    before = int(ends[first] - counts.counts[first])
-    pair = values[np.searchsorted(np.cumsum(numbers), wanted - before, side="right")]
-    return float(np.quantile(pair, place - int(place)))
-
-
-def _count_values(scores: Floats, low: int, high: int) -> tuple[Floats, Ints]:
-    """Different scores from one step to another, and how often each occurs."""
-    steps = _steps(scores)
-    values, numbers = np.unique(scores[(steps >= low) & (steps <= high)], return_counts=True)
-    return values, numbers
 
 
 def add_values(a: tuple[Any, Ints], b: tuple[Any, Ints]) -> tuple[Any, Ints]:

@@ -15,9 +15,9 @@ import numpy as np
 from isobag.backends import Compute
 from isobag.backends.arrays import OUTSIDE, Cells, Floats, Ints, PickledByFields
 from isobag.backends.counts import join_counts
-from isobag.data.groups import Grouped, Groups
+from isobag.data.groups import Groups
 from isobag.data.rows import GroupedBlock, Rows
-from isobag.data.scaling import Scaling, fit_scalings, rows_for_scalings
+from isobag.data.scaling import Scaling, fit_scalings
 from isobag.models.maps import Count, LazyMaps, LocalMaps, maps_of
 from isobag.models.tally import GroupTally, Tables, Tally
 from isobag.partitionings import Partitionings, draw_rows, draw_seeds, partition_rows
@@ -185,7 +185,7 @@ class Views(PickledByFields):
         """Level 1: the points of each group counted in the cells of all views, side by side."""
         return LocalMaps(groups, *self._counting(compute, count_outside, rule)).kept()
 
-    def maps_of(self, groups: Grouped, compute: Compute, count_outside: bool = False) -> MeanMaps | LazyMaps:
+    def maps_of(self, groups: Groups, compute: Compute, count_outside: bool = False) -> MeanMaps | LazyMaps:
         """The same of any number of groups, wherever they are: kept if they are few, else counted when asked for."""
         return maps_of(groups, *self._counting(compute, count_outside))
 
@@ -221,11 +221,10 @@ def draw_views(
     mechanism: str,
     random_state: Any,
     compute: Compute,
-    also: Sequence[Ints] = (),
 ) -> tuple[Views, Ints]:
     """Views of the rows, one for each plan; partitionings are assigned to the plans in turn.
 
-    Also the number of the row that is each anchor of all views: (all anchors,). ``also``: rows that will be read later.
+    Also the number of the row that is each anchor of all views: (all anchors,).
     With fewer partitionings than plans, the last plans make no view.
     """
     plans = plans[:n_estimators]
@@ -234,7 +233,6 @@ def draw_views(
     chosen, numbers = np.unique(drawn, return_inverse=True)
     numbers = numbers.reshape(drawn.shape)
     names = dict.fromkeys(plan.scaling for plan in plans)
-    rows.prefetch(np.concatenate([chosen, rows_for_scalings(rows, names), *also]))
     points = rows.take(chosen)
     scalings = fit_scalings(rows, names, compute.n_jobs)
     members, anchors = [], []

@@ -1,10 +1,12 @@
-"""Rows on their way from a file: a part of its columns, and where each row stands."""
+"""Rows on their way from a file or a frame: a part of its columns, and where each row stands."""
 
-from collections.abc import Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from isobag.backends.arrays import Ints
+from isobag.data.spool import Tick
 from isobag.tables.terminal import escape_for_terminal
 
 
@@ -61,6 +63,39 @@ class Batch(NamedTuple):
         columns = {name: column.slice(i, 1) for name, column in self.columns.items()}
         lines = None if self.lines is None else self.lines[i : i + 1]
         return self._replace(first_row=self.first_row + i, lines=lines, columns=columns, n_rows=1, kinds={})
+
+
+class Source(ABC):
+    """A table that is read in this process, from the start as often as needed: a frame, files or a query.
+
+    columns : names of the columns, in order; None if every row names its own.
+    files, notes : names of the files that the rows come from, and remarks about them.
+    file_sizes : rows of each of several files, known after a pass over all; nothing where rows come from one place.
+    tick : called with the number of rows that are read, for a progress bar.
+    """
+
+    columns: Sequence[str] | None
+    files: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    file_sizes: Sequence[int] = ()
+    tick: Tick | None = None
+
+    @abstractmethod
+    def frames(self) -> Iterator[Batch]:
+        """The rows in order."""
+
+    def read(self) -> Iterator[Batch]:
+        """The rows in order, counted for the progress bar."""
+        n_rows = 0
+        for batch in self.frames():
+            yield batch
+            n_rows += batch.n_rows
+            if self.tick is not None:
+                self.tick("reading", n_rows, self.expected_rows(n_rows))
+
+    def expected_rows(self, n_read: int) -> int | None:
+        """About how many rows there will be in all, when so many are read; None if unknown."""
+        return None
 
 
 def names_of_files(files: Sequence[str]) -> str:

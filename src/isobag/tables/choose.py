@@ -14,7 +14,6 @@ from isobag.tables.judge import (
     Categories,
     choose_categories,
     choose_time_parts,
-    find_copies,
     identifier_reason,
     suspicion_of,
     text_counts,
@@ -72,15 +71,19 @@ def kind_of(scan: ColumnScan, options: ReadOptions) -> str:
     return TEXT if is_mixed and options.bad_cells == "text" else scan.kind
 
 
-def summarize(scans: Sequence[ColumnScan], options: ReadOptions) -> list[ColumnSummary]:
-    """The role of every column; an error where a column cannot be what it is asked to be."""
+def summarize(scans: Sequence[ColumnScan], options: ReadOptions, copies: Mapping[str, str]) -> list[ColumnSummary]:
+    """The role of every column; an error where a column cannot be what it is asked to be.
+
+    copies : names of columns that equal an earlier one, and of that.
+    """
     summaries = [_summary(scan, *_role(scan, options), kind_of(scan, options)) for scan in scans]
     if options.dates and options.bags is None and not any(scan.n_times or scan.hints[DATES_HINT] for scan in scans):
         raise ValueError(f"dates={options.dates!r}: no cell of any column is such a date.")
-    used = [j for j, summary in enumerate(summaries) if summary.role == FEATURE]
-    copies = find_copies([scans[j].digest for j in used])
-    for copy, first in copies.items():
-        summaries[used[copy]] = replace(summaries[used[copy]], reason=f"{COPY} {scans[used[first]].name!r}")
+    used = {one.name: one for one in summaries if one.role == FEATURE}
+    for j, one in enumerate(summaries):
+        first = used.get(copies.get(one.name, ""))
+        if one.role == FEATURE and first is not None and first.kind == one.kind:
+            summaries[j] = replace(one, reason=f"{COPY} {first.name!r}")
     if not used:
         kinds = ", ".join(f"{one.name!r}: {one.reason or one.role}" for one in summaries) or "none"
         raise ValueError(f"No column is left to use ({kinds}); name some with features=.")
@@ -238,10 +241,13 @@ def follow_encoding(encoding: Encoding, scans: Mapping[str, ColumnScan], options
 
 
 def learn_encoding(
-    scans: Mapping[str, ColumnScan], options: ReadOptions, median_of: Callable[[str], float]
+    scans: Mapping[str, ColumnScan],
+    options: ReadOptions,
+    median_of: Callable[[str], float],
+    copies: Mapping[str, str],
 ) -> tuple[Encoding, list[ColumnSummary]]:
     """How the columns of a scanned table become features, and the role of each; ``median_of`` a column by its name."""
-    summaries = summarize(list(scans.values()), options)
+    summaries = summarize(list(scans.values()), options, copies)
     used = [one.name for one in summaries if one.role == FEATURE] if options.features is None else options.features
     check_missing([scans[name] for name in used], options)
     columns = tuple(_encode_column(scans[name], options, median_of) for name in used)

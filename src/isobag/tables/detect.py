@@ -1,13 +1,7 @@
-"""``fit``, ``score``, ``detect_points`` and ``detect_groups``, once for every engine.
-
-Data are a frame in memory, or the ``Partitions`` of an engine. What is learned and scored is the same, bit for bit; the
-rows of an engine never come to one place, but for samples and those that are explained. A frame is answered by a ranked
-frame of its library; an engine by its own collection, rows in their order and groups ranked.
-"""
+"""``detect_points``, ``detect_groups`` and ``rank_frame``: a frame is answered by a ranked frame of its library."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from contextlib import nullcontext
 from typing import Any
 
 import narwhals as nw
@@ -17,13 +11,11 @@ import pyarrow as pa
 from isobag.backends.arrays import Ints
 from isobag.data.frames import own_name
 from isobag.data.params import FLAG, check_params
-from isobag.data.partitions import Partitions
 from isobag.estimators import IDKGroupDetector, IDKPointDetector
-from isobag.tables.distributed import AnyRanking, DistributedRanking, learn_rows, score_new_rows
 from isobag.tables.encode import Encoding, encoding_by_names
 from isobag.tables.framesource import FrameSource
-from isobag.tables.learn import PartitionedTable, Table, learn_table
-from isobag.tables.ranking import Ranking, Stage, check_labels, fit_data, rank_here
+from isobag.tables.learn import Table, learn_table
+from isobag.tables.ranking import Ranking, check_labels, fit_data, rank
 from isobag.tables.reading import ReadOptions, listed, names_of
 from isobag.tables.times import bags_of
 from isobag.tables.units import units_of
@@ -106,9 +98,7 @@ def detect_points(
         {**options, "random_state": random_state, "calibrate": False},
         p_values,
     )
-    if isinstance(table, PartitionedTable):
-        return table.partitions.map(work := learn_rows(table, detector), work.schema)
-    ranking = rank_here(table, detector, p_values=p_values)
+    ranking = rank(table, detector, p_values=p_values)
     ranked = ranked_frame(given, ranking, list(dict.fromkeys([*([] if id_column is None else [id_column]), *apart])))
     index = nw.maybe_get_index(given)
     if index is not None:
@@ -149,7 +139,7 @@ def detect_groups(
         Length of a period, "15m", "1h", "1d", "1w". Days begin at midnight and weeks on Monday in ``time_zone`` (None:
         UTC), and a row at midnight belongs to the new day. The first and the last period may be cut short.
     sessions : str
-        A session of a label ends where it has no row for longer than this, such as "30m". Not on Dask and Spark.
+        A session of a label ends where it has no row for longer than this, such as "30m".
     features, missing, bad_cells, p_values, random_state
         As in ``detect_points``. A group whose rows are all left out stands last, without a score; with missing="drop"
         rows without a label are left out too.
@@ -189,9 +179,7 @@ def detect_groups(
         {**options, "random_state": random_state, "calibrate": False},
         p_values,
     )
-    ranking = rank_here(table, detector, min_size=min_size, p_values=p_values)
-    if isinstance(table, PartitionedTable):
-        return table.partitions.give(pa.table(ranking.columns(0, len(ranking))))
+    ranking = rank(table, detector, min_size=min_size, p_values=p_values)
     ranked = nw.from_native(ranked_frame(given, ranking, listed(by)), eager_only=True)
     return nw.maybe_reset_index(ranked).to_native()
 
@@ -214,40 +202,17 @@ def fit(
     return fit_table(table, detector, min_size)
 
 
-def score(model: Any, data: Any, *, by: Any = None, id_column: Any = None, p_values: bool = True) -> Any:
-    """Rows scored by a fitted model, or groups if the model is of groups: those of an engine in its own collection."""
-    check_params({"p_values": p_values}, {"p_values": FLAG})
-    _, table = read_for(model, data, by, id_column)
-    if isinstance(table, PartitionedTable) and not table.by:
-        return table.partitions.map(work := score_new_rows(table, model, p_values), work.schema)
-    ranking = rank_here(table, model, is_fitted=True, p_values=p_values, explains=False)
-    columns = ranking.columns(0, len(ranking))
-    columns.pop("n_missing", None)
-    scored = pa.table(columns)
-    return table.partitions.give(scored) if isinstance(table, PartitionedTable) else scored
-
-
 def read_for(model: Any, data: Any, by: Any, id_column: Any) -> tuple[Any, Table]:
-    """The frame, if data are one, and the table as a fitted model reads it; ``by`` counts if the model is of groups."""
+    """The frame, and the table as a fitted model reads it; ``by`` counts if the model is of groups."""
     is_grouped = isinstance(model, IDKGroupDetector)
     if is_grouped and by is None:
         raise ValueError("The model scores groups; name the column of their labels with by=.")
     options = ReadOptions.of(by=by if is_grouped else None, id=id_column)
-    given, partitions = open_data(data)
-    table = learn_table(partitions, options, encoding=encoding_of(model, partitions.columns, [*options.apart]))
+    given = open_frame(data)
+    source = FrameSource(given)
+    table = learn_table(source, options, encoding=encoding_of(model, source.columns, [*options.apart]))
     table.summary.warn_of_remarks()
     return given, table
-
-
-def rank(table: Table, detector: Any, *, top: int = 0, stage: Stage = nullcontext, **how: Any) -> AnyRanking:
-    """Rank the rows of a table, or its groups, by a detector fitted to them or before; options as of ``rank_here``.
-
-    top : of rows in partitions, how many of the oddest come here.
-    """
-    if isinstance(table, PartitionedTable) and not table.by:
-        with stage("learning"):
-            return DistributedRanking.of(table, detector, top, how.get("p_values", True))
-    return rank_here(table, detector, stage=stage, **how)
 
 
 def rank_frame(frame: Any, **options: Any) -> Ranking:
@@ -278,17 +243,13 @@ def rank_frame(frame: Any, **options: Any) -> Ranking:
     reading |= {"id": options.pop("id_column", None), "carry": options.pop("keep", ())}
     options |= {"calibrate": False}
     _, table, detector = _prepare(frame, kind, reading, options, ranking.get("p_values", True))
-    return rank_here(table, detector, **ranking)
+    return rank(table, detector, **ranking)
 
 
 def fit_table(table: Table, detector: Any, min_size: int = 1) -> Any:
     """Fit a detector to the rows of a table, or to its groups; it keeps how columns become features."""
-    is_partitioned = isinstance(table, PartitionedTable) and not table.by
-    if is_partitioned:
-        fit_data(detector, table.rows)
-    else:
-        units = units_of(table, min_size)
-        fit_data(detector, units.data, units.baseline)
+    units = units_of(table, min_size)
+    fit_data(detector, units.data, units.baseline)
     detector.table_ = table.encoding.to_text()
     return detector
 
@@ -298,14 +259,6 @@ def encoding_of(model: Any, columns: Sequence[str] | None, apart: Sequence[str])
     if hasattr(model, "table_"):
         return Encoding.of_model(model)
     return encoding_by_names(getattr(model, "feature_names_in_", None), model.n_features_in_, columns, apart)
-
-
-def open_data(data: Any) -> tuple[Any, Any]:
-    """The frame, if data are one, and what is to be read: a source of its rows, or the partitions of an engine."""
-    if isinstance(data, Partitions):
-        return None, data
-    frame = open_frame(data)
-    return frame, FrameSource(frame)
 
 
 def open_frame(frame: Any) -> nw.DataFrame[Any]:
@@ -335,7 +288,7 @@ def open_frame(frame: Any) -> nw.DataFrame[Any]:
 def _prepare(
     data: Any, kind: type[Any], how: dict[str, Any], options: dict[str, Any], p_values: bool = True
 ) -> tuple[Any, Table, Any]:
-    """The frame, if data are one; the table; and a detector, checked before any row is read.
+    """The frame, the table, and a detector, checked before any row is read.
 
     how : options of reading; those of text and ``exclude`` are still among the ``options`` of the detector.
     """
@@ -345,15 +298,14 @@ def _prepare(
     detector = kind(**options)
     detector.check_params()
     check_labels([*reading.apart])
-    given, partitions = open_data(data)
-    if given is not None:
-        known = [str(name) for name in given.columns]
-        named = [(one, "by") for one in reading.by] + [(one, "baseline_by") for one in reading.baseline]
-        for name, option in named + ([] if reading.id is None else [(reading.id, "id_column")]):
-            if name not in known:
-                columns = ", ".join(map(repr, given.columns)) or "none"
-                raise ValueError(f"{option}={name!r}; the table has no such column (columns: {columns}).")
-    table = learn_table(partitions, reading)
+    given = open_frame(data)
+    names = [str(name) for name in given.columns]
+    named = [(one, "by") for one in reading.by] + [(one, "baseline_by") for one in reading.baseline]
+    for name, option in named + ([] if reading.id is None else [(reading.id, "id_column")]):
+        if name not in names:
+            columns = ", ".join(map(repr, given.columns)) or "none"
+            raise ValueError(f"{option}={name!r}; the table has no such column (columns: {columns}).")
+    table = learn_table(FrameSource(given), reading)
     table.summary.warn(reading.features is None)
     table.summary.warn_of_remarks()
     return given, table, detector
@@ -368,8 +320,6 @@ def _with_labels(frame: Any, labels: Any, option: str) -> tuple[Any, Any]:
         name, values = None if series.name == "" else series.name, series.to_list()
     else:
         name, values = None, labels.tolist()
-    if isinstance(frame, Partitions):
-        raise ValueError(f"{option}= is an array, which workers do not have; name a column instead.")
     given = open_frame(frame)
     if getattr(labels, "ndim", 1) != 1 or len(values) != len(given):
         shape = getattr(labels, "shape", (len(values),))

@@ -7,8 +7,7 @@ from typing import Any
 import narwhals as nw
 import pyarrow as pa
 
-from isobag.data.local import Source
-from isobag.tables.batch import Batch
+from isobag.tables.batch import Batch, Source
 
 BATCH_ROWS = 1 << 16
 """Rows of a batch: the different texts of a batch are looked up once."""
@@ -32,7 +31,7 @@ class FrameSource(Source):
         self._arrays = {str(name): _as_arrow(frame.get_column(name), str(name) in self._free) for name in frame.columns}
         self._n_rows, self._file, self.first_row = len(frame), file, first_row
 
-    def frames(self, number: int = 0) -> Iterator[Batch]:
+    def frames(self) -> Iterator[Batch]:
         """The rows in order."""
         are_numbers = all(_is_number(column.type) for column in self._arrays.values())
         size = NUMBER_ROWS if are_numbers else BATCH_ROWS

@@ -4,7 +4,7 @@ All functions are pure; none drops a column. Who reads a table decides, and says
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -78,18 +78,6 @@ def identifier_reason(name: str, is_whole_or_text: bool, numbers_rows: bool, n_r
     if numbers_rows and n_rows >= LEAST_NUMBERED_ROWS:
         return "an identifier: it numbers the rows"
     return ""
-
-
-def find_copies(digests: Sequence[bytes]) -> dict[int, int]:
-    """Columns that equal an earlier one, and the first that each equals, by what is the same for the same columns.
-
-    >>> find_copies([b"a", b"b", b"a", b"a"])
-    {2: 0, 3: 0}
-    """
-    first: dict[bytes, int] = {}
-    for j, digest in enumerate(digests):
-        first.setdefault(digest, j)
-    return {j: first[digest] for j, digest in enumerate(digests) if first[digest] != j}
 
 
 def choose_categories(counts: Mapping[str, int], has_more: bool = False, of_groups: bool = False) -> Categories:

@@ -11,9 +11,8 @@ import pyarrow.compute as pc
 from isobag.backends.arrays import Bools, Ints
 from isobag.backends.threads import slices
 from isobag.data.groups import is_missing_label, number_labels
-from isobag.data.local import Source
 from isobag.data.order import is_rising
-from isobag.tables.batch import Batch
+from isobag.tables.batch import Batch, Source
 from isobag.tables.cells import EXACT, NO_VALUE
 
 _BLOCK_ROWS = 1 << 20
@@ -59,7 +58,7 @@ class Labels:
 def read_labels(source: Source, names: Sequence[str]) -> dict[str, Any]:
     """Some columns of a table as they are, as Arrow arrays (n,), whatever stands in the others."""
     labels = Labels(names)
-    for batch in source.frames(0):
+    for batch in source.frames():
         for name in names:
             if name not in (batch.columns if source.columns is None else source.columns):
                 known = ", ".join(map(repr, source.columns or batch.columns))

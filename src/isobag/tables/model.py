@@ -6,7 +6,7 @@ from typing import Any
 import narwhals as nw
 
 from isobag.tables.detect import fit, ranked_frame, read_for
-from isobag.tables.ranking import rank_here
+from isobag.tables.ranking import rank
 
 
 class TableModel:
@@ -37,7 +37,7 @@ class TableModel:
         ``flagged`` are alarms of which at most this share is false, on average.
         """
         given, table = read_for(self.detector, frame, self.by if by is None else by, id_column)
-        ranking = rank_here(table, self.detector, is_fitted=True, fdr=fdr)
+        ranking = rank(table, self.detector, is_fitted=True, fdr=fdr)
         apart = [name for name in given.columns if str(name) in (*table.by, table.options.id, *table.options.baseline)]
         ranked = nw.from_native(ranked_frame(given, ranking, apart), eager_only=True)
         return nw.maybe_reset_index(ranked).to_native()

@@ -12,8 +12,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from isobag.data.local import Source
-from isobag.tables.batch import Batch, names_of_files
+from isobag.tables.batch import Batch, Source, names_of_files
 from isobag.tables.cells import NUMBER, TIME, is_text
 from isobag.tables.notation import Notation
 from isobag.tables.openers import STDIN, is_pipe
@@ -50,7 +49,7 @@ class QuerySource(Source):
         typed = kinds if self._typed is None else self._typed
         self._free = frozenset(name for name, kind in kinds.items() if kind == "VARCHAR" and name not in typed)
 
-    def frames(self, number: int = 0) -> Iterator[Batch]:
+    def frames(self) -> Iterator[Batch]:
         """The rows in order."""
         start = 0
         with _one_sentence():

@@ -17,14 +17,13 @@ from isobag.backends.arrays import Bools, Floats, Ints
 from isobag.data.labelled import LabelledRows
 from isobag.data.order import stable_order
 from isobag.data.params import FDR, check_params
-from isobag.data.partitioned_groups import PartitionedGroups
 from isobag.data.rows import ArrayRows, Rows, spread_rows
 from isobag.estimators import IDKPointDetector
 from isobag.models.calibration import discoveries
 from isobag.models.point import REFERENCE_ROWS
 from isobag.tables.encode import Encoding
 from isobag.tables.judgement import Judged, judge_new, judge_own
-from isobag.tables.learn import LocalTable, Table
+from isobag.tables.learn import Table
 from isobag.tables.notebook import html_of, plot_scores
 from isobag.tables.reasons import reasons_of_groups, reasons_of_rows
 from isobag.tables.summary import TableSummary
@@ -32,9 +31,6 @@ from isobag.tables.units import Units, files_at, spread, units_of
 
 MOST_EXPLAINED = {"row": 1_000, "group": 200}
 """How many of the oddest rows or groups get reasons."""
-
-MOST_GATHERED = 1 << 20
-"""Groups in partitions are explained, the oddest first, as long as they have no more rows than this together."""
 LEAST_OWN = 10
 """What is usual is said of a row's own group if it has so many rows."""
 RESULT_TYPES: dict[str, Any] = {
@@ -69,13 +65,22 @@ def check_labels(names: Sequence[str]) -> None:
 
 
 @dataclass(kw_only=True)
-class Ranked:
-    """The n rows or groups of a table, the oddest first, wherever they are.
+class Ranking:
+    """The n rows or groups of a table, the oddest first.
 
-    judged : what the scores come from; those of rows in partitions stay there.
+    judged : what the scores come from.
     rule : in words, by which some are flagged; ``fdr`` or ``budget``, the false discovery rate or the number of false
         alarms that it is about, if it is.
     n_expected : as in ``Judged``; with ``fdr`` how many of those flagged would be false.
+    units : what is ranked, and which of it takes part.
+    order : (n,), numbers of the rows of the table, or of groups by first appearance; the lowest score comes first, what
+        has no score last.
+    scores : (n,), NaN for what was left out.
+    evidence : columns that say how rare a score is: (n,) each, as ``Judged`` has them.
+    has_shares : whether there is a column ``rank_share``, the share of the scores that are not above each.
+    flagged : (n,).
+    explanation : of the first of ``order``: (k, d) what each feature adds to a row's lack of similarity, or a
+        GroupExplanation; ``reasons`` are the same in words; both None if not asked for.
     """
 
     table: Table
@@ -85,6 +90,14 @@ class Ranked:
     fdr: float | None = None
     budget: float | None = None
     n_expected: float | None = None
+    units: Units
+    order: npt.NDArray[np.int32] | Ints
+    scores: Floats
+    evidence: dict[str, Any]
+    flagged: Bools
+    explanation: Any
+    reasons: list[str] | None
+    has_shares: bool = False
 
     @property
     def unit(self) -> str:
@@ -100,31 +113,6 @@ class Ranked:
     def summary(self) -> TableSummary:
         """Every column of the table, accounted for."""
         return self.table.summary
-
-
-@dataclass(kw_only=True)
-class Ranking(Ranked):
-    """Rows or groups all scores of which are here.
-
-    units : what is ranked, and which of it takes part.
-    order : (n,), numbers of the rows of the table, or of groups by first appearance; the lowest score comes first, what
-        has no score last.
-    scores : (n,), NaN for what was left out.
-    evidence : columns that say how rare a score is: (n,) each, as ``Judged`` has them.
-    has_shares : whether there is a column ``rank_share``, the share of the scores that are not above each.
-    flagged : (n,).
-    explanation : of the first of ``order``: (k, d) what each feature adds to a row's lack of similarity, or a
-        GroupExplanation; ``reasons`` are the same in words; both None if not asked for.
-    """
-
-    units: Units
-    order: npt.NDArray[np.int32] | Ints
-    scores: Floats
-    evidence: dict[str, Any]
-    flagged: Bools
-    explanation: Any
-    reasons: list[str] | None
-    has_shares: bool = False
 
     def __len__(self) -> int:
         return len(self.scores)
@@ -149,7 +137,7 @@ class Ranking(Ranked):
     def n_filled(self) -> int:
         """Rows in which missing values were filled."""
         table = self.table
-        if not isinstance(table, LocalTable) or table.gaps is None or table.kept is not None:
+        if table.gaps is None or table.kept is not None:
             return 0
         return int(np.count_nonzero(table.gaps))
 
@@ -193,8 +181,6 @@ class Ranking(Ranked):
 
     def carried(self, start: int, stop: int) -> dict[str, Any]:
         """Columns carried along, from place start + 1 to place stop; of a group, those of its first row."""
-        if not isinstance(self.table, LocalTable):
-            return {}
         rows = pa.array(self.rows_of(self.order[start:stop].astype(np.int64)))
         return {name: own.take(rows) for name, own in self.table.carried.items() if name not in self.units.labels}
 
@@ -245,7 +231,7 @@ def ranks_and_shares(scores: Floats, start: int, n_lower: int, n_to: int, n_rank
     return ranks, np.append(to / max(n_ranked, 1), np.full(n_rest, np.nan))
 
 
-def rank_here(
+def rank(
     table: Table,
     detector: Any,
     *,
@@ -257,7 +243,7 @@ def rank_here(
     explains: bool = True,
     stage: Stage = nullcontext,
 ) -> Ranking:
-    """Rank the rows of a table that was read in this process, or the groups of any, all scores being here.
+    """Rank the rows or groups of a table by a detector fitted to them, or before (``is_fitted``).
 
     budget : how many of new data may be flagged if all are like the training data, on average.
     """
@@ -335,7 +321,7 @@ def check_fdr(fdr: float | None, is_new: bool) -> None:
 
 
 def fit_data(detector: Any, data: Any, baseline: Any = None) -> Any:
-    """Fit a detector to rows or groups; their scores, (n,) or wherever the rows are; ``baseline``: labels of rows."""
+    """Fit a detector to rows or groups; their scores (n,); ``baseline``: labels of rows."""
     if not isinstance(data, Rows):
         return detector.fit(data).scores_
     return detector.fit_scores(data) if baseline is None else detector.fit_scores(data, baseline=baseline)
@@ -355,11 +341,9 @@ def _explain(judged: Judged, data: Any, chosen: Ints, encoding: Encoding, detect
         points = data.take(chosen)
         explanation = model.explain(ArrayRows(points), detector.compute)
         return explanation, reasons_of_rows(model.reference, encoding, points, explanation)
-    if isinstance(data, PartitionedGroups):
-        chosen = chosen[: int(np.searchsorted(np.cumsum(data.sizes[chosen]), MOST_GATHERED, side="right"))]
     if not len(chosen):
         return None, []
-    part = data.gather(chosen) if isinstance(data, PartitionedGroups) else data.part(chosen)
+    part = data.part(chosen)
     explanation = model.explain(part, detector.compute)
     return explanation, reasons_of_groups(encoding, part, explanation, model)
 

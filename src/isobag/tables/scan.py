@@ -4,25 +4,15 @@ An entry is the number itself, the seconds since 1970 of a time, the code of a t
 appear), or NaN where no value stands. How a column is kept is settled by the first batch in which it says anything;
 what it is, by the counts over the whole table. Where the two differ the table is read a second time with all types
 known. So neither types nor entries depend on how the rows come in batches.
-
-The rows may also be scanned in parts, each by itself: what is known of two parts, one after the other, merges to what
-is known of both.
 """
 
-import copy
-import hashlib
 from collections import Counter
-from collections.abc import Callable, Sequence
-from operator import add, and_, or_
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from isobag.backends.arrays import Bools, Floats, Ints
-from isobag.backends.threads import slices
-from isobag.data.hashes import mix_bits
 from isobag.tables.batch import Batch, Place
 from isobag.tables.cells import (
     NUMBER,
@@ -50,19 +40,6 @@ NO_NUMBER, INEXACT, UNSEEN_TEXT = "no number", "inexact", "unseen text"
 """Cells of which the first is kept, as of every hint: what is neither number nor time, a whole number that no float64
 equals, and a text that a model does not know."""
 _TRUTHS = {"true", "false"}
-_NO_VALUE = np.float64("nan").view(np.uint64)
-_PART_ROWS = 1 << 40
-Bits = npt.NDArray[np.uint64]
-_MERGES: dict[str, Callable[[Any, Any], Any]] = {
-    **dict.fromkeys(("n_rows", "n_missing", "n_numbers", "n_times", "n_zoned", "hints", "total", "ordered"), add),
-    **dict.fromkeys(("units", "marks", "is_nested", "has_time_of_day", "has_too_many_texts"), or_),
-    "is_whole": and_,
-    "low": min,
-    "high": max,
-    "first": lambda own, later: later | own,
-    "first_missing": lambda own, later: own or later,
-}
-"""How what is known of two parts of a column merges, where nothing else matters."""
 
 
 class ColumnScan:
@@ -70,8 +47,7 @@ class ColumnScan:
 
     kept_as : how its entries are kept (NUMBER, TIME, TEXT), if known before.
     categories : the texts that a model knows.
-    learns : whether the column is to be judged; else no hashes are made of it.
-    part : number of the part of the table that these rows are; hashes tell parts of a column from one another.
+    learns : whether the column is to be judged; else it is only read.
     """
 
     def __init__(
@@ -81,7 +57,6 @@ class ColumnScan:
         categories: Sequence[str] | None = None,
         notation: Notation | None = None,
         learns: bool = True,
-        part: int = 0,
     ) -> None:
         self.name, self.kept_as, self.notation, self.learns = name, kept_as, notation or Notation(), learns
         self.declared: str | None = None
@@ -103,9 +78,8 @@ class ColumnScan:
         self.low, self.high = np.inf, -np.inf
         self.is_whole = True
         self.has_time_of_day = False
-        self.total = self.ordered = 0
-        """Sums of 64-bit hashes: of the values, and of the values with their places in the table."""
-        self._first_place = part * _PART_ROWS
+        self.total = self.total_of_squares = 0
+        """Sums of the numbers, and modulo 2^64 of their squares, as long as all are whole and not negative."""
 
     @property
     def shown_name(self) -> str:
@@ -144,50 +118,24 @@ class ColumnScan:
 
     @property
     def numbers_rows(self) -> bool:
-        """Whether the cells are the numbers from 0 or from 1 on, each of them once, in whatever order."""
-        n = self.n_numbers
-        is_range = self.is_whole and n == self.n_rows and self.low in (0, 1) and self.high - self.low == n - 1
-        if not (is_range and self.learns):
-            return False
-        parts = (np.arange(own.start, own.stop) + self.low for own in slices(n, 1 << 16))
-        return (sum(int(mix_bits(_bits_of_numbers(part)).sum()) for part in parts) - self.total) % (1 << 64) == 0
+        """Whether the cells are the numbers from 0 or from 1 on, each of them once, in whatever order.
 
-    @property
-    def digest(self) -> bytes:
-        """The same for columns of one table that have the same values in all rows; else hardly ever (once in 2^64)."""
-        return f"{self.kind} {self.n_rows} {self.ordered % (1 << 64)}".encode()
+        Known by their range, sum and sum of squares, which other columns of measurements do not all have.
+        """
+        n = self.n_numbers
+        if not (self.is_whole and n == self.n_rows and self.low in (0, 1) and self.high - self.low == n - 1):
+            return False
+        last = int(self.high)
+        total, squares = last * (last + 1) // 2, last * (last + 1) * (2 * last + 1) // 6
+        return self.total == total and (self.total_of_squares - squares) % (1 << 64) == 0
 
     def is_kept_as(self, kind: str | None) -> bool:
         """Whether all entries were kept as this: NUMBER, TIME or TEXT; None if there are none to keep."""
         return kind is None or (not self.is_mixed and self.kept_as in (None, kind))
 
-    def merge(self, later: "ColumnScan") -> "ColumnScan":
-        """What is known of a column when other rows of it, scanned by themselves, follow these."""
-        merged = copy.copy(self)
-        if not self.n_present or not later.n_present:
-            known = self if self.n_present or not later.n_present else later
-            merged.kept_as, merged.declared, merged.is_free = known.kept_as, known.declared, known.is_free
-            merged.declared_in = known.declared_in
-        else:
-            merged.is_free = self.is_free or later.is_free
-            merged.declared = self.declared or later.declared
-            if not merged.is_free and self.declared != later.declared:
-                raise ValueError(f"{later.declared_in}, but {self.declared_in}; need one type.")
-            merged.is_mixed = self.is_mixed or later.is_mixed or self.kept_as != later.kept_as
-        for name, merge in _MERGES.items():
-            setattr(merged, name, merge(getattr(self, name), getattr(later, name)))
-        merged.codes = dict(self.codes)
-        places = np.array([*map(merged.code_of, later.codes), MOST_TEXTS], dtype=np.int64)
-        counts = np.zeros(max(len(self.counts), int(places[: len(later.counts)].max(initial=-1)) + 1), dtype=np.int64)
-        counts[: len(self.counts)] = self.counts
-        np.add.at(counts, places[: len(later.counts)], later.counts)
-        merged.counts = counts
-        return merged
-
     def skip(self, n_rows: int, batch: Batch | None = None) -> Floats:
         """Rows in which the column has no cell: (m,) of NaN."""
-        gaps = np.full(n_rows, np.nan)
-        return self._keep(gaps, np.ones(n_rows, dtype=bool), _bits_of_numbers(gaps) if self.learns else None, batch)
+        return self._keep(np.full(n_rows, np.nan), np.ones(n_rows, dtype=bool), batch)
 
     def read(self, batch: Batch) -> Floats:
         """The entries of the next rows: (m,)."""
@@ -274,11 +222,7 @@ class ColumnScan:
             self._note(UNSEEN_TEXT, cells, entries == len(self.codes), batch)
         present = entries[~np.isnan(entries)].astype(np.int64)
         self.counts = _added(self.counts, np.bincount(present, minlength=len(self.counts)))
-        if not self.learns:
-            return self._keep(entries, gaps[places], None, batch)
-        values = np.array([*map(_bits_of_text, texts), _NO_VALUE], dtype=np.uint64)
-        values[gaps] = _NO_VALUE
-        return self._keep(entries, gaps[places], values[places], batch)
+        return self._keep(entries, gaps[places], batch)
 
     def code_of(self, text: str) -> int:
         """The code of a text; texts unknown to a model have one code together, and so have those beyond MOST_TEXTS."""
@@ -298,23 +242,21 @@ class ColumnScan:
         if len(present):
             self.low, self.high = min(self.low, float(present.min())), max(self.high, float(present.max()))
             self.is_whole = self.is_whole and bool((present == np.floor(present)).all())
+            if self.learns and self.is_whole and self.low >= 0 and self.high < 1 << 31:
+                whole = present.astype(np.int64)
+                self.total += int(whole.sum())
+                self.total_of_squares += int(whole @ whole)
             self.has_time_of_day = self.has_time_of_day or bool((present % 86400 != 0).any())
-        return self._keep(values, missing, _bits_of_numbers(values) if self.learns else None, batch)
+        return self._keep(values, missing, batch)
 
-    def _keep(self, entries: Floats, missing: Bools, values: Bits | None, batch: Batch | None) -> Floats:
-        """Take note of entries, and of the bits by which they differ."""
+    def _keep(self, entries: Floats, missing: Bools, batch: Batch | None) -> Floats:
+        """Count entries, and note the first that is missing."""
         self.n_rows += len(entries)
         n_missing = int(np.count_nonzero(missing))
         if n_missing:
             self.n_missing += n_missing
             if self.first_missing is None and batch is not None:
                 self.first_missing = batch.place(int(np.argmax(missing)))
-        if values is not None:
-            hashes = mix_bits(values)
-            stop = self._first_place + self.n_rows
-            places: Bits = np.arange(stop - len(entries), stop, dtype=np.uint64)
-            self.total += int(hashes.sum())
-            self.ordered += int(mix_bits(np.add(hashes, places)).sum())
         return entries
 
     def _note(self, what: str, cells: pa.Array, is_such: Bools, batch: Batch) -> None:
@@ -381,14 +323,3 @@ def _added(old: Ints, new: Ints) -> Ints:
     total = new.astype(np.int64)
     total[: len(old)] += old
     return total
-
-
-def _bits_of_numbers(values: Floats) -> Bits:
-    """Bits of numbers, -0.0 as 0.0 and every NaN alike: (m,)."""
-    bits = (values + 0.0).view(np.uint64)
-    bits[np.isnan(values)] = _NO_VALUE
-    return bits
-
-
-def _bits_of_text(text: str) -> int:
-    return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")

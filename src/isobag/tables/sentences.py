@@ -7,14 +7,13 @@ import numpy as np
 
 from isobag.models.calibration import EXACT, Calibration
 from isobag.models.thresholds import OWN_LEVEL
-from isobag.tables.distributed import AnyRanking
 from isobag.tables.judgement import LEAST_FOR_RATE
 from isobag.tables.ranking import Ranking
 
 MOST_NAMES = 20
 
 
-def sentences_of(ranking: AnyRanking) -> list[str]:
+def sentences_of(ranking: Ranking) -> list[str]:
     """All of it."""
     names = [column.name for column in ranking.encoding.columns]
     more = len(names) - MOST_NAMES
@@ -23,9 +22,9 @@ def sentences_of(ranking: AnyRanking) -> list[str]:
     return [first, sentence_of_alarms(ranking), *remarks_of(ranking)]
 
 
-def sentence_of_alarms(ranking: AnyRanking) -> str:
+def sentence_of_alarms(ranking: Ranking) -> str:
     """How many of those flagged would be false alarms, or why that is not known."""
-    if not (isinstance(ranking, Ranking) and ranking.judged.is_new):
+    if not ranking.judged.is_new:
         return _sentence_of_own(ranking)
     if "p_value" not in ranking.evidence:
         return "How many alarms are false is not known: there are no p-values."
@@ -43,7 +42,7 @@ def sentence_of_alarms(ranking: AnyRanking) -> str:
     return f"{sentence}." if is_more or not n_flagged else f"{sentence}: all {n_flagged:,} alarms may be false."
 
 
-def _sentence_of_own(ranking: AnyRanking) -> str:
+def _sentence_of_own(ranking: Ranking) -> str:
     """About rows or groups that the model has learned from."""
     n, unit = ranking.judged.n_beyond, ranking.unit
     if ranking.detector.contamination != "auto":
@@ -112,7 +111,7 @@ def sentences_of_calibration(detector: Any) -> list[str]:
     return [dependence] if dependence else []
 
 
-def remarks_of(ranking: AnyRanking) -> list[str]:
+def remarks_of(ranking: Ranking) -> list[str]:
     """What is not plain about the order, and about the table."""
     remarks = []
     n_out = len(ranking) - ranking.n_ranked
@@ -120,6 +119,6 @@ def remarks_of(ranking: AnyRanking) -> list[str]:
         remarks.append(f"{n_out:,} groups are not ranked: too few rows.")
     if ranking.n_tied > 1:
         remarks.append(f"The {ranking.n_tied:,} oddest score alike; among them the order means nothing.")
-    if isinstance(ranking, Ranking) and "p_value" in ranking.evidence:
+    if "p_value" in ranking.evidence:
         remarks += sentences_of_calibration(ranking.detector)
     return [*remarks, *ranking.summary.sentences()]

@@ -9,8 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from isobag.data.local import Source
-from isobag.tables.batch import Batch
+from isobag.tables.batch import Batch, Source
 from isobag.tables.cells import BLANKS
 from isobag.tables.csvfile import CsvFile
 from isobag.tables.jsonfile import JsonFile
@@ -44,7 +43,7 @@ class FilesSource(Source):
         empty = (f"{n_empty:,} empty lines are skipped.",) if n_empty else ()
         return (*notes_on_folders(self.files), *notes, *empty)
 
-    def frames(self, number: int = 0) -> Iterator[Batch]:
+    def frames(self) -> Iterator[Batch]:
         """The rows of all files in order."""
         sizes = [0] * len(self._parts)
         for self._turn, part in enumerate(self._parts):  # noqa: B020, progress asks whose turn it is

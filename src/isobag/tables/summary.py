@@ -8,7 +8,6 @@ from isobag.tables.terminal import escape_for_terminal
 
 FEATURE, ID, GROUP, LEFT_OUT = "feature", "id", "group", "left out"
 TIMES, PEERS = "time", "peers"
-UNKNOWN = "unknown"
 FILE = "file"
 """The column of results that says which of several files a row is from."""
 EXCLUDED = "excluded"
@@ -24,8 +23,7 @@ class ColumnSummary:
     """One column of a table.
 
     role : FEATURE, ID, GROUP, TIMES, PEERS or LEFT_OUT.
-    kind : number, bool, time, text, other (lists, objects, bytes) or empty; unknown if no cell was looked at, as of
-        columns that are no features of a table in partitions.
+    kind : number, bool, time, text, other (lists, objects, bytes) or empty.
     n_numbers, n_times, n_texts, n_missing : how many of its cells are what; a bad cell that is taken for a missing
         value still counts among the texts.
     reason : why it is left out, or what else there is to say; "" for nothing.

@@ -2,7 +2,7 @@
 
 import json
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -14,16 +14,16 @@ import pyarrow.compute as pc
 
 from isobag.backends.arrays import Bools, Ints
 from isobag.data.log import Log, LogBlock, hash_cohorts, log_of_block, make_block
-from isobag.data.partitions import Collection, Frames
 from isobag.data.periods import Calendar
 from isobag.estimators import EntityMonitor
 from isobag.estimators.findings import Findings, shown_time
 from isobag.estimators.monitor import AUTO
 from isobag.tables.cells import EXACT
-from isobag.tables.detect import NOTATION, open_data
+from isobag.tables.detect import NOTATION, open_frame
 from isobag.tables.encode import Encoding
+from isobag.tables.framesource import FrameSource
 from isobag.tables.labels import first_rows_of, number_rows
-from isobag.tables.learn import LocalTable, PartitionedTable, PartitionReader, Table, learn_table
+from isobag.tables.learn import Table, learn_table
 from isobag.tables.reading import ReadOptions, listed, names_of
 from isobag.tables.times import moment_of, read_moments
 
@@ -83,20 +83,6 @@ class LogColumns:
     def reading(self, options: ReadOptions) -> ReadOptions:
         """The same options, with these columns set apart."""
         return replace(options, by=self.by, time=self.time, peers=self.peer_column)
-
-
-@dataclass(frozen=True)
-class LogReader:
-    """How the rows of a partition become rows of a log; may be sent to where the partition is."""
-
-    reader: PartitionReader
-    columns: LogColumns
-    calendar: Calendar
-
-    def __call__(self, number: int, frames: Frames) -> Iterator[LogBlock]:
-        """The rows of a partition that have an entity and a time."""
-        for block in self.reader.blocks(number, frames):
-            yield _log_block(block, self.columns, self.calendar, f"partition {number}")
 
 
 def watch(
@@ -180,16 +166,13 @@ def watch(
     monitor = EntityMonitor(every, time_zone, fdr, keep=keep, random_state=random_state, **options)
     monitor.check_params()
     first = None if since is None else moment_of(since, "since", time_zone)
-    given, partitions = open_data(frame)
-    table = learn_table(partitions, columns.reading(chosen))
+    given = open_frame(frame)
+    table = learn_table(FrameSource(given), columns.reading(chosen))
     table.summary.warn(features is None)
     findings = monitor.follow(read_log(table, columns, monitor.calendar), since=first)
     for sentence in (*(f"{change}." for change in findings.common_changes), *findings.notes):
         warnings.warn(sentence, stacklevel=2)
     order = oddest_first(findings)
-    if isinstance(table, PartitionedTable):
-        return partitions.give(_with_types(findings_table(findings, order, columns.by), partitions, columns.by))
-    assert isinstance(table, LocalTable)
     codes, names = number_entities(table.labels, columns)
     rows_of = dict(zip(names.tolist(), first_rows_of(codes, len(names)).tolist(), strict=True))
     rows = np.array([rows_of[label] for label in findings.entity[order].tolist()], dtype=np.int64)
@@ -201,16 +184,12 @@ def watch(
 
 def read_log(table: Table, columns: LogColumns, calendar: Calendar) -> Log:
     """The rows of a table that have an entity and a time, as a log."""
-    if isinstance(table, PartitionedTable):
-        read, names = LogReader(table.reader, columns, calendar), table.encoding.names
-        return Log(table.partitions, read, len(names), names, columns.peers == AUTO)
-    assert isinstance(table, LocalTable)
     block = _log_block(table, columns, calendar)
     return log_of_block(block, table.rows.names, columns.peers == AUTO)
 
 
-def _log_block(table: LocalTable, columns: LogColumns, calendar: Calendar, where: str = "") -> LogBlock:
-    """The rows of a table, or of a part of one, that have an entity and a time."""
+def _log_block(table: Table, columns: LogColumns, calendar: Calendar) -> LogBlock:
+    """The rows of a table that have an entity and a time."""
     labels, options = table.labels, table.options
     moments = read_moments(labels[columns.time], columns.time, columns.unit, calendar.time_zone, options.dates)
     codes, names = number_entities(labels, columns)
@@ -220,7 +199,7 @@ def _log_block(table: LocalTable, columns: LogColumns, calendar: Calendar, where
         (kept & moments.missing, columns.time, "time"),
     ):
         if lacking.any() and options.missing != "drop":
-            _refuse_missing(lacking, name, what, where, table.first_row)
+            _refuse_missing(lacking, name, what)
     n_untimed = int(np.count_nonzero(kept & (codes >= 0) & moments.missing))
     takes_part = kept & (codes >= 0) & ~moments.missing
     cohorts = None
@@ -266,11 +245,10 @@ def period_of(monitor: EntityMonitor, given: Any, option: str) -> str:
     return shown_time(calendar.dates(np.array([number]))[0])
 
 
-def _refuse_missing(lacking: Bools, name: str, what: str, where: str, first_row: int) -> None:
-    n, row = int(np.count_nonzero(lacking)), first_row + int(np.argmax(lacking))
-    place = f"row {row:,} of {where}" if where else f"row {row:,}"
+def _refuse_missing(lacking: Bools, name: str, what: str) -> None:
+    n, row = int(np.count_nonzero(lacking)), int(np.argmax(lacking))
     raise ValueError(
-        f"{name}: {place} has no {what}, one of {n:,} such rows of {len(lacking):,}; pass missing='drop' to leave "
+        f"{name}: row {row:,} has no {what}, one of {n:,} such rows of {len(lacking):,}; pass missing='drop' to leave "
         "them out."
     )
 
@@ -288,11 +266,3 @@ def _as_text(column: Any) -> Any:
         texts = pc.if_else(pc.is_nan(values), pa.scalar(None, pa.string()), texts)
         texts = pc.coalesce(pc.if_else(is_whole, values, none).cast(pa.int64()).cast(pa.string()), texts)
     return pa.DictionaryArray.from_arrays(encoded.indices, texts)
-
-
-def _with_types(table: pa.Table, partitions: Collection, by: Sequence[str]) -> pa.Table:
-    """A table whose labels are of the types that they had, not texts."""
-    for place, (name, kind) in enumerate(zip(by, partitions.types(by), strict=True)):
-        own = kind.value_type if pa.types.is_dictionary(kind) else kind
-        table = table.set_column(place, name, table[name].cast(own))
-    return table
