@@ -148,6 +148,18 @@ class ArrayRows(Rows):
         return self.X if len(self.X) <= BLOCK_ROWS else None
 
 
+class SampledRows(ArrayRows):
+    """A sample of rows that are elsewhere (m, d), and the range of each feature over all of them."""
+
+    def __init__(self, X: Floats, low: Floats, high: Floats, names: Sequence[str] | None = None) -> None:
+        super().__init__(X, names)
+        self._extremes = low, high
+
+    def extremes(self) -> tuple[Floats, Floats]:
+        """Least and greatest value of each feature over all rows: (d,), (d,)."""
+        return self._extremes
+
+
 class SparseRows(Rows):
     """The rows of a sparse matrix, CSR (n, d), made dense a block at a time."""
 

@@ -352,7 +352,8 @@ def _why_unfit(scan: ColumnScan, kind: str, options: ReadOptions) -> str:
 
 
 def _categories(scan: ColumnScan, options: ReadOptions) -> Categories:
-    return choose_categories(text_counts(scan.codes, scan.counts), scan.has_too_many_texts, bool(options.by))
+    chosen = choose_categories(text_counts(scan.codes, scan.counts), scan.has_too_many_texts, bool(options.by))
+    return chosen._replace(has_other=chosen.has_other or scan.has_sampled_texts)
 
 
 def _summary(scan: ColumnScan, role: str, reason: str, kind: str) -> ColumnSummary:

@@ -11,7 +11,9 @@ import pyarrow as pa
 from isobag.backends.arrays import Ints
 from isobag.data.frames import own_name
 from isobag.data.params import FLAG, check_params
+from isobag.engines import partitions_of
 from isobag.estimators import IDKGroupDetector, IDKPointDetector
+from isobag.tables.clusters import SAMPLE_ROWS, detect_rows, learn_partitions
 from isobag.tables.encode import Encoding, encoding_by_names
 from isobag.tables.framesource import FrameSource
 from isobag.tables.learn import Table, learn_table
@@ -98,6 +100,8 @@ def detect_points(
         {**options, "random_state": random_state, "calibrate": False},
         p_values,
     )
+    if not isinstance(given, nw.DataFrame):
+        return detect_rows(given, table, detector, p_values)
     ranking = rank(table, detector, p_values=p_values)
     ranked = ranked_frame(given, ranking, list(dict.fromkeys([*([] if id_column is None else [id_column]), *apart])))
     index = nw.maybe_get_index(given)
@@ -242,7 +246,7 @@ def rank_frame(frame: Any, **options: Any) -> Ranking:
     kind: type[Any] = IDKGroupDetector if "by" in reading else IDKPointDetector
     reading |= {"id": options.pop("id_column", None), "carry": options.pop("keep", ())}
     options |= {"calibrate": False}
-    _, table, detector = _prepare(frame, kind, reading, options, ranking.get("p_values", True))
+    _, table, detector = _prepare(open_frame(frame), kind, reading, options, ranking.get("p_values", True))
     return rank(table, detector, **ranking)
 
 
@@ -267,6 +271,8 @@ def open_frame(frame: Any) -> nw.DataFrame[Any]:
         if frame.ndim != 2:
             raise ValueError(f"The array has shape {frame.shape}; need (rows, columns).")
         frame = pa.table({f"x{j}": column for j, column in enumerate(frame.T)})
+    if partitions_of(frame) is not None:
+        raise TypeError(f"The table is a {type(frame).__name__} in partitions; need a frame in memory.")
     try:
         opened: Any = nw.from_native(frame)
         if isinstance(opened, nw.LazyFrame):
@@ -298,14 +304,19 @@ def _prepare(
     detector = kind(**options)
     detector.check_params()
     check_labels([*reading.apart])
-    given = open_frame(data)
+    given: Any = partitions_of(data) or open_frame(data)
     names = [str(name) for name in given.columns]
     named = [(one, "by") for one in reading.by] + [(one, "baseline_by") for one in reading.baseline]
     for name, option in named + ([] if reading.id is None else [(reading.id, "id_column")]):
         if name not in names:
             columns = ", ".join(map(repr, given.columns)) or "none"
             raise ValueError(f"{option}={name!r}; the table has no such column (columns: {columns}).")
-    table = learn_table(FrameSource(given), reading)
+    if isinstance(given, nw.DataFrame):
+        table = learn_table(FrameSource(given), reading)
+    elif reading.by:
+        raise ValueError(f"by={','.join(reading.by)!r}: groups of rows in partitions are not counted yet.")
+    else:
+        table = learn_partitions(given, reading, detector.random_state, SAMPLE_ROWS)
     table.summary.warn(reading.features is None)
     table.summary.warn_of_remarks()
     return given, table, detector

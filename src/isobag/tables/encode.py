@@ -16,7 +16,7 @@ from isobag.backends.arrays import Floats, Ints
 from isobag.tables.cells import NUMBER, TEXT, TIME, check_dates
 from isobag.tables.judge import DAY_OF_WEEK, SECONDS, TIME_OF_DAY, time_feature_names, time_features
 from isobag.tables.notation import NUMBERS, THOUSANDS
-from isobag.tables.scan import BOOL, is_true
+from isobag.tables.scan import BOOL, ColumnScan, is_true
 
 KINDS = (NUMBER, BOOL, TIME, TEXT)
 PARTS = (SECONDS, TIME_OF_DAY, DAY_OF_WEEK)
@@ -151,6 +151,18 @@ class Encoding:
             return np.ascontiguousarray(np.concatenate([column.apply(*own) for column, *own in parts], axis=1))
 
         return apply
+
+    def extremes(self, scans: Mapping[str, ColumnScan], X: Floats) -> tuple[Floats, Floats]:
+        """Least and greatest value of each feature over all rows scanned, of which X is a sample: (d,) each."""
+        low, high = X.min(axis=0), X.max(axis=0)
+        for j, (name, owner) in enumerate(zip(self.names, self.owners.tolist(), strict=True)):
+            column = self.columns[owner]
+            scan = scans[column.name]
+            if name == column.name and column.kind in (NUMBER, TIME):
+                low[j], high[j] = min(low[j], scan.low), max(high[j], scan.high)
+            elif column.kind in (BOOL, TEXT) and len(scan.codes) > 1:
+                low[j], high[j] = 0.0, 1.0
+        return low, high
 
     def to_text(self) -> str:
         """All of it as one text, for a model file."""

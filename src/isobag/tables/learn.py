@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from isobag.backends.arrays import Bools, Floats, Ints
-from isobag.data.rows import ArrayRows, Rows
+from isobag.data.rows import ArrayRows, Rows, SampledRows
 from isobag.data.spool import Spool, SpooledRows
 from isobag.tables.batch import Source, names_of_files
 from isobag.tables.choose import follow_encoding, learn_encoding, n_missing_of
 from isobag.tables.encode import Encoding
 from isobag.tables.labels import are_labelled, as_numbers, packed
-from isobag.tables.passes import Scan, scan_source
+from isobag.tables.passes import Scan, Seen, scan_source
 from isobag.tables.reading import ReadOptions
 from isobag.tables.summary import FILE, ColumnSummary, TableSummary
 
@@ -71,12 +71,14 @@ def learn_table(
     encoding: Encoding | None = None,
     only_rows: Ints | None = None,
     spool: Callable[[int], Spool] | None = None,
+    facts: Seen | None = None,
 ) -> Table:
     """Learn how the columns of a table become features, or follow what a model has learned.
 
     encoding : of a model: it says which columns are used and how.
     only_rows : numbers of rows, ascending; all others are passed over, whatever stands in them.
     spool : called with the number of columns, for what keeps the entries.
+    facts : what is known of all rows, of which the table is a sample: medians and rare texts are those of the sample.
     """
     spool = spool or partial(Spool, is_learned=encoding is None)
     if encoding is not None:
@@ -89,7 +91,8 @@ def learn_table(
         raise ValueError(f"{names_of_files(source.files) or 'The table'} has no rows.")
     summaries: Sequence[ColumnSummary]
     if encoding is None:
-        encoding, summaries = learn_encoding(seen.scans, options, kept.median_of, kept.find_copies())
+        scans, copies = (seen.scans, kept.find_copies()) if facts is None else (facts.completed(seen.scans), {})
+        encoding, summaries = learn_encoding(scans, options, kept.median_of, copies)
     else:
         summaries = follow_encoding(encoding, seen.scans, options)
     used_scans = [seen.scans[column.name] for column in encoding.columns]
@@ -116,10 +119,14 @@ def learn_table(
     if n_dropped:
         entries = kept.only(takes_part)
     file_sizes, notes = _file_sizes(source, [one.name for one in summaries])
-    summary = TableSummary(source.files, n_rows, n_dropped, tuple(summaries), notes, n_unlabelled)
+    n_all = n_rows if facts is None else facts.n_rows
+    summary = TableSummary(source.files, n_all, n_dropped, tuple(summaries), notes, n_unlabelled)
     rows: Rows = SpooledRows(entries, encoding.names, make)
     if entries.is_in_memory:
-        rows = ArrayRows(make(entries.read(0, len(entries))), encoding.names)
+        X = make(entries.read(0, len(entries)))
+        rows = ArrayRows(X, encoding.names)
+        if facts is not None:
+            rows = SampledRows(X, *encoding.extremes(facts.scans, X), encoding.names)
     carried = {name: as_numbers(own) for name, own in labels.items() if options.carry is None or name in options.carry}
     apart = {name: labels[name] for name in (*options.apart, *options.labels)}
     kept_rows = takes_part if n_dropped else None

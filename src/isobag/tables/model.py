@@ -5,7 +5,9 @@ from typing import Any
 
 import narwhals as nw
 
-from isobag.tables.detect import fit, ranked_frame, read_for
+from isobag.engines import partitions_of
+from isobag.tables.clusters import score_rows
+from isobag.tables.detect import encoding_of, fit, ranked_frame, read_for
 from isobag.tables.ranking import rank
 
 
@@ -36,6 +38,10 @@ class TableModel:
         ``rank_share`` it has ``p_value`` and ``extrapolated``, and of groups ``p_shape`` and ``p_size``. With ``fdr``,
         ``flagged`` are alarms of which at most this share is false, on average.
         """
+        partitions = partitions_of(frame)
+        if partitions is not None:
+            encoding = encoding_of(self.detector, partitions.columns, [] if id_column is None else [str(id_column)])
+            return score_rows(partitions, self.detector, encoding, fdr)
         given, table = read_for(self.detector, frame, self.by if by is None else by, id_column)
         ranking = rank(table, self.detector, is_fitted=True, fdr=fdr)
         apart = [name for name in given.columns if str(name) in (*table.by, table.options.id, *table.options.baseline)]

@@ -25,6 +25,10 @@ class Seen(NamedTuple):
     scans: dict[str, ColumnScan]
     n_rows: int
 
+    def completed(self, sample: Mapping[str, ColumnScan]) -> dict[str, ColumnScan]:
+        """What is known of each column of a sample of the rows, from all rows where that is known."""
+        return {**sample, **{name: scan.with_texts_of(sample[name]) for name, scan in self.scans.items()}}
+
 
 class Kept:
     """Entries and labels of a table that is read in this process, kept while it is scanned.
@@ -60,7 +64,8 @@ class Kept:
     def median_of(self, name: str) -> float:
         """The median of the entries of a column."""
         entries = self.spool.column(self.names.index(name))
-        return float(np.median(entries[~np.isnan(entries)]))
+        entries = entries[~np.isnan(entries)]
+        return float(np.median(entries)) if len(entries) else 0.0  # a sample may have none, of very few
 
     def count_gaps(self, used: Ints) -> Ints:
         """Missing values of each row in some of the columns: (n,)."""
@@ -113,13 +118,7 @@ class Scan:
 
     def is_right(self, seen: Seen, kinds: Mapping[str, str | None]) -> bool:
         """Whether the entries of all columns that may become features were kept as what these turned out to be."""
-        return all(scan.is_kept_as(kinds[name]) for name, scan in seen.scans.items() if self._may_be_feature(name))
-
-    def _may_be_feature(self, name: str) -> bool:
-        """Whether a column is asked for, or none is."""
-        options = self.options
-        is_asked = options.features is None or name in options.features
-        return is_asked and name not in options.apart and not options.excludes(name)
+        return all(scan.is_kept_as(kinds[name]) for name, scan in seen.scans.items() if self.options.may_use(name))
 
     def _batches(self, source: Source) -> Iterator[Batch]:
         start = 0

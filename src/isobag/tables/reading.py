@@ -73,6 +73,11 @@ class ReadOptions:
         """Whether a column is to be left out."""
         return any(name == own or fnmatchcase(name, own) for own in self.exclude)
 
+    def may_use(self, name: str) -> bool:
+        """Whether a column may become features: it is asked for, or none is."""
+        is_asked = self.features is None or name in self.features
+        return is_asked and name not in self.apart and not self.excludes(name)
+
     @property
     def apart(self) -> dict[str, str]:
         """Columns that are no features, with their role: labels of groups, an id, times, cohorts."""

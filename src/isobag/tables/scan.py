@@ -6,6 +6,7 @@ what it is, by the counts over the whole table. Where the two differ the table i
 known. So neither types nor entries depend on how the rows come in batches.
 """
 
+import copy
 from collections import Counter
 from collections.abc import Sequence
 
@@ -48,6 +49,7 @@ class ColumnScan:
     kept_as : how its entries are kept (NUMBER, TIME, TEXT), if known before.
     categories : the texts that a model knows.
     learns : whether the column is to be judged; else it is only read.
+    most_texts : how many different texts are told apart.
     """
 
     def __init__(
@@ -57,6 +59,7 @@ class ColumnScan:
         categories: Sequence[str] | None = None,
         notation: Notation | None = None,
         learns: bool = True,
+        most_texts: int = MOST_TEXTS,
     ) -> None:
         self.name, self.kept_as, self.notation, self.learns = name, kept_as, notation or Notation(), learns
         self.declared: str | None = None
@@ -73,7 +76,8 @@ class ColumnScan:
         self.codes: dict[str, int] = {text: code for code, text in enumerate(categories or ())}
         self.counts = np.zeros(len(self.codes), dtype=np.int64)
         self._knows_all_texts = categories is not None
-        self.has_too_many_texts = self.is_nested = False
+        self._most_texts = most_texts
+        self.has_too_many_texts = self.has_sampled_texts = self.is_nested = False
         self.first_missing: Place | None = None
         self.low, self.high = np.inf, -np.inf
         self.is_whole = True
@@ -132,6 +136,40 @@ class ColumnScan:
     def is_kept_as(self, kind: str | None) -> bool:
         """Whether all entries were kept as this: NUMBER, TIME or TEXT; None if there are none to keep."""
         return kind is None or (not self.is_mixed and self.kept_as in (None, kind))
+
+    def merge(self, other: "ColumnScan") -> "ColumnScan":
+        """What is known of a column with declared types if other rows of it are scanned by themselves, in any order."""
+        if None not in (self.declared, other.declared) and self.declared != other.declared:
+            raise ValueError(f"{other.declared_in}, but {self.declared_in}; need one type.")
+        merged = copy.copy(other if self.declared is None else self)
+        merged.n_rows, merged.n_missing = self.n_rows + other.n_rows, self.n_missing + other.n_missing
+        merged.n_numbers, merged.n_times = self.n_numbers + other.n_numbers, self.n_times + other.n_times
+        merged.n_zoned, merged.hints = self.n_zoned + other.n_zoned, self.hints + other.hints
+        merged.low, merged.high = min(self.low, other.low), max(self.high, other.high)
+        merged.is_whole = self.is_whole and other.is_whole
+        merged.total = self.total + other.total
+        merged.total_of_squares = self.total_of_squares + other.total_of_squares
+        merged.has_time_of_day = self.has_time_of_day or other.has_time_of_day
+        merged.is_nested = self.is_nested or other.is_nested
+        merged.first = {**self.first, **other.first}
+        merged.first |= {what: min(self.first[what], other.first[what]) for what in self.first.keys() & other.first}
+        merged.first_missing = min((one.first_missing for one in (self, other) if one.first_missing), default=None)
+        merged.has_too_many_texts = self.has_too_many_texts or other.has_too_many_texts
+        merged.codes = dict(self.codes)
+        places = np.array([merged.code_of(text) for text in other.codes], dtype=np.int64)
+        merged.counts = np.zeros(len(merged.codes) + 1, dtype=np.int64)  # the last is of texts beyond the most
+        merged.counts[: len(self.counts)] += self.counts
+        np.add.at(merged.counts, places, other.counts[: len(places)])
+        return merged
+
+    def with_texts_of(self, sample: "ColumnScan") -> "ColumnScan":
+        """The same with the texts of a sample of the rows, if these have more than are told apart."""
+        if not self.has_too_many_texts:
+            return self
+        merged = copy.copy(self)
+        merged.codes, merged.counts, merged.has_too_many_texts = sample.codes, sample.counts, sample.has_too_many_texts
+        merged.has_sampled_texts = True
+        return merged
 
     def skip(self, n_rows: int, batch: Batch | None = None) -> Floats:
         """Rows in which the column has no cell: (m,) of NaN."""
@@ -231,9 +269,9 @@ class ColumnScan:
             return code
         if self._knows_all_texts:
             return len(self.codes)
-        if len(self.codes) == MOST_TEXTS:
+        if len(self.codes) == self._most_texts:
             self.has_too_many_texts = True
-            return MOST_TEXTS
+            return self._most_texts
         self.codes[text] = len(self.codes)
         return len(self.codes) - 1
 

@@ -1,0 +1,60 @@
+"""Frames of Dask and Spark: what an engine must do. It knows nothing of columns, labels or results.
+
+An engine brings what is made of its partitions together, and maps a function over them. All else is written once, in
+``isobag.tables.clusters``.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
+from typing import Any, Protocol, TypeVar
+
+import pyarrow as pa
+
+T = TypeVar("T")
+Frames = Iterator[Any]
+"""Rows of a partition in order, as frames of pandas or Arrow; there may be none."""
+ENGINES = {"dask": "DaskPartitions", "pyspark": "SparkPartitions"}
+"""Classes in this folder, by the library whose frames they open."""
+
+
+class Partitions(Protocol):
+    """A frame of an engine. What it is asked to do with a partition gets its number and its rows, and pickles."""
+
+    @property
+    def columns(self) -> Sequence[str]:
+        """Names of the columns, in order."""
+        ...
+
+    def reduce(self, work: Callable[[int, Frames], T], combine: Callable[[T, T], T]) -> T:
+        """What is made of all partitions, merged where they are; ``combine`` does not mind the order."""
+        ...
+
+    def map(self, work: Callable[[int, Frames], Iterator[pa.Table]], schema: pa.Schema, keeps: bool = True) -> Any:
+        """A frame of the engine, lazily: a table for each frame of a partition, beside its own columns if kept."""
+        ...
+
+    def exchange(self, work: Callable[[int, Frames], Iterator[pa.Table]], schema: pa.Schema) -> "Partitions":
+        """The tables that are made of the partitions; rows with the same number in "bucket" come to one partition."""
+        ...
+
+
+def partitions_of(frame: Any) -> Partitions | None:
+    """The partitions of a frame of Dask or Spark; None of any other."""
+    library = type(frame).__module__.partition(".")[0]
+    if library not in ENGINES:
+        return None
+    module = import_module(f"isobag.engines.{library.removeprefix('py')}")
+    opened: Partitions = getattr(module, ENGINES[library])(frame)
+    return opened
+
+
+def own_version() -> str:
+    """The version of isobag in this process."""
+    version: str = import_module("isobag").__version__
+    return version
+
+
+def check_version(needed: str, worker: str) -> None:
+    """Refuse to compute with another version of isobag than who asks for it has."""
+    if own_version() != needed:
+        raise ValueError(f"{worker} has isobag {own_version()}; need {needed}, as on the client.")

@@ -1,0 +1,166 @@
+"""Frames of Dask in threads: what is learned is learned from a sample, and scores are those of a frame in memory."""
+
+import cloudpickle
+import dask
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pytest
+
+import isobag
+from isobag.engines import partitions_of
+from isobag.tables.clusters import learn_partitions
+from isobag.tables.reading import ReadOptions
+
+HOW = {"features": ["amount", "hour", "kind", "ok"], "n_estimators": 12, "random_state": 0}
+
+
+def cut(frame, n_partitions):
+    return dd.from_pandas(frame, npartitions=n_partitions, sort=False)
+
+
+def no_rows(number):
+    return pd.DataFrame({"amount": [], "hour": [], "kind": [], "ok": []})
+
+
+def in_order(ranked):
+    return ranked.sort_values("row").reset_index(drop=True)
+
+
+@pytest.mark.parametrize("n_partitions", [1, 3, 17])
+def test_rows_learned_from_and_new_rows_score_as_in_memory(cards, n_partitions):
+    frame = cut(cards.set_index(np.arange(len(cards)) * 3), n_partitions)
+    ranked, expected = isobag.detect_points(frame, **HOW).compute(), in_order(isobag.detect_points(cards, **HOW))
+    assert ranked.index.tolist() == [3 * i for i in range(len(cards))]
+    assert ranked[cards.columns].astype(object).equals(cards.set_index(ranked.index).astype(object))
+    for name in ("score", "flagged"):
+        assert ranked[name].tolist() == expected[name].tolist()
+    scores = np.sort(expected["score"])
+    far_below = 1 + np.searchsorted(scores, expected["score"] * (1 - 2.0**-12))  # those within a step share a rank
+    assert (far_below <= ranked["rank"].to_numpy()).all() and (ranked["rank"].to_numpy() <= expected["rank"]).all()
+    assert ranked["rank"].iloc[7] == 1
+    odd = expected["reasons"] != ""
+    assert (ranked["reasons"].to_numpy() == expected["reasons"])[odd & (ranked["reasons"].to_numpy() != "")].all()
+    assert ranked["reasons"].iloc[7].startswith("amount 900")
+
+    model = isobag.fit_points(cards[:2000], **HOW)
+    scored, expected = model.score(frame).compute(), in_order(model.score(cards))
+    for name in ("score", "p_value", "extrapolated", "flagged"):
+        assert scored[name].tolist() == expected[name].tolist()
+
+
+def test_rows_are_flagged_at_a_false_discovery_rate_as_in_memory(cards):
+    rng = np.random.default_rng(1)
+    model = isobag.fit_points(cards, **HOW)
+    new = cards[:2000].copy()
+    new.loc[rng.choice(2000, 40, replace=False), "amount"] = rng.uniform(2000, 9000, 40)
+    expected = in_order(model.score(new, fdr=0.2))
+    flagged = model.score(cut(new, 3), fdr=0.2).compute()["flagged"].tolist()
+    assert flagged == expected["flagged"].tolist() and sum(flagged) >= 40
+    assert not model.score(cut(cards[100:200], 3), fdr=0.001).compute()["flagged"].any()
+
+
+@pytest.mark.parametrize("scheduler", ["threads", "sync"])
+def test_the_same_partitions_give_the_same_sample(cards, scheduler):
+    options = ReadOptions(features=("amount", "hour"))
+    with dask.config.set(scheduler=scheduler):
+        first, again, other = (
+            learn_partitions(partitions_of(cut(cards, 5)), options, seed, 200).X for seed in (3, 3, 4)
+        )
+    assert len(first) == 200 and (first == again).all() and not np.array_equal(first, other)
+    known = set(map(tuple, cards[["amount", "hour"]].to_numpy(float).tolist()))
+    assert set(map(tuple, first.tolist())) <= known
+
+
+def test_facts_are_of_all_rows_though_a_sample_is_learned_from(cards):
+    rare = cards.copy()
+    rare.loc[2990, "kind"], rare.loc[2995, "hour"] = "cheque", np.nan
+    rare["constant"] = 4.0
+    rare.loc[2999, "constant"] = 5.0
+    rare["number"] = np.arange(len(rare))
+    options = ReadOptions(features=("amount", "hour", "kind", "constant"))
+    table = learn_partitions(partitions_of(cut(rare, 5)), options, 1, 100)
+    summaries = {one.name: one for one in table.summary.columns}
+    _, hour, kind, _ = table.encoding.columns
+    assert table.n_rows == 3000 and len(table.rows) == 100
+    assert summaries["hour"].n_missing == 1 and not np.isnan(hour.fill)
+    assert kind.has_other and np.unique(table.X[:, -1]).tolist() == [4.0]
+    ranges = dict(zip(table.encoding.names, np.transpose(table.rows.extremes()).tolist(), strict=True))
+    assert ranges["amount"] == [rare["amount"].min(), 900.0] and ranges["constant"] == [4.0, 5.0]
+    assert ranges["kind=(other)"] == [0.0, 1.0]
+    chosen = learn_partitions(partitions_of(cut(rare, 5)), ReadOptions(), 1, 100)
+    left_out = dict(chosen.encoding.left_out)
+    assert "numbers the rows" in left_out["number"]
+
+
+def test_more_texts_than_are_told_apart_are_those_of_the_sample(cards):
+    many = cards.assign(kind=[f"k{i}" if i % 2 else "card" for i in range(len(cards))])
+    many = pd.concat([many.assign(kind=many["kind"] + suffix) for suffix in ("", "b", "c", "d")])
+    many.loc[many["kind"].str.startswith("card"), "kind"] = "card"
+    table = learn_partitions(partitions_of(cut(many, 3)), ReadOptions(features=("kind",)), 0, 1000)
+    assert table.encoding.columns[0].categories == ("card",) and table.encoding.columns[0].has_other
+
+
+def test_what_is_wrong_is_named_with_partition_and_row(cards):
+    halves = [cards[:1500], cards[1500:]]
+
+    def half(number):
+        return halves[number]
+
+    def frame(second):
+        halves[1] = second
+        return dd.from_map(half, [0, 1], meta=cards[:0])
+
+    model = isobag.fit_points(cards, **HOW)
+    gap = cards[1500:].reset_index(drop=True)
+    gap.loc[4, "hour"] = np.nan
+    with pytest.raises(ValueError, match="row 4 of partition 1, column 'hour'"):
+        model.score(frame(gap)).compute()
+    texts = cards[1500:].assign(hour="noon")
+    with pytest.raises(ValueError, match=r"partition 1, column 'hour' is of type .*string"):
+        isobag.detect_points(frame(texts), **HOW)
+    with pytest.raises(ValueError, match="partition 1 has no column 'hour'"):
+        isobag.detect_points(frame(cards[1500:].drop(columns="hour")), **HOW)
+
+
+def test_a_source_that_does_not_repeat_its_rows_is_said_to():
+    rng = np.random.default_rng(0)
+
+    def made(number):
+        return pd.DataFrame({"x": rng.normal(size=100), "y": rng.normal(size=100)})
+
+    with pytest.warns(UserWarning, match="partition 0 and 2 more had other rows when they were read again"):
+        isobag.detect_points(dd.from_map(made, range(3), meta=made(0)[:0]), n_estimators=4, random_state=0)
+
+
+def test_what_a_cluster_cannot_do_is_refused(cards):
+    frame = cut(cards, 2)
+    with pytest.raises(ValueError, match="rename your column 'score'"):
+        isobag.detect_points(frame.assign(score=1.0), **HOW)
+    with pytest.raises(ValueError, match="decimal=','"):
+        isobag.detect_points(frame, decimal=",", **HOW)
+    with pytest.raises(ValueError, match="baseline_by='account'"):
+        isobag.detect_points(frame, baseline_by="account", **HOW)
+    with pytest.raises(TypeError, match="in partitions"):
+        isobag.rank_frame(frame)
+    with pytest.raises(ValueError, match="no rows"):
+        isobag.detect_points(cut(cards[:0], 1), **HOW)
+
+
+def test_empty_partitions_and_rows_with_gaps_take_no_part(cards):
+    gaps = cards.copy()
+    gaps.loc[::10, "hour"] = np.nan
+    parts = [cards[:0], gaps[:1000], gaps[1000:], cards[:0]]
+    frame = dd.from_map(lambda number: parts[number], range(4), meta=cards[:0])
+    ranked = isobag.detect_points(frame, missing="drop", **HOW).compute()
+    expected = in_order(isobag.detect_points(gaps, missing="drop", **HOW))
+    assert ranked["score"].isna().sum() == 300 and ranked["n_missing"].sum() == 300
+    pd.testing.assert_series_equal(ranked["score"], expected["score"], check_index=False)
+
+
+def test_the_model_is_in_the_graph_once_whatever_the_number_of_partitions(cards):
+    model = isobag.fit_points(cards, **HOW)
+    once = len(cloudpickle.dumps(model.detector))
+    frame = dd.from_map(no_rows, range(40), meta=cards[:0])
+    graph = dict(model.score(frame).optimize().dask)
+    assert once < sum(len(cloudpickle.dumps(task)) for task in graph.values()) < 2 * once
