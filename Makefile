@@ -7,7 +7,7 @@ PATIENCE := --timeout 600
 # Tests start many processes: modules are compiled once for all of them.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-slow test-gpu test-lowest test-doors lint docs pictures examples build study study-groups study-streams bench bench-gpu clean
+.PHONY: demo test test-slow test-gpu test-lowest test-doors lint docs pictures examples build paper test-paper study study-groups study-streams bench bench-gpu clean
 
 demo: $(VENV)/installed
 	$(BIN)/isobag demo
@@ -23,7 +23,7 @@ test-slow: $(VENV)/installed-dev
 test-lowest:
 	$(PYTHON) -m venv --clear .venv-lowest
 	.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check uv
-	.venv-lowest/bin/uv pip install --quiet --system-certs --python .venv-lowest --resolution lowest-direct -e ".[cli,dask,excel,files,report,reproduce]" "polars>=1.10"
+	.venv-lowest/bin/uv pip install --quiet --system-certs --python .venv-lowest --resolution lowest-direct -e ".[cli,dask,excel,files,report]" "polars>=1.10"
 	.venv-lowest/bin/uv pip install --quiet --system-certs --python .venv-lowest build cloudpickle hypothesis playwright pytest pytest-timeout pytest-xdist
 	OPENBLAS_NUM_THREADS=1 NUMBA_CACHE_DIR="$(CURDIR)/.venv-lowest/compiled" .venv-lowest/bin/python -m pytest $(PATIENCE) -m "not slow and not browser" -n 2 --dist worksteal -W default -p no:cacheprovider
 
@@ -56,26 +56,31 @@ examples: $(VENV)/installed-dev
 	$(BIN)/python -m website.examples
 
 study-streams: $(VENV)/installed-bench
-	$(BIN)/python study/streams.py
+	$(BIN)/python -m study.streams
 
 study: $(VENV)/installed-bench
-	$(BIN)/python study
+	$(BIN)/python -m study
 
 # The suite of odd groups: downloads public archives once, and goes on where it stopped.
 study-groups: $(VENV)/installed-bench
-	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python study/suite.py
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m study.suite
 
-# `make bench AGAINST=../other/src` also measures the defaults against another checkout, by turns.
+# The paper again: every table and figure into paper/results; goes on where it stopped.
+paper: $(VENV)/installed-paper
+	$(BIN)/python -m paper all --budget 600 --resume
+
+test-paper: $(VENV)/installed-paper
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest $(PATIENCE) paper/tests -n 2
+
 bench: $(VENV)/installed-bench
-	$(BIN)/python benchmarks/run.py
-	$(BIN)/python benchmarks/scale.py
-	$(if $(AGAINST),$(BIN)/python benchmarks/against.py $(AGAINST))
+	$(BIN)/python -m benchmarks.run
+	$(BIN)/python -m benchmarks.scale
 
 test-gpu: $(VENV)/installed-gpu
 	$(BIN)/python -m pytest -m gpu
 
 bench-gpu: $(VENV)/installed-gpu
-	$(BIN)/python benchmarks/gpu.py
+	$(BIN)/python -m benchmarks.gpu
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -92,7 +97,11 @@ $(VENV)/installed-docs: $(VENV)/installed-dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[docs]"
 	touch $@
 
-$(VENV)/installed-bench: $(VENV)/installed-dev
+$(VENV)/installed-paper: $(VENV)/installed-dev paper/requirements.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r paper/requirements.txt
+	touch $@
+
+$(VENV)/installed-bench: $(VENV)/installed-paper
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[bench]"
 	touch $@
 

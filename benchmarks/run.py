@@ -1,6 +1,6 @@
 """Speed and accuracy against peers, as ratios in one run: prints tables, writes JSON.
 
-usage: python benchmarks/run.py [section ...]   (sections: see SECTIONS at the end; default: all)
+usage: python -m benchmarks.run [section ...]   (sections: see SECTIONS at the end; default: all)
 
 Data sets are read from the folder named by ISOBAG_DATA, else from ../shared/data beside the project.
 Every time is the best of several, the competitors taking turns; absolute times depend on the machine. On a machine that
@@ -18,27 +18,16 @@ from pathlib import Path
 
 import numpy as np
 from isotree import IsolationForest as Isotree
-from pages import command_times, reports
 from pyod.models.inne import INNE as PYOD_INNE
 from sklearn.ensemble import IsolationForest
-from sklearn.metrics import roc_auc_score
 
+from benchmarks.pages import command_times, reports
 from isobag import IDKGroupDetector, IDKPointDetector
-from isobag.backends import Compute
-from isobag.backends.numba import float32_blocks as block_engine
-from isobag.backends.numba import many as many_engine
-from isobag.data.groups import Groups
-from isobag.data.rows import ArrayRows
-from isobag.data.scaling import fit_scaling
-from isobag.datasets import make_gaussian1k, make_gaussian100, make_mix_gaussian1k, make_scale_up
-from isobag.models.views import Plan, draw_views
-from isobag.partitionings import draw_from_rows
-from isobag.reproduce.searches import score_mean_maps
+from isobag.datasets import make_gaussian1k, make_scale_up
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = Path(os.environ.get("ISOBAG_DATA", ROOT.parent / "shared" / "data"))
 THREADS = 2
-COMPUTE = Compute(n_jobs=THREADS)
 CLOCK = time.process_time if os.environ.get("CLOCK") == "cpu" else time.perf_counter
 
 
@@ -171,133 +160,6 @@ def scaling():
     ]
 
 
-def products():
-    """MNIST_230 (784 features), psi = 128: share of the machine's own single-precision matrix-product rate."""
-    X, _ = load("MNIST_230")
-    detector = IDKPointDetector(max_samples=128, random_state=0, n_jobs=THREADS).fit(X)
-    A = np.random.default_rng(0).random((4096, X.shape[1])).astype(np.float32)
-    n_points = len(detector.views_.members[0].partitionings.points)
-    score, product = seconds(lambda: detector.score_samples(X), lambda: A @ A.T)
-    ours = 2 * len(X) * n_points * X.shape[1] / score
-    machine = 2 * len(A) ** 2 * X.shape[1] / product
-    return [
-        {
-            "distinct centers": n_points,
-            "score_samples s": score,
-            "GFLOP/s": ours / 1e9,
-            "sgemm GFLOP/s": machine / 1e9,
-            "share": ours / machine,
-        }
-    ]
-
-
-def engines():
-    """Time of scoring 20,000 rows by the engine for many features over that by blocks of neighbours."""
-    rows = []
-    for name in ("http", "mammography", "shuttle", "ForestCover", "EEG_eye", "ALOI"):
-        X, _ = load(name)
-        X = fit_scaling(X, "minmax").apply(X[:: max(1, len(X) // 20000)][:20000])
-        row = {"set": name, "features": X.shape[1]}
-        for psi in (16, 128, 1024):
-            drawn = draw_from_rows(ArrayRows(X), 100, (psi,), "hypersphere", 0, COMPUTE)
-            arrays = (drawn, np.ones(drawn.sq_radii.shape, dtype=np.int64), "nearest", THREADS)
-            # Queries anew each time: ordering them is part of the work.
-            by_blocks, by_many = seconds(
-                lambda X=X, arrays=arrays: block_engine.sum_at_cells(COMPUTE.prepare(X), *arrays),
-                lambda X=X, arrays=arrays: many_engine.sum_at_cells(COMPUTE.prepare(X), *arrays),
-                repeat=2,
-            )
-            row[f"many / blocks, psi={psi}"] = by_many / by_blocks
-        rows.append(row)
-        print_table(rows[-1:])
-    return rows
-
-
-PAPER = {
-    "mammography": 0.88,
-    "smtp": 0.95,
-    "shuttle": 0.98,
-    "EEG_eye": 0.88,
-    "ForestCover": 0.97,
-    "http": 0.99,
-    "ALOI": 0.82,
-}
-
-
-def accuracy():
-    """ROC AUC with the best psi = 2 ... 4096 (ForestCover: 1024), chosen with the labels as in the paper; 3 seeds."""
-    rows = []
-    for name, published in PAPER.items():
-        X, y = load(name)
-        largest = 1024 if name == "ForestCover" else min(4096, len(X) // 2)
-        paths = []
-        for seed in range(3):
-            detector = IDKPointDetector(max_samples=largest, random_state=seed, n_jobs=THREADS).fit(X)
-            paths.append([roc_auc_score(y, -column) for column in detector.score_path(X).T])
-        means = np.mean(paths, axis=0)
-        rows.append(
-            {
-                "set": name,
-                "paper": published,
-                "here": means.max(),
-                "best psi": detector.path_[means.argmax()],
-                "seed spread": float(np.ptp(paths, axis=0)[means.argmax()]),
-                "difference": means.max() - published,
-            }
-        )
-        print_table(rows[-1:])
-    return rows
-
-
-GROUP_SETS = {
-    "covtype": 0.99,
-    "Gaussian100": 0.97,
-    "Gaussian1K": 1.00,
-    "MixGaussian1K": 0.99,
-    "MNIST_4": 0.94,
-    "MNIST_8": 0.92,
-    "Speaker": 0.99,
-}
-SYNTHETIC = {"Gaussian100": make_gaussian100, "Gaussian1K": make_gaussian1k, "MixGaussian1K": make_mix_gaussian1k}
-
-
-def load_groups(name, seed=0):
-    if name in SYNTHETIC:
-        return SYNTHETIC[name](random_state=seed)
-    with np.load(DATA / "group" / f"{name}.npz") as file:
-        return file["X"].astype(np.float64), file["group"], file["y"]
-
-
-def grid_scores(X, groups, point_mechanism, seed):
-    """Scores of the paper's IDK^2 over its grid up to psi = 256, nested in psi2: {(psi, psi2): (g,)}."""
-    labels, ids = np.unique(groups, return_inverse=True)
-    given = Groups(ArrayRows(X), ids, labels)
-    levels = tuple(2**k for k in range(1, 11) if 2**k <= len(labels) // 2)
-    found = {}
-    for psi in (2**k for k in range(1, 9)):
-        views, _ = draw_views(given.rows, 100, [Plan("minmax", (psi,))], point_mechanism, seed, COMPUTE)
-        path = score_mean_maps(views.mean_maps(given, COMPUTE), levels, seed + 1000, COMPUTE)
-        found |= {(psi, psi2): scores for psi2, scores in zip(levels, path.T, strict=True)}
-    return found
-
-
-def group_accuracy():
-    """ROC AUC of IDK^2 with the best (psi, psi2) of the paper's grid up to psi = 256: mean of 3 seeds for each pair."""
-    rows = []
-    for name, target in GROUP_SETS.items():
-        grids = []
-        for seed in range(3):
-            X, groups, y = load_groups(name, seed)
-            grid = grid_scores(X, groups, "hypersphere", seed)
-            grids.append({pair: roc_auc_score(y, -scores) for pair, scores in grid.items()})
-        means = {pair: float(np.mean([grid[pair] for grid in grids])) for pair in grids[0]}
-        best = max(means, key=means.__getitem__)
-        row = {"set": name, "bar": target, "here": means[best], "psi": best[0], "psi2": best[1]}
-        rows.append({**row, "seed spread": float(np.ptp([grid[best] for grid in grids]))})
-        print_table(rows[-1:])
-    return rows
-
-
 def group_speed():
     """fit, which scores the groups of fit, for many groups; and fit + score_samples of all of them again."""
     rows = []
@@ -359,10 +221,7 @@ def report():
     return reports(load("http")[0], THREADS)
 
 
-SECTIONS = {
-    f.__name__: f
-    for f in (speed, peers, memory, scaling, products, engines, accuracy, group_speed, group_accuracy, command, report)
-}
+SECTIONS = {f.__name__: f for f in (speed, peers, memory, scaling, group_speed, command, report)}
 
 
 def main(names):

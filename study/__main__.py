@@ -1,4 +1,4 @@
-"""The study behind the defaults: python study [section ...] runs what is missing and writes docs/study.md.
+"""The study behind the defaults: python -m study [section ...] runs what is missing and writes docs/study.md.
 
 Results are kept under study/results; delete a file there to measure its section anew.
 """
@@ -6,22 +6,22 @@ Results are kept under study/results; delete a file there to measure its section
 import sys
 from textwrap import fill
 
-from alarms import ALARMS_SECTION
-from bars import bars
-from checks import P_VALUES_SECTION
-from clumps import CLUMPS_SECTION
-from cost import COST_SECTION
-from data import ROOT
-from entities import ENTITIES_SECTION
-from groups import ALIKE_SECTION, GROUPS_SECTION
-from harness import load_results, run
-from losses import LOSSES_SECTION
-from normal_groups import DAYS_SECTION, NULL_SECTION
-from own_tables import OWN_SECTION
-from points import ADBENCH_SECTION, TABLES_SECTION
-from rules import THRESHOLDS_SECTION
-from sessions import SESSIONS_SECTION
-from tails import TAILS_SECTION
+from study.alarms import ALARMS_SECTION
+from study.bars import bars
+from study.checks import P_VALUES_SECTION
+from study.clumps import CLUMPS_SECTION
+from study.cost import COST_SECTION
+from study.data import ROOT
+from study.entities import ENTITIES_SECTION
+from study.groups import ALIKE_SECTION, GROUPS_SECTION
+from study.harness import load_results, run
+from study.losses import LOSSES_SECTION
+from study.normal_groups import DAYS_SECTION, NULL_SECTION
+from study.own_tables import OWN_SECTION
+from study.points import ADBENCH_SECTION, TABLES_SECTION
+from study.rules import THRESHOLDS_SECTION
+from study.sessions import SESSIONS_SECTION
+from study.tails import TAILS_SECTION
 
 SECTIONS = {
     section.name: section

@@ -1,10 +1,10 @@
 """Alarms: whether gross rows raise one, how often clean batches do, and how many alarms are false."""
 
 import numpy as np
-from data import THREADS
-from harness import Section, Task, mean, table
 
 from isobag import IDKGroupDetector, IDKPointDetector
+from study.data import THREADS
+from study.harness import Section, Task, mean, table
 
 FDR = 0.1
 N_FEATURES = 3

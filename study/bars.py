@@ -1,12 +1,12 @@
 """What was asked of the defaults, and what was measured."""
 
-from clumps import mean_auc
-from data import TABLES, adbench_sets, table_sets
-from groups import figures
-from harness import mean, table
-from normal_groups import days_found, null_figures
-from points import OURS, differences, measured_on
-from rivals import PYOD
+from study.clumps import mean_auc
+from study.data import TABLES, adbench_sets, table_sets
+from study.groups import figures
+from study.harness import mean, table
+from study.normal_groups import days_found, null_figures
+from study.points import OURS, differences, measured_on
+from study.rivals import PYOD
 
 
 def bars(known):

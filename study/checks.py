@@ -1,10 +1,10 @@
 """Whether the p-values of points hold."""
 
 import numpy as np
-from data import THREADS, adbench_sets, load_points
-from harness import Section, Task, mean, table
 
 from isobag import IDKPointDetector
+from study.data import THREADS, adbench_sets, load_points
+from study.harness import Section, Task, mean, table
 
 ALPHAS = (0.01, 0.05, 0.1)
 SPLITS = 5

@@ -1,12 +1,12 @@
 """Clumps: tight anomalies at a place of their own, of 1 to 20 % of the rows, learned from and scored."""
 
 import numpy as np
-from data import THREADS, load_points
-from harness import Section, Task, mean, table
-from rivals import FOREST, auc_of_forest
 from sklearn.metrics import roc_auc_score
 
 from isobag import IDKPointDetector
+from study.data import THREADS, load_points
+from study.harness import Section, Task, mean, table
+from study.rivals import FOREST, auc_of_forest
 
 SEEDS = (0, 1)
 SHARES = (0.01, 0.02, 0.05, 0.1, 0.2)

@@ -11,10 +11,10 @@ import time
 from pathlib import Path
 
 import numpy as np
-from data import DATA, load_groups
-from harness import Section, Task, table
 
 from isobag import IDKGroupDetector, IDKPointDetector
+from study.data import DATA, load_groups
+from study.harness import Section, Task, table
 
 POINT_SETS = ("mammography", "ALOI")
 GROUP_SETS = ("SDSS_0", "MNIST_4", "Gaussian1K")

@@ -1,11 +1,11 @@
 """Entities over time: shops whose volume or mix changes, clean ones with cycles, and speakers that are taken over."""
 
 import numpy as np
-from data import DATA, THREADS
-from harness import Section, Task, mean, table
 from sklearn.metrics import roc_auc_score
 
 from isobag import EntityMonitor
+from study.data import DATA, THREADS
+from study.harness import Section, Task, mean, table
 
 N_SHOPS, N_DAYS, N_PRODUCTS = 90, 540, 5
 FIRST_JUDGED = 60

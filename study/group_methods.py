@@ -10,14 +10,15 @@ import os
 from pathlib import Path
 
 import numpy as np
-from data import THREADS
-from rivals import FOREST
 from scipy.spatial.distance import pdist
 from sklearn.ensemble import IsolationForest
 from sklearn.neighbors import NearestNeighbors
 
 from isobag import IDKGroupDetector
-from isobag.baselines import OCSMM, AveragedPointScores, GaussianPointDetector, RecursiveNystroem, TwoLevelGroupDetector
+from paper.gaussian import OCSMM, median_distance
+from paper.searches import GDK2, Nystroem, mean_features
+from study.data import THREADS
+from study.rivals import FOREST
 
 DEFAULT = "isobag"
 N_NEAREST = 10
@@ -137,9 +138,17 @@ def _first_points(X, groups, seed):
     return X[kept], groups[kept]
 
 
-def _gdk2(seed):
-    level2 = GaussianPointDetector(scaling=None, approximation="nystroem", random_state=seed, n_jobs=THREADS)
-    return TwoLevelGroupDetector(RecursiveNystroem(random_state=seed), level2)
+def _gdk2(train, train_groups, X, groups, seed):
+    """GDK^2 with the median distance as bandwidth of either level."""
+    bandwidth = median_distance(train, seed)
+    embedded = mean_features(Nystroem(bandwidth, seed).fit(train), train, train_groups)
+    model = GDK2(bandwidth, median_distance(embedded, seed), seed, THREADS).fit(train, train_groups)
+    return model.score_samples(X, groups)
+
+
+def _forest_of_points(train, train_groups, X, groups, seed):
+    """Mean score of each group's points."""
+    return np.bincount(groups, _forest(train, X, seed)) / np.bincount(groups)
 
 
 def _own():
@@ -168,11 +177,9 @@ METHODS = {
     "ECOD on aggregates": _aggregated(_ecod),
     "MMD, 10 nearest": _standardised(_mmd),
     "sliced Wasserstein, 10 nearest": _standardised(_sliced_wasserstein),
-    "OCSMM": _standardised(_few_points(_by_detector(lambda seed: OCSMM(random_state=seed, n_jobs=THREADS)))),
-    "GDK^2": _standardised(_by_detector(_gdk2)),
-    f"{FOREST}, points averaged": _by_detector(
-        lambda seed: AveragedPointScores(IsolationForest(random_state=seed, n_jobs=THREADS))
-    ),
+    "OCSMM": _standardised(_few_points(_by_detector(lambda seed: OCSMM(seed=seed, n_jobs=THREADS)))),
+    "GDK^2": _standardised(_gdk2),
+    f"{FOREST}, points averaged": _forest_of_points,
     **_own(),
 }
 SIMPLE = [name for name in METHODS if name.endswith("on aggregates")]

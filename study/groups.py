@@ -1,8 +1,6 @@
 """Groups: the default, the paper's level 2, and what people do instead: aggregate first, then look for odd rows."""
 
 import numpy as np
-from data import ALIKE_SHARES, SESSIONS, STRETCHES, THREADS, alike_sets, group_sets, load_alike, load_groups
-from harness import Section, Task, mean, table
 from scipy.stats import spearmanr
 from sklearn.ensemble import IsolationForest
 from sklearn.metrics import roc_auc_score
@@ -10,6 +8,8 @@ from sklearn.metrics import roc_auc_score
 from isobag import IDKGroupDetector, IDKPointDetector
 from isobag.datasets import thin_groups
 from isobag.datasets.unequal import ALIKE_KINDS
+from study.data import ALIKE_SHARES, SESSIONS, STRETCHES, THREADS, alike_sets, group_sets, load_alike, load_groups
+from study.harness import Section, Task, mean, table
 
 THINNED = {"covtype": 3, "Speaker": 3, "MNIST_4": 1, "MNIST_8": 1, "SDSS_clump_0": 3}
 """Lowest size of a thinned group, for each set that is thinned."""

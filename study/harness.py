@@ -10,7 +10,8 @@ from concurrent.futures import ProcessPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
-from data import ROOT
+
+from study.data import ROOT
 
 RESULTS = ROOT / "study" / "results"
 PROCESSES = int(os.environ.get("ISOBAG_STUDY_PROCESSES", "2"))

@@ -1,12 +1,12 @@
 """Why a set is lost: what each scale and each psi alone make of it, and what one column alone would do."""
 
 import numpy as np
-from data import THREADS
-from harness import Section, Task, table
-from points import FOREST, OURS, load, lost_sets, measured
 from sklearn.metrics import roc_auc_score
 
 from isobag import IDKPointDetector
+from study.data import THREADS
+from study.harness import Section, Task, table
+from study.points import FOREST, OURS, load, lost_sets, measured
 
 SCALINGS = ("minmax", "absolute", "normal", "asinh")
 SHOWN_PSI = (2, 16, 64, 256)

@@ -1,12 +1,12 @@
 """Groups without anomalies, and two planted ones: are p-values fair to every size, and are odd days found?"""
 
 import numpy as np
-from data import THREADS
-from harness import Section, Task, mean, table
 from scipy.stats import spearmanr
 
 from isobag import IDKGroupDetector
 from isobag.datasets import make_sensor_days
+from study.data import THREADS
+from study.harness import Section, Task, mean, table
 
 N_LEARNED, N_NEW = 400, 600
 LOW, HIGH = 5, 5000

@@ -6,10 +6,10 @@ python study/own_group.py prints the table of docs/how_to/own_group.md.
 import warnings
 
 import numpy as np
-from harness import mean, table
 from sklearn.metrics import roc_auc_score
 
 from isobag import IDKPointDetector
+from study.harness import mean, table
 
 N_GROUPS, SEEDS, SIZES = 90, range(3), (3, 10, 30)
 LEARNED_ODD, NEW_ROWS, NEW_ODD = 0.02, 30, 0.1

@@ -1,12 +1,12 @@
 """A table's own rows: how often clean tables have a flag, and which planted rows are flagged."""
 
 import numpy as np
-from alarms import LAWS
-from data import THREADS, adbench_sets, load_points, load_table, table_sets
-from harness import Section, Task, mean, table
 
 from isobag import IDKGroupDetector, IDKPointDetector
 from isobag.tables.judgement import judge_own
+from study.alarms import LAWS
+from study.data import THREADS, adbench_sets, load_points, load_table, table_sets
+from study.harness import Section, Task, mean, table
 
 SIZES = (100, 500, 2000)
 CLEAN, TABLES, ADBENCH = "clean", "tables", "ADBench"

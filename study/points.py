@@ -1,9 +1,10 @@
 """Points: the default against scikit-learn's forest and PyOD, on tables as they come and on ADBench's sets."""
 
 import numpy as np
-from data import OTHER_POINT_SETS, TABLES, adbench_sets, load_points, load_table, table_sets
-from harness import Section, Task, load_results, mean, table
-from rivals import FOREST, PYOD, STANDARDISED, auc_of_default, auc_of_forest, aucs_of_pyod
+
+from study.data import OTHER_POINT_SETS, TABLES, adbench_sets, load_points, load_table, table_sets
+from study.harness import Section, Task, load_results, mean, table
+from study.rivals import FOREST, PYOD, STANDARDISED, auc_of_default, auc_of_forest, aucs_of_pyod
 
 SEEDS = (0, 1)
 LOST = 0.05

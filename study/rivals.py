@@ -3,12 +3,12 @@
 import importlib
 
 import numpy as np
-from data import THREADS
 from sklearn.ensemble import IsolationForest
 from sklearn.metrics import roc_auc_score
 from sklearn.preprocessing import StandardScaler
 
 from isobag import IDKPointDetector
+from study.data import THREADS
 
 FOREST = "IsolationForest"
 PYOD = ("KNN", "ECOD", "COPOD", "INNE", "LOF", "GMM", "PCA", "HBOS")

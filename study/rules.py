@@ -1,12 +1,12 @@
 """Thresholds: rules for contamination="auto" on the logarithms of the default's training scores."""
 
 import numpy as np
-from data import THREADS, adbench_sets, load_points
-from harness import Section, Task, mean, table
 from scipy.stats import genpareto
 from sklearn.metrics import f1_score
 
 from isobag import IDKPointDetector
+from study.data import THREADS, adbench_sets, load_points
+from study.harness import Section, Task, mean, table
 
 SEED = 0
 CLEAN = "clean"

@@ -1,12 +1,12 @@
 """Sessions of a log that are made up: one event a row, five grammars, six ways to be odd, up to a fifth of them odd."""
 
 import numpy as np
-from data import THREADS
-from harness import Section, Task, mean, table
 from sklearn.ensemble import IsolationForest
 from sklearn.metrics import roc_auc_score
 
 from isobag import IDKGroupDetector
+from study.data import THREADS
+from study.harness import Section, Task, mean, table
 
 N_SESSIONS, N_EVENTS = 400, 18
 SHARES, SEEDS = (1, 5, 10, 20), (0, 1)

@@ -1,6 +1,6 @@
 """Streams: each row scored before it is learned, in natural order, against what others have for streams.
 
-python study/streams.py runs what is missing and writes the table of docs/streams.md. The window has 500 rows and rows
+python -m study.streams runs what is missing and writes the table of docs/streams.md. The window has 500 rows and rows
 from the 250th on count. Real streams are made shorter by taking every k-th normal row, and of odd rows every j-th, so
 that there are 2,500 rows and at most one in fifty is odd; their order stays. Of River's sets the rarer or last class is
 odd, and thinned in the same way.
@@ -11,12 +11,12 @@ import sys
 import time
 
 import numpy as np
-from data import DATA, ROOT, THREADS
-from harness import Section, Task, mean, run, table
 from sklearn.ensemble import IsolationForest
 from sklearn.metrics import roc_auc_score
 
 from isobag import IDKPointDetector, IDKStreamDetector
+from study.data import DATA, ROOT, THREADS
+from study.harness import Section, Task, mean, run, table
 
 WINDOW, SLIDE, FIRST, N_ROWS = 500, 25, 250, 2_500
 ODD_SHARE = 0.02

@@ -1,4 +1,4 @@
-"""The suite of odd groups: python study/suite.py runs what is missing and writes docs/group_suite.md.
+"""The suite of odd groups: python -m study.suite runs what is missing and writes docs/group_suite.md.
 
 Results are kept in study/results/suite.json: for each method, set and variant the ROC AUC, the average precision and
 the seconds. A method of your own joins by ISOBAG_SUITE_METHOD=file.py:function (see group_methods.py).
@@ -10,14 +10,14 @@ from functools import lru_cache
 from textwrap import fill
 
 import numpy as np
-from data import DATA, ROOT
-from group_methods import DEFAULT, METHODS, SIMPLE
-from harness import Section, Task, run, table
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 from isobag.datasets import REBUILT_GROUP_SETS, SUITE_VARIANTS, group_suite, suite_sets
-from isobag.reproduce.figures import draw_critical_differences
-from isobag.reproduce.ranks import compare
+from paper.figures import draw_critical_differences
+from paper.tables import compare
+from study.data import DATA, ROOT
+from study.group_methods import DEFAULT, METHODS, SIMPLE
+from study.harness import Section, Task, run, table
 
 N_GROUPS = 200
 MOST_LOSS = 0.03

@@ -1,11 +1,11 @@
 """Groups of amounts with long tails: which scale should level 1 have?"""
 
 import numpy as np
-from data import THREADS
-from harness import Section, Task, mean, table
 from sklearn.metrics import roc_auc_score
 
 from isobag import IDKGroupDetector
+from study.data import THREADS
+from study.harness import Section, Task, mean, table
 
 SCALINGS = ("minmax", "absolute", "standard", "robust", "normal", "asinh")
 SIGMAS = (1.2, 2.0)

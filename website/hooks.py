@@ -22,6 +22,10 @@ _markdown: dict[str, tuple[str, str]] = {}
 _anchors: set[str] = set()
 
 
+REPORTS = {"paper/REPORT.md": "studies/paper.md"}
+"""Reports outside of docs, and their pages."""
+
+
 def on_pre_build(config: Any) -> None:
     """Forget what an earlier build in this process has seen."""
     _markdown.clear()
@@ -29,15 +33,23 @@ def on_pre_build(config: Any) -> None:
 
 
 def on_files(files: Any, config: Any) -> Any:
-    """Add the changelog as a page; its links are seen from docs."""
+    """Add the changelog and the reports as pages; links of the changelog are seen from docs."""
     changes = (ROOT / "CHANGELOG.md").read_text().replace("](docs/", "](")
     changes = re.sub(r"\[([^]]+)\]\((?:CONTRIBUTING|SECURITY)\.md\)", r"`\1`", changes)
     files.append(File.generated(config, "changes.md", content=changes))
+    for report, page in REPORTS.items():
+        text = (ROOT / report).read_text().replace("](../docs/", "](../")
+        files.append(File.generated(config, page, content=text))
+        for image in re.findall(r"\]\(([\w/-]+\.png)\)", text):
+            file = str((ROOT / report).parent / image)
+            files.append(File.generated(config, f"studies/{image}", abs_src_path=file))
     return files
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     """Put in what is made, and keep the text of the page for the file beside it."""
+    for report, address in REPORTS.items():
+        markdown = markdown.replace(f"](../{report}", f"]({address}")
     if ALL_OPTIONS in markdown:
         markdown = markdown.replace(ALL_OPTIONS, _help_of_commands())
     _markdown[page.file.dest_uri] = page.title, DOCUMENTED.sub(_docstring, markdown)

@@ -51,7 +51,7 @@ judge(mixed)
 # Neither finds them. A mixture of all clusters resembles the average of all clusters, which is an ordinary place to
 # be; that would also explain why the forest is below chance, as means of mixtures lie in the middle. If odd groups
 # are made so, ask what they are a model of. The paper has .99 on a set of this name, with 500 attributes that we
-# do not have ([the paper again](../reproduction.md)).
+# do not have ([the paper again](../studies.md)).
 #
 # **The finding to check:** in the first set, the odd clusters have a spread that is a fraction of the usual:
 # %%

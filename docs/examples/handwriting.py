@@ -42,4 +42,4 @@ fours = [int(images["train_index"][g]) for g in np.argsort(scores, kind="stable"
 print(fours[:8])
 # %% [markdown]
 # Nine points are few, and the search over the paper's parameters with the labels reaches .955 here, no more than
-# the default does without ([the paper again](../reproduction.md)).
+# the default does without ([the paper again](../studies.md)).

@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from isobag import baselines, datasets, report
+    from isobag import datasets, report
     from isobag.estimators import EntityMonitor, IDKGroupDetector, IDKPointDetector, IDKStreamDetector
     from isobag.estimators.compare import compare
     from isobag.estimators.kernels import IsolationDistributionalKernel, IsolationKernel
@@ -33,7 +33,7 @@ _HOMES = {
     "save": "isobag.storage.modelfile",
     "watch": "isobag.tables.watch",
 }
-_MODULES = ("baselines", "datasets", "report")
+_MODULES = ("datasets", "report")
 
 __all__ = [
     "EntityMonitor",
@@ -44,7 +44,6 @@ __all__ = [
     "IsolationKernel",
     "ModelFileError",
     "TableModel",
-    "baselines",
     "compare",
     "datasets",
     "detect_groups",

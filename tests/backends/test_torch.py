@@ -16,7 +16,6 @@ from isobag.backends import Compute
 from isobag.backends import numpy as definition
 from isobag.backends.arrays import OCTAVE, Balls, octaves
 from isobag.backends.counts import self_dots as self_dots_of
-from isobag.baselines import INNE
 from isobag.data.scaling import SCALINGS, fit_scaling
 from isobag.partitionings.base import distinct_points
 from isobag.partitionings.counts import MeanMaps
@@ -242,14 +241,11 @@ def test_kernels_of_points_agree(rng, device, mechanism, rule):
     assert_array_equal(own.assign_cells(X), IsolationKernel(9, 16, **options).fit(X).assign_cells(X))
 
 
-def test_mean_maps_and_inne_are_computed_where_tensors_are(rng, device):
+def test_mean_maps_are_computed_where_tensors_are(rng, device):
     X, ids = rng.normal(size=(300, 3)), rng.integers(0, 9, 300)
     there = torch.from_numpy(X).to(device)
     own, other = (IsolationDistributionalKernel(9, 8, backend=name, random_state=0) for name in ("torch", "numba"))
     assert_array_equal(own.fit(there).embed(there, ids).toarray(), other.fit(X).embed(X, ids).toarray())
-    found = INNE(9, backend="torch", random_state=0).fit(there).score_samples(there)
-    assert isinstance(found, torch.Tensor) and found.device.type == device
-    assert_array_equal(found.cpu().numpy(), INNE(9, random_state=0).fit(X).score_samples(X))
 
 
 @pytest.mark.gpu

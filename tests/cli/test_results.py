@@ -19,7 +19,7 @@ import isobag
 from isobag import detect_groups, detect_points
 from isobag.data import spool
 
-COMMANDS = ["points", "groups", "fit", "score", "check", "explain", "compare", "mcp", "demo", "reproduce"]
+COMMANDS = ["points", "groups", "fit", "score", "check", "explain", "compare", "mcp", "demo"]
 SHOWN = ("score", "rank", "rank_share", "flagged", "reasons")
 
 

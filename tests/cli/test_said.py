@@ -318,8 +318,3 @@ def test_help_does_not_list_what_is_always_refused(command, csv):
     assert "--fdr" not in run(command, "--help").stdout
     refused = run(command, csv, "--fdr", 0.1, *(("--by", "account") if command == "groups" else ()))
     assert refused.exit_code == 1 and "needs data that the model has not learned from" in refused.stderr
-
-
-def test_data_sets_that_are_not_there_are_an_error_before_any_work(tmp_path):
-    result = run("reproduce", "point", "--data", tmp_path / "none", "--out", tmp_path / "out")
-    assert result.exit_code == 1 and not (tmp_path / "out").exists()

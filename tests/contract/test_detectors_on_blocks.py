@@ -7,7 +7,6 @@ from scipy.sparse import csc_array, csr_array, csr_matrix
 
 from isobag import IDKGroupDetector, IDKPointDetector, IsolationDistributionalKernel, IsolationKernel
 from isobag.backends import HOST_BACKENDS
-from isobag.baselines import INNE, GaussianPointDetector
 from isobag.data import rows as rows_room
 from isobag.data.groups import as_groups
 from isobag.models import maps as maps_room
@@ -140,13 +139,6 @@ def test_kernels_find_the_same_cells_in_blocks_and_in_sparse_input(mechanism, ba
     cut_small(monkeypatch, 7)
     assert_all_equal(results(X, NEW), expected)
     assert_all_equal(results(csr_array(X), csr_array(NEW)), expected)
-
-
-@pytest.mark.parametrize("model", [INNE(6, random_state=0), GaussianPointDetector(0.3)], ids=str)
-def test_rival_detectors_do_not_see_blocks_either(model, monkeypatch):
-    expected = point_answers(model.fit(X))
-    cut_small(monkeypatch, 7)
-    assert_all_equal(point_answers(model.fit(X)), expected)
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -1,4 +1,4 @@
-"""One contract for all estimators, of points and of groups, ours and the rivals."""
+"""One contract for all estimators, of points and of groups, our own."""
 
 import inspect
 import pickle
@@ -10,24 +10,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone, is_outlier_detector
-from sklearn.ensemble import IsolationForest
 from sklearn.exceptions import NotFittedError
-from sklearn.kernel_approximation import Nystroem
-from sklearn.svm import OneClassSVM
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from isobag import IDKGroupDetector, IDKPointDetector, IsolationDistributionalKernel, IsolationKernel
 from isobag.backends import HOST_BACKENDS
 from isobag.backends import numba as numba_verbs
 from isobag.backends import numpy as numpy_verbs
-from isobag.baselines import (
-    INNE,
-    OCSMM,
-    AveragedPointScores,
-    GaussianPointDetector,
-    RecursiveNystroem,
-    TwoLevelGroupDetector,
-)
 from isobag.data.params import CONTAMINATION
 from isobag.estimators import DETECTORS, STORABLE
 
@@ -42,18 +31,10 @@ KERNELS = {name: make for name, make in OURS.items() if STORABLE[name] not in DE
 POINTS = {
     "IDKPointDetector": OURS["IDKPointDetector"],
     "IDKPointDetector of the paper": lambda **how: IDKPointDetector(7, 8, random_state=0, **how),
-    "INNE": lambda **how: INNE(7, random_state=0, **how),
-    "GaussianPointDetector": lambda **how: GaussianPointDetector(random_state=0, **how),
-    "Nystroem's": lambda **how: GaussianPointDetector(approximation="nystroem", random_state=0, **how),
 }
 GROUPS = {
     "IDKGroupDetector": OURS["IDKGroupDetector"],
     "IDKGroupDetector of the paper": lambda **how: IDKGroupDetector(7, 4, 3, random_state=0, **how),
-    "OCSMM": lambda **how: OCSMM(0.2, 0.7, random_state=0, **how),
-    "TwoLevelGroupDetector": lambda **how: TwoLevelGroupDetector(
-        Nystroem(n_components=8, random_state=0), OneClassSVM(), **how
-    ),
-    "AveragedPointScores": lambda **how: AveragedPointScores(IsolationForest(n_estimators=9, random_state=0), **how),
 }
 MAKE = {**KERNELS, **POINTS, **GROUPS}
 WITH_THREADS = [name for name in MAKE if "n_jobs" in MAKE[name]().get_params(deep=False)]
@@ -61,12 +42,7 @@ WITH_BACKENDS = [name for name in MAKE if "backend" in MAKE[name]().get_params(d
 
 
 @parametrize_with_checks(
-    [
-        *[one() for one in STORABLE.values() if one is not DETECTORS["groups"]],  # which takes groups, not rows
-        INNE(),
-        GaussianPointDetector(),
-        RecursiveNystroem(),
-    ]
+    [one() for one in STORABLE.values() if one is not DETECTORS["groups"]]  # which takes groups, not rows
 )
 def test_with_every_default_all_promises_of_scikit_learn_are_kept(estimator, check):
     check(estimator)
@@ -77,7 +53,6 @@ def test_with_every_default_all_promises_of_scikit_learn_are_kept(estimator, che
         IDKPointDetector(10, method="norm", calibrate=False),
         IDKPointDetector(10, mechanism="tree"),
         IsolationKernel(10, mechanism="voronoi"),
-        GaussianPointDetector(approximation="nystroem", random_state=0),
     ]
 )
 def test_with_other_parameters_too(estimator, check):
@@ -117,8 +92,6 @@ def answers(model, name):
     data = new_data_of(name)
     found = []
     for method in methods_of(model):
-        if method == "score_path" and getattr(model, "approximation", None):
-            continue  # landmarks belong to one bandwidth
         found += answer(model, method, *data)
     return found
 
@@ -157,7 +130,7 @@ def test_a_pickled_copy_answers_the_same(name):
 def test_without_fit_there_are_no_fitted_attributes_and_every_method_says_so(name):
     model = MAKE[name]()
     promised = [one for one in dir(type(model)) if one.endswith("_") and not one.startswith("_")]
-    for attribute in set(promised) - {"path_"}:  # bandwidths of the Gaussian detector are not learned
+    for attribute in promised:
         assert not hasattr(model, attribute), attribute
     for method in methods_of(model):
         with pytest.raises(NotFittedError, match=type(model).__name__):
@@ -206,8 +179,6 @@ def test_threads_set_after_fit_reach_everything_and_change_nothing(name, monkeyp
     model.set_params(n_jobs=3)
     data = new_data_of(name)
     for method in methods_of(model):
-        if method == "score_path" and getattr(model, "approximation", None):
-            continue
         asked.clear()
         answer(model, method, *data)
         assert set(asked) == {3}, method
@@ -283,7 +254,7 @@ def test_the_docstring_of_a_class_describes_every_parameter_with_its_default(cls
     assert described == {name: f'"{own}"' if isinstance(own, str) else str(own) for name, own in defaults.items()}
 
 
-@pytest.mark.parametrize("name", ["IDKPointDetector", "INNE", *KERNELS])
+@pytest.mark.parametrize("name", ["IDKPointDetector", *KERNELS])
 def test_numbers_of_numpy_are_numbers(name):
     how = {"max_samples": np.int32(8), "n_estimators": np.int64(7), "n_jobs": np.int8(1)}
     assert_same_answers(fitted(name).set_params(**how).fit(X), fitted(name).set_params(max_samples=8).fit(X), name)

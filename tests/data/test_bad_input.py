@@ -7,14 +7,12 @@ import pytest
 from scipy.sparse import csr_array
 
 from isobag import IDKPointDetector, IsolationDistributionalKernel, IsolationKernel
-from isobag.baselines import INNE
 from isobag.data import rows
 
 USES = {
     IsolationKernel: ["transform", "assign_cells", "similarity"],
     IsolationDistributionalKernel: ["embed"],
     IDKPointDetector: ["score_samples", "predict", "decision_function", "score_path"],
-    INNE: ["score_samples", "predict", "decision_function"],
 }
 ESTIMATORS = list(USES)
 EVERY_DOOR = [(cls, use) for cls, uses in USES.items() for use in ["fit", *uses]]
@@ -113,7 +111,7 @@ def test_a_wrong_number_of_features_is_named_beside_the_right_one(cls, use):
 
 
 @pytest.mark.parametrize("X", [[1.0, 2.0, 3.0], 5.0, [[[1.0]]]])
-@pytest.mark.parametrize("cls", [IDKPointDetector, INNE, IsolationKernel])
+@pytest.mark.parametrize("cls", [IDKPointDetector, IsolationKernel])
 def test_input_that_is_no_table_says_so(cls, X):
     with pytest.raises(ValueError) as error:
         cls(5, 2).fit(X)

@@ -29,7 +29,6 @@ PAGES = sorted(
 FENCE = re.compile(r"^( *)```(\S*)[^\n]*\n(.*?)^\1```$", re.DOTALL | re.MULTILINE)
 HOW = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 ELSEWHERE = {
-    r"isobag reproduce .*": "minutes; tests/reproduce runs it on small data",
     r"make [a-z-]+( [A-Z]+=\S+)?": "targets are checked against the Makefile",
     r"python3 -m http.server -d site": "serves the site until it is stopped",
     r"isobag mcp .*": "serves until it is stopped; tests/adapters/test_mcp.py calls it",

@@ -90,7 +90,7 @@ def test_a_public_name_without_a_page_fails_the_build(monkeypatch):
     from website import hooks
 
     names = hooks.public_names()
-    assert {"isobag.IDKPointDetector", "isobag.datasets.load", "isobag.baselines.INNE"} <= set(names)
+    assert {"isobag.IDKPointDetector", "isobag.datasets.load"} <= set(names)
     monkeypatch.setattr(hooks, "_anchors", set(names) - {"isobag.compare"})
     with pytest.raises(Abort, match=r"isobag\.compare\."):
         hooks.on_post_build(config=None)

@@ -13,7 +13,6 @@ import pytest
 
 from isobag import IDKGroupDetector, IDKPointDetector, IsolationDistributionalKernel, IsolationKernel
 from isobag.backends import HOST_BACKENDS
-from isobag.baselines import INNE
 
 FILE = Path(__file__).with_name("paper_scores.json")
 ROW, COLUMN = np.ogrid[:64, :3]
@@ -57,7 +56,6 @@ def all_scores(backend="auto"):
     found["points, p-values"] = model.p_values(Q)
     found["points, training data"] = model.score_samples(X)
     found["points, 12 features"] = IDKPointDetector(max_samples=16, **how).fit(WIDE).score_samples(WIDE[:16])
-    found["INNE"] = INNE(max_samples=8, **how).fit(X).score_samples(Q)
     for name, params in GROUPS.items():
         model = IDKGroupDetector(**params, **how).fit(X, groups=IDS)
         found[f"groups, {name}"] = model.scores_

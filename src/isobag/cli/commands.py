@@ -4,7 +4,7 @@ from collections.abc import Callable
 from importlib import import_module
 from inspect import Signature
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
 from isobag.cli.options import (
     BY,
@@ -236,31 +236,4 @@ def demo() -> None:
     """Look for odd card accounts in made-up transactions, three ways: by row, by averages, and by account."""
 
 
-_Name = Literal[
-    "point", "group", "runtime", "stability", "contamination", "local", "peaks", "clusters", "scaleup", "all"
-]
-_SEEDS = "How many seeds; default: 10 for box plots, 3 for AUC; others have one run."
-_BUDGET = "Seconds for one cell, a set and a detector with all parameters and seeds."
-
-
-@command(
-    "reproduce.run_experiments",
-    "experiment sets seeds budget resume data out jobs",
-    experiment=argument(_Name, ..., "EXPERIMENT", f"One of {', '.join(get_args(_Name))}."),
-    sets=text(None, None, "Only these sets, by name and divided by commas; default: the paper's."),
-    seeds=option(int | None, None, None, None, _SEEDS, min=1),
-    budget=option(float | None, None, None, None, _BUDGET, min=0.1),
-    resume=option(bool, False, None, None, "Keep the finished cells of an earlier run.", "--resume"),
-    data=text(None, None, "Folder of the data sets.", envvar="ISOBAG_DATA"),
-    out=option(Path, Path("reproduction"), None, None, "Folder for JSON, Markdown and figures."),
-    jobs=option(int, -1, None, None, "Threads of a detector, as in joblib."),
-)
-def reproduce() -> None:
-    """Run the paper again: all detectors, next to the published numbers.
-
-    A cell of a table is one set and one detector. Cells run one at a time, each in a process of its own; one over its
-    budget is stopped, keeps the parameters it has finished, and prints "> budget".
-    """
-
-
-COMMANDS = (points, groups, watch, fit, score, check, explain, compare, stream, mcp, demo, reproduce)
+COMMANDS = (points, groups, watch, fit, score, check, explain, compare, stream, mcp, demo)

@@ -6,7 +6,6 @@ import numpy as np
 from sklearn.ensemble import IsolationForest
 from sklearn.metrics import roc_auc_score
 
-from isobag.baselines import AveragedPointScores
 from isobag.cli.options import Typed
 from isobag.datasets import make_card_accounts
 from isobag.estimators import IDKGroupDetector, IDKPointDetector
@@ -33,8 +32,8 @@ def show_accounts(typed: Typed) -> None:
     flagged = points.fit_predict(X) == -1
     print("Transaction by transaction (IDKPointDetector)")
     print(f"  flagged: {flagged.mean():.1%} of all, {flagged[odd[ids]].mean():.1%} of those of the odd accounts")
-    averaged = AveragedPointScores(points).fit(X, groups=labels)
-    print(f"  accounts by the mean score of their transactions: {_summary(averaged.scores_, odd)}\n")
+    averaged = np.bincount(ids, points.score_samples(X)) / sizes
+    print(f"  accounts by the mean score of their transactions: {_summary(averaged, odd)}\n")
 
     means = np.array([X[ids == g].mean(axis=0) for g in range(len(accounts))])
     deviations = np.array([X[ids == g].std(axis=0) for g in range(len(accounts))])

@@ -121,9 +121,6 @@ KEEP = Parameter(
 )
 LATE = at_least(0, "periods before the newest")
 MIN_SIZE = at_least(1, "a group has at least one row")
-BANDWIDTH = Parameter(
-    "need 'median' or a finite number above 0", ("median",), _real(_ABOVE_0, float(np.finfo(float).max))
-)
 
 
 def check_max_samples(value: Any, n_rows: int, name: str = "max_samples", rows: str = "row") -> None:

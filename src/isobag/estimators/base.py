@@ -75,33 +75,18 @@ class Storable(Computing):
             yield "feature_names_in_: need one name for each feature"
 
 
-def mean_less_two_deviations(values: Floats) -> float:
-    """Two standard deviations below the mean: (n,)."""
-    return float(np.mean(values) - 2 * np.std(values))
-
-
 class Thresholded(OutlierMixin, Described):
     """Scores, higher = more normal, and a threshold on them."""
 
     contamination: float | str
     offset_: float
     parameters: ClassVar[Parameters] = {"contamination": CONTAMINATION}
-    _lowest_score: ClassVar[float | None] = None  # if scores have a lower bound, the threshold is on their logarithms
 
     def threshold(self, scores: Floats) -> float:
         """Threshold below which a score is an anomaly, from the scores of the training data: (n,)."""
         if self.contamination != "auto":
             return float(np.quantile(scores, float(self.contamination)))
-        return self._auto_offset(scores)
-
-    def _auto_offset(self, scores: Any) -> float:
-        if self._lowest_score is not None:
-            lowest = self._lowest_score
-            above = np.asarray(scores) - lowest if lowest else scores
-            return threshold_of_ratios(counts_of(above)) + lowest
-        values = np.asarray(scores)
-        # If all scores are equal none is odd, though rounding may put the threshold above them.
-        return mean_less_two_deviations(values) if np.ptp(values) else float(values[0])
+        return threshold_of_ratios(counts_of(scores))
 
     def _verdicts(self, scores: Floats) -> npt.NDArray[np.int64]:
         return np.where(scores < self.offset_, -1, 1)

@@ -146,7 +146,6 @@ class IDKGroupDetector(GroupDetector, Modelled[GroupModel]):
 
     model_: GroupModel
     _params_class = GroupParams
-    _lowest_score = 0.0
     parameters: ClassVar[Parameters] = {
         "n_estimators": N_ESTIMATORS,
         "max_samples": MAX_SAMPLES,

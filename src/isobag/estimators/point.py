@@ -148,7 +148,6 @@ class IDKPointDetector(PointDetector, Modelled[PointModel]):
     model_: PointModel
     baseline_labels_: npt.NDArray[Any]
     _params_class = PointParams
-    _lowest_score = 0.0
     _accepts_sparse = True
     parameters: ClassVar[Parameters] = {
         "n_estimators": N_ESTIMATORS,

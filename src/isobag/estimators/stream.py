@@ -122,7 +122,6 @@ class IDKStreamDetector(Thresholded, Computing):
         "reference": one_of((None, "first"), lambda value: isinstance(getattr(value, "model_", None), PointModel)),
         **Computing.parameters,
     }
-    _lowest_score = 0.0
 
     def __init__(
         self,

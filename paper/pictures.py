@@ -1,22 +1,16 @@
 """The pictures of synthetic sets: local and clustered anomalies, density peaks, and two clusters of groups."""
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 from scipy.stats import gaussian_kde, spearmanr
 from sklearn.metrics import roc_auc_score
 from sklearn.svm import OneClassSVM
 
-from isobag.backends.arrays import Floats
-from isobag.baselines import OCSMM
-from isobag.data.scaling import fit_scaling
+from isobag import IDKGroupDetector, IDKPointDetector
 from isobag.datasets import make_dense_and_sparse, make_density_peaks, make_local_and_clustered
-from isobag.estimators import IDKGroupDetector, IDKPointDetector
-from isobag.reproduce.cells import Record
-from isobag.reproduce.experiment import Experiment, Outcomes, markdown_table, remarks, shown_auc, shown_status
-from isobag.reproduce.figures import draw_curves, draw_planes
+from paper.figures import draw_curves, draw_planes
+from paper.gaussian import OCSMM
+from paper.searches import to_unit_cube
+from paper.tables import Experiment, markdown_table, remarks, shown_auc, shown_status
 
 TOP = 50
 POINT_PSI = 8
@@ -27,13 +21,13 @@ PEAKS_AT, VALLEYS_AT = (-2.0, 8.0, 18.0), (3.0, 13.0)
 FRINGE = 2.0
 
 
-def score_line(name: str, detector: str, n_seeds: int, folder: str | None, n_jobs: int) -> Iterator[Record]:
+def score_line(name, detector, plan):
     """Scores of the 1,520 points on a line, and two AUCs: of the clustered anomalies, and of the fringes."""
     X, y = make_local_and_clustered(random_state=0)
-    scaled = fit_scaling(X, "minmax").apply(X)
     if detector == "IDK":
-        scores = IDKPointDetector(100, POINT_PSI, random_state=0, n_jobs=n_jobs).fit(X).score_samples(X)
+        scores = IDKPointDetector(100, POINT_PSI, random_state=0, n_jobs=plan.n_jobs).fit(X).score_samples(X)
     elif detector == "OCSVM":
+        scaled = to_unit_cube(X)
         scores = OneClassSVM(gamma="scale", nu=0.1).fit(scaled).score_samples(scaled)
     else:
         scores = gaussian_kde(X[:, 0])(X[:, 0])
@@ -48,8 +42,8 @@ def score_line(name: str, detector: str, n_seeds: int, folder: str | None, n_job
     }
 
 
-def report_local(outcomes: Outcomes, folder: Path) -> str:
-    """How well local and clustered anomalies are found, and the scores along the line."""
+def report_local(outcomes, folder):
+    """How well local and clustered anomalies are ranked, and the scores along the line."""
     curves = {detector: (record["x"], record["scores"]) for detector, record in _records(outcomes).items()}
     draw_curves(curves, "x", folder / "local.png")
     columns = ["AUC of the 20 clustered anomalies", "AUC of the fringes"]
@@ -61,13 +55,13 @@ def report_local(outcomes: Outcomes, folder: Path) -> str:
     )
 
 
-def _records(outcomes: Outcomes) -> dict[str, Record]:
-    """What was found of each detector that has finished."""
+def _records(outcomes):
+    """The record of each detector that has finished."""
     return {detector: outcome.records[0] for (_, detector), outcome in outcomes.items() if outcome.records}
 
 
-def _table(outcomes: Outcomes, columns: list[str], describe: Callable[[Record], list[Any]]) -> str:
-    """A line for each detector: what is said of its record, or why there is none."""
+def _table(outcomes, columns, describe):
+    """A line for each detector: its record in numbers, or why there is none."""
     records = _records(outcomes)
     rows = [
         [detector, *(describe(records[detector]) if detector in records else [shown_status(outcome)])]
@@ -76,17 +70,17 @@ def _table(outcomes: Outcomes, columns: list[str], describe: Callable[[Record], 
     return markdown_table(["detector", *columns], rows)
 
 
-def _score_groups(picture: str, detector: str, X: Floats, groups: Any, n_jobs: int) -> Floats:
-    how: dict[str, Any] = {"random_state": 0, "n_jobs": n_jobs}
-    model: Any = OCSMM(**how) if detector == "OCSMM" else IDKGroupDetector(100, GROUP_PSI, GROUP_PSI2[picture], **how)
-    scores: Floats = model.fit(X, groups=groups).scores_
-    return scores
+def _score_groups(picture, detector, X, groups, n_jobs):
+    if detector == "OCSMM":
+        return OCSMM(n_jobs=n_jobs).fit(X, groups).scores_
+    how = {"calibrate": False, "random_state": 0, "n_jobs": n_jobs}
+    return IDKGroupDetector(100, GROUP_PSI, GROUP_PSI2[picture], **how).fit(X, groups=groups).scores_
 
 
-def score_peaks(name: str, detector: str, n_seeds: int, folder: str | None, n_jobs: int) -> Iterator[Record]:
+def score_peaks(name, detector, plan):
     """Scores of 1,500 groups on a line, beside the density of their means."""
     X, groups, _, means, _ = make_density_peaks(random_state=0)
-    scores = _score_groups("peaks", detector, X, groups, n_jobs)
+    scores = _score_groups("peaks", detector, X, groups, plan.n_jobs)
     density = gaussian_kde(means[:, 0], 0.15)(means[:, 0])
     yield {
         "x": means[:, 0].tolist(),
@@ -97,14 +91,14 @@ def score_peaks(name: str, detector: str, n_seeds: int, folder: str | None, n_jo
     }
 
 
-def report_peaks(outcomes: Outcomes, folder: Path) -> str:
+def report_peaks(outcomes, folder):
     """How the scores follow the density of the groups, and the picture."""
-    curves: dict[str, tuple[list[float], list[float]]] = {}
+    curves = {}
     for detector, record in _records(outcomes).items():
         curves |= {detector: (record["x"], record["scores"]), "density (KDE)": (record["x"], record["density"])}
     draw_curves(curves, "mean of the group", folder / "peaks.png")
 
-    def describe(record: Record) -> list[Any]:
+    def describe(record):
         heights = (np.array(record["heights"]) - min(record["scores"])) / np.ptp(record["scores"])
         return [f"{record['correlation']:.2f}", *(shown_auc(float(height)) for height in heights)]
 
@@ -118,23 +112,20 @@ def report_peaks(outcomes: Outcomes, folder: Path) -> str:
     )
 
 
-def score_clusters(name: str, detector: str, n_seeds: int, folder: str | None, n_jobs: int) -> Iterator[Record]:
+def score_clusters(name, detector, plan):
     """Scores of 1,000 groups in the plane, and how many of the lowest 50 are of the dense cluster."""
     X, groups, _, means, clusters = make_dense_and_sparse(random_state=0)
-    scores = _score_groups("clusters", detector, X, groups, n_jobs)
+    scores = _score_groups("clusters", detector, X, groups, plan.n_jobs)
     n_dense = int((clusters[scores.argsort(kind="stable")[:TOP]] == 0).sum())
     yield {"means": means.tolist(), "scores": scores.tolist(), "dense": n_dense}
 
 
-def report_clusters(outcomes: Outcomes, folder: Path) -> str:
+def report_clusters(outcomes, folder):
     """How the top 50 divide between the clusters, and the picture."""
     records = _records(outcomes)
-    if len(records) > 1:
-        draw_planes(
-            {detector: (record["means"], record["scores"]) for detector, record in records.items()},
-            TOP,
-            folder / "clusters.png",
-        )
+    if records:
+        planes = {detector: (record["means"], record["scores"]) for detector, record in records.items()}
+        draw_planes(planes, TOP, folder / "clusters.png")
     columns = [f"top {TOP} from the dense cluster", "from the sparse one"]
     return (
         f"psi = {GROUP_PSI}, psi2 = {GROUP_PSI2['clusters']}, t = 100; OCSMM with the median bandwidth and nu = .1. "
@@ -144,10 +135,8 @@ def report_clusters(outcomes: Outcomes, folder: Path) -> str:
     )
 
 
-def _picture(name: str, title: str, detectors: tuple[str, ...], function: str, report: Any) -> Experiment:
-    return Experiment(
-        name, title, ("synthetic",), detectors, f"isobag.reproduce.pictures:{function}", None, report, False
-    )
+def _picture(name, title, detectors, work, report):
+    return Experiment(name, title, ("synthetic",), detectors, f"paper.pictures:{work}", 1, report, False)
 
 
 LOCAL = _picture("local", "Local and clustered anomalies in 1-D", ("IDK", "OCSVM", "KDE"), "score_line", report_local)

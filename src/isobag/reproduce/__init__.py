@@ -1,1 +1,0 @@
-"""The paper again: every table and figure, beside the published numbers. ``isobag reproduce`` runs it."""
