@@ -17,7 +17,7 @@ import time
 import numpy as np
 import pytest
 
-from isobag.storage.streamfile import load_stream
+from isobag.storage.modelfile import load_with_notes
 
 COMMAND = [sys.executable, "-m", "isobag", "stream"]
 RNG = np.random.default_rng(0)
@@ -138,7 +138,7 @@ def test_a_file_is_read_on_from_where_the_state_was_written(tmp_path):
 
 
 def assert_same_state(path, other):
-    (one, notes), (two, others) = load_stream(path), load_stream(other)
+    (one, notes), (two, others) = load_with_notes(path), load_with_notes(other)
     assert notes == others
     assert one.n_seen_ == two.n_seen_
     assert np.array_equal(one.score_samples(ROWS[:50]), two.score_samples(ROWS[:50]))
@@ -249,7 +249,7 @@ def test_a_state_refuses_other_options_and_columns_and_reads_on_without_a_header
     done = run("-", "--model", state, text="".join(rows[300:]))  # as tail -f gives them
     assert done.returncode == 0, done.stderr
     assert "left out" not in done.stderr
-    assert load_stream(state)[0].n_seen_ == 600
+    assert load_with_notes(state)[0].n_seen_ == 600
 
 
 def test_a_reader_that_leaves_does_not_lose_the_state(tmp_path):
@@ -264,4 +264,4 @@ def test_a_reader_that_leaves_does_not_lose_the_state(tmp_path):
             process.stdin.write(json_lines(rows))
             process.stdin.close()
         process.wait(120)
-    assert load_stream(state)[0].n_seen_ > 1300
+    assert load_with_notes(state)[0].n_seen_ > 1300

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from isobag.storage.modelfile.schema import kind_of_subclasses
 from numpy.testing import assert_array_equal
 from oracle.hard_data import KINDS, queries
 
@@ -16,7 +17,6 @@ from isobag.models.views import Plan, draw_views
 from isobag.partitionings import Partitionings, draw_from_groups, draw_from_rows, draw_rows, draw_seeds
 from isobag.partitionings.counts import GroupQueries
 from isobag.storage.modelfile import container
-from isobag.storage.modelfile.schema import kind_of_subclasses
 
 LEVELS = (2, 5, 16)
 T = 4

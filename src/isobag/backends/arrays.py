@@ -1,6 +1,6 @@
 """Arrays shared by all rooms: their types, the balls of partitionings, and the one reserved cell index."""
 
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,28 +36,6 @@ def octaves(sq_dists: Floats) -> Ints:
     return np.ascontiguousarray(sq_dists).view(np.int64) >> OCTAVE_BITS
 
 
-def held(
-    axes: int = 0,
-    low: float = -np.inf,
-    high: float = np.inf,
-    choices: tuple[Any, ...] = (),
-    default: Any = MISSING,
-) -> Any:
-    """A field of a value that can be kept in a file: number of axes, bounds of its numbers, or the values it may have.
-
-    A file may come from anyone; these are demanded of what is read. ``default``: what files of older versions, which
-    lack the field, stand for.
-    """
-    return field(default=default, metadata={"axes": axes, "low": low, "high": high, "choices": choices})
-
-
-class PickledByFields:
-    """A data class whose copies have its fields alone, not what was derived from them and remembered."""
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {one.name: getattr(self, one.name) for one in fields(self)}  # type: ignore[arg-type]  # a data class
-
-
 @dataclass(frozen=True, eq=False)
 class Balls:
     """t partitionings of psi balls: center j of partitioning i is ``points[slots[i, j]]``.
@@ -66,10 +44,10 @@ class Balls:
     centers, with radii of its own; the last level is the whole.
     """
 
-    points: Floats = held(2, -FARTHEST, FARTHEST)  # (m, d) distinct
-    slots: Cells = held(2, 0)  # (t, psi)
-    levels: tuple[int, ...] = held()  # ascending, the last is psi
-    sq_radii: Floats = held(3, 0)  # (L, t, psi)
+    points: Floats  # (m, d) distinct
+    slots: Cells  # (t, psi)
+    levels: tuple[int, ...]  # ascending, the last is psi
+    sq_radii: Floats  # (L, t, psi)
 
 
 class Knots(NamedTuple):

@@ -6,22 +6,31 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
 
-from isobag.backends.arrays import MOST_ROWS, Ints, held
+from isobag.backends.arrays import MOST_ROWS, Ints
+from isobag.backends.learned import Learned, check, demand
 
 MOST_COLUMNS = 1 << 16
 _MOST_COUNT = 255
 
 
 @dataclass(frozen=True, eq=False)
-class PackedCounts:
+class PackedCounts(Learned):
     """Counts of bags in cells: bag k has the entries from starts[k] to starts[k + 1], three bytes each.
 
     A count above 255 is several entries of the same column.
     """
 
-    starts: Ints = held(1, 0, MOST_ROWS)  # (bags + 1,)
-    columns: npt.NDArray[np.uint16] = held(1)
-    counts: npt.NDArray[np.uint8] = held(1)
+    starts: Ints  # (bags + 1,)
+    columns: npt.NDArray[np.uint16]
+    counts: npt.NDArray[np.uint8]
+
+    def validate(self) -> None:
+        """Entries of each bag follow those of the one before."""
+        check("starts", self.starts, (None,), 0, MOST_ROWS)
+        rising = len(self.starts) > 0 and self.starts[0] == 0 and np.all(np.diff(self.starts) >= 0)
+        demand(rising, "starts of bags are not in rising order from 0")
+        check("columns", self.columns, (self.starts[-1],))
+        check("counts", self.counts, (self.starts[-1],))
 
     def __len__(self) -> int:
         """Number of bags."""

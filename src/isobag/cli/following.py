@@ -19,7 +19,7 @@ from isobag.cli.output import note, print_json, print_line
 from isobag.data.frames import feature_names
 from isobag.data.params import FDR, check_params
 from isobag.estimators.stream import IDKStreamDetector
-from isobag.storage.streamfile import load_stream, save_stream
+from isobag.storage.modelfile import load_with_notes, save
 from isobag.tables.openers import check_encoding
 from isobag.tables.reasons import number_in_words
 
@@ -75,8 +75,10 @@ def _begin(typed: Typed) -> tuple[IDKStreamDetector, dict[str, Any]]:
     )
     if typed.model is None or not typed.model.exists():
         return asked, {}
-    detector, notes = load_stream(typed.model)
+    detector, notes = load_with_notes(typed.model)
     file = str(typed.model)
+    if not isinstance(detector, IDKStreamDetector):
+        raise ValueError(f"{file!r} holds a {type(detector).__name__}; need the state of a stream.")
     note(
         f"Going on after {detector.n_seen_:,} rows, with the parameters of {file!r}: --window {detector.window} "
         f"--max-samples {detector.max_samples} --n-estimators {detector.n_estimators} --fdr {detector.online_.fdr:g}.",
@@ -171,7 +173,7 @@ class _State:
                 "kind": lines.kind,
                 "header": lines.known_header,
             }
-            save_stream(self._detector, self._typed.model, notes)
+            save(self._detector, self._typed.model, notes)
             self._written = time.monotonic()
 
 

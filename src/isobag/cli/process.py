@@ -25,7 +25,7 @@ _SIGNALS = ("SIGTERM", "SIGHUP")
 FAILED = 1
 STOPPED = 130
 STOPPED_SENTENCE = "Stopped; no file is left half-written."
-_EXTRAS = {"duckdb": "cli", "pyarrow": "cli", "safetensors": "files", "jinja2": "report"}
+_EXTRAS = {"duckdb": "cli", "pyarrow": "cli", "jinja2": "report"}
 _EXTRAS |= {"mcp": "mcp", "openpyxl": "excel"}
 _EXPECTED = (ValueError, TypeError, OSError, ImportError, OverflowError)
 _PARAMETER = re.compile(r"""(?<![^\s(])([a-z_]+)=(?:'([^']*)'|"([^"]*)"|(-?[\w.+-]*\w))?""")

@@ -14,7 +14,8 @@ import numpy as np
 from scipy.special import ndtri
 
 from isobag.backends import Compute
-from isobag.backends.arrays import ASINH, BY_KNOTS, FARTHEST, LINEAR, Floats, Ints, Knots, Scales, held
+from isobag.backends.arrays import ASINH, BY_KNOTS, FARTHEST, LINEAR, Floats, Ints, Knots, Scales
+from isobag.backends.learned import LARGEST, TINY, Learned, check, demand
 from isobag.backends.protocol import AnyBackend
 from isobag.backends.threads import map_in_threads, slices
 from isobag.data.rows import ArrayRows, Rows, sample_rows
@@ -25,12 +26,12 @@ KNOTS = 1024
 TAIL = 0.05
 LEAST_SPREAD = 1e-6
 """A median absolute deviation below this share of the mean one is that of values that are practically equal."""
-_LEAST, _MOST = np.finfo(float).tiny * 2**-52, np.finfo(float).max
+_LEAST = TINY * 2**-52
 _COLUMNS = 8
 """Features copied together: their numbers fill a line of the cache."""
 
 
-class Scaling(ABC):
+class Scaling(Learned, ABC):
     """A function of each feature, rising, so that boxes stay boxes."""
 
     @property
@@ -55,18 +56,19 @@ class Scaling(ABC):
     def described(self) -> tuple[int, Floats, Floats, Knots]:
         """The kind, shift and spread (d,), and knots: what ``Scales`` has of one view."""
 
-    def problem(self) -> str | None:
-        """What does not fit together, of fields that come from a file."""
-        return None
-
 
 @dataclass(frozen=True)
 class LinearScaling(Scaling):
     """(x - shift) / spread: shift (d,), spread (d,)."""
 
     kind: ClassVar[int] = LINEAR
-    shift: Floats = held(1, -FARTHEST, FARTHEST)
-    spread: Floats = held(1, _LEAST, _MOST)
+    shift: Floats
+    spread: Floats
+
+    def validate(self) -> None:
+        """A shift and a spread above 0 for each feature."""
+        check("shift", self.shift, (None,), -FARTHEST, FARTHEST)
+        check("spread", self.spread, self.shift.shape, _LEAST, LARGEST)
 
     @property
     def n_features(self) -> int:
@@ -82,10 +84,6 @@ class LinearScaling(Scaling):
         """No knots."""
         none, d = np.empty(0), self.n_features
         return self.kind, self.shift, self.spread, Knots(np.zeros(d + 1, dtype=np.int64), none, none, np.zeros(d))
-
-    def problem(self) -> str | None:
-        """Lengths that differ."""
-        return None if self.shift.shape == self.spread.shape else "shift and spread differ in length"
 
 
 @dataclass(frozen=True)
@@ -107,10 +105,23 @@ class NormalScaling(Scaling):
     slopes (m + d,): of the line before the first knot of a feature, after its first, after its second, ...
     """
 
-    starts: Ints = held(1, 0, 1 << 40)
-    values: Floats = held(1, -FARTHEST, FARTHEST)
-    scores: Floats = held(1, -40, 40)
-    slopes: Floats = held(1, 0, _MOST)
+    starts: Ints
+    values: Floats
+    scores: Floats
+    slopes: Floats
+
+    def validate(self) -> None:
+        """At least one knot for each feature, at rising values."""
+        m = len(self.values)
+        check("values", self.values, (None,), -FARTHEST, FARTHEST)
+        check("scores", self.scores, (m,), -40, 40)
+        check("starts", self.starts, (None,), 0, m)
+        demand(len(self.starts) > 1 and self.starts[0] == 0 and self.starts[-1] == m, "knots belong to no feature")
+        demand(np.all(np.diff(self.starts) > 0), "a feature has no knot")
+        check("slopes", self.slopes, (m + self.n_features,), 0)
+        rises = np.diff(self.values) > 0
+        rises[self.starts[1:-1] - 1] = True  # from one feature to the next
+        demand(np.all(rises), "knots do not rise")
 
     @property
     def n_features(self) -> int:
@@ -126,17 +137,6 @@ class NormalScaling(Scaling):
         """Knots alone."""
         d = self.n_features
         return BY_KNOTS, np.zeros(d), np.ones(d), Knots(self.starts, self.values, self.scores, self.slopes)
-
-    def problem(self) -> str | None:
-        """Knots that are not those of the features, or do not rise."""
-        starts, m = self.starts, len(self.values)
-        if len(starts) < 2 or starts[0] != 0 or starts[-1] != m or np.any(np.diff(starts) < 1):
-            return "knots that belong to no feature"
-        if len(self.scores) != m or len(self.slopes) != m + self.n_features:
-            return "scores or slopes that belong to no knot"
-        inside = np.ones(m - 1, dtype=bool)
-        inside[starts[1:-1] - 1] = False  # from one feature to the next
-        return None if np.all(np.diff(self.values)[inside] > 0) else "knots that do not rise"
 
 
 def join_scalings(scalings: Iterable[Scaling]) -> Scales:
@@ -265,4 +265,4 @@ def _knots(column: Floats) -> tuple[Floats, Floats, Floats]:
     first, final = np.array([0, *range(last), high]), np.array([low, *range(1, last + 1), last])
     with np.errstate(over="ignore"):  # between values that hardly differ
         slopes = (scores[final] - scores[first]) / (values[final] - values[first])
-    return values, scores, np.minimum(slopes, _MOST)
+    return values, scores, np.minimum(slopes, LARGEST)

@@ -18,7 +18,10 @@ STORABLE: dict[str, type[Storable]] = {
     one.__name__: one for one in (*DETECTORS.values(), IsolationKernel, IsolationDistributionalKernel)
 }
 """Estimators that learn from rows or groups and that a model file can hold, by name."""
-IN_FILES: dict[str, type[Storable]] = {**STORABLE, EntityMonitor.__name__: EntityMonitor}
+IN_FILES: dict[str, type[Storable]] = {
+    **STORABLE,
+    **{one.__name__: one for one in (IDKStreamDetector, EntityMonitor)},
+}
 """All that a model file can hold, by name."""
 
 __all__ = [

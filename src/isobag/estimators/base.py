@@ -1,6 +1,5 @@
 """What all detectors share: from training scores to an offset, from an offset to decisions."""
 
-from collections.abc import Iterator
 from dataclasses import fields
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
@@ -11,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from isobag.backends import Compute
 from isobag.backends.arrays import Floats
+from isobag.backends.learned import check, demand
 from isobag.data.frames import feature_names
 from isobag.data.groups import Groups, as_groups
 from isobag.data.params import BACKEND, CONTAMINATION, DEVICE, FDR, N_JOBS, RANDOM_STATE, Parameters, check_params
@@ -53,7 +53,7 @@ class Computing(Described):
 
 
 class Storable(Computing):
-    """An estimator that a model file can hold: its ``parameters``, and the attributes annotated with a trailing "_"."""
+    """An estimator that a model file can hold: its ``parameters``, and attributes annotated with a trailing "_"."""
 
     n_features_in_: int
     feature_names_in_: npt.NDArray[np.object_]
@@ -64,15 +64,25 @@ class Storable(Computing):
         """Names of the features, "x0", "x1", ... where they came without."""
         return feature_names(self)
 
-    def problems(self) -> Iterator[str]:
-        """What does not fit together, of an estimator that comes from a file."""
+    def fitted(self) -> dict[str, Any]:
+        """What a file holds beside the parameters."""
+        return {name: value for name, value in vars(self).items() if name.endswith("_") and not name.startswith("_")}
+
+    def resume(self, fitted: dict[str, Any]) -> None:
+        """Become what ``fitted`` returned, which comes from a file; ``validate`` follows."""
+        for name, value in fitted.items():
+            setattr(self, name, value)
+
+    def validate(self) -> None:
+        """Raise a ValueError where what comes from a file does not fit together."""
         raise NotImplementedError
 
-    def _problems_of_features(self, n_features: int) -> Iterator[str]:
-        if self.n_features_in_ != n_features:
-            yield f"n_features_in_: {self.n_features_in_}, but the model has {n_features}"
-        if len(self.feature_names) != n_features:
-            yield "feature_names_in_: need one name for each feature"
+    def _check_features(self, n_features: int) -> None:
+        """Refuse names that are not of so many features."""
+        demand(self.n_features_in_ == n_features, f"n_features_in_={self.n_features_in_}; the model has {n_features}")
+        names = self.feature_names
+        fits = len(names) == n_features and all(isinstance(name, str) for name in names)
+        demand(fits, "feature_names_in_ is not one name for each feature")
 
 
 class Thresholded(OutlierMixin, Described):
@@ -259,17 +269,10 @@ class Modelled(Storable, Generic[M]):
             raise ValueError("calibrate=False, so there is nothing to compute p-values from; fit with calibrate=True.")
         return self.model_
 
-    def problems(self) -> Iterator[str]:
-        """What does not fit together, of a detector that comes from a file."""
-        model, kept = self.model_, self.model_.calibration
-        yield from (f"model_.{problem}" for problem in model.problems(self.params))
-        if kept is not None:
-            yield from (f"model_.calibration.{problem}" for problem in kept.problems())
-            for one in kept.models:
-                yield from (f"model_.calibration.models.{problem}" for problem in one.problems(self.params))
-                if one.views.n_features != model.views.n_features:
-                    yield "model_.calibration: of another number of features"
-        yield from self._problems_of_features(model.views.n_features)
+    def validate(self) -> None:
+        """Raise a ValueError where what comes from a file does not fit together."""
+        self._check_features(self.model_.views.n_features)
+        check("offset_", self.offset_, ())
 
 
 def verdicts_at(p_values: Floats, fdr: float) -> npt.NDArray[np.int64]:

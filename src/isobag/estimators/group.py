@@ -1,6 +1,5 @@
 """The group detector: every group becomes one point, its mean map, and odd ones among these points are odd groups."""
 
-from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
@@ -8,6 +7,7 @@ import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
 from isobag.backends.arrays import Floats
+from isobag.backends.learned import check, demand
 from isobag.data.frames import frame_like, is_frame, own_name
 from isobag.data.groups import Groups
 from isobag.data.params import (
@@ -272,11 +272,11 @@ class IDKGroupDetector(GroupDetector, Modelled[GroupModel]):
             features=frame_like(X, features | dict(zip(names, explanation.features.T, strict=True)), same_rows=False),
         )
 
-    def problems(self) -> Iterator[str]:
-        """What does not fit together, of a detector that comes from a file."""
-        yield from super().problems()
-        if len(self.labels_) != len(self.scores_):
-            yield "labels_: need one label and one score for each group"
+    def validate(self) -> None:
+        """Raise a ValueError where what comes from a file does not fit together."""
+        super().validate()
+        check("scores_", self.scores_, (None,), 0)
+        demand(self.labels_.shape == self.scores_.shape, "labels_ is not one label for each group")
 
     @property
     def max_samples_(self) -> int:

@@ -1,6 +1,5 @@
 """Isolation Kernel and Isolation Distributional Kernel as scikit-learn estimators."""
 
-from collections.abc import Iterator
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -12,6 +11,7 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from isobag.backends import RULES
 from isobag.backends.arrays import OUTSIDE, Cells, Floats
+from isobag.backends.learned import demand
 from isobag.data.groups import as_groups
 from isobag.data.params import MAX_SAMPLES, N_ESTIMATORS, Parameters, check_max_samples, one_of
 from isobag.data.scaling import LinearScaling
@@ -69,12 +69,11 @@ class _Kernel(Storable):
         )
         return self
 
-    def problems(self) -> Iterator[str]:
-        """What does not fit together, of a kernel that comes from a file."""
+    def validate(self) -> None:
+        """Raise a ValueError where what comes from a file does not fit together."""
         drawn = self.partitionings_
-        if len(drawn.levels) > 1 or drawn.of_groups:
-            yield "partitionings_: need rows, and one level"
-        yield from self._problems_of_features(drawn.width)
+        demand(len(drawn.levels) == 1 and not drawn.of_groups, "partitionings_ are not of rows, at one level")
+        self._check_features(drawn.width)
 
     @property
     def max_samples_(self) -> int:

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from isobag.backends import Compute
 from isobag.backends.arrays import Array, Ints
+from isobag.backends.learned import demand
 from isobag.backends.pairs import MOST_COLUMNS
 from isobag.data.groups import as_labels
 from isobag.data.log import BagCounts, BagOrder, Log, log_in_memory
@@ -224,10 +225,10 @@ class EntityMonitor(Storable):
         """An alarm was false: the entity's period becomes part of its past."""
         self._say(entity, period, DISMISSED)
 
-    def problems(self) -> Iterator[str]:
-        """What does not fit together, of a monitor that comes from a file."""
-        yield from (f"model_.{problem}" for problem in self.model_.problems(self.n_features_in_, len(self.entities_)))
-        yield from self._problems_of_features(self.model_.views.n_features)
+    def validate(self) -> None:
+        """Raise a ValueError where what comes from a file does not fit together."""
+        self._check_features(self.model_.views.n_features)
+        demand(len(self.entities_) == len(self.model_.cohorts), "entities_ is not one label for each entity")
 
     def _say(self, entity: Any, period: Any, status: int) -> None:
         state = self.state

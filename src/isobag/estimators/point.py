@@ -1,12 +1,12 @@
 """The point detector: how similar a point is to the data as a whole."""
 
-from collections.abc import Iterator
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from isobag.backends.arrays import Floats, Ints
+from isobag.backends.learned import demand
 from isobag.data.frames import frame_like, is_frame
 from isobag.data.groups import as_labels, number_labels
 from isobag.data.labelled import UNSEEN, LabelledRows
@@ -324,14 +324,15 @@ class IDKPointDetector(PointDetector, Modelled[PointModel]):
         names = self.feature_names
         return frame_like(X, dict(zip(names, lack.T, strict=True)), same_rows=True) if is_frame(X) else rows.give(lack)
 
-    def problems(self) -> Iterator[str]:
-        """What does not fit together, of a detector that comes from a file."""
-        yield from super().problems()
+    def validate(self) -> None:
+        """Raise a ValueError where what comes from a file does not fit together."""
+        super().validate()
+        model, params = self.model_, self.params
+        demand((model.average is not None) == params.averages, "the model does not average as max_samples says")
+        demand(model.rule == METHODS[params.method], f"the model is not of method={params.method!r}")
         n_labels = len(self.baseline_labels_) if hasattr(self, "baseline_labels_") else None
-        kept = self.model_.calibration
-        for model in (self.model_, *(() if kept is None else kept.models)):
-            if n_labels != (None if model.baseline is None else len(model.baseline.sizes)):
-                yield "baseline_labels_: need one label for each group of the baseline, and none without"
+        n_groups = None if model.baseline is None else len(model.baseline.sizes)
+        demand(n_labels == n_groups, "baseline_labels_ is not one label for each group")
 
     def score_path(self, X: Any) -> Floats:
         """Scores for every psi = 2, 4, ... up to ``max_samples_``, from nested samples in one pass: (n, number of psi).

@@ -7,6 +7,7 @@ import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
 from isobag.backends.arrays import Floats
+from isobag.backends.learned import demand
 from isobag.data.frames import feature_names, frame_like, is_frame
 from isobag.data.params import (
     FDR,
@@ -21,18 +22,19 @@ from isobag.data.params import (
 from isobag.data.rows import Rows
 from isobag.data.scaling import SCALINGS
 from isobag.data.validation import as_rows
-from isobag.estimators.base import Computing, Thresholded
+from isobag.estimators.base import Computing, Storable, Thresholded
 from isobag.models.calibration import EXTRAPOLATE, TAILS
 from isobag.models.drift import Drift, measure_drift
 from isobag.models.online import Lord
 from isobag.models.point import FEW_SAMPLES, PointModel, PointParams
 from isobag.models.stream import Followed, Stream
+from isobag.models.stream_state import StreamState
 
 WINDOW = at_least(4, "psi is at most half of the rows")
 OPTIONAL_FDR = Parameter("need None or a share between 0 and 1", (None,), FDR.accepts)
 
 
-class IDKStreamDetector(Thresholded, Computing):
+class IDKStreamDetector(Thresholded, Storable):
     """Point anomalies of a stream, by the Isolation Distributional Kernel of a row and the last ``window`` rows.
 
     The score is that of ``IDKPointDetector`` for the window: the share of the window in the same cell as x, averaged
@@ -111,6 +113,7 @@ class IDKStreamDetector(Thresholded, Computing):
     """
 
     stream_: Stream
+    state_: StreamState  # what a file has of stream_
     online_: Lord
     parameters: ClassVar[Parameters] = {
         "window": WINDOW,
@@ -276,6 +279,23 @@ class IDKStreamDetector(Thresholded, Computing):
             )
         found: Floats = rows
         return found
+
+    def fitted(self) -> dict[str, Any]:
+        """What a file holds beside the parameters."""
+        rest = {name: value for name, value in super().fitted().items() if name != "stream_"}
+        return {"state_": self.stream_.state, **rest}
+
+    def resume(self, fitted: dict[str, Any]) -> None:
+        """Go on from what ``fitted`` returned, which comes from a file."""
+        state = fitted.pop("state_")
+        super().resume(fitted)
+        self.stream_ = self.new_stream(state.rows.shape[1])
+        self.stream_.resume(state, self.compute)
+
+    def validate(self) -> None:
+        """Raise a ValueError where what comes from a file does not fit together."""
+        self._check_features(self.stream_.rows.shape[1])
+        demand(isinstance(self.online_, Lord), "online_ is missing")
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "stream_")

@@ -17,14 +17,15 @@ median absolute deviation. A tenth of the mean stays, so that rows which are OUT
 by how far out they are.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from isobag.backends.arrays import Floats, Ints, Weights, held
+from isobag.backends.arrays import Floats, Ints, Weights
+from isobag.backends.learned import TINY, Learned, check, demand
 from isobag.backends.protocol import AnyBackend
 
 FLOOR = 1e-3
@@ -42,12 +43,18 @@ _LOWEST = -708.0  # its exponential is still above 0
 
 
 @dataclass(frozen=True)
-class Average:
+class Average(Learned):
     """Floors (L,) and weights (L,) of the psi of one view, and the weight of how far out a row is."""
 
-    floors: Floats = held(1, np.finfo(float).tiny * 2**-52, np.finfo(float).max)
-    weights: Floats = held(1, 0, np.finfo(float).max)
-    far_weight: float = held(0, 0, np.finfo(float).max)
+    floors: Floats
+    weights: Floats
+    far_weight: float
+
+    def validate(self) -> None:
+        """A floor above 0 and a weight for each psi."""
+        check("floors", self.floors, (None,), TINY * 2**-52)
+        check("weights", self.weights, self.floors.shape, 0)
+        check("far_weight", self.far_weight, (), 0)
 
     def logarithms(self, path: Floats) -> Floats:
         """Logarithm of the scores at each psi, cut off at the floors: (n, L)."""
@@ -75,19 +82,27 @@ Paths = Sequence[tuple[Floats, Floats | None]]
 
 
 @dataclass(frozen=True)
-class ViewsAverage:
+class ViewsAverage(Learned):
     """The score of a row from its scores at every psi of every view.
 
-    views : one for each view, whose weights sum to 1 in all; one alone where the similarities of all views are added up
-        before, as models of older versions do.
+    views : one for each view, whose weights sum to 1 in all.
     n_coarse : number of psi that may overrule the mean, the smallest; 0 where none does.
     slope, offset : what turns their part of the mean into units of the mean.
     """
 
-    views: tuple[Average, ...] = held()
-    n_coarse: int = held(0, 0, 64)
-    slope: float = held(0, 0, np.finfo(float).max)
-    offset: float = held(0, -np.finfo(float).max, np.finfo(float).max)
+    views: tuple[Average, ...]
+    n_coarse: int
+    slope: float
+    offset: float
+
+    def validate(self) -> None:
+        """Averages of the same psi, of which at most all overrule."""
+        demand(len(self.views) > 0, "there is no average")
+        n_levels = len(self.views[0].floors)
+        demand(all(len(own.floors) == n_levels for own in self.views), "averages differ in their number of psi")
+        check("n_coarse", self.n_coarse, (), 0, n_levels)
+        check("slope", self.slope, (), 0)
+        check("offset", self.offset, ())
 
     @property
     def weights(self) -> Floats:
@@ -212,24 +227,3 @@ def _middle_and_spread(values: Floats) -> tuple[float, float]:
     middle = float(np.median(values))
     spread = 1.4826 * float(np.median(np.abs(values - middle)))
     return middle, spread if spread > _LEAST_SPREAD else float(values.std())
-
-
-def problems_of_average(average: Average | None, n_levels: int, wanted: bool) -> Iterator[str]:
-    """What does not fit, of an average that comes from a file."""
-    if (average is not None) != wanted:
-        yield "average: need one where psi is averaged over, and only there"
-    if average is not None and not average.floors.shape == average.weights.shape == (n_levels,):
-        yield f"average: need one weight for each of {n_levels} psi"
-
-
-def problems_of_views_average(average: ViewsAverage | None, n_views: int, n_levels: int, wanted: bool) -> Iterator[str]:
-    """The same, of an average over several views."""
-    if average is None:
-        yield from problems_of_average(None, n_levels, wanted)
-        return
-    if len(average.views) not in (1, n_views):
-        yield f"average: need one for each of {n_views} views, or one for all"
-    for own in average.views:
-        yield from problems_of_average(own, n_levels, wanted)
-    if average.n_coarse > n_levels:
-        yield f"average: need at most {n_levels} psi that overrule"

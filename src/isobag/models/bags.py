@@ -4,22 +4,22 @@ All that a monitor has learned of entities is a sequence of periods. Each has a 
 it, or was expected to. Nothing else is kept, so a period that is taken away leaves no trace.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from isobag.backends.arrays import MOST_ROWS, Bools, Cells, Floats, Ints, held
+from isobag.backends.arrays import MOST_ROWS, Bools, Cells, Floats, Ints
+from isobag.backends.learned import Learned, check, demand
 from isobag.backends.pairs import PackedCounts
 
 ORDINARY, FLAGGED, CONFIRMED, DISMISSED = range(4)
 """What is thought of a line. Flagged and confirmed ones are not part of the past."""
 MISSING = -np.inf
 """In place of a score that a line does not have."""
-_LARGEST = float(np.finfo(float).max)
 Hashes = npt.NDArray[np.uint64]
 
 
@@ -50,7 +50,7 @@ def join_bags(parts: Sequence[Bags]) -> Bags:
 
 
 @dataclass(frozen=True, eq=False)
-class PeriodLines:
+class PeriodLines(Learned):
     """One period: a line for each entity, in rising order of the entities' numbers.
 
     number : of the period.
@@ -71,26 +71,26 @@ class PeriodLines:
     means, spreads : (lines, d), mean and standard deviation of each feature.
     """
 
-    number: int = held(0, -MOST_ROWS, MOST_ROWS)
-    cycle: int = held(0, 0, MOST_ROWS)
-    changed: int = held(0, 0, MOST_ROWS)
-    entities: Ints = held(1, 0, MOST_ROWS)
-    sizes: Ints = held(1, 0, MOST_ROWS)
-    bags: PackedCounts = held()
-    self_dots: Ints = held(1, 0)
-    ages: Cells = held(1, 0)
-    distance: Floats = held(1)
-    shift: Floats = held(1)
-    past: Floats = held(1)
-    first: Floats = held(1)
-    peers: Floats = held(1)
-    volume: Floats = held(1)
-    expected: Floats = held(1, -1, _LARGEST)
-    status: npt.NDArray[np.int8] = held(1, ORDINARY, DISMISSED)
-    digests: Hashes = held(1)
-    hashes: Hashes = held(1)
-    means: npt.NDArray[np.float32] = held(2)
-    spreads: npt.NDArray[np.float32] = held(2)
+    number: int
+    cycle: int
+    changed: int
+    entities: Ints
+    sizes: Ints
+    bags: PackedCounts
+    self_dots: Ints
+    ages: Cells
+    distance: Floats
+    shift: Floats
+    past: Floats
+    first: Floats
+    peers: Floats
+    volume: Floats
+    expected: Floats
+    status: npt.NDArray[np.int8]
+    digests: Hashes
+    hashes: Hashes
+    means: npt.NDArray[np.float32]
+    spreads: npt.NDArray[np.float32]
 
     def __len__(self) -> int:
         """Number of lines."""
@@ -132,24 +132,25 @@ class PeriodLines:
         """The same, without what only late rows need."""
         return self if not len(self.hashes) else replace(self, hashes=np.empty(0, dtype=np.uint64))
 
-    def problems(self, n_columns: int, n_features: int, n_entities: int) -> Iterator[str]:
-        """What does not fit together, of fields that come from a file."""
-        lines = len(self.entities)
-        of_lines = (one.name for one in fields(self) if one.metadata["axes"] == 1 and one.name != "hashes")
-        if any(len(getattr(self, name)) != lines for name in of_lines):
-            yield "periods: need a number for each line"
-        elif len(self.bags) != lines or np.any(np.diff(self.bags.starts) < 0) or self.bags.starts[0] != 0:
-            yield "periods: need counts for each line"
-        elif not self.bags.starts[-1] == len(self.bags.columns) == len(self.bags.counts):
-            yield "periods: need a column for each count"
-        if np.any(np.diff(self.entities) <= 0) or self.entities.max(initial=0) >= max(n_entities, 1):
-            yield "periods: entities are not in rising order, or not known"
-        if self.bags.columns.max(initial=0) >= n_columns:
-            yield f"periods: need columns below {n_columns}"
-        if self.means.shape != (lines, n_features) or self.spreads.shape != self.means.shape:
-            yield "periods: need means and spreads of each feature"
-        if len(self.hashes) not in (0, self.sizes.sum()):
-            yield "periods: need a hash for each row"
+    def validate(self) -> None:
+        """A number of each kind for each line, and rising entities."""
+        lines = (len(self.entities),)
+        for name in ("number", "cycle", "changed"):
+            check(name, getattr(self, name), (), -MOST_ROWS if name == "number" else 0, MOST_ROWS)
+        check("entities", self.entities, lines, 0, MOST_ROWS)
+        demand(np.all(np.diff(self.entities) > 0), "entities are not in rising order")
+        check("sizes", self.sizes, lines, 0, MOST_ROWS)
+        demand(len(self.bags) == lines[0], "bags are not one for each line")
+        check("self_dots", self.self_dots, lines, 0)
+        check("ages", self.ages, lines, 0)
+        for name in ("distance", "shift", "past", "first", "peers", "volume"):
+            check(name, getattr(self, name), lines, -np.inf, np.inf)
+        check("expected", self.expected, lines, -1)
+        check("status", self.status, lines, ORDINARY, DISMISSED)
+        check("digests", self.digests, lines)
+        check("means", self.means, (*lines, None), -np.inf, np.inf)
+        check("spreads", self.spreads, self.means.shape, -np.inf, np.inf)
+        demand(self.hashes.shape in ((0,), (self.sizes.sum(),)), "hashes are not one for each row")
 
 
 def places_among(entities: Ints, wanted: Ints) -> Ints:

@@ -19,8 +19,9 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from isobag.backends import Compute
-from isobag.backends.arrays import MOST_ROWS, OUTSIDE, Cells, Floats, Ints, held
+from isobag.backends.arrays import MOST_ROWS, OUTSIDE, Cells, Floats, Ints
 from isobag.backends.counts import merge_counts, self_dots
+from isobag.backends.learned import Learned, check, demand
 from isobag.backends.threads import slices
 from isobag.data.labelled import UNSEEN, LabelledRows
 from isobag.models.averaging import Paths
@@ -53,7 +54,7 @@ class Segment(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Baseline:
+class Baseline(Learned):
     """The rows of each group counted in the cells of every level of all views, and how much groups differ.
 
     counts : (g, t psi) for each level of each view, see ``segments_of``; sparse.
@@ -64,10 +65,26 @@ class Baseline:
     """
 
     counts: tuple[csr_array, ...]
-    sizes: Ints = held(1, 0, MOST_ROWS)
-    ratios: Floats = held(2, 0, np.finfo(float).max)
-    gains: Floats = held(2, 1, np.finfo(float).max)
-    reference: Ints = held(1, 0, MOST_ROWS)
+    sizes: Ints
+    ratios: Floats
+    gains: Floats
+    reference: Ints
+
+    def validate(self) -> None:
+        """A size for each group, and groups of the reference rows."""
+        check("sizes", self.sizes, (None,), 0, MOST_ROWS)
+        check("reference", self.reference, (None,), 0, len(self.sizes) - 1)
+        check("ratios", self.ratios, (None, None), 0)
+        check("gains", self.gains, self.ratios.shape, 1)
+        for own in self.counts:
+            check("counts", own.data, (None,), 0, 1 << 31)
+
+    def check_views(self, views: Views, n_reference: int) -> None:
+        """Refuse other views, or another number of reference rows, than this is of."""
+        check("ratios", self.ratios, (len(views.members), len(views.levels)))
+        check("reference", self.reference, (n_reference,))
+        shapes = [(len(self.sizes), one.n_partitionings * one.n_cells) for one in segments_of(views)]
+        demand([own.shape for own in self.counts] == shapes, "counts need a row for each group, a column for each cell")
 
     def weights(self, view: int, sizes: Ints) -> Floats:
         """Lambda, the weight of the group's own map at each psi: sizes (n,) -> (n, L)."""
@@ -110,17 +127,6 @@ class Baseline:
     def mean_weight(self, sizes: Ints) -> float:
         """Mean of lambda over some rows, views and psi: 0 where groups are alike, towards 1 where they differ."""
         return float(np.mean([self.weights(view, sizes).mean() for view in range(len(self.ratios))]))
-
-    def problems(self, views: Views, n_reference: int) -> Iterator[str]:
-        """What does not fit together, of fields that come from a file."""
-        shape = (len(views.members), len(views.levels))
-        widths = [one.n_partitionings * one.n_cells for one in segments_of(views)]
-        if [own.shape for own in self.counts] != [(len(self.sizes), width) for width in widths]:
-            yield "baseline.counts: need a row for each group and a column for each cell"
-        if self.ratios.shape != shape or self.gains.shape != shape:
-            yield f"baseline: need ratios and gains of shape {shape}"
-        if self.reference.shape != (n_reference,) or self.reference.max(initial=0) >= len(self.sizes):
-            yield "baseline.reference: need a group for each reference row"
 
     def sizes_of(self, owners: Ints) -> Ints:
         """Number of rows of each row's group, 0 where it is unknown: (n,) -> (n,)."""

@@ -30,7 +30,7 @@ the model has not learned from can show that none, or many, are odd.
 Data are rows or groups: whatever has a length and parts.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -40,7 +40,8 @@ import numpy.typing as npt
 from sklearn.utils import check_random_state
 
 from isobag.backends import Compute
-from isobag.backends.arrays import MOST_ROWS, Bools, Floats, Ints, PickledByFields, held
+from isobag.backends.arrays import MOST_ROWS, Bools, Floats, Ints
+from isobag.backends.learned import Learned, check, demand
 from isobag.backends.threads import slices
 from isobag.data.groups import Groups
 from isobag.data.labelled import UNSEEN, LabelledRows
@@ -71,7 +72,7 @@ _JUDGED = np.dtype([("scores", np.float64), ("p_values", np.float64), ("is_extra
 
 
 @dataclass(frozen=True)
-class Calibration(PickledByFields):
+class Calibration(Learned):
     """A model for each of K folds, and its scores of that fold, which it has not seen.
 
     edges : (c - 1,), the largest sizes of all classes of groups but the last; rows are one class.
@@ -81,10 +82,22 @@ class Calibration(PickledByFields):
     """
 
     models: tuple[Any, ...]
-    edges: Ints = held(1, 0, MOST_ROWS)
-    ends: Ints = held(1, 0, MOST_ROWS)
-    scores: Floats = held(1)
-    autocorrelation: float = held(0, -1, 1)
+    edges: Ints
+    ends: Ints
+    scores: Floats
+    autocorrelation: float
+
+    def validate(self) -> None:
+        """Scores of each class and model in rising order, one after the other."""
+        check("edges", self.edges, (None,), 0, MOST_ROWS)
+        demand(np.all(np.diff(self.edges) > 0), "edges of sizes are not in rising order")
+        check("scores", self.scores, (None,))
+        check("ends", self.ends, (self.n_classes * len(self.models),), 0, len(self.scores))
+        divides = len(self.ends) > 0 and np.all(np.diff(self.ends) >= 0) and self.ends[-1] == len(self.scores)
+        demand(divides, "ends do not divide the scores")
+        parts = np.split(self.scores, self.ends[:-1])
+        demand(not any(np.any(np.diff(part) < 0) for part in parts), "scores are not in rising order within a class")
+        check("autocorrelation", self.autocorrelation, (), -1, 1)
 
     @property
     def n_classes(self) -> int:
@@ -156,16 +169,6 @@ class Calibration(PickledByFields):
                 extrapolated[beyond] = found < p_values[beyond]
                 p_values[beyond] = np.minimum(found, p_values[beyond])
         return Judgement(_geometric_mean(scores), p_values, extrapolated)
-
-    def problems(self) -> Iterator[str]:
-        """What does not fit together, of fields that come from a file."""
-        n_parts, n_scores = self.n_classes * len(self.models), len(self.scores)
-        if len(self.ends) != n_parts or not n_parts or np.any(np.diff(self.ends) < 0) or self.ends[-1] != n_scores:
-            yield "ends: they do not divide the scores"
-        if np.any(np.diff(self.edges) <= 0):
-            yield "edges: sizes are not in rising order"
-        if any(np.any(np.diff(part) < 0) for part in np.split(self.scores, self.ends[:-1])):
-            yield "scores: they are not in rising order within a class"
 
 
 def _geometric_mean(scores: Floats) -> Floats:

@@ -1,13 +1,13 @@
 """The paper's level 2: the point detector on mean maps, by partitionings drawn from groups."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from isobag.backends import Compute
-from isobag.backends.arrays import MOST_ROWS, Floats, Ints, held
-from isobag.models.averaging import Average, fit_average, problems_of_average
+from isobag.backends.arrays import MOST_ROWS, Floats, Ints
+from isobag.backends.learned import check, demand
+from isobag.models.averaging import Average, fit_average
 from isobag.models.level2 import AnyMaps, Level2, Level2Params
 from isobag.models.neighbours import bounded
 from isobag.models.sizes import SizeCurve, fit_size_curve
@@ -27,10 +27,19 @@ class GroupCells(Level2):
     """
 
     partitionings: Partitionings
-    counts: Ints = held(3, 0, MOST_ROWS)
-    n_groups: int = held(0, 1, MOST_ROWS)
-    average: Average | None = held()
-    curve: SizeCurve | None = held()
+    counts: Ints
+    n_groups: int
+    average: Average | None
+    curve: SizeCurve | None
+
+    def validate(self) -> None:
+        """A count for each cell, and a weight for each psi."""
+        drawn = self.partitionings
+        demand(drawn.of_groups, "level 2 partitions rows, not groups")
+        check("n_groups", self.n_groups, (), 1, MOST_ROWS)
+        check("counts", self.counts, (len(drawn.levels), len(drawn), drawn.levels[-1]), 0, self.n_groups)
+        fits = self.average is None or len(self.average.floors) == len(drawn.levels)
+        demand(fits, "the average is not of these psi")
 
     @classmethod
     def fit(cls, maps: AnyMaps, params: Level2Params, seed: int, compute: Compute) -> tuple["GroupCells", Floats]:
@@ -68,18 +77,10 @@ class GroupCells(Level2):
         """The largest psi."""
         return self.partitionings.levels[-1]
 
-    def problems(self, n_columns: int, averages: bool) -> Iterator[str]:
-        """What does not fit together."""
-        drawn = self.partitionings
-        if not drawn.of_groups or drawn.width != n_columns:
-            yield f"partitionings: of {drawn.width} columns; need groups of {n_columns}"
-        if self.counts.shape != (len(drawn.levels), len(drawn), drawn.levels[-1]):
-            yield "counts: need one for each cell"
-        if self.counts.max() > self.n_groups:
-            yield f"counts: one is above {self.n_groups}"
-        yield from problems_of_average(self.average, len(drawn.levels), averages)
-        if self.curve is not None:
-            yield from self.curve.problems()
+    @property
+    def width(self) -> int:
+        """Number of columns of the mean maps."""
+        return self.partitionings.width
 
 
 def lack_of(scores: Floats) -> Floats:

@@ -17,7 +17,6 @@ In many columns a change of one is a small part of the distance between mean map
 Skewness and kurtosis take part in reasons alone.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -27,7 +26,8 @@ from scipy.sparse import csr_array
 from scipy.special import ndtr, ndtri
 
 from isobag.backends import Compute
-from isobag.backends.arrays import FARTHEST, Floats, Ints, held
+from isobag.backends.arrays import FARTHEST, Floats, Ints
+from isobag.backends.learned import TINY, Learned, check, demand
 from isobag.data.groups import Groups
 from isobag.data.rows import GroupedBlock, sample_numbers
 from isobag.models.equal_counts import MOST_UNITS, EqualCounts, fit_equal_counts
@@ -62,7 +62,6 @@ _MOST_POINTS, _MOST_GROUPS = 1 << 14, 1024
 _UNSEEN = 0.5
 """How many points of the sample stand for values beyond all of it."""
 _FRACTION = 2.0**40
-_MOST = float(np.finfo(float).max)
 
 
 class Statistics(NamedTuple):
@@ -73,7 +72,7 @@ class Statistics(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class ColumnEvidence:
+class ColumnEvidence(Learned):
     """Bins of each column, and what is usual in it among groups.
 
     edges : (d, 15), a bin reaches up to its edge.
@@ -83,13 +82,25 @@ class ColumnEvidence:
     counts : values that most groups have equally often; None if there are none, or if numbers of points are ignored.
     """
 
-    edges: Floats = held(2, -FARTHEST, FARTHEST)
-    values: Ints = held(2, -MOST_UNITS, MOST_UNITS)
-    centers: Floats = held(2, -_MOST, _MOST)
-    ratios: Floats = held(2, 0, _MOST)
-    scales: Floats = held(2, float(np.finfo(float).tiny))
-    line: SizeLine = held()
-    counts: EqualCounts | None = held(default=None)
+    edges: Floats
+    values: Ints
+    centers: Floats
+    ratios: Floats
+    scales: Floats
+    line: SizeLine
+    counts: EqualCounts | None = None
+
+    def validate(self) -> None:
+        """Bins and statistics of each column."""
+        check("edges", self.edges, (None, N_BINS - 1), -FARTHEST, FARTHEST)
+        demand(np.all(np.diff(self.edges, axis=1) >= 0), "edges are not in rising order")
+        check("values", self.values, (len(self.edges), N_BINS), -MOST_UNITS, MOST_UNITS)
+        shape = (len(self.edges), POWERS)
+        check("centers", self.centers, shape)
+        check("ratios", self.ratios, shape, 0)
+        check("scales", self.scales, shape, TINY, np.inf)
+        known = self.counts is None or self.counts.columns[-1] < len(self.edges)
+        demand(known, "counts are of a column beyond the last")
 
     def scores(self, groups: Groups, compute: Compute) -> Floats:
         """How usual the most unusual column of each group is: (g,), above 0, higher = more normal."""
@@ -114,18 +125,6 @@ class ColumnEvidence:
         """Sums of powers of groups in memory: (g, d, 4)."""
         maps = _sums_of(groups, self.edges, self.values, compute)
         return _unpacked(maps[np.arange(len(groups))], len(self.edges))
-
-    def problems(self, n_features: int) -> Iterator[str]:
-        """What does not fit together, of fields that come from a file."""
-        if self.edges.shape != (n_features, N_BINS - 1) or self.values.shape != (n_features, N_BINS):
-            yield f"columns: need {N_BINS - 1} edges and {N_BINS} values for each of {n_features}"
-        if np.any(np.diff(self.edges, axis=1) < 0):
-            yield "columns: edges are not in rising order"
-        if any(own.shape != (n_features, POWERS) for own in (self.centers, self.ratios, self.scales)):
-            yield f"columns: need {POWERS} statistics for each of {n_features}"
-        yield from self.line.problems()
-        if self.counts is not None:
-            yield from self.counts.problems(n_features)
 
     def _largest(self, sums: Ints, sizes: Ints) -> Floats:
         found = np.zeros(len(sizes))

@@ -5,17 +5,16 @@ three quarters of the groups have it equally often, any other count is odd. Twic
 spread 1; here it is a quarter of sqrt(r (1 - r)), r the share of groups with another count, and .02 at least.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from isobag.backends.arrays import MOST_ROWS, Floats, Ints, held
+from isobag.backends.arrays import MOST_ROWS, Floats, Ints
+from isobag.backends.learned import Learned, check, demand
 from isobag.models.sizes import LEAST_FOR_LINE
 
 MOST_UNITS = 128
 """Largest value of a bin."""
-_MOST = float(np.finfo(float).max)
 _LEAST_SHARE = 0.75
 """Of the groups, how many must have a value equally often."""
 _LEAST_SCALE, _OF_SPREAD = 0.02, 0.25
@@ -23,7 +22,7 @@ _QUANTILE, _NORMAL_QUANTILE = 0.75, 1.1503493803760079
 
 
 @dataclass(frozen=True, eq=False)
-class EqualCounts:
+class EqualCounts(Learned):
     """Columns of two values, of which most groups have the rarer one equally often.
 
     columns : (c,), numbers of the columns.
@@ -33,13 +32,25 @@ class EqualCounts:
     location, scale : of the largest deviation of a group; 0 and 1 unless many groups deviate somewhere.
     """
 
-    columns: Ints = held(1, 0, MOST_ROWS)
-    usual: Ints = held(1, 1, MOST_ROWS)
-    scales: Floats = held(1, _LEAST_SCALE, 1)
-    common: Ints = held(1, -MOST_UNITS, MOST_UNITS)
-    rare: Ints = held(1, -MOST_UNITS, MOST_UNITS)
-    location: float = held(0, 0, _MOST)
-    scale: float = held(0, 1, _MOST)
+    columns: Ints
+    usual: Ints
+    scales: Floats
+    common: Ints
+    rare: Ints
+    location: float
+    scale: float
+
+    def validate(self) -> None:
+        """Columns in rising order, with two values each."""
+        check("columns", self.columns, (None,), 0, MOST_ROWS)
+        demand(len(self.columns) > 0 and np.all(np.diff(self.columns) > 0), "columns are not in rising order")
+        check("usual", self.usual, self.columns.shape, 1, MOST_ROWS)
+        check("scales", self.scales, self.columns.shape, _LEAST_SCALE, 1)
+        for values in (self.common, self.rare):
+            check("values", values, self.columns.shape, -MOST_UNITS, MOST_UNITS)
+        demand(np.all(self.common != self.rare), "a column has one value, not two")
+        check("location", self.location, (), 0)
+        check("scale", self.scale, (), 1)
 
     def oddness(self, sums: Ints, sizes: Ints) -> Floats:
         """How unusual the most unusual count of each group is, from sums over its points (g, d): (g,)."""
@@ -59,15 +70,6 @@ class EqualCounts:
         location = float(np.median(largest))
         scale = float(np.quantile(np.abs(largest - location), _QUANTILE)) / _NORMAL_QUANTILE
         return replace(self, location=location, scale=max(scale, 1.0))
-
-    def problems(self, n_features: int) -> Iterator[str]:
-        """What does not fit together, of fields that come from a file."""
-        if len({len(own) for own in (self.columns, self.usual, self.scales, self.common, self.rare)}) > 1:
-            yield "counts: columns and values differ in length"
-        elif np.any(self.common == self.rare):
-            yield "counts: need two values for each column"
-        if not len(self.columns) or np.any(np.diff(self.columns) <= 0) or np.any(self.columns >= n_features):
-            yield f"counts: need columns in rising order, below {n_features}"
 
     def _largest(self, sums: Ints, sizes: Ints) -> Floats:
         largest: Floats = np.abs(self.deviations(self.counts(sums, sizes))).max(axis=1)

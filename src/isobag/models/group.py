@@ -1,6 +1,5 @@
 """What is learned of groups: partitionings of points, partitionings of groups, and how many groups lie in each cell."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -9,7 +8,8 @@ import numpy.typing as npt
 from sklearn.utils import check_random_state
 
 from isobag.backends import Compute
-from isobag.backends.arrays import FARTHEST, ONE, Floats, Ints, held
+from isobag.backends.arrays import FARTHEST, ONE, Floats, Ints
+from isobag.backends.learned import Learned, check, demand
 from isobag.data.groups import Groups
 from isobag.data.rows import whole_groups
 from isobag.models.calibration import EXTRAPOLATE, Calibration, calibrate
@@ -128,7 +128,7 @@ class GroupParams:
 
 
 @dataclass(frozen=True)
-class GroupModel:
+class GroupModel(Learned):
     """Views of the points, and how groups are scored by their mean maps.
 
     views : level 1, scalings and partitionings of points.
@@ -145,13 +145,29 @@ class GroupModel:
     """
 
     views: Views
-    count_outside: bool = held(choices=(True, False))
-    population: Floats = held(1, 0, ONE)
-    reference: Floats = held(2, -FARTHEST, FARTHEST)
-    level2: Level2 = held()
-    calibration: Calibration | None = held()
-    columns: ColumnEvidence | None = held(default=None)
-    size: SizeEvidence | None = held(default=None)
+    count_outside: bool
+    population: Floats
+    reference: Floats
+    level2: Level2
+    calibration: Calibration | None
+    columns: ColumnEvidence | None = None
+    size: SizeEvidence | None = None
+
+    def validate(self) -> None:
+        """A column for each cell of the views, and parts that are models of the same points."""
+        members, n_features = self.views.members, self.views.n_features
+        demand(all(len(view.partitionings.levels) == 1 for view in members), "a view has several levels")
+        n_columns = self.views.n_columns + self.count_outside * len(self.views)
+        check("population", self.population, (n_columns,), 0, ONE)
+        demand(self.level2.width == n_columns, f"level 2 is of {self.level2.width} columns; need {n_columns}")
+        anchors = [view.partitionings.anchors() for view in members]
+        n_anchors = sum(len(own[0]) for own in anchors if own is not None)
+        check("reference", self.reference, (n_anchors, n_features), -FARTHEST, FARTHEST)
+        is_same = self.columns is None or len(self.columns.edges) == n_features
+        demand(is_same, "columns are of another number of features")
+        for part in () if self.calibration is None else self.calibration.models:
+            is_same = isinstance(part, GroupModel) and part.views.n_features == n_features
+            demand(is_same, "the calibration is not of such groups")
 
     def scores(self, groups: Groups, compute: Compute) -> Floats:
         """How normal each group is: (g,), 0 or more."""
@@ -187,26 +203,6 @@ class GroupModel:
     def mean_maps(self, groups: Groups, compute: Compute) -> MeanMaps:
         """Level 1: counts (g, cells) and sizes (g,), kept."""
         return self.views.mean_maps(groups, compute, self.count_outside)
-
-    def problems(self, params: GroupParams) -> Iterator[str]:
-        """What does not fit together, or not with the parameters, of fields that come from a file."""
-        yield from self.views.problems()
-        if any(len(view.partitionings.levels) > 1 for view in self.views.members):
-            yield "views: need one level each"
-        n_columns = self.views.n_columns + self.count_outside * len(self.views)
-        if self.population.shape != (n_columns,):
-            yield f"population: need {n_columns} numbers"
-        anchors = [view.partitionings.anchors() for view in self.views.members]
-        shape = (sum(len(own[0]) for own in anchors if own is not None), self.views.n_features)
-        if self.reference.shape != shape:
-            yield f"reference: need shape {shape}"
-        if self.count_outside != params.count_outside:
-            yield f"count_outside: {self.count_outside}; the parameter is {params.count_outside}"
-        yield from (f"level2.{problem}" for problem in self.level2.problems(n_columns, params.averages))
-        if self.columns is not None:
-            yield from self.columns.problems(self.views.n_features)
-        if self.size is not None:
-            yield from self.size.problems()
 
     @property
     def reference_masses(self) -> Floats:

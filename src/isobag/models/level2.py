@@ -1,11 +1,11 @@
 """Level 2 of the group detector: what any way to score mean maps must offer. ``LEVEL2`` in ``group`` lists them."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
 from typing import NamedTuple, Self
 
 from isobag.backends import Compute
 from isobag.backends.arrays import Floats
+from isobag.backends.learned import Learned
 from isobag.models.maps import LazyMaps
 from isobag.partitionings.counts import MeanMaps
 
@@ -29,8 +29,8 @@ class Level2Params(NamedTuple):
     corrects_size: bool
 
 
-class Level2(ABC):
-    """How the mean maps of groups are scored: a frozen data class, whose fields a model file keeps."""
+class Level2(Learned, ABC):
+    """How the mean maps of groups are scored: a frozen data class."""
 
     @classmethod
     @abstractmethod
@@ -46,6 +46,7 @@ class Level2(ABC):
         """The largest psi of its partitionings; None if it draws none."""
         return None
 
+    @property
     @abstractmethod
-    def problems(self, n_columns: int, averages: bool) -> Iterator[str]:
-        """What does not fit together, or not with mean maps of so many columns, of fields that come from a file."""
+    def width(self) -> int:
+        """Number of columns of the mean maps."""

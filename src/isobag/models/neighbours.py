@@ -17,7 +17,6 @@ Counts and their dot products are integers; what follows is arithmetic on single
 backends agree to the last bit.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from math import fsum
 from typing import NamedTuple
@@ -25,11 +24,12 @@ from typing import NamedTuple
 import numpy as np
 
 from isobag.backends import Compute
-from isobag.backends.arrays import MOST_ROWS, Deviations, Floats, Ints, held
+from isobag.backends.arrays import MOST_ROWS, Deviations, Floats, Ints
+from isobag.backends.learned import check, demand
 from isobag.backends.threads import slices
 from isobag.models.level2 import AnyMaps, Level2, Level2Params
 from isobag.models.maps import LazyMaps
-from isobag.models.sizes import SizeCurve, SizeLine, fit_size_line
+from isobag.models.sizes import SizeLine, fit_size_line
 from isobag.partitionings.counts import MeanMaps
 
 N_NEAREST = 10
@@ -62,11 +62,23 @@ class Neighbours(Level2):
     """Reference groups, the noise of their mean maps, and what distances are usual at each size."""
 
     references: MeanMaps
-    ratio: float = held(0, 0, np.finfo(float).max)
-    population: Ints = held(1, 0, 1 << 21)
-    largest: int = held(0, 1, MOST_ROWS)
-    curve: SizeCurve | None = held()  # of models of older versions, which know the nearest groups alone
-    lines: tuple[SizeLine, ...] | None = held(default=None)
+    ratio: float
+    population: Ints
+    largest: int
+    lines: tuple[SizeLine, ...]
+
+    def validate(self) -> None:
+        """A population of the references' columns, and a line for each kind of distance."""
+        demand(len(self.references) > 0, "there are no references")
+        check("ratio", self.ratio, (), 0)
+        check("population", self.population, (self.width,), 0, 1 << 21)
+        check("largest", self.largest, (), 1, MOST_ROWS)
+        demand(len(self.lines) == 1 + len(FAR_SHARES), f"there are {len(self.lines)} lines; need {1 + len(FAR_SHARES)}")
+
+    @property
+    def width(self) -> int:
+        """Number of columns of the mean maps."""
+        return int(self.references.counts.shape[1])
 
     @classmethod
     def fit(cls, maps: AnyMaps, params: Level2Params, seed: int, compute: Compute) -> tuple["Neighbours", Floats]:
@@ -85,28 +97,9 @@ class Neighbours(Level2):
 
     def oddness(self, distances: Floats, sizes: Ints) -> Floats:
         """By how many robust spreads a group is farther from others than is usual at its size: (g, 3) -> (g,)."""
-        if self.curve is not None:
-            return self.curve.normalise(distances[:, 0], sizes)
-        assert self.lines is not None
         near, *far = (line.normalise(own, sizes) for line, own in zip(self.lines, distances.T, strict=True))
         oddness: Floats = np.maximum(near, np.maximum.reduce(far) - FAR_MARGIN)
         return oddness
-
-    def problems(self, n_columns: int, averages: bool) -> Iterator[str]:
-        """What does not fit together."""
-        if self.references.counts.shape != (len(self.references.sizes), n_columns):
-            yield f"references: need a size and {n_columns} columns for each"
-        if self.population.shape != (n_columns,):
-            yield f"population: need {n_columns} numbers"
-        if (self.curve is None) == (self.lines is None):
-            yield "lines: need either lines or a curve"
-        if self.curve is not None:
-            yield from self.curve.problems()
-        if self.lines is not None:
-            if len(self.lines) != 1 + len(FAR_SHARES):
-                yield f"lines: need {1 + len(FAR_SHARES)}"
-            for line in self.lines:
-                yield from line.problems()
 
 
 def fit_neighbours(maps: AnyMaps, n_partitionings: int, compute: Compute) -> tuple[Neighbours, Floats]:
@@ -126,7 +119,7 @@ def fit_neighbours(maps: AnyMaps, n_partitionings: int, compute: Compute) -> tup
         fit_size_line(own, references.sizes, unit, *bounds, sloped=k == 0)
         for k, (own, bounds) in enumerate(zip(distances[chosen].T, _SCALES, strict=True))
     ]
-    model = Neighbours(references, noise.ratio, noise.population, noise.largest, None, tuple(lines))
+    model = Neighbours(references, noise.ratio, noise.population, noise.largest, tuple(lines))
     return model, bounded(model.oddness(distances, maps.sizes))
 
 

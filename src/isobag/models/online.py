@@ -17,7 +17,8 @@ from functools import cache
 
 import numpy as np
 
-from isobag.backends.arrays import Bools, Floats
+from isobag.backends.arrays import MOST_ROWS, Bools, Floats
+from isobag.backends.learned import Learned, check, demand
 
 MOST_ALARMS = 200
 """Alarms that are remembered. Older ones would add little; leaving them out lowers levels, which is safe."""
@@ -36,7 +37,7 @@ def rows_per_day(n_rows: int, seconds: float) -> float:
 
 
 @dataclass(frozen=True)
-class Lord:
+class Lord(Learned):
     """What LORD++ remembers: the false discovery rate, how many p-values it has seen, and when it raised alarms.
 
     first : whether the first alarm ever is among ``alarms``, which earns fdr - w_0 and not fdr.
@@ -49,6 +50,13 @@ class Lord:
     alarms: tuple[int, ...] = ()
     first: bool = True
     least: float = 0.0
+
+    def validate(self) -> None:
+        """Shares, and alarms in rising order among the p-values that were seen."""
+        check("fdr", (self.fdr, self.least), (2,), 0, 1)
+        check("n_seen", self.n_seen, (), 0, MOST_ROWS)
+        check("alarms", self.alarms, (None,), 1, self.n_seen)
+        demand(len(self.alarms) <= MOST_ALARMS and np.all(np.diff(self.alarms) > 0), "alarms are not in rising order")
 
     @property
     def level(self) -> float:

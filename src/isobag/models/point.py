@@ -3,7 +3,7 @@
 Learned in steps: draw views, count the rows in their cells (a Tally), finish a model; see ``point_fit``.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from isobag.backends import Compute
-from isobag.backends.arrays import FARTHEST, MOST_ROWS, OCTAVE, ONE, Floats, Ints, PickledByFields, Weights, held
+from isobag.backends.arrays import FARTHEST, MOST_ROWS, OCTAVE, ONE, Floats, Ints, Weights
+from isobag.backends.learned import Learned, check, demand
 from isobag.backends.threads import map_in_threads, slices
 from isobag.data.labelled import LabelledRows
 from isobag.data.rows import Rows
@@ -23,7 +24,6 @@ from isobag.models.averaging import (
     average_few,
     fit_average,
     fit_views_average,
-    problems_of_views_average,
 )
 from isobag.models.baseline import Baseline, OwnShares, OwnSums
 from isobag.models.calibration import Calibration
@@ -103,7 +103,7 @@ class PointParams:
 
 
 @dataclass(frozen=True)
-class PointModel(PickledByFields):
+class PointModel(Learned):
     """Views of the data, and for each a table with the score of every cell.
 
     views : scalings and partitionings.
@@ -120,16 +120,52 @@ class PointModel(PickledByFields):
     """
 
     views: Views
-    tables: Tables = held(3, 0, MOST_ROWS)
-    largest: int = held(0, 1, MOST_ROWS)
-    rule: str = held(choices=tuple(METHODS.values()))
-    mean_map: Floats = held(2, 0, ONE)
-    reference: Floats = held(2, -FARTHEST, FARTHEST)
-    limits: Limits | None = held(1, -1, 1 << 31)
-    average: ViewsAverage | None = held()
-    calibration: Calibration | None = held()
-    baseline: Baseline | None = held(default=None)
-    residuals: Residuals | None = held(default=None)
+    tables: Tables
+    largest: int
+    rule: str
+    mean_map: Floats
+    reference: Floats
+    limits: Limits | None
+    average: ViewsAverage | None
+    calibration: Calibration | None
+    baseline: Baseline | None = None
+    residuals: Residuals | None = None
+
+    def validate(self) -> None:
+        """Tables, limits and averages of the cells of the views, and parts that are models of the same rows."""
+        members, levels = self.views.members, self.views.levels
+        demand(all(view.partitionings.levels == levels for view in members), "views differ in their levels")
+        demand(self.rule in METHODS.values(), f"there is no rule {self.rule!r:.20}")
+        check("largest", self.largest, (), 1, MOST_ROWS)
+        demand(len(self.tables) == len(members), "tables are not one for each view")
+        for table, view in zip(self.tables, members, strict=True):
+            check("tables", table, (len(levels), len(view.partitionings), levels[-1]), 0, self.largest)
+        check("mean_map", self.mean_map, (len(self.views), levels[-1]), 0, ONE)
+        check("reference", self.reference, (None, self.views.n_features), -FARTHEST, FARTHEST)
+        demand(len(self.reference) > 0, "there are no reference rows")
+        if self.average is not None:
+            fits = len(self.average.views) == len(members) and len(self.average.views[0].floors) == len(levels)
+            demand(fits, "the average is not of these views and psi")
+        if self.limits is not None:
+            self._check_limits(self.limits)
+        if self.baseline is not None:
+            self.baseline.check_views(self._counted_views, len(self.reference))
+        parts: list[Any] = [] if self.calibration is None else [*self.calibration.models]
+        if self.residuals is not None:
+            parts.append(self.residuals.model)
+        for part in parts:
+            demand(isinstance(part, PointModel), "a part of the model is no model of points")
+            demand(part.views.n_features == self.views.n_features, "a part is of another number of features")
+            demand((part.average is None) == (self.average is None), "some parts average over psi and others do not")
+            sizes = [None if own.baseline is None else len(own.baseline.sizes) for own in (self, part)]
+            demand(sizes[0] == sizes[1], "a part is of other groups")
+
+    def _check_limits(self, limits: Limits) -> None:
+        demand(self.average is not None and self.views.far_limits is not None, "limits where nothing is far out")
+        demand(len(limits) == len(self.views.members), "limits are not one for each view")
+        for own in limits:
+            check("limits", own, (len(self.views.levels),), -1, 1 << 31)
+            demand(np.array_equal(own >= 0, limits[0] >= 0) and own.max() >= 0, "limits are not of the same psi")
 
     @property
     def tally(self) -> Tally:
@@ -201,36 +237,6 @@ class PointModel(PickledByFields):
         order = np.argsort(self.baseline.reference, kind="stable")
         return self.reference[order], self.baseline.reference[order]
 
-    def problems(self, params: PointParams) -> Iterator[str]:
-        """What does not fit together, or not with the parameters, of fields that come from a file."""
-        yield from self.views.problems()
-        members, levels, limits = self.views.members, self.views.levels, self.limits
-        if any(view.partitionings.levels != levels for view in members):
-            yield "views: they differ in their levels"
-        shapes = [(len(levels), len(view.partitionings), levels[-1]) for view in members]
-        if [table.shape for table in self.tables] != shapes:
-            yield "tables: need one count for each cell of each view"
-        if any(table.max() > self.largest for table in self.tables):
-            yield f"tables: a count is above {self.largest}"
-        if self.mean_map.shape != (len(self.views), levels[-1]):
-            yield f"mean_map: need shape {(len(self.views), levels[-1])}"
-        if not len(self.reference) or self.reference.shape[1] != self.views.n_features:
-            yield f"reference: need rows of {self.views.n_features} features"
-        yield from problems_of_views_average(self.average, len(members), len(levels), params.averages)
-        if limits is not None:
-            if [own.shape for own in limits] != [(len(levels),)] * len(members):
-                yield "limits: need one for each view and psi"
-            if not params.averages or self.views.far_limits is None:
-                yield "limits: need none where one psi alone counts or nothing is OUTSIDE"
-            if any(not np.array_equal(own >= 0, limits[0] >= 0) or own.max() < 0 for own in limits):
-                yield "limits: they are not of the same psi"
-        if self.baseline is not None:
-            yield from self.baseline.problems(self._counted_views, len(self.reference))
-        if self.residuals is not None:
-            yield from self.residuals.problems(0 if self.baseline is None else len(self.baseline.sizes), params)
-        if self.rule != METHODS[params.method]:
-            yield f"rule: {self.rule!r}; need {METHODS[params.method]!r}"
-
     @cached_property
     def _known(self) -> dict[str, Floats]:
         """What explanations compare with, kept from the first: the same on every backend."""
@@ -279,8 +285,6 @@ class PointModel(PickledByFields):
 
     def _divide(self, sums: Sums) -> Paths:
         sizes = self.views.sizes
-        if self.average is not None and len(self.average.views) == 1:  # what all views say is added up
-            sums, sizes = (add_views(sums),), [sum(sizes)]
         if self.limits is None:
             return [(self._shares(own, t), None) for own, t in zip(sums, sizes, strict=True)]
         n_levels = int(np.count_nonzero(self.limits[0] >= 0))
@@ -291,8 +295,8 @@ class PointModel(PickledByFields):
 
     @cached_property
     def _weights(self) -> Weights | None:
-        """What few rows are averaged with; None where views or how far out do not count."""
-        if self.limits is None or self.average is None or len(self.average.views) != len(self.limits):
+        """What few rows are averaged with; None where how far out does not count."""
+        if self.limits is None or self.average is None:
             return None
         n_levels = int(np.count_nonzero(self.limits[0] >= 0))
         most = [[self.largest * t] * len(self.limits[0]) + [OCTAVE * n_levels * t] for t in self.views.sizes]

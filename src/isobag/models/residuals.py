@@ -20,7 +20,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from isobag.backends import Compute
-from isobag.backends.arrays import FARTHEST, Bools, Floats, Ints, held
+from isobag.backends.arrays import FARTHEST, Bools, Floats, Ints
+from isobag.backends.learned import TINY, Learned, check, demand
 from isobag.data.labelled import LabelledRows
 from isobag.data.rows import sample_rows
 from isobag.data.scaling import LEAST_SPREAD, fit_scalings
@@ -30,12 +31,11 @@ MOST_NUMBERS = 1 << 25
 MOST_OF_GROUP = 1 << 12
 """Rows of a group that its location and spread are from, evenly spread."""
 _LARGEST_RATIO = 1e9
-_TINY = float(np.finfo(float).tiny)
 _MOST_FACTOR = 1e100
 
 
 @dataclass(frozen=True, eq=False)
-class Residuals:
+class Residuals(Learned):
     """What makes residuals of rows, and the model of these.
 
     centers, spreads : (g + 1, d), of each group, and last of all rows.
@@ -43,9 +43,17 @@ class Residuals:
     """
 
     model: Any
-    centers: Floats = held(2, -FARTHEST, FARTHEST)
-    spreads: Floats = held(2, _TINY, FARTHEST)
-    factor: float = held(0, 1 / _MOST_FACTOR, _MOST_FACTOR)
+    centers: Floats
+    spreads: Floats
+    factor: float
+
+    def validate(self) -> None:
+        """Centers and spreads of each group of the model, and of all."""
+        demand(self.model.baseline is not None, "the model of residuals has no counts of groups")
+        shape = (len(self.model.baseline.sizes) + 1, self.model.views.n_features)
+        check("centers", self.centers, shape, -FARTHEST, FARTHEST)
+        check("spreads", self.spreads, shape, TINY, FARTHEST)
+        check("factor", self.factor, (), 1 / _MOST_FACTOR, _MOST_FACTOR)
 
     def of(self, rows: LabelledRows) -> LabelledRows:
         """The residuals of rows."""
@@ -73,15 +81,6 @@ class Residuals:
         sizes: Ints = self.model.baseline.sizes_of(owners)
         return sizes > 0
 
-    def problems(self, n_groups: int, params: Any) -> Iterator[str]:
-        """What does not fit together, of fields that come from a file; params: those of the detector."""
-        yield from (f"residuals.model.{problem}" for problem in self.model.problems(params))
-        n_features = self.model.views.n_features
-        if not self.centers.shape == self.spreads.shape == (n_groups + 1, n_features):
-            yield f"residuals: need centers and spreads of shape {(n_groups + 1, n_features)}"
-        if self.model.baseline is None or len(self.model.baseline.sizes) != n_groups:
-            yield "residuals.model: need the counts of every group"
-
 
 def fit_residuals(
     rows: LabelledRows, scores: Floats, fit: Callable[[LabelledRows], tuple[Any, Floats]]
@@ -101,7 +100,7 @@ def fit_residuals(
     model, found = fit(left)
     factor = np.exp(np.median(np.log(scores)) - np.median(np.log(found)))
     residuals = Residuals(
-        model, center.shrunk, np.maximum(spread.shrunk, _TINY), float(np.clip(factor, 1 / _MOST_FACTOR, _MOST_FACTOR))
+        model, center.shrunk, np.maximum(spread.shrunk, TINY), float(np.clip(factor, 1 / _MOST_FACTOR, _MOST_FACTOR))
     )
     return residuals, residuals.lower_of(scores, found, rows.owners)
 
@@ -192,7 +191,7 @@ def _ratios(totals: Floats, squares: Floats, sizes: Ints) -> Floats:
 
 def _divided(residuals: Floats, spreads: Floats) -> Floats:
     with np.errstate(over="ignore"):
-        found: Floats = np.clip(residuals / np.maximum(spreads, _TINY), -FARTHEST, FARTHEST)
+        found: Floats = np.clip(residuals / np.maximum(spreads, TINY), -FARTHEST, FARTHEST)
     return found
 
 

@@ -4,14 +4,14 @@ The default uses a straight line in log size, ``SizeLine``: too stiff to learn t
 are exact (``math.fsum``) and quantiles do not depend on an order, so the same groups in any order give the same bits.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from math import fsum
 
 import numpy as np
 from scipy.special import ndtri
 
-from isobag.backends.arrays import MOST_ROWS, Bools, Floats, Ints, held
+from isobag.backends.arrays import MOST_ROWS, Bools, Floats, Ints
+from isobag.backends.learned import TINY, Learned, check, demand
 
 LEAST_IN_CLASS = 30
 MOST_CLASSES = 20
@@ -31,33 +31,35 @@ _EQUAL = 0.02
 """Deviations below this many units are none."""
 _MOST_SCALE_SLOPE = 0.3
 _KEPT = 2.5
-_MOST = float(np.finfo(float).max)
 
 
 @dataclass(frozen=True)
-class SizeLine:
+class SizeLine(Learned):
     """Location and scale at each size, straight in log size between two sizes and constant beyond them.
 
     location + slope x, and scale exp(scale_slope x), with x = log n - middle for log n from ``low`` to ``high``.
     """
 
-    middle: float = held(0, -_MOST, _MOST)
-    low: float = held(0, -_MOST, _MOST)
-    high: float = held(0, -_MOST, _MOST)
-    slope: float = held(0, -_MOST, _MOST)
-    location: float = held(0, -_MOST, _MOST)
-    scale_slope: float = held(0, -_MOST_SCALE_SLOPE, _MOST_SCALE_SLOPE)
-    scale: float = held(0, float(np.finfo(float).tiny), _MOST)
+    middle: float
+    low: float
+    high: float
+    slope: float
+    location: float
+    scale_slope: float
+    scale: float
+
+    def validate(self) -> None:
+        """Finite numbers, and a scale above 0."""
+        check("line", (self.middle, self.slope, self.location), (3,))
+        check("low", self.low, (), high=self.high)
+        check("high", self.high, ())
+        check("scale_slope", self.scale_slope, (), -_MOST_SCALE_SLOPE, _MOST_SCALE_SLOPE)
+        check("scale", self.scale, (), TINY)
 
     def normalise(self, values: Floats, sizes: Ints) -> Floats:
         """(value - location) / scale at each size: (g,) -> (g,)."""
         x = np.clip(np.log(sizes), self.low, self.high) - self.middle
         return (values - (self.location + self.slope * x)) / (self.scale * np.exp(self.scale_slope * x))
-
-    def problems(self) -> Iterator[str]:
-        """What does not fit together, of fields that come from a file."""
-        if self.low > self.high:
-            yield "line: its lower end is above the upper"
 
 
 def fit_size_line(
@@ -87,17 +89,24 @@ def fit_size_line(
 
 
 @dataclass(frozen=True, eq=False)
-class SizeEvidence:
+class SizeEvidence(Learned):
     """How many points groups have: a number of points can be unusual, whatever the points are.
 
     sizes : (m,) of groups of ``fit``, in rising order.
     middle : median of log size; below, above : spreads of log size on either side.
     """
 
-    sizes: Ints = held(1, 1, MOST_ROWS)
-    middle: float = held(0, 0, _MOST)
-    below: float = held(0, float(np.finfo(float).tiny), _MOST)
-    above: float = held(0, float(np.finfo(float).tiny), _MOST)
+    sizes: Ints
+    middle: float
+    below: float
+    above: float
+
+    def validate(self) -> None:
+        """Sizes in rising order, and spreads above 0."""
+        check("sizes", self.sizes, (None,), 1, MOST_ROWS)
+        demand(len(self.sizes) > 0 and np.all(np.diff(self.sizes) >= 0), "sizes are not in rising order")
+        check("middle", self.middle, (), 0)
+        check("spreads", (self.below, self.above), (2,), TINY)
 
     def oddness(self, sizes: Ints) -> Floats:
         """By how many spreads log sizes lie below or above the median: (g,), 0 or more."""
@@ -110,11 +119,6 @@ class SizeEvidence:
         as_small = 1 + np.searchsorted(self.sizes, sizes, side="right")
         as_large = n - np.searchsorted(self.sizes, sizes, side="left")
         return np.minimum(2 * np.minimum(as_small, as_large) / n, 1.0)
-
-    def problems(self) -> Iterator[str]:
-        """What does not fit together, of fields that come from a file."""
-        if not len(self.sizes) or np.any(np.diff(self.sizes) < 0):
-            yield "size: need sizes in rising order"
 
 
 def fit_size_evidence(sizes: Ints) -> SizeEvidence:
@@ -183,36 +187,34 @@ def _scale(away: Floats, tiny: float) -> float:
 
 
 @dataclass(frozen=True)
-class SizeCurve:
+class SizeCurve(Learned):
     """Location and scale at each size: a trend, and what classes of size add to it.
 
     trend (3,): quadratic in log size, constant above ``largest``; locations (c,) and log scales (c,) at rising log
     sizes (c,) are linear in between and constant beyond the ends.
     """
 
-    trend: Floats = held(1)
-    largest: int = held(0, 1, MOST_ROWS)
-    log_sizes: Floats = held(1)
-    locations: Floats = held(1)
-    log_scales: Floats = held(1)
+    trend: Floats
+    largest: int
+    log_sizes: Floats
+    locations: Floats
+    log_scales: Floats
+
+    def validate(self) -> None:
+        """A location and a scale at each of the rising sizes."""
+        check("trend", self.trend, (3,))
+        check("largest", self.largest, (), 1, MOST_ROWS)
+        check("log_sizes", self.log_sizes, (None,))
+        rising = len(self.log_sizes) > 0 and np.all(np.diff(self.log_sizes) > 0)
+        demand(rising, "sizes of the curve are not in rising order")
+        check("locations", self.locations, self.log_sizes.shape)
+        check("log_scales", self.log_scales, self.log_sizes.shape)
 
     def normalise(self, values: Floats, sizes: Ints) -> Floats:
         """(value - location) / scale at each size: (g,) -> (g,)."""
         at = np.log(np.minimum(sizes, self.largest))
         location = _trend(self.trend, at) + np.interp(at, self.log_sizes, self.locations)
         return (values - location) / np.exp(np.interp(at, self.log_sizes, self.log_scales))
-
-    def problems(self) -> Iterator[str]:
-        """What does not fit together, of fields that come from a file."""
-        if self.trend.shape != (3,):
-            yield "curve: need three numbers for the trend"
-        n_classes = len(self.log_sizes)
-        if not n_classes or not n_classes == len(self.locations) == len(self.log_scales):
-            yield "curve: sizes, locations and scales differ in length"
-        if np.any(np.diff(self.log_sizes) <= 0):
-            yield "curve: sizes are not in rising order"
-        if not np.isfinite([*self.trend, *self.log_sizes, *self.locations, *self.log_scales]).all():
-            yield "curve: need finite numbers"
 
 
 def fit_size_curve(values: Floats, sizes: Ints) -> SizeCurve:

@@ -19,12 +19,14 @@ import numpy as np
 
 from isobag.backends import Compute
 from isobag.backends.arrays import Floats, Ints, Scales
+from isobag.backends.learned import demand
 from isobag.backends.sliding import Nearest, Sliding
 from isobag.data.rows import ArrayRows, spread_rows
 from isobag.data.scaling import Scaling, fit_scalings, join_scalings
 from isobag.models.averaging import ViewsAverage
 from isobag.models.calibration import EXTRAPOLATE, Calibration
 from isobag.models.point import REFERENCE_ROWS, PointModel, PointParams, finish_point_model
+from isobag.models.stream_state import StreamState
 from isobag.models.tally import Tally
 from isobag.models.thresholds import OWN_LEVEL, count_scores, threshold_beyond_bulk
 from isobag.models.views import View, Views
@@ -39,6 +41,7 @@ AVERAGED_ROWS = 2_000
 """Rows of the window from which weights are learned, and by which scales are compared."""
 KEPT = 0.1
 """A scale stays while a new one would change no feature by more than this share of its spread."""
+_PLAIN = ("n_seen", "n_learned", "n_refreshed", "n_refreshes", "first", "slots", "seeds", "scores", "levels", "average")
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -132,9 +135,8 @@ class Stream:
         self._reference: Calibration | None = None
         self._limits: Ints | None = None
         self._kept: tuple[Any, Sliding, list[Nearest]] | None = None
-        n_views = len(self.plans)
-        self._order = np.argsort(np.arange(params.n_estimators) % n_views, kind="stable")  # partitionings by views
-        self._owners = self._order % n_views
+        self._order = np.argsort(np.arange(params.n_estimators) % len(self.plans), kind="stable")  # by views
+        self._owners = self._order % len(self.plans)
         self._new_scores: list[Floats] = []
         self._judged: Judged | None = None
 
@@ -168,10 +170,29 @@ class Stream:
         """Scores of the waiting rows: (n_seen - n_learned,), none without a model."""
         return np.concatenate([self.scores[:0], *self._new_scores])
 
-    def resume(self, waiting: Floats, new_scores: Floats, compute: Compute) -> None:
-        """Go on from fields that were kept, with the waiting rows (n, d) and their scores."""
-        self._waiting = [waiting] if len(waiting) else []
-        self._new_scores = [new_scores]
+    @property
+    def state(self) -> StreamState:
+        """All that a stream with the same parameters goes on from."""
+        parts: dict[str, Any] = {"waiting": self.waiting, "new_scores": self.new_scores}
+        parts |= {"rows": self.rows[: min(self.n_learned, self.window)], "scalings": tuple(self.scalings)}
+        return StreamState(**parts, **{name: getattr(self, name) for name in _PLAIN})
+
+    def resume(self, state: StreamState, compute: Compute) -> None:
+        """Go on from the state of a stream with the same parameters; ValueError: it has others."""
+        n_rows = min(state.n_learned, self.window)
+        demand(state.rows.shape == (n_rows, self.rows.shape[1]), "rows are not as many as were learned")
+        most = len(state.scores) <= self.window and (state.first is None or len(state.first) == self.window)
+        demand(most, "scores or the first rows are not of a window")
+        same = state.slots.shape == self.slots.shape and len(state.scalings) in (0, len(self.plans))
+        demand(same and set(state.levels) <= set(self.all_levels), "centers are not those of the parameters")
+        averages = self.params.averages and bool(state.levels)
+        demand((state.average is not None) == averages, "there is an average of one psi, or none of many")
+        for name in _PLAIN:
+            setattr(self, name, getattr(state, name))
+        self.rows[:n_rows] = state.rows
+        self.scalings = list(state.scalings)
+        self._waiting = [state.waiting] if len(state.waiting) else []
+        self._new_scores = [state.new_scores]
         if self.levels:
             self._renew(self._sliding(compute)[0], False, compute)
 
@@ -294,9 +315,7 @@ class Stream:
         takes_all = levels != self.levels or self.n_learned <= self.window // REFRESHES
         if levels != self.levels:
             self.levels = levels
-            if (
-                not self.params.averages
-            ):  # scores at another psi are no reference; with one psi more in the mean they are
+            if not self.params.averages:  # scores at another psi are no reference; with one more in the mean they are
                 self.scores = self.scores[:0]
         numbers = [k for k in range(len(self.plans)) if takes_all or k == self.n_refreshes % REFRESHES]
         names = [self.plans[number].scaling for number in numbers]

@@ -20,7 +20,7 @@ fdr (R + T / 30) on average, for R runs flagged in T periods: few alarms are fal
 false one in at most fdr of all months of days. Of the lines by which runs go on, a share of fdr is false in a period.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NamedTuple
@@ -28,7 +28,8 @@ from typing import NamedTuple
 import numpy as np
 
 from isobag.backends import Compute
-from isobag.backends.arrays import Array, Bools, Floats, Ints, held
+from isobag.backends.arrays import Array, Bools, Floats, Ints
+from isobag.backends.learned import Learned, check, demand
 from isobag.backends.pairs import MOST_COLUMNS, PackedCounts
 from isobag.models.bags import CONFIRMED, DISMISSED, FLAGGED, MISSING, ORDINARY, PeriodLines
 from isobag.models.calibration import discoveries
@@ -63,7 +64,7 @@ MOST_CHANGED = 5
 
 
 @dataclass(frozen=True, eq=False)
-class Timeline:
+class Timeline(Learned):
     """Views of the rows, and all periods.
 
     between, peers_between : q (see ``entities``) between bags of an entity, and of different ones.
@@ -73,11 +74,22 @@ class Timeline:
     """
 
     views: Views
-    between: float = held(0, 0, 1 << 20)
-    peers_between: float = held(0, 0, 1 << 20)
-    cohorts: Ints = held(1, 0)
-    periods: tuple[PeriodLines, ...] = held()
-    firsts: tuple[PeriodLines, ...] | None = held()
+    between: float
+    peers_between: float
+    cohorts: Ints
+    periods: tuple[PeriodLines, ...]
+    firsts: tuple[PeriodLines, ...] | None
+
+    def validate(self) -> None:
+        """Periods in the order of time, of the entities, cells and features that there are."""
+        check("between", (self.between, self.peers_between), (2,), 0, 1 << 20)
+        check("cohorts", self.cohorts, (None,), 0)
+        demand(self.n_columns <= MOST_COLUMNS, f"views have more than {MOST_COLUMNS} cells")
+        demand(np.all(np.diff([one.number for one in self.periods]) > 0), "periods are not in the order of time")
+        for one in self.all_periods:
+            check("entities", one.entities, (None,), 0, len(self.cohorts) - 1)
+            check("columns", one.bags.columns, (None,), 0, self.n_columns - 1)
+            check("means", one.means, (None, self.views.n_features), -np.inf, np.inf)
 
     @property
     def n_columns(self) -> int:
@@ -119,18 +131,6 @@ class Timeline:
                     changed = replace(period, status=words)
                     return replace(self, periods=(*self.periods[:place], changed, *self.periods[place + 1 :]))
         return None
-
-    def problems(self, n_features: int, n_entities: int) -> Iterator[str]:
-        """What does not fit together, of fields that come from a file."""
-        yield from self.views.problems()
-        if self.views.n_columns > MOST_COLUMNS:
-            yield f"views: need at most {MOST_COLUMNS} cells"
-        if len(self.cohorts) != n_entities:
-            yield "cohorts: need one for each entity"
-        for one in self.all_periods:
-            yield from one.problems(self.n_columns, n_features, n_entities)
-        if np.any(np.diff([one.number for one in self.periods]) <= 0):
-            yield "periods: they are not in the order of time"
 
 
 class Verdict(NamedTuple):

@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from isobag.backends import Compute
-from isobag.backends.arrays import OUTSIDE, Cells, Floats, Ints, PickledByFields
+from isobag.backends.arrays import OUTSIDE, Cells, Floats, Ints
 from isobag.backends.counts import join_counts
+from isobag.backends.learned import Learned, demand
 from isobag.data.groups import Groups
 from isobag.data.rows import GroupedBlock, Rows
 from isobag.data.scaling import Scaling, fit_scalings
@@ -37,7 +38,7 @@ class Plan(NamedTuple):
 
 
 @dataclass(frozen=True)
-class View:
+class View(Learned):
     """Partitionings of scaled data."""
 
     scaling: Scaling
@@ -49,7 +50,7 @@ class View:
 
 
 @dataclass(frozen=True)
-class Views(PickledByFields):
+class Views(Learned):
     """Several views, all partitionings of which have equal weight."""
 
     members: tuple[View, ...]
@@ -73,13 +74,14 @@ class Views(PickledByFields):
         """Number of features of the rows."""
         return self.members[0].scaling.n_features
 
-    def problems(self) -> Iterator[str]:
-        """What does not fit together, of fields that come from a file."""
+    def validate(self) -> None:
+        """Scalings and partitionings of the same rows."""
+        demand(len(self.members) > 0, "there are no views")
         for view in self.members:
-            if not view.scaling.n_features == view.partitionings.width == self.n_features:
-                yield "views: scalings and partitionings differ in their features"
-            if view.partitionings.of_groups:
-                yield "views: need partitionings of rows"
+            is_of_rows = not view.partitionings.of_groups
+            demand(is_of_rows, "a view partitions groups, not rows")
+            same = view.scaling.n_features == view.partitionings.width == self.n_features
+            demand(same, "scalings and partitionings differ in their features")
 
     @property
     def n_columns(self) -> int:

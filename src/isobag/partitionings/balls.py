@@ -8,7 +8,8 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from isobag.backends import Compute
-from isobag.backends.arrays import Balls, Cells, Floats, Ints
+from isobag.backends.arrays import FARTHEST, Balls, Cells, Floats, Ints
+from isobag.backends.learned import check, demand
 from isobag.backends.protocol import Queries
 from isobag.partitionings.base import Drawn, Partitionings, Prepared
 
@@ -36,15 +37,12 @@ class AnyBalls(Partitionings):
         unbounded = replace(self, sq_radii=np.full_like(self.sq_radii, np.inf))  # type: ignore[type-var]
         return unbounded.assign_levels(queries, compute)
 
-    def problem_with_slots(self, n_centers: int) -> str | None:
-        """What does not fit together of slots, levels and radii, if anything."""
-        slots, levels = self.slots, self.levels
-        if not slots.size or slots.max() >= n_centers:
-            return f"a slot beyond the last of {n_centers} centers"
-        if levels[-1] != slots.shape[1]:
-            return f"levels end at {levels[-1]} with {slots.shape[1]} centers"
-        shape = (len(levels), *slots.shape)
-        return None if self.sq_radii.shape == shape else f"radii of shape {self.sq_radii.shape}; need {shape}"
+    def check_balls(self, n_centers: int) -> None:
+        """Refuse levels, slots or radii that do not fit together, or with so many centers."""
+        self.check_levels()
+        check("slots", self.slots, (None, self.levels[-1]), 0, n_centers - 1)
+        check("sq_radii", self.sq_radii, (len(self.levels), *self.slots.shape), 0, np.inf)
+        demand(self.slots.size, "there are no partitionings")
 
 
 def far_limits(sq_radii: Floats, levels: tuple[int, ...], compute: Compute) -> Ints | None:
@@ -116,11 +114,11 @@ class RowBalls(Balls, AnyBalls):
         """Number of features."""
         return int(self.points.shape[1])
 
-    def problem(self) -> str | None:
-        """What does not fit together."""
-        if not self.points.size:
-            return "no centers"
-        return self.problem_with_slots(len(self.points))
+    def validate(self) -> None:
+        """Slots are rows of the points."""
+        check("points", self.points, (None, None), -FARTHEST, FARTHEST)
+        demand(self.points.size, "there are no centers")
+        self.check_balls(len(self.points))
 
 
 def draw_hyperspheres(drawn: Drawn, levels: tuple[int, ...], compute: Compute) -> Partitionings:

@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -10,7 +11,8 @@ from scipy.sparse import csr_array
 from sklearn.utils import check_random_state
 
 from isobag.backends import Compute
-from isobag.backends.arrays import Cells, Floats, Ints, is_first
+from isobag.backends.arrays import MOST_ROWS, Cells, Floats, Ints, is_first
+from isobag.backends.learned import Learned, demand
 from isobag.backends.threads import slices
 
 _ROUND = 64
@@ -22,11 +24,11 @@ Prepared = Any
 """What ``Partitionings.prepare`` returned: rows or groups, as the mechanism alone needs them."""
 
 
-class Partitionings(ABC):
+class Partitionings(Learned, ABC):
     """t partitionings into psi cells each, and L nested levels of them, by the first levels[l] rows drawn.
 
     Queries are rows or groups that ``prepare`` was given, scaled as the rows drawn were. A mechanism is a frozen data
-    class of this kind, whose fields a model file keeps, and a function that makes one of what was drawn.
+    class of this kind, and a function that makes one of what was drawn.
     """
 
     levels: tuple[int, ...]
@@ -106,9 +108,10 @@ class Partitionings(ABC):
         """The cell at each level whose anchor a query is to be compared with, covered or not: (L, t, n)."""
         return self.assign_levels(queries, compute)
 
-    @abstractmethod
-    def problem(self) -> str | None:
-        """What does not fit together, of fields that come from a file."""
+    def check_levels(self) -> None:
+        """Refuse levels that are not in rising order from 2 on."""
+        rising = [1, *self.levels, MOST_ROWS]
+        demand(len(rising) > 2 and all(a < b for a, b in pairwise(rising)), "levels are not in rising order from 2 on")
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,9 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from isobag.backends import Compute
-from isobag.backends.arrays import MOST_ROWS, Array, Cells, Floats, Ints, held
+from isobag.backends.arrays import MOST_ROWS, Array, Cells, Floats, Ints
 from isobag.backends.counts import dot_vector, self_dots, total_counts
+from isobag.backends.learned import Learned, check, demand
 from isobag.backends.threads import slices
 from isobag.partitionings.balls import AnyBalls, balls_around
 from isobag.partitionings.base import Partitionings
@@ -24,11 +25,16 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class MeanMaps:
+class MeanMaps(Learned):
     """Groups at level 1: counts (g, columns) CSR of integers, sizes (g,); the mean maps are counts / sizes."""
 
     counts: csr_array  # or counts on a device, see isobag.backends.counts
-    sizes: Ints = held(1, 1, MOST_ROWS)
+    sizes: Ints
+
+    def validate(self) -> None:
+        """A size for each group, and counts that are not negative."""
+        check("sizes", self.sizes, (self.counts.shape[0],), 1, MOST_ROWS)
+        check("counts", self.counts.data, (None,), 0, 1 << 31)
 
     def __len__(self) -> int:
         """Number of groups."""
@@ -124,10 +130,10 @@ class GroupBalls(AnyBalls):
     """t partitionings of psi groups: center j of partitioning i is ``centers[slots[i, j]]``; levels are nested."""
 
     centers: MeanMaps
-    unit: int = held(0, 1, MOST_ROWS)  # a divisor of all sizes of centers
-    slots: Cells = held(2, 0)
-    levels: tuple[int, ...] = held()
-    sq_radii: Floats = held(3, 0)
+    unit: int  # a divisor of all sizes of centers
+    slots: Cells
+    levels: tuple[int, ...]
+    sq_radii: Floats
 
     of_groups = True
 
@@ -158,13 +164,11 @@ class GroupBalls(AnyBalls):
         """Number of columns of the mean maps."""
         return int(self.centers.counts.shape[1])
 
-    def problem(self) -> str | None:
-        """What does not fit together."""
-        if self.centers.counts.shape[0] != len(self.centers.sizes):
-            return "counts and sizes differ in length"
-        if np.any(self.centers.sizes % self.unit):
-            return "the unit does not divide the sizes"
-        return self.problem_with_slots(len(self.centers))
+    def validate(self) -> None:
+        """Slots are numbers of centers, whose sizes the unit divides."""
+        check("unit", self.unit, (), 1, MOST_ROWS)
+        demand(not np.any(self.centers.sizes % self.unit), "the unit does not divide the sizes")
+        self.check_balls(len(self.centers))
 
     def find_cells(self, queries: GroupQueries, compute: Compute) -> Cells:
         """Cell of every group in every partitioning, for each level, where the backend works: (L, t, g)."""

@@ -14,7 +14,8 @@ from typing import Any, Self
 import numpy as np
 
 from isobag.backends import Compute
-from isobag.backends.arrays import FARTHEST, Cells, Floats, Ints, held
+from isobag.backends.arrays import FARTHEST, Cells, Floats, Ints
+from isobag.backends.learned import check, demand
 from isobag.backends.numpy import count_assigned, sum_assigned
 from isobag.backends.threads import map_in_threads, slices
 from isobag.partitionings.base import Drawn, Partitionings, Prepared
@@ -32,12 +33,12 @@ class Trees(Partitionings):
     Node 0 is the root, a child has a higher number than its parent, and child -1 - j is leaf j.
     """
 
-    levels: tuple[int, ...] = held()
-    columns: Cells = held(3, 0)  # (L, t, psi) feature of each node
-    thresholds: Floats = held(3)  # (L, t, psi)
-    children: Cells = held(4)  # (L, t, psi, 2) left, right
-    slots: Cells = held(3, 0)  # (L, t, psi) a point of each leaf
-    points: Any = held()  # (m, d) rows or groups that the trees were grown on
+    levels: tuple[int, ...]
+    columns: Cells  # (L, t, psi) feature of each node
+    thresholds: Floats  # (L, t, psi)
+    children: Cells  # (L, t, psi, 2) left, right
+    slots: Cells  # (L, t, psi) a point of each leaf
+    points: Any  # (m, d) rows or groups that the trees were grown on
 
     def __len__(self) -> int:
         """Number of partitionings."""
@@ -83,19 +84,17 @@ class Trees(Partitionings):
         """A row drawn of each leaf of the last level."""
         return self.points, self.slots[-1]
 
-    def problem(self) -> str | None:
-        """What does not fit together."""
-        shape = (len(self.levels), len(self), self.levels[-1])
-        if not (self.columns.shape == self.thresholds.shape == self.slots.shape == shape == self.children.shape[:3]):
-            return f"trees that are not of shape {shape}"
-        numbers = np.arange(shape[2])[:, None]
-        forward = (self.children > numbers) & (self.children < shape[2])
+    def validate(self) -> None:
+        """Children are leaves or later nodes, nodes test features, and leaves have points."""
+        self.check_levels()
+        check("slots", self.slots, (len(self.levels), None, self.levels[-1]), 0, len(self.points) - 1)
+        check("columns", self.columns, self.slots.shape, 0, self.width - 1)
+        check("thresholds", self.thresholds, self.slots.shape, -np.inf, np.inf)
+        check("children", self.children, (*self.slots.shape, 2))
+        numbers = np.arange(self.levels[-1])[:, None]
+        forward = (self.children > numbers) & (self.children < self.levels[-1])
         leaves = (self.children < 0) & (self.children >= -np.array(self.levels)[:, None, None, None])
-        if self.children.shape[3:] != (2,) or not np.all(forward | leaves):
-            return "a child that is neither a leaf nor a later node"
-        if self.columns.max() >= self.width or self.slots.max() >= len(self.points):
-            return "a node beyond the last feature, or a leaf beyond the last point"
-        return None
+        demand(self.slots.size and np.all(forward | leaves), "a child is neither a leaf nor a later node")
 
     def _count(self, blocks: Iterator[Cells]) -> Ints:
         total: Ints = np.zeros(self.slots.shape, dtype=np.int64)
@@ -117,7 +116,12 @@ class Trees(Partitionings):
 class RowTrees(Trees):
     """Trees over rows."""
 
-    points: Floats = held(2, -FARTHEST, FARTHEST)
+    points: Floats
+
+    def validate(self) -> None:
+        """Trees of the points."""
+        check("points", self.points, (None, None), -FARTHEST, FARTHEST)
+        super().validate()
 
     @property
     def width(self) -> int:
@@ -136,7 +140,7 @@ class RowTrees(Trees):
 class GroupTrees(Trees):
     """Trees over mean maps of groups."""
 
-    points: MeanMaps = held()
+    points: MeanMaps
 
     of_groups = True
 
