@@ -1,4 +1,4 @@
-"""The study behind the defaults: python -m study [section ...] runs what is missing and writes docs/study.md.
+"""The study behind the defaults: python -m study [section ...] runs what is missing and writes study/REPORT_STUDY.md.
 
 Results are kept under study/results; delete a file there to measure its section anew.
 """
@@ -44,7 +44,7 @@ SECTIONS = {
         ENTITIES_SECTION,
     )
 }
-PAGE = ROOT / "docs" / "study.md"
+PAGE = ROOT / "study" / "REPORT_STUDY.md"
 
 
 def main(names):
@@ -57,7 +57,7 @@ def _page():
     yield "# The study\n"
     yield (
         "Made by `make study` from the labelled sets; nothing in it is edited by hand. What it means is in"
-        " [no_tuning.md](no_tuning.md). Numbers are ROC AUC unless they say otherwise. The defaults were chosen by"
+        " [the defaults](REPORT_DEFAULTS.md). Numbers are ROC AUC unless they say otherwise. The defaults were chosen by"
         " looking at these same sets, so on other data expect a little less.\n"
     )
     known = {name: _known(section) for name, section in SECTIONS.items()}

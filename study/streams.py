@@ -1,6 +1,6 @@
 """Streams: each row scored before it is learned, in natural order, against what others have for streams.
 
-python -m study.streams runs what is missing and writes the table of docs/streams.md. The window has 500 rows and rows
+python -m study.streams runs what is missing and writes the table of study/REPORT_STREAMS.md. The window has 500 rows and rows
 from the 250th on count. Real streams are made shorter by taking every k-th normal row, and of odd rows every j-th, so
 that there are 2,500 rows and at most one in fifty is odd; their order stays. Of River's sets the rarer or last class is
 odd, and thinned in the same way.
@@ -24,7 +24,7 @@ REAL = ("http", "smtp", "shuttle", "ForestCover")
 RIVERS = {"Phishing": True, "Bananas": True, "ImageSegments": "window"}
 """River's own sets that need no download, and the class that is odd."""
 MADE = ("sudden", "gradual", "recurring", "new cluster", "rotation")
-PAGE = ROOT / "docs" / "streams.md"
+PAGE = ROOT / "study" / "REPORT_STREAMS.md"
 
 
 def make_stream(kind, seed=0):

@@ -1,4 +1,4 @@
-"""The suite of odd groups: python -m study.suite runs what is missing and writes docs/group_suite.md.
+"""The suite of odd groups: python -m study.suite runs what is missing and writes study/REPORT_SUITE.md.
 
 Results are kept in study/results/suite.json: for each method, set and variant the ROC AUC, the average precision and
 the seconds. A method of your own joins by ISOBAG_SUITE_METHOD=file.py:function (see group_methods.py).
@@ -21,8 +21,8 @@ from study.harness import Section, Task, run, table
 
 N_GROUPS = 200
 MOST_LOSS = 0.03
-PAGE = ROOT / "docs" / "group_suite.md"
-PICTURE = PAGE.with_suffix(".png")
+PAGE = ROOT / "study" / "REPORT_SUITE.md"
+PICTURE = ROOT / "study" / "suite.png"
 
 
 @lru_cache(maxsize=1)

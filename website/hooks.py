@@ -22,7 +22,11 @@ _markdown: dict[str, tuple[str, str]] = {}
 _anchors: set[str] = set()
 
 
-REPORTS = {"paper/REPORT.md": "studies/paper.md"}
+REPORTS = {
+    "benchmarks/REPORT.md": "studies/performance.md",
+    "paper/REPORT.md": "studies/paper.md",
+    **{f"study/REPORT_{name.upper()}.md": f"studies/{name}.md" for name in ("defaults", "study", "suite", "streams")},
+}
 """Reports outside of docs, and their pages."""
 
 
@@ -39,6 +43,8 @@ def on_files(files: Any, config: Any) -> Any:
     files.append(File.generated(config, "changes.md", content=changes))
     for report, page in REPORTS.items():
         text = (ROOT / report).read_text().replace("](../docs/", "](../")
+        for other, place in REPORTS.items():
+            text = text.replace(f"]({Path(other).name})", f"]({Path(place).name})") if "_" in other else text
         files.append(File.generated(config, page, content=text))
         for image in re.findall(r"\]\(([\w/-]+\.png)\)", text):
             file = str((ROOT / report).parent / image)

@@ -270,7 +270,7 @@ def floor(theme: Theme) -> Figure:
 def streams(theme: Theme) -> Figure:
     """The study of streams: prequential AUC of isobag and of rivals, stream by stream, from the table of the page."""
     figure, (ax,) = _axes(theme, 1, height=4.2)
-    text = (ROOT / "docs" / "streams.md").read_text()
+    text = (ROOT / "study" / "REPORT_STREAMS.md").read_text()
     lines = text.partition("<!-- study-streams -->")[2].partition("<!-- end -->")[0].strip().splitlines()
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
     names, rows = cells[0][2:], [row for row in cells[2:] if row[0] != "mean"]

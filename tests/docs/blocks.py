@@ -24,7 +24,14 @@ ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = sorted((ROOT / "docs" / "examples").glob("*.py"))
 RENDERED = [script.with_suffix(".md") for script in SCRIPTS]  # test_examples.py runs these
 PAGES = sorted(
-    {ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *(ROOT / "docs").rglob("*.md")} - {*RENDERED}
+    {
+        ROOT / "README.md",
+        ROOT / "CONTRIBUTING.md",
+        ROOT / "SECURITY.md",
+        *(ROOT / "docs").rglob("*.md"),
+        *ROOT.glob("*/REPORT*.md"),
+    }
+    - {*RENDERED}
 )
 FENCE = re.compile(r"^( *)```(\S*)[^\n]*\n(.*?)^\1```$", re.DOTALL | re.MULTILINE)
 HOW = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE

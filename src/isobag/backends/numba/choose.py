@@ -1,4 +1,4 @@
-"""Which engine answers. Every choice of the Numba backend is made here; docs/performance.md has the measurements.
+"""Which engine answers. Every choice of the Numba backend is made here.
 
 Cells of rows, the first line that applies:
 
