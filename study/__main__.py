@@ -57,8 +57,8 @@ def _page():
     yield "# The study\n"
     yield (
         "Made by `make study` from the labelled sets; nothing in it is edited by hand. What it means is in"
-        " [the defaults](REPORT_DEFAULTS.md). Numbers are ROC AUC unless they say otherwise. The defaults were chosen by"
-        " looking at these same sets, so on other data expect a little less.\n"
+        " [the defaults](REPORT_DEFAULTS.md). Numbers are ROC AUC unless they say otherwise. The defaults were chosen"
+        " by looking at these same sets, so on other data expect a little less.\n"
     )
     known = {name: _known(section) for name, section in SECTIONS.items()}
     yield "## In short\n"
