@@ -1,4 +1,4 @@
-"""Tables with labels, learned from normal rows: python benchmarks/oddbench.py FOLDER [OUT.json]
+"""Tables with labels, learned from normal rows: python -m benchmarks.oddbench FOLDER [OUT.json]
 
 FOLDER holds one .npz a table, say of OddBench (macrOData, arXiv 2602.09329), with the arrays train, test and y (a label
 for each row of test, 1 = anomaly), or X_train, X_test and y_test. ROC AUC and average precision of isobag's default and

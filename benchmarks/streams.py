@@ -1,9 +1,9 @@
 """Streams, measured: rows a second in micro-batches and one by one, what a slide costs, memory over a long stream.
 
-usage: python benchmarks/streams.py [batches|rows|slide|memory|memory=100000000]
+usage: python -m benchmarks.streams [batches|rows|slide|memory|memory=100000000]
 
 ``memory=N`` is a stream of N rows. Times are CPU seconds of one thread, those of ``memory`` wall seconds. Results go to
-benchmarks/results/streams.json. ``python study/streams.py`` measures accuracy.
+benchmarks/results/streams.json. ``python -m study.streams`` measures accuracy.
 """
 
 import json

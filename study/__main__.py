@@ -10,37 +10,29 @@ from study.alarms import ALARMS_SECTION
 from study.bars import bars
 from study.checks import P_VALUES_SECTION
 from study.clumps import CLUMPS_SECTION
-from study.cost import COST_SECTION
 from study.data import ROOT
 from study.entities import ENTITIES_SECTION
 from study.groups import ALIKE_SECTION, GROUPS_SECTION
 from study.harness import load_results, run
-from study.losses import LOSSES_SECTION
 from study.normal_groups import DAYS_SECTION, NULL_SECTION
 from study.own_tables import OWN_SECTION
 from study.points import ADBENCH_SECTION, TABLES_SECTION
-from study.rules import THRESHOLDS_SECTION
 from study.sessions import SESSIONS_SECTION
-from study.tails import TAILS_SECTION
 
 SECTIONS = {
     section.name: section
     for section in (
         TABLES_SECTION,
         ADBENCH_SECTION,
-        LOSSES_SECTION,
         CLUMPS_SECTION,
         GROUPS_SECTION,
         ALIKE_SECTION,
         SESSIONS_SECTION,
-        TAILS_SECTION,
         NULL_SECTION,
         DAYS_SECTION,
         P_VALUES_SECTION,
         ALARMS_SECTION,
         OWN_SECTION,
-        THRESHOLDS_SECTION,
-        COST_SECTION,
         ENTITIES_SECTION,
     )
 }

@@ -59,14 +59,6 @@ def _days(results):
     yield _at_least("sensor days: seeds with both among the three lowest", len(results), days_found(results))
 
 
-def _cost(results):
-    for kind, setting, bar in COSTS:
-        some = [one for key, one in results.items() if key.startswith(kind) and setting in one]
-        if some:
-            worst = max(one["default"] / one[setting] for one in some)
-            yield _at_most(f"CPU time of {kind}s: default / {setting}, largest", bar, worst)
-
-
 def _mean(aucs, label):
     return mean([own.get(label) for own in aucs.values()])
 
@@ -83,7 +75,6 @@ def _at_most(what, bar, value):
     return {"what": what, "bar": bar, "measured": value, "met": "yes" if value <= bar else "NO"}
 
 
-COSTS = (("group", "level 2 of the paper", 1.3), ("group", "before", 1.3), ("point", "before", 1.1))
 BARS = {
     "tables": _tables,
     "adbench": _adbench,
@@ -91,5 +82,4 @@ BARS = {
     "groups": _groups,
     "null": _null,
     "days": _days,
-    "cost": _cost,
 }

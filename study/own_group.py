@@ -1,6 +1,6 @@
 """Rows against their own group: `baseline=`, all rows together, each group's median subtracted, and a model per group.
 
-python study/own_group.py prints the table of docs/how_to/own_group.md.
+python -m study.own_group prints the table of docs/how_to/own_group.md.
 """
 
 import warnings

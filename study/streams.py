@@ -1,7 +1,7 @@
 """Streams: each row scored before it is learned, in natural order, against what others have for streams.
 
-python -m study.streams runs what is missing and writes the table of study/REPORT_STREAMS.md. The window has 500 rows and
-rows from the 250th on count. Real streams are made shorter by taking every k-th normal row, and of odd rows every j-th, so
+python -m study.streams runs what is missing and writes the table of REPORT_STREAMS.md. The window has 500 rows, and
+rows from the 250th on count. Real streams are made shorter by taking every k-th normal row and every j-th odd row, so
 that there are 2,500 rows and at most one in fifty is odd; their order stays. Of River's sets the rarer or last class is
 odd, and thinned in the same way.
 """
