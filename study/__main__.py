@@ -6,12 +6,13 @@ Results are kept under study/results; delete a file there to measure its section
 import sys
 from textwrap import fill
 
+from study.entities import ENTITIES_SECTION
+
 from study.alarms import ALARMS_SECTION
 from study.bars import bars
 from study.checks import P_VALUES_SECTION
 from study.clumps import CLUMPS_SECTION
 from study.data import ROOT
-from study.entities import ENTITIES_SECTION
 from study.groups import ALIKE_SECTION, GROUPS_SECTION
 from study.harness import load_results, run
 from study.normal_groups import DAYS_SECTION, NULL_SECTION

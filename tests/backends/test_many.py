@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from isobag.backends.numba.compiled.tiles import LANES
 from numpy.testing import assert_allclose, assert_array_equal
 from oracle.engines import FAST, PLAIN, assert_as_defined, drawn_from
 from oracle.hard_data import KINDS, queries
@@ -11,7 +12,6 @@ from isobag.backends import numba as fast
 from isobag.backends import numpy as slow
 from isobag.backends.numba import many, rounding
 from isobag.backends.numba.compiled import certified
-from isobag.backends.numba.compiled.tiles import LANES
 from isobag.partitionings.base import distinct_points
 
 pytestmark = pytest.mark.usefixtures("no_pairs")

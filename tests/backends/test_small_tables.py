@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
+from isobag.backends.numba.choose import engine_for
+from isobag.backends.numba.queries import Queries
 from numpy.testing import assert_array_equal
 from oracle.hard_data import KINDS, queries
 
 from isobag.backends import Compute
 from isobag.backends.numba import float32_blocks, many, small_tables
-from isobag.backends.numba.choose import engine_for
-from isobag.backends.numba.queries import Queries
 from isobag.data.rows import ArrayRows
 from isobag.partitionings import draw_from_rows
 

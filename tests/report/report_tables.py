@@ -4,10 +4,10 @@ import dataclasses
 
 import numpy as np
 import pandas as pd
+from isobag.estimators.findings import CommonChange, Findings
 
 from isobag.data.rows import Rows
 from isobag.datasets import make_card_accounts
-from isobag.estimators.findings import CommonChange, Findings
 from isobag.tables.detect import rank_frame
 
 HOSTILE = [

@@ -6,7 +6,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from isobag.backends.samples import Cut
+
 Floats = npt.NDArray[np.float64]
+Singles = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int64]
 Cells = npt.NDArray[np.int32]
 Bools = npt.NDArray[np.bool_]
@@ -17,37 +20,42 @@ OUTSIDE = -1
 
 
 OCTAVE = 1 << 12
-"""Octaves are counted in parts of a 2^12-th: fine enough for a rank, and coarse enough for float32 to be certain."""
-OCTAVE_BITS = 40
+"""Octaves are counted in parts of a 2^12-th."""
 MOST_ROWS = 1 << 40
 """Numbers of rows, cells and the like lie below, so that their sums over partitionings do not overflow."""
 ONE = 1 + 1e-9
 """The most a share can be, rounded."""
 FARTHEST = 1e150
-"""Largest number of a row: beyond, squared distances overflow."""
+"""Largest number of a row: beyond, float64 would overflow where rows are scaled."""
+FAR = np.float32(1e15)
+"""Largest number of a scaled row: beyond, squared distances would overflow in float32."""
 
 
-def octaves(sq_dists: Floats) -> Ints:
-    """Piecewise linear log2 of positive numbers, in whole 2^-12 parts: no order of summation changes a sum of it.
+def octaves(sq_dists: Singles) -> Ints:
+    """Piecewise linear log2 of positive numbers, in whole 2^-12 parts, so that no order of summation changes a sum.
 
-    The bits of a float64 are its exponent and then its fraction: as an integer they rise with the number, and are
-    linear between powers of two. Shifted right by 40, 12 bits of the fraction are left.
+    The bits of a float32 are its exponent and then its fraction: as an integer they rise with the number, and are
+    linear between powers of two. Shifted right by 11, 12 bits of the fraction are left.
     """
-    return np.ascontiguousarray(sq_dists).view(np.int64) >> OCTAVE_BITS
+    return (np.ascontiguousarray(sq_dists).view(np.int32) >> 11).astype(np.int64)
 
 
 @dataclass(frozen=True, eq=False)
 class Balls:
-    """t partitionings of psi balls: center j of partitioning i is ``points[slots[i, j]]``.
+    """Samples of a pool, and a ball around each of their rows: slot s has the center ``pool[slots[s]]``.
 
-    Rows that several partitionings draw are held once. Level l is the nested partitioning by the first ``levels[l]``
-    centers, with radii of its own; the last level is the whole.
+    Slots are cut into samples of every psi as ``isobag.backends.samples`` says; a cell is a slot.
     """
 
-    points: Floats  # (m, d) distinct
-    slots: Cells  # (t, psi)
-    levels: tuple[int, ...]  # ascending, the last is psi
-    sq_radii: Floats  # (L, t, psi)
+    pool: Singles  # (M, d)
+    slots: Cells  # (S,)
+    levels: tuple[int, ...]  # psi, ascending
+    sq_radii: Singles  # (L, S), 0 where a slot is in no sample of that psi
+
+    @property
+    def cut(self) -> Cut:
+        """How slots are cut into samples."""
+        return Cut(self.levels, len(self.slots))
 
 
 class Knots(NamedTuple):
@@ -57,42 +65,6 @@ class Knots(NamedTuple):
     values: Floats  # (m,) of all knots, rising within a feature
     scores: Floats  # (m,) the function at the knots
     slopes: Floats  # (m + d,) before the first knot of a feature, after its first, after its second, ...
-
-
-LINEAR, ASINH, BY_KNOTS = 0, 1, 2
-"""Kinds of scales."""
-
-
-class Scales(NamedTuple):
-    """Scales of the same d features in V views, side by side."""
-
-    kinds: Ints  # (V,)
-    shifts: Floats  # (V, d) of LINEAR and ASINH
-    spreads: Floats  # (V, d)
-    starts: Ints  # (V, d + 1) as those of Knots, counted through all views; a view without knots has none
-    values: Floats  # (m,)
-    scores: Floats  # (m,)
-    slopes: Floats  # (m + V d,)
-
-    def knots(self, view: int) -> Knots:
-        """Those of one view alone."""
-        (first, last), before = self.starts[view, [0, -1]], view * self.shifts.shape[1]
-        slopes = self.slopes[first + before : last + before + self.shifts.shape[1]]
-        return Knots(self.starts[view] - first, self.values[first:last], self.scores[first:last], slopes)
-
-
-class Weights(NamedTuple):
-    """What makes one score of sums at C columns of V views; see ``isobag.models.averaging``."""
-
-    largest: Floats  # (V, 1, C) what sums are divided by
-    floors: Floats  # (V, 1, C) the least that counts
-    weights: Floats  # (V, 1, C)
-    order: Ints  # (V C,) in which terms are added, as numbers in (V, C): coarse ones first
-    n_coarse: int  # 0 where they do not overrule the others
-    slope: float
-    offset: float
-    overruled: float
-    lowest: float  # the least mean
 
 
 class Deviations(NamedTuple):
@@ -109,18 +81,6 @@ class Deviations(NamedTuple):
         return Deviations(*(each[rows] for each in self))
 
 
-_CACHE_LINE = 64
-
-
-def aligned(shape: tuple[int, ...], dtype: npt.DTypeLike = np.float64) -> Array:
-    """Zeros from the beginning of a cache line on: vectors as wide as a line then do not lie across two."""
-    kind = np.dtype(dtype)
-    n_bytes = int(np.prod(shape)) * kind.itemsize
-    room = np.zeros(n_bytes + _CACHE_LINE, dtype=np.uint8)
-    start = -room.ctypes.data % _CACHE_LINE
-    return room[start : start + n_bytes].view(kind).reshape(shape)
-
-
 def is_first(values: Array) -> Bools:
     """Whether a whole number, 0 or more, is the first of its value in its row: (t, m)."""
     m = values.shape[1]
@@ -133,9 +93,3 @@ def is_first(values: Array) -> Bools:
     first = np.empty_like(is_new)
     np.put_along_axis(first, keys & ((1 << bits) - 1), is_new, axis=1)
     return first
-
-
-def one_level(balls: Balls, level: int) -> Balls:
-    """The nested partitionings of one level alone."""
-    psi = balls.levels[level]
-    return Balls(balls.points, balls.slots[:, :psi], (psi,), balls.sq_radii[level][None, :, :psi])

@@ -7,14 +7,14 @@ from functools import cache
 from typing import cast
 
 from isobag.backends.arrays import Array, Floats
-from isobag.backends.protocol import AnyBackend, Backend, HostBackend
+from isobag.backends.protocol import AnyBackend, Backend
 
 
 def _open_numpy(device: str | None) -> AnyBackend:
     from isobag.backends import numpy  # noqa: PLC0415
 
-    backend: HostBackend[Floats] = numpy
-    return cast(AnyBackend, backend)
+    backend: AnyBackend = numpy
+    return backend
 
 
 @cache
@@ -29,19 +29,17 @@ def _open_numba(device: str | None) -> AnyBackend:
         )
         return _open_numpy(device)
     from isobag.backends import numba  # noqa: PLC0415
-    from isobag.backends.numba.queries import Queries as Compiled  # noqa: PLC0415
 
-    backend: HostBackend[Compiled] = numba
-    return cast(AnyBackend, backend)
+    backend: AnyBackend = numba
+    return backend
 
 
 def _open_torch(device: str | None) -> AnyBackend:
     from isobag.backends.torch import on  # noqa: PLC0415
     from isobag.backends.torch.counts import Counts  # noqa: PLC0415
     from isobag.backends.torch.devices import Placed  # noqa: PLC0415
-    from isobag.backends.torch.verbs import Queries as OnDevice  # noqa: PLC0415
 
-    backend: Backend[OnDevice, Placed, Counts] = on(device)
+    backend: Backend[Placed, Counts] = on(device)
     return cast(AnyBackend, backend)
 
 
@@ -103,7 +101,7 @@ class Compute:
             raise ValueError(f"X is on {device} and device={self.device!r}; use device=None, or move X there.")
         return replace(self, backend="torch", device=device)
 
-    def place(self, X: Floats) -> Floats:
+    def place(self, X: Array) -> Array:
         """Rows where the backend works: (n, d), an array or a tensor on the device."""
         return self.verbs.place(X)
 

@@ -1,18 +1,17 @@
-"""The readable definition: float64, one partitioning after the other, nothing clever.
+"""The readable definition: one sample after the other, nothing clever.
 
-The squared distance of x and c is the sum of (x_k - c_k)^2 in the order of the features, each operation rounded once.
-Scales are made by additions, multiplications, divisions and square roots alone, which every machine rounds alike. Every
-other backend decides as if it had computed exactly that.
+Rows are scaled in float64 and rounded to float32. The squared distance of x and c is the sum of (x_k - c_k)^2 in the
+order of the features, every subtraction, product and sum rounded to float32. Scales are made by additions,
+multiplications, divisions and square roots alone, which every machine rounds alike. So all backends have the same bits.
 """
 
-import sys
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 from scipy.sparse import csr_array
 
 from isobag.backends.arrays import (
-    FARTHEST,
+    FAR,
     OUTSIDE,
     Array,
     Balls,
@@ -21,18 +20,13 @@ from isobag.backends.arrays import (
     Floats,
     Ints,
     Knots,
-    Scales,
-    Weights,
+    Singles,
     octaves,
-    one_level,
 )  # fmt: skip
 from isobag.backends.meter import report
 from isobag.backends.pairs import dot_pairs as dot_pairs  # noqa: PLC0414, a verb of this backend
-from isobag.backends.scales import scale_each
-from isobag.backends.sliding import Recounted, Sliding
+from isobag.backends.samples import Cut
 from isobag.backends.threads import slices
-from isobag.backends.trees import descend as descend  # noqa: PLC0414, the same
-from isobag.backends.trees import grow_tree as grow_tree  # noqa: PLC0414, the same
 
 _BLOCK_PAIRS = 1 << 20
 TERMS = 16
@@ -49,24 +43,18 @@ def fetch(values: Array) -> Array:
     return values
 
 
-def prepare(X: Floats) -> Floats:
-    """The queries are the rows themselves: (n, d)."""
-    return X
+def scale_linearly(X: Floats, shift: Floats, spread: Floats, n_jobs: int | None = None) -> Singles:
+    """(x - shift) / spread, limited to +-FAR: (n, d)."""
+    return _rounded(_divided(X, shift, spread))
 
 
-def scale_linearly(X: Floats, shift: Floats, spread: Floats, n_jobs: int | None = None) -> Floats:
-    """(x - shift) / spread, limited to +-FARTHEST: (n, d)."""
-    with np.errstate(over="ignore"):
-        return np.clip((X - shift) / spread, -FARTHEST, FARTHEST)
+def scale_by_asinh(X: Floats, shift: Floats, spread: Floats, n_jobs: int | None = None) -> Singles:
+    """Asinh of (x - shift) / spread, limited to +-FAR: (n, d)."""
+    return _rounded(asinh(_divided(X, shift, spread)))
 
 
-def scale_by_asinh(X: Floats, shift: Floats, spread: Floats, n_jobs: int | None = None) -> Floats:
-    """Asinh of what ``scale_linearly`` returns: (n, d)."""
-    return asinh(scale_linearly(X, shift, spread))
-
-
-def scale_by_knots(X: Floats, knots: Knots, n_jobs: int | None = None) -> Floats:
-    """Score of the knot before x + slope * (x - that knot), limited to +-FARTHEST: (n, d)."""
+def scale_by_knots(X: Floats, knots: Knots, n_jobs: int | None = None) -> Singles:
+    """Score of the knot before x + slope * (x - that knot), limited to +-FAR: (n, d)."""
     starts, values, scores, slopes = knots
     scaled = np.empty(X.shape)
     for j in range(X.shape[1]):
@@ -75,35 +63,16 @@ def scale_by_knots(X: Floats, knots: Knots, n_jobs: int | None = None) -> Floats
         knot = a + np.maximum(place - 1, 0)
         with np.errstate(over="ignore"):
             scaled[:, j] = scores[knot] + slopes[a + j + place] * (X[:, j] - values[knot])
-    return np.clip(scaled, -FARTHEST, FARTHEST)
+    return _rounded(scaled)
 
 
-def scale_views(X: Floats, scales: Scales, n_jobs: int | None = None) -> Sequence[Floats]:
-    """X on the scale of each view: V times (n, d)."""
-    return scale_each(sys.modules[__name__], X, scales, n_jobs)
+def _divided(X: Floats, shift: Floats, spread: Floats) -> Floats:
+    with np.errstate(over="ignore"):
+        return np.clip((X - shift) / spread, -FAR, FAR)
 
 
-def floor_shares(sums: Ints, own: Weights) -> Floats:
-    """Sums as shares of the largest, at least the floors: (V, n, C)."""
-    return np.maximum(sums / own.largest, own.floors)
-
-
-def weigh_terms(terms: Floats, own: Weights) -> Floats:
-    """Weighted sums of terms (V, n, C), less what the coarse ones take away, at least the lowest: (n,)."""
-    columns = (terms * own.weights).swapaxes(0, 1).reshape(terms.shape[1], -1)[:, own.order]
-    sums = np.add.accumulate(columns, axis=1)
-    mean: Floats = sums[:, -1]
-    if own.n_coarse:
-        mean -= own.overruled * np.maximum(mean - (own.offset + own.slope * sums[:, own.n_coarse - 1]), 0)
-    return np.maximum(mean, own.lowest)
-
-
-def middle_octave(sq_radii: Floats) -> int:
-    """Octaves of the lower median of those above 0, and of 1 if there are none: (t, m)."""
-    radii = sq_radii[sq_radii > 0]
-    middle = (len(radii) - 1) // 2
-    typical = np.partition(radii, middle)[middle] if len(radii) else 1.0
-    return int(octaves(np.array([typical]))[0])
+def _rounded(scaled: Floats) -> Singles:
+    return np.clip(scaled, -FAR, FAR).astype(np.float32)
 
 
 def asinh(X: Floats) -> Floats:
@@ -129,27 +98,54 @@ def asinh(X: Floats) -> Floats:
     return scaled
 
 
-def sq_distances(X: Floats, centers: Floats) -> Floats:
+def sq_distances(X: Singles, centers: Singles) -> Singles:
     """Squared Euclidean distances, features summed in order: (n, d), (m, d) -> (n, m)."""
-    sq_dists = np.zeros((len(X), len(centers)))
+    sq_dists = np.zeros((len(X), len(centers)), dtype=np.float32)
     for x, c in zip(X.T, centers.T, strict=True):
-        sq_dists += (x[:, None] - c[None, :]) ** 2
+        gaps = x[:, None] - c[None, :]
+        sq_dists += gaps * gaps
     return sq_dists
 
 
-def sq_radii(points: Floats, slots: Cells, levels: tuple[int, ...], n_jobs: int | None = None) -> Floats:
-    """Squared distance from each center to the nearest *different* center; 0 if all are equal: (L, t, psi)."""
-    radii = np.zeros((len(levels), *slots.shape))
-    for i, chosen in enumerate(slots):
-        for level, n_cells in enumerate(levels):
-            centers = points[chosen[:n_cells]]
-            for block in _blocks(n_cells, n_cells):
-                radii[level, i, block] = _least_positive(sq_distances(centers[block], centers))
+def sq_radii(pool: Singles, slots: Cells, levels: tuple[int, ...], n_jobs: int | None = None) -> Singles:
+    """Squared distance from each center to the nearest *different* one of its sample, 0 if there is none: (L, S)."""
+    radii = np.zeros((len(levels), len(slots)), dtype=np.float32)
+    for level, starts in enumerate(Cut(levels, len(slots)).starts):
+        for start in starts:
+            centers = pool[slots[start : start + levels[level]]]
+            for block in _blocks(len(centers), len(centers)):
+                radii[level, start:][block] = _least_positive(sq_distances(centers[block], centers))
     return radii
 
 
-def choose_cells(sq_dists: Floats, sq_radii: Floats, rule: str) -> Cells:
-    """Cell of each query from its distances to the centers of one partitioning: (n, psi), (psi,) -> (n,)."""
+def assign_cells(
+    X: Singles, balls: Balls, limits: Ints | None = None, n_jobs: int | None = None, rule: str = "nearest"
+) -> tuple[Cells, Ints]:
+    """The slot whose ball each row is in for every sample (T, n), OUTSIDE for none, and how far out rows are (n,).
+
+    How far out: the sum over samples of octaves(squared distance to the nearest center) - limit, where a row is OUTSIDE
+    and it is above 0; limits (L,), -1 for levels that do not count.
+    """
+    samples = balls.cut.starts
+    cells, far = np.empty((sum(map(len, samples)), len(X)), dtype=np.int32), np.zeros(len(X), dtype=np.int64)
+    for block in _blocks(len(X), len(balls.pool)):
+        sq_dists, number = sq_distances(X[block], balls.pool), 0
+        for level, starts in enumerate(samples):
+            for start in starts:
+                of_sample = slice(start, start + balls.levels[level])
+                to_centers = sq_dists[:, balls.slots[of_sample]]
+                chosen = choose_cells(to_centers, balls.sq_radii[level, of_sample], rule)
+                cells[number, block] = np.where(chosen == OUTSIDE, OUTSIDE, start + chosen)
+                if limits is not None and limits[level] >= 0:
+                    beyond = np.maximum(octaves(to_centers.min(axis=1)) - limits[level], 0)
+                    far[block] += balls.cut.far_weights[level] * np.where(chosen == OUTSIDE, beyond, 0)
+                number += 1
+    report(len(X))
+    return cells, far
+
+
+def choose_cells(sq_dists: Singles, sq_radii: Singles, rule: str) -> Cells:
+    """Number of the center of a sample whose ball each row is in: (n, psi), (psi,) -> (n,)."""
     inside = sq_dists <= sq_radii
     if rule == "nearest":
         chosen = sq_dists.argmin(axis=1)
@@ -163,97 +159,43 @@ def choose_cells(sq_dists: Floats, sq_radii: Floats, rule: str) -> Cells:
     return np.where(covered, chosen, OUTSIDE).astype(np.int32)
 
 
-def assign_cells(X: Floats, balls: Balls, rule: str, n_jobs: int | None = None) -> Cells:
-    """Cell of every query in every partitioning, of the last level: (n, t)."""
-    return _assign_level(X, balls, -1, rule)
+def sum_at_cells(X: Singles, balls: Balls, tables: Ints, limits: Ints | None = None, n_jobs: int | None = None) -> Ints:
+    """Sum over samples of the table (L, S) at each row's cell, and last how far out rows are: (n, L + 1)."""
+    cells, far = assign_cells(X, balls, limits)
+    return np.column_stack([sum_cells(cells, balls.cut, tables), far])
 
 
-def assign_levels(X: Floats, balls: Balls, n_jobs: int | None = None) -> Cells:
-    """Cell of every query in every partitioning of each level under the rule "nearest": (L, t, n)."""
-    return np.stack([_assign_level(X, balls, level, "nearest").T for level in range(len(balls.levels))])
-
-
-def count_cells(X: Floats, balls: Balls, n_jobs: int | None = None) -> Ints:
-    """Number of queries in each cell of each level: (L, t, psi)."""
-    counts = np.zeros(balls.sq_radii.shape, dtype=np.int64)
-    for level in range(len(balls.levels)):
-        for i, cells in enumerate(_assign_level(X, balls, level, "nearest").T):
-            counts[level, i] = np.bincount(cells[cells != OUTSIDE], minlength=balls.slots.shape[1])
+def count_cells(cells: Cells, cut: Cut, n_jobs: int | None = None) -> Ints:
+    """Number of rows in each cell: (T, n) -> (L, S)."""
+    counts = np.zeros((len(cut.levels), cut.n_slots), dtype=np.int64)
+    for level, samples in enumerate(_by_level(cells, cut)):
+        counts[level] = np.bincount(samples[samples != OUTSIDE], minlength=counts.shape[1])
     return counts
 
 
-def sum_at_cells(
-    X: Floats, balls: Balls, tables: Ints, rule: str = "nearest", limits: Ints | None = None, n_jobs: int | None = None
-) -> Ints:
-    """Sum over partitionings of the table at the query's cell, OUTSIDE adding nothing: (n, L).
+def sum_cells(cells: Cells, cut: Cut, tables: Ints, n_jobs: int | None = None) -> Ints:
+    """Sum over samples of the table (L, S) at each row's cell, OUTSIDE adding nothing: (T, n) -> (n, L)."""
+    parts = zip(tables, _by_level(cells, cut), strict=True)
+    return np.column_stack([np.where(own == OUTSIDE, 0, table[own]).sum(axis=0) for table, own in parts])
 
-    With ``limits``, one more column: that of ``sum_far``
+
+def _by_level(cells: Cells, cut: Cut) -> list[Cells]:
+    """Cells in the samples of each psi: L times (t, n)."""
+    return np.split(cells, cut.ends[1:-1])
+
+
+def count_groups(cells: Cells, cut: Cut, starts: Ints, n_jobs: int | None = None) -> csr_array:
+    """Number of each group's rows in each cell: cells (T, n), groups side by side -> CSR (g, L S).
+
+    starts (g + 1,): first row of each group
     """
-    sums = np.zeros((len(X), len(balls.levels)), dtype=np.int64)
-    for level in range(len(balls.levels)):
-        for table, cells in zip(tables[level], _assign_level(X, balls, level, rule).T, strict=True):
-            sums[:, level] += np.where(cells == OUTSIDE, 0, table[cells])
-    return sums if limits is None else np.column_stack([sums, sum_far(X, balls, limits)])
-
-
-def sum_far(X: Floats, balls: Balls, limits: Ints, n_jobs: int | None = None) -> Ints:
-    """How far out queries are: sum of octaves(sq_dist to the nearest center) - limit, where OUTSIDE and above 0: (n,).
-
-    limits (L,), -1 for levels that do not count
-    """
-    total = np.zeros(len(X), dtype=np.int64)
-    for level in np.flatnonzero(limits >= 0):
-        n_cells = balls.levels[level]
-        for i, chosen in enumerate(balls.slots[:, :n_cells]):
-            for block in _blocks(len(X), n_cells):
-                sq_dists = sq_distances(X[block], balls.points[chosen])
-                nearest = sq_dists.argmin(axis=1)
-                least = np.take_along_axis(sq_dists, nearest[:, None], axis=1)[:, 0]
-                beyond = np.maximum(octaves(least) - limits[level], 0)
-                total[block] += np.where(least > balls.sq_radii[level, i, nearest], beyond, 0)
-    return total
-
-
-def count_and_sum(
-    X: Floats, balls: Balls, only_last: bool = False, limits: Ints | None = None, n_jobs: int | None = None
-) -> tuple[Ints, Ints]:
-    """Counts of all queries (L, t, psi), and what ``sum_at_cells`` makes of them, of all levels or the last."""
-    counts = count_cells(X, balls)
-    kept, tables = (one_level(balls, -1), counts[-1:]) if only_last else (balls, counts)
-    return counts, sum_at_cells(X, kept, tables, limits=limits)
-
-
-def slide_window(
-    X: Sequence[Floats], size: int, slots: Cells, owners: Ints, levels: tuple[int, ...], n_jobs: int | None = None
-) -> Sliding:
-    """A window of ``size`` places with rows, and balls around those at ``slots``; all is counted every time."""
-    return Recounted(sys.modules[__name__], X, size, slots, owners, levels, n_jobs)
-
-
-def _assign_level(X: Floats, balls: Balls, level: int, rule: str) -> Cells:
-    """Cell of every query in every partitioning of one level: (n, t)."""
-    n_cells = balls.levels[level]
-    cells = np.empty((len(X), len(balls.slots)), dtype=np.int32)
-    for i, chosen in enumerate(balls.slots[:, :n_cells]):
-        for block in _blocks(len(X), n_cells):
-            sq_dists = sq_distances(X[block], balls.points[chosen])
-            cells[block, i] = choose_cells(sq_dists, balls.sq_radii[level, i, :n_cells], rule)
-        report(len(X))
-    return cells
-
-
-def count_group_cells(cells: Cells, starts: Ints, n_cells: int, n_columns: int, n_jobs: int | None = None) -> csr_array:
-    """Number of each group's points in each cell: cells (n, t), groups side by side -> CSR (g, t * n_columns).
-
-    starts (g + 1,): first point of each group. n_columns is n_cells, or one more to count OUTSIDE in a last column.
-    """
-    groups = np.repeat(np.arange(len(starts) - 1), np.diff(starts))[:, None]
-    columns = np.where(cells == OUTSIDE, n_cells, cells)
-    kept = columns < n_columns
-    rows = np.broadcast_to(groups, cells.shape)[kept]
-    places = (columns + np.arange(cells.shape[1]) * n_columns)[kept]
-    shape = (len(starts) - 1, cells.shape[1] * n_columns)
-    counts = csr_array((np.ones(len(rows), dtype=np.int32), (rows, places)), shape=shape)
+    owners = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+    of_levels = enumerate(_by_level(cells, cut))
+    columns = np.vstack([np.where(own == OUTSIDE, -1, own + level * cut.n_slots) for level, own in of_levels])
+    inside = columns >= 0
+    rows = np.broadcast_to(owners, columns.shape)[inside]
+    shape = (len(starts) - 1, len(cut.levels) * cut.n_slots)
+    counts = csr_array((np.ones(len(rows), dtype=np.int32), (rows, columns[inside])), shape=shape)
     counts.sum_duplicates()
     return counts
 
@@ -368,7 +310,7 @@ def _sq_deviations(dots: Ints, own: Deviations, others: Deviations, sq_norm: flo
     return sq_dists
 
 
-def _least_positive(sq_dists: Floats) -> Floats:
+def _least_positive(sq_dists: Array) -> Array:
     """Smallest positive number of each row, 0 if there is none."""
     nearest = np.where(sq_dists > 0, sq_dists, np.inf).min(axis=1)
     return np.where(np.isinf(nearest), 0.0, nearest)

@@ -1,111 +1,69 @@
 """What a backend must answer: the ``Backend`` protocol, which a module or an object with these functions implements.
 
-Three kinds of values belong to the backend that made them:
+Two kinds of values belong to the backend that made them:
 
-Q : queries, rows that ``prepare`` was given, and whatever the backend keeps about them for speed
 A : arrays where the backend works: NumPy arrays, or tensors on a device
 C : counts of groups (g, columns): a CSR array, or dense counts on a device
 
-Balls are t partitionings of psi centers, with L nested levels. Counts and sums are integers, so no order of summation,
-number of threads or size of a block can change them: every backend returns those of ``isobag.backends.numpy``.
+Slots of a pool are cut into samples of every psi, T in all, as ``isobag.backends.samples`` says. Distances are float32
+in the order of features, counts and sums are integers, so no order of summation, number of threads or size of a block
+can change them: every backend returns those of ``isobag.backends.numpy``.
 """
 
 from collections.abc import Sequence
-from typing import NewType, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from scipy.sparse import csr_array
 
-from isobag.backends.arrays import Array, Balls, Cells, Deviations, Floats, Ints, Knots, Scales, Weights
+from isobag.backends.arrays import Array, Balls, Cells, Deviations, Floats, Ints, Knots, Singles
 from isobag.backends.pairs import PackedCounts
-from isobag.backends.sliding import Sliding
+from isobag.backends.samples import Cut
 
-Q = TypeVar("Q")
 A = TypeVar("A")
 C = TypeVar("C")
 
 
-class Backend(Protocol[Q, A, C]):
+class Backend(Protocol[A, C]):
     """All arguments are positional; n_jobs is a number of threads as in joblib."""
 
-    def place(self, X: Floats | A, /) -> A:
-        """Rows where the backend works: (n, d) float64."""
+    def place(self, X: Array | A, /) -> A:
+        """Rows where the backend works: (n, d)."""
 
     def fetch(self, values: A, /) -> Array:
         """Values as a NumPy array."""
 
-    def prepare(self, X: A, /) -> Q:
-        """Queries for the functions below: (n, d)."""
-
     def scale_linearly(self, X: A, shift: Floats, spread: Floats, n_jobs: int | None, /) -> A:
-        """(x - shift) / spread, limited to +-FARTHEST: (n, d)."""
+        """(x - shift) / spread, limited to +-FAR and rounded: (n, d) float32."""
 
     def scale_by_asinh(self, X: A, shift: Floats, spread: Floats, n_jobs: int | None, /) -> A:
-        """Asinh of what ``scale_linearly`` returns: (n, d)."""
+        """Asinh of (x - shift) / spread, limited and rounded: (n, d) float32."""
 
     def scale_by_knots(self, X: A, knots: Knots, n_jobs: int | None, /) -> A:
-        """Piecewise linear through knots, limited to +-FARTHEST: (n, d)."""
+        """Piecewise linear through knots, limited and rounded: (n, d) float32."""
 
-    def scale_views(self, X: A, scales: Scales, n_jobs: int | None, /) -> Sequence[A]:
-        """X on the scale of each view, in the ways above: V times (n, d)."""
+    def sq_radii(self, pool: Singles, slots: Cells, levels: tuple[int, ...], n_jobs: int | None, /) -> Singles:
+        """Squared distance from each center to the nearest different one of its sample, 0 if there is none: (L, S)."""
 
-    def floor_shares(self, sums: Ints, own: Weights, /) -> Floats:
-        """Sums as shares of the largest, at least the floors, of few rows in host memory: (V, n, C)."""
+    def assign_cells(self, X: A, balls: Balls, limits: Ints | None, n_jobs: int | None, /) -> tuple[A, A]:
+        """The slot whose ball each row is in for every sample, OUTSIDE for none: (T, n); how far out rows are: (n,).
 
-    def weigh_terms(self, terms: Floats, own: Weights, /) -> Floats:
-        """Weighted sums of terms (V, n, C), less what the coarse ones take away, at least the lowest: (n,)."""
-
-    def middle_octave(self, sq_radii: Floats, /) -> int:
-        """Octaves of the lower median of those above 0, and of 1 if there are none: (t, m)."""
-
-    def sq_radii(self, points: Floats, slots: Cells, levels: tuple[int, ...], n_jobs: int | None, /) -> Floats:
-        """Squared distance from each center to the nearest different center; 0 if all are equal: (L, t, psi)."""
-
-    def assign_cells(self, queries: Q, balls: Balls, rule: str, n_jobs: int | None, /) -> A:
-        """Cell of every query in every partitioning of the last level, OUTSIDE if uncovered: (n, t)."""
-
-    def assign_levels(self, queries: Q, balls: Balls, n_jobs: int | None, /) -> A:
-        """Cell of every query in every partitioning of each level under the rule "nearest": (L, t, n)."""
-
-    def count_cells(self, queries: Q, balls: Balls, n_jobs: int | None, /) -> Ints:
-        """Number of queries in each cell of each level: (L, t, psi)."""
-
-    def sum_at_cells(
-        self, queries: Q, balls: Balls, tables: Ints, rule: str, limits: Ints | None, n_jobs: int | None, /
-    ) -> A:
-        """Sum over partitionings of the table (L, t, psi) at the query's cell, OUTSIDE adding nothing: (n, L).
-
-        With limits (L,), one more column: the octaves by which the squared distance to the nearest center exceeds the
-        limit, summed over partitionings and levels where the query is OUTSIDE; -1 for levels that do not count.
+        How far out: the sum over samples of the octaves by which the squared distance to the nearest center exceeds the
+        limit of its psi (L,), where the row is OUTSIDE; -1 for psi that do not count.
         """
 
-    def count_and_sum(
-        self, queries: Q, balls: Balls, only_last: bool, limits: Ints | None, n_jobs: int | None, /
-    ) -> tuple[Ints, A]:
-        """``count_cells``, and ``sum_at_cells`` with these counts as tables, of all levels or the last, in one pass."""
+    def sum_at_cells(self, X: A, balls: Balls, tables: Ints, limits: Ints | None, n_jobs: int | None, /) -> A:
+        """Sum over samples of the table (L, S) at each row's cell, and last how far out rows are: (n, L + 1)."""
 
-    def slide_window(
-        self, X: Sequence[Floats], size: int, slots: Cells, owners: Ints, levels: tuple[int, ...], n_jobs: int | None, /
-    ) -> Sliding:
-        """A window of ``size`` places, with the rows (n, d) of each view at the first, and balls around some of them.
+    def count_cells(self, cells: A, cut: Cut, n_jobs: int | None, /) -> Ints:
+        """Number of rows in each cell: (T, n) -> (L, S)."""
 
-        slots (T, psi): places of the centers; owners (T,): the view of each partitioning, ascending
-        """
+    def sum_cells(self, cells: A, cut: Cut, tables: Ints, n_jobs: int | None, /) -> A:
+        """Sum over samples of the table (L, S) at each row's cell, OUTSIDE adding nothing: (T, n) -> (n, L)."""
 
-    def grow_tree(
-        self, X: Floats, seed: int, columns: Cells, thresholds: Floats, children: Cells, places: Ints, /
-    ) -> None:
-        """Split rows at random until each leaf has one row, or equal ones.
+    def count_groups(self, cells: A, cut: Cut, starts: Ints, n_jobs: int | None, /) -> C:
+        """Number of each group's rows in each cell: cells (T, n), groups side by side -> (g, L S).
 
-        Written, for each node: its column, threshold and children, leaf j as -1 - j; places[j] is a row of leaf j.
-        """
-
-    def descend(self, X: Floats, columns: Cells, thresholds: Floats, children: Cells, n_jobs: int | None, /) -> Cells:
-        """Leaf of every row in every tree of each level: (L, n, t)."""
-
-    def count_group_cells(self, cells: A, starts: Ints, n_cells: int, n_columns: int, n_jobs: int | None, /) -> C:
-        """Number of each group's points in each cell: cells (n, t), groups side by side -> (g, t * n_columns).
-
-        starts (g + 1,): first point of each group. n_columns is n_cells, or one more to count OUTSIDE in a last column.
+        starts (g + 1,): first row of each group
         """
 
     def dot_counts(self, counts: C, centers: C, n_jobs: int | None, rows: Ints | None, /) -> A:
@@ -159,10 +117,5 @@ class Backend(Protocol[Q, A, C]):
         """Sum over partitionings of the table at each group's cell: (L, t, n), (L, t, psi) -> (n, L)."""
 
 
-Queries = NewType("Queries", object)
-"""Rows as ``Backend.prepare`` returned them: nobody else looks inside."""
-
-HostBackend = Backend[Q, Array, csr_array]
-"""A backend that works in host memory."""
-AnyBackend = HostBackend[Queries]
+AnyBackend = Backend[Array, csr_array]
 """A backend to whoever uses it: arrays and counts that are on a device are passed on as if they were NumPy's."""

@@ -84,6 +84,12 @@ N_ESTIMATORS = at_least(1, "scores are means over partitionings")
 MAX_SAMPLES = Parameter(
     "need 'auto' or an integer of 2 or more: a lone center has no neighbour", ("auto",), _integer(2)
 )
+POOL_SIZE = Parameter(
+    "need None, 'auto' or an integer of 2 or more, the rows that samples are cut from", (None, "auto"), _integer(2)
+)
+MAX_ROWS = Parameter(
+    "need None, 'auto' or an integer of 2 or more, the most rows to learn from", (None, "auto"), _integer(2)
+)
 CONTAMINATION = Parameter("need 'auto' or a share above 0 and at most 0.5", ("auto",), _real(_ABOVE_0, 0.5))
 FLAG = CALIBRATE = one_of((True, False), is_flag)
 RANDOM_STATE = Parameter(

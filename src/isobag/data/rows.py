@@ -8,10 +8,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
 from itertools import pairwise
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from scipy.sparse import csr_array
+from sklearn.utils import check_random_state
 
 from isobag.backends.arrays import Array, Floats, Ints
 from isobag.backends.threads import slices
@@ -25,6 +26,8 @@ BLOCK_NUMBERS = 1 << 23
 """Most numbers of a block that is made for the purpose."""
 GROUPED_ROWS = 1 << 18
 SAMPLE_ROWS, SAMPLE_NUMBERS = 1 << 16, 1 << 24
+MOST_LEARNED = 1 << 16
+"""Rows that a model is learned from by default."""
 
 
 class GroupedBlock(NamedTuple):
@@ -148,18 +151,6 @@ class ArrayRows(Rows):
         return self.X if len(self.X) <= BLOCK_ROWS else None
 
 
-class SampledRows(ArrayRows):
-    """A sample of rows that are elsewhere (m, d), and the range of each feature over all of them."""
-
-    def __init__(self, X: Floats, low: Floats, high: Floats, names: Sequence[str] | None = None) -> None:
-        super().__init__(X, names)
-        self._extremes = low, high
-
-    def extremes(self) -> tuple[Floats, Floats]:
-        """Least and greatest value of each feature over all rows: (d,), (d,)."""
-        return self._extremes
-
-
 class SparseRows(Rows):
     """The rows of a sparse matrix, CSR (n, d), made dense a block at a time."""
 
@@ -197,6 +188,55 @@ class PartOfRows(Rows):
     def take(self, numbers: Ints) -> Floats:
         """Some of them: (k,) -> (k, d)."""
         return self._rows.take(self._numbers[numbers])
+
+
+class RangedRows(Rows):
+    """Other rows, with the ranges (d,) of more rows, of which they are a sample."""
+
+    def __init__(self, rows: Rows, low: Floats, high: Floats) -> None:
+        super().__init__(len(rows), rows.n_features, rows.names)
+        self._rows, self._extremes = rows, (low, high)
+
+    def blocks(self) -> Iterator[Floats]:
+        """The rows in order."""
+        return self._rows.blocks()
+
+    def take(self, numbers: Ints) -> Floats:
+        """Some of them: (k,) -> (k, d)."""
+        return self._rows.take(numbers)
+
+    def part(self, numbers: Ints) -> Rows:
+        """Only the rows with the numbers given, which ascend, with ranges of their own."""
+        return self._rows.part(numbers)
+
+    def extremes(self) -> tuple[Floats, Floats]:
+        """Least and greatest value of each feature in all rows: (d,), (d,)."""
+        return self._extremes
+
+    @property
+    def device(self) -> str | None:
+        """Where the rows are, None for host memory."""
+        return self._rows.device
+
+    @property
+    def on_host(self) -> Rows:
+        """The same rows in host memory."""
+        return RangedRows(self._rows.on_host, *self._extremes)
+
+    def give(self, values: Array) -> Array:
+        """Values of the rows, as the kind of array they came as."""
+        return self._rows.give(values)
+
+    @property
+    def whole(self) -> Floats | None:
+        """All rows as one block, if they make one: (n, d)."""
+        return self._rows.whole
+
+
+def sample_of(n_rows: int, most: int, random_state: Any) -> Ints:
+    """Numbers of rows drawn at random, ascending: (most,)."""
+    rng = np.random.default_rng(check_random_state(random_state).randint(2**32, size=4, dtype=np.uint64))
+    return np.sort(rng.choice(n_rows, most, replace=False))
 
 
 def count_ids(ids: Ints, n_groups: int = 0) -> Ints:

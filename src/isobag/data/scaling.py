@@ -8,14 +8,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from scipy.special import ndtri
 
 from isobag.backends import Compute
-from isobag.backends.arrays import ASINH, BY_KNOTS, FARTHEST, LINEAR, Floats, Ints, Knots, Scales
-from isobag.backends.learned import LARGEST, TINY, Learned, check, demand
+from isobag.backends.arrays import FARTHEST, Bools, Floats, Ints, Knots, Singles
+from isobag.backends.learned import LARGEST, Learned, check, demand
 from isobag.backends.protocol import AnyBackend
 from isobag.backends.threads import map_in_threads, slices
 from isobag.data.rows import ArrayRows, Rows, sample_rows
@@ -26,7 +26,8 @@ KNOTS = 1024
 TAIL = 0.05
 LEAST_SPREAD = 1e-6
 """A median absolute deviation below this share of the mean one is that of values that are practically equal."""
-_LEAST = TINY * 2**-52
+_TINY = float(np.finfo(float).tiny)
+_LEAST, _MOST = _TINY * 2**-52, LARGEST
 _COLUMNS = 8
 """Features copied together: their numbers fill a line of the cache."""
 
@@ -40,28 +41,22 @@ class Scaling(Learned, ABC):
         """Number of features."""
 
     @abstractmethod
-    def scale(self, X: Floats, backend: AnyBackend, n_jobs: int | None) -> Floats:
+    def scale(self, X: Floats, backend: AnyBackend, n_jobs: int | None) -> Singles:
         """What a backend makes of X: (n, d)."""
 
-    def apply(self, X: Floats, compute: Compute | None = None) -> Floats:
-        """Scaled copy of X: (n, d), limited to +-1e150: a row that far out is OUTSIDE, and its square would overflow.
+    def apply(self, X: Floats, compute: Compute | None = None) -> Singles:
+        """Scaled copy of X: (n, d), limited to +-1e15: a row that far out is OUTSIDE, and its square would overflow.
 
         ``compute`` says how, NumPy if it is None; the result is the same to the last bit.
         """
         how = Compute("numpy") if compute is None else compute
         return self.scale(X, how.verbs, how.n_jobs)
 
-    @property
-    @abstractmethod
-    def described(self) -> tuple[int, Floats, Floats, Knots]:
-        """The kind, shift and spread (d,), and knots: what ``Scales`` has of one view."""
-
 
 @dataclass(frozen=True)
 class LinearScaling(Scaling):
     """(x - shift) / spread: shift (d,), spread (d,)."""
 
-    kind: ClassVar[int] = LINEAR
     shift: Floats
     spread: Floats
 
@@ -75,24 +70,16 @@ class LinearScaling(Scaling):
         """Number of features."""
         return len(self.shift)
 
-    def scale(self, X: Floats, backend: AnyBackend, n_jobs: int | None) -> Floats:
+    def scale(self, X: Floats, backend: AnyBackend, n_jobs: int | None) -> Singles:
         """(x - shift) / spread."""
         return backend.scale_linearly(X, self.shift, self.spread, n_jobs)
-
-    @property
-    def described(self) -> tuple[int, Floats, Floats, Knots]:
-        """No knots."""
-        none, d = np.empty(0), self.n_features
-        return self.kind, self.shift, self.spread, Knots(np.zeros(d + 1, dtype=np.int64), none, none, np.zeros(d))
 
 
 @dataclass(frozen=True)
 class AsinhScaling(LinearScaling):
     """asinh((x - shift) / spread): as it is near the middle, its logarithm far out."""
 
-    kind: ClassVar[int] = ASINH
-
-    def scale(self, X: Floats, backend: AnyBackend, n_jobs: int | None) -> Floats:
+    def scale(self, X: Floats, backend: AnyBackend, n_jobs: int | None) -> Singles:
         """Asinh of what is scaled linearly."""
         return backend.scale_by_asinh(X, self.shift, self.spread, n_jobs)
 
@@ -110,6 +97,15 @@ class NormalScaling(Scaling):
     scores: Floats
     slopes: Floats
 
+    @property
+    def n_features(self) -> int:
+        """Number of features."""
+        return len(self.starts) - 1
+
+    def scale(self, X: Floats, backend: AnyBackend, n_jobs: int | None) -> Singles:
+        """Score of the knot before x + slope * (x - that knot)."""
+        return backend.scale_by_knots(X, Knots(self.starts, self.values, self.scores, self.slopes), n_jobs)
+
     def validate(self) -> None:
         """At least one knot for each feature, at rising values."""
         m = len(self.values)
@@ -123,30 +119,6 @@ class NormalScaling(Scaling):
         rises[self.starts[1:-1] - 1] = True  # from one feature to the next
         demand(np.all(rises), "knots do not rise")
 
-    @property
-    def n_features(self) -> int:
-        """Number of features."""
-        return len(self.starts) - 1
-
-    def scale(self, X: Floats, backend: AnyBackend, n_jobs: int | None) -> Floats:
-        """Score of the knot before x + slope * (x - that knot)."""
-        return backend.scale_by_knots(X, Knots(self.starts, self.values, self.scores, self.slopes), n_jobs)
-
-    @property
-    def described(self) -> tuple[int, Floats, Floats, Knots]:
-        """Knots alone."""
-        d = self.n_features
-        return BY_KNOTS, np.zeros(d), np.ones(d), Knots(self.starts, self.values, self.scores, self.slopes)
-
-
-def join_scalings(scalings: Iterable[Scaling]) -> Scales:
-    """The scales of all views side by side, for ``scale_views``."""
-    kinds, shifts, spreads, knots = zip(*(own.described for own in scalings), strict=True)
-    starts, values, scores, slopes = zip(*knots, strict=True)
-    before = np.cumsum([0, *(len(own) for own in values[:-1])])
-    linear = np.array(kinds), np.array(shifts), np.array(spreads)
-    return Scales(*linear, np.array(starts) + before[:, None], *map(np.concatenate, (values, scores, slopes)))
-
 
 @dataclass(frozen=True)
 class Summary:
@@ -156,11 +128,22 @@ class Summary:
     high: Floats
     rows: Rows
     n_jobs: int | None = None
+    numbers: Ints | None = None
 
     @cached_property
     def sample(self) -> Floats:
-        """Drawn when it is first needed: ranges need none."""
-        return sample_rows(self.rows)
+        """Taken when it is first needed: ranges need none."""
+        return sample_rows(self.rows) if self.numbers is None else self.rows.take(self.numbers)
+
+    @property
+    def is_constant(self) -> Bools:
+        """Whether a feature has one value only: (d,)."""
+        return np.equal(self.low, self.high)
+
+    @property
+    def half_range(self) -> Floats:
+        """Half of the range of each feature, above 0: (d,)."""
+        return np.maximum(self.high / 2 - self.low / 2, _TINY)
 
     def of_columns(self, learn: Callable[[Floats], T], values: Floats | None = None) -> list[T]:
         """What a function learns from the sample of each feature, or from other values of it, (m,) at a time."""
@@ -173,10 +156,13 @@ class Summary:
         return [learned for part in parts for learned in part]
 
     def linear(self, shift: Floats, spread: Floats) -> tuple[Floats, Floats]:
-        """Shift and spread; a feature without spread is only shifted, so a constant one is 0."""
+        """Shift and spread; a feature that is constant has the least spread, so any other value is as far as can be.
+
+        Where most values are equal, so that the spread is 0, it is half of the range.
+        """
         # A constant feature has a mean and a deviation off by rounding; its spread is nothing all the same.
-        is_constant = self.low == self.high
-        return np.where(is_constant, self.low, shift), np.where(is_constant | (spread == 0), 1.0, spread)
+        usual = np.where(spread > 0, spread, self.half_range)
+        return np.where(self.is_constant, self.low, shift), np.where(self.is_constant, _TINY, usual)
 
 
 def _minmax(seen: Summary) -> Scaling:
@@ -208,13 +194,18 @@ def _asinh(seen: Summary) -> Scaling:
 
 def _normal(seen: Summary) -> Scaling:
     knots = seen.of_columns(_knots)
+    for j, (values, _, slopes) in enumerate(knots):
+        if len(values) == 1:
+            slopes[:] = _MOST if seen.is_constant[j] else 1 / seen.half_range[j]
     values, scores, slopes = (np.concatenate(parts) for parts in zip(*knots, strict=True))
     starts = np.cumsum([0, *(len(own) for own, _, _ in knots)])
     return NormalScaling(starts, values, scores, slopes)
 
 
 def _none(seen: Summary) -> Scaling:
-    return LinearScaling(np.zeros_like(seen.low), np.ones_like(seen.low))
+    """The same shift and a power of two for all: distances are as they were, and neither overflow nor vanish."""
+    power = 2.0 ** np.clip(np.floor(np.log2(seen.half_range.max())), -1000, 1000)
+    return LinearScaling(seen.low / 2 + seen.high / 2, np.full_like(seen.low, power))
 
 
 SCALINGS: dict[str | None, Callable[[Summary], Scaling]] = {
@@ -228,7 +219,8 @@ SCALINGS: dict[str | None, Callable[[Summary], Scaling]] = {
 }
 """minmax: to [0, 1]; standard: mean 0 and standard deviation 1; absolute: mean 0 and mean absolute deviation 1;
 robust: median 0 and quartiles 1 apart, or range 1 where these are equal; asinh: asinh((x - median) / median absolute
-deviation), or the mean one where that is practically 0; normal: ranks mapped to a normal distribution; None: as is.
+deviation), or the mean one where that is practically 0; normal: ranks mapped to a normal distribution; None: as is,
+but for a shift and a power of two.
 Ranges are those of all rows; the rest is learned from a sample of 65,536 rows (fewer of very many features), or from
 all if there are no more."""
 
@@ -238,10 +230,12 @@ def fit_scaling(X: Floats, name: str | None) -> Scaling:
     return fit_scalings(ArrayRows(X), [name])[name]
 
 
-def fit_scalings(rows: Rows, names: Iterable[str | None], n_jobs: int | None = None) -> dict[str | None, Scaling]:
-    """Learn scalings in one pass."""
+def fit_scalings(
+    rows: Rows, names: Iterable[str | None], n_jobs: int | None = None, numbers: Ints | None = None
+) -> dict[str | None, Scaling]:
+    """Learn scalings from some rows, by their numbers, and the ranges of all; by default from a sample."""
     low, high = rows.extremes()
-    seen = Summary(low, high, rows, n_jobs)
+    seen = Summary(low, high, rows, n_jobs, numbers)
     return {name: SCALINGS[name](seen) for name in names}
 
 
@@ -249,7 +243,7 @@ def _knots(column: Floats) -> tuple[Floats, Floats, Floats]:
     """Values (k,) that rise, the normal score of each, and the slopes of the lines around them: (k + 1,).
 
     A value has the score of its middle rank, so equal ones share one. Beyond the ends the line goes on with the slope
-    of the outer 5 % of the ranks, so that far is far. A feature without spread is only shifted.
+    of the outer 5 % of the ranks, so that far is far.
     """
     column = np.sort(column)
     values = column[np.append(True, column[1:] != column[:-1])]
@@ -265,4 +259,4 @@ def _knots(column: Floats) -> tuple[Floats, Floats, Floats]:
     first, final = np.array([0, *range(last), high]), np.array([low, *range(1, last + 1), last])
     with np.errstate(over="ignore"):  # between values that hardly differ
         slopes = (scores[final] - scores[first]) / (values[final] - values[first])
-    return values, scores, np.minimum(slopes, LARGEST)
+    return values, scores, np.minimum(slopes, _MOST)

@@ -13,7 +13,7 @@ from isobag.backends.arrays import Floats
 from isobag.backends.learned import check, demand
 from isobag.data.frames import feature_names
 from isobag.data.groups import Groups, as_groups
-from isobag.data.params import BACKEND, CONTAMINATION, DEVICE, FDR, N_JOBS, RANDOM_STATE, Parameters, check_params
+from isobag.data.params import CONTAMINATION, DEVICE, FDR, N_JOBS, RANDOM_STATE, Parameters, check_params
 from isobag.data.rows import Rows
 from isobag.data.validation import as_rows
 from isobag.models.calibration import discoveries
@@ -37,10 +37,10 @@ class Described(BaseEstimator):
 class Computing(Described):
     """Parameters that say how to compute."""
 
-    backend: str
+    backend: str = "auto"
     n_jobs: int | None
     device: str | None = None
-    parameters: ClassVar[Parameters] = {"random_state": RANDOM_STATE, "backend": BACKEND, "n_jobs": N_JOBS}
+    parameters: ClassVar[Parameters] = {"random_state": RANDOM_STATE, "n_jobs": N_JOBS}
 
     @property
     def compute(self) -> Compute:
@@ -119,11 +119,6 @@ class PointDetector(Thresholded):
         """Learn from the rows of X (n, d), and set the threshold."""
         self._fit(X)
         return self
-
-    def fit_scores(self, X: Any) -> Floats:
-        """``fit``, and the scores of the training data that it computes anyway: (n,)."""
-        rows, scores = self._fit(X)
-        return rows.give(scores)
 
     def _fit(self, X: Any) -> tuple[Rows, Floats]:
         """Learn; the rows, and their scores in host memory: (n,)."""

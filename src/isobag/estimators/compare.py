@@ -18,7 +18,7 @@ from isobag.data.params import N_ESTIMATORS, N_PERMUTATIONS, Parameters, check_p
 from isobag.data.rows import ArrayRows
 from isobag.data.validation import check_points
 from isobag.estimators.base import Computing
-from isobag.models.views import Plan, draw_views
+from isobag.models.views import Draw, Plan, draw_views
 from isobag.models.witness import witness
 
 SCALINGS_COMPARED = ("minmax", "absolute")
@@ -151,16 +151,17 @@ def compare(
     seeds = check_random_state(random_state).randint(2**31 - 1, size=2)
     largest = min(PSI_COMPARED[-1], max(2, total // 2))
     levels = (*(psi for psi in PSI_COMPARED if psi < largest), largest)
-    plans = [Plan(scaling, levels) for scaling in SCALINGS_COMPARED]
-    views, _ = draw_views(ArrayRows(points), n_estimators, plans, "voronoi", seeds[0], compute)
+    draw = Draw(-(-n_estimators // len(SCALINGS_COMPARED)), None, "voronoi", seeds[0])
     is_first = np.zeros((n_permutations + 1, total), dtype=np.float32)
     is_first[0, :n] = 1
     rng = np.random.default_rng(seeds[1])
     for drawn in is_first[1:]:
         drawn[rng.permutation(total)[:n]] = 1
     distances, contributions = [], np.zeros(total)
-    for level in range(len(levels)):
-        columns = views.at(level).columns(points, compute)  # Voronoi cells: no row is OUTSIDE
+    for psi in levels:
+        plans = [Plan(scaling, (psi,)) for scaling in SCALINGS_COMPARED]
+        views, _ = draw_views(ArrayRows(points), plans, draw, compute, averages=False)
+        columns = views.columns(points, compute)  # Voronoi cells: no row is OUTSIDE
         distances.append(_sq_distances(columns, is_first, n))
         contributions += _contributions(columns, n)
     contributions /= len(levels)

@@ -4,28 +4,25 @@ from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.utils.validation import check_is_fitted
 
 from isobag.backends.arrays import Floats
 from isobag.backends.learned import check, demand
 from isobag.data.frames import frame_like, is_frame, own_name
 from isobag.data.groups import Groups
 from isobag.data.params import (
-    CALIBRATE,
-    FLAG,
     MAX_SAMPLES,
     N_ESTIMATORS,
+    POOL_SIZE,
     Parameters,
     check_max_samples,
     one_of,
 )
 from isobag.data.scaling import SCALINGS
 from isobag.estimators.base import GroupDetector, Modelled, Storable, Thresholded, verdicts_at
-from isobag.models.calibration import EXTRAPOLATE, TAILS
+from isobag.models.calibration import EXACT, EXTRAPOLATE
 from isobag.models.group import GroupExplanation, GroupModel, GroupParams, fit_group_model
 from isobag.models.level2 import Level2
 from isobag.models.views import Views
-from isobag.partitionings import MECHANISMS
 
 
 class IDKGroupDetector(GroupDetector, Modelled[GroupModel]):
@@ -35,63 +32,42 @@ class IDKGroupDetector(GroupDetector, Modelled[GroupModel]):
     points in each cell. Level 2 scores the mean maps. By default, the score of a group follows from its distances to
     the ten nearest other groups, to a twentieth and to a quarter of all groups, compared with what is usual at its
     size; from single columns; and from the number of its points: around 1 for a usual group, towards 0 for an odd one.
-    With integers for both ``max_samples`` and ``group_max_samples`` the detector is the paper's IDK^2 to the letter:
-    level 2 is the point detector on mean maps, with scores in [0, 1]. Higher = more normal in either case. New groups
-    are scored against the groups of ``fit``, each on its own.
+    With integers for ``max_samples`` and ``group_max_samples``, and pool_size=None, the detector is the paper's IDK^2: level
+    2 is the point detector on mean maps, with scores in [0, 1]. Higher = more normal in either case.
+    New groups are scored against the groups of ``fit``, each on its own.
 
     A group can be odd although each of its points is ordinary: too many points here, too few there.
 
     Parameters
     ----------
     n_estimators : int, default=100
-        Number of partitionings, t. With max_samples="auto" level 1 has this many for each psi.
+        Number of samples of psi points, the paper's t, with an integer ``max_samples``; with "auto", the most samples
+        of a psi, see IDKPointDetector. Also the number of partitionings of level 2, with an integer
+        ``group_max_samples``.
     max_samples : int or "auto", default="auto"
-        psi of level 1, the number of points drawn for each partitioning. "auto" takes psi = 16, 32 and 64 (at most half
-        of the points), with ``n_estimators`` partitionings for each.
+        psi of level 1, the number of points of each sample. "auto" takes psi = 16, 32 and 64 (at most half of the
+        points), each with Voronoi cells, by which no point is OUTSIDE; an integer, hyperspheres as in the paper.
     group_max_samples : int or "auto", default="auto"
-        psi of level 2, the number of groups drawn for each partitioning. With "auto" it depends on ``group_mechanism``:
-        either level 2 draws no partitionings, or the score is a geometric mean over psi = 8, 16, ..., 256 (at most half
-        of the groups).
-    point_mechanism : {"auto", "hypersphere", "voronoi", "tree"}, default="auto"
-        The cells of level 1. Points OUTSIDE all balls leave no trace in a mean map, so that in many dimensions groups
-        look alike to hyperspheres; "auto" is "voronoi" with max_samples="auto", else "hypersphere" (the paper's).
-    group_mechanism : {"auto", "hypersphere", "voronoi", "tree"}, default="auto"
-        The cells of level 2. "auto" is distances to near and far groups with group_max_samples="auto", else
-        "hypersphere" (the paper's).
-    size_correction : bool or "auto", default="auto"
-        Whether scores are compared with those of groups of similar size. Without it small groups look odd, because
-        the mean map of few points scatters more. "auto" is True where level 2 is the distance to the nearest groups,
-        which cannot do without, and False with cells, so that integers stay the paper's method. Corrected scores lie
-        around 1.
+        psi of level 2, the number of groups drawn for each partitioning, as in the paper. With "auto" level 2 is the
+        distance to near and far groups.
     size : {"evidence", "ignore"}, default="evidence"
         Whether an unusual number of points makes a group odd by itself. "evidence": a group with far fewer or far more
         points than usual scores low, whatever its points are; where sizes extend over decades, none is unusual. So
         does a group that has a value more or less often than most groups, which have it equally often, as sessions
-        have one end. "ignore": points alone count. With cells at level 2 (see ``group_mechanism``) size is always
-        ignored.
-    count_outside : bool, default=False
-        Whether OUTSIDE counts as one more cell of level 1. Not in the paper.
+        have one end. "ignore": points alone count, as they always do with an integer ``group_max_samples``.
     scaling : {"minmax", "standard", "absolute", "robust", "normal", "asinh"} or None, default="minmax"
         Scale of the features, learned from all points; see IDKPointDetector.
     contamination : float or "auto", default="auto"
         Share of odd groups, above 0 and at most 0.5, which fixes ``offset_``; "auto" as in IDKPointDetector.
-    calibrate : bool, default=True
-        Whether ``fit`` also learns what ``p_values`` needs: for each of four folds of the groups (at most 10,000 in
-        all) a model with a fourth of the partitionings that learned from the others (at most 2,000 groups), and its
-        scores of the fold.
-    tail : {"extrapolate", "exact"}, default="extrapolate"
-        No conformal p-value is below 1 / (1 + number of groups set aside). Groups that score below all of them get
-        smaller ones by "extrapolate", from the tail of their scores; "exact" leaves them there.
+    pool_size : int, "auto" or None, default="auto"
+        Points that samples are cut from; see IDKPointDetector.
     random_state : int, RandomState instance or None, default=None
         All randomness is drawn in ``fit``.
-    backend : {"auto", "numba", "numpy", "torch"}, default="auto"
-        The results are identical; only the time differs. "torch" computes on a GPU, and "auto" is "torch" if X is on
-        one, else "numba".
     n_jobs : int or None, default=None
         Number of threads, as in joblib.
     device : str or None, default=None
-        Of the backend "torch": "cuda" (also "cuda:1", ...), which None is too, "cpu", or "auto" for a GPU if there is
-        one. See docs/gpu.md.
+        Where to compute: "cuda" (also "cuda:1", ...), "auto" for a GPU if there is one, None for the processor, or the
+        GPU if X is there. The results are identical. See docs/gpu.md.
 
     Attributes
     ----------
@@ -107,8 +83,6 @@ class IDKGroupDetector(GroupDetector, Modelled[GroupModel]):
         psi of level 1, or the largest.
     group_max_samples_ : int or None
         psi of level 2, or the largest; None where level 2 draws no partitionings.
-    point_mechanism_ : str
-        The mechanism of level 1.
     point_views_ : Views
         Level 1: scalings and partitionings.
     level2_ : Neighbours or GroupCells
@@ -150,15 +124,10 @@ class IDKGroupDetector(GroupDetector, Modelled[GroupModel]):
         "n_estimators": N_ESTIMATORS,
         "max_samples": MAX_SAMPLES,
         "group_max_samples": MAX_SAMPLES,
-        "point_mechanism": one_of(("auto", *MECHANISMS)),
-        "group_mechanism": one_of(("auto", *MECHANISMS)),
-        "size_correction": one_of(("auto", True, False)),
         "size": one_of(("evidence", "ignore")),
-        "count_outside": FLAG,
         "scaling": one_of(SCALINGS),
         **Thresholded.parameters,
-        "calibrate": CALIBRATE,
-        "tail": one_of(TAILS),
+        "pool_size": POOL_SIZE,
         **Storable.parameters,
     }
 
@@ -168,52 +137,37 @@ class IDKGroupDetector(GroupDetector, Modelled[GroupModel]):
         max_samples: int | str = "auto",
         group_max_samples: int | str = "auto",
         *,
-        point_mechanism: str = "auto",
-        group_mechanism: str = "auto",
-        size_correction: bool | str = "auto",
         size: str = "evidence",
-        count_outside: bool = False,
         scaling: str | None = "minmax",
         contamination: float | str = "auto",
-        calibrate: bool = True,
-        tail: str = EXTRAPOLATE,
+        pool_size: int | str | None = "auto",
         random_state: Any = None,
-        backend: str = "auto",
         n_jobs: int | None = None,
         device: str | None = None,
     ) -> None:
         self.n_estimators = n_estimators
         self.max_samples = max_samples
         self.group_max_samples = group_max_samples
-        self.point_mechanism = point_mechanism
-        self.group_mechanism = group_mechanism
-        self.size_correction = size_correction
         self.size = size
-        self.count_outside = count_outside
         self.scaling = scaling
         self.contamination = contamination
-        self.calibrate = calibrate
-        self.tail = tail
+        self.pool_size = pool_size
         self.random_state = random_state
-        self.backend = backend
         self.n_jobs = n_jobs
         self.device = device
 
     def _fit_groups(self, groups: Groups) -> Floats:
         check_max_samples(self.max_samples, len(groups.rows))
         check_max_samples(self.group_max_samples, len(groups), "group_max_samples", "group")
-        if not self.size_correction and self.params.level2 == "neighbours":
-            raise ValueError(
-                f"size_correction={self.size_correction!r}; the default compares groups of similar size: choose a "
-                "group_mechanism, such as 'hypersphere', or an integer group_max_samples."
-            )
-        self.model_, scores = fit_group_model(groups, self.params, self.compute_for(groups.rows))
+        self.model_, scores = fit_group_model(groups, self.params, self.compute_for(groups.rows), calibrated=True)
         return scores
 
     def _score_groups(self, groups: Groups) -> Floats:
         return self.model_.scores(groups, self.compute_for(groups.rows))
 
-    def predict(self, X: Any, groups: Any = None, fdr: float | None = None) -> npt.NDArray[np.int64]:
+    def predict(
+        self, X: Any, groups: Any = None, fdr: float | None = None, *, exact: bool = False
+    ) -> npt.NDArray[np.int64]:
         """+1 for normal groups, -1 for odd ones: scores below ``offset_``, (g,).
 
         With ``fdr``, the groups that stand out from normal ones at this false discovery rate instead: among the alarms,
@@ -223,25 +177,25 @@ class IDKGroupDetector(GroupDetector, Modelled[GroupModel]):
         if fdr is None:
             return super().predict(X, groups)
         given = self._groups(X, groups)
-        return given.rows.give(verdicts_at(self._p_values(given), fdr))
+        return given.rows.give(verdicts_at(self._p_values(given, exact), fdr))
 
-    def p_values(self, X: Any, groups: Any = None) -> Floats:
+    def p_values(self, X: Any, groups: Any = None, *, exact: bool = False) -> Floats:
         """Conformal p-values of new groups: (g,) in (0, 1], small = odd; as in IDKPointDetector.
 
         With 400 groups or more, a group is compared with those of about its size: up to five classes, with 200 groups
         or more in each on average, so that p-values are valid within every class.
         """
         given = self._groups(X, groups)
-        return given.rows.give(self._p_values(given))
+        return given.rows.give(self._p_values(given, exact))
 
-    def _p_values(self, groups: Groups) -> Floats:
-        return self.calibrated.p_values(groups, self.compute_for(groups.rows), self.tail)
+    def _p_values(self, groups: Groups, exact: bool) -> Floats:
+        return self.calibrated.p_values(groups, self.compute_for(groups.rows), EXACT if exact else EXTRAPOLATE)
 
     def p_shape(self, X: Any, groups: Any = None) -> Floats:
         """P-values of new groups from their points alone, as if no number of points were unusual: (g,) in (0, 1]."""
         given = self._groups(X, groups)
         self.calibrated  # noqa: B018, an error that says what is missing
-        return given.rows.give(self.calibrated.p_shape(given, self.compute_for(given.rows), self.tail))
+        return given.rows.give(self.calibrated.p_shape(given, self.compute_for(given.rows)))
 
     def p_size(self, X: Any, groups: Any = None) -> Floats | None:
         """P-values of new groups from their numbers of points alone: (g,) in (0, 1]; None with size="ignore".
@@ -307,9 +261,3 @@ class IDKGroupDetector(GroupDetector, Modelled[GroupModel]):
     def reference_(self) -> Floats:
         """Points that stand for cells of level 1: (m, d)."""
         return self.learned.reference
-
-    @property
-    def point_mechanism_(self) -> str:
-        """The mechanism of level 1."""
-        check_is_fitted(self)
-        return str(self.params.level1_mechanism)

@@ -1,4 +1,4 @@
-"""Isolation Kernel and Isolation Distributional Kernel as scikit-learn estimators."""
+"""Isolation Kernel and Isolation Distributional Kernel as one scikit-learn estimator."""
 
 from typing import Any, ClassVar, Self
 
@@ -13,137 +13,27 @@ from isobag.backends import RULES
 from isobag.backends.arrays import OUTSIDE, Cells, Floats
 from isobag.backends.learned import demand
 from isobag.data.groups import as_groups
-from isobag.data.params import MAX_SAMPLES, N_ESTIMATORS, Parameters, check_max_samples, one_of
-from isobag.data.scaling import LinearScaling
+from isobag.data.params import BACKEND, MAX_SAMPLES, N_ESTIMATORS, POOL_SIZE, Parameters, check_max_samples, one_of
 from isobag.data.validation import as_rows
 from isobag.estimators.base import Storable
-from isobag.models.views import View, Views
-from isobag.partitionings import MECHANISMS, Partitionings, draw_from_rows
+from isobag.models.views import Draw, Plan, Views, draw_views
+from isobag.partitionings import MECHANISMS
 
 AUTO_MAX_SAMPLES = 16
 
 
-class _Kernel(Storable):
-    """What both kernels share: parameters, and partitionings drawn from the data. Kernels never scale."""
-
-    partitionings_: Partitionings
-    parameters: ClassVar[Parameters] = {
-        "n_estimators": N_ESTIMATORS,
-        "max_samples": MAX_SAMPLES,
-        "mechanism": one_of(MECHANISMS),
-        "rule": one_of(RULES),
-        **Storable.parameters,
-    }
-
-    def __init__(
-        self,
-        n_estimators: int = 100,
-        max_samples: int | str = "auto",
-        *,
-        mechanism: str = "hypersphere",
-        rule: str = "nearest",
-        random_state: Any = None,
-        backend: str = "auto",
-        n_jobs: int | None = None,
-        device: str | None = None,
-    ) -> None:
-        self.n_estimators = n_estimators
-        self.max_samples = max_samples
-        self.mechanism = mechanism
-        self.rule = rule
-        self.random_state = random_state
-        self.backend = backend
-        self.n_jobs = n_jobs
-        self.device = device
-
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Draw the partitionings from the rows of X: (n, d)."""
-        self.check_params()
-        rows = as_rows(self, X, reset=True, min_rows=2, accept_sparse=True)
-        check_max_samples(self.max_samples, len(rows))
-        psi = self.max_samples
-        if psi == "auto":
-            psi = min(AUTO_MAX_SAMPLES, max(2, len(rows) // 2))
-        self.partitionings_ = draw_from_rows(
-            rows, self.n_estimators, (int(psi),), self.mechanism, self.random_state, self.compute_for(rows)
-        )
-        return self
-
-    def validate(self) -> None:
-        """Raise a ValueError where what comes from a file does not fit together."""
-        drawn = self.partitionings_
-        demand(len(drawn.levels) == 1 and not drawn.of_groups, "partitionings_ are not of rows, at one level")
-        self._check_features(drawn.width)
-
-    @property
-    def max_samples_(self) -> int:
-        """Psi."""
-        return self._fitted.levels[-1]
-
-    @property
-    def centers_(self) -> Floats:
-        """Centers of the cells: (t, psi, d); a row of each cell where a mechanism has no centers."""
-        anchors = self._fitted.anchors()
-        if anchors is None:
-            raise AttributeError(f"mechanism={self.mechanism!r} has no centers.")
-        points, slots = anchors
-        centers: Floats = points[slots]
-        return centers
-
-    @property
-    def sq_radii_(self) -> Floats:
-        """Squared radii of the balls, infinite for Voronoi cells: (t, psi)."""
-        radii: Floats = self._fitted.sq_radii[-1]  # type: ignore[attr-defined]  # balls have them, other cells do not
-        return radii
-
-    @property
-    def _fitted(self) -> Partitionings:
-        check_is_fitted(self)
-        return self.partitionings_
-
-    def _assign(self, X: Any) -> Cells:
-        """Cell of every row in every partitioning: (n, t)."""
-        drawn = self._fitted
-        rows = as_rows(self, X, reset=False, accept_sparse=True)
-        compute = self.compute_for(rows)
-        return rows.map(lambda block: drawn.assign(drawn.prepare(block, compute), compute, self.rule))
-
-    def _mean_products(self, A: csr_array, B: csr_array) -> Floats:
-        """Dot products of feature maps or mean maps, divided by t."""
-        products: Floats = (A @ B.T).toarray() / len(self.partitionings_)
-        return products
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "partitionings_")
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
-
-def one_hot(cells: Cells, n_cells: int) -> csr_array:
-    """Feature map Phi(x): a one at the cell of x in each partitioning, nothing where it is OUTSIDE.
-
-    cells (n, t) -> CSR (n, t * n_cells) float64
-    """
-    n, t = cells.shape
-    inside = cells != OUTSIDE
-    columns = (cells + np.arange(t, dtype=np.int64) * n_cells)[inside]
-    starts = np.concatenate([[0], inside.sum(axis=1).cumsum()])
-    if max(len(columns), t * n_cells) < 2**31:  # scikit-learn's SVMs refuse wider indices
-        columns, starts = columns.astype(np.int32), starts.astype(np.int32)
-    return csr_array((np.ones(len(columns)), columns, starts), shape=(n, t * n_cells))
-
-
-class IsolationKernel(TransformerMixin, _Kernel):
-    """Isolation Kernel: the share of partitionings in which two points fall into the same cell.
+class IsolationKernel(TransformerMixin, Storable):
+    """Isolation Kernel of points, and Isolation Distributional Kernel of sets of points.
 
     kappa(x, y) = (1/t) sum_i [cell_i(x) = cell_i(y), not OUTSIDE] = (1/t) <Phi(x), Phi(y)>
 
     Each of the t partitionings draws psi rows of the data as centers. The ball of a center reaches to the nearest
     different center; a point belongs to one ball of each partitioning or to none (OUTSIDE). The kernel adapts to the
     data: the same two points are more similar where the data are sparse. Features are not scaled.
+
+    K(S, T) = (1 / (t |S| |T|)) sum_{x in S, y in T} <Phi(x), Phi(y)> = (1/t) <Phi_hat(S), Phi_hat(T)>
+
+    is the kernel of two sets, see ``gram``; the mean map Phi_hat(S), see ``embed``, is the share of S in each cell.
 
     Parameters
     ----------
@@ -157,7 +47,10 @@ class IsolationKernel(TransformerMixin, _Kernel):
         last two no point is OUTSIDE.
     rule : {"nearest", "covering", "smallest"}, default="nearest"
         Which ball a point belongs to when several cover it: that of the nearest center of all, or none if that ball
-        does not reach the point; the nearest among the balls that cover it; the smallest ball that covers it.
+        does not reach the point; the nearest among the balls that cover it; the smallest ball that covers it. The last
+        two are computed by NumPy.
+    pool_size : int, "auto" or None, default=None
+        Rows that samples are cut from; None draws every sample from all rows, as the paper does. See IDKPointDetector.
     random_state : int, RandomState instance or None, default=None
         All randomness is drawn in ``fit``.
     backend : {"auto", "numba", "numpy", "torch"}, default="auto"
@@ -165,19 +58,16 @@ class IsolationKernel(TransformerMixin, _Kernel):
         one, else "numba".
     n_jobs : int or None, default=None
         Number of threads, as in joblib.
-    device : str or None, default=None
-        Of the backend "torch": "cuda" (also "cuda:1", ...), which None is too, "cpu", or "auto" for a GPU if there is
-        one. See docs/gpu.md.
 
     Attributes
     ----------
     max_samples_ : int
         psi.
     centers_ : ndarray of shape (t, psi, d)
-        Centers of the cells; with trees, a drawn row of each leaf.
+        Centers of the cells, rounded to float32 on the scale of ``fit``.
     sq_radii_ : ndarray of shape (t, psi)
-        Squared radii of the balls, infinite for Voronoi cells. Trees have none.
-    partitionings_ : Partitionings
+        Squared radii of the balls, infinite for Voronoi cells. Trees have neither.
+    views_ : Views
         The partitionings themselves.
     n_features_in_ : int
         Number of features seen in ``fit``.
@@ -186,7 +76,7 @@ class IsolationKernel(TransformerMixin, _Kernel):
 
     See Also
     --------
-    IsolationDistributionalKernel : The same for sets of points.
+    IDKPointDetector, IDKGroupDetector : Odd points and odd groups, by this kernel.
 
     Examples
     --------
@@ -197,93 +87,73 @@ class IsolationKernel(TransformerMixin, _Kernel):
     >>> near, far = kernel.similarity(X[:1], X[[1, 4]])[0]
     >>> bool(near > far)
     True
+    >>> gram = kernel.gram([X[:3], X[1:4], X[3:]])  # of sets
+    >>> bool(gram[0, 1] > gram[0, 2])
+    True
     """
+
+    views_: Views
+    parameters: ClassVar[Parameters] = {
+        "n_estimators": N_ESTIMATORS,
+        "max_samples": MAX_SAMPLES,
+        "mechanism": one_of(MECHANISMS),
+        "rule": one_of(RULES),
+        "pool_size": POOL_SIZE,
+        **Storable.parameters,
+        "backend": BACKEND,
+    }
+
+    def __init__(
+        self,
+        n_estimators: int = 100,
+        max_samples: int | str = "auto",
+        *,
+        mechanism: str = "hypersphere",
+        rule: str = "nearest",
+        pool_size: int | str | None = None,
+        random_state: Any = None,
+        backend: str = "auto",
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_estimators = n_estimators
+        self.max_samples = max_samples
+        self.mechanism = mechanism
+        self.rule = rule
+        self.pool_size = pool_size
+        self.random_state = random_state
+        self.backend = backend
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Draw the partitionings from the rows of X: (n, d)."""
+        self.check_params()
+        rows = as_rows(self, X, reset=True, min_rows=2, accept_sparse=True)
+        check_max_samples(self.max_samples, len(rows))
+        psi = self.max_samples
+        if psi == "auto":
+            psi = min(AUTO_MAX_SAMPLES, max(2, len(rows) // 2))
+        draw = Draw(self.n_estimators, self.pool_size, self.mechanism, self.random_state)
+        self.views_, _ = draw_views(rows, [Plan(None, (int(psi),))], draw, self.compute_for(rows), averages=False)
+        return self
 
     def assign_cells(self, X: Any) -> Cells:
         """Cell of every row in every partitioning: (n, t) int32, OUTSIDE = -1 if no ball covers it."""
-        return self._assign(X)
+        slots = self._slots(X)
+        return np.where(slots == OUTSIDE, OUTSIDE, slots % self.max_samples_)
 
     def transform(self, X: Any) -> csr_array | npt.NDArray[np.float64]:
         """Feature map Phi: (n, t * psi), a one at the cell of x in each partitioning.
 
         CSR; a dense frame after ``set_output(transform="pandas")`` or ``"polars"``.
         """
-        features = one_hot(self.assign_cells(X), self.max_samples_)
+        features = self._features(X)
         wants_frame = _get_output_config("transform", self)["dense"] != "default"
         return features.toarray() if wants_frame else features
 
     def similarity(self, X: Any, Y: Any = None) -> Floats:
         """Kernel matrix kappa(x, y) between the rows of X and of Y (of X with itself if None): (n, m) in [0, 1]."""
-        features = one_hot(self.assign_cells(X), self.max_samples_)
-        others = features if Y is None else one_hot(self.assign_cells(Y), self.max_samples_)
-        return self._mean_products(features, others)
-
-    def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
-        """Names "partitioning12_cell3" of the columns of ``transform``."""
-        check_is_fitted(self)
-        _check_feature_names_in(self, input_features)
-        t, psi = len(self.partitionings_), self.max_samples_
-        return np.array([f"partitioning{i}_cell{j}" for i in range(t) for j in range(psi)], dtype=object)
-
-
-class IsolationDistributionalKernel(_Kernel):
-    """Isolation Distributional Kernel: how likely a point of S and a point of T fall into the same cell.
-
-    K(S, T) = (1 / (t |S| |T|)) sum_{x in S, y in T} <Phi(x), Phi(y)> = (1/t) <Phi_hat(S), Phi_hat(T)>
-
-    Phi_hat(S), the mean map, is the share of the points of S in each cell. Features are not scaled.
-
-    Parameters
-    ----------
-    n_estimators : int, default=100
-        Number of partitionings, t.
-    max_samples : int or "auto", default="auto"
-        psi, the number of rows drawn for each partitioning. "auto" is 16, or half of the rows if that is less.
-    mechanism : {"hypersphere", "voronoi", "tree"}, default="hypersphere"
-        How the drawn rows become cells; see IsolationKernel.
-    rule : {"nearest", "covering", "smallest"}, default="nearest"
-        Which ball a point belongs to when several cover it; see IsolationKernel.
-    random_state : int, RandomState instance or None, default=None
-        All randomness is drawn in ``fit``.
-    backend : {"auto", "numba", "numpy", "torch"}, default="auto"
-        The results are identical; only the time differs. "torch" computes on a GPU, and "auto" is "torch" if X is on
-        one, else "numba".
-    n_jobs : int or None, default=None
-        Number of threads, as in joblib.
-    device : str or None, default=None
-        Of the backend "torch": "cuda" (also "cuda:1", ...), which None is too, "cpu", or "auto" for a GPU if there is
-        one. See docs/gpu.md.
-
-    Attributes
-    ----------
-    max_samples_ : int
-        psi.
-    centers_ : ndarray of shape (t, psi, d)
-        Centers of the cells; with trees, a drawn row of each leaf.
-    sq_radii_ : ndarray of shape (t, psi)
-        Squared radii of the balls, infinite for Voronoi cells. Trees have none.
-    partitionings_ : Partitionings
-        The partitionings themselves.
-    n_features_in_ : int
-        Number of features seen in ``fit``.
-    feature_names_in_ : ndarray of str
-        Names of the features, if ``fit`` was given a frame with names.
-
-    See Also
-    --------
-    IsolationKernel : The kernel of two points.
-    IDKGroupDetector : Odd groups, by this kernel.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from isobag import IsolationDistributionalKernel
-    >>> rng = np.random.default_rng(0)
-    >>> A, B, C = rng.normal(0, 1, (50, 2)), rng.normal(0, 1, (70, 2)), rng.normal(4, 1, (60, 2))
-    >>> kernel = IsolationDistributionalKernel(random_state=0).fit(np.vstack([A, B, C]))
-    >>> bool(kernel.similarity(A, B) > kernel.similarity(A, C))
-    True
-    """
+        features = self._features(X)
+        return self._mean_products(features, features if Y is None else self._features(Y))
 
     def embed(self, X: Any, groups: Any = None) -> csr_array:
         """Mean maps: (g, t * psi) CSR, one row a group in order of first appearance.
@@ -292,20 +162,87 @@ class IsolationDistributionalKernel(_Kernel):
         one a group; a single array without labels is one group.
         """
         check_is_fitted(self)
-        given = as_groups(self, X, groups, reset=False, alone=True)
-        unscaled = LinearScaling(np.zeros(self.n_features_in_), np.ones(self.n_features_in_))
-        views = Views((View(unscaled, self.partitionings_),))
-        shares: csr_array = views.mean_maps(given, self.compute_for(given.rows), rule=self.rule).shares
+        sets = as_groups(self, X, groups, reset=False, alone=True)
+        shares: csr_array = self.views_.mean_maps(sets, self.compute_for(sets.rows), rule=self.rule).shares
         return shares
 
-    def similarity(self, A: Any, B: Any) -> float:
-        """K(A, B) of two sets of points, in [0, 1]."""
-        products = self._mean_products(self.embed(A), self.embed(B))
-        if products.shape != (1, 1):
-            raise ValueError(f"similarity takes two sets, not {products.shape[0]} and {products.shape[1]}; use gram.")
-        return float(products[0, 0])
-
     def gram(self, X: Any, groups: Any = None) -> Floats:
-        """K between all pairs of groups: (g, g)."""
+        """K between all pairs of groups: (g, g) in [0, 1]."""
         embedded = self.embed(X, groups)
         return self._mean_products(embedded, embedded)
+
+    def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
+        """Names "partitioning12_cell3" of the columns of ``transform``."""
+        check_is_fitted(self)
+        _check_feature_names_in(self, input_features)
+        psi = self.max_samples_
+        return np.array([f"partitioning{i}_cell{j}" for i in range(self._t) for j in range(psi)], dtype=object)
+
+    def validate(self) -> None:
+        """Raise a ValueError where what comes from a file does not fit together."""
+        demand(len(self.views_.levels) == len(self.views_.members) == 1, "views_ is not one, of one psi")
+        self._check_features(self.views_.n_features)
+
+    @property
+    def max_samples_(self) -> int:
+        """Psi."""
+        check_is_fitted(self)
+        return self.views_.levels[-1]
+
+    @property
+    def centers_(self) -> Floats:
+        """Centers of the cells: (t, psi, d)."""
+        view = self._balls
+        centers = view.partitionings.pool[view.partitionings.slots] * view.scaling.spread + view.scaling.shift
+        return np.asarray(centers.reshape(self._t, self.max_samples_, -1))
+
+    @property
+    def sq_radii_(self) -> Floats:
+        """Squared radii of the balls, infinite for Voronoi cells: (t, psi)."""
+        view = self._balls
+        return np.asarray(view.partitionings.sq_radii.reshape(self._t, -1) * view.scaling.spread[0] ** 2)
+
+    @property
+    def _balls(self) -> Any:
+        check_is_fitted(self)
+        if self.mechanism == "tree":
+            raise AttributeError("mechanism='tree' has no centers")
+        return self.views_.members[0]
+
+    @property
+    def _t(self) -> int:
+        return int(self.views_.counts[-1])
+
+    def _slots(self, X: Any) -> Cells:
+        check_is_fitted(self)
+        rows = as_rows(self, X, reset=False, accept_sparse=True)
+        compute, (view,) = self.compute_for(rows), self.views_.members
+
+        def assign(block: Floats) -> Cells:
+            scaled = view.scaling.apply(compute.place(block), compute)
+            return compute.fetch(view.partitionings.assign(scaled, compute, rule=self.rule)[0]).T
+
+        return rows.map(assign)
+
+    def _features(self, X: Any) -> csr_array:
+        """Feature map: a one at the slot of x in each sample, nothing where it is OUTSIDE, CSR (n, t psi)."""
+        slots = self._slots(X)
+        inside = slots != OUTSIDE
+        columns, starts = slots[inside], np.concatenate([[0], inside.sum(axis=1).cumsum()])
+        if len(columns) < 2**31:  # scikit-learn's SVMs refuse wider indices
+            starts = starts.astype(np.int32)
+        shape = (len(slots), self._t * self.max_samples_)
+        return csr_array((np.ones(len(columns)), columns, starts), shape=shape)
+
+    def _mean_products(self, A: csr_array, B: csr_array) -> Floats:
+        """Dot products of feature maps or mean maps, divided by t."""
+        products: Floats = (A @ B.T).toarray() / self._t
+        return products
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "views_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags

@@ -11,24 +11,24 @@ from isobag.data.frames import frame_like, is_frame
 from isobag.data.groups import as_labels, number_labels
 from isobag.data.labelled import UNSEEN, LabelledRows
 from isobag.data.params import (
+    MAX_ROWS,
     MAX_SAMPLES,
     N_ESTIMATORS,
+    POOL_SIZE,
     Parameters,
     check_max_samples,
-    is_flag,
     one_of,
     warn_of_many_samples,
 )
-from isobag.data.rows import Rows
+from isobag.data.rows import MOST_LEARNED, RangedRows, Rows, sample_of
 from isobag.data.scaling import SCALINGS
 from isobag.estimators.base import Modelled, PointDetector, Storable, Thresholded, verdicts_at
 from isobag.models.averaging import ViewsAverage
-from isobag.models.calibration import EXTRAPOLATE, TAILS
-from isobag.models.point import BLOCKS, METHODS, PointModel, PointParams
+from isobag.models.calibration import EXACT, EXTRAPOLATE
+from isobag.models.point import BLOCKS, PointModel, PointParams
 from isobag.models.point_fit import fit_point_model
 from isobag.models.units import unit_numbers
 from isobag.models.views import Views
-from isobag.partitionings import MECHANISMS
 
 
 class IDKPointDetector(PointDetector, Modelled[PointModel]):
@@ -40,13 +40,14 @@ class IDKPointDetector(PointDetector, Modelled[PointModel]):
     OUTSIDE. Scores lie in [0, 1]; higher = more normal.
 
     The default combines the scores at psi = 2, 4, ..., 512 with how far out a row is, and needs no tuning. With an
-    integer ``max_samples`` the detector is the paper's method to the letter.
+    integer ``max_samples``, pool_size=None and max_rows=None the detector is the paper's method to the letter.
 
     Parameters
     ----------
     n_estimators : int, default=100
-        Number of partitionings, t. With several scales, they are assigned to the scales in turn. Where "auto"
-        goes beyond psi = 256, two thirds as many, for as much work.
+        Number of samples of psi rows, the paper's t, with an integer ``max_samples``. With "auto", the most samples of
+        a psi on a scale: as often as a pool is cut as a whole, which by default is once, into 64 of up to 32 rows, 32
+        of 64, ..., 4 of 512.
     max_samples : int or "auto", default="auto"
         psi, the number of centers of each partitioning: small values find global anomalies, large ones local anomalies.
         "auto" takes psi = 2, 4, ..., 512 (at most half of the rows) together: the score is a weighted geometric mean of
@@ -54,41 +55,31 @@ class IDKPointDetector(PointDetector, Modelled[PointModel]):
         balls that it lies OUTSIDE of. So rows that are OUTSIDE everywhere are still ranked by how far out they are.
         Where psi = 2, 4 and 8 find a row much odder than all together do, they overrule: anomalies that are many and
         alike have each other for neighbours at a large psi.
-    method : {"similarity", "norm"}, default="similarity"
-        "norm" is the paper's simplified score: the share of partitionings in which any ball covers x. It leaves out how
-        far out a row is.
     scaling : {"auto", "minmax", "standard", "absolute", "robust", "normal", "asinh"} or None, default="auto"
         "minmax" maps every feature to [0, 1]; "standard", "absolute" and "robust" divide by the standard deviation, the
         mean absolute deviation and the interquartile range; "normal" maps ranks to a normal distribution; "asinh" is
         asinh((x - median) / median absolute deviation), linear near the median and logarithmic far out; None leaves the
         features as they are. All are learned from the training data. "auto" is "minmax", the paper's choice, with an
-        integer ``max_samples``; with max_samples="auto" a third of the partitionings each are drawn on the scales
-        "absolute", "normal" and "asinh".
+        integer ``max_samples``; with max_samples="auto" there is a pool on each of the scales "absolute", "normal"
+        and "asinh". A value never seen in a feature that was constant is as far out as can be.
     contamination : float or "auto", default="auto"
         Share of anomalies in the training data, above 0 and at most 0.5, which fixes ``offset_``. "auto": two
         standard deviations below the mean of the logarithms of the training scores. It flags about 5 % of clean
         training data, more of new rows if few were learned from (15 % after 100), and misses most anomalies where a
         fifth of the rows or more are some; ``predict(X, fdr=0.1)`` and p-values do not depend on it.
-    calibrate : bool or "blocks", default=True
-        Whether ``fit`` also learns what ``p_values`` needs: for each of four folds of the rows (at most 100,000 in all)
-        a model with a fourth of the partitionings that learned from the others (at most 10,000), and its scores of the
-        fold. "blocks": rows are in the order of time and hang together; stretches of time are set aside as a whole.
-    tail : {"extrapolate", "exact"}, default="extrapolate"
-        No conformal p-value is below 1 / (1 + number of rows set aside). Rows that score below all of them get smaller
-        ones by "extrapolate", from the tail of their scores; "exact" leaves them there.
-    mechanism : {"hypersphere", "voronoi", "tree"}, default="hypersphere"
-        How the drawn rows become cells: balls that reach to the nearest other center (the paper's), Voronoi cells, or
-        the leaves of isolation trees. With the last two no row is OUTSIDE, so how far out it is does not count.
+    pool_size : int, "auto" or None, default="auto"
+        Rows that samples are cut from, drawn once for each scale: 2,048, or four times psi if that is more. None draws
+        every sample from all rows, as the paper does.
+    max_rows : int, "auto" or None, default="auto"
+        Most rows to learn from, drawn at random: 65,536. The range of each feature is that of all rows. None learns
+        from all rows.
     random_state : int, RandomState instance or None, default=None
         All randomness is drawn in ``fit``.
-    backend : {"auto", "numba", "numpy", "torch"}, default="auto"
-        The results are identical; only the time differs. "torch" computes on a GPU, and "auto" is "torch" if X is on
-        one, else "numba".
     n_jobs : int or None, default=None
         Number of threads, as in joblib.
     device : str or None, default=None
-        Of the backend "torch": "cuda" (also "cuda:1", ...), which None is too, "cpu", or "auto" for a GPU if there is
-        one. See docs/gpu.md.
+        Where to compute: "cuda" (also "cuda:1", ...), "auto" for a GPU if there is one, None for the processor, or the
+        GPU if X is there. The results are identical. See docs/gpu.md.
 
     Attributes
     ----------
@@ -106,8 +97,8 @@ class IDKPointDetector(PointDetector, Modelled[PointModel]):
         Weights of the psi and of how far out a row is; None with an integer ``max_samples``.
     views_ : Views
         Scalings, and the partitionings drawn on each scale.
-    baseline_labels_ : ndarray of shape (n_groups,)
-        Labels of the groups, if ``fit`` was given ``baseline``.
+    within_labels_ : ndarray of shape (n_groups,)
+        Labels of the groups, if ``fit`` was given ``within``.
     n_features_in_ : int
         Number of features seen in ``fit``.
     feature_names_in_ : ndarray of str
@@ -123,7 +114,7 @@ class IDKPointDetector(PointDetector, Modelled[PointModel]):
     X may be an array, a frame of pandas, polars or Arrow, or a sparse matrix, which is never made dense as a whole;
     scores of sparse and dense input are the same bit for bit.
 
-    With ``fit(X, baseline=labels)`` a row is compared with the rows of its own group g first: instead of the mean map m
+    With ``fit(X, within=labels)`` a row is compared with the rows of its own group g first: instead of the mean map m
     of all rows, it is looked up in lambda m_g + (1 - lambda) m at every psi, lambda = q n_g / (1 + q n_g), where n_g is
     the number of rows of the group and q the variance between groups divided by the variance within, estimated from the
     data. The rows of a large group are compared with each other, those of a new one with all. What is usual in a map of
@@ -146,18 +137,16 @@ class IDKPointDetector(PointDetector, Modelled[PointModel]):
     """
 
     model_: PointModel
-    baseline_labels_: npt.NDArray[Any]
+    within_labels_: npt.NDArray[Any]
     _params_class = PointParams
     _accepts_sparse = True
     parameters: ClassVar[Parameters] = {
         "n_estimators": N_ESTIMATORS,
         "max_samples": MAX_SAMPLES,
-        "method": one_of(METHODS),
         "scaling": one_of(("auto", *SCALINGS)),
         **Thresholded.parameters,
-        "calibrate": one_of((True, False, BLOCKS), is_flag),
-        "tail": one_of(TAILS),
-        "mechanism": one_of(MECHANISMS),
+        "pool_size": POOL_SIZE,
+        "max_rows": MAX_ROWS,
         **Storable.parameters,
     }
 
@@ -166,152 +155,158 @@ class IDKPointDetector(PointDetector, Modelled[PointModel]):
         n_estimators: int = 100,
         max_samples: int | str = "auto",
         *,
-        method: str = "similarity",
         scaling: str | None = "auto",
         contamination: float | str = "auto",
-        calibrate: bool | str = True,
-        tail: str = EXTRAPOLATE,
-        mechanism: str = "hypersphere",
+        pool_size: int | str | None = "auto",
+        max_rows: int | str | None = "auto",
         random_state: Any = None,
-        backend: str = "auto",
         n_jobs: int | None = None,
         device: str | None = None,
     ) -> None:
         self.n_estimators = n_estimators
         self.max_samples = max_samples
-        self.method = method
         self.scaling = scaling
         self.contamination = contamination
-        self.calibrate = calibrate
-        self.tail = tail
-        self.mechanism = mechanism
+        self.pool_size = pool_size
+        self.max_rows = max_rows
         self.random_state = random_state
-        self.backend = backend
         self.n_jobs = n_jobs
         self.device = device
 
-    def fit(self, X: Any, y: Any = None, groups: Any = None, baseline: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, *, groups: Any = None, within: Any = None) -> Self:
         """Learn what the rows of X (n, d) are like, and where odd ones begin.
 
         ``groups`` (n,): what each row belongs to, such as an account. It only matters for p-values: whole groups are
-        set aside, and one row of each counts, so that p-values hold for rows of new groups.
+        set aside, and one row of each counts, so that p-values hold for rows of new groups. "blocks": rows are in the
+        order of time and hang together; stretches of time are set aside as a whole.
 
-        ``baseline`` (n,): the group whose rows each row is compared with, such as an account; see Notes. All other
+        ``within`` (n,): the group whose rows each row is compared with, such as an account; see Notes. All other
         methods then need it too.
         """
-        self._fit(X, groups, baseline)
+        self._fit_within(X, groups, within)
         return self
 
-    def fit_scores(self, X: Any, baseline: Any = None) -> Floats:
-        """``fit``, and the scores of the training data that it computes anyway: (n,)."""
-        rows, scores = self._fit(X, None, baseline)
-        return rows.give(scores)
+    def fit_predict(self, X: Any, y: Any = None, *, within: Any = None) -> npt.NDArray[np.int64]:
+        """Verdicts on the training data, +1 or -1: (n,)."""
+        rows, scores = self._fit_within(X, None, within)
+        return rows.give(self._verdicts(self._score_rows(rows) if scores is None else scores))
 
-    def fit_predict(self, X: Any, y: Any = None, baseline: Any = None) -> npt.NDArray[np.int64]:
-        """Verdicts on the training data, +1 or -1, from the scores that ``fit`` computes anyway: (n,)."""
-        rows, scores = self._fit(X, None, baseline)
-        return rows.give(self._verdicts(scores))
-
-    def _fit(self, X: Any, groups: Any = None, baseline: Any = None) -> tuple[Rows, Floats]:
+    def _fit_within(self, X: Any, groups: Any, within: Any) -> tuple[Rows, Floats | None]:
+        """Learn; the rows, and their scores if they were computed: (n,)."""
         rows = self._training_rows(X)
-        labels = None
-        if baseline is not None:
-            if self.method == "norm":
-                raise ValueError("method='norm' counts no rows, so it has no baseline; use method='similarity'.")
-            owners, labels = number_labels(self._labels(baseline, rows), "baseline")
+        labels = units = None
+        if groups is not None:
+            units = groups if isinstance(groups, str) and groups == BLOCKS else unit_numbers(groups, len(rows))
+        if within is not None:
+            owners, labels = number_labels(self._labels(within, rows), "within")
             rows = LabelledRows(rows, owners, len(labels))
-        units = None if groups is None else unit_numbers(groups, len(rows))
         scores = self._learn(rows, units)
-        if hasattr(self, "baseline_labels_"):
-            del self.baseline_labels_
+        if hasattr(self, "within_labels_"):
+            del self.within_labels_
         if labels is not None:
-            self.baseline_labels_ = labels
-        self.offset_ = self.threshold(scores)
+            self.within_labels_ = labels
+        if scores is None and self.contamination != "auto":
+            scores = self._score_rows(rows)  # a share of all rows
+        self.offset_ = self.threshold(self._learned_scores if scores is None else scores)
+        del self._learned_scores
         return rows, scores
 
-    def _learn(self, rows: Rows, units: Ints | None) -> Floats:
-        """Learn from rows, which may belong together, and return their scores: (n,)."""
+    def _learn(self, rows: Rows, units: Ints | str | None) -> Floats | None:
+        """Learn from rows, or a sample of them, and return the scores of all if they were computed: (n,)."""
         check_max_samples(self.max_samples, len(rows))
-        self.model_, scores = fit_point_model(rows, self.params, self.compute_for(rows), units)
-        return scores
+        most = MOST_LEARNED if self.max_rows == "auto" else len(rows) if self.max_rows is None else int(self.max_rows)
+        if len(rows) <= most or isinstance(rows, LabelledRows):
+            self.model_, scores = fit_point_model(rows, self.params, self.compute_for(rows), units, calibrated=True)
+            self._learned_scores = scores
+            return scores
+        check_max_samples(self.max_samples, most)
+        numbers = sample_of(len(rows), most, self.random_state)
+        units = units[numbers] if isinstance(units, np.ndarray) else units
+        sample = RangedRows(rows.part(numbers), *rows.extremes())
+        self.model_, self._learned_scores = fit_point_model(
+            sample, self.params, self.compute_for(rows), units, calibrated=True
+        )
+        return None
 
     def _score_rows(self, rows: Rows) -> Floats:
         return self.model_.scores(rows, self.compute_for(rows))
 
-    def _rows(self, X: Any, baseline: Any = None) -> Rows:
+    def _rows(self, X: Any, within: Any = None) -> Rows:
         """Input of a fitted detector, with the number of each row's group if it was fitted with groups."""
         rows = super()._rows(X)
         if isinstance(X, LabelledRows):  # as ``labelled`` has returned them
             return X
         if self.model_.baseline is None:
-            if baseline is not None:
-                raise ValueError("the detector was fitted without baseline; pass baseline to fit as well.")
+            if within is not None:
+                raise ValueError("the detector was fitted without within; pass within to fit as well.")
             return rows
-        if baseline is None:
-            raise ValueError("the detector was fitted with baseline; pass baseline, one label for each row.")
-        places, labels = number_labels(self._labels(baseline, rows), "baseline")
-        known = {label: number for number, label in enumerate(self.baseline_labels_.tolist())}
+        if within is None:
+            raise ValueError("the detector was fitted with within; pass within, one label for each row.")
+        places, labels = number_labels(self._labels(within, rows), "within")
+        known = {label: number for number, label in enumerate(self.within_labels_.tolist())}
         owners = np.array([known.get(label, UNSEEN) for label in labels.tolist()], dtype=np.int64)
         return LabelledRows(rows, owners[places], len(known))
 
-    def labelled(self, X: Any, baseline: Any) -> Rows:
+    def labelled(self, X: Any, within: Any) -> Rows:
         """Rows as models take them: with the number of each row's group, if the detector was fitted with groups."""
-        return self._rows(X, baseline)
+        return self._rows(X, within)
 
-    def _labels(self, baseline: Any, rows: Rows) -> npt.NDArray[Any]:
-        labels = as_labels(baseline, "baseline")
+    def _labels(self, within: Any, rows: Rows) -> npt.NDArray[Any]:
+        labels = as_labels(within, "within")
         if len(labels) != len(rows):
             raise ValueError(
-                f"baseline has {len(labels)} labels and X has {len(rows)} rows; need one label for each row."
+                f"within has {len(labels)} labels and X has {len(rows)} rows; need one label for each row."
             )
         return labels
 
-    def score_samples(self, X: Any, baseline: Any = None) -> Floats:
+    def score_samples(self, X: Any, *, within: Any = None) -> Floats:
         """How normal each row is: (n,), higher = more normal; on the GPU if X is there.
 
-        ``baseline`` (n,): the group of each row, if ``fit`` was given one; rows of new groups are compared with all.
+        ``within`` (n,): the group of each row, if ``fit`` was given one; rows of new groups are compared with all.
         """
-        rows = self._rows(X, baseline)
+        rows = self._rows(X, within)
         return rows.give(self._score_rows(rows))
 
-    def decision_function(self, X: Any, baseline: Any = None) -> Floats:
+    def decision_function(self, X: Any, *, within: Any = None) -> Floats:
         """Score minus ``offset_``: negative for anomalies."""
-        return self.score_samples(X, baseline) - self.offset_
+        return self.score_samples(X, within=within) - self.offset_
 
-    def predict(self, X: Any, fdr: float | None = None, baseline: Any = None) -> npt.NDArray[np.int64]:
+    def predict(
+        self, X: Any, fdr: float | None = None, *, within: Any = None, exact: bool = False
+    ) -> npt.NDArray[np.int64]:
         """+1 for normal rows, -1 for anomalies: scores below ``offset_``.
 
         With ``fdr``, the rows that stand out from normal ones at this false discovery rate instead: among the alarms,
         the share of false ones is at most ``fdr`` on average over such batches (Benjamini and Hochberg, on
         ``p_values``). In a batch without anomalies every alarm is false, and one such batch in 1 / ``fdr`` has one.
         """
-        rows = self._rows(X, baseline)
+        rows = self._rows(X, within)
         return rows.give(
-            self._verdicts(self._score_rows(rows)) if fdr is None else verdicts_at(self._p_values(rows), fdr)
+            self._verdicts(self._score_rows(rows)) if fdr is None else verdicts_at(self._p_values(rows, exact), fdr)
         )
 
-    def p_values(self, X: Any, baseline: Any = None) -> Floats:
+    def p_values(self, X: Any, *, within: Any = None, exact: bool = False) -> Floats:
         """Conformal p-values of new rows: (n,) in (0, 1], small = odd.
 
         A row drawn like the training data has a p-value of at most alpha with a probability of at most alpha, for every
-        alpha down to 1 / (1 + number of rows set aside); what is below rests on ``tail``. This does not hold for the
-        rows of ``fit`` themselves, nor where rows hang together in time or otherwise: see ``groups`` of ``fit``, and
-        ``calibrate``. Anomalies in the training data make p-values larger if they score lower than the rest; a dense
-        clump of them that scores higher makes p-values smaller.
+        alpha down to 1 / (1 + number of rows set aside). Rows that score below all of these get smaller ones from the
+        tail of their scores, unless ``exact``. This does not hold for the rows of ``fit`` themselves, nor where rows
+        hang together in time or otherwise: see ``groups`` of ``fit``. Anomalies in the training data make p-values
+        larger if they score lower than the rest; a dense clump of them that scores higher makes p-values smaller.
 
-        With ``baseline`` it holds for rows of the groups of ``fit``, drawn as those of ``fit`` were. Rows of new groups
+        With ``within`` it holds for rows of the groups of ``fit``, drawn as those of ``fit`` were. Rows of new groups
         are compared with rows set aside that were scored without their groups.
         """
-        rows = self._rows(X, baseline)
-        return rows.give(self._p_values(rows))
+        rows = self._rows(X, within)
+        return rows.give(self._p_values(rows, exact))
 
-    def _p_values(self, rows: Rows) -> Floats:
+    def _p_values(self, rows: Rows, exact: bool) -> Floats:
         calibration = self.calibrated.calibration
         assert calibration is not None
         warn_of_many_samples(self.max_samples, sum(calibration.sizes))
-        return calibration.p_values(rows, self.compute_for(rows), self.tail)
+        return self.model_.p_values(rows, self.compute_for(rows), EXACT if exact else EXTRAPOLATE)
 
-    def explain(self, X: Any, baseline: Any = None) -> Any:
+    def explain(self, X: Any, *, within: Any = None) -> Any:
         """What each feature contributes to a row's lack of similarity: (n, d), or a frame of X's kind with its names.
 
         A row sums to log(typical score / score of the row), where the typical score is the geometric mean over some
@@ -319,7 +314,7 @@ class IDKPointDetector(PointDetector, Modelled[PointModel]):
         to the data than usual contributes a negative part. With an integer ``max_samples``, a score below a thousandth
         of the mean counts as that.
         """
-        rows = self._rows(X, baseline)
+        rows = self._rows(X, within)
         lack = self.model_.explain(rows.on_host, self.compute_for(rows))
         names = self.feature_names
         return frame_like(X, dict(zip(names, lack.T, strict=True)), same_rows=True) if is_frame(X) else rows.give(lack)
@@ -327,22 +322,21 @@ class IDKPointDetector(PointDetector, Modelled[PointModel]):
     def validate(self) -> None:
         """Raise a ValueError where what comes from a file does not fit together."""
         super().validate()
-        model, params = self.model_, self.params
-        demand((model.average is not None) == params.averages, "the model does not average as max_samples says")
-        demand(model.rule == METHODS[params.method], f"the model is not of method={params.method!r}")
-        n_labels = len(self.baseline_labels_) if hasattr(self, "baseline_labels_") else None
+        model = self.model_
+        demand((model.average is not None) == self.params.averages, "the model does not average as max_samples says")
+        n_labels = len(self.within_labels_) if hasattr(self, "within_labels_") else None
         n_groups = None if model.baseline is None else len(model.baseline.sizes)
-        demand(n_labels == n_groups, "baseline_labels_ is not one label for each group")
+        demand(n_labels == n_groups, "within_labels_ is not one label for each group")
 
     def score_path(self, X: Any) -> Floats:
         """Scores for every psi = 2, 4, ... up to ``max_samples_``, from nested samples in one pass: (n, number of psi).
 
         Column k is what a detector with max_samples = ``path_[k]``, the same scale and the same seed would say; with
         max_samples="auto" and scaling="auto" a third of its partitionings are on each of three scales. How far out a
-        row is does not enter the path. A detector that was fitted with ``baseline`` has no path.
+        row is does not enter the path. A detector that was fitted with ``within`` has no path.
         """
         if self.learned.baseline is not None:
-            raise ValueError("the detector was fitted with baseline, so it has no path of scores; see score_samples.")
+            raise ValueError("the detector was fitted with within, so it has no path of scores; see score_samples.")
         rows = self._rows(X)
         return rows.give(self.model_.path(rows, self.compute_for(rows)))
 

@@ -19,14 +19,11 @@ by how far out they are.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any
 
 import numpy as np
 
-from isobag.backends.arrays import Floats, Ints, Weights
+from isobag.backends.arrays import Floats
 from isobag.backends.learned import TINY, Learned, check, demand
-from isobag.backends.protocol import AnyBackend
 
 FLOOR = 1e-3
 COARSE = 8
@@ -37,8 +34,6 @@ OVERRULED = 0.9
 """How much of the difference they take away."""
 _LEAST_SPREAD = 1e-9
 """Rounding alone makes a spread."""
-FEW = 16
-"""So many rows are averaged together; of more, one column after the other."""
 _LOWEST = -708.0  # its exponential is still above 0
 
 
@@ -126,21 +121,6 @@ class ViewsAverage(Learned):
             mean -= OVERRULED * np.maximum(mean - self.limit(coarse), 0)
         return _exponential(mean)
 
-    def weights_for(self, largest: Floats) -> Weights:
-        """What ``average_few`` needs, of sums that are divided by the largest they can be: (V, 1, L + 1)."""
-        return Weights(largest, *self._columns)
-
-    @cached_property
-    def _columns(self) -> tuple[Any, ...]:
-        """Floors and weights, last those of how far out rows are, and in which order they are added."""
-        n_views = len(self.views)
-        floors = np.column_stack([self.floors, np.zeros(n_views)])
-        weights = np.column_stack([self.weights, [-own.far_weight for own in self.views]])
-        numbers = np.arange(weights.size).reshape(weights.shape)
-        order = np.concatenate([numbers[:, : self.n_coarse], numbers[:, self.n_coarse :]], axis=None)
-        n_coarse, line = self.n_coarse * n_views, (float(self.slope), float(self.offset))
-        return floors[:, None], weights[:, None], order, n_coarse, *line, OVERRULED, _LOWEST
-
     def parts(self, paths: Paths) -> tuple[Floats, Floats]:
         """The mean of the logarithms, less how far out rows are, and the part of it that is of the small psi: (n,)."""
         coarse = np.zeros(len(paths[0][0]))
@@ -156,18 +136,6 @@ class ViewsAverage(Learned):
     def limit(self, coarse: Floats) -> Floats:
         """The part of the small psi in units of the mean; they overrule a mean above it: (n,)."""
         return self.offset + self.slope * coarse
-
-
-def average_few(sums: Ints, own: Weights, verbs: AnyBackend) -> Floats:
-    """``ViewsAverage.apply`` of sums at every psi and, last, of how far out rows are: (V, n, L + 1) -> (n,).
-
-    The same operations in the same order, without a call for each column.
-    """
-    terms = verbs.floor_shares(sums, own)
-    logarithms = terms[:, :, :-1]
-    np.log(logarithms, out=logarithms)  # NumPy's here as there: others differ in the last bit
-    mean = verbs.weigh_terms(terms, own)
-    return np.exp(mean, out=mean)
 
 
 def _exponential(logarithms: Floats) -> Floats:

@@ -22,6 +22,7 @@ from isobag.backends import Compute
 from isobag.backends.arrays import MOST_ROWS, OUTSIDE, Cells, Floats, Ints
 from isobag.backends.counts import merge_counts, self_dots
 from isobag.backends.learned import Learned, check, demand
+from isobag.backends.samples import Cut
 from isobag.backends.threads import slices
 from isobag.data.labelled import UNSEEN, LabelledRows
 from isobag.models.averaging import Paths
@@ -46,18 +47,11 @@ class OwnSums(NamedTuple):
         return OwnSums(tuple(own[rows] for own in self.sums), self.sizes[rows])
 
 
-class Segment(NamedTuple):
-    """One level of one view: t partitionings into psi cells each."""
-
-    n_partitionings: int
-    n_cells: int
-
-
 @dataclass(frozen=True, eq=False)
 class Baseline(Learned):
     """The rows of each group counted in the cells of every level of all views, and how much groups differ.
 
-    counts : (g, t psi) for each level of each view, see ``segments_of``; sparse.
+    counts : (g, L S) for each view; sparse.
     sizes : (g,), number of rows of each group, 0 for groups that this model has not seen.
     ratios : (V, L), variance between groups divided by the variance within, q.
     gains : (V, L), mean share of rows in their own group's map over that in the map of all, at least 1.
@@ -83,7 +77,7 @@ class Baseline(Learned):
         """Refuse other views, or another number of reference rows, than this is of."""
         check("ratios", self.ratios, (len(views.members), len(views.levels)))
         check("reference", self.reference, (n_reference,))
-        shapes = [(len(self.sizes), one.n_partitionings * one.n_cells) for one in segments_of(views)]
+        shapes = [(len(self.sizes), view.partitionings.sq_radii.size) for view in views.members]
         demand([own.shape for own in self.counts] == shapes, "counts need a row for each group, a column for each cell")
 
     def weights(self, view: int, sizes: Ints) -> Floats:
@@ -97,29 +91,33 @@ class Baseline(Learned):
 
         ``leave_out``: they are rows of ``fit``, each of which does not count itself.
         """
-        known = int(np.searchsorted(owners, 0))
-        sums = np.zeros((len(self.counts), len(owners)), dtype=np.int64)
-        for number, (segment, cells) in enumerate(_cells_of(views, X[known:], compute) if known < len(owners) else ()):
-            for rows, groups, local in _spans(owners[known:], segment):
-                tables, some = _dense(self.counts[number][groups], segment), cells[:, rows]
-                sums[number, known:][rows] = _sum_tables(tables, some, local) - leave_out * _n_covered(some)
-        return OwnSums(_by_view(sums, views), self.sizes_of(owners) - leave_out)
+        first = int(np.searchsorted(owners, 0))
+        parts = []
+        for (balls, scaled), counts in zip(views.scaled(X[first:], compute), self.counts, strict=True):
+            sums = np.zeros((len(owners), len(balls.levels)), dtype=np.int64)
+            if first < len(owners):
+                cells = compute.fetch(balls.assign(scaled, compute)[0])
+                sums[first:] = _own_sums(counts, cells, owners[first:], balls.cut) - leave_out * _n_covered(
+                    cells, balls.cut
+                )
+            parts.append(sums)
+        return OwnSums(tuple(parts), self.sizes_of(owners) - leave_out)
 
-    def mix(self, paths: Paths, own: OwnSums, sizes_of_views: list[int]) -> Paths:
-        """Scores at every psi in the map of the own group and all, from those in the map of all."""
+    def mix(self, paths: Paths, own: OwnSums, n_samples: Ints) -> Paths:
+        """Scores at every psi in the map of the own group and all, from those in the map of all; n_samples (L,)."""
         mixed = []
-        for view, ((path, far), t) in enumerate(zip(paths, sizes_of_views, strict=True)):
-            shares = own.sums[view] / (np.maximum(own.sizes, 1) * t)[:, None]
+        for view, (path, far) in enumerate(paths):
+            shares = own.sums[view] / (np.maximum(own.sizes, 1)[:, None] * n_samples)
             mixed.append((mix_shares(shares, path, self.weights(view, own.sizes), self.gains[view]), far))
         return mixed
 
-    def with_gains(self, paths: Paths, own: OwnSums, sizes_of_views: list[int]) -> "Baseline":
+    def with_gains(self, paths: Paths, own: OwnSums, n_samples: Ints) -> "Baseline":
         """With the gains that some rows of ``fit`` show, from their scores in the map of all."""
         known = own.sizes > 0
         gains = np.ones_like(self.ratios)
-        for view, ((path, _), t) in enumerate(zip(paths, sizes_of_views, strict=True)):
+        for view, (path, _) in enumerate(paths):
             if known.any():
-                shares = own.sums[view][known] / (own.sizes[known] * t)[:, None]
+                shares = own.sums[view][known] / (own.sizes[known][:, None] * n_samples)
                 usual = np.ascontiguousarray(path).mean(axis=0)
                 gains[view] = np.maximum(np.divide(shares.mean(axis=0), usual, out=gains[view], where=usual > 0), 1)
         return replace(self, gains=gains)
@@ -143,32 +141,40 @@ class OwnShares(NamedTuple):
 
     def at(self, level: int, cells: Cells) -> Floats:
         """Share of the own mixed map in the cells of rows: (n, t)."""
-        own = np.zeros(cells.shape)
-        for rows, tables, local in self._tables(level, cells):
-            own[rows] = np.stack([table[keys] for table, keys in _keyed(tables, cells[rows].T, local)], axis=1)
+        shares = np.zeros(cells.shape)
+        for rows, counts, local in self._tables(level):
+            own = cells[rows]
+            shares[rows] = np.where(own == OUTSIDE, 0, counts[local[:, None], own])
         weights, gains = self._weights(level), self.baseline.gains[self.view, self._place(level)]
         sizes = np.maximum(self.baseline.sizes_of(self.owners), 1)
-        return mix_shares(own / sizes[:, None], self.of_all.at(level, cells), weights, gains)
+        return mix_shares(shares / sizes[:, None], self.of_all.at(level, cells), weights, gains)
 
-    def usual(self, level: int, nearest: Cells) -> Cells:
-        """The fullest cell of the own group where its map weighs more than that of all, else the nearest anchor."""
+    def usual(self, level: int, nearest: Cells, starts: Ints) -> Cells:
+        """The fullest cell of the own group where its map weighs more than that of all, else the nearest center."""
         cells = nearest.copy()
-        for rows, tables, local in self._tables(level, nearest):
-            cells[rows] = tables[:, :, 1:].argmax(axis=2)[:, local].T
+        ends = np.append(starts[1:], self._n_slots(level))
+        for rows, counts, local in self._tables(level):
+            fullest = np.column_stack(
+                [a + counts[:, a:b].argmax(axis=1) for a, b in zip(starts.tolist(), ends.tolist(), strict=True)]
+            )
+            cells[rows] = fullest[local]
         return np.where(self._weights(level) > 0.5, cells, nearest)
 
     def _place(self, level: int) -> int:
         return level % int(self.baseline.ratios.shape[1])  # of one psi, the last level alone is counted
 
+    def _n_slots(self, level: int) -> int:
+        return int(self.baseline.counts[self.view].shape[1]) // int(self.baseline.ratios.shape[1])
+
     def _weights(self, level: int) -> Floats:
         return self.baseline.weights(self.view, self.baseline.sizes_of(self.owners))[:, [self._place(level)]]
 
-    def _tables(self, level: int, cells: Cells) -> Iterator[tuple[slice, Ints, Ints]]:
-        """Some rows, the counts of their groups (t, g, psi + 1), and the place of each row's group among them."""
-        counts = self.baseline.counts[self.view * self.baseline.ratios.shape[1] + self._place(level)]
-        segment = Segment(cells.shape[1], counts.shape[1] // cells.shape[1])
-        for rows, groups, local in _spans(self.owners, segment):
-            yield rows, _dense(counts[groups], segment), local
+    def _tables(self, level: int) -> Iterator[tuple[slice, Ints, Ints]]:
+        """Some rows, the counts of their groups (g, S), and the place of each row's group among them."""
+        n_slots, place = self._n_slots(level), self._place(level)
+        counts = self.baseline.counts[self.view][:, place * n_slots : (place + 1) * n_slots]
+        for rows, groups, local in _spans(self.owners, n_slots):
+            yield rows, counts[groups].toarray(), local
 
 
 def mix_shares(own: Floats, shares: Floats, weights: Floats, gains: Floats) -> Floats:
@@ -183,115 +189,71 @@ def fit_baseline(views: Views, rows: LabelledRows, reference: Ints, compute: Com
 
     reference (m,): the numbers of the model's reference rows
     """
-    segments, sizes = segments_of(views), rows.sizes
-    sums = np.zeros((len(segments), len(rows)), dtype=np.int64)
-    parts: list[list[tuple[Ints, csr_array]]] = [[] for _ in segments]
-    counted = np.zeros(rows.n_groups, dtype=np.int64)
+    sizes, cuts = rows.sizes, [view.partitionings.cut for view in views.members]
+    sums = [np.zeros((len(rows), len(views.levels)), dtype=np.int64) for _ in cuts]
+    parts: list[list[csr_array]] = [[] for _ in cuts]
+    numbers: list[Ints] = []
+    seen = np.zeros(rows.n_groups, dtype=np.int64)
     for X, owners, places in rows.owned_blocks():
-        for number, (segment, cells) in enumerate(_cells_of(views, X, compute)):
-            for own, groups, local in _spans(owners, segment):
-                tables = _count_tables(segment, len(groups), cells[:, own], local)
-                parts[number].append((groups, _sparse(tables)))
-                sums[number, places[own]] = _sum_tables(tables, cells[:, own], local) - _n_covered(cells[:, own])
-        counted += np.bincount(owners, minlength=rows.n_groups) == sizes
-    counts = tuple(
-        merge_counts([one for _, one in own], np.concatenate([groups for groups, _ in own]), rows.n_groups)
-        for own in parts
+        groups, starts = np.unique(owners, return_index=True)
+        numbers.append(groups)
+        local = np.repeat(np.arange(len(groups)), np.diff(starts, append=len(owners)))
+        for view, (balls, scaled) in enumerate(views.scaled(X, compute)):
+            cells, _ = balls.assign(scaled, compute)
+            counts = compute.verbs.count_groups(
+                cells, balls.cut, np.append(starts, len(owners)), compute.n_jobs
+            ).tocsr()
+            cells = compute.fetch(cells)
+            parts[view].append(counts)
+            sums[view][places] = _own_sums(counts, cells, local, balls.cut) - _n_covered(cells, balls.cut)
+        seen += np.bincount(owners, minlength=rows.n_groups) == sizes
+    merged = tuple(merge_counts(own, np.concatenate(numbers), rows.n_groups) for own in parts)
+    by_level = [np.split(np.arange(own.shape[1]), len(views.levels)) for own in merged]
+    ratios = np.array(
+        [[_ratio(own[:, level], sizes) for level in levels] for own, levels in zip(merged, by_level, strict=True)]
     )
-    ratios = np.array([_ratio(own, sizes) for own in counts]).reshape(len(views.members), -1)
-    baseline = Baseline(counts, sizes, ratios, np.ones_like(ratios), rows.owners[reference])
-    own_sums = OwnSums(_by_view(sums, views), sizes[rows.owners] - 1)
-    cut = np.flatnonzero(counted[rows.owners] == 0)  # rows of groups larger than a block
+    baseline = Baseline(merged, sizes, ratios, np.ones_like(ratios), rows.owners[reference])
+    own_sums = OwnSums(tuple(sums), sizes[rows.owners] - 1)
+    cut = np.flatnonzero(seen[rows.owners] == 0)  # rows of groups larger than a block
     for X, owners, places in rows.part(cut).owned_blocks() if len(cut) else ():
         rest = baseline.own_sums(views, compute, X, owners, leave_out=True)
-        for known, found in zip(own_sums.sums, rest.sums, strict=True):
-            known[cut[places]] = found
+        for whole, part in zip(own_sums.sums, rest.sums, strict=True):
+            whole[cut[places]] = part
     return baseline, own_sums
 
 
-def segments_of(views: Views) -> list[Segment]:
-    """Every level of each view."""
-    return [Segment(len(view.partitionings), psi) for view in views.members for psi in view.partitionings.levels]
+def _own_sums(counts: csr_array, cells: Cells, owners: Ints, cut: Cut) -> Ints:
+    """Sum over samples of the counts of each row's group at its cells: counts (g, L S), cells (T, n) -> (n, L)."""
+    sums = np.zeros((cells.shape[1], len(cut.levels)), dtype=np.int64)
+    ends = cut.ends
+    for rows, groups, local in _spans(owners, counts.shape[1]):
+        tables = np.zeros((len(groups), len(cut.levels), 1 + cut.n_slots), dtype=counts.dtype)  # the first is OUTSIDE
+        tables[:, :, 1:] = counts[groups].toarray().reshape(len(groups), len(cut.levels), -1)
+        for level in range(len(cut.levels)):
+            flat, before = tables[:, level].reshape(-1), local * (1 + cut.n_slots) + 1
+            for own in cells[ends[level] : ends[level + 1], rows]:
+                sums[rows, level] += flat[before + own]
+    return sums
 
 
-def _cells_of(views: Views, X: Floats, compute: Compute) -> Iterator[tuple[Segment, Cells]]:
-    """Cells of all rows at each level of each view: (t, n)."""
-    segments = iter(segments_of(views))
-    for drawn, queries in views.prepare(compute.place(X), compute):
-        for cells in drawn.assign_levels(queries, compute):
-            yield next(segments), cells
-
-
-def _by_view(sums: Ints, views: Views) -> tuple[Ints, ...]:
-    """Sums of each level of each view, (V L, n), as (n, L) for each view."""
-    return tuple(own.T for own in np.split(sums, len(views.members)))
-
-
-def _spans(owners: Ints, segment: Segment) -> Iterator[tuple[slice, Ints, Ints]]:
+def _spans(owners: Ints, n_columns: int) -> Iterator[tuple[slice, Ints, Ints]]:
     """Rows of some groups at a time, the groups, and the place of each row's among them; owners (n,) ascend.
 
     So few groups that tables of all their counts are small. Rows of unknown groups are in none.
     """
     groups, starts = np.unique(owners, return_index=True)
     ends = np.append(starts, len(owners))
-    known = int(np.searchsorted(groups, 0))
-    most = max(1, _DENSE_NUMBERS // (segment.n_partitionings * (segment.n_cells + 1)))
-    for part in slices(len(groups) - known, most):
-        first, stop = known + part.start, known + part.stop
+    first_seen = int(np.searchsorted(groups, 0))
+    for part in slices(len(groups) - first_seen, max(1, _DENSE_NUMBERS // n_columns)):
+        first, stop = first_seen + part.start, first_seen + part.stop
         local = np.repeat(np.arange(stop - first), np.diff(ends[first : stop + 1]))
         yield slice(int(ends[first]), int(ends[stop])), groups[first:stop], local
 
 
-def _keyed(tables: Ints, cells: Cells, local: Ints) -> Iterator[tuple[Ints, Ints]]:
-    """For each partitioning, the table of all groups as one (g (psi + 1),) and the place of each row's cell in it.
-
-    tables (t, g, psi + 1), the first column of which is that of OUTSIDE; cells (t, n), local (n,)
-    """
-    keys = local * tables.shape[2] + 1
-    for table, own in zip(tables, cells, strict=True):
-        yield table.reshape(-1), keys + own
-
-
-def _count_tables(segment: Segment, n_groups: int, cells: Cells, local: Ints) -> Ints:
-    """Number of each group's rows in each cell: (t, g, psi + 1), none in the first column."""
-    tables = np.zeros((segment.n_partitionings, n_groups, segment.n_cells + 1), dtype=np.int64)
-    for table, keys in _keyed(tables, cells, local):
-        table[:] = np.bincount(keys, minlength=len(table))
-    tables[:, :, 0] = 0
-    return tables
-
-
-def _sum_tables(tables: Ints, cells: Cells, local: Ints) -> Ints:
-    """Sum over partitionings of the own group's table at each row's cell: (n,)."""
-    total = np.zeros(len(local), dtype=np.int64)
-    for table, keys in _keyed(tables, cells, local):
-        total += table[keys]
-    return total
-
-
-def _n_covered(cells: Cells) -> Ints:
-    """In how many partitionings a row is not OUTSIDE: (t, n) -> (n,)."""
-    covered: Ints = np.sum(cells != OUTSIDE, axis=0, dtype=np.int64)
-    return covered
-
-
-def _sparse(tables: Ints) -> csr_array:
-    """Tables (t, g, psi + 1) as sparse counts (g, t psi)."""
-    n_groups = tables.shape[1]
-    counts = tables[:, :, 1:].transpose(1, 0, 2).reshape(n_groups, -1)
-    places = np.flatnonzero(counts)
-    starts = np.searchsorted(places, np.arange(n_groups + 1) * counts.shape[1])
-    columns = places - np.repeat(np.arange(n_groups), np.diff(starts)) * counts.shape[1]
-    entries = counts.reshape(-1)[places].astype(np.int32)
-    return csr_array((entries, columns.astype(np.int32), starts.astype(np.int32)), shape=counts.shape)
-
-
-def _dense(counts: csr_array, segment: Segment) -> Ints:
-    """Sparse counts (g, t psi) as tables (t, g, psi + 1)."""
-    t, psi = segment.n_partitionings, segment.n_cells
-    tables = np.zeros((t, counts.shape[0], psi + 1), dtype=counts.dtype)
-    tables[:, :, 1:] = counts.toarray().reshape(-1, t, psi).transpose(1, 0, 2)
-    return tables
+def _n_covered(cells: Cells, cut: Cut) -> Ints:
+    """In how many samples of each psi a row is not OUTSIDE: (T, n) -> (n, L)."""
+    parts = np.split(cells != OUTSIDE, cut.ends[1:-1])
+    return np.column_stack([part.sum(axis=0, dtype=np.int64) for part in parts])
 
 
 def _ratio(counts: csr_array, sizes: Ints) -> float:

@@ -75,6 +75,8 @@ _JUDGED = np.dtype([("scores", np.float64), ("p_values", np.float64), ("is_extra
 class Calibration(Learned):
     """A model for each of K folds, and its scores of that fold, which it has not seen.
 
+    Without models, the scores are of rows left out of the model that holds this, one at a time.
+
     edges : (c - 1,), the largest sizes of all classes of groups but the last; rows are one class.
     ends : (K c,), where the scores of each class end, fold after fold.
     scores : (m,), fold by fold and class by class, in rising order within each.
@@ -92,7 +94,7 @@ class Calibration(Learned):
         check("edges", self.edges, (None,), 0, MOST_ROWS)
         demand(np.all(np.diff(self.edges) > 0), "edges of sizes are not in rising order")
         check("scores", self.scores, (None,))
-        check("ends", self.ends, (self.n_classes * len(self.models),), 0, len(self.scores))
+        check("ends", self.ends, (self.n_classes * max(1, len(self.models)),), 0, len(self.scores))
         divides = len(self.ends) > 0 and np.all(np.diff(self.ends) >= 0) and self.ends[-1] == len(self.scores)
         demand(divides, "ends do not divide the scores")
         parts = np.split(self.scores, self.ends[:-1])
@@ -125,13 +127,14 @@ class Calibration(Learned):
         """The smallest p-value that is not extrapolated, in the largest class."""
         return 1 / (1 + max(self.sizes))
 
-    def judge(self, data: Any, compute: Compute, tail: str = EXTRAPOLATE) -> Judgement:
-        """Scores and p-values of new data, which may be none."""
+    def judge(self, model: Any, data: Any, compute: Compute, tail: str = EXTRAPOLATE) -> Judgement:
+        """Scores and p-values of new data, which may be none, by the models of folds or the model that holds this."""
+        models = self.models or (model,)
         if not len(data):
             return Judgement(np.empty(0), np.empty(0), np.zeros(0, dtype=bool))
         if not isinstance(data, Rows) or isinstance(data, LabelledRows):
-            return self.compare(np.stack([model.scores(data, compute) for model in self.models], axis=1), data, tail)
-        scorers = [model.scorer(compute) for model in self.models]
+            return self.compare(np.stack([own.scores(data, compute) for own in models], axis=1), data, tail)
+        scorers = [own.scorer(compute) for own in models]
 
         def judge_block(X: Floats) -> npt.NDArray[Any]:
             by_model = np.stack([score(X) for score in scorers], axis=1)
@@ -146,9 +149,9 @@ class Calibration(Learned):
         judged = np.asarray(data.map(judge_block))
         return Judgement(**{name: judged[name] for name in Judgement._fields})
 
-    def p_values(self, data: Any, compute: Compute, tail: str = EXTRAPOLATE) -> Floats:
+    def p_values(self, model: Any, data: Any, compute: Compute, tail: str = EXTRAPOLATE) -> Floats:
         """P-values of new data: (n,) in (0, 1]."""
-        return self.judge(data, compute, tail).p_values
+        return self.judge(model, data, compute, tail).p_values
 
     def compare(self, scores: Floats, data: Any, tail: str) -> Judgement:
         """What follows from the scores by all models: (n, K)."""
@@ -259,6 +262,13 @@ def calibrate(
     return Calibration(
         tuple(models), edges, np.cumsum(np.concatenate(ends)), np.concatenate(scores), _correlation(neighbours)
     )
+
+
+def calibration_of(scores: Floats) -> Calibration:
+    """The calibration by scores of rows, in their order, that a model scored as if it had not counted them: (m,)."""
+    ranks = own_p_values(scores)
+    none = np.empty(0, dtype=np.int64)
+    return Calibration((), none, np.array([len(scores)]), np.sort(scores), _correlation(ranks))
 
 
 def _correlation(ranks: Floats) -> float:

@@ -20,7 +20,7 @@ import numpy as np
 from isobag.backends import Compute
 from isobag.backends.arrays import Floats, Ints
 from isobag.data.rows import ArrayRows
-from isobag.models.views import Plan, draw_views
+from isobag.models.views import Draw, Plan, draw_views
 
 N_BLOCKS = 32
 """Blocks that the smaller of the two samples is cut into."""
@@ -54,12 +54,13 @@ def measure_drift(reference: Floats, window: Floats, random_state: int, compute:
     points = np.concatenate([reference[: n * size], window[first_row:]])
     psi = min(PSI, max(2, len(points) // 2))
     plans = [Plan(scaling, (psi,)) for scaling in SCALINGS]
-    views, _ = draw_views(ArrayRows(points), N_ESTIMATORS, plans, "hypersphere", random_state, compute)
+    draw = Draw(N_ESTIMATORS // len(plans), None, "hypersphere", random_state)
+    views, _ = draw_views(ArrayRows(points), plans, draw, compute, averages=False)
     columns = views.columns(points, compute)
     counts = np.zeros((n + m, views.n_columns + 1))
     np.add.at(counts, (np.repeat(np.arange(n + m), size)[:, None], columns), 1.0)
     counts = counts[:, :-1]  # the last column is of rows that are OUTSIDE
-    gram = counts @ counts.T / (size**2 * len(views))  # of whole numbers, exact
+    gram = counts @ counts.T / (size**2 * views.n_samples)  # of whole numbers, exact
     rng = np.random.default_rng(random_state)
     orders = np.stack([np.arange(n + m), *(rng.permutation(n + m) for _ in range(N_PERMUTATIONS))])
     distances = _sq_distances(gram, orders, n)

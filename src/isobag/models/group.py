@@ -21,13 +21,12 @@ from isobag.models.neighbours import MARGIN, Neighbours, bounded
 from isobag.models.point import largest_samples
 from isobag.models.reasons import reasons_of
 from isobag.models.sizes import SizeEvidence, fit_size_evidence
-from isobag.models.views import Plan, Views, draw_views
+from isobag.models.views import Draw, Plan, Views, draw_views
 from isobag.models.witness import separation, witness
 from isobag.partitionings import nested_levels
 from isobag.partitionings.counts import MeanMaps
 
 AUTO_POINT_SAMPLES = (16, 64)
-AUTO_GROUP_SAMPLES = 256
 LEVEL2: dict[str, type[Level2]] = {"neighbours": Neighbours, "cells": GroupCells}
 """Ways to score mean maps."""
 CALIBRATION_GROUPS, LEARNED_GROUPS = 10_000, 2_000
@@ -43,8 +42,7 @@ class GroupExplanation(NamedTuple):
     points : (n,), what each row of X carries of the difference of its group. Positive: its group has too many points
         there; negative: it has some there, but fewer than usual. As a frame: columns "group" and "contribution".
     lacking : (g, m), what each of the points of ``reference`` carries: positive where the group has too few points.
-    reference : (m, d), points of the groups of ``fit`` that stand for cells. A frame if X is one. With
-        ``count_outside=True`` one more, of NaN, stands for what lies OUTSIDE.
+    reference : (m, d), points of the groups of ``fit`` that stand for cells. A frame if X is one.
     features : (g, d), how far each feature sets the points of which the group has too many apart from the population:
         distance of the two distribution functions, negative if these points have the lower values. As a frame: columns
         "group", "difference" and the names of the features; "group_" if a feature has that name.
@@ -71,60 +69,41 @@ class GroupParams:
     n_estimators: int
     max_samples: int | str
     group_max_samples: int | str
-    point_mechanism: str
-    group_mechanism: str
-    size_correction: bool | str
     size: str
-    count_outside: bool
     scaling: str | None
-    calibrate: bool
+    pool_size: int | str | None
     random_state: Any
 
     @property
     def averages(self) -> bool:
-        """Whether the score is a mean over many psi of level 2."""
-        return self.group_max_samples == "auto"
-
-    @property
-    def level1_mechanism(self) -> str:
-        """The mechanism of level 1; by default one by which no point is OUTSIDE."""
-        if self.point_mechanism != "auto":
-            return self.point_mechanism
-        return "voronoi" if self.max_samples == "auto" else "hypersphere"
+        """Whether level 1 has several psi."""
+        return self.max_samples == "auto"
 
     @property
     def level2(self) -> str:
         """Name of the level 2: by default the distance to the nearest groups, else cells, as in the paper."""
-        return "neighbours" if self.averages and self.group_mechanism == "auto" else "cells"
+        return "neighbours" if self.group_max_samples == "auto" else "cells"
 
-    def level2_params(self, n_partitionings: int, n_groups: int) -> Level2Params:
-        """How level 2 learns, from so many groups in the cells of so many partitionings."""
-        return Level2Params(
-            n_partitionings,
-            self.n_estimators,
-            self.group_levels(n_groups),
-            "hypersphere" if self.group_mechanism == "auto" else self.group_mechanism,
-            self.averages,
-            self.size_correction is True,
-        )
+    def level2_params(self, n_samples: int, n_groups: int) -> Level2Params:
+        """How level 2 learns, from so many groups in the cells of so many samples."""
+        psi = None if self.group_max_samples == "auto" else min(int(self.group_max_samples), n_groups)
+        return Level2Params(n_samples, self.n_estimators, psi)
 
-    def plans(self, n_points: int) -> list[Plan]:
-        """The views of level 1: one, or one for each psi, with as many partitionings each."""
-        if self.max_samples != "auto":
-            return [Plan(self.scaling, (min(int(self.max_samples), n_points),))]
+    def draw(self, seed: Any) -> Draw:
+        """What level 1 draws; by default cells by which no point is OUTSIDE."""
+        return Draw(self.n_estimators, self.pool_size, "voronoi" if self.averages else "hypersphere", seed)
+
+    def plan(self, n_points: int) -> Plan:
+        """Level 1: one psi, or 16, 32 and 64, at most half of the points."""
+        if not self.averages:
+            return Plan(self.scaling, (min(int(self.max_samples), n_points),))
         first, last = AUTO_POINT_SAMPLES
         levels = nested_levels(largest_samples(n_points, last))
-        return [Plan(self.scaling, (psi,)) for psi in levels if psi >= min(first, levels[-1])]
-
-    def group_levels(self, n_groups: int) -> tuple[int, ...]:
-        """The nested psi of level 2."""
-        if self.averages:
-            return nested_levels(largest_samples(n_groups, AUTO_GROUP_SAMPLES))
-        return (min(int(self.group_max_samples), n_groups),)
+        return Plan(self.scaling, tuple(psi for psi in levels if psi >= min(first, levels[-1])))
 
     def of_part(self, seed: int, n_parts: int) -> "GroupParams":
-        """The same for one of several parts of the data, which share the partitionings and set nothing aside."""
-        return replace(self, calibrate=False, random_state=seed, n_estimators=-(-self.n_estimators // n_parts))
+        """The same for one of several parts of the data, which share the partitionings."""
+        return replace(self, random_state=seed, n_estimators=-(-self.n_estimators // n_parts))
 
 
 @dataclass(frozen=True)
@@ -132,7 +111,6 @@ class GroupModel(Learned):
     """Views of the points, and how groups are scored by their mean maps.
 
     views : level 1, scalings and partitionings of points.
-    count_outside : whether OUTSIDE is one more cell of level 1.
     population : (columns,), mean of the mean maps of all groups.
     reference : (m, d), points that stand for cells of level 1.
     level2 : how mean maps are scored.
@@ -145,7 +123,6 @@ class GroupModel(Learned):
     """
 
     views: Views
-    count_outside: bool
     population: Floats
     reference: Floats
     level2: Level2
@@ -155,14 +132,11 @@ class GroupModel(Learned):
 
     def validate(self) -> None:
         """A column for each cell of the views, and parts that are models of the same points."""
-        members, n_features = self.views.members, self.views.n_features
-        demand(all(len(view.partitionings.levels) == 1 for view in members), "a view has several levels")
-        n_columns = self.views.n_columns + self.count_outside * len(self.views)
+        members, n_features, n_columns = self.views.members, self.views.n_features, self.views.n_columns
         check("population", self.population, (n_columns,), 0, ONE)
         demand(self.level2.width == n_columns, f"level 2 is of {self.level2.width} columns; need {n_columns}")
-        anchors = [view.partitionings.anchors() for view in members]
-        n_anchors = sum(len(own[0]) for own in anchors if own is not None)
-        check("reference", self.reference, (n_anchors, n_features), -FARTHEST, FARTHEST)
+        n_centers = sum(len(view.partitionings.pool) for view in members)
+        check("reference", self.reference, (n_centers, n_features), -FARTHEST, FARTHEST)
         is_same = self.columns is None or len(self.columns.edges) == n_features
         demand(is_same, "columns are of another number of features")
         for part in () if self.calibration is None else self.calibration.models:
@@ -171,7 +145,7 @@ class GroupModel(Learned):
 
     def scores(self, groups: Groups, compute: Compute) -> Floats:
         """How normal each group is: (g,), 0 or more."""
-        scores = self.level2.scores(self.views.maps_of(groups, compute, self.count_outside), compute)
+        scores = self.level2.scores(self.views.maps_of(groups, compute), compute)
         if self.columns is not None:
             scores = np.minimum(scores, self.columns.scores(groups, compute))
         return self.with_size(scores, groups.sizes)
@@ -184,7 +158,7 @@ class GroupModel(Learned):
         if self.calibration is None:
             raise ValueError("the model was fitted without calibration; p-values need calibrate=True.")
         blind = tuple(replace(model, size=None) for model in self.calibration.models)
-        return replace(self.calibration, models=blind).p_values(groups, compute, tail)
+        return replace(self.calibration, models=blind).p_values(self, groups, compute, tail)
 
     def p_size(self, sizes: Ints) -> Floats | None:
         """P-values of new groups from their numbers of points alone: (g,) in (0, 1]; None where size is ignored."""
@@ -198,32 +172,29 @@ class GroupModel(Learned):
         """Conformal p-values of new groups: (g,) in (0, 1]."""
         if self.calibration is None:
             raise ValueError("the model was fitted without calibration; p-values need calibrate=True.")
-        return self.calibration.p_values(groups, compute, tail)
+        return self.calibration.p_values(self, groups, compute, tail)
 
     def mean_maps(self, groups: Groups, compute: Compute) -> MeanMaps:
         """Level 1: counts (g, cells) and sizes (g,), kept."""
-        return self.views.mean_maps(groups, compute, self.count_outside)
+        return self.views.mean_maps(groups, compute)
 
     @property
     def reference_masses(self) -> Floats:
-        """Share of the population in the cells of each point of ``reference``, times t; last that of other cells."""
-        anchors = self.views.anchors_in_columns(self.count_outside)
+        """Share of the population in the cells of each point of ``reference``, times t."""
+        anchors = self.views.anchors_in_columns()
         return np.bincount(anchors, weights=self.population, minlength=len(self.reference)).astype(np.float64)
 
     def explain(self, groups: Groups, compute: Compute) -> GroupExplanation:
         """Which points make each group differ, where it has too few points, and in which features."""
-        anchors = self.views.anchors_in_columns(self.count_outside)
-        reference = self.reference
-        if anchors.max() == len(reference):  # a cell that no point stands for
-            reference = np.vstack([reference, np.full(reference.shape[1], np.nan)])
-        t, n_groups, known = len(self.views), len(groups), np.isfinite(reference[:, 0])
-        masses = self.reference_masses
+        anchors = self.views.anchors_in_columns()
+        reference, masses = self.reference, self.reference_masses
+        t, n_groups = self.views.n_samples, len(groups)
         differences, lacking = np.empty(n_groups), np.empty((n_groups, len(reference)))
         points, features = np.empty(len(groups.ids)), np.empty((n_groups, reference.shape[1]))
         order, ends = np.argsort(groups.ids, kind="stable"), np.cumsum(groups.sizes)
         for block, starts, numbers in whole_groups(ends, _EXPLAINED_ROWS):
             X = groups.rows.take(order[block])
-            columns = self.views.columns(X, compute, self.count_outside)
+            columns = self.views.columns(X, compute)
             for g, own in zip(numbers.tolist(), map(slice, starts[:-1].tolist(), starts[1:].tolist()), strict=True):
                 rows = order[block][own]
                 counts = np.bincount(columns[own].ravel(), minlength=len(anchors) + 1)[:-1]
@@ -232,34 +203,34 @@ class GroupModel(Learned):
                 points[rows] = witness(columns[own], apart) / len(rows)
                 lacking[g] = np.bincount(anchors, weights=-apart * self.population / t, minlength=len(reference))
                 carrying = np.maximum(points[rows], 0)
-                features[g] = separation(X[own], carrying, reference[known], masses[known])
+                features[g] = separation(X[own], carrying, reference, masses)
         if self.columns is None:
             reasons = np.empty(n_groups, dtype=object)
             reasons[:] = [[] for _ in range(n_groups)]
         else:
-            reasons = reasons_of(self.columns, groups, reference[known], compute)
+            reasons = reasons_of(self.columns, groups, reference, compute)
         return GroupExplanation(groups.labels, differences, points, lacking, reference, features, reasons)
 
 
-def fit_group_model(groups: Groups, params: GroupParams, compute: Compute) -> tuple[GroupModel, Floats]:
+def fit_group_model(
+    groups: Groups, params: GroupParams, compute: Compute, calibrated: bool = False
+) -> tuple[GroupModel, Floats]:
     """Draw views of the points, count each group in their cells, finish a model; also the groups' scores: (g,)."""
     seeds = check_random_state(params.random_state).randint(2**31 - 1, size=2)
-    rows, plans = groups.rows, params.plans(len(groups.rows))
-    t = params.n_estimators * len(plans)
+    rows = groups.rows
     by_column = params.level2 == "neighbours"
-    views, anchors = draw_views(rows, t, plans, params.level1_mechanism, seeds[0], compute)
-    maps = views.maps_of(groups, compute, params.count_outside)
-    reference = rows.take(anchors)
-    model, scores = finish_group_model(views, maps, reference, params, seeds[1], compute)
+    views, pools = draw_views(rows, [params.plan(len(rows))], params.draw(seeds[0]), compute, params.averages)
+    maps = views.maps_of(groups, compute)
+    model, scores = finish_group_model(views, maps, rows.take(np.concatenate(pools)), params, seeds[1], compute)
     if by_column:
         columns, of_columns = fit_columns(groups, compute, params.size == "evidence")
         model, scores = replace(model, columns=columns), np.minimum(scores, of_columns)
         if params.size == "evidence":
             model = replace(model, size=fit_size_evidence(groups.sizes))
             scores = model.with_size(scores, groups.sizes)
-    if params.calibrate:
-        kept = calibrate(groups, params, compute, fit_group_model, CALIBRATION_GROUPS, LEARNED_GROUPS)
-        model = replace(model, calibration=kept)
+    if calibrated:
+        folds = calibrate(groups, params, compute, fit_group_model, CALIBRATION_GROUPS, LEARNED_GROUPS)
+        model = replace(model, calibration=folds)
     return model, scores
 
 
@@ -273,9 +244,9 @@ def finish_group_model(
 ) -> tuple[GroupModel, Floats]:
     """The model of the groups that were counted; also their scores: (g,).
 
-    ``reference`` (m, d): the points that the anchors of the views are.
+    ``reference`` (m, d): the points of the pools.
     """
-    level2_params = params.level2_params(len(views), len(maps))
+    level2_params = params.level2_params(views.n_samples, len(maps))
     unit = 2.0 ** min(_MOST_BITS, 62 - len(maps).bit_length())
 
     def total_of(own: MeanMaps) -> Ints:
@@ -287,4 +258,4 @@ def finish_group_model(
     level2, scores = LEVEL2[params.level2].fit(maps, level2_params, seed, compute)
     total = maps.total if isinstance(maps, TotalledMaps) else total_of(maps)
     population: Floats = np.minimum(total / (unit * len(maps)), 1.0)
-    return GroupModel(views, params.count_outside, population, reference, level2, None), scores
+    return GroupModel(views, population, reference, level2, None), scores

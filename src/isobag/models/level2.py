@@ -15,18 +15,13 @@ AnyMaps = MeanMaps | LazyMaps
 class Level2Params(NamedTuple):
     """How level 2 learns.
 
-    n_partitionings : t of level 1.
-    n_estimators, levels, mechanism : t, nested psi and kind of the partitionings of groups, if it draws any.
-    averages : whether the score is a mean over the nested psi.
-    corrects_size : whether scores are compared with those of groups of similar size.
+    n_partitionings : number of samples of level 1.
+    n_estimators, max_samples : number of partitionings of groups and their psi, None if it draws none.
     """
 
     n_partitionings: int
     n_estimators: int
-    levels: tuple[int, ...]
-    mechanism: str
-    averages: bool
-    corrects_size: bool
+    max_samples: int | None
 
 
 class Level2(Learned, ABC):

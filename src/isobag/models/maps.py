@@ -19,8 +19,7 @@ from isobag.backends.counts import stack_counts
 from isobag.data.groups import Groups
 from isobag.data.rows import GroupedBlock
 from isobag.models.tally import GroupTally, merge_tallies
-from isobag.partitionings import Partitionings
-from isobag.partitionings.counts import GroupQueries, MeanMaps
+from isobag.partitionings.counts import GroupBalls, GroupQueries, MeanMaps
 
 T = TypeVar("T")
 Count = Callable[[GroupedBlock], GroupTally]
@@ -60,7 +59,7 @@ class LazyMaps(ABC):
         """Some of the groups, prepared here."""
         return GroupQueries(self[numbers])
 
-    def count_and_sum(self, drawn: Partitionings, compute: Compute) -> tuple[Ints, Ints]:
+    def count_and_sum(self, drawn: GroupBalls, compute: Compute) -> tuple[Ints, Ints]:
         """Counts of these groups in the cells of each level (L, t, psi), and their sums at the cells: (g, L)."""
         counts = self.map_reduce(lambda maps: drawn.count(drawn.prepare(maps, compute), compute), np.add)
         sums = self.map(lambda maps: drawn.sum_at(drawn.prepare(maps, compute), counts, compute))

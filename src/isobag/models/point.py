@@ -11,35 +11,31 @@ from typing import Any
 import numpy as np
 
 from isobag.backends import Compute
-from isobag.backends.arrays import FARTHEST, MOST_ROWS, OCTAVE, ONE, Floats, Ints, Weights
+from isobag.backends.arrays import FARTHEST, MOST_ROWS, OCTAVE, Floats, Ints
 from isobag.backends.learned import Learned, check, demand
 from isobag.backends.threads import map_in_threads, slices
 from isobag.data.labelled import LabelledRows
 from isobag.data.rows import Rows
 from isobag.models.averaging import (
-    FEW,
     OVERRULED,
     Paths,
     ViewsAverage,
-    average_few,
     fit_average,
     fit_views_average,
 )
 from isobag.models.baseline import Baseline, OwnShares, OwnSums
-from isobag.models.calibration import Calibration
-from isobag.models.explain import Located, Shares, SharesOfAll, far_by_feature, lack_by_feature
+from isobag.models.calibration import EXTRAPOLATE, Calibration
+from isobag.models.explain import Places, Shares, SharesOfAll, far_by_feature, lack_by_feature
 from isobag.models.residuals import Residuals
 from isobag.models.tally import Tables, Tally
-from isobag.models.views import Limits, Plan, Sums, Views, add_views
+from isobag.models.views import Draw, Limits, Plan, Sums, Views
 from isobag.partitionings import nested_levels
 
-METHODS = {"similarity": "nearest", "norm": "covering"}
-"""Ways to score, and the rule by which each looks for the ball of a point."""
 AUTO_SCALINGS = ("absolute", "normal", "asinh")
 PAPER_SCALING = "minmax"
 AUTO_LARGEST_SAMPLES = 512
 FEW_SAMPLES = 256
-"""Largest psi of the models that p-values rest on, of rows compared with their own groups, and of streams."""
+"""Largest psi of the models that folds are scored by, of rows compared with their own groups, and of streams."""
 AVERAGED_ROWS = 10_000
 CALIBRATION_ROWS, LEARNED_ROWS = 100_000, 10_000
 LEARNED_OF_GROUP = 50
@@ -47,7 +43,6 @@ BLOCKS = "blocks"
 """Calibration by stretches of time."""
 REFERENCE_ROWS = 256
 _COMBINED_ROWS = 1 << 18
-_PLAIN = Compute("numpy")
 
 
 def largest_samples(n_rows: int, most: int) -> int:
@@ -64,10 +59,8 @@ class PointParams:
 
     n_estimators: int
     max_samples: int | str
-    method: str
     scaling: str | None
-    mechanism: str
-    calibrate: bool | str
+    pool_size: int | str | None
     random_state: Any
     largest: int = AUTO_LARGEST_SAMPLES
 
@@ -76,30 +69,27 @@ class PointParams:
         """Whether the score is a mean over many psi."""
         return self.max_samples == "auto"
 
+    @property
+    def draw(self) -> Draw:
+        """What is drawn."""
+        return Draw(self.n_estimators, self.pool_size, "hypersphere", self.random_state)
+
     def plans(self, n_rows: int) -> list[Plan]:
-        """One view with the paper's scaling; by default three, with a third of the partitionings each."""
-        psi = self._largest_psi(n_rows)
+        """One view with the paper's scaling; by default three."""
+        psi = largest_samples(n_rows, self.largest) if self.averages else min(int(self.max_samples), n_rows)
         scalings: tuple[str | None, ...] = (self.scaling,)
         if self.scaling == "auto":
             scalings = AUTO_SCALINGS if self.averages else (PAPER_SCALING,)
         return [Plan(scaling, nested_levels(psi)) for scaling in scalings]
 
-    def n_drawn(self, n_rows: int) -> int:
-        """Number of partitionings: two thirds as many where an average goes beyond psi = 256, for as much work."""
-        is_large = self.averages and self._largest_psi(n_rows) > FEW_SAMPLES
-        return -(-2 * self.n_estimators // 3) if is_large else self.n_estimators
-
-    def _largest_psi(self, n_rows: int) -> int:
-        return largest_samples(n_rows, self.largest) if self.averages else min(int(self.max_samples), n_rows)
-
     def limits(self, views: Views) -> Limits | None:
         """The distance beyond which a row is far out; None where how far does not count."""
-        return views.far_limits if self.averages and self.method != "norm" else None
+        return views.far_limits if self.averages else None
 
     def of_part(self, seed: int, n_parts: int) -> "PointParams":
-        """The same for one of several parts of the data, which share the partitionings and set nothing aside."""
+        """The same for one of several parts of the data, which share the samples."""
         n_estimators = -(-self.n_estimators // n_parts)
-        return replace(self, calibrate=False, random_state=seed, n_estimators=n_estimators, largest=FEW_SAMPLES)
+        return replace(self, random_state=seed, n_estimators=n_estimators, largest=FEW_SAMPLES)
 
 
 @dataclass(frozen=True)
@@ -107,10 +97,8 @@ class PointModel(Learned):
     """Views of the data, and for each a table with the score of every cell.
 
     views : scalings and partitionings.
-    tables : (L, t, psi) for each view: the number of rows in each cell, or ones.
-    largest : the score of a cell that holds all rows.
-    rule : which ball a point is looked up in.
-    mean_map : (t, psi), share of the rows in each cell of the last level.
+    tables : (L, S) for each view: the number of rows in each cell.
+    n_rows : how many rows were counted.
     reference : (m, d), some of the rows.
     limits : the distance beyond which a row is far out, for each view; None: how far does not count.
     average : how the scores at all psi of all views become one; None: the last psi alone counts.
@@ -121,9 +109,7 @@ class PointModel(Learned):
 
     views: Views
     tables: Tables
-    largest: int
-    rule: str
-    mean_map: Floats
+    n_rows: int
     reference: Floats
     limits: Limits | None
     average: ViewsAverage | None
@@ -134,16 +120,15 @@ class PointModel(Learned):
     def validate(self) -> None:
         """Tables, limits and averages of the cells of the views, and parts that are models of the same rows."""
         members, levels = self.views.members, self.views.levels
-        demand(all(view.partitionings.levels == levels for view in members), "views differ in their levels")
-        demand(self.rule in METHODS.values(), f"there is no rule {self.rule!r:.20}")
-        check("largest", self.largest, (), 1, MOST_ROWS)
+        check("n_rows", self.n_rows, (), 1, MOST_ROWS)
         demand(len(self.tables) == len(members), "tables are not one for each view")
         for table, view in zip(self.tables, members, strict=True):
-            check("tables", table, (len(levels), len(view.partitionings), levels[-1]), 0, self.largest)
-        check("mean_map", self.mean_map, (len(self.views), levels[-1]), 0, ONE)
+            check("tables", table, view.partitionings.sq_radii.shape, 0, min(self.n_rows, (1 << 32) - 1))
         check("reference", self.reference, (None, self.views.n_features), -FARTHEST, FARTHEST)
         demand(len(self.reference) > 0, "there are no reference rows")
-        if self.average is not None:
+        if self.average is None:
+            demand(len(members) == 1, "several views need an average")
+        else:
             fits = len(self.average.views) == len(members) and len(self.average.views[0].floors) == len(levels)
             demand(fits, "the average is not of these views and psi")
         if self.limits is not None:
@@ -170,9 +155,13 @@ class PointModel(Learned):
     @property
     def tally(self) -> Tally:
         """The rows counted, to add others to or to subtract some from."""
-        if self.rule != METHODS["similarity"]:
-            raise ValueError("method='norm' keeps no counts of rows; fit with method='similarity'.")
-        return Tally(self.tables, self.largest)
+        return Tally(self.tables, self.n_rows)
+
+    @property
+    def mean_map(self) -> Floats:
+        """Share of the rows in each cell of the largest psi, of the samples of all views: (t, psi)."""
+        psi = self.views.levels[-1]
+        return np.concatenate([table[-1].reshape(-1, psi) for table in self.tables]) / self.n_rows
 
     def scores(self, rows: Rows, compute: Compute, own: OwnSums | None = None) -> Floats:
         """How normal each row is: (n,) in [0, 1]; ``own``: what they find in their groups, if that is known."""
@@ -192,16 +181,22 @@ class PointModel(Learned):
         return lambda X: self.combine(sum_at(X), compute.n_jobs)
 
     def sum_at(self, compute: Compute, only_last: bool = False) -> Callable[[Floats], Sums]:
-        """A function of rows: the sums that scores are made of, of all psi or of the last: (n, d) -> (n, L) a view."""
-        views, tables = self.views, self.tables
+        """A function of rows: the sums that scores are made of, of all psi or the last: (n, d) -> (n, L + 1) a view."""
+        views, tables, limits = self.views, self.tables, self.limits
         if only_last:
-            views, tables = views.at(-1), tuple(table[-1:] for table in tables)
-        return views.sum_at(tables, compute, self.rule, self.limits)
+            views, tables, limits = views.at(-1), tuple(table[-1:] for table in tables), None
+        return views.sum_at(tables, compute, limits)
 
     def averaged(self, sums: Sums, own: OwnSums | None = None) -> "PointModel":
         """The model with the weights that some rows give to each psi and to how far out a row is, from their sums."""
         weight = 0.0 if self.baseline is None or own is None else self.baseline.mean_weight(own.sizes)
         return replace(self, average=fit_views_average(self.divide(sums, own), self.views.levels, weight))
+
+    def p_values(self, rows: Rows, compute: Compute, tail: str = EXTRAPOLATE) -> Floats:
+        """Conformal p-values of new rows: (n,) in (0, 1]."""
+        if self.calibration is None:
+            raise ValueError("the model was fitted without calibration, so it has no p-values")
+        return self.calibration.p_values(self, rows, compute, tail)
 
     def path(self, rows: Rows, compute: Compute) -> Floats:
         """Scores at every psi: (n, L)."""
@@ -242,36 +237,34 @@ class PointModel(Learned):
         """What explanations compare with, kept from the first: the same on every backend."""
         return {}
 
-    def combine(
-        self, sums: Sums | Ints, n_jobs: int | None = None, own: OwnSums | None = None, compute: Compute = _PLAIN
-    ) -> Floats:
-        """Scores from sums at every psi, or at the last alone: (n, L) a view -> (n,); ``own``: of the own groups.
-
-        ``compute``: how few rows are averaged; the result is the same.
-        """
+    def combine(self, sums: Sums, n_jobs: int | None = None, own: OwnSums | None = None) -> Floats:
+        """Scores from sums at every psi, or at the last alone: (n, L + 1) a view -> (n,); ``own``: of own groups."""
         n_rows = len(sums[0])
-        if n_rows <= FEW and own is None and self._weights is not None:
-            return average_few(np.asarray(sums), self._weights, compute.verbs)
         scores = np.empty(n_rows)
 
         def work(rows: slice) -> None:
-            some = tuple(each[rows] for each in sums)
-            own_part = None if own is None else own.part(rows)
+            paths = self.divide(tuple(each[rows] for each in sums), None if own is None else own.part(rows))
             if self.average is not None:
-                scores[rows] = self.average.apply(self.divide(some, own_part))
-            elif own_part is None:
-                scores[rows] = self._shares(add_views(tuple(each[:, -1] for each in some)), len(self.views))
+                scores[rows] = self.average.apply(paths)
             else:
-                ((path, _),) = self.divide(some, own_part)  # one psi has one view
+                ((path, _),) = paths  # one psi has one view
                 scores[rows] = path[:, -1]
 
         map_in_threads(work, slices(n_rows, _COMBINED_ROWS), n_jobs)
         return scores
 
     def divide(self, sums: Sums, own: OwnSums | None = None) -> Paths:
-        """For each view that is averaged by itself, scores at every psi and how far out rows are, in octaves."""
-        paths = self._divide(sums)
-        return paths if own is None or self.baseline is None else self.baseline.mix(paths, own, self.views.sizes)
+        """For each view, scores at every psi (n, L), and how far out rows are, in octaves (n,)."""
+        counts = self.views.counts[-(sums[0].shape[1] - 1) :]
+        paths: Paths = [(each[:, :-1] / (self.n_rows * counts), self._far(each[:, -1])) for each in sums]
+        return paths if own is None or self.baseline is None else self.baseline.mix(paths, own, counts)
+
+    def _far(self, far: Ints) -> Floats | None:
+        """How far out rows are, in octaves of a sample: (n,)."""
+        if self.limits is None:
+            return None
+        cut = self.views.members[0].partitionings.cut
+        return far / (OCTAVE * int((cut.far_weights * cut.counts)[self.limits[0] >= 0].sum()))
 
     def _own_at(self, compute: Compute) -> Callable[[Floats, Ints], OwnSums]:
         """A function of rows sorted by group, and of their groups: what they find in their groups' counts."""
@@ -283,40 +276,17 @@ class PointModel(Learned):
         """The views at the psi that have a say."""
         return self.views.at(-1) if self.average is None else self.views
 
-    def _divide(self, sums: Sums) -> Paths:
-        sizes = self.views.sizes
-        if self.limits is None:
-            return [(self._shares(own, t), None) for own, t in zip(sums, sizes, strict=True)]
-        n_levels = int(np.count_nonzero(self.limits[0] >= 0))
-        return [
-            (self._shares(own[:, :-1], t), own[:, -1] / (OCTAVE * n_levels * t))
-            for own, t in zip(sums, sizes, strict=True)
-        ]
-
-    @cached_property
-    def _weights(self) -> Weights | None:
-        """What few rows are averaged with; None where how far out does not count."""
-        if self.limits is None or self.average is None:
-            return None
-        n_levels = int(np.count_nonzero(self.limits[0] >= 0))
-        most = [[self.largest * t] * len(self.limits[0]) + [OCTAVE * n_levels * t] for t in self.views.sizes]
-        return self.average.weights_for(np.array(most, dtype=np.float64)[:, None])
-
-    def _shares(self, sums: Ints, t: int) -> Floats:
-        """Sums over t partitionings as shares of the most they can be."""
-        return sums / (self.largest * t)
-
     def _path(self, compute: Compute) -> Callable[[Floats], Floats]:
-        sum_at = self.views.sum_at(self.tables, compute, self.rule)
-        return lambda X: self._shares(add_views(sum_at(X)), len(self.views))
+        sum_at = self.views.sum_at(self.tables, compute)
+        return lambda X: np.mean([path for path, _ in self.divide(sum_at(X))], axis=0)
 
     def _lack(self, X: Floats, owners: Ints | None, compute: Compute) -> Floats:
         """Minus the logarithm of the scores, feature by feature: (n, d); owners (n,): their groups, which ascend."""
         if self.average is None:  # one psi, the last
             path = self._last_path(compute)
             one = fit_average(path(*self._references), np.eye(len(self.views.levels))[-1])
-            located = [Located(view, X, compute) for view in self.views.members]
-            return lack_by_feature(located, self._shares_of(owners), one, path(X, owners), self.rule)
+            ((view,), (shares,)) = self.views.members, self._shares_of(owners)
+            return lack_by_feature(Places(view, X, compute), shares, one, path(X, owners))
         paths = self.divide(self.sum_at(compute)(X), None if owners is None else self._own_at(compute)(X, owners))
         lacks = self._lack_of_psi(paths, X, owners, compute, only_coarse=False)
         mean, coarse = self.average.parts(paths)
@@ -347,27 +317,20 @@ class PointModel(Learned):
         """Minus the mean of the logarithms, or the part that small psi have in it, feature by feature: (n, d)."""
         assert self.average is not None
         lacks = np.zeros(X.shape)
-        parts = self._parts(owners)
-        for own, (path, far), (views, shares, limits) in zip(self.average.views, paths, parts, strict=True):
+        limits = self.limits or [None] * len(paths)
+        parts = zip(self.average.views, paths, self.views.members, self._shares_of(owners), limits, strict=True)
+        for own, (path, far), view, shares, limit in parts:
             n_counted = self.average.n_coarse if only_coarse else len(own.weights)
             weights = np.where(np.arange(len(own.weights)) < n_counted, own.weights, 0.0)
-            located = [Located(view, X, compute) for view in views.members]
-            lacks += lack_by_feature(located, shares, replace(own, weights=weights), path, self.rule)
-            if far is not None and limits is not None:
-                lacks += own.far_weight * far[:, None] * far_by_feature(located, limits)
+            places = Places(view, X, compute)
+            lacks += lack_by_feature(places, shares, replace(own, weights=weights), path)
+            if far is not None and limit is not None:
+                lacks += own.far_weight * far[:, None] * far_by_feature(places, limit)
         return lacks
-
-    def _parts(self, owners: Ints | None) -> list[tuple[Views, list[Shares], Limits | None]]:
-        """The views that are averaged together, with the shares in their cells and their limits."""
-        members, shares = self.views.members, self._shares_of(owners)
-        if self.average is not None and len(self.average.views) == 1:
-            return [(self.views, shares, self.limits)]
-        limits = [None] * len(members) if self.limits is None else [(own,) for own in self.limits]
-        return [(Views((view,)), [one], own) for view, one, own in zip(members, shares, limits, strict=True)]
 
     def _shares_of(self, owners: Ints | None) -> list[Shares]:
         """For each view, the mean map of the data, or of the groups of rows: owners (n,)."""
-        of_all: list[Shares] = [SharesOfAll(table / self.largest) for table in self.tables]
+        of_all: list[Shares] = [SharesOfAll(table / self.n_rows) for table in self.tables]
         if owners is None or self.baseline is None:
             return of_all
         return [OwnShares(self.baseline, own, view, owners) for view, own in enumerate(of_all)]
@@ -386,15 +349,4 @@ def finish_point_model(
     ``reference`` (m, d) are some of them. ``average``: that of an earlier model of the same views, or ``averaged`` must
     follow where params.averages.
     """
-    is_norm = params.method == "norm"
-    return PointModel(
-        views,
-        tuple(np.ones_like(own) for own in tally.tables) if is_norm else tally.tables,
-        1 if is_norm else tally.n_rows,
-        METHODS[params.method],
-        tally.mean_map,
-        reference,
-        params.limits(views),
-        average,
-        calibration,
-    )
+    return PointModel(views, tally.tables, tally.n_rows, reference, params.limits(views), average, calibration)

@@ -9,10 +9,9 @@ from isobag.backends.arrays import Floats, Ints
 from isobag.data.labelled import LabelledRows
 from isobag.data.rows import Rows, spread_rows
 from isobag.models.baseline import fit_baseline
-from isobag.models.calibration import calibrate
+from isobag.models.calibration import Calibration, calibrate, calibration_of
 from isobag.models.point import (
     AVERAGED_ROWS,
-    BLOCKS,
     CALIBRATION_ROWS,
     FEW_SAMPLES,
     LEARNED_OF_GROUP,
@@ -23,64 +22,103 @@ from isobag.models.point import (
     finish_point_model,
 )
 from isobag.models.residuals import fit_residuals
-from isobag.models.tally import Tally
 from isobag.models.units import blocks_of, copies_of
-from isobag.models.views import Sums, Views, draw_views
+from isobag.models.views import Located, Sums, draw_views
+
+FOLDED_ROWS = 4096
+"""So many rows are calibrated by folds: half of them would make no pool."""
+LOCATED_ROWS = 1 << 16
+"""Rows whose cells are kept between counting and scoring."""
 
 
 def fit_point_model(
-    rows: Rows, params: PointParams, compute: Compute, units: Ints | None = None
+    rows: Rows, params: PointParams, compute: Compute, units: Ints | str | None = None, calibrated: bool = False
 ) -> tuple[PointModel, Floats]:
     """A model of the rows, and of their residuals where groups differ; also the scores of the rows: (n,).
 
-    ``units`` (n,): which rows belong together, for calibration; found out where None is given.
+    ``units`` (n,): which rows belong together, for calibration, or "blocks" of time; found out where None is given.
     """
     if isinstance(rows, LabelledRows):
         params = replace(params, largest=FEW_SAMPLES)  # counts of every group are kept at every psi
-    model, scores = fit_rows(rows, params, compute, units)
+    model, scores = fit_rows(rows, params, compute, units, calibrated)
     if isinstance(rows, LabelledRows) and params.averages:
-        half = replace(params, calibrate=False, n_estimators=-(-params.n_estimators // 2))
+        half = replace(params, n_estimators=-(-params.n_estimators // 2))
         residuals, scores = fit_residuals(rows, scores, lambda left: fit_rows(left, half, compute))
         model = replace(model, residuals=residuals)
     return model, scores
 
 
-def fit_rows(rows: Rows, params: PointParams, compute: Compute, units: Ints | None = None) -> tuple[PointModel, Floats]:
+def fit_rows(
+    rows: Rows, params: PointParams, compute: Compute, units: Ints | str | None = None, calibrated: bool = False
+) -> tuple[PointModel, Floats]:
     """Draw views of the rows, count the rows in their cells, finish a model; also the scores of the rows: (n,)."""
     reference, averaged = (spread_rows(len(rows), most) for most in (REFERENCE_ROWS, AVERAGED_ROWS))
-    plans = params.plans(len(rows))
-    n_drawn = params.n_drawn(len(rows))
-    views, _ = draw_views(rows, n_drawn, plans, params.mechanism, params.random_state, compute)
-    calibration = None
-    if params.calibrate:
-        if units is None:
-            units = blocks_of(rows) if params.calibrate == BLOCKS else copies_of(rows, CALIBRATION_ROWS)
-        if units is None and isinstance(rows, LabelledRows):
-            units = np.arange(len(rows))  # each its own: all others are learned from, not some of them
-        # Few rows are all learned from, or which of them are would be luck; of many, enough to know every group.
-        most = max(LEARNED_ROWS, LEARNED_OF_GROUP * rows.n_groups if isinstance(rows, LabelledRows) else 0)
-        calibration = calibrate(rows, params, compute, fit_point_model, CALIBRATION_ROWS, most, units)
-    tally, sums = _tally_and_sum(views, rows, params, compute)
-    model = finish_point_model(views, tally, params, rows.take(reference), calibration=calibration)
+    views, pools = draw_views(rows, params.plans(len(rows)), params.draw, compute, params.averages)
+    limits = params.limits(views)
+    whole = rows.whole
+    located = None if whole is None or len(rows) > LOCATED_ROWS else views.locate(whole, compute, limits)
+    tally = views.tally_rows(rows, compute) if located is None else views.count(located, compute)
+    model = finish_point_model(views, tally, params, rows.take(reference))
+    sums = None if located is None else views.sum_located(located, tally.tables, compute)
     own = own_some = None
-    if params.averages or isinstance(rows, LabelledRows):
-        sum_at = model.sum_at(compute, only_last=not params.averages)
-        some = sum_at(rows.take(averaged)) if sums is None else tuple(each[averaged] for each in sums)
+    some = model.sum_at(compute)(rows.take(averaged)) if sums is None else tuple(each[averaged] for each in sums)
     if isinstance(rows, LabelledRows):
         counted = views if params.averages else views.at(-1)
         baseline, own = fit_baseline(counted, rows, reference, compute)
         own_some = own.part(averaged)
-        model = replace(model, baseline=baseline.with_gains(model.divide(some), own_some, views.sizes))
+        of_counted = some if params.averages else last_of(some)
+        model = replace(model, baseline=baseline.with_gains(model.divide(of_counted), own_some, counted.counts))
     if params.averages:
         model = model.averaged(some, own_some)
+    if calibrated:
+        model = replace(model, calibration=_calibrate(model, rows, pools, located, params, compute, units))
     if sums is None:
         return model, model.scores(rows, compute, own)
-    return model, model.combine(sums, compute.n_jobs, own)
+    return model, model.combine(sums if params.averages else last_of(sums), compute.n_jobs, own)
 
 
-def _tally_and_sum(views: Views, rows: Rows, params: PointParams, compute: Compute) -> tuple[Tally, Sums | None]:
-    """The tally, and the sums of its tables at the rows, where rows in memory make both in one search."""
-    whole = rows.whole
-    if whole is None or params.method == "norm":
-        return views.tally_rows(rows, compute), None
-    return views.count_and_sum(whole, compute, not params.averages, params.limits(views))
+def last_of(sums: Sums) -> Sums:
+    """Sums at the largest psi alone, and how far out rows are: (n, 2) a view."""
+    return tuple(each[:, -2:] for each in sums)
+
+
+def _calibrate(
+    model: PointModel,
+    rows: Rows,
+    pools: list[Ints],
+    located: Located | None,
+    params: PointParams,
+    compute: Compute,
+    units: Ints | str | None,
+) -> Calibration:
+    """Scores of rows that the model has not learned from: left out of its counts, or of folds of whole units."""
+    if isinstance(units, str):
+        units = blocks_of(rows)
+    elif units is None:
+        units = copies_of(rows, CALIBRATION_ROWS)
+    aside = np.setdiff1d(np.arange(len(rows)), np.concatenate(pools))
+    if units is None and not isinstance(rows, LabelledRows) and 2 * len(aside) >= len(rows) > FOLDED_ROWS:
+        return _leave_one_out(model, rows, aside, located, compute)
+    if units is None and isinstance(rows, LabelledRows):
+        units = np.arange(len(rows))  # each its own: all others are learned from, not some of them
+    # Few rows are all learned from, or which of them are would be luck; of many, enough to know every group.
+    most = max(LEARNED_ROWS, LEARNED_OF_GROUP * rows.n_groups if isinstance(rows, LabelledRows) else 0)
+    return calibrate(rows, params, compute, fit_point_model, CALIBRATION_ROWS, most, units)
+
+
+def _leave_one_out(
+    model: PointModel, rows: Rows, aside: Ints, located: Located | None, compute: Compute
+) -> Calibration:
+    """Scores of rows that are in no pool, each with its own count taken out of its cells, and one row less in all."""
+    if located is None or len(aside) > CALIBRATION_ROWS:
+        rng = np.random.default_rng(0)
+        aside = np.sort(rng.choice(aside, min(len(aside), CALIBRATION_ROWS), replace=False))
+        located = model.views.locate(rows.take(aside), compute, model.limits)
+        aside_of_located = np.arange(len(aside))
+    else:
+        aside_of_located = aside
+    others = tuple(np.maximum(table - 1, 0) for table in model.tables)
+    sums = model.views.sum_located(located, others, compute)
+    part = tuple(each[aside_of_located] for each in sums)
+    without = replace(model, n_rows=model.n_rows - 1)
+    return calibration_of(without.combine(part if model.average is not None else last_of(part), compute.n_jobs))

@@ -186,67 +186,16 @@ def _scale(away: Floats, tiny: float) -> float:
     return 1.0
 
 
-@dataclass(frozen=True)
-class SizeCurve(Learned):
-    """Location and scale at each size: a trend, and what classes of size add to it.
-
-    trend (3,): quadratic in log size, constant above ``largest``; locations (c,) and log scales (c,) at rising log
-    sizes (c,) are linear in between and constant beyond the ends.
-    """
-
-    trend: Floats
-    largest: int
-    log_sizes: Floats
-    locations: Floats
-    log_scales: Floats
-
-    def validate(self) -> None:
-        """A location and a scale at each of the rising sizes."""
-        check("trend", self.trend, (3,))
-        check("largest", self.largest, (), 1, MOST_ROWS)
-        check("log_sizes", self.log_sizes, (None,))
-        rising = len(self.log_sizes) > 0 and np.all(np.diff(self.log_sizes) > 0)
-        demand(rising, "sizes of the curve are not in rising order")
-        check("locations", self.locations, self.log_sizes.shape)
-        check("log_scales", self.log_scales, self.log_sizes.shape)
-
-    def normalise(self, values: Floats, sizes: Ints) -> Floats:
-        """(value - location) / scale at each size: (g,) -> (g,)."""
-        at = np.log(np.minimum(sizes, self.largest))
-        location = _trend(self.trend, at) + np.interp(at, self.log_sizes, self.locations)
-        return (values - location) / np.exp(np.interp(at, self.log_sizes, self.log_scales))
-
-
-def fit_size_curve(values: Floats, sizes: Ints) -> SizeCurve:
-    """The curve of groups with these values and sizes: (g,).
-
-    The trend is fitted robustly; then classes of groups in order of size, at least 30 in each, have a median and a
-    median absolute deviation. A class is a run of whole sizes: groups of one size are never split.
-    """
-    at = np.log(sizes)
-    trend = np.zeros(3)
-    if len(values) >= LEAST_IN_CLASS and len(np.unique(sizes)) > 3:
-        trend = _fit_trend(at, values)
-    rest = values - _trend(trend, at)
-    least = max(_LEAST_SCALE * float(np.median(np.abs(values))), 1e-12)
-    knots = []
-    for own in _classes(sizes):
-        knots.append((fsum(at[own]) / len(own), *_middle(rest[own])))
-    log_sizes, locations, scales = np.array(knots).T
-    return SizeCurve(trend, int(sizes.max()), log_sizes, locations, np.log(np.maximum(scales, least)))
-
-
 def size_classes(sizes: Ints, n_classes: int) -> Ints:
     """Upper bounds of all but the last of a number of classes with about as many groups in each, ascending."""
     bounds = [int(sizes[own].max()) for own in _classes(sizes, n_classes)]
     return np.array(bounds[:-1], dtype=np.int64)
 
 
-def _classes(sizes: Ints, n_classes: int | None = None) -> list[Ints]:
+def _classes(sizes: Ints, n_classes: int) -> list[Ints]:
     """Runs of whole sizes with about as many groups in each: numbers of the groups."""
     order = np.argsort(sizes, kind="stable")
-    wanted = int(np.clip(len(sizes) // LEAST_IN_CLASS, 1, MOST_CLASSES)) if n_classes is None else n_classes
-    target = len(sizes) / wanted
+    target = len(sizes) / n_classes
     _, starts = np.unique(sizes[order], return_index=True)
     found, first = [], 0
     for end in (*starts[1:].tolist(), len(sizes)):
@@ -255,42 +204,3 @@ def _classes(sizes: Ints, n_classes: int | None = None) -> list[Ints]:
             found.append(order[first:end])
             first = end
     return found
-
-
-def _middle(values: Floats) -> tuple[float, float]:
-    """Median, and median absolute deviation in units of a standard deviation."""
-    location = float(np.median(values))
-    return location, NORMAL_SPREAD * float(np.median(np.abs(values - location)))
-
-
-def _trend(trend: Floats, at: Floats) -> Floats:
-    found: Floats = trend[0] + at * (trend[1] + at * trend[2])
-    return found
-
-
-def _fit_trend(at: Floats, values: Floats) -> Floats:
-    """Huber's regression on 1, x, x^2: residuals beyond 1.5 spreads count less."""
-    weights = np.ones(len(at))
-    trend = np.zeros(3)
-    for _ in range(_ROUNDS):
-        trend = _solve(at, values, weights)
-        residuals = np.abs(values - _trend(trend, at))
-        bound = _BOUND * NORMAL_SPREAD * float(np.median(residuals))
-        if bound <= 0:
-            break
-        weights = np.minimum(1, bound / np.maximum(residuals, np.finfo(float).tiny))
-    return trend
-
-
-def _solve(at: Floats, values: Floats, weights: Floats) -> Floats:
-    """Weighted least squares, on a scale on which the powers are nearly independent."""
-    middle, spread = fsum(at) / len(at), float(np.ptp(at)) / 2
-    x = (at - middle) / spread
-    moments = [fsum(weights * x**k) for k in range(5)]
-    matrix = np.array([[moments[i + j] for j in range(3)] for i in range(3)])
-    sums = np.array([fsum(weights * x**k * values) for k in range(3)])
-    # Weights can leave fewer than three sizes: then there are many parabolas, and the flattest is taken.
-    is_singular = np.linalg.cond(matrix) > _MOST_CONDITION
-    a, b, c = np.linalg.lstsq(matrix, sums, rcond=1e-12)[0] if is_singular else np.linalg.solve(matrix, sums)
-    b, c = b / spread, c / spread**2
-    return np.array([a - b * middle + c * middle**2, b - 2 * c * middle, c])

@@ -1,6 +1,6 @@
 """What is counted: rows in the cells of views, as integers, so that counts can be added, merged and taken back exactly.
 
-A Tally counts rows as one set, (L, t, psi) for each view; a GroupTally counts them group by group, sparsely. Tallies of
+A Tally counts rows as one set, (L, S) for each view; a GroupTally counts them group by group, sparsely. Tallies of
 the same views add up in any order to the same integers, and what was added can be subtracted: so a model of A and B is
 finished from tally(A) + tally(B), and a window slides by + arriving - leaving.
 """
@@ -11,19 +11,19 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse import csr_array
 
-from isobag.backends.arrays import Floats, Ints
+from isobag.backends.arrays import Ints
 from isobag.backends.counts import merge_counts
 from isobag.partitionings.counts import MeanMaps
 
 Tables = tuple[Ints, ...]
-"""A table (L, t, psi) for each view."""
+"""A table (L, S) for each view."""
 
 
 @dataclass(frozen=True, eq=False)
 class Tally:
     """Rows counted in the cells of views.
 
-    tables : (L, t, psi) for each view, the number of rows in each cell of each nested level.
+    tables : (L, S) for each view, the number of rows in each cell of each psi.
     n_rows : how many rows were counted.
     """
 
@@ -41,11 +41,6 @@ class Tally:
         if other.n_rows > self.n_rows or any((table < 0).any() for table in tables):
             raise ValueError("the rows to subtract were never added to this tally.")
         return Tally(tables, self.n_rows - other.n_rows)
-
-    @property
-    def mean_map(self) -> Floats:
-        """Share of the rows in each cell of the last level, Phi_hat = counts / n: (all t, psi)."""
-        return np.concatenate([table[-1] for table in self.tables]) / self.n_rows
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,8 @@ from isobag.data.rows import Rows
 from isobag.partitionings.base import distinct_points
 
 LEAST_COPIED = 0.9
-MOST_OF_ONE = 0.05
+MOST_COPIES = 20
+"""Of a row, in the mean, that copying makes."""
 _SEEN_ROWS = 20_000
 _INDEPENDENT = 0.1
 
@@ -26,15 +27,21 @@ def unit_numbers(labels: Any, n_rows: int) -> Ints:
 def copies_of(rows: Rows, most: int) -> Ints | None:
     """The number of each row among the different ones: (n,); None where rows that are equal are no sign of copying.
 
-    Copies are assumed where nearly all rows have one and no row is so frequent that it must be a common value. More
-    than ``most`` rows are not compared.
+    Counts and categories have equal rows by nature. Copying is assumed where nearly all rows have a copy, some feature
+    tells most of the different rows apart, and these come about equally often. More than ``most`` rows are not looked
+    at.
     """
     if len(rows) > most:
         return None
-    _, numbers = distinct_points(rows.take(np.arange(len(rows))))
+    points, numbers = distinct_points(rows.take(np.arange(len(rows))))
     counts = np.bincount(numbers)
-    copied = counts[counts > 1].sum() / len(rows)
-    return numbers if copied >= LEAST_COPIED and counts.max() <= MOST_OF_ONE * len(rows) else None
+    if (
+        counts[counts > 1].sum() < LEAST_COPIED * len(rows)
+        or counts.var() > counts.mean()
+        or counts.mean() > MOST_COPIES
+    ):
+        return None
+    return numbers if 2 * max(len(np.unique(column)) for column in points.T) >= len(points) else None
 
 
 def blocks_of(rows: Rows) -> Ints:

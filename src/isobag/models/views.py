@@ -1,19 +1,19 @@
-"""Views of the data: a scaling, and the partitionings drawn from the scaled data. Views never change once drawn.
+"""Views of the data: a scaling, and a pool of the scaled rows cut into samples. Views never change once drawn.
 
-A detector with one psi and one scaling has one view. The default has several and divides its partitionings among them,
-because no scaling and no psi suits all data. Counts and sums go over the cells of all views.
+A detector with one psi and one scaling has one view. The default has several, because no scaling and no psi suits all
+data. Counts and sums go over the cells of all views.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial, reduce
-from operator import add
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.utils import check_random_state
 
 from isobag.backends import Compute
-from isobag.backends.arrays import OUTSIDE, Cells, Floats, Ints
+from isobag.backends.arrays import OUTSIDE, Cells, Floats, Ints, Singles
 from isobag.backends.counts import join_counts
 from isobag.backends.learned import Learned, demand
 from isobag.data.groups import Groups
@@ -21,17 +21,26 @@ from isobag.data.rows import GroupedBlock, Rows
 from isobag.data.scaling import Scaling, fit_scalings
 from isobag.models.maps import Count, LazyMaps, LocalMaps, maps_of
 from isobag.models.tally import GroupTally, Tables, Tally
-from isobag.partitionings import Partitionings, draw_rows, draw_seeds, partition_rows
+from isobag.partitionings import (
+    RowBalls,
+    balls_around,
+    count_blocks,
+    cut_pool,
+    draw_pools,
+    draw_samples,
+    pool_rows,
+)
 from isobag.partitionings.counts import MeanMaps
+from isobag.partitionings.trees import Trees, grow_trees
 
 Sums = tuple[Ints, ...]
-"""For each view and row, sums over partitionings (n, L)."""
+"""For each view and row, sums over samples at every psi, and last how far out rows are: (n, L + 1)."""
 Limits = tuple[Ints, ...]
 """For each view and level (L,), the distance beyond which a row is far out."""
 
 
 class Plan(NamedTuple):
-    """How to draw a view: the name of a scaling, and the nested psi."""
+    """How to draw a view: the name of a scaling, and psi of each level."""
 
     scaling: str | None
     levels: tuple[int, ...]
@@ -39,88 +48,112 @@ class Plan(NamedTuple):
 
 @dataclass(frozen=True)
 class View(Learned):
-    """Partitionings of scaled data."""
+    """A pool of scaled rows, cut into samples."""
 
     scaling: Scaling
-    partitionings: Partitionings
+    partitionings: RowBalls | Trees
 
-    def prepare(self, X: Floats, compute: Compute) -> Any:
-        """Queries on the scale of this view."""
-        return self.partitionings.prepare(self.scaling.apply(X, compute), compute)
+
+class Located(NamedTuple):
+    """Where rows are in the views: cells (T, n) and how far out (n,), for each view."""
+
+    cells: tuple[Cells, ...]
+    far: tuple[Ints, ...]
 
 
 @dataclass(frozen=True)
 class Views(Learned):
-    """Several views, all partitionings of which have equal weight."""
+    """Several views, with the same psi."""
 
     members: tuple[View, ...]
 
-    def __len__(self) -> int:
-        """Number of partitionings of all views together."""
-        return sum(len(view.partitionings) for view in self.members)
-
-    @property
-    def sizes(self) -> list[int]:
-        """Number of partitionings of each view."""
-        return [len(view.partitionings) for view in self.members]
-
     @property
     def levels(self) -> tuple[int, ...]:
-        """The nested psi, which all views have in common."""
+        """Psi of each level, which all views have in common."""
         return self.members[0].partitionings.levels
+
+    @property
+    def counts(self) -> Ints:
+        """Number of samples of each psi in each view, t: (L,)."""
+        return self.members[0].partitionings.counts
 
     @property
     def n_features(self) -> int:
         """Number of features of the rows."""
         return self.members[0].scaling.n_features
 
-    def validate(self) -> None:
-        """Scalings and partitionings of the same rows."""
-        demand(len(self.members) > 0, "there are no views")
-        for view in self.members:
-            is_of_rows = not view.partitionings.of_groups
-            demand(is_of_rows, "a view partitions groups, not rows")
-            same = view.scaling.n_features == view.partitionings.width == self.n_features
-            demand(same, "scalings and partitionings differ in their features")
-
     @property
     def n_columns(self) -> int:
-        """Number of cells of all partitionings of the last level."""
-        return sum(len(view.partitionings) * view.partitionings.levels[-1] for view in self.members)
+        """Number of cells of all psi of all views, those of slots that are in no sample included."""
+        return sum(view.partitionings.sq_radii.size for view in self.members)
+
+    @property
+    def n_samples(self) -> int:
+        """Number of samples of all psi of all views."""
+        return sum(int(view.partitionings.counts.sum()) for view in self.members)
+
+    def validate(self) -> None:
+        """Scalings and pools of the same features, cut in the same way."""
+        demand(len(self.members) > 0, "there are no views")
+        for view in self.members:
+            same = view.scaling.n_features == view.partitionings.width == self.n_features
+            demand(same, "scalings and partitionings differ in their features")
+            demand(view.partitionings.cut == self.members[0].partitionings.cut, "views differ in their samples")
 
     def at(self, level: int) -> "Views":
-        """The views with the nested partitionings of one level alone."""
+        """The views at the largest psi alone."""
         return Views(tuple(View(view.scaling, view.partitionings.at(level)) for view in self.members))
 
-    def prepare(self, X: Floats, compute: Compute) -> Iterator[tuple[Partitionings, Any]]:
-        """The partitionings of each view, and the queries on its scale: (n, d)."""
+    def scaled(self, X: Floats, compute: Compute) -> Iterator[tuple[RowBalls, Singles]]:
+        """The partitionings of each view, and rows (n, d) on its scale."""
+        X = compute.place(X)
         for view in self.members:
-            yield view.partitionings, view.prepare(X, compute)
+            yield view.partitionings, view.scaling.apply(X, compute)
+
+    def locate(self, X: Floats, compute: Compute, limits: Limits | None = None) -> Located:
+        """Where rows are: (n, d)."""
+        per_view = limits or [None] * len(self.members)
+        pairs = [
+            balls.assign(scaled, compute, limit)
+            for (balls, scaled), limit in zip(self.scaled(X, compute), per_view, strict=True)
+        ]
+        cells, far = zip(*pairs, strict=True)
+        return Located(cells, tuple(compute.fetch(each) for each in far))
+
+    def count(self, located: Located, compute: Compute) -> Tally:
+        """Located rows, counted in the cells of each psi of every view."""
+        cut = self.members[0].partitionings.cut
+        tables = tuple(compute.verbs.count_cells(cells, cut, compute.n_jobs) for cells in located.cells)
+        return Tally(tables, len(located.far[0]))
+
+    def sum_located(self, located: Located, tables: Tables, compute: Compute) -> Sums:
+        """Sums of the tables at the cells of located rows."""
+        cut = self.members[0].partitionings.cut
+        sums = (
+            compute.fetch(compute.verbs.sum_cells(cells, cut, table, compute.n_jobs))
+            for cells, table in zip(located.cells, tables, strict=True)
+        )
+        return tuple(np.column_stack(pair) for pair in zip(sums, located.far, strict=True))
 
     def tally(self, X: Floats, compute: Compute) -> Tally:
-        """The rows of a block, counted in the cells of each level of every view: (n, d)."""
-        X = compute.place(X)
-        return Tally(tuple(drawn.count(queries, compute) for drawn, queries in self.prepare(X, compute)), len(X))
+        """The rows of a block, counted in the cells of each psi of every view: (n, d)."""
+        counts = tuple(balls.count(scaled, compute) for balls, scaled in self.scaled(X, compute))
+        return Tally(counts, len(X))
 
     def tally_rows(self, rows: Rows, compute: Compute) -> Tally:
-        """All rows, counted block by block, wherever they are."""
+        """All rows, counted block by block."""
         return rows.map_reduce(partial(self.tally, compute=compute), Tally.__add__)
 
-    def sum_at(
-        self, tables: Tables, compute: Compute, rule: str = "nearest", limits: Limits | None = None
-    ) -> Callable[[Floats], Sums]:
-        """A function of rows: sums of the tables at their cells over the partitionings of each view, (n, d) -> (n, L).
+    def sum_at(self, tables: Tables, compute: Compute, limits: Limits | None = None) -> Callable[[Floats], Sums]:
+        """A function of rows: sums of the tables at their cells over the samples of each view, (n, d) -> (n, L + 1).
 
-        With ``limits``, one more column: how far out each row is, see ``Partitionings.sum_at``.
+        Last is how far out each row is beyond ``limits``, 0 without.
         """
+        per_view = limits or [None] * len(self.members)
 
         def sum_at(X: Floats) -> Sums:
-            X = compute.place(X)
-            own_limits = limits or [None] * len(self.members)
-            return tuple(
-                compute.fetch(drawn.sum_at(queries, table, compute, rule, limit))
-                for (drawn, queries), table, limit in zip(self.prepare(X, compute), tables, own_limits, strict=True)
-            )
+            parts = zip(self.scaled(X, compute), tables, per_view, strict=True)
+            return tuple(balls.sum_at(scaled, table, compute, limit) for (balls, scaled), table, limit in parts)
 
         return sum_at
 
@@ -130,123 +163,89 @@ class Views(Learned):
         limits = [view.partitionings.far_limits() for view in self.members]
         return None if any(own is None for own in limits) else tuple(own for own in limits if own is not None)
 
-    def count_and_sum(
-        self, X: Floats, compute: Compute, only_last: bool, limits: Limits | None = None
-    ) -> tuple[Tally, Sums]:
-        """``tally``, and what ``sum_at`` makes of its tables for the same rows, in one search."""
-        X = compute.place(X)
-        own_limits = limits or [None] * len(self.members)
-        tables, sums = [], []
-        for (drawn, queries), limit in zip(self.prepare(X, compute), own_limits, strict=True):
-            counts, own_sums = drawn.count_and_sum(queries, compute, only_last, limit)
-            tables.append(counts)
-            sums.append(compute.fetch(own_sums))
-        return Tally(tuple(tables), len(X)), tuple(sums)
+    def columns(self, X: Floats, compute: Compute) -> Ints:
+        """Columns of each row's cells in mean maps of all views side by side: (n, all T).
 
-    def assign(self, X: Floats, compute: Compute) -> list[Cells]:
-        """Cell of every row in every partitioning, view by view: (n, t) each, OUTSIDE if uncovered."""
-        X = compute.place(X)
-        return [drawn.assign(queries, compute) for drawn, queries in self.prepare(X, compute)]
-
-    def columns(self, X: Floats, compute: Compute, count_outside: bool = False) -> Ints:
-        """Column of each row's cells in mean maps of all views side by side: (n, all t).
-
-        ``count_outside``: OUTSIDE counts as the last cell of its partitioning. Where it does not, a point OUTSIDE is
-        sent to one column behind all others.
+        A row OUTSIDE is sent to one column behind all others.
         """
         parts, first = [], 0
-        for view, own in zip(self.members, self.assign(X, compute), strict=True):
-            t, psi = len(view.partitionings), view.partitionings.levels[-1]
-            starts = first + np.arange(t) * (psi + count_outside)
-            parts.append(np.where(own == OUTSIDE, starts + psi if count_outside else -1, starts + own))
-            first += t * (psi + count_outside)
-        columns = np.concatenate(parts, axis=1)
-        # In one layout, whichever backend found the cells: sums over a row are then taken in one order.
-        return np.ascontiguousarray(np.where(columns < 0, first, columns))
+        for balls, scaled in self.scaled(X, compute):
+            cells = compute.fetch(balls.assign(scaled, compute)[0])
+            before = first + np.repeat(np.arange(len(balls.levels)) * balls.cut.n_slots, balls.counts)
+            parts.append(np.where(cells == OUTSIDE, self.n_columns, cells + before[:, None]))
+            first += balls.sq_radii.size
+        return np.ascontiguousarray(np.concatenate(parts).T)
 
-    def anchors_in_columns(self, count_outside: bool) -> Ints:
-        """The anchor of each column of the mean maps, by its number among those of all views: (all columns,).
-
-        Columns without one, such as that of OUTSIDE if it counts, have the number behind the last anchor.
-        """
-        anchors = [view.partitionings.anchors() for view in self.members]
-        n_anchors = sum(len(known[0]) for known in anchors if known is not None)
+    def anchors_in_columns(self) -> Ints:
+        """The center of each column of the mean maps, by its number among those of the pools of all views."""
         numbers, first = [], 0
-        for view, known in zip(self.members, anchors, strict=True):
-            t, psi = len(view.partitionings), view.partitionings.levels[-1]
-            own = np.full((t, psi + count_outside), n_anchors)
-            if known is not None:
-                own[:, :psi] = first + known[1]
-                first += len(known[0])
-            numbers.append(own.ravel())
+        for view in self.members:
+            numbers.append(np.tile(first + view.partitionings.slots, len(view.partitionings.levels)))
+            first += len(view.partitionings.pool)
         return np.concatenate(numbers)
 
-    def mean_maps(
-        self, groups: Groups, compute: Compute, count_outside: bool = False, rule: str = "nearest"
-    ) -> MeanMaps:
+    def mean_maps(self, groups: Groups, compute: Compute, rule: str = "nearest") -> MeanMaps:
         """Level 1: the points of each group counted in the cells of all views, side by side."""
-        return LocalMaps(groups, *self._counting(compute, count_outside, rule)).kept()
+        return LocalMaps(groups, *self._counting(compute, rule)).kept()
 
-    def maps_of(self, groups: Groups, compute: Compute, count_outside: bool = False) -> MeanMaps | LazyMaps:
-        """The same of any number of groups, wherever they are: kept if they are few, else counted when asked for."""
-        return maps_of(groups, *self._counting(compute, count_outside))
+    def maps_of(self, groups: Groups, compute: Compute) -> MeanMaps | LazyMaps:
+        """The same of any number of groups: kept if they are few, else counted when asked for."""
+        return maps_of(groups, *self._counting(compute))
 
-    def _counting(self, compute: Compute, count_outside: bool, rule: str = "nearest") -> tuple[Count, int, int]:
-        """How mean maps are counted, the number of partitionings, and that of all cells."""
-        count = partial(self.tally_groups, compute=compute, count_outside=count_outside, rule=rule)
-        return count, len(self), self.n_columns + count_outside * len(self)
+    def _counting(self, compute: Compute, rule: str = "nearest") -> tuple[Count, int, int]:
+        """How mean maps are counted, the number of samples, and that of all cells."""
+        return partial(self.tally_groups, compute=compute, rule=rule), self.n_samples, self.n_columns
 
-    def tally_groups(
-        self, block: GroupedBlock, compute: Compute, count_outside: bool = False, rule: str = "nearest"
-    ) -> GroupTally:
-        """The points of each group of a block, counted in the cells of all views, side by side.
-
-        ``count_outside``: OUTSIDE counts as the last cell of its partitioning.
-        """
-        X = compute.place(block.X)
-        counts = [
-            drawn.count_groups(queries, block.starts, count_outside, compute, rule)
-            for drawn, queries in self.prepare(X, compute)
-        ]
+    def tally_groups(self, block: GroupedBlock, compute: Compute, rule: str = "nearest") -> GroupTally:
+        """The points of each group of a block, counted in the cells of all views, side by side."""
+        scaled = self.scaled(block.X, compute)
+        counts = [balls.count_groups(own, block.starts, compute, rule) for balls, own in scaled]
         return GroupTally(block.numbers, join_counts(counts), np.diff(block.starts))
 
 
-def add_views(sums: Sums) -> Ints:
-    """Sums over the partitionings of all views: (n, L)."""
-    return reduce(add, sums)
+class Draw(NamedTuple):
+    """What is drawn for views: the most samples of a psi, rows of a pool (None: every sample from all rows), a seed."""
+
+    n_estimators: int
+    pool_size: int | str | None
+    mechanism: str
+    random_state: Any
 
 
 def draw_views(
-    rows: Rows,
-    n_estimators: int,
-    plans: Sequence[Plan],
-    mechanism: str,
-    random_state: Any,
-    compute: Compute,
-) -> tuple[Views, Ints]:
-    """Views of the rows, one for each plan; partitionings are assigned to the plans in turn.
+    rows: Rows, plans: Sequence[Plan], draw: Draw, compute: Compute, averages: bool = True
+) -> tuple[Views, list[Ints]]:
+    """Views of the rows, one for each plan; also the numbers of the rows of each pool.
 
-    Also the number of the row that is each anchor of all views: (all anchors,).
-    With fewer partitionings than plans, the last plans make no view.
+    ``averages``: as many samples of every psi as fit, else ``n_estimators`` of the largest.
     """
-    plans = plans[:n_estimators]
-    seeds = draw_seeds(n_estimators, random_state)
-    drawn = draw_rows(len(rows), seeds, max(plan.levels[-1] for plan in plans))
-    chosen, numbers = np.unique(drawn, return_inverse=True)
-    numbers = numbers.reshape(drawn.shape)
-    names = dict.fromkeys(plan.scaling for plan in plans)
-    points = rows.take(chosen)
-    scalings = fit_scalings(rows, names, compute.n_jobs)
-    members, anchors = [], []
-    for first, plan in enumerate(plans):
-        mine = slice(first, None, len(plans)), slice(plan.levels[-1])
-        own, where = np.unique(numbers[mine], return_inverse=True)
-        where = where.reshape(-1, plan.levels[-1])
+    plans = plans[: draw.n_estimators]
+    pools, slots = _draw_pools(len(rows), plans, draw, averages)
+    taught = np.unique(np.concatenate(pools))
+    teachers = None if draw.pool_size is None or 2 * len(taught) > len(rows) else taught
+    scalings = fit_scalings(rows, dict.fromkeys(plan.scaling for plan in plans), compute.n_jobs, teachers)
+    members = []
+    for plan, pool, own in zip(plans, pools, slots, strict=True):
         scaling = scalings[plan.scaling]
-        partitionings, places = partition_rows(
-            scaling.apply(points[own], compute), where, seeds[mine[0]], plan.levels, mechanism, compute
-        )
-        members.append(View(scaling, partitionings))
-        if partitionings.anchors() is not None:
-            anchors.append(drawn[mine].ravel()[places])
-    return Views(tuple(members)), np.concatenate([np.empty(0, dtype=np.int64), *anchors])
+        centers = compute.fetch(scaling.apply(rows.take(pool), compute))
+        if draw.mechanism == "tree":
+            seed = int(check_random_state(draw.random_state).randint(2**31))
+            members.append(View(scaling, grow_trees(centers, own, plan.levels[-1], seed)))
+        else:
+            members.append(View(scaling, balls_around(centers, own, plan.levels, draw.mechanism, compute)))
+    return Views(tuple(members)), pools
+
+
+def _draw_pools(n_rows: int, plans: Sequence[Plan], draw: Draw, averages: bool) -> tuple[list[Ints], list[Cells]]:
+    """Numbers of the rows of each pool (M,), and the slots that it is cut into (S,), for each plan."""
+    psi = plans[0].levels[-1]
+    if draw.pool_size is None:
+        samples = draw_samples(n_rows, draw.n_estimators, psi, draw.random_state)
+        pool, slots = samples
+        by_sample = slots.reshape(-1, psi)
+        parts = [np.unique(by_sample[first :: len(plans)], return_inverse=True) for first in range(len(plans))]
+        return [pool[own] for own, _ in parts], [where.ravel().astype(np.int32) for _, where in parts]
+    rng = np.random.default_rng(check_random_state(draw.random_state).randint(2**32, size=4, dtype=np.uint64))
+    pools = draw_pools(n_rows, pool_rows(draw.pool_size, psi, n_rows), len(plans), rng)
+    n_blocks = count_blocks(plans[0].levels, len(pools[0]), draw.n_estimators) if averages else draw.n_estimators
+    return pools, [cut_pool(len(pool), psi, n_blocks, rng) for pool in pools]

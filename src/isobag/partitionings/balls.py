@@ -1,147 +1,99 @@
-"""Balls around rows: hyperspheres, which reach to the nearest other center, and Voronoi cells, unbounded balls."""
+"""Partitionings of rows: balls that reach to the nearest other center, and Voronoi cells, which are unbounded."""
 
 from dataclasses import dataclass, replace
-from functools import singledispatch
-from typing import Any, Self
+from itertools import pairwise
+from typing import Self
 
 import numpy as np
 from scipy.sparse import csr_array
 
-from isobag.backends import Compute
-from isobag.backends.arrays import FARTHEST, Balls, Cells, Floats, Ints
-from isobag.backends.learned import check, demand
-from isobag.backends.protocol import Queries
-from isobag.partitionings.base import Drawn, Partitionings, Prepared
-
-
-class AnyBalls(Partitionings):
-    """t partitionings of psi balls each, around rows or groups: a frozen data class with these fields."""
-
-    slots: Cells
-    levels: tuple[int, ...]
-    sq_radii: Floats
-
-    def __len__(self) -> int:
-        """Number of partitionings."""
-        return len(self.slots)
-
-    def at(self, level: int) -> Self:
-        """The nested partitionings of one level alone."""
-        # For mypy this class is no data class; those that inherit from it are.
-        psi, radii = self.levels[level], self.sq_radii[level % len(self.levels)]
-        return replace(self, slots=self.slots[:, :psi], levels=(psi,), sq_radii=radii[None, :, :psi])  # type: ignore[type-var]
-
-    def nearest_levels(self, queries: Prepared, compute: Compute) -> Cells:
-        """The nearest center at each level, whether its ball covers the query or not: (L, t, n)."""
-        # As in ``at``: a data class, but not for mypy.
-        unbounded = replace(self, sq_radii=np.full_like(self.sq_radii, np.inf))  # type: ignore[type-var]
-        return unbounded.assign_levels(queries, compute)
-
-    def check_balls(self, n_centers: int) -> None:
-        """Refuse levels, slots or radii that do not fit together, or with so many centers."""
-        self.check_levels()
-        check("slots", self.slots, (None, self.levels[-1]), 0, n_centers - 1)
-        check("sq_radii", self.sq_radii, (len(self.levels), *self.slots.shape), 0, np.inf)
-        demand(self.slots.size, "there are no partitionings")
-
-
-def far_limits(sq_radii: Floats, levels: tuple[int, ...], compute: Compute) -> Ints | None:
-    """What ``AnyBalls.far_limits`` says of squared radii (L, t, psi); None where some ball is unbounded."""
-    if sq_radii.max() == np.inf:
-        return None
-    limits = np.full(len(levels), -1)
-    near_root = max(level for level, psi in enumerate(levels) if level == 0 or psi**2 <= levels[-1])
-    for level in (near_root, len(levels) - 1):
-        limits[level] = compute.verbs.middle_octave(sq_radii[level, :, : levels[level]])
-    return limits
+from isobag.backends import Compute, numpy
+from isobag.backends.arrays import FAR, MOST_ROWS, Balls, Cells, Ints, Singles, octaves
+from isobag.backends.learned import Learned, check, demand
+from isobag.backends.samples import RUN
 
 
 @dataclass(frozen=True, eq=False)
-class RowBalls(Balls, AnyBalls):
-    """The balls of t partitionings of rows, and what can be asked of them."""
+class RowBalls(Balls, Learned):
+    """The balls of all samples of a pool, and what can be asked of them; rows (n, d) are scaled as the pool was."""
 
-    @property
-    def centers(self) -> Floats:
-        """The centers, one by one: (t, psi, d)."""
-        return self.points[self.slots]
-
-    def prepare(self, X: Floats, compute: Compute) -> Queries:
-        """Queries of the backend."""
-        return compute.verbs.prepare(X)
-
-    def assign(self, queries: Queries, compute: Compute, rule: str = "nearest") -> Cells:
-        """Cell of every row in every partitioning: (n, t), OUTSIDE if uncovered."""
-        return compute.fetch(compute.verbs.assign_cells(queries, self, rule, compute.n_jobs))
-
-    def assign_levels(self, queries: Queries, compute: Compute) -> Cells:
-        """Cell of every row in every partitioning of each level: (L, t, n)."""
-        return compute.fetch(compute.verbs.assign_levels(queries, self, compute.n_jobs))
-
-    def count(self, queries: Queries, compute: Compute) -> Ints:
-        """Number of rows in each cell of each level: (L, t, psi)."""
-        return compute.verbs.count_cells(queries, self, compute.n_jobs)
-
-    def sum_at(
-        self, queries: Queries, tables: Ints, compute: Compute, rule: str = "nearest", limits: Ints | None = None
-    ) -> Ints:
-        """Sum over partitionings of the table at each row's cell: tables (L, t, psi) -> (n, L), or (n, L + 1)."""
-        return compute.verbs.sum_at_cells(queries, self, tables, rule, limits, compute.n_jobs)
-
-    def count_and_sum(
-        self, queries: Queries, compute: Compute, only_last: bool = False, limits: Ints | None = None
-    ) -> tuple[Ints, Ints]:
-        """Counts (L, t, psi), and what ``sum_at`` makes of them, of all levels or the last."""
-        return compute.verbs.count_and_sum(queries, self, only_last, limits, compute.n_jobs)
-
-    def far_limits(self) -> Ints | None:
-        """Octaves of the typical squared radius, at the largest psi and at one near its square root: (L,)."""
-        return far_limits(self.sq_radii, self.levels, Compute("numpy"))
-
-    def count_groups(
-        self, queries: Queries, starts: Ints, count_outside: bool, compute: Compute, rule: str = "nearest"
-    ) -> csr_array:
-        """Number of each group's queries in each cell: (g, columns), counted where the cells are."""
-        cells = compute.verbs.assign_cells(queries, self, rule, compute.n_jobs)
-        n_cells = self.levels[-1]
-        return compute.verbs.count_group_cells(cells, starts, n_cells, n_cells + count_outside, compute.n_jobs)
-
-    def anchors(self) -> tuple[Floats, Cells]:
-        """The centers."""
-        return self.points, self.slots
+    def validate(self) -> None:
+        """Slots are rows of the pool, and whole blocks of the largest psi."""
+        check("pool", self.pool, (None, None), -float(FAR), float(FAR))
+        demand(self.pool.size, "there are no centers")
+        rising = [1, *self.levels, MOST_ROWS]
+        demand(len(rising) > 2 and all(a < b for a, b in pairwise(rising)), "levels are not in rising order from 2 on")
+        doubles = all(b == 2 * a for a, b in pairwise(self.levels[:-1]))
+        demand(doubles and (len(self.levels) == 1 or self.levels[-1] <= 2 * self.levels[-2]), "levels do not double")
+        demand(len(self.levels) == 1 or self.levels[0] <= RUN, f"the first level is above {RUN}")
+        check("slots", self.slots, (None,), 0, len(self.pool) - 1)
+        demand(len(self.slots) and len(self.slots) % self.levels[-1] == 0, "slots are not whole blocks")
+        check("sq_radii", self.sq_radii, (len(self.levels), len(self.slots)), 0, np.inf)
 
     @property
     def width(self) -> int:
         """Number of features."""
-        return int(self.points.shape[1])
+        return int(self.pool.shape[1])
 
-    def validate(self) -> None:
-        """Slots are rows of the points."""
-        check("points", self.points, (None, None), -FARTHEST, FARTHEST)
-        demand(self.points.size, "there are no centers")
-        self.check_balls(len(self.points))
+    @property
+    def counts(self) -> Ints:
+        """Number of samples of each psi, t: (L,)."""
+        return self.cut.counts
+
+    def at(self, level: int) -> Self:
+        """The samples of one psi alone, which are whole blocks: the largest."""
+        return replace(self, levels=self.levels[level:][:1], sq_radii=self.sq_radii[level:][:1])
+
+    def assign(
+        self, X: Singles, compute: Compute, limits: Ints | None = None, rule: str = "nearest"
+    ) -> tuple[Cells, Ints]:
+        """The slot whose ball each row is in for every sample (T, n), OUTSIDE for none; how far out rows are (n,)."""
+        if rule != "nearest":  # of the paper's rivals
+            return numpy.assign_cells(compute.fetch(X), self, limits, rule=rule)
+        return compute.verbs.assign_cells(X, self, limits, compute.n_jobs)
+
+    def nearest(self, X: Singles, compute: Compute) -> Cells:
+        """The slot whose center is the nearest of every sample, whether its ball covers the row or not: (T, n)."""
+        unbounded = replace(self, sq_radii=np.full_like(self.sq_radii, np.inf))
+        return compute.fetch(unbounded.assign(X, compute)[0])
+
+    def count(self, X: Singles, compute: Compute) -> Ints:
+        """Number of rows in each cell: (L, S)."""
+        return compute.verbs.count_cells(self.assign(X, compute)[0], self.cut, compute.n_jobs)
+
+    def sum_at(self, X: Singles, tables: Ints, compute: Compute, limits: Ints | None = None) -> Ints:
+        """Sum over samples of the table (L, S) at each row's cell, and last how far out rows are: (n, L + 1)."""
+        return compute.fetch(compute.verbs.sum_at_cells(X, self, tables, limits, compute.n_jobs))
+
+    def count_groups(self, X: Singles, starts: Ints, compute: Compute, rule: str = "nearest") -> csr_array:
+        """Number of each group's rows in each cell, those of group k from starts[k] to starts[k + 1]: (g, L S)."""
+        cells, _ = self.assign(X, compute, rule=rule)
+        return compute.verbs.count_groups(cells, self.cut, starts, compute.n_jobs)
+
+    def far_limits(self) -> Ints | None:
+        """Octaves of the typical squared radius, at the largest psi and at one near its square root, else -1: (L,).
+
+        None where nothing is OUTSIDE.
+        """
+        if self.sq_radii.max() == np.inf:
+            return None
+        limits = np.full(len(self.levels), -1)
+        near_root = max(level for level, psi in enumerate(self.levels) if level == 0 or psi**2 <= self.levels[-1])
+        for level in (near_root, len(self.levels) - 1):
+            limits[level] = middle_octave(self.sq_radii[level])
+        return limits
 
 
-def draw_hyperspheres(drawn: Drawn, levels: tuple[int, ...], compute: Compute) -> Partitionings:
-    """The ball of a center reaches to the nearest different center of its partitioning; radius 0 if all are equal."""
-    return balls_around(drawn.points, drawn.slots, levels, True, compute)
+def balls_around(pool: Singles, slots: Cells, levels: tuple[int, ...], mechanism: str, compute: Compute) -> RowBalls:
+    """Balls around the rows of a pool, which reach to the nearest different one of their sample, or everywhere."""
+    if mechanism == "voronoi":
+        return RowBalls(pool, slots, levels, np.full((len(levels), len(slots)), np.inf, dtype=np.float32))
+    return RowBalls(pool, slots, levels, compute.verbs.sq_radii(pool, slots, levels, compute.n_jobs))
 
 
-def draw_voronoi_cells(drawn: Drawn, levels: tuple[int, ...], compute: Compute) -> Partitionings:
-    """Balls that reach everywhere, so that nothing is OUTSIDE."""
-    return balls_around(drawn.points, drawn.slots, levels, False, compute)
-
-
-@singledispatch
-def balls_around(points: Any, slots: Cells, levels: tuple[int, ...], bounded: bool, compute: Compute) -> Partitionings:
-    """Balls around what was drawn: of one kind around rows, of another around groups."""
-    raise TypeError(f"no balls around {type(points).__name__}")
-
-
-@balls_around.register
-def _(points: np.ndarray, slots: Cells, levels: tuple[int, ...], bounded: bool, compute: Compute) -> RowBalls:
-    radii = (
-        compute.verbs.sq_radii(points, slots, levels, compute.n_jobs)
-        if bounded
-        else np.full((len(levels), *slots.shape), np.inf)
-    )
-    return RowBalls(points, slots, levels, radii)
+def middle_octave(sq_radii: Singles) -> int:
+    """Octaves of the lower median of those above 0, and of 1 if there are none: (m,)."""
+    radii = sq_radii[sq_radii > 0]
+    middle = (len(radii) - 1) // 2
+    typical = np.partition(radii, middle)[middle] if len(radii) else np.float32(1)
+    return int(octaves(np.array([typical]))[0])

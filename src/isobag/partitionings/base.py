@@ -1,129 +1,56 @@
-"""Partitionings: what all mechanisms promise, and all randomness of drawing."""
+"""What is drawn: rows for samples, and pools that are cut into samples. All randomness of drawing."""
 
-from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from itertools import pairwise
-from typing import Any, ClassVar, Self
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csr_array
 from sklearn.utils import check_random_state
 
-from isobag.backends import Compute
-from isobag.backends.arrays import MOST_ROWS, Cells, Floats, Ints, is_first
-from isobag.backends.learned import Learned, demand
+from isobag.backends.arrays import Cells, Floats, Ints, is_first
+from isobag.backends.samples import RUN
 from isobag.backends.threads import slices
 
 _ROUND = 64
 _COMPARED_ROWS = 1 << 10
 _BLOCK_DRAWS = 1 << 20
 """Most numbers drawn at once."""
+POOL_ROWS = 2048
 Seeds = npt.NDArray[np.uint64]
-Prepared = Any
-"""What ``Partitionings.prepare`` returned: rows or groups, as the mechanism alone needs them."""
 
 
-class Partitionings(Learned, ABC):
-    """t partitionings into psi cells each, and L nested levels of them, by the first levels[l] rows drawn.
+def pool_rows(pool_size: int | str, psi: int, n_rows: int) -> int:
+    """How many rows a pool has: by default four samples of the largest psi, and 2,048 or more."""
+    return min(n_rows, max(POOL_ROWS, 4 * psi) if pool_size == "auto" else max(int(pool_size), psi))
 
-    Queries are rows or groups that ``prepare`` was given, scaled as the rows drawn were. A mechanism is a frozen data
-    class of this kind, and a function that makes one of what was drawn.
+
+def count_blocks(levels: tuple[int, ...], n_pool: int, n_estimators: int) -> int:
+    """Blocks of the largest psi that have at most ``n_estimators`` samples of a psi, in whole cuts of a pool, if any.
+
+    A small pool is cut as often as it takes to have the slots of a usual one.
     """
-
-    levels: tuple[int, ...]
-    """Number of rows drawn for each level, ascending; the last is psi."""
-    of_groups: ClassVar[bool] = False
-
-    @property
-    @abstractmethod
-    def width(self) -> int:
-        """Number of features of what is partitioned, d."""
-
-    @abstractmethod
-    def __len__(self) -> int:
-        """Number of partitionings, t."""
-
-    @abstractmethod
-    def at(self, level: int) -> Self:
-        """The nested partitionings of one level alone."""
-
-    @abstractmethod
-    def prepare(self, X: Any, compute: Compute) -> Prepared:
-        """Queries for the methods below, from rows (n, d) or from mean maps."""
-
-    @abstractmethod
-    def assign(self, queries: Prepared, compute: Compute, rule: str = "nearest") -> Cells:
-        """Cell of every query in every partitioning of the last level: (n, t), OUTSIDE if uncovered."""
-
-    def assign_levels(self, queries: Prepared, compute: Compute) -> Cells:
-        """Cell of every query in every partitioning of each level: (L, t, n), OUTSIDE if uncovered."""
-        return np.stack([self.at(level).assign(queries, compute).T for level in range(len(self.levels))])
-
-    @abstractmethod
-    def count(self, queries: Prepared, compute: Compute) -> Ints:
-        """Number of queries in each cell of each level: (L, t, psi)."""
-
-    @abstractmethod
-    def sum_at(
-        self, queries: Prepared, tables: Ints, compute: Compute, rule: str = "nearest", limits: Ints | None = None
-    ) -> Ints:
-        """Sum over partitionings of the table at each query's cell: tables (L, t, psi) -> (n, L).
-
-        With ``limits`` (L,), as ``far_limits`` has them, one more column: how far out queries are, the sum over
-        partitionings and levels of the octaves beyond the limit, where OUTSIDE.
-        """
-
-    def count_and_sum(
-        self, queries: Prepared, compute: Compute, only_last: bool = False, limits: Ints | None = None
-    ) -> tuple[Ints, Ints]:
-        """Counts (L, t, psi), and what ``sum_at`` makes of them for these queries, of all levels or the last."""
-        counts = self.count(queries, compute)
-        sums = self.sum_at(queries, counts, compute, limits=limits)
-        return counts, sums[:, -1:] if only_last else sums
-
-    def far_limits(self) -> Ints | None:
-        """Octaves beyond which a query is far out, for each level, -1 for levels that do not count: (L,).
-
-        None where nothing is OUTSIDE.
-        """
-        return None
-
-    def count_groups(
-        self, queries: Prepared, starts: Ints, count_outside: bool, compute: Compute, rule: str = "nearest"
-    ) -> csr_array:
-        """Number of each group's queries in each cell, from starts[k] to starts[k + 1] those of group k: (g, columns).
-
-        ``count_outside``: OUTSIDE counts as the last cell of its partitioning.
-        """
-        n_cells = self.levels[-1]
-        cells = self.assign(queries, compute, rule)
-        return compute.verbs.count_group_cells(cells, starts, n_cells, n_cells + count_outside, compute.n_jobs)
-
-    def anchors(self) -> tuple[Any, Cells] | None:
-        """A row drawn for each cell: all drawn (m, d), and the number of each cell's (t, psi); None: there are none."""
-        return None
-
-    def nearest_levels(self, queries: Prepared, compute: Compute) -> Cells:
-        """The cell at each level whose anchor a query is to be compared with, covered or not: (L, t, n)."""
-        return self.assign_levels(queries, compute)
-
-    def check_levels(self) -> None:
-        """Refuse levels that are not in rising order from 2 on."""
-        rising = [1, *self.levels, MOST_ROWS]
-        demand(len(rising) > 2 and all(a < b for a, b in pairwise(rising)), "levels are not in rising order from 2 on")
+    n_runs = max(n_pool, POOL_ROWS) // RUN
+    n_runs = n_estimators // n_runs * n_runs or n_estimators
+    return -(-n_runs * RUN // levels[-1])
 
 
-@dataclass(frozen=True)
-class Drawn:
-    """What partitionings are made from: row j of partitioning i is ``points[slots[i, j]]``.
+def cut_pool(n_pool: int, psi: int, n_blocks: int, rng: np.random.Generator) -> Cells:
+    """Slots of blocks of psi rows, in order at first and then shuffled, disjoint in each cut: (n_blocks psi,)."""
+    per_cut = n_pool // psi
+    cuts = [np.arange(n_pool)] + [rng.permutation(n_pool) for _ in range(-(-n_blocks // per_cut) - 1)]
+    return np.concatenate([order[: per_cut * psi] for order in cuts])[: n_blocks * psi].astype(np.int32)
 
-    points : (m, d), or groups; slots : (t, psi); seeds : (t, 2), for whatever else a mechanism draws.
+
+def draw_pools(n_rows: int, n_pool: int, n_pools: int, rng: np.random.Generator) -> list[Ints]:
+    """Numbers of the rows of several pools, each in random order; together they take at most half of the rows.
+
+    Where that is too few for pools apart from each other they overlap as little as can be; where half of the rows are
+    fewer than one pool, each pool is drawn from all rows.
     """
-
-    points: Any
-    slots: Cells
-    seeds: Seeds
+    if 2 * n_pool > n_rows:
+        return [rng.permutation(n_rows)[:n_pool] for _ in range(n_pools)]
+    rows = rng.permutation(n_rows)[: min(n_pools * n_pool, n_rows // 2)]
+    firsts = np.linspace(0, len(rows) - n_pool, n_pools).astype(np.int64)
+    return [rng.permutation(rows[first : first + n_pool]) for first in firsts]
 
 
 def draw_seeds(n_estimators: int, random_state: Any) -> Seeds:

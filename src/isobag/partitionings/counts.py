@@ -7,7 +7,8 @@ between mean maps come from integer dot products of the counts, so no dense mean
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeVar
+from itertools import pairwise
+from typing import Any, TypeVar
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -17,8 +18,7 @@ from isobag.backends.arrays import MOST_ROWS, Array, Cells, Floats, Ints
 from isobag.backends.counts import dot_vector, self_dots, total_counts
 from isobag.backends.learned import Learned, check, demand
 from isobag.backends.threads import slices
-from isobag.partitionings.balls import AnyBalls, balls_around
-from isobag.partitionings.base import Partitionings
+from isobag.partitionings.base import draw_rows, draw_seeds
 
 _KEPT_DOTS = 1 << 27
 T = TypeVar("T")
@@ -106,9 +106,10 @@ class GroupQueries:
             self._dots, self._cells = (centers, dots), None
         return self._dots[1]
 
-    def count_and_sum(self, drawn: Partitionings, compute: Compute) -> tuple[Ints, Ints]:
+    def count_and_sum(self, drawn: "GroupBalls", compute: Compute) -> tuple[Ints, Ints]:
         """Counts of these groups in the cells of each level (L, t, psi), and their sums at the cells: (g, L)."""
-        return drawn.count_and_sum(self, compute)
+        counts = drawn.count(self, compute)
+        return counts, drawn.sum_at(self, counts, compute)
 
     def own_dots(self, compute: Compute) -> tuple[Ints, Ints]:
         """Dot products of these groups among each other, and the rows in which they stand."""
@@ -126,8 +127,11 @@ class GroupQueries:
 
 
 @dataclass(frozen=True, eq=False)
-class GroupBalls(AnyBalls):
-    """t partitionings of psi groups: center j of partitioning i is ``centers[slots[i, j]]``; levels are nested."""
+class GroupBalls(Learned):
+    """t partitionings of psi groups: center j of partitioning i is ``centers[slots[i, j]]``.
+
+    levels: the nested partitionings by the first groups drawn; sq_radii (L, t, psi).
+    """
 
     centers: MeanMaps
     unit: int  # a divisor of all sizes of centers
@@ -135,29 +139,21 @@ class GroupBalls(AnyBalls):
     levels: tuple[int, ...]
     sq_radii: Floats
 
-    of_groups = True
-
     def prepare(self, maps: MeanMaps, compute: Compute) -> GroupQueries:
         """Queries from mean maps."""
         return GroupQueries(maps)
 
-    def assign(self, queries: GroupQueries, compute: Compute, rule: str = "nearest") -> Cells:
-        """Cell of every group in every partitioning of the last level: (g, t), OUTSIDE if uncovered."""
-        return compute.fetch(queries.cells_in(self, compute)[-1]).T
+    def __len__(self) -> int:
+        """Number of partitionings."""
+        return len(self.slots)
 
     def count(self, queries: GroupQueries, compute: Compute) -> Ints:
         """Number of groups in each cell of each level: (L, t, psi)."""
         return compute.verbs.count_assigned(queries.cells_in(self, compute), self.levels[-1])
 
-    def sum_at(
-        self, queries: GroupQueries, tables: Ints, compute: Compute, rule: str = "nearest", limits: Ints | None = None
-    ) -> Ints:
+    def sum_at(self, queries: GroupQueries, tables: Ints, compute: Compute) -> Ints:
         """Sum over partitionings of the table at each group's cell: tables (L, t, psi) -> (g, L)."""
         return compute.verbs.sum_assigned(queries.cells_in(self, compute), tables)
-
-    def anchors(self) -> tuple[MeanMaps, Cells]:
-        """The centers."""
-        return self.centers, self.slots
 
     @property
     def width(self) -> int:
@@ -168,7 +164,11 @@ class GroupBalls(AnyBalls):
         """Slots are numbers of centers, whose sizes the unit divides."""
         check("unit", self.unit, (), 1, MOST_ROWS)
         demand(not np.any(self.centers.sizes % self.unit), "the unit does not divide the sizes")
-        self.check_balls(len(self.centers))
+        rising = [1, *self.levels, MOST_ROWS]
+        demand(len(rising) > 2 and all(a < b for a, b in pairwise(rising)), "levels are not in rising order from 2 on")
+        check("slots", self.slots, (None, self.levels[-1]), 0, len(self.centers) - 1)
+        check("sq_radii", self.sq_radii, (len(self.levels), *self.slots.shape), 0, np.inf)
+        demand(self.slots.size, "there are no partitionings")
 
     def find_cells(self, queries: GroupQueries, compute: Compute) -> Cells:
         """Cell of every group in every partitioning, for each level, where the backend works: (L, t, g)."""
@@ -186,14 +186,17 @@ class GroupBalls(AnyBalls):
         return compute.verbs.join_cells([find_part(GroupQueries(queries.maps[own])) for own in rows])
 
 
-@balls_around.register
-def _(points: GroupQueries, slots: Cells, levels: tuple[int, ...], bounded: bool, compute: Compute) -> GroupBalls:
-    centers = points.maps
+def draw_from_groups(
+    groups: Any, n_estimators: int, levels: tuple[int, ...], random_state: Any, compute: Compute
+) -> GroupBalls:
+    """Level 2: draw some of the groups for each partitioning; balls around them, for all nested levels."""
+    rows = draw_rows(len(groups), draw_seeds(n_estimators, random_state), levels[-1])
+    chosen, where = np.unique(rows, return_inverse=True)
+    slots = where.reshape(rows.shape).astype(np.int32)
+    drawn = groups.part(chosen)
+    centers = drawn.maps
     unit = int(np.gcd.reduce(centers.sizes))
-    radii = np.full((len(levels), *slots.shape), np.inf)
-    if bounded:
-        dots, rows = points.own_dots(compute)
-        radii = compute.verbs.group_sq_radii(
-            dots, rows, centers.self_dots, centers.sizes, unit, slots, levels, compute.n_jobs
-        )
+    dots, places = drawn.own_dots(compute)
+    own = centers.self_dots, centers.sizes, unit
+    radii = compute.verbs.group_sq_radii(dots, places, *own, slots, levels, compute.n_jobs)
     return GroupBalls(centers, unit, slots, levels, radii)

@@ -1,186 +1,93 @@
-"""Isolation trees: random splits of random features until each of the rows drawn is alone in a leaf.
+"""Isolation trees: random splits of random features until each of the rows drawn is alone in its leaf.
 
-The leaves are the cells; no point is OUTSIDE. This is the first form of the Isolation Kernel in the literature. Every
-level has trees of its own, grown on its first rows of the draw, from a seed that does not know of the other levels.
-Only comparisons decide, so all backends agree.
+The leaves are the cells; no point is OUTSIDE. This is the first form of the Isolation Kernel in the literature.
+scikit-learn grows the trees, on the ranks of the values of each feature: it knows float32 only, in which ranks are
+exact. Only comparisons decide where a row goes, so all backends agree.
 """
 
-from abc import abstractmethod
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, Self
+from dataclasses import dataclass
 
 import numpy as np
+from scipy.sparse import csr_array
+from scipy.stats import rankdata
+from sklearn.tree import ExtraTreeRegressor
 
-from isobag.backends import Compute
-from isobag.backends.arrays import FARTHEST, Cells, Floats, Ints
-from isobag.backends.learned import check, demand
-from isobag.backends.numpy import count_assigned, sum_assigned
-from isobag.backends.threads import map_in_threads, slices
-from isobag.partitionings.base import Drawn, Partitionings, Prepared
-from isobag.partitionings.counts import GroupQueries, MeanMaps
-
-_BLOCK_ROWS = 1 << 13
-_BLOCK_GROUPS = 1 << 8
-_KEPT_CELLS = 1 << 26
+from isobag.backends import Compute, numpy
+from isobag.backends.arrays import Cells, Floats, Ints, Singles
+from isobag.backends.learned import Learned, check, demand
+from isobag.backends.samples import Cut
+from isobag.backends.threads import map_in_threads
 
 
 @dataclass(frozen=True, eq=False)
-class Trees(Partitionings):
-    """Nodes of the trees of each level: a row goes left where its feature is below the threshold.
+class Trees(Learned):
+    """Nodes of t trees: a row goes right where its feature is above the threshold.
 
     Node 0 is the root, a child has a higher number than its parent, and child -1 - j is leaf j.
     """
 
-    levels: tuple[int, ...]
-    columns: Cells  # (L, t, psi) feature of each node
-    thresholds: Floats  # (L, t, psi)
-    children: Cells  # (L, t, psi, 2) left, right
-    slots: Cells  # (L, t, psi) a point of each leaf
-    points: Any  # (m, d) rows or groups that the trees were grown on
-
-    def __len__(self) -> int:
-        """Number of partitionings."""
-        return int(self.slots.shape[1])
-
-    def at(self, level: int) -> Self:
-        """The trees of one level alone."""
-        psi, only = self.levels[level], slice(level % len(self.levels), level % len(self.levels) + 1)
-        names = ("columns", "thresholds", "children", "slots")
-        return replace(self, levels=(psi,), **{name: getattr(self, name)[only, :, :psi] for name in names})
-
-    def assign(self, queries: Prepared, compute: Compute, rule: str = "nearest") -> Cells:
-        """Leaf of every query in the trees of the last level: (n, t)."""
-        last = self.at(-1)
-        return np.concatenate([cells[-1] for cells in last.leaves(queries, compute)])
-
-    def assign_levels(self, queries: Prepared, compute: Compute) -> Cells:
-        """Leaf of every query in the trees of each level: (L, t, n)."""
-        return np.concatenate([cells.transpose(0, 2, 1) for cells in self.leaves(queries, compute)], axis=2)
-
-    def count(self, queries: Prepared, compute: Compute) -> Ints:
-        """Number of queries in each leaf of each level: (L, t, psi)."""
-        return self._count(self.leaves(queries, compute))
-
-    def sum_at(
-        self, queries: Prepared, tables: Ints, compute: Compute, rule: str = "nearest", limits: Ints | None = None
-    ) -> Ints:
-        """Sum over the trees of the table at each query's leaf: tables (L, t, psi) -> (n, L)."""
-        return _sum_at(self.leaves(queries, compute), tables)
-
-    def count_and_sum(
-        self, queries: Prepared, compute: Compute, only_last: bool = False, limits: Ints | None = None
-    ) -> tuple[Ints, Ints]:
-        """Counts, and their sums at the queries' own leaves, from one descent where there is room for the leaves."""
-        if len(queries) * self.slots[..., 0].size > _KEPT_CELLS:
-            return super().count_and_sum(queries, compute, only_last)
-        blocks = list(self.leaves(queries, compute))
-        counts = self._count(iter(blocks))
-        first = len(self.levels) - 1 if only_last else 0
-        return counts, _sum_at((cells[first:] for cells in blocks), counts[first:])
-
-    def anchors(self) -> tuple[Floats | MeanMaps, Cells]:
-        """A row drawn of each leaf of the last level."""
-        return self.points, self.slots[-1]
+    levels: tuple[int, ...]  # (1,) psi
+    width: int  # number of features
+    columns: Cells  # (t, psi) feature of each node
+    thresholds: Floats  # (t, psi)
+    children: Cells  # (t, psi, 2) left, right
 
     def validate(self) -> None:
-        """Children are leaves or later nodes, nodes test features, and leaves have points."""
-        self.check_levels()
-        check("slots", self.slots, (len(self.levels), None, self.levels[-1]), 0, len(self.points) - 1)
-        check("columns", self.columns, self.slots.shape, 0, self.width - 1)
-        check("thresholds", self.thresholds, self.slots.shape, -np.inf, np.inf)
-        check("children", self.children, (*self.slots.shape, 2))
-        numbers = np.arange(self.levels[-1])[:, None]
-        forward = (self.children > numbers) & (self.children < self.levels[-1])
-        leaves = (self.children < 0) & (self.children >= -np.array(self.levels)[:, None, None, None])
-        demand(self.slots.size and np.all(forward | leaves), "a child is neither a leaf nor a later node")
-
-    def _count(self, blocks: Iterator[Cells]) -> Ints:
-        total: Ints = np.zeros(self.slots.shape, dtype=np.int64)
-        for cells in blocks:
-            total += count_assigned(cells.transpose(0, 2, 1), self.levels[-1])
-        return total
-
-    def leaves(self, queries: Prepared, compute: Compute) -> Iterator[Cells]:
-        """Leaves of some queries after others: (L, m, t) each."""
-        nodes = self.columns, self.thresholds, self.children
-        return (compute.verbs.descend(X, *nodes, compute.n_jobs) for X in self._dense_blocks(queries))
-
-    @abstractmethod
-    def _dense_blocks(self, queries: Prepared) -> Iterator[Floats]:
-        """Queries as arrays (m, d), some at a time."""
-
-
-@dataclass(frozen=True, eq=False)
-class RowTrees(Trees):
-    """Trees over rows."""
-
-    points: Floats
-
-    def validate(self) -> None:
-        """Trees of the points."""
-        check("points", self.points, (None, None), -FARTHEST, FARTHEST)
-        super().validate()
+        """Children are leaves or later nodes, and nodes test features."""
+        demand(len(self.levels) == 1 and self.levels[0] > 1, "trees have one psi, of 2 or more")
+        check("columns", self.columns, (None, *self.levels), 0, self.width - 1)
+        check("thresholds", self.thresholds, self.columns.shape)
+        check("children", self.children, (*self.columns.shape, 2), -self.levels[-1], self.levels[-1] - 1)
+        is_later = self.children > np.arange(self.levels[-1])[:, None]
+        demand(len(self.columns) and np.all(is_later | (self.children < 0)), "a child is neither a leaf nor later")
 
     @property
-    def width(self) -> int:
-        """Number of features."""
-        return int(self.points.shape[1])
+    def cut(self) -> Cut:
+        """Leaf j of tree i is slot i psi + j."""
+        return Cut(self.levels, self.columns.size)
 
-    def prepare(self, X: Floats, compute: Compute) -> Floats:
-        """The rows themselves, in host memory."""
-        return compute.fetch(X)
+    def assign(
+        self, X: Singles, compute: Compute, limits: Ints | None = None, rule: str = "nearest"
+    ) -> tuple[Cells, Ints]:
+        """Slot of every row's leaf in every tree (t, n), and zeros: no row is far out (n,)."""
+        rows = compute.fetch(X)
+        cells = np.empty((len(self.columns), len(rows)), dtype=np.int32)
 
-    def _dense_blocks(self, queries: Floats) -> Iterator[Floats]:
-        return (queries[rows] for rows in slices(len(queries), _BLOCK_ROWS))
+        def descend(i: int) -> None:
+            nodes, walking = np.zeros(len(rows), dtype=np.int64), np.arange(len(rows))
+            while len(walking):
+                here = nodes[walking]
+                is_right = rows[walking, self.columns[i, here]] > self.thresholds[i, here]
+                nodes[walking] = self.children[i, here, is_right.astype(int)]
+                walking = walking[nodes[walking] >= 0]
+            cells[i] = i * self.levels[-1] - 1 - nodes
 
+        map_in_threads(descend, range(len(cells)), compute.n_jobs)
+        return cells, np.zeros(len(rows), dtype=np.int64)
 
-@dataclass(frozen=True, eq=False)
-class GroupTrees(Trees):
-    """Trees over mean maps of groups."""
-
-    points: MeanMaps
-
-    of_groups = True
-
-    @property
-    def width(self) -> int:
-        """Number of columns of the mean maps."""
-        return int(self.points.counts.shape[1])
-
-    def prepare(self, maps: MeanMaps, compute: Compute) -> GroupQueries:
-        """Queries from mean maps."""
-        return GroupQueries(maps)
-
-    def _dense_blocks(self, queries: GroupQueries) -> Iterator[Floats]:
-        return (queries.maps[rows].shares.toarray() for rows in slices(len(queries), _BLOCK_GROUPS))
+    def count_groups(self, X: Singles, starts: Ints, compute: Compute, rule: str = "nearest") -> csr_array:
+        """Number of each group's rows in each leaf: (g, t psi)."""
+        return numpy.count_groups(self.assign(X, compute)[0], self.cut, starts)
 
 
-def _sum_at(blocks: Iterator[Cells], tables: Ints) -> Ints:
-    return np.concatenate([sum_assigned(cells.transpose(0, 2, 1), tables) for cells in blocks])
-
-
-def draw_trees(drawn: Drawn, levels: tuple[int, ...], compute: Compute) -> Trees:
-    """Grow a tree on what was drawn for each partitioning, and one on its first rows for each smaller level."""
-    groups = isinstance(drawn.points, GroupQueries)
-    shape = (len(levels), *drawn.slots.shape)
-    columns, slots = np.zeros((2, *shape), dtype=np.int32)
-    thresholds = np.full(shape, np.inf)
-    children = np.full((*shape, 2), -1, dtype=np.int32)
-
-    def grow(i: int) -> None:
-        own = drawn.slots[i]
-        X = drawn.points.maps[own].shares.toarray() if groups else drawn.points[own]
-        for level, psi in enumerate(levels):
-            seed = np.random.default_rng([*drawn.seeds[i].tolist(), psi]).integers(2**63, dtype=np.uint64)
-            parts = (columns[level, i], thresholds[level, i], children[level, i])
-            places = np.zeros(psi, dtype=np.int64)
-            compute.verbs.grow_tree(X[:psi], int(seed), *parts, places)
-            slots[level, i, :psi] = own[places]
-
-    map_in_threads(grow, range(len(drawn.slots)), compute.n_jobs)
-    build: Callable[..., Trees] = partial(
-        GroupTrees if groups else RowTrees, levels, columns, thresholds, children, slots
-    )
-    return build(drawn.points.maps if groups else drawn.points)
+def grow_trees(pool: Singles, slots: Cells, psi: int, seed: int) -> Trees:
+    """Grow a tree on each sample of psi rows of a pool."""
+    samples = slots.reshape(-1, psi)
+    columns, thresholds = np.zeros(samples.shape, dtype=np.int32), np.zeros(samples.shape)
+    children = np.full((*columns.shape, 2), -1, dtype=np.int32)
+    for i, rows in enumerate(samples):
+        X = pool[rows].astype(np.float64)
+        ranks = rankdata(X, "dense", axis=0).astype(np.int64) - 1
+        values = np.zeros_like(X)
+        values[ranks, np.arange(X.shape[1])] = X
+        names = np.unique(ranks, axis=0, return_inverse=True)[1].ravel()  # equal rows are not to be told apart
+        tree = ExtraTreeRegressor(max_features=1, random_state=seed + i).fit(ranks, names).tree_
+        is_leaf = tree.children_left < 0
+        numbers = np.where(is_leaf, -np.cumsum(is_leaf), np.cumsum(~is_leaf) - 1)
+        nodes, places = np.flatnonzero(~is_leaf), np.arange(np.count_nonzero(~is_leaf))
+        feature, rank = tree.feature[nodes], tree.threshold[nodes]
+        below, above = (values[rank.astype(np.int64) + step, feature] for step in (0, 1))
+        columns[i, places] = feature
+        thresholds[i, places] = np.minimum(below + rank % 1 * (above - below), np.nextafter(above, -np.inf))
+        children[i, places] = numbers[np.column_stack([tree.children_left, tree.children_right])[nodes]]
+    return Trees((psi,), pool.shape[1], columns, thresholds, children)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from isobag.backends.arrays import Bools, Floats, Ints
-from isobag.data.rows import ArrayRows, Rows, SampledRows
+from isobag.data.rows import ArrayRows, RangedRows, Rows
 from isobag.data.spool import Spool, SpooledRows
 from isobag.tables.batch import Source, names_of_files
 from isobag.tables.choose import follow_encoding, learn_encoding, n_missing_of
@@ -126,7 +126,7 @@ def learn_table(
         X = make(entries.read(0, len(entries)))
         rows = ArrayRows(X, encoding.names)
         if facts is not None:
-            rows = SampledRows(X, *encoding.extremes(facts.scans, X), encoding.names)
+            rows = RangedRows(ArrayRows(X, encoding.names), *encoding.extremes(facts.scans, X))
     carried = {name: as_numbers(own) for name, own in labels.items() if options.carry is None or name in options.carry}
     apart = {name: labels[name] for name in (*options.apart, *options.labels)}
     kept_rows = takes_part if n_dropped else None

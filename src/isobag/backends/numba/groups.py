@@ -6,28 +6,32 @@ from scipy.sparse import csr_array
 from isobag.backends.arrays import Cells, Floats, Ints
 from isobag.backends.numba.compiled import groups
 from isobag.backends.pairs import PackedCounts
+from isobag.backends.samples import Cut
 from isobag.backends.threads import map_in_threads, shares
 
 _FEW_PAIRS = 1 << 12
 
 
-def count_group_cells(cells: Cells, starts: Ints, n_cells: int, n_columns: int, n_jobs: int | None = None) -> csr_array:
-    """Number of each group's points in each cell: cells (n, t), groups side by side -> CSR (g, t * n_columns)."""
-    by_partitioning = np.ascontiguousarray(cells.T)
+def count_groups(cells: Cells, cut: Cut, starts: Ints, n_jobs: int | None = None) -> csr_array:
+    """Number of each group's rows in each cell: cells (T, n), groups side by side -> CSR (g, L S)."""
+    n_samples = cut.counts
+    firsts = np.concatenate(cut.starts)
+    before = np.repeat(np.arange(len(n_samples)) * cut.n_slots, n_samples)
+    sizes = np.repeat(cut.levels, n_samples)
 
     def work(share: slice) -> tuple[Ints, Cells, Cells]:
         own = starts[share.start : share.stop + 1]
-        capacity = int(np.minimum(np.diff(own), n_columns).sum()) * len(by_partitioning) + 1
-        lengths = np.empty(len(own) - 1, dtype=np.int64)
-        columns = np.empty(capacity, dtype=np.int32)
-        counts = np.empty(capacity, dtype=np.int32)
-        room = groups.make_tally(n_cells)
-        n_entries = groups.count_group_cells(by_partitioning, own, n_cells, n_columns, room, lengths, columns, counts)
-        return lengths, columns[:n_entries], counts[:n_entries]
+        lengths = np.diff(own)
+        capacity = 1 + int((np.minimum(lengths[:, None], cut.levels).sum(axis=0) * n_samples).sum())
+        n_entries_of = np.empty(len(lengths), dtype=np.int64)
+        columns, counts = np.empty(capacity, dtype=np.int32), np.empty(capacity, dtype=np.int32)
+        tally = groups.make_tally(cut.levels[-1])
+        n_entries = groups.count_groups(cells, own, firsts, sizes, before, tally, n_entries_of, columns, counts)
+        return n_entries_of, columns[:n_entries], counts[:n_entries]
 
     counted = map_in_threads(work, shares(len(starts) - 1, n_jobs), n_jobs)
     lengths, columns, counts = (np.concatenate(parts) for parts in zip(*counted, strict=True))
-    shape = (len(starts) - 1, len(by_partitioning) * n_columns)
+    shape = (len(starts) - 1, len(cut.levels) * cut.n_slots)
     ends = np.concatenate([[0], lengths.cumsum()])
     # SciPy widens both index arrays to the wider of the two.
     return csr_array((counts, columns, ends.astype(np.int32) if ends[-1] < 2**31 else ends), shape=shape)

@@ -2,13 +2,43 @@
 
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 
-from isobag.backends.numba.compiled.llvm import in_llvm, loop
-from isobag.backends.numba.compiled.vectors import at, multiply_quads, splat
+from isobag.backends.numba.compiled import target
+from isobag.backends.numba.compiled.llvm import at, in_llvm, loop, splat
 
 COUNTS = 128
 """Rows of counts that are added up side by side."""
-_INT, _QUAD = ir.IntType(32), 4
+_INT, _BYTE, _QUAD = ir.IntType(32), ir.IntType(8), 4
+
+
+def multiply_quads(builder, total, own, others):
+    """Total and the products of four bytes with four others, the latter signed; in one instruction, if there is one."""
+    if not target.HAS_QUADS:
+        return _multiply_quads_plainly(builder, total, own, others)
+    function = ir.FunctionType(total.type, [total.type] * 3)
+    name = "llvm.x86.avx512.vpdpbusd.512"
+    return builder.call(cgutils.get_or_insert_function(builder.module, function, name), [total, own, others])
+
+
+def _multiply_quads_plainly(builder, total, own, others):
+    """The same in instructions that every processor has."""
+    n_bytes = _QUAD * total.type.count
+    stored = ir.VectorType(_BYTE, n_bytes)
+    wide = ir.VectorType(ir.IntType(16), n_bytes)
+    own, others = builder.zext(builder.bitcast(own, stored), wide), builder.sext(builder.bitcast(others, stored), wide)
+
+    def every_second(values, start):
+        count = values.type.count // 2
+        mask = ir.Constant(ir.VectorType(_INT, count), list(range(start, 2 * count, 2)))
+        return builder.shuffle_vector(values, ir.Constant(values.type, ir.Undefined), mask)
+
+    pairs = ir.VectorType(_INT, n_bytes // 2)
+    even, odd = (
+        builder.mul(*(builder.sext(every_second(each, start), pairs) for each in (own, others))) for start in (0, 1)
+    )
+    sums = builder.add(even, odd)
+    return builder.add(total, builder.add(every_second(sums, 0), every_second(sums, 1)))
 
 
 @in_llvm(types.void)

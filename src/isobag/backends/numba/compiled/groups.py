@@ -15,39 +15,38 @@ _TALLIES = 16
 
 
 def make_tally(n_cells: int) -> Cells:
-    """Zeros for all cells and OUTSIDE, in whole sets of cells that are looked at together."""
-    return np.zeros(-(-(n_cells + 1) // _TALLIES) * _TALLIES, dtype=np.int32)
+    """Zeros for the cells of a sample, in whole sets of cells that are looked at together."""
+    return np.zeros(-(-n_cells // _TALLIES) * _TALLIES, dtype=np.int32)
 
 
 @jit
-def count_group_cells(cells, starts, n_cells, n_columns, tally, lengths, columns, counts):
-    """Sparse counts of the cells of each group, partitioning after partitioning; how many entries were written.
+def count_groups(cells, starts, firsts, sizes, before, tally, lengths, columns, counts):
+    """Sparse counts of the cells of each group, sample after sample; how many entries were written.
 
-    cells (t, n), the points of a group side by side; starts (g + 1,) first point of each group; n_columns: n_cells, or
-    one more if OUTSIDE is counted as the last column; tally: see ``make_tally``; written: lengths (g,), entries of each
-    group, then the columns and counts of all entries, with room for one more
+    cells (T, n), the rows of a group side by side; starts (g + 1,) first row of each group; of every sample, (T,) each:
+    its first slot, its number of slots, and the columns before those of its psi; tally: see ``make_tally``;
+    written: lengths (g,), entries of each group, then the columns and counts of all entries, with room for one more
     """
     n_entries = 0
     for g in range(len(starts) - 1):
-        before = n_entries
+        start_of_group = n_entries
         for i in range(len(cells)):
-            for point in range(starts[g], starts[g + 1]):
-                cell = cells[i, point]
-                tally[cell if cell != OUTSIDE else n_cells] += 1
-            for column in range(n_columns, len(tally)):
-                tally[column] = 0
-            for start in range(0, n_columns, _TALLIES):
+            first = firsts[i]
+            for row in range(starts[g], starts[g + 1]):
+                slot = cells[i, row]
+                if slot != OUTSIDE:
+                    tally[slot - first] += 1
+            for start in range(0, sizes[i], _TALLIES):
                 n_points = 0
                 for k in range(_TALLIES):
                     n_points += tally[start + k]
                 if n_points:
                     for k in range(_TALLIES):  # without a branch: what has no points is written over
-                        columns[n_entries] = i * n_columns + start + k
+                        columns[n_entries] = before[i] + first + start + k
                         counts[n_entries] = tally[start + k]
                         n_entries += tally[start + k] > 0
-            for column in range(len(tally)):
-                tally[column] = 0
-        lengths[g] = n_entries - before
+                        tally[start + k] = 0
+        lengths[g] = n_entries - start_of_group
     return n_entries
 
 

@@ -55,6 +55,19 @@ def loop(builder, first, last, carried, body, step=1):
     return phis
 
 
+def splat(builder, value, kind):
+    """A vector of equal values."""
+    number = ir.IntType(32)
+    vector = builder.insert_element(ir.Constant(kind, ir.Undefined), value, ir.Constant(number, 0))
+    mask = ir.Constant(ir.VectorType(number, kind.count), [0] * kind.count)
+    return builder.shuffle_vector(vector, ir.Constant(kind, ir.Undefined), mask)
+
+
+def at(builder, pointer, offset, kind):
+    """Where a vector begins, some elements after a pointer."""
+    return builder.bitcast(builder.gep(pointer, [offset]), kind.as_pointer())
+
+
 @intrinsic
 def bits(typingctx, number):
     """The bits of a float32 or float64, as an integer of that width."""

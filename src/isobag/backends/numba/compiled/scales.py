@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from isobag.backends.arrays import ASINH, BY_KNOTS
 from isobag.backends.numba.compiled.jit import jit
 from isobag.backends.numba.compiled.llvm import bits, number_of
 
@@ -17,7 +16,7 @@ _HALF = np.int64(1022 << 52)
 
 @jit
 def scale_linearly(X, shift, spread, most, scaled):
-    """(x - shift) / spread, limited at -most and most: X, scaled (n, d), contiguous."""
+    """(x - shift) / spread, limited at -most and most: X, scaled (n, d) float32, contiguous."""
     n, d = X.shape
     for row in range(n):
         for k in range(d):
@@ -56,12 +55,10 @@ def scale_by_asinh(X, shift, spread, most, ln2, factors, scaled):
 
 
 @jit
-def scale_by_knots(X, starts, values, scores, slopes, most, column, places, scaled):
-    """Score of the knot before x + slope * (x - that knot), limited: see ``isobag.backends.numpy``.
-
-    column (CHUNK_ROWS,) float64, places (CHUNK_ROWS,) int64: room
-    """
+def scale_by_knots(X, starts, values, scores, slopes, most, scaled):
+    """Score of the knot before x + slope * (x - that knot), limited: see ``isobag.backends.numpy``."""
     n, d = X.shape
+    column, places = np.empty(CHUNK_ROWS), np.empty(CHUNK_ROWS, dtype=np.int64)
     for first in range(0, n, CHUNK_ROWS):
         size = n - first if n - first < CHUNK_ROWS else CHUNK_ROWS
         for k in range(d):
@@ -82,18 +79,3 @@ def scale_by_knots(X, starts, values, scores, slopes, most, column, places, scal
                 value = scores[knot] + slopes[place + k] * (x - values[knot])
                 value = most if value > most else value
                 scaled[first + q, k] = -most if value < -most else value
-
-
-@jit
-def scale_views(X, kinds, shifts, spreads, starts, values, scores, slopes, most, ln2, factors, scaled):
-    """Few rows on the scales of all views, the fields of Scales in one call: X (n, d), scaled (V, n, d)."""
-    n, d = X.shape
-    column, places = np.empty(n), np.empty(n, dtype=np.int64)
-    for view in range(len(kinds)):
-        if kinds[view] == BY_KNOTS:
-            own_slopes = slopes[view * d :]
-            scale_by_knots(X, starts[view], values, scores, own_slopes, most, column, places, scaled[view])
-        elif kinds[view] == ASINH:
-            scale_by_asinh(X, shifts[view], spreads[view], most, ln2, factors, scaled[view])
-        else:
-            scale_linearly(X, shifts[view], spreads[view], most, scaled[view])
