@@ -5,22 +5,18 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from isobag import datasets, report
-    from isobag.estimators import EntityMonitor, IDKGroupDetector, IDKPointDetector, IDKStreamDetector
+    from isobag.estimators import IDKGroupDetector, IDKPointDetector
     from isobag.estimators.compare import compare
-    from isobag.estimators.kernels import IsolationDistributionalKernel, IsolationKernel
+    from isobag.estimators.kernels import IsolationKernel
     from isobag.storage.modelfile import ModelFileError, load, save
     from isobag.tables import TableModel, detect_groups, detect_points, fit_groups, fit_points, rank_frame
-    from isobag.tables.watch import watch
 
 __version__ = "0.3.0"
 
 _HOMES = {
-    "EntityMonitor": "isobag.estimators",
     "IsolationKernel": "isobag.estimators.kernels",
-    "IsolationDistributionalKernel": "isobag.estimators.kernels",
     "IDKGroupDetector": "isobag.estimators",
     "IDKPointDetector": "isobag.estimators",
-    "IDKStreamDetector": "isobag.estimators",
     "ModelFileError": "isobag.storage.modelfile",
     "compare": "isobag.estimators.compare",
     "detect_groups": "isobag.tables",
@@ -31,16 +27,12 @@ _HOMES = {
     "load": "isobag.storage.modelfile",
     "rank_frame": "isobag.tables",
     "save": "isobag.storage.modelfile",
-    "watch": "isobag.tables.watch",
 }
 _MODULES = ("datasets", "report")
 
 __all__ = [
-    "EntityMonitor",
     "IDKGroupDetector",
     "IDKPointDetector",
-    "IDKStreamDetector",
-    "IsolationDistributionalKernel",
     "IsolationKernel",
     "ModelFileError",
     "TableModel",
@@ -54,7 +46,6 @@ __all__ = [
     "rank_frame",
     "report",
     "save",
-    "watch",
 ]
 
 

@@ -62,7 +62,7 @@ class IDK(BaseDetector):
         """Learn from the rows of X (n, d)."""
         self._set_n_classes(y)
         detector = IDKPointDetector(**_without_contamination(self))
-        self.decision_scores_ = oddness(detector.fit_scores(X))
+        self.decision_scores_ = oddness(detector.fit(X).score_samples(X))
         self.detector_ = detector
         self._process_decision_scores()
         return self

@@ -40,6 +40,11 @@ class Cut(NamedTuple):
         return np.array([n_blocks * (self.levels[-1] // max(psi, self.run)) for psi in self.levels])
 
     @property
+    def n_cells(self) -> int:
+        """Number of cells of all psi, those of slots that are in no sample included."""
+        return len(self.levels) * self.n_slots
+
+    @property
     def far_weights(self) -> Ints:
         """What a sample of each psi counts where all psi are to count alike, as whole numbers: (L,)."""
         weights: Ints = self.counts[0] // self.counts

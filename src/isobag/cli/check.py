@@ -14,7 +14,6 @@ from isobag.cli.options import Typed
 from isobag.cli.output import in_cell, note, output_of, print_json, print_line, print_table, rows_of
 from isobag.cli.process import sentence_of
 from isobag.cli.run import rank_new
-from isobag.models.calibration import EXACT
 from isobag.storage.atomic import write_whole
 from isobag.storage.files import STDOUT, naming_stdout
 from isobag.tables.ranking import Ranking
@@ -81,7 +80,7 @@ def _check_content(ranking: Ranking) -> None:
             raise ValueError(f"{column.name}: no value in any of {ranking.summary.n_rows:,} rows; nothing to check.")
     calibration, n, fdr = ranking.judged.model.calibration, ranking.n_ranked, float(ranking.fdr or 0)
     n_aside = min(calibration.sizes)
-    extrapolates = ranking.detector.tail != EXACT and None not in calibration.tails
+    extrapolates = not ranking.detector.exact and None not in calibration.tails
     if least_flagged(n_aside, n, fdr) > n and not extrapolates:
         raise ValueError(f"With {n_aside:,} calibration {ranking.unit}s nothing can be flagged at FDR {fdr:g}.")
 

@@ -19,7 +19,9 @@ RankedTop = tuple[Ranking, dict[str, Any]]
 def detect(typed: Typed) -> None:
     """Rank the rows or groups of a table by a detector that is fitted to them."""
     output = output_of(typed)
-    ranked = _rank(new_detector(typed, calibrate=output.model is not None), input_of(typed), output, typed)
+    detector = new_detector(typed)
+    detector.calibrates = output.model is not None
+    ranked = _rank(detector, input_of(typed), output, typed)
     show_results(*ranked, output)
 
 
@@ -32,7 +34,7 @@ def score(typed: Typed) -> None:
 def rank_new(detector: Any, output: Output, typed: Typed) -> RankedTop:
     """The rows or groups of a table, ranked by a detector that was fitted before; results are written."""
     if typed.exact:
-        detector.set_params(tail="exact")
+        detector.exact = True
     if vars(typed).get("per_day") is not None:
         if typed.fdr is not None:
             raise ValueError("fdr= and per_day= are alternatives; give one of them.")

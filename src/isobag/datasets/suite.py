@@ -116,7 +116,7 @@ def group_suite(
     >>> from sklearn.metrics import roc_auc_score
     >>> for problem in group_suite(["sensor days"], ("as is", "clean")):
     ...     learned = problem.learn[problem.groups]
-    ...     detector = IDKGroupDetector(random_state=0, calibrate=False)
+    ...     detector = IDKGroupDetector(random_state=0)
     ...     fitted = detector.fit(problem.X[learned], groups=problem.groups[learned])
     ...     scores = fitted.score_samples(problem.X, groups=problem.groups)
     ...     auc = roc_auc_score(problem.y[problem.judged], -scores[problem.judged])

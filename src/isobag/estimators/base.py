@@ -57,6 +57,7 @@ class Storable(Computing):
 
     n_features_in_: int
     feature_names_in_: npt.NDArray[np.object_]
+    not_in_files: ClassVar[tuple[str, ...]] = ()
     parameters: ClassVar[Parameters] = {**Computing.parameters, "device": DEVICE}
 
     @property
@@ -66,7 +67,8 @@ class Storable(Computing):
 
     def fitted(self) -> dict[str, Any]:
         """What a file holds beside the parameters."""
-        return {name: value for name, value in vars(self).items() if name.endswith("_") and not name.startswith("_")}
+        names = [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]
+        return {name: getattr(self, name) for name in names if name not in self.not_in_files}
 
     def resume(self, fitted: dict[str, Any]) -> None:
         """Become what ``fitted`` returned, which comes from a file; ``validate`` follows."""
@@ -238,6 +240,8 @@ class Modelled(Storable, Generic[M]):
 
     model_: M
     table_: str
+    calibrates = True  # whether ``fit`` learns what p-values need; a table that is only ranked needs none
+    exact = False  # whether tables ask for exact p-values
     _params_class: ClassVar[type[Any]]
 
     @property
@@ -261,7 +265,7 @@ class Modelled(Storable, Generic[M]):
     def calibrated(self) -> M:
         """The model, if it can compute p-values."""
         if self.learned.calibration is None:
-            raise ValueError("calibrate=False, so there is nothing to compute p-values from; fit with calibrate=True.")
+            raise ValueError("the model was learned to rank a table alone, so there is nothing to compute p-values from")
         return self.model_
 
     def validate(self) -> None:

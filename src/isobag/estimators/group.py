@@ -159,7 +159,7 @@ class IDKGroupDetector(GroupDetector, Modelled[GroupModel]):
     def _fit_groups(self, groups: Groups) -> Floats:
         check_max_samples(self.max_samples, len(groups.rows))
         check_max_samples(self.group_max_samples, len(groups), "group_max_samples", "group")
-        self.model_, scores = fit_group_model(groups, self.params, self.compute_for(groups.rows), calibrated=True)
+        self.model_, scores = fit_group_model(groups, self.params, self.compute_for(groups.rows), self.calibrates)
         return scores
 
     def _score_groups(self, groups: Groups) -> Floats:

@@ -85,6 +85,8 @@ class IDKPointDetector(PointDetector, Modelled[PointModel]):
     ----------
     offset_ : float
         Threshold on the scores: rows that score below it are predicted to be anomalies.
+    scores_ : ndarray of shape (n,)
+        Scores of the rows of ``fit``, where these were all learned from or ``contamination`` is a share.
     model_ : PointModel
         All that was learned, as a frozen data class.
     max_samples_ : int
@@ -137,7 +139,9 @@ class IDKPointDetector(PointDetector, Modelled[PointModel]):
     """
 
     model_: PointModel
+    scores_: Floats
     within_labels_: npt.NDArray[Any]
+    not_in_files = ("scores_",)
     _params_class = PointParams
     _accepts_sparse = True
     parameters: ClassVar[Parameters] = {
@@ -188,11 +192,13 @@ class IDKPointDetector(PointDetector, Modelled[PointModel]):
 
     def fit_predict(self, X: Any, y: Any = None, *, within: Any = None) -> npt.NDArray[np.int64]:
         """Verdicts on the training data, +1 or -1: (n,)."""
-        rows, scores = self._fit_within(X, None, within)
-        return rows.give(self._verdicts(self._score_rows(rows) if scores is None else scores))
+        rows = self._fit_within(X, None, within)
+        if hasattr(self, "scores_"):
+            return rows.give(self._verdicts(self.scores_))
+        return rows.give(self._verdicts(self._score_rows(rows)))
 
-    def _fit_within(self, X: Any, groups: Any, within: Any) -> tuple[Rows, Floats | None]:
-        """Learn; the rows, and their scores if they were computed: (n,)."""
+    def _fit_within(self, X: Any, groups: Any, within: Any) -> Rows:
+        """Learn; the rows."""
         rows = self._training_rows(X)
         labels = units = None
         if groups is not None:
@@ -201,32 +207,33 @@ class IDKPointDetector(PointDetector, Modelled[PointModel]):
             owners, labels = number_labels(self._labels(within, rows), "within")
             rows = LabelledRows(rows, owners, len(labels))
         scores = self._learn(rows, units)
-        if hasattr(self, "within_labels_"):
-            del self.within_labels_
+        sampled = len(scores) < len(rows)
+        for name in ("within_labels_", "scores_"):
+            if hasattr(self, name):
+                delattr(self, name)
         if labels is not None:
             self.within_labels_ = labels
-        if scores is None and self.contamination != "auto":
-            scores = self._score_rows(rows)  # a share of all rows
-        self.offset_ = self.threshold(self._learned_scores if scores is None else scores)
-        del self._learned_scores
-        return rows, scores
+        if sampled and self.contamination != "auto":  # a share of all rows
+            sampled, scores = False, self._score_rows(rows)
+        self.offset_ = self.threshold(scores)
+        if not sampled:
+            self.scores_ = rows.give(scores)
+        return rows
 
-    def _learn(self, rows: Rows, units: Ints | str | None) -> Floats | None:
-        """Learn from rows, or a sample of them, and return the scores of all if they were computed: (n,)."""
+    def _learn(self, rows: Rows, units: Ints | str | None) -> Floats:
+        """Learn from rows, or a sample of them, and return the scores of those that were learned from."""
         check_max_samples(self.max_samples, len(rows))
         most = MOST_LEARNED if self.max_rows == "auto" else len(rows) if self.max_rows is None else int(self.max_rows)
         if len(rows) <= most or isinstance(rows, LabelledRows):
-            self.model_, scores = fit_point_model(rows, self.params, self.compute_for(rows), units, calibrated=True)
-            self._learned_scores = scores
-            return scores
-        check_max_samples(self.max_samples, most)
-        numbers = sample_of(len(rows), most, self.random_state)
-        units = units[numbers] if isinstance(units, np.ndarray) else units
-        sample = RangedRows(rows.part(numbers), *rows.extremes())
-        self.model_, self._learned_scores = fit_point_model(
-            sample, self.params, self.compute_for(rows), units, calibrated=True
-        )
-        return None
+            sample = rows
+        else:
+            check_max_samples(self.max_samples, most)
+            numbers = sample_of(len(rows), most, self.random_state)
+            units = units[numbers] if isinstance(units, np.ndarray) else units
+            sample = RangedRows(rows.part(numbers), *rows.extremes())
+        compute = self.compute_for(rows)
+        self.model_, scores = fit_point_model(sample, self.params, compute, units, self.calibrates)
+        return scores
 
     def _score_rows(self, rows: Rows) -> Floats:
         return self.model_.scores(rows, self.compute_for(rows))

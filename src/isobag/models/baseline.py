@@ -77,7 +77,7 @@ class Baseline(Learned):
         """Refuse other views, or another number of reference rows, than this is of."""
         check("ratios", self.ratios, (len(views.members), len(views.levels)))
         check("reference", self.reference, (n_reference,))
-        shapes = [(len(self.sizes), view.partitionings.sq_radii.size) for view in views.members]
+        shapes = [(len(self.sizes), view.partitionings.cut.n_cells) for view in views.members]
         demand([own.shape for own in self.counts] == shapes, "counts need a row for each group, a column for each cell")
 
     def weights(self, view: int, sizes: Ints) -> Floats:

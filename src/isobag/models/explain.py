@@ -42,7 +42,7 @@ class Places:
     """Where rows (n, d) are in a view: one search for all levels, when it is first asked for."""
 
     def __init__(self, view: View, X: Floats, compute: Compute) -> None:
-        self.drawn, self._compute = view.partitionings, compute
+        self.drawn, self._compute = view.balls, compute
         self.scaled = view.scaling.apply(X)
 
     @cached_property

@@ -135,7 +135,7 @@ class GroupModel(Learned):
         members, n_features, n_columns = self.views.members, self.views.n_features, self.views.n_columns
         check("population", self.population, (n_columns,), 0, ONE)
         demand(self.level2.width == n_columns, f"level 2 is of {self.level2.width} columns; need {n_columns}")
-        n_centers = sum(len(view.partitionings.pool) for view in members)
+        n_centers = sum(len(view.balls.pool) for view in members)
         check("reference", self.reference, (n_centers, n_features), -FARTHEST, FARTHEST)
         is_same = self.columns is None or len(self.columns.edges) == n_features
         demand(is_same, "columns are of another number of features")

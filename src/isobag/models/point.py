@@ -123,7 +123,7 @@ class PointModel(Learned):
         check("n_rows", self.n_rows, (), 1, MOST_ROWS)
         demand(len(self.tables) == len(members), "tables are not one for each view")
         for table, view in zip(self.tables, members, strict=True):
-            check("tables", table, view.partitionings.sq_radii.shape, 0, min(self.n_rows, (1 << 32) - 1))
+            check("tables", table, view.balls.sq_radii.shape, 0, min(self.n_rows, (1 << 32) - 1))
         check("reference", self.reference, (None, self.views.n_features), -FARTHEST, FARTHEST)
         demand(len(self.reference) > 0, "there are no reference rows")
         if self.average is None:

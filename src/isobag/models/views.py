@@ -53,6 +53,13 @@ class View(Learned):
     scaling: Scaling
     partitionings: RowBalls | Trees
 
+    @property
+    def balls(self) -> RowBalls:
+        """The partitionings of a detector."""
+        if not isinstance(self.partitionings, RowBalls):
+            raise TypeError("trees have no centers")
+        return self.partitionings
+
 
 class Located(NamedTuple):
     """Where rows are in the views: cells (T, n) and how far out (n,), for each view."""
@@ -75,7 +82,7 @@ class Views(Learned):
     @property
     def counts(self) -> Ints:
         """Number of samples of each psi in each view, t: (L,)."""
-        return self.members[0].partitionings.counts
+        return self.members[0].partitionings.cut.counts
 
     @property
     def n_features(self) -> int:
@@ -85,12 +92,12 @@ class Views(Learned):
     @property
     def n_columns(self) -> int:
         """Number of cells of all psi of all views, those of slots that are in no sample included."""
-        return sum(view.partitionings.sq_radii.size for view in self.members)
+        return sum(view.partitionings.cut.n_cells for view in self.members)
 
     @property
     def n_samples(self) -> int:
         """Number of samples of all psi of all views."""
-        return sum(int(view.partitionings.counts.sum()) for view in self.members)
+        return sum(int(view.partitionings.cut.counts.sum()) for view in self.members)
 
     def validate(self) -> None:
         """Scalings and pools of the same features, cut in the same way."""
@@ -102,13 +109,13 @@ class Views(Learned):
 
     def at(self, level: int) -> "Views":
         """The views at the largest psi alone."""
-        return Views(tuple(View(view.scaling, view.partitionings.at(level)) for view in self.members))
+        return Views(tuple(View(view.scaling, view.balls.at(level)) for view in self.members))
 
     def scaled(self, X: Floats, compute: Compute) -> Iterator[tuple[RowBalls, Singles]]:
         """The partitionings of each view, and rows (n, d) on its scale."""
         X = compute.place(X)
         for view in self.members:
-            yield view.partitionings, view.scaling.apply(X, compute)
+            yield view.balls, view.scaling.apply(X, compute)
 
     def locate(self, X: Floats, compute: Compute, limits: Limits | None = None) -> Located:
         """Where rows are: (n, d)."""
@@ -160,7 +167,7 @@ class Views(Learned):
     @cached_property
     def far_limits(self) -> Limits | None:
         """Beyond which distance a row is far out, in each view; None where nothing is OUTSIDE."""
-        limits = [view.partitionings.far_limits() for view in self.members]
+        limits = [view.balls.far_limits() for view in self.members]
         return None if any(own is None for own in limits) else tuple(own for own in limits if own is not None)
 
     def columns(self, X: Floats, compute: Compute) -> Ints:
@@ -173,15 +180,15 @@ class Views(Learned):
             cells = compute.fetch(balls.assign(scaled, compute)[0])
             before = first + np.repeat(np.arange(len(balls.levels)) * balls.cut.n_slots, balls.counts)
             parts.append(np.where(cells == OUTSIDE, self.n_columns, cells + before[:, None]))
-            first += balls.sq_radii.size
+            first += balls.cut.n_cells
         return np.ascontiguousarray(np.concatenate(parts).T)
 
     def anchors_in_columns(self) -> Ints:
         """The center of each column of the mean maps, by its number among those of the pools of all views."""
         numbers, first = [], 0
         for view in self.members:
-            numbers.append(np.tile(first + view.partitionings.slots, len(view.partitionings.levels)))
-            first += len(view.partitionings.pool)
+            numbers.append(np.tile(first + view.balls.slots, len(view.balls.levels)))
+            first += len(view.balls.pool)
         return np.concatenate(numbers)
 
     def mean_maps(self, groups: Groups, compute: Compute, rule: str = "nearest") -> MeanMaps:
@@ -198,8 +205,11 @@ class Views(Learned):
 
     def tally_groups(self, block: GroupedBlock, compute: Compute, rule: str = "nearest") -> GroupTally:
         """The points of each group of a block, counted in the cells of all views, side by side."""
-        scaled = self.scaled(block.X, compute)
-        counts = [balls.count_groups(own, block.starts, compute, rule) for balls, own in scaled]
+        X = compute.place(block.X)
+        counts = [
+            view.partitionings.count_groups(view.scaling.apply(X, compute), block.starts, compute, rule)
+            for view in self.members
+        ]
         return GroupTally(block.numbers, join_counts(counts), np.diff(block.starts))
 
 

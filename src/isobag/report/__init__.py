@@ -4,10 +4,9 @@ import os
 from typing import Any
 
 from isobag.report.page import write_report
-from isobag.report.watch import write_watch_report
 from isobag.tables.detect import rank_frame
 
-__all__ = ["report_groups", "report_points", "write_report", "write_watch_report"]
+__all__ = ["report_groups", "report_points", "write_report"]
 
 
 def report_points(frame: Any, path: str | os.PathLike[str], *, source: str = "", **options: Any) -> None:

@@ -97,9 +97,10 @@ def detect_points(
         frame,
         IDKPointDetector,
         {"features": features, "id": id_column, "baseline": apart, "missing": missing, "bad_cells": bad_cells},
-        {**options, "random_state": random_state, "calibrate": False},
+        {**options, "random_state": random_state},
         p_values,
     )
+    detector.calibrates = False
     if not isinstance(given, nw.DataFrame):
         return detect_rows(given, table, detector, p_values)
     ranking = rank(table, detector, p_values=p_values)
@@ -180,9 +181,10 @@ def detect_groups(
         frame,
         IDKGroupDetector,
         {"features": features, "by": listed(by), "missing": missing, "bad_cells": bad_cells, "bags": bags},
-        {**options, "random_state": random_state, "calibrate": False},
+        {**options, "random_state": random_state},
         p_values,
     )
+    detector.calibrates = False
     ranking = rank(table, detector, min_size=min_size, p_values=p_values)
     ranked = nw.from_native(ranked_frame(given, ranking, listed(by)), eager_only=True)
     return nw.maybe_reset_index(ranked).to_native()
@@ -245,8 +247,8 @@ def rank_frame(frame: Any, **options: Any) -> Ranking:
     ranking = {name: options.pop(name) for name in ("p_values", "min_size") if name in options}
     kind: type[Any] = IDKGroupDetector if "by" in reading else IDKPointDetector
     reading |= {"id": options.pop("id_column", None), "carry": options.pop("keep", ())}
-    options |= {"calibrate": False}
     _, table, detector = _prepare(open_frame(frame), kind, reading, options, ranking.get("p_values", True))
+    detector.calibrates = False
     return rank(table, detector, **ranking)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from isobag.backends.arrays import Floats
+from isobag.models.calibration import EXACT, EXTRAPOLATE
 from isobag.models.group import GroupModel
 from isobag.models.thresholds import OWN_LEVEL, ScoreCounts, counts_of, threshold_beyond_bulk
 
@@ -66,7 +67,7 @@ def judge_new(detector: Any, data: Any, p_values: bool = True) -> Judged:
     if len(calibration.scores) >= LEAST_FOR_RATE:
         n_below = np.count_nonzero(calibration.scores < threshold)
         expected = float((1 + n_below) / (1 + len(calibration.scores))) * len(data)
-    tail, more = detector.tail, {}
+    tail, more = EXACT if detector.exact else EXTRAPOLATE, {}
     if isinstance(model, GroupModel) and model.size is not None and len(data):
         # Judged with and without their sizes, from one pass over their points.
         models, sizes = calibration.models, data.sizes
@@ -75,6 +76,6 @@ def judge_new(detector: Any, data: Any, p_values: bool = True) -> Judged:
         judgement = calibration.compare(by_both, data, tail)
         more = {"p_shape": calibration.compare(by_shape, data, tail).p_values, "p_size": model.p_size(sizes)}
     else:
-        judgement = calibration.judge(data, detector.compute, tail)
+        judgement = calibration.judge(model, data, detector.compute, tail)
     evidence = {"p_value": judgement.p_values, "extrapolated": judgement.is_extrapolated, **more}
     return Judged(model, judgement.scores, True, threshold, expected, evidence=evidence)

@@ -324,7 +324,8 @@ def fit_data(detector: Any, data: Any, baseline: Any = None) -> Any:
     """Fit a detector to rows or groups; their scores (n,); ``baseline``: labels of rows."""
     if not isinstance(data, Rows):
         return detector.fit(data).scores_
-    return detector.fit_scores(data) if baseline is None else detector.fit_scores(data, baseline=baseline)
+    detector.fit(data, within=baseline)
+    return detector.scores_ if hasattr(detector, "scores_") else detector.score_samples(data)
 
 
 def with_baseline(detector: Any, data: Any, baseline: Any) -> Any:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from isobag.models.calibration import EXACT, Calibration
+from isobag.models.calibration import Calibration
 from isobag.models.thresholds import OWN_LEVEL
 from isobag.tables.judgement import LEAST_FOR_RATE
 from isobag.tables.ranking import Ranking
@@ -75,7 +75,7 @@ def _sentence_of_discoveries(ranking: Ranking, fdr: float) -> str:
     n_aside = min(calibration.sizes)
     least = least_flagged(n_aside, ranking.n_ranked, fdr)
     if n < least and ranking.n_ranked:
-        is_exact = ranking.detector.tail == EXACT or None in calibration.tails
+        is_exact = ranking.detector.exact or None in calibration.tails
         beyond = "" if is_exact else ", unless they lie far beyond all of these"
         said += (
             f" With {n_aside:,} calibration {unit}s, a batch of {ranking.n_ranked:,} needs at least {least:,} "
