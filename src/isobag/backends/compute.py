@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import cast
 
-from isobag.backends.arrays import Array, Floats
+from isobag.backends.arrays import Array
 from isobag.backends.protocol import AnyBackend, Backend
 
 

@@ -144,7 +144,7 @@ def assign_cells(
     return cells, far
 
 
-def choose_cells(sq_dists: Singles, sq_radii: Singles, rule: str) -> Cells:
+def choose_cells(sq_dists: Array, sq_radii: Array, rule: str) -> Cells:
     """Number of the center of a sample whose ball each row is in: (n, psi), (psi,) -> (n,)."""
     inside = sq_dists <= sq_radii
     if rule == "nearest":

@@ -265,7 +265,9 @@ class Modelled(Storable, Generic[M]):
     def calibrated(self) -> M:
         """The model, if it can compute p-values."""
         if self.learned.calibration is None:
-            raise ValueError("the model was learned to rank a table alone, so there is nothing to compute p-values from")
+            raise ValueError(
+                "the model was learned to rank a table alone, so there is nothing to compute p-values from"
+            )
         return self.model_
 
     def validate(self) -> None:

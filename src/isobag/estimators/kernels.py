@@ -15,7 +15,7 @@ from isobag.backends.learned import demand
 from isobag.data.groups import as_groups
 from isobag.data.params import BACKEND, MAX_SAMPLES, N_ESTIMATORS, POOL_SIZE, Parameters, check_max_samples, one_of
 from isobag.data.validation import as_rows
-from isobag.estimators.base import Storable
+from isobag.estimators.base import Computing, Storable
 from isobag.models.views import Draw, Plan, Views, draw_views
 from isobag.partitionings import MECHANISMS
 
@@ -99,7 +99,7 @@ class IsolationKernel(TransformerMixin, Storable):
         "mechanism": one_of(MECHANISMS),
         "rule": one_of(RULES),
         "pool_size": POOL_SIZE,
-        **Storable.parameters,
+        **Computing.parameters,
         "backend": BACKEND,
     }
 
