@@ -391,22 +391,20 @@ def test_a_file_whose_groups_do_not_fit_is_refused(tmp_path):
     X, owners, *_ = accounts(0)
     model = small().fit(X, baseline=owners)
     model.baseline_labels_ = model.baseline_labels_[1:]
-    isobag.save(model, tmp_path / "model")
-    with pytest.raises(isobag.ModelFileError, match="baseline_labels_: need one label for each group"):
-        isobag.load(tmp_path / "model")
+    with pytest.raises(isobag.ModelFileError, match="baseline_labels_"):
+        isobag.save(model, tmp_path / "model")
     model = small().fit(X, baseline=owners)
     whole = model.model_
     for wrong, message in (
-        (replace(whole.residuals, centers=whole.residuals.centers[1:]), "need centers and spreads of shape"),
+        (replace(whole.residuals, centers=whole.residuals.centers[1:]), "centers has shape"),
         (
             replace(whole.residuals, model=replace(whole.residuals.model, baseline=None)),
-            "need the counts of every group",
+            "no counts of groups",
         ),
     ):
         model.model_ = replace(whole, residuals=wrong)
-        isobag.save(model, tmp_path / "model")
         with pytest.raises(isobag.ModelFileError, match=message):
-            isobag.load(tmp_path / "model")
+            isobag.save(model, tmp_path / "model")
 
 
 def test_labels_must_be_there_for_both_or_for_none():

@@ -29,6 +29,7 @@ from isobag.models.online import Lord
 from isobag.models.point import FEW_SAMPLES, PointModel, PointParams
 from isobag.models.stream import Followed, Stream
 from isobag.models.stream_state import StreamState
+from isobag.models.thresholds import counts_of, threshold_of_ratios
 
 WINDOW = at_least(4, "psi is at most half of the rows")
 OPTIONAL_FDR = Parameter("need None or a share between 0 and 1", (None,), FDR.accepts)
@@ -252,7 +253,7 @@ class IDKStreamDetector(Thresholded, Storable):
     def offset_(self) -> float:  # type: ignore[override]  # it moves with the window
         """Threshold on the scores, from those of the last rows before they were learned."""
         scores = self._stream.scores
-        return self._auto_offset(scores) if len(scores) else 0.0
+        return threshold_of_ratios(counts_of(scores)) if len(scores) else 0.0
 
     @property
     def drift_(self) -> Drift:
