@@ -1,16 +1,13 @@
 """Isolation trees: random splits of random features until each of the rows drawn is alone in its leaf.
 
-The leaves are the cells; no point is OUTSIDE. This is the first form of the Isolation Kernel in the literature.
-scikit-learn grows the trees, on the ranks of the values of each feature: it knows float32 only, in which ranks are
-exact. Only comparisons decide where a row goes, so all backends agree.
+The leaves are the cells; no point is OUTSIDE. This is the first form of the Isolation Kernel in the literature. Only
+comparisons decide where a row goes, so all backends agree.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.sparse import csr_array
-from scipy.stats import rankdata
-from sklearn.tree import ExtraTreeRegressor
 
 from isobag.backends import Compute, numpy
 from isobag.backends.arrays import Cells, Floats, Ints, Singles
@@ -76,18 +73,28 @@ def grow_trees(pool: Singles, slots: Cells, psi: int, seed: int) -> Trees:
     columns, thresholds = np.zeros(samples.shape, dtype=np.int32), np.zeros(samples.shape)
     children = np.full((*columns.shape, 2), -1, dtype=np.int32)
     for i, rows in enumerate(samples):
-        X = pool[rows].astype(np.float64)
-        ranks = rankdata(X, "dense", axis=0).astype(np.int64) - 1
-        values = np.zeros_like(X)
-        values[ranks, np.arange(X.shape[1])] = X
-        names = np.unique(ranks, axis=0, return_inverse=True)[1].ravel()  # equal rows are not to be told apart
-        tree = ExtraTreeRegressor(max_features=1, random_state=seed + i).fit(ranks, names).tree_
-        is_leaf = tree.children_left < 0
-        numbers = np.where(is_leaf, -np.cumsum(is_leaf), np.cumsum(~is_leaf) - 1)
-        nodes, places = np.flatnonzero(~is_leaf), np.arange(np.count_nonzero(~is_leaf))
-        feature, rank = tree.feature[nodes], tree.threshold[nodes]
-        below, above = (values[rank.astype(np.int64) + step, feature] for step in (0, 1))
-        columns[i, places] = feature
-        thresholds[i, places] = np.minimum(below + rank % 1 * (above - below), np.nextafter(above, -np.inf))
-        children[i, places] = numbers[np.column_stack([tree.children_left, tree.children_right])[nodes]]
+        _grow(pool[rows].astype(np.float64), np.random.default_rng([seed, i]), columns[i], thresholds[i], children[i])
     return Trees((psi,), pool.shape[1], columns, thresholds, children)
+
+
+def _grow(X: Floats, rng: np.random.Generator, columns: Cells, thresholds: Floats, children: Cells) -> None:
+    """Split rows (n, d) at a random feature, anywhere between its extremes, until no rows of a leaf differ.
+
+    scikit-learn's ExtraTreeRegressor stops early: where all splits leave equal means of its target, by rounding.
+    """
+    n_nodes = n_leaves = 0
+    waiting = [(X, 0, 0)]  # rows, parent, side
+    while waiting:
+        rows, parent, side = waiting.pop()
+        low, high = rows.min(axis=0), rows.max(axis=0)
+        differ = np.flatnonzero(low < high)
+        children[parent, side] = n_nodes if len(differ) else -1 - n_leaves
+        if not len(differ):
+            n_leaves += 1
+            continue
+        k = differ[rng.integers(len(differ))]
+        threshold = min(low[k] + rng.random() * (high[k] - low[k]), np.nextafter(high[k], low[k]))
+        columns[n_nodes], thresholds[n_nodes] = k, threshold
+        is_right = rows[:, k] > threshold
+        waiting += [(rows[is_right], n_nodes, 1), (rows[~is_right], n_nodes, 0)]
+        n_nodes += 1
