@@ -153,7 +153,7 @@ def groups(n_groups):
     X = torch.randn(n_groups * 100, 2, device="cuda", generator=generator)
     ids = torch.arange(n_groups, device="cuda").repeat_interleave(100)
     for name, options in (
-        ("paper", {"max_samples": 256, "group_max_samples": 256, "calibrate": False}),
+        ("paper", {"max_samples": 256, "group_max_samples": 256, "pool_size": None}),
         ("default", {}),
     ):
         detector = IDKGroupDetector(random_state=0, **options)

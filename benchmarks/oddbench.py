@@ -20,7 +20,7 @@ from isobag import IDKPointDetector
 NAMES = (("train", "test", "y"), ("X_train", "X_test", "y_test"))
 MOST_ROWS = 20_000
 DETECTORS = {
-    "isobag": lambda: IDKPointDetector(random_state=0, calibrate=False, n_jobs=-1),
+    "isobag": lambda: IDKPointDetector(random_state=0, n_jobs=-1),
     "IsolationForest": lambda: IsolationForest(random_state=0, n_jobs=-1),
 }
 

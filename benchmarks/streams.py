@@ -69,7 +69,7 @@ def slide():
     X = np.random.default_rng(0).normal(size=(30_000, 10))
     table = {}
     for psi in (128, "auto"):
-        point = IDKPointDetector(max_samples=psi, calibrate=False, random_state=0, n_jobs=1).fit(X[:WINDOW])
+        point = IDKPointDetector(max_samples=psi, random_state=0, n_jobs=1).fit(X[:WINDOW])
         detector = IDKStreamDetector(WINDOW, max_samples=psi, random_state=0, n_jobs=1).partial_fit(X)
         fit, score, slid = [], [], []
         for _ in range(REPEATS):

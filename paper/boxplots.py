@@ -3,10 +3,11 @@
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
-from isobag import IDKPointDetector, IsolationDistributionalKernel, IsolationKernel
+from isobag import IDKPointDetector, IsolationKernel
 from isobag.datasets import load
 from paper.balls import Norm
 from paper.figures import draw_boxes
+from paper.searches import TO_THE_LETTER
 from paper.tables import Experiment, markdown_table, remarks, shown_auc, shown_status
 
 PSI = {"ForestCover": 32, "smtp": 128}
@@ -19,8 +20,8 @@ def vary_count(name, detector, plan):
     """AUC of IDK with the t that ``detector`` names, "t=100", for every seed."""
     X, y = load(name, folder=plan.data)
     for seed in range(plan.n_seeds):
-        how = {"calibrate": False, "random_state": seed, "n_jobs": plan.n_jobs}
-        model = IDKPointDetector(int(detector[2:]), PSI.get(name, 64), **how).fit(X)
+        how = {"random_state": seed, "n_jobs": plan.n_jobs}
+        model = IDKPointDetector(int(detector[2:]), PSI.get(name, 64), **TO_THE_LETTER, **how).fit(X)
         yield {"seed": seed, "auc": float(roc_auc_score(y, -model.score_samples(X)))}
 
 
@@ -47,9 +48,8 @@ def vary_contamination(name, detector, plan):
             scores = Norm(100, psi, seed, plan.n_jobs).fit(rows).score_samples(scaled)
         else:
             compared = scaled if score == GIVEN else rows
-            how = {"random_state": seed, "n_jobs": plan.n_jobs}
-            mean_map = IsolationDistributionalKernel(100, psi, **how).fit(rows).embed(compared)
-            scores = (IsolationKernel(100, psi, **how).fit(rows).transform(scaled) @ mean_map.T).toarray()[:, 0]
+            kernel = IsolationKernel(100, psi, random_state=seed, n_jobs=plan.n_jobs).fit(rows)
+            scores = (kernel.transform(scaled) @ kernel.embed(compared).T).toarray()[:, 0]
         yield {"seed": seed, "auc": float(roc_auc_score(y, -scores))}
 
 

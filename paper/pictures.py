@@ -9,7 +9,7 @@ from isobag import IDKGroupDetector, IDKPointDetector
 from isobag.datasets import make_dense_and_sparse, make_density_peaks, make_local_and_clustered
 from paper.figures import draw_curves, draw_planes
 from paper.gaussian import OCSMM
-from paper.searches import to_unit_cube
+from paper.searches import TO_THE_LETTER, to_unit_cube
 from paper.tables import Experiment, markdown_table, remarks, shown_auc, shown_status
 
 TOP = 50
@@ -25,7 +25,11 @@ def score_line(name, detector, plan):
     """Scores of the 1,520 points on a line, and two AUCs: of the clustered anomalies, and of the fringes."""
     X, y = make_local_and_clustered(random_state=0)
     if detector == "IDK":
-        scores = IDKPointDetector(100, POINT_PSI, random_state=0, n_jobs=plan.n_jobs).fit(X).score_samples(X)
+        scores = (
+            IDKPointDetector(100, POINT_PSI, **TO_THE_LETTER, random_state=0, n_jobs=plan.n_jobs)
+            .fit(X)
+            .score_samples(X)
+        )
     elif detector == "OCSVM":
         scaled = to_unit_cube(X)
         scores = OneClassSVM(gamma="scale", nu=0.1).fit(scaled).score_samples(scaled)
@@ -73,7 +77,7 @@ def _table(outcomes, columns, describe):
 def _score_groups(picture, detector, X, groups, n_jobs):
     if detector == "OCSMM":
         return OCSMM(n_jobs=n_jobs).fit(X, groups).scores_
-    how = {"calibrate": False, "random_state": 0, "n_jobs": n_jobs}
+    how = {"pool_size": None, "random_state": 0, "n_jobs": n_jobs}
     return IDKGroupDetector(100, GROUP_PSI, GROUP_PSI2[picture], **how).fit(X, groups=groups).scores_
 
 

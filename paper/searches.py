@@ -14,7 +14,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.svm import OneClassSVM
 
-from isobag import IDKPointDetector, IsolationDistributionalKernel
+from isobag import IDKPointDetector, IsolationKernel
 from isobag.datasets import load, load_groups
 from paper.balls import INNE, Norm
 from paper.cells import seeds_in_budget
@@ -22,6 +22,8 @@ from paper.gaussian import BANDWIDTHS, OCSMM, GaussianDetector, blocks_of_groups
 from paper.nystroem import Nystroem
 
 T = 100
+TO_THE_LETTER = {"pool_size": None, "max_rows": None}
+"""Every sample is drawn from all rows, and all are learned from."""
 LARGEST_PSI, LARGEST_PSI1, LARGEST_PSI2 = 4096, 256, 1024
 NUS = (0.1, 0.5)
 """Of OCSMM and IDK-OCSVM, of which the paper says none."""
@@ -68,7 +70,7 @@ def _by_psi(make, X, seed, n_jobs, first=0):
 
 
 def _idk(t, psi, seed, n_jobs):
-    return IDKPointDetector(t, psi, scaling=None, calibrate=False, random_state=seed, n_jobs=n_jobs)
+    return IDKPointDetector(t, psi, scaling=None, **TO_THE_LETTER, random_state=seed, n_jobs=n_jobs)
 
 
 def _forest(t, psi, seed, n_jobs):
@@ -111,7 +113,7 @@ DETERMINISTIC = ("K_G", "OCSVM")
 def _products(X, ids, seed, n_jobs, largest=LARGEST_PSI):
     """Dot products of the mean maps of all groups for every psi: (g, g)."""
     for psi in powers_of_two(min(largest, len(X))):
-        kernel = IsolationDistributionalKernel(T, psi, random_state=seed, n_jobs=n_jobs).fit(X)
+        kernel = IsolationKernel(T, psi, random_state=seed, n_jobs=n_jobs).fit(X)
         maps = kernel.embed(X, ids).tocsc()
         if maps.nnz < _SPARSE * np.prod(maps.shape):
             yield psi, (maps @ maps.T).toarray()

@@ -11,7 +11,7 @@ from paper import printed
 from paper.balls import INNE
 from paper.figures import draw_lines
 from paper.gaussian import OCSMM, GaussianDetector
-from paper.searches import GDK2, to_unit_cube
+from paper.searches import GDK2, TO_THE_LETTER, to_unit_cube
 from paper.tables import Experiment, markdown_table, remarks, shown_status
 
 PSI = PSI2 = 16
@@ -19,7 +19,7 @@ BANDWIDTH = 0.125
 GPU = "IDK2 on a GPU"
 
 POINT_DETECTORS = {
-    "IDK": lambda n_jobs: IDKPointDetector(100, PSI, calibrate=False, random_state=0, n_jobs=n_jobs),
+    "IDK": lambda n_jobs: IDKPointDetector(100, PSI, **TO_THE_LETTER, random_state=0, n_jobs=n_jobs),
     "K_G": lambda n_jobs: GaussianDetector(BANDWIDTH, n_jobs=n_jobs),
     "K_NG": lambda n_jobs: GaussianDetector(BANDWIDTH, nystroem=True, n_jobs=n_jobs),
     "OCSVM": lambda n_jobs: OneClassSVM(gamma=0.5 / BANDWIDTH**2),
@@ -27,7 +27,7 @@ POINT_DETECTORS = {
     "iForest": lambda n_jobs: IsolationForest(random_state=0, n_jobs=n_jobs),
 }
 GROUP_DETECTORS = {
-    "IDK2": lambda n_jobs: IDKGroupDetector(100, PSI, PSI2, calibrate=False, random_state=0, n_jobs=n_jobs),
+    "IDK2": lambda n_jobs: IDKGroupDetector(100, PSI, PSI2, pool_size=None, random_state=0, n_jobs=n_jobs),
     "GDK2": lambda n_jobs: GDK2(BANDWIDTH, BANDWIDTH, n_jobs=n_jobs),
     "OCSMM": lambda n_jobs: OCSMM(BANDWIDTH, n_jobs=n_jobs),
 }

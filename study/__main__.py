@@ -6,7 +6,6 @@ Results are kept under study/results; delete a file there to measure its section
 import sys
 from textwrap import fill
 
-from study.entities import ENTITIES_SECTION
 
 from study.alarms import ALARMS_SECTION
 from study.bars import bars
@@ -34,7 +33,6 @@ SECTIONS = {
         P_VALUES_SECTION,
         ALARMS_SECTION,
         OWN_SECTION,
-        ENTITIES_SECTION,
     )
 }
 PAGE = ROOT / "study" / "REPORT_STUDY.md"

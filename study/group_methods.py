@@ -166,10 +166,10 @@ def _own():
 
 
 METHODS = {
-    DEFAULT: _by_detector(lambda seed: IDKGroupDetector(random_state=seed, n_jobs=THREADS, calibrate=False)),
+    DEFAULT: _by_detector(lambda seed: IDKGroupDetector(random_state=seed, n_jobs=THREADS)),
     "IDK^2 (16, 16)": _by_detector(
         lambda seed: IDKGroupDetector(
-            max_samples=16, group_max_samples=16, random_state=seed, n_jobs=THREADS, calibrate=False
+            max_samples=16, group_max_samples=16, pool_size=None, random_state=seed, n_jobs=THREADS
         )
     ),
     f"{FOREST} on aggregates": _aggregated(_forest),

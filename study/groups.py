@@ -17,10 +17,8 @@ THIN_SEEDS = (0, 1, 2)
 SEEDS = (0, 1)
 HARD = ("SDSS_0", "SDSS_50")
 DEFAULT = "isobag"
-PAPER = {
-    "level 2 of the paper, averaged": {"group_mechanism": "hypersphere", "size_correction": False},
-    "the same, corrected for size": {"group_mechanism": "hypersphere", "size_correction": True},
-}
+INTEGERS = "the paper's IDK^2 (16, 16)"
+PAPER = {INTEGERS: {"max_samples": 16, "group_max_samples": 16, "pool_size": None}}
 RIVALS = ("IsolationForest on means and deviations", "IDKPointDetector on means and deviations")
 METHODS = (DEFAULT, *RIVALS, *PAPER)
 
@@ -29,10 +27,10 @@ def scores_of(label, X, ids, seed):
     """Score of each group by one of the methods, higher = more normal."""
     if label in RIVALS:
         kind = {"random_state": seed, "n_jobs": THREADS}
-        detector = IsolationForest(**kind) if label == RIVALS[0] else IDKPointDetector(calibrate=False, **kind)
+        detector = IsolationForest(**kind) if label == RIVALS[0] else IDKPointDetector(**kind)
         rows = means_and_deviations(X, ids)
         return detector.fit(rows).score_samples(rows)
-    detector = IDKGroupDetector(random_state=seed, n_jobs=THREADS, calibrate=False, **PAPER.get(label, {}))
+    detector = IDKGroupDetector(random_state=seed, n_jobs=THREADS, **PAPER.get(label, {}))
     return detector.fit(X, groups=ids).scores_
 
 
@@ -134,18 +132,12 @@ def _mean_row(label, rows):
 
 
 ALIKE_SEEDS = range(12)
-INTEGERS = "the paper's IDK^2 (16, 16)"
 ALIKE_METHODS = (DEFAULT, RIVALS[0], INTEGERS)
 
 
 def measure_alike(name, label, seed):
     """AUC of a method on a set with odd groups that are alike."""
     X, ids, y = load_alike(name, seed)
-    if label == INTEGERS:
-        detector = IDKGroupDetector(
-            max_samples=16, group_max_samples=16, random_state=seed, n_jobs=THREADS, calibrate=False
-        )
-        return float(roc_auc_score(y, -detector.fit(X, groups=ids).scores_))
     return float(roc_auc_score(y, -scores_of(label, X, ids, seed)))
 
 

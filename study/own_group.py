@@ -1,4 +1,4 @@
-"""Rows against their own group: `baseline=`, all rows together, each group's median subtracted, and a model per group.
+"""Rows against their own group: `within=`, all rows together, each group's median subtracted, and a model per group.
 
 python -m study.own_group prints the table of docs/how_to/own_group.md.
 """
@@ -87,13 +87,13 @@ def measure(kind, n_columns, size, seed):
     medians = np.array([np.median(X[owners == g], axis=0) for g in range(N_GROUPS)])
     subtracted = np.median(X, axis=0) if is_new else medians[asked]
 
-    def fitted(X, **baseline):
-        return IDKPointDetector(random_state=seed, calibrate=False).fit(X, **baseline)
+    def fitted(X, **within):
+        return IDKPointDetector(random_state=seed).fit(X, **within)
 
     scores = {
         "all together": fitted(X).score_samples(new),
         "medians subtracted": fitted(X - medians[owners]).score_samples(new - subtracted),
-        "`baseline=`": fitted(X, baseline=owners).score_samples(new, baseline=asked + N_GROUPS * is_new),
+        "`within=`": fitted(X, within=owners).score_samples(new, within=asked + N_GROUPS * is_new),
     }
     if size >= LEAST_OF_A_MODEL and not is_new:
         scores["a model each"] = np.concatenate(

@@ -39,8 +39,8 @@ def plant(X, rng, share, sds, where):
 
 
 def _flagged(X, seed):
-    detector = IDKPointDetector(random_state=seed, n_jobs=THREADS, calibrate=False)
-    judged = judge_own(detector, detector.fit_scores(X))
+    detector = IDKPointDetector(random_state=seed, n_jobs=THREADS)
+    judged = judge_own(detector, detector.fit(X).scores_)
     return judged.scores < judged.threshold
 
 
@@ -86,7 +86,7 @@ def measure_groups(n, n_odd):
         groups = [0.3 * rng.standard_normal(3) + rng.standard_normal((size, 3)) for size in sizes]
         for odd in groups[:n_odd]:
             odd[:] = 0.2 * odd + 2
-        detector = IDKGroupDetector(random_state=seed, n_jobs=THREADS, calibrate=False)
+        detector = IDKGroupDetector(random_state=seed, n_jobs=THREADS)
         judged = judge_own(detector, detector.fit(groups).scores_)
         flagged = judged.scores < judged.threshold
         found.append([float(flagged[:n_odd].mean()) if n_odd else None, int(flagged[n_odd:].sum())])

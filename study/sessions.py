@@ -113,11 +113,11 @@ def measure(grammar, oddity, share):
     found = []
     for seed in SEEDS:
         X, ids, y = load_sessions(grammar, oddity, share, seed)
-        how = {"random_state": seed, "n_jobs": THREADS, "calibrate": False}
+        how = {"random_state": seed, "n_jobs": THREADS}
         counts = np.stack([np.bincount(ids, weights=column) for column in X.T], axis=1)
         scores = [
             IDKGroupDetector(**how).fit(X, groups=ids).scores_,
-            IDKGroupDetector(max_samples=16, group_max_samples=16, **how).fit(X, groups=ids).scores_,
+            IDKGroupDetector(max_samples=16, group_max_samples=16, pool_size=None, **how).fit(X, groups=ids).scores_,
             IsolationForest(random_state=seed).fit(counts).score_samples(counts),
         ]
         found.append([float(roc_auc_score(y, -own)) for own in scores])

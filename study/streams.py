@@ -154,7 +154,7 @@ OURS, REFITTED = "isobag stream", f"isobag refitted every {SLIDE}"
 VARIANTS = ("isobag, 30 partitionings", "isobag, psi = 16")
 METHODS = {
     OURS: stream_of(),
-    REFITTED: refitted(lambda: IDKPointDetector(calibrate=False, random_state=0, n_jobs=THREADS), SLIDE),
+    REFITTED: refitted(lambda: IDKPointDetector(random_state=0, n_jobs=THREADS), SLIDE),
     "IsolationForest refitted every 250": refitted(lambda: IsolationForest(random_state=0), FIRST),
     "River HalfSpaceTrees": half_space_trees,
     "River LOF": local_outlier_factor,

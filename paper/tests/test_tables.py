@@ -13,11 +13,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics import roc_auc_score
 from sklearn.svm import OneClassSVM
 
-from isobag import IDKGroupDetector, IDKPointDetector, IsolationDistributionalKernel
+from isobag import IDKGroupDetector, IDKPointDetector, IsolationKernel
 from paper import boxplots, printed, searches
 from paper.__main__ import EXPERIMENTS, run_experiment
 from paper.cells import DONE, FAILED, Cell, Outcome, Plan, file_of, read_outcome
 from paper.gaussian import GaussianDetector
+from paper.searches import TO_THE_LETTER
 from paper.tables import accuracy_table, best_of, compare, rank_rows, ranking
 
 
@@ -85,7 +86,7 @@ def test_searched_idk_is_the_detector_for_every_psi(rng):
     scores = dict(searches.POINT_SEARCHES["IDK"](searches.to_unit_cube(X), 3, 1))
     assert list(scores) == [2, 4, 8, 16, 32, 64]
     for psi in (2, 64):
-        detector = IDKPointDetector(100, psi, calibrate=False, random_state=3).fit(X)
+        detector = IDKPointDetector(100, psi, **TO_THE_LETTER, random_state=3).fit(X)
         assert_allclose(scores[psi], detector.score_samples(X), atol=1e-3)  # scaled here or there
 
 
@@ -119,7 +120,7 @@ def test_searched_idk2_scores_as_the_group_detector_does(groups):
         search, detector = np.zeros(40), np.zeros(40)
         for seed in range(20):
             search += group_search("IDK2", groups, seed)[psi, psi2] / 20
-            how = {"scaling": None, "calibrate": False, "random_state": seed}
+            how = {"scaling": None, "pool_size": None, "random_state": seed}
             detector += IDKGroupDetector(100, psi, psi2, **how).fit(X, groups=ids).scores_ / 20
         assert_allclose(search, detector, atol=0.02)
         assert np.corrcoef(search, detector)[0, 1] > 0.97
@@ -127,7 +128,7 @@ def test_searched_idk2_scores_as_the_group_detector_does(groups):
 
 def test_searched_idk_gdk_and_idk_ocsvm_are_those_on_mean_maps(groups):
     X, ids = groups
-    maps = IsolationDistributionalKernel(100, 8, random_state=3).fit(X).embed(X, ids).toarray()
+    maps = IsolationKernel(100, 8, random_state=3).fit(X).embed(X, ids).toarray()
     for bandwidth in (0.25, 8.0):
         expected = GaussianDetector(bandwidth).fit(maps).score_samples(maps)
         assert_allclose(group_search("IDK-GDK", groups)[8, bandwidth], expected, rtol=1e-8)
@@ -251,7 +252,7 @@ def test_the_similarity_of_the_box_plot_is_the_detectors(data):
         X, y = file["X"], file["y"]
     plan = Plan(10, None, str(data), 1)
     plotted = [record["auc"] for record in boxplots.vary_contamination("one", "IDK, gamma=1", plan)]
-    detectors = [IDKPointDetector(100, 64, calibrate=False, random_state=seed).fit(X) for seed in range(10)]
+    detectors = [IDKPointDetector(100, 64, **TO_THE_LETTER, random_state=seed).fit(X) for seed in range(10)]
     expected = [roc_auc_score(y, -detector.score_samples(X)) for detector in detectors]
     assert np.mean(plotted) == pytest.approx(np.mean(expected), abs=0.08)
 
