@@ -7,32 +7,48 @@ PATIENCE := --timeout 600
 # Tests start many processes: modules are compiled once for all of them.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-slow test-gpu test-lowest test-doors lint docs pictures examples build paper test-paper study study-groups study-streams bench bench-gpu clean
+.PHONY: demo test test-slow test-all test-gpu test-lowest test-doors lint docs pictures examples build paper test-paper study study-groups study-streams bench bench-gpu clean
 
 demo: $(VENV)/installed
 	$(BIN)/isobag demo
 
 # Two workers share the cores: threads of BLAS in each would wait for one another.
+TEST := OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest $(PATIENCE) -n 2 --dist worksteal
+
 test: $(VENV)/installed-dev
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest $(PATIENCE) -m "not slow" -n 2 --dist worksteal
+	$(TEST) -m "not slow"
 
 test-slow: $(VENV)/installed-dev
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest $(PATIENCE) -m slow -n 2 --dist worksteal
+	$(TEST) -m slow
 
-# The oldest versions that pyproject.toml allows of all that isobag needs; the tests themselves need newer tools.
-test-lowest:
+test-paper: $(VENV)/installed-paper
+	$(TEST) paper/tests
+
+# All of these in one session; the slow tests build the site.
+test-all: $(VENV)/installed-docs $(VENV)/installed-paper
+	$(TEST) tests src paper/tests
+
+# The oldest versions that pyproject.toml allows of all that isobag needs; the tests themselves need newer tools. What
+# pages print is compared with the newest versions only.
+test-lowest: .venv-lowest/installed
+	OPENBLAS_NUM_THREADS=1 NUMBA_CACHE_DIR="$(CURDIR)/.venv-lowest/compiled" .venv-lowest/bin/python -m pytest $(PATIENCE) -m "not slow and not browser" --ignore=tests/docs -n 2 --dist worksteal -W default -p no:cacheprovider
+
+.venv-lowest/installed: pyproject.toml
 	$(PYTHON) -m venv --clear .venv-lowest
 	.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check uv
 	.venv-lowest/bin/uv pip install --quiet --system-certs --python .venv-lowest --resolution lowest-direct -e ".[cli,dask,excel,files,report]" "polars>=1.10"
 	.venv-lowest/bin/uv pip install --quiet --system-certs --python .venv-lowest build cloudpickle hypothesis playwright pytest pytest-timeout pytest-xdist
-	OPENBLAS_NUM_THREADS=1 NUMBA_CACHE_DIR="$(CURDIR)/.venv-lowest/compiled" .venv-lowest/bin/python -m pytest $(PATIENCE) -m "not slow and not browser" -n 2 --dist worksteal -W default -p no:cacheprovider
+	touch $@
 
 # The doors to other libraries, against these, in an environment of their own: aeon needs older versions of Numba and
 # NumPy. PyOD's combinations need combo, which it does not ask for. With CI_ADAPTERS=1 tests fail where they would be skipped.
-test-doors:
+test-doors: .venv-doors/installed
+	CI_ADAPTERS=1 NUMBA_CACHE_DIR="$(CURDIR)/.venv-doors/compiled" PATH="$(CURDIR)/.venv-doors/bin:$(PATH)" .venv-doors/bin/python -m pytest $(PATIENCE) tests/adapters tests/docs/test_pages.py -k "adapters or pyod or streams or aeon or mlflow or mcp or persistence" -n 2
+
+.venv-doors/installed: pyproject.toml
 	$(PYTHON) -m venv --clear .venv-doors
 	.venv-doors/bin/python -m pip install --quiet --disable-pip-version-check -e ".[dev,pyod,river,aeon,mlflow,mcp]" combo skops
-	CI_ADAPTERS=1 NUMBA_CACHE_DIR="$(CURDIR)/.venv-doors/compiled" PATH="$(CURDIR)/.venv-doors/bin:$(PATH)" .venv-doors/bin/python -m pytest $(PATIENCE) tests/adapters tests/docs/test_pages.py -k "adapters or pyod or streams or aeon or mlflow or mcp or persistence"
+	touch $@
 
 build: $(VENV)/installed-dev
 	$(BIN)/python -m build --outdir dist
@@ -69,12 +85,8 @@ study-groups: $(VENV)/installed-bench
 paper: $(VENV)/installed-paper
 	$(BIN)/python -m paper all --budget 600 --resume
 
-test-paper: $(VENV)/installed-paper
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest $(PATIENCE) paper/tests -n 2
-
 bench: $(VENV)/installed-bench
 	$(BIN)/python -m benchmarks.run
-	$(BIN)/python -m benchmarks.scale
 
 test-gpu: $(VENV)/installed-gpu
 	$(BIN)/python -m pytest -m gpu

@@ -6,7 +6,6 @@ Results are kept under study/results; delete a file there to measure its section
 import sys
 from textwrap import fill
 
-
 from study.alarms import ALARMS_SECTION
 from study.bars import bars
 from study.checks import P_VALUES_SECTION
