@@ -8,7 +8,7 @@ import json
 import os
 import random
 import tempfile
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from pathlib import Path
 
@@ -27,6 +27,7 @@ from isobag import (
     IsolationKernel,
     ModelFileError,
 )
+from isobag.backends.learned import Learned
 from isobag.partitionings import MECHANISMS
 from isobag.storage.modelfile import FORMAT, load_with_notes
 
@@ -140,6 +141,25 @@ def test_a_part_of_a_model_can_be_saved_alone(tmp_path):
     isobag.save(views, tmp_path / "m")
     for ours, theirs in zip(fields_of(isobag.load(tmp_path / "m")), fields_of(views), strict=True):
         assert_array_equal(ours, theirs)
+
+
+@dataclass(frozen=True)
+class Bundle(Learned):
+    detector: IDKPointDetector | IDKGroupDetector
+    names: tuple[str, ...]
+    share: float
+    note: str | None = None
+
+
+def test_a_new_data_class_is_stored_by_its_fields_alone(tmp_path):
+    bundle = Bundle(MODELS["integer"](), ("a", "b"), 0.5)
+    isobag.save(bundle, tmp_path / "m")
+    again = isobag.load(tmp_path / "m")
+    assert type(again) is Bundle and (again.names, again.share, again.note) == (("a", "b"), 0.5, None)
+    assert_array_equal(again.detector.score_samples(POINTS), bundle.detector.score_samples(POINTS))
+    for wrong in (Bundle(MODELS["integer"](), ("a", 1), 0.5), Bundle(MODELS["voronoi"](), ("a",), 0.5)):
+        with pytest.raises(ModelFileError, match=r"names|detector"):
+            isobag.save(wrong, tmp_path / "m")
 
 
 ZONE = datetime.timezone(datetime.timedelta(hours=2))

@@ -3,18 +3,15 @@
 import errno
 import os
 import secrets
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-try:
-    import fcntl
-except ImportError:  # not on Windows: there, what a killed process leaves behind stays
-    fcntl = None  # type: ignore[assignment]  # Windows has no such module
-
 _FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 _PREFIX, _SUFFIX = ".isobag-", ".part"
+_DAY = 86_400
 
 
 def write_whole(path: str | os.PathLike[str], content: bytes) -> None:
@@ -27,87 +24,46 @@ def write_whole(path: str | os.PathLike[str], content: bytes) -> None:
 def writing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """A file to write to that takes its name at the end, if nothing fails; else nothing is changed.
 
-    The content goes to a temporary file in the same folder, down to the disk, and only then takes the name. What a
-    killed process has left there in its time is removed first.
+    The content goes to a temporary file in the same folder, down to the disk, and only then takes the name.
     """
     target = Path(os.path.realpath(path))  # a link stays a link
     if not target.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "no such folder to write to", str(target.parent))
     if target.is_dir():
         raise IsADirectoryError(errno.EISDIR, "need the name of a file, this is a folder", str(target))
-    remove_leftovers(target.parent)
+    _remove_leftovers(target.parent)
     # Not tempfile: its files are for their owner alone, and this one is to have the usual permissions.
-    passing = target.with_name(f"{_PREFIX}{secrets.token_hex(8)}{_SUFFIX}")
+    temporary = target.with_name(f"{_PREFIX}{secrets.token_hex(8)}{_SUFFIX}")
     try:
-        with _open_marked(passing) as file:
+        with open(temporary, "xb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-            if fcntl is None:
-                file.close()
-            os.replace(passing, target)
+        os.replace(temporary, target)
     except OSError as error:
         if error.errno in _FULL:
             raise OSError(error.errno, "the disk is full, and nothing was changed", str(target)) from None
-        if error.filename == str(passing):  # a name that nobody has given
+        if error.filename == str(temporary):  # a name that the user has not chosen
             raise type(error)(error.errno, error.strerror, str(target)) from None
         raise
     finally:
-        passing.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
     _sync_folder(target.parent)
 
 
-def remove_leftovers(folder: Path) -> None:
-    """Remove our own temporary files that no process is writing to any more: a lock ends with its process."""
-    if fcntl is None:
-        return
-    try:
-        names = [one for one in os.listdir(folder) if one.startswith(_PREFIX) and one.endswith(_SUFFIX)]
-    except OSError:  # one may be allowed to write to a folder and not to list it
-        return
-    for name in names:
-        _remove_if_unused(folder / name)
-
-
-def _remove_if_unused(path: Path) -> None:
-    try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError:
-        return
-    try:
-        if os.fstat(handle).st_uid == os.geteuid():
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            path.unlink(missing_ok=True)
-    except OSError:  # in use, or a file system without locks
-        pass
-    finally:
-        os.close(handle)
-
-
-def _open_marked(path: Path) -> IO[bytes]:
-    """A new file, marked as being written to until it is closed."""
-    while True:
-        file = open(path, "xb")  # noqa: SIM115, closed by the caller
-        if fcntl is None:
-            return file
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX)
-        except OSError:  # a file system without locks: nobody can take it for a leftover there either
-            return file
-        if os.fstat(file.fileno()).st_nlink:
-            return file
-        file.close()  # taken for a leftover before it was marked
+def _remove_leftovers(folder: Path) -> None:
+    """Remove temporary files of killed processes: those that nobody has written to for a day."""
+    with suppress(OSError):  # a folder may be writable and not readable
+        for leftover in folder.glob(f"{_PREFIX}*{_SUFFIX}"):
+            if leftover.lstat().st_mtime < time.time() - _DAY:
+                leftover.unlink(missing_ok=True)
 
 
 def _sync_folder(folder: Path) -> None:
     """Make the new name outlast a power cut, where the system lets folders be synced."""
-    try:
+    with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
-    except OSError:
-        return
-    try:
-        os.fsync(handle)
-    except OSError:
-        pass
-    finally:
-        os.close(handle)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

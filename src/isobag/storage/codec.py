@@ -28,6 +28,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array, issparse
 
+import isobag
 from isobag.backends.learned import LEARNED, Learned, demand
 from isobag.estimators import IN_FILES
 
@@ -88,6 +89,8 @@ def decode(node: Any, path: str, tensors: Tensors) -> Any:
         return tuple(decode(one, f"{path}.{k}", tensors) for k, one in enumerate(node))
     if "class" in node:
         name = node["class"]
+        if name not in LEARNED and name in isobag.__all__:
+            getattr(isobag, name)  # loads the module of a public class
         return (_decode_learned if name in LEARNED else _decode_estimator)(node, path, tensors)
     ((kind, content),) = node.items()
     if kind == "array":

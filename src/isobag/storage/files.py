@@ -29,7 +29,7 @@ def write_table(paths: str | Path | Sequence[str | Path], batches: Iterable[dict
     kinds = [check_output(path) for path in targets]
     with ExitStack() as stack:
         opened = [stack.enter_context(_opened(path)) for path in targets]
-        files = [_Target(*one) for one in zip(targets, kinds, opened, strict=True)]
+        files = list(map(_Target, targets, kinds, opened))
         for columns in batches:
             table = pa.table({name: _as_column(values) for name, values in columns.items()})
             for file in files:
@@ -76,8 +76,8 @@ def check_output(path: str | Path) -> str:
     name = str(path).lower().removesuffix(".gz")
     kind = Path(name).suffix
     if kind not in _WRITERS or (name != str(path).lower() and kind not in _TEXT):
-        known = ", ".join((*_WRITERS, *(f"{one}.gz" for one in _TEXT)))
-        raise ValueError(f"{str(path)!r} has no known ending; choose one of {known}.")
+        endings = ", ".join((*_WRITERS, *(f"{kind}.gz" for kind in _TEXT)))
+        raise ValueError(f"{str(path)!r} has no known ending; choose one of {endings}.")
     return kind
 
 

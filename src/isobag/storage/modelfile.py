@@ -11,13 +11,13 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib import import_module
 from typing import Any
 
 import safetensors.numpy as st
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+import isobag
 from isobag.storage.atomic import write_whole
 from isobag.storage.codec import Tensors, decode, encode
 
@@ -54,8 +54,8 @@ def save(model: Any, path: str | os.PathLike[str], notes: dict[str, Any] | None 
         content = encode(model, "", tensors)
     except ValueError as error:
         raise ModelFileError(f"{error}.") from None
-    library = import_module("isobag").__version__
-    document = {"sha256": _NO_CHECKSUM, "format": FORMAT, "library": library, "model": content, "notes": notes or {}}
+    document = {"sha256": _NO_CHECKSUM, "format": FORMAT, "library": isobag.__version__}
+    document |= {"model": content, "notes": notes or {}}
     whole = st.save(tensors, {"isobag": json.dumps(document, allow_nan=False)})
     write_whole(path, _with_checksum(whole, _NO_CHECKSUM, _digest(whole, _NO_CHECKSUM)))
 
