@@ -8,7 +8,7 @@ from scipy.sparse import csr_array
 
 from isobag.backends import numpy as definition
 from isobag.backends.numba import dots
-from isobag.backends.numba.compiled import byte_sums, vectors
+from isobag.backends.numba.compiled import byte_sums, target
 
 SHAPES = [(1, 1, 1), (5, 3, 7), (300, 140, 1000), (257, 129, 300), (40, 30, 70_000)]
 """Rows, centers, columns: one block or more of rows, of centers, of sections, of runs of sections."""
@@ -20,8 +20,8 @@ def counts_of(n_rows, n_columns, density, largest, seed=0):
     return csr_array(dense.astype(np.int32))
 
 
-@pytest.mark.parametrize("largest", [1, 3, 127, 128, 255, 256, 40_000])
-@pytest.mark.parametrize("density", [0.02, 0.3, 1.0])
+@pytest.mark.parametrize("largest", [1, 127, 128, 255, 256, 40_000])
+@pytest.mark.parametrize("density", [0.02, 1.0])
 @pytest.mark.parametrize(("n_rows", "n_centers", "n_columns"), SHAPES)
 def test_dot_products_are_exact_for_small_and_large_counts(n_rows, n_centers, n_columns, density, largest):
     if n_columns * density > 10_000:
@@ -49,7 +49,7 @@ def test_columns_in_any_order_have_the_same_products():
 
 
 def test_processors_that_cannot_multiply_bytes_find_the_same(monkeypatch):
-    monkeypatch.setattr(vectors, "HAS_QUADS", False)
+    monkeypatch.setattr(target, "HAS_QUADS", False)
 
     @njit
     def add(places, quads, dense, total):

@@ -1,5 +1,7 @@
 """Work shared out among threads: every item once, answers in order, and a failure reaches the caller."""
 
+import subprocess
+import sys
 from threading import Barrier, get_ident
 
 import joblib
@@ -63,3 +65,28 @@ def test_threads_see_the_context_of_the_caller():
 
     with np.errstate(over="ignore"):
         assert map_in_threads(error_state, range(2), 2) == ["ignore", "ignore"]
+
+
+POOLED = """
+import sys, warnings
+from multiprocessing import get_context
+import numpy as np
+from isobag import IDKPointDetector
+
+def scores(seed):
+    warnings.simplefilter("error")
+    X = np.random.default_rng(0).normal(size=(300, 3))
+    return IDKPointDetector(n_estimators=10, random_state=seed, n_jobs=2).fit(X).score_samples(X[:5]).tolist()
+
+if __name__ == "__main__":
+    with get_context("fork").Pool(1) as pool:
+        assert pool.map(scores, [0]) == [scores(0)]
+    print("alike")
+"""
+
+
+@pytest.mark.slow
+def test_processes_of_a_pool_must_not_have_children_and_use_one_thread_without_a_warning(tmp_path):
+    (tmp_path / "pooled.py").write_text(POOLED)
+    done = subprocess.run([sys.executable, tmp_path / "pooled.py"], capture_output=True, text=True, check=False)
+    assert done.stdout == "alike\n" and done.stderr == "", done.stderr

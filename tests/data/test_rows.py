@@ -278,5 +278,3 @@ def test_groups_are_parted_whatever_their_rows(rows):
     assert part.sizes.tolist() == [11, 2, 4]
     for k, group in enumerate((6, 1, 3)):
         assert_array_equal(part.points[part.ids == k], X[group == IDS])
-    values = np.arange(57.0)
-    assert_array_equal(groups.mean_per_group(values), [values[g == IDS].sum() / (g == IDS).sum() for g in range(8)])

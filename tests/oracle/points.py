@@ -1,46 +1,55 @@
-"""The definitions of SPEC.md and the paper, in plain loops and exact arithmetic.
+"""The definitions of SPEC.md and the paper in plain loops: one point, one center, one coordinate at a time.
 
-Slow and obvious on purpose: one point, one center, one coordinate at a time. A point is a sequence of numbers, a
-partitioning a sequence of centers, and a point's `cells` the list of its cell in every partitioning.
+Slow and obvious on purpose. A point is a sequence of numbers, scaled already, a partitioning a sequence of centers, and
+a point's `cells` the list of its cell in every partitioning. Distances are float32, one operation at a time.
 """
 
 from fractions import Fraction
-from functools import lru_cache
 from math import asinh, exp, inf, log, sqrt
 from statistics import NormalDist, median, pstdev
+
+import numpy as np
 
 OUTSIDE = -1
 
 
 def sq_distance(x, y):
-    """sum_k (x_k - y_k)^2, without rounding."""
-    return _sq_distance(tuple(map(float, x)), tuple(map(float, y)))
-
-
-@lru_cache(maxsize=1 << 16)  # tests ask for the same distance under every rule
-def _sq_distance(x, y):
-    total = Fraction(0)
+    """sum_k (x_k - y_k)^2 in the order of k, each difference, product and sum rounded to float32."""
+    total = np.float32(0)
     for a, b in zip(x, y, strict=True):
-        total += (Fraction(a) - Fraction(b)) ** 2
+        gap = np.float32(a) - np.float32(b)
+        total = total + gap * gap
     return total
 
 
-def nearest_other(centers, j):
-    """Index of the nearest center that differs from center j (lowest index first), or None if all are equal."""
-    best, best_sq_dist = None, None
-    for k in range(len(centers)):
-        sq_dist = sq_distance(centers[j], centers[k])
-        if sq_dist > 0 and (best is None or sq_dist < best_sq_dist):
-            best, best_sq_dist = k, sq_dist
-    return best
+def samples(n_slots, levels, psi):
+    """The slots of every sample of one psi: blocks of the largest, and in each the samples of the smaller ones."""
+    found = []
+    for block in range(0, n_slots, levels[-1]):
+        if psi == levels[-1]:
+            starts = [block]
+        elif psi <= 32:  # the first psi of every whole run of 32, or of the block, if it is shorter
+            run = min(32, levels[-1])
+            starts = range(block, block + levels[-1] - run + 1, run)
+        else:  # one behind the other
+            starts = range(block, block + levels[-1] - psi + 1, psi)
+        found += [range(start, start + psi) for start in starts]
+    return found
 
 
-def sq_radii(centers):
-    """Squared distance of every center to the nearest different center; 0 if all centers are equal."""
+def partitionings(pool, slots, levels, psi):
+    """The centers of every sample of one psi."""
+    return [[pool[slots[slot]] for slot in own] for own in samples(len(slots), levels, psi)]
+
+
+def sq_radii(centers, mechanism="hypersphere"):
+    """Squared distance of every center to the nearest different center; 0 if all are equal, infinite for Voronoi."""
+    if mechanism == "voronoi":
+        return [inf] * len(centers)
     radii = []
-    for j in range(len(centers)):
-        other = nearest_other(centers, j)
-        radii.append(Fraction(0) if other is None else sq_distance(centers[j], centers[other]))
+    for center in centers:
+        sq_dists = [sq_distance(center, other) for other in centers]
+        radii.append(min((sq_dist for sq_dist in sq_dists if sq_dist > 0), default=np.float32(0)))
     return radii
 
 
@@ -61,15 +70,15 @@ def cell(x, centers, radii, rule="nearest"):
 
 
 def octaves(sq_dist):
-    """2^12 times log2, linear between powers of two, from 2^-1023 and rounded down: a whole number."""
-    sq_dist, exponent = Fraction(sq_dist), 0
+    """2^12 times log2, linear between powers of two and below 2^-126, from 2^-127 and rounded down: a whole number."""
+    sq_dist, exponent = Fraction(float(sq_dist)), 0
     if sq_dist == 0:
         return 0
     while sq_dist >= 2:
         sq_dist, exponent = sq_dist / 2, exponent + 1
-    while sq_dist < 1:
+    while sq_dist < 1 and exponent > -126:
         sq_dist, exponent = sq_dist * 2, exponent - 1
-    return (exponent + 1023) * 2**12 + int((sq_dist - 1) * 2**12)
+    return (exponent + 126) * 2**12 + int(sq_dist * 2**12)
 
 
 def far_limit(partitionings):
@@ -91,9 +100,9 @@ def assign_cells(X, partitionings, rule="nearest", mechanism="hypersphere"):
     """The cells of every point: one list per point, one entry per partitioning."""
     cells = [[] for _ in X]
     for centers in partitionings:
-        radii = sq_radii(centers) if mechanism == "hypersphere" else [inf] * len(centers)
-        for i in range(len(X)):
-            cells[i].append(cell(X[i], centers, radii, rule))
+        radii = sq_radii(centers, mechanism)
+        for own, x in zip(cells, X, strict=True):
+            own.append(cell(x, centers, radii, rule))
     return cells
 
 
@@ -136,25 +145,6 @@ def idk(S_cells, T_cells):
 def point_score(x_cells, data_cells):
     """IDK of {x} and the data."""
     return idk([x_cells], data_cells)
-
-
-def norm_score(x_cells):
-    """The share of partitionings in which x is inside some ball."""
-    return sum(1 for x_cell in x_cells if x_cell != OUTSIDE) / len(x_cells)
-
-
-def inne_score(x, partitionings):
-    """iNNE: 1 - r(nearest center of c) / r(c) for the smallest ball c that covers x, 1 if none does; the mean."""
-    total = 0.0
-    for centers in partitionings:
-        radii = sq_radii(centers)
-        smallest = cell(x, centers, radii, "smallest")
-        if smallest == OUTSIDE:
-            total += 1.0
-        else:
-            other = nearest_other(centers, smallest)
-            total += 1.0 - sqrt(radii[other]) / sqrt(radii[smallest])
-    return total / len(partitionings)
 
 
 def _median(values, share=0.5):

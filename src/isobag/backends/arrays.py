@@ -37,7 +37,7 @@ def octaves(sq_dists: Singles) -> Ints:
     The bits of a float32 are its exponent and then its fraction: as an integer they rise with the number, and are
     linear between powers of two. Shifted right by 11, 12 bits of the fraction are left.
     """
-    return (np.ascontiguousarray(sq_dists).view(np.int32) >> 11).astype(np.int64)
+    return (np.ascontiguousarray(sq_dists, dtype=np.float32).view(np.int32) >> 11).astype(np.int64)
 
 
 @dataclass(frozen=True, eq=False)

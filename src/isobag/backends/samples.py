@@ -59,7 +59,3 @@ class Cut(NamedTuple):
     def block(self) -> "Cut":
         """One block alone."""
         return Cut(self.levels, self.levels[-1])
-
-    def at(self, level: int) -> "Cut":
-        """The samples of one psi alone, where they are whole blocks."""
-        return Cut((self.levels[level],), self.n_slots)

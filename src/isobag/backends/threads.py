@@ -1,15 +1,12 @@
 """Threads and blocks of work."""
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from contextvars import copy_context
-from functools import cache
 from multiprocessing import current_process
 from threading import Lock, Thread
 from typing import Any, TypeVar
 
 import joblib
-from threadpoolctl import ThreadpoolController
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -66,35 +63,3 @@ def map_in_threads(work: Callable[[S], T], items: Iterable[S], n_jobs: int | Non
 def shares(n: int, n_jobs: int | None) -> Iterator[slice]:
     """One consecutive slice of 0 .. n for each thread."""
     return slices(n, -(-n // count_threads(n_jobs)) if n > 1 else 1)
-
-
-@contextmanager
-def single_threaded_blas() -> Iterator[None]:
-    """Context in which a matrix product uses the calling thread only: the threads are ours.
-
-    The limit is one for the whole process. Of several threads in this context the first sets it and the last lifts it,
-    or each would restore what it found and one thread would stay for good.
-    """
-    global _n_inside, _limit  # noqa: PLW0603
-    with _lock:
-        if _n_inside == 0:
-            _limit = _controller().limit(limits=1, user_api="blas")
-        _n_inside += 1
-    try:
-        yield
-    finally:
-        with _lock:
-            _n_inside -= 1
-            if _n_inside == 0:
-                _limit.restore_original_limits()
-
-
-@cache
-def _controller() -> Any:
-    """Looks for the libraries once: those of NumPy, which are there when this module is, and finding takes 3 ms."""
-    return ThreadpoolController()
-
-
-_lock = Lock()
-_n_inside = 0
-_limit: Any = None

@@ -52,10 +52,6 @@ class Groups:
         rows = np.concatenate([own.start + np.flatnonzero(places[self.ids[own]] >= 0) for own in blocks])
         return Groups(self.rows.part(rows), places[self.ids[rows]], self.labels[numbers])
 
-    def mean_per_group(self, values: Floats) -> Floats:
-        """Mean of one value per point over each group, summed in the order of the points: (n,) -> (g,)."""
-        return np.bincount(self.ids, weights=values, minlength=len(self.labels)) / self.sizes
-
 
 class DeviceGroups(Groups):
     """Groups whose numbers (n,) are a tensor on a device, copied to host memory only when needed."""

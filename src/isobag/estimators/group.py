@@ -32,8 +32,8 @@ class IDKGroupDetector(GroupDetector, Modelled[GroupModel]):
     points in each cell. Level 2 scores the mean maps. By default, the score of a group follows from its distances to
     the ten nearest other groups, to a twentieth and to a quarter of all groups, compared with what is usual at its
     size; from single columns; and from the number of its points: around 1 for a usual group, towards 0 for an odd one.
-    With integers for ``max_samples`` and ``group_max_samples``, and pool_size=None, the detector is the paper's IDK^2: level
-    2 is the point detector on mean maps, with scores in [0, 1]. Higher = more normal in either case.
+    With integers for ``max_samples`` and ``group_max_samples``, and pool_size=None, the detector is the paper's IDK^2:
+    level 2 is the point detector on mean maps, with scores in [0, 1]. Higher = more normal in either case.
     New groups are scored against the groups of ``fit``, each on its own.
 
     A group can be odd although each of its points is ordinary: too many points here, too few there.

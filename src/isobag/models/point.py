@@ -184,7 +184,7 @@ class PointModel(Learned):
         """A function of rows: the sums that scores are made of, of all psi or the last: (n, d) -> (n, L + 1) a view."""
         views, tables, limits = self.views, self.tables, self.limits
         if only_last:
-            views, tables, limits = views.at(-1), tuple(table[-1:] for table in tables), None
+            views, tables, limits = views.largest, tuple(table[-1:] for table in tables), None
         return views.sum_at(tables, compute, limits)
 
     def averaged(self, sums: Sums, own: OwnSums | None = None) -> "PointModel":
@@ -274,7 +274,7 @@ class PointModel(Learned):
     @property
     def _counted_views(self) -> Views:
         """The views at the psi that have a say."""
-        return self.views.at(-1) if self.average is None else self.views
+        return self.views.largest if self.average is None else self.views
 
     def _path(self, compute: Compute) -> Callable[[Floats], Floats]:
         sum_at = self.views.sum_at(self.tables, compute)

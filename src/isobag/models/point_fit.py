@@ -63,7 +63,7 @@ def fit_rows(
     own = own_some = None
     some = model.sum_at(compute)(rows.take(averaged)) if sums is None else tuple(each[averaged] for each in sums)
     if isinstance(rows, LabelledRows):
-        counted = views if params.averages else views.at(-1)
+        counted = views if params.averages else views.largest
         baseline, own = fit_baseline(counted, rows, reference, compute)
         own_some = own.part(averaged)
         of_counted = some if params.averages else last_of(some)

@@ -43,10 +43,6 @@ class Tail(NamedTuple):
         beyond = np.maximum(excess, 0) * (self.shape / self.scale)
         return np.where(excess > 0, self.share * np.exp(np.log1p(beyond) / -self.shape), 1.0)
 
-    def excess_at(self, p: float) -> float:
-        """How far beyond the threshold a lack must be to be this rare."""
-        return float(self.scale / self.shape * ((self.share / p) ** self.shape - 1)) if p < self.share else 0.0
-
 
 def lacks_of(scores: Floats) -> Floats:
     """Minus the logarithm of scores; of a score of 0, as of the smallest number above 0."""

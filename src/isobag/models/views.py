@@ -107,9 +107,10 @@ class Views(Learned):
             demand(same, "scalings and partitionings differ in their features")
             demand(view.partitionings.cut == self.members[0].partitionings.cut, "views differ in their samples")
 
-    def at(self, level: int) -> "Views":
+    @cached_property
+    def largest(self) -> "Views":
         """The views at the largest psi alone."""
-        return Views(tuple(View(view.scaling, view.balls.at(level)) for view in self.members))
+        return Views(tuple(View(view.scaling, view.balls.largest) for view in self.members))
 
     def scaled(self, X: Floats, compute: Compute) -> Iterator[tuple[RowBalls, Singles]]:
         """The partitionings of each view, and rows (n, d) on its scale."""

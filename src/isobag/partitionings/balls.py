@@ -23,9 +23,10 @@ class RowBalls(Balls, Learned):
         demand(self.pool.size, "there are no centers")
         rising = [1, *self.levels, MOST_ROWS]
         demand(len(rising) > 2 and all(a < b for a, b in pairwise(rising)), "levels are not in rising order from 2 on")
-        doubles = all(b == 2 * a for a, b in pairwise(self.levels[:-1]))
-        demand(doubles and (len(self.levels) == 1 or self.levels[-1] <= 2 * self.levels[-2]), "levels do not double")
-        demand(len(self.levels) == 1 or self.levels[0] <= RUN, f"the first level is above {RUN}")
+        *smaller, last = self.levels
+        doubles = all(b == 2 * a for a, b in pairwise(smaller)) and not any(psi & (psi - 1) for psi in smaller)
+        demand(doubles and (not smaller or last <= 2 * smaller[-1]), "levels are not powers of two and a last one")
+        demand(not smaller or smaller[0] <= RUN, f"the first level is above {RUN}")
         check("slots", self.slots, (None,), 0, len(self.pool) - 1)
         demand(len(self.slots) and len(self.slots) % self.levels[-1] == 0, "slots are not whole blocks")
         check("sq_radii", self.sq_radii, (len(self.levels), len(self.slots)), 0, np.inf)
@@ -40,9 +41,10 @@ class RowBalls(Balls, Learned):
         """Number of samples of each psi, t: (L,)."""
         return self.cut.counts
 
-    def at(self, level: int) -> Self:
-        """The samples of one psi alone, which are whole blocks: the largest."""
-        return replace(self, levels=self.levels[level:][:1], sq_radii=self.sq_radii[level:][:1])
+    @property
+    def largest(self) -> Self:
+        """The samples of the largest psi alone, which are whole blocks."""
+        return replace(self, levels=self.levels[-1:], sq_radii=self.sq_radii[-1:])
 
     def assign(
         self, X: Singles, compute: Compute, limits: Ints | None = None, rule: str = "nearest"

@@ -21,14 +21,7 @@ def has_intrinsic(declaration: str) -> bool:
 
 
 FEATURES = _features()
-HAS_AVX512 = "avx512f" in FEATURES
-HAS_COMPRESS = HAS_AVX512 and has_intrinsic(
-    "<16 x i32> @llvm.experimental.vector.compress.v16i32(<16 x i32>, <16 x i1>, <16 x i32>)"
-)
-"""Whether LLVM can move the chosen elements of a vector to its front; without an instruction for it, it may refuse."""
-HAS_QUADS = (
-    "avx512vnni" in FEATURES
-    and HAS_COMPRESS
-    and has_intrinsic("<16 x i32> @llvm.x86.avx512.vpdpbusd.512(<16 x i32>, <16 x i32>, <16 x i32>)")
+HAS_QUADS = {"avx512f", "avx512vnni"} <= FEATURES and has_intrinsic(
+    "<16 x i32> @llvm.x86.avx512.vpdpbusd.512(<16 x i32>, <16 x i32>, <16 x i32>)"
 )
 """Whether four bytes are multiplied by four others and added to a sum in one instruction."""
