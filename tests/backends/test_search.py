@@ -89,7 +89,7 @@ def test_slots_are_cut_into_the_samples_of_the_definition(levels):
     assert cut.ends.tolist() == [sum(map(len, expected[:k])) for k in range(len(levels) + 1)]
 
 
-@pytest.mark.parametrize(("d", "levels"), zip((3, 1, 13, 2), CUTS, strict=True))
+@pytest.mark.parametrize(("d", "levels"), list(zip((3, 1, 13, 2), CUTS, strict=True)))
 @pytest.mark.parametrize("kind", KINDS)
 def test_cells_radii_and_octaves_are_those_of_the_definition(rng, kind, d, levels):
     X, Q = hard(kind, rng, 45, d)
