@@ -26,7 +26,7 @@ BLOCK_NUMBERS = 1 << 23
 """Most numbers of a block that is made for the purpose."""
 GROUPED_ROWS = 1 << 18
 SAMPLE_ROWS, SAMPLE_NUMBERS = 1 << 16, 1 << 24
-MOST_LEARNED = 1 << 16
+MOST_LEARNED = 1 << 15
 """Rows that a model is learned from by default."""
 
 

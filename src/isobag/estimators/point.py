@@ -68,10 +68,10 @@ class IDKPointDetector(PointDetector, Modelled[PointModel]):
         training data, more of new rows if few were learned from (15 % after 100), and misses most anomalies where a
         fifth of the rows or more are some; ``predict(X, fdr=0.1)`` and p-values do not depend on it.
     pool_size : int, "auto" or None, default="auto"
-        Rows that samples are cut from, drawn once for each scale: 2,048, or four times psi if that is more. None draws
-        every sample from all rows, as the paper does.
+        Rows that samples are cut from, drawn once for each scale: 2,048, or four times psi if that is more, and half as
+        many of more than 32 features. None draws every sample from all rows, as the paper does.
     max_rows : int, "auto" or None, default="auto"
-        Most rows to learn from, drawn at random: 65,536. The range of each feature is that of all rows. None learns
+        Most rows to learn from, drawn at random: 32,768. The range of each feature is that of all rows. None learns
         from all rows.
     random_state : int, RandomState instance or None, default=None
         All randomness is drawn in ``fit``.

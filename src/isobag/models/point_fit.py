@@ -23,7 +23,7 @@ from isobag.models.point import (
 )
 from isobag.models.residuals import fit_residuals
 from isobag.models.units import blocks_of, copies_of
-from isobag.models.views import Located, Sums, draw_views
+from isobag.models.views import Sums, draw_views
 
 FOLDED_ROWS = 4096
 """So many rows are calibrated by folds: half of them would make no pool."""
@@ -59,7 +59,9 @@ def fit_rows(
     located = None if whole is None or len(rows) > LOCATED_ROWS else views.locate(whole, compute, limits)
     tally = views.tally_rows(rows, compute) if located is None else views.count(located, compute)
     model = finish_point_model(views, tally, params, rows.take(reference))
-    sums = None if located is None else views.sum_located(located, tally.tables, compute)
+    sums = covered = None
+    if located is not None:
+        sums, covered = views.sum_located(located, tally.tables, compute)
     own = own_some = None
     some = model.sum_at(compute)(rows.take(averaged)) if sums is None else tuple(each[averaged] for each in sums)
     if isinstance(rows, LabelledRows):
@@ -71,7 +73,7 @@ def fit_rows(
     if params.averages:
         model = model.averaged(some, own_some)
     if calibrated:
-        model = replace(model, calibration=_calibrate(model, rows, pools, located, params, compute, units))
+        model = replace(model, calibration=_calibrate(model, rows, pools, sums, covered, params, compute, units))
     if sums is None:
         return model, model.scores(rows, compute, own)
     return model, model.combine(sums if params.averages else last_of(sums), compute.n_jobs, own)
@@ -86,7 +88,8 @@ def _calibrate(
     model: PointModel,
     rows: Rows,
     pools: list[Ints],
-    located: Located | None,
+    sums: Sums | None,
+    covered: Sums | None,
     params: PointParams,
     compute: Compute,
     units: Ints | str | None,
@@ -98,7 +101,7 @@ def _calibrate(
         units = copies_of(rows, CALIBRATION_ROWS)
     aside = np.setdiff1d(np.arange(len(rows)), np.concatenate(pools))
     if units is None and not isinstance(rows, LabelledRows) and 2 * len(aside) >= len(rows) > FOLDED_ROWS:
-        return _leave_one_out(model, rows, aside, located, compute)
+        return _leave_one_out(model, rows, aside, sums, covered, compute)
     if units is None and isinstance(rows, LabelledRows):
         units = np.arange(len(rows))  # each its own: all others are learned from, not some of them
     # Few rows are all learned from, or which of them are would be luck; of many, enough to know every group.
@@ -107,18 +110,15 @@ def _calibrate(
 
 
 def _leave_one_out(
-    model: PointModel, rows: Rows, aside: Ints, located: Located | None, compute: Compute
+    model: PointModel, rows: Rows, aside: Ints, sums: Sums | None, covered: Sums | None, compute: Compute
 ) -> Calibration:
     """Scores of rows that are in no pool, each with its own count taken out of its cells, and one row less in all."""
-    if located is None or len(aside) > CALIBRATION_ROWS:
+    if sums is None or covered is None:
         rng = np.random.default_rng(0)
-        aside = np.sort(rng.choice(aside, min(len(aside), CALIBRATION_ROWS), replace=False))
+        aside = np.sort(rng.choice(aside, min(len(aside), LOCATED_ROWS), replace=False))
         located = model.views.locate(rows.take(aside), compute, model.limits)
-        aside_of_located = np.arange(len(aside))
-    else:
-        aside_of_located = aside
-    others = tuple(np.maximum(table - 1, 0) for table in model.tables)
-    sums = model.views.sum_located(located, others, compute)
-    part = tuple(each[aside_of_located] for each in sums)
+        sums, covered = model.views.sum_located(located, model.tables, compute)
+        aside = np.arange(len(aside))
+    others = tuple(own[aside] - cells[aside] for own, cells in zip(sums, covered, strict=True))
     without = replace(model, n_rows=model.n_rows - 1)
-    return calibration_of(without.combine(part if model.average is not None else last_of(part), compute.n_jobs))
+    return calibration_of(without.combine(others if model.average is not None else last_of(others), compute.n_jobs))

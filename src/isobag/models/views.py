@@ -33,6 +33,8 @@ from isobag.partitionings import (
 from isobag.partitionings.counts import MeanMaps
 from isobag.partitionings.trees import Trees, grow_trees
 
+_SUM_BITS = 48
+"""Of sums over samples: above them, samples are counted."""
 Sums = tuple[Ints, ...]
 """For each view and row, sums over samples at every psi, and last how far out rows are: (n, L + 1)."""
 Limits = tuple[Ints, ...]
@@ -134,14 +136,16 @@ class Views(Learned):
         tables = tuple(compute.verbs.count_cells(cells, cut, compute.n_jobs) for cells in located.cells)
         return Tally(tables, len(located.far[0]))
 
-    def sum_located(self, located: Located, tables: Tables, compute: Compute) -> Sums:
-        """Sums of the tables at the cells of located rows."""
+    def sum_located(self, located: Located, tables: Tables, compute: Compute) -> tuple[Sums, Sums]:
+        """Sums of the tables at the cells of located rows, and in how many samples they are covered (last 0)."""
         cut = self.members[0].partitionings.cut
-        sums = (
-            compute.fetch(compute.verbs.sum_cells(cells, cut, table, compute.n_jobs))
-            for cells, table in zip(located.cells, tables, strict=True)
-        )
-        return tuple(np.column_stack(pair) for pair in zip(sums, located.far, strict=True))
+        sums, covered = [], []
+        for cells, table, far in zip(located.cells, tables, located.far, strict=True):
+            # Both from one look-up: sums of counts need fewer bits than there are.
+            both = compute.fetch(compute.verbs.sum_cells(cells, cut, table + (1 << _SUM_BITS), compute.n_jobs))
+            sums.append(np.column_stack([both & ((1 << _SUM_BITS) - 1), far]))
+            covered.append(np.column_stack([both >> _SUM_BITS, np.zeros_like(far)]))
+        return tuple(sums), tuple(covered)
 
     def tally(self, X: Floats, compute: Compute) -> Tally:
         """The rows of a block, counted in the cells of each psi of every view: (n, d)."""
@@ -231,7 +235,7 @@ def draw_views(
     ``averages``: as many samples of every psi as fit, else ``n_estimators`` of the largest.
     """
     plans = plans[: draw.n_estimators]
-    pools, slots = _draw_pools(len(rows), plans, draw, averages)
+    pools, slots = _draw_pools(len(rows), rows.n_features, plans, draw, averages)
     taught = np.unique(np.concatenate(pools))
     teachers = None if draw.pool_size is None or 2 * len(taught) > len(rows) else taught
     scalings = fit_scalings(rows, dict.fromkeys(plan.scaling for plan in plans), compute.n_jobs, teachers)
@@ -247,7 +251,9 @@ def draw_views(
     return Views(tuple(members)), pools
 
 
-def _draw_pools(n_rows: int, plans: Sequence[Plan], draw: Draw, averages: bool) -> tuple[list[Ints], list[Cells]]:
+def _draw_pools(
+    n_rows: int, n_features: int, plans: Sequence[Plan], draw: Draw, averages: bool
+) -> tuple[list[Ints], list[Cells]]:
     """Numbers of the rows of each pool (M,), and the slots that it is cut into (S,), for each plan."""
     psi = plans[0].levels[-1]
     if draw.pool_size is None:
@@ -257,6 +263,6 @@ def _draw_pools(n_rows: int, plans: Sequence[Plan], draw: Draw, averages: bool) 
         parts = [np.unique(by_sample[first :: len(plans)], return_inverse=True) for first in range(len(plans))]
         return [pool[own] for own, _ in parts], [where.ravel().astype(np.int32) for _, where in parts]
     rng = np.random.default_rng(check_random_state(draw.random_state).randint(2**32, size=4, dtype=np.uint64))
-    pools = draw_pools(n_rows, pool_rows(draw.pool_size, psi, n_rows), len(plans), rng)
+    pools = draw_pools(n_rows, pool_rows(draw.pool_size, psi, n_rows, n_features), len(plans), rng)
     n_blocks = count_blocks(plans[0].levels, len(pools[0]), draw.n_estimators) if averages else draw.n_estimators
     return pools, [cut_pool(len(pool), psi, n_blocks, rng) for pool in pools]

@@ -43,7 +43,8 @@ def sq_radii(pool: Singles, slots: Cells, levels: tuple[int, ...], n_jobs: int |
 def assign_cells(X: Singles, balls: Balls, limits: Ints | None = None, n_jobs: int | None = None) -> tuple[Cells, Ints]:
     """The slot whose ball each row is in for every sample (T, n), OUTSIDE for none, and how far out rows are (n,)."""
     plan = _Plan(balls)
-    cells = np.empty((plan.firsts[-1], len(X)), dtype=np.int32)
+    small = np.int16 if len(balls.slots) <= np.iinfo(np.int16).max else np.int32
+    cells = np.empty((plan.firsts[-1], len(X)), dtype=small)
     far, limits = np.zeros(len(X), dtype=np.int64), _limits(balls, limits)
 
     def work(rows: slice) -> None:

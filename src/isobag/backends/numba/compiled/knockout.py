@@ -9,12 +9,15 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 
+from isobag.backends.numba.compiled import target
 from isobag.backends.numba.compiled.jit import jit, jit_inner
 from isobag.backends.numba.compiled.llvm import at, bits, in_llvm, loop, splat
 
 WIDTH = 64
 _SINGLES = ir.VectorType(ir.FloatType(), WIDTH)
 _INTS = ir.VectorType(ir.IntType(32), WIDTH)
+_TOGETHER = 4 if target.HAS_AVX512 else 1
+"""Centers that are measured at once, as many as registers hold sums of."""
 _STEP = 23 - 12  # bits of a float32 after its point that octaves do not keep
 
 
@@ -27,21 +30,28 @@ def measure(builder, lanes, pool, slots, first, last, sq_dists):
     d = cgutils.unpack_tuple(builder, pool.shape)[1]
     width, zero = ir.Constant(d.type, WIDTH), ir.Constant(d.type, 0)
 
-    def measure_center(j, _):
-        slot = builder.zext(builder.load(builder.gep(slots.data, [j])), d.type)
-        center = builder.gep(pool.data, [builder.mul(slot, d)])
+    def measure_centers(j, step):
+        """Some centers from j on, so that lanes are loaded once for all of them."""
+        places = [builder.add(j, ir.Constant(d.type, s)) for s in range(step)]
+        slots_here = [builder.zext(builder.load(builder.gep(slots.data, [place])), d.type) for place in places]
+        centers = [builder.gep(pool.data, [builder.mul(slot, d)]) for slot in slots_here]
 
         def add(k, totals):
             x = builder.load(at(builder, lanes.data, builder.mul(k, width), _SINGLES), align=4)
-            gap = builder.fsub(x, splat(builder, builder.load(builder.gep(center, [k])), _SINGLES))
-            return [builder.fadd(totals[0], builder.fmul(gap, gap))]
+            sums = []
+            for center, total in zip(centers, totals, strict=True):
+                gap = builder.fsub(x, splat(builder, builder.load(builder.gep(center, [k])), _SINGLES))
+                sums.append(builder.fadd(total, builder.fmul(gap, gap)))
+            return sums
 
-        (total,) = loop(builder, zero, d, [ir.Constant(_SINGLES, [0.0] * WIDTH)], add)
-        place = builder.mul(builder.sub(j, first), width)
-        builder.store(total, at(builder, sq_dists.data, place, _SINGLES), align=4)
+        for place, total in zip(places, loop(builder, zero, d, [ir.Constant(_SINGLES, [0.0] * WIDTH)] * step, add)):
+            row = builder.mul(builder.sub(place, first), width)
+            builder.store(total, at(builder, sq_dists.data, row, _SINGLES), align=4)
         return []
 
-    loop(builder, first, last, [], measure_center)
+    n_together = builder.sub(last, builder.urem(builder.sub(last, first), ir.Constant(d.type, _TOGETHER)))
+    loop(builder, first, n_together, [], lambda j, _: measure_centers(j, _TOGETHER), _TOGETHER)
+    loop(builder, n_together, last, [], lambda j, _: measure_centers(j, 1))
 
 
 @in_llvm(types.void)
