@@ -44,7 +44,8 @@ def measure(builder, lanes, pool, slots, first, last, sq_dists):
                 sums.append(builder.fadd(total, builder.fmul(gap, gap)))
             return sums
 
-        for place, total in zip(places, loop(builder, zero, d, [ir.Constant(_SINGLES, [0.0] * WIDTH)] * step, add)):
+        totals = loop(builder, zero, d, [ir.Constant(_SINGLES, [0.0] * WIDTH)] * step, add)
+        for place, total in zip(places, totals, strict=True):
             row = builder.mul(builder.sub(place, first), width)
             builder.store(total, at(builder, sq_dists.data, row, _SINGLES), align=4)
         return []
