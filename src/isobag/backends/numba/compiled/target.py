@@ -21,6 +21,7 @@ def has_intrinsic(declaration: str) -> bool:
 
 
 FEATURES = _features()
+HAS_AVX512 = "avx512f" in FEATURES
 HAS_QUADS = {"avx512f", "avx512vnni"} <= FEATURES and has_intrinsic(
     "<16 x i32> @llvm.x86.avx512.vpdpbusd.512(<16 x i32>, <16 x i32>, <16 x i32>)"
 )
