@@ -11,8 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from isobag import IDKGroupDetector, IDKPointDetector, IsolationDistributionalKernel, IsolationKernel
-from isobag.backends import HOST_BACKENDS
+from isobag import IDKGroupDetector, IDKPointDetector, IsolationKernel
+from isobag.backends import HOST_BACKENDS, RULES
+from isobag.estimators.base import Computing
 
 FILE = Path(__file__).with_name("paper_scores.json")
 ROW, COLUMN = np.ogrid[:64, :3]
@@ -27,8 +28,6 @@ NEW_IDS = np.arange(len(Q)) % 4
 POINTS = {
     "psi 16": {"max_samples": 16},
     "psi 2": {"max_samples": 2},
-    "voronoi": {"max_samples": 16, "mechanism": "voronoi"},
-    "norm": {"max_samples": 16, "method": "norm"},
     "standard": {"max_samples": 8, "scaling": "standard"},
     "robust": {"max_samples": 8, "scaling": "robust"},
     "absolute": {"max_samples": 8, "scaling": "absolute"},
@@ -36,42 +35,44 @@ POINTS = {
 }
 GROUPS = {
     "psi 8 and 4": {"max_samples": 8, "group_max_samples": 4},
-    "voronoi at level 1": {"max_samples": 8, "group_max_samples": 4, "point_mechanism": "voronoi"},
-    "voronoi at level 2": {"max_samples": 8, "group_max_samples": 4, "group_mechanism": "voronoi"},
-    "outside counts": {"max_samples": 8, "group_max_samples": 4, "count_outside": True},
     "unscaled": {"max_samples": 4, "group_max_samples": 6, "scaling": None},
 }
-RULES = ["nearest", "covering", "smallest"]
 
 
 def all_scores(backend="auto"):
     """Everything that is pinned, by name."""
-    how = {"n_estimators": 8, "random_state": 7, "backend": backend}
+    how = {"n_estimators": 8, "random_state": 7}
     found = {}
+
+    def points(**params):
+        return IDKPointDetector(**params, **how, pool_size=None, max_rows=None)
+
     for name, params in POINTS.items():
-        model = IDKPointDetector(**params, **how).fit(X)
+        model = points(**params).fit(X)
         found[f"points, {name}"] = model.score_samples(Q)
         found[f"points, {name}, path"] = model.score_path(X[:8])
-    model = IDKPointDetector(max_samples=16, tail="exact", **how).fit(X)
-    found["points, p-values"] = model.p_values(Q)
+    model = points(max_samples=16).fit(X)
+    found["points, p-values"] = model.p_values(Q, exact=True)
     found["points, training data"] = model.score_samples(X)
-    found["points, 12 features"] = IDKPointDetector(max_samples=16, **how).fit(WIDE).score_samples(WIDE[:16])
+    found["points, 12 features"] = points(max_samples=16).fit(WIDE).score_samples(WIDE[:16])
     for name, params in GROUPS.items():
-        model = IDKGroupDetector(**params, **how).fit(X, groups=IDS)
+        model = IDKGroupDetector(**params, **how, pool_size=None).fit(X, groups=IDS)
         found[f"groups, {name}"] = model.scores_
         found[f"groups, {name}, new"] = model.score_samples(Q, groups=NEW_IDS)
-    found["groups, p-values"] = model.set_params(tail="exact").p_values(Q, groups=NEW_IDS)
+    found["groups, p-values"] = model.p_values(Q, groups=NEW_IDS, exact=True)
+    how["backend"] = backend
     for rule in RULES:
         found[f"cells, {rule}"] = IsolationKernel(max_samples=8, rule=rule, **how).fit(X).assign_cells(Q)
     found["cells, voronoi"] = IsolationKernel(max_samples=8, mechanism="voronoi", **how).fit(X).assign_cells(Q)
     kernel = IsolationKernel(max_samples=4, **how).fit(X)
     found["centers"], found["squared radii"] = kernel.centers_[:2], kernel.sq_radii_
-    found["gram"] = IsolationDistributionalKernel(max_samples=4, **how).fit(X).gram(X, IDS % 3)
+    found["gram"] = kernel.gram(X, IDS % 3)
     return {name: np.asarray(values).tolist() for name, values in found.items()}
 
 
 @pytest.mark.parametrize("backend", HOST_BACKENDS)
-def test_scores_of_the_paper_are_those_that_were_pinned(backend):
+def test_scores_of_the_paper_are_those_that_were_pinned(backend, monkeypatch):
+    monkeypatch.setattr(Computing, "backend", backend)
     pinned, found = json.loads(FILE.read_text()), all_scores(backend)
     assert list(pinned) == list(found)
     assert [name for name in pinned if pinned[name] != found[name]] == []
