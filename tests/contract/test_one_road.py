@@ -7,7 +7,6 @@ import pytest
 
 from isobag import IDKGroupDetector, IDKPointDetector, detect_groups, detect_points
 from isobag.data.spool import Spool
-from isobag.partitionings import MECHANISMS
 from isobag.tables.framesource import FrameSource
 from isobag.tables.learn import learn_table
 from isobag.tables.ranking import rank
@@ -67,7 +66,7 @@ def content_of(source, asked, on_disk=False):
     kind = IDKGroupDetector if "by" in asked else IDKPointDetector
     how = {"spool": lambda n: Spool(n, kept_bytes=0)} if on_disk else {}
     learned = learn_table(source, ReadOptions.of(**asked), **how)
-    ranking = rank(learned, kind(n_estimators=12, random_state=0, calibrate=False))
+    ranking = rank(learned, kind(n_estimators=12, random_state=0))
     columns = {name: _listed(values) for name, values in ranking.columns(0, TOP).items()}
     numbers = (
         len(ranking),
@@ -105,14 +104,13 @@ def frame():
     return pd.DataFrame({"account": np.repeat(np.arange(20), 10), "amount": rng.normal(size=200)})
 
 
-def test_detect_groups_refuses_the_contamination_that_fit_refuses(frame):
-    with pytest.raises(ValueError, match=r"contamination=0\.9"):
-        detect_groups(frame, by="account", contamination=0.9)
-
-
-def test_detect_points_refuses_the_contamination_that_fit_refuses(frame):
-    with pytest.raises(ValueError, match=r"contamination=0\.9"):
-        detect_points(frame, contamination=0.9)
+def test_detectors_of_frames_refuse_the_contamination_that_fit_refuses(frame):
+    for refuses in (
+        lambda: detect_groups(frame, by="account", contamination=0.9),
+        lambda: detect_points(frame, contamination=0.9),
+    ):
+        with pytest.raises(ValueError, match=r"contamination=0\.9"):
+            refuses()
 
 
 def test_the_command_refuses_the_contamination_that_fit_refuses(frame, tmp_path):
@@ -124,22 +122,3 @@ def test_the_command_refuses_the_contamination_that_fit_refuses(frame, tmp_path)
     result = CliRunner().invoke(app, ["groups", str(tmp_path / "a.csv"), "--by", "account", "--contamination", "0.9"])
     assert result.exit_code != 0
     assert "contamination" in result.output
-
-
-def test_a_registered_mechanism_serves_level_2_too(frame, monkeypatch):
-    calls = []
-
-    def draw(drawn, levels, compute):
-        calls.append(type(drawn.points).__name__)
-        return MECHANISMS["hypersphere"](drawn, levels, compute)
-
-    monkeypatch.setitem(MECHANISMS, "counted", draw)
-    groups = [part[["amount"]].to_numpy() for _, part in frame.groupby("account")]
-    by_name = IDKGroupDetector(
-        max_samples=8, group_max_samples=4, group_mechanism="counted", calibrate=False, random_state=0
-    )
-    by_name.parameters = {name: one for name, one in by_name.parameters.items() if name != "group_mechanism"}
-    direct = IDKGroupDetector(max_samples=8, group_max_samples=4, calibrate=False, random_state=0)
-    assert calls == []
-    assert np.array_equal(by_name.fit(groups).scores_, direct.fit(groups).scores_)
-    assert len(calls) == 1
