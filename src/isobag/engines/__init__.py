@@ -4,7 +4,7 @@ An engine brings what is made of its partitions together, and maps a function ov
 ``isobag.tables.clusters``.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from typing import Any, Protocol, TypeVar
 
@@ -20,9 +20,16 @@ ENGINES = {"dask": "DaskPartitions", "pyspark": "SparkPartitions"}
 class Partitions(Protocol):
     """A frame of an engine. What it is asked to do with a partition gets its number and its rows, and pickles."""
 
+    frame: Any
+    """The frame itself."""
+
     @property
-    def columns(self) -> Sequence[str]:
-        """Names of the columns, in order."""
+    def schema(self) -> pa.Schema:
+        """Names of the columns, in order, and their types."""
+        ...
+
+    def kept(self) -> "Partitions":
+        """The same, computed once and kept by the workers."""
         ...
 
     def reduce(self, work: Callable[[int, Frames], T], combine: Callable[[T, T], T]) -> T:
@@ -30,11 +37,11 @@ class Partitions(Protocol):
         ...
 
     def map(self, work: Callable[[int, Frames], Iterator[pa.Table]], schema: pa.Schema, keeps: bool = True) -> Any:
-        """A frame of the engine, lazily: a table for each frame of a partition, beside its own columns if kept."""
+        """A frame of the engine, lazily: a table for each frame of a partition, beside its own columns if wanted."""
         ...
 
     def exchange(self, work: Callable[[int, Frames], Iterator[pa.Table]], schema: pa.Schema) -> "Partitions":
-        """The tables that are made of the partitions; rows with the same number in "bucket" come to one partition."""
+        """The tables that are made of the partitions; sorted by the numbers in "bucket", each in one."""
         ...
 
 

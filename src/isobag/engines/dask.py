@@ -34,9 +34,13 @@ class DaskPartitions:
         self.frame = frame
 
     @property
-    def columns(self) -> list[str]:
-        """Names of the columns, in order."""
-        return [str(name) for name in self.frame.columns]
+    def schema(self) -> pa.Schema:
+        """Names of the columns, in order, and their types."""
+        return pa.Schema.from_pandas(dd.utils.make_meta(self.frame).rename(columns=str), preserve_index=False)
+
+    def kept(self) -> "DaskPartitions":
+        """The same, computed once and kept by the workers."""
+        return DaskPartitions(self.frame.persist())
 
     def reduce(self, work: Callable[[int, Frames], T], combine: Callable[[T, T], T]) -> T:
         """What is made of all partitions, merged as a tree on the workers."""
@@ -59,7 +63,8 @@ class DaskPartitions:
 
     def exchange(self, work: Callable[[int, Frames], Iterator[pa.Table]], schema: pa.Schema) -> "DaskPartitions":
         """Tables made of the partitions, shuffled."""
-        return DaskPartitions(self.map(work, schema, keeps=False).shuffle(on="bucket"))
+        shuffled = self.map(work, schema, keeps=False).shuffle(on="bucket")
+        return DaskPartitions(shuffled.map_partitions(pd.DataFrame.sort_values, "bucket", meta=shuffled))
 
 
 def _sent(thing: Any) -> Any:

@@ -5,7 +5,7 @@ import pickle
 import socket
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import pyarrow as pa
 from pyspark import TaskContext, cloudpickle
@@ -17,8 +17,8 @@ from isobag.engines import Frames, check_version, own_version
 
 T = TypeVar("T")
 Batches = Iterator[pa.RecordBatch]
-FRAME_ROWS = 1 << 16
-"""Rows that are looked at together; Spark hands over fewer."""
+FRAME_ROWS, FRAME_BYTES = 1 << 16, 1 << 27
+"""What is looked at together; Spark hands over fewer."""
 N_MERGERS = 8
 _PARTIAL = "merger int, value binary, error binary"
 _SCHEMA = pa.schema({"merger": pa.int32(), "value": pa.binary(), "error": pa.binary()})
@@ -33,9 +33,13 @@ class SparkPartitions:
         self.frame = frame
 
     @property
-    def columns(self) -> list[str]:
-        """Names of the columns, in order."""
-        return list(self.frame.columns)
+    def schema(self) -> pa.Schema:
+        """Names of the columns, in order, and their types."""
+        return to_arrow_schema(self.frame.schema)
+
+    def kept(self) -> "SparkPartitions":
+        """The same, computed once and kept by the executors."""
+        return SparkPartitions(self.frame.persist())
 
     def reduce(self, work: Callable[[int, Frames], T], combine: Callable[[T, T], T]) -> T:
         """What is made of all partitions, merged by a few executors and then here; an error is that of the work."""
@@ -50,33 +54,29 @@ class SparkPartitions:
 
     def map(self, work: Callable[[int, Frames], Iterator[pa.Table]], schema: pa.Schema, keeps: bool = True) -> Any:
         """A DataFrame of as many partitions, in order."""
-        schema = pa.schema([*(to_arrow_schema(self.frame.schema) if keeps else ()), *schema])
+        schema = pa.schema([*(self.schema if keeps else ()), *schema])
         sent = _sent(self.frame, (own_version(), work, keeps, schema))
         return self.frame.mapInArrow(partial(_map, sent), from_arrow_schema(schema))
 
     def exchange(self, work: Callable[[int, Frames], Iterator[pa.Table]], schema: pa.Schema) -> "SparkPartitions":
         """Tables made of the partitions, shuffled."""
-        return SparkPartitions(self.map(work, schema, keeps=False).repartition("bucket"))
+        shuffled = self.map(work, schema, keeps=False).repartition("bucket")
+        return SparkPartitions(shuffled.sortWithinPartitions("bucket"))
 
 
-class _Sent(NamedTuple):
-    """Sent once to each executor: as a broadcast variable, or as a part of the plan of Connect, which has none."""
-
-    packed: Any
-
-    @property
-    def value(self) -> Any:
-        return cloudpickle.loads(self.packed if isinstance(self.packed, bytes) else self.packed.value)
-
-
-def _sent(frame: DataFrame, thing: Any) -> _Sent:
+def _sent(frame: DataFrame, thing: Any) -> Any:
+    """Sent once to each executor, as a broadcast variable; Connect has none: there it is a part of the plan."""
     packed = cloudpickle.dumps(thing)
-    return _Sent(packed if is_remote() else frame.sparkSession.sparkContext.broadcast(packed))
+    return packed if is_remote() else frame.sparkSession.sparkContext.broadcast(packed)
 
 
-def _run(sent: _Sent, batches: Batches) -> Batches:
+def _value(sent: Any) -> Any:
+    return cloudpickle.loads(sent if isinstance(sent, bytes) else sent.value)
+
+
+def _run(sent: Any, batches: Batches) -> Batches:
     """What is made of a partition, or the error that says what is wrong with its rows: there is no use in retries."""
-    version, work, _ = sent.value
+    version, work, _ = _value(sent)
     number, value, error = _number(), None, None
     try:
         check_version(version, _executor())
@@ -88,9 +88,9 @@ def _run(sent: _Sent, batches: Batches) -> Batches:
     yield _row(number % N_MERGERS, value, error)
 
 
-def _merge(sent: _Sent, batches: Batches) -> Batches:
+def _merge(sent: Any, batches: Batches) -> Batches:
     """Partial results of some partitions, merged."""
-    value, error = _merged(batches, sent.value[2])
+    value, error = _merged(batches, _value(sent)[2])
     yield _row(0, value, error)
 
 
@@ -105,9 +105,9 @@ def _merged(batches: Batches, combine: Callable[[Any, Any], Any]) -> tuple[Any, 
     return (cloudpickle.dumps(values[0]) if values and error is None else None), error
 
 
-def _map(sent: _Sent, batches: Batches) -> Batches:
+def _map(sent: Any, batches: Batches) -> Batches:
     """The tables that are made of the frames of a partition, beside their own columns if these are kept."""
-    version, work, keeps, schema = sent.value
+    version, work, keeps, schema = _value(sent)
     check_version(version, _executor())
     passed: list[pa.Table] = []
 
@@ -122,11 +122,11 @@ def _map(sent: _Sent, batches: Batches) -> Batches:
 
 
 def _frames(batches: Batches) -> Iterator[pa.Table]:
-    """The batches of Spark as tables of about FRAME_ROWS rows."""
+    """The batches of Spark as tables of about FRAME_ROWS rows or FRAME_BYTES."""
     waiting: list[pa.RecordBatch] = []
     for batch in batches:
         waiting.append(batch)
-        if sum(one.num_rows for one in waiting) >= FRAME_ROWS:
+        if sum(one.num_rows for one in waiting) >= FRAME_ROWS or sum(one.nbytes for one in waiting) >= FRAME_BYTES:
             yield pa.Table.from_batches(waiting)
             waiting = []
     if any(one.num_rows for one in waiting):

@@ -18,6 +18,7 @@ Skewness and kurtosis take part in reasons alone.
 """
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -29,7 +30,8 @@ from isobag.backends import Compute
 from isobag.backends.arrays import FARTHEST, Floats, Ints
 from isobag.backends.learned import TINY, Learned, check, demand
 from isobag.data.groups import Groups
-from isobag.data.rows import GroupedBlock, sample_numbers
+from isobag.data.rows import GroupedBlock, Rows, sample_numbers
+from isobag.models.counted import Counter
 from isobag.models.equal_counts import MOST_UNITS, EqualCounts, fit_equal_counts
 from isobag.models.level2 import AnyMaps
 from isobag.models.maps import maps_of
@@ -71,6 +73,18 @@ class Statistics(NamedTuple):
     variances: Floats
 
 
+class Bins(NamedTuple):
+    """Points (m, d), edges (d, 15) at their quantiles, and the values of the bins between them (d, 16)."""
+
+    points: Floats
+    edges: Floats
+    values: Ints
+
+    def counter(self, compute: Compute) -> Counter:
+        """What sums values over the points of groups."""
+        return Counter(self.edges, partial(_count_sums, self.edges, self.values, compute), POWERS * len(self.edges))
+
+
 @dataclass(frozen=True, eq=False)
 class ColumnEvidence(Learned):
     """Bins of each column, and what is usual in it among groups.
@@ -101,6 +115,10 @@ class ColumnEvidence(Learned):
         check("scales", self.scales, shape, TINY, np.inf)
         known = self.counts is None or self.counts.columns[-1] < len(self.edges)
         demand(known, "counts are of a column beyond the last")
+
+    def counter(self, compute: Compute) -> Counter:
+        """What sums values over the points of groups."""
+        return Counter(self.edges, partial(_count_sums, self.edges, self.values, compute), POWERS * len(self.edges))
 
     def scores(self, groups: Groups, compute: Compute) -> Floats:
         """How usual the most unusual column of each group is: (g,), above 0, higher = more normal."""
@@ -137,11 +155,11 @@ class ColumnEvidence(Learned):
         )
 
 
-def fit_columns(groups: Groups, compute: Compute, has_counts: bool = True) -> tuple[ColumnEvidence, Floats]:
+def fit_columns(
+    groups: Groups, compute: Compute, has_counts: bool = True, bins: Bins | None = None
+) -> tuple[ColumnEvidence, Floats]:
     """Learn from groups; also their scores: (g,). ``has_counts``: whether counts of values take part."""
-    sample = sample_numbers(groups.rows)
-    points = groups.rows.take(sample[:: -(-len(sample) // _MOST_POINTS)])
-    edges, values = _fit_bins(points)
+    points, edges, values = fit_bins(groups.rows) if bins is None else bins
     sizes, chosen = groups.sizes, np.arange(len(groups))
     if len(groups) > MOST_REFERENCES:
         chosen = np.sort(np.random.default_rng(0).choice(len(groups), MOST_REFERENCES, replace=False))
@@ -188,8 +206,10 @@ def bin_values(X: Floats, edges: Floats, values: Ints) -> Ints:
     return found
 
 
-def _fit_bins(points: Floats) -> tuple[Floats, Ints]:
-    """Edges (d, 15) at quantiles of points, and the values of the bins (d, 16)."""
+def fit_bins(rows: Rows) -> Bins:
+    """Learn bins from a sample of rows."""
+    sample = sample_numbers(rows)
+    points = rows.take(sample[:: -(-len(sample) // _MOST_POINTS)])
     edges = np.ascontiguousarray(np.quantile(points, _SHARES, axis=0, method="inverted_cdf").T)
     values = np.zeros((len(edges), N_BINS), dtype=np.int64)
     for own, column, found in zip(edges, points.T, values, strict=True):
@@ -203,7 +223,7 @@ def _fit_bins(points: Floats) -> tuple[Floats, Ints]:
         spread = np.sqrt(share @ scores**2)
         if spread > 0:
             found[:] = np.clip(np.rint(_UNIT * scores / spread), -MOST_UNITS, MOST_UNITS)
-    return edges, values
+    return Bins(points, edges, values)
 
 
 def _fit_usual(statistics: Statistics, sizes: Ints) -> tuple[Floats, Floats, Floats]:
@@ -253,12 +273,13 @@ def _sums(X: Floats, starts: Ints, edges: Floats, values: Ints) -> Ints:
 
 def _sums_of(groups: Groups, edges: Floats, values: Ints, compute: Compute) -> AnyMaps:
     """Sums of powers of the values of all columns, in place of counts: (g, d * 4); kept if they are few."""
+    count = partial(_count_sums, edges, values, compute)
+    return maps_of(groups, edges, count, POWERS * len(edges), POWERS * len(edges), _KEPT_BYTES)
 
-    def count(block: GroupedBlock) -> GroupTally:
-        sums = _sums(compute.fetch(block.X), block.starts, edges, values)
-        return GroupTally(block.numbers, csr_array(sums.reshape(len(sums), -1)), np.diff(block.starts))
 
-    return maps_of(groups, count, POWERS * len(edges), POWERS * len(edges), _KEPT_BYTES)
+def _count_sums(edges: Floats, values: Ints, compute: Compute, block: GroupedBlock) -> GroupTally:
+    sums = _sums(compute.fetch(block.X), block.starts, edges, values)
+    return GroupTally(block.numbers, csr_array(sums.reshape(len(sums), -1)), np.diff(block.starts))
 
 
 def _unpacked(sums: MeanMaps, d: int) -> Ints:

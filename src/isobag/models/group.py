@@ -11,10 +11,11 @@ from isobag.backends import Compute
 from isobag.backends.arrays import FARTHEST, ONE, Floats, Ints
 from isobag.backends.learned import Learned, check, demand
 from isobag.data.groups import Groups
-from isobag.data.rows import whole_groups
+from isobag.data.rows import Rows, whole_groups
 from isobag.models.calibration import EXTRAPOLATE, Calibration, calibrate
 from isobag.models.cells import GroupCells
-from isobag.models.columns import ColumnEvidence, fit_columns
+from isobag.models.columns import Bins, ColumnEvidence, fit_bins, fit_columns
+from isobag.models.counted import CountedGroups, Counter
 from isobag.models.level2 import AnyMaps, Level2, Level2Params
 from isobag.models.maps import LazyMaps, TotalledMaps
 from isobag.models.neighbours import MARGIN, Neighbours, bounded
@@ -150,6 +151,14 @@ class GroupModel(Learned):
             scores = np.minimum(scores, self.columns.scores(groups, compute))
         return self.with_size(scores, groups.sizes)
 
+    def counters(self, compute: Compute) -> list[Counter]:
+        """What counts the points of groups for scores and p-values, see ``CountedGroups``."""
+        counters = [self.views.counter(compute)]
+        if self.columns is not None:
+            counters.append(self.columns.counter(compute))
+        models = () if self.calibration is None else self.calibration.models
+        return counters + [counter for model in models for counter in model.counters(compute)]
+
     def p_shape(self, groups: Groups, compute: Compute, tail: str = EXTRAPOLATE) -> Floats:
         """P-values of new groups from their points alone, however many there are: (g,) in (0, 1].
 
@@ -212,18 +221,41 @@ class GroupModel(Learned):
         return GroupExplanation(groups.labels, differences, points, lacking, reference, features, reasons)
 
 
+class DrawnLevel1(NamedTuple):
+    """What is drawn of the points of groups before these are counted; ``seed`` for level 2."""
+
+    views: Views
+    reference: Floats
+    bins: Bins | None
+    seed: int
+
+    def counters(self, compute: Compute) -> list[Counter]:
+        """What counts the points of groups."""
+        counters = [self.views.counter(compute)]
+        return counters if self.bins is None else [*counters, self.bins.counter(compute)]
+
+
+def draw_level1(rows: Rows, params: GroupParams, compute: Compute) -> DrawnLevel1:
+    """Draw views of the points, and bins of their columns where the default level 2 asks for them."""
+    seeds = check_random_state(params.random_state).randint(2**31 - 1, size=2)
+    views, pools = draw_views(rows, [params.plan(len(rows))], params.draw(seeds[0]), compute, params.averages)
+    bins = fit_bins(rows) if params.level2 == "neighbours" else None
+    return DrawnLevel1(views, rows.take(np.concatenate(pools)), bins, int(seeds[1]))
+
+
 def fit_group_model(
     groups: Groups, params: GroupParams, compute: Compute, calibrated: bool = False
 ) -> tuple[GroupModel, Floats]:
     """Draw views of the points, count each group in their cells, finish a model; also the groups' scores: (g,)."""
-    seeds = check_random_state(params.random_state).randint(2**31 - 1, size=2)
-    rows = groups.rows
-    by_column = params.level2 == "neighbours"
-    views, pools = draw_views(rows, [params.plan(len(rows))], params.draw(seeds[0]), compute, params.averages)
+    if isinstance(groups, CountedGroups):
+        drawn: DrawnLevel1 = groups.drawn[params.random_state]
+    else:
+        drawn = draw_level1(groups.rows, params, compute)
+    views, reference, bins, seed = drawn
     maps = views.maps_of(groups, compute)
-    model, scores = finish_group_model(views, maps, rows.take(np.concatenate(pools)), params, seeds[1], compute)
-    if by_column:
-        columns, of_columns = fit_columns(groups, compute, params.size == "evidence")
+    model, scores = finish_group_model(views, maps, reference, params, seed, compute)
+    if bins is not None:
+        columns, of_columns = fit_columns(groups, compute, params.size == "evidence", bins)
         model, scores = replace(model, columns=columns), np.minimum(scores, of_columns)
         if params.size == "evidence":
             model = replace(model, size=fit_size_evidence(groups.sizes))

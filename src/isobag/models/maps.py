@@ -17,12 +17,11 @@ from isobag.backends import Compute
 from isobag.backends.arrays import Floats, Ints
 from isobag.backends.counts import stack_counts
 from isobag.data.groups import Groups
-from isobag.data.rows import GroupedBlock
+from isobag.models.counted import Count, CountedGroups
 from isobag.models.tally import GroupTally, merge_tallies
 from isobag.partitionings.counts import GroupBalls, GroupQueries, MeanMaps
 
 T = TypeVar("T")
-Count = Callable[[GroupedBlock], GroupTally]
 KEPT_BYTES = 1 << 28
 BUCKET_BYTES = 1 << 27
 LOCAL_BUCKET_BYTES, _ROW_BYTES = 1 << 24, 128
@@ -142,9 +141,14 @@ class LocalMaps(LazyMaps):
 
 
 def maps_of(
-    groups: Groups, count: Count, n_partitionings: int, n_columns: int, kept_bytes: int | None = None
+    groups: Groups, key: Any, count: Count, n_partitionings: int, n_columns: int, kept_bytes: int | None = None
 ) -> MeanMaps | LazyMaps:
-    """The mean maps of any number of groups: kept if they are few, else counted when asked for."""
+    """The mean maps of any number of groups: kept if they are few, else counted when asked for.
+
+    key : of counts that were made before, see ``CountedGroups``.
+    """
+    if isinstance(groups, CountedGroups):
+        return groups.maps_by(key)
     maps = LocalMaps(groups, count, n_partitionings, n_columns)
     return maps.kept() if maps.n_bytes <= (KEPT_BYTES if kept_bytes is None else kept_bytes) else maps
 

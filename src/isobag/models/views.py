@@ -19,7 +19,8 @@ from isobag.backends.learned import Learned, demand
 from isobag.data.groups import Groups
 from isobag.data.rows import GroupedBlock, Rows
 from isobag.data.scaling import Scaling, fit_scalings
-from isobag.models.maps import Count, LazyMaps, LocalMaps, maps_of
+from isobag.models.counted import Count, Counter
+from isobag.models.maps import LazyMaps, LocalMaps, maps_of
 from isobag.models.tally import GroupTally, Tables, Tally
 from isobag.partitionings import (
     RowBalls,
@@ -202,11 +203,16 @@ class Views(Learned):
 
     def maps_of(self, groups: Groups, compute: Compute) -> MeanMaps | LazyMaps:
         """The same of any number of groups: kept if they are few, else counted when asked for."""
-        return maps_of(groups, *self._counting(compute))
+        return maps_of(groups, self, *self._counting(compute))
 
     def _counting(self, compute: Compute, rule: str = "nearest") -> tuple[Count, int, int]:
         """How mean maps are counted, the number of samples, and that of all cells."""
         return partial(self.tally_groups, compute=compute, rule=rule), self.n_samples, self.n_columns
+
+    def counter(self, compute: Compute) -> Counter:
+        """What counts points of groups in the cells of all views, side by side."""
+        count, _, n_columns = self._counting(compute)
+        return Counter(self, count, n_columns)
 
     def tally_groups(self, block: GroupedBlock, compute: Compute, rule: str = "nearest") -> GroupTally:
         """The points of each group of a block, counted in the cells of all views, side by side."""

@@ -1,7 +1,7 @@
 """Frames of Dask and Spark: facts of all rows, a sample to learn from, and scores made where the rows lie."""
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -105,9 +105,9 @@ def _bytes_of(frame: nw.DataFrame[Any], row: int) -> bytes:
     return repr(frame[[row % len(frame)]].rows()).encode()
 
 
-def look_at(names: tuple[str, ...], number: int, frames: Frames) -> Facts:
-    """What is known of some columns of a partition."""
-    scans = {name: ColumnScan(name, most_texts=FACT_TEXTS) for name in names}
+def look_at(names: tuple[str, ...], scanned: tuple[str, ...], number: int, frames: Frames) -> Facts:
+    """What is known of some columns of a partition; ``names``: of all that will be picked."""
+    scans = {name: ColumnScan(name, most_texts=FACT_TEXTS) for name in scanned}
     watched = Watched(number, frames, names)
     for source in watched.sources():
         for batch in source.frames():
@@ -135,9 +135,10 @@ def learn_partitions(partitions: Partitions, options: ReadOptions, random_state:
             raise ValueError(f"{name}={getattr(options, name)!r} reads text; cast the columns to numbers first.")
     if options.baseline:
         raise ValueError(f"baseline_by={','.join(options.baseline)!r} needs all rows of a label in one place.")
-    check_names(partitions.columns, options)
-    used = tuple(name for name in partitions.columns if options.may_use(name))
-    facts = partitions.reduce(partial(look_at, used), Facts.merge)
+    check_names(partitions.schema.names, options)
+    names = tuple(name for name in partitions.schema.names if options.may_use(name) or name in options.apart)
+    scanned = tuple(name for name in names if options.may_use(name) or name in options.by)
+    facts = partitions.reduce(partial(look_at, names, scanned), Facts.merge)
     numbers = sorted(facts.parts)
     sizes = np.array([facts.parts[number].n_rows for number in numbers], dtype=np.int64)
     if not sizes.sum():
@@ -146,7 +147,6 @@ def learn_partitions(partitions: Partitions, options: ReadOptions, random_state:
     ends = np.cumsum(sizes)
     cuts = np.searchsorted(rows, ends)[:-1]
     chosen = {n: own - start for n, own, start in zip(numbers, np.split(rows, cuts), ends - sizes, strict=True)}
-    names = tuple(name for name in partitions.columns if options.may_use(name) or name in options.apart)
     picked = partitions.reduce(partial(pick_rows, names, chosen), Picked.merge)
     changed = [number for number in numbers if picked.parts.get(number) != facts.parts[number]]
     if changed:
@@ -205,7 +205,7 @@ class ScoreRows:
     def _judge(self, number: int, frames: Frames, n_rows: int) -> Iterator[tuple[Table, Judged]]:
         names = tuple(column.name for column in self.encoding.columns)
         for source in Watched(number, frames, names, n_rows).sources():
-            table = learn_table(source, self.options, encoding=self.encoding, spool=_in_memory)
+            table = learn_table(source, self.options, encoding=self.encoding, spool=in_memory)
             if self.own is None:
                 yield table, judge_new(self.detector, table.rows, "p_value" in self.schema.names)
             else:
@@ -268,7 +268,7 @@ def level_of(counts: ScoreCounts, n_rows: int, fdr: float) -> float:
 
 def detect_rows(partitions: Partitions, table: Table, detector: Any, p_values: bool) -> Any:
     """Fit to a sample of the rows, and score all where they are: a frame of the engine with the results beside."""
-    _check_columns(partitions)
+    check_columns(partitions.schema.names)
     detector.fit(table.rows)
     detector.table_ = table.encoding.to_text()
     has_gaps = any(column.n_missing for column in table.summary.columns if column.role == FEATURE)
@@ -283,7 +283,7 @@ def detect_rows(partitions: Partitions, table: Table, detector: Any, p_values: b
 
 def score_rows(partitions: Partitions, detector: Any, encoding: Encoding, fdr: float | None) -> Any:
     """Score new rows where they are: a frame of the engine with the results beside, lazily but for ``fdr``."""
-    _check_columns(partitions)
+    check_columns(partitions.schema.names)
     names = ("score", "p_value", "extrapolated", "flagged") if detector.model_.calibration else ("score", "flagged")
     score = ScoreRows(detector, encoding, ReadOptions(), _schema(*names))
     if fdr is not None:
@@ -293,8 +293,9 @@ def score_rows(partitions: Partitions, detector: Any, encoding: Encoding, fdr: f
     return partitions.map(score, score.schema)
 
 
-def _check_columns(partitions: Partitions) -> None:
-    for name in partitions.columns:
+def check_columns(names: Iterable[str]) -> None:
+    """Refuse columns that are called like one of the result."""
+    for name in names:
         if name in RESULT_TYPES:
             raise ValueError(f"{name!r} is a column of the result; rename your column {name!r}.")
 
@@ -303,4 +304,4 @@ def _schema(*names: str) -> pa.Schema:
     return pa.schema([pa.field(name, RESULT_TYPES[name]) for name in names])
 
 
-_in_memory = partial(Spool, kept_bytes=1 << 62)
+in_memory = partial(Spool, kept_bytes=1 << 62)

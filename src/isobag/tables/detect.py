@@ -13,6 +13,8 @@ from isobag.data.frames import own_name
 from isobag.data.params import FLAG, check_params
 from isobag.engines import partitions_of
 from isobag.estimators import IDKGroupDetector, IDKPointDetector
+from isobag.tables.buckets import detect_in_buckets
+from isobag.tables.cluster_groups import learn_groups
 from isobag.tables.clusters import SAMPLE_ROWS, detect_rows, learn_partitions
 from isobag.tables.encode import Encoding, encoding_by_names
 from isobag.tables.framesource import FrameSource
@@ -185,6 +187,8 @@ def detect_groups(
         p_values,
     )
     detector.calibrates = False
+    if not isinstance(given, nw.DataFrame):
+        return detect_in_buckets(given, table, detector, min_size, p_values)
     ranking = rank(table, detector, min_size=min_size, p_values=p_values)
     ranked = nw.from_native(ranked_frame(given, ranking, listed(by)), eager_only=True)
     return nw.maybe_reset_index(ranked).to_native()
@@ -204,7 +208,10 @@ def fit(
     """A detector fitted to the rows of data, or with ``by`` to groups of them; it keeps how columns become features."""
     kind: type[Any] = IDKPointDetector if by is None else IDKGroupDetector
     reading = {"features": features, "by": by, "baseline": baseline_by, "missing": missing, "bad_cells": bad_cells}
-    _, table, detector = _prepare(data, kind, reading, options)
+    given, table, detector = _prepare(data, kind, reading, options)
+    if by is not None and not isinstance(given, nw.DataFrame):
+        learn_groups(given, table, detector, min_size)
+        return detector
     return fit_table(table, detector, min_size)
 
 
@@ -307,16 +314,14 @@ def _prepare(
     detector.check_params()
     check_labels([*reading.apart])
     given: Any = partitions_of(data) or open_frame(data)
-    names = [str(name) for name in given.columns]
+    names = [str(name) for name in (given.columns if isinstance(given, nw.DataFrame) else given.schema.names)]
     named = [(one, "by") for one in reading.by] + [(one, "baseline_by") for one in reading.baseline]
     for name, option in named + ([] if reading.id is None else [(reading.id, "id_column")]):
         if name not in names:
-            columns = ", ".join(map(repr, given.columns)) or "none"
+            columns = ", ".join(map(repr, names)) or "none"
             raise ValueError(f"{option}={name!r}; the table has no such column (columns: {columns}).")
     if isinstance(given, nw.DataFrame):
         table = learn_table(FrameSource(given), reading)
-    elif reading.by:
-        raise ValueError(f"by={','.join(reading.by)!r}: groups of rows in partitions are not counted yet.")
     else:
         table = learn_partitions(given, reading, detector.random_state, SAMPLE_ROWS)
     table.summary.warn(reading.features is None)

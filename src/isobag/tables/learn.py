@@ -103,7 +103,7 @@ def learn_table(
         is_all = len(used) == entries.shape[1]
         return apply(entries if is_all else np.ascontiguousarray(entries[:, used]))
 
-    labels = kept.labels.joined()
+    labels = kept.labels.joined(as_numbers=facts is None)
     if options.bags is not None:
         labels[options.bags.name] = options.bags.starts(labels, options.by, options.dates)
     takes_part, gaps, entries = np.ones(n_rows, dtype=bool), None, kept.spool

@@ -6,9 +6,12 @@ from typing import Any
 import narwhals as nw
 
 from isobag.engines import partitions_of
+from isobag.estimators import IDKGroupDetector
+from isobag.tables.buckets import score_in_buckets
 from isobag.tables.clusters import score_rows
 from isobag.tables.detect import encoding_of, fit, ranked_frame, read_for
 from isobag.tables.ranking import rank
+from isobag.tables.reading import names_of
 
 
 class TableModel:
@@ -40,13 +43,20 @@ class TableModel:
         """
         partitions = partitions_of(frame)
         if partitions is not None:
-            encoding = encoding_of(self.detector, partitions.columns, [] if id_column is None else [str(id_column)])
-            return score_rows(partitions, self.detector, encoding, fdr)
+            return self._score_there(partitions, self.by if by is None else by, id_column, fdr)
         given, table = read_for(self.detector, frame, self.by if by is None else by, id_column)
         ranking = rank(table, self.detector, is_fitted=True, fdr=fdr)
         apart = [name for name in given.columns if str(name) in (*table.by, table.options.id, *table.options.baseline)]
         ranked = nw.from_native(ranked_frame(given, ranking, apart), eager_only=True)
         return nw.maybe_reset_index(ranked).to_native()
+
+    def _score_there(self, partitions: Any, by: Any, id_column: Any, fdr: float | None) -> Any:
+        """Rows or groups of Dask and Spark, scored where they are."""
+        apart = names_of(by) if isinstance(self.detector, IDKGroupDetector) else names_of(id_column)
+        encoding = encoding_of(self.detector, partitions.schema.names, apart)
+        if isinstance(self.detector, IDKGroupDetector):
+            return score_in_buckets(partitions, self.detector, encoding, by, fdr)
+        return score_rows(partitions, self.detector, encoding, fdr)
 
 
 def fit_points(frame: Any, *, features: Iterable[Any] | str | None = None, **options: Any) -> TableModel:

@@ -1,0 +1,104 @@
+"""Groups whose points were counted where they lie: a model is learned from their counts, and scores them, too.
+
+Level 1 and the columns of a model each count the points of a group by themselves, so what is counted has a key: the
+views, or the edges of the bins. Counts of the same points in several places add up.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import csr_array
+
+from isobag.backends.arrays import Ints
+from isobag.backends.counts import merge_counts
+from isobag.data.groups import Groups, number_labels
+from isobag.data.rows import GroupedBlock, Rows
+from isobag.models.tally import GroupTally
+from isobag.partitionings.counts import MeanMaps
+
+Count = Callable[[GroupedBlock], GroupTally]
+
+
+@dataclass(frozen=True)
+class Counter:
+    """How points are counted in so many columns, and the key by which a model asks for the counts."""
+
+    key: Any
+    count: Count
+    n_columns: int
+
+    def counts(self, block: GroupedBlock, n_groups: int) -> csr_array:
+        """Counts of groups, of which the block has some or none: (g, columns)."""
+        if not len(block.X):
+            return csr_array((n_groups, self.n_columns), dtype=np.int64)
+        return merge_counts([self.count(block).counts], block.numbers, n_groups)
+
+
+@dataclass(frozen=True, eq=False)
+class GroupCounts:
+    """What is known of some groups from some of their rows.
+
+    labels, sizes : (g,), and the number of points of each.
+    n_gaps : (g,), rows with missing values.
+    first : (g,), where the first row of each is, as a number that rises with the place.
+    counts : of each counter: (g, columns), sparse.
+    """
+
+    labels: npt.NDArray[Any]
+    sizes: Ints
+    n_gaps: Ints
+    first: Ints
+    counts: tuple[csr_array, ...]
+
+    def part(self, chosen: Ints) -> "GroupCounts":
+        """Only some of the groups, by their places: (k,)."""
+        counts = tuple(csr_array(own[chosen]) for own in self.counts)
+        return GroupCounts(self.labels[chosen], self.sizes[chosen], self.n_gaps[chosen], self.first[chosen], counts)
+
+    def groups(self, rows: Rows, keys: Iterable[Any]) -> "CountedGroups":
+        """As groups for models that ask by these keys, in the order of the counters."""
+        maps = [(key, MeanMaps(own, self.sizes)) for key, own in zip(keys, self.counts, strict=True)]
+        return CountedGroups(rows, self.labels, self.sizes, maps)
+
+
+def merge_group_counts(parts: Sequence[GroupCounts]) -> GroupCounts:
+    """What is known of the groups of all parts, by label, in order of their first rows."""
+    numbers, labels = number_labels(np.concatenate([one.labels for one in parts]))
+    first = np.full(len(labels), np.iinfo(np.int64).max)
+    np.minimum.at(first, numbers, np.concatenate([one.first for one in parts]))
+    order = np.argsort(first, kind="stable")
+    places = np.argsort(order)[numbers]
+    sizes, n_gaps = np.zeros((2, len(labels)), dtype=np.int64)
+    np.add.at(sizes, places, np.concatenate([one.sizes for one in parts]))
+    np.add.at(n_gaps, places, np.concatenate([one.n_gaps for one in parts]))
+    counts = (merge_counts(own, places, len(labels)) for own in zip(*(one.counts for one in parts), strict=True))
+    return GroupCounts(labels[order], sizes, n_gaps, first[order], tuple(counts))
+
+
+class CountedGroups(Groups):
+    """Groups whose counts are here, and of whose rows there is but a sample, if any.
+
+    maps : of each key the mean maps of the groups.
+    drawn : by random state, what was drawn before the groups were counted; to learn from them.
+    """
+
+    maps: Sequence[tuple[Any, MeanMaps]]
+    drawn: dict[int, Any]
+
+    def __init__(self, rows: Rows, labels: npt.NDArray[Any], sizes: Ints, maps: Sequence[tuple[Any, MeanMaps]]) -> None:
+        ids = np.empty(0, dtype=np.int64)
+        self.__dict__.update(rows=rows, ids=ids, labels=labels, sizes=sizes, maps=maps, drawn={})
+
+    def part(self, numbers: Ints) -> "CountedGroups":
+        """Only the groups with the numbers given, in that order: (k,)."""
+        maps = [(key, own[numbers]) for key, own in self.maps]
+        some = CountedGroups(self.rows, self.labels[numbers], self.sizes[numbers], maps)
+        some.drawn.update(self.drawn)
+        return some
+
+    def maps_by(self, key: Any) -> MeanMaps:
+        """The mean maps that were counted for a key."""
+        return next(own for one, own in self.maps if one is key)
