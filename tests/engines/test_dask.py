@@ -164,3 +164,81 @@ def test_the_model_is_in_the_graph_once_whatever_the_number_of_partitions(cards)
     frame = dd.from_map(no_rows, range(40), meta=cards[:0])
     graph = dict(model.score(frame).optimize().dask)
     assert once < sum(len(cloudpickle.dumps(task)) for task in graph.values()) < 2 * once
+
+
+def by_label(ranked, by):
+    """Groups of any ranking in order of their labels."""
+    return ranked.assign(**{name: ranked[name].astype(str) for name in by}).sort_values(by).reset_index(drop=True)
+
+
+GROUPED = {
+    "account": {"by": "account", "features": ["amount", "hour", "kind"]},
+    "two columns": {"by": ["account", "kind"], "features": ["amount", "hour"]},
+    "periods": {"by": "kind", "time": "when", "every": "6h", "features": ["amount"]},
+    "min_size": {"by": ["account", "hour"], "features": ["amount"], "min_size": 3},
+}
+
+
+@pytest.fixture(scope="module")
+def dated(cards):
+    """With times, and an account whose rows lie close together and are more than one parcel of rows."""
+    when = pd.Timestamp("2026-01-01") + pd.to_timedelta(np.arange(len(cards)) * 20, unit="min")
+    large = cards.sample(2400, random_state=1).assign(account="large", amount=lambda frame: frame["amount"] / 50)
+    return pd.concat([cards.assign(when=when)[:1500], large.assign(when=when[:2400]), cards.assign(when=when)[1500:]])
+
+
+@pytest.mark.parametrize("asked", GROUPED)
+@pytest.mark.parametrize("n_partitions", [1, 3, 17])
+def test_groups_learned_from_and_new_groups_score_as_in_memory(dated, n_partitions, asked):
+    how = GROUPED[asked] | {"n_estimators": 8, "random_state": 0}
+    by = [how["by"]] if isinstance(how["by"], str) else how["by"]
+    by = [*by, "period"] if "time" in how else by
+    frame = cut(dated, n_partitions)
+    ranked = by_label(isobag.detect_groups(frame, **how).compute(), by)
+    expected = by_label(isobag.detect_groups(dated, **how), by)
+    for name in (*by, "n_points", "score", "flagged", "reasons"):
+        assert ranked[name].fillna(-1).tolist() == expected[name].fillna(-1).tolist(), name
+    if "time" in how or "min_size" in how:
+        return
+    here, there = (isobag.fit_groups(own, **how) for own in (dated, frame))
+    new = dated[200:3600]
+    expected = by_label(here.score(new, fdr=0.2), by)
+    for model in (here, there):
+        scored = by_label(model.score(cut(new, n_partitions), fdr=0.2).compute(), by)
+        for name in ("n_points", "score", "p_value", "extrapolated", "p_shape", "p_size", "flagged"):
+            assert scored[name].tolist() == expected[name].tolist(), name
+
+
+def test_of_more_groups_than_are_learned_from_all_are_scored(rng):
+    labels = np.repeat(np.arange(9000), 2)
+    frame = pd.DataFrame({"who": rng.permutation(labels), "x": rng.normal(size=18000), "y": rng.normal(size=18000)})
+    frame.loc[frame["who"] == 17, ["x", "y"]] = 9.0
+    ranked = isobag.detect_groups(cut(frame, 4), by="who", n_estimators=8, random_state=0).compute()
+    assert sorted(ranked["who"]) == list(range(9000)) and (ranked["n_points"] == 2).all()
+    assert ranked.set_index("who")["rank"][17] == 1 and (ranked["reasons"] != "").sum() == 200
+    model = isobag.fit_groups(cut(frame, 4), by="who", n_estimators=8, random_state=0)
+    assert len(model.detector.labels_) == 4096
+    new = frame.assign(x=rng.normal(size=18000), y=rng.normal(size=18000))
+    p_values = model.score(cut(new, 4)).compute()["p_value"]
+    assert 0.44 < (p_values <= 0.5).mean() < 0.53  # .474 from groups in memory
+
+
+def test_labels_are_missing_or_of_two_types(cards):
+    lost = cards.copy()
+    lost.loc[[4, 1700], "account"] = None
+    how = {"by": "account", "features": ["amount", "hour"], "n_estimators": 8, "random_state": 0}
+    with pytest.raises(ValueError, match=r"account: row \d+ of partition \d has no label"):
+        isobag.detect_groups(cut(lost, 2), **how)
+    with pytest.warns(UserWarning, match="2 of 3,000 rows"):
+        dropped = isobag.detect_groups(cut(lost, 2), missing="drop", **how).compute()
+    with pytest.warns(UserWarning, match="2 of 3,000 rows"):
+        expected = isobag.detect_groups(lost, missing="drop", **how)
+    assert by_label(dropped, ["account"])["score"].tolist() == by_label(expected, ["account"])["score"].tolist()
+    halves = [cards[:1500].assign(account=1.5), cards[1500:]]
+    mixed = dd.from_map(lambda number: halves[number], [0, 1], meta=cards[:0])
+    with pytest.raises(ValueError, match=r"column 'account' is of type .* need one type"):
+        isobag.detect_groups(mixed, **how)
+    with pytest.raises(ValueError, match="No group has 500 or more rows"):
+        isobag.detect_groups(cut(cards, 2), min_size=500, **how)
+    with pytest.raises(ValueError, match="sessions='30m'"):
+        isobag.detect_groups(cut(cards.assign(when=1.0), 2), time="when", sessions="30m", time_unit="s", **how)

@@ -69,6 +69,23 @@ def test_an_executor_of_another_version_is_refused_by_name_and_version(spark, ca
         isobag.detect_points(frame, **HOW)
 
 
+def test_groups_score_as_in_memory(spark, cards):
+    how = {"by": "account", "features": ["amount", "hour"], "n_estimators": 8, "random_state": 0}
+    frame = spark.createDataFrame(cards).repartition(3, "hour")  # rows of an account lie in all partitions
+
+    def by_label(ranked):
+        return ranked.sort_values("account").reset_index(drop=True)
+
+    ordered = frame.toArrow().to_pandas()
+    ranked = by_label(isobag.detect_groups(frame, **how).toArrow().to_pandas())
+    expected = by_label(isobag.detect_groups(ordered, **how))
+    for name in ("account", "n_points", "score", "flagged", "reasons"):
+        assert ranked[name].tolist() == expected[name].tolist(), name
+    model = isobag.fit_groups(frame, **how)
+    scored, expected = by_label(model.score(frame).toArrow().to_pandas()), by_label(model.score(ordered))
+    assert scored["p_value"].tolist() == expected["p_value"].tolist()
+
+
 _CONNECT = """
 import warnings; warnings.simplefilter("ignore")
 import pandas as pd, isobag
@@ -78,6 +95,8 @@ spark = session(remote="local[2]")
 own = spark.createDataFrame(frame)
 assert type(own).__module__.startswith("pyspark.sql.connect")
 isobag.detect_points(own, **HOW).toArrow().to_pandas().to_csv("rows.csv")
+groups = isobag.detect_groups(own, by="account", **HOW).toArrow().to_pandas()
+groups.sort_values("account").to_csv("groups.csv")
 """
 
 
@@ -89,4 +108,6 @@ def test_a_frame_of_connect_is_as_good(cards, tmp_path, spark):
     code = f"HOW = {HOW!r}\n{_CONNECT}"  # in a process of its own: one has one kind of session
     subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=env, check=True, timeout=300)
     rows = pd.read_csv(tmp_path / "rows.csv")
+    groups = isobag.detect_groups(cards, by="account", **HOW).sort_values("account")
+    assert pd.read_csv(tmp_path / "groups.csv")["score"].tolist() == groups["score"].tolist()
     assert rows["score"].tolist() == in_order(isobag.detect_points(cards, **HOW))["score"].tolist()

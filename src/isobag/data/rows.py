@@ -254,13 +254,13 @@ def whole_groups(ends: Ints, most: int, stops: Ints | None = None) -> Iterator[t
     ends (g,): the row behind the last of each group; most: rows at a time, but at least one group, unless ``stops``
     says before which groups to cut, the number of all groups last
     """
-    for first, stop in _spans(ends, most) if stops is None else pairwise((0, *stops.tolist())):
+    for first, stop in spans(ends, most) if stops is None else pairwise((0, *stops.tolist())):
         begin = int(ends[first - 1]) if first else 0
         starts = np.concatenate([[begin], ends[first:stop]]) - begin
         yield slice(begin, int(ends[stop - 1])), starts, np.arange(first, stop)
 
 
-def _spans(ends: Ints, most: int) -> Iterator[tuple[int, int]]:
+def spans(ends: Ints, most: int) -> Iterator[tuple[int, int]]:
     """Groups from the first to before the second number, as many as fit, at least one."""
     first = 0
     while first < len(ends):

@@ -14,8 +14,9 @@ import pyarrow as pa
 from scipy.sparse import csr_array
 
 from isobag.backends.arrays import Floats, Ints
+from isobag.backends.counts import merge_counts
 from isobag.data.groups import Groups
-from isobag.data.rows import ArrayRows, group_rows
+from isobag.data.rows import ArrayRows, group_rows, spans
 from isobag.engines import Frames, Partitions, partitions_of
 from isobag.models.counted import CountedGroups, Counter, GroupCounts, merge_group_counts
 from isobag.models.thresholds import ScoreCounts, count_scores
@@ -31,7 +32,7 @@ from isobag.tables.reasons import reasons_of_groups
 from isobag.tables.summary import FEATURE
 from isobag.tables.units import places_among, spread
 
-N_BUCKETS = 1024
+N_BUCKETS = 256
 LARGE_ROWS = 1024
 """From so many rows of a group in one piece on, their counts take less room than the rows."""
 COUNTED_ROWS = 1 << 15
@@ -42,9 +43,10 @@ _PARCELS = pa.schema({"bucket": pa.int64(), "parcel": pa.binary()})
 
 
 class Parcel(NamedTuple):
-    """What travels of the groups of a piece: counts of those with many rows, and rows of the others."""
+    """Groups of a piece on their way: all without counts, counts of those with many rows, rows of the others."""
 
-    counts: GroupCounts
+    groups: GroupCounts
+    large: GroupCounts | None
     X: Floats
     ids: Ints
 
@@ -58,30 +60,32 @@ def pack_pieces(reader: GroupReader, counters: list[Counter], number: int, frame
         for bucket in numbers:
             own = buckets == bucket
             rows = (own & ~is_large)[piece.ids]
-            counts = count_piece(piece, own, own & is_large, counters)
-            parcel = Parcel(counts, piece.X[rows], (np.cumsum(own) - 1)[piece.ids[rows]])
-            parcels.append(pickle.dumps(parcel))
+            large = count_piece(piece, own & is_large, counters) if (own & is_large).any() else None
+            places = (np.cumsum(own) - 1)[piece.ids[rows]]
+            parcels.append(pickle.dumps(Parcel(count_piece(piece, own, []), large, piece.X[rows], places)))
         yield pa.table([pa.array(numbers), pa.array(parcels, pa.binary())], schema=_PARCELS)
 
 
-def unpack_bucket(parcels: list[Parcel], counters: list[Counter]) -> Iterator[GroupCounts]:
-    """The groups of a bucket, counted, some at a time."""
-    merged = merge_group_counts([parcel.counts for parcel in parcels])
+def unpack_parcels(parcels: list[Parcel], counters: list[Counter]) -> Iterator[GroupCounts]:
+    """The groups of some buckets, counted, some at a time."""
+    merged = merge_group_counts([parcel.groups for parcel in parcels])
     numbers = {label: place for place, label in enumerate(merged.labels.tolist())}
-    ids = [np.array([numbers[label] for label in own.counts.labels.tolist()])[own.ids] for own in parcels]
+    ids = [np.array([numbers[label] for label in own.groups.labels.tolist()])[own.ids] for own in parcels]
     X, owners = np.concatenate([parcel.X for parcel in parcels]), np.concatenate(ids)
     order = np.argsort(owners, kind="stable")
-    ends = np.cumsum(np.bincount(owners, minlength=len(merged.labels)))
-    first = 0
-    while first < len(ends):
-        begin = int(ends[first - 1]) if first else 0
-        stop = max(first + 1, int(np.searchsorted(ends, begin + COUNTED_ROWS, side="right")))
-        rows = order[begin : int(ends[stop - 1])]
-        part = merged.part(np.arange(first, stop))
+    ends = np.cumsum(np.bincount(owners, minlength=len(numbers)))
+    large = [parcel.large for parcel in parcels if parcel.large is not None]
+    of_large = merge_group_counts(large) if large else None
+    for first, stop in spans(ends, COUNTED_ROWS):
+        rows = order[int(ends[first - 1]) if first else 0 : int(ends[stop - 1])]
         block = group_rows(X[rows], owners[rows] - first)
-        counts = (own + one.counts(block, stop - first) for own, one in zip(part.counts, counters, strict=True))
-        yield replace(part, counts=tuple(map(csr_array, counts)))
-        first = stop
+        counts = tuple(counter.counts(block, stop - first) for counter in counters)
+        if of_large is not None:
+            own = np.array([numbers[label] - first for label in of_large.labels.tolist()], dtype=np.int64)
+            inside = np.flatnonzero((own >= 0) & (own < stop - first))
+            more = (merge_counts([many[inside]], own[inside], stop - first) for many in of_large.counts)
+            counts = tuple(csr_array(few + many) for few, many in zip(counts, more, strict=True))
+        yield replace(merged.part(np.arange(first, stop)), counts=counts)
 
 
 @dataclass(frozen=True)
@@ -102,10 +106,18 @@ class ScoreGroups:
         """A table for the groups of a partition, whose rows are sorted by bucket."""
         counters = self.detector.model_.counters(self.detector.compute)
         rows = (row for frame in frames for row in nw.from_native(frame, eager_only=True).iter_rows())
+        waiting: list[Parcel] = []
         for _, own in groupby(rows, key=lambda row: row[0]):
-            parcels = [pickle.loads(parcel) for _, parcel in own]
-            for counted in unpack_bucket(parcels, counters):
-                yield self._result(counted, [counter.key for counter in counters])
+            waiting += [pickle.loads(parcel) for _, parcel in own]
+            if sum(len(parcel.X) for parcel in waiting) >= COUNTED_ROWS:
+                yield from self._results(waiting, counters)
+                waiting = []
+        if waiting:
+            yield from self._results(waiting, counters)
+
+    def _results(self, parcels: list[Parcel], counters: list[Counter]) -> Iterator[pa.Table]:
+        for counted in unpack_parcels(parcels, counters):
+            yield self._result(counted, [counter.key for counter in counters])
 
     def _result(self, counted: GroupCounts, keys: list[Any]) -> pa.Table:
         kept = counted.sizes >= self.min_size
@@ -114,7 +126,7 @@ class ScoreGroups:
         places = places_among(kept)
         columns = result_columns(
             labels_as_columns(counted.labels, self.types),
-            n_points=counted.sizes,
+            n_points=np.where(kept, counted.sizes, 0),
             score=spread(judged.scores, places),
             **{name: spread_out(values, places) for name, values in judged.evidence.items()},
             flagged=spread(judged.scores, places) < judged.threshold,

@@ -16,7 +16,7 @@ from sklearn.utils import check_random_state
 
 from isobag.backends.arrays import Bools, Floats, Ints
 from isobag.data.params import MIN_SIZE, check_params
-from isobag.data.rows import ArrayRows, group_rows
+from isobag.data.rows import ArrayRows, Rows, group_rows
 from isobag.engines import Frames, Partitions
 from isobag.models.calibration import draw_folds
 from isobag.models.counted import Counter, GroupCounts, merge_group_counts
@@ -140,7 +140,7 @@ def count_pieces(reader: GroupReader, counters: list[Counter], chosen: set[Any],
     for piece in reader.pieces(number, frames):
         wanted = np.array([label in chosen for label in piece.labels.tolist()], dtype=bool)
         if wanted.any():
-            total = add_counted(total, count_piece(piece, wanted, wanted, counters))
+            total = add_counted(total, count_piece(piece, wanted, counters))
     return total
 
 
@@ -149,9 +149,9 @@ def add_counted(a: GroupCounts | None, b: GroupCounts | None) -> GroupCounts | N
     return merge_group_counts([a, b]) if a is not None and b is not None else a or b
 
 
-def count_piece(piece: Piece, wanted: Bools, counted: Bools, counters: list[Counter]) -> GroupCounts:
-    """Some groups of a piece (k,), of which some have their points counted (k,)."""
-    places, rows = np.cumsum(wanted) - 1, counted[piece.ids]
+def count_piece(piece: Piece, wanted: Bools, counters: list[Counter]) -> GroupCounts:
+    """Counts of some groups of a piece: (k,)."""
+    places, rows = np.cumsum(wanted) - 1, wanted[piece.ids]
     block = group_rows(piece.X[rows], places[piece.ids[rows]])
     counts = tuple(counter.counts(block, int(places[-1]) + 1) for counter in counters)
     return GroupCounts(piece.labels[wanted], piece.sizes[wanted], piece.n_gaps[wanted], piece.first[wanted], counts)
@@ -173,7 +173,8 @@ def learn_groups(partitions: Partitions, table: Table, detector: Any, min_size: 
         largest = max((one.size for one in candidates.values()), default=0)
         raise ValueError(f"No group has {min_size} or more rows; the largest has {largest:,}.")
     chosen = sorted(lowest[:MOST_REFERENCES], key=lambda label: candidates[label].first)
-    drawn = draw_all(table, detector, chosen)
+    small = {label for label, one in candidates.items() if one.size < min_size}
+    drawn = draw_all(table, detector, chosen, small)
     counters = [counter for own, params in drawn.values() for counter in own.counters(params, detector.compute)]
     counts = partitions.reduce(partial(count_pieces, reader, counters, set(chosen)), add_counted)
     groups = counts.groups(table.rows, [counter.key for counter in counters])
@@ -182,25 +183,29 @@ def learn_groups(partitions: Partitions, table: Table, detector: Any, min_size: 
     detector.table_ = table.encoding.to_text()
 
 
-def draw_all(table: Table, detector: Any, chosen: list[Any]) -> dict[int, Any]:
+def draw_all(table: Table, detector: Any, chosen: list[Any], small: set[Any]) -> dict[int, Any]:
     """By random state, what is drawn for the model and for those of its folds, and the parameters of each.
 
-    No row of a group that a fold sets aside is among those that it draws from.
+    No row of a group that a fold sets aside is among those that it draws from, nor is one of ``small`` groups.
     """
-    params, compute, rows = detector.params, detector.compute, table.rows
+    params, compute = detector.params, detector.compute
     codes, labels = number_rows([table.labels[name] for name in table.options.labels])
     codes = codes if table.kept is None else codes[table.kept]
-    drawn = {params.random_state: (draw_level1(rows, params, compute), params)}
+
+    def rows_without(groups: set[Any]) -> Rows:
+        learned = np.array([label not in groups for label in labels.tolist()], dtype=bool)[codes]
+        if not learned.any():
+            raise ValueError("The sample has no rows of groups to learn from: fit with calibrate=False.")
+        return table.rows if learned.all() else ArrayRows(table.X[learned], table.rows.names)
+
+    drawn = {params.random_state: (draw_level1(rows_without(small), params, compute), params)}
     if not params.calibrate:
         return drawn
     folds = draw_folds(len(chosen), CALIBRATION_GROUPS, LEARNED_GROUPS, params.random_state)
     for fold in folds:
         aside = {chosen[place] for place in fold.aside.tolist()}
-        learned = np.array([label not in aside for label in labels.tolist()], dtype=bool)[codes]
         own = params.of_part(fold.seed, len(folds))
-        if not learned.any():
-            raise ValueError("The sample has no rows of groups to learn from; fit with calibrate=False.")
-        drawn[fold.seed] = (draw_level1(ArrayRows(table.X[learned], rows.names), own, compute), own)
+        drawn[fold.seed] = (draw_level1(rows_without(small | aside), own, compute), own)
     return drawn
 
 

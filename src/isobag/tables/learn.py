@@ -108,7 +108,7 @@ def learn_table(
         labels[options.bags.name] = options.bags.starts(labels, options.by, options.dates)
     takes_part, gaps, entries = np.ones(n_rows, dtype=bool), None, kept.spool
     if options.by or options.baseline:
-        takes_part = _labelled(source, labels, options)
+        takes_part = _labelled(source, labels, options, facts is not None)
         labels |= {name: packed(labels[name]) for name in options.by}
     n_unlabelled = int(np.count_nonzero(~takes_part))
     if any(n_missing_of(scan, options) for scan in used_scans):
@@ -119,8 +119,10 @@ def learn_table(
     if n_dropped:
         entries = kept.only(takes_part)
     file_sizes, notes = _file_sizes(source, [one.name for one in summaries])
-    n_all = n_rows if facts is None else facts.n_rows
-    summary = TableSummary(source.files, n_all, n_dropped, tuple(summaries), notes, n_unlabelled)
+    if facts is not None:  # numbers of all rows, as far as they are known
+        n_rows, n_unlabelled = facts.n_rows, max((facts.scans[name].n_missing for name in options.by), default=0)
+        n_dropped = n_unlabelled = n_unlabelled if options.missing == "drop" else 0
+    summary = TableSummary(source.files, n_rows, n_dropped, tuple(summaries), notes, n_unlabelled)
     rows: Rows = SpooledRows(entries, encoding.names, make)
     if entries.is_in_memory:
         X = make(entries.read(0, len(entries)))
@@ -129,7 +131,7 @@ def learn_table(
             rows = RangedRows(ArrayRows(X, encoding.names), *encoding.extremes(facts.scans, X))
     carried = {name: as_numbers(own) for name, own in labels.items() if options.carry is None or name in options.carry}
     apart = {name: labels[name] for name in (*options.apart, *options.labels)}
-    kept_rows = takes_part if n_dropped else None
+    kept_rows = None if takes_part.all() else takes_part
     return Table(encoding, options, summary, rows, file_sizes, kept_rows, gaps, apart, carried)
 
 
@@ -141,11 +143,11 @@ def _file_sizes(source: Source, names: Sequence[str]) -> tuple[Sequence[int], tu
     return (), (*source.notes, own)
 
 
-def _labelled(source: Source, labels: dict[str, Any], options: ReadOptions) -> Bools:
-    """Which rows have the label of a group; those that have none are an error unless rows are to be dropped: (n,)."""
+def _labelled(source: Source, labels: dict[str, Any], options: ReadOptions, is_sample: bool) -> Bools:
+    """Which rows have the label of a group: (n,). Others are an error unless they are to be dropped, or in a sample."""
     names = options.labels + options.baseline
     is_labelled = are_labelled([labels[name] for name in names])
-    if not is_labelled.all() and options.missing != "drop":
+    if not is_labelled.all() and options.missing != "drop" and not is_sample:
         where = f" of {names_of_files(source.files)}" if source.files else ""
         raise ValueError(
             f"{', '.join(names)}: row {int(np.argmin(is_labelled)):,}{where} has no label, one of "
