@@ -72,6 +72,17 @@ def test_the_same_partitions_give_the_same_sample(cards, scheduler):
     assert set(map(tuple, first.tolist())) <= known
 
 
+@pytest.mark.parametrize("n_partitions", [1, 5])
+def test_a_sample_of_the_rows_makes_the_model_that_a_frame_in_memory_makes(cards, n_partitions):
+    how = {"features": ["amount", "hour", "ok"], "n_estimators": 12, "random_state": 0, "max_rows": 1000}
+    frame = cut(cards, n_partitions)
+    ranked, expected = isobag.detect_points(frame, **how).compute(), in_order(isobag.detect_points(cards, **how))
+    assert ranked["score"].tolist() == expected["score"].tolist()
+    here, there = (isobag.fit_points(own, **how) for own in (cards, frame))
+    assert there.score(cards)["p_value"].tolist() == here.score(cards)["p_value"].tolist()
+    assert not hasattr(there.detector, "scores_")
+
+
 def test_facts_are_of_all_rows_though_a_sample_is_learned_from(cards):
     rare = cards.copy()
     rare.loc[2990, "kind"], rare.loc[2995, "hour"] = "cheque", np.nan

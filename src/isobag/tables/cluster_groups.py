@@ -175,16 +175,16 @@ def learn_groups(partitions: Partitions, table: Table, detector: Any, min_size: 
     chosen = sorted(lowest[:MOST_REFERENCES], key=lambda label: candidates[label].first)
     small = {label for label, one in candidates.items() if one.size < min_size}
     drawn = draw_all(table, detector, chosen, small)
-    counters = [counter for own, params in drawn.values() for counter in own.counters(params, detector.compute)]
+    counters = [counter for own in drawn.values() for counter in own.counters(detector.compute)]
     counts = partitions.reduce(partial(count_pieces, reader, counters, set(chosen)), add_counted)
     groups = counts.groups(table.rows, [counter.key for counter in counters])
-    groups.drawn.update({seed: own for seed, (own, _) in drawn.items()})
+    groups.drawn.update(drawn)
     detector.fit(groups)
     detector.table_ = table.encoding.to_text()
 
 
 def draw_all(table: Table, detector: Any, chosen: list[Any], small: set[Any]) -> dict[int, Any]:
-    """By random state, what is drawn for the model and for those of its folds, and the parameters of each.
+    """By random state, what is drawn for the model and for those of its folds.
 
     No row of a group that a fold sets aside is among those that it draws from, nor is one of ``small`` groups.
     """
@@ -195,17 +195,17 @@ def draw_all(table: Table, detector: Any, chosen: list[Any], small: set[Any]) ->
     def rows_without(groups: set[Any]) -> Rows:
         learned = np.array([label not in groups for label in labels.tolist()], dtype=bool)[codes]
         if not learned.any():
-            raise ValueError("The sample has no rows of groups to learn from: fit with calibrate=False.")
+            raise ValueError("The sample has no rows of groups to learn from: fit on more rows.")
         return table.rows if learned.all() else ArrayRows(table.X[learned], table.rows.names)
 
-    drawn = {params.random_state: (draw_level1(rows_without(small), params, compute), params)}
-    if not params.calibrate:
+    drawn = {params.random_state: draw_level1(rows_without(small), params, compute)}
+    if not detector.calibrates:
         return drawn
     folds = draw_folds(len(chosen), CALIBRATION_GROUPS, LEARNED_GROUPS, params.random_state)
     for fold in folds:
         aside = {chosen[place] for place in fold.aside.tolist()}
         own = params.of_part(fold.seed, len(folds))
-        drawn[fold.seed] = (draw_level1(rows_without(small | aside), own, compute), own)
+        drawn[fold.seed] = draw_level1(rows_without(small | aside), own, compute)
     return drawn
 
 

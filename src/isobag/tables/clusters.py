@@ -10,10 +10,9 @@ from zlib import crc32
 import narwhals as nw
 import numpy as np
 import pyarrow as pa
-from sklearn.utils import check_random_state
 
 from isobag.backends.arrays import Floats, Ints
-from isobag.data.rows import ArrayRows
+from isobag.data.rows import MOST_LEARNED, ArrayRows, sample_of
 from isobag.data.spool import Spool
 from isobag.engines import Frames, Partitions
 from isobag.models.thresholds import ScoreCounts, add_counts, count_scores
@@ -30,7 +29,6 @@ from isobag.tables.scan import ColumnScan
 from isobag.tables.summary import FEATURE
 from isobag.tables.units import places_among, spread
 
-SAMPLE_ROWS = 1 << 16
 FACT_TEXTS = 1 << 12
 """Different texts of a column that are told apart in all rows; where there are more, those of the sample count."""
 PIECE_ROWS = 1 << 17
@@ -128,8 +126,8 @@ def pick_rows(names: tuple[str, ...], chosen: dict[int, Ints], number: int, fram
     return Picked({number: pa.concat_tables(tables)} if tables else {}, {number: watched.part})
 
 
-def learn_partitions(partitions: Partitions, options: ReadOptions, random_state: Any, max_rows: int | None) -> Table:
-    """Facts of all rows, and a table of a sample of them, drawn by number: of ``max_rows``, or of all if None."""
+def learn_partitions(partitions: Partitions, options: ReadOptions, random_state: Any, max_rows: Any = "auto") -> Table:
+    """Facts of all rows, and a table of a sample of them, as a detector draws it from a frame in memory."""
     for name in _NEED_ONE_PLACE:
         if getattr(options, name) != getattr(ReadOptions, name):
             raise ValueError(f"{name}={getattr(options, name)!r} reads text; cast the columns to numbers first.")
@@ -141,9 +139,11 @@ def learn_partitions(partitions: Partitions, options: ReadOptions, random_state:
     facts = partitions.reduce(partial(look_at, names, scanned), Facts.merge)
     numbers = sorted(facts.parts)
     sizes = np.array([facts.parts[number].n_rows for number in numbers], dtype=np.int64)
-    if not sizes.sum():
+    n_rows = int(sizes.sum())
+    if not n_rows:
         raise ValueError("The table has no rows.")
-    rows = draw_rows(int(sizes.sum()), max_rows, random_state)
+    most = MOST_LEARNED if max_rows == "auto" else n_rows if max_rows is None else int(max_rows)
+    rows = np.arange(n_rows) if n_rows <= most else sample_of(n_rows, most, random_state)
     ends = np.cumsum(sizes)
     cuts = np.searchsorted(rows, ends)[:-1]
     chosen = {n: own - start for n, own, start in zip(numbers, np.split(rows, cuts), ends - sizes, strict=True)}
@@ -157,15 +157,7 @@ def learn_partitions(partitions: Partitions, options: ReadOptions, random_state:
         )
     sample = pa.concat_tables([picked.tables[n] for n in sorted(picked.tables)], promote_options="permissive")
     source = FrameSource(nw.from_native(sample))
-    return learn_table(source, options, facts=Seen(facts.scans, int(sizes.sum())))
-
-
-def draw_rows(n_rows: int, max_rows: int | None, random_state: Any) -> Ints:
-    """Numbers of rows, all or so many of them, ascending."""
-    if max_rows is None or n_rows <= max_rows:
-        return np.arange(n_rows)
-    rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
-    return np.sort(rng.choice(n_rows, max_rows, replace=False))
+    return learn_table(source, options, facts=Seen(facts.scans, n_rows))
 
 
 @dataclass(frozen=True)

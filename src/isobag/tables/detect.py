@@ -15,7 +15,7 @@ from isobag.engines import partitions_of
 from isobag.estimators import IDKGroupDetector, IDKPointDetector
 from isobag.tables.buckets import detect_in_buckets
 from isobag.tables.cluster_groups import learn_groups
-from isobag.tables.clusters import SAMPLE_ROWS, detect_rows, learn_partitions
+from isobag.tables.clusters import detect_rows, learn_partitions
 from isobag.tables.encode import Encoding, encoding_by_names
 from isobag.tables.framesource import FrameSource
 from isobag.tables.learn import Table, learn_table
@@ -212,7 +212,10 @@ def fit(
     if by is not None and not isinstance(given, nw.DataFrame):
         learn_groups(given, table, detector, min_size)
         return detector
-    return fit_table(table, detector, min_size)
+    fit_table(table, detector, min_size)
+    if not isinstance(given, nw.DataFrame) and len(table.rows) < table.n_rows:
+        del detector.scores_  # of a sample alone
+    return detector
 
 
 def read_for(model: Any, data: Any, by: Any, id_column: Any) -> tuple[Any, Table]:
@@ -323,7 +326,7 @@ def _prepare(
     if isinstance(given, nw.DataFrame):
         table = learn_table(FrameSource(given), reading)
     else:
-        table = learn_partitions(given, reading, detector.random_state, SAMPLE_ROWS)
+        table = learn_partitions(given, reading, detector.random_state, vars(detector).get("max_rows", "auto"))
     table.summary.warn(reading.features is None)
     table.summary.warn_of_remarks()
     return given, table, detector
