@@ -47,7 +47,8 @@ test-doors: .venv-doors/installed
 
 .venv-doors/installed: pyproject.toml
 	$(PYTHON) -m venv --clear .venv-doors
-	.venv-doors/bin/python -m pip install --quiet --disable-pip-version-check -e ".[dev,pyod,river,aeon,mlflow,mcp]" combo skops
+	.venv-doors/bin/python -m pip install --quiet --disable-pip-version-check uv
+	.venv-doors/bin/uv pip install --quiet --system-certs --python .venv-doors -e ".[dev,pyod,river,aeon,mlflow,mcp]" combo skops
 	touch $@
 
 build: $(VENV)/installed-dev
