@@ -74,7 +74,7 @@ def test_one_narrow_column_of_many_is_found_and_named(rng, d):
     for part, (first, *_) in zip(parts, model.explain(parts[:N_ODD]).reasons, strict=False):
         assert (first.kind, first.columns) == ("spread", (2,)) and first.deviation < -3
         low, high = np.quantile(part[:, 2], [0.25, 0.75])
-        assert first.own == pytest.approx(high - low) and first.usual > 2 * first.own
+        assert first.value == pytest.approx(high - low) and first.usual > 2 * first.value
 
 
 def test_heavy_tails_of_one_column_of_many_are_found_and_named(rng):
@@ -94,7 +94,7 @@ def test_a_moved_column_is_named_with_both_medians(rng):
     model = IDKGroupDetector(random_state=0, calibrate=False).fit(parts)
     for part, (first, *_) in zip(parts, model.explain(parts[:N_ODD]).reasons, strict=False):
         assert (first.kind, first.columns) == ("mean", (4,)) and first.deviation > 3
-        assert first.own == pytest.approx(np.median(part[:, 4])) and abs(first.usual) < 0.2
+        assert first.value == pytest.approx(np.median(part[:, 4])) and abs(first.usual) < 0.2
 
 
 def test_two_columns_that_move_together_as_usually_not_are_named(rng):
@@ -104,7 +104,7 @@ def test_two_columns_that_move_together_as_usually_not_are_named(rng):
     model = IDKGroupDetector(random_state=0, calibrate=False).fit(parts)
     firsts = [own[0] for own in model.explain(parts[:N_ODD]).reasons]
     assert sum((one.kind, one.columns) == ("relation", (1, 3)) for one in firsts) >= 4
-    assert all(one.own > 0.8 and abs(one.usual) < 0.2 for one in firsts if one.kind == "relation")
+    assert all(one.value > 0.8 and abs(one.usual) < 0.2 for one in firsts if one.kind == "relation")
 
 
 def test_constant_columns_and_single_points_are_no_evidence(rng):
@@ -147,7 +147,7 @@ def test_an_event_that_happens_once_however_long_the_session_is_missed_and_named
     assert roc_auc_score(is_normal, model.scores_) > 0.97
     reasons = [own[0] for own in model.explain([parts[k] for k in odd]).reasons]
     assert all((one.kind, one.columns, one.usual) == ("count", (1,), 1.0) for one in reasons)
-    assert [one.own for one in reasons] == [0.0] * 10 + [2.0] and reasons[0].deviation < 0 < reasons[-1].deviation
+    assert [one.value for one in reasons] == [0.0] * 10 + [2.0] and reasons[0].deviation < 0 < reasons[-1].deviation
     ignoring = IDKGroupDetector(random_state=0, calibrate=False, size="ignore").fit(parts)
     assert ignoring.model_.columns.counts is None
     assert roc_auc_score(is_normal, ignoring.scores_) < 0.9

@@ -36,8 +36,8 @@ def bags_of_series(collection: Iterable[Any], lags: int = 1, position: bool = Fa
     Returns m arrays (n_i - lags, c (1 + lags) + position).
     """
     bags = []
-    for number, one in enumerate(collection):
-        series = np.atleast_2d(np.asarray(one, dtype=np.float64))
+    for number, values in enumerate(collection):
+        series = np.atleast_2d(np.asarray(values, dtype=np.float64))
         n = series.shape[1]
         if n <= lags:
             raise ValueError(f"Series {number} has {n} time points; need more than lags={lags}.")

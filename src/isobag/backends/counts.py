@@ -23,8 +23,8 @@ def self_dots(counts: "Counts") -> Floats:
     if not isinstance(counts, csr_array):
         return counts.self_dots()
 
-    def of_block(own: csr_array) -> Floats:
-        squares = csr_array((own.data.astype(np.float64) ** 2, own.indices, own.indptr), shape=own.shape)
+    def of_block(block: csr_array) -> Floats:
+        squares = csr_array((block.data.astype(np.float64) ** 2, block.indices, block.indptr), shape=block.shape)
         return np.asarray(squares.sum(axis=1), dtype=np.float64)
 
     return np.concatenate(list(_by_blocks(counts, lambda rows: of_block(counts[rows]))))
@@ -64,8 +64,8 @@ def _join_rows(parts: Sequence[csr_array]) -> csr_array:
     columns, counts = np.empty(starts[-1], dtype=np.int32), np.empty(starts[-1], dtype=parts[0].dtype)
     width = 0
     for k, part in enumerate(parts):
-        own = zip(part.indptr[:-1].tolist(), part.indptr[1:].tolist(), strict=True)
-        for begin, (start, stop) in zip(starts[k : -1 : len(parts)].tolist(), own, strict=True):
+        entries = zip(part.indptr[:-1].tolist(), part.indptr[1:].tolist(), strict=True)
+        for begin, (start, stop) in zip(starts[k : -1 : len(parts)].tolist(), entries, strict=True):
             end = begin + stop - start
             np.add(part.indices[start:stop], width, out=columns[begin:end])
             counts[begin:end] = part.data[start:stop]
@@ -89,9 +89,9 @@ def stack_counts(parts: Iterator[csr_array], most_entries: int) -> csr_array:
     columns, counts = np.empty(most_entries, dtype=np.int32), np.empty(most_entries, dtype=first.dtype)
     starts, n_columns = [np.zeros(1, dtype=np.int64)], first.shape[1]
     for part in chain([first], parts):
-        own = slice(starts[-1][-1], starts[-1][-1] + part.nnz)
-        columns[own], counts[own] = part.indices, part.data
-        starts.append(own.start + part.indptr[1:].astype(np.int64))
+        entries = slice(starts[-1][-1], starts[-1][-1] + part.nnz)
+        columns[entries], counts[entries] = part.indices, part.data
+        starts.append(entries.start + part.indptr[1:].astype(np.int64))
     joined = np.concatenate(starts)
     # SciPy widens both index arrays to the wider of the two.
     joined = joined.astype(np.int32) if joined[-1] < 2**31 else joined

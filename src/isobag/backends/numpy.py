@@ -233,8 +233,8 @@ def group_sq_radii(
     radii = np.zeros((len(levels), *slots.shape))
     for i, chosen in enumerate(slots):
         for level, n_cells in enumerate(levels):
-            own = chosen[:n_cells]
-            radii[level, i, :n_cells] = _least_positive(sq_dists[np.ix_(own, own)])
+            members = chosen[:n_cells]
+            radii[level, i, :n_cells] = _least_positive(sq_dists[np.ix_(members, members)])
     return radii
 
 
@@ -265,12 +265,12 @@ def sum_assigned(cells: Cells, tables: Ints) -> Ints:
     """Sum over partitionings of the table at each group's cell: (L, t, n), (L, t, psi) -> (n, L)."""
     sums = np.zeros((cells.shape[2], len(cells)), dtype=np.int64)
     for level, (own_cells, own_tables) in enumerate(zip(cells, tables, strict=True)):
-        for own, table in zip(own_cells, own_tables, strict=True):
-            sums[:, level] += np.where(own == OUTSIDE, 0, table[own])
+        for cells_of_one, table in zip(own_cells, own_tables, strict=True):
+            sums[:, level] += np.where(cells_of_one == OUTSIDE, 0, table[cells_of_one])
     return sums
 
 
-def near_and_far(dots: Ints, own: Deviations, others: Deviations, sq_norm: float, ranks: tuple[int, ...]) -> Floats:
+def near_and_far(dots: Ints, groups: Deviations, others: Deviations, sq_norm: float, ranks: tuple[int, ...]) -> Floats:
     """Mean distance of groups to the nearest reference groups, ranks[0] of them, and to those of other ranks.
 
     dots (g, references) -> (g, len(ranks))
@@ -278,7 +278,7 @@ def near_and_far(dots: Ints, own: Deviations, others: Deviations, sq_norm: float
     k, places = ranks[0], [rank - 1 for rank in ranks]
     distances = np.empty((len(dots), len(ranks)))
     for rows in _blocks(*dots.shape):
-        sq_dists = _sq_deviations(dots[rows], own.part(rows), others, sq_norm)
+        sq_dists = _sq_deviations(dots[rows], groups.part(rows), others, sq_norm)
         sq_dists.partition(sorted(set(places)), axis=1)
         sq_dists[~np.isfinite(sq_dists)] = 0.0
         near = np.sqrt(np.sort(sq_dists[:, :k], axis=1))
@@ -290,20 +290,20 @@ def near_and_far(dots: Ints, own: Deviations, others: Deviations, sq_norm: float
     return distances
 
 
-def _sq_deviations(dots: Ints, own: Deviations, others: Deviations, sq_norm: float) -> Floats:
+def _sq_deviations(dots: Ints, groups: Deviations, others: Deviations, sq_norm: float) -> Floats:
     """|z - z_j|^2: (g, references); infinite for the one reference that the group itself is.
 
     That is one with the same counts and size, told by integers: c.c' = c.c = c'.c' and n = n'. So a group of ``fit`` is
     no neighbour of its own, and learning and scoring are one function of counts and size.
     """
-    is_same = (dots == own.self_dots[:, None]) & (dots == others.self_dots) & (own.sizes[:, None] == others.sizes)
-    sq_dists: Floats = dots / (own.sizes[:, None] * others.sizes)
-    sq_dists -= own.along[:, None]
+    is_same = (dots == groups.self_dots[:, None]) & (dots == others.self_dots) & (groups.sizes[:, None] == others.sizes)
+    sq_dists: Floats = dots / (groups.sizes[:, None] * others.sizes)
+    sq_dists -= groups.along[:, None]
     sq_dists -= others.along
     sq_dists += sq_norm
-    sq_dists *= -2 * own.factors[:, None]
+    sq_dists *= -2 * groups.factors[:, None]
     sq_dists *= others.factors
-    sq_dists += (own.factors**2 * own.sq_norms)[:, None] + others.factors**2 * others.sq_norms
+    sq_dists += (groups.factors**2 * groups.sq_norms)[:, None] + others.factors**2 * others.sq_norms
     np.maximum(sq_dists, 0, out=sq_dists)
     twins = np.flatnonzero(is_same.any(axis=1))
     sq_dists[twins, is_same[twins].argmax(axis=1)] = np.inf

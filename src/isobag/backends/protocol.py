@@ -85,7 +85,7 @@ class Backend(Protocol[A, C]):
         """Dot products of the counts of pairs of bags, own[rows[k]] . other[other_rows[k]]: (pairs,)."""
 
     def near_and_far(
-        self, dots: A, own: Deviations, others: Deviations, sq_norm: float, ranks: tuple[int, ...], /
+        self, dots: A, groups: Deviations, others: Deviations, sq_norm: float, ranks: tuple[int, ...], /
     ) -> Floats:
         """Mean distance of groups to the nearest reference groups, ranks[0] of them, and to those of other ranks.
 

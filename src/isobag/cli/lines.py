@@ -48,7 +48,7 @@ class Lines:
         self._known_header = None if header is None else list(header)
         self._source, self._quiet = source, quiet
         self._delimiter = ","
-        self._known: set[str] = set()  # columns that are used, or were named as not used
+        self._named: set[str] = set()  # columns that are used, or were named as not used
 
     @property
     def known_header(self) -> list[str] | None:
@@ -79,13 +79,13 @@ class Lines:
 
     def skip(self, lines: list[str], n_known: int) -> list[str]:
         """Some lines without those among the first ``n_known`` of all; of these only the header of CSV is read."""
-        known = lines[: max(0, n_known - self.n_lines)]
+        passed = lines[: max(0, n_known - self.n_lines)]
         place = self.n_passed - self.n_lines  # of the header among these
-        if 0 <= place < len(known) and self.kind == "csv":
-            self._row(self._text(known[place], self.n_passed + 1))
-        self.n_lines += len(known)
-        self._n_skipped += len(known)
-        return lines[len(known) :]
+        if 0 <= place < len(passed) and self.kind == "csv":
+            self._row(self._text(passed[place], self.n_passed + 1))
+        self.n_lines += len(passed)
+        self._n_skipped += len(passed)
+        return lines[len(passed) :]
 
     def finish(self) -> None:
         """Say what was left out; refuse an input of which no line was a row."""
@@ -122,7 +122,7 @@ class Lines:
         missing = [name for name in self.features if name not in cells]
         if missing:
             raise ValueError(f"{missing[0]!r} is missing.")
-        if self._known:
+        if self._named:
             self._name_unused(cells)
         return [_number(name, cells[name]) for name in self.features]
 
@@ -150,11 +150,11 @@ class Lines:
 
     def _begins_with_data(self, first: list[str]) -> bool:
         """Take the names of the columns from the first line of CSV, or from a state; whether that line is a row."""
-        features, known = self.features or (), self._known_header
-        if known is not None and len(first) == len(known):
-            cells = dict(zip(known, first, strict=True))
+        features, header = self.features or (), self._known_header
+        if header is not None and len(first) == len(header):
+            cells = dict(zip(header, first, strict=True))
             if all(_is_number(cells[name]) for name in features):
-                self.header = known
+                self.header = header
                 return True
         names, is_data, notes = name_columns(first, None, self._source)
         for sentence in notes:
@@ -170,17 +170,17 @@ class Lines:
         used = [name for name, value in cells.items() if _is_number(value)]
         if not used:
             raise ValueError("it has no number.")
-        self.features, self._known = used, set(used)
-        others = [name for name in cells if name not in self._known]
+        self.features, self._named = used, set(used)
+        others = [name for name in cells if name not in self._named]
         left_out = f" Not used, as the first row has no number there: {_listed(others)}; see --features."
         self._note(f"Columns: {_listed(used)}.{left_out if others else ''}")
 
     def _name_unused(self, cells: dict[str, Any]) -> None:
         """Say of each column that is not used, once, that it has a number after all."""
-        for name in cells.keys() - self._known:
+        for name in cells.keys() - self._named:
             if _is_number(cells[name]):
                 self._note(f"Line {self.n_lines}: {name!r} is a number, but the first row has none: it is not used.")
-                self._known.add(name)
+                self._named.add(name)
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -35,7 +35,7 @@ class LiveTable:
 
     def __init__(self, now: Any = time.monotonic, bars: str = BARS) -> None:
         self._now, self._bars = now, bars
-        self._found: deque[tuple[str, ...]] = deque(maxlen=_FINDINGS)
+        self._alarms: deque[tuple[str, ...]] = deque(maxlen=_FINDINGS)
         self._oddest: deque[float] = deque(maxlen=_STRETCHES)
         self._stretch_ends = now()
         self._counted: deque[tuple[float, int]] = deque([(now(), 0)])
@@ -48,10 +48,10 @@ class LiveTable:
         self._counted.append((time_now, self._n_rows))
         while len(self._counted) > 2 and time_now - self._counted[1][0] > _RATE_SECONDS:
             self._counted.popleft()
-        known = scores[np.isfinite(scores)]
-        if not len(known):
+        finite = scores[np.isfinite(scores)]
+        if not len(finite):
             return
-        oddest = -float(np.log(max(float(known.min()), sys.float_info.min)))
+        oddest = -float(np.log(max(float(finite.min()), sys.float_info.min)))
         if time_now >= self._stretch_ends or not self._oddest:
             self._oddest.append(oddest)
             self._stretch_ends = time_now + _STRETCH_SECONDS
@@ -62,7 +62,7 @@ class LiveTable:
         """A row raised an alarm."""
         self._n_odd += 1
         words = ", ".join(f"{escape_for_terminal(name)} = {in_cell(value)}" for name, value in reason.items())
-        self._found.appendleft((f"{line:,}", f"{p_value:.2g}", words or "no single feature"))
+        self._alarms.appendleft((f"{line:,}", f"{p_value:.2g}", words or "no single feature"))
 
     @property
     def rows_per_second(self) -> float:
@@ -79,7 +79,7 @@ class LiveTable:
         table = Table(box=None, pad_edge=False, header_style="bold")
         for name, is_right in (("line", True), ("p", True), ("reason", False)):
             table.add_column(name, justify="right" if is_right else "left")
-        for row in self._found:
+        for row in self._alarms:
             table.add_row(*map(Text, row))
         counts = f"{self._n_rows:,} rows, {self._n_odd:,} odd, {self.rows_per_second:,.0f} rows a second"
         line = Text(f"oddest row of each second: {sparkline(list(self._oddest), self._bars)}", no_wrap=True)

@@ -107,16 +107,16 @@ class DeviceRows(Rows):
         with ThreadPoolExecutor(2) as workers:
             parts = workers.map(lambda rows: function(self.X[rows].double()), chosen)
             first = next(parts)
-            found = np.empty((len(self), *first.shape[1:]), first.dtype)
-            found[chosen[0]] = first
+            values = np.empty((len(self), *first.shape[1:]), first.dtype)
+            values[chosen[0]] = first
             for rows, part in zip(chosen[1:], parts, strict=True):
-                found[rows] = part
-        return found
+                values[rows] = part
+        return values
 
     def take(self, numbers: Ints) -> Floats:
         """Some rows, in host memory: (k, d)."""
-        found: Floats = self._picked(numbers).double().cpu().numpy()
-        return found
+        rows: Floats = self._picked(numbers).double().cpu().numpy()
+        return rows
 
     def part(self, numbers: Ints) -> Rows:
         """Some rows, on the device."""
@@ -148,10 +148,10 @@ class DeviceRows(Rows):
         if isinstance(self._like, np.ndarray):
             return values
         torch = sys.modules["torch"]
-        found = torch.from_numpy(np.ascontiguousarray(values)).to(self.X.device)
+        tensor = torch.from_numpy(np.ascontiguousarray(values)).to(self.X.device)
         if isinstance(self._like, torch.Tensor):
-            return found
-        return sys.modules[type(self._like).__module__.partition(".")[0]].from_dlpack(found)
+            return tensor
+        return sys.modules[type(self._like).__module__.partition(".")[0]].from_dlpack(tensor)
 
     def grouped_blocks(self, ids: "Ints | torch.Tensor", stops: Ints | None = None) -> Iterator[GroupedBlock]:
         """All rows sorted by group, on the device; no group is cut, however large. ids: an array or a tensor."""
@@ -213,13 +213,13 @@ class StreamedRows(Rows):
 
         sender = Sender(self._device)
 
-        def send(own: "slice | Ints") -> tuple["torch.Tensor", Any]:
-            return sender.send(self.X[own])
+        def send(rows: "slice | Ints") -> tuple["torch.Tensor", Any]:
+            return sender.send(self.X[rows])
 
         with ThreadPoolExecutor(1) as worker:
             sent: list[Future[tuple[torch.Tensor, Any]]] = []
-            for own in chosen:
-                sent.append(worker.submit(send, own))
+            for rows in chosen:
+                sent.append(worker.submit(send, rows))
                 if len(sent) == 2:
                     yield sender.receive(sent.pop(0).result())
             for last in sent:

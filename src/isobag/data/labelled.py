@@ -98,8 +98,8 @@ class LabelledRows(Rows):
         start = 0
         for block in self._rows.grouped_blocks(numbers):
             for part, _, _ in whole_groups(block.starts[1:], _OWNED_ROWS):
-                own = places[start + part.start : start + part.stop]
-                yield OwnedBlock(block.X[part], self.owners[own], own)
+                positions = places[start + part.start : start + part.stop]
+                yield OwnedBlock(block.X[part], self.owners[positions], positions)
             start += int(block.starts[-1])
 
     def mapped(self, function: Callable[[Floats, Ints], Floats]) -> "LabelledRows":

@@ -33,7 +33,7 @@ def stable_order(values: Floats | Ints | npt.NDArray[np.int32]) -> npt.NDArray[n
     order: npt.NDArray[Any] = np.empty(n, dtype=np.int32 if n < 2**31 else np.int64)
     start = 0
     for part in range(n_parts):
-        own = np.flatnonzero(parts == part)
-        order[start : start + len(own)] = own[np.argsort(values[own], kind="stable")]
-        start += len(own)
+        members = np.flatnonzero(parts == part)
+        order[start : start + len(members)] = members[np.argsort(values[members], kind="stable")]
+        start += len(members)
     return order

@@ -95,8 +95,8 @@ class Calendar:
             return numbers * self.length - self._shift
         n_days = self.length // _DAY
         days = numbers * n_days - (_FIRST_MONDAY if n_days % 7 == 0 else 0)
-        known, places = np.unique(days, return_inverse=True)
-        return np.array([self._midnight(int(day)) for day in known], dtype=np.int64)[places].reshape(days.shape)
+        distinct, places = np.unique(days, return_inverse=True)
+        return np.array([self._midnight(int(day)) for day in distinct], dtype=np.int64)[places].reshape(days.shape)
 
     def dates(self, numbers: Ints) -> Array:
         """When periods start, as the clock shows it there: (n,) datetime64[us]."""
@@ -151,9 +151,9 @@ def number_sessions(ids: Ints, times: Ints, gap: str) -> Ints:
     """
     longest = length_of(gap, "sessions")
     order = np.lexsort((times, ids))
-    own, when = ids[order], times[order]
+    owners, when = ids[order], times[order]
     begins = np.ones(len(ids), dtype=bool)
-    begins[1:] = (own[1:] != own[:-1]) | (when[1:] - when[:-1] > longest)
+    begins[1:] = (owners[1:] != owners[:-1]) | (when[1:] - when[:-1] > longest)
     sessions = np.empty(len(ids), dtype=np.int64)
     sessions[order] = np.cumsum(begins) - 1
     return sessions

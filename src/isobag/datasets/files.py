@@ -73,8 +73,8 @@ def load_groups(name: str, *, folder: str | os.PathLike[str] | None = None, rand
     file = _in_folder(folder, [f"group/{name}"])
     if file is None:
         origin = GROUP_SETS.get(name)
-        known = [*GROUP_SETS, *SYNTHETIC_GROUP_SETS]
-        raise _not_available(name, origin and origin.source, "group", folder, known)
+        names = [*GROUP_SETS, *SYNTHETIC_GROUP_SETS]
+        raise _not_available(name, origin and origin.source, "group", folder, names)
     X, groups, y = _read(file, "X", "group", "y")
     if len(X) != len(groups) or set(np.unique(groups).tolist()) != set(range(len(y))):
         raise ValueError(f"{file} has {len(X)} rows, {len(groups)} group numbers and {len(y)} labels; they do not fit.")
@@ -136,12 +136,12 @@ def _in_folder(folder: str | os.PathLike[str] | None, candidates: list[str]) -> 
 
 
 def _not_available(
-    name: str, source: str | None, kind: str, folder: str | os.PathLike[str] | None, known: list[str]
+    name: str, source: str | None, kind: str, folder: str | os.PathLike[str] | None, names: list[str]
 ) -> LookupError:
     root = _folder(folder)
     where = "no folder of data sets is given (ISOBAG_DATA)" if root is None else f"{root} has no {kind}/{name}.npz"
     if source is None:
-        return DatasetNotAvailableError(f"name={name!r}; {where}, and it is none of {', '.join(known)}.")
+        return DatasetNotAvailableError(f"name={name!r}; {where}, and it is none of {', '.join(names)}.")
     return DatasetNotAvailableError(f"{name}: {where}, and it has no pinned download; it comes from {source}.")
 
 

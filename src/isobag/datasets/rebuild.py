@@ -78,13 +78,13 @@ def _images(digit: int, half: bool) -> Groups:
     labels = np.frombuffer(_read_member("mnist", "train-labels-idx1-ubyte"), np.uint8, offset=8)
     images = np.frombuffer(_read_member("mnist", "train-images-idx3-ubyte"), np.uint8, offset=16).reshape(-1, 28, 28)
     rng = np.random.default_rng(digit)
-    own = rng.permutation(np.flatnonzero(labels == digit))
-    normal, spare = own[: len(own) // 2], own[len(own) // 2 :]
+    of_digit = rng.permutation(np.flatnonzero(labels == digit))
+    normal, spare = of_digit[: len(of_digit) // 2], of_digit[len(of_digit) // 2 :]
     odd = rng.choice(np.flatnonzero(labels != digit), 50, replace=False)
     points = _patches(images[np.concatenate([normal, odd])])
     if half:
-        kept = _patches(images[rng.choice(spare, len(odd), replace=False)])
-        for group, other in zip(points[len(normal) :], kept, strict=True):
+        replacing = _patches(images[rng.choice(spare, len(odd), replace=False)])
+        for group, other in zip(points[len(normal) :], replacing, strict=True):
             places = rng.choice(len(group), 4, replace=False)
             group[places] = other[places]
     sizes = np.full(len(points), points.shape[1])
@@ -117,9 +117,9 @@ def _bags(name: str) -> Groups:
     odd = np.sort(np.random.default_rng(0).permutation(odd)[:most])
     order = np.argsort(ids, kind="stable")
     firsts = np.cumsum(sizes) - sizes
-    kept = np.concatenate([normal, odd])
-    rows = np.concatenate([order[firsts[bag] : firsts[bag] + sizes[bag]] for bag in kept])
-    return _grouped(table[rows, 2:], sizes[kept], len(normal))
+    chosen = np.concatenate([normal, odd])
+    rows = np.concatenate([order[firsts[bag] : firsts[bag] + sizes[bag]] for bag in chosen])
+    return _grouped(table[rows, 2:], sizes[chosen], len(normal))
 
 
 def _http_stretches(folder: str | os.PathLike[str] | None) -> Groups:
@@ -128,9 +128,9 @@ def _http_stretches(folder: str | os.PathLike[str] | None) -> Groups:
     n = len(X) // STRETCH_ROWS
     attacks = y[: n * STRETCH_ROWS].reshape(n, STRETCH_ROWS).sum(axis=1)
     normal, odd = np.flatnonzero(attacks == 0), np.flatnonzero(attacks >= LEAST_ATTACKS)
-    kept = np.concatenate([normal, odd])
-    rows = (kept[:, None] * STRETCH_ROWS + np.arange(STRETCH_ROWS)).ravel()
-    return _grouped(X[rows], np.full(len(kept), STRETCH_ROWS), len(normal))
+    chosen = np.concatenate([normal, odd])
+    rows = (chosen[:, None] * STRETCH_ROWS + np.arange(STRETCH_ROWS)).ravel()
+    return _grouped(X[rows], np.full(len(chosen), STRETCH_ROWS), len(normal))
 
 
 def _grouped(X: npt.NDArray[np.generic], sizes: Ints, n_normal: int) -> Groups:

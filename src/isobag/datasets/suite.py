@@ -147,8 +147,8 @@ def _load(name: str, folder: str | os.PathLike[str] | None, seed: int) -> tuple[
         make, source = _MADE[name]
         return make(random_state=seed), source, "isobag's own"
     if name in REBUILT_GROUP_SETS:
-        own = REBUILT_GROUP_SETS[name]
-        return rebuild_groups(name, folder=folder), own.source, own.licence
+        rebuilt = REBUILT_GROUP_SETS[name]
+        return rebuild_groups(name, folder=folder), rebuilt.source, rebuilt.licence
     return load_groups(name, folder=folder), "a file of your own", "unknown"
 
 
@@ -172,9 +172,9 @@ def _fewer_normal(whole: Groups, n_normal: int, seed: int) -> Groups:
     if len(normal) <= n_normal:
         return whole
     drawn = np.random.default_rng(seed).choice(normal, max(n_normal, 1), replace=False)
-    kept = np.sort(np.concatenate([drawn, np.flatnonzero(whole.y == 1)]))
-    rows = np.isin(whole.groups, kept)
-    return Groups(whole.X[rows], np.searchsorted(kept, whole.groups[rows]), whole.y[kept])
+    chosen = np.sort(np.concatenate([drawn, np.flatnonzero(whole.y == 1)]))
+    rows = np.isin(whole.groups, chosen)
+    return Groups(whole.X[rows], np.searchsorted(chosen, whole.groups[rows]), whole.y[chosen])
 
 
 def _half_of_normal(y: Ints, seed: int) -> npt.NDArray[np.bool_]:

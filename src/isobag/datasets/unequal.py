@@ -57,8 +57,8 @@ def thin_groups(
     # In a random order, group by group, a point stays if it is among the first so many of its group.
     order = np.lexsort([rng.random(len(ids)), ids])
     places = np.arange(len(ids)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    kept = np.sort(order[places < wanted[ids[order]]])
-    return X[kept], groups[kept]
+    left = np.sort(order[places < wanted[ids[order]]])
+    return X[left], groups[left]
 
 
 def make_unequal_groups(

@@ -202,8 +202,8 @@ class GroupDetector(Thresholded):
         Scores come in the order in which labels first appear in ``groups``, not sorted by label: that of
         ``dict.fromkeys(groups)``. Those of a list of arrays come in its order.
         """
-        given = self._groups(X, groups)
-        return given.rows.give(self._score_groups(given))
+        grouped = self._groups(X, groups)
+        return grouped.rows.give(self._score_groups(grouped))
 
     def decision_function(self, X: Any, groups: Any = None) -> Floats:
         """Score minus ``offset_``: negative for odd groups, (g,)."""
@@ -211,8 +211,8 @@ class GroupDetector(Thresholded):
 
     def predict(self, X: Any, groups: Any = None) -> npt.NDArray[np.int64]:
         """+1 for normal groups, -1 for odd ones: (g,)."""
-        given = self._groups(X, groups)
-        return given.rows.give(self._verdicts(self._score_groups(given)))
+        grouped = self._groups(X, groups)
+        return grouped.rows.give(self._verdicts(self._score_groups(grouped)))
 
     def fit_predict(self, X: Any, y: Any = None, groups: Any = None) -> npt.NDArray[np.int64]:
         """Verdicts on the groups of ``fit`` from the scores that ``fit`` computes anyway: (g,)."""
@@ -221,15 +221,15 @@ class GroupDetector(Thresholded):
 
     def rank(self, X: Any, groups: Any = None) -> list[tuple[Any, float]]:
         """Label and score of every group, the oddest first."""
-        given = self._groups(X, groups)
-        scores = self._score_groups(given)
-        return [(given.labels[g], float(scores[g])) for g in np.argsort(scores, kind="stable")]
+        grouped = self._groups(X, groups)
+        scores = self._score_groups(grouped)
+        return [(grouped.labels[g], float(scores[g])) for g in np.argsort(scores, kind="stable")]
 
     def _groups(self, X: Any, groups: Any) -> Groups:
         """Input of a fitted detector."""
         check_is_fitted(self)
-        given: Groups = as_groups(self, X, groups, reset=False)
-        return given
+        grouped: Groups = as_groups(self, X, groups, reset=False)
+        return grouped
 
 
 class Modelled(Storable, Generic[M]):
@@ -247,8 +247,8 @@ class Modelled(Storable, Generic[M]):
     @property
     def params(self) -> Any:
         """The parameters that learning needs, as a frozen data class."""
-        own = self.get_params(deep=False)
-        values = {one.name: own[one.name] for one in fields(self._params_class) if one.name in own}
+        params = self.get_params(deep=False)
+        values = {one.name: params[one.name] for one in fields(self._params_class) if one.name in params}
         plain = {name: one.item() if isinstance(one, np.generic) else one for name, one in values.items()}
         return self._params_class(**plain)
 

@@ -124,13 +124,13 @@ class ViewsAverage(Learned):
     def parts(self, paths: Paths) -> tuple[Floats, Floats]:
         """The mean of the logarithms, less how far out rows are, and the part of it that is of the small psi: (n,)."""
         coarse = np.zeros(len(paths[0][0]))
-        for own, (path, _) in zip(self.views, paths, strict=True):
-            own.add_to(coarse, path, slice(self.n_coarse))
+        for average, (path, _) in zip(self.views, paths, strict=True):
+            average.add_to(coarse, path, slice(self.n_coarse))
         mean = coarse.copy()
-        for own, (path, far) in zip(self.views, paths, strict=True):
-            own.add_to(mean, path, slice(self.n_coarse, None))
+        for average, (path, far) in zip(self.views, paths, strict=True):
+            average.add_to(mean, path, slice(self.n_coarse, None))
             if far is not None:
-                mean -= own.far_weight * far
+                mean -= average.far_weight * far
         return mean, coarse
 
     def limit(self, coarse: Floats) -> Floats:
@@ -145,22 +145,22 @@ def _exponential(logarithms: Floats) -> Floats:
 
 def fit_average(path: Floats, importance: Floats) -> Average:
     """Floors and weights from the scores of the training data (n, L) and how much each psi matters (L,)."""
-    (own,) = _with_sum_1([_fit_view(path, importance, None)])
-    return own
+    (average,) = _with_sum_1([_fit_view(path, importance, None)])
+    return average
 
 
-def fit_views_average(paths: Paths, levels: Sequence[int], own: float = 0.0) -> ViewsAverage:
+def fit_views_average(paths: Paths, levels: Sequence[int], own_weight: float = 0.0) -> ViewsAverage:
     """Floors, weights and what lets small psi overrule the mean, from the scores of the training data.
 
     Each psi matters psi^-0.5, in every view alike, and how far out rows are as much as all psi of the view.
-    ``own``, from 0 to 1: how much rows are compared with groups of their own. Small psi cannot resolve a group, which
-    is a small part of the data, and far out is far from all: so each psi matters psi^(-0.5 (1 - own)), and how far out
-    rows are 1 - own times as much.
+    ``own_weight``, from 0 to 1: how much rows are compared with groups of their own. Small psi cannot resolve a group,
+    which is a small part of the data, and far out is far from all: so each psi matters psi^(-0.5 (1 - own_weight)), and
+    how far out rows are 1 - own_weight times as much.
     """
-    importance = np.array(levels) ** (-0.5 * (1 - own))
+    importance = np.array(levels) ** (-0.5 * (1 - own_weight))
     n_coarse = sum(psi <= COARSE for psi in levels)
     fitted = [_fit_view(path, importance, far) for path, far in paths]
-    views = _with_sum_1([replace(view, far_weight=view.far_weight * (1 - own)) for view in fitted])
+    views = _with_sum_1([replace(view, far_weight=view.far_weight * (1 - own_weight)) for view in fitted])
     average = ViewsAverage(views, 0 if n_coarse == len(levels) else n_coarse, 0.0, 0.0)
     mean, coarse = average.parts(paths)
     (middle, spread), (coarse_middle, coarse_spread) = _middle_and_spread(mean), _middle_and_spread(coarse)
@@ -175,8 +175,8 @@ def _fit_view(path: Floats, importance: Floats, far: Floats | None) -> Average:
     path = np.ascontiguousarray(path)  # in one layout, so that sums are taken in one order
     floors = np.maximum(FLOOR * path.mean(axis=0), np.finfo(float).tiny)
     spreads = Average(floors, importance, 0.0).logarithms(path).std(axis=0)
-    some = spreads > _LEAST_SPREAD  # a psi that tells no rows apart has no say
-    weights = np.divide(importance, spreads, out=np.zeros_like(spreads), where=some)
+    tells = spreads > _LEAST_SPREAD  # a psi that tells no rows apart has no say
+    weights = np.divide(importance, spreads, out=np.zeros_like(spreads), where=tells)
     far_weight = 0.0
     if far is not None:
         spread = float(far.std())

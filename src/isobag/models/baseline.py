@@ -70,8 +70,8 @@ class Baseline(Learned):
         check("reference", self.reference, (None,), 0, len(self.sizes) - 1)
         check("ratios", self.ratios, (None, None), 0)
         check("gains", self.gains, self.ratios.shape, 1)
-        for own in self.counts:
-            check("counts", own.data, (None,), 0, 1 << 31)
+        for counts in self.counts:
+            check("counts", counts.data, (None,), 0, 1 << 31)
 
     def check_views(self, views: Views, n_reference: int) -> None:
         """Refuse other views, or another number of reference rows, than this is of."""
@@ -103,21 +103,21 @@ class Baseline(Learned):
             parts.append(sums)
         return OwnSums(tuple(parts), self.sizes_of(owners) - leave_out)
 
-    def mix(self, paths: Paths, own: OwnSums, n_samples: Ints) -> Paths:
+    def mix(self, paths: Paths, own_sums: OwnSums, n_samples: Ints) -> Paths:
         """Scores at every psi in the map of the own group and all, from those in the map of all; n_samples (L,)."""
         mixed = []
         for view, (path, far) in enumerate(paths):
-            shares = own.sums[view] / (np.maximum(own.sizes, 1)[:, None] * n_samples)
-            mixed.append((mix_shares(shares, path, self.weights(view, own.sizes), self.gains[view]), far))
+            shares = own_sums.sums[view] / (np.maximum(own_sums.sizes, 1)[:, None] * n_samples)
+            mixed.append((mix_shares(shares, path, self.weights(view, own_sums.sizes), self.gains[view]), far))
         return mixed
 
-    def with_gains(self, paths: Paths, own: OwnSums, n_samples: Ints) -> "Baseline":
+    def with_gains(self, paths: Paths, own_sums: OwnSums, n_samples: Ints) -> "Baseline":
         """With the gains that some rows of ``fit`` show, from their scores in the map of all."""
-        known = own.sizes > 0
+        in_groups = own_sums.sizes > 0
         gains = np.ones_like(self.ratios)
         for view, (path, _) in enumerate(paths):
-            if known.any():
-                shares = own.sums[view][known] / (own.sizes[known][:, None] * n_samples)
+            if in_groups.any():
+                shares = own_sums.sums[view][in_groups] / (own_sums.sizes[in_groups][:, None] * n_samples)
                 usual = np.ascontiguousarray(path).mean(axis=0)
                 gains[view] = np.maximum(np.divide(shares.mean(axis=0), usual, out=gains[view], where=usual > 0), 1)
         return replace(self, gains=gains)
@@ -143,8 +143,8 @@ class OwnShares(NamedTuple):
         """Share of the own mixed map in the cells of rows: (n, t)."""
         shares = np.zeros(cells.shape)
         for rows, counts, local in self._tables(level):
-            own = cells[rows]
-            shares[rows] = np.where(own == OUTSIDE, 0, counts[local[:, None], own])
+            of_rows = cells[rows]
+            shares[rows] = np.where(of_rows == OUTSIDE, 0, counts[local[:, None], of_rows])
         weights, gains = self._weights(level), self.baseline.gains[self.view, self._place(level)]
         sizes = np.maximum(self.baseline.sizes_of(self.owners), 1)
         return mix_shares(shares / sizes[:, None], self.of_all.at(level, cells), weights, gains)
@@ -177,10 +177,10 @@ class OwnShares(NamedTuple):
             yield rows, counts[groups].toarray(), local
 
 
-def mix_shares(own: Floats, shares: Floats, weights: Floats, gains: Floats) -> Floats:
+def mix_shares(of_group: Floats, shares: Floats, weights: Floats, gains: Floats) -> Floats:
     """(lambda own + (1 - lambda) shares) / (lambda gain + 1 - lambda)."""
     rest = 1 - weights
-    mixed: Floats = (weights * own + rest * shares) / (weights * gains + rest)
+    mixed: Floats = (weights * of_group + rest * shares) / (weights * gains + rest)
     return mixed
 
 
@@ -231,8 +231,8 @@ def _own_sums(counts: csr_array, cells: Cells, owners: Ints, cut: Cut) -> Ints:
         tables[:, :, 1:] = counts[groups].toarray().reshape(len(groups), len(cut.levels), -1)
         for level in range(len(cut.levels)):
             flat, before = tables[:, level].reshape(-1), local * (1 + cut.n_slots) + 1
-            for own in cells[ends[level] : ends[level + 1], rows]:
-                sums[rows, level] += flat[before + own]
+            for sample_cells in cells[ends[level] : ends[level + 1], rows]:
+                sums[rows, level] += flat[before + sample_cells]
     return sums
 
 

@@ -140,9 +140,9 @@ class Calibration(Learned):
             by_model = np.stack([score(X) for score in scorers], axis=1)
             judged = np.empty(len(by_model), dtype=_JUDGED)
             for rows in slices(len(by_model), _BLOCK_SCORES):
-                some = self.compare(by_model[rows], by_model[rows], tail)
-                for name, own in some._asdict().items():
-                    judged[name][rows] = own
+                judgement = self.compare(by_model[rows], by_model[rows], tail)
+                for name, values in judgement._asdict().items():
+                    judged[name][rows] = values
             return judged
 
         # Block by block, so that beside the input and the answer memory does not grow with the rows.
@@ -158,19 +158,19 @@ class Calibration(Learned):
         classes = np.searchsorted(self.edges, _sizes_of(data), side="left")
         p_values, extrapolated = np.empty(len(scores)), np.zeros(len(scores), dtype=bool)
         for number, folds in enumerate(self.classes):
-            own = np.flatnonzero(classes == number)
-            given = scores[own]
-            below = np.zeros(len(own), dtype=np.int64)
-            for part, column in zip(folds, given.T, strict=True):
+            members = np.flatnonzero(classes == number)
+            of_members = scores[members]
+            below = np.zeros(len(members), dtype=np.int64)
+            for part, column in zip(folds, of_members.T, strict=True):
                 below += np.searchsorted(part, column, side="right")
-            p_values[own] = (1 + below) / (1 + self.sizes[number])
-            known = self.tails[number] if tail == EXTRAPOLATE else None
-            if known is not None:
+            p_values[members] = (1 + below) / (1 + self.sizes[number])
+            extrapolating = self.tails[number] if tail == EXTRAPOLATE else None
+            if extrapolating is not None:
                 # A score of 0 says that it is below all others and not how far.
-                beyond = own[(below == 0) & (given.min(axis=1) > 0)]
-                found = known.p_values(lacks_of(scores[beyond]))
-                extrapolated[beyond] = found < p_values[beyond]
-                p_values[beyond] = np.minimum(found, p_values[beyond])
+                beyond = members[(below == 0) & (of_members.min(axis=1) > 0)]
+                lower = extrapolating.p_values(lacks_of(scores[beyond]))
+                extrapolated[beyond] = lower < p_values[beyond]
+                p_values[beyond] = np.minimum(lower, p_values[beyond])
         return Judgement(_geometric_mean(scores), p_values, extrapolated)
 
 
@@ -182,8 +182,8 @@ def _geometric_mean(scores: Floats) -> Floats:
     with np.errstate(divide="ignore"):
         for column in scores.T:
             total += np.log(column)
-    found: Floats = np.exp(total / scores.shape[1])
-    return found
+    mean: Floats = np.exp(total / scores.shape[1])
+    return mean
 
 
 def _sizes_of(data: Any) -> Ints:
@@ -214,10 +214,10 @@ def draw_folds(n: int, most_aside: int, most_learned: int, random_state: Any, un
         chosen = rng.permutation(n)  # the first of a unit is the one that is scored
         units = units[chosen]
     _, first, numbers = np.unique(units, return_index=True, return_inverse=True)
-    kept = rng.permutation(len(first))[:most_aside]
-    n_folds = min(N_FOLDS, len(kept)) if len(first) > 2 else 1
+    scored = rng.permutation(len(first))[:most_aside]
+    n_folds = min(N_FOLDS, len(scored)) if len(first) > 2 else 1
     fold_of = np.full(len(first), -1)
-    fold_of[kept] = np.arange(len(kept)) % n_folds if len(first) > 2 else -1
+    fold_of[scored] = np.arange(len(scored)) % n_folds if len(first) > 2 else -1
     return [
         Fold(
             np.sort(chosen[fold_of[numbers] != k][:most_learned]),
@@ -249,14 +249,14 @@ def calibrate(
     for fold in folds:
         model, _ = fit(data.part(fold.learned), params.of_part(fold.seed, len(folds)), compute)
         aside = data.part(fold.aside)
-        own = model.scores(aside, compute) if len(fold.aside) else np.empty(0)
+        of_fold = model.scores(aside, compute) if len(fold.aside) else np.empty(0)
         classes = np.searchsorted(edges, _sizes_of(aside), side="left")
         models.append(model)
-        ranks.append(own_p_values(own))
+        ranks.append(own_p_values(of_fold))
         if isinstance(aside, LabelledRows) and len(fold.aside):
-            own = np.concatenate([own, model.scores(aside.as_unseen(), compute)])
+            of_fold = np.concatenate([of_fold, model.scores(aside.as_unseen(), compute)])
             classes = np.concatenate([classes, np.zeros_like(classes)])
-        scores.append(own[np.lexsort((own, classes))])
+        scores.append(of_fold[np.lexsort((of_fold, classes))])
         ends.append(np.bincount(classes, minlength=len(edges) + 1))
     neighbours = np.concatenate(ranks)[np.argsort(places)]
     return Calibration(
@@ -282,10 +282,10 @@ def _correlation(ranks: Floats) -> float:
 def own_p_values(scores: Floats) -> Floats:
     """Share of the scores that are not above each, itself counted: (n,) -> (n,) in (0, 1]."""
     ranked = np.sort(scores)
-    found = np.empty(len(scores))
+    p_values = np.empty(len(scores))
     for rows in slices(len(scores), _BLOCK_SCORES):  # there may be hundreds of millions of them
-        found[rows] = np.searchsorted(ranked, scores[rows], side="right") / len(ranked)
-    return found
+        p_values[rows] = np.searchsorted(ranked, scores[rows], side="right") / len(ranked)
+    return p_values
 
 
 def discoveries(p_values: Floats, fdr: float) -> npt.NDArray[np.int64]:

@@ -35,7 +35,7 @@ class GroupCells(Level2):
     def scores(self, maps: AnyMaps, compute: Compute) -> Floats:
         """How normal each group is: (g,) in [0, 1]."""
         drawn = self.partitionings
-        return self.shares(maps.map(lambda own: drawn.sum_at(drawn.prepare(own, compute), self.counts, compute)))
+        return self.shares(maps.map(lambda block: drawn.sum_at(drawn.prepare(block, compute), self.counts, compute)))
 
     def shares(self, sums: Ints) -> Floats:
         """Sums over partitionings (g, 1) divided by the largest possible sum: (g,)."""

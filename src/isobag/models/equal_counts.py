@@ -83,23 +83,23 @@ def fit_equal_counts(points: Floats, edges: Floats, values: Ints, sums: Ints, si
     edges (d, b - 1), values (d, b) : bins of each column, and what a point in them adds to sums.
     sums (g, d), sizes (g,) : of the groups. Fewer than 30 show nothing.
     """
-    found, scales = [], []
-    for column, own in enumerate(points.T if len(sizes) >= LEAST_FOR_LINE else ()):
-        low, high = own.min(), own.max()
-        is_high = own == high
-        if low == high or not np.all(is_high | (own == low)):
+    rows, scales = [], []
+    for column, cells in enumerate(points.T if len(sizes) >= LEAST_FOR_LINE else ()):
+        low, high = cells.min(), cells.max()
+        is_high = cells == high
+        if low == high or not np.all(is_high | (cells == low)):
             continue
         of_both = values[column, np.searchsorted(edges[column], [low, high], side="left")]
-        common, rare = of_both if np.count_nonzero(is_high) <= len(own) / 2 else of_both[::-1]
+        common, rare = of_both if np.count_nonzero(is_high) <= len(cells) / 2 else of_both[::-1]
         counts = _counts(sums[:, column], sizes, common, rare)
         usual = int(np.median(counts))
         share = float(np.mean(counts == usual))
         if usual > 0 and share >= _LEAST_SHARE:
-            found.append((column, usual, common, rare))
+            rows.append((column, usual, common, rare))
             scales.append(max(_LEAST_SCALE, _OF_SPREAD * (share * (1 - share)) ** 0.5))
-    if not found:
+    if not rows:
         return None
-    columns, usuals, commons, rares = np.array(found, dtype=np.int64).T.copy()
+    columns, usuals, commons, rares = np.array(rows, dtype=np.int64).T.copy()
     return EqualCounts(columns, usuals, np.array(scales), commons, rares, 0.0, 1.0).standardised(sums, sizes)
 
 

@@ -93,7 +93,7 @@ class Neighbours(Level2):
         """Mean distance to the nearest reference groups, and distances to the N/20-th and N/4-th nearest: (g, 3)."""
         noise = Noise(self.ratio, self.population, self.largest)
         others = _deviations(self.references, noise)
-        return maps.map(lambda own: _distances(own, self.references, others, noise, compute))
+        return maps.map(lambda block: _distances(block, self.references, others, noise, compute))
 
     def oddness(self, distances: Floats, sizes: Ints) -> Floats:
         """By how many robust spreads a group is farther from others than is usual at its size: (g, 3) -> (g,)."""
@@ -113,7 +113,7 @@ def fit_neighbours(maps: AnyMaps, n_partitionings: int, compute: Compute) -> tup
     noise = estimate_noise(references, n_partitionings)
     rows = chosen if isinstance(maps, MeanMaps) else None
     deviations = _deviations(references, noise)
-    distances = maps.map(lambda own: _distances(own, references, deviations, noise, compute, rows))
+    distances = maps.map(lambda block: _distances(block, references, deviations, noise, compute, rows))
     unit = float(np.median(deviations.factors * np.sqrt(deviations.sq_norms)))
     lines = [
         fit_size_line(own, references.sizes, unit, *bounds, sloped=k == 0)
@@ -189,7 +189,7 @@ def _distances(
     chosen: Ints | None = None,
 ) -> Floats:
     """Distances of each group to references, see ``Neighbours``: (g, 3). ``chosen``: the groups that are references."""
-    own = _deviations(maps, noise)
+    deviations = _deviations(maps, noise)
     sq_norm = _sq_norm(noise.population)
     ranks = _ranks(len(references))
     distances = np.empty((len(maps), len(ranks)))
@@ -197,5 +197,5 @@ def _distances(
         is_all = rows.stop - rows.start == len(maps)
         counts = maps.counts if is_all else maps.counts[rows]
         dots = compute.verbs.dot_counts(counts, references.counts, compute.n_jobs, chosen if is_all else None)
-        distances[rows] = compute.verbs.near_and_far(dots, own.part(rows), others, sq_norm, ranks)
+        distances[rows] = compute.verbs.near_and_far(dots, deviations.part(rows), others, sq_norm, ranks)
     return distances

@@ -74,17 +74,17 @@ class Lord(Learned):
         now = self.n_seen + 1
         if not is_alarm:
             return replace(self, n_seen=now), False
-        kept = (*self.alarms, now)
-        is_full = len(kept) > MOST_ALARMS
-        return replace(self, n_seen=now, alarms=kept[-MOST_ALARMS:], first=self.first and not is_full), True
+        alarms = (*self.alarms, now)
+        is_full = len(alarms) > MOST_ALARMS
+        return replace(self, n_seen=now, alarms=alarms[-MOST_ALARMS:], first=self.first and not is_full), True
 
     def alarms_of(self, p_values: Floats | Iterable[float]) -> tuple["Lord", Bools]:
         """The same for several p-values in their order: (n,) -> (n,)."""
-        state, found = self, []
+        state, alarms = self, []
         for p_value in p_values:
             state, is_alarm = state.after(float(p_value))
-            found.append(is_alarm)
-        return state, np.array(found, dtype=bool)
+            alarms.append(is_alarm)
+        return state, np.array(alarms, dtype=bool)
 
 
 def _share(t: int) -> float:
@@ -93,8 +93,8 @@ def _share(t: int) -> float:
 
 
 def _unscaled(t: Floats) -> Floats:
-    found: Floats = np.log(np.maximum(t, 2)) / (t * np.exp(np.sqrt(np.log(t))))
-    return found
+    shares: Floats = np.log(np.maximum(t, 2)) / (t * np.exp(np.sqrt(np.log(t))))
+    return shares
 
 
 @cache

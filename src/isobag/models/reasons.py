@@ -26,7 +26,7 @@ class GroupReason(NamedTuple):
     kind : "mean", "spread", "shape", "count" or "relation".
     columns : numbers of the column, or of the two.
     deviation : how odd, in robust spreads of groups of its size; below 0 for less than usual.
-    own, usual : what a reader can compute again, of the group and of ``reference``: medians (mean, shape),
+    value, usual : what a reader can compute again, of the group and of ``reference``: medians (mean, shape),
         interquartile ranges (spread), numbers of points with the rarer of two values (count), or rank correlations in
         16 classes (relation).
     """
@@ -34,7 +34,7 @@ class GroupReason(NamedTuple):
     kind: str
     columns: tuple[int, ...]
     deviation: float
-    own: float
+    value: float
     usual: float
 
 
@@ -48,22 +48,22 @@ def reasons_of(columns: ColumnEvidence, groups: Groups, reference: Floats, compu
     reasons = np.empty(len(groups), dtype=object)
     for g, (z, rows) in enumerate(zip(deviations, np.split(order, np.cumsum(groups.sizes)[:-1]), strict=True)):
         X = groups.rows.take(rows)
-        found = [_of_column(j, z[j], X[:, j], reference[:, j]) for j in range(len(z))]
+        ranked = [_of_column(j, z[j], X[:, j], reference[:, j]) for j in range(len(z))]
         pairs = _of_pairs(bin_values(X, columns.edges, columns.values), values, columns)
         is_counted = {one.columns[0] for one in counted[g]}  # a count of its own changes what goes with that column
-        found += [*counted[g], *(pair for pair in pairs if not is_counted & {*pair.columns})]
-        found.sort(key=lambda one: -abs(one.deviation))
-        n_strong = sum(abs(one.deviation) >= LEAST_DEVIATION for one in found)
-        reasons[g] = found[: min(max(n_strong, 1), MOST_REASONS)]
+        ranked += [*counted[g], *(pair for pair in pairs if not is_counted & {*pair.columns})]
+        ranked.sort(key=lambda reason: -abs(reason.deviation))
+        n_strong = sum(abs(one.deviation) >= LEAST_DEVIATION for one in ranked)
+        reasons[g] = ranked[: min(max(n_strong, 1), MOST_REASONS)]
     return reasons
 
 
-def _of_column(column: int, z: Floats, own: Floats, reference: Floats) -> GroupReason:
+def _of_column(column: int, z: Floats, X: Floats, reference: Floats) -> GroupReason:
     """The first of mean, spread and shape that is odd enough: a mean far out also changes spread and shape."""
     size = np.abs(z)
     which = int(np.argmax(size >= min(_ENOUGH, _EARLIER * size.max())))
     kind = KINDS[which]
-    numbers = [_range(own), _range(reference)] if kind == "spread" else [np.median(own), np.median(reference)]
+    numbers = [_range(X), _range(reference)] if kind == "spread" else [np.median(X), np.median(reference)]
     return GroupReason(kind, (column,), float(z[which]), float(numbers[0]), float(numbers[1]))
 
 
@@ -71,22 +71,22 @@ def _of_counts(counts: EqualCounts | None, sums: Ints, sizes: Ints) -> list[list
     """Of each group, the values that it has more or less often than most groups, which have them equally often."""
     if counts is None:
         return [[] for _ in sizes]
-    own = counts.counts(sums[:, :, 0], sizes)
+    counted = counts.counts(sums[:, :, 0], sizes)
     return [
         [
             GroupReason("count", (int(counts.columns[c]),), float(z[c]), float(k[c]), float(counts.usual[c]))
             for c in np.flatnonzero(z)
         ]
-        for z, k in zip(counts.deviations(own), own, strict=True)
+        for z, k in zip(counts.deviations(counted), counted, strict=True)
     ]
 
 
-def _of_pairs(own: Ints, usual: Floats, columns: ColumnEvidence) -> list[GroupReason]:
+def _of_pairs(values: Ints, usual: Floats, columns: ColumnEvidence) -> list[GroupReason]:
     """Pairs of columns whose correlation is unlike the usual one; correlations vary between groups as spreads do."""
-    n = len(own) - 3
-    if n < 1 or not 1 < own.shape[1] <= MOST_COLUMNS:
+    n = len(values) - 3
+    if n < 1 or not 1 < values.shape[1] <= MOST_COLUMNS:
         return []
-    relations = _relations(own)
+    relations = _relations(values)
     ratio = float(np.median(columns.ratios[:, 1]))
     away = (np.arctanh(relations) - np.arctanh(usual)) * np.sqrt(n / (1 + ratio * n))
     first, second = np.triu_indices(len(usual), 1)

@@ -72,10 +72,10 @@ class Residuals(Learned):
 
         of_rows : the model of the rows themselves, which found ``lacks``.
         """
-        found: Floats = self.model.explain(self.of(rows), compute)
+        of_residuals: Floats = self.model.explain(self.of(rows), compute)
         apart = of_rows.log_typical(compute) - self.model.log_typical(compute) - np.log(self.factor)
-        is_odder = self._are_known(rows.owners) & (found.sum(axis=1) + apart > lacks.sum(axis=1))
-        return np.where(is_odder[:, None], found + apart / found.shape[1], lacks)
+        is_odder = self._are_known(rows.owners) & (of_residuals.sum(axis=1) + apart > lacks.sum(axis=1))
+        return np.where(is_odder[:, None], of_residuals + apart / of_residuals.shape[1], lacks)
 
     def _are_known(self, owners: Ints) -> Bools:
         sizes: Ints = self.model.baseline.sizes_of(owners)
@@ -97,12 +97,12 @@ def fit_residuals(
     if not center.ratios.any() and not spread.ratios.any():
         return None, scores
     left = apart.mapped(lambda X, owners: _divided(X, spread.without(np.abs(X), owners)))
-    model, found = fit(left)
-    factor = np.exp(np.median(np.log(scores)) - np.median(np.log(found)))
+    model, of_residuals = fit(left)
+    factor = np.exp(np.median(np.log(scores)) - np.median(np.log(of_residuals)))
     residuals = Residuals(
         model, center.shrunk, np.maximum(spread.shrunk, TINY), float(np.clip(factor, 1 / _MOST_FACTOR, _MOST_FACTOR))
     )
-    return residuals, residuals.lower_of(scores, found, rows.owners)
+    return residuals, residuals.lower_of(scores, of_residuals, rows.owners)
 
 
 class _Medians(NamedTuple):
@@ -134,8 +134,8 @@ class _Medians(NamedTuple):
 
     def _shrink(self, medians: Floats, sizes: Ints) -> Floats:
         rest = (1 + self.ratios * np.maximum(sizes, 0)[:, None]) ** -self.power
-        found: Floats = (1 - rest) * medians + rest * self.of_all
-        return found
+        shrunk: Floats = (1 - rest) * medians + rest * self.of_all
+        return shrunk
 
 
 def _usual_distance(sample: Floats) -> Floats:
@@ -147,10 +147,10 @@ def _usual_distance(sample: Floats) -> Floats:
 def _find_medians(rows: LabelledRows, of_all: Floats, power: float) -> _Medians:
     """Medians of the groups of rows, and how much groups differ; of_all (d,): the median of all."""
     scaling = fit_scalings(rows, ["normal"])["normal"]
-    middle, below, at, above = found = np.zeros((4, rows.n_groups, rows.n_features))
+    middle, below, at, above = medians = np.zeros((4, rows.n_groups, rows.n_features))
     totals, squares = np.zeros((2, rows.n_groups, rows.n_features))
-    some = rows.part(_spread_in_groups(rows.owners, rows.n_groups))
-    for X, owners in _whole_groups(some):
+    sample = rows.part(_spread_in_groups(rows.owners, rows.n_groups))
+    for X, owners in _whole_groups(sample):
         groups, starts, sizes = np.unique(owners, return_index=True, return_counts=True)
         scores = scaling.apply(X)
         ends, half, is_odd = starts + sizes - 1, starts + sizes // 2, sizes % 2 == 1
@@ -158,14 +158,14 @@ def _find_medians(rows: LabelledRows, of_all: Floats, power: float) -> _Medians:
         for column in range(X.shape[1]):
             values = X[np.lexsort((X[:, column], owners)), column]
             low, mid, high = values[before], values[half], values[after]
-            found[:, groups, column] = np.where(
+            medians[:, groups, column] = np.where(
                 is_odd,
                 [mid, (mid + high) / 2, (low + high) / 2, (low + mid) / 2],
                 [(low + mid) / 2, mid, mid, low],
             )
             for sums, parts in ((totals, scores[:, column]), (squares, scores[:, column] ** 2)):
                 sums[:, column] += np.bincount(owners, parts, rows.n_groups)
-    sizes = some.sizes
+    sizes = sample.sizes
     return _Medians(middle, below, at, above, of_all, _ratios(totals, squares, sizes), sizes, power)
 
 
@@ -191,8 +191,8 @@ def _ratios(totals: Floats, squares: Floats, sizes: Ints) -> Floats:
 
 def _divided(residuals: Floats, spreads: Floats) -> Floats:
     with np.errstate(over="ignore"):
-        found: Floats = np.clip(residuals / np.maximum(spreads, TINY), -FARTHEST, FARTHEST)
-    return found
+        divided: Floats = np.clip(residuals / np.maximum(spreads, TINY), -FARTHEST, FARTHEST)
+    return divided
 
 
 def _spread_in_groups(owners: Ints, n_groups: int) -> Ints:
@@ -208,11 +208,11 @@ def _spread_in_groups(owners: Ints, n_groups: int) -> Ints:
 
 def _whole_groups(rows: LabelledRows) -> Iterator[tuple[Floats, Ints]]:
     """Rows sorted by group, and the group of each: (m, d), (m,) at a time; no group is in two parts."""
-    kept, whose = np.empty((0, rows.n_features)), np.empty(0, dtype=np.int64)
+    rest, whose = np.empty((0, rows.n_features)), np.empty(0, dtype=np.int64)
     for block in rows.owned_blocks():
-        X, owners = np.concatenate([kept, block.X]), np.concatenate([whose, block.owners])
+        X, owners = np.concatenate([rest, block.X]), np.concatenate([whose, block.owners])
         start = int(np.searchsorted(owners, owners.max(initial=0)))
         if start:
             yield X[:start], owners[:start]
-        kept, whose = X[start:], owners[start:]
-    yield kept, whose
+        rest, whose = X[start:], owners[start:]
+    yield rest, whose

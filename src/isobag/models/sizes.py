@@ -179,8 +179,8 @@ def _fit_scale_slope(at: Floats, away: Floats, tiny: float) -> float:
 
 def _scale(away: Floats, tiny: float) -> float:
     """Standard deviation from a quantile of absolute deviations: of all groups, else of those that deviate, else 1."""
-    for some in (away, away[away > tiny]):
-        scale = float(np.quantile(some, _QUANTILE)) / _NORMAL_QUANTILE if len(some) else 0.0
+    for deviations in (away, away[away > tiny]):
+        scale = float(np.quantile(deviations, _QUANTILE)) / _NORMAL_QUANTILE if len(deviations) else 0.0
         if scale > tiny:
             return scale
     return 1.0
@@ -197,10 +197,10 @@ def _classes(sizes: Ints, n_classes: int) -> list[Ints]:
     order = np.argsort(sizes, kind="stable")
     target = len(sizes) / n_classes
     _, starts = np.unique(sizes[order], return_index=True)
-    found, first = [], 0
+    classes, first = [], 0
     for end in (*starts[1:].tolist(), len(sizes)):
         is_full = end - first >= 0.999 * target and len(sizes) - end >= 0.5 * target
         if is_full or end == len(sizes):
-            found.append(order[first:end])
+            classes.append(order[first:end])
             first = end
-    return found
+    return classes

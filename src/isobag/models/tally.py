@@ -62,14 +62,14 @@ class GroupTally:
 
     def __sub__(self, other: "GroupTally") -> "GroupTally":
         """Rows without those of the other, all of which must have been counted here; emptied groups are dropped."""
-        own = GroupTally(self.numbers, self.counts.tocsr(), self.sizes)  # counts may be on a device
-        merged = own + GroupTally(other.numbers, -other.counts.tocsr(), -other.sizes)
+        whole = GroupTally(self.numbers, self.counts.tocsr(), self.sizes)  # counts may be on a device
+        merged = whole + GroupTally(other.numbers, -other.counts.tocsr(), -other.sizes)
         if (merged.sizes < 0).any() or (merged.counts.data < 0).any():
             raise ValueError("the rows to subtract were never added to this tally.")
-        kept = np.flatnonzero(merged.sizes)
-        counts = csr_array(merged.counts[kept])
+        filled = np.flatnonzero(merged.sizes)
+        counts = csr_array(merged.counts[filled])
         counts.eliminate_zeros()
-        return GroupTally(merged.numbers[kept], counts, merged.sizes[kept])
+        return GroupTally(merged.numbers[filled], counts, merged.sizes[filled])
 
     def part(self, places: Ints) -> "GroupTally":
         """Only some of the groups, by their places: (k,)."""

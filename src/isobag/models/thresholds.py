@@ -128,13 +128,13 @@ def threshold_beyond_bulk(counts: ScoreCounts, level: float, power: float = 1.0)
     is_known, last = False, -1
     for before, rank, allowance in windows:
         stop = np.searchsorted(above, rank, side="right") - 1
-        known = np.flatnonzero(stop - before >= LEAST_BEYOND)
-        if len(known):
-            is_known, start, end = True, before[known], stop[known]
+        usable = np.flatnonzero(stop - before >= LEAST_BEYOND)
+        if len(usable):
+            is_known, start, end = True, before[usable], stop[usable]
             w = above[end] - above[start]
             shape, scale = 1 / w + allowance, (passed[end + 1] - passed[start + 1]) / w
-            falls = np.log1p(shape * (lacks[known] - lacks[end + 1]) / scale) / shape
-            passing = known[(above[end] + 1) / (n + 1) * np.exp(-falls) * n / j[known] <= level]
+            falls = np.log1p(shape * (lacks[usable] - lacks[end + 1]) / scale) / shape
+            passing = usable[(above[end] + 1) / (n + 1) * np.exp(-falls) * n / j[usable] <= level]
             last = max(last, *passing.tolist(), -1)
     if last < 0:
         return 0.0 if is_known else None

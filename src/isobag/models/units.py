@@ -17,10 +17,10 @@ _INDEPENDENT = 0.1
 
 def unit_numbers(labels: Any, n_rows: int) -> Ints:
     """The number of each label among the different ones: (n,), from whatever holds one label for each row."""
-    given = np.asarray(labels)
-    if given.shape != (n_rows,):
-        raise ValueError(f"groups has shape {given.shape}; need ({n_rows},), one label for each row.")
-    _, numbers = np.unique(given, return_inverse=True)
+    array = np.asarray(labels)
+    if array.shape != (n_rows,):
+        raise ValueError(f"groups has shape {array.shape}; need ({n_rows},), one label for each row.")
+    _, numbers = np.unique(array, return_inverse=True)
     return numbers
 
 

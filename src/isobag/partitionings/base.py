@@ -71,9 +71,9 @@ def draw_rows(n_rows: int, seeds: Seeds, n_cells: int) -> Ints:
     draw. Each partitioning has its own stream of row numbers and keeps the first psi different ones.
     """
     rows = np.empty((len(seeds), n_cells), dtype=np.int64)
-    for own in slices(len(seeds), max(1, _BLOCK_DRAWS // n_cells)):
-        generators = [np.random.default_rng(seed) for seed in seeds[own]]
-        rows[own] = _first_distinct(generators, n_rows, n_cells)
+    for part in slices(len(seeds), max(1, _BLOCK_DRAWS // n_cells)):
+        generators = [np.random.default_rng(seed) for seed in seeds[part]]
+        rows[part] = _first_distinct(generators, n_rows, n_cells)
     return rows
 
 
@@ -84,14 +84,14 @@ def _first_distinct(generators: list[np.random.Generator], n_rows: int, size: in
     streams = np.empty((len(generators), 0), dtype=np.int64)
     while len(missing):
         # In even portions: a generator that makes two numbers at once has then none left over.
-        known = streams.shape[1]
-        more = -(-max(size - known, known, _ROUND) // _ROUND) * _ROUND
+        length = streams.shape[1]
+        more = -(-max(size - length, length, _ROUND) // _ROUND) * _ROUND
         drawn = [generators[i].integers(0, n_rows, size=more) for i in missing]
         streams = np.concatenate([streams, drawn], axis=1)
         first = is_first(streams)
         done = first.sum(axis=1) >= size
-        kept = first[done] & (first[done].cumsum(axis=1, dtype=np.int32) <= size)
-        chosen[missing[done]] = streams[done][kept].reshape(-1, size)
+        taken = first[done] & (first[done].cumsum(axis=1, dtype=np.int32) <= size)
+        chosen[missing[done]] = streams[done][taken].reshape(-1, size)
         missing, streams = missing[~done], streams[~done]
     return chosen
 

@@ -177,8 +177,10 @@ class GroupBalls(Learned):
         def find_part(part: GroupQueries) -> Cells:
             dots = part.dots_with(self.centers, compute)
             assert dots is not None
-            own = (dots, part.maps.self_dots, part.maps.sizes)
-            return compute.verbs.assign_groups(*own, *centers, self.slots, self.levels, self.sq_radii, compute.n_jobs)
+            queries = (dots, part.maps.self_dots, part.maps.sizes)
+            return compute.verbs.assign_groups(
+                *queries, *centers, self.slots, self.levels, self.sq_radii, compute.n_jobs
+            )
 
         rows = list(slices(len(queries), max(1, _KEPT_DOTS // len(self.centers))))
         if len(rows) <= 1:
@@ -197,6 +199,6 @@ def draw_from_groups(
     centers = drawn.maps
     unit = int(np.gcd.reduce(centers.sizes))
     dots, places = drawn.own_dots(compute)
-    own = centers.self_dots, centers.sizes, unit
-    radii = compute.verbs.group_sq_radii(dots, places, *own, slots, levels, compute.n_jobs)
+    of_centers = centers.self_dots, centers.sizes, unit
+    radii = compute.verbs.group_sq_radii(dots, places, *of_centers, slots, levels, compute.n_jobs)
     return GroupBalls(centers, unit, slots, levels, radii)

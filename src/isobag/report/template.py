@@ -20,11 +20,12 @@ def fill_template(name: str, *, script: str = "", date: datetime | None = None, 
     style = (folder / "page.css").read_text("utf-8")
     code = (folder / script).read_text("utf-8") if script else ""
     template = _jinja_environment().get_template(name)
-    own = f"script-src 'sha256-{_hash(code)}'; " if script else ""
+    code_policy = f"script-src 'sha256-{_hash(code)}'; " if script else ""
     return str(
         template.render(
             **values,
-            policy=f"default-src 'none'; {own}style-src 'sha256-{_hash(style)}'; base-uri 'none'; form-action 'none'",
+            policy=f"default-src 'none'; {code_policy}style-src 'sha256-{_hash(style)}'; "
+            "base-uri 'none'; form-action 'none'",
             date=(date or datetime.now().astimezone()).strftime("%Y-%m-%d %H:%M %Z"),
             version=import_module("isobag").__version__,
             style=style,

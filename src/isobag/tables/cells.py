@@ -273,8 +273,8 @@ def read_declared(column: pa.Array) -> Declared:
 def is_text(kind: Any) -> bool:
     """Whether a type is one of texts, in a dictionary or not."""
     types = pa.types
-    own = kind.value_type if types.is_dictionary(kind) else kind
-    return bool(types.is_string(own) or types.is_large_string(own) or types.is_string_view(own))
+    of_values = kind.value_type if types.is_dictionary(kind) else kind
+    return bool(types.is_string(of_values) or types.is_large_string(of_values) or types.is_string_view(of_values))
 
 
 def _floats(column: pa.Array) -> Floats:

@@ -151,14 +151,14 @@ class CsvFile(TableFile):
             raise not_utf8(f"{self._file}, line {line}", odd) from None
 
     def _why(self, error: csv.Error, place: Place | None) -> str:
-        said = str(error)
+        reason = str(error)
         if _is_open(error):
-            said = "a quote is opened and never closed"
-        elif "field larger" in said:
-            said = f"a cell has more than {csv.field_size_limit():,} characters; perhaps a quote is never closed"
-        elif "expected after" in said:
-            said = "a cell goes on after its closing quote"
-        return f"{self._file}, first row: {said}." if place is None else f"{place}: {said}."
+            reason = "a quote is opened and never closed"
+        elif "field larger" in reason:
+            reason = f"a cell has more than {csv.field_size_limit():,} characters; perhaps a quote is never closed"
+        elif "expected after" in reason:
+            reason = "a cell goes on after its closing quote"
+        return f"{self._file}, first row: {reason}." if place is None else f"{place}: {reason}."
 
 
 class _Part(NamedTuple):

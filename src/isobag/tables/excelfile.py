@@ -38,17 +38,19 @@ class ExcelFile(TableFile):
         first = [_text(cell, ".") or "" for cell in _padded(rows[lines[0]], n_columns)]
         self.names, is_data, notes = name_columns(first, how.header, file)
         self.notes += tuple(notes)
-        own = lines if is_data else lines[1:]
-        if n_columns == 1 and own:
-            own = list(range(own[0], own[-1] + 1))
-        self.n_rows = len(own)
-        self.n_empty_lines = own[-1] + 1 - own[0] - len(own) if own else 0
-        self._lines = np.array(own, dtype=np.int64) + 1
-        columns = zip(*(_padded(rows[i], n_columns) for i in own), strict=True) if own else [()] * n_columns
+        data_lines = lines if is_data else lines[1:]
+        if n_columns == 1 and data_lines:
+            data_lines = list(range(data_lines[0], data_lines[-1] + 1))
+        self.n_rows = len(data_lines)
+        self.n_empty_lines = data_lines[-1] + 1 - data_lines[0] - len(data_lines) if data_lines else 0
+        self._lines = np.array(data_lines, dtype=np.int64) + 1
+        columns = (
+            zip(*(_padded(rows[i], n_columns) for i in data_lines), strict=True) if data_lines else [()] * n_columns
+        )
         typed = {one: _typed(cells, how.decimal) for one, cells in zip(self.names, columns, strict=True)}
         self._columns = {one: column for one, (column, _) in typed.items()}
         self._free = frozenset(one for one, (_, is_free) in typed.items() if is_free)
-        self._note_formulas(name, own)
+        self._note_formulas(name, data_lines)
 
     def batches(self) -> Iterator[Batch]:
         """All rows at once."""
@@ -78,10 +80,10 @@ class ExcelFile(TableFile):
         try:
             return load_workbook(stream, read_only=True, data_only=values)
         except (BadZipFile, KeyError, ValueError, OSError) as error:
-            said = " ".join(str(error).split()).rstrip(".")
-            raise ValueError(f"{self._file} cannot be read as a workbook: {said}.") from None
+            reason = " ".join(str(error).split()).rstrip(".")
+            raise ValueError(f"{self._file} cannot be read as a workbook: {reason}.") from None
 
-    def _note_formulas(self, sheet: str, own: Sequence[int]) -> None:
+    def _note_formulas(self, sheet: str, data_lines: Sequence[int]) -> None:
         """Note formulas that were never computed, whose cells look empty."""
         lacking = [name for name, column in self._columns.items() if column.null_count]
         if not lacking:
@@ -91,7 +93,7 @@ class ExcelFile(TableFile):
             formulas = _rows_of(self._open(stream, values=False)[sheet])
         for name in lacking:
             j, gaps = self.names.index(name), self._columns[name].is_null().to_pylist()
-            written = [i for i, is_gap in zip(own, gaps, strict=True) if is_gap and len(formulas[i]) > j]
+            written = [i for i, is_gap in zip(data_lines, gaps, strict=True) if is_gap and len(formulas[i]) > j]
             n = sum(formulas[i][j] is not None for i in written)
             if n:
                 self.notes += (

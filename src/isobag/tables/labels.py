@@ -61,8 +61,8 @@ def read_labels(source: Source, names: Sequence[str]) -> dict[str, Any]:
     for batch in source.frames():
         for name in names:
             if name not in (batch.columns if source.columns is None else source.columns):
-                known = ", ".join(map(repr, source.columns or batch.columns))
-                raise ValueError(f"The table has no column {name!r} (columns: {known}).")
+                columns = ", ".join(map(repr, source.columns or batch.columns))
+                raise ValueError(f"The table has no column {name!r} (columns: {columns}).")
         labels.add(batch)
     return labels.joined()
 
@@ -95,9 +95,9 @@ def number_rows(columns: Sequence[Any]) -> tuple[Ints, npt.NDArray[Any]]:
     labels = label_rows(differing)
     is_labelled = np.array([label is not None for label in labels], dtype=bool)
     numbers: Any = np.full(len(labels) + 1, -1, dtype=np.int32)  # the last is that of null; Arrow has no more labels
-    numbers[:-1][is_labelled], known = number_labels(labels[is_labelled])
+    numbers[:-1][is_labelled], numbered = number_labels(labels[is_labelled])
     are_numbers = codes.dtype == numbers.dtype and bool((numbers[:-1] == np.arange(len(labels))).all())
-    return (codes if are_numbers else numbers[codes]), known
+    return (codes if are_numbers else numbers[codes]), numbered
 
 
 def first_rows_of(ids: Ints, n_groups: int) -> Ints:
@@ -149,12 +149,12 @@ def are_labelled(columns: Sequence[Any]) -> Bools:
     """Which rows have a label, as ``label_rows`` makes them: (n,)."""
     labelled = np.ones(len(columns[0]), dtype=bool)
     for column in columns:
-        own = column.is_valid()
+        valid = column.is_valid()
         if pa.types.is_floating(column.type):
-            own = pc.and_(own, pc.invert(pc.is_nan(column).fill_null(False)))
+            valid = pc.and_(valid, pc.invert(pc.is_nan(column).fill_null(False)))
         elif kind_of_label(column.type) == "text":
-            own = pc.and_(own, pc.not_equal(column.cast(pa.string()), "").fill_null(False))
-        labelled &= np.asarray(own.to_numpy(zero_copy_only=False), dtype=bool)
+            valid = pc.and_(valid, pc.not_equal(column.cast(pa.string()), "").fill_null(False))
+        labelled &= np.asarray(valid.to_numpy(zero_copy_only=False), dtype=bool)
     return labelled
 
 
@@ -201,13 +201,13 @@ def _of_one_type(parts: Sequence[Any], name: str, types: dict[pa.DataType, str])
     """
     declared = [kind for kind in types if not pa.types.is_string(kind) and not pa.types.is_null(kind)] or [pa.string()]
     try:
-        own = [pa.schema([pa.field("", kind)]) for kind in declared]
-        one = pa.unify_schemas(own, promote_options="permissive").field(0).type
-        same = [part.cast(one) for part in parts]
+        schemas = [pa.schema([pa.field("", kind)]) for kind in declared]
+        common = pa.unify_schemas(schemas, promote_options="permissive").field(0).type
+        same = [part.cast(common) for part in parts]
         if all(
             own.cast(pa.string()).equals(part)
             for part, own in zip(parts, same, strict=True)
-            if pa.types.is_string(part.type) and pa.types.is_integer(one)  # 007 is not 7
+            if pa.types.is_string(part.type) and pa.types.is_integer(common)  # 007 is not 7
         ):
             return same
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):

@@ -71,10 +71,10 @@ class Notation:
             unit = " ".join(part for part in (match["front"], match["back"]) if part)
             sign = "-" if match["open"] else match["sign"] or match["inner"] or ""
             core = match["core"]
-        for one in self._signs:
-            if one in core and self._grouped[one].fullmatch(core):
-                core = core.replace(one, "")
-                marks.append(repr(one))
+        for sign_between in self._signs:
+            if sign_between in core and self._grouped[sign_between].fullmatch(core):
+                core = core.replace(sign_between, "")
+                marks.append(repr(sign_between))
                 break
         if sign == "-" and text.startswith("("):
             marks.append("parentheses")
@@ -109,9 +109,9 @@ class Notation:
 
     @cached_property
     def _signs(self) -> tuple[str, ...]:
-        given = self.thousands or (self.other if self.numbers == "relaxed" else "")
-        more = _SPACES + "'\u2019" if self.numbers == "relaxed" else _SPACES if given == " " else ""
-        return tuple(dict.fromkeys([*([given] if given else []), *more]))
+        chosen = self.thousands or (self.other if self.numbers == "relaxed" else "")
+        more = _SPACES + "'\u2019" if self.numbers == "relaxed" else _SPACES if chosen == " " else ""
+        return tuple(dict.fromkeys([*([chosen] if chosen else []), *more]))
 
     @cached_property
     def _grouped(self) -> dict[str, re.Pattern[str]]:

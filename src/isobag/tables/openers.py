@@ -105,18 +105,18 @@ class Opener:
 
 def _keep_piped(file: str, name: str) -> Any:
     """A temporary file without a name, with what comes through a pipe."""
-    kept = tempfile.TemporaryFile(prefix="isobag-", buffering=0)  # noqa: SIM115, open while in use
+    piped = tempfile.TemporaryFile(prefix="isobag-", buffering=0)  # noqa: SIM115, open while in use
     with nullcontext(sys.stdin.buffer) if file == STDIN else open(file, "rb") as stream:
-        shutil.copyfileobj(stream, kept, _BUFFER)
-    kept.seek(0)
-    first = kept.read(8)
-    kept.seek(0)
+        shutil.copyfileobj(stream, piped, _BUFFER)
+    piped.seek(0)
+    first = piped.read(8)
+    piped.seek(0)
     ending = next((own for magic, own in _MAGIC.items() if first.startswith(magic)), None)
     if ending is None:
-        return kept
+        return piped
     unpacked = tempfile.TemporaryFile(prefix="isobag-", buffering=0)  # noqa: SIM115, open while in use
     try:
-        with _unpack(kept, ending, name) as stream:
+        with _unpack(piped, ending, name) as stream:
             shutil.copyfileobj(stream, unpacked, _BUFFER)
     except BaseException:
         unpacked.close()
@@ -156,8 +156,8 @@ def _unpacked(stream: Any, name: str) -> Iterator[bytes]:
         while piece := stream.read(_BUFFER):
             yield piece
     except (OSError, EOFError, lzma.LZMAError, pa.ArrowInvalid) as error:
-        said = " ".join(str(error).split())
-        raise ValueError(f"{name} cannot be unpacked: {said}") from None
+        reason = " ".join(str(error).split())
+        raise ValueError(f"{name} cannot be unpacked: {reason}") from None
 
 
 def _recoded(stream: IO[bytes], name: str, encoding: str) -> Iterator[bytes]:

@@ -135,7 +135,7 @@ def _counts_in_words(reasons: list[GroupReason], model: GroupModel, encoding: En
         at = np.searchsorted(counts.columns, j)
         value = encoding.names[j] if encoding.columns[encoding.owners[j]].kind == TEXT else f"{encoding.names[j]} true"
         value = value if counts.rare[at] > counts.common[at] else f"other than {value}"
-        words[j] = f"{value} ({number_in_words(reason.own)} rows, usually {number_in_words(reason.usual)})"
+        words[j] = f"{value} ({number_in_words(reason.value)} rows, usually {number_in_words(reason.usual)})"
     return words
 
 

@@ -340,9 +340,9 @@ class ColumnScan:
         texts, places = distinct(cells)
         plain = []
         for text in texts:
-            own, unit, marks = self.notation.without_decoration(text)
-            plain.append(own)
-            if self.notation.numbers == "relaxed" and number_of(own) is not None:
+            number, unit, marks = self.notation.without_decoration(text)
+            plain.append(number)
+            if self.notation.numbers == "relaxed" and number_of(number) is not None:
                 self.units, self.marks = self.units | {unit}, self.marks | set(marks)
         return pa.array(plain, pa.string()).take(pa.array(places, mask=places < 0))
 

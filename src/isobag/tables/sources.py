@@ -65,12 +65,12 @@ class FilesSource(Source):
 
     def expected_rows(self, n_read: int) -> int | None:
         """Of files that say it, their number of rows; of text, by the share of the bytes that is read."""
-        known = [part.n_rows for part in self._parts]
-        if all(n_rows is None for n_rows in known):
+        sizes = [part.n_rows for part in self._parts]
+        if all(n_rows is None for n_rows in sizes):
             before, now = self._openers[: self._turn], self._openers[self._turn]
             n_done = sum(one.n_bytes for one in before) + now.n_read
             return n_read * sum(one.n_bytes for one in self._openers) // n_done if n_done else None
-        return None if None in known else sum(n_rows or 0 for n_rows in known)
+        return None if None in sizes else sum(n_rows or 0 for n_rows in sizes)
 
     def _common_names(self) -> tuple[str, ...] | None:
         """Names of the columns; None for JSON, where every row names its own."""

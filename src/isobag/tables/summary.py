@@ -67,8 +67,8 @@ class TableSummary:
         unused = [one for one in self.left_out if one.reason != EXCLUDED]
         if chosen_by_us and unused:
             names = ", ".join(f"{one.name!r} ({one.reason})" for one in unused)
-            said = f"Left out: {names}; name the columns to use with features=."
-            warnings.warn(said.replace(RELAXED, "numbers='relaxed'"), stacklevel=4)
+            sentence = f"Left out: {names}; name the columns to use with features=."
+            warnings.warn(sentence.replace(RELAXED, "numbers='relaxed'"), stacklevel=4)
         if self.n_unlabelled:
             warnings.warn(self.rows_left_out()[0], stacklevel=4)
 

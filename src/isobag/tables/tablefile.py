@@ -87,8 +87,8 @@ def kind_of_file(file: str) -> str:
     kind = "".join(endings[-2:-1] if is_packed else endings[-1:])
     if kind in (*TEXT, *JSON) or (kind in KINDS and not is_packed):
         return kind
-    known = ", ".join(KINDS)
-    raise ValueError(f"{file!r} has no known ending; need one of {known}; text and JSON also with {', '.join(PACKED)}.")
+    kinds = ", ".join(KINDS)
+    raise ValueError(f"{file!r} has no known ending; need one of {kinds}; text and JSON also with {', '.join(PACKED)}.")
 
 
 def name_columns(first: Sequence[str], header: bool | None, file: str) -> tuple[tuple[str, ...], bool, list[str]]:

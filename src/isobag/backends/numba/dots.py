@@ -61,9 +61,9 @@ def dot_counts(counts: csr_array, centers: csr_array, n_jobs: int | None = None,
 
     def work(block: slice) -> None:
         dense = []
-        for weight, *own in center_digits:
+        for weight, *digits in center_digits:
             dense.append((weight, np.empty(n_sections * _SECTION_BYTES, dtype=np.uint8)))
-            products.spread_counts(*own, block.start, block.stop, MIDDLE, dense[-1][1])
+            products.spread_counts(*digits, block.start, block.stop, MIDDLE, dense[-1][1])
         first = n_others + block.start
         for place, own_rows in zip(blocks, listed, strict=True):
             if n_others <= place.start and place.stop <= first:
@@ -86,12 +86,12 @@ def _list_entries(digit: _Digit, rows: Ints, n_sections: int) -> _Listed:
     """The entries of some rows: see ``count_entries`` and ``write_entries``."""
     firsts = np.zeros((n_sections, len(rows) + 1), dtype=np.int64)
     totals = np.zeros(len(rows), dtype=np.int64)
-    weight, *own = digit
-    products.count_entries(*own, rows, firsts[:, 1:], totals)
+    weight, *digits = digit
+    products.count_entries(*digits, rows, firsts[:, 1:], totals)
     np.cumsum(firsts, out=firsts.reshape(-1))
     places = np.empty(firsts[-1, -1], dtype=np.uint8)
     quads = np.zeros(len(places), dtype=np.uint32)
-    products.write_entries(*own, rows, firsts, places, quads)
+    products.write_entries(*digits, rows, firsts, places, quads)
     return _Listed(weight, firsts, places, quads, totals)
 
 
@@ -118,8 +118,8 @@ def _digits(counts: csr_array) -> list[_Digit]:
     digits_of, weight = [], 1
     while weight <= largest:
         digits = (counts.data // weight % BASE).astype(np.int32)
-        kept = np.concatenate([[0], np.cumsum(digits > 0)])
-        digits_of.append(_Digit(weight, kept[starts], columns[digits > 0], digits[digits > 0]))
+        ends = np.concatenate([[0], np.cumsum(digits > 0)])
+        digits_of.append(_Digit(weight, ends[starts], columns[digits > 0], digits[digits > 0]))
         weight *= BASE
     return digits_of
 

@@ -20,13 +20,13 @@ def count_groups(cells: Cells, cut: Cut, starts: Ints, n_jobs: int | None = None
     sizes = np.repeat(cut.levels, n_samples)
 
     def work(share: slice) -> tuple[Ints, Cells, Cells]:
-        own = starts[share.start : share.stop + 1]
-        lengths = np.diff(own)
+        bounds = starts[share.start : share.stop + 1]
+        lengths = np.diff(bounds)
         capacity = 1 + int((np.minimum(lengths[:, None], cut.levels).sum(axis=0) * n_samples).sum())
         n_entries_of = np.empty(len(lengths), dtype=np.int64)
         columns, counts = np.empty(capacity, dtype=np.int32), np.empty(capacity, dtype=np.int32)
         tally = groups.make_tally(cut.levels[-1])
-        n_entries = groups.count_groups(cells, own, firsts, sizes, before, tally, n_entries_of, columns, counts)
+        n_entries = groups.count_groups(cells, bounds, firsts, sizes, before, tally, n_entries_of, columns, counts)
         return n_entries_of, columns[:n_entries], counts[:n_entries]
 
     counted = map_in_threads(work, shares(len(starts) - 1, n_jobs), n_jobs)
@@ -61,22 +61,22 @@ def assign_groups(
     cells = np.empty((len(levels), len(slots), len(dots)), dtype=np.int32)
 
     def work(share: slice) -> None:
-        own, others = (dots[share], self_dots[share], sizes[share]), (center_self_dots, center_sizes, unit)
-        groups.choose_nearest_groups(*own, *others, slots, np.array(levels), sq_radii, cells[:, :, share])
+        queries, centers = (dots[share], self_dots[share], sizes[share]), (center_self_dots, center_sizes, unit)
+        groups.choose_nearest_groups(*queries, *centers, slots, np.array(levels), sq_radii, cells[:, :, share])
 
     map_in_threads(work, shares(len(dots), n_jobs), n_jobs)
     return cells
 
 
 def dot_pairs(
-    own: PackedCounts, rows: Ints, other: PackedCounts, other_rows: Ints, n_columns: int, n_jobs: int | None = None
+    bags: PackedCounts, rows: Ints, other: PackedCounts, other_rows: Ints, n_columns: int, n_jobs: int | None = None
 ) -> Ints:
     """Dot products of the counts of pairs of bags: (pairs,)."""
     dots = np.empty(len(rows), dtype=np.int64)
 
     def work(share: slice) -> None:
         table = np.zeros(n_columns, dtype=np.int64)
-        mine, theirs = (own.starts, own.columns, own.counts), (other.starts, other.columns, other.counts)
+        mine, theirs = (bags.starts, bags.columns, bags.counts), (other.starts, other.columns, other.counts)
         groups.dot_pairs(*mine, rows[share], *theirs, other_rows[share], table, dots[share])
 
     if len(rows) <= _FEW_PAIRS:

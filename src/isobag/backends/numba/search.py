@@ -48,8 +48,8 @@ def assign_cells(X: Singles, balls: Balls, limits: Ints | None = None, n_jobs: i
     far, limits = np.zeros(len(X), dtype=np.int64), _limits(balls, limits)
 
     def work(rows: slice) -> None:
-        own = plan.firsts, balls.sq_radii, limits, rows.start
-        compiled.assign_rows(np.ascontiguousarray(X[rows]), *plan.search, *own, cells, far)
+        rest = plan.firsts, balls.sq_radii, limits, rows.start
+        compiled.assign_rows(np.ascontiguousarray(X[rows]), *plan.search, *rest, cells, far)
 
     map_in_threads(work, slices(len(X), _BLOCK_ROWS), n_jobs)
     return cells, far

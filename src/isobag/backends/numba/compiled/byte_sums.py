@@ -12,21 +12,24 @@ COUNTS = 128
 _INT, _BYTE, _QUAD = ir.IntType(32), ir.IntType(8), 4
 
 
-def multiply_quads(builder, total, own, others):
+def multiply_quads(builder, total, quads, others):
     """Total and the products of four bytes with four others, the latter signed; in one instruction, if there is one."""
     if not target.HAS_QUADS:
-        return _multiply_quads_plainly(builder, total, own, others)
+        return _multiply_quads_plainly(builder, total, quads, others)
     function = ir.FunctionType(total.type, [total.type] * 3)
     name = "llvm.x86.avx512.vpdpbusd.512"
-    return builder.call(cgutils.get_or_insert_function(builder.module, function, name), [total, own, others])
+    return builder.call(cgutils.get_or_insert_function(builder.module, function, name), [total, quads, others])
 
 
-def _multiply_quads_plainly(builder, total, own, others):
+def _multiply_quads_plainly(builder, total, quads, others):
     """The same in instructions that every processor has."""
     n_bytes = _QUAD * total.type.count
     stored = ir.VectorType(_BYTE, n_bytes)
     wide = ir.VectorType(ir.IntType(16), n_bytes)
-    own, others = builder.zext(builder.bitcast(own, stored), wide), builder.sext(builder.bitcast(others, stored), wide)
+    quads, others = (
+        builder.zext(builder.bitcast(quads, stored), wide),
+        builder.sext(builder.bitcast(others, stored), wide),
+    )
 
     def every_second(values, start):
         count = values.type.count // 2
@@ -35,7 +38,7 @@ def _multiply_quads_plainly(builder, total, own, others):
 
     pairs = ir.VectorType(_INT, n_bytes // 2)
     even, odd = (
-        builder.mul(*(builder.sext(every_second(each, start), pairs) for each in (own, others))) for start in (0, 1)
+        builder.mul(*(builder.sext(every_second(each, start), pairs) for each in (quads, others))) for start in (0, 1)
     )
     sums = builder.add(even, odd)
     return builder.add(total, builder.add(every_second(sums, 0), every_second(sums, 1)))
@@ -56,11 +59,11 @@ def add_quads(builder, first, last, places, quads, dense, offset, total):
     def add_entry(e, sums):
         number = builder.zext(builder.load(builder.gep(places.data, [e])), e.type)
         place = builder.mul(number, ir.Constant(e.type, _QUAD * COUNTS))
-        own = splat(builder, builder.load(builder.gep(quads.data, [e])), kind)
+        quad = splat(builder, builder.load(builder.gep(quads.data, [e])), kind)
         row = builder.gep(section, [place])
         columns = (at(builder, row, ir.Constant(e.type, _QUAD * start.constant), kind) for start in starts)
         pairs = zip(sums, columns, strict=True)
-        return [multiply_quads(builder, value, own, builder.load(column, align=1)) for value, column in pairs]
+        return [multiply_quads(builder, value, quad, builder.load(column, align=1)) for value, column in pairs]
 
     sums = [builder.load(at(builder, total.data, start, kind), align=4) for start in starts]
     for start, value in zip(starts, loop(builder, first, last, sums, add_entry), strict=True):

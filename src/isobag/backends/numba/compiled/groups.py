@@ -92,13 +92,19 @@ def choose_nearest_groups(dots, self_dots, sizes, center_self_dots, center_sizes
 def nearest_other_groups(first, last, dots, rows, center_self_dots, center_sizes, unit, slots, levels, sq_radii):
     """Squared distance from the centers first to last to the nearest different one; rows: the row of dots of each."""
     sq_dists = np.empty(dots.shape[1])
-    for own in range(first, last):
+    for center in range(first, last):
         measure_groups(
-            dots[rows[own]], center_self_dots[own], center_sizes[own], center_self_dots, center_sizes, unit, sq_dists
+            dots[rows[center]],
+            center_self_dots[center],
+            center_sizes[center],
+            center_self_dots,
+            center_sizes,
+            unit,
+            sq_dists,
         )
         for i in range(len(slots)):
             for j in range(slots.shape[1]):
-                if slots[i, j] == own:
+                if slots[i, j] == center:
                     least = np.inf
                     seen = 0
                     for level in range(len(levels)):

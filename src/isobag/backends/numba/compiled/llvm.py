@@ -21,11 +21,11 @@ def in_llvm(returned):
 
             def generate(context, builder, signature, args):
                 pairs = zip(signature.args, args, strict=True)
-                own = (
+                values = (
                     context.make_array(kind)(context, builder, value) if isinstance(kind, types.Array) else value
                     for kind, value in pairs
                 )
-                value = write(builder, *own)
+                value = write(builder, *values)
                 return context.get_dummy_value() if value is None else value
 
             return returned(*kinds), generate
