@@ -217,6 +217,9 @@ def test_one_reading_less_than_all_others_have_is_hardly_odd():
 
 @pytest.mark.parametrize("columns", [[], [1, 0, 2], [0, 1, 4]])
 def test_columns_of_counts_that_no_fit_makes_are_refused(rng, columns):
-    counts = fit_columns(as_groups(sessions(rng, 60)), Compute())[0].counts
-    assert not list(counts.problems(4))
-    assert list(replace(counts, columns=np.array(columns, dtype=np.int64)).problems(4))
+    model = fit_columns(as_groups(sessions(rng, 60)), Compute())[0]
+    counts = model.counts
+    counts.validate()
+    model = replace(model, counts=replace(counts, columns=np.array(columns, dtype=np.int64)))
+    with pytest.raises(ValueError, match="column"):
+        (model if 4 in columns else model.counts).validate()
