@@ -5,7 +5,7 @@ a point's `cells` the list of its cell in every partitioning. Distances are floa
 """
 
 from fractions import Fraction
-from math import asinh, exp, inf, log, sqrt
+from math import asinh, exp, frexp, inf, log, sqrt
 from statistics import NormalDist, median, pstdev
 
 import numpy as np
@@ -237,16 +237,21 @@ def normal_score(x, column):
 
 
 def scale(X, train, scaling):
-    """Every feature moved and divided by what the training data say; a constant feature becomes 0."""
+    """Every feature moved and divided by what the training data say; a constant feature becomes 0.
+
+    None: its midpoint is taken away, and one power of two brings the largest half of a range into [1, 2).
+    """
     scaled = [[0.0] * len(row) for row in X]
+    half_range = max((max(column) - min(column)) / 2 for column in zip(*train, strict=True))
+    power = 2.0 ** (frexp(half_range)[1] - 1)
     for k in range(len(train[0])):
         column = [float(row[k]) for row in train]
-        if min(column) == max(column) and scaling is not None:
+        if min(column) == max(column):
             continue
         mean, median = sum(column) / len(column), _median(column)
         away = [abs(v - median) for v in column]
         shift, width = {
-            None: (0.0, 1.0),
+            None: ((min(column) + max(column)) / 2, power),
             "minmax": (min(column), max(column) - min(column)),
             "standard": (mean, sqrt(sum((v - mean) ** 2 for v in column) / len(column))),
             "absolute": (mean, sum(abs(v - mean) for v in column) / len(column)),
