@@ -148,7 +148,7 @@ def test_kernel_is_symmetric_positive_semidefinite_and_within_0_and_1(X, grid, r
         gram = fitted(data, t=20, rule=rule, mechanism=mechanism).similarity(data)
         assert_array_equal(gram, gram.T)
         assert np.linalg.eigvalsh(gram).min() > -1e-9
-        assert 0 <= gram.min() and gram.max() <= 1
+        assert gram.min() >= 0 and gram.max() <= 1
         assert (gram <= np.sqrt(np.outer(gram.diagonal(), gram.diagonal())) + 1e-12).all()
 
 
