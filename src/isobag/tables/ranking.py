@@ -204,11 +204,12 @@ class Ranking:
             return pa.table(columns)
         backend, by_text = self.frame.implementation, {str(name): name for name in self.frame.columns}
         rows: Ints = self.rows_of(self.order.astype(np.int64))
-        inputs = {name for name in columns if name in {**self.table.options.apart, **self.table.carried}}
-        ranked = self.frame.select([by_text[name] for name in columns if name in inputs])[rows]
+        inputs = [name for name in columns if name in self.table.options.apart or name in self.table.carried]
         new = [nw.new_series(name, own, backend=backend) for name, own in columns.items() if name not in inputs]
-        ranked = ranked.with_columns(*new) if inputs else nw.from_dict({one.name: one for one in new}, backend=backend)
-        ranked = ranked.select([by_text[name] if name in inputs else name for name in columns])
+        ranked = nw.from_dict({one.name: one for one in new}, backend=backend)
+        if inputs:
+            ranked = self.frame.select([by_text[name] for name in inputs])[rows].with_columns(*new)
+            ranked = ranked.select([by_text[name] if name in inputs else name for name in columns])
         index = nw.maybe_get_index(self.frame) if self.unit == "row" else None
         if index is None:
             return nw.maybe_reset_index(ranked).to_native()
