@@ -109,7 +109,7 @@ class IDKPointDetector(PointDetector, Modelled[PointModel]):
     See Also
     --------
     IDKGroupDetector : Finds odd groups instead of odd points.
-    isobag.detect_points : From a frame to a ranked frame with reasons.
+    isobag.detect : From a frame to a ranking with reasons.
 
     Notes
     -----
