@@ -174,11 +174,6 @@ def test_ranks_and_shares_do_not_depend_on_how_many_are_asked_for():
     assert np.isnan(whole["rank_share"][-8:]).all() and whole["rank_share"][23] == 1
 
 
-def test_shares_of_rank_can_be_left_out(columns):
-    assert "rank_share" not in detect(pd.DataFrame(columns), p_values=False, random_state=0).to_frame().columns
-    assert "rank_share" not in detect(pd.DataFrame(columns), "who", p_values=False, random_state=0).to_frame().columns
-
-
 @pytest.mark.parametrize("kind", FRAMES)
 def test_missing_values_are_counted_by_column(kind, columns):
     columns["a"][3] = None
@@ -320,7 +315,7 @@ def test_groups_need_a_column_of_labels(columns):
     unlabelled = frame.assign(who=[None] + ["x", "y"] * 39 + ["z"])
     with pytest.raises(ValueError, match="who: row 0 has no label, one of 1 such rows of 80; pass missing='drop'"):
         detect(unlabelled, "who").to_frame()
-    with pytest.warns(UserWarning, match="1 of 80 rows are left out: they have no label of a group"):
+    with pytest.warns(UserWarning, match="1 of 80 rows have no group label"):
         assert detect(unlabelled, "who", missing="drop", random_state=0).to_frame()["n_points"].sum() == 79
     with pytest.raises(ValueError, match="No group has 50 or more rows; the largest has 10"):
         detect(frame, "who", min_size=50).to_frame()
