@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 from isobag.estimators.findings import CommonChange, Findings
 
+from isobag import detect
 from isobag.data.rows import Rows
 from isobag.datasets import make_card_accounts
-from isobag.tables.detect import detect
 
 HOSTILE = [
     "<script>alert(1)</script>",

@@ -27,7 +27,7 @@ from isobag.report import report_groups, report_points, write_report
 from isobag.report.findings import choose_some, cut_of, histogram_of
 from isobag.report.page import render
 from isobag.report.template import embedded
-from isobag.tables.detect import open_frame, detect
+from isobag.tables.detect import open_frame
 from isobag.tables.framesource import FrameSource
 from isobag.tables.ranking import rank
 from isobag.tables.reasons import NO_COLUMN

@@ -19,7 +19,6 @@ from sklearn.preprocessing import OneHotEncoder
 
 from isobag import IDKGroupDetector, IDKPointDetector, detect
 from isobag.models.calibration import discoveries
-from isobag.tables.detect import detect
 from isobag.tables.reasons import number_in_words
 
 FRAMES = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "arrow": pa.table}
@@ -156,7 +155,9 @@ def test_shares_of_rank_of_exchangeable_rows_are_valid():
 
 
 def test_equal_rows_have_one_rank_and_one_share():
-    found = detect(pd.DataFrame({"a": [1.0] * 30 + [50.0] * 3, "b": [2.0] * 30 + [60.0] * 3}), random_state=0).to_frame()
+    found = detect(
+        pd.DataFrame({"a": [1.0] * 30 + [50.0] * 3, "b": [2.0] * 30 + [60.0] * 3}), random_state=0
+    ).to_frame()
     assert found["rank"].tolist() == [1] * 3 + [4] * 30
     assert found["rank_share"].tolist() == [3 / 33] * 3 + [1.0] * 30
     assert found["row"].tolist() == [30, 31, 32, *range(30)]
@@ -216,7 +217,10 @@ def test_medians_fill_gaps_and_are_counted(columns):
     whole = pd.DataFrame(columns)
     gaps = whole.assign(a=whole["a"].where(whole.index != 3))
     filled = whole.assign(a=gaps["a"].fillna(gaps["a"].median()))
-    found, expected = detect(gaps, missing="median", random_state=0).to_frame(), detect(filled, random_state=0).to_frame()
+    found, expected = (
+        detect(gaps, missing="median", random_state=0).to_frame(),
+        detect(filled, random_state=0).to_frame(),
+    )
     assert np.array_equal(found["score"], expected["score"])
     assert found.set_index("row")["n_missing"].to_dict() == {i: int(i == 3) for i in range(80)}
 

@@ -35,7 +35,7 @@ def test_a_model_with_texts_scores_the_frame_it_came_from_and_others(rng, librar
         scored = model.score(LIBRARIES[library](new), id_column="who", fdr=0.1).to_frame()
     assert type(scored) is type(LIBRARIES[library](new))
     table = scored if library == "pandas" else pl.DataFrame(scored).to_pandas()
-    assert table["row"][0] == 7 and table["flagged"][0] and "minutes 900" in table["reasons"][0]
+    assert table["row"].iloc[0] == 7 and table["flagged"].iloc[0] and "minutes 900" in table["reasons"].iloc[0]
     assert {"who", "p_value", "extrapolated"} <= {*table} and "rank_share" not in table
 
 
