@@ -94,20 +94,20 @@ def test_shape_and_size_are_those_of_the_detector(folder):
 
 
 def test_of_a_table_of_its_own_what_its_bulk_does_not_explain_is_flagged_and_nothing_else(folder):
-    gross, clean = ask("points", folder / "gross.csv", "-t", 40), ask("points", folder / "clean.csv", "-t", 40)
+    gross, clean = ask("detect", folder / "gross.csv", "-t", 40), ask("detect", folder / "clean.csv", "-t", 40)
     assert [row["row"] for row in gross["top"] if row["flagged"]] == [7] and gross["n_flagged"] == 1
     assert clean["n_flagged"] == 0 and clean["threshold"] == 0
-    assert "1 row is beyond what the tail of the bulk explains" in run("points", folder / "gross.csv").stderr
-    said = run("points", folder / "clean.csv").stderr
+    assert "1 row is beyond what the tail of the bulk explains" in run("detect", folder / "gross.csv").stderr
+    said = run("detect", folder / "clean.csv").stderr
     assert "0 flagged (none is beyond the tail of the bulk)" in said and "Nothing here is beyond" in said
 
 
 def test_a_share_to_flag_is_flagged_and_too_few_rows_have_no_tail(folder):
-    assert ask("points", folder / "clean.csv", "--contamination", 0.05, "-t", 10)["n_flagged"] == 20
-    said = run("points", folder / "clean.csv", "--contamination", 0.05).stderr
+    assert ask("detect", folder / "clean.csv", "--contamination", 0.05, "-t", 10)["n_flagged"] == 20
+    said = run("detect", folder / "clean.csv", "--contamination", 0.05).stderr
     assert "as many as were asked for, whether or not anything is wrong" in said
     (folder / "ten.csv").write_text("".join((folder / "few.csv").read_text().splitlines(True)[:11]))
-    said = run("points", folder / "ten.csv", "-t", 10).stderr
+    said = run("detect", folder / "ten.csv", "-t", 10).stderr
     assert "Too few rows score differently" in said and "10 rows, 0 flagged" in said
 
 

@@ -45,8 +45,8 @@ def folder(tmp_path_factory):
     models = {
         "rows": ("normal",),
         "filling": ("normal", "--missing", "median"),
-        "owned": ("normal", "--baseline-by", "who"),
-        "groups": ("groups", "--by", "who"),
+        "owned": ("normal", "--within", "who"),
+        "groups": ("detect", "--by", "who"),
     }
     for name, (source, *options) in models.items():
         fit = run("fit", folder / f"{source}.csv", *learned, *options, "--model", folder / f"{name}.isobag")
@@ -75,7 +75,7 @@ def test_what_is_odd_is_what_score_flags(folder):
     assert facts["odd"] == [row for row in scored["top"] if row["flagged"]] and facts["n_odd"] == scored["n_flagged"]
 
 
-@pytest.mark.parametrize(("model", "odd", "fine"), [("groups", "shifted", "groups"), ("owned", "odd", "fine")])
+@pytest.mark.parametrize(("model", "odd", "fine"), [("detect", "shifted", "groups"), ("owned", "odd", "fine")])
 def test_groups_and_rows_with_a_baseline_are_checked_too(folder, model, odd, fine):
     options = ("--by", "who") if model == "groups" else ()
     assert check(folder, odd, model, *options).exit_code == 1
@@ -98,10 +98,10 @@ def test_json_has_the_documented_keys(folder):
         ("lacking", "rows", (), "no such column"),
         ("gaps", "filling", (), "b: no value in any of 400 rows"),
         ("gaps", "rows", ("--missing", "drop"), "0 rows"),
-        ("groups", "groups", ("--by", "who", "--min-size", 99), "No group has 99 or more rows"),
-        ("groups", "groups", (), "give --by COLUMN"),
-        ("groups", "groups", ("--by", "nobody"), "no column 'nobody'"),
-        ("groups", "groups", ("--by", "who", "--fdr", 0.01), "60 calibration groups nothing can be flagged"),
+        ("detect", "detect", ("--by", "who", "--min-size", 99), "No group has 99 or more rows"),
+        ("detect", "detect", (), "give --by COLUMN"),
+        ("detect", "detect", ("--by", "nobody"), "no column 'nobody'"),
+        ("detect", "detect", ("--by", "who", "--fdr", 0.01), "60 calibration groups nothing can be flagged"),
         ("fine", "nowhere", (), "No such file"),
         ("fine", "rows", ("--max-odd", "nan"), "--max-odd nan; need a share"),
         ("fine", "rows", ("--max-odd", 1), "--max-odd 1.0; need a share"),

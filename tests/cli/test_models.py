@@ -122,7 +122,7 @@ def test_alarms_at_a_false_discovery_rate(csv, cards, tmp_path):
     assert set(range(5)) <= flagged and found["n_expected"] == pytest.approx(0.1 * len(flagged))
     plain = ask("score", model, new)
     assert plain["n_expected"] > 0 and plain["rule"].startswith("score below")
-    for command in (("points", csv), ("groups", csv, "--by", "account")):
+    for command in (("detect", csv), ("detect", csv, "--by", "account")):
         assert_one_sentence(run(*command, "--fdr", 0.1), "--fdr 0.1 needs data that the model has not learned from")
     assert_one_sentence(run("score", model, new, "--fdr", 2), "--fdr 2.0; need a share between 0 and 1")
 

@@ -99,7 +99,7 @@ class IDKGroupDetector(GroupDetector, Modelled[GroupModel]):
     See Also
     --------
     IDKPointDetector : Finds odd points.
-    isobag.detect_groups : From a frame to a ranked frame with reasons.
+    isobag.detect : From a frame to a ranking with reasons.
 
     Notes
     -----

@@ -109,7 +109,7 @@ class IDKPointDetector(PointDetector, Modelled[PointModel]):
     See Also
     --------
     IDKGroupDetector : Finds odd groups instead of odd points.
-    isobag.detect_points : From a frame to a ranked frame with reasons.
+    isobag.detect : From a frame to a ranking with reasons.
 
     Notes
     -----
@@ -338,9 +338,9 @@ class IDKPointDetector(PointDetector, Modelled[PointModel]):
     def score_path(self, X: Any) -> Floats:
         """Scores for every psi = 2, 4, ... up to ``max_samples_``, from nested samples in one pass: (n, number of psi).
 
-        Column k is what a detector with max_samples = ``path_[k]``, the same scale and the same seed would say; with
-        max_samples="auto" and scaling="auto" a third of its partitionings are on each of three scales. How far out a
-        row is does not enter the path. A detector that was fitted with ``within`` has no path.
+        With pool_size=None, column k is what a detector with max_samples = ``path_[k]``, the same scale and the same
+        seed would say; on several scales it is their mean. How far out a row is does not enter the path. A detector
+        that was fitted with ``within`` has no path.
         """
         if self.learned.baseline is not None:
             raise ValueError("the detector was fitted with within, so it has no path of scores; see score_samples.")

@@ -45,7 +45,7 @@ def render(ranking: Ranking, *, source: str = "", command: str = "", date: datet
         many=f"{ranking.unit}s",
         n_axes=min(AXES, len(findings["features"])),
         n_left_out=len(ranking) - ranking.n_ranked,
-        has_p=ranking.has_shares or "p_value" in ranking.evidence,
+        has_p=not ranking.judged.is_new or "p_value" in ranking.evidence,
         first=findings["top"][:FIRST],
         alarms=sentence_of_alarms(ranking),
         remarks=[shown(sentence) for sentence in remarks_of(ranking)],

@@ -3,12 +3,15 @@
 The columns of every result are made here, by ``result_columns``.
 """
 
+import os
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
+import narwhals as nw
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -61,7 +64,7 @@ def check_labels(names: Sequence[str]) -> None:
     """Refuse labels that are called like a column of the result."""
     for name in names:
         if name in RESULT_TYPES:
-            raise ValueError(f"The result has a column {name!r} of its own; rename the column of that name first.")
+            raise ValueError(f"{name!r} is a column of the result; rename your column {name!r}.")
 
 
 @dataclass(kw_only=True)
@@ -77,10 +80,10 @@ class Ranking:
         has no score last.
     scores : (n,), NaN for what was left out.
     evidence : columns that say how rare a score is: (n,) each, as ``Judged`` has them.
-    has_shares : whether there is a column ``rank_share``, the share of the scores that are not above each.
     flagged : (n,).
     explanation : of the first of ``order``: (k, d) what each feature adds to a row's lack of similarity, or a
         GroupExplanation; ``reasons`` are the same in words; both None if not asked for.
+    frame : what was ranked, opened; None for files.
     """
 
     table: Table
@@ -97,7 +100,7 @@ class Ranking:
     flagged: Bools
     explanation: Any
     reasons: list[str] | None
-    has_shares: bool = False
+    frame: Any = None
 
     @property
     def unit(self) -> str:
@@ -163,7 +166,7 @@ class Ranking:
             n_points=self._sizes(chosen) if self.unit == "group" else None,
             score=self.scores[chosen],
             rank=ranks,
-            rank_share=shares if self.has_shares else None,
+            rank_share=None if self.judged.is_new else shares,
             **{name: values[chosen] for name, values in self.evidence.items()},
             flagged=self.flagged[chosen],
             n_missing=None if n_missing is None else n_missing[chosen].astype(np.int64),
@@ -176,13 +179,47 @@ class Ranking:
             columns, carried = self.columns(start, start + n_rows), self.carried(start, start + n_rows)
             twice = [name for name in carried if name in columns]
             if twice:
-                raise ValueError(f"The result has a column {twice[0]!r} of its own; rename the column with --sql.")
+                raise ValueError(f"{twice[0]!r} is a column of the result; rename your column {twice[0]!r}.")
             yield {**columns, **carried}
 
     def carried(self, start: int, stop: int) -> dict[str, Any]:
         """Columns carried along, from place start + 1 to place stop; of a group, those of its first row."""
         rows = pa.array(self.rows_of(self.order[start:stop].astype(np.int64)))
         return {name: own.take(rows) for name, own in self.table.carried.items() if name not in self.units.labels}
+
+    def __repr__(self) -> str:
+        """How many are ranked and flagged."""
+        return f"Ranking({len(self):,} {self.unit}s, {self.n_flagged:,} flagged)"
+
+    def to_frame(self) -> Any:
+        """All of it, the oddest first: a frame of the library that came in, or of Arrow for arrays and files.
+
+        Columns: labels, ``id_column`` and ``within`` as they were; ``period`` or ``session``, when it starts; ``row``
+        (position in the input, from 0) or ``n_points``; ``score``, ``rank``, ``rank_share`` or ``p_value``, ``flagged``
+        and ``reasons``, of the 1,000 oddest rows or 200 oddest groups; ``n_missing``, if values are missing; then
+        those of ``keep``. Rows of pandas keep their index.
+        """
+        (columns,) = list(self.parts(max(1, len(self)))) or [self.columns(0, 0)]
+        if self.frame is None:
+            return pa.table(columns)
+        backend, by_text = self.frame.implementation, {str(name): name for name in self.frame.columns}
+        rows: Ints = self.rows_of(self.order.astype(np.int64))
+        inputs = [name for name in columns if name in self.table.options.apart or name in self.table.carried]
+        new = [nw.new_series(name, own, backend=backend) for name, own in columns.items() if name not in inputs]
+        ranked = nw.from_dict({one.name: one for one in new}, backend=backend)
+        if inputs:
+            ranked = self.frame.select([by_text[name] for name in inputs])[rows].with_columns(*new)
+            ranked = ranked.select([by_text[name] if name in inputs else name for name in columns])
+        index = nw.maybe_get_index(self.frame) if self.unit == "row" else None
+        if index is None:
+            return nw.maybe_reset_index(ranked).to_native()
+        native = ranked.to_native()
+        native.index = index[rows]
+        return native
+
+    def report(self, path: str | os.PathLike[str], *, source: str = "") -> None:
+        """Write a page to look at, one HTML file that works offline; ``source`` says where the data come from."""
+        import_module("isobag.report").write_report(self, path, source=source)  # needs jinja2
 
     def _repr_html_(self) -> str:
         """The oddest and a strip of all scores, as a notebook shows them."""
@@ -215,6 +252,22 @@ class Ranking:
         return ranks_and_shares(scores, start, n_lower, n_to, self.n_ranked)
 
 
+@dataclass(frozen=True)
+class FrameOnly:
+    """The result for a frame of Dask or Spark, which stays there, lazy: all there is of it is ``to_frame()``."""
+
+    frame: Any
+
+    def to_frame(self) -> Any:
+        """The input with the results beside it, or a row for each group: a lazy frame of the same library."""
+        return self.frame
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise AttributeError(f"{name!r} needs a table in memory; a frame of a cluster has to_frame().")
+
+
 def ranks_and_shares(scores: Floats, start: int, n_lower: int, n_to: int, n_ranked: int) -> tuple[Ints, Floats]:
     """Ranks of ascending scores, one for equal scores, and shares of all scores that are no higher: (k,) each.
 
@@ -236,11 +289,11 @@ def rank(
     detector: Any,
     *,
     is_fitted: bool = False,
-    p_values: bool = True,
     fdr: float | None = None,
     budget: float | None = None,
     min_size: int = 1,
     explains: bool = True,
+    frame: Any = None,
     stage: Stage = nullcontext,
 ) -> Ranking:
     """Rank the rows or groups of a table by a detector fitted to them, or before (``is_fitted``).
@@ -253,7 +306,7 @@ def rank(
     if is_fitted:
         data = with_baseline(detector, data, units.baseline)
         with stage("scoring"):
-            judged = judge_new(detector, data, p_values)
+            judged = judge_new(detector, data)
     else:
         with stage("learning"):
             judged = judge_own(detector, fit_data(detector, data, units.baseline))
@@ -294,7 +347,7 @@ def rank(
         n_expected=n_expected,
         explanation=explanation,
         reasons=reasons,
-        has_shares=p_values and not is_fitted,
+        frame=frame,
     )
 
 
