@@ -1,13 +1,14 @@
 """Missing values: something stands for them, and one more feature says how surprising a row's gaps are.
 
-fill      next to the median of the values that are there; in a feature that had no gap in ``fit`` a gap is a value never
-          seen, so it is as far out as can be
-surprise  sum over a row's gaps of log((1 - p) / p), where p is the share of rows with a gap in the feature
+fill      next to the median of the values that are there; in a feature that had no gap in ``fit`` a gap is a value
+          never seen, so it is as far out as can be
+surprise  sum over a row's gaps of log2(1 / p)^2, where p is the share of the rows of ``fit`` with a gap in the feature
 
 Where no row of ``fit`` has a gap there is no more feature, and nothing is changed. One feature for all gaps, and not an
 indicator for each, or gaps that are scattered over all features would outweigh the values.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +19,7 @@ from isobag.data.rows import Rows, sample_rows
 
 GAPS = "missing values"
 """Name of the feature that says how surprising a row's gaps are."""
+MOST_SURPRISE = 2.0**12
 _UNIT = 2.0**-10
 """Surprises are multiples of it, so their sums are exact and do not depend on order."""
 
@@ -32,9 +34,8 @@ class Gaps(Learned):
     @classmethod
     def of(cls, n_missing: Ints, n_rows: int, medians: Floats) -> "Gaps":
         """From the number of gaps in each feature (d,), and the medians of the values that are there (d,)."""
-        share = np.clip(n_missing / max(n_rows, 1), 1e-9, 1 - 1e-9)
-        is_mixed = (n_missing > 0) & (n_missing < n_rows)
-        surprises = np.where(is_mixed, np.rint(np.log((1 - share) / share) / _UNIT) * _UNIT, 0.0)
+        share = np.maximum(n_missing, 1) / max(n_rows, 1)
+        surprises = np.where(n_missing > 0, np.rint(np.log2(share) ** 2 / _UNIT) * _UNIT, 0.0)
         # Next to the median, so that filled rows show where the gaps were.
         return cls(np.where(n_missing > 0, np.nextafter(medians, np.inf), FARTHEST), surprises)
 
@@ -46,7 +47,7 @@ class Gaps(Learned):
     def validate(self) -> None:
         """A fill and a surprise for each feature."""
         check("fills", self.fills, (None,), -FARTHEST, FARTHEST)
-        check("surprises", self.surprises, self.fills.shape, -50, 50)
+        check("surprises", self.surprises, self.fills.shape, 0, MOST_SURPRISE)
 
     @property
     def ever(self) -> Bools:
@@ -59,8 +60,8 @@ class Gaps(Learned):
         return len(self.fills) + bool(self.ever.any())
 
     def shares(self) -> Floats:
-        """Share of the rows of ``fit`` with a gap in each feature: (d,); 0 where none or all had one."""
-        return np.where(self.ever, 1 / (1 + np.exp(self.surprises)), 0.0)
+        """Share of the rows of ``fit`` with a gap in each feature: (d,)."""
+        return np.where(self.ever, 2.0 ** -np.sqrt(self.surprises), 0.0)
 
     def fill(self, X: Floats) -> Floats:
         """Rows without gaps: (n, d) -> (n, d), or (n, d + 1) with the surprise, if ``fit`` had gaps."""
@@ -81,9 +82,10 @@ class Gaps(Learned):
         d = len(self.fills)
         if parts.shape[1] == d:
             return parts
-        weights = np.abs(self.surprises) * self.where(filled)
+        weights = self.surprises * self.where(filled)
         weights[weights.sum(axis=1) == 0] = self.ever
-        return parts[:, :d] + parts[:, d:] * weights / weights.sum(axis=1, keepdims=True)
+        whole: Floats = parts[:, :d] + parts[:, d:] * weights / weights.sum(axis=1, keepdims=True)
+        return whole
 
 
 class FilledRows(Rows):
@@ -94,7 +96,7 @@ class FilledRows(Rows):
         super().__init__(len(rows), gaps.n_features, names)
         self._rows, self._gaps = rows, gaps
 
-    def blocks(self):  # type: ignore[no-untyped-def]
+    def blocks(self) -> Iterator[Floats]:
         """All rows in order."""
         return map(self._gaps.fill, self._rows.blocks())
 
@@ -129,7 +131,5 @@ def learn_gaps(rows: Rows) -> Gaps:
 
 def fill_rows(rows: Rows, gaps: Gaps) -> Rows:
     """Rows without gaps; as they are if they have none, and ``fit`` had none. Those on a device have none."""
-    if gaps.n_features == len(gaps.fills):
-        if rows.device is not None or not rows.map_reduce(lambda block: bool(np.isnan(block).any()), bool.__or__):
-            return rows
-    return FilledRows(rows.on_host, gaps)
+    is_whole = rows.device is not None or not rows.map_reduce(lambda X: bool(np.isnan(X).any()), bool.__or__)
+    return rows if is_whole and not gaps.ever.any() else FilledRows(rows.on_host, gaps)
