@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from isobag import datasets, report
-    from isobag.estimators import IDKGroupDetector, IDKPointDetector
+    from isobag.estimators import IDKGroupDetector, IDKPointDetector, IDKStreamDetector
     from isobag.estimators.compare import compare
     from isobag.estimators.kernels import IsolationKernel
     from isobag.storage.modelfile import ModelFileError, load, save
@@ -17,6 +17,7 @@ _HOMES = {
     "IsolationKernel": "isobag.estimators.kernels",
     "IDKGroupDetector": "isobag.estimators",
     "IDKPointDetector": "isobag.estimators",
+    "IDKStreamDetector": "isobag.estimators",
     "ModelFileError": "isobag.storage.modelfile",
     "compare": "isobag.estimators.compare",
     "detect_groups": "isobag.tables",
@@ -33,6 +34,7 @@ _MODULES = ("datasets", "report")
 __all__ = [
     "IDKGroupDetector",
     "IDKPointDetector",
+    "IDKStreamDetector",
     "IsolationKernel",
     "ModelFileError",
     "TableModel",
