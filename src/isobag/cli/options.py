@@ -24,7 +24,7 @@ def option(help: str, panel: str | None, metavar: str | None = None, *names: str
 _TABLE = "CSV, TSV, JSON Lines (also .gz, .bz2, .xz, .zst), Parquet, Arrow or .xlsx; globs; - for stdin."
 _ENDINGS = ".parquet, .csv, .csv.gz, .jsonl, .arrow; - for stdout. May be given several times."
 _NUMBERS = "What is a number in text: digits alone, or also with currency, percent, units, thousands."
-_MISSING = "Missing values: fill where there are any and say so, stop, leave such rows out, or learn medians of all."
+_MISSING = "Missing values: take part as such, stop, or leave such rows out."
 _WITHIN = "Column of the group, such as an account, whose rows a row is compared with first."
 
 Files = Annotated[list[str] | None, typer.Argument(metavar="[FILE]...", help=_TABLE)]
@@ -57,7 +57,7 @@ Sessions = Annotated[str | None, option("Groups of one label and session, which 
 Features = Annotated[str | None, option("Columns to look at; default: all but identifiers.", WHAT, "A,B,...")]
 Exclude = Annotated[str | None, option("Columns to leave out, or patterns: temp_*.", WHAT, "A,B,...")]
 IdColumn = Annotated[str | None, option("Column to name rows by.", WHAT, "COLUMN")]
-Missing = Annotated[Literal["auto", "error", "drop", "median"], option(_MISSING, WHAT)]
+Missing = Annotated[Literal["auto", "error", "drop"], option(_MISSING, WHAT)]
 BadCells = Annotated[
     Literal["error", "missing", "text"], option("Cells in a column of numbers that are not numbers.", WHAT)
 ]

@@ -199,7 +199,7 @@ class ScoreRows:
         for source in Watched(number, frames, names, n_rows).sources():
             table = learn_table(source, self.options, encoding=self.encoding, spool=in_memory)
             if self.own is None:
-                yield table, judge_new(self.detector, table.rows)
+                yield table, judge_new(self.detector, table.rows, self.detector.offset_)
             else:
                 yield table, replace(self.own, scores=self._scores(table))
 
@@ -232,9 +232,10 @@ class ScoreRows:
         odd = np.flatnonzero(scores < np.append(self.counts.values, np.inf)[n_steps])
         reasons = np.full(len(scores), "", dtype=object)
         if len(odd):
-            points = table.rows.take(odd if places is None else places[odd])
-            explanation = judged.model.explain(ArrayRows(points), self.detector.compute)
-            reasons[odd] = reasons_of_rows(judged.model.reference, self.encoding, points, explanation)
+            chosen = odd if places is None else places[odd]
+            explanation = judged.model.explain(ArrayRows(table.rows.take(chosen)), self.detector.compute)
+            cells = table.cells.take(chosen)
+            reasons[odd] = reasons_of_rows(judged.model.reference, self.encoding, cells, explanation)
         return reasons
 
 

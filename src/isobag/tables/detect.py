@@ -77,7 +77,7 @@ def detect(
         and the day of the week.
     id_column, keep : column name; list of column names
         A column to name rows by, and columns to carry into the result. Only ``keep`` may also be features.
-    missing : {"auto", "error", "drop", "median"}
+    missing : {"auto", "error", "drop"}
         "auto" puts in the column's median, or its most frequent text, with a warning; where a twentieth or more of a
         column is missing, one more feature says where. "drop" leaves out rows with missing values or labels, which
         then stand last, without a score. "median" fills without a warning, and learns medians of all columns.

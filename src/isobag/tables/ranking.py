@@ -17,13 +17,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from isobag.backends.arrays import Bools, Floats, Ints
-from isobag.data.labelled import LabelledRows
+from isobag.data.labelled import UNSEEN, LabelledRows
 from isobag.data.order import stable_order
 from isobag.data.params import FDR, check_params
-from isobag.data.rows import ArrayRows, Rows, spread_rows
+from isobag.data.rows import ArrayRows, Rows
 from isobag.estimators import IDKPointDetector
 from isobag.models.calibration import discoveries
-from isobag.models.point import REFERENCE_ROWS
 from isobag.tables.encode import Encoding
 from isobag.tables.judgement import Judged, judge_new, judge_own
 from isobag.tables.learn import Table
@@ -34,8 +33,6 @@ from isobag.tables.units import Units, files_at, spread, units_of
 
 MOST_EXPLAINED = {"row": 1_000, "group": 200}
 """How many of the oddest rows or groups get reasons."""
-LEAST_OWN = 10
-"""What is usual is said of a row's own group if it has so many rows."""
 RESULT_TYPES: dict[str, Any] = {
     "row": pa.int64(),
     "n_points": pa.int64(),
@@ -331,7 +328,7 @@ def rank(
         top = order[: min(MOST_EXPLAINED["group" if table.by else "row"], len(data))].astype(np.int64)
         with stage("explaining"):
             chosen = top if places is None else places[top]
-            explanation, reasons = _explain(judged, data, chosen, table.encoding, detector)
+            explanation, reasons = _explain(judged, data, chosen, table, detector)
     return Ranking(
         table=table,
         detector=detector,
@@ -386,36 +383,32 @@ def with_baseline(detector: Any, data: Any, baseline: Any) -> Any:
     return detector.labelled(data, baseline) if isinstance(detector, IDKPointDetector) else data
 
 
-def _explain(judged: Judged, data: Any, chosen: Ints, encoding: Encoding, detector: Any) -> tuple[Any, list[str]]:
+def _explain(judged: Judged, data: Any, chosen: Ints, table: Table, detector: Any) -> tuple[Any, list[str]]:
     """Why some rows or groups score low, in numbers and in words."""
     model = judged.model
     if isinstance(data, LabelledRows):
-        return _explain_owned(judged, data, chosen, encoding, detector)
+        return _explain_owned(judged, data, chosen, table, detector)
     if isinstance(data, Rows):
-        points = data.take(chosen)
-        explanation = model.explain(ArrayRows(points), detector.compute)
-        return explanation, reasons_of_rows(model.reference, encoding, points, explanation)
+        explanation = model.explain(ArrayRows(data.take(chosen)), detector.compute)
+        return explanation, reasons_of_rows(model.reference, table.encoding, table.cells.take(chosen), explanation)
     if not len(chosen):
         return None, []
     part = data.part(chosen)
     explanation = model.explain(part, detector.compute)
-    return explanation, reasons_of_groups(encoding, part, explanation, model)
+    return explanation, reasons_of_groups(table.encoding, part, explanation, model)
 
 
 def _explain_owned(
-    judged: Judged, rows: LabelledRows, chosen: Ints, encoding: Encoding, detector: Any
+    judged: Judged, rows: LabelledRows, chosen: Ints, table: Table, detector: Any
 ) -> tuple[Any, list[str]]:
-    """Rows with a baseline: what is usual is said of their own group where its rows are here, else of all rows."""
+    """Rows within their groups: what is usual is said of the row's own group, or that the model has none such."""
     some = LabelledRows(ArrayRows(rows.take(chosen)), rows.owners[chosen], rows.n_groups)
-    explanation = judged.model.explain(some, detector.compute)
-    points, reasons = some.take(np.arange(len(some))), [""] * len(some)
-    order = np.argsort(rows.owners, kind="stable")
+    model, cells, reasons = judged.model, table.cells.take(chosen), [""] * len(some)
+    explanation = model.explain(some, detector.compute)
     for owner in np.unique(some.owners).tolist():
         mine = np.flatnonzero(some.owners == owner)
-        first, stop = np.searchsorted(rows.owners[order], (owner, owner + 1))
-        usual = judged.model.reference
-        if not judged.is_new and stop - first >= LEAST_OWN:
-            usual = rows.take(np.sort(order[first + spread_rows(stop - first, REFERENCE_ROWS)]))
-        for k, reason in zip(mine, reasons_of_rows(usual, encoding, points[mine], explanation[mine]), strict=True):
-            reasons[k] = reason
+        usual = model.reference if model.residuals is None else model.residuals.usual(owner)
+        for k, reason in zip(mine, reasons_of_rows(usual, table.encoding, cells[mine], explanation[mine]), strict=True):
+            is_new = owner == UNSEEN
+            reasons[k] = f"{reason}; {','.join(table.options.baseline)} not in the model" if is_new else reason
     return explanation, reasons
