@@ -54,9 +54,9 @@ from isobag.cli.options import (
 )
 
 _EXAMPLES = """\
-isobag detect cards.csv                          the odd rows of a table
-isobag detect cards.csv --within account         rows that are odd for their account
-isobag detect cards.csv --by account             odd groups of rows: whole accounts
+isobag detect cards.csv                     the odd rows of a table
+isobag detect cards.csv --within account    rows that are odd for their account
+isobag detect cards.csv --by account        odd groups of rows: whole accounts
 'isobag detect --help' shows all options."""
 
 

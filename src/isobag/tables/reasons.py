@@ -129,13 +129,13 @@ def _counts_in_words(reasons: list[GroupReason], model: GroupModel, encoding: En
 
 
 def number_in_words(value: float) -> str:
-    """A number as people write it, 1,240, 0.0031, 3: four digits, or more where these would make it a whole number.
+    """A number as people write it, 1,240, 0.0031, 3: three digits, or more where these would make it a whole number.
 
     >>> number_in_words(9999.99), number_in_words(0.00312345)
-    ('9,999.99', '0.003123')
+    ('9,999.99', '0.00312')
     """
     comma = "," if 1000 <= abs(value) < 1e15 else ""
-    first = max(4, len(f"{abs(value):.0f}")) if comma else 4
+    first = max(3, len(f"{abs(value):.0f}")) if comma else 3
     for digits in range(first, MOST_DIGITS):
         if float(f"{value:.{digits}g}").is_integer() == float(value).is_integer():
             return f"{value:{comma}.{digits}g}"
