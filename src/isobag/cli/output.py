@@ -187,7 +187,9 @@ def print_table(columns: Mapping[str, Sequence[Any]], width: int | None = None) 
 
 
 def terminal_width() -> int:
-    """Columns of the terminal, or as many as a page has."""
+    """Columns of the terminal that a person looks at, else as many as a page has."""
+    if not (sys.stdout.isatty() or sys.stderr.isatty()):
+        return DEFAULT_WIDTH
     return min(MOST_WIDTH, shutil.get_terminal_size((DEFAULT_WIDTH, 24)).columns)
 
 
