@@ -8,7 +8,6 @@ from commands import ask, assert_one_sentence, run
 from numpy.testing import assert_array_equal
 
 from isobag import IDKPointDetector, detect, load
-from isobag.tables import detect
 
 NAMES = ["amount", "hour"]
 
@@ -85,10 +84,7 @@ def test_the_command_ranks_learns_scores_and_explains(cards, tmp_path):
     assert why["p_value"] == p_values[10] and why["features"][0]["feature"] == "amount"
     renamed = tmp_path / "renamed.csv"
     rows.rename(columns={"account": "card"}).to_csv(renamed, index=False)
-    assert (
-        ask("score", model, renamed, "--within", "card", "--top", 20)["top"][0]["score"]
-        == scored["top"][0]["score"]
-    )
+    assert ask("score", model, renamed, "--within", "card", "--top", 20)["top"][0]["score"] == scored["top"][0]["score"]
     assert_one_sentence(run("score", model, renamed), "account")
     plain = tmp_path / "plain.isobag"
     assert run("fit", table, "--features", "amount,hour", "--model", plain, "-t", 30).exit_code == 0
