@@ -100,12 +100,13 @@ def test_files_of_one_table_must_have_the_same_columns(written, tmp_path):
 
 
 def test_parameters_are_named_as_options(csv):
-    assert_one_sentence(run("detect", csv, "--psi", 1), "--max-samples 1; need 'auto' or an integer of 2 or more")
+    assert_one_sentence(
+        run("detect", csv, "--max-samples", 1), "--max-samples 1; need 'auto' or an integer of 2 or more"
+    )
     assert_one_sentence(run("detect", csv, "--max-samples=99999"), "--max-samples 99999; need 4017 or fewer")
     assert_one_sentence(run("detect", csv, "-t", 0), "--n-estimators 0; need")
     assert_one_sentence(run("detect", csv, "--contamination", 0.9), "--contamination 0.9; need")
     assert_one_sentence(run("detect", csv, "--jobs", 0), "--jobs 0; need")
-    assert_one_sentence(run("detect", csv, "--by", "account", "--group-max-samples", 1), "--group-max-samples 1; need")
     assert_one_sentence(run("compare", csv, csv, "--n-permutations", 1), "--n-permutations 1; need")
     assert_one_sentence(run("detect", csv, "--features", "n_jobs=3"), "--features has 'n_jobs=3'; the table")
 
@@ -113,9 +114,8 @@ def test_parameters_are_named_as_options(csv):
 @pytest.mark.parametrize(
     "args",
     [
-        ["detect"],
-        ["detect", "t.csv", "--psi", "some"],
-        ["detect", "t.csv"],
+        ["detect", "t.csv", "--max-samples", "some"],
+        ["points", "t.csv"],
         ["detect", "t.csv", "--top", "-1"],
         ["detect", "t.csv", "--missing", "zero"],
         ["detect", "t.csv", "--nothing"],
@@ -142,7 +142,7 @@ def test_nothing_of_a_file_acts_on_the_terminal(written):
         ("detect", str(path) + ESCAPES),
         ("detect", path, "--by", f"{ESCAPES}"),
         ("detect", path, f"--no{ESCAPES}"),
-        (f"po{ESCAPES}",),
+        (f"de{ESCAPES}",),
         ("compare", path, path, "--n-permutations", 19),
     ):
         result = run(*args)
@@ -176,7 +176,7 @@ def test_an_old_result_stays_if_the_new_one_fails(csv, tmp_path):
 
 def test_nothing_is_written_over_what_is_read_or_written_by_the_same_command(csv, tmp_path):
     before = csv.read_bytes()
-    for arguments in (["--out", csv], ["--out", tmp_path / "one.csv", "--model", tmp_path / "one.csv"]):
+    for arguments in (["--out", csv], ["--out", tmp_path / "one.csv", "--save-model", tmp_path / "one.csv"]):
         assert_one_sentence(run("detect", csv, *arguments), "by the same command")
     assert csv.read_bytes() == before and not (tmp_path / "one.csv").exists()
 
@@ -192,3 +192,8 @@ def test_an_unexpected_error_says_so(csv, monkeypatch):
 def test_a_query_over_a_file_without_rows_says_so(tmp_path):
     (tmp_path / "empty.csv").write_text("a,b\n")
     assert_one_sentence(run("detect", tmp_path / "empty.csv", "--sql", "SELECT a FROM data"), "has no rows")
+
+
+def test_detect_without_a_table_shows_three_examples():
+    result = run("detect")
+    assert result.exit_code == 2 and result.stderr.count("isobag detect cards.csv") == 3

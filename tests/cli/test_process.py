@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -19,7 +18,7 @@ pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals and streams of 
 
 def test_debug_shows_where_an_error_comes_from(tmp_path):
     code, out, err = finish(start("detect", tmp_path / "none.csv", "--debug"))
-    assert code == 1 and out == "" and "Traceback" in err and "No file matches" in err
+    assert code == 2 and out == "" and "Traceback" in err and "No file matches" in err
 
 
 def test_piped_json_is_json_and_nothing_else(csv):
@@ -31,8 +30,8 @@ def test_piped_tables_have_no_escape_codes_and_no_progress(csv):
     code, out, err = finish(start("detect", csv, "--by", "account", "-t", "10", "--top", "2"))
     assert code == 0
     assert ESCAPE not in out + err and "\r" not in out + err
-    assert len(out.splitlines()) == 3 and out.startswith("account")
-    assert re.match(r"30 groups, \d+ flagged \([a-z\d. ]+\); looked at amount, ", err)
+    assert len(out.splitlines()) == 3 and out.startswith("account") and max(map(len, out.splitlines())) <= 100
+    assert "of 30 groups flagged" in err.splitlines()[0]
 
 
 SLOW_WRITER = """
@@ -66,7 +65,7 @@ main()
 )
 def test_a_stopped_command_leaves_nothing_behind_or_the_next_one_clears_up(csv, tmp_path, sent):
     out = tmp_path / "scores.csv"
-    command = [sys.executable, "-c", SLOW_WRITER, "detect", csv, "-t", "5", "--no-p-values", "--out", out]
+    command = [sys.executable, "-c", SLOW_WRITER, "detect", csv, "-t", "5", "--out", out]
     process = subprocess.Popen([*map(str, command)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout.readline() == "writing\n"
     time.sleep(0.1)
@@ -90,13 +89,13 @@ def test_whoever_stops_reading_ends_the_command_quietly(csv):
         process.stdout.close()
         process.stdout = None
         _, _, err = finish(process)
-        assert err == "" and process.returncode == 1
+        assert err == "" and process.returncode == 2
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("closed", ["1>&-", "2>&-", "1>&- 2>&-", "0<&-"])
 def test_closed_streams_are_no_trouble(csv, closed, tmp_path):
-    command = f"exec {sys.executable} -m isobag points {csv} -t 5 --out {tmp_path / 'o.csv'} {closed}"
+    command = f"exec {sys.executable} -m isobag detect {csv} -t 5 --out {tmp_path / 'o.csv'} {closed}"
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 0 and "Traceback" not in done.stderr + done.stdout
     assert (tmp_path / "o.csv").stat().st_size
@@ -112,7 +111,7 @@ def test_an_output_that_is_full_is_named_once(csv, args, unbuffered):
     with open("/dev/full", "wb") as full:
         process = start("detect", csv, "-t", "5", "--quiet", *args, stdout=full, env={"PYTHONUNBUFFERED": unbuffered})
         code, _, err = finish(process)
-    assert (code, err) == (1, "Error: standard output: No space left on device.\n")
+    assert (code, err) == (2, "Error: standard output: No space left on device.\n")
 
 
 @pytest.mark.slow
@@ -125,7 +124,7 @@ def test_labels_of_any_language_in_a_locale_of_few_characters(tmp_path, args):
     code, out, err = finish(start(*command, env=C_LOCALE))
     assert "Traceback" not in err and "Unicode" not in err
     if "--features" in args:
-        assert code == 1 and len(err.splitlines()) == 1
+        assert code == 2 and len(err.splitlines()) == 1
     else:
         assert code == 0
     if "--json" in args:

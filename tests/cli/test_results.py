@@ -19,7 +19,7 @@ import isobag
 from isobag import detect
 from isobag.data import spool
 
-COMMANDS = ["detect", "detect", "fit", "score", "check", "explain", "compare", "mcp", "demo"]
+COMMANDS = ["detect", "fit", "score", "explain", "compare", "stream", "mcp", "demo"]
 SHOWN = ("score", "rank", "rank_share", "flagged", "reasons")
 
 
@@ -39,7 +39,7 @@ def test_the_version_is_printed():
     assert run("--version").stdout == f"isobag {isobag.__version__}\n"
 
 
-def test_points_say_what_detect_points_says(csv, cards):
+def test_rows_are_those_of_detect(csv, cards):
     found = ask("detect", csv, "--top", 4, "--id-column", "account", "-t", 20, "--seed", 3)
     expected = detect(cards, id_column="account", n_estimators=20, random_state=3).to_frame().head(4)
     for name in ("account", "row", *SHOWN):
@@ -50,7 +50,7 @@ def test_points_say_what_detect_points_says(csv, cards):
     assert roles == {**dict.fromkeys(cards.columns[:4], "feature"), "account": "id"}
 
 
-def test_groups_say_what_detect_groups_says(csv, cards):
+def test_groups_are_those_of_detect(csv, cards):
     found = ask("detect", csv, "--by", "account", "--top", 3, "-t", 20)
     expected = detect(cards, "account", n_estimators=20, random_state=0).to_frame().head(3)
     for name in ("account", "n_points", *SHOWN):
@@ -226,7 +226,7 @@ def test_compare_takes_queries(csv, tmp_path):
 def test_ties_share_a_rank_and_are_said_to_be_ties(tmp_path):
     (tmp_path / "t.csv").write_text("a,b\n" + "1,2\n" * 30 + "50,60\n" * 3)
     result = run("detect", tmp_path / "t.csv", "-t", 10, "--top", 4)
-    assert "The 3 oddest score alike" in result.stderr
+    assert "The 3 oddest have equal scores" in result.stderr
     ranks = [row["rank"] for row in ask("detect", tmp_path / "t.csv", "-t", 10, "--top", 5)["top"]]
     assert ranks == [1, 1, 1, 4, 4]
 

@@ -32,7 +32,10 @@ def test_rows_learned_from_and_new_rows_score_as_in_memory(spark, cards, n_parti
     assert ranked["score"].tolist() == expected["score"].tolist() and ranked["rank"].iloc[7] == 1
     assert ranked["reasons"].iloc[7].startswith("amount 900")
     model = isobag.fit(cards[:2000], **HOW)
-    scored, expected = model.score(frame, fdr=0.2).to_frame().toArrow().to_pandas(), in_order(model.score(cards, fdr=0.2).to_frame())
+    scored, expected = (
+        model.score(frame, fdr=0.2).to_frame().toArrow().to_pandas(),
+        in_order(model.score(cards, fdr=0.2).to_frame()),
+    )
     for name in ("score", "p_value", "extrapolated", "flagged"):
         assert scored[name].tolist() == expected[name].tolist()
 
@@ -82,7 +85,10 @@ def test_groups_score_as_in_memory(spark, cards):
     for name in ("account", "n_points", "score", "flagged", "reasons"):
         assert ranked[name].tolist() == expected[name].tolist(), name
     model = isobag.fit(frame, **how)
-    scored, expected = by_label(model.score(frame).to_frame().toArrow().to_pandas()), by_label(model.score(ordered).to_frame())
+    scored, expected = (
+        by_label(model.score(frame).to_frame().toArrow().to_pandas()),
+        by_label(model.score(ordered).to_frame()),
+    )
     assert scored["p_value"].tolist() == expected["p_value"].tolist()
 
 

@@ -1,7 +1,7 @@
 """Tallies are integers: rows are added, merged and taken back exactly, and a model finished from them is the same."""
 
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 from operator import add
 
 import numpy as np
@@ -12,7 +12,8 @@ from isobag import IDKGroupDetector, IDKPointDetector, IsolationKernel
 from isobag.backends import HOST_BACKENDS, Compute
 from isobag.data.groups import Groups
 from isobag.data.rows import ArrayRows, group_rows
-from isobag.models.group import finish_group_model
+from isobag.models.group import draw_level1, finish_group_model
+from isobag.models.maps import LazyMaps, maps_of
 from isobag.models.point import finish_point_model
 from isobag.partitionings import MECHANISMS
 
@@ -121,3 +122,20 @@ def test_a_group_model_finished_from_merged_tallies_scores_as_one_fitted_whole(h
     new = [RNG.normal(size=(n, 3)) for n in (1, 5, 20)]
     groups = Groups(ArrayRows(np.vstack(new)), np.repeat(np.arange(3), [1, 5, 20]), np.arange(3))
     assert_array_equal(merged.scores(groups, compute), direct.scores(groups, compute))
+
+
+@pytest.mark.parametrize("how", [{}, {"max_samples": 8, "group_max_samples": 4}], ids=str)
+def test_groups_that_are_counted_when_asked_for_make_the_model_of_counts_that_are_kept(how):
+    rows = RNG.normal(size=(140_000, 2))  # more than a bucket
+    groups = Groups(ArrayRows(rows), np.repeat(np.arange(1400), 100), np.arange(1400))
+    detector = IDKGroupDetector(5, random_state=0, **how)
+    drawn = draw_level1(groups.rows, detector.params, detector.compute)
+    count = partial(drawn.views.tally_groups, compute=detector.compute)
+    results = []
+    for kept_bytes in (0, 1 << 40):
+        maps = maps_of(groups, drawn.views, count, drawn.views.n_samples, drawn.views.n_columns, kept_bytes)
+        assert isinstance(maps, LazyMaps) == (not kept_bytes)
+        results.append(finish_group_model(drawn.views, maps, drawn.reference, detector.params, 3, detector.compute))
+    (lazy, scores), (model, expected) = results
+    assert_array_equal(scores, expected)
+    assert_array_equal(lazy.population, model.population)

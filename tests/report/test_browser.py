@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 from report_tables import HOSTILE, many_groups, million_rows
 
+from isobag import detect
 from isobag.report import write_report
-from isobag.tables.detect import detect
 from isobag.tables.terminal import shown
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]

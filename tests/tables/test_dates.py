@@ -36,7 +36,7 @@ def test_every_command_takes_them_and_a_model_keeps_them(tables, tmp_path):
     chosen = ("--features", "x,day")
     assert ask("detect", own, *chosen, "--dates", FORMAT)["top"] == ask("detect", iso, *chosen)["top"]
     for path, more in ((iso, ()), (own, ("--dates", FORMAT))):
-        assert run("fit", path, *chosen, *more, "--model", tmp_path / f"{path.stem}.isobag").exit_code == 0
+        assert run("fit", path, *chosen, *more, "--save-model", tmp_path / f"{path.stem}.isobag").exit_code == 0
     scored = ask("score", tmp_path / "own.isobag", own)["top"]
     assert scored == ask("score", tmp_path / "iso.isobag", iso)["top"]
     weekly = ("--by", "who", "--time", "day", "--every", "1w", "--features", "x")

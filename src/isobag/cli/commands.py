@@ -168,7 +168,7 @@ def score(
     days: Annotated[float, option("Days that the table spans, for --per-day.", HOW, "N", min=0)] = 1.0,
     exact: Annotated[bool, option("No p-values below 1 / (1 + rows or groups to compare with).", HOW)] = False,
     max_odd: Annotated[
-        float | None, option("Exit status 1 if a larger share is flagged; --fdr is then .1.", HOW, "SHARE", min=0)
+        float | None, option("Exit status 1 if a larger share is flagged; --fdr is then .1.", HOW, "SHARE")
     ] = None,
     by: By = None,
     id_column: IdColumn = None,

@@ -50,7 +50,7 @@ def facts_of_row(detector: IDKPointDetector, table_input: Input, label: str, bar
     points, table, wanted = _rows(detector, table_input, _wanted_rows(table_input, label), bar)
     oddest = int(np.argmin(judge_new(detector, points).scores)) if len(points) > 1 else 0
     point = points.part(np.array([oddest]))
-    judged = judge_new(detector, point)
+    judged = judge_new(detector, point, threshold=detector.offset_)
     explanation = judged.model.explain(point, detector.compute)
     parts = explanation[0]
     low, middle, high = np.quantile(judged.model.reference, (0.25, 0.5, 0.75), axis=0)
@@ -69,7 +69,7 @@ def facts_of_group(detector: IDKGroupDetector, table_input: Input, label: str, b
     """Score and p-value of a group, and how far each feature sets apart what it has too much of."""
     points, table, _ = _rows(detector, table_input, _wanted_rows(table_input, label), bar)
     group = Groups(points, np.zeros(len(points), dtype=np.int64), np.zeros(1, dtype=np.int64))
-    judged = judge_new(detector, group)
+    judged = judge_new(detector, group, threshold=detector.offset_)
     explanation = judged.model.explain(group, detector.compute)
     order = np.argsort(-np.abs(explanation.features[0]), kind="stable")
     usual, d = Population.of(judged.model), group.points.shape[1]

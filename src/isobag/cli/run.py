@@ -13,7 +13,6 @@ from isobag.cli.options import Typed
 from isobag.cli.output import (
     Output,
     check_targets,
-    facts_of,
     in_cell,
     note,
     output_of,
@@ -75,7 +74,10 @@ def score(typed: Typed) -> None:
         write_junit(typed, started, "error", sentence_of(error, vars(typed)))
         raise
     outcome = verdict or {}
-    write_junit(typed, started, "failure" if outcome.get("status") == "odd" else None, outcome.get("sentence", ""))
+    text = "" if verdict is None else "\n".join(_lines(ranking, output.top))
+    write_junit(
+        typed, started, "failure" if outcome.get("status") == "odd" else None, outcome.get("sentence", ""), text
+    )
     show_results(ranking, output, outcome)
     with naming_stdout():  # what cannot be printed is an error, and not a verdict
         sys.stdout.flush()
@@ -105,9 +107,7 @@ def _score(typed: Typed) -> tuple[Ranking, Output]:
     return _rank(detector, input_of(typed, model=model), output, typed, typed.model), output
 
 
-def _rank(
-    detector: Any, table_input: Input, output: Output, typed: Typed, fitted_in: Path | None = None
-) -> Ranking:
+def _rank(detector: Any, table_input: Input, output: Output, typed: Typed, fitted_in: Path | None = None) -> Ranking:
     is_fitted = fitted_in is not None
     detector.check_params()
     check_targets(output, table_input.matching_files, fitted_in)
@@ -141,6 +141,12 @@ def _verdict(ranking: Ranking, max_odd: float) -> dict[str, Any]:
     return {"status": status, "share_flagged": share, "max_odd": max_odd, "sentence": sentence}
 
 
+def _lines(ranking: Ranking, n: int) -> list[str]:
+    """Those of the n oddest that are flagged, a line each."""
+    rows = [row for row in rows_of(ranking.columns(0, n)) if row["flagged"]]
+    return [", ".join(f"{escape_for_terminal(name)} {in_cell(value)}" for name, value in row.items()) for row in rows]
+
+
 def check_junit(typed: Typed) -> None:
     """Refuse to write JUnit XML over what is read."""
     path: Path | None = typed.junit
@@ -152,7 +158,7 @@ def check_junit(typed: Typed) -> None:
         raise ValueError(f"{str(path)!r} cannot be written: it is read by the same command.")
 
 
-def write_junit(typed: Typed, started: float, outcome: str | None, message: str) -> None:
+def write_junit(typed: Typed, started: float, outcome: str | None, message: str, text: str = "") -> None:
     """One test case, called by the files; ``outcome``: failure, error, or None if all is fine."""
     if typed.junit is None:
         return
@@ -164,5 +170,5 @@ def write_junit(typed: Typed, started: float, outcome: str | None, message: str)
     name = escape_for_terminal(" ".join(typed.files or [str(typed.sql)]))
     case = ElementTree.SubElement(suite, "testcase", classname="isobag.score", name=name, time=seconds)
     if outcome is not None:
-        ElementTree.SubElement(case, outcome, message=escape_for_terminal(message), type=outcome)
+        ElementTree.SubElement(case, outcome, message=escape_for_terminal(message), type=outcome).text = text
     write_whole(typed.junit, ElementTree.tostring(suites, encoding="utf-8", xml_declaration=True))

@@ -20,7 +20,7 @@ from isobag.data.validation import as_rows
 from isobag.models.calibration import discoveries
 from isobag.models.group import GroupModel
 from isobag.models.point import PointModel
-from isobag.models.thresholds import counts_of, threshold_of_ratios
+from isobag.models.thresholds import GROUP_POWER, OWN_LEVEL, ScoreCounts, counts_of, threshold_beyond_bulk
 
 M = TypeVar("M", PointModel, GroupModel)
 
@@ -95,11 +95,14 @@ class Thresholded(OutlierMixin, Described):
     offset_: float
     parameters: ClassVar[Parameters] = {"contamination": CONTAMINATION}
 
-    def threshold(self, scores: Floats) -> float:
+    def threshold(self, counts: ScoreCounts) -> float:
+        """Score below which data of such scores are odder than the tail of their bulk explains; 0 if unknown."""
+        raise NotImplementedError
+
+    def _offset(self, scores: Floats) -> float:
         """Threshold below which a score is an anomaly, from the scores of the training data: (n,)."""
-        if self.contamination != "auto":
-            return float(np.quantile(scores, float(self.contamination)))
-        return threshold_of_ratios(counts_of(scores))
+        share = self.contamination
+        return self.threshold(counts_of(scores)) if share == "auto" else float(np.quantile(scores, float(share)))
 
     def _verdicts(self, scores: Floats) -> npt.NDArray[np.int64]:
         return np.where(scores < self.offset_, -1, 1)
@@ -127,7 +130,7 @@ class PointDetector(Thresholded):
         """Learn; the rows, and their scores in host memory: (n,)."""
         rows = self._training_rows(X)
         scores = self._fit_rows(rows)
-        self.offset_ = self.threshold(scores)
+        self.offset_ = self._offset(scores)
         return rows, scores
 
     def _training_rows(self, X: Any) -> Rows:
@@ -183,6 +186,10 @@ class GroupDetector(Thresholded):
         """Learn from the groups, and return their scores: (g,)."""
         raise NotImplementedError
 
+    def threshold(self, counts: ScoreCounts) -> float:
+        """Score below which groups of such scores are odder than the tail of their bulk explains; 0 if unknown."""
+        return threshold_beyond_bulk(counts, OWN_LEVEL, GROUP_POWER) or 0.0
+
     def _score_groups(self, groups: Groups) -> Floats:
         """Score of each group against the groups of ``fit``: (g,)."""
         raise NotImplementedError
@@ -195,7 +202,7 @@ class GroupDetector(Thresholded):
         given = self._take_groups(X, groups, reset=True)
         self.scores_ = self._fit_groups(given)
         self.labels_ = given.labels
-        self.offset_ = self.threshold(self.scores_)
+        self.offset_ = self._offset(self.scores_)
         return self
 
     def score_samples(self, X: Any, groups: Any = None) -> Floats:

@@ -350,7 +350,7 @@ def rank(
 
 def rule_of(judged: Judged) -> str:
     """What is flagged, in words."""
-    return f"score below {judged.threshold:.4g}" if judged.threshold else "none is beyond the tail of the bulk"
+    return f"score below {judged.threshold:.4g}" if judged.threshold else "no score is low enough"
 
 
 def spread_out(values: Any, places: Ints | None) -> Any:
