@@ -38,6 +38,7 @@ SPREAD_RATIO = 2.0
 """A column of a group is narrower or wider than usual if the quartiles are so many times nearer or farther apart."""
 LEAST_SHIFT = 0.1
 """A median is called high or low from so many distances of the usual quartiles on."""
+LARGE_NUMBER = 1e9
 MOST_DIGITS = 10
 NAN = math.nan
 NO_COLUMN = "no single column stands out"
@@ -129,13 +130,15 @@ def _counts_in_words(reasons: list[GroupReason], model: GroupModel, encoding: En
 
 
 def number_in_words(value: float) -> str:
-    """A number as people write it, 1,240, 0.0031, 3: four digits, or more where these would make it a whole number.
+    """A number as people write it, 1,240, 0.0031, 3: three digits, or more where these would make it a whole number.
 
     >>> number_in_words(9999.99), number_in_words(0.00312345)
-    ('9,999.99', '0.003123')
+    ('9,999.99', '0.00312')
     """
-    comma = "," if 1000 <= abs(value) < 1e15 else ""
-    first = max(4, len(f"{abs(value):.0f}")) if comma else 4
+    if abs(value) >= LARGE_NUMBER:
+        return f"{value:.3g}"
+    comma = "," if abs(value) >= 1000 else ""
+    first = max(3, len(f"{abs(value):.0f}")) if comma else 3
     for digits in range(first, MOST_DIGITS):
         if float(f"{value:.{digits}g}").is_integer() == float(value).is_integer():
             return f"{value:{comma}.{digits}g}"
