@@ -50,14 +50,14 @@ def judge_own(detector: Any, scores: Floats, counts: ScoreCounts | None = None) 
     return Judged(detector.model_, scores, False, threshold, n_beyond=n_beyond)
 
 
-def judge_new(detector: Any, data: Any, p_values: bool = True, threshold: float | None = None) -> Judged:
+def judge_new(detector: Any, data: Any, threshold: float | None = None) -> Judged:
     """Scores by the models that p-values rest on, if there are any, so that both have nearly one order.
 
     ``threshold``: where the data are a part of more; else what p-values say at the level of OWN_LEVEL, for as many as
     there are.
     """
     model, calibration = detector.model_, detector.model_.calibration
-    if calibration is None or not p_values:
+    if calibration is None:
         scores = detector.score_samples(data) if len(data) else np.empty(0)
         return Judged(model, scores, True, detector.offset_)
     tail, more = EXACT if detector.exact else EXTRAPOLATE, {}
