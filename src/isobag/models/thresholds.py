@@ -146,12 +146,12 @@ def threshold_beyond_bulk(counts: ScoreCounts, level: float, power: float = 1.0)
             passing = usable[(above[end] + 1) / (n + 1) * np.exp(-falls) * n / j[usable] <= level]
             last = max(last, *passing.tolist(), -1)
     if last < 0:
-        stop = int(np.searchsorted(above, min(LEAST_LOCAL, n // 2), side="right")) - 1
-        if not is_known or stop < LEAST_BEYOND:
+        local = int(np.searchsorted(above, min(LEAST_LOCAL, n // 2), side="right")) - 1
+        if not is_known or local < LEAST_BEYOND:
             return 0.0 if is_known else None
-        w, scale = above[stop], passed[stop + 1] / above[stop]
-        fall = np.expm1(np.log((w + 1) / (n + 1) * n / level) / w) * w * scale
-        return float(min(np.exp(-middle - (lacks[stop + 1] + fall) ** (1 / power)), counts.low))
+        n_local, scale = above[local], passed[local + 1] / above[local]
+        fall = np.expm1(np.log((n_local + 1) / (n + 1) * n / level) / n_local) * n_local * scale
+        return float(min(np.exp(-middle - (lacks[local + 1] + fall) ** (1 / power)), counts.low))
     between = (counts.steps[last] + 1 + counts.steps[last + 1]) // 2  # of the last that is beyond and the next
     return float((between << _SHIFT).view(np.float64))
 
