@@ -162,6 +162,11 @@ class PointModel(Learned):
         psi = self.views.levels[-1]
         return np.concatenate([table[-1].reshape(-1, psi) for table in self.tables]) / self.n_rows
 
+    @property
+    def least(self) -> float:
+        """What a score of 0 counts as where p-values are computed: half of the lowest that a row in a cell can have."""
+        return 0.5 / (self.n_rows * int(self.views.counts[-1])) if self.average is None else 0.0
+
     def scores(self, rows: Rows, compute: Compute, own: OwnSums | None = None) -> Floats:
         """How normal each row is: (n,) in [0, 1]; ``own``: what they find in their groups, if that is known."""
         if not isinstance(rows, LabelledRows):
