@@ -136,7 +136,9 @@ class PointModel(Learned):
             self.baseline.check_views(self._counted_views, len(self.reference))
         parts: list[Any] = [] if self.calibration is None else [*self.calibration.models]
         if self.residuals is not None:
-            parts.append(self.residuals.model)
+            n_groups = 0 if self.baseline is None else len(self.baseline.sizes)
+            demand(len(self.residuals.sizes) == n_groups, "residuals are of other groups")
+            parts.append(replace(self.residuals.model, baseline=self.baseline))
         for part in parts:
             demand(isinstance(part, PointModel), "a part of the model is no model of points")
             demand(part.views.n_features == self.views.n_features, "a part is of another number of features")
