@@ -70,12 +70,6 @@ def test_a_pickled_copy_goes_on_to_the_same_bits():
     assert np.array_equal(model.p_values(X), copy.p_values(X))
 
 
-def test_the_backend_can_be_changed_on_the_way():
-    model, other = detector(backend="numpy").partial_fit(X[:333]), detector().partial_fit(X)
-    model.set_params(backend="numba", n_jobs=2).partial_fit(X[333:])
-    assert np.array_equal(model.score_samples(X), other.score_samples(X))
-
-
 def test_drift_from_the_first_window_names_the_row_where_it_began():
     model = detector(reference="first").partial_fit(X[:150])
     with pytest.raises(ValueError, match="145 rows have been learned; the first 200 are the reference"):

@@ -85,7 +85,7 @@ class IDK(base.AnomalyDetector):
 
     def score_one(self, x: Mapping[Any, Any]) -> float:
         """How odd a row is: 0 or more, high = anomalous."""
-        if not self.features or not self.detector.stream_.has_model:
+        if not self.features or self.detector.stream_.model is None:
             return 0.0
         return oddness_of_one(float(self.detector.stream_.score(self._row(x, self.features), self._compute)[0]))
 

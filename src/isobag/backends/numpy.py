@@ -165,6 +165,11 @@ def sum_at_cells(X: Singles, balls: Balls, tables: Ints, limits: Ints | None = N
     return np.column_stack([sum_cells(cells, balls.cut, tables), far])
 
 
+def count_at_cells(X: Singles, balls: Balls, n_jobs: int | None = None) -> Ints:
+    """Number of rows in each cell: (n, d) -> (L, S)."""
+    return count_cells(assign_cells(X, balls)[0], balls.cut)
+
+
 def count_cells(cells: Cells, cut: Cut, n_jobs: int | None = None) -> Ints:
     """Number of rows in each cell: (T, n) -> (L, S)."""
     counts = np.zeros((len(cut.levels), cut.n_slots), dtype=np.int64)

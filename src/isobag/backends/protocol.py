@@ -54,6 +54,9 @@ class Backend(Protocol[A, C]):
     def sum_at_cells(self, X: A, balls: Balls, tables: Ints, limits: Ints | None, n_jobs: int | None, /) -> A:
         """Sum over samples of the table (L, S) at each row's cell, and last how far out rows are: (n, L + 1)."""
 
+    def count_at_cells(self, X: A, balls: Balls, n_jobs: int | None, /) -> Ints:
+        """Number of rows in each cell: (n, d) -> (L, S)."""
+
     def count_cells(self, cells: A, cut: Cut, n_jobs: int | None, /) -> Ints:
         """Number of rows in each cell: (T, n) -> (L, S)."""
 

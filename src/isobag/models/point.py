@@ -35,14 +35,14 @@ AUTO_SCALINGS = ("absolute", "normal", "asinh")
 PAPER_SCALING = "minmax"
 AUTO_LARGEST_SAMPLES = 512
 FEW_SAMPLES = 256
-"""Largest psi of the models that folds are scored by, of rows compared with their own groups, and of streams."""
+"""Largest psi of models of rows that are compared with their own groups, and of streams."""
 AVERAGED_ROWS = 10_000
 CALIBRATION_ROWS, LEARNED_ROWS = 100_000, 10_000
 LEARNED_OF_GROUP = 50
 BLOCKS = "blocks"
 """Calibration by stretches of time."""
 REFERENCE_ROWS = 256
-_COMBINED_ROWS = 1 << 18
+_COMBINED_ROWS = 1 << 12
 
 
 def largest_samples(n_rows: int, most: int) -> int:
@@ -88,8 +88,7 @@ class PointParams:
 
     def of_part(self, seed: int, n_parts: int) -> "PointParams":
         """The same for one of several parts of the data, which share the samples."""
-        n_estimators = -(-self.n_estimators // n_parts)
-        return replace(self, random_state=seed, n_estimators=n_estimators, largest=FEW_SAMPLES)
+        return replace(self, random_state=seed, n_estimators=-(-self.n_estimators // n_parts))
 
 
 @dataclass(frozen=True)
@@ -255,16 +254,25 @@ class PointModel(Learned):
 
     def divide(self, sums: Sums, own: OwnSums | None = None) -> Paths:
         """For each view, scores at every psi (n, L), and how far out rows are, in octaves (n,)."""
-        counts = self.views.counts[-(sums[0].shape[1] - 1) :]
-        paths: Paths = [(each[:, :-1] / (self.n_rows * counts), self._far(each[:, -1])) for each in sums]
+        counts = self._counts[-(sums[0].shape[1] - 1) :]
+        largest = self.n_rows * counts
+        paths: Paths = [(each[:, :-1] / largest, self._far(each[:, -1])) for each in sums]
         return paths if own is None or self.baseline is None else self.baseline.mix(paths, own, counts)
 
     def _far(self, far: Ints) -> Floats | None:
         """How far out rows are, in octaves of a sample: (n,)."""
-        if self.limits is None:
-            return None
+        return None if self.limits is None else far / self._octave
+
+    @cached_property
+    def _counts(self) -> Ints:
+        return self.views.counts
+
+    @cached_property
+    def _octave(self) -> int:
+        """An octave in all samples that say how far out a row is."""
+        assert self.limits is not None
         cut = self.views.members[0].partitionings.cut
-        return far / (OCTAVE * int((cut.far_weights * cut.counts)[self.limits[0] >= 0].sum()))
+        return OCTAVE * int((cut.far_weights * cut.counts)[self.limits[0] >= 0].sum())
 
     def _own_at(self, compute: Compute) -> Callable[[Floats, Ints], OwnSums]:
         """A function of rows sorted by group, and of their groups: what they find in their groups' counts."""

@@ -61,7 +61,7 @@ class RowBalls(Balls, Learned):
 
     def count(self, X: Singles, compute: Compute) -> Ints:
         """Number of rows in each cell: (L, S)."""
-        return compute.verbs.count_cells(self.assign(X, compute)[0], self.cut, compute.n_jobs)
+        return compute.verbs.count_at_cells(X, self, compute.n_jobs)
 
     def sum_at(self, X: Singles, tables: Ints, compute: Compute, limits: Ints | None = None) -> Ints:
         """Sum over samples of the table (L, S) at each row's cell, and last how far out rows are: (n, L + 1)."""
