@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from isobag.backends import Compute
-from isobag.backends.arrays import FARTHEST, MOST_ROWS, OCTAVE, Floats, Ints
+from isobag.backends.arrays import FARTHEST, MOST_ROWS, OCTAVE, Floats, Ints, Terms
 from isobag.backends.learned import Learned, check, demand
 from isobag.backends.threads import map_in_threads, slices
 from isobag.data.labelled import LabelledRows
@@ -20,6 +20,7 @@ from isobag.models.averaging import (
     OVERRULED,
     Paths,
     ViewsAverage,
+    exponential,
     fit_average,
     fit_views_average,
 )
@@ -183,8 +184,24 @@ class PointModel(Learned):
     def scorer(self, compute: Compute) -> Callable[[Floats], Floats]:
         """A function of rows without labels: how normal each is: (n, d) -> (n,)."""
         self._check_labelled(False)
-        sum_at = self.sum_at(compute, only_last=self.average is None)
-        return lambda X: self.combine(sum_at(X), compute.n_jobs)
+        if self.average is None:
+            sum_at = self.sum_at(compute, only_last=True)
+            return lambda X: self.combine(sum_at(X), compute.n_jobs)
+        average, terms = self.average, self._terms
+        sums_there = self.views.sum_at(self.tables, compute, self.limits, fetched=False)
+
+        def score(X: Floats) -> Floats:
+            mean = compute.fetch(average.overruled(*compute.verbs.add_terms(sums_there(X), terms, compute.n_jobs)))
+            map_in_threads(lambda rows: exponential(mean[rows]), slices(len(mean), _COMBINED_ROWS), compute.n_jobs)
+            return mean
+
+        return score
+
+    @cached_property
+    def _terms(self) -> Terms:
+        """What a score is the sum of, the same each time, as backends keep what they make of it."""
+        assert self.average is not None
+        return self.average.terms(self.n_rows * self._counts, None if self.limits is None else self._octave)
 
     def sum_at(self, compute: Compute, only_last: bool = False) -> Callable[[Floats], Sums]:
         """A function of rows: the sums that scores are made of, of all psi or the last: (n, d) -> (n, L + 1) a view."""
