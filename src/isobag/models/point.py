@@ -35,7 +35,7 @@ AUTO_SCALINGS = ("absolute", "normal", "asinh")
 PAPER_SCALING = "minmax"
 AUTO_LARGEST_SAMPLES = 512
 FEW_SAMPLES = 256
-"""Largest psi of the models that folds are scored by, of rows compared with their own groups, and of streams."""
+"""Largest psi of models of rows that are compared with their own groups, and of streams."""
 AVERAGED_ROWS = 10_000
 CALIBRATION_ROWS, LEARNED_ROWS = 100_000, 10_000
 LEARNED_OF_GROUP = 50
@@ -88,8 +88,7 @@ class PointParams:
 
     def of_part(self, seed: int, n_parts: int) -> "PointParams":
         """The same for one of several parts of the data, which share the samples."""
-        n_estimators = -(-self.n_estimators // n_parts)
-        return replace(self, random_state=seed, n_estimators=n_estimators, largest=FEW_SAMPLES)
+        return replace(self, random_state=seed, n_estimators=-(-self.n_estimators // n_parts))
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import numpy as np
 from isobag.backends import Compute
 from isobag.backends.arrays import Floats, Ints
 from isobag.data.labelled import LabelledRows
-from isobag.data.rows import Rows, spread_rows
+from isobag.data.rows import RangedRows, Rows, spread_rows
 from isobag.models.baseline import fit_baseline
 from isobag.models.calibration import Calibration, calibrate, calibration_of
 from isobag.models.point import (
@@ -22,13 +22,68 @@ from isobag.models.point import (
     finish_point_model,
 )
 from isobag.models.residuals import fit_residuals
+from isobag.models.thresholds import MOST_GROSS, OWN_LEVEL, TRIMMED, counts_of, gap_of
 from isobag.models.units import blocks_of, copies_of
 from isobag.models.views import Sums, draw_views
 
 FOLDED_ROWS = 4096
 """So many rows are calibrated by folds: half of them would make no pool."""
+LOOK_ROWS = 4096
+"""Rows among which gross ones are looked for."""
+LOOKS = 2
 LOCATED_ROWS = 1 << 16
 """Rows whose cells are kept between counting and scoring."""
+
+
+def fit_to_bulk(
+    rows: Rows, params: PointParams, compute: Compute, units: Ints | str | None, n_rows: int
+) -> tuple[PointModel, Floats, float]:
+    """A model of the rows but for those beyond their bulk; scores of all rows (n,), and the threshold below which.
+
+    Gross rows hide one another: they are neighbours, widen scales, and make the tail of the scores heavy. So a first
+    look sets apart those that a model of the other rows would not expect. The model learns from the rest, and those set
+    apart come back unless their p-values are as small as n_rows rows demand: the rule for all rows, old and new. The
+    paper's detector, of one psi, learns from all rows.
+    """
+    beyond = _gross_rows(rows, params, compute) if params.averages else np.empty(0, dtype=np.int64)
+    while True:
+        bulk = np.setdiff1d(np.arange(len(rows)), beyond, assume_unique=True)
+        own_units = units[bulk] if isinstance(units, np.ndarray) else units
+        model, of_bulk = fit_point_model(_part(rows, bulk), params, compute, own_units, calibrated=True)
+        scores = np.empty(len(rows))
+        scores[bulk], scores[beyond] = of_bulk, model.scores(rows.part(beyond), compute) if len(beyond) else 0.0
+        assert model.calibration is not None
+        threshold = model.calibration.threshold(counts_of(scores), OWN_LEVEL, n_rows)
+        confirmed = beyond[scores[beyond] < threshold]
+        if len(confirmed) == len(beyond):
+            return model, scores, threshold
+        beyond = confirmed
+
+
+def _gross_rows(rows: Rows, params: PointParams, compute: Compute) -> Ints:
+    """Numbers of rows that lie apart from the bulk at first sight: after two models of the nine tenths that score best.
+
+    Some thousand rows are looked at first, all only if some of these lie apart.
+    """
+    most = LOOK_ROWS if not isinstance(rows, LabelledRows) else max(LOOK_ROWS, LEARNED_OF_GROUP * rows.n_groups)
+    seen = rows if len(rows) <= most else _part(rows, spread_rows(len(rows), most))
+    n_left = len(seen) - int(TRIMMED * len(seen))
+    model, scores = fit_point_model(seen, params, compute)
+    for _ in range(LOOKS):
+        model, _ = fit_point_model(_part(seen, np.sort(np.argsort(-scores, kind="stable")[:n_left])), params, compute)
+        scores = model.scores(seen, compute)
+    gap = gap_of(scores)
+    if gap and seen is not rows:
+        scores = model.scores(rows, compute)
+    beyond = np.flatnonzero(scores < gap)
+    return beyond if len(beyond) <= MOST_GROSS * len(rows) else beyond[:0]
+
+
+def _part(rows: Rows, numbers: Ints) -> Rows:
+    """Some of the rows, with the ranges of all: a feature that is constant among them need not be so."""
+    if isinstance(rows, LabelledRows):
+        return LabelledRows(_part(rows.plain, numbers), rows.owners[numbers], rows.n_groups)
+    return RangedRows(rows if len(numbers) == len(rows) else rows.part(numbers), *rows.extremes())
 
 
 def fit_point_model(
@@ -106,7 +161,8 @@ def _calibrate(
         units = np.arange(len(rows))  # each its own: all others are learned from, not some of them
     # Few rows are all learned from, or which of them are would be luck; of many, enough to know every group.
     most = max(LEARNED_ROWS, LEARNED_OF_GROUP * rows.n_groups if isinstance(rows, LabelledRows) else 0)
-    return calibrate(rows, params, compute, fit_point_model, CALIBRATION_ROWS, most, units)
+    whole = _part(rows, np.arange(len(rows)))
+    return calibrate(whole, params, compute, fit_point_model, CALIBRATION_ROWS, most, units, keep_models=False)
 
 
 def _leave_one_out(
