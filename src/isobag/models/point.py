@@ -263,18 +263,23 @@ class PointModel(Learned):
     def combine(self, sums: Sums, n_jobs: int | None = None, own: OwnSums | None = None) -> Floats:
         """Scores from sums at every psi, or at the last alone: (n, L + 1) a view -> (n,); ``own``: of own groups."""
         n_rows = len(sums[0])
+        if n_rows <= _COMBINED_ROWS:
+            return self._combine(sums, own)
         scores = np.empty(n_rows)
 
         def work(rows: slice) -> None:
-            paths = self.divide(tuple(each[rows] for each in sums), None if own is None else own.part(rows))
-            if self.average is not None:
-                scores[rows] = self.average.apply(paths)
-            else:
-                ((path, _),) = paths  # one psi has one view
-                scores[rows] = path[:, -1]
+            part = tuple(each[rows] for each in sums)
+            scores[rows] = self._combine(part, None if own is None else own.part(rows))
 
         map_in_threads(work, slices(n_rows, _COMBINED_ROWS), n_jobs)
         return scores
+
+    def _combine(self, sums: Sums, own: OwnSums | None) -> Floats:
+        paths = self.divide(sums, own)
+        if self.average is not None:
+            return self.average.apply(paths)
+        ((path, _),) = paths  # one psi has one view
+        return path[:, -1].copy()
 
     def divide(self, sums: Sums, own: OwnSums | None = None) -> Paths:
         """For each view, scores at every psi (n, L), and how far out rows are, in octaves (n,)."""
