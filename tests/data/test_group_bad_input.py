@@ -122,10 +122,8 @@ def test_labels_that_do_not_fit_are_refused(groups, facts, X):
         ("max_samples", 61, ["=61", "60 or fewer"]),
         ("max_samples", 1, ["=1", "2 or more"]),
         ("n_estimators", 0, ["=0", "1 or more"]),
-        *[(f"{level}_mechanism", "trees", ["'trees'", "'hypersphere', 'voronoi'"]) for level in ("point", "group")],
-        ("count_outside", "cell", ["'cell'", "True, False"]),
+        ("size", "count", ["'count'", "'evidence', 'ignore'"]),
         ("scaling", "max", ["'max'", "'minmax'"]),
-        ("backend", "cuda", ["'cuda'", "'numpy'"]),
         *[("contamination", value, [str(value), "at most 0.5"]) for value in (0, 0.6, "much")],
     ],
 )
