@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from playwright.sync_api import sync_playwright
 
-from isobag import detect_points
+from isobag import detect
 from isobag.datasets import make_scale_up
 from isobag.report import report_groups, report_points
 
@@ -29,7 +29,7 @@ def command_times(X, threads, repeat=3):
         best = [np.inf] * 3
         for _ in range(repeat):
             start = time.perf_counter()
-            detect_points(frame, max_samples=128, random_state=0, n_jobs=threads)
+            detect(frame, max_samples=128, random_state=0, n_jobs=threads).to_frame()
             best[0] = min(best[0], time.perf_counter() - start)
             for i, (file, psi) in enumerate(zip(files, ("128", "2"), strict=True), start=1):
                 script = Path(sys.executable).with_name("isobag")

@@ -248,7 +248,7 @@ def floor(theme: Theme) -> Figure:
     away = np.linspace(1, 20, 77)
     rows = np.column_stack([away, np.zeros((len(away), 2))])
     left.semilogy(away, detector.p_values(rows), color=theme.odd, label="extrapolated")
-    left.semilogy(away, detector.set_params(tail="exact").p_values(rows), color=theme.other, label="exact")
+    left.semilogy(away, detector.p_values(rows, exact=True), color=theme.other, label="exact")
     for batch in (100, 10_000):
         left.axhline(0.1 / batch, color=theme.faint, linestyle="--", linewidth=1)
         left.text(20, 0.1 / batch, f"lone anomaly of {batch:,}", color=theme.ink, fontsize=9, ha="right", va="bottom")

@@ -31,7 +31,7 @@ def orders(n, seed):
 
 @pytest.fixture(scope="module")
 def model():
-    return isobag.fit_points(orders(400, 0), features=["items", "total", "land"], random_state=0, n_estimators=20)
+    return isobag.fit(orders(400, 0), features=["items", "total", "land"], random_state=0, n_estimators=20)
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +86,7 @@ def test_missing_columns_and_texts_for_numbers_are_refused_by_the_signature(save
 def test_groups_keep_the_column_of_their_labels(tmp_path):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"a": rng.normal(size=1200), "who": np.repeat(np.arange(40), 30)})
-    model = isobag.fit_groups(frame, by="who", random_state=0, n_estimators=20)
+    model = isobag.fit(frame, by="who", random_state=0, n_estimators=20)
     new = frame.assign(a=np.where(frame["who"] == 7, 0.05 * frame["a"], frame["a"]))
     save_model(model, tmp_path / "groups", input_example=frame[:60])
     found = mlflow.pyfunc.load_model(str(tmp_path / "groups")).predict(new)

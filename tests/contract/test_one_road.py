@@ -5,7 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from isobag import IDKGroupDetector, IDKPointDetector, detect_groups, detect_points
+from isobag import IDKGroupDetector, IDKPointDetector, detect
 from isobag.data.spool import Spool
 from isobag.tables.framesource import FrameSource
 from isobag.tables.learn import learn_table
@@ -106,8 +106,8 @@ def frame():
 
 def test_detectors_of_frames_refuse_the_contamination_that_fit_refuses(frame):
     for refuses in (
-        lambda: detect_groups(frame, by="account", contamination=0.9),
-        lambda: detect_points(frame, contamination=0.9),
+        lambda: detect(frame, by="account", contamination=0.9).to_frame(),
+        lambda: detect(frame, contamination=0.9).to_frame(),
     ):
         with pytest.raises(ValueError, match=r"contamination=0\.9"):
             refuses()
@@ -119,6 +119,6 @@ def test_the_command_refuses_the_contamination_that_fit_refuses(frame, tmp_path)
     from isobag.cli.app import app
 
     frame.to_csv(tmp_path / "a.csv", index=False)
-    result = CliRunner().invoke(app, ["groups", str(tmp_path / "a.csv"), "--by", "account", "--contamination", "0.9"])
+    result = CliRunner().invoke(app, ["detect", str(tmp_path / "a.csv"), "--by", "account", "--contamination", "0.9"])
     assert result.exit_code != 0
     assert "contamination" in result.output

@@ -94,8 +94,8 @@ def test_a_shift_a_spread_and_a_correlation_are_found(draw):
 @pytest.mark.parametrize(("n", "m", "levels"), [(25, 35, (2, 8, 30)), (170, 130, (2, 8, 32, 128))])
 def test_the_statistic_is_the_distance_of_mean_maps_and_rows_carry_their_part(rng, n, m, levels):
     A, B = rng.normal(size=(n, 2)) * [1, 100], rng.normal(0.5, 2, size=(m, 2)) * [1, 100]
-    found = compare(A, B, n_permutations=19, n_estimators=9, random_state=4)
-    in_a, in_b = parts_of_rows(A, B, levels, 9, 4)
+    found = compare(A, B, n_permutations=19, n_estimators=10, random_state=4)
+    in_a, in_b = parts_of_rows(A, B, levels, 10, 4)
     assert found.statistic == pytest.approx(in_a.sum() + in_b.sum(), rel=1e-9)
     assert_allclose(found.in_a, in_a, atol=1e-12)
     assert_allclose(found.in_b, in_b, atol=1e-12)

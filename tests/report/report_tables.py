@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 from isobag.estimators.findings import CommonChange, Findings
 
+from isobag import detect
 from isobag.data.rows import Rows
 from isobag.datasets import make_card_accounts
-from isobag.tables.detect import rank_frame
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -33,7 +33,7 @@ def hostile_rows(**options):
     frame["who"] = [f"person {i}" for i in range(500)] + HOSTILE
     frame["<img src=y>"] = "</td><script>alert(5)</script>"
     how = {"random_state": 0, "n_estimators": 20, "id_column": "who", "contamination": 0.03} | options
-    return rank_frame(frame, **how)
+    return detect(frame, **how)
 
 
 def hostile_groups(**options):
@@ -48,7 +48,7 @@ def hostile_groups(**options):
     tiny = pd.DataFrame({name: [float(frame[name].max())] * 2 for name in features})
     tiny["account"], tiny["channel"], tiny["<u>note</u>"] = "tiny", "web", "x"
     how = {"random_state": 0, "n_estimators": 20, "features": [*features, "channel"]} | options
-    return rank_frame(pd.concat([frame, tiny]), by="account", **how)
+    return detect(pd.concat([frame, tiny]), by="account", **how)
 
 
 class Noise(Rows):
@@ -74,7 +74,7 @@ def million_rows():
         rng.normal(size=(300, 200)), columns=[f"column number {j} with a long name" for j in range(200)]
     )
     frame["who"] = [f"{k:0100}" for k in range(300)]
-    small = rank_frame(frame, id_column="who", random_state=0, n_estimators=10)
+    small = detect(frame, id_column="who", random_state=0, n_estimators=10)
     n = 1_000_000
     scores = np.concatenate([small.scores, rng.lognormal(3, 0.5, n - 300)])
     order = np.argsort(scores, kind="stable")
@@ -86,7 +86,7 @@ def many_groups():
     """10,000 groups."""
     frame = pd.DataFrame(np.random.default_rng(0).normal(size=(50_000, 8)), columns=list("abcdefgh"))
     frame["group"] = [f"group {k:0100}" for k in np.repeat(np.arange(10_000), 5)]
-    return rank_frame(frame, by="group", random_state=0, n_estimators=10)
+    return detect(frame, by="group", random_state=0, n_estimators=10)
 
 
 def watched(n_entities=20, n_periods=10, odd=(), labels=None, **more):

@@ -17,7 +17,7 @@ from reading import read_table
 from report_tables import HALF, HOSTILE, LONG, hostile_groups, many_groups, million_rows
 
 import isobag
-from isobag import IDKGroupDetector, IDKPointDetector, detect_groups, detect_points
+from isobag import IDKGroupDetector, IDKPointDetector, detect
 from isobag.data.spool import Spool
 from isobag.models.calibration import Calibration
 from isobag.models.group import GroupModel
@@ -27,7 +27,7 @@ from isobag.report import report_groups, report_points, write_report
 from isobag.report.findings import choose_some, cut_of, histogram_of
 from isobag.report.page import render
 from isobag.report.template import embedded
-from isobag.tables.detect import open_frame, rank_frame
+from isobag.tables.detect import open_frame
 from isobag.tables.framesource import FrameSource
 from isobag.tables.ranking import rank
 from isobag.tables.reasons import NO_COLUMN
@@ -175,14 +175,14 @@ def test_a_map_of_rows_begins_with_numbers_unless_there_are_none(rng):
     flags = pd.DataFrame(rng.random((100, 4)) < 0.2, columns=list("abcd")).astype(int)
     both = flags.assign(u=rng.normal(size=100), v=rng.normal(size=100))
     for table, wanted in ((flags, {"indicator"}), (both, {""})):
-        found = payload(render(rank_frame(table, random_state=0, n_estimators=10)))["map"]
+        found = payload(render(detect(table, random_state=0, n_estimators=10)))["map"]
         assert {found["kinds"][axis] for axis in found["start"]} == wanted
 
 
 def test_reasons_of_many_columns(rng):
     X = rng.normal(size=(120, 784))
     X[7] *= 3
-    ranking = rank_frame(X, random_state=0, n_estimators=10)
+    ranking = detect(X, random_state=0, n_estimators=10)
     page = render(ranking)
     top = payload(page)["top"]
     assert top[0]["label"] == "row 7"
@@ -201,10 +201,10 @@ def test_true_and_false_are_rare_or_often_not_high_or_low(rng):
     frame = pd.DataFrame({"amount": rng.normal(size=400), "express": np.arange(400) == 17, "who": np.arange(400) // 20})
     frame.loc[frame["who"] == 3, "express"] = True
     how = {"features": ["amount", "express"], "random_state": 0, "n_estimators": 20}
-    words = " ".join(rank_frame(frame, **how).reasons)
+    words = " ".join(detect(frame, **how).reasons)
     assert re.search(r"express true \((rare|unusual)\)", words)
     assert not re.search(r"express \w+ \((high|low)", words)
-    assert rank_frame(frame, by="who", **how).reasons[0].startswith("express true (100 %, usually ")
+    assert detect(frame, by="who", **how).reasons[0].startswith("express true (100 %, usually ")
 
 
 def test_what_to_do_next_is_honest_about_tables_that_were_learned_from(rows, frame):
@@ -213,7 +213,7 @@ def test_what_to_do_next_is_honest_about_tables_that_were_learned_from(rows, fra
     assert "would be flagged if all were like" not in words
     for one in payload(render(rows))["top"][:5]:
         assert one["words"] in words
-    few = words_of(render(rank_frame(frame[:18], random_state=0, n_estimators=10)))
+    few = words_of(render(detect(frame[:18], random_state=0, n_estimators=10)))
     assert "Too few rows score differently" in few and "Nothing is flagged; the oddest" in few
 
 
@@ -272,8 +272,8 @@ def test_columns_left_out_are_listed_with_the_reason(frame, tmp_path):
 
 def test_missing_values_are_told(frame):
     frame.loc[:4, "amount"] = np.nan
-    filled = rank_frame(frame, features=["amount", "hour"], missing="median", random_state=0, n_estimators=10)
-    dropped = rank_frame(frame, features=["amount", "hour"], missing="drop", random_state=0, n_estimators=10)
+    filled = detect(frame, features=["amount", "hour"], missing="median", random_state=0, n_estimators=10)
+    dropped = detect(frame, features=["amount", "hour"], missing="drop", random_state=0, n_estimators=10)
     assert "rows with filled gaps 5" in words_of(render(filled))
     assert "rows left out 5" in words_of(render(dropped)) and "rows scored 195" in words_of(render(dropped))
     assert sum(payload(render(dropped))["histogram"]["counts"]) == 195
@@ -291,7 +291,7 @@ def test_a_table_on_disk_has_the_page_of_one_in_memory(frame):
 
 def test_small_groups_that_were_left_out_are_told(frame):
     frame.loc[0, "account"] = 99
-    page = render(rank_frame(frame, by="account", min_size=2, random_state=0, n_estimators=10))
+    page = render(detect(frame, by="account", min_size=2, random_state=0, n_estimators=10))
     assert "groups left out 1" in words_of(page) and len(payload(page)["top"]) == 20
     assert payload(page)["top"][0]["label"].startswith("account ")
 
@@ -310,10 +310,10 @@ def test_reports_of_frames_rank_as_detect_does(frame, by, tmp_path):
     how = {"features": ["amount", "hour"], "random_state": 0, "n_estimators": 10}
     if by is None:
         report_points(frame, tmp_path / "r.html", **how)
-        wanted = detect_points(frame, **how)
+        wanted = detect(frame, **how).to_frame()
     else:
         report_groups(frame, by, tmp_path / "r.html", **how)
-        wanted = detect_groups(frame, by, **how)
+        wanted = detect(frame, by, **how).to_frame()
     top = payload((tmp_path / "r.html").read_text("utf-8"))["top"]
     assert [one["words"] for one in top] == wanted["reasons"].tolist()[: len(top)]
     assert len(top) == min(200, len(wanted))
@@ -349,7 +349,7 @@ def test_the_command_writes_the_words_of_its_table(frame, tmp_path):
 @pytest.mark.parametrize("p_values", [True, False])
 def test_rows_of_any_shape_make_a_page(X, p_values):
     names = [f"x{j}" for j in range(X.shape[1])]
-    found = payload(render(rank_frame(X, features=names, random_state=0, n_estimators=7, p_values=p_values)))
+    found = payload(render(detect(X, features=names, random_state=0, n_estimators=7, p_values=p_values)))
     assert sum(found["histogram"]["counts"]) == len(X)
     assert np.all(np.diff(found["histogram"]["edges"]) > 0)
     assert all((one["p"] is None) != p_values for one in found["top"])
@@ -363,7 +363,7 @@ def test_groups_of_any_number_make_a_page(n_groups, spread, mechanism):
     X = spread * np.random.default_rng(0).normal(size=(len(ids), 2))
     frame = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "g": ids})
     how = {"random_state": 0, "n_estimators": 7, "point_mechanism": mechanism, "features": ["a", "b"]}
-    found = payload(render(rank_frame(frame, by="g", **how)))
+    found = payload(render(detect(frame, by="g", **how)))
     assert len(found["top"]) == n_groups == sum(found["histogram"]["counts"])
 
 
@@ -371,7 +371,7 @@ def test_groups_of_any_number_make_a_page(n_groups, spread, mechanism):
 def test_the_threshold_ends_a_bin(by, rng):
     frame = pd.DataFrame(rng.normal(size=(800, 2)), columns=list("ab")).assign(who=np.arange(800) // 4)
     how = {"features": ["a", "b"], "random_state": 0, "n_estimators": 10, "contamination": 0.1}
-    ranking = rank_frame(frame, **how, **({} if by is None else {"by": by}))
+    ranking = detect(frame, **how, **({} if by is None else {"by": by}))
     found = payload(render(ranking))["histogram"]
     below = [count for count, edge in zip(found["counts"], found["edges"][1:], strict=True) if edge <= found["cut"]]
     assert found["cut"] in found["edges"] and cut_of(ranking) == ranking.judged.threshold
@@ -422,15 +422,15 @@ def test_columns_that_are_kept_stand_beside_the_row(frame):
     frame["city"], frame["price"] = [f"city {k}" for k in range(200)], np.nan
     frame.loc[3, ["amount", "price"]] = 50.0, 9999.99
     how = {"features": ["amount", "hour"], "random_state": 0, "n_estimators": 20}
-    page = render(rank_frame(frame, keep=["city", "price"], **how))
+    page = render(detect(frame, keep=["city", "price"], **how))
     words = words_of(page)
     first = words[words.index("Look at these") : words.index("rows are flagged")]
     assert "row 3" in first and "city city 3" in first and "price 9,999.99" in first and "(high, usually" in first
     assert '<td class="value" data-name="city"><bdi>city 3</bdi></td>' in page
-    bare = render(rank_frame(frame, **how))
+    bare = render(detect(frame, **how))
     assert "city 3" not in bare and "amount 50 (high, usually" in words_of(bare)
     wide = frame.assign(**{f"more {k}": k for k in range(20)})
-    cut = render(rank_frame(wide, keep=[f"more {k}" for k in range(20)], **how))
+    cut = render(detect(wide, keep=[f"more {k}" for k in range(20)], **how))
     assert 'data-name="more 11"' in cut and 'data-name="more 12"' not in cut and "8 more columns are kept" in cut
 
 
@@ -442,7 +442,7 @@ def test_a_row_without_a_reason_is_shown_by_its_largest_parts(rows, monkeypatch)
 
 
 def test_what_is_not_flagged_is_marked_so(frame):
-    ranking = rank_frame(frame, features=["amount", "hour"], contamination=0.01, random_state=0, n_estimators=20)
+    ranking = detect(frame, features=["amount", "hour"], contamination=0.01, random_state=0, n_estimators=20)
     assert ranking.n_flagged == 2
     first = words_of(render(ranking)).split("Look at these 5 first")[1].split("rows are flagged")[0]
     assert first.count("not flagged") == 3 and first.count("flagged") == 5
@@ -452,7 +452,7 @@ def test_what_is_not_flagged_is_marked_so(frame):
 def test_all_that_are_flagged_are_in_the_table_or_counted(rng, contamination, n_listed, n_more):
     n = 3_000 if n_more else 1_500
     wide = pd.DataFrame(rng.normal(size=(n, 2)), columns=["a", "b"])
-    ranking = rank_frame(wide, contamination=contamination, random_state=0, n_estimators=5)
+    ranking = detect(wide, contamination=contamination, random_state=0, n_estimators=5)
     page = render(ranking)
     table = page[page.index('<table id="table">') :]
     n_rows = table[: table.index("</table>")].count('<td class="label"')

@@ -30,7 +30,7 @@ class LabelledRows(Rows):
 
     def __init__(self, rows: Rows, owners: Ints, n_groups: int) -> None:
         self._rows, self.owners, self.n_groups = rows, owners, n_groups
-        self.n_features, self.names = rows.n_features, rows.names
+        self.n_features, self.names, self.block_rows = rows.n_features, rows.names, rows.block_rows
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -97,7 +97,7 @@ class LabelledRows(Rows):
         places = np.argsort(numbers, kind="stable")
         start = 0
         for block in self._rows.grouped_blocks(numbers):
-            for part, _, _ in whole_groups(block.starts[1:], _OWNED_ROWS):
+            for part, _, _ in whole_groups(block.starts[1:], min(_OWNED_ROWS, self.block_rows)):
                 positions = places[start + part.start : start + part.stop]
                 yield OwnedBlock(block.X[part], self.owners[positions], positions)
             start += int(block.starts[-1])

@@ -12,6 +12,7 @@ from isobag.backends import Compute
 from isobag.backends.arrays import Floats
 from isobag.backends.learned import check, demand
 from isobag.data.frames import feature_names
+from isobag.data.gaps import GAPS, Gaps, fill_rows, learn_gaps
 from isobag.data.groups import Groups, as_groups
 from isobag.data.params import CONTAMINATION, DEVICE, FDR, N_JOBS, RANDOM_STATE, Parameters, check_params
 from isobag.data.rows import Rows
@@ -161,6 +162,7 @@ class PointDetector(Thresholded):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = self._accepts_sparse
+        tags.input_tags.allow_nan = getattr(self, "fills_gaps", False)
         return tags
 
 
@@ -190,7 +192,7 @@ class GroupDetector(Thresholded):
         if y is not None and groups is None:
             raise ValueError("y is not used by a detector of groups; pass the labels as groups=.")
         self.check_params()
-        given = as_groups(self, X, groups, reset=True)
+        given = self._take_groups(X, groups, reset=True)
         self.scores_ = self._fit_groups(given)
         self.labels_ = given.labels
         self.offset_ = self.threshold(self.scores_)
@@ -228,18 +230,24 @@ class GroupDetector(Thresholded):
     def _groups(self, X: Any, groups: Any) -> Groups:
         """Input of a fitted detector."""
         check_is_fitted(self)
-        grouped: Groups = as_groups(self, X, groups, reset=False)
+        return self._take_groups(X, groups, reset=False)
+
+    def _take_groups(self, X: Any, groups: Any, reset: bool) -> Groups:
+        grouped: Groups = as_groups(self, X, groups, reset=reset)
         return grouped
 
 
 class Modelled(Storable, Generic[M]):
     """An estimator over a model: parameters, ``model_``, all that was learned, and ``table_``, if it learned from one.
 
+    gaps_ : what stands for missing values; the rows of a table come without any.
     table_ : how the columns of a table become features, as a text.
     """
 
     model_: M
+    gaps_: Gaps
     table_: str
+    fills_gaps = True
     calibrates = True  # whether ``fit`` learns what p-values need; a table that is only ranked needs none
     exact = False  # whether tables ask for exact p-values
     _params_class: ClassVar[type[Any]]
@@ -270,9 +278,21 @@ class Modelled(Storable, Generic[M]):
             )
         return self.model_
 
+    def _filled(self, rows: Rows, X: Any, reset: bool) -> Rows:
+        """Rows as models take them, without gaps; X is what they came as."""
+        if reset:
+            self.gaps_ = Gaps.none(rows.n_features) if rows is X else learn_gaps(rows)
+        return rows if rows is X else fill_rows(rows, self.gaps_)
+
+    @property
+    def _filled_names(self) -> list[str]:
+        """Names of the features of rows without gaps."""
+        return [*self.feature_names, GAPS][: self.gaps_.n_features]
+
     def validate(self) -> None:
         """Raise a ValueError where what comes from a file does not fit together."""
-        self._check_features(self.model_.views.n_features)
+        self._check_features(len(self.gaps_.fills))
+        demand(self.gaps_.n_features == self.model_.views.n_features, "gaps_ is not of the features of the model")
         check("offset_", self.offset_, ())
 
 

@@ -14,7 +14,7 @@ from isobag.backends import Compute
 from isobag.backends.arrays import Floats, Ints
 from isobag.backends.threads import slices
 from isobag.data.frames import feature_names
-from isobag.data.params import N_ESTIMATORS, N_PERMUTATIONS, Parameters, check_params
+from isobag.data.params import BACKEND, N_ESTIMATORS, N_PERMUTATIONS, Parameters, check_params
 from isobag.data.rows import ArrayRows
 from isobag.data.validation import check_points
 from isobag.estimators.base import Computing
@@ -23,7 +23,12 @@ from isobag.models.witness import witness
 
 SCALINGS_COMPARED = ("minmax", "absolute")
 PSI_COMPARED = (2, 8, 32, 128)
-PARAMETERS: Parameters = {"n_permutations": N_PERMUTATIONS, "n_estimators": N_ESTIMATORS, **Computing.parameters}
+PARAMETERS: Parameters = {
+    "n_permutations": N_PERMUTATIONS,
+    "n_estimators": N_ESTIMATORS,
+    **Computing.parameters,
+    "backend": BACKEND,
+}
 BEYOND_CHANCE = 0.05
 _KEPT_COUNTS = 1 << 24
 

@@ -109,12 +109,16 @@ class IDKPointDetector(PointDetector, Modelled[PointModel]):
     See Also
     --------
     IDKGroupDetector : Finds odd groups instead of odd points.
-    isobag.detect_points : From a frame to a ranked frame with reasons.
+    isobag.detect : From a frame to a ranking with reasons.
 
     Notes
     -----
     X may be an array, a frame of pandas, polars or Arrow, or a sparse matrix, which is never made dense as a whole;
     scores of sparse and dense input are the same bit for bit.
+
+    NaN is a missing value: the median stands for it, and one more feature says how surprising the gaps of a row are. A
+    gap in a feature that had none in ``fit`` is a value never seen, as far out as can be. So a row without any value is
+    as odd as its gaps are rare together. Without gaps in ``fit`` nothing is added.
 
     With ``fit(X, within=labels)`` a row is compared with the rows of its own group g first: instead of the mean map m
     of all rows, it is looked up in lambda m_g + (1 - lambda) m at every psi, lambda = q n_g / (1 + q n_g), where n_g is
@@ -199,7 +203,7 @@ class IDKPointDetector(PointDetector, Modelled[PointModel]):
 
     def _fit_within(self, X: Any, groups: Any, within: Any) -> Rows:
         """Learn; the rows."""
-        rows = self._training_rows(X)
+        rows = self._filled(self._training_rows(X), X, reset=True)
         labels = units = None
         if groups is not None:
             units = groups if isinstance(groups, str) and groups == BLOCKS else unit_numbers(groups, len(rows))
@@ -240,9 +244,9 @@ class IDKPointDetector(PointDetector, Modelled[PointModel]):
 
     def _rows(self, X: Any, within: Any = None) -> Rows:
         """Input of a fitted detector, with the number of each row's group if it was fitted with groups."""
-        rows = super()._rows(X)
         if isinstance(X, LabelledRows):  # as ``labelled`` has returned them
             return X
+        rows = self._filled(super()._rows(X), X, reset=False)
         if self.model_.baseline is None:
             if within is not None:
                 raise ValueError("the detector was fitted without within; pass within to fit as well.")
@@ -323,6 +327,8 @@ class IDKPointDetector(PointDetector, Modelled[PointModel]):
         """
         rows = self._rows(X, within)
         lack = self.model_.explain(rows.on_host, self.compute_for(rows))
+        if lack.shape[1] > len(self.gaps_.fills):
+            lack = self.gaps_.hand_back(lack, rows.map(np.asarray))
         names = self.feature_names
         return frame_like(X, dict(zip(names, lack.T, strict=True)), same_rows=True) if is_frame(X) else rows.give(lack)
 
@@ -338,9 +344,9 @@ class IDKPointDetector(PointDetector, Modelled[PointModel]):
     def score_path(self, X: Any) -> Floats:
         """Scores for every psi = 2, 4, ... up to ``max_samples_``, from nested samples in one pass: (n, number of psi).
 
-        Column k is what a detector with max_samples = ``path_[k]``, the same scale and the same seed would say; with
-        max_samples="auto" and scaling="auto" a third of its partitionings are on each of three scales. How far out a
-        row is does not enter the path. A detector that was fitted with ``within`` has no path.
+        With pool_size=None, column k is what a detector with max_samples = ``path_[k]``, the same scale and the same
+        seed would say; on several scales it is their mean. How far out a row is does not enter the path. A detector
+        that was fitted with ``within`` has no path.
         """
         if self.learned.baseline is not None:
             raise ValueError("the detector was fitted with within, so it has no path of scores; see score_samples.")

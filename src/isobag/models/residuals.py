@@ -59,6 +59,11 @@ class Residuals(Learned):
         """The residuals of rows."""
         return rows.on_host.mapped(lambda X, owners: _divided(X - self.centers[owners], self.spreads[owners]))
 
+    def usual(self, owner: int) -> Floats:
+        """Rows that show what is usual in a group, UNSEEN for all rows: residuals at its center, in its spread."""
+        rows: Floats = self.centers[owner] + self.spreads[owner] * self.model.reference
+        return rows
+
     def lower(self, scores: Floats, rows: LabelledRows, compute: Compute) -> Floats:
         """The scores of rows (n,), or those of their residuals where these are lower."""
         return self.lower_of(scores, self.model.scores(self.of(rows), compute), rows.owners)

@@ -16,6 +16,7 @@ from isobag.backends import Compute
 from isobag.backends.arrays import OUTSIDE, Cells, Floats, Ints, Singles
 from isobag.backends.counts import join_counts
 from isobag.backends.learned import Learned, demand
+from isobag.backends.samples import RUN
 from isobag.data.groups import Groups
 from isobag.data.rows import GroupedBlock, Rows
 from isobag.data.scaling import Scaling, fit_scalings
@@ -238,7 +239,7 @@ def draw_views(
 ) -> tuple[Views, list[Ints]]:
     """Views of the rows, one for each plan; also the numbers of the rows of each pool.
 
-    ``averages``: as many samples of every psi as fit, else ``n_estimators`` of the largest.
+    Each view has ``n_estimators`` samples of the largest psi; ``averages``: of the smallest, as far as a pool goes.
     """
     plans = plans[: draw.n_estimators]
     pools, slots = _draw_pools(len(rows), rows.n_features, plans, draw, averages)
@@ -261,14 +262,16 @@ def _draw_pools(
     n_rows: int, n_features: int, plans: Sequence[Plan], draw: Draw, averages: bool
 ) -> tuple[list[Ints], list[Cells]]:
     """Numbers of the rows of each pool (M,), and the slots that it is cut into (S,), for each plan."""
-    psi = plans[0].levels[-1]
+    psi, n_blocks = plans[0].levels[-1], draw.n_estimators
     if draw.pool_size is None:
-        samples = draw_samples(n_rows, draw.n_estimators, psi, draw.random_state)
-        pool, slots = samples
+        if averages:
+            n_blocks = count_blocks(plans[0].levels, RUN * n_blocks, n_blocks)
+        pool, slots = draw_samples(n_rows, n_blocks * len(plans), psi, draw.random_state)
         by_sample = slots.reshape(-1, psi)
         parts = [np.unique(by_sample[first :: len(plans)], return_inverse=True) for first in range(len(plans))]
         return [pool[own] for own, _ in parts], [where.ravel().astype(np.int32) for _, where in parts]
     rng = np.random.default_rng(check_random_state(draw.random_state).randint(2**32, size=4, dtype=np.uint64))
     pools = draw_pools(n_rows, pool_rows(draw.pool_size, psi, n_rows, n_features), len(plans), rng)
-    n_blocks = count_blocks(plans[0].levels, len(pools[0]), draw.n_estimators) if averages else draw.n_estimators
+    if averages:
+        n_blocks = count_blocks(plans[0].levels, len(pools[0]), n_blocks)
     return pools, [cut_pool(len(pool), psi, n_blocks, rng) for pool in pools]

@@ -55,10 +55,10 @@ def judge_own(detector: Any, scores: Floats, counts: ScoreCounts | None = None) 
     return Judged(detector.model_, scores, False, threshold, n_beyond=n_beyond)
 
 
-def judge_new(detector: Any, data: Any, p_values: bool = True) -> Judged:
+def judge_new(detector: Any, data: Any) -> Judged:
     """Scores by the models that p-values rest on, if there are any, so that both have nearly one order."""
     model, calibration = detector.model_, detector.model_.calibration
-    if calibration is None or not p_values:
+    if calibration is None:
         scores = detector.score_samples(data) if len(data) else np.empty(0)
         return Judged(model, scores, True, detector.offset_)
     threshold, expected = detector.offset_, None

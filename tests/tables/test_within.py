@@ -7,8 +7,7 @@ import pytest
 from commands import ask, assert_one_sentence, run
 from numpy.testing import assert_array_equal
 
-from isobag import IDKPointDetector, detect_points, load
-from isobag.tables import detect
+from isobag import IDKPointDetector, detect, fit, load
 
 NAMES = ["amount", "hour"]
 
@@ -24,9 +23,9 @@ def cards():
 
 
 def test_a_frame_is_ranked_by_the_scores_of_the_estimator(cards):
-    ranked = detect_points(cards, baseline_by="account", random_state=0, n_estimators=30)
-    detector = IDKPointDetector(30, random_state=0, calibrate=False)
-    scores = detector.fit_scores(cards[NAMES], baseline=cards["account"])
+    ranked = detect(cards, within="account", random_state=0, n_estimators=30).to_frame()
+    detector = IDKPointDetector(30, random_state=0)
+    scores = detector.fit(cards[NAMES], within=cards["account"]).scores_
     assert_array_equal(ranked.sort_values("row")["score"], scores)
     assert list(ranked.columns[:2]) == ["account", "row"]
     assert_array_equal(ranked["account"], cards["account"][ranked["row"]])
@@ -34,35 +33,35 @@ def test_a_frame_is_ranked_by_the_scores_of_the_estimator(cards):
     assert odd["rank"] <= 24
     assert odd["reasons"].startswith("amount 3 (low, usually 3")  # of its own account: about 385 on average
     assert "account" not in odd["reasons"]
-    alone = detect_points(cards[["amount", "hour"]], random_state=0, n_estimators=30)
+    alone = detect(cards[["amount", "hour"]], random_state=0, n_estimators=30).to_frame()
     assert alone.loc[1200, "rank"] > 100
 
 
 def test_two_columns_make_a_group_and_arrow_is_answered_by_arrow(cards):
     cards["kind"] = np.arange(len(cards)) % 2
-    ranked = detect_points(pa.Table.from_pandas(cards), baseline_by=["account", "kind"], random_state=0, n_estimators=9)
+    ranked = detect(pa.Table.from_pandas(cards), within=["account", "kind"], random_state=0, n_estimators=9).to_frame()
     labels = list(zip(cards["account"], cards["kind"].tolist(), strict=True))
-    scores = IDKPointDetector(9, random_state=0, calibrate=False).fit_scores(cards[NAMES], baseline=labels)
+    scores = IDKPointDetector(9, random_state=0).fit(cards[NAMES], within=labels).scores_
     assert_array_equal(ranked["score"].to_numpy()[np.argsort(ranked["row"].to_numpy())], scores)
 
 
 def test_rows_without_a_label_are_an_error_or_left_out(cards):
     cards.loc[7, "account"] = None
     with pytest.raises(ValueError, match="account: row 7 has no label"):
-        detect_points(cards, baseline_by="account")
-    with pytest.warns(UserWarning, match="1 of 1,201 rows are left out: they have no label of a group"):
-        ranked = detect_points(cards, baseline_by="account", missing="drop", random_state=0, n_estimators=9)
+        detect(cards, within="account").to_frame()
+    with pytest.warns(UserWarning, match="1 of 1,201 rows have no group label"):
+        ranked = detect(cards, within="account", missing="drop", random_state=0, n_estimators=9).to_frame()
     assert np.isnan(ranked.loc[7, "score"])
     kept = cards.drop(index=7)
-    scores = IDKPointDetector(9, random_state=0, calibrate=False).fit_scores(kept[NAMES], baseline=kept["account"])
+    scores = IDKPointDetector(9, random_state=0).fit(kept[NAMES], within=kept["account"]).scores_
     assert_array_equal(ranked.sort_values("row")["score"].dropna(), scores)
 
 
 def test_what_cannot_be_is_refused_in_a_sentence(cards):
-    with pytest.raises(ValueError, match="baseline_by='nobody'; the table has no such column"):
-        detect_points(cards, baseline_by="nobody")
-    with pytest.raises(ValueError, match="baseline_by= compares rows, not groups"):
-        detect.fit(cards, by="account", baseline_by="account")
+    with pytest.raises(ValueError, match="within='nobody'; the table has no such column"):
+        detect(cards, within="nobody").to_frame()
+    with pytest.raises(ValueError, match="within= compares rows, not groups"):
+        fit(cards, by="account", within="account")
 
 
 def test_the_command_ranks_learns_scores_and_explains(cards, tmp_path):
@@ -70,12 +69,12 @@ def test_the_command_ranks_learns_scores_and_explains(cards, tmp_path):
     cards[:1200].to_csv(table, index=False)
     unseen = pd.DataFrame({"account": ["nobody"], "amount": [30.0], "hour": [12.0]})
     pd.concat([cards[1190:], unseen]).to_csv(new, index=False)
-    ranked = ask("points", table, "--baseline-by", "account", "-t", 30, "--top", 1200)
-    detector = IDKPointDetector(30, random_state=0, calibrate=False)
+    ranked = ask("detect", table, "--within", "account", "-t", 30, "--top", 1200)
+    detector = IDKPointDetector(30, random_state=0)
     read = pd.read_csv(table)
-    scores = detector.fit_scores(read[NAMES], baseline=read["account"])
+    scores = detector.fit(read[NAMES], within=read["account"]).scores_
     assert {row["row"]: row["score"] for row in ranked["top"]} == dict(enumerate(scores.tolist()))
-    assert run("fit", table, "--baseline-by", "account", "--model", model, "-t", 30).exit_code == 0
+    assert run("fit", table, "--within", "account", "--save-model", model, "-t", 30).exit_code == 0
     scored = ask("score", model, new, "--top", 20)  # the model knows the column
     rows, fitted = pd.read_csv(new), load(model)
     p_values = fitted.p_values(rows[NAMES], baseline=rows["account"])
@@ -85,11 +84,8 @@ def test_the_command_ranks_learns_scores_and_explains(cards, tmp_path):
     assert why["p_value"] == p_values[10] and why["features"][0]["feature"] == "amount"
     renamed = tmp_path / "renamed.csv"
     rows.rename(columns={"account": "card"}).to_csv(renamed, index=False)
-    assert (
-        ask("score", model, renamed, "--baseline-by", "card", "--top", 20)["top"][0]["score"]
-        == scored["top"][0]["score"]
-    )
+    assert ask("score", model, renamed, "--within", "card", "--top", 20)["top"][0]["score"] == scored["top"][0]["score"]
     assert_one_sentence(run("score", model, renamed), "account")
     plain = tmp_path / "plain.isobag"
-    assert run("fit", table, "--features", "amount,hour", "--model", plain, "-t", 30).exit_code == 0
-    assert_one_sentence(run("score", plain, new, "--baseline-by", "account"), "fitted without baseline")
+    assert run("fit", table, "--features", "amount,hour", "--save-model", plain, "-t", 30).exit_code == 0
+    assert_one_sentence(run("score", plain, new, "--within", "account"), "fitted without baseline")
