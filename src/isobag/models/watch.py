@@ -1,16 +1,16 @@
 """Entities over time: what is expected of each, and how far from it a period is.
 
 A bag, the rows of an entity in a period, is a row of summaries x (S,). Expected is the entity's level, plus its effects
-of the week and of the day as far as the past carries them. What all entities have in common in a period is allowed for,
+of the day and the week as far as the past carries them. What all entities have in common in a period is allowed for,
 and the rest, in units of the fleet's and the entity's own errors of prediction, is z. Levels, effects, spreads and the
 null distribution are learned one period after another: a period is judged by those before it, whatever came in one file.
 
-Evidence of a period is mean(log(1 + z^2)) + log(1 + max z^2) / 2; likewise of z summed up over about 3, 7 and 14
-periods, so that moderate shifts add up. Its p-value is its rank among past evidence of all entities.
+Evidence of a period is the mean of log(1 + z^2), and the largest |z|; both also of z summed up over about 3, 7 and 14
+periods, so that moderate shifts add up. The p-value is the rank of the smallest of these among past bags.
 """
 
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from dataclasses import dataclass, fields, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,21 +18,22 @@ from isobag.backends.arrays import Bools, Floats, Ints
 from isobag.backends.learned import Learned, demand
 from isobag.models.watch_null import Null, add_evidence, benjamini_hochberg, empty_null, p_values
 
-MEMORIES = (1.0, 1 / 3, 1 / 7, 1 / 14)
-"""Weight of the newest period in sums of z: a period alone, and about 3, 7 and 14 of them."""
-PRIOR = 10.0
-"""Periods of an entity's own that weigh as much as the fleet's spread."""
+FADES = np.array([0.0, 2 / 3, 6 / 7, 13 / 14])
+"""What sums of z keep from one period to the next: nothing, or that of about 3, 7 and 14 periods."""
+PRIOR, MIN_PAST = 10.0, 3
+"""Periods of an entity's own that weigh as much as the fleet's spread; and how many are needed to expect anything."""
 CERTAIN = 1000.0
 """z of what never changed before, in any entity."""
-MIN_PAST = 3
-_CLIP, _N_SIZES = 3.0, 24
+_CLIP, _EXACT, _N_SIZES, _PHASE_MEMORY, _NOISE = 3.0, 1e-6, 24, 12, 3.0
+_FLEET_MEMORY, _MOST_Z, _IS_BACK = 50.0, 30.0, 0.55
+_SIGNAL_ENTITIES = 2_000
 
 
 @dataclass(frozen=True)
 class Fleet(Learned):
-    """What is learned of all entities: squared errors by size of bag (sums and weights), and the null distribution.
+    """What is learned of all entities.
 
-    squares, weights : (sizes, S), at 1, 2, 4, 8, ... rows.
+    squares, weights (sizes, S) : squared errors and their number, at 1, 2, 4, 8, ... rows of a bag.
     signal : for each cycle (S,), variance of its effects in units of the error of one period.
     """
 
@@ -40,6 +41,10 @@ class Fleet(Learned):
     weights: Floats
     signal: tuple[Floats, ...]
     null: Null
+
+    def validate(self) -> None:
+        """One shape of both tables."""
+        demand(self.squares.shape == self.weights.shape and len(self.squares) == _N_SIZES, "squares without weights")
 
 
 @dataclass(frozen=True)
@@ -49,11 +54,11 @@ class Past(Learned):
     level, n (E, S) : usual summaries, and from how many periods.
     effects, effect_n : of each cycle (E, phases, S) and (E, phases).
     squares (E, S) : sum of squared errors in units of the fleet's.
-    sums, weights (E, memories - 1, S) : of z over several periods.
-    map, map_n (E, D), (E,) : usual mean map.
-    since (E,) : first period of the open incident, -1 if there is none; last : the latest in which it was odd.
-    direction, remains (E, S), (E,) : its mean z, and how much of it is still there.
-    new_level, new_n (E, S) : what summaries are since then; periods (E,) of the incident, p (E,) its least p-value.
+    sums, weights (E, memories, S) : of z over several periods, and the variance that these have by chance.
+    since, last (E,) : first period of the open incident, -1 for none, and the latest in which it was there.
+    direction (E, S), remains (E,) : its z, and how much of it is still there.
+    new_level, new_n (E, S) : what summaries are on average since then.
+    periods, points, p (E,) : how many periods and rows it has, and its smallest p-value.
     muted (E,) : whether silence was dismissed, or the entity retired, until rows come again.
     """
 
@@ -64,8 +69,6 @@ class Past(Learned):
     squares: Floats
     sums: Floats
     weights: Floats
-    map: Floats
-    map_n: Floats
     since: Ints
     last: Ints
     direction: Floats
@@ -73,6 +76,7 @@ class Past(Learned):
     new_level: Floats
     new_n: Floats
     periods: Ints
+    points: Ints
     p: Floats
     muted: Bools
 
@@ -82,306 +86,331 @@ class Past(Learned):
         n_entities, n_summaries = self.level.shape
         for name in ("n", "squares", "direction", "new_level", "new_n"):
             demand(getattr(self, name).shape == self.level.shape, f"{name} is not of all entities")
-        for name in ("map_n", "since", "last", "remains", "periods", "p", "muted"):
+        for name in ("since", "last", "remains", "periods", "points", "p", "muted"):
             demand(getattr(self, name).shape == (n_entities,), f"{name} is not of all entities")
-        shape = (n_entities, len(MEMORIES) - 1, n_summaries)
+        shape = (n_entities, len(FADES) - 1, n_summaries)
         demand(self.sums.shape == self.weights.shape == shape, "sums are not of all entities")
-        demand(self.map.ndim == 2 and len(self.map) == n_entities, "maps are not of all entities")
         demand(len(self.effects) == len(self.effect_n), "effects differ in their cycles")
         for effect, n in zip(self.effects, self.effect_n, strict=True):
             demand(effect.shape == (*n.shape, n_summaries) and len(n) == n_entities, "effects are not of all entities")
 
 
-class Layout(NamedTuple):
-    """What summaries are: the first is log(rows + 1/2).
+class Rules(NamedTuple):
+    """How a watch learns and alarms.
 
-    unit (S,) : number of the summary whose level is the log of this one's unit, -1 for none.
-    floor (S,) : least standard error.
-    shape : number of the summary that is the distance of mean maps, -1 for none.
+    units (S,) : for each summary, which one's level is the log of its unit; -1 for none.
+    cycles : periods of a day and of a week, as far as these are several.
     """
 
-    unit: Ints
-    shape: int
-    n_map: int
-
-    @property
-    def n_summaries(self) -> int:
-        return len(self.unit)
-
-
-class Rules(NamedTuple):
-    """cycles : phases of each cycle; memory : periods over which the past fades; warm_up : periods only learned."""
-
+    units: Ints
     cycles: tuple[int, ...]
     fdr: float = 0.1
 
     @property
     def memory(self) -> float:
-        return float(max((MEMORY, *(4 * one for one in self.cycles))))
+        """Periods over which the past fades."""
+        return float(max(50, *(4 * cycle for cycle in self.cycles))) if self.cycles else 50.0
 
     @property
     def warm_up(self) -> int:
-        return max((14, *(one for one in self.cycles)))
+        """Periods that are only learned from."""
+        return max(14, *self.cycles) if self.cycles else 14
+
+    @property
+    def level(self) -> float:
+        """False discovery rate of a period; of periods shorter than a day, one as strict as for a whole day."""
+        return self.fdr / (self.cycles[0] if len(self.cycles) > 1 else 1)
+
+
+class Words(NamedTuple):
+    """What a person said about entities in a period: (E,) each."""
+
+    accepted: Bools
+    dismissed: Bools
+    retired: Bools
 
 
 class Verdict(NamedTuple):
-    """What was found of a period: p_value (E,), NaN if not judged; z, expected, error (E, S); opened, in_incident, over (E,)."""
+    """A period judged: p_value (E,), NaN where nothing was; z, expected, error (E, S); n_changed of n_judged."""
 
     p_value: Floats
     z: Floats
-    x: Floats
     expected: Floats
     error: Floats
     common: Floats
-    n_common: int
+    n_changed: Ints
     opened: Bools
-    in_incident: Bools
+    inside: Bools
     over: Bools
+    since: Ints
+    bound: Floats
 
 
-def empty_past(layout: Layout, rules: Rules, n_entities: int = 0) -> Past:
+class _Expected(NamedTuple):
+    mean: Floats
+    unit: Floats
+    error: Floats
+    variance: Floats
+    own: Floats
+    widened: Floats
+    size: Floats
+    rows: Floats
+    steps: list[Floats]
+    weights: list[Floats]
+
+
+def empty_past(rules: Rules, n_entities: int = 0) -> Past:
     """Of entities of which nothing is known."""
-    e, s = n_entities, layout.n_summaries
-    table = np.zeros((e, s))
-    return Past(
-        table, table, tuple(np.zeros((e, c, s), np.float32) for c in rules.cycles),
-        tuple(np.zeros((e, c), np.float32) for c in rules.cycles), table,
-        np.zeros((e, len(MEMORIES) - 1, s), np.float32), np.zeros((e, len(MEMORIES) - 1, s), np.float32),
-        np.zeros((e, layout.n_map), np.float32), np.zeros(e),
-        np.full(e, -1, np.int64), np.full(e, -1, np.int64), table, np.zeros(e), table, table,
-        np.zeros(e, np.int64), np.ones(e), np.zeros(e, bool),
-    )  # fmt: skip
+    e, s = n_entities, len(rules.units)
+    table, row, sums = np.zeros((e, s)), np.zeros(e), np.zeros((e, len(FADES) - 1, s))
+    effects = tuple(np.zeros((e, cycle, s)) for cycle in rules.cycles)
+    effect_n, none = tuple(np.zeros((e, cycle)) for cycle in rules.cycles), np.full(e, -1)
+    zero = np.zeros(e, dtype=np.int64)
+    incident = (none, none, table, row, table, table, zero, zero, np.ones(e), np.zeros(e, dtype=bool))
+    return Past(table, table, effects, effect_n, table, sums, sums, *incident)
 
 
-def empty_fleet(layout: Layout, rules: Rules) -> Fleet:
+def empty_fleet(rules: Rules) -> Fleet:
     """Before any period."""
-    table = np.zeros((_N_SIZES, layout.n_summaries))
-    return Fleet(table, table, tuple(np.zeros(layout.n_summaries) for _ in rules.cycles), empty_null(2 * len(MEMORIES)))
+    table, signal = np.zeros((_N_SIZES, len(rules.units))), tuple(np.zeros(len(rules.units)) for _ in rules.cycles)
+    return Fleet(table, table, signal, empty_null(2 * len(FADES)))
 
 
-def with_more(past: Past, layout: Layout, rules: Rules, n_entities: int) -> Past:
+def with_more(past: Past, rules: Rules, n_entities: int) -> Past:
     """The same with new entities at the end."""
-    new = empty_past(layout, rules, n_entities - len(past.since))
+    new = empty_past(rules, n_entities - len(past.since))
 
-    def join(a, b):
+    def join(a: Any, b: Any) -> Any:
         return tuple(map(join, a, b)) if isinstance(a, tuple) else np.concatenate([a, b])
 
-    return Past(*(join(getattr(past, name), getattr(new, name)) for name in past.__dataclass_fields__))
+    return Past(*(join(getattr(past, one.name), getattr(new, one.name)) for one in fields(Past)))
 
 
 def advance(
-    past: Past, fleet: Fleet, period: int, phases: tuple[int, ...], x: Floats, maps: Floats, n_seen: int,
-    layout: Layout, rules: Rules, dismissed: Bools, accepted: Bools, retired: Bools,
-) -> tuple[Past, Fleet, Verdict]:  # fmt: skip
+    past: Past, fleet: Fleet, x: Floats, period: int, phases: tuple[int, ...], n_before: int, rules: Rules, words: Words
+) -> tuple[Past, Fleet, Verdict]:
     """Judge a period by the past, then learn from it.
 
-    x (E, S) : summaries, NaN where there is none; the first is log(rows + 1/2), NaN where the entity does not count.
-    maps (E, D) : mean maps, NaN for none.  n_seen : periods before this one.
+    x (E, S) : summaries, NaN where there is none; the first is log(rows + 1/2), NaN before an entity's first period.
+    phases : of the period in each cycle. n_before : periods learned from before.
     """
-    x = x.copy()
-    if layout.shape >= 0:
-        with np.errstate(divide="ignore"):
-            distance = np.log(((maps - past.map) ** 2).sum(axis=1) + 1e-6)
-        x[:, layout.shape] = np.where(past.map_n > MIN_PAST, distance, np.nan)
-    memory = rules.memory
-    unit = units_of(past, layout)
-    steps, shrunk = [], []
-    expected = past.level
-    for effect, n, signal, phase in zip(past.effects, past.effect_n, fleet.signal, phases, strict=True):
-        n_phase = n[:, phase, None]
-        weight = n_phase * signal / (n_phase * signal + 1)
-        steps.append(effect[:, phase])
-        shrunk.append(weight**2 / np.maximum(n_phase, 1))
-        expected = expected + weight * effect[:, phase]
-    error_of_x = (x - expected) / unit
-    rows = np.exp(x[:, :1]) - 0.5
-    usual_rows = np.exp(expected[:, :1]) - 0.5
-    size = np.log2(np.maximum(np.where(np.arange(x.shape[1]) == 0, usual_rows, rows), 1.0))
-    size = np.clip(np.nan_to_num(size), 0, _N_SIZES - 2)
-    fleet_variance = variance_of(fleet, size)
-    own = (PRIOR + past.squares) / (PRIOR + past.n)
-    widened = 1 + 1 / np.maximum(past.n, 1) + sum(shrunk)
-    error = np.sqrt(fleet_variance * own * widened)
-    error[:, 0] = np.maximum(error[:, 0], 0.5 / np.sqrt(np.maximum(usual_rows[:, 0], 0) + 0.5))
-    is_ready = past.n >= MIN_PAST
-    is_free = (past.since < 0) & ~past.muted
-    common, n_common = common_of(error_of_x, error, is_ready & is_free[:, None] & np.isfinite(error_of_x))
+    expected = _expect(past, fleet, x, phases, rules)
+    error_of_x = (x - expected.mean) / expected.unit
+    is_ready, is_open = past.n >= MIN_PAST, past.since >= 0
+    counts = is_ready & (~is_open & ~past.muted)[:, None] & np.isfinite(error_of_x)
+    common = _common_of(error_of_x, counts)
     rest = error_of_x - np.clip(error_of_x, np.minimum(common, 0), np.maximum(common, 0))
     with np.errstate(divide="ignore", invalid="ignore"):
-        z = rest / error
-    z = np.where(np.abs(rest) <= 1e-6, 0.0, np.where(error > 0, z, np.sign(rest) * CERTAIN))
-    has_scale = (error > 0) | ((n_seen >= rules.warm_up) & (np.abs(rest) > 1e-6))
-    z = np.where(is_ready & has_scale & np.isfinite(rest), np.clip(z, -CERTAIN, CERTAIN), np.nan)
-    is_closed = (rows[:, 0] < 0.25) & (usual_rows[:, 0] < 0.5)
-    z[is_closed] = np.nan
+        z = np.clip(np.where(expected.error > 0, rest / expected.error, np.sign(rest) * CERTAIN), -CERTAIN, CERTAIN)
+    has_scale = (expected.error > 0) | ((n_before >= rules.warm_up) & (np.abs(rest) > _EXACT))
+    z = np.where(is_ready & has_scale & np.isfinite(rest), np.where(np.abs(rest) > _EXACT, z, 0.0), np.nan)
+    is_silent = ~(x[:, 0] > 0)  # no rows: log(1/2)
+    z[is_silent & (expected.rows < 0.5)] = np.nan  # closed, as usual
     is_judged = ~np.isnan(z[:, 0]) & ~past.muted
 
-    # evidence
-    is_there = ~np.isnan(z)
-    plain = np.where(is_there, z, 0.0)
-    fade = 1 - np.array(MEMORIES[1:])[:, None]
-    sums = past.sums * fade + plain[:, None]
-    weights = past.weights * fade**2 + is_there[:, None]
-    total = (1 - np.sqrt(np.maximum(1 - weights * (1 - fade**2), 0))) / (1 - fade)
-    drag = total**2 / np.maximum(past.n, 1)[:, None]  # the level's own error stays the same while it lasts
-    spans = np.concatenate([z[:, None], np.where(is_there[:, None], sums / np.sqrt(np.maximum(weights + DRAG * drag, 1)), np.nan)], axis=1)
-    evidence = np.full((len(z), 2 * len(MEMORIES)), np.nan)
-    evidence[is_judged] = evidence_of(spans[is_judged])
-    group = np.clip(np.log2(np.maximum(usual_rows[:, 0], 0.5)) // 2 + 1, 0, 3).astype(np.int64)
-    p, kind = p_values(fleet.null, evidence, group, n_seen)
-    p = np.where(is_judged & (n_seen >= rules.warm_up), p, np.nan)
+    is_there = ~np.isnan(z)[:, None]
+    sums = past.sums * FADES[1:, None] + np.nan_to_num(z)[:, None]
+    weights = past.weights * FADES[1:, None] ** 2 + is_there
+    spans = np.concatenate([z[:, None], np.where(is_there, sums / np.sqrt(np.maximum(weights, 1)), np.nan)], axis=1)
+    evidence = np.full((len(z), 2 * len(FADES)), np.nan)
+    evidence[is_judged] = _evidence_of(spans[is_judged])
+    group = np.clip(np.log2(np.maximum(expected.rows, 0.5)) // 2 + 1, 0, 3).astype(np.int64)
+    p, kind, bound = p_values(fleet.null, evidence, group, n_before)
+    p[~is_judged | (n_before < rules.warm_up)] = np.nan
 
-    # incidents
-    is_open = past.since >= 0
-    can_open = ~np.isnan(p) & ~is_open & ~dismissed & ~accepted & ~retired
-    opened = benjamini_hochberg(p, can_open, rules.fdr / max(1, min([c for c in rules.cycles if c > 7] or [1])))
-    top_span = kind % len(MEMORIES)
-    chosen = spans[np.arange(len(z)), top_span]
-    direction = np.where(opened[:, None], np.clip(np.nan_to_num(chosen * np.sqrt(np.array([1, 0.2, 1/13, 1/27]))[top_span, None]), -30, 30), past.direction)
-    clear = np.where(np.abs(direction) >= np.abs(direction).max(axis=1, keepdims=True) / 2, direction, 0.0)
-    still = np.clip(plain, -30, 30) * clear
-    power = np.where(is_there, clear**2, 0).sum(axis=1)
-    share = np.clip(still.sum(axis=1) / np.maximum(power, 1e-9), -1, 2)
-    share = np.where(power > 0, share, past.remains)
-    remains = np.where(opened, 1.0, past.remains + (share - past.remains) / 3)
-    over = is_open & ((remains < END) | dismissed | accepted | retired)
-    inside = opened | (is_open & ~over)
-    odd_today = opened | (inside & (share > 0.5))
-    periods = np.where(opened, 1, past.periods + inside)
-    gain = np.where(opened, 0.0, 1 / np.maximum(periods, 1))[:, None]
-    direction = np.where(is_open[:, None] & is_there, direction + gain * (np.clip(plain, -30, 30) - direction), direction)
-    new_n = np.where(opened[:, None], 0, past.new_n)
-    new_n = new_n + (inside[:, None] & ~np.isnan(x))
-    new_level = np.where(inside[:, None] & ~np.isnan(x), past.new_level * (new_n > 1) + (np.nan_to_num(x) - past.new_level * (new_n > 1)) / np.maximum(new_n, 1), past.new_level)
+    is_said = words.accepted | words.dismissed | words.retired
+    opened = benjamini_hochberg(p, ~np.isnan(p) & ~is_open & ~is_said, rules.level)
+    span = kind % len(FADES)  # z of a shift, from a sum over a span
+    chosen = np.nan_to_num(spans[np.arange(len(z)), span]) * np.sqrt((1 - FADES) / (1 + FADES))[span, None]
+    incident, over, inside = _follow(past, x, z, p, opened, chosen, is_said, period)
 
-    # learning
-    learns = ~inside & ~past.muted & ~retired
-    seen = learns[:, None] & ~np.isnan(x)
-    limit = np.where(is_ready & (error > 0), _CLIP * error, np.inf) * unit
-    count = np.where(seen, past.n + 1, past.n)
-    gain = np.where(seen, 1 / np.clip(count, 1, memory), 0.0)
-    left = np.where(seen, x - expected, 0.0)
-    level = past.level + gain * np.clip(left, -limit, limit)
-    effects, effect_n = [], []
-    base = x - past.level
-    for effect, n, phase, step, signal in zip(past.effects, past.effect_n, phases, steps, fleet.signal, strict=True):
-        n = n.copy(); effect = effect.copy()
-        n[:, phase] = np.minimum(n[:, phase] + (learns & is_ready[:, 0] & ~np.isnan(x[:, 0])), 12)
-        g = np.where(seen & is_ready, 1 / np.maximum(n[:, phase, None], 1), 0.0)
-        bound = np.where(n[:, phase, None] > 2, 2 * limit, np.inf)
-        effect[:, phase] += g * np.clip(np.where(seen, base - step, 0.0), -bound, bound)
-        effects.append(effect); effect_n.append(n)
-        n_phase = n[:, phase, None]
-        base = base - n_phase * signal / (n_phase * signal + 1) * step
-    counts = is_ready & seen & np.isfinite(error_of_x)
+    learns = ~inside & ~past.muted & ~words.retired
+    level, n, effects, effect_n = _learn_levels(past, expected, x, phases, learns, rules)
+    seen = learns[:, None] & is_ready & np.isfinite(error_of_x)
+    squares = error_of_x**2 / expected.widened
     with np.errstate(divide="ignore", invalid="ignore"):
-        squares = error_of_x**2 / widened
-        ratio = np.where(counts & (fleet_variance > 0), np.minimum(squares / fleet_variance, _CLIP**2), 0.0)
-    fades = np.where(counts & (past.n >= memory), 1 - 1 / memory, 1.0)
-    own_squares = past.squares * fades + ratio
-    fleet = learn_fleet(fleet, squares, size, counts, own, FLEET)
-    not_inside = is_judged & ~is_open & (n_seen >= MIN_PAST + 1)
-    fleet = replace(fleet, null=add_evidence(fleet.null, evidence, group, not_inside, n_seen))
-    has_map = learns & ~np.isnan(maps).any(axis=1)
-    map_n = past.map_n + has_map
-    map_gain = np.where(has_map, 1 / np.clip(map_n, 1, memory), 0.0)[:, None]
-    restart = (over | accepted)[:, None, None]
-    result = Past(
-        level, np.minimum(count, memory), tuple(effects), tuple(effect_n), own_squares,
-        np.where(restart, 0, sums).astype(np.float32), np.where(restart, 0, weights).astype(np.float32),
-        (past.map + map_gain * np.nan_to_num(maps - past.map)).astype(np.float32), map_n,
-        np.where(opened, period, np.where(over, -1, past.since)),
-        np.where(odd_today, period, past.last), direction, remains, new_level, new_n, periods,
-        np.where(opened, p, np.where(is_open & ~np.isnan(p), np.minimum(past.p, np.nan_to_num(p, nan=1)), past.p)),
-        past.muted & ~(rows[:, 0] > 0.25) | retired,
-    )  # fmt: skip
-    if n_seen % max((7, *rules.cycles[:1])) == 0:
-        fleet = replace(fleet, signal=signals(result, fleet, layout))
-    return result, fleet, Verdict(p, z, x, expected, error * unit, common, n_common, opened, inside, over)
+        ratio = np.where(seen & (expected.variance > 0), np.minimum(squares / expected.variance, _CLIP**2), 0.0)
+    fades = np.where(seen & (past.n >= rules.memory), 1 - 1 / rules.memory, 1.0)
+    restart = (over | is_said)[:, None, None]
+    taken = words.accepted[:, None] & (past.new_n > 0)  # the new usual is what was since the incident began
+    new = replace(
+        past,
+        level=np.where(taken, past.new_level, level),
+        n=np.where(taken, past.new_n, n),
+        effects=effects,
+        effect_n=effect_n,
+        squares=past.squares * fades + ratio,
+        sums=np.where(restart, 0.0, sums),
+        weights=np.where(restart, 0.0, weights),
+        muted=((past.muted | words.dismissed) & is_silent) | words.retired,
+        **incident,
+    )
+    null = add_evidence(fleet.null, evidence, group, is_judged & ~is_open & (n_before > MIN_PAST), n_before)
+    fleet = replace(_learn_fleet(fleet, expected, squares, seen), null=null)
+    if n_before % max(7, *rules.cycles[:1], 1) == 0:
+        fleet = replace(fleet, signal=_signals(new, fleet, rules))
+    changed = counts & (np.abs(error_of_x) > 2 * expected.error) & (np.sign(error_of_x) == np.sign(common))
+    verdict = (p, z, expected.mean, expected.error * expected.unit, common, changed.sum(axis=0), opened, inside, over)
+    return new, fleet, Verdict(*verdict, np.where(opened, period, past.since), bound)
 
-END = 0.55
-NOISE = 3.0
-DRAG = 0.0
-MEMORY = 50
-FLEET = 50.0
 
-def units_of(past: Past, layout: Layout) -> Floats:
+def _expect(past: Past, fleet: Fleet, x: Floats, phases: tuple[int, ...], rules: Rules) -> _Expected:
+    mean, steps, weights, widened = past.level, [], [], 1 + 1 / np.maximum(past.n, 1)
+    for effect, n, signal, phase in zip(past.effects, past.effect_n, fleet.signal, phases, strict=True):
+        n_phase = n[:, phase, None]
+        weights.append(n_phase * signal / (n_phase * signal + 1))
+        steps.append(effect[:, phase])
+        mean = mean + weights[-1] * steps[-1]
+        widened = widened + weights[-1] ** 2 / np.maximum(n_phase, 1)
+    rows = np.exp(np.minimum(mean[:, 0], _MOST_Z)) - 0.5
+    size = np.repeat(_size_of(np.nan_to_num(np.exp(x[:, :1]) - 0.5)), mean.shape[1], axis=1)
+    size[:, 0] = _size_of(rows)
+    variance = _variance_of(fleet, size)
+    own = (PRIOR + past.squares) / (PRIOR + past.n)
+    error = np.sqrt(variance * own * widened)
+    error[:, 0] = np.maximum(error[:, 0], _least_error(rows))
+    return _Expected(mean, _units_of(past, rules), error, variance, own, widened, size, rows, steps, weights)
+
+
+def _units_of(past: Past, rules: Rules) -> Floats:
     """Of locations the usual spread within a bag, else 1: (E, S)."""
-    unit = np.exp(past.level[:, np.maximum(layout.unit, 0)])
-    return np.where(layout.unit >= 0, unit, 1.0)
+    return np.where(rules.units >= 0, np.exp(past.level[:, np.maximum(rules.units, 0)]), 1.0)
 
 
-def variance_of(fleet: Fleet, size: Floats) -> Floats:
+def _least_error(rows: Floats) -> Floats:
+    """Half of what chance alone makes of log(rows + 1/2)."""
+    return 0.5 / np.sqrt(np.maximum(rows, 0.0) + 0.5)
+
+
+def _size_of(rows: Floats) -> Floats:
+    return np.clip(np.log2(np.maximum(rows, 1.0)), 0, _N_SIZES - 2)
+
+
+def _variance_of(fleet: Fleet, size: Floats) -> Floats:
     """Squared errors that are usual for bags of 2^size rows: (E, S)."""
-    total = fleet.weights.sum(axis=0)
-    overall = fleet.squares.sum(axis=0) / np.maximum(total, 1)
+    overall = fleet.squares.sum(axis=0) / np.maximum(fleet.weights.sum(axis=0), 1)
     table = (fleet.squares + PRIOR * overall) / (fleet.weights + PRIOR)
     low = size.astype(np.int64)
-    part = size - low
     columns = np.arange(size.shape[1])
-    return (1 - part) * table[low, columns] + part * table[low + 1, columns]
+    between: Floats = table[low, columns] + (size - low) * (table[low + 1, columns] - table[low, columns])
+    return between
 
 
-def learn_fleet(fleet: Fleet, squares: Floats, size: Floats, counts: Bools, own: Floats, memory: float) -> Fleet:
-    """Add squared errors of a period, with the farthest cut."""
-    usual = variance_of(fleet, size) * own
-    cut = np.where(usual > 0, np.minimum(squares / own, _CLIP**2 * usual), squares)
-    low = size.astype(np.int64)
-    part = size - low
-    added, weight = np.zeros_like(fleet.squares), np.zeros_like(fleet.weights)
-    for j in range(size.shape[1]):
-        here = counts[:, j]
-        for at, share in ((low[here, j], 1 - part[here, j]), (low[here, j] + 1, part[here, j])):
-            added[:, j] += np.bincount(at, share * cut[here, j], _N_SIZES)
-            weight[:, j] += np.bincount(at, share, _N_SIZES)
-    fade = 1 - 1 / memory
-    return replace(fleet, squares=fleet.squares * fade + added, weights=fleet.weights * fade + weight)
-
-
-def signals(past, fleet, layout):
-    """How much effects of each cycle vary beyond what chance makes of as many periods, in units of a period's error.
-
-    Of many entities, some are looked at.
-    """
-    some = slice(None, None, 1 + len(past.n) // 2000)
-    unit = units_of(past, layout)[some]
-    own = ((PRIOR + past.squares) / (PRIOR + past.n))[some]
-    result, base = [], past.level[some, None]
-    for effect, n in zip(past.effects, past.effect_n, strict=True):
-        effect, n = effect[some], n[some]
-        base = base + effect
-        rows = np.exp(np.minimum(base[..., 0], 50.0))
-        size = np.clip(np.log2(np.maximum(rows, 1.0)), 0, _N_SIZES - 2)
-        variance = variance_of(fleet, np.repeat(size.reshape(-1, 1), base.shape[2], axis=1)).reshape(effect.shape)
-        variance = variance * own[:, None]
-        variance[..., 0] = np.maximum(variance[..., 0], 0.25 / (rows + 0.5))
-        weight = np.minimum(n, 3.0) * (n >= 2)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            centred = (effect - effect.mean(axis=1, keepdims=True)) / unit[:, None]
-            ratio = np.where(variance > 0, centred**2 / variance, 0.0)
-        beyond = np.einsum("ep,eps->s", weight, np.minimum(ratio, 1e4)) - (weight / np.maximum(n, 1)).sum()
-        noise = NOISE * np.sqrt(2 * (weight**2 / np.maximum(n, 1) ** 2).sum())
-        result.append(np.maximum(beyond - noise, 0.0) / max(float(weight.sum()), 1.0))
-        base = base.mean(axis=1, keepdims=True) if False else past.level[some, None]
-    return tuple(result)
-
-
-def common_of(errors: Floats, scale: Floats, counts: Bools) -> tuple[Floats, int]:
+def _common_of(errors: Floats, counts: Bools) -> Floats:
     """What entities have in common in a period: the median error, less what chance makes of it: (S,)."""
     common = np.zeros(errors.shape[1])
     for j in range(errors.shape[1]):
         values = errors[counts[:, j], j]
-        if len(values) >= 8:
-            median = np.median(values)
-            spread = 1.4826 * np.median(np.abs(values - median)) + 1e-12
-            noise = 1.25 * spread / np.sqrt(len(values))
-            common[j] = median * max(0.0, 1 - (2 * noise / median) ** 2) if median else 0.0
-    n_moved = 0
-    return common, n_moved
+        median = np.median(values) if len(values) >= 8 else 0.0
+        if median:
+            noise = 1.25 * 1.4826 * np.median(np.abs(values - median)) / np.sqrt(len(values))
+            common[j] = median * max(0.0, 1 - (2 * noise / median) ** 2)
+    return common
 
 
-def evidence_of(z: Floats) -> Floats:
-    """mean(log(1 + z^2)) + log(1 + max z^2) / 2 over summaries that are there: (E, memories, S) -> (E, memories)."""
-    size = np.where(np.isnan(z), 0.0, np.abs(z))
+def _evidence_of(z: Floats) -> Floats:
+    """mean(log(1 + z^2)) and max |z| over summaries that are there: (E, memories, S) -> (E, 2 memories)."""
+    size = np.abs(np.nan_to_num(z))
     n = np.maximum((~np.isnan(z)).sum(axis=2), 1)
     return np.concatenate([np.log1p(size**2).sum(axis=2) / n, size.max(axis=2)], axis=1)
+
+
+def _follow(
+    past: Past, x: Floats, z: Floats, p: Floats, opened: Bools, chosen: Floats, is_said: Bools, period: int
+) -> tuple[dict[str, Any], Bools, Bools]:
+    """Incidents opened, continued and ended: fields of the past; which are over, and which entities are in one.
+
+    An incident is over when the part of z along its direction is back: of the largest components, averaged over about
+    three periods.
+    """
+    is_open, is_there = past.since >= 0, ~np.isnan(z)
+    plain = np.clip(np.nan_to_num(z), -_MOST_Z, _MOST_Z)
+    direction = np.where(opened[:, None], np.clip(chosen, -_MOST_Z, _MOST_Z), past.direction)
+    clear = np.where(np.abs(direction) >= np.abs(direction).max(axis=1, keepdims=True, initial=0) / 2, direction, 0.0)
+    power = np.where(is_there, clear**2, 0.0).sum(axis=1)
+    share = np.clip((plain * clear).sum(axis=1) / np.maximum(power, 1e-9), -1, 2)
+    share = np.where(power > 0, share, past.remains)
+    remains = np.where(opened, 1.0, past.remains + (share - past.remains) / 3)
+    over = is_open & ((remains < _IS_BACK) | is_said)
+    inside = opened | (is_open & ~over)
+    periods = np.where(opened, 1, past.periods + inside)
+    n_rows = np.rint(np.nan_to_num(np.exp(x[:, 0]) - 0.5)).astype(np.int64)
+    gain = np.where(is_open, 1 / np.maximum(periods, 1), 0.0)[:, None]
+    has_x = inside[:, None] & ~np.isnan(x)
+    new_n = np.where(opened[:, None], 0.0, past.new_n) + has_x
+    before = np.where(new_n > 1, past.new_level, 0.0)
+    fields_of_incident = {
+        "direction": direction + np.where(is_there, gain * (plain - direction), 0.0),
+        "remains": remains,
+        "since": np.where(opened, period, np.where(over, -1, past.since)),
+        "last": np.where(opened | (inside & (share > 0.5)), period, past.last),
+        "periods": periods,
+        "points": np.where(opened, 0, past.points) + np.where(inside, n_rows, 0),
+        "p": np.where(opened, p, np.where(inside, np.fmin(past.p, p), past.p)),
+        "new_n": new_n,
+        "new_level": np.where(has_x, before + (np.nan_to_num(x) - before) / np.maximum(new_n, 1), past.new_level),
+    }
+    return fields_of_incident, over, inside
+
+
+def _learn_levels(
+    past: Past, expected: _Expected, x: Floats, phases: tuple[int, ...], learns: Bools, rules: Rules
+) -> tuple[Floats, Floats, tuple[Floats, ...], tuple[Floats, ...]]:
+    """Levels and effects with a period more: means, later fading ones, of errors cut at three times the usual."""
+    seen = learns[:, None] & ~np.isnan(x)
+    is_ready = past.n >= MIN_PAST
+    limit = np.where(is_ready & (expected.error > 0), _CLIP * expected.error * expected.unit, np.inf)
+    n = past.n + seen
+    gain = np.where(seen, 1 / np.clip(n, 1, rules.memory), 0.0)
+    level = past.level + gain * np.clip(np.where(seen, x - expected.mean, 0.0), -limit, limit)
+    effects, effect_n, left = [], [], np.where(seen & is_ready, x - past.level, 0.0)
+    for effect, n_phases, phase, step, weight in zip(
+        past.effects, past.effect_n, phases, expected.steps, expected.weights, strict=True
+    ):
+        effect, n_phases = effect.copy(), n_phases.copy()  # noqa: PLW2901, changed in one phase
+        n_phases[:, phase] = np.minimum(n_phases[:, phase] + (seen & is_ready)[:, 0], _PHASE_MEMORY)
+        n_phase = n_phases[:, phase, None]
+        bound = np.where(n_phase > 2, 2 * limit, np.inf)
+        change = np.clip(left - step, -bound, bound) / np.maximum(n_phase, 1)
+        effect[:, phase] += np.where(seen & is_ready, change, 0.0)
+        left = left - weight * step
+        effects.append(effect)
+        effect_n.append(n_phases)
+    return level, np.minimum(n, rules.memory), tuple(effects), tuple(effect_n)
+
+
+def _learn_fleet(fleet: Fleet, expected: _Expected, squares: Floats, seen: Bools) -> Fleet:
+    """Squared errors of a period added, the largest cut, each shared by the two nearest sizes."""
+    usual = expected.variance * expected.own
+    cut = np.where(usual > 0, np.minimum(squares / expected.own, _CLIP**2 * usual), squares)
+    added, weight = np.zeros_like(fleet.squares), np.zeros_like(fleet.weights)
+    low = expected.size.astype(np.int64)
+    for j in range(cut.shape[1]):
+        here = np.flatnonzero(seen[:, j])
+        at, part, values = low[here, j], (expected.size - low)[here, j], cut[here, j]
+        for k, share in ((at, 1 - part), (at + 1, part)):
+            added[:, j] += np.bincount(k, share * values, _N_SIZES)
+            weight[:, j] += np.bincount(k, share, _N_SIZES)
+    fade = 1 - 1 / _FLEET_MEMORY
+    return replace(fleet, squares=fleet.squares * fade + added, weights=fleet.weights * fade + weight)
+
+
+def _signals(past: Past, fleet: Fleet, rules: Rules) -> tuple[Floats, ...]:
+    """How much effects of each cycle vary beyond what chance makes of as many periods, in units of a period's error."""
+    part = slice(None, None, 1 + len(past.n) // _SIGNAL_ENTITIES)
+    unit, own = _units_of(past, rules)[part, None], ((PRIOR + past.squares) / (PRIOR + past.n))[part, None]
+    result = []
+    for effect, n in zip((one[part] for one in past.effects), (one[part] for one in past.effect_n), strict=True):
+        rows = np.exp(np.minimum((past.level[part, None] + effect)[..., 0], _MOST_Z))
+        size = np.repeat(_size_of(rows).reshape(-1, 1), effect.shape[2], axis=1)
+        variance = _variance_of(fleet, size).reshape(effect.shape) * own
+        variance[..., 0] = np.maximum(variance[..., 0], _least_error(rows) ** 2)
+        weight = np.minimum(n, 3.0) * (n >= 2)
+        centred = (effect - effect.mean(axis=1, keepdims=True)) / unit
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.where(variance > 0, centred**2 / variance, 0.0)
+        chance = weight / np.maximum(n, 1)
+        beyond = np.einsum("ep,eps->s", weight, np.minimum(ratio, 1e4)) - chance.sum()
+        beyond -= _NOISE * np.sqrt(2 * (chance**2).sum())
+        result.append(np.maximum(beyond, 0.0) / max(float(weight.sum()), 1.0))
+    return tuple(result)

@@ -44,20 +44,19 @@ def add_evidence(null: Null, evidence: Floats, group: Ints, counts: Bools, perio
         if len(rows) > PER_PERIOD:
             rows = np.sort(np.random.default_rng(period).choice(rows, PER_PERIOD, replace=False))
         periods = np.concatenate([null.periods[k], np.full(len(rows), period)])
-        first = max(int(np.searchsorted(periods, HALF * period)), len(periods) - MOST)
+        first = max(int(np.searchsorted(periods, period / 2)), len(periods) - MOST)
         joined = (null.evidence[k], evidence[rows]), (null.entities[k], rows)
         kept, entities = (np.concatenate(own)[first:] for own in joined)
         parts.append((kept, periods[first:], entities))
     return Null(*(tuple(own) for own in zip(*parts, strict=True)))
 
-HALF = 0.5
 
-def p_values(null: Null, evidence: Floats, group: Ints, period: int) -> tuple[Floats, Ints]:
-    """P-value of each entity by its smallest over kinds of evidence, and the kind: (E, kinds) -> (E,), (E,).
+def p_values(null: Null, evidence: Floats, group: Ints, period: int) -> tuple[Floats, Ints, Floats]:
+    """P-value of each entity by its smallest over kinds of evidence, that kind, and the bound of p: (E, kinds) -> (E,) each.
 
     The smallest of several is compared with the smallest of each past bag. NaN without evidence or a past.
     """
-    p, kind = np.full(len(evidence), np.nan), np.zeros(len(evidence), dtype=np.int64)
+    p, kind, bound = np.full(len(evidence), np.nan), np.zeros(len(evidence), dtype=np.int64), np.zeros(len(evidence))
     for k in range(N_GROUPS):
         rows = np.flatnonzero((group == k) & ~np.isnan(evidence[:, 0]))
         past, periods, entities = (_near(own, k) for own in (null.evidence, null.periods, null.entities))
@@ -73,16 +72,12 @@ def p_values(null: Null, evidence: Floats, group: Ints, period: int) -> tuple[Fl
         late = periods > period - _RECENT  # a shift that lasts must not hide itself
         is_beyond = of_past[late] >= smallest[entities[late]]
         n_beyond -= np.bincount(entities[late], is_beyond, len(p))
+        bound[rows] = least = 1 / (_BEYOND * (n + 1))
         start = ordered[int(n * (1 - _TAIL))]
         rate = max(float((ordered[int(n * (1 - _TAIL)) :] - start).mean()), 1e-9)
-        tail = np.clip(_TAIL * np.exp(-(smallest - start) / rate), least_p(n), 1 / (n + 1))
+        tail = np.clip(_TAIL * np.exp(-(smallest - start) / rate), least, 1 / (n + 1))
         p[rows] = np.where(n_beyond > 0, (n_beyond + 1) / (n + 1), tail)[rows]
-    return p, kind
-
-
-def least_p(n: int) -> float:
-    """The bound below which no p-value is printed, of n past bags."""
-    return 1 / (_BEYOND * (n + 1))
+    return p, kind, bound
 
 
 def _log_tails(past: Floats, values: Floats) -> Floats:
