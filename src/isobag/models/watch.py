@@ -198,11 +198,12 @@ def advance(
     error_of_x = (x - expected.mean) / expected.unit
     is_ready, is_open = past.n >= MIN_PAST, past.since >= 0
     counts = is_ready & (~is_open & ~past.muted)[:, None] & np.isfinite(error_of_x)
-    common = _common_of(error_of_x, counts)
+    common, scatter = _common_of(error_of_x, counts)
+    error = np.maximum(expected.error, scatter)
     rest = error_of_x - np.clip(error_of_x, np.minimum(common, 0), np.maximum(common, 0))
     with np.errstate(divide="ignore", invalid="ignore"):
-        z = np.clip(np.where(expected.error > 0, rest / expected.error, np.sign(rest) * CERTAIN), -CERTAIN, CERTAIN)
-    has_scale = (expected.error > 0) | ((n_before >= rules.warm_up) & (np.abs(rest) > _EXACT))
+        z = np.clip(np.where(error > 0, rest / error, np.sign(rest) * CERTAIN), -CERTAIN, CERTAIN)
+    has_scale = (error > 0) | ((n_before >= rules.warm_up) & (np.abs(rest) > _EXACT))
     z = np.where(is_ready & has_scale & np.isfinite(rest), np.where(np.abs(rest) > _EXACT, z, 0.0), np.nan)
     is_silent = ~(x[:, 0] > 0)  # no rows: log(1/2)
     z[is_silent & (expected.rows < 0.5)] = np.nan  # closed, as usual
@@ -296,16 +297,21 @@ def _variance_of(fleet: Fleet, size: Floats) -> Floats:
     return between
 
 
-def _common_of(errors: Floats, counts: Bools) -> Floats:
-    """What entities have in common in a period: the median error, less what chance makes of it: (S,)."""
-    common = np.zeros(errors.shape[1])
+def _common_of(errors: Floats, counts: Bools) -> tuple[Floats, Floats]:
+    """What entities have in common in a period: the median error, less what chance makes of it: (S,), (S,).
+
+    And how far errors scatter around it where most of them moved.
+    """
+    common, scatter = np.zeros(errors.shape[1]), np.zeros(errors.shape[1])
     for j in range(errors.shape[1]):
         values = errors[counts[:, j], j]
         median = np.median(values) if len(values) >= 8 else 0.0
         if median:
-            noise = 1.25 * 1.4826 * np.median(np.abs(values - median)) / np.sqrt(len(values))
+            spread = 1.4826 * np.median(np.abs(values - median))
+            noise = 1.25 * spread / np.sqrt(len(values))
             common[j] = median * max(0.0, 1 - (2 * noise / median) ** 2)
-    return common
+            scatter[j] = spread if abs(median) > spread else 0.0
+    return common, scatter
 
 
 def _evidence_of(z: Floats) -> Floats:

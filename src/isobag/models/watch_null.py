@@ -75,7 +75,7 @@ def p_values(null: Null, evidence: Floats, group: Ints, period: int) -> tuple[Fl
         bound[rows] = least = 1 / (_BEYOND * (n + 1))
         start = ordered[int(n * (1 - _TAIL))]
         rate = max(float((ordered[int(n * (1 - _TAIL)) :] - start).mean()), 1e-9)
-        tail = np.clip(_TAIL * np.exp(-(smallest - start) / rate), least, 1 / (n + 1))
+        tail = np.clip(_TAIL * np.exp(np.minimum(start - smallest, 0.0) / rate), least, 1 / (n + 1))
         p[rows] = np.where(n_beyond > 0, (n_beyond + 1) / (n + 1), tail)[rows]
     return p, kind, bound
 

@@ -124,6 +124,20 @@ class Incidents:
         dates = self.naming.calendar.dates(periods)
         return {**self._labels(entity), "period": dates, **numbers, "p_value": p_value, "flagged": flagged, "what": what}
 
+    def rows(self) -> list[dict[str, Any]]:
+        """One mapping an incident, in plain Python."""
+        columns = self.columns()
+        shown = {name: [self.shown(getattr(one, name)) for one in self.listed] for name in ("since", "last")}
+        lists = {name: shown.get(name) or np.asarray(own, dtype=object).tolist() for name, own in columns.items()}
+        return [dict(zip(lists, row, strict=True)) for row in zip(*lists.values(), strict=True)]
+
+    def table(self, top: int) -> dict[str, list[Any]]:
+        """The first incidents as a terminal shows them: short reasons."""
+        rows, listed = self.rows()[:top], self.listed[:top]
+        table = {name: [row[name] for row in rows] for name in (*self.naming.by, "since", "state")}
+        table["p_value"] = [p_in_words(one.p_value, one.bound) for one in listed]
+        return {**table, "what": [row["what"] for row in rows], "reasons": [row["reason"] for row in rows]}
+
     def report(self, path: str | PathLike[str], *, source: str = "", command: str = "") -> None:
         """Write a page to look at, one HTML file."""
         from isobag.report.watch import write_watch_report  # noqa: PLC0415, an extra, and above this room
@@ -134,11 +148,12 @@ class Incidents:
         """What there is to say about all."""
         states = [one.state for one in self.listed]
         counts = ", ".join(f"{states.count(state)} {state}" for state in (NEW, GOING_ON, OVER) if state in states)
-        n_judged = sum(int((~np.isnan(one.verdict.p_value)).sum()) for one in self.judged)
+        counts_of = {one.period: int((~np.isnan(one.verdict.p_value)).sum()) for one in self.judged}
+        periods, n_judged = [period for period, n in counts_of.items() if n], sum(counts_of.values())
         if not n_judged:
             return list(self.notes)
         per = "days" if self.naming.calendar.length < 86_400_000_000 else "periods"
-        first, last = (self.shown(self.judged[k].period) for k in (0, -1))
+        first, last = self.shown(periods[0]), self.shown(periods[-1])
         days = first if first == last else f"{first} to {last}"
         n_incidents = f"{len(states)} incident{'s' * (len(states) != 1)}" + (f" ({counts})" if counts else "")
         return [
@@ -154,7 +169,7 @@ class Incidents:
         for one in self.judged:
             n_judged, n_changed = int((~np.isnan(one.verdict.p_value)).sum()), one.verdict.n_changed
             j = int(n_changed.argmax())
-            if n_changed[j] >= max(_FEW_CHANGED, n_judged / 2):
+            if n_judged and n_changed[j] >= max(_FEW_CHANGED, n_judged / 2):
                 what = self._what(j)
                 result.append(f"{self.shown(one.period)}: {n_changed[j]:,} of {n_judged:,} entities changed ({what}).")
         return result

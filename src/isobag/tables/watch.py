@@ -144,7 +144,7 @@ class Watch(Learned):
         period = self.calendar.numbers(log.times)
         if len(log) == 0:
             raise ValueError(f"Nothing can be judged: {' '.join(notes)}")
-        is_far = far_beyond(period, None if before is None else before.newest)
+        is_far = far_beyond(period, None if before is None else before.rows, 0 if before is None else before.newest)
         for number in np.unique(period[is_far]).tolist():
             n = int((period == number).sum())
             notes.append(f"{n:,} row{'s' * (n > 1)} of {self._shown(number)}, far from the rest, set aside.")

@@ -95,20 +95,21 @@ def rows_of(
     return Rows(entity[log.entity], period, hour.astype(np.int8), log.digest, table, codes)
 
 
-def far_beyond(periods: Ints, newest: int | None) -> Bools:
-    """Which rows lie far beyond the rest: behind a gap of a month of periods, and few: (n,).
+def far_beyond(periods: Ints, before: Rows | None, newest: int) -> Bools:
+    """Which rows lie far beyond the rest: behind a gap of a month of periods, and few of what a period has: (n,).
 
-    Without a past, far before the rest counts too.
+    before : open rows of the past, up to the newest period. Without them, far before the rest counts too.
     """
     numbers, places, counts = np.unique(periods, return_inverse=True, return_counts=True)
-    usual = float(np.median(np.repeat(counts, counts)))
-    steps = np.diff(numbers, prepend=numbers[0] if newest is None else max(newest, numbers[0]))
+    per_period = counts if before is None else np.unique(before.period, return_counts=True)[1]
+    usual = float(np.median(np.repeat(per_period, per_period)))
+    steps = np.diff(numbers, prepend=numbers[0] if before is None else newest)
     behind = np.flatnonzero(steps > _GAP_PERIODS)
     is_far = np.zeros(len(numbers), dtype=bool)
     for start in behind[::-1].tolist():
-        if counts[start:].sum() < max(_FEW * usual, 1.5 if newest is not None else 0):
+        if counts[start:].sum() < _FEW * usual:
             is_far[start:] = True
-    for start in behind.tolist() if newest is None else ():
+    for start in behind.tolist() if before is None else ():
         if counts[:start].sum() < _FEW * usual:
             is_far[:start] = True
     return is_far[places]
