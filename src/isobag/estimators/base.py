@@ -93,6 +93,7 @@ class Thresholded(OutlierMixin, Described):
 
     contamination: float | str
     offset_: float
+    fills_gaps = True  # takes NaN for a missing value
     parameters: ClassVar[Parameters] = {"contamination": CONTAMINATION}
 
     def threshold(self, counts: ScoreCounts) -> float:
@@ -106,6 +107,11 @@ class Thresholded(OutlierMixin, Described):
 
     def _verdicts(self, scores: Floats) -> npt.NDArray[np.int64]:
         return np.where(scores < self.offset_, -1, 1)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self.fills_gaps
+        return tags
 
 
 class PointDetector(Thresholded):
@@ -144,7 +150,6 @@ class PointDetector(Thresholded):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = self._accepts_sparse
-        tags.input_tags.allow_nan = getattr(self, "fills_gaps", False)
         return tags
 
 
@@ -233,7 +238,6 @@ class Modelled(Storable, Generic[M]):
     model_: M
     gaps_: Gaps
     table_: str
-    fills_gaps = True
     calibrates = True  # whether ``fit`` learns what p-values need; a table that is only ranked needs none
     exact = False  # whether tables ask for exact p-values
     _params_class: ClassVar[type[Any]]

@@ -21,7 +21,7 @@ from isobag.models.point import (
     PointParams,
     finish_point_model,
 )
-from isobag.models.residuals import fit_residuals
+from isobag.models.residuals import fit_residuals, residuals_of
 from isobag.models.thresholds import MOST_GROSS, OWN_LEVEL, TRIMMED, counts_of, gap_of
 from isobag.models.units import blocks_of, copies_of
 from isobag.models.views import Sums, draw_views
@@ -66,10 +66,13 @@ def fit_to_bulk(
 def _gross_rows(rows: Rows, params: PointParams, compute: Compute) -> Ints:
     """Numbers of rows that lie apart from the bulk at first sight: after two models of the nine tenths that score best.
 
-    Some thousand rows are looked at first, all only if some of these lie apart.
+    Some thousand rows are looked at first, all only if some of these lie apart. Rows within groups are looked at less
+    the location of their group, which is a median and so not theirs.
     """
-    most = LOOK_ROWS if not isinstance(rows, LabelledRows) else max(LOOK_ROWS, LEARNED_OF_GROUP * rows.n_groups)
-    seen = rows if len(rows) <= most else _part(rows, spread_rows(len(rows), most))
+    if isinstance(rows, LabelledRows):
+        located = residuals_of(rows)
+        rows = rows.plain if located is None else located[2]
+    seen = rows if len(rows) <= LOOK_ROWS else _part(rows, spread_rows(len(rows), LOOK_ROWS))
     n_left = len(seen) - int(TRIMMED * len(seen))
     model, scores = fit_point_model(seen, params, compute)
     for _ in range(LOOKS):
@@ -100,8 +103,7 @@ def fit_point_model(
         params = replace(params, largest=FEW_SAMPLES)  # counts of every group are kept at every psi
     model, scores = fit_rows(rows, params, compute, units, calibrated)
     if isinstance(rows, LabelledRows) and params.averages:
-        half = replace(params, n_estimators=-(-params.n_estimators // 2))
-        residuals, scores = fit_residuals(rows, scores, lambda left: fit_rows(left, half, compute))
+        residuals, scores = fit_residuals(rows, scores, lambda left: fit_rows(left, params, compute))
         model = replace(model, residuals=residuals)
     return model, scores
 
