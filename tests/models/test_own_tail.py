@@ -45,6 +45,14 @@ def test_rows_at_8_standard_deviations_in_one_column_of_three_are_flagged(n_gros
     assert n_all >= 4
 
 
+@pytest.mark.parametrize("n_gross", [3, 40])
+def test_a_few_gross_rows_of_many_are_flagged(n_gross):
+    X = np.random.default_rng(0).normal(size=(40_000, 4))
+    X[100 : 100 + n_gross] = 50
+    odd = flagged(X, 0)
+    assert odd[100 : 100 + n_gross].all() and odd.sum() <= 1.3 * n_gross + 2
+
+
 def test_gross_rows_are_not_learned_from():
     X = NULLS["normal"](np.random.default_rng(0))
     X[:20] = 50
