@@ -42,8 +42,9 @@ def fit_to_bulk(
 
     Gross rows hide one another: they are neighbours, widen scales, and make the tail of the scores heavy. So a first
     look sets apart those that a model of the other rows would not expect. The model learns from the rest, and those set
-    apart come back unless their p-values are as small as n_rows rows demand: the rule for all rows, old and new. The
-    paper's detector, of one psi, learns from all rows.
+    apart come back unless their p-values are as small as n_rows rows demand, the rule for all rows, old and new, and
+    more: j rows were chosen together, so they may have .1 sqrt(j) / n_rows, not .1 j / n_rows. The paper's detector, of
+    one psi, learns from all rows.
     """
     beyond = _gross_rows(rows, params, compute) if params.averages else np.empty(0, dtype=np.int64)
     while True:
@@ -53,8 +54,10 @@ def fit_to_bulk(
         scores = np.empty(len(rows))
         scores[bulk], scores[beyond] = of_bulk, model.scores(rows.part(beyond), compute) if len(beyond) else 0.0
         assert model.calibration is not None
-        threshold = model.calibration.threshold(counts_of(scores), OWN_LEVEL, n_rows)
-        confirmed = beyond[scores[beyond] < threshold]
+        threshold = model.calibration.threshold(counts_of(scores), OWN_LEVEL, n_rows, model.least)
+        n_apart = max(1.0, len(beyond) * n_rows / len(rows))
+        strict = model.calibration.score_at(OWN_LEVEL * n_apart**0.5 / n_rows)
+        confirmed = beyond[scores[beyond] < min(threshold, strict)]
         if len(confirmed) == len(beyond):
             return model, scores, threshold
         beyond = confirmed
