@@ -4,13 +4,12 @@ from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
-import torch
 from scipy.sparse import csr_array
 
 from isobag.backends.arrays import Floats, Ints
 from isobag.backends.samples import Cut
 from isobag.backends.threads import slices
-from isobag.backends.torch.devices import explained, tensor, uses_kernels
+from isobag.backends.torch.devices import explained, tensor, torch, uses_kernels
 
 _BLOCK_COUNTS = 1 << 26
 _COUNTED_ROWS, _MOST_BINS = 1 << 12, 1024

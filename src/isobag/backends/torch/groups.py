@@ -1,11 +1,10 @@
 """Level 2 on a device: cells of groups among groups, and their distances, from dot products of counts."""
 
 import numpy as np
-import torch
 
 from isobag.backends import numpy as definition
 from isobag.backends.arrays import OUTSIDE, Cells, Deviations, Floats, Ints
-from isobag.backends.torch.devices import tensor, uses_kernels
+from isobag.backends.torch.devices import tensor, torch, uses_kernels
 
 
 def group_sq_radii(

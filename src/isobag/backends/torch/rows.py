@@ -7,13 +7,12 @@ rounds every difference, product and sum.
 from typing import Any
 
 import numpy as np
-import torch
 
 from isobag.backends import numpy as definition
 from isobag.backends.arrays import FAR, OUTSIDE, Array, Balls, Cells, Floats, Ints, Knots, Singles
 from isobag.backends.samples import Cut
 from isobag.backends.threads import slices
-from isobag.backends.torch.devices import tensor, uses_kernels
+from isobag.backends.torch.devices import tensor, torch, uses_kernels
 
 MOST_IN_REGISTERS = 32
 """Features of a row that a thread can hold; of more, distances are written to memory first."""
@@ -67,7 +66,7 @@ def sq_radii(pool: Singles, slots: Cells, cut: Cut, device: torch.device) -> tor
     for level, starts in enumerate(cut.starts):
         for start in starts:
             own = slice(start, start + cut.levels[level])
-            sq_dists = _sq_distances(centers[own], centers[own])
+            sq_dists = sq_distances(centers[own], centers[own])
             nearest = torch.where(sq_dists > 0, sq_dists, torch.inf).amin(dim=1)
             radii[level, own] = torch.where(nearest < torch.inf, nearest, 0)
     return radii
@@ -85,7 +84,7 @@ def assign_cells(X: torch.Tensor, balls: Balls, limits: Ints | None) -> tuple[to
         return cells, far
     centers, weights = pool[tensor(balls.slots, device)], _far_weights(cut, limits)
     for rows in slices(n, max(1, _PLAIN_PAIRS // cut.n_slots)):
-        sq_dists, number = _sq_distances(X[rows], centers), 0
+        sq_dists, number = sq_distances(X[rows], centers), 0
         for level, starts in enumerate(cut.starts):
             for start in starts.tolist():
                 least, place = sq_dists[:, start : start + cut.levels[level]].min(dim=1)  # the first of several
@@ -122,7 +121,7 @@ def sum_cells(cells: torch.Tensor, cut: Cut, tables: Ints) -> torch.Tensor:
     return sums
 
 
-def _sq_distances(X: torch.Tensor, centers: torch.Tensor) -> torch.Tensor:
+def sq_distances(X: torch.Tensor, centers: torch.Tensor) -> torch.Tensor:
     """Squared distances, features summed in order, nothing fused: (n, d), (m, d) -> (n, m)."""
     sq_dists = X.new_zeros((len(X), len(centers)))
     for x, c in zip(X.t(), centers.t(), strict=True):
