@@ -13,7 +13,6 @@ import time
 import traceback
 from pathlib import Path
 
-import numpy as np
 import torch
 import triton
 
