@@ -94,6 +94,10 @@ class TorchBackend:
         report(len(X))
         return rows.sum_at_cells(self.place(X), balls, tables, limits)
 
+    def count_at_cells(self, X: Placed, balls: Balls, n_jobs: int | None = None) -> Ints:
+        """Number of rows in each cell: (n, d) -> (L, S)."""
+        return self.count_cells(self.assign_cells(X, balls)[0], balls.cut)
+
     @_there
     def count_cells(self, cells: Placed, cut: Cut, n_jobs: int | None = None) -> Ints:
         """Number of rows in each cell: (T, n) -> (L, S)."""
