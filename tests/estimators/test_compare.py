@@ -234,7 +234,6 @@ def test_frames_with_other_names_are_refused(rng):
         (np.zeros((0, 2)), np.zeros((5, 2)), "0 sample"),
         (np.zeros((5, 2)), np.zeros((0, 2)), "0 sample"),
         (np.zeros(5), np.zeros((5, 1)), "1D array"),
-        (np.zeros((5, 2)), [[0.0, 1.0], [2.0, math.nan]], "NaN: nan in row 1, column 1"),
         ([[0.0, math.inf], [2.0, 1.0]], np.zeros((5, 2)), "infinity: inf in row 0, column 1"),
         ([["a", "b"]], [["a", "b"]], "text"),
     ],
@@ -273,3 +272,15 @@ def test_a_feature_that_differs_is_named_alone_and_a_changed_relation_names_none
     B[:, 1] = B[:, 0] + 0.01 * B[:, 1]  # each as before, but tied
     comparison = compare(A, B, random_state=0)
     assert comparison.p_value <= 0.01 and "no single feature" in repr(comparison)
+
+
+def test_gaps_of_either_sample_are_compared_and_it_does_not_matter_of_which(rng):
+    A, B = rng.normal(size=(300, 3)), rng.normal(size=(300, 3))
+    gaps = B.copy()
+    gaps[rng.random(300) < 0.15, 1] = np.nan
+    there, back = compare(A, gaps, random_state=0), compare(gaps, A, random_state=0)
+    for one, sign in ((there, -1), (back, 1)):
+        assert one.p_value <= 0.01 and one.differing.tolist() == [1] and sign * one.features[1] > 0.1
+    assert np.isclose(there.in_a.sum() + there.in_b.sum(), there.statistic)
+    both = np.where(rng.random(A.shape) < 0.15, np.nan, A), np.where(rng.random(B.shape) < 0.15, np.nan, B)
+    assert compare(*both, random_state=0).p_value > 0.05

@@ -73,6 +73,27 @@ class Knots(NamedTuple):
     slopes: Floats  # (m + d,) before the first knot of a feature, after its first, after its second, ...
 
 
+class Term(NamedTuple):
+    """Part of a score: weight times the logarithm of a sum / divisor, at least floor; without a floor of no logarithm.
+
+    The sum stands in a column of those of a view.
+    """
+
+    view: int
+    column: int
+    divisor: int
+    weight: float
+    floor: float | None
+
+
+@dataclass(frozen=True, eq=False)
+class Terms:
+    """Terms in the order in which they are added, and how many of them are a sum of their own."""
+
+    terms: tuple[Term, ...]
+    n_first: int
+
+
 class Deviations(NamedTuple):
     """What distances between groups need, (g,) each; see ``isobag.models.neighbours``."""
 
