@@ -290,7 +290,10 @@ def _size_of(rows: Floats) -> Floats:
 def _variance_of(fleet: Fleet, size: Floats) -> Floats:
     """Squared errors that are usual for bags of 2^size rows: (E, S)."""
     overall = fleet.squares.sum(axis=0) / np.maximum(fleet.weights.sum(axis=0), 1)
-    table = (fleet.squares + PRIOR * overall) / (fleet.weights + PRIOR)
+    sizes = np.arange(len(fleet.weights))[:, None]
+    usual_size = (fleet.weights * sizes).sum(axis=0) / np.maximum(fleet.weights.sum(axis=0), 1)
+    of_few = overall * 2.0 ** np.maximum(usual_size - sizes, 0)  # as the variance of a mean, where nothing is known
+    table = (fleet.squares + PRIOR * of_few) / (fleet.weights + PRIOR)
     low = size.astype(np.int64)
     columns = np.arange(size.shape[1])
     between: Floats = table[low, columns] + (size - low) * (table[low + 1, columns] - table[low, columns])
