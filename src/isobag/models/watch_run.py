@@ -49,7 +49,7 @@ class Learnt(Learned):
 class History(Learned):
     """Everything a watch knows.
 
-    rows : of open periods. learnt : by all closed periods; None during the warm-up.
+    rows : of open periods, in order. learnt : by all closed periods; None during the warm-up.
     begun (E,) : first period of each entity. first, newest, closed : periods; closed is the last that is.
     bag_period, bag_entity, bag_rows, bag_digest (b,) : closed bags, to know their rows again.
     """
@@ -128,9 +128,8 @@ def warm_up_of(calendar: Calendar) -> int:
 def judge_open(
     history: History, calendar: Calendar, fdr: float, late: int, is_chosen: tuple[bool, ...]
 ) -> tuple[History, list[Judged]]:
-    """Judge every open period, the earliest first, and close those that no late row can change."""
-    order = np.lexsort((history.rows.digest, history.rows.entity, history.rows.period))
-    rows, learnt = history.rows.take(order), history.learnt
+    """Judge every open period, the earliest first, and close those that no late row can change; rows are in order."""
+    rows, learnt = history.rows, history.learnt
     if learnt is None:
         warm_up = history.first + warm_up_of(calendar)
         if history.newest < warm_up:
