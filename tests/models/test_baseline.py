@@ -123,6 +123,7 @@ def test_residuals_are_those_of_the_definition_in_loops():
     assert_allclose(residuals.model.reference, bare.reference, 1e-6)
     for ours, theirs in zip(residuals.model.tables, bare.tables, strict=True):
         assert_array_equal(ours, theirs)
+    assert_allclose(residuals.usual(2), residuals.centers[2] + residuals.spreads[2] * bare.reference, 1e-6)
     _, plain = fit_rows(learned, small().params, PLAIN)
     assert_allclose(np.log(residuals.factor), np.median(np.log(plain)) - np.median(np.log(left)), 1e-6)
     assert_allclose(scores, np.minimum(plain, left * residuals.factor), 1e-6)
@@ -338,7 +339,8 @@ def test_a_file_whose_groups_do_not_fit_is_refused(tmp_path):
     whole = model.model_
     for wrong, name in (
         (replace(whole.residuals, centers=whole.residuals.centers[1:]), "centers"),
-        (replace(whole.residuals, model=whole), "residuals"),
+        (replace(whole.residuals, model=replace(whole.residuals.model, baseline=whole.baseline)), "counts of groups"),
+        (replace(whole.residuals, sizes=whole.residuals.sizes[:-1], centers=whole.residuals.centers[:-1]), "spreads"),
     ):
         model.model_ = replace(whole, residuals=wrong)
         with pytest.raises(isobag.ModelFileError, match=name):
@@ -372,3 +374,14 @@ def test_verdicts_follow_from_scores():
     assert_array_equal(model.decision_function(new, within=new_owners), scores - model.offset_)
     assert_array_equal(model.predict(new, within=new_owners), np.where(scores < model.offset_, -1, 1))
     assert_array_equal(model.predict(new, fdr=0.9, within=new_owners), discoveries(p_values, 0.9))
+    assert (model.predict(new, fdr=0.9, within=new_owners) == -1).any()
+
+
+def test_rows_odd_for_their_account_are_flagged_and_hardly_any_other():
+    rng = np.random.default_rng(0)
+    owners = np.repeat(np.arange(100), rng.integers(20, 80, 100))
+    level, odd = rng.lognormal(4, 1, 100)[owners], rng.choice(len(owners), 40, replace=False)
+    X = np.column_stack([level * rng.normal(1, 0.15, len(owners)), rng.normal(13, 3, len(owners))])
+    X[odd, 0] = level[odd] * (1 + 0.15 * rng.choice([-1, 1], 40) * rng.uniform(6, 12, 40))
+    flagged = np.flatnonzero(IDKPointDetector(random_state=0).fit_predict(X, within=owners) == -1)
+    assert len(np.intersect1d(flagged, odd)) >= 38 and len(flagged) <= 50
