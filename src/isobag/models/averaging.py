@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from isobag.backends.arrays import Floats
+from isobag.backends.arrays import Floats, Ints, Term, Terms
 from isobag.backends.learned import TINY, Learned, check, demand
 
 FLOOR = 1e-3
@@ -57,7 +57,7 @@ class Average(Learned):
 
     def apply(self, path: Floats) -> Floats:
         """Scores from the scores at each psi: (n, L) -> (n,)."""
-        return _exponential(_sums(self.logarithms(path) * self.weights)[:, -1].copy())
+        return exponential(_sums(self.logarithms(path) * self.weights)[:, -1].copy())
 
 
 Paths = Sequence[tuple[Floats, Floats | None]]
@@ -104,10 +104,26 @@ class ViewsAverage(Learned):
 
     def apply(self, paths: Paths) -> Floats:
         """Scores, above 0 and at most 1: (n,)."""
-        mean, coarse = self.parts(paths)
+        return exponential(self.overruled(*self.parts(paths)))
+
+    def overruled(self, mean: Floats, coarse: Floats) -> Floats:
+        """The mean of the logarithms as far as the small psi agree, of arrays or tensors: (n,)."""
         if self.n_coarse:
-            mean -= OVERRULED * np.maximum(mean - self.limit(coarse), 0)
-        return _exponential(mean)
+            mean -= OVERRULED * (mean - self.limit(coarse)).clip(0)
+        return mean
+
+    def terms(self, largest: Ints, octave: int | None) -> Terms:
+        """``parts`` of sums: largest (L,) at each psi, and an octave of how far out rows are, None without."""
+        n_levels, (coarse, rest) = len(largest), ([], [])
+        for view, own in enumerate(self.views):
+            of_view = [
+                Term(view, k, int(largest[k]), float(own.weights[k]), float(own.floors[k])) for k in range(n_levels)
+            ]
+            coarse += of_view[: self.n_coarse]
+            rest += of_view[self.n_coarse :]
+            if octave is not None:
+                rest.append(Term(view, n_levels, octave, own.far_weight, None))
+        return Terms((*coarse, *rest), len(coarse))
 
     def parts(self, paths: Paths) -> tuple[Floats, Floats]:
         """The mean of the logarithms, less how far out rows are, and the part of it that is of the small psi: (n,)."""
@@ -132,7 +148,8 @@ def _sums(terms: Floats) -> Floats:
     return sums
 
 
-def _exponential(logarithms: Floats) -> Floats:
+def exponential(logarithms: Floats) -> Floats:
+    """Of the logarithms, in their place, above 0."""
     np.maximum(logarithms, _LOWEST, out=logarithms)
     return np.exp(logarithms, out=logarithms)
 

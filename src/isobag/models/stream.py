@@ -33,11 +33,11 @@ BLOCKS = 20
 """Blocks of rows that a window is learned in."""
 RENEWALS = 4
 """How often pools are drawn anew while the rows of a window pass."""
-AVERAGED_ROWS = 2_000
+AVERAGED_ROWS = 1_000
 """Rows of the window from which weights are learned."""
 FLOOR_OF_ONE = 0.3
 """Of a single psi, the least score that counts, as a share of the mean: below, how far out a row is decides."""
-_STEP_ROWS = 128
+_STEP_ROWS = 256
 """Rows that are counted for the next model with each row that comes."""
 
 
@@ -132,10 +132,11 @@ class Stream(Learned):
 
     def score(self, X: Floats, compute: Compute) -> Floats:
         """How normal rows are by the model of the window: (n, d) -> (n,)."""
-        if compute not in self._scorers:
+        scorer = self._scorers.get(compute)
+        if scorer is None:
             assert self.model is not None
-            self._scorers[compute] = self.model.scorer(compute)
-        return self._scorers[compute](X)
+            scorer = self._scorers[compute] = self.model.scorer(compute)
+        return scorer(X)
 
     def p_values(self, scores: Floats) -> Floats:
         """P-values of rows with these scores by the current model: (n,) -> (n,).
@@ -222,7 +223,7 @@ class Stream(Learned):
             model = replace(model, average=average)
             bulk = in_bulk(model.combine(joined))
             joined = tuple(each[bulk] for each in joined)
-        yield model
+            yield model
 
 
 def in_bulk(scores: Floats) -> Bools:

@@ -164,16 +164,19 @@ class Views(Learned):
         """All rows, counted block by block."""
         return rows.map_reduce(partial(self.tally, compute=compute), Tally.__add__)
 
-    def sum_at(self, tables: Tables, compute: Compute, limits: Limits | None = None) -> Callable[[Floats], Sums]:
+    def sum_at(
+        self, tables: Tables, compute: Compute, limits: Limits | None = None, fetched: bool = True
+    ) -> Callable[[Floats], Sums]:
         """A function of rows: sums of the tables at their cells over the samples of each view, (n, d) -> (n, L + 1).
 
-        Last is how far out each row is beyond ``limits``, 0 without.
+        Last is how far out each row is beyond ``limits``, 0 without. ``fetched``: to host memory.
         """
         per_view = limits or [None] * len(self.members)
 
         def sum_at(X: Floats) -> Sums:
             parts = zip(self.scaled(X, compute), tables, per_view, strict=True)
-            return tuple(balls.sum_at(scaled, table, compute, limit) for (balls, scaled), table, limit in parts)
+            sums = [balls.sum_at(scaled, table, compute, limit) for (balls, scaled), table, limit in parts]
+            return tuple(map(compute.fetch, sums)) if fetched else tuple(sums)
 
         return sum_at
 

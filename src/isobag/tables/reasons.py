@@ -65,14 +65,15 @@ def reasons_of_groups(
 ) -> list[str]:
     """The columns that set apart the points of which each group has too many: what its own points are, what is usual.
 
-    Before these, how many points the group has, in all and of values that most groups have equally often, if that is
-    unusual.
+    Before these, values never seen in columns that were constant, and how many points the group has, in all and of
+    values that most groups have equally often, if that is unusual.
     """
     size, usual = model.size, Population.of(model)
     order, reasons = np.argsort(groups.ids, kind="stable"), []
     for g, rows in enumerate(np.split(order, np.cumsum(groups.sizes)[:-1])):
         of_size = "" if size is None else _size_in_words(len(rows), size)
-        counts = _counts_in_words(explanation.reasons[g], model, encoding)
+        counts = _unseen_in_words(explanation.reasons[g], encoding)
+        counts |= _counts_in_words(explanation.reasons[g], model, encoding)
         points = groups.rows.take(rows)
         leading = [*_rare_texts(explanation.reasons[g], encoding), *_leading(explanation.features[g])]
         chosen = [j for j in dict.fromkeys(leading) if j not in counts][:MOST_REASONS]
@@ -113,6 +114,21 @@ def _size_in_words(n: int, size: SizeEvidence) -> str:
     usual = np.quantile(size.sizes, USUAL, method="inverted_cdf")
     ends = " to ".join(dict.fromkeys(number_in_words(one) for one in usual))
     return f"n_points {number_in_words(n)} ({'low' if np.log(n) < size.middle else 'high'}, usually {ends})"
+
+
+def _unseen_in_words(reasons: list[GroupReason], encoding: Encoding) -> dict[int, str]:
+    """Values of columns that had another one in all points of ``fit``, by the number of their feature."""
+    words: dict[int, str] = {}
+    for reason in [one for one in reasons if one.kind == "unseen"][:MOST_REASONS]:
+        j = reason.columns[0]
+        column, name = encoding.columns[encoding.owners[j]], encoding.names[j]
+        if column.kind == TEXT:
+            words[j] = f"{column.name} never seen before" if reason.value == UNSEEN else f"{name}, never before"
+            continue
+        kind = column.kind if name == column.name else ""
+        values = [value_in_words(kind, value) for value in (reason.value, reason.usual)]
+        words[j] = f"{name} {values[0]}, always {values[1]} before"
+    return words
 
 
 def _counts_in_words(reasons: list[GroupReason], model: GroupModel, encoding: Encoding) -> dict[int, str]:

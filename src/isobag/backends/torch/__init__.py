@@ -7,16 +7,21 @@ from collections.abc import Sequence
 from functools import cache, wraps
 from typing import Any, TypeVar
 
-from isobag.backends.arrays import Array, Balls, Cells, Deviations, Floats, Ints, Knots, Singles
+import numpy as np
+
+from isobag.backends.arrays import Array, Balls, Cells, Deviations, Floats, Ints, Knots, Singles, Terms
 from isobag.backends.meter import report
 from isobag.backends.pairs import dot_pairs
 from isobag.backends.samples import Cut
+from isobag.backends.threads import slices
 from isobag.backends.torch import groups, rows
 from isobag.backends.torch.counts import Counts, DeviceCounts, as_device_counts, count_cells, count_groups, dot_products
 from isobag.backends.torch.devices import Placed, explained, resolve, tensor, to_host, torch
+from isobag.backends.torch.terms import add_terms
 
 __all__ = ["TorchBackend", "on", "torch"]
 F = TypeVar("F")
+_COUNTED_ROWS = 1 << 21
 
 
 def on(device: str | None) -> "TorchBackend":
@@ -93,6 +98,22 @@ class TorchBackend:
         """Sum over samples of the table (L, S) at each row's cell, and last how far out rows are: (n, L + 1)."""
         report(len(X))
         return rows.sum_at_cells(self.place(X), balls, tables, limits)
+
+    @_there
+    def add_terms(
+        self, sums: Sequence[Placed], terms: Terms, n_jobs: int | None = None
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Sum of all terms of each row, and of the first, one after the other: (n, L + 1) a view -> (n,), (n,)."""
+        return add_terms([self.place(each) for each in sums], terms, n_jobs)
+
+    @_there
+    def count_at_cells(self, X: Placed, balls: Balls, n_jobs: int | None = None) -> Ints:
+        """Number of rows in each cell: (n, d) -> (L, S)."""
+        X = self.place(X)
+        counts = np.zeros(balls.sq_radii.shape, dtype=np.int64)
+        for some in slices(len(X), _COUNTED_ROWS):
+            counts += self.count_cells(self.assign_cells(X[some], balls)[0], balls.cut)
+        return counts
 
     @_there
     def count_cells(self, cells: Placed, cut: Cut, n_jobs: int | None = None) -> Ints:

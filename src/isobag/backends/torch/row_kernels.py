@@ -56,16 +56,16 @@ def scale(
         rounded_off = (y - (total - root)) / total
         far = ((bits >> 52) - 1023).to(tl.float64) * tl.load(factors + terms) + (2.0 * (s + s * rest) + rounded_off)
         result = tl.where(is_near, near, far)
-        value = tl.where(value.to(tl.int64, bitcast=True) < 0, -result, result)
+        value = tl.where(value.to(tl.int64, bitcast=True) < 0, result * -1.0, result)
     value = tl.minimum(tl.maximum(value, -most), most)
     tl.store(scaled + tl.cast(k, tl.int64) * n + q, value.to(tl.float32), mask=there)
 
 
 @triton.jit
 def measure(
-    x, row_step, feature_step, centers, sq_dists, n, n_slots, d, rows: tl.constexpr, together: tl.constexpr
+    x, row_step, feature_step, centers, sq_dists, n, m, d, rows: tl.constexpr, together: tl.constexpr
 ):
-    """Squared distances of rows (n, d) to ``together`` centers (d, slots): sq_dists (slots, n); all in blocks."""
+    """Squared distances of rows (n, d) to ``together`` of m centers (d, m), a multiple of these: sq_dists (m, n)."""
     q = tl.program_id(0) * rows + tl.arange(0, rows)
     first = tl.program_id(1) * together
     totals = ()
@@ -74,7 +74,7 @@ def measure(
     own = x + q.to(tl.int64) * row_step
     for k in range(d):
         value = tl.load(own + tl.cast(k, tl.int64) * feature_step, mask=q < n, other=0.0)
-        center = centers + tl.cast(k, tl.int64) * n_slots + first
+        center = centers + tl.cast(k, tl.int64) * m + first
         sums = ()
         for j in tl.static_range(together):
             gap = value - tl.load(center + j)
@@ -94,7 +94,8 @@ def _scan(
     for j in range(first, first + length, width):
         for u in tl.static_range(width):
             if d == 0:
-                total = tl.load(x + tl.cast(j + u, tl.int64) * feature_step + q, mask=live, other=0.0)
+                place = tl.load(centers + j + u)
+                total = tl.load(x + tl.cast(place, tl.int64) * feature_step + q, mask=live, other=0.0)
             else:
                 center = centers + (j + u) * d
                 gap = xs[0] - tl.load(center)
@@ -143,9 +144,9 @@ def find_nearest(
     levels: tl.constexpr, begins: tl.constexpr, firsts: tl.constexpr, weights: tl.constexpr, run: tl.constexpr, d: tl.constexpr,
     kind: tl.constexpr, wide: tl.constexpr, unroll: tl.constexpr, rows: tl.constexpr,
 ):  # fmt: skip
-    """The nearest center of every sample, for a block of rows (n, d); with d = 0, x holds distances (n, slots).
+    """The nearest center of every sample, for a block of rows (n, d); with d = 0, x holds distances (n, centers).
 
-    centers (slots, d); levels: psi, ascending; begins: the psi before each that is scanned in the same run, else 0; firsts:
+    centers (slots, d), or with d = 0 the number of each slot's center (slots,); levels: psi, ascending; begins: the psi before each that is scanned in the same run, else 0; firsts:
     number of samples of smaller psi; weights: of how far out rows are, 0 where that does not count, with limits (L,).
     kind 0: table (L, slots) holds squared radii, out (T, n) gets slots, far_out (n,).
     kind 1: table (L, slots) holds the bits of radii above, what is added below; out (n, L + 1) gets sums and far.

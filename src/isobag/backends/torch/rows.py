@@ -10,17 +10,17 @@ import numpy as np
 import torch
 
 from isobag.backends import numpy as definition
-from isobag.backends.arrays import FAR, OUTSIDE, Balls, Cells, Floats, Ints, Knots, Singles
+from isobag.backends.arrays import FAR, OUTSIDE, Array, Balls, Cells, Floats, Ints, Knots, Singles
 from isobag.backends.samples import Cut
 from isobag.backends.threads import slices
 from isobag.backends.torch.devices import tensor, uses_kernels
 
-MOST_IN_REGISTERS = 64
+MOST_IN_REGISTERS = 32
 """Features of a row that a thread can hold; of more, distances are written to memory first."""
 _MEASURED_PAIRS, _PLAIN_PAIRS = 1 << 29, 1 << 22
 _FACTORS = np.array([1 / (2 * term + 1) for term in range(definition.TERMS, 0, -1)] + [definition.LN2])
 _LOOKED_UP = 1 << 26
-ROWS, TOGETHER, UNROLL = 128, 16, 4
+ROWS, TOGETHER, UNROLL = 256, 16, 2
 """Rows of a program, centers that are measured at once, and slots that are compared between two tests of a loop."""
 LINEAR, ASINH, KNOTS = 0, 1, 2
 CELLS, SUMS, RADII = 0, 1, 2
@@ -57,12 +57,12 @@ def _scale(X: torch.Tensor, kind: int, parts: list[Any], steps: int = 0) -> torc
 
 def sq_radii(pool: Singles, slots: Cells, cut: Cut, device: torch.device) -> torch.Tensor:
     """Squared distance from each center to the nearest different one of its sample, 0 if there is none: (L, S)."""
-    centers = tensor(pool[slots], device)
     radii = torch.zeros((len(cut.levels), cut.n_slots), dtype=torch.float32, device=device)
+    centers = tensor(pool[slots], device)
     if uses_kernels(device):
-        is_small = centers.shape[1] <= MOST_IN_REGISTERS
-        for part in slices(cut.n_slots, cut.n_slots if is_small else cut.levels[-1]):
-            _search(centers[part], centers[part], cut, RADII, radii, None, radii[:, part], radii)
+        for part in slices(cut.n_slots, cut.n_slots if pool.shape[1] <= MOST_IN_REGISTERS else cut.levels[-1]):
+            numbers = np.arange(part.stop - part.start)
+            _search(centers[part], centers[part], numbers, cut, RADII, radii, None, radii[:, part], radii)
         return radii
     for level, starts in enumerate(cut.starts):
         for start in starts:
@@ -79,11 +79,11 @@ def assign_cells(X: torch.Tensor, balls: Balls, limits: Ints | None) -> tuple[to
     narrow = torch.int16 if cut.n_slots <= np.iinfo(np.int16).max else torch.int32
     cells = torch.empty((int(cut.ends[-1]), n), dtype=narrow, device=device)
     far = torch.zeros(n, dtype=torch.int64, device=device)
-    centers, sq_radii = tensor(balls.pool[balls.slots], device), tensor(balls.sq_radii, device)
+    pool, sq_radii = tensor(balls.pool, device), tensor(balls.sq_radii, device)
     if uses_kernels(device):
-        _search(X, centers, cut, CELLS, sq_radii, limits, cells, far)
+        _search(X, pool, balls.slots, cut, CELLS, sq_radii, limits, cells, far)
         return cells, far
-    weights = _far_weights(cut, limits)
+    centers, weights = pool[tensor(balls.slots, device)], _far_weights(cut, limits)
     for rows in slices(n, max(1, _PLAIN_PAIRS // cut.n_slots)):
         sq_dists, number = _sq_distances(X[rows], centers), 0
         for level, starts in enumerate(cut.starts):
@@ -108,7 +108,7 @@ def sum_at_cells(X: torch.Tensor, balls: Balls, tables: Ints, limits: Ints | Non
         return torch.column_stack([sum_cells(cells, cut, tables), far])
     sums = torch.empty((len(X), len(cut.levels) + 1), dtype=torch.int64, device=device)
     joined = tensor((balls.sq_radii.view(np.int32).astype(np.int64) << 32) | tables, device)
-    _search(X, tensor(balls.pool[balls.slots], device), cut, SUMS, joined, limits, sums, sums, int(tables.max()))
+    _search(X, tensor(balls.pool, device), balls.slots, cut, SUMS, joined, limits, sums, sums, int(tables.max()))
     return sums
 
 
@@ -137,7 +137,7 @@ def _far_weights(cut: Cut, limits: Ints | None) -> list[int]:
 
 
 def _search(
-    X: torch.Tensor, centers: torch.Tensor, cut: Cut, kind: int, table: torch.Tensor, limits: Ints | None,
+    X: torch.Tensor, pool: torch.Tensor, slots: Array, cut: Cut, kind: int, table: torch.Tensor, limits: Ints | None,
     out: torch.Tensor, far: torch.Tensor, largest: int = 0,
 ) -> None:  # fmt: skip
     """Have the kernel write what is wanted of the nearest centers; see ``row_kernels.find_nearest``.
@@ -146,27 +146,28 @@ def _search(
     """
     from isobag.backends.torch import row_kernels  # noqa: PLC0415, Triton need not be there
 
-    (n, d), (m, _), weights = X.shape, centers.shape, _far_weights(cut, limits)
+    (n, d), n_slots, weights = X.shape, len(slots), _far_weights(cut, limits)
     # An octave has 20 bits at most; sums that fit 32 bits need half of the registers.
     most = int(cut.counts[0]) * max(largest, sum(weight > 0 for weight in weights) << 20)
     on_device = table if limits is None else tensor(limits, X.device, torch.int32)
-    fits = d <= MOST_IN_REGISTERS
-    m_whole = -(-m // TOGETHER) * TOGETHER
-    by_feature = torch.nn.functional.pad(centers.t(), (0, m_whole - m)).contiguous()
+    numbers, fits = tensor(slots, X.device, torch.int32), d <= MOST_IN_REGISTERS
+    m = -(-len(pool) // TOGETHER) * TOGETHER
+    by_feature = None if fits else torch.nn.functional.pad(pool.t(), (0, m - len(pool))).contiguous()
+    centers = pool[numbers] if fits else numbers
     for rows in slices(n, n if fits else max(ROWS, _MEASURED_PAIRS // m)):
-        part = X[rows]
-        n_part = len(part)
-        if not fits:
-            sq_dists = torch.empty((m_whole, n_part), dtype=torch.float32, device=X.device)
-            row_kernels.measure[(-(-n_part // (2 * ROWS)), m_whole // TOGETHER)](
-                part, *part.stride(), by_feature, sq_dists, n_part, m_whole, d,
-                rows=2 * ROWS, together=TOGETHER, enable_fp_fusion=False,
+        part, n_part = X[rows], min(rows.stop, n) - rows.start
+        if by_feature is not None:
+            sq_dists = torch.empty((m, n_part), dtype=torch.float32, device=X.device)
+            row_kernels.measure[(-(-n_part // ROWS), m // TOGETHER)](
+                part, *part.stride(), by_feature, sq_dists, n_part, m, d,
+                rows=ROWS, together=TOGETHER, enable_fp_fusion=False,
             )  # fmt: skip
             part = sq_dists.t()
         here = out[:, rows] if kind == CELLS else out[rows] if kind == SUMS else out
-        size = ROWS if d <= MOST_IN_REGISTERS // 2 else ROWS
-        row_kernels.find_nearest[(-(-(min(n_part, cut.levels[-1]) if kind == RADII else n_part) // size), m // cut.levels[-1] if kind == RADII else 1)](
-            part, *part.stride(), centers, table, on_device, here, here.stride(0), far[rows], n_part, m,
-            levels=cut.levels, begins=(0, *cut.levels[:-1]), firsts=tuple(cut.ends[:-1].tolist()), weights=tuple(weights), run=cut.run,
-            d=d if fits else 0, kind=kind, wide=most >= 1 << 31, unroll=UNROLL, rows=size, enable_fp_fusion=False,
+        n_here, n_blocks = (cut.levels[-1], n_slots // cut.levels[-1]) if kind == RADII else (n_part, 1)
+        row_kernels.find_nearest[(-(-n_here // ROWS), n_blocks)](
+            part, *part.stride(), centers, table, on_device, here, here.stride(0), far[rows], n_part, n_slots,
+            levels=cut.levels, begins=(0, *cut.levels[:-1]), firsts=tuple(cut.ends[:-1].tolist()),
+            weights=tuple(weights), run=cut.run, d=d if fits else 0, kind=kind, wide=most >= 1 << 31,
+            unroll=UNROLL, rows=ROWS, enable_fp_fusion=False,
         )  # fmt: skip
