@@ -195,6 +195,7 @@ def pool(theme: Theme) -> Figure:
     figure, (ax,) = _axes(theme, 1, width=9, height=3.4)
     _bare(ax)
     n_shown = 128
+    ax.set_aspect("auto")
     depth = np.random.default_rng(0).uniform(size=n_shown)
     for line, psi in enumerate((2, 4, 8, 16, 32, 64, 128)):
         for start in range(0, n_shown, max(psi, 32)):
