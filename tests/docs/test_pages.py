@@ -71,11 +71,7 @@ def test_the_first_page_is_short_and_shows_a_run_and_so_are_the_docs():
 
 def lines_of_all_pages():
     return [
-        line
-        for page in PAGES
-        for block in blocks_of(page)
-        if block.language == "bash"
-        for line in shell_lines(block)
+        line for page in PAGES for block in blocks_of(page) if block.language == "bash" for line in shell_lines(block)
     ]
 
 

@@ -37,4 +37,5 @@ def by_day(frame):
 def days_of(incidents, account):
     """State and what of the incidents of an account."""
     table = incidents.to_frame()
+    table = table.to_pandas() if hasattr(table, "to_pandas") else table
     return table[table["account"] == account]

@@ -28,8 +28,8 @@ from isobag.models.views import Sums, draw_views
 
 FOLDED_ROWS = 4096
 """So many rows are calibrated by folds: half of them would make no pool."""
-LOOK_ROWS = 4096
-"""Rows among which gross ones are looked for."""
+LOOK_ROWS = 2048
+"""Rows that the models of the first look learn from."""
 LOOKS = 2
 LOCATED_ROWS = 1 << 16
 """Rows whose cells are kept between counting and scoring."""
@@ -66,8 +66,8 @@ def fit_to_bulk(
 def _gross_rows(rows: Rows, params: PointParams, compute: Compute) -> Ints:
     """Numbers of rows that lie apart from the bulk at first sight: after two models of the nine tenths that score best.
 
-    Some thousand rows are looked at first, all only if some of these lie apart. Rows within groups are looked at less
-    the location of their group, which is a median and so not theirs.
+    The models learn from some rows, and all are scored: a few gross ones of many are in no sample. Rows within groups
+    are looked at less the location of their group, which is a median and so not theirs.
     """
     if isinstance(rows, LabelledRows):
         located = residuals_of(rows)
@@ -75,13 +75,10 @@ def _gross_rows(rows: Rows, params: PointParams, compute: Compute) -> Ints:
     seen = rows if len(rows) <= LOOK_ROWS else _part(rows, spread_rows(len(rows), LOOK_ROWS))
     n_left = len(seen) - int(TRIMMED * len(seen))
     model, scores = fit_point_model(seen, params, compute)
-    for _ in range(LOOKS):
+    for left in range(LOOKS)[::-1]:
         model, _ = fit_point_model(_part(seen, np.sort(np.argsort(-scores, kind="stable")[:n_left])), params, compute)
-        scores = model.scores(seen, compute)
-    gap = gap_of(scores)
-    if gap and seen is not rows:
-        scores = model.scores(rows, compute)
-    beyond = np.flatnonzero(scores < gap)
+        scores = model.scores(seen if left else rows, compute)
+    beyond = np.flatnonzero(scores < gap_of(scores))
     return beyond if len(beyond) <= MOST_GROSS * len(rows) else beyond[:0]
 
 

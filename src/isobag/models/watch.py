@@ -33,7 +33,7 @@ _SIGNAL_ENTITIES = 2_000
 class Fleet(Learned):
     """What is learned of all entities.
 
-    squares, weights (sizes, S) : squared errors and their number, at 1, 2, 4, 8, ... rows of a bag.
+    squares, weights (sizes, S) : squared errors times rows, and their number, at 1, 2, 4, 8, ... rows of a bag.
     signal : for each cycle (S,), variance of its effects in units of the error of one period.
     """
 
@@ -233,11 +233,13 @@ def advance(
         ratio = np.where(seen & (expected.variance > 0), np.minimum(squares / expected.variance, _CLIP**2), 0.0)
     fades = np.where(seen & (past.n >= rules.memory), 1 - 1 / rules.memory, 1.0)
     restart = (over | is_said)[:, None, None]
-    taken = words.accepted[:, None] & (past.new_n > 0)  # the new usual is what was since the incident began
+    n_since = np.where(is_open[:, None], past.new_n, 0.0)  # the new usual is what was since the incident began
+    taken = words.accepted[:, None] & ~np.isnan(x)
+    new_level = (past.new_level * n_since + np.nan_to_num(x)) / (n_since + 1)
     new = replace(
         past,
-        level=np.where(taken, past.new_level, level),
-        n=np.where(taken, past.new_n, n),
+        level=np.where(taken, new_level, level),
+        n=np.where(taken, n_since + 1, n),
         effects=effects,
         effect_n=effect_n,
         squares=past.squares * fades + ratio,
@@ -294,7 +296,7 @@ def _variance_of(fleet: Fleet, size: Floats) -> Floats:
     low = size.astype(np.int64)
     columns = np.arange(size.shape[1])
     between: Floats = table[low, columns] + (size - low) * (table[low + 1, columns] - table[low, columns])
-    return between
+    return between / 2.0**size
 
 
 def _common_of(errors: Floats, counts: Bools) -> tuple[Floats, Floats]:
@@ -393,7 +395,8 @@ def _learn_fleet(fleet: Fleet, expected: _Expected, squares: Floats, seen: Bools
     low = expected.size.astype(np.int64)
     for j in range(cut.shape[1]):
         here = np.flatnonzero(seen[:, j])
-        at, part, values = low[here, j], (expected.size - low)[here, j], cut[here, j]
+        at, part = low[here, j], (expected.size - low)[here, j]
+        values = cut[here, j] * 2.0 ** expected.size[here, j]
         for k, share in ((at, 1 - part), (at + 1, part)):
             added[:, j] += np.bincount(k, share * values, _N_SIZES)
             weight[:, j] += np.bincount(k, share, _N_SIZES)

@@ -38,7 +38,13 @@ class Rows(Learned):
 
     def take(self, rows: Ints | Bools | slice) -> "Rows":
         """Some of the rows."""
+        if isinstance(rows, np.ndarray) and rows.dtype == bool and rows.all():
+            return self
         return Rows(*(getattr(self, name)[rows] for name in self.__dataclass_fields__))
+
+    def in_order(self) -> "Rows":
+        """Sorted by period, entity and digest, in whatever order they came."""
+        return self.take(np.lexsort((self.digest, self.entity, self.period)))
 
     def validate(self) -> None:
         """As many of everything."""

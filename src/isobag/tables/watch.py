@@ -150,6 +150,7 @@ class Watch(Learned):
             notes.append(f"{n:,} row{'s' * (n > 1)} of {self._shown(number)}, far from the rest, set aside.")
         is_late = ~is_far & (period <= (before.closed if before is not None else period.min() - 1))
         history, rows = self._with_columns_of(log, period, ~is_far & ~is_late, notes)
+        del log, period
         if is_late.any():
             notes += self._notes_on_late(history, rows.take(is_late))
         rows = rows.take(~is_far & ~is_late)
@@ -280,8 +281,8 @@ class Watch(Learned):
                         "it corrects them, give it with replace=True."
                     )
             rows = rows.take(~is_again)
-        parts = {name: np.concatenate([getattr(old, name), getattr(rows, name)]) for name in Rows.__dataclass_fields__}
-        return Rows(**parts)
+            rows = Rows(*(np.concatenate([getattr(own, name) for own in (old, rows)]) for name in Rows.__dataclass_fields__))
+        return rows.in_order()
 
     def _notes_on_late(self, history: History, rows: Rows) -> list[str]:
         """Of rows of closed periods, how many were there before, and how many come too late."""

@@ -69,8 +69,8 @@ def read_log(source: Source, options: ReadOptions) -> Log:
             digest += _salt(name) * np.where(np.isnan(entries), 0, _mixed((entries + 0.0).view(np.int64)))
             if kinds[name] == NUMBER and options.may_use(name):
                 numbers[name] = _numbers_of(scan, entries)[whole]
-    files = names_of_files(source.files)
-    return Log(labels, entity[whole], moments.values[whole], digest[whole], numbers, texts, int((~whole).sum()), files)
+    parts = (own if whole.all() else own[whole] for own in (entity, moments.values, digest))
+    return Log(labels, *parts, numbers, texts, int((~whole).sum()), names_of_files(source.files))
 
 
 def _numbers_of(scan: ColumnScan, entries: Floats) -> Floats:

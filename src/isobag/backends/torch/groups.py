@@ -1,16 +1,16 @@
 """Level 2 on a device: cells of groups among groups, and their distances, from dot products of counts."""
 
 import numpy as np
-import torch
 
 from isobag.backends import numpy as definition
 from isobag.backends.arrays import OUTSIDE, Cells, Deviations, Floats, Ints
-from isobag.backends.torch.devices import tensor, uses_kernels
+from isobag.backends.torch.devices import tensor, torch, uses_kernels
 
 
 def group_sq_radii(
-    dots: torch.Tensor, rows: Ints, self_dots: Floats, sizes: Ints, unit: int, slots: Cells, levels: tuple[int, ...]
-) -> torch.Tensor:
+    dots: torch.Tensor, rows: Ints, self_dots: Floats, sizes: Ints, unit: int, slots: Cells, levels: tuple[int, ...],
+    n_jobs: int | None = None,
+) -> torch.Tensor:  # fmt: skip
     """Squared distance from each center to the nearest different one; its dot products are dots[rows]: (L, t, psi)."""
     if not uses_kernels(dots.device):
         of_centers = rows, self_dots, sizes, unit, slots, levels
@@ -29,7 +29,7 @@ def group_sq_radii(
 
 def assign_groups(
     dots: torch.Tensor, self_dots: Floats, sizes: Ints, center_self_dots: Floats, center_sizes: Ints, unit: int,
-    slots: Cells, levels: tuple[int, ...], sq_radii: Floats,
+    slots: Cells, levels: tuple[int, ...], sq_radii: Floats, n_jobs: int | None = None,
 ) -> torch.Tensor:  # fmt: skip
     """Cell of every group in every partitioning of groups, for each level: (L, t, n)."""
     device, n, (t, psi) = dots.device, len(dots), slots.shape
