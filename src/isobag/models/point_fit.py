@@ -47,20 +47,30 @@ def fit_to_bulk(
     one psi, learns from all rows.
     """
     beyond = _gross_rows(rows, params, compute) if params.averages else np.empty(0, dtype=np.int64)
-    while True:
-        bulk = np.setdiff1d(np.arange(len(rows)), beyond, assume_unique=True)
-        own_units = units[bulk] if isinstance(units, np.ndarray) else units
-        model, of_bulk = fit_point_model(_part(rows, bulk), params, compute, own_units, calibrated=True)
-        scores = np.empty(len(rows))
-        scores[bulk], scores[beyond] = of_bulk, model.scores(rows.part(beyond), compute) if len(beyond) else 0.0
+    model, scores = _fit_without(beyond, rows, params, compute, units)
+    if len(beyond):
         assert model.calibration is not None
-        threshold = model.calibration.threshold(counts_of(scores), OWN_LEVEL, n_rows, model.least)
         n_apart = max(1.0, len(beyond) * n_rows / len(rows))
         strict = model.calibration.score_at(OWN_LEVEL * n_apart**0.5 / n_rows)
-        confirmed = beyond[scores[beyond] < min(threshold, strict)]
-        if len(confirmed) == len(beyond):
-            return model, scores, threshold
-        beyond = confirmed
+        confirmed = beyond[scores[beyond] < strict]
+        if len(confirmed) < len(beyond):
+            model, scores = _fit_without(confirmed, rows, params, compute, units)
+    assert model.calibration is not None
+    return model, scores, model.calibration.threshold(counts_of(scores), OWN_LEVEL, n_rows, model.least)
+
+
+def _fit_without(
+    apart: Ints, rows: Rows, params: PointParams, compute: Compute, units: Ints | str | None
+) -> tuple[PointModel, Floats]:
+    """A model of all rows but some, and the scores of all: (n,)."""
+    bulk = np.setdiff1d(np.arange(len(rows)), apart, assume_unique=True)
+    units = units[bulk] if isinstance(units, np.ndarray) else units
+    model, scores_of_bulk = fit_point_model(_part(rows, bulk), params, compute, units, calibrated=True)
+    if not len(apart):
+        return model, scores_of_bulk
+    scores = np.empty(len(rows))
+    scores[bulk], scores[apart] = scores_of_bulk, model.scores(rows.part(apart), compute)
+    return model, scores
 
 
 def _gross_rows(rows: Rows, params: PointParams, compute: Compute) -> Ints:
