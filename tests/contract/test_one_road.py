@@ -17,11 +17,11 @@ from isobag.tables.sources import FilesSource
 N_ROWS = 240
 TOP = 30
 ASKED = {
-    "rows": {"missing": "median"},
+    "rows": {},
     "rows by name": {"id": "name", "features": ["amount", "kind", "ok"]},
     "rows left out": {"missing": "drop", "features": ["amount", "gaps"]},
-    "gaps filled": {"missing": "median", "features": ["amount", "gaps", "kind"]},
-    "groups": {"by": ["account"], "missing": "median"},
+    "gaps filled": {"features": ["amount", "gaps", "kind"]},
+    "groups": {"by": ["account"]},
     "groups of two columns": {"by": ["account", "kind"], "features": ["amount", "hour"], "missing": "drop"},
 }
 

@@ -17,6 +17,7 @@ from isobag.data.labelled import LabelledRows
 from isobag.data.rows import ArrayRows
 from isobag.data.scaling import fit_scaling
 from isobag.models.calibration import discoveries
+from isobag.models.point import FEW_SAMPLES
 from isobag.models.point_fit import fit_point_model, fit_rows
 
 N_GROUPS = 30
@@ -121,18 +122,16 @@ def test_residuals_are_those_of_the_definition_in_loops():
     numbers, new_numbers = (model.labelled(*given).owners for given in ((X, owners), (new, new_owners)))
     rows = LabelledRows(ArrayRows(new), new_numbers, 7)
     assert_allclose(residuals.of(rows).whole, of_new, 1e-6)
-    alone = small(n_estimators=6)
-    bare, left = fit_rows(LabelledRows(ArrayRows(expected), numbers, 7), alone.params, PLAIN)
+    few = replace(model.params, largest=FEW_SAMPLES)
+    bare, left = fit_rows(ArrayRows(expected), few, PLAIN)
     assert_allclose(residuals.model.reference, bare.reference, 1e-6)
-    assert_array_equal(residuals.model.baseline.counts[0].toarray(), bare.baseline.counts[0].toarray())
+    assert_array_equal(residuals.model.tables, bare.tables)
+    assert_allclose(residuals.usual(2), residuals.centers[2] + residuals.spreads[2] * bare.reference, 1e-6)
     of_rows = replace(model.model_, residuals=None)
     _, plain = fit_rows(LabelledRows(ArrayRows(X), numbers, 7), model.params, PLAIN)
     assert_allclose(np.log(residuals.factor), np.median(np.log(plain)) - np.median(np.log(left)), 1e-6)
     assert_allclose(scores, np.minimum(plain, left * residuals.factor), 1e-6)
-    own, own_left = (
-        of_rows.scores(rows, Compute()),
-        bare.scores(LabelledRows(ArrayRows(of_new), new_numbers, 7), Compute()),
-    )
+    own, own_left = of_rows.scores(rows, Compute()), bare.scores(ArrayRows(of_new), Compute())
     combined = model.score_samples(new, within=new_owners)
     assert_allclose(combined, np.minimum(own, own_left * residuals.factor), 1e-6)
     unseen = new_owners + 100
@@ -151,15 +150,13 @@ def test_scores_are_those_of_the_definition_in_loops():
 
 def test_rows_of_fit_do_not_find_themselves():
     X, owners, *_ = accounts(1, n_groups=6, sizes=(1, 8))
-    model = small()
-    scores = model.fit(X, within=owners).scores_
-    alone, some = replace(model.model_, residuals=None), np.arange(len(X))
+    rows = LabelledRows(ArrayRows(X), owners, 6)
+    model, scores = fit_point_model(rows, small().params, PLAIN)
+    alone, some = replace(model, residuals=None), np.arange(len(X))
     expected = paths_in_loops(alone, X, owners, some, X, owners)
-    _, own = fit_rows(LabelledRows(ArrayRows(X), owners, 6), model.params, PLAIN)
+    _, own = fit_rows(rows, small().params, PLAIN)
     assert_allclose(own, averaged(alone, expected, X), 1e-12)
-    assert (scores <= own).all()
-    assert model.offset_ == model.threshold(scores)
-    assert not np.array_equal(scores, model.score_samples(X, within=owners))
+    assert (scores <= own).all() and (scores != model.scores(rows, PLAIN)).any()
 
 
 def test_one_psi_is_the_papers_share_in_the_mixed_map():
@@ -349,8 +346,12 @@ def test_a_file_whose_groups_do_not_fit_is_refused(tmp_path):
     for wrong, message in (
         (replace(whole.residuals, centers=whole.residuals.centers[1:]), "centers has shape"),
         (
-            replace(whole.residuals, model=replace(whole.residuals.model, baseline=None)),
-            "no counts of groups",
+            replace(whole.residuals, model=replace(whole.residuals.model, baseline=whole.baseline)),
+            "has counts of groups",
+        ),
+        (
+            replace(whole.residuals, sizes=whole.residuals.sizes[:-1], centers=whole.residuals.centers[:-1]),
+            "spreads has shape",
         ),
     ):
         model.model_ = replace(whole, residuals=wrong)
@@ -388,3 +389,13 @@ def test_verdicts_follow_from_scores():
     p_values = model.p_values(new, within=new_owners)
     assert_array_equal(model.predict(new, fdr=0.9, within=new_owners), discoveries(p_values, 0.9))
     assert (model.predict(new, fdr=0.9, within=new_owners) == -1).any()
+
+
+def test_rows_odd_for_their_account_are_flagged_and_hardly_any_other():
+    rng = np.random.default_rng(0)
+    owners = np.repeat(np.arange(100), rng.integers(20, 80, 100))
+    level, odd = rng.lognormal(4, 1, 100)[owners], rng.choice(len(owners), 40, replace=False)
+    X = np.column_stack([level * rng.normal(1, 0.15, len(owners)), rng.normal(13, 3, len(owners))])
+    X[odd, 0] = level[odd] * (1 + 0.15 * rng.choice([-1, 1], 40) * rng.uniform(6, 12, 40))
+    flagged = np.flatnonzero(IDKPointDetector(random_state=0).fit_predict(X, within=owners) == -1)
+    assert len(np.intersect1d(flagged, odd)) >= 38 and len(flagged) <= 50

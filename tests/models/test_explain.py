@@ -41,11 +41,12 @@ def parts(rng):
 @pytest.mark.parametrize("max_samples", ["auto", 2, 8])
 def test_the_features_add_up_to_the_logarithm_of_typical_score_over_score(X, max_samples):
     model = IDKPointDetector(50, max_samples, random_state=0).fit(X)
-    scores = model.score_samples(X)
+    scores, usual = model.score_samples(X), model.score_samples(model.model_.reference)
     # Where an integer psi says less than a thousandth of the mean, the explanation stops there.
-    logs = np.log(scores if max_samples == "auto" else np.maximum(scores, scores.mean() / 1000))
-    assert_allclose(model.explain(X).sum(axis=1), logs.mean() - logs, atol=1e-9)
-    assert_allclose(model.explain(X).mean(axis=0), 0, atol=1e-9)
+    floor = 0 if max_samples == "auto" else usual.mean() / 1000
+    logs, typical = np.log(np.maximum(scores, floor)), np.log(np.maximum(usual, floor)).mean()
+    assert_allclose(model.explain(X).sum(axis=1), typical - logs, atol=1e-9)
+    assert_allclose(model.explain(model.model_.reference).mean(axis=0), 0, atol=1e-9)
 
 
 def test_of_many_rows_some_make_the_typical_score(rng):

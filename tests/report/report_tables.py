@@ -78,7 +78,8 @@ def million_rows():
     scores = np.concatenate([small.scores, rng.lognormal(3, 0.5, n - 300)])
     order = np.argsort(scores, kind="stable")
     more = {"scores": scores, "order": order, "flagged": scores < small.judged.threshold, "evidence": {}}
-    return dataclasses.replace(small, **more, units=small.units._replace(data=Noise(n, 200)))
+    table = dataclasses.replace(small.table, cells=Noise(n, 200))
+    return dataclasses.replace(small, **more, table=table, units=small.units._replace(data=Noise(n, 200)))
 
 
 def many_groups():

@@ -1,6 +1,7 @@
 """Arrays shared by all rooms: their types, the balls of partitionings, and the one reserved cell index."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -56,6 +57,11 @@ class Balls:
     def cut(self) -> Cut:
         """How slots are cut into samples."""
         return Cut(self.levels, len(self.slots))
+
+    @cached_property
+    def memory(self) -> dict[str, Any]:
+        """What a backend derives from the balls and wants to have at hand, by its name."""
+        return {}
 
 
 class Knots(NamedTuple):

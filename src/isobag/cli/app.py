@@ -10,9 +10,10 @@ from typer.core import TyperCommand, TyperGroup
 
 from isobag.cli.commands import compare, demo, detect, explain, fit, mcp, score, stream
 from isobag.cli.process import guarded
+from isobag.cli.watch import watch
 from isobag.tables.terminal import escape_for_terminal
 
-COMMANDS = (detect, fit, score, explain, compare, stream, mcp, demo)
+COMMANDS = (detect, fit, score, explain, compare, watch, stream, mcp, demo)
 MISUSED = 2
 HELP = {"help_option_names": ["-h", "--help"]}
 

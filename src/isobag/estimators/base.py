@@ -93,6 +93,7 @@ class Thresholded(OutlierMixin, Described):
 
     contamination: float | str
     offset_: float
+    fills_gaps = True  # takes NaN for a missing value
     parameters: ClassVar[Parameters] = {"contamination": CONTAMINATION}
 
     def threshold(self, counts: ScoreCounts) -> float:
@@ -107,41 +108,25 @@ class Thresholded(OutlierMixin, Described):
     def _verdicts(self, scores: Floats) -> npt.NDArray[np.int64]:
         return np.where(scores < self.offset_, -1, 1)
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self.fills_gaps
+        return tags
+
 
 class PointDetector(Thresholded):
-    """A detector of points: ``fit`` learns from ``_fit_rows``, the scores of the training data."""
+    """A detector of points."""
 
     _accepts_sparse: ClassVar[bool] = False
-
-    def _fit_rows(self, rows: Rows) -> Floats:
-        """Learn from rows and return their scores: (n,)."""
-        raise NotImplementedError
 
     def _score_rows(self, rows: Rows) -> Floats:
         """How normal each row is: (n,)."""
         raise NotImplementedError
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn from the rows of X (n, d), and set the threshold."""
-        self._fit(X)
-        return self
-
-    def _fit(self, X: Any) -> tuple[Rows, Floats]:
-        """Learn; the rows, and their scores in host memory: (n,)."""
-        rows = self._training_rows(X)
-        scores = self._fit_rows(rows)
-        self.offset_ = self._offset(scores)
-        return rows, scores
-
     def _training_rows(self, X: Any) -> Rows:
         """Input of ``fit``, once the parameters are what they may be."""
         self.check_params()
         return as_rows(self, X, reset=True, min_rows=2, accept_sparse=self._accepts_sparse)
-
-    def fit_predict(self, X: Any, y: Any = None) -> npt.NDArray[np.int64]:
-        """Verdicts on the training data, +1 or -1, from the scores that ``fit`` computes anyway: (n,)."""
-        rows, scores = self._fit(X)
-        return rows.give(self._verdicts(scores))
 
     def score_samples(self, X: Any) -> Floats:
         """How normal each row is: (n,), higher = more normal; on the GPU if X is there."""
@@ -165,7 +150,6 @@ class PointDetector(Thresholded):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = self._accepts_sparse
-        tags.input_tags.allow_nan = getattr(self, "fills_gaps", False)
         return tags
 
 
@@ -254,7 +238,6 @@ class Modelled(Storable, Generic[M]):
     model_: M
     gaps_: Gaps
     table_: str
-    fills_gaps = True
     calibrates = True  # whether ``fit`` learns what p-values need; a table that is only ranked needs none
     exact = False  # whether tables ask for exact p-values
     _params_class: ClassVar[type[Any]]

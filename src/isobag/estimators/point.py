@@ -219,13 +219,14 @@ class IDKPointDetector(PointDetector, Modelled[PointModel]):
             self.within_labels_ = labels
         if sampled and self.contamination != "auto":  # a share of all rows
             sampled, scores = False, self._score_rows(rows)
-        self.offset_ = threshold if self.contamination == "auto" else float(np.quantile(scores, self.contamination))
+        share = self.contamination
+        self.offset_ = threshold if share == "auto" else float(np.quantile(scores, float(share)))
         if not sampled:
             self.scores_ = rows.give(scores)
         return rows
 
     def _learn(self, rows: Rows, units: Ints | str | None) -> tuple[Floats, float]:
-        """Learn from rows, or a sample of them; the scores of these, and the threshold for as many rows as there are."""
+        """Learn from rows, or a sample of them; the scores of these, and the threshold for as many rows as came."""
         check_max_samples(self.max_samples, len(rows))
         most = MOST_LEARNED if self.max_rows == "auto" else len(rows) if self.max_rows is None else int(self.max_rows)
         if len(rows) <= most or isinstance(rows, LabelledRows):
@@ -243,7 +244,7 @@ class IDKPointDetector(PointDetector, Modelled[PointModel]):
         """Score below which p-values are too small for as many rows; 0 where the tail of scores is unknown."""
         calibration = self.calibrated.calibration
         assert calibration is not None
-        return calibration.threshold(counts, OWN_LEVEL, counts.n)
+        return calibration.threshold(counts, OWN_LEVEL, counts.n, self.model_.least)
 
     def _score_rows(self, rows: Rows) -> Floats:
         return self.model_.scores(rows, self.compute_for(rows))

@@ -10,8 +10,9 @@ from sklearn.utils.validation import check_is_fitted
 from isobag.backends.arrays import Floats
 from isobag.backends.learned import demand
 from isobag.data.frames import frame_like, is_frame
+from isobag.data.gaps import Gaps, fill_rows, learn_gaps
 from isobag.data.params import FDR, MAX_SAMPLES, N_ESTIMATORS, Parameter, Parameters, at_least, check_params, one_of
-from isobag.data.rows import Rows
+from isobag.data.rows import ArrayRows, Rows
 from isobag.data.scaling import SCALINGS
 from isobag.data.validation import as_rows
 from isobag.estimators.base import Computing, Storable, Thresholded
@@ -19,7 +20,6 @@ from isobag.models.drift import Drift, measure_drift
 from isobag.models.online import Lord
 from isobag.models.point import PointModel
 from isobag.models.stream import Followed, Stream
-from isobag.models.thresholds import counts_of, threshold_of_ratios
 
 WINDOW = at_least(4, "psi is at most half of the rows")
 OPTIONAL_FDR = Parameter("need None or a share between 0 and 1", (None,), FDR.accepts)
@@ -195,9 +195,17 @@ class IDKStreamDetector(Thresholded, Storable):
     def explain(self, X: Any) -> Any:
         """What each feature contributes to a row's lack of similarity to the window: (n, d), as of IDKPointDetector."""
         rows = self._rows(X)
-        lack = self.model_.explain(rows.on_host, self.compute_for(rows))
+        gaps = self._gaps
+        filled = fill_rows(rows.on_host, gaps)
+        lack = gaps.hand_back(self.model_.explain(filled, self.compute_for(rows)), filled.map(np.asarray))
         names = self.feature_names
         return frame_like(X, dict(zip(names, lack.T, strict=True)), same_rows=True) if is_frame(X) else rows.give(lack)
+
+    @property
+    def _gaps(self) -> Gaps:
+        gaps = self.model_.views.gaps
+        assert gaps is not None  # of every stream
+        return gaps
 
     @property
     def window_(self) -> Floats:
@@ -221,10 +229,9 @@ class IDKStreamDetector(Thresholded, Storable):
 
     @property
     def offset_(self) -> float:  # type: ignore[override]  # it moves with the window
-        """Threshold on the scores, from those of the last rows before they were learned."""
+        """Threshold on the scores: those of the last rows, before they were learned, are rarely below by chance."""
         check_is_fitted(self)
-        scores = self.stream_.scores
-        return threshold_of_ratios(counts_of(scores)) if len(scores) else 0.0
+        return self.stream_.threshold
 
     @property
     def drift_(self) -> Drift:
@@ -240,6 +247,8 @@ class IDKStreamDetector(Thresholded, Storable):
             raise ValueError(f"{stream.n_learned} rows have been learned; the first {self.window} are the reference.")
         if rows.shape[1] != window.shape[1]:
             raise ValueError(f"reference has {rows.shape[1]} features; need {window.shape[1]}, those of the stream.")
+        gaps, d = learn_gaps(ArrayRows(np.concatenate([rows, window]))), window.shape[1]
+        rows, window = gaps.fill(rows)[:, :d], gaps.fill(window)[:, :d]
         drift = measure_drift(rows, window, stream.seed, self.compute)
         return drift._replace(began=stream.n_learned - len(window) + drift.began)
 

@@ -144,7 +144,8 @@ class Calibration(Learned):
         scorers = [own.scorer(compute) for own in models]
 
         def judge_block(X: Floats) -> npt.NDArray[Any]:
-            by_model = np.stack([score(X) for score in scorers], axis=1)
+            scored = zip(scorers, models, strict=True)
+            by_model = np.stack([np.maximum(score(X), own.least) for score, own in scored], axis=1)
             judged = np.empty(len(by_model), dtype=_JUDGED)
             for rows in slices(len(by_model), _BLOCK_SCORES):
                 judgement = self.compare(by_model[rows], by_model[rows], tail)
@@ -168,15 +169,17 @@ class Calibration(Learned):
         lowest = float(np.exp(-tail.lack_at(p_value))) if p_value < tail.share else np.inf
         return min(lowest, float(scores[0]))
 
-    def threshold(self, counts: ScoreCounts, level: float, n: int) -> float:
-        """Score below which Benjamini and Hochberg's procedure rejects: of n scores, or of some of them that stand for n.
+    def threshold(self, counts: ScoreCounts, level: float, n: int, least: float = 0.0) -> float:
+        """Score below which Benjamini and Hochberg's procedure rejects: of n scores, or of some that stand for them.
 
-        Where it rejects none, the score at which one would be.
+        Where it rejects none, the score at which one would be; 0 where that is below the ``least`` score above 0.
         """
-        p_values = self.compare(counts.values[:, None], counts.values[:, None], EXTRAPOLATE).p_values
+        values = np.maximum(counts.values, least)[:, None]
+        p_values = self.compare(values, values, EXTRAPOLATE).p_values
         shares = np.cumsum(counts.counts) / counts.n
         passing = np.flatnonzero(p_values <= level * shares)
-        return self.score_at(level * max(1 / n, float(shares[passing[-1]]) if len(passing) else 0.0))
+        threshold = self.score_at(level * max(1 / n, float(shares[passing[-1]]) if len(passing) else 0.0))
+        return threshold if threshold > least else 0.0
 
     def p_values(self, model: Any, data: Any, compute: Compute, tail: str = EXTRAPOLATE) -> Floats:
         """P-values of new data: (n,) in (0, 1]."""

@@ -137,7 +137,9 @@ class PointModel(Learned):
             self.baseline.check_views(self._counted_views, len(self.reference))
         parts: list[Any] = [] if self.calibration is None else [*self.calibration.models]
         if self.residuals is not None:
-            parts.append(self.residuals.model)
+            n_groups = 0 if self.baseline is None else len(self.baseline.sizes)
+            demand(len(self.residuals.sizes) == n_groups, "residuals are of other groups")
+            parts.append(replace(self.residuals.model, baseline=self.baseline))
         for part in parts:
             demand(isinstance(part, PointModel), "a part of the model is no model of points")
             demand(part.views.n_features == self.views.n_features, "a part is of another number of features")
@@ -162,6 +164,11 @@ class PointModel(Learned):
         """Share of the rows in each cell of the largest psi, of the samples of all views: (t, psi)."""
         psi = self.views.levels[-1]
         return np.concatenate([table[-1].reshape(-1, psi) for table in self.tables]) / self.n_rows
+
+    @property
+    def least(self) -> float:
+        """What a score of 0 counts as where p-values are computed: half of the lowest that a row in a cell can have."""
+        return 0.5 / (self.n_rows * int(self.views.counts[-1])) if self.average is None else 0.0
 
     def scores(self, rows: Rows, compute: Compute, own: OwnSums | None = None) -> Floats:
         """How normal each row is: (n,) in [0, 1]; ``own``: what they find in their groups, if that is known."""
@@ -256,18 +263,23 @@ class PointModel(Learned):
     def combine(self, sums: Sums, n_jobs: int | None = None, own: OwnSums | None = None) -> Floats:
         """Scores from sums at every psi, or at the last alone: (n, L + 1) a view -> (n,); ``own``: of own groups."""
         n_rows = len(sums[0])
+        if n_rows <= _COMBINED_ROWS:
+            return self._combine(sums, own)
         scores = np.empty(n_rows)
 
         def work(rows: slice) -> None:
-            paths = self.divide(tuple(each[rows] for each in sums), None if own is None else own.part(rows))
-            if self.average is not None:
-                scores[rows] = self.average.apply(paths)
-            else:
-                ((path, _),) = paths  # one psi has one view
-                scores[rows] = path[:, -1]
+            part = tuple(each[rows] for each in sums)
+            scores[rows] = self._combine(part, None if own is None else own.part(rows))
 
         map_in_threads(work, slices(n_rows, _COMBINED_ROWS), n_jobs)
         return scores
+
+    def _combine(self, sums: Sums, own: OwnSums | None) -> Floats:
+        paths = self.divide(sums, own)
+        if self.average is not None:
+            return self.average.apply(paths)
+        ((path, _),) = paths  # one psi has one view
+        return path[:, -1].copy()
 
     def divide(self, sums: Sums, own: OwnSums | None = None) -> Paths:
         """For each view, scores at every psi (n, L), and how far out rows are, in octaves (n,)."""

@@ -21,15 +21,15 @@ from isobag.models.point import (
     PointParams,
     finish_point_model,
 )
-from isobag.models.residuals import fit_residuals
+from isobag.models.residuals import fit_residuals, residuals_of
 from isobag.models.thresholds import MOST_GROSS, OWN_LEVEL, TRIMMED, counts_of, gap_of
 from isobag.models.units import blocks_of, copies_of
 from isobag.models.views import Sums, draw_views
 
 FOLDED_ROWS = 4096
 """So many rows are calibrated by folds: half of them would make no pool."""
-LOOK_ROWS = 4096
-"""Rows among which gross ones are looked for."""
+LOOK_ROWS = 2048
+"""Rows that the models of the first look learn from."""
 LOOKS = 2
 LOCATED_ROWS = 1 << 16
 """Rows whose cells are kept between counting and scoring."""
@@ -42,8 +42,9 @@ def fit_to_bulk(
 
     Gross rows hide one another: they are neighbours, widen scales, and make the tail of the scores heavy. So a first
     look sets apart those that a model of the other rows would not expect. The model learns from the rest, and those set
-    apart come back unless their p-values are as small as n_rows rows demand: the rule for all rows, old and new. The
-    paper's detector, of one psi, learns from all rows.
+    apart come back unless their p-values are as small as n_rows rows demand, the rule for all rows, old and new, and
+    more: j rows were chosen together, so they may have .1 sqrt(j) / n_rows, not .1 j / n_rows. The paper's detector, of
+    one psi, learns from all rows.
     """
     beyond = _gross_rows(rows, params, compute) if params.averages else np.empty(0, dtype=np.int64)
     while True:
@@ -53,8 +54,10 @@ def fit_to_bulk(
         scores = np.empty(len(rows))
         scores[bulk], scores[beyond] = of_bulk, model.scores(rows.part(beyond), compute) if len(beyond) else 0.0
         assert model.calibration is not None
-        threshold = model.calibration.threshold(counts_of(scores), OWN_LEVEL, n_rows)
-        confirmed = beyond[scores[beyond] < threshold]
+        threshold = model.calibration.threshold(counts_of(scores), OWN_LEVEL, n_rows, model.least)
+        n_apart = max(1.0, len(beyond) * n_rows / len(rows))
+        strict = model.calibration.score_at(OWN_LEVEL * n_apart**0.5 / n_rows)
+        confirmed = beyond[scores[beyond] < min(threshold, strict)]
         if len(confirmed) == len(beyond):
             return model, scores, threshold
         beyond = confirmed
@@ -63,19 +66,19 @@ def fit_to_bulk(
 def _gross_rows(rows: Rows, params: PointParams, compute: Compute) -> Ints:
     """Numbers of rows that lie apart from the bulk at first sight: after two models of the nine tenths that score best.
 
-    Some thousand rows are looked at first, all only if some of these lie apart.
+    The models learn from some rows, and all are scored: a few gross ones of many are in no sample. Rows within groups
+    are looked at less the location of their group, which is a median and so not theirs.
     """
-    most = LOOK_ROWS if not isinstance(rows, LabelledRows) else max(LOOK_ROWS, LEARNED_OF_GROUP * rows.n_groups)
-    seen = rows if len(rows) <= most else _part(rows, spread_rows(len(rows), most))
+    if isinstance(rows, LabelledRows):
+        located = residuals_of(rows)
+        rows = rows.plain if located is None else located[2]
+    seen = rows if len(rows) <= LOOK_ROWS else _part(rows, spread_rows(len(rows), LOOK_ROWS))
     n_left = len(seen) - int(TRIMMED * len(seen))
     model, scores = fit_point_model(seen, params, compute)
-    for _ in range(LOOKS):
+    for left in range(LOOKS)[::-1]:
         model, _ = fit_point_model(_part(seen, np.sort(np.argsort(-scores, kind="stable")[:n_left])), params, compute)
-        scores = model.scores(seen, compute)
-    gap = gap_of(scores)
-    if gap and seen is not rows:
-        scores = model.scores(rows, compute)
-    beyond = np.flatnonzero(scores < gap)
+        scores = model.scores(seen if left else rows, compute)
+    beyond = np.flatnonzero(scores < gap_of(scores))
     return beyond if len(beyond) <= MOST_GROSS * len(rows) else beyond[:0]
 
 
@@ -97,8 +100,7 @@ def fit_point_model(
         params = replace(params, largest=FEW_SAMPLES)  # counts of every group are kept at every psi
     model, scores = fit_rows(rows, params, compute, units, calibrated)
     if isinstance(rows, LabelledRows) and params.averages:
-        half = replace(params, n_estimators=-(-params.n_estimators // 2))
-        residuals, scores = fit_residuals(rows, scores, lambda left: fit_rows(left, half, compute))
+        residuals, scores = fit_residuals(rows, scores, lambda left: fit_rows(left, params, compute))
         model = replace(model, residuals=residuals)
     return model, scores
 

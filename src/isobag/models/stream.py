@@ -21,6 +21,7 @@ from isobag.backends import Compute
 from isobag.backends.arrays import FARTHEST, MOST_ROWS, Bools, Floats
 from isobag.backends.learned import Learned, check, demand
 from isobag.backends.threads import slices
+from isobag.data.gaps import fill_rows, learn_gaps
 from isobag.data.rows import ArrayRows, spread_rows
 from isobag.models.averaging import FLOOR, fit_views_average
 from isobag.models.calibration import EXTRAPOLATE, Calibration
@@ -32,11 +33,11 @@ BLOCKS = 20
 """Blocks of rows that a window is learned in."""
 RENEWALS = 4
 """How often pools are drawn anew while the rows of a window pass."""
-AVERAGED_ROWS = 2_000
+AVERAGED_ROWS = 1_000
 """Rows of the window from which weights are learned."""
 FLOOR_OF_ONE = 0.3
 """Of a single psi, the least score that counts, as a share of the mean: below, how far out a row is decides."""
-_STEP_ROWS = 128
+_STEP_ROWS = 256
 """Rows that are counted for the next model with each row that comes."""
 
 
@@ -84,16 +85,19 @@ class Stream(Learned):
         """Rows of the same features, as many as there can be, and a model of them."""
         check("numbers of rows", (self.n_renewed, self.n_learned), (2,), 0, MOST_ROWS)
         n_rows, d = min(self.n_learned, self.window), self.waiting.shape[-1]
-        check("rows", self.rows, (n_rows, d), -FARTHEST, FARTHEST)
-        check("waiting", self.waiting, (None, d), -FARTHEST, FARTHEST)
+        for name, own, m in (("rows", self.rows, n_rows), ("waiting", self.waiting, None)):
+            check(name, np.nan_to_num(own, posinf=np.inf, neginf=-np.inf), (m, d), -FARTHEST, FARTHEST)
         demand(self.n_seen < self.next_stop, "more rows wait than there are in a block")
         check("scores", self.scores, (None,), 0)
         demand(len(self.scores) <= self.window, "there are more scores than rows")
         if self.first is not None:
-            check("first", self.first, (self.window, d), -FARTHEST, FARTHEST)
+            first = np.nan_to_num(self.first, posinf=np.inf, neginf=-np.inf)
+            check("first", first, (self.window, d), -FARTHEST, FARTHEST)
         demand((self.model is None) == (n_rows == 0), "there are rows and no model of them, or a model of no rows")
         if self.model is not None:
-            demand(self.model.n_rows == n_rows and self.model.views.n_features == d, "the model is not of these rows")
+            gaps = self.model.views.gaps
+            demand(gaps is not None and len(gaps.fills) == d, "the model does not say what stands for gaps")
+            demand(self.model.n_rows == n_rows, "the model is not of these rows")
             demand(self.model.average is not None, "the model does not say how far out rows are")
 
     @property
@@ -128,20 +132,32 @@ class Stream(Learned):
 
     def score(self, X: Floats, compute: Compute) -> Floats:
         """How normal rows are by the model of the window: (n, d) -> (n,)."""
-        if compute not in self._scorers:
+        scorer = self._scorers.get(compute)
+        if scorer is None:
             assert self.model is not None
-            self._scorers[compute] = self.model.scorer(compute)
-        return self._scorers[compute](X)
+            scorer = self._scorers[compute] = self.model.scorer(compute)
+        return scorer(X)
 
     def p_values(self, scores: Floats) -> Floats:
-        """P-values of rows with these scores by the current model: (n,) -> (n,).
+        """P-values of rows with these scores by the current model: (n,) -> (n,)."""
+        return self.calibration.compare(scores[:, None], scores, EXTRAPOLATE).p_values
 
-        Rows that are beyond the tail of the others are no part of the reference: one odd row would hide the next.
+    @property
+    def threshold(self) -> float:
+        """Score below which rows of the window are odder than the tail of their bulk explains; 0 if unknown."""
+        n = len(self.scores)
+        return self.calibration.threshold(count_scores(self.scores), OWN_LEVEL, n) if n else 0.0
+
+    @property
+    def calibration(self) -> Calibration:
+        """The reference of p-values.
+
+        Rows that are beyond the tail of the others are no part of it: one odd row would hide the next.
         """
         if self._reference is None:
             bulk = np.sort(self.scores[in_bulk(self.scores)])
             self._reference = Calibration((), np.empty(0, dtype=np.int64), np.array([len(bulk)]), bulk, 0.0)
-        return self._reference.compare(scores[:, None], scores, EXTRAPOLATE).p_values
+        return self._reference
 
     def _parts(self, n: int) -> Iterator[slice]:
         """Rows that come before the next block is complete, until all have been taken."""
@@ -190,7 +206,8 @@ class Stream(Learned):
 
     def _renewal(self, compute: Compute) -> Iterator[PointModel | None]:
         """Steps to a model of the window as it is, with new pools; the last step has it."""
-        rows, n = ArrayRows(self.rows), len(self.rows)
+        gaps, n = learn_gaps(ArrayRows(self.rows)), len(self.rows)
+        rows = fill_rows(ArrayRows(self.rows), gaps)
         params = PointParams(self.n_estimators, self.max_samples, self.scaling, "auto", None)
         members: list[View] = []
         for number, plan in enumerate(params.plans(n)):
@@ -199,7 +216,7 @@ class Stream(Learned):
             plans, draw = [plan._replace(levels=levels)], replace(params, random_state=seed).draw
             members += draw_views(rows, plans, draw, compute, params.averages)[0].members
             yield None
-        views = Views(tuple(members))
+        views = Views(tuple(members), gaps)
         tally = views.tally(self.rows[:0], compute)
         for part in slices(n, _STEP_ROWS):
             tally += views.tally(self.rows[part], compute)
@@ -217,7 +234,7 @@ class Stream(Learned):
             model = replace(model, average=average)
             bulk = in_bulk(model.combine(joined))
             joined = tuple(each[bulk] for each in joined)
-        yield model
+            yield model
 
 
 def in_bulk(scores: Floats) -> Bools:

@@ -21,7 +21,7 @@ from isobag.backends.arrays import Floats
 
 TAIL_SHARE = 0.1
 LEAST_BEYOND, MOST_BEYOND = 10, 500
-_LARGEST_SHAPE = 0.9
+_LARGEST_SHAPE, _LARGEST_FALL = 0.9, 700.0
 _RAISED = 0.5
 """Standard errors by which the shape is raised."""
 _BEND = 0.5
@@ -48,7 +48,7 @@ class Tail(NamedTuple):
         excess /= len(self.thresholds)
         near = np.clip(excess, 0, self.bend)
         fall = np.log1p(near * (self.shape / self.scale)) / self.shape + (excess - near) / self._scale_beyond
-        return np.where(excess > 0, self.share * np.exp(-fall), 1.0)
+        return np.where(excess > 0, self.share * np.exp(-np.minimum(fall, _LARGEST_FALL)), 1.0)
 
     def lack_at(self, p_value: float) -> float:
         """The lack, by a single model, that has a p-value below the share beyond."""

@@ -25,6 +25,8 @@ FEWER = 0.1
 """Largest share of a table that can be beyond the tail of its bulk."""
 MOST_GROSS, TRIMMED = 0.06, 0.1
 """Shares of a table: that may be set apart at first sight, and that the model of that look has not learned from."""
+EXPECTED = 0.7
+"""How often a gap may be expected at which the p-values of rows that lie apart are looked at."""
 LEAST_LOCAL = 20
 """Ranks below the oddest that give the scale of their tail, at least."""
 HEAVIER = 0.1
@@ -144,12 +146,12 @@ def threshold_beyond_bulk(counts: ScoreCounts, level: float, power: float = 1.0)
             passing = usable[(above[end] + 1) / (n + 1) * np.exp(-falls) * n / j[usable] <= level]
             last = max(last, *passing.tolist(), -1)
     if last < 0:
-        stop = int(np.searchsorted(above, min(LEAST_LOCAL, n // 2), side="right")) - 1
-        if not is_known or stop < LEAST_BEYOND:
+        local = int(np.searchsorted(above, min(LEAST_LOCAL, n // 2), side="right")) - 1
+        if not is_known or local < LEAST_BEYOND:
             return 0.0 if is_known else None
-        w, scale = above[stop], passed[stop + 1] / above[stop]
-        fall = np.expm1(np.log((w + 1) / (n + 1) * n / level) / w) * w * scale
-        return float(min(np.exp(-middle - (lacks[stop + 1] + fall) ** (1 / power)), counts.low))
+        n_local, scale = above[local], passed[local + 1] / above[local]
+        fall = np.expm1(np.log((n_local + 1) / (n + 1) * n / level) / n_local) * n_local * scale
+        return float(min(np.exp(-middle - (lacks[local + 1] + fall) ** (1 / power)), counts.low))
     between = (counts.steps[last] + 1 + counts.steps[last + 1]) // 2  # of the last that is beyond and the next
     return float((between << _SHIFT).view(np.float64))
 
@@ -158,8 +160,8 @@ def gap_of(scores: Floats) -> float:
     """Score below which, at first sight, rows lie apart from a bulk; 0 where none do: (n,).
 
     The model of these scores has not learned from the tenth of the rows that score lowest, so they do not hide one
-    another. The j lowest lie apart if their gap to the next 3 j, 20 or more, is the widest for its rank, as in
-    ``threshold_beyond_bulk``, and wider than is to be expected once a table.
+    another. The gap between the j lowest and the next 3 j, 20 or more, should come ``expected`` times in n rows, as in
+    ``threshold_beyond_bulk``: about once, with a logarithm that varies by 1 / sqrt(j). The most surprising gap counts.
     """
     n = len(scores)
     ranked = np.sort(scores)
@@ -172,6 +174,7 @@ def gap_of(scores: Floats) -> float:
     w, gaps = below - j, lacks[j - 1] - lacks[below]
     scales = np.maximum((passed[below] - passed[j]) / w, np.finfo(float).tiny)
     expected = n / j * (below + 1) / (n + 1) * np.exp(-w * np.log1p(gaps / (w * scales)))
-    expected[lacks[j - 1] == lacks[j]] = np.inf
-    lowest = int(np.argmin(expected))
-    return float((ranked[lowest] + ranked[lowest + 1]) / 2) if expected[lowest] <= 1 else 0.0
+    n_different = np.cumsum(np.append(0, np.diff(lacks) != 0))  # counts and categories have gaps by nature
+    expected[(lacks[j - 1] == lacks[j]) | (2 * (n_different[below] - n_different[j]) < w)] = np.inf
+    first = int(np.argmin(np.log(np.maximum(expected, np.finfo(float).tiny)) * np.sqrt(j)))
+    return float((ranked[first] + ranked[first + 1]) / 2) if expected[first] <= EXPECTED else 0.0

@@ -74,6 +74,6 @@ def judge_new(detector: Any, data: Any, threshold: float | None = None) -> Judge
     if threshold is None:
         odd = judgement.scores[discoveries(judgement.p_values, OWN_LEVEL) < 0]
         threshold = float(np.nextafter(odd.max(), 1)) if len(odd) else 0.0
-    n_flagged = np.count_nonzero(judgement.scores < threshold)
+    n_flagged = int(np.count_nonzero(judgement.scores < threshold))
     expected = OWN_LEVEL * max(1, n_flagged) if len(calibration.scores) >= LEAST_FOR_RATE else None
     return Judged(model, judgement.scores, True, threshold, expected, evidence=evidence)

@@ -1,7 +1,6 @@
 """Cells of rows: the loops of ``compiled.knockout`` in threads."""
 
 from functools import cached_property
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -45,14 +44,11 @@ class _Plan:
         return np.ascontiguousarray(self.search[0][self.search[1]].T)
 
 
-_plans: WeakKeyDictionary[Balls, _Plan] = WeakKeyDictionary()
-
-
 def _plan(balls: Balls) -> _Plan:
-    """The same plan for the same balls: of single rows it would take most of the time."""
-    plan = _plans.get(balls)
+    """The plan of balls, made once: for single rows it would take most of the time."""
+    plan: _Plan | None = balls.memory.get("numba")
     if plan is None:
-        plan = _plans[balls] = _Plan(balls)
+        plan = balls.memory["numba"] = _Plan(balls)
     return plan
 
 
