@@ -15,7 +15,7 @@ from isobag.backends.numpy import (
 )
 
 __all__ = [
-    "add_terms", "assign_cells", "assign_groups", "count_assigned", "count_at_cells", "count_cells", "count_groups", "dot_counts",
-    "dot_pairs", "fetch", "group_sq_radii", "join_cells", "near_and_far", "place", "scale_by_asinh", "scale_by_knots",
-    "scale_linearly", "sq_radii", "sum_assigned", "sum_at_cells", "sum_cells",
+    "add_terms", "assign_cells", "assign_groups", "count_assigned", "count_at_cells", "count_cells", "count_groups",
+    "dot_counts", "dot_pairs", "fetch", "group_sq_radii", "join_cells", "near_and_far", "place", "scale_by_asinh",
+    "scale_by_knots", "scale_linearly", "sq_radii", "sum_assigned", "sum_at_cells", "sum_cells",
 ]  # fmt: skip
