@@ -232,7 +232,7 @@ def dot_counts(counts: csr_array, centers: csr_array, n_jobs: int | None = None,
 
     rows: if given, the rows of counts that are the centers, for backends that find each pair once
     """
-    dots: Ints = (counts.astype(np.int64) @ centers.astype(np.int64).T).toarray()
+    dots: Ints = (counts.tocsr().astype(np.int64) @ centers.tocsr().astype(np.int64).T).toarray()
     return dots
 
 

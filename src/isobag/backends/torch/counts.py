@@ -135,11 +135,11 @@ def count_groups(cells: torch.Tensor, cut: Cut, starts: Ints, n_jobs: int | None
     device, sizes, width = cells.device, np.diff(starts), cut.n_cells
     dense = torch.zeros((len(sizes), width), dtype=narrowest(int(sizes.max(initial=0))), device=device)
     if uses_kernels(device) and cut.levels[-1] <= _MOST_BINS and len(sizes):
-        from isobag.backends.torch import group_kernels  # noqa: PLC0415, Triton need not be there
+        from isobag.backends.torch import row_kernels  # noqa: PLC0415, Triton need not be there
 
         bounds, of_levels = tensor(starts, device), enumerate(zip(cut.levels, cut.starts, strict=True))
         for level, (psi, firsts) in of_levels:
-            group_kernels.count_cells[(len(sizes), len(firsts))](
+            row_kernels.count_cells[(len(sizes), len(firsts))](
                 cells[cut.ends[level] :], bounds, tensor(firsts, device, torch.int32), dense,
                 cells.shape[1], width, level * cut.n_slots, psi,
                 block=128, bins=1 << max(1, (psi - 1).bit_length()), num_warps=1,

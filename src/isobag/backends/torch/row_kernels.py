@@ -263,3 +263,20 @@ def find_nearest(
         for level in tl.static_range(n_levels):
             tl.store(out + q.to(tl.int64) * out_step + level, totals[level].to(tl.int64), mask=live)
         tl.store(out + q.to(tl.int64) * out_step + n_levels, far.to(tl.int64), mask=live)
+
+
+@triton.jit
+def count_cells(cells, starts, firsts, dense, n, width, before, psi, block: tl.constexpr, bins: tl.constexpr):
+    """Cells of one group's rows in one sample, counted: cells (t, n) -> dense (g, width), slot s in ``before`` + s."""
+    g = tl.program_id(0)
+    i = tl.program_id(1)
+    first = tl.load(firsts + i)
+    end = tl.load(starts + g + 1)
+    total = tl.zeros([bins], tl.int32)
+    for start in range(tl.load(starts + g), end, block):
+        row = start + tl.arange(0, block)
+        cell = tl.load(cells + tl.cast(i, tl.int64) * n + row, mask=row < end, other=-1).to(tl.int32)
+        total += tl.histogram(tl.where(cell < 0, 0, cell - first), bins, mask=cell >= 0)
+    column = tl.arange(0, bins)
+    place = dense + tl.cast(g, tl.int64) * width + before + first + column
+    tl.store(place, total.to(dense.dtype.element_ty), mask=column < psi)
