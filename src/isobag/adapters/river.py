@@ -32,7 +32,7 @@ class IDK(base.AnomalyDetector):
 
     Parameters
     ----------
-    window : int, default=1000
+    window : int, default=2000
         Number of rows that are remembered.
     n_estimators : int, default=30
         As that of ``IDKStreamDetector``. Fewer: rows that come one by one take less time, and are told apart as well.
@@ -46,7 +46,7 @@ class IDK(base.AnomalyDetector):
 
     def __init__(
         self,
-        window: int = 1000,
+        window: int = 2000,
         n_estimators: int = 30,
         max_samples: int | str = "auto",
         scaling: str | None = "auto",
