@@ -1,62 +1,63 @@
-"""isobag: anomalies without labels, odd points and odd groups, by the Isolation Distributional Kernel."""
+"""isobag: anomalies without labels, odd rows and odd groups of rows, by the Isolation Distributional Kernel."""
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from isobag import datasets, report
-    from isobag.estimators import IDKGroupDetector, IDKPointDetector
+    from isobag import datasets
+    from isobag.estimators import IDKGroupDetector, IDKPointDetector, IDKStreamDetector
     from isobag.estimators.compare import compare
     from isobag.estimators.kernels import IsolationKernel
     from isobag.storage.modelfile import ModelFileError, load, save
-    from isobag.tables import TableModel, detect_groups, detect_points, fit_groups, fit_points, rank_frame
+    from isobag.tables.detect import detect
+    from isobag.tables.model import Model, fit
+    from isobag.tables.watch import Watch, watch
 
-__version__ = "0.3.0"
+__version__ = "0.4.0"
 
 _HOMES = {
-    "IsolationKernel": "isobag.estimators.kernels",
     "IDKGroupDetector": "isobag.estimators",
     "IDKPointDetector": "isobag.estimators",
+    "IDKStreamDetector": "isobag.estimators",
+    "IsolationKernel": "isobag.estimators.kernels",
+    "Model": "isobag.tables.model",
     "ModelFileError": "isobag.storage.modelfile",
+    "Watch": "isobag.tables.watch",
     "compare": "isobag.estimators.compare",
-    "detect_groups": "isobag.tables",
-    "detect_points": "isobag.tables",
-    "fit_groups": "isobag.tables",
-    "fit_points": "isobag.tables",
-    "TableModel": "isobag.tables",
+    "detect": "isobag.tables.detect",
+    "fit": "isobag.tables.model",
     "load": "isobag.storage.modelfile",
-    "rank_frame": "isobag.tables",
     "save": "isobag.storage.modelfile",
+    "watch": "isobag.tables.watch",
 }
-_MODULES = ("datasets", "report")
+"""Where each public name comes from; datasets is a module."""
 
 __all__ = [
     "IDKGroupDetector",
     "IDKPointDetector",
+    "IDKStreamDetector",
     "IsolationKernel",
+    "Model",
     "ModelFileError",
-    "TableModel",
+    "Watch",
     "compare",
     "datasets",
-    "detect_groups",
-    "detect_points",
-    "fit_groups",
-    "fit_points",
+    "detect",
+    "fit",
     "load",
-    "rank_frame",
-    "report",
     "save",
+    "watch",
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """Import a public name when it is first asked for, so that ``import isobag`` itself is quick."""
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
-    if name in _MODULES:
-        return import_module(f"isobag.{name}")
+    if name == "datasets":
+        return import_module("isobag.datasets")
     raise AttributeError(f"module 'isobag' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+    return sorted(__all__)

@@ -35,7 +35,7 @@ def finish(process):
     return process.returncode, (out or b"").decode(), (err or b"").decode()
 
 
-def assert_one_sentence(result, *facts, code=1):
+def assert_one_sentence(result, *facts, code=2):
     """A failure that says why in one line, and nothing else."""
     assert result.exit_code == code, result.output
     assert result.stdout == ""

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -18,21 +17,21 @@ pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals and streams of 
 
 
 def test_debug_shows_where_an_error_comes_from(tmp_path):
-    code, out, err = finish(start("points", tmp_path / "none.csv", "--debug"))
-    assert code == 1 and out == "" and "Traceback" in err and "No file matches" in err
+    code, out, err = finish(start("detect", tmp_path / "none.csv", "--debug"))
+    assert code == 2 and out == "" and "Traceback" in err and "No file matches" in err
 
 
 def test_piped_json_is_json_and_nothing_else(csv):
-    code, out, err = finish(start("points", csv, "--json", "-t", "10", "--out", csv.parent / "o.csv"))
+    code, out, err = finish(start("detect", csv, "--json", "-t", "10", "--out", csv.parent / "o.csv"))
     assert code == 0 and err == "" and len(json.loads(out)["top"]) == 10
 
 
 def test_piped_tables_have_no_escape_codes_and_no_progress(csv):
-    code, out, err = finish(start("groups", csv, "--by", "account", "-t", "10", "--top", "2"))
+    code, out, err = finish(start("detect", csv, "--by", "account", "-t", "10", "--top", "2"))
     assert code == 0
     assert ESCAPE not in out + err and "\r" not in out + err
-    assert len(out.splitlines()) == 3 and out.startswith("account")
-    assert re.match(r"30 groups, \d+ flagged \([a-z\d. ]+\); looked at amount, ", err)
+    assert len(out.splitlines()) == 3 and out.startswith("account") and max(map(len, out.splitlines())) <= 100
+    assert "of 30 groups flagged" in err.splitlines()[0]
 
 
 SLOW_WRITER = """
@@ -66,7 +65,7 @@ main()
 )
 def test_a_stopped_command_leaves_nothing_behind_or_the_next_one_clears_up(csv, tmp_path, sent):
     out = tmp_path / "scores.csv"
-    command = [sys.executable, "-c", SLOW_WRITER, "points", csv, "-t", "5", "--no-p-values", "--out", out]
+    command = [sys.executable, "-c", SLOW_WRITER, "detect", csv, "-t", "5", "--out", out]
     process = subprocess.Popen([*map(str, command)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout.readline() == "writing\n"
     time.sleep(0.1)
@@ -75,7 +74,7 @@ def test_a_stopped_command_leaves_nothing_behind_or_the_next_one_clears_up(csv, 
     assert not out.exists()
     if sent == signal.SIGKILL:
         assert process.returncode == -signal.SIGKILL and len(os.listdir(tmp_path)) == 2
-        assert finish(start("points", csv, "-t", "5", "--quiet", "--out", tmp_path / "o.csv"))[0] == 0
+        assert finish(start("detect", csv, "-t", "5", "--quiet", "--out", tmp_path / "o.csv"))[0] == 0
         assert sorted(os.listdir(tmp_path)) == ["cards.csv", "o.csv"]
     else:
         assert process.returncode == 128 + sent
@@ -86,17 +85,17 @@ def test_a_stopped_command_leaves_nothing_behind_or_the_next_one_clears_up(csv, 
 @pytest.mark.slow
 def test_whoever_stops_reading_ends_the_command_quietly(csv):
     for args in (("--out", "-"), ("--json", "--top", "5000"), ("--top", "5000")):
-        process = start("points", csv, "-t", "5", "--quiet", *args)
+        process = start("detect", csv, "-t", "5", "--quiet", *args)
         process.stdout.close()
         process.stdout = None
         _, _, err = finish(process)
-        assert err == "" and process.returncode == 1
+        assert err == "" and process.returncode == 2
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("closed", ["1>&-", "2>&-", "1>&- 2>&-", "0<&-"])
 def test_closed_streams_are_no_trouble(csv, closed, tmp_path):
-    command = f"exec {sys.executable} -m isobag points {csv} -t 5 --out {tmp_path / 'o.csv'} {closed}"
+    command = f"exec {sys.executable} -m isobag detect {csv} -t 5 --out {tmp_path / 'o.csv'} {closed}"
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 0 and "Traceback" not in done.stderr + done.stdout
     assert (tmp_path / "o.csv").stat().st_size
@@ -110,9 +109,9 @@ def test_closed_streams_are_no_trouble(csv, closed, tmp_path):
 )
 def test_an_output_that_is_full_is_named_once(csv, args, unbuffered):
     with open("/dev/full", "wb") as full:
-        process = start("points", csv, "-t", "5", "--quiet", *args, stdout=full, env={"PYTHONUNBUFFERED": unbuffered})
+        process = start("detect", csv, "-t", "5", "--quiet", *args, stdout=full, env={"PYTHONUNBUFFERED": unbuffered})
         code, _, err = finish(process)
-    assert (code, err) == (1, "Error: standard output: No space left on device.\n")
+    assert (code, err) == (2, "Error: standard output: No space left on device.\n")
 
 
 @pytest.mark.slow
@@ -121,11 +120,11 @@ def test_labels_of_any_language_in_a_locale_of_few_characters(tmp_path, args):
     path = tmp_path / "größe 漢字.csv"
     rows = "".join(f"{i % 5},{i % 3},ключ{i}\n" for i in range(30))
     path.write_text(f"größe,b,名前\n{rows}", "utf-8")
-    command = ("points", path, "--id-column", "b", *args, "-t", "5")
+    command = ("detect", path, "--id-column", "b", *args, "-t", "5")
     code, out, err = finish(start(*command, env=C_LOCALE))
     assert "Traceback" not in err and "Unicode" not in err
     if "--features" in args:
-        assert code == 1 and len(err.splitlines()) == 1
+        assert code == 2 and len(err.splitlines()) == 1
     else:
         assert code == 0
     if "--json" in args:
@@ -149,7 +148,7 @@ import sys
 from isobag.cli.app import app
 finders = list(sys.meta_path)
 try:
-    app(["points", {str(csv)!r}, "-t", "5", "--quiet"], prog_name="isobag")
+    app(["detect", {str(csv)!r}, "-t", "5", "--quiet"], prog_name="isobag")
 except SystemExit:
     pass
 loaded = [name for name in ("duckdb", "rich", "jinja2") if name in sys.modules]
@@ -165,7 +164,7 @@ print(loaded, sys.meta_path[:len(finders)] == finders, is_real, pandas.DataFrame
 def test_ten_rows_take_little_more_than_loading(tmp_path):
     """Time of the processor, the least of three, compiled code being there: no more than a few seconds."""
     (tmp_path / "ten.csv").write_text("a,b\n" + "".join(f"{i},{i * i % 7}\n" for i in range(10)))
-    command = [sys.executable, "-m", "isobag", "points", str(tmp_path / "ten.csv"), "--quiet"]
+    command = [sys.executable, "-m", "isobag", "detect", str(tmp_path / "ten.csv"), "--quiet"]
     code = "import os, subprocess; "
     code += f"subprocess.run({command!r}, capture_output=True, check=True); print(sum(os.times()[2:4]))"
     seconds = [

@@ -16,10 +16,10 @@ from commands import ask, assert_one_sentence, run
 from pyarrow import feather, parquet
 
 import isobag
-from isobag import detect_groups, detect_points
+from isobag import detect
 from isobag.data import spool
 
-COMMANDS = ["points", "groups", "fit", "score", "check", "explain", "compare", "mcp", "demo"]
+COMMANDS = ["detect", "fit", "score", "explain", "compare", "stream", "mcp", "demo"]
 SHOWN = ("score", "rank", "rank_share", "flagged", "reasons")
 
 
@@ -39,9 +39,9 @@ def test_the_version_is_printed():
     assert run("--version").stdout == f"isobag {isobag.__version__}\n"
 
 
-def test_points_say_what_detect_points_says(csv, cards):
-    found = ask("points", csv, "--top", 4, "--id-column", "account", "-t", 20, "--seed", 3)
-    expected = detect_points(cards, id_column="account", n_estimators=20, random_state=3).head(4)
+def test_rows_are_those_of_detect(csv, cards):
+    found = ask("detect", csv, "--top", 4, "--id-column", "account", "-t", 20, "--seed", 3)
+    expected = detect(cards, id_column="account", n_estimators=20, random_state=3).to_frame().head(4)
     for name in ("account", "row", *SHOWN):
         assert [row[name] for row in found["top"]] == expected[name].tolist()
     assert found["n_rows"] == len(cards) and found["n_left_out"] == 0
@@ -50,9 +50,9 @@ def test_points_say_what_detect_points_says(csv, cards):
     assert roles == {**dict.fromkeys(cards.columns[:4], "feature"), "account": "id"}
 
 
-def test_groups_say_what_detect_groups_says(csv, cards):
-    found = ask("groups", csv, "--by", "account", "--top", 3, "-t", 20)
-    expected = detect_groups(cards, "account", n_estimators=20, random_state=0).head(3)
+def test_groups_are_those_of_detect(csv, cards):
+    found = ask("detect", csv, "--by", "account", "--top", 3, "-t", 20)
+    expected = detect(cards, "account", n_estimators=20, random_state=0).to_frame().head(3)
     for name in ("account", "n_points", *SHOWN):
         assert [row[name] for row in found["top"]] == expected[name].tolist()
 
@@ -61,8 +61,21 @@ def test_several_columns_make_a_label_and_small_groups_stand_last(cards, tmp_pat
     frame = cards[:300].assign(day=np.arange(300) % 7 // 3, **{"the hour, about": np.arange(300) % 2})
     frame.to_csv(tmp_path / "t.csv", index=False)
     by = ["day", "the hour, about"]
-    found = ask("groups", tmp_path / "t.csv", "--by", 'day,"the hour, about"', "--min-size", 40, "-t", 10, "--top", 99)
-    expected = detect_groups(frame.drop(columns="account"), by, min_size=40, n_estimators=10, random_state=0)
+    found = ask(
+        "detect",
+        tmp_path / "t.csv",
+        "--by",
+        'day,"the hour, about"',
+        "--exclude",
+        "account",
+        "--min-size",
+        40,
+        "-t",
+        10,
+        "--top",
+        99,
+    )
+    expected = detect(frame.drop(columns="account"), by, min_size=40, n_estimators=10, random_state=0).to_frame()
     assert [[row[name] for name in (*by, "n_points", "rank")] for row in found["top"]] == expected[
         [*by, "n_points", "rank"]
     ].to_numpy().tolist()
@@ -93,46 +106,46 @@ def test_the_same_table_has_the_same_ranking_bit_for_bit(ending, is_streamed, ca
     if is_streamed:
         monkeypatch.setattr("isobag.data.spool.KEPT_BYTES", 100)
         monkeypatch.setattr("isobag.data.spool.BLOCK_BYTES", 3_000)
-    found = ask("points", path, "-t", 10, "--top", 300)["top"]
-    expected = detect_points(frame, n_estimators=10, random_state=0)
+    found = ask("detect", path, "-t", 10, "--top", 300)["top"]
+    expected = detect(frame, n_estimators=10, random_state=0).to_frame()
     assert found == expected.to_dict("records")
-    groups = ask("groups", path, "--by", "account", "-t", 10)["top"]
-    assert groups == detect_groups(frame, "account", n_estimators=10, random_state=0).head(10).to_dict("records")
+    groups = ask("detect", path, "--by", "account", "-t", 10)["top"]
+    assert groups == detect(frame, "account", n_estimators=10, random_state=0).to_frame().head(10).to_dict("records")
 
 
 def test_several_files_a_glob_and_what_is_piped_in_are_one_table(csv, cards, tmp_path):
-    expected = ask("points", csv, "-t", 10)["top"]
+    expected = ask("detect", csv, "-t", 10)["top"]
     for i, part in enumerate((cards[:100], cards[100:101], cards[101:])):
         part.to_csv(tmp_path / f"part-{i}.csv", index=False)
     parts = sorted(tmp_path.glob("part-*.csv"))
     firsts = np.array([0, 100, 101])
     several = [{"file": str(parts[(firsts <= row["row"]).sum() - 1]), **row} for row in expected]
-    assert ask("points", *parts, "-t", 10)["top"] == several
-    assert ask("points", tmp_path / "part-*.csv", "-t", 10)["top"] == several
-    assert ask("points", "-", "-t", 10, stdin=csv.read_bytes())["top"] == expected
+    assert ask("detect", *parts, "-t", 10)["top"] == several
+    assert ask("detect", tmp_path / "part-*.csv", "-t", 10)["top"] == several
+    assert ask("detect", "-", "-t", 10, stdin=csv.read_bytes())["top"] == expected
     lines = "".join(json.dumps(row) + "\n" for row in cards.to_dict("records"))
-    assert ask("points", "-", "--format", "jsonl", "-t", 10, stdin=lines)["top"] == expected
+    assert ask("detect", "-", "--format", "jsonl", "-t", 10, stdin=lines)["top"] == expected
 
 
 def test_sql_sees_text_as_our_reader_does(csv, tmp_path):
     query = "SELECT amount, hour FROM data WHERE hour < 12 ORDER BY amount;"
-    over = ask("points", csv, "--sql", query, "-t", 10)
+    over = ask("detect", csv, "--sql", query, "-t", 10)
     parquet.write_table(pa.csv.read_csv(csv), tmp_path / "t.parquet")
-    assert ask("points", tmp_path / "t.parquet", "--sql", query, "-t", 10)["top"] == over["top"]
-    itself = ask("points", "--sql", query.replace("data", f"'{tmp_path}/t.parquet'"), "-t", 10)
+    assert ask("detect", tmp_path / "t.parquet", "--sql", query, "-t", 10)["top"] == over["top"]
+    itself = ask("detect", "--sql", query.replace("data", f"'{tmp_path}/t.parquet'"), "-t", 10)
     assert itself["top"] == over["top"] and over["features"] == ["amount", "hour"]
     late = tmp_path / "late.csv"
     late.write_text("q,#\n" + "1,a\n2,b\n" * 15_000 + "0.4,#N/A\n")
-    found = ask("points", late, "--sql", "SELECT q FROM data WHERE q < 1 OR q > 1", "-t", 5, "--top", 99_999)
+    found = ask("detect", late, "--sql", "SELECT q FROM data WHERE q < 1 OR q > 1", "-t", 5, "--top", 99_999)
     assert found["n_rows"] == 15_001 and min(row["row"] for row in found["top"]) == 0
-    kept = run("points", late, "--sql", "SELECT q FROM data", "-t", 5, "--top", 0, "--out", "-", "--keep", "q")
+    kept = run("detect", late, "--sql", "SELECT q FROM data", "-t", 5, "--top", 0, "--out", "-", "--keep", "q")
     assert any(line.endswith(",0.4") for line in kept.stdout.splitlines())
 
 
 @pytest.mark.parametrize("sql", ["DROP VIEW data", "SELECT 1 AS a; SELECT 2 AS a", "COPY data TO 'here.csv'"])
 def test_sql_that_is_no_query_is_not_run(csv, sql, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert_one_sentence(run("points", csv, "--sql", sql))
+    assert_one_sentence(run("detect", csv, "--sql", sql))
     assert not (tmp_path / "here.csv").exists()
 
 
@@ -153,9 +166,9 @@ READERS = {
 @pytest.mark.parametrize("ending", READERS)
 def test_all_ranked_rows_are_written(ending, csv, cards, tmp_path):
     out = tmp_path / f"scores.{ending}"
-    result = run("points", csv, "--out", out, "-t", 10, "--quiet", "--top", 0)
+    result = run("detect", csv, "--out", out, "-t", 10, "--quiet", "--top", 0)
     assert result.exit_code == 0 and result.output == ""
-    expected = detect_points(cards, n_estimators=10, random_state=0)
+    expected = detect(cards, n_estimators=10, random_state=0).to_frame()
     read = READERS[ending](out)
     assert list(read.columns) == list(expected.columns)
     for name in ("row", "score", "rank", "rank_share", "flagged"):
@@ -164,28 +177,28 @@ def test_all_ranked_rows_are_written(ending, csv, cards, tmp_path):
 
 
 def test_standard_output_has_the_whole_table_and_nothing_else(csv, cards, tmp_path):
-    result = run("points", csv, "--out", "-", "-t", 10)
+    result = run("detect", csv, "--out", "-", "-t", 10)
     out = tmp_path / "o.csv.gz"
-    assert run("points", csv, "--out", out, "-t", 10).exit_code == 0
+    assert run("detect", csv, "--out", out, "-t", 10).exit_code == 0
     assert result.stdout_bytes == gzip.decompress(out.read_bytes())
     assert len(result.stdout.splitlines()) == len(cards) + 1
 
 
 def test_columns_are_carried_along(csv, cards, tmp_path):
     out = tmp_path / "o.csv"
-    assert run("points", csv, "--out", out, "--keep", "account,hour", "-t", 10).exit_code == 0
+    assert run("detect", csv, "--out", out, "--keep", "account,hour", "-t", 10).exit_code == 0
     read = read_csv(out)
     assert list(read.columns[-2:]) == ["account", "hour"]
     assert read["account"].tolist() == cards["account"][read["row"]].tolist()
-    assert run("points", csv, "--out", out, "--keep", "all", "-t", 10).exit_code == 0
+    assert run("detect", csv, "--out", out, "--keep", "all", "-t", 10).exit_code == 0
     read = read_csv(out)
     assert list(read.columns[-5:]) == list(cards.columns)
     assert np.array_equal(read[cards.columns[:4]], cards.iloc[read["row"], :4])
-    assert_one_sentence(run("points", csv, "--out", out, "--keep", "nothing"), "no column 'nothing'")
+    assert_one_sentence(run("detect", csv, "--out", out, "--keep", "nothing"), "no column 'nothing'")
     (tmp_path / "t.csv").write_text(
         "a,zip,price,long\n" + "".join(f"{i % 3},007,1.5{i % 7},0.{i:020}\n" for i in range(9))
     )
-    assert run("points", tmp_path / "t.csv", "--out", tmp_path / "o.parquet", "--keep", "all", "-t", 5).exit_code == 0
+    assert run("detect", tmp_path / "t.csv", "--out", tmp_path / "o.parquet", "--keep", "all", "-t", 5).exit_code == 0
     kept = pd.read_parquet(tmp_path / "o.parquet")
     assert kept["price"].tolist() == [float(f"1.5{row % 7}") for row in kept["row"]]
     assert set(kept["zip"]) == {"007"} and kept["long"].tolist() == [f"0.{row:020}" for row in kept["row"]]
@@ -195,9 +208,9 @@ def test_names_with_commas_are_named_in_quotes(tmp_path):
     (tmp_path / "t.csv").write_text(
         '"a, b",c,"d ""e"""\n' + "".join(f"{i % 5},{i * i % 7},{i % 3}\n" for i in range(40))
     )
-    found = ask("points", tmp_path / "t.csv", "--features", '"a, b", c', "-t", 5)
+    found = ask("detect", tmp_path / "t.csv", "--features", '"a, b", c', "-t", 5)
     assert found["features"] == ["a, b", "c"]
-    assert ask("points", tmp_path / "t.csv", "--features", '"d ""e"""', "-t", 5)["features"] == ['d "e"']
+    assert ask("detect", tmp_path / "t.csv", "--features", '"d ""e"""', "-t", 5)["features"] == ['d "e"']
 
 
 def test_compare_finds_the_feature_that_differs(cards, tmp_path):
@@ -225,14 +238,14 @@ def test_compare_takes_queries(csv, tmp_path):
 
 def test_ties_share_a_rank_and_are_said_to_be_ties(tmp_path):
     (tmp_path / "t.csv").write_text("a,b\n" + "1,2\n" * 30 + "50,60\n" * 3)
-    result = run("points", tmp_path / "t.csv", "-t", 10, "--top", 4)
-    assert "The 3 oddest score alike" in result.stderr
-    ranks = [row["rank"] for row in ask("points", tmp_path / "t.csv", "-t", 10, "--top", 5)["top"]]
+    result = run("detect", tmp_path / "t.csv", "-t", 10, "--top", 4)
+    assert "The 3 oddest have equal scores" in result.stderr
+    ranks = [row["rank"] for row in ask("detect", tmp_path / "t.csv", "-t", 10, "--top", 5)["top"]]
     assert ranks == [1, 1, 1, 4, 4]
 
 
 def test_one_order_and_flags_by_the_rule_that_is_printed(csv):
-    found = ask("points", csv, "-t", 20, "--top", 10_000, "--contamination", 0.1)
+    found = ask("detect", csv, "-t", 20, "--top", 10_000, "--contamination", 0.1)
     top = found["top"]
     for name in ("score", "rank_share", "rank"):
         values = [row[name] for row in top]
@@ -254,11 +267,11 @@ def test_groups_scattered_through_a_table_on_disk_are_those_of_memory(tmp_path, 
         opened.append(options)
         return new_file(**options)
 
-    expected = detect_groups(frame, "k", n_estimators=5, random_state=0).to_dict("records")
+    expected = detect(frame, "k", n_estimators=5, random_state=0).to_frame().to_dict("records")
     monkeypatch.setattr(spool.tempfile, "TemporaryFile", count_files)
     monkeypatch.setattr(spool, "KEPT_BYTES", 1_000)
     monkeypatch.setattr(spool, "BLOCK_BYTES", 9_000)
-    found = ask("groups", tmp_path / "t.parquet", "--by", "k", "-t", 5, "--top", 40)["top"]
+    found = ask("detect", tmp_path / "t.parquet", "--by", "k", "-t", 5, "--top", 40)["top"]
     assert opened
     assert found == expected
 

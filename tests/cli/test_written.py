@@ -27,17 +27,17 @@ HOW = ("--skip", 2, "--encoding", "latin-1")
 
 def test_every_command_skips_lines_and_decodes(odd, tmp_path):
     plain = tmp_path / "plain.csv"
-    assert ask("points", odd, *HOW)["top"] == ask("points", plain)["top"]
+    assert ask("detect", odd, *HOW)["top"] == ask("detect", plain)["top"]
     model = tmp_path / "m.isobag"
-    assert run("fit", odd, *HOW, "--model", model).exit_code == 0
+    assert run("fit", odd, *HOW, "--save-model", model).exit_code == 0
     assert ask("score", model, odd, *HOW)["top"] == ask("score", model, plain)["top"]
     assert ask("explain", model, odd, *HOW, "--id", 7)["features"][0]["feature"] == "größe"
     grouped = ("--by", "b", "--features", "größe")
-    assert ask("groups", odd, *HOW, *grouped)["top"] == ask("groups", plain, *grouped)["top"]
+    assert ask("detect", odd, *HOW, *grouped)["top"] == ask("detect", plain, *grouped)["top"]
     small = ("--n-permutations", 19)
     assert ask("compare", odd, odd, *HOW, *small)["p_value"] == ask("compare", plain, plain, *small)["p_value"]
     asked = ("--sql", 'SELECT "größe" FROM data')
-    assert ask("points", odd, *HOW, *asked)["top"] == ask("points", plain, *asked)["top"]
+    assert ask("detect", odd, *HOW, *asked)["top"] == ask("detect", plain, *asked)["top"]
     once = ("--window", 20, "-t", 10, "--json")
     assert (
         run("stream", odd, *HOW, *once).stdout.replace('"line": 10', '"line": 8') == run("stream", plain, *once).stdout
@@ -65,12 +65,12 @@ def test_a_stream_that_goes_on_still_knows_its_header_after_skipped_lines(odd, t
     ],
 )
 def test_what_cannot_be_read_so_names_the_option(odd, more, said):
-    assert_one_sentence(run("points", odd, *more), said)
+    assert_one_sentence(run("detect", odd, *more), said)
 
 
 def test_several_outputs_hold_the_same(odd, tmp_path):
     outs = [tmp_path / "r.csv", tmp_path / "r.parquet", tmp_path / "r.jsonl"]
-    result = run("points", odd, *HOW, *(one for out in outs for one in ("--out", out)))
+    result = run("detect", odd, *HOW, *(one for out in outs for one in ("--out", out)))
     assert result.exit_code == 0 and "r.csv, " in result.stderr and "r.jsonl" in result.stderr
     first = pd.read_csv(outs[0])
     assert first["row"].tolist() == parquet.read_table(outs[1])["row"].to_pylist()
@@ -80,28 +80,18 @@ def test_several_outputs_hold_the_same(odd, tmp_path):
 
 def test_an_output_twice_or_of_no_known_kind_is_refused_before_anything_is_read(odd, tmp_path):
     path = tmp_path / "r.csv"
-    assert_one_sentence(run("points", odd, "--out", path, "--out", path), "it is written by the same command")
-    assert_one_sentence(run("points", odd, "--out", "-", "--out", "-"), "--out - is given twice")
-    assert_one_sentence(run("points", odd, "--out", path, "--out", tmp_path / "r.doc"), "no known ending")
+    assert_one_sentence(run("detect", odd, "--out", path, "--out", path), "it is written by the same command")
+    assert_one_sentence(run("detect", odd, "--out", "-", "--out", "-"), "--out - is given twice")
+    assert_one_sentence(run("detect", odd, "--out", path, "--out", tmp_path / "r.doc"), "no known ending")
     assert not path.exists()
 
 
 def test_none_of_several_outputs_is_left_if_one_fails(odd, tmp_path):
     taken = tmp_path / "taken.parquet"
     taken.mkdir()
-    result = run("points", odd, *HOW, "--out", tmp_path / "r.csv", "--out", taken)
-    assert result.exit_code == 1 and "Traceback" not in result.stderr
+    result = run("detect", odd, *HOW, "--out", tmp_path / "r.csv", "--out", taken)
+    assert result.exit_code == 2 and "Traceback" not in result.stderr
     assert sorted(one.name for one in tmp_path.iterdir() if one.name.startswith("r")) == []
-
-
-def test_watch_writes_several_outputs(tmp_path, rng):
-    days = np.repeat(pd.date_range("2026-01-01", periods=20), 20)
-    frame = pd.DataFrame({"who": np.tile(list("abcde"), 80), "t": days, "x": rng.normal(size=400)})
-    frame.to_csv(tmp_path / "log.csv", index=False)
-    outs = ("--out", tmp_path / "w.csv", "--out", tmp_path / "w.parquet")
-    result = run("watch", tmp_path / "log.csv", "--by", "who", "--time", "t", *outs)
-    assert result.exit_code == 0, result.stderr
-    assert len(pd.read_csv(tmp_path / "w.csv")) == parquet.read_table(tmp_path / "w.parquet").num_rows > 0
 
 
 def test_a_workbook_is_read_by_name_and_through_a_pipe(tmp_path, rng):
@@ -112,18 +102,18 @@ def test_a_workbook_is_read_by_name_and_through_a_pipe(tmp_path, rng):
         frame.to_excel(writer, sheet_name="two", index=False, startrow=1)
     frame.to_csv(tmp_path / "t.csv", index=False)
     how = ("--sheet", "two", "--skip", 1)
-    expected = ask("points", tmp_path / "t.csv")["top"]
-    assert ask("points", tmp_path / "t.xlsx", *how)["top"] == expected
-    assert ask("points", "-", *how, stdin=(tmp_path / "t.xlsx").read_bytes())["top"] == expected
+    expected = ask("detect", tmp_path / "t.csv")["top"]
+    assert ask("detect", tmp_path / "t.xlsx", *how)["top"] == expected
+    assert ask("detect", "-", *how, stdin=(tmp_path / "t.xlsx").read_bytes())["top"] == expected
 
 
 def test_without_openpyxl_the_way_to_install_it_is_said(tmp_path):
     (tmp_path / "t.xlsx").write_bytes(b"PK\x03\x04")
     code = "import sys; sys.modules['openpyxl'] = None; from isobag.cli import main; main()"
     done = subprocess.run(
-        [sys.executable, "-c", code, "points", tmp_path / "t.xlsx"], capture_output=True, text=True, check=False
+        [sys.executable, "-c", code, "detect", tmp_path / "t.xlsx"], capture_output=True, text=True, check=False
     )
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert done.stderr == "Error: This needs openpyxl, which is not installed: pip install 'isobag[excel]'.\n"
 
 
@@ -139,25 +129,25 @@ def two(tmp_path, rng):
 
 def test_results_of_several_files_say_which_file_a_row_is_from(two, tmp_path):
     out = tmp_path / "r.csv"
-    top = ask("points", *two)["top"]
+    top = ask("detect", *two)["top"]
     assert top[0]["row"] == 45 and top[0]["file"] == str(two[1])
-    assert run("points", *two, "--out", out, "--keep", "a").exit_code == 0
+    assert run("detect", *two, "--out", out, "--keep", "a").exit_code == 0
     ranked = pd.read_csv(out)
     assert (ranked["file"] == np.where(ranked["row"] < 40, *map(str, two))).all()
-    assert run("fit", two[0], "--model", tmp_path / "m").exit_code == 0
+    assert run("fit", two[0], "--save-model", tmp_path / "m").exit_code == 0
     assert ask("score", tmp_path / "m", *two)["top"][0]["file"] == str(two[1])
-    assert "file" not in ask("points", two[0])["top"][0]
-    assert "file" not in ask("points", *two, "--sql", "SELECT * FROM data")["top"][0]
+    assert "file" not in ask("detect", two[0])["top"][0]
+    assert "file" not in ask("detect", *two, "--sql", "SELECT * FROM data")["top"][0]
 
 
 def test_of_groups_the_first_and_the_last_file_is_told(two, tmp_path, rng):
     for path, labels in zip(two, (np.arange(40) % 8, np.arange(20) % 4 + 6), strict=True):
         pd.read_csv(path).assign(g=labels).to_csv(path, index=False)
-    top = {row["g"]: row["file"] for row in ask("groups", *two, "--by", "g", "-t", 5)["top"]}
+    top = {row["g"]: row["file"] for row in ask("detect", *two, "--by", "g", "-t", 5)["top"]}
     one, other = map(str, two)
     both = f"{one} to {other}"
     assert top == {**dict.fromkeys(range(6), one), 6: both, 7: both, 8: other, 9: other}
-    assert "file" not in ask("groups", two[0], "--by", "g", "-t", 5)["top"][0]
+    assert "file" not in ask("detect", two[0], "--by", "g", "-t", 5)["top"][0]
 
 
 def test_columns_of_text_and_of_declared_types_are_kept_together(two, tmp_path):
@@ -166,16 +156,16 @@ def test_columns_of_text_and_of_declared_types_are_kept_together(two, tmp_path):
     frame.to_parquet(tmp_path / "two.parquet")
     out = tmp_path / "r.parquet"
     how = (tmp_path / "two.parquet", "--features", "a,b", "--keep", "day", "--out", out)
-    assert run("points", two[0], *how).exit_code == 0
+    assert run("detect", two[0], *how).exit_code == 0
     kept = pd.read_parquet(out)
     assert (kept["day"] == np.where(kept["row"] < 40, kept["row"], kept["row"] - 40)).all()
     frame.assign(day="001").to_csv(two[1], index=False)
-    assert_one_sentence(run("points", two[1], *how), "'day'", "text in", "int64 in", "two.parquet")
+    assert_one_sentence(run("detect", two[1], *how), "'day'", "text in", "int64 in", "two.parquet")
 
 
 def test_rows_that_are_left_out_do_not_shift_the_files(two, tmp_path):
     two[0].write_text(two[0].read_text() + ",\n,\n")
-    top = ask("points", *two, "--missing", "drop")["top"]
+    top = ask("detect", *two, "--missing", "drop")["top"]
     assert top[0]["row"] == 47 and top[0]["file"] == str(two[1])
 
 
@@ -184,7 +174,7 @@ def test_a_column_called_file_is_not_overwritten(two, tmp_path):
     for path in two:
         paths.append(path.with_suffix(".csv.gz"))
         pd.read_csv(path).assign(file="mine").to_csv(paths[-1], index=False)
-    result = run("points", *paths, "--out", tmp_path / "r.csv", "--keep", "file")
+    result = run("detect", *paths, "--out", tmp_path / "r.csv", "--keep", "file")
     assert "The table has a column 'file' of its own" in result.stderr
     assert set(pd.read_csv(tmp_path / "r.csv")["file"]) == {"mine"}
-    assert ask("points", *paths, "--id-column", "file")["top"][0]["file"] == "mine"
+    assert ask("detect", *paths, "--id-column", "file")["top"][0]["file"] == "mine"

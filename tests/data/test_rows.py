@@ -6,15 +6,14 @@ from functools import partial
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
-from scipy.sparse import csr_array, issparse
+from scipy.sparse import csc_array, csr_array, csr_matrix, issparse
 
-from isobag import IDKGroupDetector, IDKPointDetector
+from isobag import IDKGroupDetector, IDKPointDetector, IsolationKernel
 from isobag.backends import Compute
-from isobag.data import rows as rows_room
 from isobag.data.groups import Groups
-from isobag.data.rows import ArrayRows, PartOfRows, Rows, SparseRows, sample_rows, spread_rows
+from isobag.data.rows import ArrayRows, PartOfRows, Rows, SparseRows, spread_rows
 from isobag.data.scaling import SCALINGS, fit_scalings
-from isobag.models.views import Plan, draw_views
+from isobag.models.views import Draw, Plan, draw_views
 from isobag.partitionings import MECHANISMS
 
 X = np.random.default_rng(2).integers(-3, 4, (57, 3)) * 0.5
@@ -25,13 +24,8 @@ class OddRows(Rows):
     """Rows that come in small blocks of changing size, and only one block after the other."""
 
     def __init__(self, values, sizes=(1, 5, 2, 11, 3), names=None):
-        self.values = values
-        self.sizes = sizes
-        self.n_features = values.shape[1]
-        self.names = names
-
-    def __len__(self):
-        return len(self.values)
+        super().__init__(*values.shape, names)
+        self.values, self.sizes, self.block_rows = values, sizes, max(sizes)
 
     def blocks(self):
         start, k = 0, 0
@@ -52,28 +46,26 @@ def some_of_more(values, kind):
     return PartOfRows(kind(more), where)
 
 
+def sparse(values, block_rows=1 << 20):
+    return SparseRows(csr_array(values), block_rows=block_rows)
+
+
 KINDS = {
     "array": ArrayRows,
-    "sparse": lambda values: SparseRows(csr_array(values)),
+    "blocks of an array": partial(ArrayRows, block_rows=7),
+    "sparse": sparse,
+    "blocks of a sparse matrix": partial(sparse, block_rows=7),
     "odd blocks": OddRows,
     "blocks of one": partial(OddRows, sizes=(1,)),
     "part of an array": lambda values: some_of_more(values, ArrayRows),
     "part of odd blocks": lambda values: some_of_more(values, OddRows),
     "part of a part": lambda values: some_of_more(values, lambda more: some_of_more(more, OddRows)),
-    "part of sparse": lambda values: some_of_more(values, lambda more: SparseRows(csr_array(more))),
+    "part of sparse": lambda values: some_of_more(values, partial(sparse, block_rows=7)),
 }
 
 
-@pytest.fixture(params=[None, 7], ids=["large blocks", "blocks of 7"])
-def blocks(request, monkeypatch):
-    if request.param is not None:
-        monkeypatch.setattr(rows_room, "BLOCK_ROWS", request.param)
-        monkeypatch.setattr(rows_room, "BLOCK_NUMBERS", 2 * request.param)
-        monkeypatch.setattr(rows_room, "GROUPED_ROWS", request.param)
-
-
 @pytest.fixture(params=KINDS)
-def rows(request, blocks):
+def rows(request):
     return KINDS[request.param](X)
 
 
@@ -108,7 +100,7 @@ def test_a_function_of_each_row_is_put_together_in_order(rows):
 
 
 def test_no_rows_make_no_answers_of_the_right_shape():
-    for kind in (ArrayRows, OddRows, lambda values: SparseRows(csr_array(values))):
+    for kind in (ArrayRows, OddRows, sparse):
         assert kind(X[:0]).map(lambda block: block[:, :2]).shape == (0, 2)
     assert PartOfRows(ArrayRows(X), np.array([], dtype=np.int64)).map(lambda block: block[:, 0]).shape == (0,)
 
@@ -145,10 +137,9 @@ def test_grouped_blocks_hold_every_row_once_beside_its_group(rows):
             assert_array_equal(np.vstack(parts), X[ids == group])
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_only_groups_larger_than_a_block_are_cut_and_blocks_end_where_they_must(kind, monkeypatch):
-    monkeypatch.setattr(rows_room, "GROUPED_ROWS", 5)
-    rows, sizes, stops = KINDS[kind](X), np.bincount(IDS), np.array([2, 3, 8])
+@pytest.mark.parametrize("kind", [ArrayRows, sparse])
+def test_only_groups_larger_than_a_block_are_cut_and_blocks_end_where_they_must(kind):
+    rows, sizes, stops = kind(X, block_rows=5), np.bincount(IDS), np.array([2, 3, 8])
     for blocks in (list(rows.grouped_blocks(IDS)), list(rows.grouped_blocks(IDS, stops))):
         numbers = np.concatenate([block.numbers for block in blocks])
         assert (np.diff(numbers) >= 0).all() and max(len(block.X) for block in blocks) == 5
@@ -167,23 +158,6 @@ def test_scalings_are_learned_alike_from_any_blocks(rows):
             assert_array_equal(getattr(found[name], field), value)
 
 
-def test_of_very_many_rows_some_stand_for_all_and_ranges_are_those_of_all(monkeypatch):
-    monkeypatch.setattr(rows_room, "SAMPLE_ROWS", 1 << 12)
-    many = np.random.default_rng(0).normal(size=(6000, 2)) ** 3
-    sample = sample_rows(ArrayRows(many))
-    assert sample.shape == (4096, 2)
-    assert {tuple(row) for row in sample} <= {tuple(row) for row in many}
-    assert_array_equal(sample_rows(OddRows(many, sizes=(999,))), sample)
-    found = fit_scalings(ArrayRows(many), SCALINGS)
-    assert_array_equal(found["minmax"].shift, many.min(axis=0))
-    assert_array_equal(found["minmax"].spread, np.ptp(many, axis=0))
-    assert_array_equal(found["absolute"].shift, sample.mean(axis=0))
-    assert_array_equal(found["robust"].shift, np.median(sample, axis=0))
-    assert_array_equal(found["asinh"].shift, np.median(sample, axis=0))
-    assert set(found["normal"].values) <= set(sample.ravel())
-    assert_array_equal(sample_rows(ArrayRows(many[:4096])), many[:4096])
-
-
 @pytest.mark.parametrize(("n", "most"), [(1, 5), (5, 5), (57, 9), (1000, 999)])
 def test_spread_rows_reach_from_the_first_to_the_last(n, most):
     numbers = spread_rows(n, most)
@@ -191,84 +165,65 @@ def test_spread_rows_reach_from_the_first_to_the_last(n, most):
     assert (np.diff(numbers) > 0).all()
 
 
-def everything_of(model):
-    """All that was learned, with what was set aside for p-values."""
-    return [*learned(model.model_), model.offset_]
-
-
 def learned(value):
+    """All that was learned, as one list of arrays."""
     if issparse(value):
-        yield value.toarray()
-    elif is_dataclass(value):
-        for field in fields(value):
-            yield from learned(getattr(value, field.name))
-    elif isinstance(value, tuple):
-        for part in value:
-            yield from learned(part)
-    else:
-        yield value
+        return [value.toarray()]
+    parts = [getattr(value, field.name) for field in fields(value)] if is_dataclass(value) else value
+    return [leaf for part in parts for leaf in learned(part)] if isinstance(parts, list | tuple) else [value]
 
 
-@pytest.fixture(params=["sparse", "odd blocks", "part of a part"])
-def cut_rows(request, monkeypatch):
-    """Rows in many small blocks; that every other kind has the same blocks is claimed above."""
-    monkeypatch.setattr(rows_room, "BLOCK_NUMBERS", 14)
-    return KINDS[request.param](X)
+def assert_all_equal(ours, theirs):
+    for own, other in zip(ours, theirs, strict=True):
+        assert_array_equal(own, other)
 
 
-@pytest.mark.parametrize(
-    ("mechanism", "how"),
-    [*((name, {}) for name in MECHANISMS), ("hypersphere", {"max_samples": 8}), ("hypersphere", {"method": "norm"})],
-    ids=str,
-)
-def test_rows_in_odd_blocks_make_the_same_model_of_points(mechanism, how, cut_rows):
-    model = IDKPointDetector(4, mechanism=mechanism, random_state=0, **how)
-    expected = everything_of(model.fit(X))
-    answers = [model.score_samples(X), model.p_values(X), model.score_path(X)]
-    for ours, theirs in zip(everything_of(model.fit(cut_rows)), expected, strict=True):
-        assert_array_equal(ours, theirs)
-    for ours, theirs in zip(
-        [model.score_samples(cut_rows), model.p_values(cut_rows), model.score_path(cut_rows)], answers, strict=True
-    ):
-        assert_array_equal(ours, theirs)
+CUT = {name: KINDS[name] for name in ("blocks of a sparse matrix", "odd blocks", "part of a part")}
 
 
-@pytest.mark.parametrize(
-    ("mechanism", "how"),
-    [
-        ("hypersphere", {}),
-        ("voronoi", {"group_max_samples": "auto"}),
-        *((name, {"max_samples": 8, "group_max_samples": 3, "count_outside": True}) for name in MECHANISMS),
-    ],
-    ids=str,
-)
-def test_groups_scattered_over_odd_blocks_make_the_same_model(mechanism, how, cut_rows):
-    both = {"point_mechanism": mechanism, "group_mechanism": mechanism}
-    model = IDKGroupDetector(4, **(both if how else {"point_mechanism": mechanism}), random_state=0, **how)
-    ids = np.unique(IDS, return_inverse=True)[1]
-    plain, scattered = (Groups(given, ids, np.arange(8)) for given in (ArrayRows(X), cut_rows))
-    expected = [*everything_of(model.fit(plain)), model.scores_, model.labels_]
-    explained = model.explain(plain)
-    answers = [model.score_samples(plain), model.p_values(plain), explained.points, explained.features]
-    again = [*everything_of(model.fit(scattered)), model.scores_, model.labels_]
-    for ours, theirs in zip(again, expected, strict=True):
-        assert_array_equal(ours, theirs)
-    explained = model.explain(scattered)
-    found = [model.score_samples(scattered), model.p_values(scattered), explained.points, explained.features]
-    for ours, theirs in zip(found, answers, strict=True):
-        assert_array_equal(ours, theirs)
+@pytest.mark.parametrize("kind", [*CUT, csr_array, csr_matrix, csc_array])
+@pytest.mark.parametrize("how", [{}, {"max_samples": 8, "max_rows": 30}], ids=str)
+def test_sparse_rows_and_rows_in_odd_blocks_make_the_same_model_of_points(how, kind):
+    def answers(rows):
+        model = IDKPointDetector(4, random_state=0, **how).fit(rows)
+        found = [model.score_samples(rows), model.p_values(rows), model.score_path(rows), model.explain(rows)]
+        return [*learned(model.model_), model.offset_, *found]
+
+    assert_all_equal(answers(CUT.get(kind, kind)(X)), answers(X))
+
+
+@pytest.mark.parametrize("kind", CUT)
+@pytest.mark.parametrize("how", [{}, {"max_samples": 8, "group_max_samples": 3}], ids=str)
+def test_groups_scattered_over_odd_blocks_make_the_same_model(how, kind):
+    def answers(rows):
+        groups = Groups(rows, IDS, np.arange(8))
+        model = IDKGroupDetector(4, random_state=0, **how).fit(groups)
+        explained = model.explain(groups)
+        found = [model.scores_, model.score_samples(groups), model.p_values(groups), explained.points]
+        return [*learned(model.model_), model.offset_, *found, explained.features]
+
+    assert_all_equal(answers(CUT[kind](X)), answers(ArrayRows(X)))
 
 
 def test_mean_maps_of_scattered_groups_are_those_of_groups_side_by_side(rows):
-    views, _ = draw_views(ArrayRows(X), 5, [Plan("minmax", (4,)), Plan(None, (2,))], "hypersphere", 0, Compute())
+    plans, draw = [Plan("minmax", (2, 4)), Plan(None, (2, 4))], Draw(5, "auto", "hypersphere", 0)
+    views, _ = draw_views(ArrayRows(X), plans, draw, Compute())
     order = np.argsort(IDS, kind="stable")
-    side_by_side = Groups(ArrayRows(X[order]), IDS[order], np.arange(8))
-    for count_outside in (False, True):
-        expected = views.mean_maps(side_by_side, Compute(), count_outside)
-        found = views.mean_maps(Groups(rows, IDS, np.arange(8)), Compute(), count_outside)
-        assert_array_equal(found.counts.toarray(), expected.counts.toarray())
-        assert_array_equal(found.sizes, expected.sizes)
-        assert found.counts.has_canonical_format and found.counts.nnz == expected.counts.nnz
+    expected = views.mean_maps(Groups(ArrayRows(X[order]), IDS[order], np.arange(8)), Compute())
+    found = views.mean_maps(Groups(rows, IDS, np.arange(8)), Compute())
+    assert_array_equal(found.counts.toarray(), expected.counts.toarray())
+    assert_array_equal(found.sizes, expected.sizes)
+    assert found.counts.has_canonical_format and found.counts.nnz == expected.counts.nnz
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_kernels_find_the_same_cells_in_blocks_and_in_sparse_input(mechanism):
+    def answers(rows):
+        kernel = IsolationKernel(5, 8, mechanism=mechanism, random_state=0).fit(rows)
+        return [kernel.assign_cells(rows), kernel.transform(rows).toarray(), kernel.embed(X, IDS).toarray()]
+
+    for kind in (*CUT.values(), csc_array):
+        assert_all_equal(answers(kind(X)), answers(X))
 
 
 def test_groups_are_parted_whatever_their_rows(rows):

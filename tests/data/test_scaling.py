@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from oracle import points as oracle
+from scipy.sparse import csr_array
 
 from isobag.backends import Compute
 from isobag.backends.numpy import asinh
-from isobag.data import rows as rows_room
-from isobag.data.rows import ArrayRows, SparseRows
+from isobag.data.rows import ArrayRows, SparseRows, sample_rows
 from isobag.data.scaling import (
     KNOTS,
     SCALINGS,
@@ -73,22 +73,21 @@ def test_asinh_rises(near, numbers):
 
 
 @pytest.mark.parametrize("name", SCALINGS)
-def test_scales_are_those_of_the_definition(X, rng, name):
+def test_scales_are_those_of_the_definition_rounded_to_float32(X, rng, name):
     X = np.column_stack([X * [1, 1000], X[:, 0].round(), np.full(len(X), 0.1), rng.permutation(len(X))])
     Q = np.vstack([X, X * 3 - 1, rng.normal(0, 100, (40, 5))])
-    found = fit_scaling(X, name).apply(Q)
-    assert_allclose(found[:, :3], np.array(oracle.scale(Q, X, name))[:, :3], rtol=1e-9, atol=1e-12)
-    assert_allclose(found[:, 4], np.array(oracle.scale(Q, X, name))[:, 4], rtol=1e-9, atol=1e-12)
-    assert name is None or (found[: len(X), 3] == 0).all()
-    assert fit_scaling(X, name).n_features == 5
+    Q[:, 3] = 0.1
+    scaling = fit_scaling(X, name)
+    assert scaling.n_features == 5 and scaling.apply(Q).dtype == np.float32
+    assert_allclose(scaling.apply(Q), oracle.scale(Q, X, name), rtol=2**-23, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_constant_feature_is_only_shifted(name):
+def test_any_other_value_of_a_constant_feature_is_as_far_as_can_be(name):
     scaling = fit_scaling(np.full((9, 1), 0.1), name)
     assert scaling.apply(np.array([[0.1]])) == 0
-    other = scaling.apply(np.array([[0.6]]))[0, 0]
-    assert other == pytest.approx(math.asinh(0.5) if name == "asinh" else 0.5, rel=1e-12)
+    low, near, far = scaling.apply(np.array([[0.1 - 1e-9], [0.1 + 1e-9], [1e9]]))[:, 0]
+    assert far == near == -low > 35
     scaling.validate()
 
 
@@ -99,17 +98,16 @@ def test_every_scale_rises_and_far_is_far(X, name):
         line = np.sort(np.concatenate([np.linspace(-40, 40, 4001), X[:, j]]))
         found = scaling.apply(np.repeat(line[:, None], 2, axis=1))[:, j]
         assert (np.diff(found) >= 0).all()
-        assert (np.diff(found[np.diff(line, prepend=-99) > 1e-9]) > 0).all()
-    far = scaling.apply(np.array([[1e3] * 2, [1e6] * 2, [1e149] * 2, [-1e6] * 2, [-1e149] * 2]))
+        assert (np.diff(found[::2]) > 0).all() if name != "normal" else len(np.unique(found)) > 3900
+    far = scaling.apply(np.array([[1e3] * 2, [1e6] * 2, [1e13] * 2, [-1e6] * 2, [-1e13] * 2]))
     assert (np.diff(far[:3], axis=0) > 0).all() and (np.diff(far[3:], axis=0) < 0).all()
-    assert np.isfinite(far).all() and np.abs(far).max() <= 1e150
 
 
 @pytest.mark.parametrize("name", SCALINGS)
-def test_what_is_beyond_all_bounds_is_cut_off(name):
+def test_what_is_so_far_out_that_its_square_would_overflow_is_cut_off(name):
     scaling = fit_scaling(np.array([[0.0], [1e-200], [3e-200]]), name)
     found = scaling.apply(np.array([[1e150], [-1e150], [1e-200]]))
-    assert np.isfinite(found).all() and np.abs(found).max() <= 1e150
+    assert np.isfinite(found * found).all()
     assert found[1, 0] < found[2, 0] < found[0, 0]
 
 
@@ -126,12 +124,12 @@ def test_ranks_become_normal_and_ties_share_a_score(rng):
     X = np.column_stack([rng.standard_t(1.1, 500) ** 3, rng.integers(0, 3, 500), rng.permutation(500)])
     found = fit_scaling(X, "normal").apply(X)
     assert_array_equal(np.argsort(found[:, 0]), np.argsort(X[:, 0]))
-    assert abs(found[:, 0].mean()) < 1e-9 and found[:, 0].std() == pytest.approx(1, abs=0.02)
+    assert abs(found[:, 0].mean()) < 1e-6 and found[:, 0].std() == pytest.approx(1, abs=0.02)
     for value in range(3):
         scores, share = set(found[X[:, 1] == value, 1]), (X[:, 1] <= value).mean() - (X[:, 1] == value).mean() / 2
         assert len(scores) == 1
-        assert oracle.NormalDist().cdf(scores.pop()) == pytest.approx(share, abs=1e-12)
-    assert_allclose(np.sort(found[:, 0]), np.sort(found[:, 2]), atol=1e-9)  # ranks alone count
+        assert oracle.NormalDist().cdf(scores.pop()) == pytest.approx(share, abs=1e-7)
+    assert_allclose(np.sort(found[:, 0]), np.sort(found[:, 2]), atol=1e-6)  # ranks alone count
 
 
 def test_beyond_the_range_the_line_of_the_outer_ranks_goes_on(rng):
@@ -140,8 +138,8 @@ def test_beyond_the_range_the_line_of_the_outer_ranks_goes_on(rng):
     scaling = fit_scaling(X, "normal")
     low, high = X.min(), X.max()
     found = scaling.apply(np.array([[low - 1], [low - 2], [low - 3], [high], [high + 10], [high + 20]]))[:, 0]
-    assert found[0] - found[1] == pytest.approx(found[1] - found[2], rel=1e-9)
-    assert found[5] - found[4] == pytest.approx(found[4] - found[3], rel=1e-9)
+    assert found[0] - found[1] == pytest.approx(found[1] - found[2], rel=1e-5)
+    assert found[5] - found[4] == pytest.approx(found[4] - found[3], rel=1e-5)
     # From a score of 1.645 to the highest, 3.29, over 50 less 1.6.
     assert (found[5] - found[3]) / 20 == pytest.approx(1.65 / 48.4, rel=0.1)
     assert found[0] - found[1] == pytest.approx(1, abs=0.6)
@@ -163,14 +161,14 @@ def test_many_values_have_1024_knots_that_reach_to_both_ends(rng):
 
 
 @pytest.mark.parametrize("name", SCALINGS)
-def test_of_very_many_rows_65536_make_the_scale_however_they_are_cut(rng, name, monkeypatch):
+def test_of_very_many_rows_65536_make_the_scale_and_all_the_range_however_they_are_cut(rng, name):
     X = rng.standard_t(2, (70_000, 2))
-    sample = rows_room.sample_rows(ArrayRows(X))
-    assert sample.shape == (65_536, 2)
+    sample = sample_rows(ArrayRows(X))
+    assert sample.shape == (65_536, 2) and {*sample[:, 0].tolist()} < {*X[:, 0].tolist()}
     whole = fit_scaling(X, name)
-    monkeypatch.setattr(rows_room, "BLOCK_ROWS", 9_999)
-    monkeypatch.setattr(rows_room, "BLOCK_NUMBERS", 9_999)
-    blocks = fit_scalings(SparseRows(rows_room.csr_array(X)), [name])[name]
+    if name == "minmax":
+        assert_array_equal([whole.shift, whole.spread], [X.min(axis=0), np.ptp(X, axis=0)])
+    blocks = fit_scalings(SparseRows(csr_array(X), block_rows=9_999), [name])[name]
     assert vars(whole).keys() == vars(blocks).keys()
     for field, value in vars(whole).items():
         assert_array_equal(value, getattr(blocks, field))
@@ -197,9 +195,8 @@ def test_compiled_scales_are_those_of_numpy_to_the_last_bit(numbers, rng, name, 
     for learned in some:
         scaling = fit_scaling(learned, name)
         for Q in (*some, X[:0], X[:1], X[::-7], np.asfortranarray(X)):
-            expected = scaling.apply(Q)
-            found = scaling.apply(Q, Compute("numba", n_jobs))
-            assert_array_equal(found.view(np.int64), np.ascontiguousarray(expected).view(np.int64))
+            found, expected = scaling.apply(Q, Compute("numba", n_jobs)), np.ascontiguousarray(scaling.apply(Q))
+            assert_array_equal(found.view(np.int32), expected.view(np.int32))
 
 
 @pytest.mark.parametrize("name", SCALINGS)

@@ -30,7 +30,10 @@ def in_order(ranked):
 @pytest.mark.parametrize("n_partitions", [1, 3, 17])
 def test_rows_learned_from_and_new_rows_score_as_in_memory(cards, n_partitions):
     frame = cut(cards.set_index(np.arange(len(cards)) * 3), n_partitions)
-    ranked, expected = isobag.detect_points(frame, **HOW).compute(), in_order(isobag.detect_points(cards, **HOW))
+    ranked, expected = (
+        isobag.detect(frame, **HOW).to_frame().compute(),
+        in_order(isobag.detect(cards, **HOW).to_frame()),
+    )
     assert ranked.index.tolist() == [3 * i for i in range(len(cards))]
     assert ranked[cards.columns].astype(object).equals(cards.set_index(ranked.index).astype(object))
     for name in ("score", "flagged"):
@@ -43,21 +46,21 @@ def test_rows_learned_from_and_new_rows_score_as_in_memory(cards, n_partitions):
     assert (ranked["reasons"].to_numpy() == expected["reasons"])[odd & (ranked["reasons"].to_numpy() != "")].all()
     assert ranked["reasons"].iloc[7].startswith("amount 900")
 
-    model = isobag.fit_points(cards[:2000], **HOW)
-    scored, expected = model.score(frame).compute(), in_order(model.score(cards))
+    model = isobag.fit(cards[:2000], **HOW)
+    scored, expected = model.score(frame).to_frame().compute(), in_order(model.score(cards).to_frame())
     for name in ("score", "p_value", "extrapolated", "flagged"):
         assert scored[name].tolist() == expected[name].tolist()
 
 
 def test_rows_are_flagged_at_a_false_discovery_rate_as_in_memory(cards):
     rng = np.random.default_rng(1)
-    model = isobag.fit_points(cards, **HOW)
+    model = isobag.fit(cards, **HOW)
     new = cards[:2000].copy()
     new.loc[rng.choice(2000, 40, replace=False), "amount"] = rng.uniform(2000, 9000, 40)
-    expected = in_order(model.score(new, fdr=0.2))
-    flagged = model.score(cut(new, 3), fdr=0.2).compute()["flagged"].tolist()
+    expected = in_order(model.score(new, fdr=0.2).to_frame())
+    flagged = model.score(cut(new, 3), fdr=0.2).to_frame().compute()["flagged"].tolist()
     assert flagged == expected["flagged"].tolist() and sum(flagged) >= 40
-    assert not model.score(cut(cards[100:200], 3), fdr=0.001).compute()["flagged"].any()
+    assert not model.score(cut(cards[100:200], 3), fdr=0.001).to_frame().compute()["flagged"].any()
 
 
 @pytest.mark.parametrize("scheduler", ["threads", "sync"])
@@ -74,12 +77,15 @@ def test_the_same_partitions_give_the_same_sample(cards, scheduler):
 
 @pytest.mark.parametrize("n_partitions", [1, 5])
 def test_a_sample_of_the_rows_makes_the_model_that_a_frame_in_memory_makes(cards, n_partitions):
-    how = {"features": ["amount", "hour", "ok"], "n_estimators": 12, "random_state": 0, "max_rows": 1000}
+    how = {"features": ["amount", "hour", "ok"], "n_estimators": 12, "random_state": 0, "options": {"max_rows": 1000}}
     frame = cut(cards, n_partitions)
-    ranked, expected = isobag.detect_points(frame, **how).compute(), in_order(isobag.detect_points(cards, **how))
+    ranked, expected = (
+        isobag.detect(frame, **how).to_frame().compute(),
+        in_order(isobag.detect(cards, **how).to_frame()),
+    )
     assert ranked["score"].tolist() == expected["score"].tolist()
-    here, there = (isobag.fit_points(own, **how) for own in (cards, frame))
-    assert there.score(cards)["p_value"].tolist() == here.score(cards)["p_value"].tolist()
+    here, there = (isobag.fit(own, **how) for own in (cards, frame))
+    assert there.score(cards).to_frame()["p_value"].tolist() == here.score(cards).to_frame()["p_value"].tolist()
     assert not hasattr(there.detector, "scores_")
 
 
@@ -122,16 +128,16 @@ def test_what_is_wrong_is_named_with_partition_and_row(cards):
         halves[1] = second
         return dd.from_map(half, [0, 1], meta=cards[:0])
 
-    model = isobag.fit_points(cards, **HOW)
+    model = isobag.fit(cards, **HOW)
     gap = cards[1500:].reset_index(drop=True)
     gap.loc[4, "hour"] = np.nan
     with pytest.raises(ValueError, match="row 4 of partition 1, column 'hour'"):
-        model.score(frame(gap)).compute()
+        model.score(frame(gap)).to_frame().compute()
     texts = cards[1500:].assign(hour="noon")
     with pytest.raises(ValueError, match=r"partition 1, column 'hour' is of type .*string"):
-        isobag.detect_points(frame(texts), **HOW)
+        isobag.detect(frame(texts), **HOW).to_frame()
     with pytest.raises(ValueError, match="partition 1 has no column 'hour'"):
-        isobag.detect_points(frame(cards[1500:].drop(columns="hour")), **HOW)
+        isobag.detect(frame(cards[1500:].drop(columns="hour")), **HOW).to_frame()
 
 
 def test_a_source_that_does_not_repeat_its_rows_is_said_to():
@@ -141,21 +147,21 @@ def test_a_source_that_does_not_repeat_its_rows_is_said_to():
         return pd.DataFrame({"x": rng.normal(size=100), "y": rng.normal(size=100)})
 
     with pytest.warns(UserWarning, match="partition 0 and 2 more had other rows when they were read again"):
-        isobag.detect_points(dd.from_map(made, range(3), meta=made(0)[:0]), n_estimators=4, random_state=0)
+        isobag.detect(dd.from_map(made, range(3), meta=made(0)[:0]), n_estimators=4, random_state=0).to_frame()
 
 
 def test_what_a_cluster_cannot_do_is_refused(cards):
     frame = cut(cards, 2)
     with pytest.raises(ValueError, match="rename your column 'score'"):
-        isobag.detect_points(frame.assign(score=1.0), **HOW)
+        isobag.detect(frame.assign(score=1.0), **HOW).to_frame()
     with pytest.raises(ValueError, match="decimal=','"):
-        isobag.detect_points(frame, decimal=",", **HOW)
-    with pytest.raises(ValueError, match="baseline_by='account'"):
-        isobag.detect_points(frame, baseline_by="account", **HOW)
-    with pytest.raises(TypeError, match="in partitions"):
-        isobag.rank_frame(frame)
+        isobag.detect(frame, decimal=",", **HOW).to_frame()
+    with pytest.raises(ValueError, match="within='account'"):
+        isobag.detect(frame, within="account", **HOW).to_frame()
+    with pytest.raises(AttributeError, match="to_frame"):
+        isobag.detect(frame, **HOW).plot()
     with pytest.raises(ValueError, match="no rows"):
-        isobag.detect_points(cut(cards[:0], 1), **HOW)
+        isobag.detect(cut(cards[:0], 1), **HOW).to_frame()
 
 
 def test_empty_partitions_and_rows_with_gaps_take_no_part(cards):
@@ -163,17 +169,17 @@ def test_empty_partitions_and_rows_with_gaps_take_no_part(cards):
     gaps.loc[::10, "hour"] = np.nan
     parts = [cards[:0], gaps[:1000], gaps[1000:], cards[:0]]
     frame = dd.from_map(lambda number: parts[number], range(4), meta=cards[:0])
-    ranked = isobag.detect_points(frame, missing="drop", **HOW).compute()
-    expected = in_order(isobag.detect_points(gaps, missing="drop", **HOW))
+    ranked = isobag.detect(frame, missing="drop", **HOW).to_frame().compute()
+    expected = in_order(isobag.detect(gaps, missing="drop", **HOW).to_frame())
     assert ranked["score"].isna().sum() == 300 and ranked["n_missing"].sum() == 300
     pd.testing.assert_series_equal(ranked["score"], expected["score"], check_index=False)
 
 
 def test_the_model_is_in_the_graph_once_whatever_the_number_of_partitions(cards):
-    model = isobag.fit_points(cards, **HOW)
+    model = isobag.fit(cards, **HOW)
     once = len(cloudpickle.dumps(model.detector))
     frame = dd.from_map(no_rows, range(40), meta=cards[:0])
-    graph = dict(model.score(frame).optimize().dask)
+    graph = dict(model.score(frame).to_frame().optimize().dask)
     assert once < sum(len(cloudpickle.dumps(task)) for task in graph.values()) < 2 * once
 
 
@@ -205,17 +211,17 @@ def test_groups_learned_from_and_new_groups_score_as_in_memory(dated, n_partitio
     by = [how["by"]] if isinstance(how["by"], str) else how["by"]
     by = [*by, "period"] if "time" in how else by
     frame = cut(dated, n_partitions)
-    ranked = by_label(isobag.detect_groups(frame, **how).compute(), by)
-    expected = by_label(isobag.detect_groups(dated, **how), by)
+    ranked = by_label(isobag.detect(frame, **how).to_frame().compute(), by)
+    expected = by_label(isobag.detect(dated, **how).to_frame(), by)
     for name in (*by, "n_points", "score", "flagged", "reasons"):
         assert ranked[name].fillna(-1).tolist() == expected[name].fillna(-1).tolist(), name
     if "time" in how or "min_size" in how:
         return
-    here, there = (isobag.fit_groups(own, **how) for own in (dated, frame))
+    here, there = (isobag.fit(own, **how) for own in (dated, frame))
     new = dated[200:3600]
-    expected = by_label(here.score(new, fdr=0.2), by)
+    expected = by_label(here.score(new, fdr=0.2).to_frame(), by)
     for model in (here, there):
-        scored = by_label(model.score(cut(new, n_partitions), fdr=0.2).compute(), by)
+        scored = by_label(model.score(cut(new, n_partitions), fdr=0.2).to_frame().compute(), by)
         for name in ("n_points", "score", "p_value", "extrapolated", "p_shape", "p_size", "flagged"):
             assert scored[name].tolist() == expected[name].tolist(), name
 
@@ -224,13 +230,13 @@ def test_of_more_groups_than_are_learned_from_all_are_scored(rng):
     labels = np.repeat(np.arange(9000), 2)
     frame = pd.DataFrame({"who": rng.permutation(labels), "x": rng.normal(size=18000), "y": rng.normal(size=18000)})
     frame.loc[frame["who"] == 17, ["x", "y"]] = 9.0
-    ranked = isobag.detect_groups(cut(frame, 4), by="who", n_estimators=8, random_state=0).compute()
+    ranked = isobag.detect(cut(frame, 4), by="who", n_estimators=8, random_state=0).to_frame().compute()
     assert sorted(ranked["who"]) == list(range(9000)) and (ranked["n_points"] == 2).all()
     assert ranked.set_index("who")["rank"][17] == 1 and (ranked["reasons"] != "").sum() == 200
-    model = isobag.fit_groups(cut(frame, 4), by="who", n_estimators=8, random_state=0)
+    model = isobag.fit(cut(frame, 4), by="who", n_estimators=8, random_state=0)
     assert len(model.detector.labels_) == 4096
     new = frame.assign(x=rng.normal(size=18000), y=rng.normal(size=18000))
-    p_values = model.score(cut(new, 4)).compute()["p_value"]
+    p_values = model.score(cut(new, 4)).to_frame().compute()["p_value"]
     assert 0.44 < (p_values <= 0.5).mean() < 0.53  # .474 from groups in memory
 
 
@@ -239,17 +245,17 @@ def test_labels_are_missing_or_of_two_types(cards):
     lost.loc[[4, 1700], "account"] = None
     how = {"by": "account", "features": ["amount", "hour"], "n_estimators": 8, "random_state": 0}
     with pytest.raises(ValueError, match=r"account: row \d+ of partition \d has no label"):
-        isobag.detect_groups(cut(lost, 2), **how)
+        isobag.detect(cut(lost, 2), **how).to_frame()
     with pytest.warns(UserWarning, match="2 of 3,000 rows"):
-        dropped = isobag.detect_groups(cut(lost, 2), missing="drop", **how).compute()
+        dropped = isobag.detect(cut(lost, 2), missing="drop", **how).to_frame().compute()
     with pytest.warns(UserWarning, match="2 of 3,000 rows"):
-        expected = isobag.detect_groups(lost, missing="drop", **how)
+        expected = isobag.detect(lost, missing="drop", **how).to_frame()
     assert by_label(dropped, ["account"])["score"].tolist() == by_label(expected, ["account"])["score"].tolist()
     halves = [cards[:1500].assign(account=1.5), cards[1500:]]
     mixed = dd.from_map(lambda number: halves[number], [0, 1], meta=cards[:0])
     with pytest.raises(ValueError, match=r"column 'account' is of type .* need one type"):
-        isobag.detect_groups(mixed, **how)
+        isobag.detect(mixed, **how).to_frame()
     with pytest.raises(ValueError, match="No group has 500 or more rows"):
-        isobag.detect_groups(cut(cards, 2), min_size=500, **how)
+        isobag.detect(cut(cards, 2), min_size=500, **how).to_frame()
     with pytest.raises(ValueError, match="sessions='30m'"):
-        isobag.detect_groups(cut(cards.assign(when=1.0), 2), time="when", sessions="30m", time_unit="s", **how)
+        isobag.detect(cut(cards.assign(when=1.0), 2), time="when", sessions="30m", time_unit="s", **how).to_frame()

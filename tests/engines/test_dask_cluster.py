@@ -109,11 +109,11 @@ def two_workers(cluster, client):
 def test_the_result_after_a_worker_was_killed_is_the_result(cluster, client, two_workers, tmp_path, by):
     rows = pd.concat([make(number) for number in range(8)], ignore_index=True)
     if by is None:
-        expected = isobag.detect_points(rows, **HOW).sort_values("row")["score"]
-        ranked = isobag.detect_points(table(dies_in=tmp_path / "died"), **HOW).compute()["score"]
+        expected = isobag.detect(rows, **HOW).to_frame().sort_values("row")["score"]
+        ranked = isobag.detect(table(dies_in=tmp_path / "died"), **HOW).to_frame().compute()["score"]
     else:
-        expected = isobag.detect_groups(rows, by=by, **HOW).sort_values(by)["score"]
-        ranked = isobag.detect_groups(table(dies_in=tmp_path / "died"), by=by, **HOW).compute()
+        expected = isobag.detect(rows, by=by, **HOW).to_frame().sort_values(by)["score"]
+        ranked = isobag.detect(table(dies_in=tmp_path / "died"), by=by, **HOW).to_frame().compute()
         ranked = ranked.sort_values(by)["score"]
     assert (tmp_path / "died").exists() and len(client.scheduler_info()["workers"]) == 1
     assert ranked.tolist() == expected.tolist()
@@ -123,10 +123,10 @@ def test_a_worker_of_another_version_is_refused_by_name_and_version(cluster, cli
     cluster.start_worker("other", version="0.0.1")
     client.wait_for_workers(1, timeout=60)
     with pytest.raises(ValueError, match=rf"\(other\) has isobag 0\.0\.1; need {isobag.__version__}"):
-        isobag.detect_points(table(), **HOW)
-    model = isobag.fit_points(make(0), **HOW)
+        isobag.detect(table(), **HOW).to_frame()
+    model = isobag.fit(make(0), **HOW)
     with pytest.raises(ValueError, match=r"\(other\) has isobag 0\.0\.1"):
-        model.score(table()).compute()
+        model.score(table()).to_frame().compute()
 
 
 def test_all_workers_gone_ends_in_an_error_within_a_minute(cluster, client):
@@ -135,7 +135,7 @@ def test_all_workers_gone_ends_in_an_error_within_a_minute(cluster, client):
     threading.Timer(3, cluster.workers["only"].kill).start()
     start = time.monotonic()
     with pytest.raises(RuntimeError, match="no Dask worker has been running for 30 s"):
-        isobag.detect_points(table(pause=1), **HOW)
+        isobag.detect(table(pause=1), **HOW).to_frame()
     assert time.monotonic() - start < 60
     deadline = time.monotonic() + 30
     while client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks)):

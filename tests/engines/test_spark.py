@@ -26,13 +26,16 @@ def in_order(ranked):
 @pytest.mark.parametrize("n_partitions", [1, 3])
 def test_rows_learned_from_and_new_rows_score_as_in_memory(spark, cards, n_partitions):
     frame = spark.createDataFrame(cards).coalesce(n_partitions)
-    ranked, expected = isobag.detect_points(frame, **HOW), in_order(isobag.detect_points(cards, **HOW))
+    ranked, expected = isobag.detect(frame, **HOW).to_frame(), in_order(isobag.detect(cards, **HOW).to_frame())
     assert type(ranked) is type(frame) and ranked.columns[:5] == frame.columns
     ranked = ranked.toArrow().to_pandas()
     assert ranked["score"].tolist() == expected["score"].tolist() and ranked["rank"].iloc[7] == 1
     assert ranked["reasons"].iloc[7].startswith("amount 900")
-    model = isobag.fit_points(cards[:2000], **HOW)
-    scored, expected = model.score(frame, fdr=0.2).toArrow().to_pandas(), in_order(model.score(cards, fdr=0.2))
+    model = isobag.fit(cards[:2000], **HOW)
+    scored, expected = (
+        model.score(frame, fdr=0.2).to_frame().toArrow().to_pandas(),
+        in_order(model.score(cards, fdr=0.2).to_frame()),
+    )
     for name in ("score", "p_value", "extrapolated", "flagged"):
         assert scored[name].tolist() == expected[name].tolist()
 
@@ -41,9 +44,9 @@ def test_what_is_wrong_is_named_with_partition_and_row(spark, cards):
     gap = cards.copy()
     gap.loc[4, "hour"] = np.nan
     with pytest.raises(ValueError, match=r"hour' \(1\) of 3,000 rows; .*row 4"):
-        isobag.detect_points(spark.createDataFrame(gap).coalesce(1), missing="error", **HOW)
+        isobag.detect(spark.createDataFrame(gap).coalesce(1), missing="error", **HOW).to_frame()
     with pytest.raises(ValueError, match=r"partition 0 has no column|no such column"):
-        isobag.detect_points(spark.createDataFrame(cards.drop(columns="hour")), **HOW)
+        isobag.detect(spark.createDataFrame(cards.drop(columns="hour")), **HOW).to_frame()
 
 
 def test_the_result_after_a_process_was_killed_is_the_result(spark, cards, tmp_path):
@@ -57,16 +60,16 @@ def test_the_result_after_a_process_was_killed_is_the_result(spark, cards, tmp_p
             yield batch
 
     frame = spark.createDataFrame(cards).coalesce(2)
-    killed = isobag.detect_points(frame.mapInArrow(die_once, frame.schema), **HOW).toArrow().to_pandas()
+    killed = isobag.detect(frame.mapInArrow(die_once, frame.schema), **HOW).to_frame().toArrow().to_pandas()
     assert flag.exists()
-    pd.testing.assert_frame_equal(killed, isobag.detect_points(frame, **HOW).toArrow().to_pandas())
+    pd.testing.assert_frame_equal(killed, isobag.detect(frame, **HOW).to_frame().toArrow().to_pandas())
 
 
 def test_an_executor_of_another_version_is_refused_by_name_and_version(spark, cards, monkeypatch):
     frame = spark.createDataFrame(cards)
     monkeypatch.setattr(isobag, "__version__", "9.9.9")  # of the driver alone
     with pytest.raises(ValueError, match=r"Spark executor on .* \(process \d+\) has isobag .*; need 9\.9\.9"):
-        isobag.detect_points(frame, **HOW)
+        isobag.detect(frame, **HOW).to_frame()
 
 
 def test_groups_score_as_in_memory(spark, cards):
@@ -77,12 +80,15 @@ def test_groups_score_as_in_memory(spark, cards):
         return ranked.sort_values("account").reset_index(drop=True)
 
     ordered = frame.toArrow().to_pandas()
-    ranked = by_label(isobag.detect_groups(frame, **how).toArrow().to_pandas())
-    expected = by_label(isobag.detect_groups(ordered, **how))
+    ranked = by_label(isobag.detect(frame, **how).to_frame().toArrow().to_pandas())
+    expected = by_label(isobag.detect(ordered, **how).to_frame())
     for name in ("account", "n_points", "score", "flagged", "reasons"):
         assert ranked[name].tolist() == expected[name].tolist(), name
-    model = isobag.fit_groups(frame, **how)
-    scored, expected = by_label(model.score(frame).toArrow().to_pandas()), by_label(model.score(ordered))
+    model = isobag.fit(frame, **how)
+    scored, expected = (
+        by_label(model.score(frame).to_frame().toArrow().to_pandas()),
+        by_label(model.score(ordered).to_frame()),
+    )
     assert scored["p_value"].tolist() == expected["p_value"].tolist()
 
 
@@ -94,8 +100,8 @@ frame = pd.read_parquet("cards.parquet")
 spark = session(remote="local[2]")
 own = spark.createDataFrame(frame)
 assert type(own).__module__.startswith("pyspark.sql.connect")
-isobag.detect_points(own, **HOW).toArrow().to_pandas().to_csv("rows.csv")
-groups = isobag.detect_groups(own, by="account", **HOW).toArrow().to_pandas()
+isobag.detect(own, **HOW).to_frame().toArrow().to_pandas().to_csv("rows.csv")
+groups = isobag.detect(own, by="account", **HOW).to_frame().toArrow().to_pandas()
 groups.sort_values("account").to_csv("groups.csv")
 """
 
@@ -108,6 +114,6 @@ def test_a_frame_of_connect_is_as_good(cards, tmp_path, spark):
     code = f"HOW = {HOW!r}\n{_CONNECT}"  # in a process of its own: one has one kind of session
     subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=env, check=True, timeout=300)
     rows = pd.read_csv(tmp_path / "rows.csv")
-    groups = isobag.detect_groups(cards, by="account", **HOW).sort_values("account")
+    groups = isobag.detect(cards, by="account", **HOW).to_frame().sort_values("account")
     assert pd.read_csv(tmp_path / "groups.csv")["score"].tolist() == groups["score"].tolist()
-    assert rows["score"].tolist() == in_order(isobag.detect_points(cards, **HOW))["score"].tolist()
+    assert rows["score"].tolist() == in_order(isobag.detect(cards, **HOW).to_frame())["score"].tolist()

@@ -5,7 +5,7 @@ a point's `cells` the list of its cell in every partitioning. Distances are floa
 """
 
 from fractions import Fraction
-from math import asinh, exp, inf, log, sqrt
+from math import asinh, exp, frexp, inf, log, sqrt
 from statistics import NormalDist, median, pstdev
 
 import numpy as np
@@ -42,15 +42,15 @@ def partitionings(pool, slots, levels, psi):
     return [[pool[slots[slot]] for slot in own] for own in samples(len(slots), levels, psi)]
 
 
+def sq_radius(center, centers):
+    """Squared distance of a center to the nearest different one, 0 if all are equal."""
+    sq_dists = [sq_distance(center, other) for other in centers]
+    return min((sq_dist for sq_dist in sq_dists if sq_dist > 0), default=np.float32(0))
+
+
 def sq_radii(centers, mechanism="hypersphere"):
-    """Squared distance of every center to the nearest different center; 0 if all are equal, infinite for Voronoi."""
-    if mechanism == "voronoi":
-        return [inf] * len(centers)
-    radii = []
-    for center in centers:
-        sq_dists = [sq_distance(center, other) for other in centers]
-        radii.append(min((sq_dist for sq_dist in sq_dists if sq_dist > 0), default=np.float32(0)))
-    return radii
+    """Squared radius of the ball around every center, infinite for Voronoi."""
+    return [inf if mechanism == "voronoi" else sq_radius(center, centers) for center in centers]
 
 
 def cell(x, centers, radii, rule="nearest"):
@@ -91,8 +91,10 @@ def far_out(x, partitionings, limit):
     """Octaves beyond the limit from x to its nearest center, summed over the partitionings in which x is OUTSIDE."""
     total = 0
     for centers in partitionings:
-        if cell(x, centers, sq_radii(centers)) == OUTSIDE:
-            total += max(0, octaves(min(sq_distance(x, center) for center in centers)) - limit)
+        nearest = min(centers, key=lambda center: sq_distance(x, center))
+        sq_dist = sq_distance(x, nearest)
+        if sq_dist > sq_radius(nearest, centers):
+            total += max(0, octaves(sq_dist) - limit)
     return total
 
 
@@ -237,16 +239,21 @@ def normal_score(x, column):
 
 
 def scale(X, train, scaling):
-    """Every feature moved and divided by what the training data say; a constant feature becomes 0."""
+    """Every feature moved and divided by what the training data say; a constant feature becomes 0.
+
+    None: its midpoint is taken away, and one power of two brings the largest half of a range into [1, 2).
+    """
     scaled = [[0.0] * len(row) for row in X]
+    half_range = max((max(column) - min(column)) / 2 for column in zip(*train, strict=True))
+    power = 2.0 ** (frexp(half_range)[1] - 1)
     for k in range(len(train[0])):
         column = [float(row[k]) for row in train]
-        if min(column) == max(column) and scaling is not None:
+        if min(column) == max(column):
             continue
         mean, median = sum(column) / len(column), _median(column)
         away = [abs(v - median) for v in column]
         shift, width = {
-            None: (0.0, 1.0),
+            None: ((min(column) + max(column)) / 2, power),
             "minmax": (min(column), max(column) - min(column)),
             "standard": (mean, sqrt(sum((v - mean) ** 2 for v in column) / len(column))),
             "absolute": (mean, sum(abs(v - mean) for v in column) / len(column)),

@@ -4,11 +4,14 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
+from isobag import IDKPointDetector
+from isobag.backends import Compute
 from isobag.backends.arrays import OUTSIDE
 from isobag.backends.numpy import count_assigned, sum_assigned
 from isobag.backends.samples import Cut
-from isobag.partitionings import base, count_blocks, cut_pool, draw_pools, draw_samples, nested_levels, pool_rows
-from isobag.partitionings.base import distinct_points, draw_rows, draw_seeds
+from isobag.data.rows import ArrayRows
+from isobag.partitionings import count_blocks, cut_pool, draw_pools, draw_samples, nested_levels, pool_rows
+from isobag.partitionings.base import _hash_rows, distinct_points, draw_rows, draw_seeds
 
 
 @pytest.mark.parametrize("n_rows", [2, 3, 64, 65, 2000])
@@ -32,7 +35,7 @@ def test_samples_of_all_rows_are_those_drawn_one_behind_the_other():
 
 def test_a_pool_of_2048_rows_is_cut_once_into_samples_of_every_psi():
     levels = nested_levels(512)
-    assert pool_rows("auto", 512, 10_000) == 2048
+    assert pool_rows("auto", 512, 10_000, 32) == 2048
     n_blocks = count_blocks(levels, 2048, 100)
     cut = Cut(levels, len(cut_pool(2048, 512, n_blocks, np.random.default_rng(0))))
     assert dict(zip(levels, cut.counts.tolist(), strict=True)) == {
@@ -40,10 +43,11 @@ def test_a_pool_of_2048_rows_is_cut_once_into_samples_of_every_psi():
     }  # fmt: skip
 
 
-def test_pools_hold_four_samples_of_a_large_psi_or_all_rows_there_are():
-    assert [pool_rows("auto", psi, 10**6) for psi in (2, 512, 1000)] == [2048, 2048, 4000]
-    assert pool_rows("auto", 512, 1500) == 1500
-    assert [pool_rows(size, 64, 1000) for size in (10, 100, 5000)] == [64, 100, 1000]
+def test_pools_hold_four_samples_of_a_large_psi_half_as_many_of_many_features_or_all_rows_there_are():
+    assert [pool_rows("auto", psi, 10**6, 10) for psi in (2, 512, 1000)] == [2048, 2048, 4000]
+    assert [pool_rows("auto", psi, 10**6, 33) for psi in (2, 512, 1000)] == [1024, 1024, 2000]
+    assert pool_rows("auto", 512, 1500, 10) == 1500
+    assert [pool_rows(size, 64, 1000, 10) for size in (10, 100, 5000)] == [64, 100, 1000]
 
 
 @pytest.mark.parametrize(("n_pool", "psi"), [(2048, 512), (2048, 300), (100, 50), (75, 37), (5, 2)])
@@ -89,16 +93,33 @@ def test_pools_take_at_most_half_of_the_rows_and_overlap_as_little_as_can_be(n_r
     assert not any(np.array_equal(pools[0], pool) for pool in pools[1:])
 
 
-@pytest.mark.parametrize("collide", [False, True])
-def test_equal_rows_become_one_point_even_if_all_hashes_are_equal(rng, collide, monkeypatch):
-    if collide:
-        monkeypatch.setattr(base, "_hash_rows", lambda values: np.zeros(len(values), dtype=np.uint64))
+def test_equal_rows_become_one_point(rng):
     X = rng.integers(0, 3, (50, 2)).astype(float)
     X[7], X[8] = (0.0, 1.0), (-0.0, 1.0)
     points, names = distinct_points(X)
     assert_array_equal(points[names], X)
     assert len(points) == len({tuple(row) for row in X.tolist()})
     assert names[7] == names[8]
+
+
+def test_different_rows_with_one_hash_stay_different():
+    a, b = _hash_rows(np.array([[1.0], [2.0]]))
+    X = np.array([[1.0, 3.0], [2.0, (a ^ b ^ np.float64(3.0).view(np.uint64)).view(np.float64)], [1.0, 3.0]])
+    assert len(np.unique(_hash_rows(X))) == 1
+    points, names = distinct_points(X)
+    assert len(points) == 2 and names[0] == names[2] != names[1]
+    assert_array_equal(points[names], X)
+
+
+@pytest.mark.parametrize("t", [1, 5, 100])
+@pytest.mark.parametrize("how", [{}, {"pool_size": None}, {"pool_size": 50}], ids=str)
+def test_every_scale_has_as_many_samples_of_a_psi_and_at_most_about_as_asked_for(t, how):
+    X = np.random.default_rng(0).normal(size=(600, 2))
+    model = IDKPointDetector(t, random_state=0, **how).fit(X)
+    assert len({view.balls.cut for view in model.views_.members}) == 1
+    # A block of 300 slots has 9 runs of 32, so samples of small psi come by nine.
+    assert model.views_.counts[0] <= -(-t // 9) * 9 + 9
+    assert_array_equal(model.model_.scores(ArrayRows(X), Compute("numpy")), model.score_samples(X))
 
 
 def test_nested_levels_are_powers_of_two_and_the_last():

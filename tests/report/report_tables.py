@@ -4,11 +4,10 @@ import dataclasses
 
 import numpy as np
 import pandas as pd
-from isobag.estimators.findings import CommonChange, Findings
 
+from isobag import detect
 from isobag.data.rows import Rows
 from isobag.datasets import make_card_accounts
-from isobag.tables.detect import rank_frame
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -33,7 +32,7 @@ def hostile_rows(**options):
     frame["who"] = [f"person {i}" for i in range(500)] + HOSTILE
     frame["<img src=y>"] = "</td><script>alert(5)</script>"
     how = {"random_state": 0, "n_estimators": 20, "id_column": "who", "contamination": 0.03} | options
-    return rank_frame(frame, **how)
+    return detect(frame, **how)
 
 
 def hostile_groups(**options):
@@ -48,7 +47,7 @@ def hostile_groups(**options):
     tiny = pd.DataFrame({name: [float(frame[name].max())] * 2 for name in features})
     tiny["account"], tiny["channel"], tiny["<u>note</u>"] = "tiny", "web", "x"
     how = {"random_state": 0, "n_estimators": 20, "features": [*features, "channel"]} | options
-    return rank_frame(pd.concat([frame, tiny]), by="account", **how)
+    return detect(pd.concat([frame, tiny]), by="account", **how)
 
 
 class Noise(Rows):
@@ -74,38 +73,17 @@ def million_rows():
         rng.normal(size=(300, 200)), columns=[f"column number {j} with a long name" for j in range(200)]
     )
     frame["who"] = [f"{k:0100}" for k in range(300)]
-    small = rank_frame(frame, id_column="who", random_state=0, n_estimators=10)
+    small = detect(frame, id_column="who", random_state=0, n_estimators=10)
     n = 1_000_000
     scores = np.concatenate([small.scores, rng.lognormal(3, 0.5, n - 300)])
     order = np.argsort(scores, kind="stable")
     more = {"scores": scores, "order": order, "flagged": scores < small.judged.threshold, "evidence": {}}
-    return dataclasses.replace(small, **more, units=small.units._replace(data=Noise(n, 200)))
+    table = dataclasses.replace(small.table, cells=Noise(n, 200))
+    return dataclasses.replace(small, **more, table=table, units=small.units._replace(data=Noise(n, 200)))
 
 
 def many_groups():
     """10,000 groups."""
     frame = pd.DataFrame(np.random.default_rng(0).normal(size=(50_000, 8)), columns=list("abcdefgh"))
     frame["group"] = [f"group {k:0100}" for k in np.repeat(np.arange(10_000), 5)]
-    return rank_frame(frame, by="group", random_state=0, n_estimators=10)
-
-
-def watched(n_entities=20, n_periods=10, odd=(), labels=None, **more):
-    """Findings in which entity k is an alarm of a kind in period t, for each (k, t, kind, reasons) of ``odd``."""
-    labels = np.array([f"shop {k}" for k in range(n_entities)] if labels is None else labels, dtype=object)
-    days = (np.datetime64("2026-01-01") + np.arange(n_periods)).astype("datetime64[us]")
-    entity, period = np.tile(np.arange(n_entities), n_periods), np.repeat(np.arange(n_periods), n_entities)
-    p = np.random.default_rng(0).uniform(0.2, 1, len(entity))
-    kind, reasons = np.full((2, len(entity)), "", dtype=object)
-    flagged, n_points = np.zeros(len(entity), dtype=bool), np.full(len(entity), 12)
-    for rank, (k, t, own, words) in enumerate(odd):
-        line = t * n_entities + k
-        p[line], kind[line], reasons[line], flagged[line] = 1e-9 * (rank + 1), own, words, True
-        n_points[line] = 0 if own == "silent" else 12
-    since = np.where(flagged, days[period], np.datetime64("NaT", "us"))
-    return Findings(
-        labels[entity], days[period], days[period].astype(np.int64), n_points, np.full(len(p), 11.5), np.log(p), p, p,
-        np.full(len(p), np.nan), p, kind, flagged, since, reasons, **more,
-    )  # fmt: skip
-
-
-COMMON = CommonChange(np.datetime64("2026-01-04", "us"), 18, 20)
+    return detect(frame, by="group", random_state=0, n_estimators=10)

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 from report_tables import HOSTILE, many_groups, million_rows
 
+from isobag import detect
 from isobag.report import write_report
-from isobag.tables.detect import rank_frame
 from isobag.tables.terminal import shown
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -132,7 +132,7 @@ def test_three_hundred_columns_fit_a_phone(browser, tmp_path):
         np.random.default_rng(0).normal(size=(60, 300)), columns=[f"sensor_{k}_of_the_hall" for k in range(300)]
     )
     frame["place"] = [f"place {k}" for k in range(60)]
-    ranking = rank_frame(frame, random_state=0, n_estimators=5, keep=list(frame.columns))
+    ranking = detect(frame, random_state=0, n_estimators=5, keep=list(frame.columns))
     opened = Opened(browser, ranking, tmp_path, viewport={"width": 390, "height": 800})
     page = opened.page
     assert page.evaluate("document.documentElement.scrollWidth") <= 390 and page.evaluate(HIDDEN) == []
@@ -186,7 +186,7 @@ def test_two_indicators_are_drawn_as_bars(browser, tmp_path):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.random((300, 3)) < 0.2, columns=["a", "b", "c"])
     frame["u"], frame["v"] = rng.normal(size=(2, 300))
-    opened = Opened(browser, rank_frame(frame, random_state=0, n_estimators=10, contamination=0.1), tmp_path)
+    opened = Opened(browser, detect(frame, random_state=0, n_estimators=10, contamination=0.1), tmp_path)
     page = opened.page
     assert page.locator("#map circle").count() == 300
     page.get_by_label("across").select_option("a")

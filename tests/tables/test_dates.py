@@ -6,7 +6,7 @@ import pytest
 from commands import ask, assert_one_sentence, run
 from reading import features, read_table, refusal
 
-from isobag import detect_groups, detect_points
+from isobag import detect
 from isobag.tables.cells import time_of
 from isobag.tables.sources import FilesSource
 
@@ -34,13 +34,13 @@ def test_features_are_those_of_iso_dates(tables):
 def test_every_command_takes_them_and_a_model_keeps_them(tables, tmp_path):
     iso, own = tables
     chosen = ("--features", "x,day")
-    assert ask("points", own, *chosen, "--dates", FORMAT)["top"] == ask("points", iso, *chosen)["top"]
+    assert ask("detect", own, *chosen, "--dates", FORMAT)["top"] == ask("detect", iso, *chosen)["top"]
     for path, more in ((iso, ()), (own, ("--dates", FORMAT))):
-        assert run("fit", path, *chosen, *more, "--model", tmp_path / f"{path.stem}.isobag").exit_code == 0
+        assert run("fit", path, *chosen, *more, "--save-model", tmp_path / f"{path.stem}.isobag").exit_code == 0
     scored = ask("score", tmp_path / "own.isobag", own)["top"]
     assert scored == ask("score", tmp_path / "iso.isobag", iso)["top"]
     weekly = ("--by", "who", "--time", "day", "--every", "1w", "--features", "x")
-    assert ask("groups", own, *weekly, "--dates", FORMAT)["top"] == ask("groups", iso, *weekly)["top"]
+    assert ask("detect", own, *weekly, "--dates", FORMAT)["top"] == ask("detect", iso, *weekly)["top"]
     own.write_text(own.read_text() + "0.5,a,soon\n")
     assert_one_sentence(run("score", tmp_path / "own.isobag", own), "the model learned times", "has 'soon'")
 
@@ -48,12 +48,12 @@ def test_every_command_takes_them_and_a_model_keeps_them(tables, tmp_path):
 def test_frames_take_them_too(tables):
     iso, own = (pd.read_csv(path) for path in tables)
     how = {"random_state": 0, "n_estimators": 10}
-    found = detect_points(own, features=["x", "day"], dates=FORMAT, **how)
-    parsed = detect_points(iso.assign(day=pd.to_datetime(iso["day"])), features=["x", "day"], **how)
+    found = detect(own, features=["x", "day"], dates=FORMAT, **how).to_frame()
+    parsed = detect(iso.assign(day=pd.to_datetime(iso["day"])), features=["x", "day"], **how).to_frame()
     assert found["score"].tolist() == parsed["score"].tolist()
     weekly = {"by": "who", "time": "day", "every": "1w", "features": ["x"]}
-    expected = detect_groups(iso, **weekly, **how)
-    assert detect_groups(own, dates=FORMAT, **weekly, **how)["score"].tolist() == expected["score"].tolist()
+    expected = detect(iso, **weekly, **how).to_frame()
+    assert detect(own, dates=FORMAT, **weekly, **how).to_frame()["score"].tolist() == expected["score"].tolist()
 
 
 def test_a_cell_that_does_not_fit_is_named(tables, tmp_path):
@@ -63,7 +63,7 @@ def test_a_cell_that_does_not_fit_is_named(tables, tmp_path):
     assert "day: 60 of 61 cells fit dates='%d.%m.%Y'; row 60 (line 62 of" in said and "has '31.02.2026'" in said
     weekly = ("--by", "who", "--time", "day", "--every", "1w", "--features", "x", "--dates", FORMAT)
     assert_one_sentence(
-        run("groups", own, *weekly), "row 60 has '31.02.2026', which is not a time", "or as '%d.%m.%Y' says"
+        run("detect", own, *weekly), "row 60 has '31.02.2026', which is not a time", "or as '%d.%m.%Y' says"
     )
 
 
@@ -72,7 +72,7 @@ def test_a_format_that_fits_nothing_or_is_none_is_refused(tables):
     assert said == "dates='%m/%d/%Y': no cell of any column is such a date."
     for dates in ("%Y%m%d", "%H:%M", "day", "%d.%m.%Q"):
         assert_one_sentence(
-            run("points", tables[1], "--dates", dates), f"--dates {dates}; need a format of whole dates"
+            run("detect", tables[1], "--dates", dates), f"--dates {dates}; need a format of whole dates"
         )
 
 

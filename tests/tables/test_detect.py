@@ -1,6 +1,7 @@
 """Frames and arrays in, ranked frames out."""
 
 import datetime
+import math
 import re
 import warnings
 
@@ -17,9 +18,8 @@ from sklearn.compose import make_column_transformer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
-from isobag import IDKGroupDetector, IDKPointDetector, detect_groups, detect_points
+from isobag import IDKGroupDetector, IDKPointDetector, detect, fit
 from isobag.models.calibration import discoveries
-from isobag.tables.detect import rank_frame
 from isobag.tables.reasons import number_in_words
 
 FRAMES = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "arrow": pa.table}
@@ -44,9 +44,9 @@ def as_lists(frame):
 @pytest.mark.parametrize("kind", FRAMES)
 def test_every_library_gets_its_own_frame_with_the_same_rows(kind, columns):
     frame = FRAMES[kind](columns)
-    found = detect_points(frame, random_state=0)
+    found = detect(frame, random_state=0).to_frame()
     assert type(found) is type(frame)
-    expected = as_lists(detect_points(pd.DataFrame(columns), random_state=0))
+    expected = as_lists(detect(pd.DataFrame(columns), random_state=0).to_frame())
     assert as_lists(found) == expected
     assert list(expected) == ["row", "score", "rank", "rank_share", "flagged", "reasons"]
     assert expected["row"][0] == 79 and expected["flagged"][0]
@@ -57,25 +57,27 @@ def test_every_library_gets_its_own_frame_with_the_same_rows(kind, columns):
 @pytest.mark.parametrize("kind", FRAMES)
 def test_groups_of_every_library_are_ranked_alike(kind, columns):
     frame = FRAMES[kind](columns)
-    found = detect_groups(frame, by="who", random_state=0)
+    found = detect(frame, by="who", random_state=0).to_frame()
     assert type(found) is type(frame)
     lists = as_lists(found)
     assert list(lists) == ["who", "n_points", "score", "rank", "rank_share", "flagged", "reasons"]
-    assert lists == as_lists(detect_groups(pd.DataFrame(columns), by="who", random_state=0))
+    assert lists == as_lists(detect(pd.DataFrame(columns), by="who", random_state=0).to_frame())
     assert sorted(lists["who"]) == [f"n{i}" for i in range(8)] and set(lists["n_points"]) == {10}
 
 
 def test_lazy_frames_relations_and_arrays_are_ranked_alike(columns):
     numbers = {name: columns[name] for name in ("a", "größe")}
-    expected = as_lists(detect_points(pd.DataFrame(numbers), random_state=0))
-    assert as_lists(detect_points(pl.LazyFrame(columns), random_state=0)) == expected
+    columns = {**numbers, "who": columns["who"]}
+    expected = as_lists(detect(pd.DataFrame(columns), exclude=["who"], random_state=0).to_frame())
+    assert as_lists(detect(pl.LazyFrame(columns), exclude=["who"], random_state=0).to_frame()) == expected
     table = pa.table(columns)
     connection = duckdb.connect()
-    assert as_lists(detect_points(connection.from_arrow(table), random_state=0)) == expected
-    by_group = as_lists(detect_groups(pd.DataFrame(columns), "who", random_state=0))
-    assert as_lists(detect_groups(pl.LazyFrame(columns), "who", random_state=0)) == by_group
-    assert as_lists(detect_groups(connection.from_arrow(table), "who", random_state=0)) == by_group
-    of_array = detect_points(np.column_stack([*numbers.values()]), random_state=0)
+    there = detect(connection.from_arrow(table), exclude=["who"], random_state=0)
+    assert as_lists(there.to_frame()) == expected
+    by_group = as_lists(detect(pd.DataFrame(columns), "who", random_state=0).to_frame())
+    assert as_lists(detect(pl.LazyFrame(columns), "who", random_state=0).to_frame()) == by_group
+    assert as_lists(detect(connection.from_arrow(table), "who", random_state=0).to_frame()) == by_group
+    of_array = detect(np.column_stack([*numbers.values()]), random_state=0).to_frame()
     assert isinstance(of_array, pa.Table)
     assert {name: own for name, own in as_lists(of_array).items() if name != "reasons"} == {
         name: own for name, own in expected.items() if name != "reasons"
@@ -86,12 +88,13 @@ def test_lazy_frames_relations_and_arrays_are_ranked_alike(columns):
 def test_scores_are_those_of_the_detectors(columns):
     frame = pd.DataFrame(columns)
     X = frame[["a", "größe"]]
+    frame = frame.drop(columns=["kind", "when"])
     how = {"n_estimators": 30, "max_samples": 8, "random_state": 3, "contamination": 0.1}
-    found = detect_points(frame, **how).sort_values("row")
+    found = detect(frame, **how, exclude=["who"]).to_frame().sort_values("row")
     detector = IDKPointDetector(**how).fit(X)
     assert np.array_equal(found["score"], detector.score_samples(X))
     assert np.array_equal(found["flagged"], detector.predict(X) == -1)
-    groups = detect_groups(frame, "who", n_estimators=30, random_state=3)
+    groups = detect(frame, "who", n_estimators=30, random_state=3).to_frame()
     plain = IDKGroupDetector(30, random_state=3).fit(X, groups=frame["who"])
     assert dict(zip(groups["who"], groups["score"], strict=True)) == dict(
         zip(plain.labels_, plain.scores_, strict=True)
@@ -101,34 +104,34 @@ def test_scores_are_those_of_the_detectors(columns):
 def test_pandas_keeps_its_index_and_labels_keep_their_type(columns):
     frame = pd.DataFrame(columns, index=[f"row {i}" for i in range(80)])
     frame["who"] = frame["who"].astype("category")
-    found = detect_points(frame, id_column="who", random_state=0)
+    found = detect(frame, id_column="who", random_state=0).to_frame()
     assert found.index[0] == "row 79"
     assert found.columns[0] == "who" and found["who"].iloc[0] == "n7" and found["who"].dtype == "category"
     days = frame.assign(day=pd.to_datetime(np.repeat(["2024-01-01", "2024-01-02", "2024-01-03", "2024-01-04"], 20)))
-    assert pd.api.types.is_datetime64_any_dtype(detect_groups(days, "day", random_state=0)["day"])
+    assert pd.api.types.is_datetime64_any_dtype(detect(days, "day", random_state=0).to_frame()["day"])
 
 
 def test_an_id_of_numbers_is_no_feature(columns):
     frame = pd.DataFrame(columns).assign(number=np.arange(80) ** 3)
-    plain = detect_points(pd.DataFrame(columns), random_state=0)
-    assert np.array_equal(detect_points(frame, id_column="number", random_state=0)["score"], plain["score"])
+    plain = detect(pd.DataFrame(columns), random_state=0).to_frame()
+    assert np.array_equal(detect(frame, id_column="number", random_state=0).to_frame()["score"], plain["score"])
 
 
 def test_identifiers_are_left_out_aloud(columns):
     frame = pd.DataFrame(columns).assign(order_id=np.arange(80)[::-1], line=np.arange(80))
-    plain = detect_points(pd.DataFrame(columns), random_state=0)
+    plain = detect(pd.DataFrame(columns), random_state=0).to_frame()
     with pytest.warns(UserWarning, match=r"'order_id' \(an identifier by its name\), 'line' \(an i") as caught:
-        found = detect_points(frame, random_state=0)
+        found = detect(frame, random_state=0).to_frame()
     assert caught[0].filename == __file__
     assert np.array_equal(found["score"], plain["score"])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        detect_points(frame, features=["a", "order_id"], random_state=0)
+        detect(frame, features=["a", "order_id"], random_state=0).to_frame()
 
 
 def test_several_columns_make_one_label_and_small_groups_stand_last(columns):
     frame = pd.DataFrame(columns).assign(half=[i // 70 for i in range(80)])
-    found = detect_groups(frame, ["who", "half"], min_size=3, random_state=0)
+    found = detect(frame, ["who", "half"], min_size=3, random_state=0).to_frame()
     sizes = frame.groupby(["who", "half"]).size()
     assert set(map(tuple, found[["who", "half"]].to_numpy())) == set(sizes.index)
     small = found[found["score"].isna()]
@@ -138,8 +141,8 @@ def test_several_columns_make_one_label_and_small_groups_stand_last(columns):
 
 def test_shares_of_rank_are_shares_of_scores_not_above(columns):
     for found in (
-        detect_points(pd.DataFrame(columns), random_state=0),
-        detect_groups(pd.DataFrame(columns), "who", random_state=0),
+        detect(pd.DataFrame(columns), random_state=0).to_frame(),
+        detect(pd.DataFrame(columns), "who", random_state=0).to_frame(),
     ):
         scores = found["score"].to_numpy()
         assert found["rank_share"].tolist() == [(scores <= score).mean() for score in scores]
@@ -150,13 +153,15 @@ def test_shares_of_rank_of_exchangeable_rows_are_valid():
     """Shares of p-values at most alpha, over 40 tables of 100 rows: never above alpha."""
     for seed in range(40):
         X = np.random.default_rng(seed).normal(size=(100, 2))
-        p_values = detect_points(X, n_estimators=10, max_samples=8, random_state=seed)["rank_share"].to_numpy()
+        p_values = detect(X, n_estimators=10, max_samples=8, random_state=seed).to_frame()["rank_share"].to_numpy()
         for alpha in (0.02, 0.1, 0.3):
             assert (p_values <= alpha).mean() <= alpha
 
 
 def test_equal_rows_have_one_rank_and_one_share():
-    found = detect_points(pd.DataFrame({"a": [1.0] * 30 + [50.0] * 3, "b": [2.0] * 30 + [60.0] * 3}), random_state=0)
+    found = detect(
+        pd.DataFrame({"a": [1.0] * 30 + [50.0] * 3, "b": [2.0] * 30 + [60.0] * 3}), random_state=0
+    ).to_frame()
     assert found["rank"].tolist() == [1] * 3 + [4] * 30
     assert found["rank_share"].tolist() == [3 / 33] * 3 + [1.0] * 30
     assert found["row"].tolist() == [30, 31, 32, *range(30)]
@@ -164,7 +169,7 @@ def test_equal_rows_have_one_rank_and_one_share():
 
 def test_ranks_and_shares_do_not_depend_on_how_many_are_asked_for():
     frame = pd.DataFrame({"a": [1.0, np.nan, 1.0, 7.0, 1.0, 7.0, 2.0, np.nan] * 4})
-    ranking = rank_frame(frame, missing="drop", random_state=0)
+    ranking = detect(frame, missing="drop", random_state=0)
     whole = ranking.columns(0, len(ranking))
     for n_rows in (1, 3, 7, 31):
         parts = list(ranking.parts(n_rows))
@@ -173,93 +178,143 @@ def test_ranks_and_shares_do_not_depend_on_how_many_are_asked_for():
     assert np.isnan(whole["rank_share"][-8:]).all() and whole["rank_share"][23] == 1
 
 
-def test_shares_of_rank_can_be_left_out(columns):
-    assert "rank_share" not in detect_points(pd.DataFrame(columns), p_values=False, random_state=0).columns
-    assert "rank_share" not in detect_groups(pd.DataFrame(columns), "who", p_values=False, random_state=0).columns
-
-
 @pytest.mark.parametrize("kind", FRAMES)
 def test_missing_values_are_counted_by_column(kind, columns):
     columns["a"][3] = None
     columns["größe"][4] = columns["größe"][5] = None
-    with pytest.raises(ValueError, match=r"missing in 'a' \(1\), 'größe' \(2\) of 80 rows; .*'drop'.*'median'"):
-        detect_points(FRAMES[kind](columns), missing="error", random_state=0)
+    with pytest.raises(ValueError, match=r"missing in 'a' \(1\), 'größe' \(2\) of 80 rows; .*'drop'"):
+        detect(FRAMES[kind](columns), missing="error", random_state=0).to_frame()
 
 
 @pytest.mark.parametrize("kind", FRAMES)
-def test_missing_values_are_filled_and_said_and_many_become_a_feature(kind, columns):
-    columns["a"][3] = None
+def test_missing_values_take_part_and_are_counted(kind, columns):
+    columns["a"][3] = columns["kind"][4] = None
     columns["größe"][:8] = [None] * 8
-    with pytest.warns(UserWarning, match="missing") as caught:
-        ranked = as_lists(detect_points(FRAMES[kind](columns), random_state=0))
-    said = [str(one.message) for one in caught]
-    assert "a: 1 value is missing; the median stands for it." in said
-    assert "größe: 8 values are missing; the median stands for them, and a feature says where." in said
-    assert len(ranked["score"]) == 80 and sum(ranked["n_missing"]) == 9
+    ranking = detect(FRAMES[kind](columns), random_state=0)
+    ranked = as_lists(ranking.to_frame())
+    assert any("a (1), größe (8), kind (1)" in sentence for sentence in ranking.summary.sentences())
+    assert len(ranked["score"]) == 80 and sum(ranked["n_missing"]) == 10
     assert not any(score is None or np.isnan(score) for score in ranked["score"])
+    assert "a missing (in 1.2 % of the rows)" in ranked["reasons"][ranked["row"].index(3)]
+    assert "kind missing (in 1.2 % of the rows)" in ranked["reasons"][ranked["row"].index(4)]
+
+
+@pytest.mark.parametrize("by", [None, "who"])
+def test_values_deleted_in_odd_rows_alone_are_found(rng, by):
+    frame = pd.DataFrame(rng.normal(size=(1000, 5)), columns=list("abcde")).assign(who=np.arange(1000) // 20)
+    frame.loc[:19, "c"] = np.nan
+    found = detect(frame, by, random_state=0).to_frame()
+    if by:
+        assert found["who"][0] == 0
+    else:
+        assert sorted(found["row"][:20]) == list(range(20)) and found["reasons"].str.contains("c missing")[:20].all()
+
+
+def test_a_value_never_missing_or_never_seen_before_stands_first_and_says_so(rng):
+    def day(n):
+        numbers = {f"x{j}": rng.normal(size=n) for j in range(30)}
+        return pd.DataFrame(numbers | {"status": 0, "new": False, "country": rng.choice(["DE", "FR", "IT"], n)})
+
+    model = fit(day(1000), random_state=0)
+    for n in (100, 3000):
+        new = day(n)
+        new.loc[3, "x5"], new.loc[4, "status"], new.loc[5, "new"], new.loc[6, "country"] = np.nan, 1, True, "XX"
+        with pytest.warns(UserWarning) as caught:
+            found = model.score(new, fdr=0.1).to_frame()
+        assert any("x5: 1 value is missing, never before" in str(one.message) for one in caught)
+        assert set(found["row"][:4]) == {3, 4, 5, 6} and found["flagged"][:4].all()
+        reasons = found.set_index("row")["reasons"]
+        assert reasons[3] == "x5 missing, never before" and reasons[4] == "status 1, always 0 before"
+        assert reasons[5] == "new true, always false before" and reasons[6] == "country never seen before"
+
+
+def test_a_file_with_another_share_of_gaps_gets_a_note_and_no_other(rng):
+    def day(share):
+        frame = pd.DataFrame({"a": rng.normal(size=1000), "b": rng.normal(size=1000)})
+        return frame.assign(a=frame["a"].where(rng.random(1000) >= share))
+
+    model = fit(day(0.1), random_state=0)
+    assert not [one for one in model.score(day(0.1)).summary.columns if one.reason]
+    with pytest.warns(UserWarning, match=r"a: 3\d % of the values are missing, \d+.* % before"):
+        model.score(day(0.35))
 
 
 @pytest.mark.parametrize("kind", FRAMES)
 def test_rows_dropped_stand_last_without_a_score(kind, columns):
     columns["a"][3] = None
     columns["größe"][5] = None
-    found = as_lists(detect_points(FRAMES[kind](columns), missing="drop", random_state=0))
+    found = as_lists(detect(FRAMES[kind](columns), missing="drop", random_state=0).to_frame())
     assert found["row"][-2:] == [3, 5] and found["rank"][-2:] == [79, 79]
     assert all(score is None or np.isnan(score) for score in found["score"][-2:])
     assert found["n_missing"][-2:] == [1, 1] and sum(found["n_missing"]) == 2
     assert not any(found["flagged"][-2:]) and found["row"][0] == 79
+    del columns["kind"], columns["who"]
     kept = {name: [value for i, value in enumerate(values) if i not in (3, 5)] for name, values in columns.items()}
-    assert found["score"][:78] == as_lists(detect_points(pd.DataFrame(kept), random_state=0))["score"]
-
-
-def test_medians_fill_gaps_and_are_counted(columns):
-    whole = pd.DataFrame(columns)
-    gaps = whole.assign(a=whole["a"].where(whole.index != 3))
-    filled = whole.assign(a=gaps["a"].fillna(gaps["a"].median()))
-    found, expected = detect_points(gaps, missing="median", random_state=0), detect_points(filled, random_state=0)
-    assert np.array_equal(found["score"], expected["score"])
-    assert found.set_index("row")["n_missing"].to_dict() == {i: int(i == 3) for i in range(80)}
+    found = as_lists(detect(FRAMES[kind](columns), missing="drop", random_state=0).to_frame())
+    assert found["score"][:78] == as_lists(detect(pd.DataFrame(kept), random_state=0).to_frame())["score"]
 
 
 def test_a_group_without_rows_left_stands_last(columns):
     frame = pd.DataFrame(columns)
     frame.loc[frame["who"] == "n2", "a"] = np.nan
     frame.loc[0, "a"] = np.nan
-    found = detect_groups(frame, "who", missing="drop", random_state=0)
+    found = detect(frame, "who", missing="drop", random_state=0).to_frame()
     assert found["who"].iloc[-1] == "n2" and found["n_points"].iloc[-1] == 0 and np.isnan(found["score"].iloc[-1])
     assert found.set_index("who")["n_missing"].to_dict() == {f"n{i}": {0: 1, 2: 10}.get(i, 0) for i in range(8)}
 
 
 @pytest.mark.parametrize("kind", FRAMES)
-def test_texts_become_indicators(kind, columns):
+def test_texts_take_part_by_their_squared_surprise(kind, columns):
     columns["kind"][7] = columns["kind"][8] = "odd"
-    found = as_lists(detect_points(FRAMES[kind](columns), features=["a", "kind"], random_state=0))
-    numbers = pd.DataFrame({"a": columns["a"]})
-    for text in sorted(set(columns["kind"]), key=lambda text: (-columns["kind"].count(text), text)):
-        numbers[text] = [float(one == text) for one in columns["kind"]]
-    assert found["score"] == detect_points(numbers, random_state=0)["score"].tolist()
+    found = as_lists(detect(FRAMES[kind](columns), features=["a", "kind"], random_state=0).to_frame())
+    counts = {text: columns["kind"].count(text) for text in columns["kind"]}
+    surprise = [math.log2(counts[text] / 80) ** 2 for text in columns["kind"]]
+    numbers = detect(pd.DataFrame({"a": columns["a"], "s": surprise}), random_state=0).to_frame()
+    assert found["score"] == numbers["score"].tolist()
     assert found["reasons"][found["row"].index(7)].startswith("kind=odd (rare)")
+
+
+def test_texts_of_groups_become_indicators(columns):
+    found = detect(pd.DataFrame(columns), "who", features=["a", "kind"], random_state=0).to_frame()
+    numbers = pd.DataFrame({name: columns[name] for name in ("a", "who")})
+    for text in "xy":
+        numbers[text] = [float(one == text) for one in columns["kind"]]
+    assert found["score"].tolist() == detect(numbers, "who", random_state=0).to_frame()["score"].tolist()
+
+
+@pytest.mark.parametrize("n_columns", [1, 30])
+def test_a_rare_text_is_found_and_many_columns_of_texts_do_not_drown_numbers(rng, n_columns):
+    frame = pd.DataFrame(rng.normal(size=(1000, 8)), columns=list("abcdefgh"))
+    frame.loc[:9, ["a", "b"]] = 5.0
+    for j in range(n_columns):
+        frame[f"t{j}"] = rng.choice([f"v{k}" for k in range(20)], 1000, p=np.arange(20, 0, -1) / 210)
+    frame.loc[50, "t0"] = "new"
+    ranking = detect(frame, random_state=0)
+    found = ranking.to_frame()
+    assert set(range(10)) <= set(found["row"][:25]) and 50 in set(found["row"][: 25 if n_columns == 1 else 150])
+    assert n_columns > 1 or "t0=new (rare)" in found.set_index("row")["reasons"][50]
+    assert any("t0" in sentence for sentence in ranking.summary.sentences())
 
 
 def test_many_different_texts_are_no_categories(columns, rng):
     frame = pd.DataFrame(columns).assign(name=[f"name {i}" for i in range(80)])
     with pytest.raises(ValueError, match="'name', which cannot be used: text, all 80 values different"):
-        detect_points(frame, features=["a", "name"])
-    alone = detect_points(pd.DataFrame(columns), random_state=0)
-    assert np.array_equal(detect_points(frame, random_state=0)["score"], alone["score"])
+        detect(frame, features=["a", "name"]).to_frame()
+    alone = detect(pd.DataFrame(columns), random_state=0).to_frame()
+    assert np.array_equal(detect(frame, random_state=0).to_frame()["score"], alone["score"])
 
 
 def test_true_and_false_are_one_and_zero(rng):
     frame = pd.DataFrame({"a": rng.normal(size=30), "is": rng.random(30) < 0.2})
     numbers = frame.assign(**{"is": frame["is"].astype(float)})
-    expected = detect_points(numbers, random_state=0)["score"]
-    assert np.array_equal(detect_points(frame, features=["a", "is"], random_state=0)["score"], expected)
-    assert np.array_equal(detect_points(frame, random_state=0)["score"], expected)
+    expected = detect(numbers, random_state=0).to_frame()["score"]
+    assert np.array_equal(detect(frame, features=["a", "is"], random_state=0).to_frame()["score"], expected)
+    assert np.array_equal(detect(frame, random_state=0).to_frame()["score"], expected)
 
 
 def test_times_are_used_if_asked_for(columns):
     frame = pd.DataFrame(columns).assign(at=pd.date_range("2024-01-01", periods=80, freq="7h"))
-    found = detect_points(frame, features=["a", "at"], random_state=0)
+    found = detect(frame, features=["a", "at"], random_state=0).to_frame()
     assert len(found) == 80 and any("at 2024-" in reason for reason in found["reasons"])
 
 
@@ -267,7 +322,7 @@ def test_whole_numbers_beyond_floats_stop(columns):
     frame = pd.DataFrame(columns)[["a"]].assign(number=10**18 + np.arange(80) % 7)
     for one in (frame, pa.Table.from_pandas(frame), pl.from_pandas(frame)):
         with pytest.raises(ValueError, match=r"number: row \d+ has 10\d+, a whole number beyond 2\^53"):
-            detect_points(one, random_state=0)
+            detect(one, random_state=0).to_frame()
 
 
 GOOD = pd.DataFrame({"a": [1.0, 2.0, 4.0, 8.0], "t": list("wxyz"), "when": pd.Timestamp("2024-01-01")})
@@ -283,15 +338,14 @@ BROKEN = {
     "one row": (GOOD[:1], {}, "X has 1 row; need at least 2"),
     "infinity": (GOOD.assign(a=[1, np.inf, 2, 3]), {}, "a: 3 of 4 cells are numbers; row 1 has"),
     "a huge number": (GOOD.assign(a=[1, 2, -1e200, 3]), {}, "a: a number beyond .*, too large to square"),
-    "an unknown way": (GOOD, {"missing": "zero"}, "missing='zero'; choose one of 'auto', 'error', 'drop', 'median'"),
+    "an unknown way": (GOOD, {"missing": "zero"}, "missing='zero'; choose one of 'auto', 'error', 'drop'"),
     "an unknown way with cells": (GOOD, {"bad_cells": "zero"}, "bad_cells='zero'; choose one of"),
     "an unknown id": (GOOD, {"id_column": "nobody"}, "id_column='nobody'; the table has no such column"),
-    "p_values": (GOOD, {"p_values": "yes"}, "p_values='yes'; choose one of True, False"),
     "no values": (GOOD.assign(a=np.nan), {"missing": "error"}, "a: all 4 cells are missing"),
     "an id called as a result": (
         GOOD.rename(columns={"t": "score"}),
         {"id_column": "score"},
-        "a column 'score' of its own",
+        "'score' is a column of the result",
     ),
     "a bad cell": (GOOD.assign(a=[1, "!", 2, 3]), {}, "a: 3 of 4 cells are numbers; row 1 has '!'. Pass bad_cells="),
     "a vector": (np.ones(3), {}, r"The array has shape \(3,\)"),
@@ -303,7 +357,7 @@ BROKEN = {
 def test_what_cannot_be_read_is_named_in_one_sentence(name):
     frame, options, message = BROKEN[name]
     with pytest.raises((ValueError, TypeError)) as error:
-        detect_points(frame, **options)
+        detect(frame, **options).to_frame()
     assert re.search(message, str(error.value)), error.value
     assert "\n" not in str(error.value)
 
@@ -311,21 +365,21 @@ def test_what_cannot_be_read_is_named_in_one_sentence(name):
 def test_groups_need_a_column_of_labels(columns):
     frame = pd.DataFrame(columns)
     with pytest.raises(ValueError, match="by='nobody'; the table has no such column"):
-        detect_groups(frame, "nobody")
+        detect(frame, "nobody").to_frame()
     with pytest.raises(ValueError, match="has 'who', the column of labels"):
-        detect_groups(frame, "who", features=["a", "who"])
+        detect(frame, "who", features=["a", "who"]).to_frame()
     unlabelled = frame.assign(who=[None] + ["x", "y"] * 39 + ["z"])
     with pytest.raises(ValueError, match="who: row 0 has no label, one of 1 such rows of 80; pass missing='drop'"):
-        detect_groups(unlabelled, "who")
-    with pytest.warns(UserWarning, match="1 of 80 rows are left out: they have no label of a group"):
-        assert detect_groups(unlabelled, "who", missing="drop", random_state=0)["n_points"].sum() == 79
+        detect(unlabelled, "who").to_frame()
+    with pytest.warns(UserWarning, match="1 of 80 rows have no group label"):
+        assert detect(unlabelled, "who", missing="drop", random_state=0).to_frame()["n_points"].sum() == 79
     with pytest.raises(ValueError, match="No group has 50 or more rows; the largest has 10"):
-        detect_groups(frame, "who", min_size=50)
+        detect(frame, "who", min_size=50).to_frame()
 
 
 def test_constant_columns_and_equal_rows_are_no_trouble():
     frame = pd.DataFrame({"a": [1.0] * 20, "b": [5.0] * 20})
-    found = detect_points(frame, random_state=0)
+    found = detect(frame, random_state=0).to_frame()
     assert found["row"].tolist() == list(range(20)) and not found["flagged"].any()
     assert (found["rank_share"] == 1).all() and (found["rank"] == 1).all()
 
@@ -333,19 +387,19 @@ def test_constant_columns_and_equal_rows_are_no_trouble():
 def test_one_row_far_out_in_one_column_has_that_reason(rng):
     X = rng.normal(size=(300, 4))
     X[7, 2] = -30
-    found = detect_points(pd.DataFrame(X, columns=list("abcd")), random_state=0)
+    found = detect(pd.DataFrame(X, columns=list("abcd")), random_state=0).to_frame()
     assert found["row"].iloc[0] == 7 and found["reasons"].iloc[0].startswith("c -30 (low, usually ")
 
 
 def test_a_text_in_a_third_of_the_rows_is_not_called_rare(columns):
     frame = pd.DataFrame(columns)[["a"]].assign(kind=(["x", "y", "z"] * 27)[:80])
-    reasons = detect_points(frame, features=["a", "kind"], random_state=0)["reasons"]
+    reasons = detect(frame, features=["a", "kind"], random_state=0).to_frame()["reasons"]
     assert not reasons.str.contains("rare").any()
 
 
 def test_numbers_are_written_as_people_do():
     shown = [number_in_words(value) for value in (1240.0, 3.0, 0.00312345, -12345.6, 1e20)]
-    assert shown == ["1,240", "3", "0.003123", "-12,345.6", "1e+20"]
+    assert shown == ["1,240", "3", "0.00312", "-12,345.6", "1e+20"]
 
 
 def test_sparse_rows_are_the_dense_ones_bit_for_bit(rng):
@@ -381,7 +435,7 @@ def test_reasons_of_a_group_are_its_own_median_and_the_usual_one(rng):
     frame = pd.DataFrame({"hour": rng.normal(14, 3, 4_000), "who": np.repeat(np.arange(80), 50)})
     frame.loc[frame["who"] == 7, "hour"] -= 8
     frame.loc[frame["who"] == 9, "hour"] = 14 + (frame["hour"] - 14) / 20
-    ranked = detect_groups(frame, "who", features=["hour"], n_estimators=30, random_state=0).set_index("who")
+    ranked = detect(frame, "who", features=["hour"], n_estimators=30, random_state=0).to_frame().set_index("who")
     own = np.sort(frame["hour"][frame["who"] == 7])[24]
     assert ranked["reasons"][7].startswith(f"hour low (median {number_in_words(own)}, usually 1")
     assert ranked["reasons"][9].startswith("hour narrower (middle half 1")
@@ -390,7 +444,7 @@ def test_reasons_of_a_group_are_its_own_median_and_the_usual_one(rng):
 def test_reasons_of_a_row_name_values_between_which_nine_in_ten_lie(rng):
     frame = pd.DataFrame({"weight": rng.integers(68, 85, 300).astype(float), "height": rng.normal(size=300)})
     frame.loc[5, "weight"] = 150
-    assert detect_points(frame, random_state=0)["reasons"].iloc[0].startswith("weight 150 (high, usually 68 to 8")
+    assert detect(frame, random_state=0).to_frame()["reasons"].iloc[0].startswith("weight 150 (high, usually 68 to 8")
 
 
 @pytest.mark.parametrize("missing", ["error", "drop"])
@@ -399,7 +453,7 @@ def test_ranks_do_not_depend_on_how_many_rows_are_asked_for_at_once(missing):
     frame = pd.DataFrame(rng.integers(0, 3, (60, 2)).astype(float), columns=["a", "b"])  # many equal scores
     if missing == "drop":
         frame.loc[[5, 40], "a"] = np.nan
-    ranking = rank_frame(frame, missing=missing, n_estimators=8, random_state=0)
+    ranking = detect(frame, missing=missing, n_estimators=8, random_state=0)
     scores = ranking.columns(0, 60)["score"]
     expected = [1 + np.count_nonzero(scores < score) for score in scores[: ranking.n_ranked]]
     expected += [ranking.n_ranked + 1] * (60 - ranking.n_ranked)

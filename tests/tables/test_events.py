@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from isobag import detect_groups
+from isobag import detect
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +20,7 @@ def table():
             events[5:5] = ["panic", "panic"]
         rows += [(number, event) for event in events]
     frame = pd.DataFrame(rows, columns=["session", "event"])
-    return detect_groups(frame, by="session", features=["event"], random_state=0).set_index("session")
+    return detect(frame, by="session", features=["event"], random_state=0).to_frame().set_index("session")
 
 
 def test_an_event_that_is_rare_among_rows_but_in_every_session_is_missed(table):

@@ -6,7 +6,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from isobag import detect_groups, detect_points
+from isobag import detect
 
 N, G = 240, 12
 OPTIONS = {"random_state": 0, "n_estimators": 20}
@@ -38,9 +38,9 @@ WAYS = {
 @pytest.mark.parametrize("way", WAYS)
 def test_groups_by_an_array_are_those_of_a_column(way, table):
     frame, labels = table
-    expected = detect_groups(frame.assign(group=labels), by="group", **OPTIONS)
+    expected = detect(frame.assign(group=labels), by="group", **OPTIONS).to_frame()
     given, by = WAYS[way](frame, labels)
-    found = detect_groups(given, by=by, **OPTIONS)
+    found = detect(given, by=by, **OPTIONS).to_frame()
     assert as_list(found["group"]) == expected["group"].tolist()
     assert as_list(found["score"]) == expected["score"].tolist()
 
@@ -48,26 +48,26 @@ def test_groups_by_an_array_are_those_of_a_column(way, table):
 def test_a_series_gives_its_name_and_may_be_a_column_of_the_frame(table):
     frame, labels = table
     whole = frame.assign(who=labels)
-    expected = detect_groups(whole, by="who", **OPTIONS)
-    pd.testing.assert_frame_equal(detect_groups(whole, by=whole["who"], **OPTIONS), expected)
-    pd.testing.assert_frame_equal(detect_groups(frame, by=whole["who"], **OPTIONS), expected)
+    expected = detect(whole, by="who", **OPTIONS).to_frame()
+    pd.testing.assert_frame_equal(detect(whole, by=whole["who"], **OPTIONS).to_frame(), expected)
+    pd.testing.assert_frame_equal(detect(frame, by=whole["who"], **OPTIONS).to_frame(), expected)
     with pytest.raises(ValueError, match="by= is a Series called 'who', and the table has another column of that name"):
-        detect_groups(whole, by=whole["who"].iloc[::-1], **OPTIONS)
+        detect(whole, by=whole["who"].iloc[::-1], **OPTIONS).to_frame()
 
 
 def test_rows_are_compared_with_the_groups_of_an_array(table):
     frame, labels = table
-    expected = detect_points(frame.assign(who=labels), baseline_by="who", **OPTIONS)
-    found = detect_points(frame, baseline_by=pd.Series(labels, name="who"), **OPTIONS)
+    expected = detect(frame.assign(who=labels), within="who", **OPTIONS).to_frame()
+    found = detect(frame, within=pd.Series(labels, name="who"), **OPTIONS).to_frame()
     pd.testing.assert_frame_equal(found, expected)
-    array = detect_points(frame.to_numpy(), baseline_by=labels, **OPTIONS)
+    array = detect(frame.to_numpy(), within=labels, **OPTIONS).to_frame()
     assert as_list(array["row"]) == expected["row"].tolist()
 
 
 @pytest.mark.parametrize("labels", [np.zeros(N - 1), np.zeros((N, 1)), pd.Series(np.zeros(N + 1))])
 def test_labels_that_do_not_fit_the_rows_are_refused(labels, table):
     with pytest.raises(ValueError, match=f"need one label for each of the {N} rows"):
-        detect_groups(table[0], by=labels)
+        detect(table[0], by=labels).to_frame()
 
 
 def test_rows_without_a_label_are_an_error_as_in_a_column(table):
@@ -75,12 +75,12 @@ def test_rows_without_a_label_are_an_error_as_in_a_column(table):
     labels = labels.astype(object)
     labels[5] = None
     with pytest.raises(ValueError, match="row 5 has no label"):
-        detect_groups(frame, by=labels, **OPTIONS)
+        detect(frame, by=labels, **OPTIONS).to_frame()
     with pytest.warns(UserWarning, match="1 of 240 rows are left out"):
-        assert len(detect_groups(frame, by=labels, missing="drop", **OPTIONS)) == G
+        assert len(detect(frame, by=labels, missing="drop", **OPTIONS).to_frame()) == G
 
 
 def test_a_column_called_group_is_left_alone(table):
     frame, labels = table
-    found = detect_groups(frame.assign(group=1.0), by=labels, **OPTIONS)
+    found = detect(frame.assign(group=1.0), by=labels, **OPTIONS).to_frame()
     assert "group_" in found.columns and "group" not in found.columns

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from isobag import fit_points, rank_frame
+from isobag import detect, fit
 from isobag.tables.detect import encoding_of
 from isobag.tables.framesource import FrameSource
 from isobag.tables.learn import learn_table
@@ -31,7 +31,7 @@ def frame():
 
 @pytest.fixture(scope="module")
 def ranking(frame):
-    return rank_frame(frame, features=["a", "b<i>"], id_column="who", **HOW)
+    return detect(frame, features=["a", "b<i>"], id_column="who", **HOW)
 
 
 def cells_of(ranking):
@@ -62,9 +62,9 @@ def test_the_strip_has_every_score_once_at_most_a_bar_a_pixel(ranking):
 
 
 def test_a_ranking_of_one_score_or_of_groups_with_none_is_shown_too(frame):
-    alike = rank_frame(pd.DataFrame({"a": [1.0] * 30}), features=["a"], **HOW)
+    alike = detect(pd.DataFrame({"a": [1.0] * 30}), features=["a"], **HOW)
     assert len(cells_of(alike)) == 10
-    groups = rank_frame(frame.assign(who=frame.index % 30), by="who", features=["a"], **HOW, min_size=10)
+    groups = detect(frame.assign(who=frame.index % 30), by="who", features=["a"], **HOW, min_size=10)
     assert {"who", "n_points", "reasons"} <= set(cells_of(groups)[0])
 
 
@@ -84,7 +84,7 @@ def test_the_plot_has_scores_by_rank_the_threshold_and_names_of_the_oddest(ranki
 
 def test_with_a_false_discovery_rate_the_line_divides_the_flagged_from_the_rest(frame):
     matplotlib = pytest.importorskip("matplotlib")
-    model = fit_points(frame[20:], features=["a", "b<i>"], **HOW)
+    model = fit(frame[20:], features=["a", "b<i>"], **HOW)
     encoding = encoding_of(model.detector, list(frame.columns), [])
     table = learn_table(FrameSource(nw.from_native(frame[:20])), ReadOptions.of(), encoding=encoding)
     ranking = rank(table, model.detector, is_fitted=True, fdr=0.1)
@@ -95,14 +95,14 @@ def test_with_a_false_discovery_rate_the_line_divides_the_flagged_from_the_rest(
 
 
 def test_the_line_is_of_the_rule_applied_and_there_is_none_where_nothing_is_flagged(frame):
-    model = fit_points(frame[20:], features=["a", "b<i>"], **HOW)
+    model = fit(frame[20:], features=["a", "b<i>"], **HOW)
     encoding = encoding_of(model.detector, list(frame.columns), [])
     table = learn_table(FrameSource(nw.from_native(frame[:20])), ReadOptions.of(), encoding=encoding)
     few = rank(table, model.detector, is_fitted=True, budget=0.1)
     assert few.flagged.any() and cut_of(few) != few.judged.threshold
     assert (few.flagged == (few.scores < cut_of(few))).all()
     assert cut_of(rank(table, model.detector, is_fitted=True, budget=1e-9)) == -np.inf
-    assert cut_of(rank_frame(frame[20:], features=["a", "b<i>"], **HOW)) == -np.inf
+    assert cut_of(detect(frame[20:], features=["a", "b<i>"], **HOW)) == -np.inf
 
 
 def test_without_matplotlib_one_sentence_says_what_to_install(ranking, monkeypatch):

@@ -5,7 +5,7 @@ Nothing is pickled: the folder holds a model file of isobag, which cannot run co
 >>> import numpy as np, pandas as pd, isobag, mlflow
 >>> from isobag.adapters.mlflow import save_model
 >>> frame = pd.DataFrame(np.random.default_rng(0).normal(size=(300, 2)), columns=["a", "b"])
->>> save_model(isobag.fit_points(frame, random_state=0), "normal", input_example=frame[:3])
+>>> save_model(isobag.fit(frame, random_state=0), "normal", input_example=frame[:3])
 >>> mlflow.pyfunc.load_model("normal").predict(frame)
 """
 
@@ -16,10 +16,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from isobag.estimators import IDKGroupDetector, IDKPointDetector
-from isobag.storage.modelfile import load, save
-from isobag.tables.model import TableModel
-from isobag.tables.reading import names_of
+from isobag.estimators import IDKPointDetector
+from isobag.storage.modelfile import load
+from isobag.tables.model import Model as TableModel
 
 try:
     import mlflow
@@ -32,7 +31,6 @@ except ModuleNotFoundError as error:
 FLAVOR = "isobag"
 _FILE = "model.isobag"
 _FDR = "fdr"
-_BY = "by"
 
 
 class Served:
@@ -48,7 +46,7 @@ class Served:
         """
         frame = model_input if isinstance(model_input, pd.DataFrame) else pd.DataFrame(model_input)
         fdr = float((params or {}).get(_FDR) or 0)
-        ranked = self.model.score(frame.reset_index(drop=True), fdr=fdr or None)
+        ranked = self.model.score(frame.reset_index(drop=True), fdr=fdr or None).to_frame()
         return ranked.sort_values("row", ignore_index=True) if "row" in ranked else ranked
 
 
@@ -66,8 +64,8 @@ def save_model(
 
     Parameters
     ----------
-    model : TableModel, IDKPointDetector or IDKGroupDetector
-        A detector of groups as a ``TableModel``, which knows the column of their labels.
+    model : isobag.Model or IDKPointDetector
+        As ``isobag.fit`` returns it, or a detector of rows.
     path : str
         A folder that does not exist.
     input_example : frame
@@ -76,20 +74,18 @@ def save_model(
     signature, pip_requirements, **more
         As of ``mlflow.pyfunc.save_model``; by default isobag of this version is required.
     """
-    table = _as_table_model(model)
+    table = _as_model(model)
     example = input_example if isinstance(input_example, pd.DataFrame) else pd.DataFrame(input_example)
     described = Model() if mlflow_model is None else mlflow_model
-    by = list(names_of(table.by))
     version = import_module("isobag").__version__
-    described.add_flavor(FLAVOR, isobag_version=version, data=f"data/{_FILE}", by=by)
+    described.add_flavor(FLAVOR, isobag_version=version, data=f"data/{_FILE}")
     with TemporaryDirectory() as folder:
         file = Path(folder) / _FILE
-        save(table.detector, file)
+        table.save(file)
         mlflow.pyfunc.save_model(
             path,
             loader_module=__name__,
             data_path=str(file),
-            model_config={_BY: by} if by else None,
             mlflow_model=described,
             signature=signature or signature_of(table, example),
             input_example=example,
@@ -104,7 +100,7 @@ def log_model(model: Any, name: str = "model", *, input_example: Any, **more: An
     model, input_example : as of ``save_model``.
     **more : as of MLflow's other flavours: ``registered_model_name``, ``signature``, ``metadata``, ...
     """
-    table, flavor = _as_table_model(model), sys.modules[__name__]
+    table, flavor = _as_model(model), sys.modules[__name__]
     return Model.log(artifact_path=None, name=name, flavor=flavor, model=table, input_example=input_example, **more)
 
 
@@ -114,7 +110,7 @@ def load_model(model_uri: str) -> TableModel:
     own = Model.load(folder).flavors.get(FLAVOR)
     if own is None:
         raise ValueError(f"{model_uri!r} was not saved by isobag.adapters.mlflow.")
-    return _opened(os.path.join(folder, own["data"]), own[_BY])
+    return _opened(os.path.join(folder, own["data"]))
 
 
 def signature_of(model: TableModel, example: Any) -> Any:
@@ -124,19 +120,22 @@ def signature_of(model: TableModel, example: Any) -> Any:
     return ModelSignature(schema.inputs, schema.outputs, params)
 
 
-def _as_table_model(model: Any) -> TableModel:
-    table = model if isinstance(model, TableModel) else TableModel(model)
-    if not isinstance(table.detector, IDKPointDetector | IDKGroupDetector):
-        raise TypeError(f"A {type(model).__name__} cannot be served; need a TableModel, or a detector of points.")
-    if isinstance(table.detector, IDKGroupDetector) and table.by is None:
-        raise ValueError("The model scores groups; pass TableModel(detector, by=...), with the column of their labels.")
-    return table
+def _as_model(model: Any) -> TableModel:
+    if isinstance(model, IDKPointDetector):
+        return TableModel(model)
+    if not isinstance(model, TableModel):
+        raise TypeError(f"A {type(model).__name__} cannot be served; need an isobag.Model, or a detector of rows.")
+    model.read_options()  # refuses groups without the column of their labels
+    return model
 
 
-def _opened(file: str, by: list[str]) -> TableModel:
-    return TableModel(load(file), by or None)
+def _opened(file: str) -> TableModel:
+    content = load(file)
+    if not isinstance(content, TableModel):
+        raise TypeError(f"{file!r} holds a {type(content).__name__}; need an isobag.Model.")
+    return content
 
 
 def _load_pyfunc(data_path: str, model_config: dict[str, Any] | None = None) -> Served:
     """What ``mlflow.pyfunc.load_model`` calls."""
-    return Served(_opened(data_path, (model_config or {}).get(_BY, [])))
+    return Served(_opened(data_path))

@@ -21,14 +21,16 @@ from isobag.backends.arrays import (
     Ints,
     Knots,
     Singles,
+    Term,
+    Terms,
     octaves,
 )  # fmt: skip
 from isobag.backends.meter import report
 from isobag.backends.pairs import dot_pairs as dot_pairs  # noqa: PLC0414, a verb of this backend
 from isobag.backends.samples import Cut
-from isobag.backends.threads import slices
+from isobag.backends.threads import map_in_threads, slices
 
-_BLOCK_PAIRS = 1 << 20
+_BLOCK_PAIRS, _BLOCK_TERMS = 1 << 20, 1 << 18
 TERMS = 16
 LN2 = float(np.log(2.0))
 
@@ -163,6 +165,31 @@ def sum_at_cells(X: Singles, balls: Balls, tables: Ints, limits: Ints | None = N
     """Sum over samples of the table (L, S) at each row's cell, and last how far out rows are: (n, L + 1)."""
     cells, far = assign_cells(X, balls, limits)
     return np.column_stack([sum_cells(cells, balls.cut, tables), far])
+
+
+def value_of_term(sums: Ints, term: Term) -> Floats:
+    """What a term makes of sums: (n,)."""
+    shares: Floats = sums / term.divisor
+    return -term.weight * shares if term.floor is None else np.log(np.maximum(shares, term.floor)) * term.weight
+
+
+def add_terms(sums: Sequence[Ints], terms: Terms, n_jobs: int | None = None) -> tuple[Floats, Floats]:
+    """Sum of all terms of each row, and of the first, one after the other: (n, L + 1) a view -> (n,), (n,)."""
+    totals = np.zeros((2, len(sums[0])))
+
+    def work(rows: slice) -> None:
+        for number, term in enumerate(terms.terms):
+            totals[0, rows] += value_of_term(sums[term.view][rows, term.column], term)
+            if number == terms.n_first - 1:
+                totals[1, rows] = totals[0, rows]
+
+    map_in_threads(work, slices(len(sums[0]), _BLOCK_TERMS), n_jobs)
+    return totals[0], totals[1]
+
+
+def count_at_cells(X: Singles, balls: Balls, n_jobs: int | None = None) -> Ints:
+    """Number of rows in each cell: (n, d) -> (L, S)."""
+    return count_cells(assign_cells(X, balls)[0], balls.cut)
 
 
 def count_cells(cells: Cells, cut: Cut, n_jobs: int | None = None) -> Ints:

@@ -3,7 +3,7 @@
 import sys
 
 _NEEDED = ("typer", "rich")
-_MISUSED = 2  # 1 would say of `isobag check` that the data are odd
+_MISUSED = 2  # 1 would say that a limit is passed
 
 
 def main() -> None:

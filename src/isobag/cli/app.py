@@ -8,9 +8,12 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from isobag.cli.commands import COMMANDS
+from isobag.cli.commands import compare, demo, detect, explain, fit, mcp, score, stream
+from isobag.cli.process import guarded
+from isobag.cli.watch import watch
 from isobag.tables.terminal import escape_for_terminal
 
+COMMANDS = (detect, fit, score, explain, compare, watch, stream, mcp, demo)
 MISUSED = 2
 HELP = {"help_option_names": ["-h", "--help"]}
 
@@ -75,8 +78,8 @@ def isobag(
         bool, typer.Option("--version", help="Print the version.", callback=_show_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Anomalies without labels, odd points and odd groups, by the Isolation Distributional Kernel."""
+    """Anomalies without labels: odd rows, and odd groups of rows."""
 
 
 for command in COMMANDS:
-    app.command(cls=Command, context_settings=HELP)(command)
+    app.command(cls=Command, context_settings=HELP)(guarded(command))

@@ -1,214 +1,256 @@
-"""All commands: what each takes, and what its help says. What it does is in the module that it runs."""
+"""All commands: what each takes, and what its help says. What it does is in the module that it runs, loaded then."""
 
-from collections.abc import Callable
-from importlib import import_module
-from inspect import Signature
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
-from isobag.cli.options import (
-    BY,
-    ENDINGS,
-    HOW,
-    IN,
-    MODEL,
-    MODEL_OPTION,
-    NOTATION,
-    OPTIONS,
-    OUT,
-    REFUSED_FDR,
-    WHAT,
-    WRITTEN,
-    Typed,
-    argument,
-    option,
-    text,
-)
-from isobag.cli.process import FAILED, guarded
+import typer
 
-ODD, ERROR = 1, 2
-"""Exit codes of ``isobag check``."""
+from isobag.cli import options as o
+from isobag.cli.options import HOW, IN, OUT, Typed, option
+
+_EXAMPLES = """\
+isobag detect cards.csv                     the odd rows of a table
+isobag detect cards.csv --within account    rows that are odd for their account
+isobag detect cards.csv --by account        odd groups of rows: whole accounts
+'isobag detect --help' shows all options."""
 
 
-def command(work: str, names: str, failed: int = FAILED, **own: Any) -> Callable[[Callable[[], None]], Any]:
-    """A command that takes these options, in this order; ``own``: descriptions of those that OPTIONS lacks.
-
-    work : module and name of the function that gets what is typed; loaded when the command runs, as most load
-        scikit-learn, which no help needs.
-    failed : its exit code if something goes wrong.
-    """
-    described = [(own.get(name) or OPTIONS[name]).replace(name=name) for name in names.split()]
-    module, _, name = work.partition(".")
-
-    def make(about: Callable[[], None]) -> Callable[..., None]:
-        def run(**typed: Any) -> None:
-            getattr(import_module(f"isobag.cli.{module}"), name)(Typed(**typed))
-
-        run.__name__, run.__doc__ = about.__name__, about.__doc__
-        run.__signature__ = Signature(described)  # type: ignore[attr-defined]  # what typer makes options of
-        return guarded(run, failed)
-
-    return make
-
-
-@command(
-    "run.detect",
-    f"files sql {WRITTEN} {NOTATION} format features exclude id_column baseline_by missing "
-    "bad_cells max_samples n_estimators contamination p_values fdr seed jobs top out keep report model "
-    "json quiet debug",
-    fdr=REFUSED_FDR,
-)
-def points() -> None:
-    """Find the odd rows of a table.
-
-    Rows are ranked by how similar they are to all others, or with --baseline-by to others of their own group. The file
-    may be larger than memory.
-    """
-
-
-@command(
-    "run.detect",
-    f"by files time every sessions sql {WRITTEN} {NOTATION} format time_zone time_unit "
-    "features exclude missing bad_cells min_size max_samples group_max_samples n_estimators contamination "
-    "p_values fdr seed jobs top out report model json quiet debug",
-    by=option(str, ..., None, "A,B,...", BY),
-    fdr=REFUSED_FDR,
-)
-def groups() -> None:
-    """Find the odd groups of the rows of a table: accounts, days, machines.
+def detect(
+    files: o.Files = None,
+    by: o.By = None,
+    within: o.Within = None,
+    time: o.Time = None,
+    every: o.Every = None,
+    sessions: o.Sessions = None,
+    features: o.Features = None,
+    exclude: o.Exclude = None,
+    id_column: o.IdColumn = None,
+    missing: o.Missing = "auto",
+    bad_cells: o.BadCells = "error",
+    min_size: o.MinSize = 1,
+    sql: o.Sql = None,
+    header: o.Header = None,
+    delimiter: o.Delimiter = None,
+    na: o.Na = None,
+    skip: o.Skip = 0,
+    encoding: o.Encoding = None,
+    sheet: o.Sheet = None,
+    decimal: o.Decimal = None,
+    thousands: o.Thousands = None,
+    numbers: o.Numbers = "strict",
+    dates: o.Dates = None,
+    format: o.Format = None,
+    time_zone: o.TimeZone = None,
+    time_unit: o.TimeUnit = None,
+    contamination: o.Contamination = "auto",
+    n_estimators: o.Estimators = 100,
+    max_samples: o.MaxSamples = "auto",
+    seed: o.Seed = 0,
+    jobs: o.Jobs = None,
+    top: o.Top = 10,
+    out: o.Out = None,
+    keep: o.Keep = None,
+    report: o.Report = None,
+    save_model: Annotated[Path | None, option("Write what was learned, for `isobag score`.", OUT, "FILE")] = None,
+    json: o.Json = False,
+    quiet: o.Quiet = False,
+    debug: o.Debug = False,
+) -> None:
+    """Find the odd rows of a table, or with --by its odd groups of rows: accounts, days, machines.
 
     A group can be odd although each of its rows is ordinary. The file may be larger than memory.
     """
+    typed = Typed(**locals())
+    if not files and sql is None:
+        typer.echo(_EXAMPLES, err=True)
+        raise typer.Exit(2)
+    from isobag.cli import run  # noqa: PLC0415, loads scikit-learn
+
+    run.detect(typed)
 
 
-_STATE = (
-    "The state: what was learned of all entities. The first run writes it; later runs score new periods by it, and "
-    "then add them. It also keeps --by, --time, --every and how columns are read."
-)
-_CONFIRM = "An alarm was right: this period never becomes part of the entity's past. May be given several times."
-_DISMISS = "An alarm was false: this period becomes part of the entity's past. May be given several times."
-_PEERS = (
-    "Column of cohorts: entities are compared within theirs. auto: cohorts of entities that are alike are found. "
-    "Default: all are compared."
-)
-
-
-@command(
-    "watch.watch_files",
-    f"files by time every model sql {WRITTEN} {NOTATION} format time_zone time_unit features "
-    "exclude missing bad_cells since peers fdr keep late learn confirm dismiss seed jobs top out report "
-    "json quiet debug",
-    by=text(None, "A,B,...", "Column with the entity of each row, or several: account, machine, shop."),
-    time=text(None, "COLUMN", "Column with the time of each row."),
-    every=text(None, "LENGTH", "Length of a period: 15m, 1h, 1d, 1w; default: 1d."),
-    model=option(Path | None, None, None, "FILE", _STATE),
-    since=text(WHAT, "TIME", "Periods before this time are past only, and not judged."),
-    peers=text(WHAT, "COLUMN|auto", _PEERS),
-    keep=text(HOW, "LENGTH", "How much of the past is kept: 90d, or a number of periods; default: all."),
-    late=option(int | None, None, HOW, "N", "Late rows are added to so many periods before the newest; default: 2."),
-    fdr=option(float | None, None, HOW, "SHARE", "Share of alarms that may be false; default: 0.1."),
-    learn=option(bool, True, HOW, None, "Whether to add the new periods to the state.", "--learn/--no-learn"),
-    confirm=option(list[str] | None, None, HOW, "ENTITY@PERIOD", _CONFIRM),
-    dismiss=option(list[str] | None, None, HOW, "ENTITY@PERIOD", _DISMISS),
-    out=option(list[Path] | None, None, OUT, "FILE", f"Write all lines: {ENDINGS}"),
-    top=option(int, 20, OUT, "N", "How many findings to print.", min=0),
-)
-def watch() -> None:
-    """Find accounts, machines or shops that are unlike their own past, unlike their peers, or silent.
-
-    Rows are put together by entity and period. Each period is judged by what was known before it; with --model it then
-    becomes part of what is known, unless it is flagged: flagged periods stay out until --dismiss. Rows may come in any
-    order; rows that an earlier run has seen change nothing, so the same file may be given again.
-    """
-
-
-@command(
-    "run.learn",
-    f"model files by time every sessions sql {WRITTEN} {NOTATION} format time_zone "
-    "time_unit features exclude baseline_by missing bad_cells min_size max_samples group_max_samples n_estimators "
-    "contamination seed jobs json quiet debug",
-    model=option(Path, ..., None, "FILE", "File to write the fitted model to."),
-)
-def fit() -> None:
+def fit(
+    files: o.Files = None,
+    *,
+    save_model: Annotated[Path, option("File to write the fitted model to.", OUT, "FILE")],
+    by: o.By = None,
+    within: o.Within = None,
+    time: o.Time = None,
+    every: o.Every = None,
+    sessions: o.Sessions = None,
+    features: o.Features = None,
+    exclude: o.Exclude = None,
+    missing: o.Missing = "auto",
+    bad_cells: o.BadCells = "error",
+    min_size: o.MinSize = 1,
+    sql: o.Sql = None,
+    header: o.Header = None,
+    delimiter: o.Delimiter = None,
+    na: o.Na = None,
+    skip: o.Skip = 0,
+    encoding: o.Encoding = None,
+    sheet: o.Sheet = None,
+    decimal: o.Decimal = None,
+    thousands: o.Thousands = None,
+    numbers: o.Numbers = "strict",
+    dates: o.Dates = None,
+    format: o.Format = None,
+    time_zone: o.TimeZone = None,
+    time_unit: o.TimeUnit = None,
+    contamination: o.Contamination = "auto",
+    n_estimators: o.Estimators = 100,
+    max_samples: o.MaxSamples = "auto",
+    seed: o.Seed = 0,
+    jobs: o.Jobs = None,
+    json: o.Json = False,
+    quiet: o.Quiet = False,
+    debug: o.Debug = False,
+) -> None:
     """Learn what rows are like, or groups of rows with --by, for `isobag score`."""
+    typed = Typed(**locals())
+    from isobag.cli import run  # noqa: PLC0415, loads scikit-learn
+
+    run.fit(typed)
 
 
-@command(
-    "run.score",
-    f"model files by time every sessions sql {WRITTEN} format time_zone time_unit id_column baseline_by "
-    "missing bad_cells min_size fdr per_day days exact jobs top out keep report json quiet debug",
-    model=MODEL,
-)
-def score() -> None:
-    """Rank new rows, or new groups with --by, against those a model was fitted to.
+def score(
+    model: o.ModelFile,
+    files: o.Files = None,
+    fdr: o.Fdr = None,
+    per_day: Annotated[
+        float | None, option("Flag so that this many flags a day are false, on average.", HOW, "N", min=0)
+    ] = None,
+    days: Annotated[float, option("Days that the table spans, for --per-day.", HOW, "N", min=0)] = 1.0,
+    exact: Annotated[bool, option("No p-values below 1 / (1 + rows or groups to compare with).", HOW)] = False,
+    max_odd: Annotated[
+        float | None, option("Exit status 1 if a larger share is flagged; --fdr is then .1.", HOW, "SHARE")
+    ] = None,
+    by: o.By = None,
+    id_column: o.IdColumn = None,
+    missing: o.Missing = "auto",
+    bad_cells: o.BadCells = "error",
+    min_size: o.MinSize = 1,
+    sql: o.Sql = None,
+    header: o.Header = None,
+    delimiter: o.Delimiter = None,
+    na: o.Na = None,
+    skip: o.Skip = 0,
+    encoding: o.Encoding = None,
+    sheet: o.Sheet = None,
+    format: o.Format = None,
+    jobs: o.Jobs = None,
+    top: o.Top = 10,
+    out: o.Out = None,
+    keep: o.Keep = None,
+    report: o.Report = None,
+    junit: Annotated[Path | None, option("Write the result as JUnit XML, which CI servers show.", OUT, "FILE")] = None,
+    json: o.Json = False,
+    quiet: o.Quiet = False,
+    debug: o.Debug = False,
+) -> None:
+    """Rank new rows, or groups, against those that a model was fitted to, by p-values.
 
-    P-values are valid here: the model has not seen these rows. Those of what is odder than all it compares with are
-    extrapolated, and said to be; --exact leaves them at their floor.
-
-    --fdr is about this table: so many of its alarms are false, on average over tables like it. Of daily tables in most
-    of which nothing is wrong, most alarms are false all the same: --per-day limits the false ones of a day.
+    --fdr is about this table: at most so large a share of its flags is false, on average over tables like it. Of daily
+    tables in most of which nothing is wrong, most flags are false all the same: --per-day limits the false ones of a
+    day. With --max-odd the exit status is 0 if at most this share is flagged, 1 if more, and 2 if it cannot be told.
     """
+    typed = Typed(**locals())
+    from isobag.cli import run  # noqa: PLC0415, loads scikit-learn
+
+    run.score(typed)
 
 
-@command(
-    "check.check_table",
-    "files model by time every sessions sql header delimiter na format time_zone time_unit id_column baseline_by "
-    "missing bad_cells min_size max_odd fdr exact jobs top out keep report junit json quiet debug",
-    failed=ERROR,
-    model=MODEL_OPTION,
-    max_odd=option(float, 0.01, HOW, "SHARE", "The largest share of odd rows, or groups, that is fine."),
-    fdr=option(float, 0.1, HOW, "SHARE", "Take rows for odd so that at most this share of them is not, on average."),
-    junit=option(Path | None, None, OUT, "FILE", "Write the result as JUnit XML, which CI servers show: .xml."),
-)
-def check() -> None:
-    """Check new rows, or new groups with --by, against those a model was fitted to.
+def explain(
+    model: o.ModelFile,
+    files: o.Files = None,
+    *,
+    id: Annotated[str, option("Number of the row, from 0; its name with --id-column; a group's label.", None, "NAME")],
+    by: o.By = None,
+    id_column: o.IdColumn = None,
+    missing: o.Missing = "auto",
+    bad_cells: o.BadCells = "error",
+    sql: o.Sql = None,
+    header: o.Header = None,
+    delimiter: o.Delimiter = None,
+    na: o.Na = None,
+    skip: o.Skip = 0,
+    encoding: o.Encoding = None,
+    sheet: o.Sheet = None,
+    format: o.Format = None,
+    json: o.Json = False,
+    quiet: o.Quiet = False,
+    debug: o.Debug = False,
+) -> None:
+    """Say why a row or a group is odd or not: feature by feature."""
+    typed = Typed(**locals())
+    from isobag.cli.explain import explain_one  # noqa: PLC0415, loads scikit-learn
 
-    Exit status: 0 if the share of odd ones is at most --max-odd, 1 if it is more, 2 if that could not be found out.
-    """
-
-
-@command(
-    "explain.explain_one",
-    f"model id files by sql {WRITTEN} format id_column missing bad_cells json quiet debug",
-    model=MODEL,
-    id=option(str, ..., None, "NAME", "Number of the row, from 0; its name with --id-column; a group's label."),
-)
-def explain() -> None:
-    """Say why a row, or a group with --by, is odd or not: feature by feature."""
-
-
-_TABLE = argument(str | None, None, "FILE", "A table, as for `isobag points`; a glob in quotes.")
-_QUERY = text(IN, "QUERY", "A query in its place, which calls the file data.")
+    explain_one(typed)
 
 
-@command(
-    "compare.compare_tables",
-    f"a b sql_a sql_b sql {WRITTEN} {NOTATION} features exclude missing bad_cells n_permutations seed jobs "
-    "json quiet debug",
-    a=_TABLE,
-    b=_TABLE,
-    sql_a=_QUERY,
-    sql_b=_QUERY,
-    sql=text(IN, "QUERY", "One query for both files, which it calls data."),
-    n_permutations=option(int, 499, HOW, "N", "The p-value is a multiple of 1 / (1 + this)."),
-)
-def compare() -> None:
+_Table = Annotated[str | None, typer.Argument(metavar="FILE", help="A table, as for `isobag detect`.")]
+_Query = Annotated[str | None, option("A query in its place, which calls the file data.", IN, "QUERY")]
+
+
+def compare(
+    a: _Table = None,
+    b: _Table = None,
+    sql_a: _Query = None,
+    sql_b: _Query = None,
+    sql: Annotated[str | None, option("One query for both files, which it calls data.", IN, "QUERY")] = None,
+    features: o.Features = None,
+    exclude: o.Exclude = None,
+    missing: o.Missing = "auto",
+    bad_cells: o.BadCells = "error",
+    header: o.Header = None,
+    delimiter: o.Delimiter = None,
+    na: o.Na = None,
+    skip: o.Skip = 0,
+    encoding: o.Encoding = None,
+    sheet: o.Sheet = None,
+    decimal: o.Decimal = None,
+    thousands: o.Thousands = None,
+    numbers: o.Numbers = "strict",
+    dates: o.Dates = None,
+    n_permutations: Annotated[int, option("The p-value is a multiple of 1 / (1 + this).", HOW, "N")] = 499,
+    seed: o.Seed = 0,
+    jobs: o.Jobs = None,
+    json: o.Json = False,
+    quiet: o.Quiet = False,
+    debug: o.Debug = False,
+) -> None:
     """Test whether the rows of two tables come from one distribution. Both are read into memory."""
+    typed = Typed(**locals())
+    from isobag.cli.compare import compare_tables  # noqa: PLC0415, loads scikit-learn
+
+    compare_tables(typed)
 
 
-@command(
-    "following.follow_lines",
-    "source window format skip encoding features max_samples n_estimators fdr seed jobs model save_every live json "
-    "quiet debug",
-    source=argument(str, "-", "FILE", "CSV or JSON lines; - for stdin."),
-    window=option(int, 10_000, "How", "N", "Rows that are remembered.", min=4),
-    format=option(str | None, None, IN, "ENDING", "csv or jsonl; default: jsonl if the first line begins with {."),
-    fdr=option(float, 0.1, "How", "SHARE", "Share of all alarms ever raised that may be false, on average."),
-    model=option(Path | None, None, OUT, "FILE", "State to go on from, if the file is there, and to write on exit."),
-    live=option(bool, False, OUT, None, "A table that changes, on a terminal; elsewhere as --json.", "--live"),
-    save_every=option(float, 60.0, OUT, "SECONDS", "How often the state is written.", min=0),
-)
-def stream() -> None:
+def stream(
+    source: Annotated[str, typer.Argument(metavar="[FILE]", help="CSV or JSON lines; - for stdin.")] = "-",
+    window: Annotated[int, option("Rows that are remembered.", HOW, "N", min=4)] = 10_000,
+    format: Annotated[
+        str | None, option("csv or jsonl; default: jsonl if the first line begins with {.", IN, "ENDING")
+    ] = None,
+    skip: o.Skip = 0,
+    encoding: o.Encoding = None,
+    features: o.Features = None,
+    max_samples: o.MaxSamples = "auto",
+    n_estimators: o.Estimators = 100,
+    fdr: Annotated[float, option("Share of all alarms ever raised that may be false, on average.", HOW, "SHARE")] = 0.1,
+    seed: o.Seed = 0,
+    jobs: o.Jobs = None,
+    model: Annotated[
+        Path | None, option("State to go on from, if the file is there, and to write on exit.", OUT, "FILE")
+    ] = None,
+    save_every: Annotated[float, option("How often the state is written.", OUT, "SECONDS", min=0)] = 60.0,
+    live: Annotated[
+        bool, option("A table that changes, on a terminal; elsewhere as --json.", OUT, None, "--live")
+    ] = False,
+    json: o.Json = False,
+    quiet: o.Quiet = False,
+    debug: o.Debug = False,
+) -> None:
     """Print odd rows of a stream as they come, with a p-value and a reason.
 
     Each row is compared with the --window rows before it, and learned. Of all alarms, at most the share --fdr is false
@@ -217,23 +259,27 @@ def stream() -> None:
     state was last written are then judged once more. With --live, a terminal shows the latest odd rows, how odd the
     oddest row of each second was, and rows a second.
     """
+    typed = Typed(**locals())
+    from isobag.cli.following import follow_lines  # noqa: PLC0415, loads scikit-learn
+
+    follow_lines(typed)
 
 
-@command(
-    "serving.serve",
-    "root debug",
-    root=option(Path, ..., None, "FOLDER", "Files are read below this folder, and nowhere else."),
-)
-def mcp() -> None:
-    """Serve points, groups, score, check, explain and compare as tools, on standard input and output.
+def mcp(
+    root: Annotated[Path, option("Files are read below this folder, and nowhere else.", None, "FOLDER")],
+    debug: o.Debug = False,
+) -> None:
+    """Serve detect, score, explain and compare as tools, on standard input and output.
 
     For programs that speak the Model Context Protocol. No tool writes a file or runs a query.
     """
+    from isobag.cli.serving import server_of  # noqa: PLC0415, loads the protocol
+
+    server_of(root).run("stdio")
 
 
-@command("demo.show_accounts", "debug")
-def demo() -> None:
+def demo(debug: o.Debug = False) -> None:
     """Look for odd card accounts in made-up transactions, three ways: by row, by averages, and by account."""
+    from isobag.cli.demo import show_accounts  # noqa: PLC0415, loads scikit-learn
 
-
-COMMANDS = (points, groups, watch, fit, score, check, explain, compare, stream, mcp, demo)
+    show_accounts()

@@ -6,7 +6,6 @@ import numpy as np
 from sklearn.ensemble import IsolationForest
 from sklearn.metrics import roc_auc_score
 
-from isobag.cli.options import Typed
 from isobag.datasets import make_card_accounts
 from isobag.estimators import IDKGroupDetector, IDKPointDetector
 
@@ -16,7 +15,7 @@ LEAST_ODD = 40
 """Two lives on one card do not show in fewer transactions."""
 
 
-def show_accounts(typed: Typed) -> None:
+def show_accounts() -> None:
     """Print what is found by row, by averages, and by account."""
     X, feature_names, labels, y = make_card_accounts(low=10, high=1000, odd_low=LEAST_ODD, random_state=SEED)
     odd = y == 1

@@ -1,13 +1,13 @@
 """From what is typed to a table and a detector: files, a query over them, a model file."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import typer
 
-from isobag.cli.options import WRITTEN, Typed, number_or_auto, reading, split_names
+from isobag.cli.options import WRITTEN, Typed, carried, number_or_auto, reading, split_names
 from isobag.cli.progress import Silent
 from isobag.estimators import IDKGroupDetector, IDKPointDetector
 from isobag.storage.modelfile import load
@@ -15,6 +15,7 @@ from isobag.tables.batch import Source, names_of_files
 from isobag.tables.detect import encoding_of
 from isobag.tables.encode import Encoding
 from isobag.tables.learn import Table, learn_table
+from isobag.tables.model import Model
 from isobag.tables.openers import STDIN
 from isobag.tables.reading import ReadOptions
 from isobag.tables.sources import FilesSource, matching_files
@@ -29,7 +30,7 @@ class Input:
 
     files : names of files, globs, or "-" for standard input.
     sql : a query over them.
-    written : how files are written, as typed: options of WRITTEN and --format that are given.
+    written : how files are written, as typed: options of WRITTEN that are given.
     """
 
     files: Sequence[str]
@@ -65,12 +66,6 @@ class Input:
 
         return QuerySource(self.sql, self.files, self.options.notation, **how)
 
-    def following(self, model: Any) -> "Input":
-        """The same in the notation of numbers that a model has learned."""
-        if not hasattr(model, "table_"):
-            return self
-        return replace(self, options=self.options.following(Encoding.of_model(model)))
-
     def read(self, bar: Silent, *, model: Any = None, encoding: Encoding | None = None, **more: Any) -> Table:
         """The table: of the columns chosen, or of those of a model or an encoding."""
         if model is not None:
@@ -79,35 +74,46 @@ class Input:
         return learn_table(self.source, self.options, encoding=encoding, **more)
 
 
-def input_of(typed: Typed, files: Sequence[str] | None = None, sql: str | None = None) -> Input:
-    """The input that the options of a command describe; ``files``, ``sql``: what stands in the place of theirs."""
+def input_of(
+    typed: Typed, files: Sequence[str] | None = None, sql: str | None = None, model: Model | None = None
+) -> Input:
+    """The input that the options of a command describe.
+
+    files, sql : what stands in the place of theirs.
+    model : says how the table is read where the options do not.
+    """
     own = vars(typed)
-    written = {name: own[name] for name in (*WRITTEN.split(), "format") if own.get(name) is not None}
-    return Input(files or own.get("files") or [], sql or own.get("sql"), written, reading(typed))
+    written = {name: own[name] for name in WRITTEN if own.get(name) is not None}
+    return Input(files or own.get("files") or [], sql or own.get("sql"), written, _options(typed, model))
 
 
-def new_detector(typed: Typed, **params: Any) -> Any:
+def _options(typed: Typed, model: Model | None) -> ReadOptions:
+    if model is None:
+        return reading(typed)
+    how = {"missing": typed.missing, "bad_cells": typed.bad_cells, "id": typed.id_column, **carried(typed)}
+    options = model.read_options(by=split_names(typed.by), **how)
+    return options.following(Encoding.of_model(model.detector)) if hasattr(model.detector, "table_") else options
+
+
+def new_detector(typed: Typed) -> Any:
     """A detector of groups if --by is given, else of rows, with parameters as they are typed."""
-    by = vars(typed).get("by")
-    kinds: dict[str, Any] = {"max_samples": int, "contamination": float}
-    if by is not None:
-        kinds["group_max_samples"] = int
-    for name, kind in kinds.items():
-        params[name] = number_or_auto(vars(typed)[name], f"--{name.replace('_', '-')}", kind)
-    detector: type[Any] = IDKPointDetector if by is None else IDKGroupDetector
-    return detector(n_estimators=typed.n_estimators, random_state=typed.seed, **params)
+    kind: type[Any] = IDKPointDetector if typed.by is None else IDKGroupDetector
+    return kind(
+        typed.n_estimators,
+        number_or_auto(typed.max_samples, "--max-samples", int),
+        contamination=number_or_auto(typed.contamination, "--contamination", float),
+        random_state=typed.seed,
+    )
 
 
-def open_model(typed: Typed) -> Any:
-    """A fitted detector from a file: of groups if --by is given, else of points."""
-    model, path = load(typed.model), str(typed.model)
-    is_group = typed.by is not None
-    wanted, hint = (IDKPointDetector, "leave --by out") if is_group else (IDKGroupDetector, "give --by COLUMN")
-    if isinstance(model, wanted):
-        raise ValueError(f"{path!r} holds a {type(model).__name__}; {hint}.")
-    if not isinstance(model, IDKPointDetector | IDKGroupDetector):
-        raise ValueError(f"{path!r} holds a {type(model).__name__}; need a detector of points or groups.")
-    return model
+def open_model(typed: Typed) -> Model:
+    """A model from a file, or a detector that was saved by itself."""
+    content = load(typed.model)
+    if isinstance(content, IDKPointDetector | IDKGroupDetector):
+        content = Model(content)
+    if not isinstance(content, Model):
+        raise ValueError(f"{str(typed.model)!r} holds a {type(content).__name__}; need a file of `isobag fit`.")
+    return content
 
 
 def threads_for(jobs: int | None, n_rows: int) -> int:

@@ -1,9 +1,6 @@
-"""Options of the commands: one table of names, types, defaults and help."""
+"""Options that several commands share: name, type, help. A command's own stand in its signature."""
 
 import csv
-from dataclasses import replace
-from functools import partial
-from inspect import Parameter
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -19,91 +16,70 @@ Typed = SimpleNamespace
 """Options of a command by name, as they were typed."""
 
 
-def option(kind: Any, default: Any, panel: str | None, metavar: str | None, help: str, *names: str, **more: Any) -> Any:
-    """An option: its type, default (... if it must be given), section of the help, and names if not its own."""
-    return _parameter(kind, default, typer.Option(*names, metavar=metavar, help=help, rich_help_panel=panel, **more))
+def option(help: str, panel: str | None, metavar: str | None = None, *names: str, **more: Any) -> Any:
+    """An option: its help, the section that it stands in, and its names if not that of the parameter."""
+    return typer.Option(*names, metavar=metavar, help=help, rich_help_panel=panel, **more)
 
 
-def argument(kind: Any, default: Any, metavar: str, help: str) -> Any:
-    """An argument; a default of ... means that it must be given."""
-    return _parameter(kind, default, typer.Argument(metavar=metavar, help=help))
-
-
-def _parameter(kind: Any, default: Any, described: Any) -> Parameter:
-    own = Parameter.empty if default is ... else default
-    return Parameter("_", Parameter.KEYWORD_ONLY, default=own, annotation=Annotated[kind, described])
-
-
-WRITTEN = "header delimiter na skip encoding sheet"
-NOTATION = "decimal thousands numbers dates"
-"""Options that say how files, and how numbers and dates in text, are written."""
-text = partial(option, str | None, None)
-ENDINGS = ".parquet, .csv, .csv.gz, .jsonl, .arrow; - for stdout. May be given several times."
-REFUSED_FDR = option(
-    float | None, None, HOW, "SHARE", "Refused: new data and `isobag score` are needed for it.", hidden=True
-)
-BY = "Column with the label of each row's group, or several."
-_MODEL = "A file written by `isobag fit`."
-MODEL, MODEL_OPTION = argument(Path, ..., "MODEL", _MODEL), option(Path, ..., None, "FILE", _MODEL)
-_A_TABLE = "CSV, TSV, JSON Lines (also .gz, .bz2, .xz, .zst), Parquet, Arrow or .xlsx; globs; - for stdin."
+_TABLE = "CSV, TSV, JSON Lines (also .gz, .bz2, .xz, .zst), Parquet, Arrow or .xlsx; globs; - for stdin."
+_ENDINGS = ".parquet, .csv, .csv.gz, .jsonl, .arrow; - for stdout. May be given several times."
 _NUMBERS = "What is a number in text: digits alone, or also with currency, percent, units, thousands."
-_MISSING = "Missing values: fill where there are any and say so, stop, leave such rows out, or learn medians of all."
-_KINDS: dict[str, Any] = {
-    "numbers": Literal["strict", "relaxed"],
-    "missing": Literal["auto", "error", "drop", "median"],
-    "bad_cells": Literal["error", "missing", "text"],
-}
-OPTIONS: dict[str, Any] = {
-    "files": argument(list[str] | None, None, "FILE", _A_TABLE),
-    "sql": text(IN, "QUERY", "A query instead of the whole file, which it calls data: SELECT a, b FROM data."),
-    "by": text(IN, "A,B,...", BY),
-    "header": option(
-        bool | None, None, IN, None, "Whether the first line of CSV names the columns.", "--header/--no-header"
-    ),
-    "delimiter": text(IN, "SIGN", "What divides the cells of CSV; tab for one."),
-    "na": text(IN, "A,B,...", "More texts of CSV or JSON that stand for a missing value: -,?,n/a."),
-    "skip": option(int, 0, IN, "N", "Lines before the header of CSV, or rows of a sheet, to pass over.", min=0),
-    "encoding": text(IN, "NAME", "What text is written in: latin-1, cp1252, utf-16; default: utf-8."),
-    "sheet": text(IN, "NAME", "Sheet of a workbook; default: the first."),
-    "decimal": text(IN, "SIGN", "Decimal sign of text: . or ,"),
-    "thousands": text(IN, "SIGN", "Sign between thousands in text: , . ' or a space."),
-    "numbers": option(_KINDS["numbers"], "strict", IN, None, _NUMBERS),
-    "dates": text(IN, "FORMAT", "How text writes dates beside ISO 8601: %d.%m.%Y, %m/%d/%Y %H:%M."),
-    "format": text(IN, "ENDING", "Of standard input: csv, jsonl, parquet, arrow, xlsx; default: by its first bytes."),
-    "time": text(WHAT, "COLUMN", "Column of times, which divide groups by --every or --sessions."),
-    "every": text(WHAT, "LENGTH", "Groups of one label and period: 15m, 1h, 1d, 1w."),
-    "sessions": text(WHAT, "GAP", "Groups of one label and session, which a longer gap ends: 30m."),
-    "time_zone": text(IN, "NAME", "Zone of days, and of times that name none: Europe/Berlin; default: UTC."),
-    "time_unit": text(IN, "UNIT", "What numbers in the column of times count since 1970: s, ms, us or ns."),
-    "features": text(WHAT, "A,B,...", "Columns to look at; default: all of numbers that are no identifiers."),
-    "exclude": text(WHAT, "A,B,...", "Columns to leave out, or patterns: temp_*."),
-    "id_column": text(WHAT, "COLUMN", "Column to name rows by."),
-    "baseline_by": text(WHAT, "A,B,...", "Column with the label of the group whose rows a row is compared with first."),
-    "missing": option(_KINDS["missing"], "auto", WHAT, None, _MISSING),
-    "bad_cells": option(_KINDS["bad_cells"], "error", WHAT, None, "Cells in a column of numbers that are not."),
-    "min_size": option(int, 1, WHAT, "N", "Leave out groups with fewer rows.", min=1),
-    "max_samples": option(str, "auto", HOW, "N", "psi, or auto: needs no choice.", "--max-samples", "--psi"),
-    "group_max_samples": option(str, "auto", HOW, "N", "psi of groups, or auto."),
-    "n_estimators": option(int, 100, HOW, "N", "Partitionings.", "--n-estimators", "-t"),
-    "contamination": option(str, "auto", HOW, "SHARE", "Share to flag, or auto: no guess needed."),
-    "p_values": option(bool, True, HOW, None, "How rare a score is; see the docs.", "--p-values/--no-p-values"),
-    "fdr": option(float | None, None, HOW, "SHARE", "Flag so that at most this share is false, on average."),
-    "per_day": option(
-        float | None, None, HOW, "N", "Flag so that this many alarms a day are false, on average.", min=0
-    ),
-    "days": option(float, 1.0, HOW, "N", "Days that the table spans, for --per-day.", min=0),
-    "exact": option(bool, False, HOW, None, "No p-values below 1 / (1 + rows or groups to compare with).", "--exact"),
-    "seed": option(int, 0, HOW, "N", "Same seed, same result.", min=0),
-    "jobs": option(int | None, None, HOW, "N", "Threads, as in joblib; default: all, but one for few rows."),
-    "top": option(int, 10, OUT, "N", "How many of the oddest to print.", min=0),
-    "out": option(list[Path] | None, None, OUT, "FILE", f"Write all, ranked: {ENDINGS}"),
-    "keep": text(OUT, "A,B,...", "Columns to carry into --out and --report, or all."),
-    "report": option(Path | None, None, OUT, "FILE", "Write a page to look at: .html."),
-    "model": option(Path | None, None, OUT, "FILE", "Write the fitted model."),
-    "json": option(bool, False, OUT, None, "Print JSON, for machines.", "--json"),
-    "quiet": option(bool, False, OUT, None, "No notes and no progress.", "--quiet", "-q"),
-    "debug": option(bool, False, OUT, None, "Show where an error comes from.", "--debug"),
-}
+_MISSING = "Missing values: take part as such, stop, or leave such rows out."
+_WITHIN = "Column of the group, such as an account, whose rows a row is compared with first."
+
+Files = Annotated[list[str] | None, typer.Argument(metavar="[FILE]...", help=_TABLE)]
+ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A file written by `isobag fit`.")]
+Sql = Annotated[str | None, option("A query instead of the whole file, which it calls data.", IN, "QUERY")]
+Header = Annotated[
+    bool | None, option("Whether the first line of CSV names the columns.", IN, None, "--header/--no-header")
+]
+Delimiter = Annotated[str | None, option("What divides the cells of CSV; tab for one.", IN, "SIGN")]
+Na = Annotated[str | None, option("More texts of CSV or JSON that stand for a missing value: -,?,n/a.", IN, "A,B,...")]
+Skip = Annotated[int, option("Lines before the header of CSV, or rows of a sheet, to pass over.", IN, "N", min=0)]
+Encoding = Annotated[str | None, option("Of text: latin-1, cp1252, utf-16; default: utf-8.", IN, "NAME")]
+Sheet = Annotated[str | None, option("Sheet of a workbook; default: the first.", IN, "NAME")]
+Decimal = Annotated[str | None, option("Decimal sign of text: . or ,", IN, "SIGN")]
+Thousands = Annotated[str | None, option("Sign between thousands in text: , . ' or a space.", IN, "SIGN")]
+Numbers = Annotated[Literal["strict", "relaxed"], option(_NUMBERS, IN)]
+Dates = Annotated[str | None, option("How text writes dates beside ISO 8601: %d.%m.%Y, %m/%d/%Y %H:%M.", IN, "FORMAT")]
+Format = Annotated[
+    str | None, option("Of standard input: csv, jsonl, parquet, arrow, xlsx; default: by its bytes.", IN, "ENDING")
+]
+TimeZone = Annotated[
+    str | None, option("Zone of days, and of times that name none: Europe/Berlin; default: UTC.", IN, "NAME")
+]
+TimeUnit = Annotated[str | None, option("What numbers as times count since 1970: s, ms, us or ns.", IN, "UNIT")]
+By = Annotated[str | None, option("Judge groups of rows: column of their labels, or several.", WHAT, "A,B,...")]
+Within = Annotated[str | None, option(_WITHIN, WHAT, "A,B,...")]
+Time = Annotated[str | None, option("Column of times, which divide groups by --every or --sessions.", WHAT, "COLUMN")]
+Every = Annotated[str | None, option("Groups of one label and period: 15m, 1h, 1d, 1w.", WHAT, "LENGTH")]
+Sessions = Annotated[str | None, option("Groups of one label and session, which a longer gap ends: 30m.", WHAT, "GAP")]
+Features = Annotated[str | None, option("Columns to look at; default: all but identifiers.", WHAT, "A,B,...")]
+Exclude = Annotated[str | None, option("Columns to leave out, or patterns: temp_*.", WHAT, "A,B,...")]
+IdColumn = Annotated[str | None, option("Column to name rows by.", WHAT, "COLUMN")]
+Missing = Annotated[Literal["auto", "error", "drop"], option(_MISSING, WHAT)]
+BadCells = Annotated[
+    Literal["error", "missing", "text"], option("Cells in a column of numbers that are not numbers.", WHAT)
+]
+MinSize = Annotated[int, option("Leave out groups with fewer rows.", WHAT, "N", min=1)]
+MaxSamples = Annotated[str, option("Rows in a sample, a power of two; auto: 2 to 512 together.", HOW, "N")]
+Estimators = Annotated[int, option("Number of samples.", HOW, "N", "--n-estimators", "-t")]
+Contamination = Annotated[str, option("Share to flag; auto: what the tail of scores does not explain.", HOW, "SHARE")]
+Fdr = Annotated[float | None, option("Flag so that at most this share is false, on average.", HOW, "SHARE")]
+Seed = Annotated[int, option("Same seed, same result.", HOW, "N", min=0)]
+Jobs = Annotated[int | None, option("Threads, as in joblib; default: all, but one for few rows.", HOW, "N")]
+Top = Annotated[int, option("How many of the oddest to print.", OUT, "N", min=0)]
+Out = Annotated[list[Path] | None, option(f"Write all, ranked: {_ENDINGS}", OUT, "FILE")]
+Keep = Annotated[str | None, option("Columns to carry into --out and --report, or all.", OUT, "A,B,...")]
+Report = Annotated[Path | None, option("Write a page to look at: .html.", OUT, "FILE")]
+Json = Annotated[bool, option("Print JSON, for machines.", OUT, None, "--json")]
+Quiet = Annotated[bool, option("No notes and no progress.", OUT, None, "--quiet", "-q")]
+Debug = Annotated[bool, option("Show where an error comes from.", OUT, None, "--debug")]
+
+WRITTEN = ("header", "delimiter", "na", "skip", "encoding", "sheet", "format")
+"""Options that say how files are written."""
+_READ = ("decimal", "thousands", "numbers", "dates", "missing", "bad_cells")
+_TIMES = ("time", "every", "sessions", "time_zone", "time_unit")
 
 
 def reading(typed: Typed) -> "ReadOptions":
@@ -112,14 +88,22 @@ def reading(typed: Typed) -> "ReadOptions":
     from isobag.tables.times import bags_of  # noqa: PLC0415, loads NumPy
 
     own = vars(typed)
-    given: dict[str, Any] = {name: split_names(own.get(name)) for name in ("features", "exclude", "by")}
-    given["carry"] = None if own.get("keep") == "all" else split_names(own.get("keep")) or ()
-    given |= {name: own[name] for name in (*NOTATION.split(), *_KINDS) if own.get(name)}
-    options = ReadOptions.of(**given, baseline=split_names(own.get("baseline_by")), id=own.get("id_column"))
-    if "sessions" not in own:
-        return options
-    times: dict[str, Any] = {name: own.get(name) for name in ("time", "every", "sessions", "time_zone", "time_unit")}
-    return replace(options, bags=bags_of(**times, by=options.by))
+    by = split_names(own.get("by")) or []
+    return ReadOptions.of(
+        by=by,
+        baseline=split_names(own.get("within")),
+        id=own.get("id_column"),
+        bags=bags_of(by=tuple(by), **{name: own.get(name) for name in _TIMES}),
+        **{name: split_names(own.get(name)) for name in ("features", "exclude")},
+        **{name: own[name] for name in _READ if own.get(name)},
+        **carried(typed),
+    )
+
+
+def carried(typed: Typed) -> dict[str, Any]:
+    """The columns that --keep names; None stands for all."""
+    keep = vars(typed).get("keep")
+    return {"carry": None if keep == "all" else split_names(keep) or ()}
 
 
 def split_names(text: str | None) -> list[str] | None:

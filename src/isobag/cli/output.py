@@ -1,13 +1,18 @@
 """From a ranking to what is printed and written: results on standard output, notes and progress on standard error."""
 
 import json
+import os
+import re
 import shlex
+import shutil
 import sys
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from unicodedata import east_asian_width
 
 import pyarrow as pa
 import typer
@@ -19,7 +24,14 @@ from isobag.storage.files import BATCH_ROWS, STDOUT, check_output, naming_stdout
 from isobag.tables.ranking import Ranking
 from isobag.tables.reasons import number_in_words
 from isobag.tables.sentences import sentences_of
-from isobag.tables.terminal import escape_for_terminal
+from isobag.tables.terminal import escape_for_terminal, shown
+
+NOT_PRINTED = ("rank", "rank_share", "extrapolated", "p_shape", "p_size")
+"""Columns of a result that --out and --json have and the terminal has not: the order of the lines is the rank."""
+DEFAULT_WIDTH, MOST_WIDTH = 100, 160
+LONGEST_CELL, LEAST_REASONS = 40, 20
+REASONS = "reasons"
+_BETWEEN_REASONS = re.compile(r"(?<=\)), ")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,13 +40,13 @@ class Output:
 
     top : how many of the oddest are printed.
     out : files to write all that was ranked to.
-    report, model : files to write.
+    report, save_model : files to write.
     """
 
     top: int = 10
     out: tuple[Path, ...] = ()
     report: Path | None = None
-    model: Path | None = None
+    save_model: Path | None = None
     json: bool = False
     quiet: bool = False
 
@@ -44,11 +56,10 @@ class Output:
         return self.quiet or self.json
 
 
-def output_of(typed: Typed, **own: Any) -> Output:
-    """The output that the options of a command describe; ``own``: what stands in their place."""
-    names = [one.name for one in fields(Output) if one.name in vars(typed)]
-    given = {**{name: vars(typed)[name] for name in names}, **own}
-    return Output(**{**given, "out": tuple(given.get("out") or ())})
+def output_of(typed: Typed) -> Output:
+    """The output that the options of a command describe."""
+    options = {one.name: vars(typed)[one.name] for one in fields(Output) if one.name in vars(typed)}
+    return Output(**{**options, "out": tuple(options.get("out") or ())})
 
 
 def check_targets(output: Output, files: Sequence[str], model_read: Path | None) -> None:
@@ -65,7 +76,7 @@ def check_targets(output: Output, files: Sequence[str], model_read: Path | None)
             raise ValueError(f"{str(report)!r} has no known ending for a report; choose .html.")
     read = [*files, *([] if model_read is None else [str(model_read)])]
     taken = {Path(file).resolve(): "is read" for file in read}
-    for path in (*output.out, report, output.model):
+    for path in (*output.out, report, output.save_model):
         if path is None or str(path) == STDOUT:
             continue
         if not path.absolute().parent.is_dir():
@@ -85,33 +96,40 @@ def write_results(ranking: Ranking, output: Output, source: str, tick: Tick | No
         write_report(ranking, output.report, source=source, command=command_line())
 
 
-def show_results(ranking: Ranking, top: dict[str, Any], output: Output) -> None:
+def show_results(ranking: Ranking, output: Output, verdict: Mapping[str, Any] | None = None) -> None:
     """Print the oddest and what there is to say, unless the results themselves go to standard output."""
-    written = [path for path in (output.model, *output.out, output.report) if path is not None]
+    written = [path for path in (output.save_model, *output.out, output.report) if path is not None]
     if any(str(path) == STDOUT for path in written):
         return
-    rows = rows_of(top)
+    verdict = verdict or {}
+    top = ranking.columns(0, output.top)
     if output.json:
-        facts: dict[str, Any] = {
-            f"n_{ranking.unit}s": len(ranking),
-            "n_rows": ranking.summary.n_rows,
-            "n_flagged": ranking.n_flagged,
-            "n_expected": ranking.n_expected,
-            "n_left_out": len(ranking) - ranking.n_ranked,
-            "features": [column.name for column in ranking.encoding.columns],
-            "threshold": float(ranking.judged.threshold),
-            "rule": ranking.rule,
-            "table": ranking.summary.as_dict(),
-            "top": rows,
-        }
-        print_json(facts)
+        print_json({**facts_of(ranking), **verdict, "top": rows_of(top)})
         return
-    if rows:
-        print_table({name: [row[name] for row in rows] for name in top})
+    if len(top["score"]):
+        print_table({name: column for name, column in top.items() if name not in NOT_PRINTED})
     for sentence in sentences_of(ranking):
         note(sentence, output.quiet)
+    if "sentence" in verdict:
+        print_line(verdict["sentence"])
     if written:
         note(f"Written: {', '.join(map(str, written))}.", output.quiet)
+
+
+def facts_of(ranking: Ranking) -> dict[str, Any]:
+    """What --json prints beside the oddest."""
+    return {
+        f"n_{ranking.unit}s": len(ranking),
+        "n_rows": ranking.summary.n_rows,
+        "n_flagged": ranking.n_flagged,
+        "n_expected": ranking.n_expected,
+        "n_left_out": len(ranking) - ranking.n_ranked,
+        "features": [column.name for column in ranking.encoding.columns],
+        "threshold": float(ranking.judged.threshold),
+        "rule": ranking.rule,
+        "notes": sentences_of(ranking),
+        "table": ranking.summary.as_dict(),
+    }
 
 
 def _counted(ranking: Ranking, tick: Tick | None) -> Iterator[dict[str, Any]]:
@@ -145,41 +163,64 @@ def print_json(content: Mapping[str, Any]) -> None:
     print_line(json.dumps(_plain(content), ensure_ascii=not speaks_utf8(sys.stdout), allow_nan=False))
 
 
-def print_table(columns: Mapping[str, Sequence[Any]]) -> None:
-    """Columns side by side: drawn for a person, plain and as wide as need be if piped."""
-    names = [escape_for_terminal(name) for name in columns]
+def print_table(columns: Mapping[str, Sequence[Any]], width: int | None = None) -> None:
+    """Columns side by side, as wide as the terminal, or 100 characters where there is none: reasons are cut to fit."""
+    width = width or terminal_width()
+    rows = rows_of(dict(columns))
+    names = list(columns)
     are_numbers = [
-        all(isinstance(one, int | float) and not isinstance(one, bool) for one in own) for own in columns.values()
+        all(isinstance(row[name], float | int) and not isinstance(row[name], bool) for row in rows) for name in names
     ]
-    rows = [[in_cell(value) for value in row] for row in zip(*columns.values(), strict=True)]
-    if sys.stdout.isatty():
-        _draw_table(names, are_numbers, rows)
-        return
-    widths = [max(len(row[j]) for row in [names, *rows]) for j in range(len(names))]
-    for row in [names, *rows]:
-        cells = zip(row, widths, are_numbers, strict=True)
-        line = "  ".join(cell.rjust(width) if is_right else cell.ljust(width) for cell, width, is_right in cells)
-        print_line(line.rstrip())
+    texts = {name: [shown(name, LONGEST_CELL), *(in_cell(row[name]) for row in rows)] for name in names}
+    widths = {name: max(map(cell_width, own)) for name, own in texts.items() if name != REASONS}
+    room = max(width - sum(widths.values()) - 2 * len(widths), LEAST_REASONS)
+    if REASONS in texts:
+        texts[REASONS] = [REASONS, *(shortened(row[REASONS], room) for row in rows)]
+        widths[REASONS] = 0
+    is_terminal = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+    for k in range(len(rows) + 1):
+        cells = [
+            _padded(texts[name][k], widths[name], is_right) for name, is_right in zip(names, are_numbers, strict=True)
+        ]
+        line = "  ".join(cells).rstrip()
+        print_line(typer.style(line, bold=True) if is_terminal and not k else line)
 
 
-def _draw_table(names: Sequence[str], are_numbers: Sequence[bool], rows: Sequence[Sequence[str]]) -> None:
-    from rich.console import Console  # noqa: PLC0415, slow to load
-    from rich.table import Table  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
+def terminal_width() -> int:
+    """Columns of the terminal that a person looks at, else as many as a page has."""
+    if not (sys.stdout.isatty() or sys.stderr.isatty()):
+        return DEFAULT_WIDTH
+    return min(MOST_WIDTH, shutil.get_terminal_size((DEFAULT_WIDTH, 24)).columns)
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name, is_right in zip(names, are_numbers, strict=True):
-        table.add_column(Text(name), justify="right" if is_right else "left")
-    for row in rows:
-        table.add_row(*map(Text, row))
-    with naming_stdout():
-        Console(file=sys.stdout).print(table, soft_wrap=False)
+
+def shortened(reasons: str, width: int) -> str:
+    """At most two reasons, those that fit into so many characters; one that is too long is cut."""
+    parts = [escape_for_terminal(part) for part in _BETWEEN_REASONS.split(reasons)]
+    two = ", ".join(parts[:2])
+    text = two if cell_width(two) <= width else parts[0]
+    while cell_width(text) > width:
+        text = text[:-2] + "…"
+    return text
+
+
+def cell_width(text: str) -> int:
+    """Columns of the terminal that a text takes."""
+    return sum(2 if east_asian_width(character) in "WF" else 1 for character in text)
+
+
+def _padded(text: str, width: int, is_right: bool) -> str:
+    gap = " " * (width - cell_width(text))
+    return gap + text if is_right else text + gap
 
 
 def note(text: str, quiet: bool) -> None:
     """A remark for a person, out of the way of results."""
-    if not quiet:
-        print(escape_for_terminal(text), file=sys.stderr, flush=True)  # a live table lets it through above itself
+    if quiet:
+        return
+    text = escape_for_terminal(text)
+    if sys.stderr.isatty():
+        text = textwrap.fill(text, terminal_width(), break_long_words=False, break_on_hyphens=False)
+    print(text, file=sys.stderr, flush=True)  # a live table lets it through above itself
 
 
 def in_cell(value: Any) -> str:
@@ -188,7 +229,9 @@ def in_cell(value: Any) -> str:
         return "yes" if value else "no"
     if value is None or value != value:  # noqa: PLR0124, NaN differs from itself
         return "-"
-    return number_in_words(value) if isinstance(value, float) else escape_for_terminal(str(value))
+    if isinstance(value, float):
+        return number_in_words(float(f"{value:.3g}"))
+    return shown(value, LONGEST_CELL)
 
 
 def _plain(value: Any) -> Any:

@@ -22,7 +22,8 @@ import typer
 from isobag.tables.terminal import escape_for_terminal
 
 _SIGNALS = ("SIGTERM", "SIGHUP")
-FAILED = 1
+TOO_MANY, FAILED = 1, 2
+"""Exit status where more is flagged than `score --max-odd` allows, and where something went wrong."""
 STOPPED = 130
 STOPPED_SENTENCE = "Stopped; no file is left half-written."
 _EXTRAS = {"duckdb": "cli", "pyarrow": "cli", "jinja2": "report"}
@@ -85,11 +86,10 @@ def finish_output(code: Any) -> Any:
         return code or FAILED
 
 
-def guarded(command: Callable[..., None], failed: int = FAILED) -> Callable[..., None]:
+def guarded(command: Callable[..., None]) -> Callable[..., None]:
     """The command, with errors in one sentence.
 
-    Exit codes: ``failed`` if it failed, 2 if misused, 130 if stopped by Ctrl-C,
-    128 plus the number of another signal.
+    Exit codes: 2 if it failed or was misused, 130 if stopped by Ctrl-C, 128 plus the number of another signal.
     """
 
     @wraps(command)
@@ -103,14 +103,12 @@ def guarded(command: Callable[..., None], failed: int = FAILED) -> Callable[...,
             raise typer.Exit(stopped.code if isinstance(stopped, StoppedError) else STOPPED) from None
         except Exception as error:
             is_closed_pipe = isinstance(error, OSError) and error.errno == errno.EPIPE
-            if is_closed_pipe and failed == FAILED:
-                raise
             with suppress(OSError):  # the exit code says it too
                 if kwargs.get("debug"):
                     traceback.print_exc()
-                else:
+                elif not is_closed_pipe:  # nobody reads any more
                     typer.echo(f"Error: {escape_for_terminal(sentence_of(error, kwargs))}", err=True)
-            raise typer.Exit(failed) from None
+            raise typer.Exit(FAILED) from None
 
     return run
 

@@ -24,17 +24,15 @@ from mcp_types import ToolAnnotations
 from pydantic import Field
 from typer.models import ArgumentInfo
 
-from isobag.cli.commands import ODD, check, compare, explain, groups, points, score
-from isobag.cli.options import Typed
+from isobag.cli.commands import compare, detect, explain, score
+from isobag.cli.process import TOO_MANY
 
 _TEXT = "delimiter na decimal thousands numbers"
 _READ = "delimiter na id_column missing bad_cells"
-_BAGS = "by time every sessions time_zone time_unit"
+_BAGS = "by time every sessions time_zone time_unit min_size"
 TOOLS: dict[Callable[..., None], str] = {
-    points: f"files {_TEXT} features exclude id_column baseline_by missing bad_cells contamination seed top",
-    groups: f"files {_BAGS} {_TEXT} features exclude missing bad_cells min_size contamination seed top",
-    score: f"model files {_BAGS} {_READ} baseline_by min_size fdr per_day days top",
-    check: f"model files {_BAGS} {_READ} baseline_by min_size max_odd fdr top",
+    detect: f"files {_BAGS} {_TEXT} features exclude id_column within missing bad_cells contamination seed top",
+    score: f"model files by {_READ} min_size fdr per_day days max_odd top",
     explain: f"model files id by {_READ}",
     compare: "a b decimal thousands numbers features exclude missing bad_cells n_permutations seed",
 }
@@ -81,11 +79,6 @@ class Folder:
         if not real.is_file():
             raise ToolError(f"No file matches {name!r}.")
         return os.path.join(".", real.relative_to(self.root))
-
-
-def serve(typed: Typed) -> None:
-    """Serve the tools on standard input and output."""
-    server_of(typed.root).run("stdio")
 
 
 def server_of(root: str | os.PathLike[str]) -> MCPServer[Any]:
@@ -143,8 +136,7 @@ async def _run(args: list[str], root: Path) -> dict[str, Any]:
     """What a command prints as JSON. -P: the folder of the data is no place to import modules from."""
     command = [sys.executable, "-P", "-m", "isobag", *args]
     done = await anyio.run_process(command, stdin=subprocess.DEVNULL, cwd=root, check=False)
-    allowed = (0, ODD) if args[0] == check.__name__ else (0,)
-    if done.returncode not in allowed:
+    if done.returncode not in (0, TOO_MANY):
         said = done.stderr.decode(errors="replace").strip()
         raise ToolError(said.removeprefix("Error: ") or f"The command ended with exit status {done.returncode}.")
     facts: dict[str, Any] = json.loads(done.stdout)

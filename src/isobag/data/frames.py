@@ -18,8 +18,8 @@ def refuse_lazy(X: Any) -> None:
         return
     if isinstance(nw.from_native(X, pass_through=True), nw.LazyFrame):
         raise TypeError(
-            f"X is a {type(X).__name__}, whose rows are not in memory; pass X.collect(), or use detect_points or "
-            "detect_groups, which collect."
+            f"X is a {type(X).__name__}, whose rows are not in memory; pass X.collect(), or use isobag.detect, "
+            "which collects."
             if hasattr(X, "collect")
             else f"X is a {type(X).__name__}, whose rows are not in memory; make a frame or an array of it first."
         )

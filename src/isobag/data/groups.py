@@ -126,7 +126,8 @@ def _from_parts(estimator: BaseEstimator, parts: Any, reset: bool) -> Groups:
         if np.ndim(part) != 2:
             raise ValueError(f"Group {label} has shape {np.shape(part)}; need (points, features).")
         with name_group_in_error([label]):
-            checked.append(check_points(estimator, part, reset=reset and label == 0))
+            fills_gaps = getattr(estimator, "fills_gaps", False)
+            checked.append(check_points(estimator, part, reset=reset and label == 0, allow_nan=fills_gaps))
     ids = np.repeat(labels, [len(part) for part in checked])
     return Groups(ArrayRows(np.concatenate(checked), feature_names_of(estimator)), ids, labels)
 

@@ -30,7 +30,7 @@ class LabelledRows(Rows):
 
     def __init__(self, rows: Rows, owners: Ints, n_groups: int) -> None:
         self._rows, self.owners, self.n_groups = rows, owners, n_groups
-        self.n_features, self.names = rows.n_features, rows.names
+        self.n_features, self.names, self.block_rows = rows.n_features, rows.names, rows.block_rows
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -39,6 +39,11 @@ class LabelledRows(Rows):
     def sizes(self) -> Ints:
         """Number of rows of each group: (g,)."""
         return np.bincount(self.owners[self.owners != UNSEEN], minlength=self.n_groups)
+
+    @property
+    def plain(self) -> Rows:
+        """The same rows without their groups."""
+        return self._rows
 
     def blocks(self) -> Iterator[Floats]:
         """All rows in order."""
@@ -97,7 +102,7 @@ class LabelledRows(Rows):
         places = np.argsort(numbers, kind="stable")
         start = 0
         for block in self._rows.grouped_blocks(numbers):
-            for part, _, _ in whole_groups(block.starts[1:], _OWNED_ROWS):
+            for part, _, _ in whole_groups(block.starts[1:], min(_OWNED_ROWS, self.block_rows)):
                 positions = places[start + part.start : start + part.stop]
                 yield OwnedBlock(block.X[part], self.owners[positions], positions)
             start += int(block.starts[-1])

@@ -41,11 +41,12 @@ class GroupedBlock(NamedTuple):
 class Rows(ABC):
     """Rows of d numbers each, which can be looked at as often as needed.
 
-    ``names`` of the features, None where they came without.
+    ``names`` of the features, None where they came without; ``block_rows``: most rows of a block.
     """
 
     n_features: int
     names: Sequence[str] | None = None
+    block_rows: int = BLOCK_ROWS
 
     def __init__(self, n_rows: int, n_features: int, names: Sequence[str] | None = None) -> None:
         self._n_rows, self.n_features, self.names = int(n_rows), int(n_features), names
@@ -117,7 +118,7 @@ class Rows(ABC):
         """
         order = None if is_rising(ids) else stable_order(ids)
         ends = np.cumsum(count_ids(ids))
-        most = max(1, min(GROUPED_ROWS, BLOCK_NUMBERS // self.n_features))
+        most = max(1, min(GROUPED_ROWS, self.block_rows, BLOCK_NUMBERS // self.n_features))
         for rows, starts, numbers in whole_groups(ends, most, stops):
             for part in slices(rows.stop - rows.start, most):
                 own = slice(rows.start + part.start, rows.start + part.stop)
@@ -129,13 +130,13 @@ class Rows(ABC):
 class ArrayRows(Rows):
     """The rows of an array (n, d)."""
 
-    def __init__(self, X: Floats, names: Sequence[str] | None = None) -> None:
+    def __init__(self, X: Floats, names: Sequence[str] | None = None, block_rows: int = BLOCK_ROWS) -> None:
         super().__init__(X.shape[0], X.shape[1], names)
-        self.X = X
+        self.X, self.block_rows = X, block_rows
 
     def blocks(self) -> Iterator[Floats]:
         """Parts of the array."""
-        return (self.X[rows] for rows in slices(len(self.X), BLOCK_ROWS))
+        return (self.X[rows] for rows in slices(len(self.X), self.block_rows))
 
     def take(self, numbers: Ints) -> Floats:
         """Some rows of the array: (k, d)."""
@@ -143,24 +144,24 @@ class ArrayRows(Rows):
 
     def part(self, numbers: Ints) -> Rows:
         """Some rows of the array."""
-        return ArrayRows(self.X[numbers], self.names)
+        return ArrayRows(self.X[numbers], self.names, self.block_rows)
 
     @property
     def whole(self) -> Floats | None:
         """The array, unless it is larger than a block."""
-        return self.X if len(self.X) <= BLOCK_ROWS else None
+        return self.X if len(self.X) <= self.block_rows else None
 
 
 class SparseRows(Rows):
     """The rows of a sparse matrix, CSR (n, d), made dense a block at a time."""
 
-    def __init__(self, X: csr_array, names: Sequence[str] | None = None) -> None:
+    def __init__(self, X: csr_array, names: Sequence[str] | None = None, block_rows: int = BLOCK_ROWS) -> None:
         super().__init__(X.shape[0], X.shape[1], names)
-        self.X = X
+        self.X, self.block_rows = X, block_rows
 
     def blocks(self) -> Iterator[Floats]:
         """Dense parts of the matrix."""
-        size = max(1, min(BLOCK_ROWS, BLOCK_NUMBERS // self.n_features))
+        size = max(1, min(self.block_rows, BLOCK_NUMBERS // self.n_features))
         return (self.X[rows].toarray() for rows in slices(len(self), size))
 
     def take(self, numbers: Ints) -> Floats:
@@ -174,7 +175,7 @@ class PartOfRows(Rows):
 
     def __init__(self, rows: Rows, numbers: Ints) -> None:
         super().__init__(len(numbers), rows.n_features, rows.names)
-        self._rows, self._numbers = rows, numbers
+        self._rows, self._numbers, self.block_rows = rows, numbers, rows.block_rows
 
     def blocks(self) -> Iterator[Floats]:
         """What is left of each block."""
@@ -206,8 +207,8 @@ class RangedRows(Rows):
         return self._rows.take(numbers)
 
     def part(self, numbers: Ints) -> Rows:
-        """Only the rows with the numbers given, which ascend, with ranges of their own."""
-        return self._rows.part(numbers)
+        """Only the rows with the numbers given, which ascend, with the same ranges."""
+        return RangedRows(self._rows.part(numbers), *self._extremes)
 
     def extremes(self) -> tuple[Floats, Floats]:
         """Least and greatest value of each feature in all rows: (d,), (d,)."""

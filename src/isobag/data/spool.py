@@ -103,13 +103,16 @@ class Spool:
 class SpooledRows(Rows):
     """Rows made of the numbers of a spool, a block of about BLOCK_BYTES at a time."""
 
-    def __init__(self, spool: Spool, names: Sequence[str], make: Callable[[Floats], Floats]) -> None:
+    def __init__(
+        self, spool: Spool, names: Sequence[str], make: Callable[[Floats], Floats], block_rows: int | None = None
+    ) -> None:
         super().__init__(len(spool), len(names), list(names))
         self._spool, self._make = spool, make
+        self._block_rows = max(1, BLOCK_BYTES // (8 * self.n_features)) if block_rows is None else block_rows
 
     def blocks(self) -> Iterator[Floats]:
         """All rows in order."""
-        for part in slices(len(self), max(1, BLOCK_BYTES // (8 * self.n_features))):
+        for part in slices(len(self), self._block_rows):
             yield self._make(self._spool.read(part.start, part.stop - part.start))
 
     def take(self, numbers: Ints) -> Floats:

@@ -11,15 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from isobag.backends.arrays import FARTHEST, Floats, Ints
-from isobag.data.device import (
-    DeviceRows,
-    StreamedRows,
-    as_tensor,
-    first_bad_row,
-    is_tensor,
-    lives_on_gpu,
-    rows_for_gpu,
-)
+from isobag.data.device import DeviceRows, as_tensor, lives_on_gpu
 from isobag.data.frames import refuse_lazy
 from isobag.data.rows import ArrayRows, Rows, SparseRows
 
@@ -29,27 +21,18 @@ T = TypeVar("T", bound=Rows)
 def as_rows(estimator: BaseEstimator, X: Any, *, reset: bool, min_rows: int = 1, accept_sparse: bool = False) -> Rows:
     """Rows of numbers, checked, from an array, a frame or a sparse matrix; Rows are returned as they are.
 
-    ``reset``: set the number and names of the features of the estimator; else they must match.
+    ``reset``: set the number and names of the features of the estimator; else they must match. NaN is an error unless
+    the estimator ``fills_gaps``.
     """
+    fills_gaps = getattr(estimator, "fills_gaps", False)
     if isinstance(X, Rows):
         return _fitting(estimator, X, reset, min_rows)
     refuse_lazy(X)
-    if lives_on_gpu(X) or (is_tensor(X) and getattr(estimator, "backend", None) == "torch"):
+    if lives_on_gpu(X):
         return _device_rows(estimator, as_tensor(X), X, reset, min_rows)
-    moved = rows_for_gpu(estimator, X)
-    if isinstance(moved, StreamedRows):
-        start = 0
-        for block in _fitting(estimator, moved, reset, min_rows).blocks():
-            bad = first_bad_row(block)
-            if bad is not None:
-                check_magnitudes(moved.X[start + bad :].astype(np.float64), None, start + bad)
-            start += len(block)
-        return moved
-    if moved is not None:
-        return _device_rows(estimator, moved, X, reset, min_rows)
     if accept_sparse and issparse(X):
-        return _sparse_rows(estimator, X, reset, min_rows)
-    points = check_points(estimator, X, reset=reset, min_rows=min_rows)
+        return _sparse_rows(estimator, X, reset, min_rows, fills_gaps)
+    points = check_points(estimator, X, reset=reset, min_rows=min_rows, allow_nan=fills_gaps)
     return ArrayRows(points, feature_names_of(estimator))
 
 
@@ -98,25 +81,27 @@ def _device_rows(estimator: BaseEstimator, values: Any, X: Any, reset: bool, min
     if not values.is_floating_point():
         values = values.double()
     rows = _fitting(estimator, DeviceRows(values, X), reset, min_rows)
-    bad = first_bad_row(values)
+    bad = rows.first_bad
     if bad is not None:
         check_magnitudes(values[bad:].double().cpu().numpy(), None, bad)
     return rows
 
 
-def _sparse_rows(estimator: BaseEstimator, X: Any, reset: bool, min_rows: int) -> Rows:
+def _sparse_rows(estimator: BaseEstimator, X: Any, reset: bool, min_rows: int, allow_nan: bool) -> Rows:
     how = {"dtype": np.float64, "ensure_all_finite": False, "ensure_min_samples": min_rows}
     values = validate_data(estimator, X, reset=reset, accept_sparse="csr", **how)
     rows = SparseRows(csr_array(values), feature_names_of(estimator))
     start = 0
     if not (np.abs(values.data).max(initial=0.0) <= FARTHEST):  # false for NaN
         for block in rows.blocks():
-            check_magnitudes(block, rows.names, start)
+            check_magnitudes(block, rows.names, start, allow_nan)
             start += len(block)
     return rows
 
 
-def check_points(estimator: BaseEstimator, X: Any, *, reset: bool, min_rows: int = 1) -> Floats:
+def check_points(
+    estimator: BaseEstimator, X: Any, *, reset: bool, min_rows: int = 1, allow_nan: bool = False
+) -> Floats:
     """Rows of numbers as a float64 array: (n, d). ``reset`` learns the number and names of the features."""
     _refuse_non_numbers(X)
     try:
@@ -130,15 +115,19 @@ def check_points(estimator: BaseEstimator, X: Any, *, reset: bool, min_rows: int
         reason = str(error).splitlines()[0]
         message = f"{_described(X, *place)}, which is not a number: {reason}"
         raise _error_at(place[0], message, type(error)) from None
-    check_magnitudes(values, getattr(estimator, "feature_names_in_", None))
+    check_magnitudes(values, getattr(estimator, "feature_names_in_", None), allow_nan=allow_nan)
     return values
 
 
-def check_magnitudes(values: Floats, names: Any, first_row: int = 0) -> None:
-    """Refuse NaN, infinity, and numbers whose squared distances overflow; rows count from ``first_row``."""
+def check_magnitudes(values: Floats, names: Any, first_row: int = 0, allow_nan: bool = False) -> None:
+    """Refuse infinity, numbers whose squared distances overflow, and NaN; rows count from ``first_row``."""
     if not len(values) or (np.abs(values).max(initial=0.0) <= FARTHEST):  # false for NaN
         return
     bad = ~(np.abs(values) <= FARTHEST)
+    if allow_nan:
+        bad &= ~np.isnan(values)
+        if not bad.any():
+            return
     row, column = (int(i) for i in np.argwhere(bad)[0])
     value = values[row, column]
     kind = "NaN" if np.isnan(value) else "infinity" if np.isinf(value) else "a value too large to square"

@@ -99,7 +99,7 @@ class IDKGroupDetector(GroupDetector, Modelled[GroupModel]):
     See Also
     --------
     IDKPointDetector : Finds odd points.
-    isobag.detect_groups : From a frame to a ranked frame with reasons.
+    isobag.detect : From a frame to a ranking with reasons.
 
     Notes
     -----
@@ -155,6 +155,11 @@ class IDKGroupDetector(GroupDetector, Modelled[GroupModel]):
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.device = device
+
+    def _take_groups(self, X: Any, groups: Any, reset: bool) -> Groups:
+        grouped = super()._take_groups(X, groups, reset)
+        rows = self._filled(grouped.rows, X.rows if isinstance(X, Groups) else X, reset)
+        return grouped if rows is grouped.rows else Groups(rows, grouped.ids, grouped.labels)
 
     def _fit_groups(self, groups: Groups) -> Floats:
         check_max_samples(self.max_samples, len(groups.rows))
@@ -216,7 +221,7 @@ class IDKGroupDetector(GroupDetector, Modelled[GroupModel]):
 
     def _with_names(self, explanation: GroupExplanation, X: Any, given: Groups) -> GroupExplanation:
         """The same explanation with frames of X's kind."""
-        names = self.feature_names
+        names = self._filled_names
         group, difference = own_name("group", names), own_name("difference", names)
         points = {"group": given.labels[given.ids], "contribution": explanation.points}
         features = {group: explanation.labels, difference: explanation.differences}

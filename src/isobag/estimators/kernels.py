@@ -138,7 +138,7 @@ class IsolationKernel(TransformerMixin, Storable):
 
     def assign_cells(self, X: Any) -> Cells:
         """Cell of every row in every partitioning: (n, t) int32, OUTSIDE = -1 if no ball covers it."""
-        slots = self._slots(X)
+        slots = self._slots(X).astype(np.int32, copy=False)  # engines give the narrowest type that serves
         return np.where(slots == OUTSIDE, OUTSIDE, slots % self.max_samples_)
 
     def transform(self, X: Any) -> csr_array | npt.NDArray[np.float64]:

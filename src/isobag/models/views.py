@@ -5,7 +5,7 @@ data. Counts and sums go over the cells of all views.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
@@ -16,6 +16,8 @@ from isobag.backends import Compute
 from isobag.backends.arrays import OUTSIDE, Cells, Floats, Ints, Singles
 from isobag.backends.counts import join_counts
 from isobag.backends.learned import Learned, demand
+from isobag.backends.samples import RUN
+from isobag.data.gaps import Gaps
 from isobag.data.groups import Groups
 from isobag.data.rows import GroupedBlock, Rows
 from isobag.data.scaling import Scaling, fit_scalings
@@ -73,9 +75,10 @@ class Located(NamedTuple):
 
 @dataclass(frozen=True)
 class Views(Learned):
-    """Several views, with the same psi."""
+    """Several views, with the same psi; ``gaps``: what stands for missing values, of rows that come with some."""
 
     members: tuple[View, ...]
+    gaps: Gaps | None = None
 
     @property
     def levels(self) -> tuple[int, ...]:
@@ -105,6 +108,8 @@ class Views(Learned):
     def validate(self) -> None:
         """Scalings and pools of the same features, cut in the same way."""
         demand(len(self.members) > 0, "there are no views")
+        if self.gaps is not None:
+            demand(self.gaps.n_features == self.n_features, "gaps are of other features")
         for view in self.members:
             same = view.scaling.n_features == view.partitionings.width == self.n_features
             demand(same, "scalings and partitionings differ in their features")
@@ -113,10 +118,12 @@ class Views(Learned):
     @cached_property
     def largest(self) -> "Views":
         """The views at the largest psi alone."""
-        return Views(tuple(View(view.scaling, view.balls.largest) for view in self.members))
+        return replace(self, members=tuple(View(view.scaling, view.balls.largest) for view in self.members))
 
     def scaled(self, X: Floats, compute: Compute) -> Iterator[tuple[RowBalls, Singles]]:
         """The partitionings of each view, and rows (n, d) on its scale."""
+        if self.gaps is not None and (self.gaps.ever.any() or isinstance(X, np.ndarray)):  # on a device are no gaps
+            X = self.gaps.fill(compute.fetch(X))
         X = compute.place(X)
         for view in self.members:
             yield view.balls, view.scaling.apply(X, compute)
@@ -157,16 +164,19 @@ class Views(Learned):
         """All rows, counted block by block."""
         return rows.map_reduce(partial(self.tally, compute=compute), Tally.__add__)
 
-    def sum_at(self, tables: Tables, compute: Compute, limits: Limits | None = None) -> Callable[[Floats], Sums]:
+    def sum_at(
+        self, tables: Tables, compute: Compute, limits: Limits | None = None, fetched: bool = True
+    ) -> Callable[[Floats], Sums]:
         """A function of rows: sums of the tables at their cells over the samples of each view, (n, d) -> (n, L + 1).
 
-        Last is how far out each row is beyond ``limits``, 0 without.
+        Last is how far out each row is beyond ``limits``, 0 without. ``fetched``: to host memory.
         """
         per_view = limits or [None] * len(self.members)
 
         def sum_at(X: Floats) -> Sums:
             parts = zip(self.scaled(X, compute), tables, per_view, strict=True)
-            return tuple(balls.sum_at(scaled, table, compute, limit) for (balls, scaled), table, limit in parts)
+            sums = [balls.sum_at(scaled, table, compute, limit) for (balls, scaled), table, limit in parts]
+            return tuple(map(compute.fetch, sums)) if fetched else tuple(sums)
 
         return sum_at
 
@@ -238,7 +248,7 @@ def draw_views(
 ) -> tuple[Views, list[Ints]]:
     """Views of the rows, one for each plan; also the numbers of the rows of each pool.
 
-    ``averages``: as many samples of every psi as fit, else ``n_estimators`` of the largest.
+    Each view has ``n_estimators`` samples of the largest psi; ``averages``: of the smallest, as far as a pool goes.
     """
     plans = plans[: draw.n_estimators]
     pools, slots = _draw_pools(len(rows), rows.n_features, plans, draw, averages)
@@ -261,14 +271,16 @@ def _draw_pools(
     n_rows: int, n_features: int, plans: Sequence[Plan], draw: Draw, averages: bool
 ) -> tuple[list[Ints], list[Cells]]:
     """Numbers of the rows of each pool (M,), and the slots that it is cut into (S,), for each plan."""
-    psi = plans[0].levels[-1]
+    psi, n_blocks = plans[0].levels[-1], draw.n_estimators
     if draw.pool_size is None:
-        samples = draw_samples(n_rows, draw.n_estimators, psi, draw.random_state)
-        pool, slots = samples
+        if averages:
+            n_blocks = count_blocks(plans[0].levels, RUN * n_blocks, n_blocks)
+        pool, slots = draw_samples(n_rows, n_blocks * len(plans), psi, draw.random_state)
         by_sample = slots.reshape(-1, psi)
         parts = [np.unique(by_sample[first :: len(plans)], return_inverse=True) for first in range(len(plans))]
         return [pool[own] for own, _ in parts], [where.ravel().astype(np.int32) for _, where in parts]
     rng = np.random.default_rng(check_random_state(draw.random_state).randint(2**32, size=4, dtype=np.uint64))
     pools = draw_pools(n_rows, pool_rows(draw.pool_size, psi, n_rows, n_features), len(plans), rng)
-    n_blocks = count_blocks(plans[0].levels, len(pools[0]), draw.n_estimators) if averages else draw.n_estimators
+    if averages:
+        n_blocks = count_blocks(plans[0].levels, len(pools[0]), n_blocks)
     return pools, [cut_pool(len(pool), psi, n_blocks, rng) for pool in pools]

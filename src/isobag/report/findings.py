@@ -14,10 +14,8 @@ from isobag.tables.ranking import Ranking
 from isobag.tables.reasons import (
     NO_COLUMN,
     Population,
-    features_of_columns,
+    cell_in_words,
     number_in_words,
-    own_value_in_words,
-    sum_by_column,
 )
 from isobag.tables.terminal import shown
 
@@ -119,24 +117,23 @@ def _rows(ranking: Ranking, top: Ints, sample: Ints, entries: list[dict[str, Any
     """What the columns of the oddest rows add, their values there and what is usual; places on the map."""
     encoding, reference = ranking.encoding, ranking.judged.model.reference
     explanation = ranking.explanation[: len(top)]
-    lacks, owned = sum_by_column(explanation, encoding), features_of_columns(encoding)
-    own = ranking.units.data.take(np.concatenate([top, sample]))
+    own, cells = (rows.take(np.concatenate([top, sample])) for rows in (ranking.units.data, ranking.table.cells))
+    lacks = encoding.by_column(explanation, cells[: len(top)])
+    starts = np.searchsorted(encoding.owners, np.arange(len(encoding.columns)))
     shares, (low, middle, high) = reference.mean(axis=0), np.quantile(reference, (0.05, 0.5, 0.95), axis=0)
-    is_flag = np.asarray(np.isin(reference, (0, 1)).all(axis=0))
-    for entry, lack, point in zip(entries, lacks, own, strict=False):
+    for entry, lack, row in zip(entries, lacks, cells, strict=False):
         entry["total"] = brief(lack.sum())
         entry["why"] = []
         for number in np.argsort(-lack, kind="stable")[:REASONS]:
-            column, features = encoding.columns[number], owned[number]
-            words, j = own_value_in_words(column, point[features])
-            if column.kind == TEXT:
-                usual: Any = brief(0.0 if j is None else shares[features[j]])
-                words = "(unknown)" if j is None else words[len(column.name) + 1 :]
-            elif is_flag[features[0]] and point[features[0]] in (0, 1):
-                usual = brief(np.mean(reference[:, features[0]] == point[features[0]]))
+            column, value, j = encoding.columns[number], float(row[number]), int(starts[number])
+            words, share = cell_in_words(column, value, 0.0 if column.kind == TEXT else float(shares[j]))
+            if share is not None:
+                usual: Any = brief(0.0 if np.isnan(share) else share)
+                words = words[len(column.name) + 1 :] if column.kind == TEXT and "=" in words else words
+            elif np.isin(reference[:, j], (0, 1)).all() and value in (0, 1):
+                usual = brief(np.mean(reference[:, j] == value))
             else:
-                j = int(features[0])
-                usual = [_digits(column.kind, value) for value in (low[j], middle[j], high[j], point[j])]
+                usual = [_digits(column.kind, one) for one in (low[j], middle[j], high[j], value)]
             entry["why"].append([int(number), brief(lack[number]), shown(words), usual])
         if entry["words"].startswith(NO_COLUMN):
             leading = [f"{encoding.columns[number].name} {words}" for number, _, words, _ in entry["why"][:3]]
@@ -202,9 +199,9 @@ def _population(model: Any) -> Floats:
 def _kinds(ranking: Ranking, values: Floats, features: Ints) -> dict[int, str]:
     """Those of the features that are 0 or 1 wherever we look, and those that are times."""
     encoding = ranking.encoding
-    owners, found = encoding.owners, {}
+    found = {}
     for j in features.tolist():
-        column = encoding.columns[owners[j]]
+        column = encoding.column_of(j)
         if column.kind == TIME and encoding.names[j] == column.name:
             found[j] = TIMES
         elif np.isin(values[:, j], (0, 1)).all():

@@ -9,7 +9,7 @@ from isobag.report.findings import AXES, findings_of
 from isobag.report.template import LONGEST_COMMAND, embedded, fill_template
 from isobag.storage.atomic import write_whole
 from isobag.tables.ranking import Ranking
-from isobag.tables.sentences import remarks_of, sentence_of_alarms
+from isobag.tables.sentences import remarks_of, sentence_of_flags
 from isobag.tables.summary import FEATURE, LEFT_OUT, ColumnSummary
 from isobag.tables.terminal import shown
 
@@ -45,9 +45,9 @@ def render(ranking: Ranking, *, source: str = "", command: str = "", date: datet
         many=f"{ranking.unit}s",
         n_axes=min(AXES, len(findings["features"])),
         n_left_out=len(ranking) - ranking.n_ranked,
-        has_p=ranking.has_shares or "p_value" in ranking.evidence,
+        has_p=not ranking.judged.is_new or "p_value" in ranking.evidence,
         first=findings["top"][:FIRST],
-        alarms=sentence_of_alarms(ranking),
+        alarms=sentence_of_flags(ranking),
         remarks=[shown(sentence) for sentence in remarks_of(ranking)],
         columns=[_column(column) for column in listed[:MOST_COLUMNS]],
         n_columns=len(listed),

@@ -180,7 +180,8 @@ def _check(cls: type, parts: dict[str, Any], path: str) -> None:
     """Refuse parts of a class that are not as it annotates them."""
     hints = _hints_of(cls)
     for name, value in parts.items():
-        demand(_fits(value, hints[name]), f"{_join(path, name)} is {_described(value)}; need {hints[name]}")
+        if not _fits(value, hints[name]):  # only then described: the text of a model takes seconds
+            raise ValueError(f"{_join(path, name)} is {_described(value)}; need {hints[name]}")
 
 
 @cache

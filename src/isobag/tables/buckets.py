@@ -137,7 +137,7 @@ class ScoreGroups:
 
     def _judge(self, groups: CountedGroups) -> Judged:
         if self.is_new and self.detector.model_.calibration is not None:
-            return judge_new(self.detector, groups)
+            return judge_new(self.detector, groups, threshold=self.detector.offset_)
         scores = self.detector.model_.scores(groups, self.detector.compute) if len(groups) else np.empty(0)
         return Judged(self.detector.model_, scores, self.is_new, self.detector.offset_)
 
@@ -174,7 +174,7 @@ class RankGroups:
             yield pa.table([_as_type(columns[one.name], one.type) for one in self.schema], schema=self.schema)
 
 
-def detect_in_buckets(partitions: Partitions, table: Table, detector: Any, min_size: int, p_values: bool) -> Any:
+def detect_in_buckets(partitions: Partitions, table: Table, detector: Any, min_size: int) -> Any:
     """Fit to some groups, and score all: a frame of the engine with a row for each group."""
     learn_groups(partitions, table, detector, min_size)
     reader = GroupReader(table.encoding, table.options)
@@ -184,14 +184,15 @@ def detect_in_buckets(partitions: Partitions, table: Table, detector: Any, min_s
     types = label_types(partitions, table.options)
     judged = judge_own(detector, np.empty(0), counts)
     reasons = _reasons(partitions, scored, detector, reader, types)
-    more = [*(["rank_share"] if p_values else []), "flagged", *(["n_missing"] if has_gaps else []), "reasons"]
+    more = ["rank_share", "flagged", *(["n_missing"] if has_gaps else []), "reasons"]
     schema = _schema(types, "n_points", "score", "rank", *more)
     return scored.map(RankGroups(schema, types, counts, judged.threshold, None, reasons), schema, keeps=False)
 
 
-def score_in_buckets(partitions: Partitions, detector: Any, encoding: Encoding, by: Any, fdr: float | None) -> Any:
+def score_in_buckets(
+    partitions: Partitions, detector: Any, encoding: Encoding, options: ReadOptions, fdr: float | None
+) -> Any:
     """Score new groups: a frame of the engine with a row for each, lazily but for ``fdr``."""
-    options = ReadOptions.of(by=by)
     check_names(partitions.schema.names, options)
     scored = _scored(partitions, detector, GroupReader(encoding, options), 1, is_new=True)
     if fdr is None:

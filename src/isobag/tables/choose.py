@@ -1,5 +1,6 @@
 """Which columns of a scanned table are used, and how; what stands in the way is said, with where and what to do."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -8,15 +9,18 @@ from typing import Any
 import numpy as np
 
 from isobag.backends.arrays import FARTHEST
+from isobag.data.gaps import Gaps
 from isobag.tables.cells import NUMBER, OTHER, TEXT, TIME
-from isobag.tables.encode import CHOICES, EncodedColumn, Encoding
+from isobag.tables.encode import CHOICES, NO_TEXT, EncodedColumn, Encoding
 from isobag.tables.judge import (
     Categories,
     choose_categories,
     choose_time_parts,
     identifier_reason,
+    surprising_texts,
     suspicion_of,
     text_counts,
+    why_no_categories,
 )
 from isobag.tables.notation import DATES_HINT, DECIMAL_HINT, DIGITS_HINT, EITHER_HINT, MOST_UNITS, THOUSANDS_HINT
 from isobag.tables.reading import ReadOptions
@@ -34,10 +38,10 @@ from isobag.tables.summary import (
     ColumnSummary,
 )
 
-MANY_MISSING = 0.05
-"""Share of missing values from which on it is worth a feature of its own where they are."""
-TAKEN = (NUMBER, BOOL)
+TAKEN = (NUMBER, BOOL, TEXT)
 """What is used if no features are named."""
+ODD_SHARE = 5.0
+"""The share of gaps in a column is worth a note if it is so many standard deviations from that of the model's data."""
 
 
 def check_names(names: Sequence[str], options: ReadOptions) -> None:
@@ -177,7 +181,7 @@ def check_missing(scans: Sequence[ColumnScan], options: ReadOptions) -> None:
         where = _first_missing(lacking[0])
         raise ValueError(
             f"Values are missing in {places} of {scans[0].n_rows:,} rows; {where}Fill them first, or pass "
-            "missing='drop' (leave such rows out) or missing='median'."
+            "missing='drop' to leave such rows out."
         )
 
 
@@ -213,15 +217,6 @@ def follow_encoding(encoding: Encoding, scans: Mapping[str, ColumnScan], options
     for column in encoding.columns:
         check_against(column, scans[column.name], options)
     check_missing([scans[column.name] for column in encoding.columns], options)
-    for column in encoding.columns if options.missing in ("auto", "median") else ():
-        scan = scans[column.name]
-        n_missing = n_missing_of(scan, options)
-        if np.isnan(column.fill) and n_missing:
-            raise ValueError(
-                f"{scan.shown_name}: {n_missing:,} missing, and the model learned from rows without gaps, so it has "
-                f"nothing to put in; {_first_missing(scan)}Fill them first, or pass missing='drop'; fit with "
-                "missing='median' to know one for every column."
-            )
     used = {column.name: column for column in encoding.columns}
     reasons, apart = dict(encoding.left_out), options.apart
     summaries = []
@@ -230,12 +225,13 @@ def follow_encoding(encoding: Encoding, scans: Mapping[str, ColumnScan], options
         reason = reasons.get(name, "not known to the model") if role == LEFT_OUT else ""
         if role == FEATURE and UNSEEN_TEXT in scan.first:
             place, text = scan.first[UNSEEN_TEXT]
-            how = "count among the others" if used[name].has_other else "are as odd as the rarest it knows"
-            reason = (
-                f"{scan.n_unseen:,} cells have texts unknown to the model, which {how}; {place.in_words} has {text!r}"
-            )
+            column = used[name]
+            is_new = bool(column.shares) and column.unseen == FARTHEST
+            how = "never seen before" if is_new else "among the others" if column.has_other else "as odd as the rarest"
+            cells = "1 text is" if scan.n_unseen == 1 else f"{scan.n_unseen:,} texts are"
+            reason = f"{cells} unknown to the model, {how}; {place.in_words} has {text!r}"
         if role == FEATURE:
-            reason = "; ".join(one for one in (reason, _filled(used[name], scan, options)) if one)
+            reason = "; ".join(one for one in (reason, _other_gaps(used[name], scan, options)) if one)
         summaries.append(_summary(scan, role, reason, used[name].kind if name in used else scan.kind))
     return summaries
 
@@ -252,10 +248,6 @@ def learn_encoding(
     check_missing([scans[name] for name in used], options)
     columns = tuple(_encode_column(scans[name], options, median_of) for name in used)
     left_out = tuple((one.name, one.reason) for one in summaries if one.role == LEFT_OUT)
-    filled = {column.name: _filled(column, scans[column.name], options) for column in columns}
-    summaries = [
-        replace(one, reason="; ".join(part for part in (one.reason, filled.get(one.name)) if part)) for one in summaries
-    ]
     how = {name: vars(options)[name] for name in CHOICES}
     return Encoding(columns, left_out, **how, baseline=options.baseline, dates=options.dates), summaries
 
@@ -263,29 +255,39 @@ def learn_encoding(
 def _encode_column(scan: ColumnScan, options: ReadOptions, median_of: Callable[[str], float]) -> EncodedColumn:
     """How a column that is used becomes features."""
     kind, n_missing = kind_of(scan, options), n_missing_of(scan, options)
-    fills = options.missing == "median" or (options.missing == "auto" and n_missing > 0)
-    marks = options.missing == "auto" and n_missing >= MANY_MISSING * scan.n_rows > 0
-    how: dict[str, Any] = {"fill": 0.0, "marks_gaps": marks}
+    how: dict[str, Any] = {}
+    middle = NO_TEXT
+    counts = text_counts(scan.codes, scan.counts)
     if kind in (NUMBER, TIME):
         how["parts"] = choose_time_parts(scan.low, scan.high, scan.has_time_of_day) if kind == TIME else ()
-        how["fill"] = median_of(scan.name) if fills else np.nan
+        middle = median_of(scan.name) if n_missing else 0.0
+        how["only"] = scan.low if scan.low == scan.high else np.nan
     elif kind == BOOL:
-        counts = text_counts(scan.codes, scan.counts)
-        how["fill"] = float(2 * sum(n for text, n in counts.items() if is_true(text)) > sum(counts.values()))
-    else:
+        n_true = sum(n for text, n in counts.items() if is_true(text))
+        middle = float(2 * n_true > sum(counts.values()))
+        how["only"] = middle if n_true in (0, sum(counts.values())) else np.nan
+    elif options.by:
         how["categories"], how["has_other"], _ = _categories(scan, options)
-    return EncodedColumn(scan.name, kind, **(how if fills else how | {"fill": np.nan}))
+    else:
+        how["categories"], how["shares"], how["unseen"] = surprising_texts(counts)
+    if n_missing and options.missing == "auto":
+        gaps = Gaps.of(np.array([n_missing]), scan.n_rows, np.array([middle]))
+        how |= {"fill": float(gaps.fills[0]), "surprise": float(gaps.surprises[0])}
+    return EncodedColumn(scan.name, kind, **how)
 
 
-def _filled(column: EncodedColumn, scan: ColumnScan, options: ReadOptions) -> str:
-    """What was put in for missing values, in words; "" if nothing was, or if it was asked for."""
-    n_missing = n_missing_of(scan, options)
-    if options.missing != "auto" or not n_missing:
+def _other_gaps(column: EncodedColumn, scan: ColumnScan, options: ReadOptions) -> str:
+    """What is to be said of gaps that the data of the model did not have, or not so often; "" if nothing is."""
+    n_missing, n = n_missing_of(scan, options), scan.n_rows
+    if options.missing != "auto" or not n:
         return ""
-    by = {TEXT: "the most frequent text", BOOL: "the more frequent of true and false"}.get(column.kind, "the median")
-    where = ", and a feature says where" if column.marks_gaps else ""
-    one = "1 value is" if n_missing == 1 else f"{n_missing:,} values are"
-    return f"{one} missing; {by} stands for {'it' if n_missing == 1 else 'them'}{where}"
+    if not column.ever_missing:
+        values = "1 value is" if n_missing == 1 else f"{n_missing:,} values are"
+        return f"{values} missing, never before" if n_missing else ""
+    share = 2.0 ** -math.sqrt(column.surprise)
+    if (n_missing - n * share) ** 2 <= ODD_SHARE**2 * n * share * (1 - share) + 1:
+        return ""
+    return f"{100 * n_missing / n:.2g} % of the values are missing, {100 * share:.2g} % before"
 
 
 def kinds_of(scans: Mapping[str, ColumnScan], options: ReadOptions) -> dict[str, str | None]:
@@ -352,7 +354,10 @@ def _why_unfit(scan: ColumnScan, kind: str, options: ReadOptions) -> str:
 
 
 def _categories(scan: ColumnScan, options: ReadOptions) -> Categories:
-    chosen = choose_categories(text_counts(scan.codes, scan.counts), scan.has_too_many_texts, bool(options.by))
+    counts = text_counts(scan.codes, scan.counts)
+    if not options.by:
+        return Categories((), False, why_no_categories(counts, scan.has_too_many_texts))
+    chosen = choose_categories(counts, scan.has_too_many_texts)
     return chosen._replace(has_other=chosen.has_other or scan.has_sampled_texts)
 
 

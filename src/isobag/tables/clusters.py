@@ -132,7 +132,7 @@ def learn_partitions(partitions: Partitions, options: ReadOptions, random_state:
         if getattr(options, name) != getattr(ReadOptions, name):
             raise ValueError(f"{name}={getattr(options, name)!r} reads text; cast the columns to numbers first.")
     if options.baseline:
-        raise ValueError(f"baseline_by={','.join(options.baseline)!r} needs all rows of a label in one place.")
+        raise ValueError(f"within={','.join(options.baseline)!r} needs all rows of a label in one place.")
     check_names(partitions.schema.names, options)
     names = tuple(name for name in partitions.schema.names if options.may_use(name) or name in options.apart)
     scanned = tuple(name for name in names if options.may_use(name) or name in options.by)
@@ -199,7 +199,7 @@ class ScoreRows:
         for source in Watched(number, frames, names, n_rows).sources():
             table = learn_table(source, self.options, encoding=self.encoding, spool=in_memory)
             if self.own is None:
-                yield table, judge_new(self.detector, table.rows, "p_value" in self.schema.names)
+                yield table, judge_new(self.detector, table.rows, self.detector.offset_)
             else:
                 yield table, replace(self.own, scores=self._scores(table))
 
@@ -232,9 +232,10 @@ class ScoreRows:
         odd = np.flatnonzero(scores < np.append(self.counts.values, np.inf)[n_steps])
         reasons = np.full(len(scores), "", dtype=object)
         if len(odd):
-            points = table.rows.take(odd if places is None else places[odd])
-            explanation = judged.model.explain(ArrayRows(points), self.detector.compute)
-            reasons[odd] = reasons_of_rows(judged.model.reference, self.encoding, points, explanation)
+            chosen = odd if places is None else places[odd]
+            explanation = judged.model.explain(ArrayRows(table.rows.take(chosen)), self.detector.compute)
+            cells = table.cells.take(chosen)
+            reasons[odd] = reasons_of_rows(judged.model.reference, self.encoding, cells, explanation)
         return reasons
 
 
@@ -258,13 +259,13 @@ def level_of(counts: ScoreCounts, n_rows: int, fdr: float) -> float:
     return float(ends[passing[-1]]) if len(passing) else 0.0
 
 
-def detect_rows(partitions: Partitions, table: Table, detector: Any, p_values: bool) -> Any:
+def detect_rows(partitions: Partitions, table: Table, detector: Any) -> Any:
     """Fit to a sample of the rows, and score all where they are: a frame of the engine with the results beside."""
     check_columns(partitions.schema.names)
     detector.fit(table.rows)
     detector.table_ = table.encoding.to_text()
     has_gaps = any(column.n_missing for column in table.summary.columns if column.role == FEATURE)
-    names = ["score", "rank", *(["rank_share"] if p_values else []), "flagged", *(["n_missing"] if has_gaps else [])]
+    names = ["score", "rank", "rank_share", "flagged", *(["n_missing"] if has_gaps else [])]
     own = Judged(detector.model_, np.empty(0), False, 0.0)
     score = ScoreRows(detector, table.encoding, table.options, _schema(*names, "reasons"), own)
     counts = partitions.reduce(score.count, add_if_any)
@@ -273,11 +274,13 @@ def detect_rows(partitions: Partitions, table: Table, detector: Any, p_values: b
     return partitions.map(replace(score, own=judge_own(detector, np.empty(0), counts), counts=counts), score.schema)
 
 
-def score_rows(partitions: Partitions, detector: Any, encoding: Encoding, fdr: float | None) -> Any:
+def score_rows(
+    partitions: Partitions, detector: Any, encoding: Encoding, options: ReadOptions, fdr: float | None
+) -> Any:
     """Score new rows where they are: a frame of the engine with the results beside, lazily but for ``fdr``."""
     check_columns(partitions.schema.names)
     names = ("score", "p_value", "extrapolated", "flagged") if detector.model_.calibration else ("score", "flagged")
-    score = ScoreRows(detector, encoding, ReadOptions(), _schema(*names))
+    score = ScoreRows(detector, encoding, options, _schema(*names))
     if fdr is not None:
         check_fdr(fdr, "p_value" in names)
         counts = partitions.reduce(score.count, add_if_any)

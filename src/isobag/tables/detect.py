@@ -1,265 +1,190 @@
-"""``detect_points``, ``detect_groups`` and ``rank_frame``: a frame is answered by a ranked frame of its library."""
+"""``detect``: a frame comes in, its rows or groups come out ranked."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import narwhals as nw
 import numpy as np
 import pyarrow as pa
 
-from isobag.backends.arrays import Ints
 from isobag.data.frames import own_name
-from isobag.data.params import FLAG, check_params
+from isobag.data.params import MIN_SIZE, check_params
 from isobag.engines import partitions_of
 from isobag.estimators import IDKGroupDetector, IDKPointDetector
 from isobag.tables.buckets import detect_in_buckets
-from isobag.tables.cluster_groups import learn_groups
 from isobag.tables.clusters import detect_rows, learn_partitions
 from isobag.tables.encode import Encoding, encoding_by_names
 from isobag.tables.framesource import FrameSource
 from isobag.tables.learn import Table, learn_table
-from isobag.tables.ranking import Ranking, check_labels, fit_data, rank
-from isobag.tables.reading import ReadOptions, listed, names_of
+from isobag.tables.ranking import FrameOnly, check_labels, fit_data, rank
+from isobag.tables.reading import ReadOptions, names_of
 from isobag.tables.times import bags_of
 from isobag.tables.units import units_of
 
-NOTATION = ("decimal", "thousands", "numbers", "dates")
-"""Options that say how text writes numbers and dates."""
+Names = Iterable[Any] | str | None
 
 
-def detect_points(
+def detect(
     frame: Any,
+    by: Any = None,
     *,
-    features: Iterable[Any] | str | None = None,
-    id_column: Any = None,
-    baseline_by: Any = None,
-    missing: str = "auto",
-    bad_cells: str = "error",
-    p_values: bool = True,
-    random_state: Any = None,
-    **options: Any,
-) -> Any:
-    """Rank the rows of a frame, the oddest first.
-
-    Parameters
-    ----------
-    frame : frame or array
-        Of pandas, polars (lazy too), Arrow or DuckDB, or an array (n, d).
-    features : list of column names, optional
-        Columns to look at; by default all columns of numbers and of true and false, but for identifiers, which are
-        left out with a warning. A column of text becomes an indicator for each of its frequent texts and one for all
-        others; times become seconds, and circles for the time of day and the day of the week.
-    id_column : column name, optional
-        A column to name rows by, which is no feature.
-    baseline_by : column name, list of them, or array of labels, optional
-        The column with the label of a group, such as an account, whose rows a row is compared with before all others.
-        It is no feature. See IDKPointDetector. Or the labels themselves: an array or a Series, one for each row.
-    missing : {"auto", "error", "drop", "median"}
-        "auto" puts in the column's median, or its most frequent text, with a warning; where a twentieth or more of a
-        column is missing, one more feature says where. "drop" leaves out rows with missing values, which then stand
-        last, without a score; "median" puts in the same without a word, and learns medians of all columns.
-    bad_cells : {"error", "missing", "text"}
-        What to do with cells that are not numbers in a column of objects most of which are.
-    p_values : bool
-        Whether to add the column ``rank_share``.
-    random_state : int, RandomState or None
-        With an integer the result is always the same.
-    **options
-        Parameters of IDKPointDetector; and how text writes numbers: ``decimal`` ("." or ","), ``thousands`` (the sign
-        between them), ``numbers`` ("relaxed" reads currency, percent and units); ``dates``, a format in which text
-        writes dates beside ISO 8601 ("%d.%m.%Y"). ``exclude`` names columns to leave
-        out, or patterns of them (``temp_*``).
-
-    Returns
-    -------
-    frame
-        Of the same library, Arrow for arrays: ``id_column`` and ``baseline_by`` (if given), ``row`` (position in the
-        input, from 0), ``score`` (higher = more normal), ``rank`` (1 = oddest; equal scores have one rank),
-        ``rank_share`` (share of the rows that score no higher, itself counted: it only ranks), ``flagged`` (beyond what
-        the tail of the bulk explains, so in a table without anomalies none most of the time; with a number as
-        ``contamination``, so large a share), ``n_missing`` (if values are missing) and ``reasons`` (for the 1,000
-        oddest rows, else empty): the columns that make a row odd, its values there, whether they are in the upper or
-        lower quarter of the data, and between what values nine in ten lie; with ``baseline_by``, of its own group. A
-        pandas frame keeps its index.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from isobag import detect_points
-    >>> frame = pd.DataFrame({"height": [170 + i % 7 for i in range(50)], "weight": [70 + i % 5 for i in range(50)]})
-    >>> frame.loc[50] = [171, 150]
-    >>> detect_points(frame, random_state=0).head(1)[["row", "rank", "flagged", "reasons"]]
-        row  rank  flagged                              reasons
-    50   50     1     True  weight 150 (high, usually 70 to 74)
-    """
-    frame, baseline_by = _with_labels(frame, baseline_by, "baseline_by")
-    apart = [] if baseline_by is None else listed(baseline_by)
-    given, table, detector = _prepare(
-        frame,
-        IDKPointDetector,
-        {"features": features, "id": id_column, "baseline": apart, "missing": missing, "bad_cells": bad_cells},
-        {**options, "random_state": random_state},
-        p_values,
-    )
-    detector.calibrates = False
-    if not isinstance(given, nw.DataFrame):
-        return detect_rows(given, table, detector, p_values)
-    ranking = rank(table, detector, p_values=p_values)
-    ranked = ranked_frame(given, ranking, list(dict.fromkeys([*([] if id_column is None else [id_column]), *apart])))
-    index = nw.maybe_get_index(given)
-    if index is not None:
-        ranked.index = index[ranking.order]
-    return ranked
-
-
-def detect_groups(
-    frame: Any,
-    by: Any,
-    *,
+    within: Any = None,
     time: Any = None,
     every: str | None = None,
     sessions: str | None = None,
-    features: Iterable[Any] | str | None = None,
-    missing: str = "auto",
-    bad_cells: str = "error",
-    min_size: int = 1,
-    p_values: bool = True,
-    random_state: Any = None,
     time_zone: str | None = None,
     time_unit: str | None = None,
-    **options: Any,
+    features: Names = None,
+    exclude: Names = None,
+    id_column: Any = None,
+    keep: Names = (),
+    missing: str = "auto",
+    bad_cells: str = "error",
+    decimal: str = ".",
+    thousands: str = "",
+    numbers: str = "strict",
+    dates: str = "",
+    min_size: int = 1,
+    contamination: float | str = "auto",
+    n_estimators: int = 100,
+    max_samples: int | str = "auto",
+    random_state: Any = None,
+    n_jobs: int | None = None,
+    options: Mapping[str, Any] | None = None,
 ) -> Any:
-    """Rank the groups of the rows of a frame, the oddest first.
+    """Rank the rows of a frame, or with ``by`` groups of them, the oddest first.
 
     Parameters
     ----------
     frame : frame or array
-        Of pandas, polars (lazy too), Arrow or DuckDB, or an array (n, d) if ``by`` is one too.
-    by : column name, list of them, or array of labels
-        The column with the label of each row's group, or several that make one. Or the labels themselves: an array or a
-        Series, one for each row, in the order of the rows; the result calls them by the name of the Series, or "group".
-    time : column name, optional
-        Times of the rows, which divide the rows of a label into groups, by ``every`` or ``sessions``: times, dates,
-        texts as ISO 8601 writes them, or numbers of a ``time_unit`` ("s", "ms", "us", "ns").
-    every : str
-        Length of a period, "15m", "1h", "1d", "1w". Days begin at midnight and weeks on Monday in ``time_zone`` (None:
-        UTC), and a row at midnight belongs to the new day. The first and the last period may be cut short.
-    sessions : str
-        A session of a label ends where it has no row for longer than this, such as "30m".
-    features, missing, bad_cells, p_values, random_state
-        As in ``detect_points``. A group whose rows are all left out stands last, without a score; with missing="drop"
-        rows without a label are left out too.
+        Of pandas, polars (lazy too), Arrow, DuckDB, Dask or Spark, or an array (n, d).
+    by : column name, list of them, or array of labels, optional
+        What is judged: the column whose values say which rows belong together, such as an account, or several
+        columns that do so together, or the labels themselves, one for each row. Without it, rows are judged.
+    within : column name, list of them, or array of labels, optional
+        What a row is compared with: the rows of its group, such as an account, before all others. See
+        ``IDKPointDetector.fit``.
+    time, every, sessions : column name, "1h" or "1d", "30m"
+        Divide the rows of a label by time: each period (``every`` 15m, 1h, 1d, 1w) of each label is judged, or each
+        session, which a gap longer than ``sessions`` ends. Days begin at midnight and weeks on Monday.
+    time_zone, time_unit : str, optional
+        Whose midnight, such as "Europe/Berlin" (UTC); and what numbers count since 1970: "s", "ms", "us" or "ns".
+    features, exclude : list of column names, optional
+        Columns to look at, or to leave out (``temp_*`` too). By default all columns of numbers, of true
+        and false and of text that repeats; identifiers, times and free text are left out with a warning. Texts become
+        one feature, how rare they are, or with ``by`` an indicator for each frequent one; times become seconds, and
+        circles for the time of day and the day of the week.
+    id_column, keep : column name; list of column names
+        A column to name rows by, and columns to carry into the result. Only ``keep`` may also be features.
+    missing : {"auto", "error", "drop"}
+        With "auto" gaps take part, and one feature says how surprising those of a row are. "drop" leaves out rows
+        with missing values or labels, which then stand last, without a score.
+    bad_cells : {"error", "missing", "text"}
+        What to do with cells that are not numbers in a column of objects most of which are.
+    decimal, thousands, numbers, dates : str
+        How text writes numbers and dates: "," for 3,5; the sign between thousands; "relaxed" for currency, percent
+        and units; a format such as "%d.%m.%Y".
     min_size : int
-        Groups with fewer rows are not looked at; they stand last, without a score.
-    **options
-        Parameters of IDKGroupDetector; and ``decimal``, ``thousands``, ``numbers``, ``dates``, ``exclude`` as
-        in ``detect_points``.
-
-    Returns
-    -------
-    frame
-        Of the same library: the label (called as the column ``by``), ``period`` or ``session`` (when it starts, as
-        clocks of the zone show it, if rows are divided by time), ``n_points``, ``score`` (higher = more normal),
-        ``rank``, ``rank_share``, ``flagged`` (as in ``detect_points``), ``n_missing`` (rows with
-        missing values, if there are any) and ``reasons`` (for the 200 oddest groups, else empty): the number of points,
-        if it is unusual, and the features that set the points of which the group has too many apart from all points:
-        the medians of the group and of all, or the quartiles where it is narrower or wider, or shares of rows.
-
-    Examples
-    --------
-    >>> import numpy as np, pandas as pd
-    >>> from isobag import detect_groups
-    >>> rng = np.random.default_rng(0)
-    >>> spread = np.repeat([1.0] * 40 + [0.1], 30)  # of the 41 accounts the last has all its points in the middle
-    >>> frame = pd.DataFrame({"account": np.repeat(np.arange(41), 30), "amount": rng.normal(size=1230) * spread})
-    >>> detect_groups(frame, by="account", random_state=0).head(1)[["account", "n_points", "rank"]]
-       account  n_points  rank
-    0       40        30     1
-    """
-    frame, by = _with_labels(frame, by, "by")
-    bags = bags_of(time, every, sessions, time_zone, time_unit, names_of(listed(by)))
-    given, table, detector = _prepare(
-        frame,
-        IDKGroupDetector,
-        {"features": features, "by": listed(by), "missing": missing, "bad_cells": bad_cells, "bags": bags},
-        {**options, "random_state": random_state},
-        p_values,
-    )
-    detector.calibrates = False
-    if not isinstance(given, nw.DataFrame):
-        return detect_in_buckets(given, table, detector, min_size, p_values)
-    ranking = rank(table, detector, min_size=min_size, p_values=p_values)
-    ranked = nw.from_native(ranked_frame(given, ranking, listed(by)), eager_only=True)
-    return nw.maybe_reset_index(ranked).to_native()
-
-
-def fit(
-    data: Any,
-    *,
-    by: Any = None,
-    baseline_by: Any = None,
-    features: Iterable[Any] | str | None = None,
-    missing: str = "auto",
-    bad_cells: str = "error",
-    min_size: int = 1,
-    **options: Any,
-) -> Any:
-    """A detector fitted to the rows of data, or with ``by`` to groups of them; it keeps how columns become features."""
-    kind: type[Any] = IDKPointDetector if by is None else IDKGroupDetector
-    reading = {"features": features, "by": by, "baseline": baseline_by, "missing": missing, "bad_cells": bad_cells}
-    given, table, detector = _prepare(data, kind, reading, options)
-    if by is not None and not isinstance(given, nw.DataFrame):
-        learn_groups(given, table, detector, min_size)
-        return detector
-    fit_table(table, detector, min_size)
-    if not isinstance(given, nw.DataFrame) and len(table.rows) < table.n_rows:
-        del detector.scores_  # of a sample alone
-    return detector
-
-
-def read_for(model: Any, data: Any, by: Any, id_column: Any) -> tuple[Any, Table]:
-    """The frame, and the table as a fitted model reads it; ``by`` counts if the model is of groups."""
-    is_grouped = isinstance(model, IDKGroupDetector)
-    if is_grouped and by is None:
-        raise ValueError("The model scores groups; name the column of their labels with by=.")
-    options = ReadOptions.of(by=by if is_grouped else None, id=id_column)
-    given = open_frame(data)
-    source = FrameSource(given)
-    table = learn_table(source, options, encoding=encoding_of(model, source.columns, [*options.apart]))
-    table.summary.warn_of_remarks()
-    return given, table
-
-
-def rank_frame(frame: Any, **options: Any) -> Ranking:
-    """The rows of a frame, ranked, or its groups, if ``by`` is given, to look at: in a notebook, or by ``plot()``.
-
-    Options as in ``detect_points`` and ``detect_groups``; ``keep``: columns to carry along beside the result.
+        Groups with fewer rows stand last, without a score.
+    contamination, n_estimators, max_samples, random_state, n_jobs
+        As in ``IDKPointDetector`` and ``IDKGroupDetector``; with an integer ``random_state`` the result is always the
+        same.
+    options : dict, optional
+        Further parameters of the detector, such as ``{"size": "ignore"}`` or ``{"device": "cuda"}``.
 
     Returns
     -------
     Ranking
-        Shows itself in notebooks as a table of the oddest, with reasons, and a strip of all scores; ``plot(ax=None)``
-        draws scores by rank with matplotlib and returns the Axes; ``isobag.report.write_report`` makes a page of it.
-        ``columns(0, 10)`` has what ``detect_points`` returns, of the ten oddest.
+        ``to_frame()`` is the result as a frame of the same library; ``plot()`` and ``report("page.html")`` show it, and
+        a notebook shows the oddest. See docs/scores.md for what score, p-value and flag mean.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from isobag import rank_frame
-    >>> X = np.vstack([np.random.default_rng(0).normal(size=(200, 2)), [[9.0, 9.0]]])
-    >>> ranking = rank_frame(X, random_state=0)
-    >>> ranking.n_flagged, int(ranking.order[0])
-    (1, 200)
+    >>> import pandas as pd, isobag
+    >>> frame = pd.DataFrame({"height": [170 + i % 7 for i in range(50)], "weight": [70 + i % 5 for i in range(50)]})
+    >>> frame.loc[50] = [171, 150]
+    >>> isobag.detect(frame, random_state=0).to_frame().head(1)[["row", "rank", "flagged", "reasons"]]
+        row  rank  flagged                              reasons
+    50   50     1     True  weight 150 (high, usually 70 to 74)
     """
-    names = ("features", "by", "missing", "bad_cells")
-    reading: dict[str, Any] = {name: options.pop(name) for name in names if name in options}
-    ranking = {name: options.pop(name) for name in ("p_values", "min_size") if name in options}
-    kind: type[Any] = IDKGroupDetector if "by" in reading else IDKPointDetector
-    reading |= {"id": options.pop("id_column", None), "carry": options.pop("keep", ())}
-    _, table, detector = _prepare(open_frame(frame), kind, reading, options, ranking.get("p_values", True))
+    how = {**locals()}
+    table_frame, table, detector = prepare(**how)
     detector.calibrates = False
-    return rank(table, detector, **ranking)
+    if not isinstance(table_frame, nw.DataFrame):
+        if table.by:
+            return FrameOnly(detect_in_buckets(table_frame, table, detector, min_size))
+        return FrameOnly(detect_rows(table_frame, table, detector))
+    return rank(table, detector, min_size=min_size, frame=table_frame)
+
+
+def prepare(
+    frame: Any,
+    by: Any,
+    *,
+    within: Any,
+    time: Any,
+    every: str | None,
+    sessions: str | None,
+    time_zone: str | None,
+    time_unit: str | None,
+    id_column: Any,
+    keep: Names,
+    n_estimators: int,
+    max_samples: int | str,
+    contamination: float | str,
+    random_state: Any,
+    n_jobs: int | None,
+    options: Mapping[str, Any] | None,
+    min_size: int,
+    **reading: Any,
+) -> tuple[Any, Table, Any]:
+    """The frame, the table, and a detector, all checked before any row is read; parameters as of ``detect``."""
+    check_params({"min_size": min_size}, {"min_size": MIN_SIZE})
+    frame, by = with_labels(frame, by, "by")
+    frame, within = with_labels(frame, within, "within")
+    names = names_of(by)
+    bags = bags_of(time, every, sessions, time_zone, time_unit, names)
+    asked = ReadOptions.of(by=by, baseline=within, id=id_column, carry=keep, bags=bags, **reading)
+    kind: type[Any] = IDKGroupDetector if names else IDKPointDetector
+    detector = detector_of(
+        kind,
+        {
+            "n_estimators": n_estimators,
+            "max_samples": max_samples,
+            "contamination": contamination,
+            "random_state": random_state,
+            "n_jobs": n_jobs,
+        },
+        options or {},
+    )
+    check_labels([*asked.apart])
+    opened: Any = partitions_of(frame) or open_frame(frame)
+    columns = [str(name) for name in (opened.columns if isinstance(opened, nw.DataFrame) else opened.schema.names)]
+    named = {"by": asked.by, "within": asked.baseline, "id_column": names_of(asked.id), "keep": asked.carry or ()}
+    for option, wanted in named.items():
+        for name in wanted:
+            if name not in columns:
+                listed_names = ", ".join(map(repr, columns)) or "none"
+                raise ValueError(f"{option}={name!r}; the table has no such column (columns: {listed_names}).")
+    if isinstance(opened, nw.DataFrame):
+        table = learn_table(FrameSource(opened), asked)
+    else:
+        table = learn_partitions(opened, asked, detector.random_state, vars(detector).get("max_rows", "auto"))
+    table.summary.warn(asked.features is None)
+    table.summary.warn_of_remarks()
+    return opened, table, detector
+
+
+def detector_of(kind: type[Any], params: Mapping[str, Any], options: Mapping[str, Any]) -> Any:
+    """A detector with these parameters, and further ones that were named in ``options``."""
+    allowed = sorted(kind().get_params().keys() - params.keys())
+    for name in options:
+        if name not in allowed:
+            raise ValueError(f"options has {name!r}; need parameters of {kind.__name__}: {', '.join(allowed)}.")
+    detector = kind(**params, **options)
+    detector.check_params()
+    return detector
 
 
 def fit_table(table: Table, detector: Any, min_size: int = 1) -> Any:
@@ -303,36 +228,7 @@ def open_frame(frame: Any) -> nw.DataFrame[Any]:
     return in_memory
 
 
-def _prepare(
-    data: Any, kind: type[Any], how: dict[str, Any], options: dict[str, Any], p_values: bool = True
-) -> tuple[Any, Table, Any]:
-    """The frame, the table, and a detector, checked before any row is read.
-
-    how : options of reading; those of text and ``exclude`` are still among the ``options`` of the detector.
-    """
-    check_params({"p_values": p_values}, {"p_values": FLAG})
-    how |= {name: options.pop(name) for name in (*NOTATION, "exclude") if name in options}
-    reading = ReadOptions.of(**how)
-    detector = kind(**options)
-    detector.check_params()
-    check_labels([*reading.apart])
-    given: Any = partitions_of(data) or open_frame(data)
-    names = [str(name) for name in (given.columns if isinstance(given, nw.DataFrame) else given.schema.names)]
-    named = [(one, "by") for one in reading.by] + [(one, "baseline_by") for one in reading.baseline]
-    for name, option in named + ([] if reading.id is None else [(reading.id, "id_column")]):
-        if name not in names:
-            columns = ", ".join(map(repr, names)) or "none"
-            raise ValueError(f"{option}={name!r}; the table has no such column (columns: {columns}).")
-    if isinstance(given, nw.DataFrame):
-        table = learn_table(FrameSource(given), reading)
-    else:
-        table = learn_partitions(given, reading, detector.random_state, vars(detector).get("max_rows", "auto"))
-    table.summary.warn(reading.features is None)
-    table.summary.warn_of_remarks()
-    return given, table, detector
-
-
-def _with_labels(frame: Any, labels: Any, option: str) -> tuple[Any, Any]:
+def with_labels(frame: Any, labels: Any, option: str) -> tuple[Any, Any]:
     """The frame with a column of the labels, and its name, if they are given as an array; else both as they are."""
     if not isinstance(labels, np.ndarray | pa.Array | pa.ChunkedArray):
         series = nw.from_native(labels, series_only=True, pass_through=True)
@@ -356,13 +252,3 @@ def _with_labels(frame: Any, labels: Any, option: str) -> tuple[Any, Any]:
     name = own_name("group", list(map(str, given.columns))) if name is None else name
     column = nw.new_series(str(name), values, backend=given.implementation)
     return given.with_columns(column).to_native(), str(name)
-
-
-def ranked_frame(given: nw.DataFrame[Any], ranking: Ranking, apart: Sequence[Any]) -> Any:
-    """The ranked table as a frame of the library of the given one; before the results, the labels as they were."""
-    columns = {name: own for name, own in ranking.columns(0, len(ranking)).items() if name not in map(str, apart)}
-    if not apart:
-        return nw.from_dict(columns, backend=given.implementation).to_native()
-    rows: Ints = ranking.rows_of(ranking.order.astype(np.int64))
-    series = [nw.new_series(name, values, backend=given.implementation) for name, values in columns.items()]
-    return given.select(*apart)[rows].with_columns(*series).to_native()

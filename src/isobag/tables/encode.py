@@ -2,6 +2,11 @@
 
 An ``Encoding`` is a value: plain texts and numbers, no table. It is learned from a scanned table, written into a model
 file as one text, and applied to any table with the same columns, at once or chunk by chunk.
+
+Entries become cells, one number for each column, NaN for a gap: (n, c). Cells become features. Of rows that are looked
+at one by one, all columns of text share one feature, the sum of squared surprises of their texts, log2(1 / share)^2, so
+that a rare text is far from common ones, and columns of text, however many, weigh no more than one column of numbers.
+Of groups, whose mix of texts counts, each frequent text has an indicator. Gaps are those of ``isobag.data.gaps``.
 """
 
 import json
@@ -12,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from isobag.backends.arrays import Floats, Ints
+from isobag.backends.arrays import FARTHEST, Bools, Floats, Ints
+from isobag.data.gaps import GAPS, MOST_SURPRISE, Gaps
 from isobag.tables.cells import NUMBER, TEXT, TIME, check_dates
 from isobag.tables.judge import DAY_OF_WEEK, SECONDS, TIME_OF_DAY, time_feature_names, time_features
 from isobag.tables.notation import NUMBERS, THOUSANDS
@@ -21,54 +27,63 @@ from isobag.tables.scan import BOOL, ColumnScan, is_true
 KINDS = (NUMBER, BOOL, TIME, TEXT)
 PARTS = (SECONDS, TIME_OF_DAY, DAY_OF_WEEK)
 CHOICES: dict[str, tuple[str, ...]] = {
-    "missing": ("auto", "error", "drop", "median"),
+    "missing": ("auto", "error", "drop"),
     "bad_cells": ("error", "missing", "text"),
     "decimal": (".", ","),
     "thousands": THOUSANDS,
     "numbers": NUMBERS,
 }
 """How cells are read, and what may be chosen for it."""
+RARE_TEXTS = "rare texts"
+"""Name of the feature that says how surprising the texts of a row are."""
 UNSEEN = 1.0 + 2.0**-20
 """Of texts that a model has never seen, which are as odd as the rarest: that one's indicator, slightly above 1."""
-_LATER = ("thousands", "numbers", "baseline", "dates")
-"""Fields that a text has only where they say something, as texts from before they could be."""
+NO_TEXT = -1.0
+"""What stands for a gap among the numbers of categories."""
 
 
 @dataclass(frozen=True)
 class EncodedColumn:
     """How one column becomes features.
 
-    kind : NUMBER and BOOL are one feature, TIME has those of its parts, TEXT an indicator for each category.
-    categories : texts with an indicator of their own.
-    has_other : whether all other texts have one indicator together.
+    kind : NUMBER and BOOL are one feature, TIME has those of its parts, TEXT shares one or has indicators.
+    categories : texts by number, the most frequent first; with ``has_other`` all others have one number together.
+    shares : of the rows in which each category stands; none where categories have indicators.
+    unseen : squared surprise of a text that is no category, FARTHEST where every text that there was came back.
     parts : of times: SECONDS, TIME_OF_DAY, DAY_OF_WEEK.
-    fill : what stands for a missing value: a number, or of texts the number of a category; NaN for nothing.
-    marks_gaps : whether one more feature says where a value was missing.
+    fill, surprise : what stands for a gap, and how surprising it is, as of ``Gaps``; FARTHEST where there was none.
     is_ranked : whether categories stand in the order of how frequent they were, the rarest last.
+    only : the value of a column that has no other, else NaN.
     """
 
     name: str
     kind: str
     categories: tuple[str, ...] = ()
     has_other: bool = False
+    shares: tuple[float, ...] = ()
+    unseen: float = FARTHEST
     parts: tuple[str, ...] = ()
-    fill: float = math.nan
+    fill: float = FARTHEST
+    surprise: float = 0.0
     is_ranked: bool = True
-    marks_gaps: bool = False
+    only: float = math.nan
 
     @property
     def feature_names(self) -> list[str]:
-        """Names of the features."""
-        return [*self._own_names, *([f"{self.name}=(missing)"] if self.marks_gaps else [])]
-
-    @property
-    def _own_names(self) -> list[str]:
+        """Names of the features of its own."""
         if self.kind == TIME:
             return [name for part in self.parts for name in time_feature_names(self.name, part)]
+        if self.kind == TEXT and self.shares:
+            return []
         if self.kind == TEXT:
             names = [f"{self.name}={text}" for text in self.categories]
             return [*names, f"{self.name}=(other)"] if self.has_other else names
         return [self.name]
+
+    @property
+    def ever_missing(self) -> bool:
+        """Whether the column had gaps when it was learned."""
+        return self.fill < FARTHEST
 
     def numbers_of_codes(self, codes: Mapping[str, int]) -> Floats | None:
         """What the codes of a scanned column stand for here: of BOOL 0 or 1, of TEXT the number of a category."""
@@ -82,36 +97,34 @@ class EncodedColumn:
             numbers[code] = float(is_true(text)) if self.kind == BOOL else rank.get(text, other)
         return numbers
 
-    def apply(self, entries: Floats, numbers: Floats | None) -> Floats:
-        """Features from entries: (n,) -> (n, f); ``numbers`` as ``numbers_of_codes`` has them."""
-        if numbers is not None:
-            known = ~np.isnan(entries)
-            values = np.full(len(entries), math.nan)
-            values[known] = numbers[entries[known].astype(np.int64)]
-        else:
-            values = entries
-        is_gap = np.isnan(values)
-        if not math.isnan(self.fill):
-            values = np.where(is_gap, self.fill, values)
-        features = self._features(values)
-        return np.column_stack([features, is_gap]) if self.marks_gaps else features
+    def surprises(self, cells: Floats) -> Floats:
+        """Squared surprise of the texts of cells, gaps filled: (n,) -> (n,)."""
+        squares = np.array([*(math.log2(share) ** 2 for share in self.shares), self.unseen])
+        number = np.clip(cells, 0, len(self.shares)).astype(np.int64)
+        surprises: Floats = np.where(cells == FARTHEST, FARTHEST, np.where(cells < 0, 0.0, squares[number]))
+        return surprises
 
-    def _features(self, values: Floats) -> Floats:
-        """Features from values whose gaps are filled: (n,) -> (n, f)."""
+    def features(self, cells: Floats) -> Floats:
+        """Features of its own from cells whose gaps are filled: (n,) -> (n, f)."""
         if self.kind == TIME:
-            return np.concatenate([time_features(values, part) for part in self.parts], axis=1)
+            return np.concatenate([time_features(cells, part) for part in self.parts], axis=1)
         if self.kind == TEXT:
-            indicators: Floats = (values[:, None] == np.arange(len(self._own_names))).astype(np.float64)
-            indicators[np.isnan(values)] = math.nan
-            if not self.has_other and self.is_ranked:
-                indicators[values == len(self.categories), -1] = UNSEEN
+            names = self.feature_names
+            indicators: Floats = (cells[:, None] == np.arange(len(names))).astype(np.float64)
+            if names and not self.has_other and self.is_ranked:
+                indicators[cells == len(self.categories), -1] = UNSEEN
+            if names:
+                indicators[cells == FARTHEST, 0] = FARTHEST
             return indicators
-        return values[:, None]
+        return cells[:, None]
 
 
 @dataclass(frozen=True)
 class Encoding:
     """How a table becomes features: its columns that are used, in order, and those that are not, with the reason.
+
+    Features are those of the columns one after the other, then RARE_TEXTS if texts share it, and last GAPS if a column
+    ever had a gap.
 
     baseline : columns that make the label of the group that a row is compared with.
     dates : the format of dates in text beside ISO 8601, "" for none.
@@ -129,35 +142,92 @@ class Encoding:
     names: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        names = tuple(name for column in self.columns for name in column.feature_names)
+        names = [name for column in self.columns for name in column.feature_names]
+        names += [RARE_TEXTS] * bool(self.rare_texts.any()) + [GAPS] * bool(self.gaps.ever.any())
         for j, name in enumerate(names):
             if name in names[:j]:
                 raise ValueError(f"Two features would be called {name!r}; rename a column: reasons go by names.")
-        object.__setattr__(self, "names", names)
+        object.__setattr__(self, "names", tuple(names))
+
+    @property
+    def gaps(self) -> Gaps:
+        """What stands for the gaps of each column."""
+        return Gaps(np.array([one.fill for one in self.columns]), np.array([one.surprise for one in self.columns]))
+
+    @property
+    def rare_texts(self) -> Bools:
+        """Which columns share the feature RARE_TEXTS: (c,)."""
+        return np.array([bool(column.shares) for column in self.columns], dtype=bool)
 
     @property
     def owners(self) -> Ints:
-        """Number of the column that each feature comes from: (d,)."""
-        return np.repeat(np.arange(len(self.columns)), [len(column.feature_names) for column in self.columns])
+        """Number of the column that each feature comes from, behind all columns that of a shared one: (d,)."""
+        sizes = [len(column.feature_names) for column in self.columns]
+        n_shared = len(self.names) - sum(sizes)
+        return np.append(np.repeat(np.arange(len(sizes)), sizes), len(sizes) + np.arange(n_shared))
 
-    def bind(self, codes: Sequence[Mapping[str, int]]) -> Callable[[Floats], Floats]:
-        """From entries to features, (n, c) -> (n, d), of a scanned table whose columns give their texts these codes."""
-        if all(column.kind == NUMBER and math.isnan(column.fill) for column in self.columns):
-            return lambda entries: entries
+    def column_of(self, j: int) -> EncodedColumn:
+        """The column that a feature comes from; of a shared one, a column of numbers."""
+        owner = int(self.owners[j])
+        return self.columns[owner] if owner < len(self.columns) else EncodedColumn(self.names[j], NUMBER)
+
+    def bind_cells(self, codes: Sequence[Mapping[str, int]]) -> Callable[[Floats], Floats]:
+        """From entries to cells, (n, c) -> (n, c), of a scanned table whose columns give their texts these codes."""
         numbers = [column.numbers_of_codes(own) for column, own in zip(self.columns, codes, strict=True)]
+        if all(own is None for own in numbers):
+            return lambda entries: entries
 
-        def apply(entries: Floats) -> Floats:
-            parts = zip(self.columns, entries.T, numbers, strict=True)
-            return np.ascontiguousarray(np.concatenate([column.apply(*own) for column, *own in parts], axis=1))
+        def cells_of(entries: Floats) -> Floats:
+            cells = entries.copy()
+            for j, own in enumerate(numbers):
+                if own is not None:
+                    present = ~np.isnan(entries[:, j])
+                    cells[present, j] = own[entries[present, j].astype(np.int64)]
+            return cells
 
-        return apply
+        return cells_of
+
+    def features(self, cells: Floats) -> Floats:
+        """Features of cells: (n, c) -> (n, d)."""
+        filled = self.gaps.fill(cells)
+        if all(column.kind in (NUMBER, BOOL) for column in self.columns):
+            return filled
+        parts = [column.features(own) for column, own in zip(self.columns, filled.T, strict=False)]
+        if self.rare_texts.any():
+            surprise = np.zeros(len(cells))
+            for j in np.flatnonzero(self.rare_texts):
+                surprise += self.columns[j].surprises(filled[:, j])
+            parts.append(np.minimum(surprise, FARTHEST)[:, None])
+        parts.append(filled[:, len(self.columns) :])
+        return np.ascontiguousarray(np.concatenate(parts, axis=1))
+
+    def by_column(self, parts: Floats, cells: Floats) -> Floats:
+        """What columns contribute, from what features do, those shared divided among the cells: (k, d) -> (k, c)."""
+        owners, c = self.owners, len(self.columns)
+        sums = np.zeros((len(parts), c))
+        np.add.at(sums.T, owners[owners < c], parts[:, owners < c].T)
+        filled = self.gaps.fill(cells)[:, :c]
+        for j in np.flatnonzero(owners >= c):
+            if self.names[j] == RARE_TEXTS:
+                texts = self.rare_texts
+                weights = np.zeros((len(parts), c))
+                for k in np.flatnonzero(texts):
+                    weights[:, k] = np.minimum(self.columns[k].surprises(filled[:, k]), FARTHEST / c)
+                weights[weights.sum(axis=1) == 0] = texts
+            else:
+                weights = self.gaps.surprises * np.isnan(cells)
+                weights[weights.sum(axis=1) == 0] = self.gaps.ever
+            sums += parts[:, [j]] * weights / weights.sum(axis=1, keepdims=True)
+        return sums
 
     def extremes(self, scans: Mapping[str, ColumnScan], X: Floats) -> tuple[Floats, Floats]:
         """Least and greatest value of each feature over all rows scanned, of which X is a sample: (d,) each."""
         low, high = X.min(axis=0), X.max(axis=0)
-        for j, (name, owner) in enumerate(zip(self.names, self.owners.tolist(), strict=True)):
-            column = self.columns[owner]
-            scan = scans[column.name]
+        for j, name in enumerate(self.names):
+            column = self.column_of(j)
+            scan = scans.get(column.name)
+            if scan is None:
+                continue
             if name == column.name and column.kind in (NUMBER, TIME):
                 low[j], high[j] = min(low[j], scan.low), max(high[j], scan.high)
             elif column.kind in (BOOL, TEXT) and len(scan.codes) > 1:
@@ -166,13 +236,11 @@ class Encoding:
 
     def to_text(self) -> str:
         """All of it as one text, for a model file."""
-        unsaid = {"names", *(name for name in _LATER if getattr(self, name) == getattr(Encoding, name))}
-        content = {name: own for name, own in asdict(self).items() if name not in unsaid}
+        content = asdict(self)
+        del content["names"]
         for column in content["columns"]:
             del column["is_ranked"]
-            if not column["marks_gaps"]:  # as in files from before it could be
-                del column["marks_gaps"]
-            column["fill"] = None if math.isnan(column["fill"]) else column["fill"]
+            column["only"] = None if math.isnan(column["only"]) else column["only"]
         return json.dumps(content)
 
     @classmethod
@@ -196,7 +264,6 @@ class Encoding:
             left_out = tuple((_str(name), _str(reason)) for name, reason in map(_list, _list(content["left_out"])))
             names = [*(column.name for column in columns), *(name for name, _ in left_out)]
             _check(len(set(names)) == len(names))
-            content = {**{name: getattr(cls, name) for name in _LATER}, "baseline": [], **content}
             how = {name: _str(content[name]) for name in CHOICES}
             _check(all(how[name] in allowed for name, allowed in CHOICES.items()))
             baseline = tuple(map(_str, _list(content["baseline"])))
@@ -246,22 +313,23 @@ def encoding_by_names(
 
 def _column_of(content: Any) -> EncodedColumn:
     _check(isinstance(content, dict))
-    categories = tuple(map(_str, _list(content["categories"])))
+    kind, categories = content["kind"], tuple(map(_str, _list(content["categories"])))
     parts = tuple(map(_str, _list(content["parts"])))
-    fill = math.nan if content["fill"] is None else float(content["fill"])
-    _check(content["kind"] in KINDS and isinstance(content["has_other"], bool))
-    marks_gaps = content.get("marks_gaps", False)
-    _check(isinstance(marks_gaps, bool) and not (marks_gaps and math.isnan(fill)))
+    shares = tuple(map(_float, _list(content["shares"])))
+    fill, surprise, unseen = (_float(content[name]) for name in ("fill", "surprise", "unseen"))
+    only = math.nan if content["only"] is None else _float(content["only"])
+    _check(kind in KINDS and isinstance(content["has_other"], bool))
     _check(set(parts) <= set(PARTS) and len(set(parts)) == len(parts) and len(set(categories)) == len(categories))
-    _check(
-        bool(parts) == (content["kind"] == TIME)
-        and (content["kind"] == TEXT or not (categories or content["has_other"]))
-    )
-    _check(content["kind"] != TEXT or bool(categories) or content["has_other"])
-    _check(not isinstance(content["fill"], bool | str) and not math.isinf(fill))
-    _check(content["kind"] != TEXT or math.isnan(fill) or fill in range(len(categories) + 1))
-    kinds = content["kind"], categories, content["has_other"], parts, fill
-    return EncodedColumn(_str(content["name"]), *kinds, marks_gaps=marks_gaps)
+    _check(bool(parts) == (kind == TIME) and (kind == TEXT) == bool(categories or content["has_other"]))
+    _check(len(shares) in (0, len(categories)) and all(0 < share <= 1 for share in shares))
+    _check(abs(fill) <= FARTHEST and 0 <= unseen <= FARTHEST and 0 <= surprise <= MOST_SURPRISE)
+    named = {"categories": categories, "has_other": content["has_other"], "shares": shares, "unseen": unseen}
+    return EncodedColumn(_str(content["name"]), kind, **named, parts=parts, fill=fill, surprise=surprise, only=only)
+
+
+def _float(value: Any) -> float:
+    _check(isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value))
+    return float(value)
 
 
 def _list(value: Any) -> list[Any]:

@@ -3,14 +3,19 @@
 All functions are pure; none drops a column. Who reads a table decides, and says so.
 """
 
+import math
 import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 
-from isobag.backends.arrays import Floats, Ints
+from isobag.backends.arrays import FARTHEST, Floats, Ints
 
+NEW_SHARE = 0.05
+"""Most rows whose text no other row has, for a column of few values: so often the next row would bring a new one."""
+MOST_VALUES = 1 << 12
+"""Different texts of a column of few values."""
 MOST_CATEGORIES = 20
 """Texts of a column that get an indicator each, the most frequent ones."""
 LEAST_SHARE = 0.01
@@ -80,17 +85,46 @@ def identifier_reason(name: str, is_whole_or_text: bool, numbers_rows: bool, n_r
     return ""
 
 
-def choose_categories(counts: Mapping[str, int], has_more: bool = False, of_groups: bool = False) -> Categories:
-    """The frequent texts of a column, by how often each text stands in it; all others are one bucket.
+def why_no_categories(counts: Mapping[str, int], has_more: bool = False) -> str:
+    """Why a column of text is not one of few values, "" if it is, by how often each text stands in it.
 
-    At most MOST_CATEGORIES texts, each in a share of LEAST_SHARE of the cells and in two cells or more. A column of
-    all-different texts has none, nor has one with more different texts than were counted. ``of_groups``: one frequent
-    text is enough, and rarer ones follow: the end of a session stands once in hundreds of lines.
+    >>> why_no_categories({"a": 900, "b": 98, "c": 1}), why_no_categories({"a": 1, "b": 1, "c": 1})
+    ('', 'text, all 3 values different')
+    """
+    n, n_single = sum(counts.values()), sum(count == 1 for count in counts.values())
+    if has_more or len(counts) > MOST_VALUES:
+        return f"text with more than {min(len(counts), MOST_VALUES):,} different values"
+    if n_single == n > 1:
+        return f"text, all {n:,} values different"
+    if n_single > max(1, NEW_SHARE * n):
+        return f"text with {len(counts):,} different values, {n_single:,} of them in one row alone"
+    return ""
 
-    >>> choose_categories({"a": 900, "b": 98, "c": 2}).texts
-    ('a', 'b')
-    >>> choose_categories({"a": 900, "b": 98, "c": 2}, of_groups=True).texts
-    ('a', 'b', 'c')
+
+def surprising_texts(counts: Mapping[str, int]) -> tuple[tuple[str, ...], tuple[float, ...], float]:
+    """Texts, the most frequent first, their shares, and how surprising any other is, squared.
+
+    Where some text stands in one row alone others may follow, each as odd as the rarest; else a new one is a value
+    never seen.
+
+    >>> surprising_texts({"a": 1, "b": 3})
+    (('b', 'a'), (0.75, 0.25), 4.000001)
+    """
+    n = sum(counts.values())
+    ranked = sorted((-count, text) for text, count in counts.items() if count)
+    texts, shares = tuple(text for _, text in ranked), tuple(-count / n for count, _ in ranked)
+    is_single = bool(ranked) and ranked[-1][0] == -1 and n > 1
+    return texts, shares, math.log2(shares[-1]) ** 2 + 1e-6 if is_single else FARTHEST
+
+
+def choose_categories(counts: Mapping[str, int], has_more: bool = False) -> Categories:
+    """Texts of a column that get an indicator each, by how often each stands in it; all others are one bucket.
+
+    One text must stand in a share of LEAST_SHARE of the cells; rarer ones follow, in two cells or more, at most
+    MOST_CATEGORIES: the end of a session stands once in hundreds of lines.
+
+    >>> choose_categories({"a": 900, "b": 98, "c": 2, "d": 1})
+    Categories(texts=('a', 'b', 'c'), has_other=True, reason='')
     """
     n_present = sum(counts.values())
     if has_more:
@@ -100,7 +134,7 @@ def choose_categories(counts: Mapping[str, int], has_more: bool = False, of_grou
     least = max(2.0, LEAST_SHARE * n_present) if n_present > 1 else 1.0
     if max(counts.values(), default=0) < least:
         return Categories((), True, f"text with {len(counts):,} different values, none of them in 1 % of the cells")
-    least = min(least, 2.0) if of_groups else least
+    least = min(least, 2.0)
     ranked = sorted((-count, text) for text, count in counts.items() if count >= least)[:MOST_CATEGORIES]
     texts = tuple(text for _, text in ranked)
     return Categories(texts, len(texts) < len(counts), "")

@@ -21,6 +21,7 @@ from isobag.tables.labels import are_labelled, as_numbers, packed
 from isobag.tables.passes import Scan, Seen, scan_source
 from isobag.tables.reading import ReadOptions
 from isobag.tables.summary import FILE, ColumnSummary, TableSummary
+from isobag.tables.terminal import escape_for_terminal
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Table:
     encoding : how its columns become features; for the model file.
     options : how it was read, among them the columns of labels.
     summary : every column accounted for.
-    rows : features of the rows that take part.
+    rows, cells : features of the rows that take part, and the cells that they are made of, NaN for gaps.
     file_sizes : rows of each of several files, in the order of the table; nothing if results do not say where from.
     kept : (n,), which rows take part; None if all do.
     gaps : (n,), missing values of each row in the columns used; None if there are none.
@@ -42,6 +43,7 @@ class Table:
     options: ReadOptions
     summary: TableSummary
     rows: Rows
+    cells: Rows
     file_sizes: Sequence[int]
     kept: Bools | None
     gaps: Ints | None
@@ -97,11 +99,15 @@ def learn_table(
         summaries = follow_encoding(encoding, seen.scans, options)
     used_scans = [seen.scans[column.name] for column in encoding.columns]
     used = np.array([kept.names.index(scan.name) for scan in used_scans], dtype=np.int64)
-    apply = encoding.bind([scan.codes for scan in used_scans])
+    apply = encoding.bind_cells([scan.codes for scan in used_scans])
+    texts = [scan.name for scan, is_rare in zip(used_scans, encoding.rare_texts, strict=True) if is_rare]
 
-    def make(entries: Floats) -> Floats:
+    def cells_of(entries: Floats) -> Floats:
         is_all = len(used) == entries.shape[1]
         return apply(entries if is_all else np.ascontiguousarray(entries[:, used]))
+
+    def make(entries: Floats) -> Floats:
+        return encoding.features(cells_of(entries))
 
     labels = kept.labels.joined(as_numbers=facts is None)
     if options.bags is not None:
@@ -119,6 +125,10 @@ def learn_table(
     if n_dropped:
         entries = kept.only(takes_part)
     file_sizes, notes = _file_sizes(source, [one.name for one in summaries])
+    missing = [f"{scan.name} ({n_missing_of(scan, options):,})" for scan in used_scans if n_missing_of(scan, options)]
+    for what, listed in (("Texts", texts), ("Missing values", missing if options.missing == "auto" else [])):
+        if listed:
+            notes = (*notes, f"{what} take part by how rare they are: {', '.join(map(escape_for_terminal, listed))}.")
     if facts is not None:  # numbers of all rows, as far as they are known
         n_rows, n_unlabelled = facts.n_rows, max((facts.scans[name].n_missing for name in options.by), default=0)
         n_dropped = n_unlabelled = n_unlabelled if options.missing == "drop" else 0
@@ -129,10 +139,11 @@ def learn_table(
         rows = ArrayRows(X, encoding.names)
         if facts is not None:
             rows = RangedRows(ArrayRows(X, encoding.names), *encoding.extremes(facts.scans, X))
+    cells = SpooledRows(entries, [column.name for column in encoding.columns], cells_of)
     carried = {name: as_numbers(own) for name, own in labels.items() if options.carry is None or name in options.carry}
     apart = {name: labels[name] for name in (*options.apart, *options.labels)}
     kept_rows = None if takes_part.all() else takes_part
-    return Table(encoding, options, summary, rows, file_sizes, kept_rows, gaps, apart, carried)
+    return Table(encoding, options, summary, rows, cells, file_sizes, kept_rows, gaps, apart, carried)
 
 
 def _file_sizes(source: Source, names: Sequence[str]) -> tuple[Sequence[int], tuple[str, ...]]:

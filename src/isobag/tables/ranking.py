@@ -3,24 +3,26 @@
 The columns of every result are made here, by ``result_columns``.
 """
 
+import os
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
+import narwhals as nw
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from isobag.backends.arrays import Bools, Floats, Ints
-from isobag.data.labelled import LabelledRows
+from isobag.data.labelled import UNSEEN, LabelledRows
 from isobag.data.order import stable_order
 from isobag.data.params import FDR, check_params
-from isobag.data.rows import ArrayRows, Rows, spread_rows
+from isobag.data.rows import ArrayRows, Rows
 from isobag.estimators import IDKPointDetector
 from isobag.models.calibration import discoveries
-from isobag.models.point import REFERENCE_ROWS
 from isobag.tables.encode import Encoding
 from isobag.tables.judgement import Judged, judge_new, judge_own
 from isobag.tables.learn import Table
@@ -31,8 +33,6 @@ from isobag.tables.units import Units, files_at, spread, units_of
 
 MOST_EXPLAINED = {"row": 1_000, "group": 200}
 """How many of the oddest rows or groups get reasons."""
-LEAST_OWN = 10
-"""What is usual is said of a row's own group if it has so many rows."""
 RESULT_TYPES: dict[str, Any] = {
     "row": pa.int64(),
     "n_points": pa.int64(),
@@ -61,7 +61,7 @@ def check_labels(names: Sequence[str]) -> None:
     """Refuse labels that are called like a column of the result."""
     for name in names:
         if name in RESULT_TYPES:
-            raise ValueError(f"The result has a column {name!r} of its own; rename the column of that name first.")
+            raise ValueError(f"{name!r} is a column of the result; rename your column {name!r}.")
 
 
 @dataclass(kw_only=True)
@@ -77,10 +77,10 @@ class Ranking:
         has no score last.
     scores : (n,), NaN for what was left out.
     evidence : columns that say how rare a score is: (n,) each, as ``Judged`` has them.
-    has_shares : whether there is a column ``rank_share``, the share of the scores that are not above each.
     flagged : (n,).
     explanation : of the first of ``order``: (k, d) what each feature adds to a row's lack of similarity, or a
         GroupExplanation; ``reasons`` are the same in words; both None if not asked for.
+    frame : what was ranked, opened; None for files.
     """
 
     table: Table
@@ -97,7 +97,7 @@ class Ranking:
     flagged: Bools
     explanation: Any
     reasons: list[str] | None
-    has_shares: bool = False
+    frame: Any = None
 
     @property
     def unit(self) -> str:
@@ -163,7 +163,7 @@ class Ranking:
             n_points=self._sizes(chosen) if self.unit == "group" else None,
             score=self.scores[chosen],
             rank=ranks,
-            rank_share=shares if self.has_shares else None,
+            rank_share=None if self.judged.is_new else shares,
             **{name: values[chosen] for name, values in self.evidence.items()},
             flagged=self.flagged[chosen],
             n_missing=None if n_missing is None else n_missing[chosen].astype(np.int64),
@@ -176,13 +176,47 @@ class Ranking:
             columns, carried = self.columns(start, start + n_rows), self.carried(start, start + n_rows)
             twice = [name for name in carried if name in columns]
             if twice:
-                raise ValueError(f"The result has a column {twice[0]!r} of its own; rename the column with --sql.")
+                raise ValueError(f"{twice[0]!r} is a column of the result; rename your column {twice[0]!r}.")
             yield {**columns, **carried}
 
     def carried(self, start: int, stop: int) -> dict[str, Any]:
         """Columns carried along, from place start + 1 to place stop; of a group, those of its first row."""
         rows = pa.array(self.rows_of(self.order[start:stop].astype(np.int64)))
         return {name: own.take(rows) for name, own in self.table.carried.items() if name not in self.units.labels}
+
+    def __repr__(self) -> str:
+        """How many are ranked and flagged."""
+        return f"Ranking({len(self):,} {self.unit}s, {self.n_flagged:,} flagged)"
+
+    def to_frame(self) -> Any:
+        """All of it, the oddest first: a frame of the library that came in, or of Arrow for arrays and files.
+
+        Columns: labels, ``id_column`` and ``within`` as they were; ``period`` or ``session``, when it starts; ``row``
+        (position in the input, from 0) or ``n_points``; ``score``, ``rank``, ``rank_share`` or ``p_value``, ``flagged``
+        and ``reasons``, of the 1,000 oddest rows or 200 oddest groups; ``n_missing``, if values are missing; then
+        those of ``keep``. Rows of pandas keep their index.
+        """
+        (columns,) = list(self.parts(max(1, len(self)))) or [self.columns(0, 0)]
+        if self.frame is None:
+            return pa.table(columns)
+        backend, by_text = self.frame.implementation, {str(name): name for name in self.frame.columns}
+        rows: Ints = self.rows_of(self.order.astype(np.int64))
+        inputs = [name for name in columns if name in self.table.options.apart or name in self.table.carried]
+        new = [nw.new_series(name, own, backend=backend) for name, own in columns.items() if name not in inputs]
+        ranked = nw.from_dict({one.name: one for one in new}, backend=backend)
+        if inputs:
+            ranked = self.frame.select([by_text[name] for name in inputs])[rows].with_columns(*new)
+            ranked = ranked.select([by_text[name] if name in inputs else name for name in columns])
+        index = nw.maybe_get_index(self.frame) if self.unit == "row" else None
+        if index is None:
+            return nw.maybe_reset_index(ranked).to_native()
+        native = ranked.to_native()
+        native.index = index[rows]
+        return native
+
+    def report(self, path: str | os.PathLike[str], *, source: str = "") -> None:
+        """Write a page to look at, one HTML file that works offline; ``source`` says where the data come from."""
+        import_module("isobag.report").write_report(self, path, source=source)  # needs jinja2
 
     def _repr_html_(self) -> str:
         """The oddest and a strip of all scores, as a notebook shows them."""
@@ -215,6 +249,22 @@ class Ranking:
         return ranks_and_shares(scores, start, n_lower, n_to, self.n_ranked)
 
 
+@dataclass(frozen=True)
+class FrameOnly:
+    """The result for a frame of Dask or Spark, which stays there, lazy: all there is of it is ``to_frame()``."""
+
+    frame: Any
+
+    def to_frame(self) -> Any:
+        """The input with the results beside it, or a row for each group: a lazy frame of the same library."""
+        return self.frame
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise AttributeError(f"{name!r} needs a table in memory; a frame of a cluster has to_frame().")
+
+
 def ranks_and_shares(scores: Floats, start: int, n_lower: int, n_to: int, n_ranked: int) -> tuple[Ints, Floats]:
     """Ranks of ascending scores, one for equal scores, and shares of all scores that are no higher: (k,) each.
 
@@ -236,11 +286,11 @@ def rank(
     detector: Any,
     *,
     is_fitted: bool = False,
-    p_values: bool = True,
     fdr: float | None = None,
     budget: float | None = None,
     min_size: int = 1,
     explains: bool = True,
+    frame: Any = None,
     stage: Stage = nullcontext,
 ) -> Ranking:
     """Rank the rows or groups of a table by a detector fitted to them, or before (``is_fitted``).
@@ -253,7 +303,7 @@ def rank(
     if is_fitted:
         data = with_baseline(detector, data, units.baseline)
         with stage("scoring"):
-            judged = judge_new(detector, data, p_values)
+            judged = judge_new(detector, data)
     else:
         with stage("learning"):
             judged = judge_own(detector, fit_data(detector, data, units.baseline))
@@ -278,7 +328,7 @@ def rank(
         top = order[: min(MOST_EXPLAINED["group" if table.by else "row"], len(data))].astype(np.int64)
         with stage("explaining"):
             chosen = top if places is None else places[top]
-            explanation, reasons = _explain(judged, data, chosen, table.encoding, detector)
+            explanation, reasons = _explain(judged, data, chosen, table, detector)
     return Ranking(
         table=table,
         detector=detector,
@@ -294,13 +344,13 @@ def rank(
         n_expected=n_expected,
         explanation=explanation,
         reasons=reasons,
-        has_shares=p_values and not is_fitted,
+        frame=frame,
     )
 
 
 def rule_of(judged: Judged) -> str:
     """What is flagged, in words."""
-    return f"score below {judged.threshold:.4g}" if judged.threshold else "none is beyond the tail of the bulk"
+    return f"score below {judged.threshold:.4g}" if judged.threshold else "no score is low enough"
 
 
 def spread_out(values: Any, places: Ints | None) -> Any:
@@ -333,36 +383,32 @@ def with_baseline(detector: Any, data: Any, baseline: Any) -> Any:
     return detector.labelled(data, baseline) if isinstance(detector, IDKPointDetector) else data
 
 
-def _explain(judged: Judged, data: Any, chosen: Ints, encoding: Encoding, detector: Any) -> tuple[Any, list[str]]:
+def _explain(judged: Judged, data: Any, chosen: Ints, table: Table, detector: Any) -> tuple[Any, list[str]]:
     """Why some rows or groups score low, in numbers and in words."""
     model = judged.model
     if isinstance(data, LabelledRows):
-        return _explain_owned(judged, data, chosen, encoding, detector)
+        return _explain_owned(judged, data, chosen, table, detector)
     if isinstance(data, Rows):
-        points = data.take(chosen)
-        explanation = model.explain(ArrayRows(points), detector.compute)
-        return explanation, reasons_of_rows(model.reference, encoding, points, explanation)
+        explanation = model.explain(ArrayRows(data.take(chosen)), detector.compute)
+        return explanation, reasons_of_rows(model.reference, table.encoding, table.cells.take(chosen), explanation)
     if not len(chosen):
         return None, []
     part = data.part(chosen)
     explanation = model.explain(part, detector.compute)
-    return explanation, reasons_of_groups(encoding, part, explanation, model)
+    return explanation, reasons_of_groups(table.encoding, part, explanation, model)
 
 
 def _explain_owned(
-    judged: Judged, rows: LabelledRows, chosen: Ints, encoding: Encoding, detector: Any
+    judged: Judged, rows: LabelledRows, chosen: Ints, table: Table, detector: Any
 ) -> tuple[Any, list[str]]:
-    """Rows with a baseline: what is usual is said of their own group where its rows are here, else of all rows."""
+    """Rows within their groups: what is usual is said of the row's own group, or that the model has none such."""
     some = LabelledRows(ArrayRows(rows.take(chosen)), rows.owners[chosen], rows.n_groups)
-    explanation = judged.model.explain(some, detector.compute)
-    points, reasons = some.take(np.arange(len(some))), [""] * len(some)
-    order = np.argsort(rows.owners, kind="stable")
+    model, cells, reasons = judged.model, table.cells.take(chosen), [""] * len(some)
+    explanation = model.explain(some, detector.compute)
     for owner in np.unique(some.owners).tolist():
         mine = np.flatnonzero(some.owners == owner)
-        first, stop = np.searchsorted(rows.owners[order], (owner, owner + 1))
-        usual = judged.model.reference
-        if not judged.is_new and stop - first >= LEAST_OWN:
-            usual = rows.take(np.sort(order[first + spread_rows(stop - first, REFERENCE_ROWS)]))
-        for k, reason in zip(mine, reasons_of_rows(usual, encoding, points[mine], explanation[mine]), strict=True):
-            reasons[k] = reason
+        usual = model.reference if model.residuals is None else model.residuals.usual(owner)
+        for k, reason in zip(mine, reasons_of_rows(usual, table.encoding, cells[mine], explanation[mine]), strict=True):
+            is_new = owner == UNSEEN
+            reasons[k] = f"{reason}; {','.join(table.options.baseline)} not in the model" if is_new else reason
     return explanation, reasons

@@ -1,4 +1,4 @@
-"""How a table is to be read: the options of the command and of ``detect_points``, once."""
+"""How a table is to be read: the options of the command and of ``detect``, once."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -50,7 +50,7 @@ class ReadOptions:
         check_params(vars(self), {name: one_of(allowed) for name, allowed in CHOICES.items()})
         check_dates(self.dates)
         if self.by and self.baseline:
-            raise ValueError("baseline_by= compares rows, not groups; leave out by=.")
+            raise ValueError("within= compares rows, not groups; leave out by=.")
         if self.thousands == self.decimal:
             raise ValueError(f"thousands={self.thousands!r} is the decimal sign too; choose another with decimal=.")
 
@@ -99,6 +99,8 @@ class ReadOptions:
         own = {name: value for name, value in given.items() if value != getattr(ReadOptions, name)}
         baseline = self.baseline or encoding.baseline
         used = tuple(column.name for column in encoding.columns)
+        if self.id in used:
+            raise ValueError(f"id_column={self.id!r}; the model has it as a feature: fit it with exclude={self.id!r}.")
         return replace(self, features=used, exclude=(), baseline=baseline, dates=encoding.dates, **(how | own))
 
 

@@ -1,11 +1,13 @@
 """Why a row or a group is odd, in words: "amount 1,240 (high, usually 5 to 90)", "hour low (median 3, usually 14)"."""
 
+import math
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 import numpy as np
 
-from isobag.backends.arrays import Floats, Ints
+from isobag.backends.arrays import FARTHEST, Floats, Ints
 from isobag.data.groups import Groups
 from isobag.models.group import GroupExplanation, GroupModel
 from isobag.models.reasons import GroupReason
@@ -36,38 +38,26 @@ SPREAD_RATIO = 2.0
 """A column of a group is narrower or wider than usual if the quartiles are so many times nearer or farther apart."""
 LEAST_SHIFT = 0.1
 """A median is called high or low from so many distances of the usual quartiles on."""
+LARGE_NUMBER = 1e9
 MOST_DIGITS = 10
+NAN = math.nan
 NO_COLUMN = "no single column stands out"
 
 
-def reasons_of_rows(reference: Floats, encoding: Encoding, points: Floats, explanation: Floats) -> list[str]:
-    """The columns that carry most of each row's lack of similarity, and its values there: (k, d), (k, d) -> k texts.
+def reasons_of_rows(reference: Floats, encoding: Encoding, cells: Floats, explanation: Floats) -> list[str]:
+    """The columns that carry most of each row's lack of similarity, and its cells there: (k, c), (k, d) -> k texts.
 
-    ``reference`` (m, d): rows that show what is usual.
+    ``reference`` (m, d): features of rows that show what is usual.
     """
-    if not len(points):
+    if not len(cells):
         return []
-    lacks = np.maximum(sum_by_column(explanation, encoding), 0)
-    owned = features_of_columns(encoding)
+    lacks = np.maximum(encoding.by_column(explanation, cells), 0)
+    starts = np.searchsorted(encoding.owners, np.arange(len(encoding.columns)))
     quantiles = np.quantile(reference, (USUAL[0], 0.25, 0.75, USUAL[1]), axis=0, method="inverted_cdf")
-    shares = reference.mean(axis=0)
-    return [
-        _row_in_words(lack, encoding, owned, point, quantiles, shares)
-        for lack, point in zip(lacks, points, strict=True)
-    ]
-
-
-def sum_by_column(explanation: Floats, encoding: Encoding) -> Floats:
-    """What each column adds, from what its features add: (k, d) -> (k, c)."""
-    starts = np.array([own[0] for own in features_of_columns(encoding)])
-    sums: Floats = np.add.reduceat(explanation, starts, axis=1)
-    return sums
-
-
-def features_of_columns(encoding: Encoding) -> list[Ints]:
-    """Numbers of the features of each column, which stand side by side."""
-    owners = encoding.owners
-    return np.split(np.arange(len(owners)), np.flatnonzero(np.diff(owners)) + 1)
+    # Texts that share a feature have none of their own to look at.
+    firsts = np.minimum(starts, reference.shape[1] - 1)
+    usual = Usual(firsts, quantiles[:, firsts], reference.mean(axis=0))
+    return [_row_in_words(lack, encoding, row, usual) for lack, row in zip(lacks, cells, strict=True)]
 
 
 def reasons_of_groups(
@@ -131,7 +121,10 @@ def _unseen_in_words(reasons: list[GroupReason], encoding: Encoding) -> dict[int
     words: dict[int, str] = {}
     for reason in [one for one in reasons if one.kind == "unseen"][:MOST_REASONS]:
         j = reason.columns[0]
-        column, name = encoding.columns[encoding.owners[j]], encoding.names[j]
+        column, name = encoding.column_of(j), encoding.names[j]
+        if abs(reason.value) >= FARTHEST:
+            words[j] = f"{column.name} missing, never before"
+            continue
         if column.kind == TEXT:
             words[j] = f"{column.name} never seen before" if reason.value == UNSEEN else f"{name}, never before"
             continue
@@ -149,63 +142,81 @@ def _counts_in_words(reasons: list[GroupReason], model: GroupModel, encoding: En
         assert counts is not None
         j = reason.columns[0]
         at = np.searchsorted(counts.columns, j)
-        value = encoding.names[j] if encoding.columns[encoding.owners[j]].kind == TEXT else f"{encoding.names[j]} true"
+        value = encoding.names[j] if encoding.column_of(j).kind == TEXT else f"{encoding.names[j]} true"
         value = value if counts.rare[at] > counts.common[at] else f"other than {value}"
         words[j] = f"{value} ({number_in_words(reason.value)} rows, usually {number_in_words(reason.usual)})"
     return words
 
 
 def number_in_words(value: float) -> str:
-    """A number as people write it, 1,240, 0.0031, 3: four digits, or more where these would make it a whole number.
+    """A number as people write it, 1,240, 0.0031, 3: three digits, or more where these would make it a whole number.
 
     >>> number_in_words(9999.99), number_in_words(0.00312345)
-    ('9,999.99', '0.003123')
+    ('9,999.99', '0.00312')
     """
-    comma = "," if 1000 <= abs(value) < 1e15 else ""
-    first = max(4, len(f"{abs(value):.0f}")) if comma else 4
+    if abs(value) >= LARGE_NUMBER:
+        return f"{value:.3g}"
+    comma = "," if abs(value) >= 1000 else ""
+    first = max(3, len(f"{abs(value):.0f}")) if comma else 3
     for digits in range(first, MOST_DIGITS):
         if float(f"{value:.{digits}g}").is_integer() == float(value).is_integer():
             return f"{value:{comma}.{digits}g}"
     return f"{value:{comma}.{MOST_DIGITS}g}"
 
 
-def _row_in_words(
-    lack: Floats, encoding: Encoding, owned: list[Ints], point: Floats, quantiles: Floats, shares: Floats
-) -> str:
-    (low, high), usual = quantiles[1:3], quantiles[[0, 3]]
+class Usual(NamedTuple):
+    """What is usual: the first feature of each column (c,), quantiles of it (4, c), and means of all features (d,)."""
+
+    firsts: Ints
+    quantiles: Floats
+    means: Floats
+
+    def share(self, j: int, column: EncodedColumn, cell: float) -> float:
+        """Share of the rows in which a column is true, or has the category of a cell."""
+        is_indicator = column.kind == TEXT and not column.shares and cell < len(column.categories)
+        return float(self.means[self.firsts[j] + (int(cell) if is_indicator else 0)])
+
+
+def _row_in_words(lack: Floats, encoding: Encoding, row: Floats, usual: Usual) -> str:
     total, largest = lack.sum(), lack.max()
     parts: list[str] = []
     order = np.argsort(-lack, kind="stable")
-    for number in order[:MOST_REASONS]:
-        if lack[number] <= 0 or lack[number] < min(LEAST_SHARE * total, LEAST_OF_LARGEST * largest):
+    for j in order[:MOST_REASONS]:
+        if lack[j] <= 0 or lack[j] < min(LEAST_SHARE * total, LEAST_OF_LARGEST * largest):
             break
-        column, own = encoding.columns[number], owned[number]
-        words, j = own_value_in_words(column, point[own])
-        if column.kind == TEXT:
-            is_rare = j is None or shares[own[j]] < RARE
-            parts.append(f"{words} ({'rare' if is_rare else 'unusual'})")
-        elif column.kind == BOOL:
-            share = shares[own[0]] if point[own[0]] else 1 - shares[own[0]]
-            parts.append(f"{column.name} {words} ({'rare' if share < RARE else 'unusual'})")
-        else:
-            value, j = point[own[0]], own[0]
-            place = "high" if value > high[j] else "low" if value < low[j] else "unusual in this row"
-            ends = dict.fromkeys(value_in_words(column.kind, one[j]) for one in usual)
-            parts.append(f"{column.name} {words} ({place}, usually {' to '.join(ends)})")
+        column, value = encoding.columns[j], float(row[j])
+        words, share = cell_in_words(column, value, usual.share(j, column, value))
+        if share is not None:
+            parts.append(f"{column.name} {words}" if column.kind != TEXT or "=" not in words else words)
+            if not math.isnan(share):
+                parts[-1] += f" ({'rare' if share < RARE else 'unusual'})"
+            continue
+        low, first, third, high = usual.quantiles[:, j]
+        place = "high" if value > third else "low" if value < first else "unusual in this row"
+        ends = dict.fromkeys(value_in_words(column.kind, one) for one in (low, high))
+        parts.append(f"{column.name} {words} ({place}, usually {' to '.join(ends)})")
     n_more = int(np.count_nonzero(lack > 0)) - len(parts)
     is_half = lack[order[: len(parts)]].sum() >= total / 2
-    said = ", ".join([*parts, f"{n_more:,} other columns, each less"] if n_more and not is_half else parts)
-    return said or NO_COLUMN
+    return ", ".join([*parts, f"{n_more:,} other columns, each less"] if n_more and not is_half else parts) or NO_COLUMN
 
 
-def own_value_in_words(column: EncodedColumn, values: Floats) -> tuple[str, int | None]:
-    """What stands in a column of a row, from its features (f,), and which of its indicators that is, if any."""
-    if column.kind != TEXT:
-        return value_in_words(column.kind, values[0]), None
-    here = np.flatnonzero(values)
-    if len(here) and values[here[0]] == UNSEEN:
-        return f"{column.name} never seen before", None
-    return (column.feature_names[here[0]], int(here[0])) if len(here) else (column.name, None)
+def cell_in_words(column: EncodedColumn, value: float, usual: float) -> tuple[str, float | None]:
+    """What stands in a cell, and its share of the rows: NaN where the words say all, None of a number or a time.
+
+    usual : share of the rows in which a column of true and false is true.
+    """
+    if math.isnan(value):
+        share = 2.0 ** -math.sqrt(column.surprise)
+        return (f"missing (in {_percent(share)} of the rows)" if column.ever_missing else "missing, never before"), NAN
+    if column.kind == TEXT:
+        k = int(value)
+        if k < len(column.categories):
+            return f"{column.name}={column.categories[k]}", column.shares[k] if column.shares else usual
+        return "never seen before", NAN
+    words = value_in_words(column.kind, value)
+    if not math.isnan(column.only) and value != column.only:
+        return f"{words}, always {value_in_words(column.kind, column.only)} before", NAN
+    return words, (usual if value else 1 - usual) if column.kind == BOOL else None
 
 
 def value_in_words(kind: str, value: float) -> str:
@@ -226,9 +237,9 @@ def _group_in_words(
     size: str,
     counts: list[str],
 ) -> str:
-    names, owners, parts = encoding.names, encoding.owners, [*([size] if size else []), *counts]
+    names, parts = encoding.names, [*([size] if size else []), *counts]
     for j in chosen:
-        column = encoding.columns[owners[j]]
+        column = encoding.column_of(j)
         if column.kind in (TEXT, BOOL):
             name = names[j] if column.kind == TEXT else f"{names[j]} true"
             parts.append(f"{name} ({_percent(points[:, j].mean())}, usually {_percent(usual.share(j))})")
@@ -265,4 +276,4 @@ def _leading(apart: Floats) -> list[int]:
 def _rare_texts(reasons: list[GroupReason], encoding: Encoding) -> list[int]:
     """Texts that a group has far more often than usual, though they may be few of its points: numbers of features."""
     found = [one.columns[0] for one in reasons if one.kind == "mean" and one.deviation >= ODD_SHARE]
-    return [j for j in found if encoding.columns[encoding.owners[j]].kind == TEXT]
+    return [j for j in found if encoding.column_of(j).kind == TEXT]

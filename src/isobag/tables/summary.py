@@ -82,8 +82,8 @@ class TableSummary:
     def rows_left_out(self) -> list[str]:
         """How many rows take no part, and why."""
         n_gaps = self.n_dropped - self.n_unlabelled
-        reasons = {"they have no label of a group": self.n_unlabelled, "values are missing in them": n_gaps}
-        return [f"{n:,} of {self.n_rows:,} rows are left out: {why}." for why, n in reasons.items() if n]
+        reasons = {"have no group label": self.n_unlabelled, "have missing values": n_gaps}
+        return [f"{n:,} of {self.n_rows:,} rows {why} and were skipped." for why, n in reasons.items() if n]
 
     def sentences(self) -> list[str]:
         """All that is not plain: notes, columns left out, and remarks on those used; for the command and the report."""

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from isobag.backends.arrays import Bools, Floats, Ints
+from isobag.backends.learned import Learned, demand
 from isobag.data.params import check_params, one_of
 from isobag.data.periods import Calendar, length_of, number_sessions, zone_of
 from isobag.tables.cells import NUMBER, TEXT, TIME, read_declared, read_numbers, read_times
@@ -126,7 +127,7 @@ def _shown(micros: float) -> str:
 
 
 @dataclass(frozen=True)
-class Bags:
+class Bags(Learned):
     """How the rows of a label are divided by time: into periods (``every``), or into sessions (the gap between them).
 
     time : the column of times; unit : what numbers in it count; time_zone : whose days and weeks count.
@@ -137,6 +138,13 @@ class Bags:
     sessions: str | None = None
     time_zone: str | None = None
     unit: str | None = None
+
+    def validate(self) -> None:
+        """Raise a ValueError where a length, a zone or a unit is none."""
+        demand((self.every is None) != (self.sessions is None), "periods or sessions, not both")
+        length_of(self.every or self.sessions, "every" if self.sessions is None else "sessions")
+        zone_of(self.time_zone)
+        check_params({"time_unit": self.unit}, {"time_unit": UNIT})
 
     @property
     def name(self) -> str:
@@ -181,7 +189,7 @@ def bags_of(
     if not by:
         raise ValueError(f"time={time!r} divides groups; name the column of their labels with by=.")
     if bags.name in by:
-        raise ValueError(f"The result has a column {bags.name!r} of its own; rename the column of that name first.")
+        raise ValueError(f"{bags.name!r} is a column of the result; rename your column {bags.name!r}.")
     if bags.time in by:
         raise ValueError(f"The column {bags.time!r} is named twice: labels and times need their own.")
     return bags

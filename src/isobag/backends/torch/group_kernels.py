@@ -20,12 +20,9 @@ def _sq_distance(dot, self_dot, size, common, center_self_dot, center_size):
 @triton.jit
 def assign_groups(
     dots, row_length, self_dots, sizes, common, center_self_dots, center_sizes, slots, levels, sq_radii, cells,
-    n, t, psi, n_levels, rows: tl.constexpr, columns: tl.constexpr, by_key: tl.constexpr,
+    n, t, psi, n_levels, rows: tl.constexpr, columns: tl.constexpr,
 ):  # fmt: skip
-    """Cell of every group in one partitioning of groups, all levels: cells (L, t, n) is written.
-
-    ``by_key``: all centers are of one size. Then the nearest is the one with the least m M.M - 2 l N.M, an integer.
-    """
+    """Cell of every group in one partitioning of groups, all levels: cells (L, t, n) is written."""
     g = tl.program_id(0) * rows + tl.arange(0, rows)
     i = tl.program_id(1)
     live = g < n
@@ -35,10 +32,6 @@ def assign_groups(
     row = dots + tl.cast(g, tl.int64)[:, None] * row_length
     least = tl.full([rows], float("inf"), tl.float64)
     winner = tl.zeros([rows], tl.int32)
-    if by_key:
-        m = (size // unit).to(tl.int32)
-        twice_other = (2 * (tl.load(center_sizes) // unit)).to(tl.int32)
-        least_key = tl.full([rows], 2147483647, tl.int32)
     for level in range(n_levels):
         begin = tl.load(levels + level - 1, mask=level > 0, other=0)
         end = tl.load(levels + level)
@@ -47,28 +40,13 @@ def assign_groups(
             there = j < end
             slot = tl.load(slots + i * psi + j, mask=there, other=0)
             dot = tl.load(row + slot[None, :], mask=live[:, None] & there[None, :], other=0)
-            center_self_dot = tl.load(center_self_dots + slot)[None, :]
-            if by_key:
-                key = m * center_self_dot.to(tl.int32) - twice_other * dot.to(tl.int32)
-                key = tl.where(there[None, :], key, 2147483647)
-                closest_key = tl.min(key, axis=1)
-                place = tl.min(tl.where(key == closest_key[:, None], j[None, :], 2147483647), axis=1)
-                winner = tl.where(closest_key < least_key, place, winner)
-                least_key = tl.minimum(least_key, closest_key)
-            else:
-                center_size = tl.load(center_sizes + slot)[None, :]
-                sq_dist = _sq_distance(dot, self_dot, size, unit, center_self_dot, center_size)
-                sq_dist = tl.where(there[None, :], sq_dist, float("inf"))
-                closest = tl.min(sq_dist, axis=1)
-                place = tl.min(tl.where(sq_dist == closest[:, None], j[None, :], 2147483647), axis=1)
-                winner = tl.where(closest < least, place, winner)
-                least = tl.minimum(least, closest)
-        if by_key:
-            slot = tl.load(slots + i * psi + winner)[:, None]
-            dot = tl.load(row + slot, mask=live[:, None], other=0)
-            center_self_dot = tl.load(center_self_dots + slot)
-            exact = _sq_distance(dot, self_dot, size, unit, center_self_dot, tl.load(center_sizes + slot))
-            least = tl.max(exact, axis=1)  # of one column
+            of_center = tl.load(center_self_dots + slot)[None, :], tl.load(center_sizes + slot)[None, :]
+            sq_dist = _sq_distance(dot, self_dot, size, unit, of_center[0], of_center[1])
+            sq_dist = tl.where(there[None, :], sq_dist, float("inf"))
+            closest = tl.min(sq_dist, axis=1)
+            place = tl.min(tl.where(sq_dist == closest[:, None], j[None, :], 2147483647), axis=1)
+            winner = tl.where(closest < least, place, winner)
+            least = tl.minimum(least, closest)
         sq_radius = tl.load(sq_radii + tl.cast(level * t + i, tl.int64) * psi + winner)
         cell = tl.where(least <= sq_radius, winner, -1)
         tl.store(cells + tl.cast(level * t + i, tl.int64) * n + g, cell, mask=live)
@@ -105,32 +83,17 @@ def nearest_other_groups(
 
 
 @triton.jit
-def self_dots(dense, out, row_length, width, block: tl.constexpr):
-    """Sum of the squares of one row: dense (n, width) -> out (n,)."""
-    g = tl.program_id(0)
-    row = dense + tl.cast(g, tl.int64) * row_length
-    total = tl.zeros([block], tl.int64)
-    for first in range(0, width, block):
-        column = first + tl.arange(0, block)
-        value = tl.load(row + column, mask=column < width, other=0).to(tl.int64)
-        total += value * value
-    tl.store(out + g, tl.sum(total, axis=0).to(tl.float64))
-
-
-@triton.jit
-def count_cells(cells, starts, dense, n, t, n_cells, n_columns, block: tl.constexpr, bins: tl.constexpr):
-    """Cells of one group's points in one partitioning, counted: cells (t, n) -> dense (g, t * n_columns)."""
+def count_cells(cells, starts, firsts, dense, n, width, before, psi, block: tl.constexpr, bins: tl.constexpr):
+    """Cells of one group's rows in one sample, counted: cells (t, n) -> dense (g, width), slot s in ``before`` + s."""
     g = tl.program_id(0)
     i = tl.program_id(1)
+    first = tl.load(firsts + i)
     end = tl.load(starts + g + 1)
     total = tl.zeros([bins], tl.int32)
-    for first in range(tl.load(starts + g), end, block):
-        point = first + tl.arange(0, block)
-        live = point < end
-        cell = tl.load(cells + tl.cast(i, tl.int64) * n + point, mask=live, other=0)
-        cell = tl.where(cell < 0, n_cells, cell)
-        counted = live & (cell < n_columns)
-        total += tl.histogram(tl.where(counted, cell, 0), bins, mask=counted)
+    for start in range(tl.load(starts + g), end, block):
+        row = start + tl.arange(0, block)
+        cell = tl.load(cells + tl.cast(i, tl.int64) * n + row, mask=row < end, other=-1).to(tl.int32)
+        total += tl.histogram(tl.where(cell < 0, 0, cell - first), bins, mask=cell >= 0)
     column = tl.arange(0, bins)
-    place = (tl.cast(g, tl.int64) * t + i) * n_columns + column
-    tl.store(dense + place, total.to(dense.dtype.element_ty), mask=column < n_columns)
+    place = dense + tl.cast(g, tl.int64) * width + before + first + column
+    tl.store(place, total.to(dense.dtype.element_ty), mask=column < psi)

@@ -1,0 +1,106 @@
+"""The null distribution of evidence: that of past periods of all entities, by the number of rows usual for a bag."""
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from isobag.backends.arrays import Bools, Floats, Ints
+from isobag.backends.learned import Learned, demand
+
+MOST, PER_PERIOD = 20_000, 2_000
+"""Bags whose evidence is remembered for each group of sizes, the latest; and of one period, at random."""
+N_GROUPS = 4
+"""Bags usually of less than 1, 4, 16 and more rows."""
+_ENOUGH, _FEWEST, _RECENT, _TAIL, _BEYOND = 200, 20, 28, 0.1, 100.0
+
+
+@dataclass(frozen=True)
+class Null(Learned):
+    """Evidence of past bags: for each group of sizes (n, kinds), and the period and entity of each (n,), (n,)."""
+
+    evidence: tuple[Floats, ...]
+    periods: tuple[Ints, ...]
+    entities: tuple[Ints, ...]
+
+    def validate(self) -> None:
+        """A period for each."""
+        demand(len(self.evidence) == len(self.periods) == N_GROUPS, f"evidence is not of {N_GROUPS} groups")
+        for evidence, *of in zip(self.evidence, self.periods, self.entities, strict=True):
+            fits = evidence.ndim == 2 and all(own.shape == (len(evidence),) for own in of)
+            demand(fits, "evidence without a period or entity")
+
+
+def empty_null(n_kinds: int) -> Null:
+    """Before any period."""
+    return Null((np.empty((0, n_kinds)),) * N_GROUPS, *((np.empty(0, dtype=np.int64),) * N_GROUPS for _ in range(2)))
+
+
+def add_evidence(null: Null, evidence: Floats, group: Ints, counts: Bools, period: int) -> Null:
+    """The same with the evidence of a period, and without that of the first half of all."""
+    parts = []
+    for k in range(N_GROUPS):
+        rows = np.flatnonzero(counts & (group == k))
+        if len(rows) > PER_PERIOD:
+            rows = np.sort(np.random.default_rng(period).choice(rows, PER_PERIOD, replace=False))
+        periods = np.concatenate([null.periods[k], np.full(len(rows), period)])
+        first = max(int(np.searchsorted(periods, period / 2)), len(periods) - MOST)
+        joined = (null.evidence[k], evidence[rows]), (null.entities[k], rows)
+        kept, entities = (np.concatenate(own)[first:] for own in joined)
+        parts.append((kept, periods[first:], entities))
+    return Null(*(tuple(own) for own in zip(*parts, strict=True)))
+
+
+def p_values(null: Null, evidence: Floats, group: Ints, period: int) -> tuple[Floats, Ints, Floats]:
+    """P-value of each entity by its smallest over kinds of evidence, that kind, and the bound of p: (E, kinds) -> (E,) each.
+
+    The smallest of several is compared with the smallest of each past bag. NaN without evidence or a past.
+    """
+    p, kind, bound = np.full(len(evidence), np.nan), np.zeros(len(evidence), dtype=np.int64), np.zeros(len(evidence))
+    for k in range(N_GROUPS):
+        rows = np.flatnonzero((group == k) & ~np.isnan(evidence[:, 0]))
+        past, periods, entities = (_near(own, k) for own in (null.evidence, null.periods, null.entities))
+        if not len(rows) or len(past) < _FEWEST:
+            continue
+        log_p = _log_tails(past, evidence[rows])
+        kind[rows] = log_p.argmin(axis=1)
+        smallest = np.full(len(p), np.nan)
+        smallest[rows] = -log_p.min(axis=1)
+        of_past = -_log_tails(past, past).min(axis=1)
+        ordered, n = np.sort(of_past), len(past)
+        n_beyond = n - np.searchsorted(ordered, smallest).astype(np.float64)
+        late = periods > period - _RECENT  # a shift that lasts must not hide itself
+        is_beyond = of_past[late] >= smallest[entities[late]]
+        n_beyond -= np.bincount(entities[late], is_beyond, len(p))
+        bound[rows] = least = 1 / (_BEYOND * (n + 1))
+        start = ordered[int(n * (1 - _TAIL))]
+        rate = max(float((ordered[int(n * (1 - _TAIL)) :] - start).mean()), 1e-9)
+        tail = np.clip(_TAIL * np.exp(np.minimum(start - smallest, 0.0) / rate), least, 1 / (n + 1))
+        p[rows] = np.where(n_beyond > 0, (n_beyond + 1) / (n + 1), tail)[rows]
+    return p, kind, bound
+
+
+def _log_tails(past: Floats, values: Floats) -> Floats:
+    """Log of the share of past evidence that is as large, the upper tenth as an exponential tail: (m, kinds)."""
+    log_p = np.empty(values.shape)
+    n = len(past)
+    for h in range(values.shape[1]):
+        ordered, own = np.sort(past[:, h]), values[:, h]
+        upper = ordered[int(n * (1 - _TAIL)) :]
+        rate = max(float((upper - upper[0]).mean()), 1e-9)
+        ranks = np.log(np.maximum(n - np.searchsorted(ordered, own), 1) / n)
+        log_p[:, h] = np.where(own > upper[0], np.log(len(upper) / n) - (own - upper[0]) / rate, ranks)
+    return log_p
+
+
+def _near(parts: tuple[Floats, ...], k: int) -> Floats:
+    """Past evidence of a group, with that of neighbouring groups while it is little."""
+    chosen = [parts[max(0, k - reach) : k + reach + 1] for reach in range(N_GROUPS)]
+    return np.concatenate(next((own for own in chosen if sum(map(len, own)) >= _ENOUGH), chosen[-1]))
+
+
+def benjamini_hochberg(p: Floats, counts: Bools, fdr: float) -> Bools:
+    """Which of the p-values that count are discoveries: (E,) -> (E,)."""
+    ordered = np.sort(p[counts])
+    passed = np.flatnonzero(ordered <= fdr * np.arange(1, len(ordered) + 1) / max(len(ordered), 1))
+    return counts & (p <= ordered[passed[-1]]) if len(passed) else np.zeros(len(p), dtype=bool)

@@ -1,0 +1,346 @@
+"""``Watch``: entities that are unlike their own past, period after period, from frames or files."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from os import PathLike
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from isobag.backends.arrays import Ints
+from isobag.backends.learned import Learned, demand
+from isobag.data.params import FDR, check_params
+from isobag.data.periods import Calendar, length_of
+from isobag.models.watch_bags import Rows
+from isobag.models.watch_run import ACCEPT, DISMISS, RETIRE, History, Judged, Word, judge_open, warm_up_of
+from isobag.storage.modelfile import save
+from isobag.tables.batch import Source
+from isobag.tables.detect import open_frame
+from isobag.tables.framesource import FrameSource
+from isobag.tables.incidents import Incidents, Naming
+from isobag.tables.reading import ReadOptions, names_of
+from isobag.tables.times import bags_of, moment_of
+from isobag.tables.watch_rows import MOST_VALUES, Log, are_known, far_beyond, read_log, rows_of
+
+Names = Iterable[Any] | str | None
+
+
+@dataclass
+class Watch(Learned):
+    """Entities over time: accounts, machines or shops that are unlike their own past.
+
+    Rows are put together by entity and period. Each period is judged by those before it: its number of rows, and of
+    each column values, spread, missing values and mix, against the entity's level and its weekly or daily rhythm, with
+    what all entities have in common allowed for. What is odd and lasts is an incident; it stays open until it is back.
+
+    Parameters
+    ----------
+    by : column name, or list of them
+        The entity of a row.
+    time : column name
+        The time of a row.
+    every : str
+        Length of a period: "15m", "1h", "1d", "1w".
+    fdr : float
+        Share of new incidents of a period that may be false. Where nothing is wrong, about one period in ten has a
+        false incident at .1; of periods shorter than a day, one day in ten.
+    late : int
+        So many periods before the newest stay open: late rows are added to them, and they are judged again.
+    features, exclude : column names, optional
+        Columns to look at, or to leave out; default: all but identifiers, and texts of more than 50 values.
+    time_zone, time_unit, decimal, thousands, numbers, dates
+        As in ``detect``.
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd, isobag
+    >>> rng = np.random.default_rng(0)
+    >>> days = pd.date_range("2026-01-01", periods=40).repeat(200)
+    >>> frame = pd.DataFrame({"time": days, "shop": rng.integers(10, size=8000), "amount": rng.gamma(4, 5, 8000)})
+    >>> frame.loc[(frame.shop == 3) & (frame.time == "2026-02-09"), "amount"] *= 3
+    >>> monitor = isobag.Watch(by="shop", time="time")
+    >>> incidents = monitor.update(frame)
+    >>> incidents.to_frame()[["shop", "since", "state", "what"]]
+       shop      since state   what
+    0     3 2026-02-09   new  value
+    """
+
+    by: tuple[str, ...]
+    time: str
+    every: str = "1d"
+    fdr: float = 0.1
+    late: int = 2
+    features: tuple[str, ...] | None = None
+    exclude: tuple[str, ...] = ()
+    time_zone: str | None = None
+    time_unit: str | None = None
+    decimal: str = "."
+    thousands: str = ""
+    numbers: str = "strict"
+    dates: str = ""
+    history_: History | None = None
+    entities_: npt.NDArray[Any] | None = None
+    numbers_: tuple[str, ...] = ()
+    texts_: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+    def __post_init__(self) -> None:
+        self.by = names_of(self.by)
+        self.exclude = names_of(self.exclude)
+        self.features = None if self.features is None else names_of(self.features)
+        check_params({"fdr": self.fdr}, {"fdr": FDR})
+        length_of(self.every, "every")
+        if not self.by:
+            raise ValueError("by= names no column; need the column of entities.")
+        if isinstance(self.late, bool) or not isinstance(self.late, int) or not 0 <= self.late <= 1000:
+            raise ValueError(f"late={self.late!r}; need a number of periods, 0 or more.")
+
+    def validate(self) -> None:
+        """Names for all entities and columns."""
+        if self.history_ is not None:
+            rows = self.history_.rows
+            demand(self.entities_ is not None and len(self.entities_) == len(self.history_.begun), "entities lack names")
+            demand(rows.numbers.shape[1] == len(self.numbers_), "columns of numbers lack names")
+            demand(rows.texts.shape[1] == len(self.texts_), "columns of texts lack names")
+
+    def __repr__(self) -> str:
+        by = self.by[0] if len(self.by) == 1 else list(self.by)
+        return f"Watch(by={by!r}, time={self.time!r}, every={self.every!r})"
+
+    @property
+    def calendar(self) -> Calendar:
+        """Its periods."""
+        return Calendar(self.every, self.time_zone)
+
+    @property
+    def read_options(self) -> ReadOptions:
+        """How tables are read."""
+        bags = bags_of(self.time, self.every, None, self.time_zone, self.time_unit, self.by)
+        how = {name: getattr(self, name) for name in ("decimal", "thousands", "numbers", "dates", "exclude")}
+        return ReadOptions.of(by=self.by, bags=bags, features=self.features, **how)
+
+    def update(self, frame: Any, *, replace: bool = False, since: Any = None) -> Incidents:
+        """Add the rows of a frame, and judge the periods that are open.
+
+        Rows that are there already change nothing, so a frame may be given again, or with more rows than before.
+
+        Parameters
+        ----------
+        frame : frame
+            Of pandas, polars, Arrow or DuckDB.
+        replace : bool
+            Whether its periods take the place of those known, as a corrected export does.
+        since : time, optional
+            Incidents and bags of periods before this time are not listed.
+        """
+        opened = open_frame(frame)
+        return self.update_from(FrameSource(opened), replace=replace, since=since, frame=frame)
+
+    def update_from(self, source: Source, *, replace: bool = False, since: Any = None, frame: Any = None) -> Incidents:
+        """``update`` with the rows of files or of a query."""
+        log, before, notes = read_log(source, self.read_options), self.history_, []
+        if log.n_unlabelled:
+            notes.append(f"{log.n_unlabelled:,} rows have no {' or '.join((*self.by, self.time))} and were skipped.")
+        period = self.calendar.numbers(log.times)
+        if len(log) == 0:
+            raise ValueError(f"Nothing can be judged: {' '.join(notes)}")
+        is_far = far_beyond(period, None if before is None else before.rows, 0 if before is None else before.newest)
+        for number in np.unique(period[is_far]).tolist():
+            n = int((period == number).sum())
+            notes.append(f"{n:,} row{'s' * (n > 1)} of {self._shown(number)}, far from the rest, set aside.")
+        is_late = ~is_far & (period <= (before.closed if before is not None else period.min() - 1))
+        history, rows = self._with_columns_of(log, period, ~is_far & ~is_late, notes)
+        del log, period
+        if is_late.any():
+            notes += self._notes_on_late(history, rows.take(is_late))
+        rows = rows.take(~is_far & ~is_late)
+        if not len(rows) and not any("again" in note for note in notes):
+            raise ValueError(f"Nothing can be judged: {' '.join(notes)}")
+        merged = self._merged(history, rows, replace, notes)
+        newest = max([history.newest, *rows.period.tolist()]) if len(rows) else history.newest
+        first = min([history.first, *np.unique(rows.period).tolist()]) if history.learnt is None else history.first
+        self.history_ = _replaced(history, rows=merged, newest=int(newest), first=int(first))
+        fresh = newest if before is None else before.newest + 1
+        start = None if since is None else self.calendar.number_at(moment_of(since, "since", self.time_zone))
+        was_learning = before is None or before.learnt is None
+        return self._judge(notes, start if start is not None else (first if was_learning else fresh), frame)
+
+    def accept(self, entity: Any) -> None:
+        """What an entity does in its open incident is its new usual."""
+        self._say(ACCEPT, entity, None)
+
+    def dismiss(self, entity: Any, period: Any = None) -> None:
+        """The incident of an entity, in a period (the newest), is no fault. A silence is dismissed until rows come."""
+        self._say(DISMISS, entity, period)
+
+    def retire(self, entity: Any) -> None:
+        """An entity is watched no more, until rows of it come again."""
+        self._say(RETIRE, entity, None)
+
+    def forget(self, period: Any) -> None:
+        """Forget an open period, as though its rows had never come."""
+        history, number = self._history(), self._number_of(period)
+        rows = history.rows
+        if not (rows.period == number).any():
+            raise ValueError(f"period={period!r}; there are open rows of {self._open_periods()} only.")
+        rest = rows.take(rows.period != number)
+        if not len(rest):
+            raise ValueError(f"period={period!r} is the only open one; begin anew instead.")
+        newest, first = int(rest.period.max()), int(rest.period.min())
+        words = tuple(word for word in history.words if word.period != number)
+        first = first if history.learnt is None else history.first
+        self.history_ = _replaced(history, rows=rest, newest=newest, first=first, words=words)
+
+    def judge(self) -> Incidents:
+        """The open incidents of the newest period, judged again after what was said."""
+        return self._judge([], self._history().newest, None)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write all that is known to a file that ``isobag.load`` and ``isobag watch`` read."""
+        save(self, path)
+
+    def _judge(self, notes: list[str], since: int, frame: Any) -> Incidents:
+        history = self._history()
+        n_columns = len(self.numbers_) + len(self.texts_)
+        chosen = (self.features is not None,) * n_columns
+        self.history_, judged = judge_open(history, self.calendar, self.fdr, self.late, chosen)
+        learnt = self.history_.learnt
+        if learnt is None:
+            n, needed = history.newest - history.first + 1, warm_up_of(self.calendar)
+            notes.append(f"Learning: {n} of {needed + 1} periods are there; what comes later is judged.")
+        elif history.learnt is None:
+            names = [*self.numbers_, *(name for name, _ in self.texts_)]
+            left_out = [f"{name} ({why})" for name, why in zip(names, learnt.left_out, strict=True) if why]
+            notes += [f"Not looked at: {', '.join(left_out)}."] if left_out else []
+        listed: Sequence[Judged] = [one for one in judged if one.period >= since] or judged[-1:]
+        schema = None if learnt is None else learnt.schema
+        naming = Naming(self.by, self.entities_, self.numbers_, self.texts_, schema, self.calendar)
+        return Incidents(listed, naming, tuple(notes), frame)
+
+    def _with_columns_of(self, log: Log, period: Ints, counts: Any, notes: list[str]) -> tuple[History, Rows]:
+        """What is known, with the entities and columns of a log; and its rows in these columns."""
+        history = self.history_
+        numbers, texts = dict.fromkeys(self.numbers_), {name: {v: k for k, v in enumerate(own)} for name, own in self.texts_}
+        for name in (*log.numbers, *log.texts):
+            if name in (texts if name in log.numbers else numbers):
+                kinds = ("numbers", "text") if name in log.texts else ("text", "numbers")
+                raise ValueError(f"{log.files or 'frame'}: column {name!r} has {kinds[1]}; need {kinds[0]} as before.")
+        is_learning = history is None or history.learnt is None
+        new = [name for name in (*log.numbers, *log.texts) if name not in numbers and name not in texts]
+        if is_learning:
+            numbers |= dict.fromkeys(name for name in new if name in log.numbers)
+            texts |= {name: {} for name in new if name in log.texts}
+        elif new:
+            notes.append(f"Not looked at: {', '.join(new)}, which {'was' if len(new) == 1 else 'were'} not there at first.")
+        for name, numbered in texts.items():
+            for value in log.texts.get(name, ([], []))[1]:
+                if len(numbered) < MOST_VALUES:
+                    numbered.setdefault(value, len(numbered))
+        labels = [] if self.entities_ is None else self.entities_.tolist()
+        place = {label: k for k, label in enumerate(labels)}
+        ids = np.array([place.get(label, -1) for label in log.labels], dtype=np.int64)
+        begins = np.full(len(log.labels), np.iinfo(np.int64).max)
+        np.minimum.at(begins, log.entity[counts], period[counts])
+        unknown = np.flatnonzero((ids < 0) & (begins < np.iinfo(np.int64).max)).tolist()
+        unknown.sort(key=lambda k: (begins[k], str(log.labels[k])))
+        ids[unknown] = np.arange(len(labels), len(labels) + len(unknown))
+        names = np.empty(len(labels) + len(unknown), dtype=object)
+        names[:] = [*labels, *(log.labels[k] for k in unknown)]
+        begun = np.concatenate([np.empty(0, np.int64) if history is None else history.begun, begins[unknown]])
+        has_rows = (ids >= 0) & (begins < np.iinfo(np.int64).max)
+        np.minimum.at(begun, ids[has_rows], begins[has_rows])
+        rows = rows_of(log, ids, self.calendar, tuple(numbers), texts)
+        self.numbers_ = tuple(numbers)
+        self.texts_, self.entities_ = tuple((name, tuple(own)) for name, own in texts.items()), names
+        if history is None:
+            none, first = np.empty(0, dtype=np.int64), int(period[counts].min())
+            return History(rows.take(slice(0, 0)), None, begun, first, first, first - 1, none, none, none, none), rows
+        old = history.rows
+        wide = np.full((len(old), len(numbers)), np.nan)
+        wide[:, : old.numbers.shape[1]] = old.numbers
+        codes = np.full((len(old), len(texts)), -1, dtype=np.int32)
+        codes[:, : old.texts.shape[1]] = old.texts
+        return _replaced(history, rows=_replaced(old, numbers=wide, texts=codes), begun=begun), rows
+
+    def _merged(self, history: History, rows: Rows, is_replaced: bool, notes: list[str]) -> Rows:
+        """Open rows with those of a log, each once."""
+        old = history.rows
+        if is_replaced and len(rows):
+            old = old.take(~np.isin(old.period, np.unique(rows.period)))
+        if len(old):
+            is_again, is_there = are_known(old, rows)
+            if is_again.any():
+                notes.append(f"{int(is_again.sum()):,} rows were there before; they come again and change nothing.")
+            for period in np.unique(rows.period[~is_again]).tolist():
+                n_new = int((rows.period[~is_again] == period).sum())
+                n_lacking = int((old.period[~is_there] == period).sum())
+                n_again = int((rows.period[is_again] == period).sum())
+                if n_lacking and (n_again or 2 * n_new >= n_lacking):
+                    notes.append(
+                        f"{self._shown(period)}: {n_new:,} rows are added to {n_lacking:,} that are not in this table; if "
+                        "it corrects them, give it with replace=True."
+                    )
+            rows = rows.take(~is_again)
+            rows = Rows(*(np.concatenate([getattr(own, name) for own in (old, rows)]) for name in Rows.__dataclass_fields__))
+        return rows.in_order()
+
+    def _notes_on_late(self, history: History, rows: Rows) -> list[str]:
+        """Of rows of closed periods, how many were there before, and how many come too late."""
+        n_entities = len(history.begun) + 1
+        offset = history.bag_period.min() if len(history.bag_period) else 0
+        known = dict(
+            zip(
+                ((history.bag_period - offset) * n_entities + history.bag_entity).tolist(),
+                zip(history.bag_rows.tolist(), history.bag_digest.tolist(), strict=True),
+                strict=True,
+            )
+        )
+        key = (rows.period - offset) * n_entities + rows.entity
+        bags, places, counts = np.unique(key, return_inverse=True, return_counts=True)
+        digests = np.zeros(len(bags), dtype=np.int64)
+        np.add.at(digests, places, rows.digest)
+        same = np.array([known.get(k) == (n, d) for k, n, d in zip(bags.tolist(), counts.tolist(), digests.tolist(), strict=True)])
+        n_again, n_late = int(counts[same].sum()), int(counts[~same].sum())
+        notes = [f"{n_again:,} rows of closed periods were there before; they come again and change nothing."] if n_again else []
+        if n_late:
+            first, last = (self._shown(int(own)) for own in (rows.period.min(), rows.period.max()))
+            which = first if first == last else f"{first} to {last}"
+            notes.append(f"{n_late:,} rows of {which} come too late and were left out: these periods are closed.")
+        return notes
+
+    def _say(self, what: str, entity: Any, period: Any) -> None:
+        history = self._history()
+        assert self.entities_ is not None
+        label = tuple(entity) if isinstance(entity, list | tuple) else entity
+        at = [k for k, own in enumerate(self.entities_.tolist()) if own == label or str(own) == str(label)]
+        if not at:
+            raise ValueError(f"{what}: there is no entity {entity!r}.")
+        number = history.newest if period is None else self._number_of(period)
+        if number <= history.closed or number > history.newest:
+            raise ValueError(f"period={period!r} is not open; open are {self._open_periods()}.")
+        words = tuple(word for word in history.words if (word.entity, word.period) != (at[0], number))
+        self.history_ = _replaced(history, words=(*words, Word(what, at[0], number)))
+
+    def _number_of(self, period: Any) -> int:
+        return int(self.calendar.numbers(np.array([moment_of(period, "period", self.time_zone)]))[0])
+
+    def _open_periods(self) -> str:
+        periods = np.unique(self._history().rows.period).tolist()
+        return self._shown(periods[0]) + (f" to {self._shown(periods[-1])}" if len(periods) > 1 else "")
+
+    def _shown(self, period: int) -> str:
+        return Incidents([], Naming(self.by, None, (), (), None, self.calendar), ()).shown(period)
+
+    def _history(self) -> History:
+        if self.history_ is None:
+            raise ValueError("The watch knows nothing yet; call update first.")
+        return self.history_
+
+
+def watch(frame: Any, by: Any, time: Any, every: str = "1d", **options: Any) -> Incidents:
+    """Incidents of a frame: the first update of a ``Watch``, whose parameters ``options`` are."""
+    return Watch(by, time, every, **options).update(frame)
+
+
+_replaced = replace
+"""Under another name, where a parameter is called so."""

@@ -1,0 +1,147 @@
+"""Rows of a log in numbers: entity, period, hour, and the columns that are summarised."""
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from isobag.backends.arrays import Bools, Floats, Ints
+from isobag.data.periods import Calendar
+from isobag.data.spool import Spool
+from isobag.models.watch_bags import Rows
+from isobag.tables.batch import Source, names_of_files
+from isobag.tables.cells import NUMBER, TEXT
+from isobag.tables.choose import kinds_of
+from isobag.tables.labels import number_rows
+from isobag.tables.passes import Scan, scan_source
+from isobag.tables.reading import ReadOptions
+from isobag.tables.scan import ColumnScan
+from isobag.tables.times import read_moments
+
+_HOUR = 3_600_000_000
+_GAP_PERIODS, _FEW = 31, 0.1
+MOST_VALUES = 1_000
+"""Of a column of texts; those that come later share a number."""
+
+
+class Log(NamedTuple):
+    """Rows as they are read: labels (g,) of the entities that rows name by number, and columns by name.
+
+    numbers, texts : columns by name; a text is its codes (n,), -1 for none, and its values. n_unlabelled : rows without
+    an entity or a time, which are left out.
+    """
+
+    labels: Any
+    entity: Ints
+    times: Ints
+    digest: Ints
+    numbers: dict[str, Floats]
+    texts: dict[str, tuple[Ints, list[str]]]
+    n_unlabelled: int
+    files: str
+
+    def __len__(self) -> int:
+        return len(self.entity)
+
+
+def read_log(source: Source, options: ReadOptions) -> Log:
+    """The rows of a frame, of files or of a query."""
+    seen, kept = scan_source(source, Scan(options), lambda n: Spool(n, 1 << 40))
+    if not seen.n_rows:
+        raise ValueError(f"{names_of_files(source.files) or 'The table'} has no rows.")
+    assert options.bags is not None
+    cells, bags = kept.labels.joined(), options.bags
+    moments = read_moments(cells[bags.time], bags.time, bags.unit, bags.time_zone, options.dates)
+    entity, labels = number_rows([cells[name] for name in options.by])
+    whole = ~moments.missing & (entity >= 0)
+    kinds = kinds_of(seen.scans, options)
+    digest = _mixed(moments.values) + _mixed(_hashes(labels)[entity])
+    numbers, texts = {}, {}
+    for j, name in enumerate(kept.names):
+        scan, entries = seen.scans[name], kept.spool.column(j)
+        if kinds[name] == TEXT:
+            codes, values = np.where(np.isnan(entries), -1, entries).astype(np.int64), list(scan.codes)
+            digest += _salt(name) * _mixed(np.append(_hashes([*values, ""]), 0)[codes])  # of no value: 0
+            if options.may_use(name):
+                texts[name] = codes[whole], values
+        else:
+            digest += _salt(name) * np.where(np.isnan(entries), 0, _mixed((entries + 0.0).view(np.int64)))
+            if kinds[name] == NUMBER and options.may_use(name):
+                numbers[name] = _numbers_of(scan, entries)[whole]
+    parts = (own if whole.all() else own[whole] for own in (entity, moments.values, digest))
+    return Log(labels, *parts, numbers, texts, int((~whole).sum()), names_of_files(source.files))
+
+
+def _numbers_of(scan: ColumnScan, entries: Floats) -> Floats:
+    return np.where(np.isfinite(entries), entries, np.nan)
+
+
+def rows_of(
+    log: Log, entity: Ints, calendar: Calendar, numbers: tuple[str, ...], texts: Mapping[str, Mapping[str, int]]
+) -> Rows:
+    """The rows as a watch keeps them: in its columns, with its numbers of entities (g,) and values."""
+    period, n = calendar.numbers(log.times), len(log)
+    hour = calendar.local(log.times) // _HOUR % 24
+    table = np.full((n, len(numbers)), np.nan)
+    for j, name in enumerate(numbers):
+        if name in log.numbers:
+            table[:, j] = log.numbers[name]
+    codes = np.full((n, len(texts)), -1, dtype=np.int32)
+    for k, (name, numbered) in enumerate(texts.items()):
+        if name in log.texts:
+            own, values = log.texts[name]
+            codes[:, k] = np.array([*(numbered.get(value, MOST_VALUES) for value in values), MOST_VALUES, -1])[own]
+    return Rows(entity[log.entity], period, hour.astype(np.int8), log.digest, table, codes)
+
+
+def far_beyond(periods: Ints, before: Rows | None, newest: int) -> Bools:
+    """Which rows lie far beyond the rest: behind a gap of a month of periods, and few of what a period has: (n,).
+
+    before : open rows of the past, up to the newest period. Without them, far before the rest counts too.
+    """
+    numbers, places, counts = np.unique(periods, return_inverse=True, return_counts=True)
+    per_period = counts if before is None else np.unique(before.period, return_counts=True)[1]
+    usual = float(np.median(np.repeat(per_period, per_period)))
+    steps = np.diff(numbers, prepend=numbers[0] if before is None else newest)
+    behind = np.flatnonzero(steps > _GAP_PERIODS)
+    is_far = np.zeros(len(numbers), dtype=bool)
+    for start in behind[::-1].tolist():
+        if counts[start:].sum() < _FEW * usual:
+            is_far[start:] = True
+    for start in behind.tolist() if before is None else ():
+        if counts[:start].sum() < _FEW * usual:
+            is_far[:start] = True
+    return is_far[places]
+
+
+def are_known(old: Rows, new: Rows) -> tuple[Bools, Bools]:
+    """Which new rows are among the old ones, and which old ones among the new: of equal rows each counts once."""
+    a, b = (_mixed(rows.digest) + _number_copies(rows.digest) for rows in (old, new))
+    return np.isin(b, a), np.isin(a, b)
+
+
+def _number_copies(digest: Ints) -> Ints:
+    """How many equal rows stand before each: (n,)."""
+    order = np.argsort(digest, kind="stable")
+    is_first = np.diff(digest[order], prepend=~digest[order[:1]]) != 0
+    result = np.empty(len(order), dtype=np.int64)
+    result[order] = np.arange(len(order)) - np.maximum.accumulate(np.where(is_first, np.arange(len(order)), 0))
+    return result
+
+
+def _hashes(values: Any) -> Ints:
+    parts = [hashlib.blake2b(repr(value).encode(), digest_size=8).digest() for value in values]
+    return np.frombuffer(b"".join(parts), dtype=np.int64).copy()
+
+
+def _salt(name: str) -> np.int64:
+    return np.int64(_hashes([name])[0] | 1)
+
+
+def _mixed(values: Ints) -> Ints:
+    """Whole numbers spread over all 64 bits, by a step of SplitMix64; it wraps around."""
+    mixed = np.asarray(values, dtype=np.int64).view(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return (mixed ^ (mixed >> np.uint64(31))).view(np.int64)
