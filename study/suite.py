@@ -105,8 +105,8 @@ def _page(results):
     yield "## Bags\n"
     yield (
         f"{len(in_bags)} more problems, not in the means above: {len(bags)} sets of multiple-instance learning. A bag"
-        " is positive if one of its points is of a class that has to be learned from labels, so its distribution need not"
-        " be odd, and no method without labels is much better than chance.\n"
+        " is positive if one of its points is of a class that has to be learned from labels, so its distribution need"
+        " not be odd, and no method without labels is much better than chance.\n"
     )
     rows = [{"method": label, "mean": float(auc_of_bags[:, i].mean())} for i, label in enumerate(labels)]
     yield table(sorted(rows, key=lambda row: -row["mean"]))
