@@ -2,25 +2,16 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from isobag.backends.arrays import Bools, Floats, Ints
 from isobag.backends.learned import Learned, demand
 from isobag.data.periods import Calendar
-from isobag.models.watch import (
-    Fleet,
-    Past,
-    Rules,
-    Verdict,
-    Words,
-    advance,
-    empty_fleet,
-    empty_past,
-    with_more,
-)
+from isobag.models.watch import Verdict, Words, advance
 from isobag.models.watch_bags import Rows, Schema, learn_schema, summarise
+from isobag.models.watch_past import Fleet, Past, Rules, empty_fleet, empty_past, with_more
 
 ACCEPT, DISMISS, RETIRE = "accept", "dismiss", "retire"
 
@@ -70,7 +61,7 @@ class History(Learned):
         """Entities of rows and bags are known."""
         n = len(self.begun)
         for ids in (self.rows.entity, self.bag_entity, np.array([word.entity for word in self.words], dtype=np.int64)):
-            demand(not len(ids) or (0 <= int(ids.min()) and int(ids.max()) < n), "rows of an entity that is not there")
+            demand(not len(ids) or (int(ids.min()) >= 0 and int(ids.max()) < n), "rows of an entity that is not there")
         demand(self.learnt is None or len(self.learnt.past.since) <= n, "more is learned than there are entities")
         same = len(self.bag_period) == len(self.bag_entity) == len(self.bag_rows) == len(self.bag_digest)
         demand(same, "bags are not described one by one")
@@ -97,7 +88,7 @@ class Details(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """One period judged: rows and p_value (E,), NaN if not judged; inside (E,); n_changed (S,); details of incidents."""
+    """One period judged: rows, p_value (E,), NaN if not judged; inside (E,); n_changed (S,); details of incidents."""
 
     period: int
     rows: Ints
@@ -110,7 +101,7 @@ class Judged(NamedTuple):
 def _judged(period: int, rows: Ints, verdict: Verdict, past: Past) -> Judged:
     at = np.flatnonzero(verdict.inside | verdict.over)
     of_past = (past.p, verdict.bound, past.periods, past.points, verdict.over, past.direction, past.new_level)
-    parts = (verdict.since, past.last, *of_past, verdict.expected, verdict.error)
+    parts: Any = (verdict.since, past.last, *of_past, verdict.expected, verdict.error)
     details = Details(at, *(own[at] for own in parts))
     return Judged(period, rows, verdict.p_value, verdict.inside, verdict.n_changed, details)
 
@@ -145,7 +136,7 @@ def judge_open(
     for period, bags, x in _bags_by_period(rows, learnt.schema):
         if period >= closes and not is_kept:
             learnt, is_kept = replace(learnt, past=past, fleet=fleet, n_before=n_before), True
-        n_rows = np.zeros(len(history.begun), dtype=np.int32)
+        n_rows = np.zeros(len(history.begun), dtype=np.int64)
         table = np.full((len(history.begun), x.shape[1]), np.nan)
         table[history.begun <= period, 0] = np.log(0.5)
         n_rows[bags.entity], table[bags.entity] = bags.rows, x
@@ -154,12 +145,12 @@ def judge_open(
         past, fleet, verdict = advance(past, fleet, table, period, phases, n_before, rules, words)
         n_before += 1
         result.append(_judged(period, n_rows, verdict, past))
-    bags = _digests_of(rows.take(is_closed))
+    ended = _digests_of(rows.take(is_closed))
     names = ("bag_period", "bag_entity", "bag_rows", "bag_digest")
-    joined = {name: np.concatenate([getattr(history, name), own]) for name, own in zip(names, bags, strict=True)}
-    words = tuple(word for word in history.words if word.period >= closes)
+    joined: Any = {name: np.concatenate([getattr(history, name), own]) for name, own in zip(names, ended, strict=True)}
+    still = tuple(word for word in history.words if word.period >= closes)
     closed = max(history.closed, closes - 1)
-    return replace(history, rows=rows.take(~is_closed), learnt=learnt, closed=closed, words=words, **joined), result
+    return replace(history, rows=rows.take(~is_closed), learnt=learnt, closed=closed, words=still, **joined), result
 
 
 class _Bags(NamedTuple):

