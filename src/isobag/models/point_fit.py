@@ -31,6 +31,8 @@ FOLDED_ROWS = 4096
 LOOK_ROWS = 2048
 """Rows that the models of the first look learn from."""
 LOOKS = 2
+CONFIRMED_BY = 8192
+"""Rows of the bulk whose model confirms what the first look sets apart."""
 LOCATED_ROWS = 1 << 16
 """Rows whose cells are kept between counting and scoring."""
 
@@ -46,15 +48,17 @@ def fit_to_bulk(
     more: j rows were chosen together, so they may have .1 sqrt(j) / n_rows, not .1 j / n_rows. The paper's detector, of
     one psi, learns from all rows.
     """
-    beyond = _gross_rows(rows, params, compute) if params.averages else np.empty(0, dtype=np.int64)
-    model, scores = _fit_without(beyond, rows, params, compute, units)
-    if len(beyond):
+    apart = _gross_rows(rows, params, compute) if params.averages else np.empty(0, dtype=np.int64)
+    if len(apart):
+        bulk = np.setdiff1d(np.arange(len(rows)), apart, assume_unique=True)
+        some = bulk[spread_rows(len(bulk), CONFIRMED_BY)]
+        own_units = units[some] if isinstance(units, np.ndarray) else units
+        model, _ = fit_point_model(_part(rows, some), params, compute, own_units, calibrated=True)
         assert model.calibration is not None
-        n_apart = max(1.0, len(beyond) * n_rows / len(rows))
+        n_apart = max(1.0, len(apart) * n_rows / len(rows))
         strict = model.calibration.score_at(OWN_LEVEL * n_apart**0.5 / n_rows)
-        confirmed = beyond[scores[beyond] < strict]
-        if len(confirmed) < len(beyond):
-            model, scores = _fit_without(confirmed, rows, params, compute, units)
+        apart = apart[model.scores(rows.part(apart), compute) < strict]
+    model, scores = _fit_without(apart, rows, params, compute, units)
     assert model.calibration is not None
     return model, scores, model.calibration.threshold(counts_of(scores), OWN_LEVEL, n_rows, model.least)
 
