@@ -339,7 +339,7 @@ def draw(name: str, folder: Path) -> list[Path]:
             figure = PICTURES[name](theme)
             path = folder / f"{name}-{theme.name}.{'png' if name in PAINTED else 'svg'}"
             if name in PAINTED:
-                figure.savefig(path, dpi=150, facecolor=theme.paper, metadata={"Software": None})
+                figure.savefig(path, dpi=140, facecolor=theme.paper, metadata={"Software": None})
             else:
                 figure.savefig(path, transparent=True, metadata={"Date": None, "Creator": None})
             written.append(path)

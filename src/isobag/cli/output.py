@@ -26,7 +26,7 @@ from isobag.tables.reasons import number_in_words
 from isobag.tables.sentences import sentences_of
 from isobag.tables.terminal import escape_for_terminal, shown
 
-NOT_PRINTED = ("rank", "rank_share", "extrapolated", "p_shape", "p_size")
+NOT_PRINTED = ("rank", "rank_share", "extrapolated", "p_shape", "p_size", "n_missing")
 """Columns of a result that --out and --json have and the terminal has not: the order of the lines is the rank."""
 DEFAULT_WIDTH, MOST_WIDTH = 100, 160
 LONGEST_CELL, LEAST_REASONS = 40, 20
@@ -231,7 +231,7 @@ def in_cell(value: Any) -> str:
         return "-"
     if isinstance(value, float):
         return number_in_words(float(f"{value:.3g}"))
-    return shown(value, LONGEST_CELL)
+    return shown(str(value).removesuffix(" 00:00:00"), LONGEST_CELL)  # a day, not its midnight
 
 
 def _plain(value: Any) -> Any:

@@ -48,7 +48,7 @@ def _about_discoveries(ranking: Ranking, fdr: float) -> str:
     calibration = ranking.judged.model.calibration
     n_aside = min(calibration.sizes)
     least = least_flagged(n_aside, ranking.n_ranked, fdr)
-    if n < least and ranking.n_ranked:
+    if not n and least > 1 and ranking.n_ranked:
         is_exact = ranking.detector.exact or None in calibration.tails
         sentence += (
             f" With {n_aside:,} calibration {unit}s, a batch of {ranking.n_ranked:,} needs at least {least:,} "
