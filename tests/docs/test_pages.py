@@ -14,7 +14,7 @@ LONG = {
     "docs/command_line.md",
     "docs/how_to/accounts.md",
     "docs/how_to/check.md",
-    "docs/how_to/watch.md",
+    "docs/watch.md",
     "docs/report.md",
     "docs/streams.md",
 }
