@@ -7,7 +7,7 @@ PATIENCE := --timeout 600
 # Tests start many processes: modules are compiled once for all of them.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-slow test-all test-gpu test-lowest test-doors lint docs pictures examples build paper test-paper study study-groups study-streams bench bench-gpu clean
+.PHONY: demo test test-slow test-all test-gpu test-lowest test-doors lint docs pictures build paper test-paper study study-groups study-streams bench bench-gpu clean
 
 demo: $(VENV)/installed
 	$(BIN)/isobag demo
@@ -43,7 +43,7 @@ test-lowest: .venv-lowest/installed
 # The doors to other libraries, against these, in an environment of their own: aeon needs older versions of Numba and
 # NumPy. PyOD's combinations need combo, which it does not ask for. With CI_ADAPTERS=1 tests fail where they would be skipped.
 test-doors: .venv-doors/installed
-	CI_ADAPTERS=1 NUMBA_CACHE_DIR="$(CURDIR)/.venv-doors/compiled" PATH="$(CURDIR)/.venv-doors/bin:$(PATH)" .venv-doors/bin/python -m pytest $(PATIENCE) tests/adapters tests/docs/test_pages.py -k "adapters or pyod or streams or aeon or mlflow or mcp or persistence" -n 2
+	CI_ADAPTERS=1 NUMBA_CACHE_DIR="$(CURDIR)/.venv-doors/compiled" PATH="$(CURDIR)/.venv-doors/bin:$(PATH)" .venv-doors/bin/python -m pytest $(PATIENCE) tests/adapters tests/docs/test_pages.py -k "adapters or streams or integrations" -n 2
 
 .venv-doors/installed: pyproject.toml
 	$(PYTHON) -m venv --clear .venv-doors
@@ -64,13 +64,10 @@ lint: $(VENV)/installed-dev
 docs: $(VENV)/installed-docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 
-# What docs keeps of what code has made: pictures (the report's needs Chromium), pages of executed scripts (these need data).
+# What docs keeps of what code has made: pictures (the report's needs Chromium).
 pictures: $(VENV)/installed-dev
 	$(BIN)/python -m website.screenshot
 	$(BIN)/python -m website.pictures
-
-examples: $(VENV)/installed-dev
-	$(BIN)/python -m website.examples
 
 study-streams: $(VENV)/installed-bench
 	$(BIN)/python -m study.streams

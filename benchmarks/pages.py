@@ -13,7 +13,6 @@ from playwright.sync_api import sync_playwright
 
 from isobag import detect
 from isobag.datasets import make_scale_up
-from isobag.report import report_groups, report_points
 
 CHROMIUM = "/usr/bin/chromium"
 
@@ -33,7 +32,7 @@ def command_times(X, threads, repeat=3):
             best[0] = min(best[0], time.perf_counter() - start)
             for i, (file, psi) in enumerate(zip(files, ("128", "2"), strict=True), start=1):
                 script = Path(sys.executable).with_name("isobag")
-                arguments = [script, "points", file, "--psi", psi, "--seed", "0", "--jobs", str(threads), "--quiet"]
+                arguments = [script, "detect", file, "--max-samples", psi, "--seed", "0", "--jobs", str(threads), "--quiet"]
                 start = time.perf_counter()
                 subprocess.run(arguments, check=True, capture_output=True)
                 best[i] = min(best[i], time.perf_counter() - start)
@@ -48,10 +47,10 @@ def reports(X, threads):
     features = frame.column_names[:-1]
     how = {"random_state": 0, "n_jobs": threads}
     made = {
-        "1,000,000 rows": lambda path: report_points(rows, path, max_samples=128, **how),
-        "10,000 groups": lambda path: report_groups(
-            frame, "group", path, features=features, max_samples=16, group_max_samples=16, **how
-        ),
+        "1,000,000 rows": lambda path: detect(rows, max_samples=128, **how).report(path),
+        "10,000 groups": lambda path: detect(
+            frame, "group", features=features, max_samples=16, options={"group_max_samples": 16}, **how
+        ).report(path),
     }
     found = []
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:

@@ -209,7 +209,7 @@ def shown(value):
 
 
 def command():
-    """`isobag points` on http as Parquet, psi = 128, against detect_points in memory; and on ten rows, its start."""
+    """`isobag detect` on http as Parquet, psi = 128, against detect in memory; and on ten rows, its start."""
     X, _ = load("http")
     in_memory, by_command, start = command_times(X, THREADS)
     row = {"set": "http", "in memory s": in_memory, "command s": by_command, "ratio": by_command / in_memory}

@@ -1,6 +1,6 @@
 """Rows against their own group: `within=`, all rows together, each group's median subtracted, and a model per group.
 
-python -m study.own_group prints the table of docs/how_to/own_group.md.
+python -m study.own_group prints a table: rows against their own group, beside what one would write by hand.
 """
 
 import warnings

@@ -103,7 +103,7 @@ def _tasks():
 
 def _page(results):
     yield (
-        f"What `detect_points` flags of a table's own rows. Share of {N_CLEAN} clean tables with any flag, and the"
+        f"What `detect` flags of a table's own rows. Share of {N_CLEAN} clean tables with any flag, and the"
         f" share of planted rows that are flagged, means over {N_PLANTED} tables; in brackets flags of other rows in a"
         " table."
         f" 3 features; moved rows of 1 and 5 % are each moved in features of their own, to either side.\n"

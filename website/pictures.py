@@ -3,7 +3,6 @@
 The same code makes the same files: seeds are fixed, SVG files bear no date, and letters are drawn as outlines.
 """
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,7 +11,7 @@ import matplotlib as mpl
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from matplotlib.patches import Circle, ConnectionPatch
+from matplotlib.patches import Circle, ConnectionPatch, Rectangle
 
 from isobag import IDKGroupDetector, IDKPointDetector, IDKStreamDetector, IsolationKernel
 from isobag.datasets import make_card_accounts
@@ -20,7 +19,6 @@ from isobag.tables.sentences import least_flagged
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "docs" / "pictures"
-SPEED = ROOT / "website" / "speed.json"
 
 
 class Theme(NamedTuple):
@@ -192,26 +190,25 @@ def sizes(theme: Theme) -> Figure:
     return figure
 
 
-def speed(theme: Theme) -> Figure:
-    """The speed table: how many times as long isobag takes as its peers."""
-    figure, axes = _axes(theme, 1, width=8, height=4.2)
-    ax = axes[0]
-    rows = json.loads(SPEED.read_text())
-    peers = [name for name in rows[0] if "/" in name]
-    for peer, color, shift in zip(peers, (theme.other, theme.odd), (-0.19, 0.19), strict=True):
-        ratios = [row[peer] for row in rows]
-        bars = ax.barh(np.arange(len(rows)) + shift, np.array(ratios) - 1, 0.36, left=1, color=color, label=peer)
-        ax.bar_label(bars, [f"{ratio:g}" for ratio in ratios], padding=4, color=theme.ink)
-    ax.axvline(1, color=theme.ink, linewidth=1)
-    ax.set_xscale("log")
-    ax.set_xlim(0.2, 100)
-    ax.set_xticks([1, 3, 10, 30, 100], ["equal", "3", "10", "30", "100"])
-    ax.minorticks_off()
-    ax.set_yticks(np.arange(len(rows)), [f"{row['set']}, {row['features']} features" for row in rows])
-    ax.tick_params(axis="y", length=0)
-    ax.invert_yaxis()
-    ax.set_xlabel("CPU seconds of isobag / those of its peer: right of the line isobag is slower")
-    ax.legend(frameon=False, loc="center right", labelcolor=theme.ink)
+def pool(theme: Theme) -> Figure:
+    """A pool of rows in random order, cut into blocks of every psi."""
+    figure, (ax,) = _axes(theme, 1, width=9, height=3.4)
+    _bare(ax)
+    n_shown = 128
+    ax.set_aspect("auto")
+    depth = np.random.default_rng(0).uniform(size=n_shown)
+    for line, psi in enumerate((2, 4, 8, 16, 32, 64, 128)):
+        for start in range(0, n_shown, max(psi, 32)):
+            for k in range(psi):
+                color = theme.other if (start // max(psi, 32)) % 2 else theme.data
+                ax.add_patch(Rectangle((start + k, line), 0.9, 0.62, color=color, alpha=0.35 + 0.65 * depth[start + k]))
+            ax.add_patch(Rectangle((start - 0.15, line - 0.08), psi + 0.2, 0.78, fill=False, edgecolor=theme.ink))
+        n = 2048 // max(psi, 32)
+        ax.text(-3, line + 0.31, f"psi = {psi}", ha="right", va="center", color=theme.ink)
+        ax.text(n_shown + 3, line + 0.31, f"{n} samples in 2,048 rows", va="center", color=theme.ink)
+    ax.set_xlim(-24, n_shown + 48)
+    ax.set_ylim(7.1, -0.4)
+    ax.set_title("The first 128 rows of a pool: each outlined block is a sample")
     return figure
 
 
@@ -325,7 +322,7 @@ PICTURES: dict[str, Callable[[Theme], Figure]] = {
     "group": group,
     "sizes": sizes,
     "floor": floor,
-    "speed": speed,
+    "pool": pool,
     "account": account,
     "streams": streams,
     "drift": drift,

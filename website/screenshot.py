@@ -7,8 +7,8 @@ from pathlib import Path
 import pandas as pd
 from playwright.sync_api import sync_playwright
 
+import isobag
 from isobag.datasets import make_card_accounts
-from isobag.report import report_groups
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 WINDOW = {"width": 1000, "height": 1030}
@@ -26,7 +26,7 @@ def main() -> None:
     path = next(filter(None, map(shutil.which, CHROMIUM)))
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         page_file = Path(folder) / "page.html"
-        report_groups(cards(), "account", page_file, source="transactions.parquet", random_state=0)
+        isobag.detect(cards(), by="account", random_state=0).report(page_file, source="transactions.parquet")
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
         for scheme, name in (("light", "report.png"), ("dark", "report-dark.png")):
             page = browser.new_page(viewport=WINDOW, color_scheme=scheme)

@@ -5,10 +5,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from isobag import datasets
-    from isobag.estimators import IDKGroupDetector, IDKPointDetector
+    from isobag.estimators import IDKGroupDetector, IDKPointDetector, IDKStreamDetector
     from isobag.estimators.compare import compare
     from isobag.estimators.kernels import IsolationKernel
-    from isobag.estimators.stream import IDKStreamDetector
     from isobag.storage.modelfile import ModelFileError, load, save
     from isobag.tables.detect import detect
     from isobag.tables.model import Model, fit
@@ -19,7 +18,7 @@ __version__ = "0.4.0"
 _HOMES = {
     "IDKGroupDetector": "isobag.estimators",
     "IDKPointDetector": "isobag.estimators",
-    "IDKStreamDetector": "isobag.estimators.stream",
+    "IDKStreamDetector": "isobag.estimators",
     "IsolationKernel": "isobag.estimators.kernels",
     "Model": "isobag.tables.model",
     "ModelFileError": "isobag.storage.modelfile",

@@ -17,7 +17,7 @@ from mcp import Client, StdioServerParameters
 from isobag.cli.serving import TOOLS, Folder, server_of
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # the SDK's own, about its versions
-NAMES = ["points", "groups", "score", "check", "explain", "compare"]
+NAMES = ["detect", "score", "explain", "compare"]
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +35,7 @@ def root(tmp_path_factory):
     (root / "inside.csv").symlink_to(root / "sub" / "new.csv")
     (root / "json.py").write_text("raise SystemExit('a module of the folder was imported')\n")
     for name, more in {"rows": (), "groups": ("--by", "who")}.items():
-        model = ("--features", "a,b", "--model", root / f"{name}.isobag", "-t", 20)
+        model = ("--features", "a,b", "--save-model", root / f"{name}.isobag", "-t", 20)
         assert run("fit", root / "t.csv", *more, *model).exit_code == 0
     return root
 
@@ -71,25 +71,25 @@ def test_tools_are_the_commands_that_read_with_their_options_and_help(root):
         assert tool.description and tool.annotations.read_only_hint and schema["additionalProperties"] is False
         assert all(own["description"] for own in schema["properties"].values())
         assert not {"sql", "out", "report", "junit", "engine", "keep"} & set(schema["properties"])
-    assert set(found["groups"].input_schema["required"]) == {"files", "by"}
+    assert set(found["detect"].input_schema["required"]) == {"files"}
     assert set(found["explain"].input_schema["required"]) == {"model", "files", "id"}
 
 
 def test_results_are_what_the_command_prints_as_json(root):
     calls = [
-        ("points", {"files": ["t.csv"], "features": "a,b", "top": 3}),
-        ("groups", {"files": ["t.csv"], "by": "who", "top": 2}),
+        ("detect", {"files": ["t.csv"], "features": "a,b", "top": 3}),
+        ("detect", {"files": ["t.csv"], "by": "who", "top": 2}),
         ("score", {"model": "rows.isobag", "files": ["sub/new.csv"], "fdr": 0.1}),
-        ("check", {"model": "rows.isobag", "files": ["sub/new.csv"], "max_odd": 0.0}),
-        ("explain", {"model": "groups.isobag", "files": ["t.csv"], "id": "3", "by": "who"}),
+        ("score", {"model": "rows.isobag", "files": ["sub/new.csv"], "max_odd": 0.0}),
+        ("explain", {"model": "groups.isobag", "files": ["t.csv"], "id": "3"}),
         ("compare", {"a": "t.csv", "b": "sub/new.csv", "n_permutations": 19}),
     ]
     wanted = [
-        ("points", "./t.csv", "--features", "a,b", "--top", 3),
-        ("groups", "./t.csv", "--by", "who", "--top", 2),
+        ("detect", "./t.csv", "--features", "a,b", "--top", 3),
+        ("detect", "./t.csv", "--by", "who", "--top", 2),
         ("score", "rows.isobag", "./sub/new.csv", "--fdr", 0.1),
-        ("check", "./sub/new.csv", "--model", "rows.isobag", "--max-odd", 0),
-        ("explain", "groups.isobag", "./t.csv", "--id", 3, "--by", "who"),
+        ("score", "rows.isobag", "./sub/new.csv", "--max-odd", 0),
+        ("explain", "groups.isobag", "./t.csv", "--id", 3),
         ("compare", "./t.csv", "./sub/new.csv", "--n-permutations", 19),
     ]
     for args, result in zip(wanted, call(root, *calls), strict=True):
@@ -101,7 +101,7 @@ def test_results_are_what_the_command_prints_as_json(root):
 def test_files_are_named_by_globs_links_within_the_root_and_names_with_a_dash(root):
     names = ["sub/*.csv", "inside.csv", "-x.csv", str(root / "t.csv")]
     assert Folder(root.resolve()).files(names) == ["./sub/new.csv", "./sub/new.csv", "./-x.csv", "./t.csv"]
-    (result,) = call(root, ("points", {"files": ["-x.csv"], "top": 1}))
+    (result,) = call(root, ("detect", {"files": ["-x.csv"], "top": 1}))
     assert result.structured_content["table"]["files"] == ["./-x.csv"]
 
 
@@ -123,7 +123,7 @@ def test_files_are_named_by_globs_links_within_the_root_and_names_with_a_dash(ro
 )
 def test_files_elsewhere_are_refused(root, name, said):
     for tool, arguments in (
-        ("points", {"files": ["t.csv", name]}),
+        ("detect", {"files": ["t.csv", name]}),
         ("score", {"model": name, "files": ["t.csv"]}),
         ("compare", {"a": "t.csv", "b": name}),
     ):
@@ -132,10 +132,10 @@ def test_files_elsewhere_are_refused(root, name, said):
 
 
 def test_errors_of_the_command_are_one_sentence(root):
-    bad = ("points", {"files": ["t.csv"], "features": "a,nothing"})
-    misspelt = ("points", {"files": ["t.csv"], "feature": "a"})
-    none = ("points", {"files": []})
-    sly = ("points", {"files": ["t.csv"], "features": "a --out=x.csv"})
+    bad = ("detect", {"files": ["t.csv"], "features": "a,nothing"})
+    misspelt = ("detect", {"files": ["t.csv"], "feature": "a"})
+    none = ("detect", {"files": []})
+    sly = ("detect", {"files": ["t.csv"], "features": "a --out=x.csv"})
     first, second, third, last = call(root, bad, misspelt, none, sly)
     assert first.is_error and "has 'nothing'; the table has no such column" in first.content[0].text
     assert second.is_error and "feature" in second.content[0].text and third.is_error
@@ -149,10 +149,10 @@ def test_the_command_serves_on_standard_input_and_output(root):
         )
         async with Client(own) as client:
             tools = [tool.name for tool in (await client.list_tools()).tools]
-            return tools, await client.call_tool("points", {"files": ["t.csv"], "top": 1})
+            return tools, await client.call_tool("detect", {"files": ["t.csv"], "top": 1})
 
     tools, result = asyncio.run(session())
-    assert tools == NAMES and result.structured_content == asked(root, "points", "./t.csv", "--top", 1)
+    assert tools == NAMES and result.structured_content == asked(root, "detect", "./t.csv", "--top", 1)
 
 
 def test_a_root_that_is_no_folder_is_an_error(root):

@@ -53,7 +53,11 @@ def answers(backend, balls, Q, limits, tables, n_jobs):
         "cells": cells,
         "far": far,
         "sums and far": verbs.sum_at_cells(Q, balls, tables, limits, n_jobs),
+        "sums of few": np.vstack(
+            [verbs.sum_at_cells(few, balls, tables, limits, n_jobs) for few in np.split(Q, [1, 4])]
+        ),
         "counts": verbs.count_cells(cells, balls.cut, n_jobs),
+        "counts at cells": verbs.count_at_cells(Q, balls, n_jobs),
         "sums": verbs.sum_cells(cells, balls.cut, tables, n_jobs),
         "counts of groups": groups.toarray(),
     }
@@ -67,6 +71,8 @@ def assert_backends_agree(rng, balls, Q, n_jobs=(2,)):
             for name, values in answers("numba", balls, Q, limits, tables, jobs).items():
                 assert_array_equal(values, expected[name], err_msg=name)
     assert_array_equal(expected["sums and far"], np.column_stack([expected["sums"], expected["far"]]))
+    assert_array_equal(expected["sums of few"], expected["sums and far"])
+    assert_array_equal(expected["counts at cells"], expected["counts"])
     assert_array_equal(expected["counts of groups"].sum(axis=0), expected["counts"].ravel())
 
 

@@ -39,7 +39,6 @@ def folder(tmp_path_factory):
         own.to_csv(folder / f"{name}.csv", index=False)
     models = {
         "rows": ("normal",),
-        "filling": ("normal", "--missing", "median"),
         "within": ("normal", "--within", "who"),
         "grouped": ("groups", "--by", "who"),
     }
@@ -76,7 +75,7 @@ def test_groups_and_rows_within_groups_are_judged_too(folder, model, odd, fine):
         ("none", "rows", (), "none.csv"),
         ("missing", "rows", (), "missing.csv"),
         ("lacking", "rows", (), "'b'"),
-        ("gaps", "filling", (), "b: no value in any of 400 rows"),
+        ("gaps", "rows", (), "b: no value in any of 400 rows"),
         ("gaps", "rows", ("--missing", "drop"), "0 rows"),
         ("groups", "grouped", ("--min-size", 99), "99 or more rows"),
         ("groups", "grouped", ("--by", "nobody"), "'nobody'"),

@@ -61,7 +61,20 @@ def test_several_columns_make_a_label_and_small_groups_stand_last(cards, tmp_pat
     frame = cards[:300].assign(day=np.arange(300) % 7 // 3, **{"the hour, about": np.arange(300) % 2})
     frame.to_csv(tmp_path / "t.csv", index=False)
     by = ["day", "the hour, about"]
-    found = ask("detect", tmp_path / "t.csv", "--by", 'day,"the hour, about"', "--min-size", 40, "-t", 10, "--top", 99)
+    found = ask(
+        "detect",
+        tmp_path / "t.csv",
+        "--by",
+        'day,"the hour, about"',
+        "--exclude",
+        "account",
+        "--min-size",
+        40,
+        "-t",
+        10,
+        "--top",
+        99,
+    )
     expected = detect(frame.drop(columns="account"), by, min_size=40, n_estimators=10, random_state=0).to_frame()
     assert [[row[name] for name in (*by, "n_points", "rank")] for row in found["top"]] == expected[
         [*by, "n_points", "rank"]

@@ -42,8 +42,16 @@ GROUPS = {
 MAKE = {**KERNELS, **POINTS, **GROUPS}
 
 
+CLEAN = "rows are flagged that the tail of the bulk does not explain, and in clean blobs there are none"
+
+
 @parametrize_with_checks(
-    [one() for one in STORABLE.values() if one is not DETECTORS["groups"]]  # which takes groups, not rows
+    [one() for one in STORABLE.values() if one is not DETECTORS["groups"]],  # which takes groups, not rows
+    expected_failed_checks=lambda estimator: (
+        dict.fromkeys(("check_outliers_train", "check_outliers_fit_predict"), CLEAN)
+        if isinstance(estimator, IDKPointDetector)
+        else {}
+    ),
 )
 def test_all_promises_of_scikit_learn_are_kept(estimator, check, monkeypatch):
     monkeypatch.setattr(Modelled, "calibrates", False)  # scikit-learn asks for no p-values

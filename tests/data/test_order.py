@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from isobag.data import order
 from isobag.data.order import is_rising, stable_order
 
 RNG = np.random.default_rng(0)
@@ -22,9 +21,8 @@ VALUES = {
 
 @pytest.mark.parametrize("block", [7, 100, 999, 1_000])
 @pytest.mark.parametrize("kind", VALUES)
-def test_an_order_found_in_parts_is_that_of_a_stable_sort(kind, block, monkeypatch):
-    monkeypatch.setattr(order, "_BLOCK", block)
-    found = stable_order(VALUES[kind])
+def test_an_order_found_in_parts_is_that_of_a_stable_sort(kind, block):
+    found = stable_order(VALUES[kind], block)
     assert found.dtype == np.int32
     assert_array_equal(found, np.argsort(VALUES[kind], kind="stable"))
 
@@ -34,10 +32,9 @@ def test_nothing_has_an_order():
 
 
 @pytest.mark.parametrize("block", [1, 2, 3, 100])
-def test_a_fall_is_seen_wherever_blocks_end(block, monkeypatch):
-    monkeypatch.setattr(order, "_BLOCK", block)
-    assert is_rising(np.empty(0, dtype=np.int64)) and is_rising(np.array([0, 0, 1, 1, 5]))
+def test_a_fall_is_seen_wherever_blocks_end(block):
+    assert is_rising(np.empty(0, dtype=np.int64), block) and is_rising(np.array([0, 0, 1, 1, 5]), block)
     for place in range(1, 6):
         values = np.arange(6)
         values[place] = values[place - 1] - 1
-        assert not is_rising(values)
+        assert not is_rising(values, block)

@@ -6,14 +6,15 @@ from functools import partial
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
-from scipy.sparse import csr_array, issparse
+from scipy.sparse import csc_array, csr_array, csr_matrix, issparse
 
-from isobag import IDKGroupDetector, IDKPointDetector
+from isobag import IDKGroupDetector, IDKPointDetector, IsolationKernel
 from isobag.backends import Compute
 from isobag.data.groups import Groups
 from isobag.data.rows import ArrayRows, PartOfRows, Rows, SparseRows, spread_rows
 from isobag.data.scaling import SCALINGS, fit_scalings
 from isobag.models.views import Draw, Plan, draw_views
+from isobag.partitionings import MECHANISMS
 
 X = np.random.default_rng(2).integers(-3, 4, (57, 3)) * 0.5
 IDS = np.random.default_rng(3).permutation(np.repeat(np.arange(8), [1, 2, 15, 4, 9, 3, 11, 12]))
@@ -180,15 +181,15 @@ def assert_all_equal(ours, theirs):
 CUT = {name: KINDS[name] for name in ("blocks of a sparse matrix", "odd blocks", "part of a part")}
 
 
-@pytest.mark.parametrize("kind", CUT)
+@pytest.mark.parametrize("kind", [*CUT, csr_array, csr_matrix, csc_array])
 @pytest.mark.parametrize("how", [{}, {"max_samples": 8, "max_rows": 30}], ids=str)
-def test_rows_in_odd_blocks_make_the_same_model_of_points(how, kind):
+def test_sparse_rows_and_rows_in_odd_blocks_make_the_same_model_of_points(how, kind):
     def answers(rows):
         model = IDKPointDetector(4, random_state=0, **how).fit(rows)
         found = [model.score_samples(rows), model.p_values(rows), model.score_path(rows), model.explain(rows)]
         return [*learned(model.model_), model.offset_, *found]
 
-    assert_all_equal(answers(CUT[kind](X)), answers(X))
+    assert_all_equal(answers(CUT.get(kind, kind)(X)), answers(X))
 
 
 @pytest.mark.parametrize("kind", CUT)
@@ -213,6 +214,16 @@ def test_mean_maps_of_scattered_groups_are_those_of_groups_side_by_side(rows):
     assert_array_equal(found.counts.toarray(), expected.counts.toarray())
     assert_array_equal(found.sizes, expected.sizes)
     assert found.counts.has_canonical_format and found.counts.nnz == expected.counts.nnz
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_kernels_find_the_same_cells_in_blocks_and_in_sparse_input(mechanism):
+    def answers(rows):
+        kernel = IsolationKernel(5, 8, mechanism=mechanism, random_state=0).fit(rows)
+        return [kernel.assign_cells(rows), kernel.transform(rows).toarray(), kernel.embed(X, IDS).toarray()]
+
+    for kind in (*CUT.values(), csc_array):
+        assert_all_equal(answers(kind(X)), answers(X))
 
 
 def test_groups_are_parted_whatever_their_rows(rows):

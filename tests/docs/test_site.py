@@ -80,7 +80,7 @@ def test_every_page_is_there_as_markdown_and_in_llms_txt(site):
     for name in made:
         text = (site / name).read_text()
         assert text.startswith(("# ", "---\n# ")) and ":::" not in text, name
-    detectors = (site / "reference" / "detectors.md").read_text()
+    detectors = (site / "reference" / "index.md").read_text()
     assert "isobag.IDKGroupDetector" in detectors and "n_estimators : int" in detectors
 
 

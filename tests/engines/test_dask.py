@@ -77,7 +77,7 @@ def test_the_same_partitions_give_the_same_sample(cards, scheduler):
 
 @pytest.mark.parametrize("n_partitions", [1, 5])
 def test_a_sample_of_the_rows_makes_the_model_that_a_frame_in_memory_makes(cards, n_partitions):
-    how = {"features": ["amount", "hour", "ok"], "n_estimators": 12, "random_state": 0, "max_rows": 1000}
+    how = {"features": ["amount", "hour", "ok"], "n_estimators": 12, "random_state": 0, "options": {"max_rows": 1000}}
     frame = cut(cards, n_partitions)
     ranked, expected = (
         isobag.detect(frame, **how).to_frame().compute(),
@@ -158,8 +158,8 @@ def test_what_a_cluster_cannot_do_is_refused(cards):
         isobag.detect(frame, decimal=",", **HOW).to_frame()
     with pytest.raises(ValueError, match="within='account'"):
         isobag.detect(frame, within="account", **HOW).to_frame()
-    with pytest.raises(TypeError, match="in partitions"):
-        isobag.detect(frame)
+    with pytest.raises(AttributeError, match="to_frame"):
+        isobag.detect(frame, **HOW).plot()
     with pytest.raises(ValueError, match="no rows"):
         isobag.detect(cut(cards[:0], 1), **HOW).to_frame()
 

@@ -17,7 +17,6 @@ from sklearn.metrics import roc_auc_score
 from isobag import IDKGroupDetector, IDKPointDetector
 from isobag.datasets import make_card_accounts
 
-MECHANISMS = ["hypersphere", "voronoi"]
 BACKENDS = ["numpy", "numba"]
 
 
@@ -52,13 +51,21 @@ def rows_and_labels(parts):
     return np.concatenate(parts), np.repeat([f"group {i}" for i in range(len(parts))], [len(part) for part in parts])
 
 
+def fitted_by(backend, parts, *parameters, **how):
+    """The paper's detector, with every sample drawn from all points."""
+    detector = IDKGroupDetector(*parameters, pool_size=None, **how)
+    detector.backend = backend
+    return detector.fit(parts)
+
+
 def oracle_mean_maps(detector, parts):
-    drawn = detector.point_views_.members[0].partitionings
+    (view,) = detector.point_views_.members
+    psi = detector.max_samples_
+    centers = view.balls.pool[view.partitionings.slots].reshape(-1, psi, view.balls.pool.shape[1])
     maps = []
     for part in parts:
-        scaled = detector.point_views_.members[0].scaling.apply(np.asarray(part))
-        cells = oracle.assign_cells(scaled, drawn.centers, mechanism=detector.point_mechanism_)
-        maps.append(group_oracle.mean_map(cells, drawn.slots.shape[1], detector.count_outside))
+        cells = oracle.assign_cells(view.scaling.apply(np.asarray(part)), centers)
+        maps.append(group_oracle.mean_map(cells, psi))
     return maps
 
 
@@ -73,7 +80,7 @@ def center_maps(detector):
 
 def oracle_scores(detector, fit_maps, new_maps=()):
     """Scores of the groups of fit and of new groups, one list after the other."""
-    cells = group_oracle.assign_cells([*fit_maps, *new_maps], center_maps(detector), detector.group_mechanism)
+    cells = group_oracle.assign_cells([*fit_maps, *new_maps], center_maps(detector))
     return [group_oracle.score(own, cells[: len(fit_maps)]) for own in cells]
 
 
@@ -87,20 +94,16 @@ def detector(parts):
     return IDKGroupDetector(20, 8, 8, random_state=0).fit(parts)
 
 
-@pytest.mark.parametrize("outside", [False, True])
-@pytest.mark.parametrize("group_mechanism", MECHANISMS)
-@pytest.mark.parametrize("point_mechanism", MECHANISMS)
 @pytest.mark.parametrize("data", DATA)
-def test_both_levels_follow_the_definition(data, point_mechanism, group_mechanism, outside):
+def test_both_levels_follow_the_definition(data):
     parts, new = DATA[data](), DATA[data](n_groups=12, seed=1)
     new += [part[: 1 + i % 4] for i, part in enumerate(new)]
-    how = {"point_mechanism": point_mechanism, "group_mechanism": group_mechanism, "count_outside": outside}
-    detectors = [IDKGroupDetector(6, 4, 5, **how, random_state=3, backend=backend).fit(parts) for backend in BACKENDS]
+    detectors = [fitted_by(backend, parts, 6, 4, 5, random_state=3) for backend in BACKENDS]
     detector = detectors[0]
     fit_maps, new_maps = oracle_mean_maps(detector, parts), oracle_mean_maps(detector, new)
     partitionings = center_maps(detector)
     assert all(center in fit_maps for centers in partitionings for center in centers)
-    radii = [group_oracle.sq_radii(centers, group_mechanism) for centers in partitionings]
+    radii = [group_oracle.sq_radii(centers) for centers in partitionings]
     expected = oracle_scores(detector, fit_maps, new_maps)
     for one in detectors:
         assert center_maps(one) == partitionings
@@ -114,21 +117,20 @@ def test_both_levels_follow_the_definition(data, point_mechanism, group_mechanis
 def test_ties_between_groups_are_exact_whatever_their_sizes(sizes, backend):
     patterns = [np.array(pattern, dtype=float)[:, None] for pattern in ([0, 1, 1], [0, 0, 1], [0, 1])]
     parts = [np.repeat(pattern, size, axis=0) for pattern, size in zip(patterns, sizes, strict=True)]
-    detector = IDKGroupDetector(20, 2, 2, random_state=0, backend=backend).fit(parts)
+    detector = fitted_by(backend, parts, 20, 2, 2, random_state=0)
     maps = oracle_mean_maps(detector, patterns)
     assert group_oracle.count_ties(maps, center_maps(detector)) > 0
     assert detector.scores_.tolist() == oracle_scores(detector, maps)
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_backends_and_threads_change_nothing(mechanism):
+@pytest.mark.parametrize("psi", [16, "auto"])
+def test_backends_and_threads_change_nothing(psi):
     parts, new = small_groups(300), small_groups(100, seed=1)
 
     def results(backend, n_jobs):
-        how = {"point_mechanism": mechanism, "random_state": 0, "backend": backend, "n_jobs": n_jobs}
-        model = IDKGroupDetector(30, 16, 32, **how).fit(parts)
+        model = fitted_by(backend, parts, 30, psi, 32, random_state=0, n_jobs=n_jobs)
         drawn = model.level2_.partitionings
-        radii = (model.point_views_.members[0].partitionings.sq_radii, drawn.sq_radii)
+        radii = (model.point_views_.members[0].balls.sq_radii, drawn.sq_radii)
         return *radii, drawn.centers.counts.toarray(), model.scores_, model.score_samples(new), model.offset_
 
     first = results("numpy", None)
@@ -169,7 +171,7 @@ def test_duplicating_every_point_of_a_group_leaves_its_score(data, times):
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_group_alone_has_the_score_it_has_among_many(detector, backend):
-    detector.set_params(backend=backend)
+    detector.backend = backend
     many = small_groups(500, seed=2)
     among = detector.score_samples(many)
     alone = [detector.score_samples([part])[0] for part in many[:50]]
@@ -265,9 +267,8 @@ def test_rank_lists_labels_and_scores_oddest_first(detector, parts):
 def test_the_seed_decides_everything(detector, parts):
     again = clone(detector).fit(parts)
     assert np.array_equal(again.scores_, detector.scores_)
-    assert np.array_equal(
-        again.point_views_.members[0].partitionings.centers, detector.point_views_.members[0].partitionings.centers
-    )
+    pools = [one.point_views_.members[0].balls.pool for one in (again, detector)]
+    assert np.array_equal(*pools)
     assert not np.array_equal(clone(detector).set_params(random_state=1).fit(parts).scores_, detector.scores_)
     from_state = clone(detector).set_params(random_state=np.random.RandomState(0)).fit(parts)
     assert np.array_equal(from_state.scores_, detector.scores_)
@@ -280,22 +281,21 @@ def test_a_pickled_detector_scores_as_before(detector, parts):
     assert np.array_equal(copy.predict(parts), detector.predict(parts))
 
 
-@pytest.mark.parametrize("outside", [False, True])
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_level_1_keeps_sparse_counts_of_points(parts, backend, outside):
-    model = IDKGroupDetector(20, 50, 8, count_outside=outside, random_state=0, backend=backend).fit(parts)
+def test_level_1_keeps_sparse_counts_of_points(parts, backend):
+    model = fitted_by(backend, parts, 20, 50, 8, random_state=0)
     counts, sizes = model.level2_.partitionings.centers.counts, model.level2_.partitionings.centers.sizes
     assert issparse(counts)
     assert counts.dtype.kind == "i"
-    assert counts.shape[1] == 20 * (50 + outside)
+    assert counts.shape[1] == 20 * 50
     assert counts.nnz <= sizes.sum() * 20
     in_cells = counts.sum(axis=1)
-    assert np.all(in_cells == sizes * 20 if outside else in_cells <= sizes * 20)
+    assert np.all(in_cells <= sizes * 20)
 
 
 def test_a_huge_group_stands_next_to_groups_of_one_point(rng):
     parts = [rng.normal(size=(100_000, 2)), *rng.normal(size=(30, 1, 2))]
-    models = [IDKGroupDetector(10, 8, 8, random_state=0, backend=backend).fit(parts) for backend in BACKENDS]
+    models = [fitted_by(backend, parts, 10, 8, 8, random_state=0) for backend in BACKENDS]
     assert np.array_equal(models[0].scores_, models[1].scores_)
     assert models[1].score_samples(parts[:1])[0] == models[1].scores_[0]
     assert np.array_equal(models[1].score_samples(parts[1:]), models[1].scores_[1:])
@@ -304,8 +304,8 @@ def test_a_huge_group_stands_next_to_groups_of_one_point(rng):
 @pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (2, 3, 4))])
 def test_accounts_odd_only_as_a_whole_are_found_by_groups_and_missed_by_points(seed):
     X, _, accounts, odd = make_card_accounts(random_state=seed)
-    how = {"random_state": seed, "calibrate": False}
-    by_group = IDKGroupDetector(max_samples=16, group_max_samples=16, **how).fit(X, groups=accounts)
+    how = {"random_state": seed}
+    by_group = IDKGroupDetector(max_samples=16, group_max_samples=16, pool_size=None, **how).fit(X, groups=accounts)
     ids = np.unique(accounts, return_inverse=True)[1]
     of_points = IDKPointDetector(**how).fit(X).score_samples(X)
     assert roc_auc_score(odd, -by_group.scores_) > 0.9

@@ -102,9 +102,9 @@ def test_at_most_max_rows_are_learned_from_but_ranges_are_those_of_all(rng):
         detector(psi=400, max_rows=300).fit(X)
 
 
-@pytest.mark.parametrize("contamination", ["auto", 0.2])
-def test_decision_is_score_minus_offset_and_its_sign_the_prediction(X, rng, contamination):
-    model = IDKPointDetector(20, 8, contamination=contamination, random_state=0).fit(X)
+@pytest.mark.parametrize(("psi", "contamination"), [("auto", "auto"), (8, 0.2)])
+def test_decision_is_score_minus_offset_and_its_sign_the_prediction(X, rng, psi, contamination):
+    model = IDKPointDetector(20, psi, contamination=contamination, random_state=0).fit(X)
     Q = with_queries(X, rng)
     decision = model.decision_function(Q)
     assert_array_equal(decision, model.score_samples(Q) - model.offset_)

@@ -8,8 +8,8 @@ from sklearn.metrics import roc_auc_score
 from isobag import IDKGroupDetector
 
 
-def detector(seed=0, calibrate=False):
-    return IDKGroupDetector(30, random_state=seed, calibrate=calibrate)
+def detector(seed=0):
+    return IDKGroupDetector(30, random_state=seed)
 
 
 def some_groups(rng, n_groups, middle=0.0):
@@ -37,7 +37,7 @@ def test_p_values_hold_with_few_groups(n_groups):
     shares = []
     for seed in range(40):
         rng = np.random.default_rng(seed)
-        model = detector(seed, calibrate=True).fit(some_groups(rng, n_groups))
+        model = detector(seed).fit(some_groups(rng, n_groups))
         shares.append(np.mean(model.p_values(some_groups(rng, 10)) <= 0.2))
     # The groups of fit make the share scatter by .1 to .2 around .2 from seed to seed.
     assert np.mean(shares) < 0.2 + 3 * np.std(shares) / np.sqrt(len(shares))
@@ -79,7 +79,7 @@ def test_of_two_kinds_of_groups_neither_is_odd_and_what_lies_between_is():
 def test_a_tenth_of_odd_groups_in_fit_hides_no_new_ones(n_groups):
     for seed in range(3):
         rng = np.random.default_rng(seed)
-        model = detector(seed, calibrate=True).fit(
+        model = detector(seed).fit(
             [*some_groups(rng, n_groups // 10, 2.0), *some_groups(rng, n_groups - n_groups // 10)]
         )
         normal, odd = some_groups(rng, 40), some_groups(rng, 40, 2.0)

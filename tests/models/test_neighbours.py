@@ -17,9 +17,8 @@ from isobag.data.groups import Groups
 from isobag.data.rows import ArrayRows
 from isobag.datasets import make_sensor_days
 from isobag.models import neighbours
-from isobag.models.cells import lack_of
 from isobag.models.neighbours import UNIT, bounded, estimate_noise, fit_neighbours
-from isobag.models.views import Plan, draw_views
+from isobag.models.views import Draw, Plan, draw_views
 from isobag.partitionings.counts import MeanMaps
 
 T = 6
@@ -35,7 +34,7 @@ def some_parts(rng, n_groups=40, largest=40):
 def mean_maps(parts, t=T, psi=5):
     ids = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
     rows = ArrayRows(np.vstack(parts))
-    views, _ = draw_views(rows, t, [Plan("minmax", (psi,))], "voronoi", 0, Compute())
+    views, _ = draw_views(rows, [Plan("minmax", (psi,))], Draw(t, None, "voronoi", 0), Compute(), False)
     return views.mean_maps(Groups(rows, ids, np.arange(len(parts))), Compute())
 
 
@@ -125,7 +124,9 @@ def test_a_group_of_fit_scores_the_same_again_alone_and_where_few_are_references
     monkeypatch.setattr(neighbours, "MOST_REFERENCES", 20)
     monkeypatch.setattr(neighbours, "_KEPT_DOTS", 100)
     parts = some_parts(rng)
-    model = IDKGroupDetector(10, random_state=0, backend=backend).fit(parts)
+    model = IDKGroupDetector(10, random_state=0)
+    model.backend = backend
+    model.fit(parts)
     assert len(model.level2_.references) == 20
     assert_array_equal(model.score_samples(parts), model.scores_)
     assert [model.score_samples([part])[0] for part in parts[:10]] == model.scores_[:10].tolist()
@@ -173,7 +174,7 @@ def test_groups_of_one_size_are_ranked_by_their_distances(rng):
 def test_odd_groups_that_are_alike_do_not_hide_each_other(rng, n_odd):
     parts = [rng.normal(size=(rng.integers(20, 80), 2)) for _ in range(300 - n_odd)]
     alike = [rng.normal([2.5, 0], 1, (rng.integers(20, 80), 2)) for _ in range(n_odd)]
-    scores = IDKGroupDetector(random_state=0, calibrate=False).fit([*parts, *alike]).scores_
+    scores = IDKGroupDetector(random_state=0).fit([*parts, *alike]).scores_
     assert roc_auc_score(np.arange(300) < len(parts), scores) > 0.98
 
 
@@ -183,7 +184,7 @@ def test_odd_groups_are_found_where_all_of_them_have_a_size_of_their_own(rng, ki
     flow = np.repeat(np.arange(8), 2)
     normal = [rng.permutation(np.concatenate([flow, rng.choice(flow, rng.integers(3))])) for _ in range(190)]
     odd = [np.concatenate([own, rng.integers(8, 11, 2)]) for _ in range(10)]
-    scores = IDKGroupDetector(random_state=0, calibrate=False).fit([np.eye(12)[one] for one in [*normal, *odd]]).scores_
+    scores = IDKGroupDetector(random_state=0).fit([np.eye(12)[one] for one in [*normal, *odd]]).scores_
     assert scores[190:].max() < np.quantile(scores[:190], 0.1)
 
 
@@ -201,7 +202,7 @@ def test_sessions_that_break_off_are_found_among_twins_with_rare_events(share, l
         is_odd = np.arange(400) < 400 * share
         sessions = [block(rng) for _ in is_odd]
         sessions = [own[: rng.integers(2, 7)] if odd else own for own, odd in zip(sessions, is_odd, strict=True)]
-        model = IDKGroupDetector(random_state=seed, calibrate=False).fit([np.eye(8)[own] for own in sessions])
+        model = IDKGroupDetector(random_state=seed).fit([np.eye(8)[own] for own in sessions])
         aucs.append(roc_auc_score(~is_odd, model.scores_))
     assert np.mean(aucs) > least
 
@@ -209,14 +210,14 @@ def test_sessions_that_break_off_are_found_among_twins_with_rare_events(share, l
 def test_where_most_groups_are_equal_the_others_are_not_infinitely_odd(rng):
     same = np.eye(4)[[0, 1, 2]]
     others = [np.eye(4)[rng.integers(0, 4, 3)] for _ in range(30)]
-    scores = IDKGroupDetector(random_state=0, calibrate=False).fit([*([same] * 170), *others]).scores_
+    scores = IDKGroupDetector(random_state=0).fit([*([same] * 170), *others]).scores_
     assert np.isfinite(scores).all() and scores.min() > 0.005 and np.median(scores) == pytest.approx(1)
 
 
 def test_scores_are_graded_and_hardly_depend_on_the_seed(rng):
     parts = [rng.normal(size=(30, 2)) for _ in range(100)]
     odd = [part + shift for part, shift in zip(parts, (1, 2, 4), strict=False)]
-    one, other = (IDKGroupDetector(random_state=seed, calibrate=False).fit([*parts, *odd]) for seed in (0, 1))
+    one, other = (IDKGroupDetector(random_state=seed).fit([*parts, *odd]) for seed in (0, 1))
     assert (np.diff(one.scores_[-3:]) < 0).all() and one.scores_[-3:].max() < one.scores_[:-3].min()
     # Normal groups of one distribution, which differ by chance alone.
     assert spearmanr(one.scores_, other.scores_)[0] > 0.85
@@ -229,23 +230,8 @@ def test_a_score_is_one_for_what_is_usual_and_loses_no_digits():
     assert (np.diff(bounded(np.linspace(-50, 50, 1001))) < 0).all()
 
 
-def test_integers_can_be_corrected_for_size_and_are_not_unless_told(rng):
-    parts = some_parts(rng, 90)
-    sizes = np.array([len(part) for part in parts])
-    plain = IDKGroupDetector(20, 8, 8, random_state=0).fit(parts)
-    assert plain.level2_.curve is None and plain.scores_.max() <= 1
-    assert_array_equal(
-        IDKGroupDetector(20, 8, 8, size_correction=False, random_state=0).fit(parts).scores_, plain.scores_
-    )
-    corrected = IDKGroupDetector(20, 8, 8, size_correction=True, random_state=0).fit(parts)
-    curve = corrected.level2_.curve
-    assert_array_equal(corrected.scores_, bounded(curve.normalise(lack_of(plain.scores_), sizes)))
-    assert_array_equal(corrected.score_samples(parts), corrected.scores_)
-    assert abs(spearmanr(corrected.scores_, sizes)[0]) < 0.2 < abs(spearmanr(plain.scores_, sizes)[0])
-
-
 @pytest.mark.parametrize("seed", range(5))
 def test_both_odd_days_of_a_sensor_are_among_the_three_lowest(seed):
     X, days, y = make_sensor_days(random_state=seed)
-    scores = IDKGroupDetector(random_state=seed, calibrate=False).fit(X, groups=days).scores_
+    scores = IDKGroupDetector(random_state=seed).fit(X, groups=days).scores_
     assert set(np.flatnonzero(y)) <= set(np.argsort(scores)[:3])

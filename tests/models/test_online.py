@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from isobag.models.online import Lord, budget_level, rows_per_day
+from isobag.models.online import Lord
 
 
 def lord_in_loops(p_values, fdr, total):
@@ -69,14 +69,6 @@ def test_of_all_alarms_over_time_no_more_are_false_than_promised(share):
         _, alarms = Lord(0.1).alarms_of(p_values)
         false_shares.append(alarms[~is_odd].sum() / max(1, alarms.sum()))
     assert np.mean(false_shares) <= 0.1 + 2 * np.std(false_shares) / math.sqrt(40)
-
-
-def test_a_budget_is_spent_on_average(rng):
-    level = budget_level(2, rows_per_day(5_000, 43_200))  # 10,000 rows a day
-    assert level == 2 / 10_000
-    alarms = (rng.random((300, 10_000)) <= level).sum(axis=1)
-    assert abs(alarms.mean() - 2) < 3 * math.sqrt(2 / 300)
-    assert budget_level(5, 3) == 1
 
 
 def test_silence_lowers_the_level_no_further_than_it_may():

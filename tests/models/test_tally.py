@@ -1,7 +1,7 @@
 """Tallies are integers: rows are added, merged and taken back exactly, and a model finished from them is the same."""
 
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 from operator import add
 
 import numpy as np
@@ -12,8 +12,10 @@ from isobag import IDKGroupDetector, IDKPointDetector, IsolationKernel
 from isobag.backends import HOST_BACKENDS, Compute
 from isobag.data.groups import Groups
 from isobag.data.rows import ArrayRows, group_rows
-from isobag.models.group import finish_group_model
+from isobag.models.group import draw_level1, finish_group_model
+from isobag.models.maps import LazyMaps, maps_of
 from isobag.models.point import finish_point_model
+from isobag.models.point_fit import fit_point_model
 from isobag.partitionings import MECHANISMS
 
 RNG = np.random.default_rng(5)
@@ -23,8 +25,10 @@ HOW = [{}, {"max_samples": 8}]
 COMPUTE = Compute("numpy")
 
 
-def point_model(**how):
-    return IDKPointDetector(7, random_state=0, **how).fit(X)
+def learned(**how):
+    """The model of all rows, none set apart, their scores, and the parameters."""
+    params = IDKPointDetector(7, random_state=0, **how).params
+    return *fit_point_model(ArrayRows(X), params, COMPUTE), params
 
 
 def assert_same_tally(ours, theirs):
@@ -43,10 +47,10 @@ def assert_same_group_tally(ours, theirs):
 @pytest.mark.parametrize("backend", HOST_BACKENDS)
 @pytest.mark.parametrize("how", HOW, ids=str)
 def test_tallies_of_parts_add_up_to_that_of_the_whole_and_subtract_back(how, backend):
-    model, compute = point_model(**how), Compute(backend)
-    parts = [model.views_.tally(part, compute) for part in np.split(X, [1, 100, 250])]
-    whole = model.views_.tally(X, compute)
-    assert_same_tally(whole, model.model_.tally)
+    (model, _, _), compute = learned(**how), Compute(backend)
+    parts = [model.views.tally(part, compute) for part in np.split(X, [1, 100, 250])]
+    whole = model.views.tally(X, compute)
+    assert_same_tally(whole, model.tally)
     assert_same_tally(reduce(add, parts), whole)
     assert_same_tally(reduce(add, parts[::-1]), whole)
     assert_same_tally(whole - parts[1] - parts[3], parts[0] + parts[2])
@@ -55,31 +59,28 @@ def test_tallies_of_parts_add_up_to_that_of_the_whole_and_subtract_back(how, bac
 
 @pytest.mark.parametrize("how", HOW, ids=str)
 def test_a_model_finished_from_merged_tallies_scores_as_one_fitted_whole(how):
-    fitted = point_model(**how)
-    model, compute = fitted.model_, fitted.compute
-    tally = model.views.tally(X[:77], compute) + model.views.tally(X[77:], compute)
-    finished = finish_point_model(model.views, tally, fitted.params, model.reference, model.average)
-    new = RNG.normal(size=(50, 3)) * 2
-    assert_array_equal(finished.scores(ArrayRows(new), compute), fitted.score_samples(new))
-    again = finished if model.average is None else replace(finished, average=None).averaged(finished.sum_at(compute)(X))
-    assert_array_equal(again.scores(ArrayRows(new), compute), fitted.score_samples(new))
+    model, scores, params = learned(**how)
+    tally = model.views.tally(X[:77], COMPUTE) + model.views.tally(X[77:], COMPUTE)
+    finished = finish_point_model(model.views, tally, params, model.reference, model.average)
+    assert_array_equal(finished.scores(ArrayRows(X), COMPUTE), scores)
+    again = finished if model.average is None else replace(finished, average=None).averaged(finished.sum_at(COMPUTE)(X))
+    assert_array_equal(again.scores(ArrayRows(X), COMPUTE), scores)
 
 
 def test_a_window_slides_by_adding_what_arrives_and_subtracting_what_leaves():
-    fitted = point_model(max_samples=8)
-    model, compute = fitted.model_, fitted.compute
+    (model, _, params), compute = learned(max_samples=8), COMPUTE
     window = model.views.tally(X[:100], compute)
     for start in range(0, 200, 20):
         arriving, leaving = X[start + 100 : start + 120], X[start : start + 20]
         window = window + model.views.tally(arriving, compute) - model.views.tally(leaving, compute)
     whole = model.views.tally(X[200:], compute)
     assert_same_tally(window, whole)
-    slid, fresh = (finish_point_model(model.views, own, fitted.params, model.reference) for own in (window, whole))
+    slid, fresh = (finish_point_model(model.views, own, params, model.reference) for own in (window, whole))
     assert_array_equal(slid.scores(ArrayRows(X), compute), fresh.scores(ArrayRows(X), compute))
 
 
 def test_rows_that_were_never_added_cannot_be_subtracted():
-    views = point_model().views_
+    views = learned()[0].views
     some, others, first, last = (views.tally(part, COMPUTE) for part in (X[:50], X[50:], X[:1], X[-1:]))
     few, all_of_them = (views.tally_groups(group_rows(X[:n], IDS[:n]), COMPUTE) for n in (5, len(X)))
     for tally, other in ((some, others), (first, last), (few, all_of_them)):
@@ -121,3 +122,20 @@ def test_a_group_model_finished_from_merged_tallies_scores_as_one_fitted_whole(h
     new = [RNG.normal(size=(n, 3)) for n in (1, 5, 20)]
     groups = Groups(ArrayRows(np.vstack(new)), np.repeat(np.arange(3), [1, 5, 20]), np.arange(3))
     assert_array_equal(merged.scores(groups, compute), direct.scores(groups, compute))
+
+
+@pytest.mark.parametrize("how", [{}, {"max_samples": 8, "group_max_samples": 4}], ids=str)
+def test_groups_that_are_counted_when_asked_for_make_the_model_of_counts_that_are_kept(how):
+    rows = RNG.normal(size=(140_000, 2))  # more than a bucket
+    groups = Groups(ArrayRows(rows), np.repeat(np.arange(1400), 100), np.arange(1400))
+    detector = IDKGroupDetector(5, random_state=0, **how)
+    drawn = draw_level1(groups.rows, detector.params, detector.compute)
+    count = partial(drawn.views.tally_groups, compute=detector.compute)
+    results = []
+    for kept_bytes in (0, 1 << 40):
+        maps = maps_of(groups, drawn.views, count, drawn.views.n_samples, drawn.views.n_columns, kept_bytes)
+        assert isinstance(maps, LazyMaps) == (not kept_bytes)
+        results.append(finish_group_model(drawn.views, maps, drawn.reference, detector.params, 3, detector.compute))
+    (lazy, scores), (model, expected) = results
+    assert_array_equal(scores, expected)
+    assert_array_equal(lazy.population, model.population)

@@ -34,11 +34,10 @@ def test_weighted_sums_of_counts_are_exact_beyond_32_bits():
     assert maps.dot(vector).tolist() == (dense @ vector.astype(object)).tolist()
 
 
-@pytest.mark.parametrize("n_rows", [0, 1, 40])
-def test_sums_of_counts_do_not_depend_on_how_many_entries_are_widened_at_once(n_rows, monkeypatch):
-    monkeypatch.setattr(room, "_BLOCK_ENTRIES", 50)
-    counts = counts_of(n_rows, 70, 0.5, 0)
-    dense, weights, vector = counts.toarray().astype(np.int64), np.arange(n_rows) + 3, np.arange(70)
+@pytest.mark.parametrize("n_rows", [0, 1, 4_000])
+def test_sums_of_counts_do_not_depend_on_how_many_entries_are_widened_at_once(n_rows):
+    counts = counts_of(n_rows, 500, 0.9, 0)  # of the most rows, more entries than are widened at once
+    dense, weights, vector = counts.toarray().astype(np.int64), np.arange(n_rows) + 3, np.arange(500)
     assert_array_equal(room.total_counts(counts, weights), weights @ dense)
     assert_array_equal(room.dot_vector(counts, vector), dense @ vector)
     assert_array_equal(room.self_dots(counts), (dense**2).sum(axis=1))

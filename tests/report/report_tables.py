@@ -4,7 +4,6 @@ import dataclasses
 
 import numpy as np
 import pandas as pd
-from isobag.estimators.findings import CommonChange, Findings
 
 from isobag import detect
 from isobag.data.rows import Rows
@@ -79,7 +78,8 @@ def million_rows():
     scores = np.concatenate([small.scores, rng.lognormal(3, 0.5, n - 300)])
     order = np.argsort(scores, kind="stable")
     more = {"scores": scores, "order": order, "flagged": scores < small.judged.threshold, "evidence": {}}
-    return dataclasses.replace(small, **more, units=small.units._replace(data=Noise(n, 200)))
+    table = dataclasses.replace(small.table, cells=Noise(n, 200))
+    return dataclasses.replace(small, **more, table=table, units=small.units._replace(data=Noise(n, 200)))
 
 
 def many_groups():
@@ -87,25 +87,3 @@ def many_groups():
     frame = pd.DataFrame(np.random.default_rng(0).normal(size=(50_000, 8)), columns=list("abcdefgh"))
     frame["group"] = [f"group {k:0100}" for k in np.repeat(np.arange(10_000), 5)]
     return detect(frame, by="group", random_state=0, n_estimators=10)
-
-
-def watched(n_entities=20, n_periods=10, odd=(), labels=None, **more):
-    """Findings in which entity k is an alarm of a kind in period t, for each (k, t, kind, reasons) of ``odd``."""
-    labels = np.array([f"shop {k}" for k in range(n_entities)] if labels is None else labels, dtype=object)
-    days = (np.datetime64("2026-01-01") + np.arange(n_periods)).astype("datetime64[us]")
-    entity, period = np.tile(np.arange(n_entities), n_periods), np.repeat(np.arange(n_periods), n_entities)
-    p = np.random.default_rng(0).uniform(0.2, 1, len(entity))
-    kind, reasons = np.full((2, len(entity)), "", dtype=object)
-    flagged, n_points = np.zeros(len(entity), dtype=bool), np.full(len(entity), 12)
-    for rank, (k, t, own, words) in enumerate(odd):
-        line = t * n_entities + k
-        p[line], kind[line], reasons[line], flagged[line] = 1e-9 * (rank + 1), own, words, True
-        n_points[line] = 0 if own == "silent" else 12
-    since = np.where(flagged, days[period], np.datetime64("NaT", "us"))
-    return Findings(
-        labels[entity], days[period], days[period].astype(np.int64), n_points, np.full(len(p), 11.5), np.log(p), p, p,
-        np.full(len(p), np.nan), p, kind, flagged, since, reasons, **more,
-    )  # fmt: skip
-
-
-COMMON = CommonChange(np.datetime64("2026-01-04", "us"), 18, 20)

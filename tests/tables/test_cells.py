@@ -22,37 +22,20 @@ from isobag.tables.cells import (  # noqa: E402
     read_numbers,
     read_times,
     time_of,
-)
+)  # fmt: skip
 from isobag.tables.notation import DECIMAL_HINT, Notation  # noqa: E402
 
 EXAMPLES = int(os.environ.get("ISOBAG_EXAMPLES", "100"))
 NUMBERS = ["0", "-0", "+3", "1.", ".5", "-.5e3", "1E5", "1e+5", "00012", " 1", "1\t", "1e-400", "5e-324", "1e0005"]
 NO_NUMBERS = [
-    *(
-        "inf",
-        "-inf",
-        "Infinity",
-        "NAN",
-        "nan(1)",
-        "0x10",
-        "1_000",
-        "1,234",
-        "$1.50",
-        "5%",
-        "1e",
-        "e5",
-        ".",
-        "+",
-        "--1",
-    ),
+    *("inf", "-inf", "Infinity", "NAN", "nan(1)", "0x10", "1_000", "1,234", "$1.50", "5%", "1e", "e5", ".", "+", "--1"),
     *("1e400", "-1e400", "1 2", "1d", "１", "١", "1\0", "\n1", "1\n", "\xa01", "oops", "true", "1.2.3"),
 ]
 
 
 def as_oracle(values, missing, bad):
-    return [
-        None if gap else "bad" if odd else float(value) for value, gap, odd in zip(values, missing, bad, strict=True)
-    ]
+    parts = zip(values, missing, bad, strict=True)
+    return [None if gap else "bad" if odd else float(value) for value, gap, odd in parts]
 
 
 @pytest.mark.parametrize("text", NUMBERS)
@@ -73,9 +56,7 @@ def test_missing_values(text):
     assert as_oracle(*read_numbers(pa.array([text, "2"]))) == [None, 2.0]
 
 
-PIECES = st.sampled_from(
-    [*"0123456789", "+", "-", ".", "e", "E", " ", "_", ",", "x", "inf", "nan", "NA", "(", ")", "\t", "９"]
-)
+PIECES = st.sampled_from([*"0123456789+-.eE _,x()\t９", "inf", "nan", "NA"])
 CELLS = st.one_of(
     st.lists(PIECES, max_size=6).map("".join),
     st.floats(allow_nan=False, allow_infinity=False).map(repr),
@@ -113,9 +94,8 @@ def test_every_decimal_becomes_the_nearest_float():
 
 def test_whole_numbers_that_floats_round_are_found():
     assert is_inexact("9007199254740993") and is_inexact("-123456789012345678901")
-    assert not any(
-        map(is_inexact, ["9007199254740992", "100000000000000000000", "1e400", "0.1", "9007199254740993.0", "x"])
-    )
+    exact = ["9007199254740992", "100000000000000000000", "1e400", "0.1", "9007199254740993.0", "x"]
+    assert not any(map(is_inexact, exact))
     cells = pa.array(["1", "9007199254740992", "9007199254740993"])
     assert first_inexact(cells, read_numbers(cells).values) == 2
 

@@ -32,12 +32,8 @@ def cells(file):
     return rows, lines
 
 
-JUNK = st.lists(
-    st.sampled_from(
-        ['"', ",", "\n", "\r\n", "\r", "#", "a", "1", ".5", " ", "\t", "\0", "é", "\ufeff", "NA", '""', "\x1b"]
-    ),
-    max_size=40,
-).map(lambda parts: "".join(parts).encode())
+PIECES = ['"', ",", "\n", "\r\n", "\r", "#", "a", "1", ".5", " ", "\t", "\0", "é", "\ufeff", "NA", '""', "\x1b"]
+JUNK = st.lists(st.sampled_from(PIECES), max_size=40).map(lambda parts: "".join(parts).encode())
 
 
 @MANY
@@ -56,10 +52,9 @@ def test_junk_is_read_as_csv_reads_it_or_refused(content, header, block_bytes):
     assert lines == sorted(set(lines))
 
 
+ODD = ["", "1", "-2.5", "#N/A", "x,y", 'say "no"', "two\nlines", "cr\rlf\r\n", "\ufeff", " pad ", "ü", "\x1b[2J"]
 CELL = st.one_of(
-    st.sampled_from(
-        ["", "1", "-2.5", "#N/A", "x,y", 'say "no"', "two\nlines", "cr\rlf\r\n", "\ufeff", " pad ", "ü", "\x1b[2J"]
-    ),
+    st.sampled_from(ODD),
     st.text(st.characters(exclude_categories=["Cs"]), max_size=8),
     st.floats(allow_nan=False).map(repr),
 )
@@ -74,12 +69,8 @@ def tables(draw):
     divider = draw(st.sampled_from(",;|\t"))
     quoting = draw(st.sampled_from([csv.QUOTE_ALL, csv.QUOTE_MINIMAL]))
     out = io.StringIO(newline="")
-    csv.writer(
-        out,
-        delimiter=divider,
-        lineterminator=draw(st.sampled_from(["\n", "\r\n", "\r"])),
-        quoting=quoting,
-    ).writerows([names, *rows])
+    end = draw(st.sampled_from(["\n", "\r\n", "\r"]))
+    csv.writer(out, delimiter=divider, lineterminator=end, quoting=quoting).writerows([names, *rows])
     text = out.getvalue()
     if draw(st.booleans()) and rows:
         text = text.rstrip("\r\n") if not rows[-1][-1].endswith(("\r", "\n")) else text
@@ -102,37 +93,37 @@ def test_what_csv_writes_comes_back_cell_for_cell(table, block_bytes):
     file = opened(content, header=True, delimiter=divider, block_bytes=block_bytes)
     found = (list(file.names), cells(file)[0])
     assert found == expected
-    if written is not None and not written[0][0].startswith(
-        "\ufeff"
-    ):  # no such name can be told from the mark of a file
+    if written is not None and not written[0][0].startswith("\ufeff"):  # which could be the mark of a file
         assert found == written
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "place", "facts"),
     [
-        (b"", "t.csv is empty; need a first row with the names of the columns."),
-        (b"a,b\n1,2\n3\n", "t.csv, row 1 (line 3): 1 cell, but the table has 2 columns."),
-        (b'a,b\n"x\ny",2\n3,4,5\n', "t.csv, row 1 (line 4): 3 cells, but the table has 2 columns."),
-        (b'a,b\n1,"2\n3,4\n', "t.csv, row 0 (line 2): a quote is opened and never closed."),
-        (b'a,b\n1,"2"x\n', "t.csv, row 0 (line 2): a cell goes on after its closing quote."),
-        (b"a,b,a\n1,2,3\n", "t.csv: two columns are called 'a' (columns 1 and 3); rename one."),
-        (
-            b"a,b\n1,2\n1,\xe9\n",
-            "t.csv, line 3: byte 0xE9 is not UTF-8; say what the file is written in, such as encoding='latin-1'.",
-        ),
-        ("a,b\n1,2\n".encode("utf-16"), "t.csv is UTF-16, not text in UTF-8; pass encoding='utf-16'."),
-        (
-            b'"' + b"a\n" * 200_000,
-            "t.csv, first row: a cell has more than 131,072 characters; perhaps a quote is never closed.",
-        ),
+        (b"", "", []),
+        (b"a,b\n1,2\n3\n", "row 1 (line 3)", ["1", "2"]),
+        (b'a,b\n"x\ny",2\n3,4,5\n', "row 1 (line 4)", ["3", "2"]),
+        (b'a,b\n1,"2\n3,4\n', "row 0 (line 2)", ["quote"]),
+        (b'a,b\n1,"2"x\n', "row 0 (line 2)", ["quote"]),
+        (b"a,b,a\n1,2,3\n", "", ["'a'", "1 and 3"]),
+        (b"a,b\n1,2\n1,\xe9\n", "line 3", ["0xE9", "encoding="]),
+        ("a,b\n1,2\n".encode("utf-16"), "", ["encoding='utf-16'"]),
     ],
 )
 @pytest.mark.parametrize("block_bytes", [4, 1 << 20])
-def test_what_is_no_table_is_refused_in_one_sentence(content, said, block_bytes):
+def test_what_is_no_table_is_refused_with_its_place(content, place, facts, block_bytes):
     with pytest.raises(ValueError) as caught:
         cells(opened(content, block_bytes=block_bytes))
-    assert str(caught.value) == said
+    message = str(caught.value)
+    assert message.startswith("t.csv") and "\n" not in message
+    for fact in (place, *facts):
+        assert fact in message
+
+
+@pytest.mark.parametrize("block_bytes", [1 << 15, 1 << 20])
+def test_a_cell_that_never_ends_is_refused(block_bytes):
+    with pytest.raises(ValueError, match=r"t\.csv, first row.*131,072"):
+        cells(opened(b'"' + b"a\n" * 200_000, block_bytes=block_bytes))
 
 
 @pytest.mark.parametrize("block_bytes", [4, 1 << 20])
@@ -142,7 +133,7 @@ def test_lines_before_the_header_are_skipped_and_still_counted(block_bytes, end)
     plain, whole = cells(opened(b"a,b\n1,2\n3,4\n")), opened(content, skip=2, block_bytes=block_bytes)
     rows, lines = cells(whole)
     assert rows == plain[0] and list(lines) == [4, 5] and whole.names == ("a", "b") and whole.notes == ()
-    with pytest.raises(ValueError, match=r"skip=9: nothing follows in the 5 lines of t.csv"):
+    with pytest.raises(ValueError, match=r"skip=9\b.*\b5\b"):
         opened(content, skip=9, block_bytes=block_bytes)
 
 
@@ -162,10 +153,10 @@ def test_an_empty_line_is_a_gap_where_there_is_one_column():
     ("first", "names", "n_rows", "note"),
     [
         (b"a,b", ("a", "b"), 1, ""),
-        (b"1,2.5", ("column1", "column2"), 2, "holds numbers only: it is read as data"),
-        (b"1,NA", ("column1", "column2"), 2, "holds numbers only: it is read as data"),
-        (b"a,2019", ("a", "2019"), 1, "although some are numbers ('2019')"),
-        (b",b", ("column1", "b"), 1, "Column 1 of t.csv has no name; it is called 'column1'"),
+        (b"1,2.5", ("column1", "column2"), 2, "numbers only"),
+        (b"1,NA", ("column1", "column2"), 2, "numbers only"),
+        (b"a,2019", ("a", "2019"), 1, "'2019'"),
+        (b",b", ("column1", "b"), 1, "'column1'"),
     ],
 )
 def test_no_row_of_data_becomes_names_in_silence(first, names, n_rows, note):

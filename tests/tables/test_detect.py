@@ -1,6 +1,7 @@
 """Frames and arrays in, ranked frames out."""
 
 import datetime
+import math
 import re
 import warnings
 
@@ -17,7 +18,7 @@ from sklearn.compose import make_column_transformer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
-from isobag import IDKGroupDetector, IDKPointDetector, detect
+from isobag import IDKGroupDetector, IDKPointDetector, detect, fit
 from isobag.models.calibration import discoveries
 from isobag.tables.reasons import number_in_words
 
@@ -66,11 +67,13 @@ def test_groups_of_every_library_are_ranked_alike(kind, columns):
 
 def test_lazy_frames_relations_and_arrays_are_ranked_alike(columns):
     numbers = {name: columns[name] for name in ("a", "größe")}
-    expected = as_lists(detect(pd.DataFrame(numbers), random_state=0).to_frame())
-    assert as_lists(detect(pl.LazyFrame(columns), random_state=0).to_frame()) == expected
+    columns = {**numbers, "who": columns["who"]}
+    expected = as_lists(detect(pd.DataFrame(columns), exclude=["who"], random_state=0).to_frame())
+    assert as_lists(detect(pl.LazyFrame(columns), exclude=["who"], random_state=0).to_frame()) == expected
     table = pa.table(columns)
     connection = duckdb.connect()
-    assert as_lists(detect(connection.from_arrow(table), random_state=0).to_frame()) == expected
+    there = detect(connection.from_arrow(table), exclude=["who"], random_state=0)
+    assert as_lists(there.to_frame()) == expected
     by_group = as_lists(detect(pd.DataFrame(columns), "who", random_state=0).to_frame())
     assert as_lists(detect(pl.LazyFrame(columns), "who", random_state=0).to_frame()) == by_group
     assert as_lists(detect(connection.from_arrow(table), "who", random_state=0).to_frame()) == by_group
@@ -85,8 +88,9 @@ def test_lazy_frames_relations_and_arrays_are_ranked_alike(columns):
 def test_scores_are_those_of_the_detectors(columns):
     frame = pd.DataFrame(columns)
     X = frame[["a", "größe"]]
+    frame = frame.drop(columns=["kind", "when"])
     how = {"n_estimators": 30, "max_samples": 8, "random_state": 3, "contamination": 0.1}
-    found = detect(frame, **how).to_frame().sort_values("row")
+    found = detect(frame, **how, exclude=["who"]).to_frame().sort_values("row")
     detector = IDKPointDetector(**how).fit(X)
     assert np.array_equal(found["score"], detector.score_samples(X))
     assert np.array_equal(found["flagged"], detector.predict(X) == -1)
@@ -174,30 +178,65 @@ def test_ranks_and_shares_do_not_depend_on_how_many_are_asked_for():
     assert np.isnan(whole["rank_share"][-8:]).all() and whole["rank_share"][23] == 1
 
 
-def test_shares_of_rank_can_be_left_out(columns):
-    assert "rank_share" not in detect(pd.DataFrame(columns), p_values=False, random_state=0).to_frame().columns
-    assert "rank_share" not in detect(pd.DataFrame(columns), "who", p_values=False, random_state=0).to_frame().columns
-
-
 @pytest.mark.parametrize("kind", FRAMES)
 def test_missing_values_are_counted_by_column(kind, columns):
     columns["a"][3] = None
     columns["größe"][4] = columns["größe"][5] = None
-    with pytest.raises(ValueError, match=r"missing in 'a' \(1\), 'größe' \(2\) of 80 rows; .*'drop'.*'median'"):
+    with pytest.raises(ValueError, match=r"missing in 'a' \(1\), 'größe' \(2\) of 80 rows; .*'drop'"):
         detect(FRAMES[kind](columns), missing="error", random_state=0).to_frame()
 
 
 @pytest.mark.parametrize("kind", FRAMES)
-def test_missing_values_are_filled_and_said_and_many_become_a_feature(kind, columns):
-    columns["a"][3] = None
+def test_missing_values_take_part_and_are_counted(kind, columns):
+    columns["a"][3] = columns["kind"][4] = None
     columns["größe"][:8] = [None] * 8
-    with pytest.warns(UserWarning, match="missing") as caught:
-        ranked = as_lists(detect(FRAMES[kind](columns), random_state=0).to_frame())
-    said = [str(one.message) for one in caught]
-    assert "a: 1 value is missing; the median stands for it." in said
-    assert "größe: 8 values are missing; the median stands for them, and a feature says where." in said
-    assert len(ranked["score"]) == 80 and sum(ranked["n_missing"]) == 9
+    ranking = detect(FRAMES[kind](columns), random_state=0)
+    ranked = as_lists(ranking.to_frame())
+    assert any("a (1), größe (8), kind (1)" in sentence for sentence in ranking.summary.sentences())
+    assert len(ranked["score"]) == 80 and sum(ranked["n_missing"]) == 10
     assert not any(score is None or np.isnan(score) for score in ranked["score"])
+    assert "a missing (in 1.2 % of the rows)" in ranked["reasons"][ranked["row"].index(3)]
+    assert "kind missing (in 1.2 % of the rows)" in ranked["reasons"][ranked["row"].index(4)]
+
+
+@pytest.mark.parametrize("by", [None, "who"])
+def test_values_deleted_in_odd_rows_alone_are_found(rng, by):
+    frame = pd.DataFrame(rng.normal(size=(1000, 5)), columns=list("abcde")).assign(who=np.arange(1000) // 20)
+    frame.loc[:19, "c"] = np.nan
+    found = detect(frame, by, random_state=0).to_frame()
+    if by:
+        assert found["who"][0] == 0
+    else:
+        assert sorted(found["row"][:20]) == list(range(20)) and found["reasons"].str.contains("c missing")[:20].all()
+
+
+def test_a_value_never_missing_or_never_seen_before_stands_first_and_says_so(rng):
+    def day(n):
+        numbers = {f"x{j}": rng.normal(size=n) for j in range(30)}
+        return pd.DataFrame(numbers | {"status": 0, "new": False, "country": rng.choice(["DE", "FR", "IT"], n)})
+
+    model = fit(day(1000), random_state=0)
+    for n in (100, 3000):
+        new = day(n)
+        new.loc[3, "x5"], new.loc[4, "status"], new.loc[5, "new"], new.loc[6, "country"] = np.nan, 1, True, "XX"
+        with pytest.warns(UserWarning, match="never") as caught:
+            found = model.score(new, fdr=0.1).to_frame()
+        assert any("x5: 1 value is missing, never before" in str(one.message) for one in caught)
+        assert set(found["row"][:4]) == {3, 4, 5, 6} and found["flagged"][:4].all()
+        reasons = found.set_index("row")["reasons"]
+        assert reasons[3] == "x5 missing, never before" and reasons[4] == "status 1, always 0 before"
+        assert reasons[5] == "new true, always false before" and reasons[6] == "country never seen before"
+
+
+def test_a_file_with_another_share_of_gaps_gets_a_note_and_no_other(rng):
+    def day(share):
+        frame = pd.DataFrame({"a": rng.normal(size=1000), "b": rng.normal(size=1000)})
+        return frame.assign(a=frame["a"].where(rng.random(1000) >= share))
+
+    model = fit(day(0.1), random_state=0)
+    assert not [one for one in model.score(day(0.1)).summary.columns if one.reason]
+    with pytest.warns(UserWarning, match=r"a: 3\d % of the values are missing, \d+.* % before"):
+        model.score(day(0.35))
 
 
 @pytest.mark.parametrize("kind", FRAMES)
@@ -209,20 +248,10 @@ def test_rows_dropped_stand_last_without_a_score(kind, columns):
     assert all(score is None or np.isnan(score) for score in found["score"][-2:])
     assert found["n_missing"][-2:] == [1, 1] and sum(found["n_missing"]) == 2
     assert not any(found["flagged"][-2:]) and found["row"][0] == 79
+    del columns["kind"], columns["who"]
     kept = {name: [value for i, value in enumerate(values) if i not in (3, 5)] for name, values in columns.items()}
+    found = as_lists(detect(FRAMES[kind](columns), missing="drop", random_state=0).to_frame())
     assert found["score"][:78] == as_lists(detect(pd.DataFrame(kept), random_state=0).to_frame())["score"]
-
-
-def test_medians_fill_gaps_and_are_counted(columns):
-    whole = pd.DataFrame(columns)
-    gaps = whole.assign(a=whole["a"].where(whole.index != 3))
-    filled = whole.assign(a=gaps["a"].fillna(gaps["a"].median()))
-    found, expected = (
-        detect(gaps, missing="median", random_state=0).to_frame(),
-        detect(filled, random_state=0).to_frame(),
-    )
-    assert np.array_equal(found["score"], expected["score"])
-    assert found.set_index("row")["n_missing"].to_dict() == {i: int(i == 3) for i in range(80)}
 
 
 def test_a_group_without_rows_left_stands_last(columns):
@@ -235,14 +264,36 @@ def test_a_group_without_rows_left_stands_last(columns):
 
 
 @pytest.mark.parametrize("kind", FRAMES)
-def test_texts_become_indicators(kind, columns):
+def test_texts_take_part_by_their_squared_surprise(kind, columns):
     columns["kind"][7] = columns["kind"][8] = "odd"
     found = as_lists(detect(FRAMES[kind](columns), features=["a", "kind"], random_state=0).to_frame())
-    numbers = pd.DataFrame({"a": columns["a"]})
-    for text in sorted(set(columns["kind"]), key=lambda text: (-columns["kind"].count(text), text)):
-        numbers[text] = [float(one == text) for one in columns["kind"]]
-    assert found["score"] == detect(numbers, random_state=0).to_frame()["score"].tolist()
+    counts = {text: columns["kind"].count(text) for text in columns["kind"]}
+    surprise = [math.log2(counts[text] / 80) ** 2 for text in columns["kind"]]
+    numbers = detect(pd.DataFrame({"a": columns["a"], "s": surprise}), random_state=0).to_frame()
+    assert found["score"] == numbers["score"].tolist()
     assert found["reasons"][found["row"].index(7)].startswith("kind=odd (rare)")
+
+
+def test_texts_of_groups_become_indicators(columns):
+    found = detect(pd.DataFrame(columns), "who", features=["a", "kind"], random_state=0).to_frame()
+    numbers = pd.DataFrame({name: columns[name] for name in ("a", "who")})
+    for text in "xy":
+        numbers[text] = [float(one == text) for one in columns["kind"]]
+    assert found["score"].tolist() == detect(numbers, "who", random_state=0).to_frame()["score"].tolist()
+
+
+@pytest.mark.parametrize("n_columns", [1, 30])
+def test_a_rare_text_is_found_and_many_columns_of_texts_do_not_drown_numbers(rng, n_columns):
+    frame = pd.DataFrame(rng.normal(size=(1000, 8)), columns=list("abcdefgh"))
+    frame.loc[:9, ["a", "b"]] = 5.0
+    for j in range(n_columns):
+        frame[f"t{j}"] = rng.choice([f"v{k}" for k in range(20)], 1000, p=np.arange(20, 0, -1) / 210)
+    frame.loc[50, "t0"] = "new"
+    ranking = detect(frame, random_state=0)
+    found = ranking.to_frame()
+    assert set(range(10)) <= set(found["row"][:25]) and 50 in set(found["row"][: 25 if n_columns == 1 else 150])
+    assert n_columns > 1 or "t0=new (rare)" in found.set_index("row")["reasons"][50]
+    assert any("t0" in sentence for sentence in ranking.summary.sentences())
 
 
 def test_many_different_texts_are_no_categories(columns, rng):
@@ -287,7 +338,7 @@ BROKEN = {
     "one row": (GOOD[:1], {}, "X has 1 row; need at least 2"),
     "infinity": (GOOD.assign(a=[1, np.inf, 2, 3]), {}, "a: 3 of 4 cells are numbers; row 1 has"),
     "a huge number": (GOOD.assign(a=[1, 2, -1e200, 3]), {}, "a: a number beyond .*, too large to square"),
-    "an unknown way": (GOOD, {"missing": "zero"}, "missing='zero'; choose one of 'auto', 'error', 'drop', 'median'"),
+    "an unknown way": (GOOD, {"missing": "zero"}, "missing='zero'; choose one of 'auto', 'error', 'drop'"),
     "an unknown way with cells": (GOOD, {"bad_cells": "zero"}, "bad_cells='zero'; choose one of"),
     "an unknown id": (GOOD, {"id_column": "nobody"}, "id_column='nobody'; the table has no such column"),
     "no values": (GOOD.assign(a=np.nan), {"missing": "error"}, "a: all 4 cells are missing"),
@@ -320,7 +371,7 @@ def test_groups_need_a_column_of_labels(columns):
     unlabelled = frame.assign(who=[None] + ["x", "y"] * 39 + ["z"])
     with pytest.raises(ValueError, match="who: row 0 has no label, one of 1 such rows of 80; pass missing='drop'"):
         detect(unlabelled, "who").to_frame()
-    with pytest.warns(UserWarning, match="1 of 80 rows are left out: they have no label of a group"):
+    with pytest.warns(UserWarning, match="1 of 80 rows have no group label"):
         assert detect(unlabelled, "who", missing="drop", random_state=0).to_frame()["n_points"].sum() == 79
     with pytest.raises(ValueError, match="No group has 50 or more rows; the largest has 10"):
         detect(frame, "who", min_size=50).to_frame()
@@ -348,7 +399,7 @@ def test_a_text_in_a_third_of_the_rows_is_not_called_rare(columns):
 
 def test_numbers_are_written_as_people_do():
     shown = [number_in_words(value) for value in (1240.0, 3.0, 0.00312345, -12345.6, 1e20)]
-    assert shown == ["1,240", "3", "0.003123", "-12,345.6", "1e+20"]
+    assert shown == ["1,240", "3", "0.00312", "-12,345.6", "1e+20"]
 
 
 def test_sparse_rows_are_the_dense_ones_bit_for_bit(rng):

@@ -44,9 +44,10 @@ def test_cells_are_the_numbers_dates_and_texts_of_the_sheet(book):
     names = list(table.encoding.names)
     assert found[0, names.index("when")] == (FIRST - datetime(1970, 1, 1)).total_seconds()
     assert "when: day of week (sin)" in names
-    assert found[:, names.index("kind=a")].tolist() == [1, 0] * 4
+    assert table.encoding.columns[-1].categories == ("a", "b")
+    assert [row[-1] for block in table.cells.blocks() for row in block] == [0, 1] * 4
     plain = read_table(FilesSource(book(s=rows)))
-    assert plain.encoding.names == ("x", "n", "ok")
+    assert plain.encoding.names == ("x", "n", "ok", "rare texts")
     assert reasons(plain)["when"] == "time; name it as a feature to use it"
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from isobag.backends.arrays import FARTHEST
 from isobag.tables.judge import (
     DAY_OF_WEEK,
     MOST_CATEGORIES,
@@ -12,8 +13,10 @@ from isobag.tables.judge import (
     choose_time_parts,
     identifier_reason,
     is_named_identifier,
+    surprising_texts,
     time_feature_names,
     time_features,
+    why_no_categories,
 )
 
 DAY = 86400.0
@@ -45,6 +48,7 @@ def test_frequent_texts_are_categories_and_the_others_one_bucket():
     assert choose_categories({"b": 50, "a": 50}) == (("a", "b"), False, "")
     counts = {"big": 900, "small": 90, **{f"rare {i}": 1 for i in range(10)}}
     assert choose_categories(counts) == (("big", "small"), True, "")
+    assert choose_categories({"big": 998, "small": 2}).texts == ("big", "small")
     many = choose_categories({f"t{i:02d}": 100 + i for i in range(40)})
     assert many.texts == tuple(f"t{i:02d}" for i in range(39, 39 - MOST_CATEGORIES, -1)) and many.has_other
 
@@ -54,6 +58,20 @@ def test_many_texts_are_no_categories():
     found = choose_categories({f"n{i}": 4 for i in range(2000)})
     assert found.texts == () and found.reason == "text with 2,000 different values, none of them in 1 % of the cells"
     assert "more than 2 different" in choose_categories({"a": 500, "b": 500}, has_more=True).reason
+
+
+def test_texts_of_which_the_next_row_may_bring_a_new_one_are_not_few():
+    assert why_no_categories({f"n{i}": 1 for i in range(2000)}) == "text, all 2,000 values different"
+    assert why_no_categories({"a": 95, **{f"n{i}": 1 for i in range(5)}}) == ""
+    assert "6 of them in one row alone" in why_no_categories({"a": 94, **{f"n{i}": 1 for i in range(6)}})
+    assert why_no_categories({f"country {i}": 10 for i in range(200)}) == ""
+
+
+def test_a_new_text_is_never_seen_where_all_came_back_and_else_odder_than_the_rarest():
+    texts, shares, unseen = surprising_texts({"a": 2, "b": 6})
+    assert texts == ("b", "a") and shares == (0.75, 0.25) and unseen == FARTHEST
+    unseen = surprising_texts({"a": 1, "b": 7})[2]
+    assert 9 < unseen < 9.1
 
 
 def test_times_are_seconds_and_circles():

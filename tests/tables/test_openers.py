@@ -38,20 +38,20 @@ def test_json_of_another_encoding_is_read(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("content", "encoding", "said"),
+    ("content", "encoding", "facts"),
     [
-        (b"a,b\n1,2\n\x81,3\n", "cp1252", "t.csv, line 3: byte 0x81 is not text in encoding='cp1252'; choose another"),
-        (b"a,b\n1,2\n", "utf-16", "t.csv is not text in encoding='utf-16' (UTF-16 stream does not start with BOM)"),
-        (b"a,b\n1,2\n3", "utf-16-le", "byte 0x33 is not text in encoding='utf-16-le'"),
-        (b"a\n1\n", "latin-99", "encoding='latin-99'; need an encoding of text, such as utf-8, latin-1"),
-        (b"a\n1\n", "base64", "encoding='base64'; need an encoding of text"),
+        (b"a,b\n1,2\n\x81,3\n", "cp1252", r"t\.csv, line 3.*0x81.*"),
+        (b"a,b\n1,2\n", "utf-16", r"t\.csv.*"),
+        (b"a,b\n1,2\n3", "utf-16-le", "0x33.*"),
+        (b"a\n1\n", "latin-99", ""),
+        (b"a\n1\n", "base64", ""),
     ],
 )
-def test_bytes_that_are_no_text_in_the_encoding_are_named_with_it(content, encoding, said, tmp_path):
+def test_bytes_that_are_no_text_in_the_encoding_are_named_with_it(content, encoding, facts, tmp_path):
     (tmp_path / "t.csv").write_bytes(content)
-    with pytest.raises(ValueError) as caught:
+    with pytest.raises(ValueError, match=f"{facts}encoding='{encoding}'") as caught:
         read_table(FilesSource(str(tmp_path / "t.csv"), encoding=encoding))
-    assert said in str(caught.value) and "\n" not in str(caught.value)
+    assert "\n" not in str(caught.value)
 
 
 def test_options_that_a_file_has_no_use_for_are_refused(tmp_path):
@@ -98,25 +98,33 @@ PACK = {
 }
 
 
-@pytest.mark.parametrize("packed", PACK)
-@pytest.mark.parametrize("kind", ["csv", "jsonl", "json", "parquet", "arrow"])
-def test_what_is_piped_in_is_known_by_its_first_bytes(kind, packed, frame, monkeypatch):
+@pytest.fixture
+def pipe(monkeypatch):
+    """Standard input, from the bytes that are put into its buffer."""
+
     class Pipe:
-        buffer = io.BytesIO(PACK[packed](written(frame, kind)))
+        buffer = io.BytesIO()
 
     monkeypatch.setattr(sys, "stdin", Pipe)
+    return Pipe
+
+
+@pytest.mark.parametrize("packed", PACK)
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "json", "parquet", "arrow"])
+def test_what_is_piped_in_is_known_by_its_first_bytes(kind, packed, frame, pipe):
+    pipe.buffer = io.BytesIO(PACK[packed](written(frame, kind)))
     source = FilesSource("-")
     for _ in range(2):  # it can be read again
         assert np.allclose(features(read_table(source)), frame.to_numpy(), rtol=1e-13, atol=0)
 
 
-@pytest.mark.parametrize("name", ["/dev/stdin", "/dev/fd/0", "-"])
-def test_standard_input_has_several_names(name, monkeypatch):
-    class Pipe:
-        buffer = io.BytesIO(b"a\n1.5\n2.5\n")
-
-    monkeypatch.setattr(sys, "stdin", Pipe)
-    assert features(read_table(FilesSource(name))).tolist() == [[1.5], [2.5]]
+def test_standard_input_has_several_names_and_is_read_again_for_other_features(pipe):
+    for name in ("/dev/stdin", "/dev/fd/0", "-"):
+        pipe.buffer = io.BytesIO(b"a,b\n" + b"1,2.5\n" * 5 + b"x,1\n" * 6)
+        source = FilesSource(name)
+        table = read_table(source)
+        assert table.encoding.names == ("b",) and table.n_rows == 11
+        assert read_table(source, features=["a"]).encoding.names == ("a=x", "a=1")
 
 
 def test_a_pipe_with_a_name_is_read_once_and_kept(tmp_path):
@@ -128,15 +136,16 @@ def test_a_pipe_with_a_name_is_read_once_and_kept(tmp_path):
     assert features(read_table(source)).tolist() == features(read_table(source)).tolist() == [[1.5], [2.5]]
 
 
-def test_what_is_cut_off_or_of_another_format_is_one_sentence(frame, monkeypatch):
-    class Pipe:
-        buffer = io.BytesIO(gzip.compress(written(frame, "csv"))[:-20])
-
-    monkeypatch.setattr(sys, "stdin", Pipe)
-    with pytest.raises(ValueError, match="standard input cannot be unpacked"):
+def test_what_is_cut_off_or_of_another_format_is_refused(frame, pipe, tmp_path):
+    cut = gzip.compress(written(frame, "csv"))[:-20]
+    pipe.buffer = io.BytesIO(cut)
+    with pytest.raises(ValueError, match=r"standard input.*unpacked"):
         FilesSource("-")
-    Pipe.buffer = io.BytesIO(written(frame, "csv"))
-    with pytest.raises(ValueError, match="standard input cannot be read"):
+    (tmp_path / "t.csv.gz").write_bytes(cut)
+    with pytest.raises(ValueError, match=r"t\.csv\.gz.*unpacked"):
+        read_table(FilesSource(str(tmp_path / "t.csv.gz")))
+    pipe.buffer = io.BytesIO(written(frame, "csv"))
+    with pytest.raises(ValueError, match="standard input"):
         FilesSource("-", format=".parquet")
-    with pytest.raises(ValueError, match="format='doc'; choose one of"):
+    with pytest.raises(ValueError, match="format='doc'"):
         FilesSource("-", format=".doc")

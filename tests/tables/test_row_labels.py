@@ -69,9 +69,8 @@ def test_labels_are_counted_and_numbered_alike_however_they_are_kept():
     assert unpacked(packed(texts)).equals(texts) and packed(texts).nbytes < texts.nbytes
 
 
-def test_first_rows_are_found_in_parts(monkeypatch):
-    monkeypatch.setattr(labels, "_BLOCK_ROWS", 3)
-    assert first_rows_of(np.array([-1, 0, 0, 1, -1, 0, 2, 1, 2, -1]), 3).tolist() == [1, 3, 6]
+def test_first_rows_are_found_in_parts():
+    assert first_rows_of(np.array([-1, 0, 0, 1, -1, 0, 2, 1, 2, -1]), 3, block_rows=3).tolist() == [1, 3, 6]
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ class IDK(BaseDetector):
     ----------
     contamination : float, default=0.1
         Share of anomalies, which sets ``threshold_``, as everywhere in PyOD.
-    n_estimators, max_samples, method, scaling, mechanism, random_state, backend, n_jobs
+    n_estimators, max_samples, scaling, random_state, n_jobs
         As those of ``IDKPointDetector``.
 
     Fitted: ``decision_scores_`` (n,), ``threshold_``, ``labels_``, and ``detector_``, the detector itself, whose
@@ -41,21 +41,15 @@ class IDK(BaseDetector):
         contamination: float = 0.1,
         n_estimators: int = 100,
         max_samples: int | str = "auto",
-        method: str = "similarity",
         scaling: str | None = "auto",
-        mechanism: str = "hypersphere",
         random_state: Any = None,
-        backend: str = "auto",
         n_jobs: int | None = None,
     ) -> None:
         super().__init__(contamination=contamination)
         self.n_estimators = n_estimators
         self.max_samples = max_samples
-        self.method = method
         self.scaling = scaling
-        self.mechanism = mechanism
         self.random_state = random_state
-        self.backend = backend
         self.n_jobs = n_jobs
 
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -79,7 +73,7 @@ class IDKGroups(BaseDetector):
     ----------
     contamination : float, default=0.1
         Share of odd groups, which sets ``threshold_``.
-    n_estimators, max_samples, group_max_samples, random_state, backend, n_jobs
+    n_estimators, max_samples, group_max_samples, random_state, n_jobs
         As those of ``IDKGroupDetector``.
     """
 
@@ -90,7 +84,6 @@ class IDKGroups(BaseDetector):
         max_samples: int | str = "auto",
         group_max_samples: int | str = "auto",
         random_state: Any = None,
-        backend: str = "auto",
         n_jobs: int | None = None,
     ) -> None:
         super().__init__(contamination=contamination)
@@ -98,7 +91,6 @@ class IDKGroups(BaseDetector):
         self.max_samples = max_samples
         self.group_max_samples = group_max_samples
         self.random_state = random_state
-        self.backend = backend
         self.n_jobs = n_jobs
 
     def fit(self, X: Any, y: Any = None) -> Self:

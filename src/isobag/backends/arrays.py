@@ -1,6 +1,7 @@
 """Arrays shared by all rooms: their types, the balls of partitionings, and the one reserved cell index."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -57,6 +58,11 @@ class Balls:
         """How slots are cut into samples."""
         return Cut(self.levels, len(self.slots))
 
+    @cached_property
+    def memory(self) -> dict[str, Any]:
+        """What a backend derives from the balls and wants to have at hand, by its name."""
+        return {}
+
 
 class Knots(NamedTuple):
     """Piecewise linear functions of d features: feature j has the knots from starts[j] to starts[j + 1]."""
@@ -65,6 +71,32 @@ class Knots(NamedTuple):
     values: Floats  # (m,) of all knots, rising within a feature
     scores: Floats  # (m,) the function at the knots
     slopes: Floats  # (m + d,) before the first knot of a feature, after its first, after its second, ...
+
+
+class Term(NamedTuple):
+    """Part of a score: weight times the logarithm of a sum / divisor, at least floor; without a floor of no logarithm.
+
+    The sum stands in a column of those of a view.
+    """
+
+    view: int
+    column: int
+    divisor: int
+    weight: float
+    floor: float | None
+
+
+@dataclass(frozen=True, eq=False)
+class Terms:
+    """Terms in the order in which they are added, and how many of them are a sum of their own."""
+
+    terms: tuple[Term, ...]
+    n_first: int
+
+    @cached_property
+    def side_by_side(self) -> tuple[Array, ...]:
+        """View, column, divisor, weight and floor of all terms: five times (k,); a floor of nan where there is none."""
+        return tuple(map(np.array, zip(*(own._replace(floor=own.floor or np.nan) for own in self.terms), strict=True)))
 
 
 class Deviations(NamedTuple):

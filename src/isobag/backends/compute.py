@@ -43,6 +43,16 @@ def _open_torch(device: str | None) -> AnyBackend:
     return cast(AnyBackend, backend)
 
 
+@cache
+def _has_gpu() -> bool:
+    """Whether there is a GPU that works, and what it takes to use it."""
+    try:
+        from isobag.backends.torch.devices import problem_with_cuda  # noqa: PLC0415
+    except ImportError:
+        return False
+    return problem_with_cuda() is None
+
+
 BACKENDS: dict[str, Callable[[str | None], AnyBackend]] = {
     "numpy": _open_numpy,
     "numba": _open_numba,
@@ -63,8 +73,8 @@ def _open(backend: str, device: str | None) -> AnyBackend:
 class Compute:
     """A backend by name, ``"auto"`` for the fastest where the data are, threads as in joblib, and a device.
 
-    device : of the torch backend; "cuda" (also "cuda:1" and so on), "cpu", "auto" for a GPU if there is one; None is
-        the GPU. Naming a GPU chooses the torch backend.
+    device : "cuda" (also "cuda:1" and so on) is the torch backend, "auto" too if there is a GPU that works; else, and
+        with None, it is Numba on the processor, unless rows lie on a device themselves.
     """
 
     backend: str = "auto"
@@ -81,7 +91,7 @@ class Compute:
                     f'device={self.device!r} with backend={self.backend!r}; use backend="torch", or device=None.'
                 )
             return self.backend
-        return "torch" if names_gpu else "numba"
+        return "torch" if names_gpu or (self.device == "auto" and _has_gpu()) else "numba"
 
     @property
     def verbs(self) -> AnyBackend:

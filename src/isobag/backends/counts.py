@@ -27,27 +27,36 @@ def self_dots(counts: "Counts") -> Floats:
         squares = csr_array((block.data.astype(np.float64) ** 2, block.indices, block.indptr), shape=block.shape)
         return np.asarray(squares.sum(axis=1), dtype=np.float64)
 
-    return np.concatenate(list(_by_blocks(counts, lambda rows: of_block(counts[rows]))))
+    return np.concatenate(list(_by_blocks(counts, lambda block, _: of_block(block))))
 
 
 def total_counts(counts: "Counts", weights: Ints) -> Ints:
     """Sum over the rows of counts times whole weights: (g,) -> (columns,)."""
     if not isinstance(counts, csr_array):
         return counts.total(weights)
-    return reduce(np.add, _by_blocks(counts, lambda rows: counts[rows].T @ weights[rows]))
+    return reduce(np.add, _by_blocks(counts, lambda block, rows: block.T @ weights[rows]))
 
 
 def dot_vector(counts: "Counts", vector: Ints) -> Ints:
     """Dot product of each row of counts with a vector of whole numbers: (columns,) -> (g,)."""
     if not isinstance(counts, csr_array):
         return counts.dot(vector)
-    return np.concatenate(list(_by_blocks(counts, lambda rows: counts[rows] @ vector)))
+    return np.concatenate(list(_by_blocks(counts, lambda block, _: block @ vector)))
 
 
-def _by_blocks(counts: csr_array, function: Callable[[slice], Array]) -> Iterator[Array]:
-    """What a function makes of the rows of counts, some at a time."""
+def _by_blocks(counts: csr_array, function: Callable[[csr_array, slice], Array]) -> Iterator[Array]:
+    """What a function makes of the rows of counts, some at a time, and their places."""
     n_rows = counts.shape[0]
-    return map(function, slices(max(1, n_rows), max(1, n_rows * _BLOCK_ENTRIES // max(1, counts.nnz))))
+    for rows in slices(max(1, n_rows), max(1, n_rows * _BLOCK_ENTRIES // max(1, counts.nnz))):
+        yield function(rows_of_counts(counts, rows), rows)
+
+
+def rows_of_counts(counts: csr_array, rows: slice) -> csr_array:
+    """Consecutive rows of counts, without a copy of their entries."""
+    ends = counts.indptr[rows.start : rows.stop + 1]
+    entries = slice(ends[0], ends[-1])
+    shape = (len(ends) - 1, counts.shape[1])
+    return csr_array((counts.data[entries], counts.indices[entries], ends - ends[0]), shape=shape, copy=False)
 
 
 def join_counts(parts: Sequence[csr_array]) -> csr_array:

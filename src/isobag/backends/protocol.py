@@ -15,7 +15,7 @@ from typing import Protocol, TypeVar
 
 from scipy.sparse import csr_array
 
-from isobag.backends.arrays import Array, Balls, Cells, Deviations, Floats, Ints, Knots, Singles
+from isobag.backends.arrays import Array, Balls, Cells, Deviations, Floats, Ints, Knots, Singles, Terms
 from isobag.backends.pairs import PackedCounts
 from isobag.backends.samples import Cut
 
@@ -53,6 +53,12 @@ class Backend(Protocol[A, C]):
 
     def sum_at_cells(self, X: A, balls: Balls, tables: Ints, limits: Ints | None, n_jobs: int | None, /) -> A:
         """Sum over samples of the table (L, S) at each row's cell, and last how far out rows are: (n, L + 1)."""
+
+    def add_terms(self, sums: Sequence[A], terms: Terms, n_jobs: int | None, /) -> tuple[A, A]:
+        """Sum of all terms of each row, and of the first, one after the other: (n, L + 1) a view -> (n,), (n,)."""
+
+    def count_at_cells(self, X: A, balls: Balls, n_jobs: int | None, /) -> Ints:
+        """Number of rows in each cell: (n, d) -> (L, S)."""
 
     def count_cells(self, cells: A, cut: Cut, n_jobs: int | None, /) -> Ints:
         """Number of rows in each cell: (T, n) -> (L, S)."""

@@ -3,11 +3,14 @@
 import numpy as np
 import pyarrow as pa
 
+from isobag.backends.arrays import Floats
 from isobag.cli.inputs import input_of, threads_for
 from isobag.cli.options import Typed
 from isobag.cli.output import note, print_json, print_line, print_table
 from isobag.cli.progress import progress
 from isobag.estimators.compare import compare
+from isobag.tables.cells import TEXT
+from isobag.tables.learn import Table
 
 
 def compare_tables(typed: Typed) -> None:
@@ -20,13 +23,13 @@ def compare_tables(typed: Typed) -> None:
         )
         table = one.read(bar)
         other = two.read(bar, encoding=table.encoding)
-        first, second = (own.rows.take(np.arange(len(own.rows))) for own in (table, other))
+        first, second = _values(table), _values(other)
         n_rows = len(first) + len(second)
         n_jobs = threads_for(typed.jobs, n_rows)
         with bar.stage("comparing"):
             how = {"n_permutations": typed.n_permutations, "random_state": typed.seed, "n_jobs": n_jobs}
             comparison = compare(first, second, **how)
-    names = table.encoding.names
+    names = [column.name for column in table.encoding.columns]
     order = np.argsort(-np.abs(comparison.features), kind="stable") if typed.json else comparison.differing
     apart = {
         "feature": [names[j] for j in order],
@@ -54,3 +57,14 @@ def compare_tables(typed: Typed) -> None:
     note(said, quiet)
     for sentence in dict.fromkeys([*table.summary.sentences(), *other.summary.sentences()]):
         note(sentence, quiet)
+
+
+def _values(table: Table) -> Floats:
+    """The cells of a table, NaN for gaps, texts by their place in the alphabet: (n, c)."""
+    cells: Floats = table.cells.take(np.arange(len(table.cells)))
+    for j, column in enumerate(table.encoding.columns):
+        if column.kind == TEXT:
+            places = np.append(np.argsort(np.argsort(column.categories)), len(column.categories))
+            present = ~np.isnan(cells[:, j])
+            cells[present, j] = places[cells[present, j].astype(np.int64)]
+    return cells

@@ -5,81 +5,78 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from isobag.backends.arrays import Floats, Ints
+from isobag.backends.arrays import Ints
 from isobag.cli.inputs import Input, input_of, open_model
 from isobag.cli.options import Typed, split_names
-from isobag.cli.output import in_cell, note, print_json, print_line, print_table
-from isobag.cli.progress import Silent, progress
-from isobag.data.groups import Groups
-from isobag.data.rows import ArrayRows, Rows
-from isobag.estimators import IDKGroupDetector, IDKPointDetector
-from isobag.tables.judgement import Judged, judge_new
+from isobag.cli.output import in_cell, note, print_json, print_line, print_table, rows_of
+from isobag.cli.progress import progress
 from isobag.tables.labels import read_labels
-from isobag.tables.learn import Table
-from isobag.tables.ranking import with_baseline
-from isobag.tables.reasons import Population, reasons_of_groups, reasons_of_rows
+from isobag.tables.ranking import Ranking, rank
+from isobag.tables.reasons import Population
 from isobag.tables.terminal import escape_for_terminal
-from isobag.tables.units import units_of
 
-Facts = tuple[dict[str, Any], dict[str, list[Any]]]
+NOT_SAID = ("rank", "flagged", "n_missing", "reasons")
+"""Columns of a result that say nothing of one row alone."""
 MOST_LISTED = 10
 """Rows of one name whose numbers are listed."""
 
 
 def explain_one(typed: Typed) -> None:
-    """Print what there is to say of a row, or of a group with --by."""
+    """Print what there is to say of a row, or of a group: the oddest, if several have the name."""
     model = open_model(typed)
     table_input = input_of(typed, model=model)
-    describe = facts_of_group if isinstance(model.detector, IDKGroupDetector) else facts_of_row
     with progress(typed.quiet or typed.json) as bar:
-        facts, table = describe(model.detector, table_input, typed.id, bar)
+        wanted = _wanted_rows(table_input, typed.id)
+        table = table_input.read(bar, model=model.detector, only_rows=wanted)
+        if not len(table.rows):
+            raise ValueError("All of these rows have missing values and were left out; fill them first.")
+        ranking = rank(table, model.detector, is_fitted=True)
+    (facts,) = rows_of(ranking.columns(0, 1))
+    reasons = facts["reasons"]
+    facts = {name: value for name, value in facts.items() if name not in (*NOT_SAID, *ranking.units.labels)}
+    rows = (wanted if table.kept is None else wanted[table.kept]).tolist()
+    if ranking.unit == "row":
+        facts["row"] = int(wanted[facts["row"]])
+    features = (_features_of_group if ranking.unit == "group" else _features_of_row)(ranking)
+    several = ranking.unit == "row" and len(wanted) > 1
     if typed.json:
-        print_json({"id": typed.id, **facts, "features": pa.table(table).to_pylist()})
+        more = {"rows": rows} if several else {}
+        print_json({"id": typed.id, **facts, "reasons": reasons, **more, "features": pa.table(features).to_pylist()})
         return
-    print_table(table)
-    reasons, rows = facts.pop("reasons"), facts.pop("rows", [])
+    print_table(features)
     print_line(", ".join(f"{name} {in_cell(value)}" for name, value in facts.items()))
     print_line(escape_for_terminal(reasons))
-    if rows:
+    if several:
         numbers = ", ".join(map(str, rows[:MOST_LISTED])) + (", ..." if len(rows) > MOST_LISTED else "")
         note(f"{len(rows):,} rows are called {in_cell(typed.id)}: {numbers}. This is the oddest of them.", typed.quiet)
 
 
-def facts_of_row(detector: IDKPointDetector, table_input: Input, label: str, bar: Silent) -> Facts:
-    """Score and p-value of a row, and what each feature contributes to its lack of similarity."""
-    points, table, wanted = _rows(detector, table_input, _wanted_rows(table_input, label), bar)
-    oddest = int(np.argmin(judge_new(detector, points).scores)) if len(points) > 1 else 0
-    point = points.part(np.array([oddest]))
-    judged = judge_new(detector, point)
-    explanation = judged.model.explain(point, detector.compute)
-    parts = explanation[0]
-    low, middle, high = np.quantile(judged.model.reference, (0.25, 0.5, 0.75), axis=0)
-    order = np.argsort(-parts, kind="stable")
-    values = point.take(np.arange(1))[0]
-    columns = {"value": values, "contribution": parts, "q25": low, "median": middle, "q75": high}
-    cells = table.cells.take(np.array([oddest]))
-    reasons = reasons_of_rows(judged.model.reference, table.encoding, cells, explanation)[0]
-    facts: dict[str, Any] = {"row": int(wanted[oddest]), **_verdict(judged), "reasons": reasons}
-    if len(wanted) > 1:
-        facts["rows"] = wanted.tolist()
-    return facts, _listed(detector, order, columns)
+def _features_of_row(ranking: Ranking) -> dict[str, Any]:
+    """Value of the oddest row in each feature, contribution to its being odd, and the quartiles of the model's data."""
+    contributions = ranking.explanation[0]
+    order = np.argsort(-contributions, kind="stable")
+    values = ranking.units.data.take(ranking.places_of(ranking.order[:1].astype(np.int64)))[0]
+    low, middle, high = np.quantile(ranking.judged.model.reference, (0.25, 0.5, 0.75), axis=0)
+    columns = {"value": values, "contribution": contributions, "q25": low, "median": middle, "q75": high}
+    return _listed(ranking, order, columns)
 
 
-def facts_of_group(detector: IDKGroupDetector, table_input: Input, label: str, bar: Silent) -> Facts:
-    """Score and p-value of a group, and how far each feature sets apart what it has too much of."""
-    points, table, _ = _rows(detector, table_input, _wanted_rows(table_input, label), bar)
-    group = Groups(points, np.zeros(len(points), dtype=np.int64), np.zeros(1, dtype=np.int64))
-    judged = judge_new(detector, group)
-    explanation = judged.model.explain(group, detector.compute)
-    order = np.argsort(-np.abs(explanation.features[0]), kind="stable")
-    usual, d = Population.of(judged.model), group.points.shape[1]
+def _features_of_group(ranking: Ranking) -> dict[str, Any]:
+    """Median of the group in each feature, the usual one, and how far it sets the group apart."""
+    apart = ranking.explanation.features[0]
+    rows, usual = ranking.units.data.rows, Population.of(ranking.judged.model)
+    medians = np.median(rows.take(np.arange(len(rows))), axis=0)
     columns = {
-        "median": np.median(group.points, axis=0),
-        "usual": np.array([usual.quartiles(j)[1] for j in range(d)]),
-        "separation": explanation.features[0],
+        "median": medians,
+        "usual": np.array([usual.quartiles(j)[1] for j in range(len(medians))]),
+        "separation": apart,
     }
-    reasons = reasons_of_groups(table.encoding, group, explanation, judged.model)[0]
-    return {"n_points": len(points), **_verdict(judged), "reasons": reasons}, _listed(detector, order, columns)
+    return _listed(ranking, np.argsort(-np.abs(apart), kind="stable"), columns)
+
+
+def _listed(ranking: Ranking, order: Ints, columns: dict[str, Any]) -> dict[str, Any]:
+    names = ranking.detector.feature_names
+    return {"feature": [names[j] for j in order], **{name: own[order].tolist() for name, own in columns.items()}}
 
 
 def _wanted_rows(table_input: Input, label: str) -> Ints:
@@ -105,25 +102,3 @@ def _find_label(labels: dict[str, Any], label: str) -> Ints:
     if not len(rows):
         raise ValueError(f"--id {label!r} is not among the {len(columns[0]):,} labels of the table.")
     return rows
-
-
-def _rows(detector: Any, table_input: Input, wanted: Ints, bar: Silent) -> tuple[Rows, Table, Ints]:
-    """These rows alone, their table, and the numbers of those that take part: others do not matter."""
-    table = table_input.read(bar, model=detector, only_rows=wanted)
-    if not len(table.rows):
-        raise ValueError("All of these rows have missing values and were left out; fill them first.")
-    rows: Rows = ArrayRows(table.rows.take(np.arange(len(table.rows))), table.encoding.names)
-    if table.options.baseline:
-        rows = with_baseline(detector, rows, units_of(table).baseline)
-    return rows, table, wanted if table.kept is None else wanted[table.kept]
-
-
-def _verdict(judged: Judged) -> dict[str, float]:
-    """What `isobag score` says of the same row or group."""
-    facts = {"score": float(judged.scores[0]), "threshold": float(judged.threshold)}
-    return {**facts, **{name: values[0].item() for name, values in judged.evidence.items()}}
-
-
-def _listed(detector: Any, order: Ints, columns: dict[str, Floats]) -> dict[str, list[Any]]:
-    names = detector.feature_names
-    return {"feature": [names[j] for j in order], **{name: own[order].tolist() for name, own in columns.items()}}

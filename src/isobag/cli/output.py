@@ -6,6 +6,7 @@ import re
 import shlex
 import shutil
 import sys
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from importlib.util import find_spec
@@ -164,13 +165,13 @@ def print_json(content: Mapping[str, Any]) -> None:
 
 def print_table(columns: Mapping[str, Sequence[Any]], width: int | None = None) -> None:
     """Columns side by side, as wide as the terminal, or 100 characters where there is none: reasons are cut to fit."""
-    width = width or min(MOST_WIDTH, shutil.get_terminal_size((DEFAULT_WIDTH, 24)).columns)
+    width = width or terminal_width()
     rows = rows_of(dict(columns))
     names = list(columns)
     are_numbers = [
         all(isinstance(row[name], float | int) and not isinstance(row[name], bool) for row in rows) for name in names
     ]
-    texts = {name: [shown(name, LONGEST_CELL), *(in_cell(row[name], 3) for row in rows)] for name in names}
+    texts = {name: [shown(name, LONGEST_CELL), *(in_cell(row[name]) for row in rows)] for name in names}
     widths = {name: max(map(cell_width, own)) for name, own in texts.items() if name != REASONS}
     room = max(width - sum(widths.values()) - 2 * len(widths), LEAST_REASONS)
     if REASONS in texts:
@@ -183,6 +184,13 @@ def print_table(columns: Mapping[str, Sequence[Any]], width: int | None = None) 
         ]
         line = "  ".join(cells).rstrip()
         print_line(typer.style(line, bold=True) if is_terminal and not k else line)
+
+
+def terminal_width() -> int:
+    """Columns of the terminal that a person looks at, else as many as a page has."""
+    if not (sys.stdout.isatty() or sys.stderr.isatty()):
+        return DEFAULT_WIDTH
+    return min(MOST_WIDTH, shutil.get_terminal_size((DEFAULT_WIDTH, 24)).columns)
 
 
 def shortened(reasons: str, width: int) -> str:
@@ -207,18 +215,22 @@ def _padded(text: str, width: int, is_right: bool) -> str:
 
 def note(text: str, quiet: bool) -> None:
     """A remark for a person, out of the way of results."""
-    if not quiet:
-        print(escape_for_terminal(text), file=sys.stderr, flush=True)  # a live table lets it through above itself
+    if quiet:
+        return
+    text = escape_for_terminal(text)
+    if sys.stderr.isatty():
+        text = textwrap.fill(text, terminal_width(), break_long_words=False, break_on_hyphens=False)
+    print(text, file=sys.stderr, flush=True)  # a live table lets it through above itself
 
 
-def in_cell(value: Any, digits: int = 4) -> str:
+def in_cell(value: Any) -> str:
     """A value as a person reads it."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if value is None or value != value:  # noqa: PLR0124, NaN differs from itself
         return "-"
     if isinstance(value, float):
-        return number_in_words(value) if digits == 4 else number_in_words(float(f"{value:.{digits}g}"))
+        return number_in_words(float(f"{value:.3g}"))
     return shown(value, LONGEST_CELL)
 
 

@@ -29,9 +29,9 @@ from isobag.cli.process import TOO_MANY
 
 _TEXT = "delimiter na decimal thousands numbers"
 _READ = "delimiter na id_column missing bad_cells"
-_BAGS = "by time every sessions time_zone time_unit"
+_BAGS = "by time every sessions time_zone time_unit min_size"
 TOOLS: dict[Callable[..., None], str] = {
-    detect: f"files {_BAGS} {_TEXT} features exclude id_column within missing bad_cells min_size contamination seed top",
+    detect: f"files {_BAGS} {_TEXT} features exclude id_column within missing bad_cells contamination seed top",
     score: f"model files by {_READ} min_size fdr per_day days max_odd top",
     explain: f"model files id by {_READ}",
     compare: "a b decimal thousands numbers features exclude missing bad_cells n_permutations seed",

@@ -64,7 +64,9 @@ class Gaps(Learned):
         return np.where(self.ever, 2.0 ** -np.sqrt(self.surprises), 0.0)
 
     def fill(self, X: Floats) -> Floats:
-        """Rows without gaps: (n, d) -> (n, d), or (n, d + 1) with the surprise, if ``fit`` had gaps."""
+        """Rows without gaps: (n, d) -> (n, d), or (n, d + 1) with the surprise, if ``fit`` had gaps; or as they are."""
+        if X.shape[1] > len(self.fills):
+            return X
         gaps = np.isnan(X)
         has_gaps = bool(gaps.any())
         filled = np.where(gaps, self.fills, X) if has_gaps else X

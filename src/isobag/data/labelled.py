@@ -40,6 +40,11 @@ class LabelledRows(Rows):
         """Number of rows of each group: (g,)."""
         return np.bincount(self.owners[self.owners != UNSEEN], minlength=self.n_groups)
 
+    @property
+    def plain(self) -> Rows:
+        """The same rows without their groups."""
+        return self._rows
+
     def blocks(self) -> Iterator[Floats]:
         """All rows in order."""
         return self._rows.blocks()

@@ -8,27 +8,29 @@ import numpy.typing as npt
 from isobag.backends.arrays import Floats, Ints
 from isobag.backends.threads import slices
 
-_BLOCK = 1 << 20
+BLOCK = 1 << 20
 _MOST_PARTS = 64
 _SAMPLED = 1 << 12
 
 
-def is_rising(values: Ints | npt.NDArray[np.int32]) -> bool:
+def is_rising(values: Ints | npt.NDArray[np.int32], block: int = BLOCK) -> bool:
     """Whether no value is below the one before it: (n,)."""
-    blocks = (values[rows.start : rows.stop + 1] for rows in slices(len(values), _BLOCK))
+    blocks = (values[rows.start : rows.stop + 1] for rows in slices(len(values), block))
     return all(bool((own[1:] >= own[:-1]).all()) for own in blocks)
 
 
-def stable_order(values: Floats | Ints | npt.NDArray[np.int32]) -> npt.NDArray[np.int32] | Ints:
+def stable_order(
+    values: Floats | Ints | npt.NDArray[np.int32], block: int = BLOCK
+) -> npt.NDArray[np.int32] | Ints:
     """``np.argsort(values, kind="stable")``, as int32 where that is enough, part after part: (n,) -> (n,)."""
     n = len(values)
-    n_parts = min(_MOST_PARTS, -(-n // _BLOCK))
+    n_parts = min(_MOST_PARTS, -(-n // block))
     if n_parts <= 1:
         return np.argsort(values, kind="stable").astype(np.int32)
     sample = np.sort(values[:: -(-n // _SAMPLED)])
     edges = sample[np.arange(1, n_parts) * len(sample) // n_parts]
     parts = np.empty(n, dtype=np.uint8)  # equal values are in one part, NaN in the last
-    for rows in slices(n, _BLOCK):
+    for rows in slices(n, block):
         parts[rows] = np.searchsorted(edges, values[rows], side="right")
     order: npt.NDArray[Any] = np.empty(n, dtype=np.int32 if n < 2**31 else np.int64)
     start = 0

@@ -207,8 +207,8 @@ class RangedRows(Rows):
         return self._rows.take(numbers)
 
     def part(self, numbers: Ints) -> Rows:
-        """Only the rows with the numbers given, which ascend, with ranges of their own."""
-        return self._rows.part(numbers)
+        """Only the rows with the numbers given, which ascend, with the same ranges."""
+        return RangedRows(self._rows.part(numbers), *self._extremes)
 
     def extremes(self) -> tuple[Floats, Floats]:
         """Least and greatest value of each feature in all rows: (d,), (d,)."""

@@ -11,15 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from isobag.backends.arrays import FARTHEST, Floats, Ints
-from isobag.data.device import (
-    DeviceRows,
-    StreamedRows,
-    as_tensor,
-    first_bad_row,
-    is_tensor,
-    lives_on_gpu,
-    rows_for_gpu,
-)
+from isobag.data.device import DeviceRows, as_tensor, lives_on_gpu
 from isobag.data.frames import refuse_lazy
 from isobag.data.rows import ArrayRows, Rows, SparseRows
 
@@ -36,20 +28,8 @@ def as_rows(estimator: BaseEstimator, X: Any, *, reset: bool, min_rows: int = 1,
     if isinstance(X, Rows):
         return _fitting(estimator, X, reset, min_rows)
     refuse_lazy(X)
-    if lives_on_gpu(X) or (is_tensor(X) and getattr(estimator, "backend", None) == "torch"):
+    if lives_on_gpu(X):
         return _device_rows(estimator, as_tensor(X), X, reset, min_rows)
-    has_gaps = fills_gaps and isinstance(X, np.ndarray) and X.dtype.kind == "f" and bool(np.isnan(X).any())
-    moved = None if has_gaps else rows_for_gpu(estimator, X)  # gaps are filled in host memory
-    if isinstance(moved, StreamedRows):
-        start = 0
-        for block in _fitting(estimator, moved, reset, min_rows).blocks():
-            bad = first_bad_row(block)
-            if bad is not None:
-                check_magnitudes(moved.X[start + bad :].astype(np.float64), None, start + bad)
-            start += len(block)
-        return moved
-    if moved is not None:
-        return _device_rows(estimator, moved, X, reset, min_rows)
     if accept_sparse and issparse(X):
         return _sparse_rows(estimator, X, reset, min_rows, fills_gaps)
     points = check_points(estimator, X, reset=reset, min_rows=min_rows, allow_nan=fills_gaps)
@@ -101,7 +81,7 @@ def _device_rows(estimator: BaseEstimator, values: Any, X: Any, reset: bool, min
     if not values.is_floating_point():
         values = values.double()
     rows = _fitting(estimator, DeviceRows(values, X), reset, min_rows)
-    bad = first_bad_row(values)
+    bad = rows.first_bad
     if bad is not None:
         check_magnitudes(values[bad:].double().cpu().numpy(), None, bad)
     return rows

@@ -5,6 +5,7 @@ from isobag.estimators.compare import compare
 from isobag.estimators.group import IDKGroupDetector
 from isobag.estimators.kernels import IsolationKernel
 from isobag.estimators.point import IDKPointDetector
+from isobag.estimators.stream import IDKStreamDetector
 
 DETECTORS: dict[str, type[IDKPointDetector] | type[IDKGroupDetector]] = {
     "points": IDKPointDetector,
@@ -13,7 +14,7 @@ DETECTORS: dict[str, type[IDKPointDetector] | type[IDKGroupDetector]] = {
 """The detector for each thing that can be odd."""
 STORABLE: dict[str, type[Storable]] = {one.__name__: one for one in (*DETECTORS.values(), IsolationKernel)}
 """Estimators that learn from rows or groups and that a model file can hold, by name."""
-IN_FILES: dict[str, type[Storable]] = {**STORABLE}
+IN_FILES: dict[str, type[Storable]] = {**STORABLE, "IDKStreamDetector": IDKStreamDetector}
 """All that a model file can hold, by name."""
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "STORABLE",
     "IDKGroupDetector",
     "IDKPointDetector",
+    "IDKStreamDetector",
     "IsolationKernel",
     "compare",
 ]

@@ -20,7 +20,7 @@ from isobag.data.validation import as_rows
 from isobag.models.calibration import discoveries
 from isobag.models.group import GroupModel
 from isobag.models.point import PointModel
-from isobag.models.thresholds import counts_of, threshold_of_ratios
+from isobag.models.thresholds import GROUP_POWER, OWN_LEVEL, ScoreCounts, counts_of, threshold_beyond_bulk
 
 M = TypeVar("M", PointModel, GroupModel)
 
@@ -93,52 +93,40 @@ class Thresholded(OutlierMixin, Described):
 
     contamination: float | str
     offset_: float
+    fills_gaps = True  # takes NaN for a missing value
     parameters: ClassVar[Parameters] = {"contamination": CONTAMINATION}
 
-    def threshold(self, scores: Floats) -> float:
+    def threshold(self, counts: ScoreCounts) -> float:
+        """Score below which data of such scores are odder than the tail of their bulk explains; 0 if unknown."""
+        raise NotImplementedError
+
+    def _offset(self, scores: Floats) -> float:
         """Threshold below which a score is an anomaly, from the scores of the training data: (n,)."""
-        if self.contamination != "auto":
-            return float(np.quantile(scores, float(self.contamination)))
-        return threshold_of_ratios(counts_of(scores))
+        share = self.contamination
+        return self.threshold(counts_of(scores)) if share == "auto" else float(np.quantile(scores, float(share)))
 
     def _verdicts(self, scores: Floats) -> npt.NDArray[np.int64]:
         return np.where(scores < self.offset_, -1, 1)
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self.fills_gaps
+        return tags
+
 
 class PointDetector(Thresholded):
-    """A detector of points: ``fit`` learns from ``_fit_rows``, the scores of the training data."""
+    """A detector of points."""
 
     _accepts_sparse: ClassVar[bool] = False
-
-    def _fit_rows(self, rows: Rows) -> Floats:
-        """Learn from rows and return their scores: (n,)."""
-        raise NotImplementedError
 
     def _score_rows(self, rows: Rows) -> Floats:
         """How normal each row is: (n,)."""
         raise NotImplementedError
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn from the rows of X (n, d), and set the threshold."""
-        self._fit(X)
-        return self
-
-    def _fit(self, X: Any) -> tuple[Rows, Floats]:
-        """Learn; the rows, and their scores in host memory: (n,)."""
-        rows = self._training_rows(X)
-        scores = self._fit_rows(rows)
-        self.offset_ = self.threshold(scores)
-        return rows, scores
-
     def _training_rows(self, X: Any) -> Rows:
         """Input of ``fit``, once the parameters are what they may be."""
         self.check_params()
         return as_rows(self, X, reset=True, min_rows=2, accept_sparse=self._accepts_sparse)
-
-    def fit_predict(self, X: Any, y: Any = None) -> npt.NDArray[np.int64]:
-        """Verdicts on the training data, +1 or -1, from the scores that ``fit`` computes anyway: (n,)."""
-        rows, scores = self._fit(X)
-        return rows.give(self._verdicts(scores))
 
     def score_samples(self, X: Any) -> Floats:
         """How normal each row is: (n,), higher = more normal; on the GPU if X is there."""
@@ -162,7 +150,6 @@ class PointDetector(Thresholded):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = self._accepts_sparse
-        tags.input_tags.allow_nan = getattr(self, "fills_gaps", False)
         return tags
 
 
@@ -183,6 +170,10 @@ class GroupDetector(Thresholded):
         """Learn from the groups, and return their scores: (g,)."""
         raise NotImplementedError
 
+    def threshold(self, counts: ScoreCounts) -> float:
+        """Score below which groups of such scores are odder than the tail of their bulk explains; 0 if unknown."""
+        return threshold_beyond_bulk(counts, OWN_LEVEL, GROUP_POWER) or 0.0
+
     def _score_groups(self, groups: Groups) -> Floats:
         """Score of each group against the groups of ``fit``: (g,)."""
         raise NotImplementedError
@@ -195,7 +186,7 @@ class GroupDetector(Thresholded):
         given = self._take_groups(X, groups, reset=True)
         self.scores_ = self._fit_groups(given)
         self.labels_ = given.labels
-        self.offset_ = self.threshold(self.scores_)
+        self.offset_ = self._offset(self.scores_)
         return self
 
     def score_samples(self, X: Any, groups: Any = None) -> Floats:
@@ -247,7 +238,6 @@ class Modelled(Storable, Generic[M]):
     model_: M
     gaps_: Gaps
     table_: str
-    fills_gaps = True
     calibrates = True  # whether ``fit`` learns what p-values need; a table that is only ranked needs none
     exact = False  # whether tables ask for exact p-values
     _params_class: ClassVar[type[Any]]

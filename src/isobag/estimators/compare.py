@@ -14,6 +14,7 @@ from isobag.backends import Compute
 from isobag.backends.arrays import Floats, Ints
 from isobag.backends.threads import slices
 from isobag.data.frames import feature_names
+from isobag.data.gaps import learn_gaps
 from isobag.data.params import BACKEND, N_ESTIMATORS, N_PERMUTATIONS, Parameters, check_params
 from isobag.data.rows import ArrayRows
 from isobag.data.validation import check_points
@@ -131,7 +132,8 @@ def compare(
 
     Notes
     -----
-    Rows must be independent of each other: two days of one sensor are not two samples.
+    Rows must be independent of each other: two days of one sensor are not two samples. NaN is a missing value: the
+    samples may differ in what is missing as well as in the values, and a feature in its share of gaps.
 
     Examples
     --------
@@ -148,10 +150,11 @@ def compare(
     compute = Compute(backend, n_jobs)
     samples = _Samples()
     with _name_sample_in_error("A"):
-        first = check_points(samples, A, reset=True)
+        first = check_points(samples, A, reset=True, allow_nan=True)
     with _name_sample_in_error("B"):
-        second = check_points(samples, B, reset=False)
-    points = np.concatenate([first, second])
+        second = check_points(samples, B, reset=False, allow_nan=True)
+    values = np.concatenate([first, second])
+    points = learn_gaps(ArrayRows(values)).fill(values)  # those of both together
     n, total = len(first), len(points)
     seeds = check_random_state(random_state).randint(2**31 - 1, size=2)
     largest = min(PSI_COMPARED[-1], max(2, total // 2))
@@ -175,7 +178,7 @@ def compare(
         _p_value(np.array(distances)),
         contributions[:n],
         contributions[n:],
-        *_compare_features(points, is_first, n),
+        *_compare_features(values, is_first, n),
         tuple(feature_names(samples)),
     )
 
@@ -201,9 +204,9 @@ def _compare_features(points: Floats, is_first: npt.NDArray[np.float32], n: int)
     """Signed distance between distribution functions in each feature, and its p-value, corrected for d: (d,), (d,)."""
     total, d = points.shape
     distances = np.empty((d, len(is_first)))
-    for j, values in enumerate(points.T):
+    for j, values in enumerate(np.where(np.isnan(points), np.inf, points).T):  # gaps are alike, beyond all values
         order = np.argsort(values, kind="stable")
-        ends = np.flatnonzero(np.diff(values[order], append=np.inf))  # of runs of equal values
+        ends = np.flatnonzero(np.append(values[order][1:] != values[order][:-1], True))  # of runs of equal values
         for rows in slices(len(is_first), max(1, _KEPT_COUNTS // total)):
             counts = np.cumsum(is_first[rows][:, order], axis=1, dtype=np.float64)[:, ends]
             apart = counts / n - (ends + 1 - counts) / (total - n)
@@ -211,7 +214,8 @@ def _compare_features(points: Floats, is_first: npt.NDArray[np.float32], n: int)
     deviations = _standardised(distances)
     largest = deviations.max(axis=0)
     p_values = np.array([np.mean(largest >= own - 1e-9) for own in deviations[:, 0]])
-    signs = np.where(points[:n].mean(axis=0) >= points[n:].mean(axis=0), 1.0, -1.0)
+    filled = np.where(np.isnan(points), np.nanmax(points, axis=0, initial=0.0), points)
+    signs = np.where(filled[:n].mean(axis=0) >= filled[n:].mean(axis=0), 1.0, -1.0)
     return distances[:, 0] * signs, p_values
 
 

@@ -26,7 +26,8 @@ from isobag.estimators.base import Modelled, PointDetector, Storable, Thresholde
 from isobag.models.averaging import ViewsAverage
 from isobag.models.calibration import EXACT, EXTRAPOLATE
 from isobag.models.point import BLOCKS, PointModel, PointParams
-from isobag.models.point_fit import fit_point_model
+from isobag.models.point_fit import fit_to_bulk
+from isobag.models.thresholds import OWN_LEVEL, ScoreCounts
 from isobag.models.units import unit_numbers
 from isobag.models.views import Views
 
@@ -63,10 +64,9 @@ class IDKPointDetector(PointDetector, Modelled[PointModel]):
         integer ``max_samples``; with max_samples="auto" there is a pool on each of the scales "absolute", "normal"
         and "asinh". A value never seen in a feature that was constant is as far out as can be.
     contamination : float or "auto", default="auto"
-        Share of anomalies in the training data, above 0 and at most 0.5, which fixes ``offset_``. "auto": two
-        standard deviations below the mean of the logarithms of the training scores. It flags about 5 % of clean
-        training data, more of new rows if few were learned from (15 % after 100), and misses most anomalies where a
-        fifth of the rows or more are some; ``predict(X, fdr=0.1)`` and p-values do not depend on it.
+        Share of anomalies in the training data, above 0 and at most 0.5, which fixes ``offset_``. "auto": rows are
+        flagged that the tail of the bulk does not explain, by Benjamini and Hochberg's procedure on p-values at a level
+        of .1 among as many rows as ``fit`` was given: in about one of ten tables without anomalies there is some.
     pool_size : int, "auto" or None, default="auto"
         Rows that samples are cut from, drawn once for each scale: 2,048, or four times psi if that is more, and half as
         many of more than 32 features. None draws every sample from all rows, as the paper does.
@@ -117,8 +117,8 @@ class IDKPointDetector(PointDetector, Modelled[PointModel]):
     scores of sparse and dense input are the same bit for bit.
 
     NaN is a missing value: the median stands for it, and one more feature says how surprising the gaps of a row are. A
-    gap in a feature that had none in ``fit`` is a value never seen, as far out as can be. So a row without any value is
-    as odd as its gaps are rare together. Without gaps in ``fit`` nothing is added.
+    gap in a feature that had none in ``fit`` is a value never seen, as far out as can be. So a row without any value
+    has the score of a row of medians with so surprising gaps. Without gaps in ``fit`` nothing is added.
 
     With ``fit(X, within=labels)`` a row is compared with the rows of its own group g first: instead of the mean map m
     of all rows, it is looked up in lambda m_g + (1 - lambda) m at every psi, lambda = q n_g / (1 + q n_g), where n_g is
@@ -210,7 +210,7 @@ class IDKPointDetector(PointDetector, Modelled[PointModel]):
         if within is not None:
             owners, labels = number_labels(self._labels(within, rows), "within")
             rows = LabelledRows(rows, owners, len(labels))
-        scores = self._learn(rows, units)
+        scores, threshold = self._learn(rows, units)
         sampled = len(scores) < len(rows)
         for name in ("within_labels_", "scores_"):
             if hasattr(self, name):
@@ -219,13 +219,14 @@ class IDKPointDetector(PointDetector, Modelled[PointModel]):
             self.within_labels_ = labels
         if sampled and self.contamination != "auto":  # a share of all rows
             sampled, scores = False, self._score_rows(rows)
-        self.offset_ = self.threshold(scores)
+        share = self.contamination
+        self.offset_ = threshold if share == "auto" else float(np.quantile(scores, float(share)))
         if not sampled:
             self.scores_ = rows.give(scores)
         return rows
 
-    def _learn(self, rows: Rows, units: Ints | str | None) -> Floats:
-        """Learn from rows, or a sample of them, and return the scores of those that were learned from."""
+    def _learn(self, rows: Rows, units: Ints | str | None) -> tuple[Floats, float]:
+        """Learn from rows, or a sample of them; the scores of these, and the threshold for as many rows as came."""
         check_max_samples(self.max_samples, len(rows))
         most = MOST_LEARNED if self.max_rows == "auto" else len(rows) if self.max_rows is None else int(self.max_rows)
         if len(rows) <= most or isinstance(rows, LabelledRows):
@@ -236,8 +237,14 @@ class IDKPointDetector(PointDetector, Modelled[PointModel]):
             units = units[numbers] if isinstance(units, np.ndarray) else units
             sample = RangedRows(rows.part(numbers), *rows.extremes())
         compute = self.compute_for(rows)
-        self.model_, scores = fit_point_model(sample, self.params, compute, units, self.calibrates)
-        return scores
+        self.model_, scores, threshold = fit_to_bulk(sample, self.params, compute, units, len(rows))
+        return scores, threshold
+
+    def threshold(self, counts: ScoreCounts) -> float:
+        """Score below which p-values are too small for as many rows; 0 where the tail of scores is unknown."""
+        calibration = self.calibrated.calibration
+        assert calibration is not None
+        return calibration.threshold(counts, OWN_LEVEL, counts.n, self.model_.least)
 
     def _score_rows(self, rows: Rows) -> Floats:
         return self.model_.scores(rows, self.compute_for(rows))

@@ -4,44 +4,33 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from isobag.backends.arrays import Floats
 from isobag.backends.learned import demand
-from isobag.data.frames import feature_names, frame_like, is_frame
-from isobag.data.params import (
-    FDR,
-    MAX_SAMPLES,
-    N_ESTIMATORS,
-    Parameter,
-    Parameters,
-    at_least,
-    check_params,
-    one_of,
-)
-from isobag.data.rows import Rows
+from isobag.data.frames import frame_like, is_frame
+from isobag.data.gaps import Gaps, fill_rows, learn_gaps
+from isobag.data.params import FDR, MAX_SAMPLES, N_ESTIMATORS, Parameter, Parameters, at_least, check_params, one_of
+from isobag.data.rows import ArrayRows, Rows
 from isobag.data.scaling import SCALINGS
 from isobag.data.validation import as_rows
 from isobag.estimators.base import Computing, Storable, Thresholded
-from isobag.models.calibration import EXTRAPOLATE, TAILS
 from isobag.models.drift import Drift, measure_drift
 from isobag.models.online import Lord
-from isobag.models.point import FEW_SAMPLES, PointModel, PointParams
+from isobag.models.point import PointModel
 from isobag.models.stream import Followed, Stream
-from isobag.models.stream_state import StreamState
-from isobag.models.thresholds import counts_of, threshold_of_ratios
 
 WINDOW = at_least(4, "psi is at most half of the rows")
 OPTIONAL_FDR = Parameter("need None or a share between 0 and 1", (None,), FDR.accepts)
+_OF_STREAM = ("window", "n_estimators", "max_samples", "scaling")
 
 
 class IDKStreamDetector(Thresholded, Storable):
     """Point anomalies of a stream, by the Isolation Distributional Kernel of a row and the last ``window`` rows.
 
-    The score is that of ``IDKPointDetector`` for the window: the share of the window in the same cell as x, averaged
-    over partitionings. Rows that enter and leave are counted in and out exactly, and a ball whose center leaves is
-    replaced by one around the row that takes its place, so that the centers are a uniform draw from the window at any
-    moment.
+    The score is that of ``IDKPointDetector`` for the window. Rows that enter and leave are counted in and out exactly;
+    pools are drawn anew, and scales and weights learned anew, when a quarter of the window has passed.
 
     Rows are learned in blocks of a twentieth of the window (of the rows seen, while these are fewer); rows of a block
     that is not complete wait. Scores, p-values and all that is learned depend on the rows and their order alone, never
@@ -52,27 +41,19 @@ class IDKStreamDetector(Thresholded, Storable):
     window : int, default=10000
         Number of rows that are remembered, W.
     n_estimators : int, default=100
-        Number of partitionings, t. With several scales, they are assigned to the scales in turn.
+        As of ``IDKPointDetector``.
     max_samples : int or "auto", default="auto"
-        psi, the number of centers of each partitioning; "auto" takes psi = 2, 4, ..., 256 together, as
-        ``IDKPointDetector`` does. At most half of the rows: while there are fewer than 2 psi, the largest power of two
-        up to half of them.
+        psi, as of ``IDKPointDetector``; at most half of the rows seen. With an integer, rows that are in no ball are
+        told apart by how far out they are.
     scaling : {"auto", "minmax", "standard", "absolute", "robust", "normal", "asinh"} or None, default="auto"
-        As of ``IDKPointDetector``. Scales are learned anew from the window every ``window`` rows, one after the other,
-        and kept where that would hardly change them.
+        As of ``IDKPointDetector``.
     fdr : float or None, default=None
         False discovery rate of ``predict``; None: rows that score below ``offset_`` are anomalies.
-    tail : {"extrapolate", "exact"}, default="extrapolate"
-        Whether p-values below 1 / (1 + number of scores in the reference) are extrapolated from their tail.
     reference : {None, "first"} or fitted IDKPointDetector, default=None
         What ``drift_`` compares the window with: the first ``window`` rows, which are kept, or the rows that a detector
         keeps of those it was fitted to.
     random_state : int, RandomState instance or None, default=None
         Drawn from once, when the first rows come.
-    backend : {"auto", "numba", "numpy", "torch"}, default="auto"
-        The results are identical; only the time differs. "numba" alone keeps the nearest centers of all rows. Tensors
-        and arrays on a GPU are scored and counted there by "torch", which "auto" chooses for them, and results are
-        arrays there too; the window is kept in host memory, so rows that are learned are copied to it.
     n_jobs : int or None, default=None
         Number of threads, as in joblib.
 
@@ -85,8 +66,7 @@ class IDKStreamDetector(Thresholded, Storable):
     model_ : PointModel
         The model of the window, as a frozen data class.
     offset_ : float
-        Threshold on the scores: two standard deviations below the mean of the logarithms of the scores that the last
-        ``window`` rows had before they were learned.
+        Threshold on the scores, from those that the last ``window`` rows had before they were learned.
     drift_ : Drift
         How far the window is from ``reference``, with p-values, and the number of the row where that began; computed
         when it is asked for.
@@ -114,7 +94,6 @@ class IDKStreamDetector(Thresholded, Storable):
     """
 
     stream_: Stream
-    state_: StreamState  # what a file has of stream_
     online_: Lord
     parameters: ClassVar[Parameters] = {
         "window": WINDOW,
@@ -122,7 +101,6 @@ class IDKStreamDetector(Thresholded, Storable):
         "max_samples": MAX_SAMPLES,
         "scaling": one_of(("auto", *SCALINGS)),
         "fdr": OPTIONAL_FDR,
-        "tail": one_of(TAILS),
         "reference": one_of((None, "first"), lambda value: isinstance(getattr(value, "model_", None), PointModel)),
         **Computing.parameters,
     }
@@ -135,10 +113,8 @@ class IDKStreamDetector(Thresholded, Storable):
         *,
         scaling: str | None = "auto",
         fdr: float | None = None,
-        tail: str = EXTRAPOLATE,
         reference: Any = None,
         random_state: Any = None,
-        backend: str = "auto",
         n_jobs: int | None = None,
     ) -> None:
         self.window = window
@@ -146,10 +122,8 @@ class IDKStreamDetector(Thresholded, Storable):
         self.max_samples = max_samples
         self.scaling = scaling
         self.fdr = fdr
-        self.tail = tail
         self.reference = reference
         self.random_state = random_state
-        self.backend = backend
         self.n_jobs = n_jobs
 
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -160,10 +134,9 @@ class IDKStreamDetector(Thresholded, Storable):
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Learn the rows of X (n, d) in their order; the oldest rows leave the window."""
-        stream, rows = self._stream_and_rows(X)
-        compute = self.compute_for(rows)
+        rows = self._rows_to_learn(X)
         for block in rows.blocks():
-            stream.learn(block, compute)
+            self.stream_.learn(block, self.compute_for(rows))
         return self
 
     def follow(self, X: Any) -> Followed:
@@ -171,9 +144,8 @@ class IDKStreamDetector(Thresholded, Storable):
 
         Scores are nan and p-values 1 for the first rows, before there is a model.
         """
-        stream, rows = self._stream_and_rows(X)
-        compute = self.compute_for(rows)
-        parts = [stream.follow(block, compute, self.tail) for block in rows.blocks()]
+        rows = self._rows_to_learn(X)
+        parts = [self.stream_.follow(block, self.compute_for(rows)) for block in rows.blocks()]
         return Followed(*(rows.give(np.concatenate(own)) for own in zip(*parts, strict=True)))
 
     def score_samples(self, X: Any) -> Floats:
@@ -191,15 +163,14 @@ class IDKStreamDetector(Thresholded, Storable):
         p(x) = (1 + number of scores in the reference that are not above the score of x) / (1 + their number)
 
         The reference are the scores that the last ``window`` rows had before they were learned, without those that are
-        beyond the tail of the others, so that one odd row does not hide the next. If these rows and x are
-        exchangeable, P(p(x) <= alpha) <= alpha holds but for the little by which the model has moved since: each
-        score is that of a model whose window shares all but the newer rows. While the stream changes, p-values are of
-        the mixture of old and new rows in the window. Rows that hang together in time make p-values that do so too:
-        each is valid, but many small ones may come together. What is below 1 / (1 + number of scores) rests on
-        ``tail``.
+        beyond the tail of the others, so that one odd row does not hide the next; below all of them p-values go on from
+        their tail. If these rows and x are exchangeable, P(p(x) <= alpha) <= alpha holds but for the little by which
+        the model has moved since: each score is that of a model whose window shares all but the newer rows. While the
+        stream changes, p-values are of the mixture of old and new rows in the window. Rows that hang together in time
+        make p-values that do so too: each is valid, but many small ones may come together.
         """
         rows = self._rows(X)
-        return rows.give(self._p_values(rows))
+        return rows.give(self.stream_.p_values(self._scores(rows)))
 
     def predict(self, X: Any, fdr: float | None = None) -> npt.NDArray[np.int64]:
         """+1 for normal rows, -1 for anomalies: scores below ``offset_``.
@@ -209,11 +180,9 @@ class IDKStreamDetector(Thresholded, Storable):
         are independent; and ``fdr`` more in every window of rows, as the level does not fall below fdr / window.
         ``online_`` remembers the alarms; another ``fdr`` begins anew.
         """
-        rate = self.fdr if fdr is None else fdr
-        rows = self._rows(X)
-        if rate is None:
-            return rows.give(self._verdicts(self._scores(rows)))
-        return rows.give(self.alarms(self._p_values(rows), rate))
+        rate, rows = self.fdr if fdr is None else fdr, self._rows(X)
+        scores = self._scores(rows)
+        return rows.give(self._verdicts(scores) if rate is None else self.alarms(self.stream_.p_values(scores), rate))
 
     def alarms(self, p_values: Floats, fdr: float | None = None) -> npt.NDArray[np.int64]:
         """-1 for the alarms that p-values raise in their order, else +1; ``online_`` goes on: (n,) -> (n,)."""
@@ -225,10 +194,18 @@ class IDKStreamDetector(Thresholded, Storable):
 
     def explain(self, X: Any) -> Any:
         """What each feature contributes to a row's lack of similarity to the window: (n, d), as of IDKPointDetector."""
-        model, rows = self.model_, self._rows(X)
-        lack = model.explain(rows.on_host, self.compute_for(rows))
-        names = feature_names(self)
+        rows = self._rows(X)
+        gaps = self._gaps
+        filled = fill_rows(rows.on_host, gaps)
+        lack = gaps.hand_back(self.model_.explain(filled, self.compute_for(rows)), filled.map(np.asarray))
+        names = self.feature_names
         return frame_like(X, dict(zip(names, lack.T, strict=True)), same_rows=True) if is_frame(X) else rows.give(lack)
+
+    @property
+    def _gaps(self) -> Gaps:
+        gaps = self.model_.views.gaps
+        assert gaps is not None  # of every stream
+        return gaps
 
     @property
     def window_(self) -> Floats:
@@ -245,15 +222,16 @@ class IDKStreamDetector(Thresholded, Storable):
     @property
     def model_(self) -> PointModel:
         """The model of the window."""
-        model = self._stream.model
-        assert model is not None
-        return model
+        check_is_fitted(self)
+        if self.stream_.model is None:
+            raise ValueError(f"{self.stream_.n_seen} row has been seen; need at least 2.")
+        return self.stream_.model
 
     @property
     def offset_(self) -> float:  # type: ignore[override]  # it moves with the window
-        """Threshold on the scores, from those of the last rows before they were learned."""
-        scores = self._stream.scores
-        return threshold_of_ratios(counts_of(scores)) if len(scores) else 0.0
+        """Threshold on the scores: those of the last rows, before they were learned, are rarely below by chance."""
+        check_is_fitted(self)
+        return self.stream_.threshold
 
     @property
     def drift_(self) -> Drift:
@@ -261,91 +239,46 @@ class IDKStreamDetector(Thresholded, Storable):
 
         A change that began before the window was, and so nowhere in it, is said to begin near its first row.
         """
-        stream = self._stream
-        window = stream.window_rows
-        drift = measure_drift(self._reference_rows(), window, int(stream.seeds[0, 0]), self.compute)
-        return drift._replace(began=stream.n_learned - len(window) + drift.began)
-
-    def _reference_rows(self) -> Floats:
+        window, stream = self.window_, self.stream_
         if self.reference is None:
             raise ValueError("reference=None, so there is nothing to compare the window with; use reference='first'.")
-        rows = self.reference.model_.reference if self.reference != "first" else self.stream_.first
+        rows = stream.first if isinstance(self.reference, str) else self.reference.model_.reference
         if rows is None:
-            raise ValueError(
-                f"{self.stream_.n_learned} rows have been learned; the first {self.window} are the reference."
-            )
-        if rows.shape[1] != self.n_features_in_:
-            raise ValueError(
-                f"reference has {rows.shape[1]} features; need {self.n_features_in_}, those of the stream."
-            )
-        found: Floats = rows
-        return found
-
-    def fitted(self) -> dict[str, Any]:
-        """What a file holds beside the parameters."""
-        rest = {name: value for name, value in super().fitted().items() if name != "stream_"}
-        return {"state_": self.stream_.state, **rest}
-
-    def resume(self, fitted: dict[str, Any]) -> None:
-        """Go on from what ``fitted`` returned, which comes from a file."""
-        state = fitted.pop("state_")
-        super().resume(fitted)
-        self.stream_ = self.new_stream(state.rows.shape[1])
-        self.stream_.resume(state, self.compute)
+            raise ValueError(f"{stream.n_learned} rows have been learned; the first {self.window} are the reference.")
+        if rows.shape[1] != window.shape[1]:
+            raise ValueError(f"reference has {rows.shape[1]} features; need {window.shape[1]}, those of the stream.")
+        gaps, d = learn_gaps(ArrayRows(np.concatenate([rows, window]))), window.shape[1]
+        rows, window = gaps.fill(rows)[:, :d], gaps.fill(window)[:, :d]
+        drift = measure_drift(rows, window, stream.seed, self.compute)
+        return drift._replace(began=stream.n_learned - len(window) + drift.began)
 
     def validate(self) -> None:
         """Raise a ValueError where what comes from a file does not fit together."""
-        self._check_features(self.stream_.rows.shape[1])
+        self._check_features(self.stream_.waiting.shape[1])
         demand(isinstance(self.online_, Lord), "online_ is missing")
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "stream_")
 
-    def _stream_and_rows(self, X: Any) -> tuple[Stream, Rows]:
-        """The stream, begun with the first rows, and the rows to be learned."""
+    def _rows_to_learn(self, X: Any) -> Rows:
+        """Rows to be learned; with the first of them the stream begins."""
         is_first = not hasattr(self, "stream_")
         self.check_params()
-        if not is_first:
-            self._check_unchanged()
+        params = {name: getattr(self, name) for name in _OF_STREAM}
+        params = {name: own.item() if isinstance(own, np.generic) else own for name, own in params.items()}
+        for name, value in params.items():
+            if not is_first and value != getattr(self.stream_, name):
+                raise ValueError(
+                    f"{name}={value!r}, but the stream was begun with {getattr(self.stream_, name)!r}; fit begins anew."
+                )
         rows = as_rows(self, X, reset=is_first)
         if is_first:
-            self.stream_ = self.new_stream(rows.n_features)
+            none = np.empty((0, rows.n_features))
+            seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+            self.stream_ = Stream(**params, seed=seed, rows=none, waiting=none)
             fdr = self.fdr if self.fdr is not None else 0.1
             self.online_ = Lord(fdr, least=fdr / self.window)
-        return self.stream_, rows
-
-    def new_stream(self, n_features: int) -> Stream:
-        """A stream with the parameters as they are, that has seen no row."""
-        psi = self.max_samples if isinstance(self.max_samples, str) else int(self.max_samples)
-        params = PointParams(
-            int(self.n_estimators),
-            psi,
-            "similarity",
-            self.scaling,
-            "hypersphere",
-            False,
-            self.random_state,
-            FEW_SAMPLES,
-        )
-        return Stream(params, int(self.window), n_features)
-
-    def _check_unchanged(self) -> None:
-        """Refuse parameters that a stream which has begun cannot follow any more."""
-        begun = {"window": self.stream_.window}
-        begun |= {name: getattr(self.stream_.params, name) for name in ("n_estimators", "max_samples", "scaling")}
-        for name, value in begun.items():
-            if getattr(self, name) != value:
-                raise ValueError(
-                    f"{name}={getattr(self, name)!r}, but the stream was begun with {value!r}; fit begins anew."
-                )
-
-    @property
-    def _stream(self) -> Stream:
-        """The stream, once two rows have come."""
-        check_is_fitted(self)
-        if not self.stream_.has_model:
-            raise ValueError(f"{self.stream_.n_seen} row has been seen; need at least 2.")
-        return self.stream_
+        return rows
 
     def _rows(self, X: Any) -> Rows:
         check_is_fitted(self)
@@ -353,8 +286,6 @@ class IDKStreamDetector(Thresholded, Storable):
 
     def _scores(self, rows: Rows) -> Floats:
         """How normal rows are, in host memory: (n,)."""
-        stream, compute = self._stream, self.compute_for(rows)
-        return np.concatenate([stream.score(block, compute) for block in rows.blocks()])
-
-    def _p_values(self, rows: Rows) -> Floats:
-        return self._stream.p_values(self._scores(rows), self.tail)
+        assert self.model_ is not None  # or there are no scores yet
+        compute = self.compute_for(rows)
+        return np.concatenate([self.stream_.score(block, compute) for block in rows.blocks()])

@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from isobag.backends.arrays import Floats
+from isobag.backends.arrays import Floats, Ints, Term, Terms
 from isobag.backends.learned import TINY, Learned, check, demand
 
 FLOOR = 1e-3
@@ -55,21 +55,9 @@ class Average(Learned):
         """Logarithm of the scores at each psi, cut off at the floors: (n, L)."""
         return np.log(np.maximum(path, self.floors))
 
-    def add_to(self, total: Floats, path: Floats, levels: slice = slice(None)) -> None:
-        """Add the weighted logarithms of the scores at some psi: path (n, L) to total (n,)."""
-        # Column by column: a matrix product may add up in another order for another number of rows, and what is made
-        # of one column stays in the cache.
-        for column, floor, weight in zip(path.T[levels], self.floors[levels], self.weights[levels], strict=True):
-            part = np.maximum(column, floor)
-            np.log(part, out=part)
-            part *= weight
-            total += part
-
     def apply(self, path: Floats) -> Floats:
         """Scores from the scores at each psi: (n, L) -> (n,)."""
-        total = np.zeros(len(path))
-        self.add_to(total, path)
-        return _exponential(total)
+        return exponential(_sums(self.logarithms(path) * self.weights)[:, -1].copy())
 
 
 Paths = Sequence[tuple[Floats, Floats | None]]
@@ -116,29 +104,52 @@ class ViewsAverage(Learned):
 
     def apply(self, paths: Paths) -> Floats:
         """Scores, above 0 and at most 1: (n,)."""
-        mean, coarse = self.parts(paths)
+        return exponential(self.overruled(*self.parts(paths)))
+
+    def overruled(self, mean: Floats, coarse: Floats) -> Floats:
+        """The mean of the logarithms as far as the small psi agree, of arrays or tensors: (n,)."""
         if self.n_coarse:
-            mean -= OVERRULED * np.maximum(mean - self.limit(coarse), 0)
-        return _exponential(mean)
+            mean -= OVERRULED * (mean - self.limit(coarse)).clip(0)
+        return mean
+
+    def terms(self, largest: Ints, octave: int | None) -> Terms:
+        """``parts`` of sums: largest (L,) at each psi, and an octave of how far out rows are, None without."""
+        n_levels, (coarse, rest) = len(largest), ([], [])
+        for view, own in enumerate(self.views):
+            of_view = [
+                Term(view, k, int(largest[k]), float(own.weights[k]), float(own.floors[k])) for k in range(n_levels)
+            ]
+            coarse += of_view[: self.n_coarse]
+            rest += of_view[self.n_coarse :]
+            if octave is not None:
+                rest.append(Term(view, n_levels, octave, own.far_weight, None))
+        return Terms((*coarse, *rest), len(coarse))
 
     def parts(self, paths: Paths) -> tuple[Floats, Floats]:
         """The mean of the logarithms, less how far out rows are, and the part of it that is of the small psi: (n,)."""
-        coarse = np.zeros(len(paths[0][0]))
-        for average, (path, _) in zip(self.views, paths, strict=True):
-            average.add_to(coarse, path, slice(self.n_coarse))
-        mean = coarse.copy()
-        for average, (path, far) in zip(self.views, paths, strict=True):
-            average.add_to(mean, path, slice(self.n_coarse, None))
+        logarithms = [own.logarithms(path) * own.weights for own, (path, _) in zip(self.views, paths, strict=True)]
+        terms = [each[:, : self.n_coarse] for each in logarithms]
+        for own, each, (_, far) in zip(self.views, logarithms, paths, strict=True):
+            terms.append(each[:, self.n_coarse :])
             if far is not None:
-                mean -= average.far_weight * far
-        return mean, coarse
+                terms.append(-own.far_weight * far[:, None])
+        sums = _sums(np.concatenate(terms, axis=1))
+        n_coarse = self.n_coarse * len(self.views)
+        return sums[:, -1].copy(), sums[:, n_coarse - 1] if n_coarse else np.zeros(len(sums))
 
     def limit(self, coarse: Floats) -> Floats:
         """The part of the small psi in units of the mean; they overrule a mean above it: (n,)."""
         return self.offset + self.slope * coarse
 
 
-def _exponential(logarithms: Floats) -> Floats:
+def _sums(terms: Floats) -> Floats:
+    """Sums of the terms up to each, from the first to the last, whatever the number of rows: (n, k)."""
+    sums: Floats = np.add.accumulate(terms, axis=1)
+    return sums
+
+
+def exponential(logarithms: Floats) -> Floats:
+    """Of the logarithms, in their place, above 0."""
     np.maximum(logarithms, _LOWEST, out=logarithms)
     return np.exp(logarithms, out=logarithms)
 
@@ -149,17 +160,19 @@ def fit_average(path: Floats, importance: Floats) -> Average:
     return average
 
 
-def fit_views_average(paths: Paths, levels: Sequence[int], own_weight: float = 0.0) -> ViewsAverage:
+def fit_views_average(
+    paths: Paths, levels: Sequence[int], own_weight: float = 0.0, floor: float = FLOOR
+) -> ViewsAverage:
     """Floors, weights and what lets small psi overrule the mean, from the scores of the training data.
 
     Each psi matters psi^-0.5, in every view alike, and how far out rows are as much as all psi of the view.
     ``own_weight``, from 0 to 1: how much rows are compared with groups of their own. Small psi cannot resolve a group,
     which is a small part of the data, and far out is far from all: so each psi matters psi^(-0.5 (1 - own_weight)), and
-    how far out rows are 1 - own_weight times as much.
+    how far out rows are 1 - own_weight times as much. ``floor``: the least score that counts, as a share of the mean.
     """
     importance = np.array(levels) ** (-0.5 * (1 - own_weight))
     n_coarse = sum(psi <= COARSE for psi in levels)
-    fitted = [_fit_view(path, importance, far) for path, far in paths]
+    fitted = [_fit_view(path, importance, far, floor) for path, far in paths]
     views = _with_sum_1([replace(view, far_weight=view.far_weight * (1 - own_weight)) for view in fitted])
     average = ViewsAverage(views, 0 if n_coarse == len(levels) else n_coarse, 0.0, 0.0)
     mean, coarse = average.parts(paths)
@@ -170,10 +183,10 @@ def fit_views_average(paths: Paths, levels: Sequence[int], own_weight: float = 0
     return ViewsAverage(views, n_coarse, slope, middle + BEYOND * spread - slope * coarse_middle)
 
 
-def _fit_view(path: Floats, importance: Floats, far: Floats | None) -> Average:
+def _fit_view(path: Floats, importance: Floats, far: Floats | None, floor: float = FLOOR) -> Average:
     """Floors and weights of one view, which do not sum to 1 yet."""
     path = np.ascontiguousarray(path)  # in one layout, so that sums are taken in one order
-    floors = np.maximum(FLOOR * path.mean(axis=0), np.finfo(float).tiny)
+    floors = np.maximum(floor * path.mean(axis=0), np.finfo(float).tiny)
     spreads = Average(floors, importance, 0.0).logarithms(path).std(axis=0)
     tells = spreads > _LEAST_SPREAD  # a psi that tells no rows apart has no say
     weights = np.divide(importance, spreads, out=np.zeros_like(spreads), where=tells)

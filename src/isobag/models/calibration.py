@@ -8,6 +8,9 @@ p(x) = (1 + number of all z with s_k(z) <= s_k(x)) / (1 + number of all z).
 This is cross-conformal prediction. With one fold set aside and one model it would be split conformal, for which
 P(p(x) <= alpha) <= alpha holds exactly; for several folds 2 alpha is proven and alpha is what is seen.
 
+Where a model is hardly changed by a quarter of its data, as that of points, the model of all scores x, and s_k(z) are
+what it compares with: so a p-value falls as the score falls. Of groups, the models of all folds score x.
+
 No such p-value is below 1 / (1 + number of all z), the floor. Where x scores below all z, ``tails`` says how far below
 the floor its p-value is, unless only exact ones are asked for.
 
@@ -48,9 +51,12 @@ from isobag.data.labelled import UNSEEN, LabelledRows
 from isobag.data.rows import Rows
 from isobag.models.sizes import size_classes
 from isobag.models.tails import Tail, fit_tail, lacks_of
+from isobag.models.thresholds import ScoreCounts
 
 _BLOCK_SCORES = 1 << 16
-N_FOLDS = 4
+N_FOLDS, MANY_FOLDS = 4, 10
+FEW_DATA = 1000
+"""So many rows are dealt out to many folds."""
 LEAST_IN_CLASS = 200
 MOST_CLASSES = 5
 EXTRAPOLATE, EXACT = "extrapolate", "exact"
@@ -75,7 +81,8 @@ _JUDGED = np.dtype([("scores", np.float64), ("p_values", np.float64), ("is_extra
 class Calibration(Learned):
     """A model for each of K folds, and its scores of that fold, which it has not seen.
 
-    Without models, the scores are of rows left out of the model that holds this, one at a time.
+    Without models, the scores stand for those that the model that holds this gives to new data: of rows left out of
+    it, one at a time, or of folds by models like it.
 
     edges : (c - 1,), the largest sizes of all classes of groups but the last; rows are one class.
     ends : (K c,), where the scores of each class end, fold after fold.
@@ -137,7 +144,8 @@ class Calibration(Learned):
         scorers = [own.scorer(compute) for own in models]
 
         def judge_block(X: Floats) -> npt.NDArray[Any]:
-            by_model = np.stack([score(X) for score in scorers], axis=1)
+            scored = zip(scorers, models, strict=True)
+            by_model = np.stack([np.maximum(score(X), own.least) for score, own in scored], axis=1)
             judged = np.empty(len(by_model), dtype=_JUDGED)
             for rows in slices(len(by_model), _BLOCK_SCORES):
                 judgement = self.compare(by_model[rows], by_model[rows], tail)
@@ -148,6 +156,30 @@ class Calibration(Learned):
         # Block by block, so that beside the input and the answer memory does not grow with the rows.
         judged = np.asarray(data.map(judge_block))
         return Judgement(**{name: judged[name] for name in Judgement._fields})
+
+    def score_at(self, p_value: float) -> float:
+        """Score below which p-values by the model of all are at most this, of the last class; 0 where none is."""
+        (scores,) = self.classes[-1]
+        rank = int(p_value * (1 + len(scores)) * (1 + 1e-12))  # 1 + number of scores that are not above
+        if rank >= 1:
+            return float(scores[rank - 1]) if rank <= len(scores) else np.inf
+        tail = self.tails[-1]
+        if tail is None:
+            return 0.0
+        lowest = float(np.exp(-tail.lack_at(p_value))) if p_value < tail.share else np.inf
+        return min(lowest, float(scores[0]))
+
+    def threshold(self, counts: ScoreCounts, level: float, n: int, least: float = 0.0) -> float:
+        """Score below which Benjamini and Hochberg's procedure rejects: of n scores, or of some that stand for them.
+
+        Where it rejects none, the score at which one would be; 0 where that is below the ``least`` score above 0.
+        """
+        values = np.maximum(counts.values, least)[:, None]
+        p_values = self.compare(values, values, EXTRAPOLATE).p_values
+        shares = np.cumsum(counts.counts) / counts.n
+        passing = np.flatnonzero(p_values <= level * shares)
+        threshold = self.score_at(level * max(1 / n, float(shares[passing[-1]]) if len(passing) else 0.0))
+        return threshold if threshold > least else 0.0
 
     def p_values(self, model: Any, data: Any, compute: Compute, tail: str = EXTRAPOLATE) -> Floats:
         """P-values of new data: (n,) in (0, 1]."""
@@ -201,7 +233,9 @@ class Fold(NamedTuple):
     seed: int
 
 
-def draw_folds(n: int, most_aside: int, most_learned: int, random_state: Any, units: Ints | None = None) -> list[Fold]:
+def draw_folds(
+    n: int, most_aside: int, most_learned: int, random_state: Any, units: Ints | None = None, n_folds: int = N_FOLDS
+) -> list[Fold]:
     """Folds of n rows or groups, or of at most so many of them drawn at random.
 
     ``units`` (n,): which belong together, numbered from 0. Of two rows or units nothing can be set aside.
@@ -215,7 +249,7 @@ def draw_folds(n: int, most_aside: int, most_learned: int, random_state: Any, un
         units = units[chosen]
     _, first, numbers = np.unique(units, return_index=True, return_inverse=True)
     scored = rng.permutation(len(first))[:most_aside]
-    n_folds = min(N_FOLDS, len(scored)) if len(first) > 2 else 1
+    n_folds = min(n_folds, len(scored)) if len(first) > 2 else 1
     fold_of = np.full(len(first), -1)
     fold_of[scored] = np.arange(len(scored)) % n_folds if len(first) > 2 else -1
     return [
@@ -236,32 +270,41 @@ def calibrate(
     most_aside: int,
     most_learned: int,
     units: Ints | None = None,
+    keep_models: bool = True,
 ) -> Calibration:
-    """Learn from all folds but one, and score that one, for each."""
-    folds = draw_folds(len(data), most_aside, most_learned, params.random_state, units)
+    """Learn from all folds but one, and score that one, for each.
+
+    Models that are not kept are as large as the model of all, so that their scores stand for its scores of new data.
+    """
+    n_folds = MANY_FOLDS if len(data) <= FEW_DATA and not keep_models else N_FOLDS
+    folds = draw_folds(len(data), most_aside, most_learned, params.random_state, units, n_folds)
     n_aside = sum(len(fold.aside) for fold in folds)
     n_classes = int(np.clip(n_aside // LEAST_IN_CLASS, 1, MOST_CLASSES))
     edges = np.zeros(int(isinstance(data, LabelledRows)), dtype=np.int64)
     if isinstance(data, Groups):
         edges = size_classes(data.sizes, n_classes)
-    models, scores, ends = [], [], []
+    models, scores, numbers = [], [], []
     places, ranks = np.concatenate([fold.aside for fold in folds]), []
     for fold in folds:
-        model, _ = fit(data.part(fold.learned), params.of_part(fold.seed, len(folds)), compute)
+        of_fold_params = params.of_part(fold.seed, len(folds) if keep_models else 1)
+        model, _ = fit(data.part(fold.learned), of_fold_params, compute)
         aside = data.part(fold.aside)
         of_fold = model.scores(aside, compute) if len(fold.aside) else np.empty(0)
         classes = np.searchsorted(edges, _sizes_of(aside), side="left")
-        models.append(model)
+        if keep_models:
+            models.append(model)
         ranks.append(own_p_values(of_fold))
         if isinstance(aside, LabelledRows) and len(fold.aside):
             of_fold = np.concatenate([of_fold, model.scores(aside.as_unseen(), compute)])
             classes = np.concatenate([classes, np.zeros_like(classes)])
-        scores.append(of_fold[np.lexsort((of_fold, classes))])
-        ends.append(np.bincount(classes, minlength=len(edges) + 1))
+        scores.append(of_fold)
+        numbers.append(classes)
+    if not keep_models:
+        scores, numbers = [np.concatenate(scores)], [np.concatenate(numbers)]
+    ends = np.concatenate([np.bincount(classes, minlength=len(edges) + 1) for classes in numbers])
+    rising = [own[np.lexsort((own, classes))] for own, classes in zip(scores, numbers, strict=True)]
     neighbours = np.concatenate(ranks)[np.argsort(places)]
-    return Calibration(
-        tuple(models), edges, np.cumsum(np.concatenate(ends)), np.concatenate(scores), _correlation(neighbours)
-    )
+    return Calibration(tuple(models), edges, np.cumsum(ends), np.concatenate(rising), _correlation(neighbours))
 
 
 def calibration_of(scores: Floats) -> Calibration:

@@ -1,4 +1,4 @@
-"""What each column says of a group on its own: a mean, a spread or a shape that other groups do not have.
+"""What each column says of a group on its own: a mean or a spread that other groups do not have, a value never seen.
 
 In many columns a change of one is a small part of the distance between mean maps. So, beside level 2:
 
@@ -6,15 +6,14 @@ In many columns a change of one is a small part of the distance between mean map
                -2.5 to 2.5: fine at the ends, where a tail shows
 2. values      v of a bin: the normal score of its middle rank, standardised, in sixteenths: whole numbers
 3. sums        of v, v^2, v^3 and v^4 over the points of a group, so in whatever order
-4. statistics  mean, standard deviation, skewness and kurtosis of v in the group
+4. statistics  mean and standard deviation of v in the group, and how much each scatters for its number of points
 5. deviation   sqrt(n / (1 + q n)) (statistic - its median over groups), in robust spreads of such: z; q is the
                variance between groups divided by that of one point
-6. largest     |z| of a mean or a spread, compared with what is usual at that size: u
-7. counts      of values that most groups have equally often, as sessions have one end each however long they are: the
-               largest difference of a root from that of the usual count, see ``equal_counts``: u
-8. oddness     2 asinh(u / 2): one event that is rare is many spreads from never, but it is no more than one event
+6. largest     |z|, compared with what is usual at that size: u
+7. oddness     2 asinh(u / 2) - 2, or that of the point detector on all statistics, see ``summaries``, if that is more
+8. never seen  where a column had one value in all points of ``fit``, a group with another is odder than all others
 
-Skewness and kurtosis take part in reasons alone.
+The lowest of three scores counts: of the kernel, of this oddness, and of the number of points.
 """
 
 from dataclasses import dataclass, replace
@@ -27,29 +26,34 @@ from scipy.sparse import csr_array
 from scipy.special import ndtr, ndtri
 
 from isobag.backends import Compute
-from isobag.backends.arrays import FARTHEST, Floats, Ints
+from isobag.backends.arrays import FARTHEST, MOST_ROWS, Floats, Ints
 from isobag.backends.learned import TINY, Learned, check, demand
 from isobag.data.groups import Groups
 from isobag.data.rows import GroupedBlock, Rows, sample_numbers
 from isobag.models.counted import Counter
-from isobag.models.equal_counts import MOST_UNITS, EqualCounts, fit_equal_counts
 from isobag.models.level2 import AnyMaps
 from isobag.models.maps import maps_of
 from isobag.models.neighbours import MARGIN, MOST_REFERENCES, bounded
+from isobag.models.point import PointParams
 from isobag.models.sizes import SizeLine, fit_size_line
+from isobag.models.summaries import (
+    MOST_UNITS,
+    Summary,
+    SummaryWitness,
+    TwoValued,
+    fit_two_valued,
+    fit_witness,
+    rows_of,
+)
 from isobag.models.tally import GroupTally
 from isobag.partitionings.counts import MeanMaps
 
 N_BINS = 16
 POWERS = 4
-KINDS = ("mean", "spread", "shape", "shape")
-"""What each statistic is a matter of."""
-N_SCORED = 2
-"""Statistics that take part in scores: mean and spread."""
+N_STATISTICS = 2
+"""Mean and spread."""
 _UNIT = 16
 _LEAST_VARIANCE = 0.05
-_SKEWNESS, _KURTOSIS = 6.0, 24.0
-"""Variance of skewness and kurtosis of n normal numbers, times n."""
 _QUANTILE, _NORMAL_QUANTILE = 0.75, 1.1503493803760079
 _MEDIAN_SQUARE = 0.4549364231195727
 """Median of the square of a normal number."""
@@ -59,18 +63,15 @@ _SHARES = ndtr(np.linspace(-2.5, 2.5, N_BINS - 1))
 _BEND = 2.0
 """From about here on the logarithm of a deviation counts."""
 _KEPT_BYTES = 1 << 25
-_MOST_POINTS, _MOST_GROUPS = 1 << 14, 1024
-"""Bins are learned from so many points, and what is usual from so many groups."""
+_MOST_POINTS = 1 << 14
+"""Bins are learned from so many points."""
 _UNSEEN = 0.5
 """How many points of the sample stand for values beyond all of it."""
+NEVER_SEEN = 1000.0
+"""Oddness of a group with a value never seen in a column that was constant."""
+_KERNEL_LESS = 0.25
+"""By how much less the logarithm of the kernel's score counts where all columns have two values."""
 _FRACTION = 2.0**40
-
-
-class Statistics(NamedTuple):
-    """Statistics of groups in each column, and the variance that one point adds to each: (g, d, 4) twice."""
-
-    values: Floats
-    variances: Floats
 
 
 class Bins(NamedTuple):
@@ -91,9 +92,11 @@ class ColumnEvidence(Learned):
 
     edges : (d, 15), a bin reaches up to its edge.
     values : (d, 16) of the bins, in sixteenths.
-    centers, ratios, scales : (d, 4), median, q and scale of each statistic.
+    centers, ratios, scales : (d, 2), median, q and scale of each statistic.
+    constants : numbers of the columns with one value in all points.
     line : what largest deviations are usual at each size.
-    counts : values that most groups have equally often; None if there are none, or if numbers of points are ignored.
+    counts : columns of two values; None if there are none, or if numbers of points are ignored.
+    witness : the point detector on all statistics; None if no column has two values.
     """
 
     edges: Floats
@@ -101,109 +104,120 @@ class ColumnEvidence(Learned):
     centers: Floats
     ratios: Floats
     scales: Floats
+    constants: Ints
     line: SizeLine
-    counts: EqualCounts | None = None
+    counts: TwoValued | None = None
+    witness: SummaryWitness | None = None
 
     def validate(self) -> None:
         """Bins and statistics of each column."""
         check("edges", self.edges, (None, N_BINS - 1), -FARTHEST, FARTHEST)
         demand(np.all(np.diff(self.edges, axis=1) >= 0), "edges are not in rising order")
-        check("values", self.values, (len(self.edges), N_BINS), -MOST_UNITS, MOST_UNITS)
-        shape = (len(self.edges), POWERS)
-        check("centers", self.centers, shape)
-        check("ratios", self.ratios, shape, 0)
-        check("scales", self.scales, shape, TINY, np.inf)
-        known = self.counts is None or self.counts.columns[-1] < len(self.edges)
-        demand(known, "counts are of a column beyond the last")
+        d = len(self.edges)
+        check("values", self.values, (d, N_BINS), -MOST_UNITS, MOST_UNITS)
+        check("centers", self.centers, (d, N_STATISTICS))
+        check("ratios", self.ratios, (d, N_STATISTICS), 0)
+        check("scales", self.scales, (d, N_STATISTICS), TINY, np.inf)
+        check("constants", self.constants, (None,), 0, min(d - 1, MOST_ROWS))
+        demand(self.counts is None or self.counts.columns[-1] < d, "counts are of a column beyond the last")
+        n_counts = 0 if self.counts is None else len(self.counts.columns)
+        fits = self.witness is None or self.witness.model.views.n_features == N_STATISTICS * d + n_counts
+        demand(fits, "the witness is of other summaries")
 
     def counter(self, compute: Compute) -> Counter:
         """What sums values over the points of groups."""
-        return Counter(self.edges, partial(_count_sums, self.edges, self.values, compute), POWERS * len(self.edges))
+        return Bins(self.edges, self.edges, self.values).counter(compute)
 
-    def scores(self, groups: Groups, compute: Compute) -> Floats:
-        """How usual the most unusual column of each group is: (g,), above 0, higher = more normal."""
-        sums = _sums_of(groups, self.edges, self.values, compute)
-        return self.scores_of(self.largest_of(sums), groups.sizes)
+    def lower(self, scores: Floats, groups: Groups, compute: Compute) -> Floats:
+        """The scores of the kernel, or lower ones where columns are odder: (g,) -> (g,), above 0."""
+        return self.overrule(scores, self.oddness(_sums_of(groups, self.edges, self.values, compute), compute))
 
-    def scores_of(self, largest: Floats, sizes: Ints) -> Floats:
-        """Scores from largest deviations: (g, 2) -> (g,)."""
-        oddness = np.maximum(self.line.normalise(largest[:, 0], sizes), largest[:, 1])
-        return bounded(_BEND * np.arcsinh(oddness / _BEND) - MARGIN)
+    def overrule(self, scores: Floats, oddness: Floats) -> Floats:
+        """The lower of the kernel's scores and those of columns: (g,), (g,) -> (g,)."""
+        share = 0.0 if self.witness is None else self.witness.share
+        return np.minimum(scores ** (1 - _KERNEL_LESS * share), bounded(oddness))
 
-    def largest_of(self, sums: AnyMaps) -> Floats:
-        """Largest deviation of a mean or a spread, and oddness of counts, from sums of powers of groups: (g, 2)."""
-        return sums.map(lambda own: self._largest(_unpacked(own, len(self.edges)), own.sizes))
+    def oddness(self, sums: AnyMaps, compute: Compute) -> Floats:
+        """Oddness of groups from their sums: (g,)."""
+        return sums.map(lambda block: self._oddness(_unpacked(block, len(self.edges)), block.sizes, compute))
 
-    def deviations(self, statistics: Statistics, sizes: Ints) -> Floats:
-        """Z of every statistic of every column: (g, d, 4)."""
-        factors = np.stack([_factors(sizes, self.ratios[:, k], k) for k in range(POWERS)], axis=2)
-        return factors * (statistics.values - self.centers) / self.scales
+    def largest_of(self, sums: Ints, sizes: Ints) -> Floats:
+        """Largest deviation of a mean or a spread: (g, d, 4) -> (g,)."""
+        largest: Floats = np.abs(self.deviations(statistics_of(sums, sizes)[0], sizes)).max(axis=(1, 2), initial=0.0)
+        return largest
+
+    def deviations(self, statistics: Floats, sizes: Ints) -> Floats:
+        """Z of every statistic of every column: (g, d, 2)."""
+        return _factors(sizes, self.ratios) * (statistics - self.centers) / self.scales
+
+    def unseen(self, sums: Ints, sizes: Ints) -> Floats:
+        """Share of the points of each group with a value never seen in each constant column: (g, d, 4) -> (g, k)."""
+        shares: Floats = sums[:, self.constants, 1] / (MOST_UNITS**2 * sizes[:, None])
+        return shares
 
     def sums_of(self, groups: Groups, compute: Compute) -> Ints:
-        """Sums of powers of groups in memory: (g, d, 4)."""
+        """Sums of groups in memory: (g, d, 4)."""
         maps = _sums_of(groups, self.edges, self.values, compute)
         return _unpacked(maps[np.arange(len(groups))], len(self.edges))
 
-    def _largest(self, sums: Ints, sizes: Ints) -> Floats:
-        found = np.zeros(len(sizes))
-        for k, values in enumerate(_scored(sums, sizes)):
-            z = _factors(sizes, self.ratios[:, k], k) * (values - self.centers[:, k]) / self.scales[:, k]
-            np.maximum(found, np.abs(z).max(axis=1, initial=0.0), out=found)
-        no_counts = np.full(len(sizes), -np.inf)
-        return np.stack(
-            [found, no_counts if self.counts is None else self.counts.oddness(sums[:, :, 0], sizes)], axis=1
-        )
+    def _oddness(self, sums: Ints, sizes: Ints, compute: Compute) -> Floats:
+        u = self.line.normalise(self.largest_of(sums, sizes), sizes)
+        oddness: Floats = _BEND * np.arcsinh(u / _BEND) - MARGIN
+        if self.witness is not None:
+            rows = rows_of(summary_of(sums, sizes), self.counts)
+            oddness = np.maximum(oddness, self.witness.oddness(rows, sizes, compute))
+        unseen = self.unseen(sums, sizes).sum(axis=1)
+        return np.where(unseen > 0, np.maximum(oddness, 0) + NEVER_SEEN * (1 + unseen), oddness)
 
 
 def fit_columns(
-    groups: Groups, compute: Compute, has_counts: bool = True, bins: Bins | None = None
+    groups: Groups, compute: Compute, params: PointParams, has_counts: bool = True, bins: Bins | None = None
 ) -> tuple[ColumnEvidence, Floats]:
-    """Learn from groups; also their scores: (g,). ``has_counts``: whether counts of values take part."""
+    """Learn from groups; also their oddness: (g,). ``has_counts``: whether counts of values take part."""
     points, edges, values = fit_bins(groups.rows) if bins is None else bins
-    sizes, chosen = groups.sizes, np.arange(len(groups))
+    chosen = np.arange(len(groups))
     if len(groups) > MOST_REFERENCES:
         chosen = np.sort(np.random.default_rng(0).choice(len(groups), MOST_REFERENCES, replace=False))
-    some = chosen[:: -(-len(chosen) // _MOST_GROUPS)]
-    sums = _sums_of(groups, edges, values, compute)
-    of_some = _unpacked(sums[some], len(edges))
-    counts = fit_equal_counts(points, edges, values, of_some[:, :, 0], sizes[some]) if has_counts else None
-    usual = _fit_usual(statistics_of(of_some, sizes[some]), sizes[some])
-    model = ColumnEvidence(edges, values, *usual, SizeLine(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0), counts)
-    largest = model.largest_of(sums)
-    line = fit_size_line(largest[chosen, 0], sizes[chosen], 1.0, _LEAST_SCALE, sloped=True)
-    model = replace(model, line=line)
-    return model, model.scores_of(largest, sizes)
+    maps, sizes = _sums_of(groups, edges, values, compute), groups.sizes[chosen]
+    sums = _unpacked(maps[chosen], len(edges))
+    usual = _fit_usual(*statistics_of(sums, sizes), sizes)
+    constants = _constants(points, maps)
+    level = SizeLine(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
+    model = ColumnEvidence(edges, values, *usual, constants, level)
+    line = fit_size_line(model.largest_of(sums, sizes), sizes, 1.0, _LEAST_SCALE, sloped=True)
+    summary = summary_of(sums, sizes)
+    two_valued = fit_two_valued(points, edges, values, summary)
+    counts, witness = two_valued if has_counts else None, None
+    if two_valued is not None:
+        share = min(1.0, 2 * len(two_valued.columns) / (len(edges) - len(constants)))
+        witness = fit_witness(rows_of(summary, counts), sizes, share, params, compute)
+    model = replace(model, line=line, counts=counts, witness=witness)
+    return model, model.oddness(maps, compute)
 
 
-def statistics_of(sums: Ints, sizes: Ints) -> Statistics:
-    """Mean, standard deviation, skewness and kurtosis from sums of powers: (g, d, 4) -> (g, d, 4)."""
+def statistics_of(sums: Ints, sizes: Ints) -> tuple[Floats, Floats]:
+    """Mean and standard deviation from sums of powers, and the variance that one point adds: (g, d, 4) -> (g, d, 2)."""
     n = sizes.astype(np.float64)[:, None]
-    m1, m2, m3, m4 = (sums[:, :, k] / (n * float(_UNIT) ** (k + 1)) for k in range(POWERS))
-    mean, spread = _scored(sums, sizes)
-    variance = np.maximum(m2 - m1 * m1, 0)
-    third = m3 - 3 * m1 * m2 + 2 * m1**3
-    fourth = m4 - 4 * m1 * m3 + 6 * m1 * m1 * m2 - 3 * m1**4
-    usable = np.maximum(variance, _LEAST_VARIANCE)
-    of_spread = np.maximum(fourth - variance * variance, 0) / (4 * usable)
-    values = [mean, spread, third / usable**1.5, fourth / usable**2]
-    variances = [variance, of_spread, np.full_like(m1, _SKEWNESS), np.full_like(m1, _KURTOSIS)]
-    return Statistics(np.stack(values, axis=2), np.stack(variances, axis=2))
+    mean, m2, m3, m4 = (sums[:, :, k] / (n * float(_UNIT) ** (k + 1)) for k in range(POWERS))
+    variance = np.maximum(m2 - mean * mean, 0)
+    fourth = m4 - 4 * mean * m3 + 6 * mean * mean * m2 - 3 * mean**4
+    spread = np.sqrt(variance * (n / np.maximum(n - 1, 1)))
+    of_spread = np.maximum(fourth - variance * variance, 0) / (4 * np.maximum(variance, _LEAST_VARIANCE))
+    return np.stack([mean, spread], axis=2), np.stack([variance, of_spread], axis=2)
 
 
-def _scored(sums: Ints, sizes: Ints) -> tuple[Floats, Floats]:
-    """Mean and standard deviation from sums of powers: (g, d, 4) -> (g, d) each."""
-    n = sizes.astype(np.float64)[:, None]
-    mean = sums[:, :, 0] / (n * _UNIT)
-    variance = np.maximum(sums[:, :, 1] / (n * _UNIT**2) - mean * mean, 0)
-    return mean, np.sqrt(variance * (n / np.maximum(n - 1, 1)))
+def summary_of(sums: Ints, sizes: Ints) -> Summary:
+    """What columns say of groups: (g, d, 4), (g,)."""
+    statistics, _ = statistics_of(sums, sizes)
+    return Summary(sums[:, :, 0], statistics[:, :, 0], statistics[:, :, 1], sizes)
 
 
 def bin_values(X: Floats, edges: Floats, values: Ints) -> Ints:
     """The value of the bin of each number: (n, d) -> (n, d)."""
-    found = np.empty(X.shape, dtype=np.int64)
-    for column, (own, of_bins) in enumerate(zip(edges, values, strict=True)):
-        found[:, column] = of_bins[np.searchsorted(own, X[:, column], side="left")]
-    return found
+    binned = np.empty(X.shape, dtype=np.int64)
+    for column, (bounds, of_bins) in enumerate(zip(edges, values, strict=True)):
+        binned[:, column] = of_bins[np.searchsorted(bounds, X[:, column], side="left")]
+    return binned
 
 
 def fit_bins(rows: Rows) -> Bins:
@@ -212,31 +226,39 @@ def fit_bins(rows: Rows) -> Bins:
     points = rows.take(sample[:: -(-len(sample) // _MOST_POINTS)])
     edges = np.ascontiguousarray(np.quantile(points, _SHARES, axis=0, method="inverted_cdf").T)
     values = np.zeros((len(edges), N_BINS), dtype=np.int64)
-    for own, column, found in zip(edges, points.T, values, strict=True):
-        if own[0] == own[1]:  # many points have the lowest value: the first bin is for what lies below
-            own[0] = np.nextafter(own[0], -np.inf)
-        counts = np.bincount(np.searchsorted(own, column, side="left"), minlength=N_BINS).astype(np.float64)
+    for bounds, column, of_bins in zip(edges, points.T, values, strict=True):
+        if bounds[0] == bounds[1]:  # many points have the lowest value: the first bin is for what lies below
+            bounds[0] = np.nextafter(bounds[0], -np.inf)
+        counts = np.bincount(np.searchsorted(bounds, column, side="left"), minlength=N_BINS).astype(np.float64)
         counts[[0, -1]] = np.maximum(counts[[0, -1]], _UNSEEN)
         share = counts / counts.sum()
         scores = np.where(counts > 0, ndtri(np.cumsum(share) - share / 2), 0.0)
         scores -= share @ scores
         spread = np.sqrt(share @ scores**2)
-        if spread > 0:
-            found[:] = np.clip(np.rint(_UNIT * scores / spread), -MOST_UNITS, MOST_UNITS)
+        of_bins[:] = np.clip(np.rint(_UNIT * scores / spread), -MOST_UNITS, MOST_UNITS)
+        if column.min() == column.max():  # what is never seen is as far as can be
+            of_bins[:] = [-MOST_UNITS, *[0] * (N_BINS - 2), MOST_UNITS]
     return Bins(points, edges, values)
 
 
-def _fit_usual(statistics: Statistics, sizes: Ints) -> tuple[Floats, Floats, Floats]:
-    """Median, q and scale of each statistic of each column: (d, 4) each."""
-    values, variances = statistics
+def _constants(points: Floats, sums: AnyMaps) -> Ints:
+    """Numbers of the columns with one value in the sample and in all groups."""
+    columns = np.flatnonzero(points.min(axis=0) == points.max(axis=0))
+    if not len(columns):
+        return columns
+    differs = sums.map(lambda block: _unpacked(block, points.shape[1])[:, columns, 1] > 0)
+    return columns[~differs.any(axis=0)]
+
+
+def _fit_usual(statistics: Floats, variances: Floats, sizes: Ints) -> tuple[Floats, Floats, Floats]:
+    """Median, q and scale of each statistic of each column: (d, 2) each."""
     n = sizes.astype(np.float64)[:, None, None]
     within = _total(variances * (n / max(float(sizes.sum() - len(sizes)), 1.0)))
-    known = np.where(within > 0, within, 1.0)
-    centers = np.median(values, axis=0)
-    squares = (values - centers) ** 2 / _MEDIAN_SQUARE
-    ratios = np.where(within > 0, np.maximum(np.median(squares - within / n, axis=0), 0) / known, 0.0)
-    factors = np.stack([_factors(sizes, ratios[:, k], k) for k in range(POWERS)], axis=2)
-    away = np.abs(factors * (values - centers))
+    centers = np.median(statistics, axis=0)
+    squares = (statistics - centers) ** 2 / _MEDIAN_SQUARE
+    between = np.maximum(np.median(squares - within / n, axis=0), 0)
+    ratios = np.where(within > 0, between / np.where(within > 0, within, 1.0), 0.0)
+    away = np.abs(_factors(sizes, ratios) * (statistics - centers))
     scales = np.maximum(np.quantile(away, _QUANTILE, axis=0) / _NORMAL_QUANTILE, np.sqrt(within))
     # A column without any other value: as if half a point of all had one.
     is_constant = (away[:, :, 0].max(axis=0) == 0) & (within[:, 0] == 0)
@@ -244,12 +266,11 @@ def _fit_usual(statistics: Statistics, sizes: Ints) -> tuple[Floats, Floats, Flo
     return centers, ratios, np.where(scales > 0, scales, np.inf)
 
 
-def _factors(sizes: Ints, ratios: Floats, statistic: int) -> Floats:
-    """What makes deviations scatter alike at every size; a single point has a mean but no spread or shape: (g, d)."""
-    n = sizes.astype(np.float64)[:, None]
+def _factors(sizes: Ints, ratios: Floats) -> Floats:
+    """What makes deviations scatter alike at every size; a single point has a mean but no spread: (g, d, 2)."""
+    n = sizes.astype(np.float64)[:, None, None]
     factors = np.sqrt(n / (1 + ratios * n))
-    if statistic > 0:
-        factors[sizes < 2] = 0.0
+    factors[sizes < 2, :, 1] = 0.0
     return factors
 
 
@@ -261,14 +282,14 @@ def _total(values: Floats) -> Floats:
 
 def _sums(X: Floats, starts: Ints, edges: Floats, values: Ints) -> Ints:
     """Sums of powers over runs of rows, run k from starts[k] to starts[k + 1]: (n, d) -> (k, d, 4)."""
-    found = np.empty((len(starts) - 1, len(edges), POWERS), dtype=np.int64)
-    for column, (own, of_bins) in enumerate(zip(edges, values, strict=True)):
-        value = of_bins[np.searchsorted(own, np.ascontiguousarray(X[:, column]), side="left")]
+    sums = np.empty((len(starts) - 1, len(edges), POWERS), dtype=np.int64)
+    for column, (bounds, of_bins) in enumerate(zip(edges, values, strict=True)):
+        value = of_bins[np.searchsorted(bounds, np.ascontiguousarray(X[:, column]), side="left")]
         power = value
         for k in range(POWERS):
-            found[:, column, k] = np.add.reduceat(power, starts[:-1])
+            sums[:, column, k] = np.add.reduceat(power, starts[:-1])
             power = power * value
-    return found
+    return sums
 
 
 def _sums_of(groups: Groups, edges: Floats, values: Ints, compute: Compute) -> AnyMaps:

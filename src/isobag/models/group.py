@@ -19,7 +19,7 @@ from isobag.models.counted import CountedGroups, Counter
 from isobag.models.level2 import AnyMaps, Level2, Level2Params
 from isobag.models.maps import LazyMaps, TotalledMaps
 from isobag.models.neighbours import MARGIN, Neighbours, bounded
-from isobag.models.point import largest_samples
+from isobag.models.point import PointParams, largest_samples
 from isobag.models.reasons import reasons_of
 from isobag.models.sizes import SizeEvidence, fit_size_evidence
 from isobag.models.views import Draw, Plan, Views, draw_views
@@ -48,8 +48,8 @@ class GroupExplanation(NamedTuple):
         distance of the two distribution functions, negative if these points have the lower values. As a frame: columns
         "group", "difference" and the names of the features; "group_" if a feature has that name.
 
-    reasons : (g,), of each group a list of GroupReason, the strongest first: which mean, spread, shape or relation of
-        columns is odd, beside the usual one. Empty with the paper's level 2.
+    reasons : (g,), of each group a list of GroupReason, the strongest first: which value was never seen, which mean,
+        spread, count or relation of columns is odd, beside the usual one. Empty with the paper's level 2.
 
     For every group the parts of its points and of all reference points add up to its difference.
     """
@@ -102,6 +102,10 @@ class GroupParams:
         levels = nested_levels(largest_samples(n_points, last))
         return Plan(self.scaling, tuple(psi for psi in levels if psi >= min(first, levels[-1])))
 
+    def of_summaries(self, seed: int) -> PointParams:
+        """The point detector on summaries of groups."""
+        return PointParams(self.n_estimators, "auto", "auto", "auto", seed)
+
     def of_part(self, seed: int, n_parts: int) -> "GroupParams":
         """The same for one of several parts of the data, which share the partitionings."""
         return replace(self, random_state=seed, n_estimators=-(-self.n_estimators // n_parts))
@@ -148,7 +152,7 @@ class GroupModel(Learned):
         """How normal each group is: (g,), 0 or more."""
         scores = self.level2.scores(self.views.maps_of(groups, compute), compute)
         if self.columns is not None:
-            scores = np.minimum(scores, self.columns.scores(groups, compute))
+            scores = self.columns.lower(scores, groups, compute)
         return self.with_size(scores, groups.sizes)
 
     def counters(self, compute: Compute) -> list[Counter]:
@@ -165,7 +169,9 @@ class GroupModel(Learned):
         Scores without size are never below scores with it, so a comparison with the latter keeps the promise.
         """
         if self.calibration is None:
-            raise ValueError("the model was fitted without calibration; p-values need calibrate=True.")
+            raise ValueError(
+                "the model was learned to rank a table alone, so there is nothing to compute p-values from"
+            )
         blind = tuple(replace(model, size=None) for model in self.calibration.models)
         return replace(self.calibration, models=blind).p_values(self, groups, compute, tail)
 
@@ -180,7 +186,9 @@ class GroupModel(Learned):
     def p_values(self, groups: Groups, compute: Compute, tail: str = EXTRAPOLATE) -> Floats:
         """Conformal p-values of new groups: (g,) in (0, 1]."""
         if self.calibration is None:
-            raise ValueError("the model was fitted without calibration; p-values need calibrate=True.")
+            raise ValueError(
+                "the model was learned to rank a table alone, so there is nothing to compute p-values from"
+            )
         return self.calibration.p_values(self, groups, compute, tail)
 
     def mean_maps(self, groups: Groups, compute: Compute) -> MeanMaps:
@@ -255,8 +263,8 @@ def fit_group_model(
     maps = views.maps_of(groups, compute)
     model, scores = finish_group_model(views, maps, reference, params, seed, compute)
     if bins is not None:
-        columns, of_columns = fit_columns(groups, compute, params.size == "evidence", bins)
-        model, scores = replace(model, columns=columns), np.minimum(scores, of_columns)
+        columns, oddness = fit_columns(groups, compute, params.of_summaries(seed), params.size == "evidence", bins)
+        model, scores = replace(model, columns=columns), columns.overrule(scores, oddness)
         if params.size == "evidence":
             model = replace(model, size=fit_size_evidence(groups.sizes))
             scores = model.with_size(scores, groups.sizes)

@@ -1,14 +1,13 @@
-"""Alarms one row at a time: a budget of false alarms, or a share of false ones among all alarms ever raised.
+"""Alarms one row at a time: a share of false ones among all alarms ever raised.
 
-A batch's false discovery rate says nothing of many batches: where most have no anomaly, most alarms are false. Two
-promises hold over time, from p-values in the order in which they come:
+A batch's false discovery rate says nothing of many batches: where most have no anomaly, most alarms are false. LORD++
+keeps a promise over time, from p-values in the order in which they come: alarm where
 
-Budget    alarm where p <= per_day / (rows a day). False alarms a day are ``per_day`` on average, whatever depends on
-          whatever, as p-values are valid one by one.
-LORD++    alarm where p_t <= w_0 g_t + (fdr - w_0) g_(t - t_1) + fdr sum_(j > 1) g_(t - t_j), after alarms at t_1, t_2,
-          ...; g sums to 1, falls about as 1 / t, and w_0 = fdr / 2. Of all alarms up to any time, the share of false
-          ones is at most ``fdr`` on average (Javanmard and Montanari; Ramdas and others). Each alarm earns level for
-          what follows; long silence spends it.
+p_t <= w_0 g_t + (fdr - w_0) g_(t - t_1) + fdr sum_(j > 1) g_(t - t_j),   after alarms at t_1, t_2, ...;
+
+g sums to 1, falls about as 1 / t, and w_0 = fdr / 2. Of all alarms up to any time, the share of false ones is at most
+``fdr`` on average (Javanmard and Montanari; Ramdas and others). Each alarm earns level for what follows; long silence
+spends it.
 """
 
 from collections.abc import Iterable
@@ -23,17 +22,6 @@ from isobag.backends.learned import Learned, check, demand
 MOST_ALARMS = 200
 """Alarms that are remembered. Older ones would add little; leaving them out lowers levels, which is safe."""
 _SUMMED = 1 << 20
-_DAY = 86400.0
-
-
-def budget_level(per_day: float, rows_per_day: float) -> float:
-    """The p-value up to which rows raise an alarm, for a number of false alarms expected each day."""
-    return min(per_day / rows_per_day, 1.0)
-
-
-def rows_per_day(n_rows: int, seconds: float) -> float:
-    """Rows a day, from a number of rows and the time they span; less than a day counts as the part that it is."""
-    return n_rows * _DAY / seconds if seconds > 0 else float(n_rows)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from isobag.backends import Compute
-from isobag.backends.arrays import FARTHEST, MOST_ROWS, OCTAVE, Floats, Ints
+from isobag.backends.arrays import FARTHEST, MOST_ROWS, OCTAVE, Floats, Ints, Terms
 from isobag.backends.learned import Learned, check, demand
 from isobag.backends.threads import map_in_threads, slices
 from isobag.data.labelled import LabelledRows
@@ -20,6 +20,7 @@ from isobag.models.averaging import (
     OVERRULED,
     Paths,
     ViewsAverage,
+    exponential,
     fit_average,
     fit_views_average,
 )
@@ -35,14 +36,14 @@ AUTO_SCALINGS = ("absolute", "normal", "asinh")
 PAPER_SCALING = "minmax"
 AUTO_LARGEST_SAMPLES = 512
 FEW_SAMPLES = 256
-"""Largest psi of the models that folds are scored by, of rows compared with their own groups, and of streams."""
+"""Largest psi of models of rows that are compared with their own groups, and of streams."""
 AVERAGED_ROWS = 10_000
 CALIBRATION_ROWS, LEARNED_ROWS = 100_000, 10_000
 LEARNED_OF_GROUP = 50
 BLOCKS = "blocks"
 """Calibration by stretches of time."""
 REFERENCE_ROWS = 256
-_COMBINED_ROWS = 1 << 18
+_COMBINED_ROWS = 1 << 12
 
 
 def largest_samples(n_rows: int, most: int) -> int:
@@ -88,8 +89,7 @@ class PointParams:
 
     def of_part(self, seed: int, n_parts: int) -> "PointParams":
         """The same for one of several parts of the data, which share the samples."""
-        n_estimators = -(-self.n_estimators // n_parts)
-        return replace(self, random_state=seed, n_estimators=n_estimators, largest=FEW_SAMPLES)
+        return replace(self, random_state=seed, n_estimators=-(-self.n_estimators // n_parts))
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,9 @@ class PointModel(Learned):
             self.baseline.check_views(self._counted_views, len(self.reference))
         parts: list[Any] = [] if self.calibration is None else [*self.calibration.models]
         if self.residuals is not None:
-            parts.append(self.residuals.model)
+            n_groups = 0 if self.baseline is None else len(self.baseline.sizes)
+            demand(len(self.residuals.sizes) == n_groups, "residuals are of other groups")
+            parts.append(replace(self.residuals.model, baseline=self.baseline))
         for part in parts:
             demand(isinstance(part, PointModel), "a part of the model is no model of points")
             demand(part.views.n_features == self.views.n_features, "a part is of another number of features")
@@ -163,6 +165,11 @@ class PointModel(Learned):
         psi = self.views.levels[-1]
         return np.concatenate([table[-1].reshape(-1, psi) for table in self.tables]) / self.n_rows
 
+    @property
+    def least(self) -> float:
+        """What a score of 0 counts as where p-values are computed: half of the lowest that a row in a cell can have."""
+        return 0.5 / (self.n_rows * int(self.views.counts[-1])) if self.average is None else 0.0
+
     def scores(self, rows: Rows, compute: Compute, own: OwnSums | None = None) -> Floats:
         """How normal each row is: (n,) in [0, 1]; ``own``: what they find in their groups, if that is known."""
         if not isinstance(rows, LabelledRows):
@@ -177,8 +184,24 @@ class PointModel(Learned):
     def scorer(self, compute: Compute) -> Callable[[Floats], Floats]:
         """A function of rows without labels: how normal each is: (n, d) -> (n,)."""
         self._check_labelled(False)
-        sum_at = self.sum_at(compute, only_last=self.average is None)
-        return lambda X: self.combine(sum_at(X), compute.n_jobs)
+        if self.average is None:
+            sum_at = self.sum_at(compute, only_last=True)
+            return lambda X: self.combine(sum_at(X), compute.n_jobs)
+        average, terms = self.average, self._terms
+        sums_there = self.views.sum_at(self.tables, compute, self.limits, fetched=False)
+
+        def score(X: Floats) -> Floats:
+            mean = compute.fetch(average.overruled(*compute.verbs.add_terms(sums_there(X), terms, compute.n_jobs)))
+            map_in_threads(lambda rows: exponential(mean[rows]), slices(len(mean), _COMBINED_ROWS), compute.n_jobs)
+            return mean
+
+        return score
+
+    @cached_property
+    def _terms(self) -> Terms:
+        """What a score is the sum of, the same each time, as backends keep what they make of it."""
+        assert self.average is not None
+        return self.average.terms(self.n_rows * self._counts, None if self.limits is None else self._octave)
 
     def sum_at(self, compute: Compute, only_last: bool = False) -> Callable[[Floats], Sums]:
         """A function of rows: the sums that scores are made of, of all psi or the last: (n, d) -> (n, L + 1) a view."""
@@ -240,31 +263,45 @@ class PointModel(Learned):
     def combine(self, sums: Sums, n_jobs: int | None = None, own: OwnSums | None = None) -> Floats:
         """Scores from sums at every psi, or at the last alone: (n, L + 1) a view -> (n,); ``own``: of own groups."""
         n_rows = len(sums[0])
+        if n_rows <= _COMBINED_ROWS:
+            return self._combine(sums, own)
         scores = np.empty(n_rows)
 
         def work(rows: slice) -> None:
-            paths = self.divide(tuple(each[rows] for each in sums), None if own is None else own.part(rows))
-            if self.average is not None:
-                scores[rows] = self.average.apply(paths)
-            else:
-                ((path, _),) = paths  # one psi has one view
-                scores[rows] = path[:, -1]
+            part = tuple(each[rows] for each in sums)
+            scores[rows] = self._combine(part, None if own is None else own.part(rows))
 
         map_in_threads(work, slices(n_rows, _COMBINED_ROWS), n_jobs)
         return scores
 
+    def _combine(self, sums: Sums, own: OwnSums | None) -> Floats:
+        paths = self.divide(sums, own)
+        if self.average is not None:
+            return self.average.apply(paths)
+        ((path, _),) = paths  # one psi has one view
+        return path[:, -1].copy()
+
     def divide(self, sums: Sums, own: OwnSums | None = None) -> Paths:
         """For each view, scores at every psi (n, L), and how far out rows are, in octaves (n,)."""
-        counts = self.views.counts[-(sums[0].shape[1] - 1) :]
-        paths: Paths = [(each[:, :-1] / (self.n_rows * counts), self._far(each[:, -1])) for each in sums]
+        counts = self._counts[-(sums[0].shape[1] - 1) :]
+        largest = self.n_rows * counts
+        paths: Paths = [(each[:, :-1] / largest, self._far(each[:, -1])) for each in sums]
         return paths if own is None or self.baseline is None else self.baseline.mix(paths, own, counts)
 
     def _far(self, far: Ints) -> Floats | None:
         """How far out rows are, in octaves of a sample: (n,)."""
-        if self.limits is None:
-            return None
+        return None if self.limits is None else far / self._octave
+
+    @cached_property
+    def _counts(self) -> Ints:
+        return self.views.counts
+
+    @cached_property
+    def _octave(self) -> int:
+        """An octave in all samples that say how far out a row is."""
+        assert self.limits is not None
         cut = self.views.members[0].partitionings.cut
-        return far / (OCTAVE * int((cut.far_weights * cut.counts)[self.limits[0] >= 0].sum()))
+        return OCTAVE * int((cut.far_weights * cut.counts)[self.limits[0] >= 0].sum())
 
     def _own_at(self, compute: Compute) -> Callable[[Floats, Ints], OwnSums]:
         """A function of rows sorted by group, and of their groups: what they find in their groups' counts."""

@@ -7,7 +7,7 @@ import numpy as np
 from isobag.backends import Compute
 from isobag.backends.arrays import Floats, Ints
 from isobag.data.labelled import LabelledRows
-from isobag.data.rows import Rows, spread_rows
+from isobag.data.rows import RangedRows, Rows, spread_rows
 from isobag.models.baseline import fit_baseline
 from isobag.models.calibration import Calibration, calibrate, calibration_of
 from isobag.models.point import (
@@ -21,14 +21,82 @@ from isobag.models.point import (
     PointParams,
     finish_point_model,
 )
-from isobag.models.residuals import fit_residuals
+from isobag.models.residuals import fit_residuals, residuals_of
+from isobag.models.thresholds import MOST_GROSS, OWN_LEVEL, TRIMMED, counts_of, gap_of
 from isobag.models.units import blocks_of, copies_of
 from isobag.models.views import Sums, draw_views
 
 FOLDED_ROWS = 4096
 """So many rows are calibrated by folds: half of them would make no pool."""
+LOOK_ROWS = 2048
+"""Rows that the models of the first look learn from."""
+LOOKS = 2
 LOCATED_ROWS = 1 << 16
 """Rows whose cells are kept between counting and scoring."""
+
+
+def fit_to_bulk(
+    rows: Rows, params: PointParams, compute: Compute, units: Ints | str | None, n_rows: int
+) -> tuple[PointModel, Floats, float]:
+    """A model of the rows but for those beyond their bulk; scores of all rows (n,), and the threshold below which.
+
+    Gross rows hide one another: they are neighbours, widen scales, and make the tail of the scores heavy. So a first
+    look sets apart those that a model of the other rows would not expect. The model learns from the rest, and those set
+    apart come back unless their p-values are as small as n_rows rows demand, the rule for all rows, old and new, and
+    more: j rows were chosen together, so they may have .1 sqrt(j) / n_rows, not .1 j / n_rows. The paper's detector, of
+    one psi, learns from all rows.
+    """
+    beyond = _gross_rows(rows, params, compute) if params.averages else np.empty(0, dtype=np.int64)
+    model, scores = _fit_without(beyond, rows, params, compute, units)
+    if len(beyond):
+        assert model.calibration is not None
+        n_apart = max(1.0, len(beyond) * n_rows / len(rows))
+        strict = model.calibration.score_at(OWN_LEVEL * n_apart**0.5 / n_rows)
+        confirmed = beyond[scores[beyond] < strict]
+        if len(confirmed) < len(beyond):
+            model, scores = _fit_without(confirmed, rows, params, compute, units)
+    assert model.calibration is not None
+    return model, scores, model.calibration.threshold(counts_of(scores), OWN_LEVEL, n_rows, model.least)
+
+
+def _fit_without(
+    apart: Ints, rows: Rows, params: PointParams, compute: Compute, units: Ints | str | None
+) -> tuple[PointModel, Floats]:
+    """A model of all rows but some, and the scores of all: (n,)."""
+    bulk = np.setdiff1d(np.arange(len(rows)), apart, assume_unique=True)
+    units = units[bulk] if isinstance(units, np.ndarray) else units
+    model, scores_of_bulk = fit_point_model(_part(rows, bulk), params, compute, units, calibrated=True)
+    if not len(apart):
+        return model, scores_of_bulk
+    scores = np.empty(len(rows))
+    scores[bulk], scores[apart] = scores_of_bulk, model.scores(rows.part(apart), compute)
+    return model, scores
+
+
+def _gross_rows(rows: Rows, params: PointParams, compute: Compute) -> Ints:
+    """Numbers of rows that lie apart from the bulk at first sight: after two models of the nine tenths that score best.
+
+    The models learn from some rows, and all are scored: a few gross ones of many are in no sample. Rows within groups
+    are looked at less the location of their group, which is a median and so not theirs.
+    """
+    if isinstance(rows, LabelledRows):
+        located = residuals_of(rows)
+        rows = rows.plain if located is None else located[2]
+    seen = rows if len(rows) <= LOOK_ROWS else _part(rows, spread_rows(len(rows), LOOK_ROWS))
+    n_left = len(seen) - int(TRIMMED * len(seen))
+    model, scores = fit_point_model(seen, params, compute)
+    for left in range(LOOKS)[::-1]:
+        model, _ = fit_point_model(_part(seen, np.sort(np.argsort(-scores, kind="stable")[:n_left])), params, compute)
+        scores = model.scores(seen if left else rows, compute)
+    beyond = np.flatnonzero(scores < gap_of(scores))
+    return beyond if len(beyond) <= MOST_GROSS * len(rows) else beyond[:0]
+
+
+def _part(rows: Rows, numbers: Ints) -> Rows:
+    """Some of the rows, with the ranges of all: a feature that is constant among them need not be so."""
+    if isinstance(rows, LabelledRows):
+        return LabelledRows(_part(rows.plain, numbers), rows.owners[numbers], rows.n_groups)
+    return RangedRows(rows if len(numbers) == len(rows) else rows.part(numbers), *rows.extremes())
 
 
 def fit_point_model(
@@ -42,8 +110,7 @@ def fit_point_model(
         params = replace(params, largest=FEW_SAMPLES)  # counts of every group are kept at every psi
     model, scores = fit_rows(rows, params, compute, units, calibrated)
     if isinstance(rows, LabelledRows) and params.averages:
-        half = replace(params, n_estimators=-(-params.n_estimators // 2))
-        residuals, scores = fit_residuals(rows, scores, lambda left: fit_rows(left, half, compute))
+        residuals, scores = fit_residuals(rows, scores, lambda left: fit_rows(left, params, compute))
         model = replace(model, residuals=residuals)
     return model, scores
 
@@ -106,7 +173,8 @@ def _calibrate(
         units = np.arange(len(rows))  # each its own: all others are learned from, not some of them
     # Few rows are all learned from, or which of them are would be luck; of many, enough to know every group.
     most = max(LEARNED_ROWS, LEARNED_OF_GROUP * rows.n_groups if isinstance(rows, LabelledRows) else 0)
-    return calibrate(rows, params, compute, fit_point_model, CALIBRATION_ROWS, most, units)
+    whole = _part(rows, np.arange(len(rows)))
+    return calibrate(whole, params, compute, fit_point_model, CALIBRATION_ROWS, most, units, keep_models=False)
 
 
 def _leave_one_out(

@@ -1,4 +1,4 @@
-"""Why a group is odd, column by column: its mean, spread or shape, and which two columns go together as usually not."""
+"""Why a group is odd: a value never seen, a mean, spread or count of a column, two columns that usually go together."""
 
 from typing import NamedTuple
 
@@ -8,14 +8,15 @@ import numpy.typing as npt
 from isobag.backends import Compute
 from isobag.backends.arrays import Floats, Ints
 from isobag.data.groups import Groups
-from isobag.models.columns import KINDS, ColumnEvidence, bin_values, statistics_of
-from isobag.models.equal_counts import EqualCounts
+from isobag.models.columns import NEVER_SEEN, ColumnEvidence, bin_values, statistics_of
+from isobag.models.summaries import TwoValued
 
 MOST_REASONS = 10
 LEAST_DEVIATION = 2.0
 """Less is no reason, unless it is the only one."""
 MOST_COLUMNS = 100
 """Of more columns, no pairs are looked at."""
+KINDS = ("mean", "spread")
 _EARLIER, _ENOUGH = 0.5, 3.0
 _MOST_CORRELATION = 0.999
 
@@ -23,12 +24,12 @@ _MOST_CORRELATION = 0.999
 class GroupReason(NamedTuple):
     """What is odd about a group, in one column or two.
 
-    kind : "mean", "spread", "shape", "count" or "relation".
+    kind : "unseen", "mean", "spread", "count" or "relation".
     columns : numbers of the column, or of the two.
     deviation : how odd, in robust spreads of groups of its size; below 0 for less than usual.
-    value, usual : what a reader can compute again, of the group and of ``reference``: medians (mean, shape),
-        interquartile ranges (spread), numbers of points with the rarer of two values (count), or rank correlations in
-        16 classes (relation).
+    value, usual : what a reader can compute again, of the group and of ``reference``: the value and the one that all
+        points had (unseen), medians (mean), interquartile ranges (spread), numbers of points with the rarer of two
+        values (count), or rank correlations in 16 classes (relation).
     """
 
     kind: str
@@ -41,14 +42,18 @@ class GroupReason(NamedTuple):
 def reasons_of(columns: ColumnEvidence, groups: Groups, reference: Floats, compute: Compute) -> npt.NDArray[np.object_]:
     """Reasons of each group as a list, the strongest first: up to ten, and at least one: (g,)."""
     sums = columns.sums_of(groups, compute)
-    deviations = columns.deviations(statistics_of(sums, groups.sizes), groups.sizes)
+    deviations = columns.deviations(statistics_of(sums, groups.sizes)[0], groups.sizes)
     counted = _of_counts(columns.counts, sums, groups.sizes)
+    unseen = columns.unseen(sums, groups.sizes)
     values = _relations(bin_values(reference, columns.edges, columns.values))
     order = np.argsort(groups.ids, kind="stable")
     reasons = np.empty(len(groups), dtype=object)
     for g, (z, rows) in enumerate(zip(deviations, np.split(order, np.cumsum(groups.sizes)[:-1]), strict=True)):
         X = groups.rows.take(rows)
-        ranked = [_of_column(j, z[j], X[:, j], reference[:, j]) for j in range(len(z))]
+        never = columns.constants[unseen[g] > 0].tolist()
+        seen = [j for j in range(len(z)) if j not in never]
+        ranked = [_of_unseen(j, X[:, j], reference[0, j]) for j in never]
+        ranked += [_of_column(j, z[j], X[:, j], reference[:, j]) for j in seen]
         pairs = _of_pairs(bin_values(X, columns.edges, columns.values), values, columns)
         is_counted = {one.columns[0] for one in counted[g]}  # a count of its own changes what goes with that column
         ranked += [*counted[g], *(pair for pair in pairs if not is_counted & {*pair.columns})]
@@ -58,8 +63,15 @@ def reasons_of(columns: ColumnEvidence, groups: Groups, reference: Floats, compu
     return reasons
 
 
+def _of_unseen(column: int, X: Floats, usual: float) -> GroupReason:
+    """The most frequent of the values that no point of ``fit`` had."""
+    values, counts = np.unique(X[usual != X], return_counts=True)
+    value = float(values[counts.argmax()])
+    return GroupReason("unseen", (column,), float(np.copysign(NEVER_SEEN, value - usual)), value, float(usual))
+
+
 def _of_column(column: int, z: Floats, X: Floats, reference: Floats) -> GroupReason:
-    """The first of mean, spread and shape that is odd enough: a mean far out also changes spread and shape."""
+    """The mean or, if that is not odd enough, the spread: a mean far out also changes the spread."""
     size = np.abs(z)
     which = int(np.argmax(size >= min(_ENOUGH, _EARLIER * size.max())))
     kind = KINDS[which]
@@ -67,7 +79,7 @@ def _of_column(column: int, z: Floats, X: Floats, reference: Floats) -> GroupRea
     return GroupReason(kind, (column,), float(z[which]), float(numbers[0]), float(numbers[1]))
 
 
-def _of_counts(counts: EqualCounts | None, sums: Ints, sizes: Ints) -> list[list[GroupReason]]:
+def _of_counts(counts: TwoValued | None, sums: Ints, sizes: Ints) -> list[list[GroupReason]]:
     """Of each group, the values that it has more or less often than most groups, which have them equally often."""
     if counts is None:
         return [[] for _ in sizes]

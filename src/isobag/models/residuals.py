@@ -4,8 +4,7 @@
               w = 1 - (1 + q n_g)^-4, q being the variance between groups divided by the variance within, of normal
               scores of the column; a location between both is usual for neither, so little is left of m
 2. spread     s_g, the same of |x - c_g|, with w = 1 - (1 + q (n_g - 1))^-1, as the location costs a row
-3. residual   (x - c_g) / s_g, which a model of its own learns, with the counts of each group and half as many
-              partitionings
+3. residual   (x - c_g) / s_g, which a model of its own learns, of all groups together
 4. odder      the score of a row is the lower one, after those of residuals are divided by a factor that makes the
               medians over the rows of ``fit`` equal
 
@@ -20,10 +19,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from isobag.backends import Compute
-from isobag.backends.arrays import FARTHEST, Bools, Floats, Ints
+from isobag.backends.arrays import FARTHEST, MOST_ROWS, Bools, Floats, Ints
 from isobag.backends.learned import TINY, Learned, check, demand
 from isobag.data.labelled import LabelledRows
-from isobag.data.rows import sample_rows
+from isobag.data.rows import Rows, sample_rows
 from isobag.data.scaling import LEAST_SPREAD, fit_scalings
 
 MOST_NUMBERS = 1 << 25
@@ -40,24 +39,27 @@ class Residuals(Learned):
 
     centers, spreads : (g + 1, d), of each group, and last of all rows.
     factor : what scores of residuals are multiplied by to be compared.
+    sizes : (g,), rows of each group of ``fit``, 0 of groups that this model has not seen.
     """
 
     model: Any
     centers: Floats
     spreads: Floats
     factor: float
+    sizes: Ints
 
     def validate(self) -> None:
         """Centers and spreads of each group of the model, and of all."""
-        demand(self.model.baseline is not None, "the model of residuals has no counts of groups")
-        shape = (len(self.model.baseline.sizes) + 1, self.model.views.n_features)
+        demand(self.model.baseline is None, "the model of residuals has counts of groups")
+        check("sizes", self.sizes, (None,), 0, MOST_ROWS)
+        shape = (len(self.sizes) + 1, self.model.views.n_features)
         check("centers", self.centers, shape, -FARTHEST, FARTHEST)
         check("spreads", self.spreads, shape, TINY, FARTHEST)
         check("factor", self.factor, (), 1 / _MOST_FACTOR, _MOST_FACTOR)
 
-    def of(self, rows: LabelledRows) -> LabelledRows:
+    def of(self, rows: LabelledRows) -> Rows:
         """The residuals of rows."""
-        return rows.on_host.mapped(lambda X, owners: _divided(X - self.centers[owners], self.spreads[owners]))
+        return rows.on_host.mapped(lambda X, owners: _divided(X - self.centers[owners], self.spreads[owners])).plain
 
     def usual(self, owner: int) -> Floats:
         """Rows that show what is usual in a group, UNSEEN for all rows: residuals at its center, in its spread."""
@@ -83,16 +85,29 @@ class Residuals(Learned):
         return np.where(is_odder[:, None], of_residuals + apart / of_residuals.shape[1], lacks)
 
     def _are_known(self, owners: Ints) -> Bools:
-        sizes: Ints = self.model.baseline.sizes_of(owners)
-        return sizes > 0
+        known: Bools = np.append(self.sizes, 0)[owners] > 0  # the last is of UNSEEN
+        return known
 
 
 def fit_residuals(
-    rows: LabelledRows, scores: Floats, fit: Callable[[LabelledRows], tuple[Any, Floats]]
+    rows: LabelledRows, scores: Floats, fit: Callable[[Rows], tuple[Any, Floats]]
 ) -> tuple[Residuals | None, Floats]:
     """What makes residuals, None where groups do not differ, and the scores of the rows (n,), lowered by it."""
-    if rows.n_groups * rows.n_features > MOST_NUMBERS:
+    located = residuals_of(rows)
+    if located is None:
         return None, scores
+    center, spread, left = located
+    model, of_residuals = fit(left)
+    factor = np.exp(np.median(np.log(scores)) - np.median(np.log(of_residuals)))
+    factor = float(np.clip(factor, 1 / _MOST_FACTOR, _MOST_FACTOR))
+    residuals = Residuals(model, center.shrunk, np.maximum(spread.shrunk, TINY), factor, rows.sizes)
+    return residuals, residuals.lower_of(scores, of_residuals, rows.owners)
+
+
+def residuals_of(rows: LabelledRows) -> "tuple[_Medians, _Medians, Rows] | None":
+    """Location and spread of each group, and the residuals of rows, each left out; None where groups do not differ."""
+    if rows.n_groups * rows.n_features > MOST_NUMBERS:
+        return None
     rows = rows.on_host
     center = _find_medians(rows, np.median(sample_rows(rows), axis=0), 4.0)
     apart = rows.mapped(lambda X, owners: X - center.without(X, owners))
@@ -100,14 +115,8 @@ def fit_residuals(
     spread = _find_medians(distances, _usual_distance(sample_rows(distances)), 1.0)
     spread = spread._replace(sizes=spread.sizes - 1)
     if not center.ratios.any() and not spread.ratios.any():
-        return None, scores
-    left = apart.mapped(lambda X, owners: _divided(X, spread.without(np.abs(X), owners)))
-    model, of_residuals = fit(left)
-    factor = np.exp(np.median(np.log(scores)) - np.median(np.log(of_residuals)))
-    residuals = Residuals(
-        model, center.shrunk, np.maximum(spread.shrunk, TINY), float(np.clip(factor, 1 / _MOST_FACTOR, _MOST_FACTOR))
-    )
-    return residuals, residuals.lower_of(scores, of_residuals, rows.owners)
+        return None
+    return center, spread, apart.mapped(lambda X, owners: _divided(X, spread.without(np.abs(X), owners))).plain
 
 
 class _Medians(NamedTuple):

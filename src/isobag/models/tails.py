@@ -4,14 +4,15 @@ Lack is minus the logarithm of a score. Beyond a threshold u that a tenth of the
 
 P(lack > u + e) = (k + 1) / (n + 1) (1 + xi e / scale)^(-1 / xi)
 
-a generalised Pareto tail. Where scores fall as a power of the distance, tails of the data that fall as a power make
-lacks exponential, xi = 0, and all lighter tails, log-concave ones among them, make lacks lighter than that. So xi is
-estimated (Hosking and Wallis, probability weighted moments), taken as 0 if below, and raised by one standard error,
-1 / sqrt(k): a few scores cannot show that a tail is light.
+a generalised Pareto tail, up to half of the largest excess seen; from there on it falls as an exponential, at the rate
+it has there. Where scores fall as a power of the distance, tails of the data that fall as a power make lacks
+exponential, xi = 0, and all lighter tails, log-concave ones among them, make lacks lighter than that. xi is estimated
+(Hosking and Wallis, probability weighted moments) and raised by half a standard error, 1 / (2 sqrt(k)); it is at least
+1 / k, as the scale of an exponential is known from k excesses.
 """
 
 from collections.abc import Sequence
-from math import fsum, sqrt
+from math import expm1, fsum, log, log1p, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -20,16 +21,21 @@ from isobag.backends.arrays import Floats
 
 TAIL_SHARE = 0.1
 LEAST_BEYOND, MOST_BEYOND = 10, 500
-_LARGEST_SHAPE = 0.9
+_LARGEST_SHAPE, _LARGEST_FALL = 0.9, 700.0
+_RAISED = 0.5
+"""Standard errors by which the shape is raised."""
+_BEND = 0.5
+"""Part of the largest excess from which on the tail is exponential."""
 
 
 class Tail(NamedTuple):
-    """Thresholds on the lacks of each fold (K,), the share of lacks beyond, and how fast it falls."""
+    """Thresholds on the lacks of each fold (K,), the share of lacks beyond, and how fast it falls up to the bend."""
 
     thresholds: Floats
     share: float
     scale: float
     shape: float
+    bend: float
 
     def p_values(self, lacks: Floats) -> Floats:
         """Probability of a lack this far beyond the thresholds, 1 where it is not: (n, K) -> (n,).
@@ -40,8 +46,20 @@ class Tail(NamedTuple):
         for column, threshold in zip(lacks.T, self.thresholds, strict=True):
             excess += column - threshold
         excess /= len(self.thresholds)
-        beyond = np.maximum(excess, 0) * (self.shape / self.scale)
-        return np.where(excess > 0, self.share * np.exp(np.log1p(beyond) / -self.shape), 1.0)
+        near = np.clip(excess, 0, self.bend)
+        fall = np.log1p(near * (self.shape / self.scale)) / self.shape + (excess - near) / self._scale_beyond
+        return np.where(excess > 0, self.share * np.exp(-np.minimum(fall, _LARGEST_FALL)), 1.0)
+
+    def lack_at(self, p_value: float) -> float:
+        """The lack, by a single model, that has a p-value below the share beyond."""
+        fall = log(self.share / p_value)
+        bend = log1p(self.bend * self.shape / self.scale) / self.shape
+        near = expm1(min(fall, bend) * self.shape) * self.scale / self.shape
+        return float(self.thresholds[0]) + near + max(fall - bend, 0.0) * self._scale_beyond
+
+    @property
+    def _scale_beyond(self) -> float:
+        return self.scale + self.shape * self.bend
 
 
 def lacks_of(scores: Floats) -> Floats:
@@ -69,9 +87,9 @@ def fit_tail(folds: Sequence[Floats]) -> Tail | None:
     mean = fsum(excess) / k
     weighted = fsum(excess * np.arange(k - 1, -1, -1)) / (k * (k - 1))
     # mean = scale / (1 - xi) and weighted = scale / (2 (2 - xi)), solved for xi
-    shape = 2 - mean / (mean - 2 * weighted) if mean > 2 * weighted else -np.inf
-    shape = min(max(shape, 0.0), _LARGEST_SHAPE)
-    return Tail(np.array(thresholds), (k + 1) / (n + 1), mean * (1 - shape), shape + 1 / sqrt(k))
+    shape = min(2 - mean / (mean - 2 * weighted) if mean > 2 * weighted else -np.inf, _LARGEST_SHAPE)
+    raised = max(shape + _RAISED / sqrt(k), 1 / k)
+    return Tail(np.array(thresholds), (k + 1) / (n + 1), mean * (1 - max(shape, 0.0)), raised, _BEND * excess[-1])
 
 
 def _threshold(lacks: Floats, wanted: int) -> float | None:

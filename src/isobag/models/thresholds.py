@@ -17,10 +17,16 @@ from isobag.models.tails import LEAST_BEYOND, lacks_of
 _SHIFT = 40  # of the 52 bits of a float64 after the point, 12 are kept
 _BLOCK_SCORES = 1 << 20
 FLOOR = 1e-3
+GROUP_POWER = 2.0
+"""How light the tail of the scores of groups is: see ``threshold_beyond_bulk``."""
 OWN_LEVEL = 0.1
 """At most how often data without anomalies have some that the tail of their bulk does not explain."""
 FEWER = 0.1
 """Largest share of a table that can be beyond the tail of its bulk."""
+MOST_GROSS, TRIMMED = 0.06, 0.1
+"""Shares of a table: that may be set apart at first sight, and that the model of that look has not learned from."""
+EXPECTED = 0.7
+"""How often a gap may be expected at which the p-values of rows that lie apart are looked at."""
 LEAST_LOCAL = 20
 """Ranks below the oddest that give the scale of their tail, at least."""
 HEAVIER = 0.1
@@ -92,7 +98,7 @@ def _steps(scores: Floats) -> Ints:
 
 
 def threshold_beyond_bulk(counts: ScoreCounts, level: float, power: float = 1.0) -> float | None:
-    """Score below which own data are odder than the tail of their bulk explains; 0 where none are, None if unknown.
+    """Score below which own data are odder than the tail of their bulk explains, None if unknown.
 
     Where scores fall as a power of the distance and tails of the data as a power or faster, lacks, minus the logarithms
     of the scores, have exponential tails or lighter ones. Spacings of exponential numbers, each times its rank, are
@@ -110,13 +116,16 @@ def threshold_beyond_bulk(counts: ScoreCounts, level: float, power: float = 1.0)
     - many, up to a tenth: against the second tenth, which they are not part of and so do not hide each other. Between
       the second tenth and the oddest a tail may well grow heavier: 1 / w, its shape, is raised by .1.
 
+    Where none are, it is the score below which the oddest alone would be beyond.
+
     A scale is known from 10 different lacks or more, of the odder half of all. ``power``: tails are exponential if
     excesses over the median lack are raised to it first; 2 for groups, whose lacks are in units of their spread and,
     as means over many points, have normal tails.
     """
     n, above = counts.n, np.cumsum(counts.counts)[:-1]  # rows at least as odd as each step
     lacks = lacks_of(counts.values)
-    lacks = np.maximum(lacks - lacks[np.searchsorted(above, n / 2)], 0.0) ** power
+    middle = lacks[np.searchsorted(above, n / 2)]
+    lacks = np.maximum(lacks - middle, 0.0) ** power
     passed = np.append(0.0, np.cumsum(above * -np.diff(lacks)))  # sums of spacings times ranks
     most = max(1, int(FEWER * n))
     steps = np.arange(np.searchsorted(above, most, side="right"))  # those that may be odd
@@ -137,6 +146,35 @@ def threshold_beyond_bulk(counts: ScoreCounts, level: float, power: float = 1.0)
             passing = usable[(above[end] + 1) / (n + 1) * np.exp(-falls) * n / j[usable] <= level]
             last = max(last, *passing.tolist(), -1)
     if last < 0:
-        return 0.0 if is_known else None
+        local = int(np.searchsorted(above, min(LEAST_LOCAL, n // 2), side="right")) - 1
+        if not is_known or local < LEAST_BEYOND:
+            return 0.0 if is_known else None
+        n_local, scale = above[local], passed[local + 1] / above[local]
+        fall = np.expm1(np.log((n_local + 1) / (n + 1) * n / level) / n_local) * n_local * scale
+        return float(min(np.exp(-middle - (lacks[local + 1] + fall) ** (1 / power)), counts.low))
     between = (counts.steps[last] + 1 + counts.steps[last + 1]) // 2  # of the last that is beyond and the next
     return float((between << _SHIFT).view(np.float64))
+
+
+def gap_of(scores: Floats) -> float:
+    """Score below which, at first sight, rows lie apart from a bulk; 0 where none do: (n,).
+
+    The model of these scores has not learned from the tenth of the rows that score lowest, so they do not hide one
+    another. The gap between the j lowest and the next 3 j, 20 or more, should come ``expected`` times in n rows, as in
+    ``threshold_beyond_bulk``: about once, with a logarithm that varies by 1 / sqrt(j). The most surprising gap counts.
+    """
+    n = len(scores)
+    ranked = np.sort(scores)
+    lacks, last = lacks_of(ranked), max(LEAST_BEYOND, int(TRIMMED * n))
+    j = np.arange(1, max(1, int(MOST_GROSS * n)) + 1)
+    if last >= n or j[-1] >= last:
+        return 0.0
+    below = np.minimum(j + np.maximum(LEAST_LOCAL, 3 * j), last)
+    passed = np.append(0.0, np.cumsum(np.arange(1, n) * -np.diff(lacks)))
+    w, gaps = below - j, lacks[j - 1] - lacks[below]
+    scales = np.maximum((passed[below] - passed[j]) / w, np.finfo(float).tiny)
+    expected = n / j * (below + 1) / (n + 1) * np.exp(-w * np.log1p(gaps / (w * scales)))
+    n_different = np.cumsum(np.append(0, np.diff(lacks) != 0))  # counts and categories have gaps by nature
+    expected[(lacks[j - 1] == lacks[j]) | (2 * (n_different[below] - n_different[j]) < w)] = np.inf
+    first = int(np.argmin(np.log(np.maximum(expected, np.finfo(float).tiny)) * np.sqrt(j)))
+    return float((ranked[first] + ranked[first + 1]) / 2) if expected[first] <= EXPECTED else 0.0

@@ -5,7 +5,7 @@ data. Counts and sums go over the cells of all views.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
@@ -17,6 +17,7 @@ from isobag.backends.arrays import OUTSIDE, Cells, Floats, Ints, Singles
 from isobag.backends.counts import join_counts
 from isobag.backends.learned import Learned, demand
 from isobag.backends.samples import RUN
+from isobag.data.gaps import Gaps
 from isobag.data.groups import Groups
 from isobag.data.rows import GroupedBlock, Rows
 from isobag.data.scaling import Scaling, fit_scalings
@@ -74,9 +75,10 @@ class Located(NamedTuple):
 
 @dataclass(frozen=True)
 class Views(Learned):
-    """Several views, with the same psi."""
+    """Several views, with the same psi; ``gaps``: what stands for missing values, of rows that come with some."""
 
     members: tuple[View, ...]
+    gaps: Gaps | None = None
 
     @property
     def levels(self) -> tuple[int, ...]:
@@ -106,6 +108,8 @@ class Views(Learned):
     def validate(self) -> None:
         """Scalings and pools of the same features, cut in the same way."""
         demand(len(self.members) > 0, "there are no views")
+        if self.gaps is not None:
+            demand(self.gaps.n_features == self.n_features, "gaps are of other features")
         for view in self.members:
             same = view.scaling.n_features == view.partitionings.width == self.n_features
             demand(same, "scalings and partitionings differ in their features")
@@ -114,10 +118,12 @@ class Views(Learned):
     @cached_property
     def largest(self) -> "Views":
         """The views at the largest psi alone."""
-        return Views(tuple(View(view.scaling, view.balls.largest) for view in self.members))
+        return replace(self, members=tuple(View(view.scaling, view.balls.largest) for view in self.members))
 
     def scaled(self, X: Floats, compute: Compute) -> Iterator[tuple[RowBalls, Singles]]:
         """The partitionings of each view, and rows (n, d) on its scale."""
+        if self.gaps is not None and (self.gaps.ever.any() or isinstance(X, np.ndarray)):  # on a device are no gaps
+            X = self.gaps.fill(compute.fetch(X))
         X = compute.place(X)
         for view in self.members:
             yield view.balls, view.scaling.apply(X, compute)
@@ -158,16 +164,19 @@ class Views(Learned):
         """All rows, counted block by block."""
         return rows.map_reduce(partial(self.tally, compute=compute), Tally.__add__)
 
-    def sum_at(self, tables: Tables, compute: Compute, limits: Limits | None = None) -> Callable[[Floats], Sums]:
+    def sum_at(
+        self, tables: Tables, compute: Compute, limits: Limits | None = None, fetched: bool = True
+    ) -> Callable[[Floats], Sums]:
         """A function of rows: sums of the tables at their cells over the samples of each view, (n, d) -> (n, L + 1).
 
-        Last is how far out each row is beyond ``limits``, 0 without.
+        Last is how far out each row is beyond ``limits``, 0 without. ``fetched``: to host memory.
         """
         per_view = limits or [None] * len(self.members)
 
         def sum_at(X: Floats) -> Sums:
             parts = zip(self.scaled(X, compute), tables, per_view, strict=True)
-            return tuple(balls.sum_at(scaled, table, compute, limit) for (balls, scaled), table, limit in parts)
+            sums = [balls.sum_at(scaled, table, compute, limit) for (balls, scaled), table, limit in parts]
+            return tuple(map(compute.fetch, sums)) if fetched else tuple(sums)
 
         return sum_at
 

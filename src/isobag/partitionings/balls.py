@@ -61,11 +61,11 @@ class RowBalls(Balls, Learned):
 
     def count(self, X: Singles, compute: Compute) -> Ints:
         """Number of rows in each cell: (L, S)."""
-        return compute.verbs.count_cells(self.assign(X, compute)[0], self.cut, compute.n_jobs)
+        return compute.verbs.count_at_cells(X, self, compute.n_jobs)
 
     def sum_at(self, X: Singles, tables: Ints, compute: Compute, limits: Ints | None = None) -> Ints:
         """Sum over samples of the table (L, S) at each row's cell, and last how far out rows are: (n, L + 1)."""
-        return compute.fetch(compute.verbs.sum_at_cells(X, self, tables, limits, compute.n_jobs))
+        return compute.verbs.sum_at_cells(X, self, tables, limits, compute.n_jobs)
 
     def count_groups(self, X: Singles, starts: Ints, compute: Compute, rule: str = "nearest") -> csr_array:
         """Number of each group's rows in each cell, those of group k from starts[k] to starts[k + 1]: (g, L S)."""

@@ -221,7 +221,7 @@
       one.words ? el("p", { class: "words" }, bdi(one.words)) : null,
       isRows ? rowReasons(one) : groupReasons(one));
   }
-  const points = size => size.toLocaleString("en") + (size === 1 ? " point" : " points");
+  const points = size => size.toLocaleString("en") + (size === 1 ? " row" : " rows");
 
   function rowReasons(one) {
     const most = Math.max(...one.why.map(([, part]) => part), 1e-9);
@@ -260,10 +260,10 @@
     return el("div", { class: "pictures" }, ...pictures, numbers.length > 1 ? together(...numbers) : null);
   }
   function shares(own, usual, feature) {
-    const root = svg("svg", { viewBox: "0 0 220 61", role: "img", "aria-label": `${feature}: ${percent(own)} of the points of the group, ${percent(usual)} of the population.` });
+    const root = svg("svg", { viewBox: "0 0 220 61", role: "img", "aria-label": `${feature}: ${percent(own)} of the rows of the group, ${percent(usual)} of the population.` });
     shareBar(root, "outline", own, 14, 220);
     shareBar(root, "soft", usual, 34, 220);
-    return [root, ends("share of the points", "")];
+    return [root, ends("share of the rows", "")];
   }
 
   function together([i, , u], [j, , v]) {

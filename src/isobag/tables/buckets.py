@@ -137,7 +137,7 @@ class ScoreGroups:
 
     def _judge(self, groups: CountedGroups) -> Judged:
         if self.is_new and self.detector.model_.calibration is not None:
-            return judge_new(self.detector, groups)
+            return judge_new(self.detector, groups, threshold=self.detector.offset_)
         scores = self.detector.model_.scores(groups, self.detector.compute) if len(groups) else np.empty(0)
         return Judged(self.detector.model_, scores, self.is_new, self.detector.offset_)
 

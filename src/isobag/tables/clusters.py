@@ -199,7 +199,7 @@ class ScoreRows:
         for source in Watched(number, frames, names, n_rows).sources():
             table = learn_table(source, self.options, encoding=self.encoding, spool=in_memory)
             if self.own is None:
-                yield table, judge_new(self.detector, table.rows)
+                yield table, judge_new(self.detector, table.rows, self.detector.offset_)
             else:
                 yield table, replace(self.own, scores=self._scores(table))
 

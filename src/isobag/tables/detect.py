@@ -71,16 +71,15 @@ def detect(
     time_zone, time_unit : str, optional
         Whose midnight, such as "Europe/Berlin" (UTC); and what numbers count since 1970: "s", "ms", "us" or "ns".
     features, exclude : list of column names, optional
-        Columns to look at, or to leave out (``temp_*`` too). By default all columns of numbers and of true and false
-        are looked at but for identifiers, which are left out with a warning. A column of text becomes an indicator
-        for each of its frequent values and one for all others; times become seconds, and circles for the time of day
-        and the day of the week.
+        Columns to look at, or to leave out (``temp_*`` too). By default all columns of numbers, of true
+        and false and of text that repeats; identifiers, times and free text are left out with a warning. Texts become
+        one feature, how rare they are, or with ``by`` an indicator for each frequent one; times become seconds, and
+        circles for the time of day and the day of the week.
     id_column, keep : column name; list of column names
         A column to name rows by, and columns to carry into the result. Only ``keep`` may also be features.
     missing : {"auto", "error", "drop"}
-        "auto" puts in the column's median, or its most frequent text, with a warning; where a twentieth or more of a
-        column is missing, one more feature says where. "drop" leaves out rows with missing values or labels, which
-        then stand last, without a score. "median" fills without a warning, and learns medians of all columns.
+        With "auto" gaps take part, and one feature says how surprising those of a row are. "drop" leaves out rows
+        with missing values or labels, which then stand last, without a score.
     bad_cells : {"error", "missing", "text"}
         What to do with cells that are not numbers in a column of objects most of which are.
     decimal, thousands, numbers, dates : str

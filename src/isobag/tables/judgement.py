@@ -6,12 +6,10 @@ from typing import Any
 import numpy as np
 
 from isobag.backends.arrays import Floats
-from isobag.models.calibration import EXACT, EXTRAPOLATE
+from isobag.models.calibration import EXACT, EXTRAPOLATE, discoveries
 from isobag.models.group import GroupModel
-from isobag.models.thresholds import OWN_LEVEL, ScoreCounts, counts_of, threshold_beyond_bulk
+from isobag.models.thresholds import OWN_LEVEL, ScoreCounts, counts_of
 
-GROUP_POWER = 2.0
-"""How light the tail of the scores of groups is: see ``threshold_beyond_bulk``."""
 LEAST_FOR_RATE = 100
 """Rows or groups set aside, without which nobody knows how many normal ones are flagged."""
 
@@ -47,26 +45,21 @@ def judge_own(detector: Any, scores: Floats, counts: ScoreCounts | None = None) 
     if detector.contamination != "auto":
         return Judged(detector.model_, scores, False, float(detector.offset_))
     counts = counts_of(scores) if counts is None else counts
-    power = GROUP_POWER if isinstance(detector.model_, GroupModel) else 1.0
-    threshold = threshold_beyond_bulk(counts, OWN_LEVEL, power)
-    if threshold is None:
-        return Judged(detector.model_, scores, False, 0.0)
-    n_beyond = int(counts.counts[counts.values < threshold].sum())
+    threshold = detector.threshold(counts)
+    n_beyond = int(counts.counts[counts.values < threshold].sum()) if threshold else None
     return Judged(detector.model_, scores, False, threshold, n_beyond=n_beyond)
 
 
-def judge_new(detector: Any, data: Any) -> Judged:
-    """Scores by the models that p-values rest on, if there are any, so that both have nearly one order."""
+def judge_new(detector: Any, data: Any, threshold: float | None = None) -> Judged:
+    """Scores by the models that p-values rest on, if there are any, so that both have nearly one order.
+
+    ``threshold``: where the data are a part of more; else what p-values say at the level of OWN_LEVEL, for as many as
+    there are.
+    """
     model, calibration = detector.model_, detector.model_.calibration
     if calibration is None:
         scores = detector.score_samples(data) if len(data) else np.empty(0)
         return Judged(model, scores, True, detector.offset_)
-    threshold, expected = detector.offset_, None
-    if len(calibration.scores):
-        threshold = detector.threshold(calibration.scores)
-    if len(calibration.scores) >= LEAST_FOR_RATE:
-        n_below = np.count_nonzero(calibration.scores < threshold)
-        expected = float((1 + n_below) / (1 + len(calibration.scores))) * len(data)
     tail, more = EXACT if detector.exact else EXTRAPOLATE, {}
     if isinstance(model, GroupModel) and model.size is not None and len(data):
         # Judged with and without their sizes, from one pass over their points.
@@ -78,4 +71,9 @@ def judge_new(detector: Any, data: Any) -> Judged:
     else:
         judgement = calibration.judge(model, data, detector.compute, tail)
     evidence = {"p_value": judgement.p_values, "extrapolated": judgement.is_extrapolated, **more}
+    if threshold is None:
+        odd = judgement.scores[discoveries(judgement.p_values, OWN_LEVEL) < 0]
+        threshold = float(np.nextafter(odd.max(), 1)) if len(odd) else 0.0
+    n_flagged = int(np.count_nonzero(judgement.scores < threshold))
+    expected = OWN_LEVEL * max(1, n_flagged) if len(calibration.scores) >= LEAST_FOR_RATE else None
     return Judged(model, judgement.scores, True, threshold, expected, evidence=evidence)

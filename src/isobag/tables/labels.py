@@ -15,7 +15,7 @@ from isobag.data.order import is_rising
 from isobag.tables.batch import Batch, Source
 from isobag.tables.cells import EXACT, NO_VALUE
 
-_BLOCK_ROWS = 1 << 20
+BLOCK_ROWS = 1 << 20
 _PLAIN_DECIMAL = r"^-?(0|[1-9][0-9]{0,7})(\.[0-9]{1,7})?$"
 """No leading zeros, which may mean something, and no more digits than float64 keeps."""
 
@@ -100,10 +100,10 @@ def number_rows(columns: Sequence[Any]) -> tuple[Ints, npt.NDArray[Any]]:
     return (codes if are_numbers else numbers[codes]), numbered
 
 
-def first_rows_of(ids: Ints, n_groups: int) -> Ints:
+def first_rows_of(ids: Ints, n_groups: int, block_rows: int = BLOCK_ROWS) -> Ints:
     """The first row of each group, from the group of each row, -1 for none: (n,) -> (g,); 0 if it has none."""
     first_rows = np.zeros(n_groups + 1, dtype=np.int64)
-    for rows in reversed(list(slices(len(ids), _BLOCK_ROWS))):
+    for rows in reversed(list(slices(len(ids), block_rows))):
         first_rows[ids[rows][::-1]] = np.arange(rows.stop - 1, rows.start - 1, -1)  # what is set last stays
     return first_rows[:-1]
 

@@ -125,8 +125,10 @@ def learn_table(
     if n_dropped:
         entries = kept.only(takes_part)
     file_sizes, notes = _file_sizes(source, [one.name for one in summaries])
-    if texts:
-        notes = (*notes, f"Texts take part by how rare they are: {', '.join(map(escape_for_terminal, texts))}.")
+    missing = [f"{scan.name} ({n_missing_of(scan, options):,})" for scan in used_scans if n_missing_of(scan, options)]
+    for what, listed in (("Texts", texts), ("Missing values", missing if options.missing == "auto" else [])):
+        if listed:
+            notes = (*notes, f"{what} take part by how rare they are: {', '.join(map(escape_for_terminal, listed))}.")
     if facts is not None:  # numbers of all rows, as far as they are known
         n_rows, n_unlabelled = facts.n_rows, max((facts.scans[name].n_missing for name in options.by), default=0)
         n_dropped = n_unlabelled = n_unlabelled if options.missing == "drop" else 0

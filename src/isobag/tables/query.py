@@ -24,6 +24,8 @@ BATCH_ROWS = 1 << 16
 VIEW = "data"
 """Name of the given files in SQL."""
 _PARQUET = (".parquet", ".pq")
+_UNORDERED = ("JOIN", "GROUP", "AGGREGATE", "DISTINCT", "UNION", "WINDOW")
+"""Steps of a plan whose rows come as threads finish."""
 
 
 class QuerySource(Source):
@@ -35,6 +37,8 @@ class QuerySource(Source):
         self._connection = duckdb.connect(":memory:", config={"autoinstall_known_extensions": "false"})
         self._connection.execute("SET preserve_insertion_order = true")
         self._connection.execute("SET enable_progress_bar = false")
+        # Five literals or more after IN would become a join, which keeps no order.
+        self._connection.execute("SET disabled_optimizers = 'in_clause'")
         self.files = tuple(paths)
         if paths:
             self._open(paths, reading)
@@ -42,6 +46,11 @@ class QuerySource(Source):
         self._query = f"({sql.rstrip().rstrip(';')}\n)"
         with _one_sentence():
             answer = self._connection.sql(f"FROM {self._query} LIMIT 0")
+            plan = str(self._connection.execute(f"EXPLAIN FROM {self._query}").fetchall()).upper()
+            if any(step in plan for step in _UNORDERED):  # answered once, by one thread, as rows are read again
+                self._connection.execute("SET threads = 1")
+                self._connection.execute(f"CREATE TABLE _answer AS FROM {self._query}")
+                self._query = "_answer"
             self._names = tuple(answer.columns)
             kinds = dict(zip(answer.columns, map(str, answer.types), strict=True))
         self.columns = self._names

@@ -99,6 +99,8 @@ class ReadOptions:
         own = {name: value for name, value in given.items() if value != getattr(ReadOptions, name)}
         baseline = self.baseline or encoding.baseline
         used = tuple(column.name for column in encoding.columns)
+        if self.id in used:
+            raise ValueError(f"id_column={self.id!r}; the model has it as a feature: fit it with exclude={self.id!r}.")
         return replace(self, features=used, exclude=(), baseline=baseline, dates=encoding.dates, **(how | own))
 
 

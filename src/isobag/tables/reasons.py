@@ -7,13 +7,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from isobag.backends.arrays import Floats, Ints
+from isobag.backends.arrays import FARTHEST, Floats, Ints
 from isobag.data.groups import Groups
 from isobag.models.group import GroupExplanation, GroupModel
 from isobag.models.reasons import GroupReason
 from isobag.models.sizes import SizeEvidence
 from isobag.tables.cells import TEXT, TIME
-from isobag.tables.encode import EncodedColumn, Encoding
+from isobag.tables.encode import UNSEEN, EncodedColumn, Encoding
 from isobag.tables.scan import BOOL
 
 MOST_REASONS = 3
@@ -38,6 +38,7 @@ SPREAD_RATIO = 2.0
 """A column of a group is narrower or wider than usual if the quartiles are so many times nearer or farther apart."""
 LEAST_SHIFT = 0.1
 """A median is called high or low from so many distances of the usual quartiles on."""
+LARGE_NUMBER = 1e9
 MOST_DIGITS = 10
 NAN = math.nan
 NO_COLUMN = "no single column stands out"
@@ -64,14 +65,15 @@ def reasons_of_groups(
 ) -> list[str]:
     """The columns that set apart the points of which each group has too many: what its own points are, what is usual.
 
-    Before these, how many points the group has, in all and of values that most groups have equally often, if that is
-    unusual.
+    Before these, values never seen in columns that were constant, and how many points the group has, in all and of
+    values that most groups have equally often, if that is unusual.
     """
     size, usual = model.size, Population.of(model)
     order, reasons = np.argsort(groups.ids, kind="stable"), []
     for g, rows in enumerate(np.split(order, np.cumsum(groups.sizes)[:-1])):
         of_size = "" if size is None else _size_in_words(len(rows), size)
-        counts = _counts_in_words(explanation.reasons[g], model, encoding)
+        counts = _unseen_in_words(explanation.reasons[g], encoding)
+        counts |= _counts_in_words(explanation.reasons[g], model, encoding)
         points = groups.rows.take(rows)
         leading = [*_rare_texts(explanation.reasons[g], encoding), *_leading(explanation.features[g])]
         chosen = [j for j in dict.fromkeys(leading) if j not in counts][:MOST_REASONS]
@@ -114,6 +116,24 @@ def _size_in_words(n: int, size: SizeEvidence) -> str:
     return f"n_points {number_in_words(n)} ({'low' if np.log(n) < size.middle else 'high'}, usually {ends})"
 
 
+def _unseen_in_words(reasons: list[GroupReason], encoding: Encoding) -> dict[int, str]:
+    """Values of columns that had another one in all points of ``fit``, by the number of their feature."""
+    words: dict[int, str] = {}
+    for reason in [one for one in reasons if one.kind == "unseen"][:MOST_REASONS]:
+        j = reason.columns[0]
+        column, name = encoding.column_of(j), encoding.names[j]
+        if abs(reason.value) >= FARTHEST:
+            words[j] = f"{column.name} missing, never before"
+            continue
+        if column.kind == TEXT:
+            words[j] = f"{column.name} never seen before" if reason.value == UNSEEN else f"{name}, never before"
+            continue
+        kind = column.kind if name == column.name else ""
+        values = [value_in_words(kind, value) for value in (reason.value, reason.usual)]
+        words[j] = f"{name} {values[0]}, always {values[1]} before"
+    return words
+
+
 def _counts_in_words(reasons: list[GroupReason], model: GroupModel, encoding: Encoding) -> dict[int, str]:
     """Values that a group has more or less often than most groups, by the number of their feature."""
     counts = None if model.columns is None else model.columns.counts
@@ -129,13 +149,15 @@ def _counts_in_words(reasons: list[GroupReason], model: GroupModel, encoding: En
 
 
 def number_in_words(value: float) -> str:
-    """A number as people write it, 1,240, 0.0031, 3: four digits, or more where these would make it a whole number.
+    """A number as people write it, 1,240, 0.0031, 3: three digits, or more where these would make it a whole number.
 
     >>> number_in_words(9999.99), number_in_words(0.00312345)
-    ('9,999.99', '0.003123')
+    ('9,999.99', '0.00312')
     """
-    comma = "," if 1000 <= abs(value) < 1e15 else ""
-    first = max(4, len(f"{abs(value):.0f}")) if comma else 4
+    if abs(value) >= LARGE_NUMBER:
+        return f"{value:.3g}"
+    comma = "," if abs(value) >= 1000 else ""
+    first = max(3, len(f"{abs(value):.0f}")) if comma else 3
     for digits in range(first, MOST_DIGITS):
         if float(f"{value:.{digits}g}").is_integer() == float(value).is_integer():
             return f"{value:{comma}.{digits}g}"

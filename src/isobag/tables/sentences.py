@@ -33,12 +33,9 @@ def sentence_of_flags(ranking: Ranking) -> str:
         return f"{flagged} Of {1 / OWN_LEVEL:.0f} tables without anomalies, about one would have any."
     if "p_value" not in ranking.evidence:
         return f"{flagged} How many of them are false is not known: the model has no p-values."
-    if ranking.fdr is not None:
-        return f"{flagged} {_about_discoveries(ranking, ranking.fdr)}"
-    if ranking.n_expected is None:
-        n_aside = len(ranking.judged.model.calibration.scores)
-        return f"{flagged} How many of them are false is not known: {n_aside:,} calibration {unit}s are fewer than 100."
-    return f"{flagged} If all were like the training data, about {ranking.n_expected:.3g} would be."
+    if ranking.budget is not None:
+        return f"{flagged} If all were like the training data, about {ranking.budget:.3g} would be."
+    return f"{flagged} {_about_discoveries(ranking, OWN_LEVEL if ranking.fdr is None else ranking.fdr)}"
 
 
 def _about_discoveries(ranking: Ranking, fdr: float) -> str:

@@ -1,23 +1,85 @@
-"""The backend for GPUs, by torch and Triton; tensors in host memory go to the Numba backend.
+"""The backend for GPUs, by torch and Triton: the integers of the NumPy backend, computed where the rows lie.
 
-Rows and tables in host memory go to the device, in blocks, and cells, counts and sums come back as NumPy arrays. Rows
-that are tensors on the device already stay there. Same integers as the NumPy backend: see ``kernels.py`` for the
-certificates, and docs/gpu.md for when a GPU pays.
+Rows in host memory are sent to the device block by block; see docs/gpu.md for when a GPU pays.
 """
 
-from functools import cache
+from collections.abc import Callable, Sequence
+from functools import cache, wraps
+from typing import Any
 
-from isobag.backends.torch.devices import resolve, torch
-from isobag.backends.torch.verbs import TorchBackend
+from isobag.backends.arrays import Array, Ints, Terms
+from isobag.backends.pairs import dot_pairs
+from isobag.backends.torch import counts, groups, rows, terms
+from isobag.backends.torch.counts import Counts
+from isobag.backends.torch.devices import Placed, explained, resolve, tensor, to_host, torch
 
 __all__ = ["TorchBackend", "on", "torch"]
 
 
-def on(device: str | None) -> TorchBackend:
+def on(device: str | None) -> "TorchBackend":
     """The backend on a device: "cuda" (or None), "cuda:1", "cpu", or "auto" for a GPU if there is one."""
     return _backend(str(resolve(device)))
 
 
 @cache
-def _backend(name: str) -> TorchBackend:
+def _backend(name: str) -> "TorchBackend":
     return TorchBackend(resolve(name))
+
+
+def _verb(function: Callable[..., Any], fetched: bool = False) -> Callable[..., Any]:
+    """A method that calls a function of tensors, the first of which is sent to the device if it is not there."""
+
+    @wraps(function)
+    def verb(self: "TorchBackend", first: Placed, *args: Any, **options: Any) -> Any:
+        with explained(self.device):
+            values = function(tensor(first, self.device), *args, **options)
+            return to_host(values) if fetched else values
+
+    return verb
+
+
+class TorchBackend:
+    """The verbs of ``isobag.backends.protocol`` on one device; numbers of threads are for what the processor does."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+
+    def place(self, X: Placed) -> torch.Tensor:
+        """Rows on the device: (n, d)."""
+        with explained(self.device):
+            return tensor(X, self.device)
+
+    def fetch(self, values: Placed) -> Array:
+        """Values as a NumPy array."""
+        return to_host(values) if isinstance(values, torch.Tensor) else values
+
+    scale_linearly, scale_by_asinh = _verb(rows.scale_linearly), _verb(rows.scale_by_asinh)
+    scale_by_knots = _verb(rows.scale_by_knots)
+    sq_radii, assign_cells = _verb(rows.sq_radii, fetched=True), _verb(rows.assign_cells)
+    sum_at_cells, sum_cells = _verb(rows.sum_at_cells), _verb(rows.sum_cells)
+    count_at_cells, count_cells = _verb(counts.count_at_cells, fetched=True), _verb(counts.count_cells, fetched=True)
+    count_groups = _verb(counts.count_groups)
+    near_and_far, group_sq_radii = _verb(groups.near_and_far, fetched=True), _verb(groups.group_sq_radii, fetched=True)
+    assign_groups, count_assigned = _verb(groups.assign_groups), _verb(groups.count_assigned, fetched=True)
+    sum_assigned = _verb(groups.sum_assigned, fetched=True)
+    dot_pairs = staticmethod(dot_pairs)  # of bags in host memory
+
+    def add_terms(
+        self, sums: Sequence[Placed], of_score: Terms, n_jobs: int | None = None
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Sum of all terms of each row, and of the first, one after the other: (n, L + 1) a view -> (n,), (n,)."""
+        with explained(self.device):
+            return terms.add_terms([tensor(each, self.device) for each in sums], of_score, n_jobs)
+
+    def dot_counts(
+        self, of_groups: Counts, centers: Counts, n_jobs: int | None = None, places: Ints | None = None
+    ) -> torch.Tensor:
+        """Dot products of all rows of counts with all centers, integers: (n, centers)."""
+        with explained(self.device):
+            there = [counts.as_device_counts(each, self.device) for each in (of_groups, centers)]
+            return counts.dot_products(*there)
+
+    def join_cells(self, parts: Sequence[Placed]) -> torch.Tensor:
+        """Cells of some groups after those of others: (L, t, n)."""
+        with explained(self.device):
+            return torch.cat([tensor(part, self.device) for part in parts], dim=2)

@@ -4,15 +4,16 @@ from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
-import torch
 from scipy.sparse import csr_array
 
-from isobag.backends.arrays import Floats, Ints
+from isobag.backends.arrays import Balls, Floats, Ints
+from isobag.backends.samples import Cut
 from isobag.backends.threads import slices
-from isobag.backends.torch import groups
-from isobag.backends.torch.devices import explained, tensor
+from isobag.backends.torch.devices import explained, tensor, torch, uses_kernels
+from isobag.backends.torch.rows import assign_cells
 
 _BLOCK_COUNTS = 1 << 26
+_COUNTED_ROWS, _MOST_BINS = 1 << 12, 1024
 
 
 class DeviceCounts:
@@ -66,9 +67,6 @@ class DeviceCounts:
     @cached_property
     def _self_dots(self) -> Floats:
         with explained(self.device):
-            if groups.uses_kernels(self.device):
-                own_dots: Floats = groups.self_dots(self.dense).cpu().numpy()
-                return own_dots
             parts = [self.dense[own].to(torch.int64).square_().sum(dim=1) for own in self.blocks()]
             return torch.cat(parts).to(torch.float64).cpu().numpy() if parts else np.empty(0)
 
@@ -132,29 +130,48 @@ def narrowest(largest: int) -> torch.dtype:
     return torch.int8 if largest < 1 << 7 else torch.int16 if largest < 1 << 15 else torch.int32
 
 
-def count_groups(cells: torch.Tensor, starts: Ints, n_cells: int, n_columns: int) -> DeviceCounts:
-    """Number of each group's points in each cell: cells (t, n), the points of a group side by side."""
-    device, t = cells.device, len(cells)
-    sizes = np.diff(starts)
-    narrow = narrowest(int(sizes.max(initial=0)))
-    width = t * n_columns
-    dense = torch.empty((len(sizes), width), dtype=narrow, device=device)
-    if groups.uses_kernels(device) and n_columns <= groups.MOST_BINS and len(sizes):
-        groups.count_cells(cells, tensor(starts, device), n_cells, n_columns, dense)
+def count_groups(cells: torch.Tensor, cut: Cut, starts: Ints, n_jobs: int | None = None) -> DeviceCounts:
+    """Number of each group's rows in each cell: cells (T, n), the rows of a group side by side -> (g, L S)."""
+    device, sizes, width = cells.device, np.diff(starts), cut.n_cells
+    dense = torch.zeros((len(sizes), width), dtype=narrowest(int(sizes.max(initial=0))), device=device)
+    if uses_kernels(device) and cut.levels[-1] <= _MOST_BINS and len(sizes):
+        from isobag.backends.torch import row_kernels  # noqa: PLC0415, Triton need not be there
+
+        bounds, of_levels = tensor(starts, device), enumerate(zip(cut.levels, cut.starts, strict=True))
+        for level, (psi, firsts) in of_levels:
+            row_kernels.count_cells[(len(sizes), len(firsts))](
+                cells[cut.ends[level] :], bounds, tensor(firsts, device, torch.int32), dense,
+                cells.shape[1], width, level * cut.n_slots, psi,
+                block=128, bins=1 << max(1, (psi - 1).bit_length()), num_warps=1,
+            )  # fmt: skip
         return DeviceCounts(dense)
-    for own in slices(len(sizes), max(1, (_BLOCK_COUNTS << 2) // max(1, width))):
-        first, last = int(starts[own.start]), int(starts[own.stop])
-        numbers = torch.repeat_interleave(
-            torch.arange(own.stop - own.start, device=device), tensor(sizes[own], device), output_size=last - first
-        )
-        wide = torch.zeros((own.stop - own.start) * width + 1, dtype=torch.int32, device=device)
-        columns_of = cells[:, first:last].to(torch.int64)
-        columns_of = torch.where(columns_of < 0, n_cells, columns_of)
-        places = columns_of + torch.arange(t, device=device)[:, None] * n_columns + numbers[None, :] * width
-        places = torch.where(columns_of < n_columns, places, len(wide) - 1).flatten()  # one more, which is not kept
+    before = tensor(np.repeat(np.arange(len(cut.levels)) * cut.n_slots, cut.counts), device)[:, None]
+    for some in slices(len(sizes), max(1, (_BLOCK_COUNTS << 2) // max(1, width))):
+        own = cells[:, int(starts[some.start]) : int(starts[some.stop])].to(torch.int64)
+        owners = torch.repeat_interleave(tensor(sizes[some], device)) * width
+        wide = torch.zeros((some.stop - some.start) * width + 1, dtype=torch.int32, device=device)
+        places = torch.where(own < 0, len(wide) - 1, own + before + owners).flatten()  # the last is not kept
         wide.scatter_add_(0, places, torch.ones(1, dtype=torch.int32, device=device).expand(len(places)))
-        dense[own] = wide[:-1].view(-1, width).to(narrow)
+        dense[some] = wide[:-1].view(-1, width).to(dense.dtype)
     return DeviceCounts(dense)
+
+
+def count_at_cells(X: torch.Tensor, balls: Balls, n_jobs: int | None = None) -> torch.Tensor:
+    """Number of rows in each cell: (n, d) -> (L, S)."""
+    counts = torch.zeros(balls.sq_radii.shape, dtype=torch.int64, device=X.device)
+    for some in slices(len(X), _COUNTED_ROWS << 9):
+        counts += count_cells(assign_cells(X[some], balls)[0], balls.cut)
+    return counts
+
+
+def count_cells(cells: torch.Tensor, cut: Cut, n_jobs: int | None = None) -> torch.Tensor:
+    """Number of rows in each cell, those of groups of rows added up: (T, n) -> (L, S)."""
+    n = cells.shape[1]
+    counts = torch.zeros((len(cut.levels), cut.n_slots), dtype=torch.int64, device=cells.device)
+    for rows in slices(n, _COUNTED_ROWS << 6):
+        starts = np.append(np.arange(rows.start, rows.stop, _COUNTED_ROWS), rows.stop)
+        counts += count_groups(cells, cut, starts).dense.sum(dim=0, dtype=torch.int64).view(counts.shape)
+    return counts
 
 
 def dot_products(counts: DeviceCounts, centers: DeviceCounts) -> torch.Tensor:

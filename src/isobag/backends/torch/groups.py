@@ -1,95 +1,112 @@
-"""Cells of groups among groups: by Triton kernels on a GPU, by the Numba backend on the processor."""
+"""Level 2 on a device: cells of groups among groups, and their distances, from dot products of counts."""
 
 import numpy as np
-import torch
 
-from isobag.backends.arrays import Cells, Floats, Ints
-from isobag.backends.torch.devices import tensor
-from isobag.backends.torch.host import NUMBA
+from isobag.backends.arrays import OUTSIDE, Cells, Deviations, Floats, Ints
+from isobag.backends.threads import slices
+from isobag.backends.torch.devices import tensor, torch
 
-MOST_BINS = 1024
+_BLOCK_PAIRS = 1 << 26
 
 
 def group_sq_radii(
-    dots: torch.Tensor, rows: Ints, self_dots: Floats, sizes: Ints, unit: int, slots: Cells, levels: tuple[int, ...]
-) -> torch.Tensor:
+    dots: torch.Tensor, rows: Ints, self_dots: Floats, sizes: Ints, unit: int, slots: Cells, levels: tuple[int, ...],
+    n_jobs: int | None = None,
+) -> torch.Tensor:  # fmt: skip
     """Squared distance from each center to the nearest different one; its dot products are dots[rows]: (L, t, psi)."""
-    device, (t, psi) = dots.device, slots.shape
-    if not uses_kernels(device):
-        own = dots.numpy(), rows, self_dots, sizes
-        return torch.from_numpy(NUMBA.group_sq_radii(*own, unit, slots, levels, None))
-    from isobag.backends.torch import group_kernels  # noqa: PLC0415
-
-    own_dots, own_sizes, common = (tensor(own, device) for own in (self_dots, sizes, np.gcd(sizes, unit)))
-    radii = torch.zeros((len(levels), t, psi), dtype=torch.float64, device=device)
-    group_kernels.nearest_other_groups[(-(-psi // 16), t)](
-        dots, dots.stride(0), tensor(rows, device), own_dots, own_sizes, common, tensor(slots, device),
-        torch.tensor(levels, dtype=torch.int32, device=device), radii,
-        t, psi, len(levels), rows=16, columns=64, enable_fp_fusion=False,
-    )  # fmt: skip
+    t, psi = slots.shape
+    among = _sq_distances(dots[tensor(rows, dots.device)], self_dots, sizes, self_dots, sizes, unit)
+    places = tensor(slots, dots.device, torch.int64)
+    radii = torch.zeros((len(levels), t, psi), dtype=torch.float64, device=dots.device)
+    for some in slices(t, max(1, _BLOCK_PAIRS // psi**2)):
+        sq_dists = among[places[some, :, None], places[some, None, :]]
+        sq_dists[sq_dists == 0] = torch.inf
+        for level, size in enumerate(levels):
+            nearest = sq_dists[:, :size, :size].amin(dim=2)
+            radii[level, some, :size] = torch.where(nearest < torch.inf, nearest, 0)
     return radii
 
 
 def assign_groups(
     dots: torch.Tensor, self_dots: Floats, sizes: Ints, center_self_dots: Floats, center_sizes: Ints, unit: int,
-    slots: Cells, levels: tuple[int, ...], sq_radii: Floats,
+    slots: Cells, levels: tuple[int, ...], sq_radii: Floats, n_jobs: int | None = None,
 ) -> torch.Tensor:  # fmt: skip
     """Cell of every group in every partitioning of groups, for each level: (L, t, n)."""
     device, n, (t, psi) = dots.device, len(dots), slots.shape
-    if not uses_kernels(device):
-        given = dots.numpy(), self_dots, sizes, center_self_dots, center_sizes, unit
-        return torch.from_numpy(NUMBA.assign_groups(*given, slots, levels, sq_radii, None))
-    from isobag.backends.torch import group_kernels  # noqa: PLC0415
-
-    common = np.gcd(sizes, unit)
-    own = [tensor(each, device) for each in (self_dots, sizes, common)]
-    others = [tensor(each, device) for each in (center_self_dots, center_sizes)]
+    radii, columns = tensor(sq_radii, device), tensor(slots, device, torch.int64).flatten()
+    every = torch.arange(t, device=device)
     cells = torch.empty((len(levels), t, n), dtype=torch.int32, device=device)
-    if n:
-        group_kernels.assign_groups[(-(-n // 16), t)](
-            dots, dots.stride(0), *own, *others, tensor(slots, device),
-            torch.tensor(levels, dtype=torch.int32, device=device), tensor(sq_radii, device), cells,
-            n, t, psi, len(levels), rows=16, columns=64,
-            by_key=_have_keys(self_dots, sizes, common, center_self_dots, center_sizes), enable_fp_fusion=False,
-        )  # fmt: skip
+    for some in slices(n, max(1, _BLOCK_PAIRS // (t * psi))):
+        of_groups = dots[some], self_dots[some], sizes[some]
+        sq_dists = _sq_distances(*of_groups, center_self_dots, center_sizes, unit)[:, columns].view(-1, t, psi)
+        for level, size in enumerate(levels):
+            least, place = sq_dists[:, :, :size].min(dim=2)  # the first of several
+            chosen = torch.where(least <= radii[level][every, place], place, OUTSIDE)
+            cells[level, :, some] = chosen.t().to(torch.int32)
     return cells
 
 
-def _have_keys(self_dots: Floats, sizes: Ints, common: Ints, center_self_dots: Floats, center_sizes: Ints) -> bool:
-    """Whether int32 keys order the centers of each group as float64 distances do; see ``group_kernels``.
+def _sq_distances(
+    dots: torch.Tensor, self_dots: Floats, sizes: Ints, center_self_dots: Floats, center_sizes: Ints, unit: int
+) -> torch.Tensor:
+    """The operations of ``isobag.backends.numpy.group_sq_distances`` in their order, each rounded once."""
+    device, common = dots.device, np.gcd(sizes, unit)
+    m = tensor((sizes // common).astype(np.float64), device)[:, None]
+    others = (tensor(center_sizes, device) // tensor(common, device)[:, None]).to(torch.float64)
+    own, of_centers = tensor(self_dots, device)[:, None], tensor(center_self_dots, device)
+    above = (others * others * own - 2 * others * m * dots.to(torch.float64)) + m * m * of_centers
+    below = others * tensor(sizes.astype(np.float64), device)[:, None]
+    return above.clamp_min_(0).div_(below * below)
 
-    All centers are of one size, keys stay below 2^31, and numerators below 2^52, so that different ones have different
-    quotients.
+
+def count_assigned(cells: torch.Tensor, n_cells: int) -> torch.Tensor:
+    """Number of groups in each cell: (L, t, n) -> (L, t, n_cells)."""
+    n_levels, t, _ = cells.shape
+    counts = torch.zeros((n_levels, t, n_cells + 1), dtype=torch.int64, device=cells.device)
+    places = cells.to(torch.int64) + 1  # OUTSIDE is counted in front
+    return counts.scatter_add_(2, places, torch.ones_like(places))[:, :, 1:].contiguous()
+
+
+def sum_assigned(cells: torch.Tensor, tables: Ints) -> torch.Tensor:
+    """Sum over partitionings of the table at each group's cell: (L, t, n), (L, t, psi) -> (n, L)."""
+    values = tensor(tables, cells.device).gather(2, cells.clamp_min(0).to(torch.int64))
+    return torch.where(cells == OUTSIDE, 0, values).sum(dim=1).t().contiguous()
+
+
+def near_and_far(
+    dots: torch.Tensor, groups: Deviations, others: Deviations, sq_norm: float, ranks: tuple[int, ...]
+) -> torch.Tensor:
+    """Mean distance to the nearest references, and to those of other ranks: (g, references) -> (g, len(ranks)).
+
+    The operations of ``isobag.backends.numpy.near_and_far`` in their order, each rounded once. Tensors are divided by
+    tensors: by a plain number, CUDA would multiply by its inverse.
     """
-    if not len(center_sizes) or np.any(center_sizes != center_sizes[0]):
-        return False
-    m, other = (sizes // common).max(initial=1), int(center_sizes[0]) // common.min(initial=1)
-    largest = max(self_dots.max(initial=0.0), center_self_dots.max())  # no dot product is larger
-    return bool((m + 2 * other) * largest < 2**31 and (m + other) ** 2 * largest < 2**52)
 
+    def column(values: Floats) -> torch.Tensor:
+        return tensor(values, dots.device)[:, None]
 
-def self_dots(dense: torch.Tensor) -> torch.Tensor:
-    """Dot product of each row of counts with itself: (g, columns) -> (g,) float64."""
-    from isobag.backends.torch import group_kernels  # noqa: PLC0415
+    def row(values: Floats) -> torch.Tensor:
+        return tensor(values, dots.device)
 
-    n, width = dense.shape
-    squares = torch.empty(n, dtype=torch.float64, device=dense.device)
-    if n:
-        group_kernels.self_dots[(n,)](dense, squares, dense.stride(0), width, block=2048)
-    return squares
-
-
-def count_cells(cells: torch.Tensor, starts: torch.Tensor, n_cells: int, n_columns: int, dense: torch.Tensor) -> None:
-    """Number of each group's points in each cell, written to dense (g, t * n_columns): cells (t, n)."""
-    from isobag.backends.torch import group_kernels  # noqa: PLC0415
-
-    t, n = cells.shape
-    group_kernels.count_cells[(len(dense), t)](
-        cells, starts, dense, n, t, n_cells, n_columns,
-        block=128, bins=1 << max(1, (n_columns - 1).bit_length()), num_warps=1,
-    )  # fmt: skip
-
-
-def uses_kernels(device: torch.device) -> bool:
-    """Whether Triton kernels do the work."""
-    return bool(device.type == "cuda")
+    exact = dots.to(torch.float64)
+    is_same = (exact == column(groups.self_dots)) & (exact == row(others.self_dots))
+    is_same &= column(groups.sizes) == row(others.sizes)
+    sq_dists = exact.div_(column(groups.sizes) * row(others.sizes))
+    sq_dists -= column(groups.along)
+    sq_dists -= row(others.along)
+    sq_dists += sq_norm
+    sq_dists *= column(-2 * groups.factors)
+    sq_dists *= row(others.factors)
+    sq_dists += column(groups.factors**2 * groups.sq_norms) + row(others.factors**2 * others.sq_norms)
+    sq_dists.clamp_min_(0)
+    first = torch.zeros_like(is_same).scatter_(1, is_same.to(torch.uint8).argmax(dim=1, keepdim=True), True)
+    sq_dists.masked_fill_(is_same & first, float("inf"))
+    ordered = sq_dists.topk(max(ranks), dim=1, largest=False, sorted=True).values
+    ordered = torch.where(torch.isfinite(ordered), ordered, 0.0)
+    # torch's own root is not correctly rounded on all processors
+    ordered = ordered.sqrt() if ordered.is_cuda else torch.from_numpy(np.sqrt(ordered.numpy()))
+    total = ordered[:, 0].clone()
+    for each in ordered.t()[1 : ranks[0]]:
+        total += each
+    near = total / torch.full_like(total, ranks[0])
+    return torch.stack([near, *(ordered[:, rank - 1] for rank in ranks[1:])], dim=1)

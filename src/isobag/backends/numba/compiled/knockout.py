@@ -191,6 +191,83 @@ def sum_rows(X, pool, slots, places, levels, ends, tables, limits, sums):
 
 
 @jit
+def sum_row(X, row, centers, levels, ends, tables, limits, sums):
+    """The same sums for one row alone, side by side with which there are centers: (d, S) float32, slot by slot."""
+    n_levels, block = len(levels), levels[-1]
+    run = levels[0] if n_levels == 1 else min(32, block)
+    sq_dists = np.zeros(centers.shape[1], dtype=np.float32)
+    for k in range(len(centers)):
+        x, of_feature = X[row, k], centers[k]
+        for j in range(len(sq_dists)):
+            gap = x - of_feature[j]
+            sq_dists[j] += gap * gap
+    winner = np.empty(ends[-1], dtype=np.int64)
+    sums[row] = 0
+    for first in range(0, len(sq_dists), block):
+        knock_out_one(sq_dists, first, run, levels, ends, winner)
+        for level in range(n_levels):
+            weight = (ends[1] - ends[0]) // (ends[level + 1] - ends[level])
+            for node in range(ends[level], ends[level + 1]):
+                cell, sq_dist = tables[level, winner[node]], np.int64(bits(sq_dists[winner[node]]))
+                if sq_dist <= cell >> 32:
+                    sums[row, level] += cell & 0xFFFFFFFF
+                elif limits[level] >= 0:
+                    sums[row, n_levels] += weight * max((sq_dist >> _STEP) - limits[level], 0)
+
+
+@jit_inner
+def knock_out_one(sq_dists, first, run, levels, ends, winner):
+    """Nearest slot of every sample of the block that begins at slot ``first``, of one row: see ``knock_out``."""
+    block = levels[-1]
+    for number in range(block // run):
+        start = first + number * run
+        best, level = start, 0
+        for j in range(start, start + run):
+            best = j if sq_dists[j] < sq_dists[best] else best
+            if level < len(levels) and j - start + 1 == levels[level]:
+                winner[ends[level] + number] = best
+                level += 1
+    for level in range(1, len(levels)):
+        before, here = ends[level - 1], ends[level]
+        if levels[level] <= run:
+            continue
+        if levels[level] == 2 * levels[level - 1]:
+            for number in range(ends[level + 1] - here):
+                a, b = winner[before + 2 * number], winner[before + 2 * number + 1]
+                winner[here + number] = b if sq_dists[b] < sq_dists[a] else a
+        else:  # the largest psi is no power of two, and this the last
+            best = first
+            for j in range(first, first + block):
+                best = j if sq_dists[j] < sq_dists[best] else best
+            winner[here] = best
+
+
+@jit
+def count_rows(X, pool, slots, places, levels, ends, radii, counts):
+    """Rows in the ball of each slot, added to counts (L, S): radii (L, S) float32, the rest as for ``sum_rows``."""
+    n, n_slots, block = len(X), len(slots), levels[-1]
+    lanes = np.empty((X.shape[1], WIDTH), dtype=np.float32)
+    whole = len(pool) < n_slots
+    sq_dists = np.empty((len(pool) if whole else block, WIDTH), dtype=np.float32)
+    near = np.empty((ends[-1] + 1, WIDTH), dtype=np.float32)
+    winner = np.empty((ends[-1] + 1, WIDTH), dtype=np.int32)
+    for row in range(0, n, WIDTH):
+        load_lanes(X, row, lanes)
+        if whole:
+            measure(lanes, pool, np.arange(len(pool)).astype(np.int32), 0, len(pool), sq_dists)
+        for first in range(0, n_slots, block):
+            if not whole:
+                measure(lanes, pool, slots, first, first + block, sq_dists)
+            knock_out(sq_dists, places, first, levels, ends, near, winner)
+            for level in range(len(levels)):
+                reach, counted = radii[level], counts[level]
+                for node in range(ends[level], ends[level + 1]):
+                    for q in range(min(WIDTH, n - row)):
+                        slot = np.uint32(winner[node, q])
+                        counted[slot] += near[node, q] <= reach[slot]
+
+
+@jit
 def assign_rows(X, pool, slots, places, levels, ends, firsts, sq_radii, limits, begin, cells, far):
     """The slot whose ball each row is in, -1 for none, for every sample, and how far out rows are.
 
