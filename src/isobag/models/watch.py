@@ -23,7 +23,7 @@ PRIOR, MIN_PAST = 10.0, 3
 CERTAIN = 1000.0
 """z of what never changed before, in any entity."""
 _CLIP, _EXACT, _PHASE_MEMORY, _NOISE = 3.0, 1e-6, 12, 3.0
-_FLEET_MEMORY, _MOST_Z, _IS_BACK = 50.0, 30.0, 0.6
+_FLEET_MEMORY, _MOST_Z, _IS_BACK = 50.0, 30.0, 0.55
 _SIGNAL_ENTITIES = 2_000
 
 
@@ -222,7 +222,7 @@ def _follow(
     inside = opened | (is_open & ~over)
     periods = np.where(opened, 1, past.periods + inside)
     n_rows = np.rint(np.nan_to_num(np.exp(x[:, 0]) - 0.5)).astype(np.int64)
-    gain = np.where(is_open, 1 / np.maximum(periods, 1), 0.0)[:, None]
+    gain = np.where(is_open & inside, 1 / np.maximum(periods, 1), 0.0)[:, None]
     has_x = inside[:, None] & ~np.isnan(x)
     new_n = np.where(opened[:, None], 0.0, past.new_n) + has_x
     before = np.where(new_n > 1, past.new_level, 0.0)
