@@ -13,7 +13,7 @@ from isobag.models.group import GroupExplanation, GroupModel
 from isobag.models.reasons import GroupReason
 from isobag.models.sizes import SizeEvidence
 from isobag.tables.cells import TEXT, TIME
-from isobag.tables.encode import EncodedColumn, Encoding
+from isobag.tables.encode import UNSEEN, EncodedColumn, Encoding
 from isobag.tables.scan import BOOL
 
 MOST_REASONS = 3
