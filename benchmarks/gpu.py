@@ -13,12 +13,10 @@ import time
 import traceback
 from pathlib import Path
 
-import numpy as np
 import torch
 import triton
 
-from isobag import IDKGroupDetector, IDKPointDetector, IsolationKernel
-from isobag.datasets import DatasetNotAvailableError, load
+from isobag import IDKGroupDetector, IDKPointDetector
 
 RESULTS = Path(os.environ.get("OUT", Path(__file__).parent / "results"))
 STARTED = time.perf_counter()
@@ -107,43 +105,16 @@ def rate(name):
     return results.get("ceilings", {}).get(f"{name}_tflop_s", float("nan")) * 1e12
 
 
-def http():
-    rng = np.random.default_rng(0)
-    n, d, t, psi = 567_498, 3, 100, 4096
-    floor = 3 * n * t * psi * d / rate("float32")
-    sets = {"normal": rng.normal(size=(n, d)), "integer grid": np.round(rng.gamma(1, 1, (n, d)) * 12)}
-    try:
-        sets["http itself"] = load("http").X
-    except DatasetNotAvailableError as error:
-        print(f"   http itself is left out: {error}")
-    for name, X in sets.items():
-        kernel, there = IsolationKernel(t, psi, backend="torch", random_state=0).fit(X), torch.from_numpy(X).cuda()
-        took = median(lambda kernel=kernel, there=there: kernel.assign_cells(there), 5)
-        record(f"http-like, {name}", seconds=took, floor=floor, share_of_float32=floor / took)
-
-
-def pictures():
-    n, d, t, psi = 1_000_000, 784, 100, 256
-    generator = torch.Generator("cuda").manual_seed(0)
-    flops = 2 * n * t * psi * d
-    for name in ("normal", "clusters"):
-        X = torch.randn(n, d, device="cuda", generator=generator)
-        if name == "clusters":
-            X = (
-                X * 0.3
-                + torch.randn(64, d, device="cuda", generator=generator)[
-                    torch.randint(0, 64, (n,), device="cuda", generator=generator)
-                ]
-            )
-        kernel = IsolationKernel(t, psi, random_state=0).fit(X[:100_000])
-        took = median(lambda kernel=kernel, X=X: kernel.assign_cells(X), 3)
-        record(
-            f"1,000,000 x 784, {name}",
-            seconds=took,
-            tf32_floor=flops / rate("tf32"),
-            share_of_tf32=flops / took / rate("tf32"),
-            float16_floor=flops / rate("float16"),
-        )
+def points():
+    for n, d in ((10_000_000, 10), (1_000_000, 50), (200_000, 784)):
+        X = torch.randn(n, d, device="cuda", generator=torch.Generator("cuda").manual_seed(0))
+        for where, data, options in (("on the GPU", X, {}), ("from host memory", X.cpu().numpy(), {"device": "cuda"})):
+            detector = IDKPointDetector(random_state=0, **options)
+            fit = median(lambda detector=detector, data=data: detector.fit(data), 3)
+            score = median(lambda detector=detector, data=data: detector.score_samples(data), 3)
+            centers = sum(len(view.balls.pool) for view in detector.views_.members)
+            floor = n * centers * 3 * (d + 1) / (rate("float32") / 2)  # an addition is half of a fused operation
+            record(f"{n:,} x {d}, {where}", fit=fit, score=score, both=fit + score, floor_of_score=floor)
         del X
         torch.cuda.empty_cache()
 
@@ -162,33 +133,12 @@ def groups(n_groups):
         record(f"{n_groups} groups, {name}", fit=fit, score=score)
 
 
-def ten_million():
-    n, d = 10_000_000, 10
-    X = np.random.default_rng(0).standard_normal((n, d), dtype=np.float32)
-    on_gpu = torch.from_numpy(X).cuda()
-    pairs = 3 * n * 100 * 256 * d
-    for name, data, options in (("on the GPU", on_gpu, {}), ("from host memory", X, {"backend": "torch"})):
-        detector = IDKPointDetector(random_state=0, n_jobs=-1, **options)
-        fit = median(lambda detector=detector, data=data: detector.fit(data), 2)
-        score = median(lambda detector=detector, data=data: detector.score_samples(data), 2)
-        record(
-            f"10 million x 10, {name}",
-            fit=fit,
-            score=score,
-            both=fit + score,
-            floor_of_one_pass=pairs / rate("float32"),
-            copy_floor=X.nbytes / (results["ceilings"]["host_to_gpu_gb_s"] * 1e9),
-        )
-
-
 PARTS = {
     "machine": machine,
     "ceilings": ceilings,
-    "http": http,
-    "pictures": pictures,
+    "points": points,
     "10,000 groups": lambda: groups(10_000),
     "100,000 groups": lambda: groups(100_000),
-    "ten million": ten_million,
 }
 
 

@@ -14,7 +14,7 @@ from scipy.spatial.distance import pdist
 from sklearn.ensemble import IsolationForest
 from sklearn.neighbors import NearestNeighbors
 
-from isobag import IDKGroupDetector
+from isobag import IDKGroupDetector, IDKPointDetector
 from paper.gaussian import OCSMM, median_distance
 from paper.searches import GDK2, Nystroem, mean_features
 from study.data import THREADS
@@ -69,6 +69,25 @@ def aggregates(X, groups):
     parts = np.split(X, np.flatnonzero(np.diff(groups)) + 1)
     rows = [np.vstack([part.mean(axis=0), part.std(axis=0), np.quantile(part, QUANTILES, axis=0)]) for part in parts]
     return np.stack(rows).reshape(len(parts), -1)
+
+
+def _summarised(detect):
+    """A detector of points on mean and deviation of each feature of the groups, and the logarithm of their size."""
+
+    def score(train, train_groups, X, groups, seed):
+        return detect(summaries(train, train_groups), summaries(X, groups), seed)
+
+    return score
+
+
+def summaries(X, groups):
+    """Mean and deviation of each feature of each group, and the logarithm of its size: (n_groups, 2 d + 1)."""
+    parts = np.split(X, np.flatnonzero(np.diff(groups)) + 1)
+    return np.stack([np.hstack([part.mean(axis=0), part.std(axis=0), np.log(len(part))]) for part in parts])
+
+
+def _isolation(train, rows, seed):
+    return IDKPointDetector(random_state=seed, n_jobs=THREADS).fit(train).score_samples(rows)
 
 
 def _forest(train, rows, seed):
@@ -174,6 +193,8 @@ METHODS = {
     ),
     f"{FOREST} on aggregates": _aggregated(_forest),
     "KNN on aggregates": _aggregated(_nearest),
+    "IDKPointDetector on summaries": _summarised(_isolation),
+    "KNN on summaries": _summarised(_nearest),
     "ECOD on aggregates": _aggregated(_ecod),
     "MMD, 10 nearest": _standardised(_mmd),
     "sliced Wasserstein, 10 nearest": _standardised(_sliced_wasserstein),
@@ -182,5 +203,5 @@ METHODS = {
     f"{FOREST}, points averaged": _forest_of_points,
     **_own(),
 }
-SIMPLE = [name for name in METHODS if name.endswith("on aggregates")]
+SIMPLE = [name for name in METHODS if name.endswith(("on aggregates", "on summaries"))]
 """What people do instead."""

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from isobag import IDKPointDetector
+from isobag.backends import Compute
 
 if importlib.util.find_spec("torch") is None:
     pytest.skip('torch is not installed: pip install "isobag[gpu]" to run these tests', allow_module_level=True)
@@ -102,12 +103,32 @@ def test_other_errors_pass_as_they_are():
         raise KeyError("some key")
 
 
-@pytest.mark.parametrize("options", [{"backend": "torch"}, {"device": "cuda"}])
+@pytest.mark.skipif(HAS_GPU, reason="the GPU that is there is used")
 @pytest.mark.parametrize("name", ["fit", "fit_predict"])
-def test_no_detector_falls_back_to_the_processor(monkeypatch, options, name):
+def test_no_detector_falls_back_to_the_processor(monkeypatch, name):
     monkeypatch.setattr(devices, "problem_with_cuda", lambda: 'there is none, or use device="cpu".')
     with pytest.raises(RuntimeError, match=r"^device='cuda': there is none"):
-        getattr(IDKPointDetector(**options), name)(np.zeros((30, 2)))
+        getattr(IDKPointDetector(device="cuda"), name)(np.zeros((30, 2)))
+
+
+def test_the_device_decides_what_computes():
+    assert Compute(device="cuda").name == Compute(device="cuda:1").name == "torch"
+    assert Compute().name == Compute(device="cpu").name == "numba"
+    assert Compute(device="auto").name == ("torch" if HAS_GPU else "numba")
+    assert Compute().beside("cuda:0") == Compute("torch", device="cuda:0")
+    with pytest.raises(ValueError, match=r"X is on cuda:0 and device='cpu'"):
+        Compute(device="cpu").beside("cuda:0")
+    with pytest.raises(ValueError, match="works in host memory"):
+        Compute("numba").beside("cuda:0")
+    with pytest.raises(ValueError, match="device='gpu'"):
+        IDKPointDetector(device="gpu").fit(np.zeros((30, 2)))
+
+
+def test_torch_is_imported_only_when_asked_for():
+    code = (
+        "import isobag, sys; isobag.IDKPointDetector(5).fit([[0.0], [1.0], [3.0]]); assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_a_missing_torch_is_named():
@@ -118,12 +139,12 @@ def test_a_missing_torch_is_named():
         "        if name.partition('.')[0] == 'torch':\n            raise ImportError(name)\n"
         "sys.meta_path.insert(0, Without())\n"
         "from isobag import IDKPointDetector\n"
-        "try:\n    IDKPointDetector(backend='torch').fit([[0.0], [1.0], [3.0]])\n"
+        "try:\n    IDKPointDetector(device='cuda').fit([[0.0], [1.0], [3.0]])\n"
         "except ImportError as error:\n    print(error)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == (
-        'backend="torch" needs PyTorch, which is not installed: pip install "isobag[gpu]", or use backend="auto".'
+        'device="cuda" needs PyTorch, which is not installed: pip install "isobag[gpu]", or use device="cpu".'
     )
 
 

@@ -181,7 +181,7 @@ def test_a_state_stays_as_it_is_while_known_lines_are_passed_over(tmp_path):
     assert state.read_bytes() == before
     path.write_text("".join(lines.splitlines(keepends=True)[:100]))  # another file of that name
     refused = run(str(path), *args)
-    assert refused.returncode == 1
+    assert refused.returncode == 2
     assert "has 100 lines, of which" in refused.stderr
     assert state.read_bytes() == before
 
@@ -204,7 +204,7 @@ def test_columns_that_are_not_used_are_named():
 )
 def test_an_input_without_a_single_row_is_an_error(text, args, why):
     done = run("-", "--window", "100", *args, text=text)
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert why in done.stderr
 
 
@@ -242,7 +242,7 @@ def test_a_state_refuses_other_options_and_columns_and_reads_on_without_a_header
         (("--features", "h"), "was begun with t, h"),
     ):
         refused = run("-", *how, *args, text="".join(rows[300:]))
-        assert refused.returncode == 1
+        assert refused.returncode == 2
         assert why in refused.stderr
     assert "has no column 't'" in run("-", *how, text="x,y\n1,2\n").stderr
     assert run("-", "--model", state, text="").returncode == 0

@@ -74,13 +74,6 @@ def test_what_the_folder_lacks_is_downloaded_once(tmp_path, origin):
     assert [file.name.split("-")[1] for file in cached(tmp_path)] == ["34_smtp.npz"]
 
 
-def test_a_file_with_another_hash_is_refused_and_not_kept(tmp_path, origin):
-    origin.write_bytes(SMALL + b"x")
-    with pytest.raises(DatasetNotAvailableError, match=f"gave {len(SMALL) + 1} bytes .*cut off or changed"):
-        load("smtp")
-    assert cached(tmp_path) == []
-
-
 class CutsOff(http.server.BaseHTTPRequestHandler):
     """Promises the whole file and hangs up halfway."""
 
@@ -106,34 +99,29 @@ def host(monkeypatch):
     server.server_close()
 
 
-def test_a_truncated_download_is_refused_and_not_kept(tmp_path, origin, host, monkeypatch):
-    monkeypatch.setattr(files, "ADBENCH_URL", host)
-    with pytest.raises(DatasetNotAvailableError, match=f"gave {len(SMALL) // 2} bytes"):
+def test_a_download_that_is_changed_cut_off_or_out_of_reach_is_refused_and_not_kept(
+    tmp_path, origin, host, monkeypatch
+):
+    origin.write_bytes(SMALL + b"x")
+    with pytest.raises(DatasetNotAvailableError, match=rf"\b{len(SMALL) + 1} bytes"):
         load("smtp")
-    assert cached(tmp_path) == []
-
-
-def test_an_origin_out_of_reach_says_so(tmp_path, origin):
     origin.unlink()
-    with pytest.raises(DatasetNotAvailableError, match=r"34_smtp.npz could not be downloaded .*ISOBAG_DATA"):
+    with pytest.raises(DatasetNotAvailableError, match=r"34_smtp.npz.*ISOBAG_DATA"):
+        load("smtp")
+    monkeypatch.setattr(files, "ADBENCH_URL", host)
+    with pytest.raises(DatasetNotAvailableError, match=rf"\b{len(SMALL) // 2} bytes"):
         load("smtp")
     assert cached(tmp_path) == []
 
 
-def test_a_set_without_a_pinned_download_says_where_it_comes_from(tmp_path):
-    with pytest.raises(DatasetNotAvailableError, match=r"speech: no folder .*ISOBAG_DATA.* comes from ODDS"):
+def test_what_is_not_there_is_named_with_where_it_comes_from(tmp_path):
+    with pytest.raises(DatasetNotAvailableError, match=r"speech.*ISOBAG_DATA.*ODDS"):
         load("speech")
-    with pytest.raises(DatasetNotAvailableError, match=r"covtype: .* has no group/covtype.npz.* UCI Covertype"):
+    with pytest.raises(DatasetNotAvailableError, match=r"group/covtype.npz.*UCI Covertype"):
         load_groups("covtype", folder=tmp_path)
-
-
-def test_an_unknown_name_lists_the_known_ones():
     with pytest.raises(DatasetNotAvailableError, match=r"name='htp'.* speech, .* http, .*2_annthyroid"):
         load("htp")
-
-
-def test_a_folder_that_is_none_is_an_error(tmp_path):
-    with pytest.raises(FileNotFoundError, match="no such folder"):
+    with pytest.raises(FileNotFoundError, match="missing"):
         load("smtp", folder=tmp_path / "missing")
 
 

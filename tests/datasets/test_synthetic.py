@@ -21,7 +21,7 @@ from isobag.datasets import (
     make_scale_up,
     make_sensor_days,
     make_unequal_groups,
-)
+)  # fmt: skip
 
 GROUP_SETS = {
     make_gaussian100: (300_000, 3000, 30, 2),
@@ -31,14 +31,9 @@ GROUP_SETS = {
     make_dense_and_sparse: (100_000, 1000, 0, 2),
 }
 WITH_ANOMALIES = [make_gaussian100, make_gaussian1k, make_mix_gaussian1k]
-EVERY_SET = [
-    *GROUP_SETS,
-    make_scale_up,
-    make_local_and_clustered,
-    make_card_accounts,
-    make_unequal_groups,
-    make_sensor_days,
-]
+SLOW_SETS = [pytest.param(make, marks=pytest.mark.slow) for make in WITH_ANOMALIES[1:]]
+EVERY_SET = [*GROUP_SETS, make_scale_up, make_local_and_clustered, make_card_accounts]
+EVERY_SET += [make_unequal_groups, make_sensor_days]
 
 
 def by_name(value: Any) -> str:
@@ -79,7 +74,7 @@ def test_y_follows_the_order_of_first_appearance(make: Callable[..., Any]) -> No
     assert 0 < np.flatnonzero(made.y)[0] < np.flatnonzero(made.y)[-1]
 
 
-@pytest.mark.parametrize("make", WITH_ANOMALIES, ids=by_name)
+@pytest.mark.parametrize("make", [WITH_ANOMALIES[0], *SLOW_SETS], ids=by_name)
 def test_points_of_anomalous_groups_are_distributed_as_all_points(make: Callable[..., Any]) -> None:
     """Kolmogorov-Smirnov along 8 directions, one point per group, 10 seeds pooled.
 
@@ -94,10 +89,8 @@ def test_points_of_anomalous_groups_are_distributed_as_all_points(make: Callable
         odd.append(one_each[made.y == 1])
     angles = np.pi * np.arange(8) / 8
     directions = np.stack([np.cos(angles), np.sin(angles)])
-    p_values = [
-        ks_2samp(a, b).pvalue for a, b in zip(*[(np.vstack(p) @ directions).T for p in (normal, odd)], strict=True)
-    ]
-    assert min(p_values) > 0.001
+    along = [(np.vstack(parts) @ directions).T for parts in (normal, odd)]
+    assert min(ks_2samp(a, b).pvalue for a, b in zip(*along, strict=True)) > 0.001
 
 
 def auc_of_averages(detector: Any, X: Any, ids: Any, y: Any) -> float:
@@ -140,11 +133,6 @@ def test_scale_up_has_as_many_groups_as_asked_for(n_groups: int) -> None:
     assert made.X.shape == (100 * n_groups, 2) and len(made.y) == n_groups and made.y.sum() == n_groups // 100
 
 
-def test_no_groups_are_an_error_with_value_and_bound() -> None:
-    with pytest.raises(ValueError, match="n_groups=0; need 1 or more"):
-        make_scale_up(0)
-
-
 def test_local_and_clustered_has_1500_normal_and_20_far_points() -> None:
     X, y = make_local_and_clustered(random_state=0)
     assert X.shape == (1520, 1) and y.sum() == 20
@@ -177,9 +165,9 @@ def test_every_transaction_of_an_odd_account_has_many_like_it_in_ordinary_accoun
 
 
 def test_odd_accounts_hide_from_point_scores_and_show_as_groups() -> None:
-    """Mean AUC of 5 seeds (.48 and .997); with 6 odd accounts a chance AUC has a spread of .12, a mean of five .053."""
+    """Mean AUC of 3 seeds (.48 and .997); with 6 odd accounts a chance AUC has a spread of .12, a mean of three .07."""
     blind, aware = [], []
-    for seed in range(5):
+    for seed in range(3):
         X, _, labels, y = make_card_accounts(random_state=seed)
         ids = np.unique(labels, return_inverse=True)[1]
         forest = IsolationForest(n_estimators=50, random_state=seed)
@@ -190,6 +178,8 @@ def test_odd_accounts_hide_from_point_scores_and_show_as_groups() -> None:
     assert np.mean(aware) > 0.95
 
 
-def test_more_odd_accounts_than_accounts_are_an_error_with_value_and_bound() -> None:
-    with pytest.raises(ValueError, match="n_odd=5; need 0 or more, below n_accounts=5"):
+def test_what_cannot_be_is_refused_with_value_and_bound() -> None:
+    with pytest.raises(ValueError, match=r"n_groups=0\b.*\b1\b"):
+        make_scale_up(0)
+    with pytest.raises(ValueError, match=r"n_odd=5\b.*n_accounts=5"):
         make_card_accounts(5, 5)

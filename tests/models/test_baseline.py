@@ -114,29 +114,22 @@ def residuals_in_loops(X, owners, new, new_owners):
 
 def test_residuals_are_those_of_the_definition_in_loops():
     X, owners, new, new_owners, _ = accounts(4, n_groups=7, sizes=(1, 9))
-    model = small()
-    scores = model.fit(X, within=owners).scores_
+    learned, fresh = LabelledRows(ArrayRows(X), owners, 7), LabelledRows(ArrayRows(new), new_owners, 7)
+    model, scores = fit_point_model(learned, small().params, PLAIN)
     expected, of_new = residuals_in_loops(X, owners, new, new_owners)
-    residuals = model.model_.residuals
-    numbers, new_numbers = (model.labelled(*given).owners for given in ((X, owners), (new, new_owners)))
-    rows = LabelledRows(ArrayRows(new), new_numbers, 7)
-    assert_allclose(residuals.of(rows).whole, of_new, 1e-6)
-    alone = small(n_estimators=6)
-    bare, left = fit_rows(LabelledRows(ArrayRows(expected), numbers, 7), alone.params, PLAIN)
+    residuals, of_rows = model.residuals, replace(model, residuals=None)
+    assert_allclose(residuals.of(fresh).whole, of_new, 1e-6)
+    bare, left = fit_rows(ArrayRows(expected), small().params, PLAIN)
     assert_allclose(residuals.model.reference, bare.reference, 1e-6)
-    assert_array_equal(residuals.model.baseline.counts[0].toarray(), bare.baseline.counts[0].toarray())
-    of_rows = replace(model.model_, residuals=None)
-    _, plain = fit_rows(LabelledRows(ArrayRows(X), numbers, 7), model.params, PLAIN)
+    for ours, theirs in zip(residuals.model.tables, bare.tables, strict=True):
+        assert_array_equal(ours, theirs)
+    assert_allclose(residuals.usual(2), residuals.centers[2] + residuals.spreads[2] * bare.reference, 1e-6)
+    _, plain = fit_rows(learned, small().params, PLAIN)
     assert_allclose(np.log(residuals.factor), np.median(np.log(plain)) - np.median(np.log(left)), 1e-6)
     assert_allclose(scores, np.minimum(plain, left * residuals.factor), 1e-6)
-    own, own_left = (
-        of_rows.scores(rows, Compute()),
-        bare.scores(LabelledRows(ArrayRows(of_new), new_numbers, 7), Compute()),
-    )
-    combined = model.score_samples(new, within=new_owners)
-    assert_allclose(combined, np.minimum(own, own_left * residuals.factor), 1e-6)
-    unseen = new_owners + 100
-    assert_array_equal(model.score_samples(new, within=unseen), of_rows.scores(model.labelled(new, unseen), Compute()))
+    own, own_left = of_rows.scores(fresh, PLAIN), bare.scores(ArrayRows(of_new), PLAIN)
+    assert_allclose(model.scores(fresh, PLAIN), np.minimum(own, own_left * residuals.factor), 1e-6)
+    assert_array_equal(model.scores(fresh.as_unseen(), PLAIN), of_rows.scores(fresh.as_unseen(), PLAIN))
 
 
 def test_scores_are_those_of_the_definition_in_loops():
@@ -293,9 +286,9 @@ def test_rows_of_new_groups_are_compared_with_all_and_not_alarming_for_that():
     assert (model.predict(far, within=["new", "new"]) == -1).all()
 
 
-@pytest.mark.parametrize("params", [{}, {"max_samples": 8}, {"scaling": "minmax"}], ids=str)
+@pytest.mark.parametrize("params", [{}, {"max_samples": 8}], ids=str)
 def test_neither_backend_nor_blocks_nor_the_rest_of_the_batch_change_a_bit(params):
-    X, owners, new, new_owners, _ = accounts(0, d=4, n_groups=8, sizes=(5, 40))
+    X, owners, new, new_owners, _ = accounts(0, d=4, n_groups=8, sizes=(5, 20))
     asked = np.where(new_owners == 3, 999, new_owners)
     model = small(**params).fit(X, within=owners)
     scores, p_values = model.score_samples(new, within=asked), model.p_values(new, within=asked)
@@ -344,15 +337,13 @@ def test_a_file_whose_groups_do_not_fit_is_refused(tmp_path):
         isobag.save(model, tmp_path / "model")
     model = small().fit(X, within=owners)
     whole = model.model_
-    for wrong, message in (
-        (replace(whole.residuals, centers=whole.residuals.centers[1:]), "centers has shape"),
-        (
-            replace(whole.residuals, model=replace(whole.residuals.model, baseline=None)),
-            "no counts of groups",
-        ),
+    for wrong, name in (
+        (replace(whole.residuals, centers=whole.residuals.centers[1:]), "centers"),
+        (replace(whole.residuals, model=replace(whole.residuals.model, baseline=whole.baseline)), "counts of groups"),
+        (replace(whole.residuals, sizes=whole.residuals.sizes[:-1], centers=whole.residuals.centers[:-1]), "spreads"),
     ):
         model.model_ = replace(whole, residuals=wrong)
-        with pytest.raises(isobag.ModelFileError, match=message):
+        with pytest.raises(isobag.ModelFileError, match=name):
             isobag.save(model, tmp_path / "model")
 
 
@@ -378,11 +369,19 @@ def test_labels_must_be_there_for_both_or_for_none():
 def test_verdicts_follow_from_scores():
     X, owners, new, new_owners, _ = accounts(0, n_groups=8, sizes=(20, 80))
     model = small()
-    verdicts = model.fit_predict(X, within=owners)
-    assert_array_equal(verdicts, np.where(model.scores_ < model.offset_, -1, 1))
-    scores = model.score_samples(new, within=new_owners)
+    assert_array_equal(model.fit_predict(X, within=owners), np.where(model.scores_ < model.offset_, -1, 1))
+    scores, p_values = (getattr(model, method)(new, within=new_owners) for method in ("score_samples", "p_values"))
     assert_array_equal(model.decision_function(new, within=new_owners), scores - model.offset_)
     assert_array_equal(model.predict(new, within=new_owners), np.where(scores < model.offset_, -1, 1))
-    p_values = model.p_values(new, within=new_owners)
     assert_array_equal(model.predict(new, fdr=0.9, within=new_owners), discoveries(p_values, 0.9))
     assert (model.predict(new, fdr=0.9, within=new_owners) == -1).any()
+
+
+def test_rows_odd_for_their_account_are_flagged_and_hardly_any_other():
+    rng = np.random.default_rng(0)
+    owners = np.repeat(np.arange(100), rng.integers(20, 80, 100))
+    level, odd = rng.lognormal(4, 1, 100)[owners], rng.choice(len(owners), 40, replace=False)
+    X = np.column_stack([level * rng.normal(1, 0.15, len(owners)), rng.normal(13, 3, len(owners))])
+    X[odd, 0] = level[odd] * (1 + 0.15 * rng.choice([-1, 1], 40) * rng.uniform(6, 12, 40))
+    flagged = np.flatnonzero(IDKPointDetector(random_state=0).fit_predict(X, within=owners) == -1)
+    assert len(np.intersect1d(flagged, odd)) >= 38 and len(flagged) <= 50

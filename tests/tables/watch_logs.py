@@ -4,7 +4,9 @@ import numpy as np
 import pandas as pd
 
 
-def make_log(seed=0, days=40, entities=20, *, rows=(19, 34), factor=None, start=30, silent=None, card=None, missing=None):
+def make_log(
+    seed=0, days=40, entities=20, *, rows=(19, 34), factor=None, start=30, silent=None, card=None, missing=None
+):
     """Rows with account, time, amount, pay. Faults are those of accounts A00 (factor), A01 (silent), A02, A03."""
     rng = np.random.default_rng(seed)
     counts = rng.integers(*rows, (entities, days))
@@ -37,4 +39,5 @@ def by_day(frame):
 def days_of(incidents, account):
     """State and what of the incidents of an account."""
     table = incidents.to_frame()
+    table = table.to_pandas() if hasattr(table, "to_pandas") else table
     return table[table["account"] == account]

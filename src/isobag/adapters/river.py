@@ -26,17 +26,16 @@ except ModuleNotFoundError as error:
 class IDK(base.AnomalyDetector):
     """``isobag.IDKStreamDetector`` as a detector of River.
 
-    The features are those of the first row, in the order of their names. A feature that a later row lacks counts as 0, as in all of River, and one
-    that the first row did not have is left out. Scores are -log of those of ``IDKStreamDetector``, 0 for the first two
-    rows.
+    The features are those of the first row, in the order of their names. A feature that a later row lacks counts as 0,
+    as in all of River, and one that the first row did not have is left out. Scores are -log of those of
+    ``IDKStreamDetector``, 0 for the first two rows.
 
     Parameters
     ----------
-    window : int, default=1000
+    window : int, default=2000
         Number of rows that are remembered.
     n_estimators : int, default=30
-        Number of partitionings. Fewer than that of ``IDKStreamDetector``: rows that come one by one take a third of the
-        time, and are told apart as well.
+        As that of ``IDKStreamDetector``. Fewer: rows that come one by one take less time, and are told apart as well.
     max_samples, scaling, n_jobs
         As those of ``IDKStreamDetector``. ``max_samples=16`` is several times faster and less accurate.
     seed : int or None, default=None
@@ -47,7 +46,7 @@ class IDK(base.AnomalyDetector):
 
     def __init__(
         self,
-        window: int = 1000,
+        window: int = 2000,
         n_estimators: int = 30,
         max_samples: int | str = "auto",
         scaling: str | None = "auto",

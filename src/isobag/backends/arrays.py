@@ -93,6 +93,11 @@ class Terms:
     terms: tuple[Term, ...]
     n_first: int
 
+    @cached_property
+    def side_by_side(self) -> tuple[Array, ...]:
+        """View, column, divisor, weight and floor of all terms: five times (k,); a floor of nan where there is none."""
+        return tuple(map(np.array, zip(*(own._replace(floor=own.floor or np.nan) for own in self.terms), strict=True)))
+
 
 class Deviations(NamedTuple):
     """What distances between groups need, (g,) each; see ``isobag.models.neighbours``."""

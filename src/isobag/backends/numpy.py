@@ -30,7 +30,7 @@ from isobag.backends.pairs import dot_pairs as dot_pairs  # noqa: PLC0414, a ver
 from isobag.backends.samples import Cut
 from isobag.backends.threads import map_in_threads, slices
 
-_BLOCK_PAIRS, _BLOCK_TERMS = 1 << 20, 1 << 18
+_BLOCK_PAIRS, _BLOCK_TERMS, _FEW_ROWS = 1 << 20, 1 << 18, 64
 TERMS = 16
 LN2 = float(np.log(2.0))
 
@@ -175,6 +175,13 @@ def value_of_term(sums: Ints, term: Term) -> Floats:
 
 def add_terms(sums: Sequence[Ints], terms: Terms, n_jobs: int | None = None) -> tuple[Floats, Floats]:
     """Sum of all terms of each row, and of the first, one after the other: (n, L + 1) a view -> (n,), (n,)."""
+    if 0 < len(sums[0]) <= _FEW_ROWS:  # all terms at once, as each operation takes longer than its work
+        views, columns, divisors, weights, floors = terms.side_by_side
+        shares = np.stack(sums)[views, :, columns] / divisors[:, None]
+        no_log = np.isnan(floors)[:, None]
+        logarithms = np.log(np.where(no_log, 1.0, np.fmax(shares, floors[:, None])))
+        parts = np.add.accumulate(np.where(no_log, -shares, logarithms) * weights[:, None])
+        return parts[-1], parts[terms.n_first - 1].copy() if terms.n_first else np.zeros(len(parts[0]))
     totals = np.zeros((2, len(sums[0])))
 
     def work(rows: slice) -> None:
@@ -232,7 +239,7 @@ def dot_counts(counts: csr_array, centers: csr_array, n_jobs: int | None = None,
 
     rows: if given, the rows of counts that are the centers, for backends that find each pair once
     """
-    dots: Ints = (counts.astype(np.int64) @ centers.astype(np.int64).T).toarray()
+    dots: Ints = (counts.tocsr().astype(np.int64) @ centers.tocsr().astype(np.int64).T).toarray()
     return dots
 
 

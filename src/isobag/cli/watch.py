@@ -7,8 +7,6 @@ import typer
 
 from isobag.cli.options import (
     HOW,
-    IN,
-    OUT,
     WHAT,
     Dates,
     Debug,

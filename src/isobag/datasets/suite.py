@@ -2,6 +2,9 @@
 
 A problem is a set of groups, which of them a detector may learn from, and which it has to rank. Everything is drawn
 with fixed seeds, so that results of different people can be compared; ``study/suite.py`` is an example of use.
+
+Bags of multiple-instance learning (``mil_...``) are positive if one of their points is of a class that has to be
+learned from labels. Such a bag need not be unlike the others in distribution, so count these sets apart.
 """
 
 import os
@@ -81,9 +84,10 @@ _MADE: dict[str, tuple[Callable[..., Groups], str]] = {
 }
 
 
-def suite_sets() -> tuple[str, ...]:
-    """Names of the sets of the suite, made-up ones first."""
-    return (*_MADE, *REBUILT_GROUP_SETS)
+def suite_sets(bags: bool | None = None) -> tuple[str, ...]:
+    """Names of the sets of the suite, made-up ones first; only bags of multiple-instance learning, or all but these."""
+    names = (*_MADE, *REBUILT_GROUP_SETS)
+    return tuple(name for name in names if bags is None or name.startswith("mil_") == bags)
 
 
 def group_suite(

@@ -117,8 +117,8 @@ class IDKPointDetector(PointDetector, Modelled[PointModel]):
     scores of sparse and dense input are the same bit for bit.
 
     NaN is a missing value: the median stands for it, and one more feature says how surprising the gaps of a row are. A
-    gap in a feature that had none in ``fit`` is a value never seen, as far out as can be. So a row without any value is
-    as odd as its gaps are rare together. Without gaps in ``fit`` nothing is added.
+    gap in a feature that had none in ``fit`` is a value never seen, as far out as can be. So a row without any value
+    has the score of a row of medians with so surprising gaps. Without gaps in ``fit`` nothing is added.
 
     With ``fit(X, within=labels)`` a row is compared with the rows of its own group g first: instead of the mean map m
     of all rows, it is looked up in lambda m_g + (1 - lambda) m at every psi, lambda = q n_g / (1 + q n_g), where n_g is

@@ -20,7 +20,6 @@ from isobag.models.drift import Drift, measure_drift
 from isobag.models.online import Lord
 from isobag.models.point import PointModel
 from isobag.models.stream import Followed, Stream
-from isobag.models.thresholds import counts_of, threshold_of_ratios
 
 WINDOW = at_least(4, "psi is at most half of the rows")
 OPTIONAL_FDR = Parameter("need None or a share between 0 and 1", (None,), FDR.accepts)
@@ -230,10 +229,9 @@ class IDKStreamDetector(Thresholded, Storable):
 
     @property
     def offset_(self) -> float:  # type: ignore[override]  # it moves with the window
-        """Threshold on the scores, from those of the last rows before they were learned."""
+        """Threshold on the scores: those of the last rows, before they were learned, are rarely below by chance."""
         check_is_fitted(self)
-        scores = self.stream_.scores
-        return threshold_of_ratios(counts_of(scores)) if len(scores) else 0.0
+        return self.stream_.threshold
 
     @property
     def drift_(self) -> Drift:

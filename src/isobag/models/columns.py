@@ -143,7 +143,8 @@ class ColumnEvidence(Learned):
 
     def largest_of(self, sums: Ints, sizes: Ints) -> Floats:
         """Largest deviation of a mean or a spread: (g, d, 4) -> (g,)."""
-        return np.abs(self.deviations(statistics_of(sums, sizes)[0], sizes)).max(axis=(1, 2), initial=0.0)
+        largest: Floats = np.abs(self.deviations(statistics_of(sums, sizes)[0], sizes)).max(axis=(1, 2), initial=0.0)
+        return largest
 
     def deviations(self, statistics: Floats, sizes: Ints) -> Floats:
         """Z of every statistic of every column: (g, d, 2)."""
@@ -195,7 +196,7 @@ def fit_columns(
 
 
 def statistics_of(sums: Ints, sizes: Ints) -> tuple[Floats, Floats]:
-    """Mean and standard deviation from sums of powers, and the variance that one point adds to each: (g, d, 4) -> (g, d, 2)."""
+    """Mean and standard deviation from sums of powers, and the variance that one point adds: (g, d, 4) -> (g, d, 2)."""
     n = sizes.astype(np.float64)[:, None]
     mean, m2, m3, m4 = (sums[:, :, k] / (n * float(_UNIT) ** (k + 1)) for k in range(POWERS))
     variance = np.maximum(m2 - mean * mean, 0)

@@ -169,7 +169,9 @@ class GroupModel(Learned):
         Scores without size are never below scores with it, so a comparison with the latter keeps the promise.
         """
         if self.calibration is None:
-            raise ValueError("the model was learned to rank a table alone, so there is nothing to compute p-values from")
+            raise ValueError(
+                "the model was learned to rank a table alone, so there is nothing to compute p-values from"
+            )
         blind = tuple(replace(model, size=None) for model in self.calibration.models)
         return replace(self.calibration, models=blind).p_values(self, groups, compute, tail)
 
@@ -184,7 +186,9 @@ class GroupModel(Learned):
     def p_values(self, groups: Groups, compute: Compute, tail: str = EXTRAPOLATE) -> Floats:
         """Conformal p-values of new groups: (g,) in (0, 1]."""
         if self.calibration is None:
-            raise ValueError("the model was learned to rank a table alone, so there is nothing to compute p-values from")
+            raise ValueError(
+                "the model was learned to rank a table alone, so there is nothing to compute p-values from"
+            )
         return self.calibration.p_values(self, groups, compute, tail)
 
     def mean_maps(self, groups: Groups, compute: Compute) -> MeanMaps:

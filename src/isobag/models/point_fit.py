@@ -28,9 +28,11 @@ from isobag.models.views import Sums, draw_views
 
 FOLDED_ROWS = 4096
 """So many rows are calibrated by folds: half of them would make no pool."""
-LOOK_ROWS = 4096
-"""Rows among which gross ones are looked for."""
+LOOK_ROWS = 2048
+"""Rows that the models of the first look learn from."""
 LOOKS = 2
+CONFIRMED_BY = 8192
+"""Rows of the bulk whose model confirms what the first look sets apart."""
 LOCATED_ROWS = 1 << 16
 """Rows whose cells are kept between counting and scoring."""
 
@@ -46,28 +48,40 @@ def fit_to_bulk(
     more: j rows were chosen together, so they may have .1 sqrt(j) / n_rows, not .1 j / n_rows. The paper's detector, of
     one psi, learns from all rows.
     """
-    beyond = _gross_rows(rows, params, compute) if params.averages else np.empty(0, dtype=np.int64)
-    while True:
-        bulk = np.setdiff1d(np.arange(len(rows)), beyond, assume_unique=True)
-        own_units = units[bulk] if isinstance(units, np.ndarray) else units
-        model, of_bulk = fit_point_model(_part(rows, bulk), params, compute, own_units, calibrated=True)
-        scores = np.empty(len(rows))
-        scores[bulk], scores[beyond] = of_bulk, model.scores(rows.part(beyond), compute) if len(beyond) else 0.0
+    apart = _gross_rows(rows, params, compute) if params.averages else np.empty(0, dtype=np.int64)
+    if len(apart):
+        bulk = np.setdiff1d(np.arange(len(rows)), apart, assume_unique=True)
+        some = bulk[spread_rows(len(bulk), CONFIRMED_BY)]
+        own_units = units[some] if isinstance(units, np.ndarray) else units
+        model, _ = fit_point_model(_part(rows, some), params, compute, own_units, calibrated=True)
         assert model.calibration is not None
-        threshold = model.calibration.threshold(counts_of(scores), OWN_LEVEL, n_rows, model.least)
-        n_apart = max(1.0, len(beyond) * n_rows / len(rows))
+        n_apart = max(1.0, len(apart) * n_rows / len(rows))
         strict = model.calibration.score_at(OWN_LEVEL * n_apart**0.5 / n_rows)
-        confirmed = beyond[scores[beyond] < min(threshold, strict)]
-        if len(confirmed) == len(beyond):
-            return model, scores, threshold
-        beyond = confirmed
+        apart = apart[model.scores(rows.part(apart), compute) < strict]
+    model, scores = _fit_without(apart, rows, params, compute, units)
+    assert model.calibration is not None
+    return model, scores, model.calibration.threshold(counts_of(scores), OWN_LEVEL, n_rows, model.least)
+
+
+def _fit_without(
+    apart: Ints, rows: Rows, params: PointParams, compute: Compute, units: Ints | str | None
+) -> tuple[PointModel, Floats]:
+    """A model of all rows but some, and the scores of all: (n,)."""
+    bulk = np.setdiff1d(np.arange(len(rows)), apart, assume_unique=True)
+    units = units[bulk] if isinstance(units, np.ndarray) else units
+    model, scores_of_bulk = fit_point_model(_part(rows, bulk), params, compute, units, calibrated=True)
+    if not len(apart):
+        return model, scores_of_bulk
+    scores = np.empty(len(rows))
+    scores[bulk], scores[apart] = scores_of_bulk, model.scores(rows.part(apart), compute)
+    return model, scores
 
 
 def _gross_rows(rows: Rows, params: PointParams, compute: Compute) -> Ints:
     """Numbers of rows that lie apart from the bulk at first sight: after two models of the nine tenths that score best.
 
-    Some thousand rows are looked at first, all only if some of these lie apart. Rows within groups are looked at less
-    the location of their group, which is a median and so not theirs.
+    The models learn from some rows, and all are scored: a few gross ones of many are in no sample. Rows within groups
+    are looked at less the location of their group, which is a median and so not theirs.
     """
     if isinstance(rows, LabelledRows):
         located = residuals_of(rows)
@@ -75,13 +89,10 @@ def _gross_rows(rows: Rows, params: PointParams, compute: Compute) -> Ints:
     seen = rows if len(rows) <= LOOK_ROWS else _part(rows, spread_rows(len(rows), LOOK_ROWS))
     n_left = len(seen) - int(TRIMMED * len(seen))
     model, scores = fit_point_model(seen, params, compute)
-    for _ in range(LOOKS):
+    for left in range(LOOKS)[::-1]:
         model, _ = fit_point_model(_part(seen, np.sort(np.argsort(-scores, kind="stable")[:n_left])), params, compute)
-        scores = model.scores(seen, compute)
-    gap = gap_of(scores)
-    if gap and seen is not rows:
-        scores = model.scores(rows, compute)
-    beyond = np.flatnonzero(scores < gap)
+        scores = model.scores(seen if left else rows, compute)
+    beyond = np.flatnonzero(scores < gap_of(scores))
     return beyond if len(beyond) <= MOST_GROSS * len(rows) else beyond[:0]
 
 

@@ -65,9 +65,9 @@ def reasons_of(columns: ColumnEvidence, groups: Groups, reference: Floats, compu
 
 def _of_unseen(column: int, X: Floats, usual: float) -> GroupReason:
     """The most frequent of the values that no point of ``fit`` had."""
-    values, counts = np.unique(X[X != usual], return_counts=True)
+    values, counts = np.unique(X[usual != X], return_counts=True)
     value = float(values[counts.argmax()])
-    return GroupReason("unseen", (column,), NEVER_SEEN if value > usual else -NEVER_SEEN, value, float(usual))
+    return GroupReason("unseen", (column,), float(np.copysign(NEVER_SEEN, value - usual)), value, float(usual))
 
 
 def _of_column(column: int, z: Floats, X: Floats, reference: Floats) -> GroupReason:

@@ -13,15 +13,10 @@ from scipy.special import ndtri
 from isobag.backends.arrays import MOST_ROWS, Bools, Floats, Ints
 from isobag.backends.learned import TINY, Learned, check, demand
 
-LEAST_IN_CLASS = 30
-MOST_CLASSES = 20
 NORMAL_SPREAD = 1.4826
 """A standard deviation in median absolute deviations, of normal numbers."""
-_LEAST_SCALE = 1e-3
 _ROUNDS = 25
-_BOUND = 1.5
 _LEAST_SQUARES = 1e-9
-_MOST_CONDITION = 1e12
 LEAST_FOR_LINE = 30
 """Fewer groups show no slope."""
 _QUANTILE, _NORMAL_QUANTILE = 0.75, 1.1503493803760079

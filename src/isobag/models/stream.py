@@ -139,14 +139,25 @@ class Stream(Learned):
         return scorer(X)
 
     def p_values(self, scores: Floats) -> Floats:
-        """P-values of rows with these scores by the current model: (n,) -> (n,).
+        """P-values of rows with these scores by the current model: (n,) -> (n,)."""
+        return self.calibration.compare(scores[:, None], scores, EXTRAPOLATE).p_values
 
-        Rows that are beyond the tail of the others are no part of the reference: one odd row would hide the next.
+    @property
+    def threshold(self) -> float:
+        """Score below which rows of the window are odder than the tail of their bulk explains; 0 if unknown."""
+        n = len(self.scores)
+        return self.calibration.threshold(count_scores(self.scores), OWN_LEVEL, n) if n else 0.0
+
+    @property
+    def calibration(self) -> Calibration:
+        """The reference of p-values.
+
+        Rows that are beyond the tail of the others are no part of it: one odd row would hide the next.
         """
         if self._reference is None:
             bulk = np.sort(self.scores[in_bulk(self.scores)])
             self._reference = Calibration((), np.empty(0, dtype=np.int64), np.array([len(bulk)]), bulk, 0.0)
-        return self._reference.compare(scores[:, None], scores, EXTRAPOLATE).p_values
+        return self._reference
 
     def _parts(self, n: int) -> Iterator[slice]:
         """Rows that come before the next block is complete, until all have been taken."""

@@ -1,4 +1,4 @@
-"""A second witness: the point detector on what columns say of each group, its mean, its spread, how often a value occurs.
+"""A second witness: the point detector on what columns say of each group, mean, spread, how often a value occurs.
 
 The kernel compares shares of points, and of values that a column has two of, such as the events of a session, the
 shares are all there is to say: nothing is lost in a row of means, spreads and counts for each group, and the point
@@ -68,7 +68,8 @@ class TwoValued(Learned):
     def counts(self, sums: Ints, sizes: Ints) -> Ints:
         """How many points of each group have the rarer value, from sums over its points: (g, d) -> (g, c)."""
         excess = sums[:, self.columns] - sizes[:, None] * self.common
-        return np.rint(excess / (self.rare - self.common)).astype(np.int64)
+        counts: Ints = np.rint(excess / (self.rare - self.common)).astype(np.int64)
+        return counts
 
     def deviations(self, counts: Ints) -> Floats:
         """How far counts are from one that three quarters of the groups agree on, 0 in other columns: (g, c)."""
@@ -101,7 +102,8 @@ class SummaryWitness(Learned):
 
 def root(counts: Ints) -> Floats:
     """Twice the root of counts: of Poisson numbers it has a spread of about 1."""
-    return 2 * np.sqrt(np.maximum(counts, 0) + 0.375)
+    roots: Floats = 2 * np.sqrt(np.maximum(counts, 0) + 0.375)
+    return roots
 
 
 def rows_of(summary: Summary, counts: TwoValued | None) -> Floats:
@@ -142,4 +144,5 @@ def fit_witness(rows: Floats, sizes: Ints, share: float, params: PointParams, co
 
 
 def _lacks(scores: Floats) -> Floats:
-    return -np.log(np.maximum(scores, np.finfo(np.float64).tiny))
+    lacks: Floats = -np.log(np.maximum(scores, np.finfo(np.float64).tiny))
+    return lacks

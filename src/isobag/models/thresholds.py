@@ -174,6 +174,7 @@ def gap_of(scores: Floats) -> float:
     w, gaps = below - j, lacks[j - 1] - lacks[below]
     scales = np.maximum((passed[below] - passed[j]) / w, np.finfo(float).tiny)
     expected = n / j * (below + 1) / (n + 1) * np.exp(-w * np.log1p(gaps / (w * scales)))
-    expected[lacks[j - 1] == lacks[j]] = np.inf
+    n_different = np.cumsum(np.append(0, np.diff(lacks) != 0))  # counts and categories have gaps by nature
+    expected[(lacks[j - 1] == lacks[j]) | (2 * (n_different[below] - n_different[j]) < w)] = np.inf
     first = int(np.argmin(np.log(np.maximum(expected, np.finfo(float).tiny)) * np.sqrt(j)))
     return float((ranked[first] + ranked[first + 1]) / 2) if expected[first] <= EXPECTED else 0.0

@@ -3,123 +3,28 @@
 A bag, the rows of an entity in a period, is a row of summaries x (S,). Expected is the entity's level, plus its effects
 of the day and the week as far as the past carries them. What all entities have in common in a period is allowed for,
 and the rest, in units of the fleet's and the entity's own errors of prediction, is z. Levels, effects, spreads and the
-null distribution are learned one period after another: a period is judged by those before it, whatever came in one file.
+null distribution are learned one period after another: each is judged by those before it, whatever came in one file.
 
 Evidence of a period is the mean of log(1 + z^2), and the largest |z|; both also of z summed up over about 3, 7 and 14
 periods, so that moderate shifts add up. The p-value is the rank of the smallest of these among past bags.
 """
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from isobag.backends.arrays import Bools, Floats, Ints
-from isobag.backends.learned import Learned, demand
-from isobag.models.watch_null import Null, add_evidence, benjamini_hochberg, empty_null, p_values
+from isobag.models.watch_null import add_evidence, benjamini_hochberg, p_values
+from isobag.models.watch_past import FADES, N_SIZES, Fleet, Past, Rules
 
-FADES = np.array([0.0, 2 / 3, 6 / 7, 13 / 14])
-"""What sums of z keep from one period to the next: nothing, or that of about 3, 7 and 14 periods."""
 PRIOR, MIN_PAST = 10.0, 3
 """Periods of an entity's own that weigh as much as the fleet's spread; and how many are needed to expect anything."""
 CERTAIN = 1000.0
 """z of what never changed before, in any entity."""
-_CLIP, _EXACT, _N_SIZES, _PHASE_MEMORY, _NOISE = 3.0, 1e-6, 24, 12, 3.0
+_CLIP, _EXACT, _PHASE_MEMORY, _NOISE = 3.0, 1e-6, 12, 3.0
 _FLEET_MEMORY, _MOST_Z, _IS_BACK = 50.0, 30.0, 0.55
 _SIGNAL_ENTITIES = 2_000
-
-
-@dataclass(frozen=True)
-class Fleet(Learned):
-    """What is learned of all entities.
-
-    squares, weights (sizes, S) : squared errors and their number, at 1, 2, 4, 8, ... rows of a bag.
-    signal : for each cycle (S,), variance of its effects in units of the error of one period.
-    """
-
-    squares: Floats
-    weights: Floats
-    signal: tuple[Floats, ...]
-    null: Null
-
-    def validate(self) -> None:
-        """One shape of both tables."""
-        demand(self.squares.shape == self.weights.shape and len(self.squares) == _N_SIZES, "squares without weights")
-
-
-@dataclass(frozen=True)
-class Past(Learned):
-    """What is learned of each of E entities.
-
-    level, n (E, S) : usual summaries, and from how many periods.
-    effects, effect_n : of each cycle (E, phases, S) and (E, phases).
-    squares (E, S) : sum of squared errors in units of the fleet's.
-    sums, weights (E, memories, S) : of z over several periods, and the variance that these have by chance.
-    since, last (E,) : first period of the open incident, -1 for none, and the latest in which it was there.
-    direction (E, S), remains (E,) : its z, and how much of it is still there.
-    new_level, new_n (E, S) : what summaries are on average since then.
-    periods, points, p (E,) : how many periods and rows it has, and its smallest p-value.
-    muted (E,) : whether silence was dismissed, or the entity retired, until rows come again.
-    """
-
-    level: Floats
-    n: Floats
-    effects: tuple[Floats, ...]
-    effect_n: tuple[Floats, ...]
-    squares: Floats
-    sums: Floats
-    weights: Floats
-    since: Ints
-    last: Ints
-    direction: Floats
-    remains: Floats
-    new_level: Floats
-    new_n: Floats
-    periods: Ints
-    points: Ints
-    p: Floats
-    muted: Bools
-
-    def validate(self) -> None:
-        """As many entities and summaries everywhere."""
-        demand(self.level.ndim == 2, "levels are not by entity and summary")
-        n_entities, n_summaries = self.level.shape
-        for name in ("n", "squares", "direction", "new_level", "new_n"):
-            demand(getattr(self, name).shape == self.level.shape, f"{name} is not of all entities")
-        for name in ("since", "last", "remains", "periods", "points", "p", "muted"):
-            demand(getattr(self, name).shape == (n_entities,), f"{name} is not of all entities")
-        shape = (n_entities, len(FADES) - 1, n_summaries)
-        demand(self.sums.shape == self.weights.shape == shape, "sums are not of all entities")
-        demand(len(self.effects) == len(self.effect_n), "effects differ in their cycles")
-        for effect, n in zip(self.effects, self.effect_n, strict=True):
-            demand(effect.shape == (*n.shape, n_summaries) and len(n) == n_entities, "effects are not of all entities")
-
-
-class Rules(NamedTuple):
-    """How a watch learns and alarms.
-
-    units (S,) : for each summary, which one's level is the log of its unit; -1 for none.
-    cycles : periods of a day and of a week, as far as these are several.
-    """
-
-    units: Ints
-    cycles: tuple[int, ...]
-    fdr: float = 0.1
-
-    @property
-    def memory(self) -> float:
-        """Periods over which the past fades."""
-        return float(max(50, *(4 * cycle for cycle in self.cycles))) if self.cycles else 50.0
-
-    @property
-    def warm_up(self) -> int:
-        """Periods that are only learned from."""
-        return max(14, *self.cycles) if self.cycles else 14
-
-    @property
-    def level(self) -> float:
-        """False discovery rate of a period; of periods shorter than a day, one as strict as for a whole day."""
-        return self.fdr / (self.cycles[0] if len(self.cycles) > 1 else 1)
 
 
 class Words(NamedTuple):
@@ -157,33 +62,6 @@ class _Expected(NamedTuple):
     rows: Floats
     steps: list[Floats]
     weights: list[Floats]
-
-
-def empty_past(rules: Rules, n_entities: int = 0) -> Past:
-    """Of entities of which nothing is known."""
-    e, s = n_entities, len(rules.units)
-    table, row, sums = np.zeros((e, s)), np.zeros(e), np.zeros((e, len(FADES) - 1, s))
-    effects = tuple(np.zeros((e, cycle, s)) for cycle in rules.cycles)
-    effect_n, none = tuple(np.zeros((e, cycle)) for cycle in rules.cycles), np.full(e, -1)
-    zero = np.zeros(e, dtype=np.int64)
-    incident = (none, none, table, row, table, table, zero, zero, np.ones(e), np.zeros(e, dtype=bool))
-    return Past(table, table, effects, effect_n, table, sums, sums, *incident)
-
-
-def empty_fleet(rules: Rules) -> Fleet:
-    """Before any period."""
-    table, signal = np.zeros((_N_SIZES, len(rules.units))), tuple(np.zeros(len(rules.units)) for _ in rules.cycles)
-    return Fleet(table, table, signal, empty_null(2 * len(FADES)))
-
-
-def with_more(past: Past, rules: Rules, n_entities: int) -> Past:
-    """The same with new entities at the end."""
-    new = empty_past(rules, n_entities - len(past.since))
-
-    def join(a: Any, b: Any) -> Any:
-        return tuple(map(join, a, b)) if isinstance(a, tuple) else np.concatenate([a, b])
-
-    return Past(*(join(getattr(past, one.name), getattr(new, one.name)) for one in fields(Past)))
 
 
 def advance(
@@ -233,11 +111,13 @@ def advance(
         ratio = np.where(seen & (expected.variance > 0), np.minimum(squares / expected.variance, _CLIP**2), 0.0)
     fades = np.where(seen & (past.n >= rules.memory), 1 - 1 / rules.memory, 1.0)
     restart = (over | is_said)[:, None, None]
-    taken = words.accepted[:, None] & (past.new_n > 0)  # the new usual is what was since the incident began
+    n_since = np.where(is_open[:, None], past.new_n, 0.0)  # the new usual is what was since the incident began
+    taken = words.accepted[:, None] & ~np.isnan(x)
+    new_level = (past.new_level * n_since + np.nan_to_num(x)) / (n_since + 1)
     new = replace(
         past,
-        level=np.where(taken, past.new_level, level),
-        n=np.where(taken, past.new_n, n),
+        level=np.where(taken, new_level, level),
+        n=np.where(taken, n_since + 1, n),
         effects=effects,
         effect_n=effect_n,
         squares=past.squares * fades + ratio,
@@ -284,7 +164,7 @@ def _least_error(rows: Floats) -> Floats:
 
 
 def _size_of(rows: Floats) -> Floats:
-    return np.clip(np.log2(np.maximum(rows, 1.0)), 0, _N_SIZES - 2)
+    return np.clip(np.log2(np.maximum(rows, 1.0)), 0, N_SIZES - 2)
 
 
 def _variance_of(fleet: Fleet, size: Floats) -> Floats:
@@ -294,7 +174,7 @@ def _variance_of(fleet: Fleet, size: Floats) -> Floats:
     low = size.astype(np.int64)
     columns = np.arange(size.shape[1])
     between: Floats = table[low, columns] + (size - low) * (table[low + 1, columns] - table[low, columns])
-    return between
+    return between / 2.0**size
 
 
 def _common_of(errors: Floats, counts: Bools) -> tuple[Floats, Floats]:
@@ -326,8 +206,8 @@ def _follow(
 ) -> tuple[dict[str, Any], Bools, Bools]:
     """Incidents opened, continued and ended: fields of the past; which are over, and which entities are in one.
 
-    An incident is over when the part of z along its direction is back: of the largest components, averaged over about
-    three periods.
+    An incident is over when the part of z along its direction is back: of the largest components, averaged over up to
+    about three periods.
     """
     is_open, is_there = past.since >= 0, ~np.isnan(z)
     plain = np.clip(np.nan_to_num(z), -_MOST_Z, _MOST_Z)
@@ -336,12 +216,13 @@ def _follow(
     power = np.where(is_there, clear**2, 0.0).sum(axis=1)
     share = np.clip((plain * clear).sum(axis=1) / np.maximum(power, 1e-9), -1, 2)
     share = np.where(power > 0, share, past.remains)
-    remains = np.where(opened, 1.0, past.remains + (share - past.remains) / 3)
+    speed = np.maximum(1 / 3, 1 - 9 / np.maximum(power, 9.0))  # a large shift that is back is over at once
+    remains = np.where(opened, 1.0, past.remains + speed * (share - past.remains))
     over = is_open & ((remains < _IS_BACK) | is_said)
     inside = opened | (is_open & ~over)
     periods = np.where(opened, 1, past.periods + inside)
     n_rows = np.rint(np.nan_to_num(np.exp(x[:, 0]) - 0.5)).astype(np.int64)
-    gain = np.where(is_open, 1 / np.maximum(periods, 1), 0.0)[:, None]
+    gain = np.where(is_open & inside, 1 / np.maximum(periods, 1), 0.0)[:, None]
     has_x = inside[:, None] & ~np.isnan(x)
     new_n = np.where(opened[:, None], 0.0, past.new_n) + has_x
     before = np.where(new_n > 1, past.new_level, 0.0)
@@ -393,10 +274,11 @@ def _learn_fleet(fleet: Fleet, expected: _Expected, squares: Floats, seen: Bools
     low = expected.size.astype(np.int64)
     for j in range(cut.shape[1]):
         here = np.flatnonzero(seen[:, j])
-        at, part, values = low[here, j], (expected.size - low)[here, j], cut[here, j]
+        at, part = low[here, j], (expected.size - low)[here, j]
+        values = cut[here, j] * 2.0 ** expected.size[here, j]
         for k, share in ((at, 1 - part), (at + 1, part)):
-            added[:, j] += np.bincount(k, share * values, _N_SIZES)
-            weight[:, j] += np.bincount(k, share, _N_SIZES)
+            added[:, j] += np.bincount(k, share * values, N_SIZES)
+            weight[:, j] += np.bincount(k, share, N_SIZES)
     fade = 1 - 1 / _FLEET_MEMORY
     return replace(fleet, squares=fleet.squares * fade + added, weights=fleet.weights * fade + weight)
 

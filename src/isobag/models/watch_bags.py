@@ -38,7 +38,13 @@ class Rows(Learned):
 
     def take(self, rows: Ints | Bools | slice) -> "Rows":
         """Some of the rows."""
+        if isinstance(rows, np.ndarray) and rows.dtype == bool and rows.all():
+            return self
         return Rows(*(getattr(self, name)[rows] for name in self.__dataclass_fields__))
+
+    def in_order(self) -> "Rows":
+        """Sorted by period, entity and digest, in whatever order they came."""
+        return self.take(np.lexsort((self.digest, self.entity, self.period)))
 
     def validate(self) -> None:
         """As many of everything."""
@@ -98,7 +104,10 @@ def learn_schema(rows: Rows, is_chosen: Sequence[bool], has_hours: bool) -> tupl
     """
     n_numbers = rows.numbers.shape[1]
     part = np.linspace(0, len(rows) - 1, min(len(rows), _SAMPLE)).astype(np.int64)
-    reasons, scales, values, never = [], [], [], []
+    reasons: list[str] = []
+    scales: list[float] = []
+    values: list[tuple[int, ...]] = []
+    never: list[tuple[bool, ...]] = []
     for j in range(n_numbers):
         x = rows.numbers[:, j]
         x = x[~np.isnan(x)]
@@ -141,7 +150,9 @@ def summarise(schema: Schema, rows: Rows, starts: Ints) -> Floats:
         never = (*(False for _ in values), *schema.never[len(schema.numbers) + c])
         columns += _shares(place[codes], never, owner, sizes_)
     if schema.has_hours:
-        columns += _shares(rows.hour * PARTS_OF_DAY // _DAY_HOURS, (False,) * PARTS_OF_DAY, owner, sizes_)
+        columns += _shares(
+            rows.hour.astype(np.int64) * PARTS_OF_DAY // _DAY_HOURS, (False,) * PARTS_OF_DAY, owner, sizes_
+        )
     return np.stack(columns, axis=1)
 
 

@@ -1,7 +1,7 @@
 """The null distribution of evidence: that of past periods of all entities, by the number of rows usual for a bag."""
 
 from dataclasses import dataclass
-from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -52,7 +52,7 @@ def add_evidence(null: Null, evidence: Floats, group: Ints, counts: Bools, perio
 
 
 def p_values(null: Null, evidence: Floats, group: Ints, period: int) -> tuple[Floats, Ints, Floats]:
-    """P-value of each entity by its smallest over kinds of evidence, that kind, and the bound of p: (E, kinds) -> (E,) each.
+    """P-value of each entity by its smallest over kinds of evidence, that kind, and the bound: (E, kinds) -> (E,) each.
 
     The smallest of several is compared with the smallest of each past bag. NaN without evidence or a past.
     """
@@ -93,7 +93,7 @@ def _log_tails(past: Floats, values: Floats) -> Floats:
     return log_p
 
 
-def _near(parts: tuple[Floats, ...], k: int) -> Floats:
+def _near(parts: tuple[Any, ...], k: int) -> Any:
     """Past evidence of a group, with that of neighbouring groups while it is little."""
     chosen = [parts[max(0, k - reach) : k + reach + 1] for reach in range(N_GROUPS)]
     return np.concatenate(next((own for own in chosen if sum(map(len, own)) >= _ENOUGH), chosen[-1]))

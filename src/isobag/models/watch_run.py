@@ -2,25 +2,16 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from isobag.backends.arrays import Floats, Ints
+from isobag.backends.arrays import Bools, Floats, Ints
 from isobag.backends.learned import Learned, demand
 from isobag.data.periods import Calendar
-from isobag.models.watch import (
-    Fleet,
-    Past,
-    Rules,
-    Verdict,
-    Words,
-    advance,
-    empty_fleet,
-    empty_past,
-    with_more,
-)
+from isobag.models.watch import Verdict, Words, advance
 from isobag.models.watch_bags import Rows, Schema, learn_schema, summarise
+from isobag.models.watch_past import Fleet, Past, Rules, empty_fleet, empty_past, with_more
 
 ACCEPT, DISMISS, RETIRE = "accept", "dismiss", "retire"
 
@@ -49,7 +40,7 @@ class Learnt(Learned):
 class History(Learned):
     """Everything a watch knows.
 
-    rows : of open periods. learnt : by all closed periods; None during the warm-up.
+    rows : of open periods, in order. learnt : by all closed periods; None during the warm-up.
     begun (E,) : first period of each entity. first, newest, closed : periods; closed is the last that is.
     bag_period, bag_entity, bag_rows, bag_digest (b,) : closed bags, to know their rows again.
     """
@@ -70,20 +61,49 @@ class History(Learned):
         """Entities of rows and bags are known."""
         n = len(self.begun)
         for ids in (self.rows.entity, self.bag_entity, np.array([word.entity for word in self.words], dtype=np.int64)):
-            demand(not len(ids) or (0 <= int(ids.min()) and int(ids.max()) < n), "rows of an entity that is not there")
+            demand(not len(ids) or (int(ids.min()) >= 0 and int(ids.max()) < n), "rows of an entity that is not there")
         demand(self.learnt is None or len(self.learnt.past.since) <= n, "more is learned than there are entities")
         same = len(self.bag_period) == len(self.bag_entity) == len(self.bag_rows) == len(self.bag_digest)
         demand(same, "bags are not described one by one")
 
 
+class Details(NamedTuple):
+    """Of entities that are in an incident, or no longer: since, last, p, bound, periods, points, is_over (k,).
+
+    direction, new_level, expected, error (k, S).
+    """
+
+    entity: Ints
+    since: Ints
+    last: Ints
+    p: Floats
+    bound: Floats
+    periods: Ints
+    points: Ints
+    is_over: Bools
+    direction: Floats
+    new_level: Floats
+    expected: Floats
+    error: Floats
+
+
 class Judged(NamedTuple):
-    """One period judged. x (E, S): its summaries; rows (E,): how many of them; past: what is learned with it."""
+    """One period judged: rows, p_value (E,), NaN if not judged; inside (E,); n_changed (S,); details of incidents."""
 
     period: int
     rows: Ints
-    x: Floats
-    verdict: Verdict
-    past: Past
+    p_value: Floats
+    inside: Bools
+    n_changed: Ints
+    details: Details
+
+
+def _judged(period: int, rows: Ints, verdict: Verdict, past: Past) -> Judged:
+    at = np.flatnonzero(verdict.inside | verdict.over)
+    of_past = (past.p, verdict.bound, past.periods, past.points, verdict.over, past.direction, past.new_level)
+    parts: Any = (verdict.since, past.last, *of_past, verdict.expected, verdict.error)
+    details = Details(at, *(own[at] for own in parts))
+    return Judged(period, rows, verdict.p_value, verdict.inside, verdict.n_changed, details)
 
 
 def rules_of(schema: Schema, calendar: Calendar, fdr: float) -> Rules:
@@ -99,9 +119,8 @@ def warm_up_of(calendar: Calendar) -> int:
 def judge_open(
     history: History, calendar: Calendar, fdr: float, late: int, is_chosen: tuple[bool, ...]
 ) -> tuple[History, list[Judged]]:
-    """Judge every open period, the earliest first, and close those that no late row can change."""
-    order = np.lexsort((history.rows.digest, history.rows.entity, history.rows.period))
-    rows, learnt = history.rows.take(order), history.learnt
+    """Judge every open period, the earliest first, and close those that no late row can change; rows are in order."""
+    rows, learnt = history.rows, history.learnt
     if learnt is None:
         warm_up = history.first + warm_up_of(calendar)
         if history.newest < warm_up:
@@ -125,13 +144,13 @@ def judge_open(
         words = _words_in(history, period)
         past, fleet, verdict = advance(past, fleet, table, period, phases, n_before, rules, words)
         n_before += 1
-        result.append(Judged(period, n_rows, table, verdict, past))
-    bags = _digests_of(rows.take(is_closed))
+        result.append(_judged(period, n_rows, verdict, past))
+    ended = _digests_of(rows.take(is_closed))
     names = ("bag_period", "bag_entity", "bag_rows", "bag_digest")
-    joined = {name: np.concatenate([getattr(history, name), own]) for name, own in zip(names, bags, strict=True)}
-    words = tuple(word for word in history.words if word.period >= closes)
+    joined: Any = {name: np.concatenate([getattr(history, name), own]) for name, own in zip(names, ended, strict=True)}
+    still = tuple(word for word in history.words if word.period >= closes)
     closed = max(history.closed, closes - 1)
-    return replace(history, rows=rows.take(~is_closed), learnt=learnt, closed=closed, words=words, **joined), result
+    return replace(history, rows=rows.take(~is_closed), learnt=learnt, closed=closed, words=still, **joined), result
 
 
 class _Bags(NamedTuple):

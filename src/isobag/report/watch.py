@@ -35,7 +35,7 @@ def _card(incidents: Incidents, k: int) -> dict[str, Any]:
     one = incidents.listed[k]
     judged = incidents.judged[-_PERIODS:]
     counts = np.array([period.rows[one.entity] for period in judged], dtype=np.float64)
-    inside = [bool(period.verdict.inside[one.entity]) for period in judged]
+    inside = [bool(period.inside[one.entity]) for period in judged]
     step, top = _WIDTH / max(len(judged), 1), max(float(counts.max(initial=1)), 1.0)
     bars = [
         {"x": f"{i * step:.1f}", "y": f"{_HEIGHT * (1 - n / top):.1f}", "h": f"{_HEIGHT * n / top:.1f}", "odd": odd,

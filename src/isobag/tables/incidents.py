@@ -3,16 +3,28 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from importlib import import_module
 from os import PathLike
 from typing import Any, NamedTuple
 
-import numpy as np
 import narwhals as nw
+import numpy as np
 
 from isobag.backends.arrays import Ints
 from isobag.data.periods import Calendar
-from isobag.models.watch_bags import HOURS, MEAN, MISSING, PARTS_OF_DAY, QUANTILE, QUANTILES, ROWS, SHARE, SPREAD, Schema
-from isobag.models.watch_run import Judged
+from isobag.models.watch_bags import (
+    HOURS,
+    MEAN,
+    MISSING,
+    PARTS_OF_DAY,
+    QUANTILE,
+    QUANTILES,
+    ROWS,
+    SHARE,
+    SPREAD,
+    Schema,
+)
+from isobag.models.watch_run import Details, Judged
 from isobag.tables.reasons import number_in_words
 
 NEW, GOING_ON, OVER = "new", "going on", "over"
@@ -68,30 +80,33 @@ class Incidents:
     @cached_property
     def listed(self) -> tuple[Incident, ...]:
         """The incidents, in order."""
-        latest: dict[tuple[int, int], tuple[Judged, bool]] = {}
-        first: dict[tuple[int, int], Judged] = {}
+        latest: dict[tuple[int, int], tuple[Judged, int]] = {}
+        first: dict[tuple[int, int], tuple[Judged, int]] = {}
         for one in self.judged:
-            at = np.flatnonzero(one.verdict.inside | one.verdict.over)
-            for entity, since in zip(at.tolist(), one.verdict.since[at].tolist(), strict=True):
-                latest[entity, since] = one, bool(one.verdict.over[entity])
-                first.setdefault((entity, since), one)
+            own = one.details
+            for k, key in enumerate(zip(own.entity.tolist(), own.since.tolist(), strict=True)):
+                latest[key] = one, k
+                first.setdefault(key, (one, k))
         newest = self.judged[-1].period if self.judged else -1
         incidents = []
-        for (entity, since), (one, is_over) in latest.items():
-            past = one.past
-            state = OVER if is_over else NEW if since == newest else GOING_ON
-            what, reason = self._reason(first[entity, since] if is_over else one, entity)
+        for (entity, since), (one, k) in latest.items():
+            own = one.details
+            state = OVER if own.is_over[k] else NEW if since == newest else GOING_ON
+            at, row = first[entity, since] if state == OVER else (one, k)
+            what, reason = self._reason(at.details, row)
             if state == GOING_ON:
-                reason += f"; {int(past.periods[entity])} periods"
-            number = (int(past.last[entity]), state, float(past.p[entity]), what, reason, int(past.points[entity]), float(one.verdict.bound[entity]))
-            incidents.append(Incident(entity, since, *number))
+                reason += f"; {int(own.periods[k])} periods"
+            numbers = int(own.last[k]), state, float(own.p[k]), what, reason, int(own.points[k]), float(own.bound[k])
+            incidents.append(Incident(entity, since, *numbers))
         order = {NEW: 0, GOING_ON: 1, OVER: 2}
         return tuple(sorted(incidents, key=lambda one: (order[one.state], one.p_value, -one.n_points, one.entity)))
 
     def columns(self) -> dict[str, Any]:
         """One line an incident, as columns."""
         dates = self.naming.calendar.dates
-        since, last = (dates(np.array([getattr(one, name) for one in self.listed], np.int64)) for name in ("since", "last"))
+        since, last = (
+            dates(np.array([getattr(one, name) for one in self.listed], np.int64)) for name in ("since", "last")
+        )
         rest = {name: [getattr(one, name) for one in self.listed] for name in ("state", "p_value", "what", "reason")}
         labels = self._labels(np.array([one.entity for one in self.listed], dtype=np.int64))
         n_points = np.array([one.n_points for one in self.listed], dtype=np.int64)
@@ -107,22 +122,30 @@ class Incidents:
 
     def bag_columns(self) -> dict[str, Any]:
         """One line a judged bag, as columns: flagged while in an open incident."""
-        at = [np.flatnonzero(~np.isnan(one.verdict.p_value)) for one in self.judged]
+        at = [np.flatnonzero(~np.isnan(one.p_value)) for one in self.judged]
         entity = np.concatenate([np.empty(0, np.int64), *at])
         periods = np.repeat([one.period for one in self.judged], [len(rows) for rows in at]).astype(np.int64)
 
         def of(values: Sequence[Any], kind: type) -> Any:
             return np.concatenate([np.empty(0, kind), *(own[rows] for own, rows in zip(values, at, strict=True))])
 
-        flagged = of([one.verdict.inside for one in self.judged], bool)
+        flagged = of([one.inside for one in self.judged], bool)
         what = np.full(len(entity), "", dtype=object)
         ends = np.cumsum([len(rows) for rows in at])
         for row in np.flatnonzero(flagged).tolist():
-            what[row] = self._reason(self.judged[int(np.searchsorted(ends, row, side="right"))], int(entity[row]))[0]
+            own = self.judged[int(np.searchsorted(ends, row, side="right"))].details
+            what[row] = self._reason(own, int(np.searchsorted(own.entity, entity[row])))[0]
         numbers = {"n_points": of([one.rows for one in self.judged], np.int64)}
-        p_value = of([one.verdict.p_value for one in self.judged], np.float64)
+        p_value = of([one.p_value for one in self.judged], np.float64)
         dates = self.naming.calendar.dates(periods)
-        return {**self._labels(entity), "period": dates, **numbers, "p_value": p_value, "flagged": flagged, "what": what}
+        return {
+            **self._labels(entity),
+            "period": dates,
+            **numbers,
+            "p_value": p_value,
+            "flagged": flagged,
+            "what": what,
+        }
 
     def rows(self) -> list[dict[str, Any]]:
         """One mapping an incident, in plain Python."""
@@ -140,15 +163,13 @@ class Incidents:
 
     def report(self, path: str | PathLike[str], *, source: str = "", command: str = "") -> None:
         """Write a page to look at, one HTML file."""
-        from isobag.report.watch import write_watch_report  # noqa: PLC0415, an extra, and above this room
-
-        write_watch_report(self, path, source=source, command=command)
+        import_module("isobag.report.watch").write_watch_report(self, path, source=source, command=command)
 
     def sentences(self) -> list[str]:
         """What there is to say about all."""
         states = [one.state for one in self.listed]
         counts = ", ".join(f"{states.count(state)} {state}" for state in (NEW, GOING_ON, OVER) if state in states)
-        counts_of = {one.period: int((~np.isnan(one.verdict.p_value)).sum()) for one in self.judged}
+        counts_of = {one.period: int((~np.isnan(one.p_value)).sum()) for one in self.judged}
         periods, n_judged = [period for period, n in counts_of.items() if n], sum(counts_of.values())
         if not n_judged:
             return list(self.notes)
@@ -157,8 +178,8 @@ class Incidents:
         days = first if first == last else f"{first} to {last}"
         n_incidents = f"{len(states)} incident{'s' * (len(states) != 1)}" + (f" ({counts})" if counts else "")
         return [
-            f"{n_judged:,} bags of {days} judged, {n_incidents}. At fdr .1, about one false incident in ten {per} of all "
-            "entities together.",
+            f"{n_judged:,} bags of {days} judged, {n_incidents}.",
+            f"Where nothing is wrong, about one of ten {per} has a false incident.",
             *self.common_changes(),
             *self.notes,
         ]
@@ -167,7 +188,7 @@ class Incidents:
         """Periods in which most entities changed together."""
         result = []
         for one in self.judged:
-            n_judged, n_changed = int((~np.isnan(one.verdict.p_value)).sum()), one.verdict.n_changed
+            n_judged, n_changed = int((~np.isnan(one.p_value)).sum()), one.n_changed
             j = int(n_changed.argmax())
             if n_judged and n_changed[j] >= max(_FEW_CHANGED, n_judged / 2):
                 what = self._what(j)
@@ -197,25 +218,25 @@ class Incidents:
         assert self.naming.schema is not None
         return self.naming.schema
 
-    def _reason(self, one: Judged, entity: int) -> tuple[str, str]:
+    def _reason(self, own: Details, k: int) -> tuple[str, str]:
         """What is odd about an incident, in one word and in numbers: the two columns that say most."""
-        summaries, size = self._schema.summaries, np.abs(one.past.direction[entity])
-        if np.rint(np.exp(one.past.new_level[entity, 0]) - 0.5) <= 0 and summaries[int(size.argmax())].kind == ROWS:
-            return "silence", f"no rows, usually {self._range(one, entity, 0)}"
+        summaries, size = self._schema.summaries, np.abs(own.direction[k])
+        if np.rint(np.exp(own.new_level[k, 0]) - 0.5) <= 0 and summaries[int(size.argmax())].kind == ROWS:
+            return "silence", f"no rows, usually {self._range(own, k, 0)}"
         chosen: dict[tuple[str, int], int] = {}
         for j in np.argsort(-size, kind="stable").tolist():
             kind = "value" if summaries[j].kind in (MEAN, QUANTILE, SPREAD) else summaries[j].kind
             if size[j] >= size.max() / 2 and size[j] > 0:
                 chosen.setdefault((kind, summaries[j].column), j)
         picked = list(chosen.values())[:2]
-        return self._what(picked[0]) if picked else "", "; ".join(self._words(one, entity, j) for j in picked)
+        return self._what(picked[0]) if picked else "", "; ".join(self._words(own, k, j) for j in picked)
 
-    def _words(self, one: Judged, entity: int, j: int) -> str:
+    def _words(self, own: Details, k: int, j: int) -> str:
         summary = self._schema.summaries[j]
-        value = self._value(j, float(one.past.new_level[entity, j]))
-        usual = f"usually {self._range(one, entity, j)}"
-        if one.verdict.error[entity, j] == 0:
-            usual = f"always {self._value(j, float(one.verdict.expected[entity, j]))} before"
+        value = self._value(j, float(own.new_level[k, j]))
+        usual = f"usually {self._range(own, k, j)}"
+        if own.error[k, j] == 0:
+            usual = f"always {self._value(j, float(own.expected[k, j]))} before"
         if summary.kind == ROWS:
             return f"{value} rows, {usual}"
         if summary.kind == HOURS:
@@ -223,19 +244,29 @@ class Incidents:
             return f"{value} of rows from {summary.part * hours} to {(summary.part + 1) * hours} h, {usual}"
         if summary.kind == SHARE:
             name, values = self.naming.texts[self._schema.texts[summary.column]]
-            own = self._schema.values[summary.column]
-            if summary.part < len(own):
-                return f"{name}={values[own[summary.part]]} in {value} of rows, {usual}"
-            return f"{name} {'of other values' if summary.part == len(own) else 'missing'} in {value} of rows, {usual}"
+            shares = self._schema.values[summary.column]
+            if summary.part < len(shares):
+                return f"{name}={values[shares[summary.part]]} in {value} of rows, {usual}"
+            return (
+                f"{name} {'of other values' if summary.part == len(shares) else 'missing'} in {value} of rows, {usual}"
+            )
         name = self.naming.numbers[self._schema.numbers[summary.column]]
         if summary.kind == MEAN:
-            return f"{name} {value}, always {usual.split()[1]} before" if "always" in usual else f"{name} {value} a row, {usual}"
+            return (
+                f"{name} {value}, always {usual.split()[1]} before"
+                if "always" in usual
+                else f"{name} {value} a row, {usual}"
+            )
         if summary.kind == QUANTILE:
             return f"{name} {value} ({QUANTILES[summary.part]:.0%} quantile), {usual}"
-        return f"spread of {name} {value}, {usual}" if summary.kind == SPREAD else f"{name} missing in {value} of rows, {usual}"
+        return (
+            f"spread of {name} {value}, {usual}"
+            if summary.kind == SPREAD
+            else f"{name} missing in {value} of rows, {usual}"
+        )
 
-    def _range(self, one: Judged, entity: int, j: int) -> str:
-        expected, error = (float(own[entity, j]) for own in (one.verdict.expected, one.verdict.error))
+    def _range(self, own: Details, k: int, j: int) -> str:
+        expected, error = (float(values[k, j]) for values in (own.expected, own.error))
         low, high = self._value(j, expected - _WIDTH * error), self._value(j, expected + _WIDTH * error)
         return low if low == high else f"{low} to {high}"
 

@@ -47,8 +47,10 @@ class QuerySource(Source):
         with _one_sentence():
             answer = self._connection.sql(f"FROM {self._query} LIMIT 0")
             plan = str(self._connection.execute(f"EXPLAIN FROM {self._query}").fetchall()).upper()
-            if any(step in plan for step in _UNORDERED):  # one thread gives rows in the same order again
+            if any(step in plan for step in _UNORDERED):  # answered once, by one thread, as rows are read again
                 self._connection.execute("SET threads = 1")
+                self._connection.execute(f"CREATE TABLE _answer AS FROM {self._query}")
+                self._query = "_answer"
             self._names = tuple(answer.columns)
             kinds = dict(zip(answer.columns, map(str, answer.types), strict=True))
         self.columns = self._names

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from isobag.backends.arrays import Floats, Ints
+from isobag.backends.arrays import FARTHEST, Floats, Ints
 from isobag.data.groups import Groups
 from isobag.models.group import GroupExplanation, GroupModel
 from isobag.models.reasons import GroupReason
@@ -121,7 +121,10 @@ def _unseen_in_words(reasons: list[GroupReason], encoding: Encoding) -> dict[int
     words: dict[int, str] = {}
     for reason in [one for one in reasons if one.kind == "unseen"][:MOST_REASONS]:
         j = reason.columns[0]
-        column, name = encoding.columns[encoding.owners[j]], encoding.names[j]
+        column, name = encoding.column_of(j), encoding.names[j]
+        if abs(reason.value) >= FARTHEST:
+            words[j] = f"{column.name} missing, never before"
+            continue
         if column.kind == TEXT:
             words[j] = f"{column.name} never seen before" if reason.value == UNSEEN else f"{name}, never before"
             continue

@@ -99,7 +99,9 @@ class Watch(Learned):
         """Names for all entities and columns."""
         if self.history_ is not None:
             rows = self.history_.rows
-            demand(self.entities_ is not None and len(self.entities_) == len(self.history_.begun), "entities lack names")
+            demand(
+                self.entities_ is not None and len(self.entities_) == len(self.history_.begun), "entities lack names"
+            )
             demand(rows.numbers.shape[1] == len(self.numbers_), "columns of numbers lack names")
             demand(rows.texts.shape[1] == len(self.texts_), "columns of texts lack names")
 
@@ -150,6 +152,7 @@ class Watch(Learned):
             notes.append(f"{n:,} row{'s' * (n > 1)} of {self._shown(number)}, far from the rest, set aside.")
         is_late = ~is_far & (period <= (before.closed if before is not None else period.min() - 1))
         history, rows = self._with_columns_of(log, period, ~is_far & ~is_late, notes)
+        del log, period
         if is_late.any():
             notes += self._notes_on_late(history, rows.take(is_late))
         rows = rows.take(~is_far & ~is_late)
@@ -219,7 +222,10 @@ class Watch(Learned):
     def _with_columns_of(self, log: Log, period: Ints, counts: Any, notes: list[str]) -> tuple[History, Rows]:
         """What is known, with the entities and columns of a log; and its rows in these columns."""
         history = self.history_
-        numbers, texts = dict.fromkeys(self.numbers_), {name: {v: k for k, v in enumerate(own)} for name, own in self.texts_}
+        numbers, texts = (
+            dict.fromkeys(self.numbers_),
+            {name: {v: k for k, v in enumerate(own)} for name, own in self.texts_},
+        )
         for name in (*log.numbers, *log.texts):
             if name in (texts if name in log.numbers else numbers):
                 kinds = ("numbers", "text") if name in log.texts else ("text", "numbers")
@@ -230,7 +236,9 @@ class Watch(Learned):
             numbers |= dict.fromkeys(name for name in new if name in log.numbers)
             texts |= {name: {} for name in new if name in log.texts}
         elif new:
-            notes.append(f"Not looked at: {', '.join(new)}, which {'was' if len(new) == 1 else 'were'} not there at first.")
+            notes.append(
+                f"Not looked at: {', '.join(new)}, which {'was' if len(new) == 1 else 'were'} not there at first."
+            )
         for name, numbered in texts.items():
             for value in log.texts.get(name, ([], []))[1]:
                 if len(numbered) < MOST_VALUES:
@@ -276,12 +284,14 @@ class Watch(Learned):
                 n_again = int((rows.period[is_again] == period).sum())
                 if n_lacking and (n_again or 2 * n_new >= n_lacking):
                     notes.append(
-                        f"{self._shown(period)}: {n_new:,} rows are added to {n_lacking:,} that are not in this table; if "
-                        "it corrects them, give it with replace=True."
+                        f"{self._shown(period)}: {n_new:,} rows are added to {n_lacking:,} that this table lacks; to "
+                        "correct these, give it with replace=True."
                     )
             rows = rows.take(~is_again)
-        parts = {name: np.concatenate([getattr(old, name), getattr(rows, name)]) for name in Rows.__dataclass_fields__}
-        return Rows(**parts)
+            rows = Rows(
+                *(np.concatenate([getattr(own, name) for own in (old, rows)]) for name in Rows.__dataclass_fields__)
+            )
+        return rows.in_order()
 
     def _notes_on_late(self, history: History, rows: Rows) -> list[str]:
         """Of rows of closed periods, how many were there before, and how many come too late."""
@@ -298,9 +308,15 @@ class Watch(Learned):
         bags, places, counts = np.unique(key, return_inverse=True, return_counts=True)
         digests = np.zeros(len(bags), dtype=np.int64)
         np.add.at(digests, places, rows.digest)
-        same = np.array([known.get(k) == (n, d) for k, n, d in zip(bags.tolist(), counts.tolist(), digests.tolist(), strict=True)])
+        same = np.array(
+            [known.get(k) == (n, d) for k, n, d in zip(bags.tolist(), counts.tolist(), digests.tolist(), strict=True)]
+        )
         n_again, n_late = int(counts[same].sum()), int(counts[~same].sum())
-        notes = [f"{n_again:,} rows of closed periods were there before; they come again and change nothing."] if n_again else []
+        notes = (
+            [f"{n_again:,} rows of closed periods were there before; they come again and change nothing."]
+            if n_again
+            else []
+        )
         if n_late:
             first, last = (self._shown(int(own)) for own in (rows.period.min(), rows.period.max()))
             which = first if first == last else f"{first} to {last}"

@@ -16,7 +16,6 @@ from isobag.tables.choose import kinds_of
 from isobag.tables.labels import number_rows
 from isobag.tables.passes import Scan, scan_source
 from isobag.tables.reading import ReadOptions
-from isobag.tables.scan import ColumnScan
 from isobag.tables.times import read_moments
 
 _HOUR = 3_600_000_000
@@ -59,22 +58,20 @@ def read_log(source: Source, options: ReadOptions) -> Log:
     digest = _mixed(moments.values) + _mixed(_hashes(labels)[entity])
     numbers, texts = {}, {}
     for j, name in enumerate(kept.names):
-        scan, entries = seen.scans[name], kept.spool.column(j)
+        entries = kept.spool.column(j)
         if kinds[name] == TEXT:
-            codes, values = np.where(np.isnan(entries), -1, entries).astype(np.int64), list(scan.codes)
+            codes, values = np.where(np.isnan(entries), -1, entries).astype(np.int64), list(seen.scans[name].codes)
             digest += _salt(name) * _mixed(np.append(_hashes([*values, ""]), 0)[codes])  # of no value: 0
             if options.may_use(name):
                 texts[name] = codes[whole], values
         else:
             digest += _salt(name) * np.where(np.isnan(entries), 0, _mixed((entries + 0.0).view(np.int64)))
             if kinds[name] == NUMBER and options.may_use(name):
-                numbers[name] = _numbers_of(scan, entries)[whole]
-    files = names_of_files(source.files)
-    return Log(labels, entity[whole], moments.values[whole], digest[whole], numbers, texts, int((~whole).sum()), files)
-
-
-def _numbers_of(scan: ColumnScan, entries: Floats) -> Floats:
-    return np.where(np.isfinite(entries), entries, np.nan)
+                numbers[name] = np.where(np.isfinite(entries), entries, np.nan)[whole]
+    parts: Any = (own if whole.all() else own[whole] for own in (entity, moments.values, digest))
+    entity, times, digest = parts
+    n_unlabelled, files = int((~whole).sum()), names_of_files(source.files)
+    return Log(labels, entity, times, digest, numbers, texts, n_unlabelled, files)
 
 
 def rows_of(

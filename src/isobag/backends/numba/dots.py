@@ -44,7 +44,8 @@ def dot_counts(counts: csr_array, centers: csr_array, n_jobs: int | None = None,
 
     rows: if given, the rows of counts that are the centers, whose products are then computed once for each pair
     """
-    counts, centers = (each if each.has_sorted_indices else each.sorted_indices() for each in (counts, centers))
+    both = counts.tocsr(), centers.tocsr()  # which may be on a device
+    counts, centers = (each if each.has_sorted_indices else each.sorted_indices() for each in both)
     dots = np.empty((counts.shape[0], centers.shape[0]), dtype=np.int32 if _fit_int32(counts, centers) else np.int64)
     n_sections = -(-counts.shape[1] // products.SECTION)
     # Rows that are no centers, then the centers, of which a block needs those of its own and later blocks only.

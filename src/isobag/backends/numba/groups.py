@@ -30,7 +30,7 @@ def count_groups(cells: Cells, cut: Cut, starts: Ints, n_jobs: int | None = None
         return n_entries_of, columns[:n_entries], counts[:n_entries]
 
     counted = map_in_threads(work, shares(len(starts) - 1, n_jobs), n_jobs)
-    lengths, columns, counts = (np.concatenate(parts) for parts in zip(*counted, strict=True))
+    lengths, columns, counts = counted[0] if len(counted) == 1 else map(np.concatenate, zip(*counted, strict=True))
     shape = (len(starts) - 1, len(cut.levels) * cut.n_slots)
     ends = np.concatenate([[0], lengths.cumsum()])
     # SciPy widens both index arrays to the wider of the two.

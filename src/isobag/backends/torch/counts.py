@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
-import torch
 from scipy.sparse import csr_array
 
-from isobag.backends.arrays import Floats, Ints
+from isobag.backends.arrays import Balls, Floats, Ints
 from isobag.backends.samples import Cut
 from isobag.backends.threads import slices
-from isobag.backends.torch.devices import explained, tensor, uses_kernels
+from isobag.backends.torch.devices import explained, tensor, torch, uses_kernels
+from isobag.backends.torch.rows import assign_cells
 
 _BLOCK_COUNTS = 1 << 26
 _COUNTED_ROWS, _MOST_BINS = 1 << 12, 1024
@@ -130,16 +130,16 @@ def narrowest(largest: int) -> torch.dtype:
     return torch.int8 if largest < 1 << 7 else torch.int16 if largest < 1 << 15 else torch.int32
 
 
-def count_groups(cells: torch.Tensor, cut: Cut, starts: Ints) -> DeviceCounts:
+def count_groups(cells: torch.Tensor, cut: Cut, starts: Ints, n_jobs: int | None = None) -> DeviceCounts:
     """Number of each group's rows in each cell: cells (T, n), the rows of a group side by side -> (g, L S)."""
     device, sizes, width = cells.device, np.diff(starts), cut.n_cells
     dense = torch.zeros((len(sizes), width), dtype=narrowest(int(sizes.max(initial=0))), device=device)
     if uses_kernels(device) and cut.levels[-1] <= _MOST_BINS and len(sizes):
-        from isobag.backends.torch import group_kernels  # noqa: PLC0415, Triton need not be there
+        from isobag.backends.torch import row_kernels  # noqa: PLC0415, Triton need not be there
 
         bounds, of_levels = tensor(starts, device), enumerate(zip(cut.levels, cut.starts, strict=True))
         for level, (psi, firsts) in of_levels:
-            group_kernels.count_cells[(len(sizes), len(firsts))](
+            row_kernels.count_cells[(len(sizes), len(firsts))](
                 cells[cut.ends[level] :], bounds, tensor(firsts, device, torch.int32), dense,
                 cells.shape[1], width, level * cut.n_slots, psi,
                 block=128, bins=1 << max(1, (psi - 1).bit_length()), num_warps=1,
@@ -156,7 +156,15 @@ def count_groups(cells: torch.Tensor, cut: Cut, starts: Ints) -> DeviceCounts:
     return DeviceCounts(dense)
 
 
-def count_cells(cells: torch.Tensor, cut: Cut) -> torch.Tensor:
+def count_at_cells(X: torch.Tensor, balls: Balls, n_jobs: int | None = None) -> torch.Tensor:
+    """Number of rows in each cell: (n, d) -> (L, S)."""
+    counts = torch.zeros(balls.sq_radii.shape, dtype=torch.int64, device=X.device)
+    for some in slices(len(X), _COUNTED_ROWS << 9):
+        counts += count_cells(assign_cells(X[some], balls)[0], balls.cut)
+    return counts
+
+
+def count_cells(cells: torch.Tensor, cut: Cut, n_jobs: int | None = None) -> torch.Tensor:
     """Number of rows in each cell, those of groups of rows added up: (T, n) -> (L, S)."""
     n = cells.shape[1]
     counts = torch.zeros((len(cut.levels), cut.n_slots), dtype=torch.int64, device=cells.device)

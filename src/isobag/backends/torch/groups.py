@@ -1,55 +1,62 @@
 """Level 2 on a device: cells of groups among groups, and their distances, from dot products of counts."""
 
 import numpy as np
-import torch
 
-from isobag.backends import numpy as definition
 from isobag.backends.arrays import OUTSIDE, Cells, Deviations, Floats, Ints
-from isobag.backends.torch.devices import tensor, uses_kernels
+from isobag.backends.threads import slices
+from isobag.backends.torch.devices import tensor, torch
+
+_BLOCK_PAIRS = 1 << 26
 
 
 def group_sq_radii(
-    dots: torch.Tensor, rows: Ints, self_dots: Floats, sizes: Ints, unit: int, slots: Cells, levels: tuple[int, ...]
-) -> torch.Tensor:
+    dots: torch.Tensor, rows: Ints, self_dots: Floats, sizes: Ints, unit: int, slots: Cells, levels: tuple[int, ...],
+    n_jobs: int | None = None,
+) -> torch.Tensor:  # fmt: skip
     """Squared distance from each center to the nearest different one; its dot products are dots[rows]: (L, t, psi)."""
-    if not uses_kernels(dots.device):
-        of_centers = rows, self_dots, sizes, unit, slots, levels
-        return torch.from_numpy(definition.group_sq_radii(dots.numpy(), *of_centers))
-    from isobag.backends.torch import group_kernels  # noqa: PLC0415, Triton need not be there
-
     t, psi = slots.shape
-    parts = [tensor(part, dots.device) for part in (rows, self_dots, sizes, np.gcd(sizes, unit), slots)]
+    among = _sq_distances(dots[tensor(rows, dots.device)], self_dots, sizes, self_dots, sizes, unit)
+    places = tensor(slots, dots.device, torch.int64)
     radii = torch.zeros((len(levels), t, psi), dtype=torch.float64, device=dots.device)
-    group_kernels.nearest_other_groups[(-(-psi // 16), t)](
-        dots, dots.stride(0), *parts, _levels(levels, dots.device), radii, t, psi, len(levels),
-        rows=16, columns=64, enable_fp_fusion=False,
-    )  # fmt: skip
+    for some in slices(t, max(1, _BLOCK_PAIRS // psi**2)):
+        sq_dists = among[places[some, :, None], places[some, None, :]]
+        sq_dists[sq_dists == 0] = torch.inf
+        for level, size in enumerate(levels):
+            nearest = sq_dists[:, :size, :size].amin(dim=2)
+            radii[level, some, :size] = torch.where(nearest < torch.inf, nearest, 0)
     return radii
 
 
 def assign_groups(
     dots: torch.Tensor, self_dots: Floats, sizes: Ints, center_self_dots: Floats, center_sizes: Ints, unit: int,
-    slots: Cells, levels: tuple[int, ...], sq_radii: Floats,
+    slots: Cells, levels: tuple[int, ...], sq_radii: Floats, n_jobs: int | None = None,
 ) -> torch.Tensor:  # fmt: skip
     """Cell of every group in every partitioning of groups, for each level: (L, t, n)."""
     device, n, (t, psi) = dots.device, len(dots), slots.shape
-    of_groups = self_dots, sizes, center_self_dots, center_sizes
-    if not uses_kernels(device):
-        return torch.from_numpy(definition.assign_groups(dots.numpy(), *of_groups, unit, slots, levels, sq_radii))
-    from isobag.backends.torch import group_kernels  # noqa: PLC0415, Triton need not be there
-
-    parts = [tensor(part, device) for part in (*of_groups[:2], np.gcd(sizes, unit), *of_groups[2:], slots)]
+    radii, columns = tensor(sq_radii, device), tensor(slots, device, torch.int64).flatten()
+    every = torch.arange(t, device=device)
     cells = torch.empty((len(levels), t, n), dtype=torch.int32, device=device)
-    if n:
-        group_kernels.assign_groups[(-(-n // 16), t)](
-            dots, dots.stride(0), *parts, _levels(levels, device), tensor(sq_radii, device), cells,
-            n, t, psi, len(levels), rows=16, columns=64, enable_fp_fusion=False,
-        )  # fmt: skip
+    for some in slices(n, max(1, _BLOCK_PAIRS // (t * psi))):
+        of_groups = dots[some], self_dots[some], sizes[some]
+        sq_dists = _sq_distances(*of_groups, center_self_dots, center_sizes, unit)[:, columns].view(-1, t, psi)
+        for level, size in enumerate(levels):
+            least, place = sq_dists[:, :, :size].min(dim=2)  # the first of several
+            chosen = torch.where(least <= radii[level][every, place], place, OUTSIDE)
+            cells[level, :, some] = chosen.t().to(torch.int32)
     return cells
 
 
-def _levels(levels: tuple[int, ...], device: torch.device) -> torch.Tensor:
-    return torch.tensor(levels, dtype=torch.int32, device=device)
+def _sq_distances(
+    dots: torch.Tensor, self_dots: Floats, sizes: Ints, center_self_dots: Floats, center_sizes: Ints, unit: int
+) -> torch.Tensor:
+    """The operations of ``isobag.backends.numpy.group_sq_distances`` in their order, each rounded once."""
+    device, common = dots.device, np.gcd(sizes, unit)
+    m = tensor((sizes // common).astype(np.float64), device)[:, None]
+    others = (tensor(center_sizes, device) // tensor(common, device)[:, None]).to(torch.float64)
+    own, of_centers = tensor(self_dots, device)[:, None], tensor(center_self_dots, device)
+    above = (others * others * own - 2 * others * m * dots.to(torch.float64)) + m * m * of_centers
+    below = others * tensor(sizes.astype(np.float64), device)[:, None]
+    return above.clamp_min_(0).div_(below * below)
 
 
 def count_assigned(cells: torch.Tensor, n_cells: int) -> torch.Tensor:

@@ -62,14 +62,12 @@ def scale(
 
 
 @triton.jit
-def measure(
-    x, row_step, feature_step, centers, sq_dists, n, m, d, rows: tl.constexpr, together: tl.constexpr
-):
+def measure(x, row_step, feature_step, centers, sq_dists, n, m, d, rows: tl.constexpr, together: tl.constexpr):
     """Squared distances of rows (n, d) to ``together`` of m centers (d, m), a multiple of these: sq_dists (m, n)."""
     q = tl.program_id(0) * rows + tl.arange(0, rows)
     first = tl.program_id(1) * together
     totals = ()
-    for j in tl.static_range(together):
+    for _ in tl.static_range(together):
         totals = totals + (tl.zeros([rows], tl.float32),)  # noqa: RUF005
     own = x + q.to(tl.int64) * row_step
     for k in range(d):
@@ -86,8 +84,8 @@ def measure(
 
 @triton.jit
 def _scan(
-    near, winner, xs, x, feature_step, centers, q, live, first, length: tl.constexpr, unroll: tl.constexpr, d: tl.constexpr,
-    kind: tl.constexpr,
+    near, winner, xs, x, feature_step, centers, q, live, first,
+    length: tl.constexpr, unroll: tl.constexpr, d: tl.constexpr, kind: tl.constexpr,
 ):  # fmt: skip
     """Let the slots from ``first`` on compete; a later one must be strictly nearer."""
     width: tl.constexpr = unroll if length % unroll == 0 else 2 if length % 2 == 0 else 1
@@ -141,13 +139,15 @@ def _use(
 @triton.jit
 def find_nearest(
     x, row_step, feature_step, centers, table, limits, out, out_step, far_out, n, n_slots,
-    levels: tl.constexpr, begins: tl.constexpr, firsts: tl.constexpr, weights: tl.constexpr, run: tl.constexpr, d: tl.constexpr,
-    kind: tl.constexpr, wide: tl.constexpr, unroll: tl.constexpr, rows: tl.constexpr,
+    levels: tl.constexpr, begins: tl.constexpr, firsts: tl.constexpr, weights: tl.constexpr,
+    run: tl.constexpr, d: tl.constexpr, kind: tl.constexpr, wide: tl.constexpr, unroll: tl.constexpr,
+    rows: tl.constexpr,
 ):  # fmt: skip
     """The nearest center of every sample, for a block of rows (n, d); with d = 0, x holds distances (n, centers).
 
-    centers (slots, d), or with d = 0 the number of each slot's center (slots,); levels: psi, ascending; begins: the psi before each that is scanned in the same run, else 0; firsts:
-    number of samples of smaller psi; weights: of how far out rows are, 0 where that does not count, with limits (L,).
+    centers (slots, d), or with d = 0 the number of each slot's center (slots,); levels: psi, ascending; begins: the
+    psi before each, 0 before the first; firsts: number of samples of smaller psi; weights: of how far out rows are,
+    0 where that does not count, with limits (L,).
     kind 0: table (L, slots) holds squared radii, out (T, n) gets slots, far_out (n,).
     kind 1: table (L, slots) holds the bits of radii above, what is added below; out (n, L + 1) gets sums and far.
     kind 2: rows are the slots of block ``program_id(1)``; out (L, slots) gets the distance to the nearest other center.
@@ -172,12 +172,12 @@ def find_nearest(
         xs = xs + (value,)  # noqa: RUF005
     far = tl.zeros([rows], sum_type)
     totals = ()
-    for level in tl.static_range(n_levels):
+    for _ in tl.static_range(n_levels):
         totals = totals + (tl.zeros([rows], sum_type),)  # noqa: RUF005
     for b in range(first_block, end_block):
         nears = ()
         winners = ()
-        for level in tl.static_range(n_levels):  # of psi above a run, so far
+        for _ in tl.static_range(n_levels):  # of psi above a run, so far
             nears = nears + (tl.full([rows], float("inf"), tl.float32),)  # noqa: RUF005
             winners = winners + (tl.zeros([rows], tl.int32) + b * block,)  # noqa: RUF005
         for r in range(n_runs):
@@ -190,8 +190,19 @@ def find_nearest(
             for level in tl.static_range(n_levels):
                 if levels[level] <= run:
                     near, winner = _scan(
-                        near, winner, xs, x, feature_step, centers, q, live, start + begins[level],
-                        levels[level] - begins[level], unroll, d, kind
+                        near,
+                        winner,
+                        xs,
+                        x,
+                        feature_step,
+                        centers,
+                        q,
+                        live,
+                        start + begins[level],
+                        levels[level] - begins[level],
+                        unroll,
+                        d,
+                        kind,
                     )
                     total, far = _use(
                         near, winner, level, levels[level], run, weights[level], firsts[level] + b * n_runs + r, r,
@@ -205,7 +216,7 @@ def find_nearest(
                     least = tl.where(closer, near, nears[level])
                     name = tl.where(closer, winner, winners[level])
                     total = totals[level]
-                    if level < n_levels - 1:
+                    if level < n_levels - 1:  # noqa: SIM102, the one is known when compiling
                         if (r + 1) % (levels[level] // run) == 0:
                             in_block = r // (levels[level] // run)
                             number = firsts[level] + b * (block // levels[level]) + in_block
@@ -224,7 +235,19 @@ def find_nearest(
             near, winner = nears[last], winners[last]
             if n_runs * run < block:
                 near, winner = _scan(
-                    near, winner, xs, x, feature_step, centers, q, live, b * block + n_runs * run, block - n_runs * run, unroll, d, kind
+                    near,
+                    winner,
+                    xs,
+                    x,
+                    feature_step,
+                    centers,
+                    q,
+                    live,
+                    b * block + n_runs * run,
+                    block - n_runs * run,
+                    unroll,
+                    d,
+                    kind,
                 )
             total, far = _use(
                 near, winner, last, block, block, weights[last], firsts[last] + b, 0,
@@ -240,3 +263,20 @@ def find_nearest(
         for level in tl.static_range(n_levels):
             tl.store(out + q.to(tl.int64) * out_step + level, totals[level].to(tl.int64), mask=live)
         tl.store(out + q.to(tl.int64) * out_step + n_levels, far.to(tl.int64), mask=live)
+
+
+@triton.jit
+def count_cells(cells, starts, firsts, dense, n, width, before, psi, block: tl.constexpr, bins: tl.constexpr):
+    """Cells of one group's rows in one sample, counted: cells (t, n) -> dense (g, width), slot s in ``before`` + s."""
+    g = tl.program_id(0)
+    i = tl.program_id(1)
+    first = tl.load(firsts + i)
+    end = tl.load(starts + g + 1)
+    total = tl.zeros([bins], tl.int32)
+    for start in range(tl.load(starts + g), end, block):
+        row = start + tl.arange(0, block)
+        cell = tl.load(cells + tl.cast(i, tl.int64) * n + row, mask=row < end, other=-1).to(tl.int32)
+        total += tl.histogram(tl.where(cell < 0, 0, cell - first), bins, mask=cell >= 0)
+    column = tl.arange(0, bins)
+    place = dense + tl.cast(g, tl.int64) * width + before + first + column
+    tl.store(place, total.to(dense.dtype.element_ty), mask=column < psi)

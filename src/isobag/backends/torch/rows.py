@@ -7,13 +7,13 @@ rounds every difference, product and sum.
 from typing import Any
 
 import numpy as np
-import torch
 
 from isobag.backends import numpy as definition
-from isobag.backends.arrays import FAR, OUTSIDE, Array, Balls, Cells, Floats, Ints, Knots, Singles
+from isobag.backends.arrays import FAR, OUTSIDE, Array, Balls, Cells, Floats, Ints, Knots
+from isobag.backends.meter import report
 from isobag.backends.samples import Cut
 from isobag.backends.threads import slices
-from isobag.backends.torch.devices import tensor, uses_kernels
+from isobag.backends.torch.devices import tensor, torch, uses_kernels
 
 MOST_IN_REGISTERS = 32
 """Features of a row that a thread can hold; of more, distances are written to memory first."""
@@ -26,16 +26,22 @@ LINEAR, ASINH, KNOTS = 0, 1, 2
 CELLS, SUMS, RADII = 0, 1, 2
 
 
-def scale(X: torch.Tensor, kind: int, shift: Floats, spread: Floats) -> torch.Tensor:
-    """Rows on a linear scale, or asinh of that: (n, d) float32, feature by feature in memory."""
+def scale_linearly(X: torch.Tensor, shift: Floats, spread: Floats, n_jobs: int | None = None) -> torch.Tensor:
+    """(x - shift) / spread, limited to +-FAR: (n, d), feature by feature in memory, as are all scaled rows."""
     if not uses_kernels(X.device):
-        of_kind = definition.scale_linearly if kind == LINEAR else definition.scale_by_asinh
-        return torch.from_numpy(of_kind(X.to(torch.float64).numpy(), shift, spread))
-    return _scale(X, kind, [shift, shift, spread, shift, shift])
+        return torch.from_numpy(definition.scale_linearly(X.to(torch.float64).numpy(), shift, spread))
+    return _scale(X, LINEAR, [shift, shift, spread, shift, shift])
 
 
-def scale_by_knots(X: torch.Tensor, knots: Knots) -> torch.Tensor:
-    """Rows on a piecewise linear scale: (n, d) float32, feature by feature in memory."""
+def scale_by_asinh(X: torch.Tensor, shift: Floats, spread: Floats, n_jobs: int | None = None) -> torch.Tensor:
+    """Asinh of (x - shift) / spread, limited to +-FAR: (n, d)."""
+    if not uses_kernels(X.device):
+        return torch.from_numpy(definition.scale_by_asinh(X.to(torch.float64).numpy(), shift, spread))
+    return _scale(X, ASINH, [shift, shift, spread, shift, shift])
+
+
+def scale_by_knots(X: torch.Tensor, knots: Knots, n_jobs: int | None = None) -> torch.Tensor:
+    """Score of the knot before x + slope * (x - that knot), limited to +-FAR: (n, d)."""
     if not uses_kernels(X.device):
         return torch.from_numpy(definition.scale_by_knots(X.to(torch.float64).numpy(), knots))
     parts = [knots.starts, knots.values, knots.values, knots.scores, knots.slopes]
@@ -55,10 +61,11 @@ def _scale(X: torch.Tensor, kind: int, parts: list[Any], steps: int = 0) -> torc
     return scaled.t()
 
 
-def sq_radii(pool: Singles, slots: Cells, cut: Cut, device: torch.device) -> torch.Tensor:
+def sq_radii(pool: torch.Tensor, slots: Cells, levels: tuple[int, ...], n_jobs: int | None = None) -> torch.Tensor:
     """Squared distance from each center to the nearest different one of its sample, 0 if there is none: (L, S)."""
+    cut, device = Cut(levels, len(slots)), pool.device
     radii = torch.zeros((len(cut.levels), cut.n_slots), dtype=torch.float32, device=device)
-    centers = tensor(pool[slots], device)
+    centers = pool[tensor(slots, device)]
     if uses_kernels(device):
         for part in slices(cut.n_slots, cut.n_slots if pool.shape[1] <= MOST_IN_REGISTERS else cut.levels[-1]):
             numbers = np.arange(part.stop - part.start)
@@ -67,15 +74,18 @@ def sq_radii(pool: Singles, slots: Cells, cut: Cut, device: torch.device) -> tor
     for level, starts in enumerate(cut.starts):
         for start in starts:
             own = slice(start, start + cut.levels[level])
-            sq_dists = _sq_distances(centers[own], centers[own])
+            sq_dists = sq_distances(centers[own], centers[own])
             nearest = torch.where(sq_dists > 0, sq_dists, torch.inf).amin(dim=1)
             radii[level, own] = torch.where(nearest < torch.inf, nearest, 0)
     return radii
 
 
-def assign_cells(X: torch.Tensor, balls: Balls, limits: Ints | None) -> tuple[torch.Tensor, torch.Tensor]:
+def assign_cells(
+    X: torch.Tensor, balls: Balls, limits: Ints | None = None, n_jobs: int | None = None
+) -> tuple[torch.Tensor, torch.Tensor]:
     """The slot whose ball each row is in for every sample, OUTSIDE for none (T, n); how far out rows are (n,)."""
     device, cut, n = X.device, balls.cut, len(X)
+    report(n)
     narrow = torch.int16 if cut.n_slots <= np.iinfo(np.int16).max else torch.int32
     cells = torch.empty((int(cut.ends[-1]), n), dtype=narrow, device=device)
     far = torch.zeros(n, dtype=torch.int64, device=device)
@@ -85,7 +95,7 @@ def assign_cells(X: torch.Tensor, balls: Balls, limits: Ints | None) -> tuple[to
         return cells, far
     centers, weights = pool[tensor(balls.slots, device)], _far_weights(cut, limits)
     for rows in slices(n, max(1, _PLAIN_PAIRS // cut.n_slots)):
-        sq_dists, number = _sq_distances(X[rows], centers), 0
+        sq_dists, number = sq_distances(X[rows], centers), 0
         for level, starts in enumerate(cut.starts):
             for start in starts.tolist():
                 least, place = sq_dists[:, start : start + cut.levels[level]].min(dim=1)  # the first of several
@@ -98,7 +108,9 @@ def assign_cells(X: torch.Tensor, balls: Balls, limits: Ints | None) -> tuple[to
     return cells, far
 
 
-def sum_at_cells(X: torch.Tensor, balls: Balls, tables: Ints, limits: Ints | None) -> torch.Tensor:
+def sum_at_cells(
+    X: torch.Tensor, balls: Balls, tables: Ints, limits: Ints | None = None, n_jobs: int | None = None
+) -> torch.Tensor:
     """Sum over samples of the table (L, S) at each row's cell, and last how far out rows are: (n, L + 1)."""
     device, cut = X.device, balls.cut
     if tables.min(initial=0) < 0 or tables.max(initial=0) >= 1 << 32:
@@ -107,12 +119,13 @@ def sum_at_cells(X: torch.Tensor, balls: Balls, tables: Ints, limits: Ints | Non
         cells, far = assign_cells(X, balls, limits)
         return torch.column_stack([sum_cells(cells, cut, tables), far])
     sums = torch.empty((len(X), len(cut.levels) + 1), dtype=torch.int64, device=device)
+    report(len(X))
     joined = tensor((balls.sq_radii.view(np.int32).astype(np.int64) << 32) | tables, device)
     _search(X, tensor(balls.pool, device), balls.slots, cut, SUMS, joined, limits, sums, sums, int(tables.max()))
     return sums
 
 
-def sum_cells(cells: torch.Tensor, cut: Cut, tables: Ints) -> torch.Tensor:
+def sum_cells(cells: torch.Tensor, cut: Cut, tables: Ints, n_jobs: int | None = None) -> torch.Tensor:
     """Sum over samples of the table (L, S) at each row's cell, OUTSIDE adding nothing: (T, n) -> (n, L)."""
     sums = torch.empty((cells.shape[1], len(cut.levels)), dtype=torch.int64, device=cells.device)
     padded = tensor(np.pad(tables, ((0, 0), (1, 0))), cells.device)  # OUTSIDE is -1
@@ -122,7 +135,7 @@ def sum_cells(cells: torch.Tensor, cut: Cut, tables: Ints) -> torch.Tensor:
     return sums
 
 
-def _sq_distances(X: torch.Tensor, centers: torch.Tensor) -> torch.Tensor:
+def sq_distances(X: torch.Tensor, centers: torch.Tensor) -> torch.Tensor:
     """Squared distances, features summed in order, nothing fused: (n, d), (m, d) -> (n, m)."""
     sq_dists = X.new_zeros((len(X), len(centers)))
     for x, c in zip(X.t(), centers.t(), strict=True):

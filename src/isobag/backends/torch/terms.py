@@ -3,12 +3,11 @@
 from weakref import WeakKeyDictionary
 
 import numpy as np
-import torch
 
 from isobag.backends.arrays import Floats, Term, Terms
 from isobag.backends.numpy import value_of_term
 from isobag.backends.threads import map_in_threads
-from isobag.backends.torch.devices import tensor
+from isobag.backends.torch.devices import tensor, torch
 
 _tables: WeakKeyDictionary[Terms, dict[tuple[torch.device, Term], torch.Tensor]] = WeakKeyDictionary()
 

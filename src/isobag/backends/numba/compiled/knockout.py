@@ -244,7 +244,7 @@ def knock_out_one(sq_dists, first, run, levels, ends, winner):
 
 @jit
 def count_rows(X, pool, slots, places, levels, ends, radii, counts):
-    """Number of rows whose ball each slot's is, added to counts (L, S) int64: radii (L, S) float32; see ``sum_rows``."""
+    """Rows in the ball of each slot, added to counts (L, S): radii (L, S) float32, the rest as for ``sum_rows``."""
     n, n_slots, block = len(X), len(slots), levels[-1]
     lanes = np.empty((X.shape[1], WIDTH), dtype=np.float32)
     whole = len(pool) < n_slots
