@@ -104,8 +104,9 @@ def test_kernels_interpreted_are_those_of_numpy(rng, kind, d, levels):
 
 @pytest.mark.skipif(not INTERPRETS, reason="runs in a process of its own, with TRITON_INTERPRET=1")
 def test_kernels_of_scales_and_groups_interpreted_are_those_of_numpy(rng):
-    for kind in KINDS:
-        assert_scales_agree(rng, "cpu", kind, 200)
+    with np.errstate(all="ignore"):
+        for kind in KINDS:
+            assert_scales_agree(rng, "cpu", kind, 100)
     assert_groups_agree(rng, "cpu")
 
 

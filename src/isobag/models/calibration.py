@@ -164,8 +164,8 @@ class Calibration(Learned):
         if rank >= 1:
             return float(scores[rank - 1]) if rank <= len(scores) else np.inf
         tail = self.tails[-1]
-        if tail is None:
-            return 0.0
+        if tail is None:  # where all score alike, less than that was never seen
+            return float(scores[0]) if len(scores) and scores[0] == scores[-1] else 0.0
         lowest = float(np.exp(-tail.surprise_at(p_value))) if p_value < tail.share else np.inf
         return min(lowest, float(scores[0]))
 
