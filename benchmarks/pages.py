@@ -63,7 +63,7 @@ def reports(X, threads):
             frame, "group", features=features, max_samples=16, options={"group_max_samples": 16}, **how
         ).report(path),
     }
-    found = []
+    rows_of_table = []
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         for name, write in made.items():
@@ -73,7 +73,7 @@ def reports(X, threads):
             start = time.perf_counter()
             page.goto(page_file.as_uri(), wait_until="load")
             opened = time.perf_counter() - start
-            found.append({"report of": name, "MB": page_file.stat().st_size / 1e6, "opens in s": opened})
+            rows_of_table.append({"report of": name, "MB": page_file.stat().st_size / 1e6, "opens in s": opened})
             page.close()
         browser.close()
-    return found
+    return rows_of_table

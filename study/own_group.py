@@ -109,8 +109,8 @@ def main():
     for kind, widths in KINDS.items():
         for n_columns in widths:
             for size in SIZES:
-                found = [measure(kind, n_columns, size, seed) for seed in SEEDS]
-                means = {name: mean([one[name] for one in found]) for name in found[0]}
+                aucs = [measure(kind, n_columns, size, seed) for seed in SEEDS]
+                means = {name: mean([one[name] for one in aucs]) for name in aucs[0]}
                 lines.append({"groups differ in": kind, "columns": n_columns, "rows a group": size, **means})
                 print(lines[-1], flush=True)
     print(table(lines))
