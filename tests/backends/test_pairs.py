@@ -30,7 +30,7 @@ def test_dot_products_of_pairs_are_exact(backend, n_pairs):
     one, other = bags(1, 9, 300), bags(2, 4, 300)
     rng = np.random.default_rng(3)
     rows, others = rng.integers(0, 9, n_pairs), rng.integers(0, 4, n_pairs)
-    dots = Compute(backend).verbs.dot_pairs(
+    dots = Compute(backend).backend.dot_pairs(
         pack_counts(csr_array(one)), rows, pack_counts(csr_array(other)), others, 300, 2
     )
     assert dots.dtype == np.int64

@@ -48,27 +48,27 @@ def balls_of(rng, X, levels, n_blocks, mechanism="hypersphere"):
 
 
 def assert_rows_agree(rng, device, balls, Q):
-    """All verbs of rows, with the bits of distances."""
-    verbs, there = backend.on(device), torch.from_numpy(Q).to(device)
+    """All functions of rows, with the bits of distances."""
+    functions, there = backend.on(device), torch.from_numpy(Q).to(device)
     if np.isfinite(balls.sq_radii).all():
-        assert_array_equal(verbs.sq_radii(balls.pool, balls.slots, balls.levels), balls.sq_radii)
+        assert_array_equal(functions.sq_radii(balls.pool, balls.slots, balls.levels), balls.sq_radii)
     sq_dists = on_device.sq_distances(there, torch.from_numpy(balls.pool).to(device)).cpu().numpy()
     assert_array_equal(sq_dists.view(np.int32), definition.sq_distances(Q, balls.pool).view(np.int32))
     for limits in (None, balls.far_limits()):
-        cells, far = verbs.assign_cells(there, balls, limits)
+        cells, far = functions.assign_cells(there, balls, limits)
         expected, expected_far = definition.assign_cells(Q, balls, limits)
-        assert_array_equal(verbs.fetch(cells), expected)
-        assert_array_equal(verbs.fetch(far), expected_far)
+        assert_array_equal(functions.fetch(cells), expected)
+        assert_array_equal(functions.fetch(far), expected_far)
         for most in (1 << 32, 1 << 8):  # sums that need 64 bits, and 32
             tables = rng.integers(0, most, balls.sq_radii.shape)
             sums = definition.sum_at_cells(Q, balls, tables, limits)
-            assert_array_equal(verbs.fetch(verbs.sum_at_cells(there, balls, tables, limits)), sums)
-            assert_array_equal(verbs.fetch(verbs.sum_cells(cells, balls.cut, tables)), sums[:, :-1])
+            assert_array_equal(functions.fetch(functions.sum_at_cells(there, balls, tables, limits)), sums)
+            assert_array_equal(functions.fetch(functions.sum_cells(cells, balls.cut, tables)), sums[:, :-1])
     counts = definition.count_cells(expected, balls.cut)
-    assert_array_equal(verbs.count_cells(cells, balls.cut), counts)
-    assert_array_equal(verbs.count_at_cells(there, balls), counts)
+    assert_array_equal(functions.count_cells(cells, balls.cut), counts)
+    assert_array_equal(functions.count_at_cells(there, balls), counts)
     starts = np.array([0, len(Q) // 3, len(Q) // 3, len(Q)])
-    of_groups = verbs.count_groups(cells, balls.cut, starts).tocsr()
+    of_groups = functions.count_groups(cells, balls.cut, starts).tocsr()
     assert_array_equal(of_groups.toarray(), definition.count_groups(expected, balls.cut, starts).toarray())
 
 
@@ -136,13 +136,13 @@ def test_scaled_rows_have_the_bits_of_numpy(rng, device, kind):
 
 
 def assert_groups_agree(rng, device):
-    verbs = backend.on(device)
+    functions = backend.on(device)
     for sizes in (np.full(30, 12), rng.integers(1, 300, 30)):
         starts, cut = np.concatenate([[0], sizes.cumsum()]), Cut((2, 4, 6), 12)
         psi = np.repeat(cut.levels, cut.counts)[:, None]
         cells = rng.integers(-1, psi, (len(psi), starts[-1]))
         cells = np.where(cells < 0, -1, cells + np.concatenate(cut.starts)[:, None]).astype(np.int32)
-        expected, counts = definition.count_groups(cells, cut, starts), verbs.count_groups(cells, cut, starts)
+        expected, counts = definition.count_groups(cells, cut, starts), functions.count_groups(cells, cut, starts)
         assert_array_equal(counts.tocsr().toarray(), expected.toarray())
         own, there = MeanMaps(counts, sizes), MeanMaps(expected, sizes)
         weights = rng.integers(0, 1 << 40, max(expected.shape))
@@ -150,25 +150,25 @@ def assert_groups_agree(rng, device):
         assert_array_equal(own.total(weights[: len(sizes)]), there.total(weights[: len(sizes)]))
         assert_array_equal(own.dot(weights[: expected.shape[1]]), there.dot(weights[: expected.shape[1]]))
         chosen = np.sort(rng.permutation(30)[:20])
-        dots, host = verbs.dot_counts(counts, counts[chosen]), definition.dot_counts(expected, expected[chosen])
+        dots, host = functions.dot_counts(counts, counts[chosen]), definition.dot_counts(expected, expected[chosen])
         assert_array_equal(dots.cpu().numpy(), host)
-        assert_array_equal(verbs.dot_counts(expected, counts[chosen]).cpu().numpy(), host)
+        assert_array_equal(functions.dot_counts(expected, counts[chosen]).cpu().numpy(), host)
         levels, slots = (2, 5, 8), np.stack([rng.permutation(20)[:8] for _ in range(3)]).astype(np.int32)
         self_dots, unit = self_dots_of(expected), int(np.gcd.reduce(sizes[chosen]))
         common = (self_dots[chosen], sizes[chosen], unit, slots, levels)
         radii = definition.group_sq_radii(host, chosen, *common)
-        assert_array_equal(verbs.group_sq_radii(dots, chosen, *common), radii)
-        found = verbs.assign_groups(dots, self_dots, sizes, *common, radii)
+        assert_array_equal(functions.group_sq_radii(dots, chosen, *common), radii)
+        found = functions.assign_groups(dots, self_dots, sizes, *common, radii)
         cells_of = definition.assign_groups(host, self_dots, sizes, *common, radii)
-        assert_array_equal(verbs.fetch(found), cells_of)
-        assert_array_equal(verbs.count_assigned(found, 8), definition.count_assigned(cells_of, 8))
+        assert_array_equal(functions.fetch(found), cells_of)
+        assert_array_equal(functions.count_assigned(found, 8), definition.count_assigned(cells_of, 8))
         tables = rng.integers(0, 99, (3, 3, 8))
-        assert_array_equal(verbs.sum_assigned(found, tables), definition.sum_assigned(cells_of, tables))
+        assert_array_equal(functions.sum_assigned(found, tables), definition.sum_assigned(cells_of, tables))
         groups = Deviations(*rng.random((3, 30)), self_dots, sizes.astype(float))
         others = Deviations(*(values[chosen] for values in groups))
         for ranks in ((3, 5, 9), (1, 1, 1)):
             near = definition.near_and_far(host, groups, others, 0.7, ranks)
-            assert_array_equal(verbs.near_and_far(dots, groups, others, 0.7, ranks), near)
+            assert_array_equal(functions.near_and_far(dots, groups, others, 0.7, ranks), near)
 
 
 def test_verbs_of_groups_are_those_of_numpy(rng, device):

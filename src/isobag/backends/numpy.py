@@ -26,7 +26,7 @@ from isobag.backends.arrays import (
     octaves,
 )  # fmt: skip
 from isobag.backends.meter import report
-from isobag.backends.pairs import dot_pairs as dot_pairs  # noqa: PLC0414, a verb of this backend
+from isobag.backends.pairs import dot_pairs as dot_pairs  # noqa: PLC0414, a function of this backend
 from isobag.backends.samples import Cut
 from isobag.backends.threads import map_in_threads, slices
 

@@ -45,8 +45,8 @@ class PackedCounts(Learned):
 
     def sparse(self, rows: Ints, n_columns: int) -> csr_array:
         """Some of the bags as CSR (k, n_columns) of integers."""
-        own = self.part(rows)
-        parts = own.counts.astype(np.int32), own.columns.astype(np.int32), own.starts.astype(np.int32)
+        part = self.part(rows)
+        parts = part.counts.astype(np.int32), part.columns.astype(np.int32), part.starts.astype(np.int32)
         counts = csr_array(parts, shape=(len(rows), n_columns))
         counts.sum_duplicates()
         return counts
@@ -68,8 +68,8 @@ def pack_counts(counts: csr_array) -> PackedCounts:
 
 
 def dot_pairs(
-    own: PackedCounts, rows: Ints, other: PackedCounts, other_rows: Ints, n_columns: int, n_jobs: int | None = None
+    bags: PackedCounts, rows: Ints, other: PackedCounts, other_rows: Ints, n_columns: int, n_jobs: int | None = None
 ) -> Ints:
-    """Dot products of the counts of pairs of bags: own[rows[k]] . other[other_rows[k]], (pairs,)."""
-    a, b = own.sparse(rows, n_columns).astype(np.int64), other.sparse(other_rows, n_columns).astype(np.int64)
+    """Dot products of the counts of pairs of bags: bags[rows[k]] . other[other_rows[k]], (pairs,)."""
+    a, b = bags.sparse(rows, n_columns).astype(np.int64), other.sparse(other_rows, n_columns).astype(np.int64)
     return np.asarray(a.multiply(b).sum(axis=1), dtype=np.int64).reshape(len(rows))

@@ -80,7 +80,7 @@ class Backend(Protocol[A, C]):
 
     def dot_pairs(
         self,
-        own: PackedCounts,
+        bags: PackedCounts,
         rows: Ints,
         other: PackedCounts,
         other_rows: Ints,
@@ -88,7 +88,7 @@ class Backend(Protocol[A, C]):
         n_jobs: int | None,
         /,
     ) -> Ints:
-        """Dot products of the counts of pairs of bags, own[rows[k]] . other[other_rows[k]]: (pairs,)."""
+        """Dot products of the counts of pairs of bags, bags[rows[k]] . other[other_rows[k]]: (pairs,)."""
 
     def near_and_far(
         self, dots: A, groups: Deviations, others: Deviations, sq_norm: float, ranks: tuple[int, ...], /
