@@ -60,7 +60,6 @@ FEW_DATA = 1000
 LEAST_IN_CLASS = 200
 MOST_CLASSES = 5
 EXTRAPOLATE, EXACT = "extrapolate", "exact"
-TAILS = (EXTRAPOLATE, EXACT)
 """What is done about p-values below the floor."""
 Fit = Callable[[Any, Any, Compute], tuple[Any, Floats]]
 """Data, parameters and how to compute -> a model, and the scores of the data."""

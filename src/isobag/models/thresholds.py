@@ -5,7 +5,6 @@ the threshold is the same whether scores are in memory, in a stream or on many m
 """
 
 from functools import reduce
-from math import exp, fsum, sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +15,6 @@ from isobag.models.tails import LEAST_BEYOND, surprise_of
 
 _SHIFT = 40  # of the 52 bits of a float64 after the point, 12 are kept
 _BLOCK_SCORES = 1 << 20
-FLOOR = 1e-3
 GROUP_POWER = 2.0
 """How light the tail of the scores of groups is: see ``threshold_beyond_bulk``."""
 OWN_LEVEL = 0.1
@@ -68,21 +66,6 @@ def counts_of(scores: Floats) -> ScoreCounts:
     """Counts of many scores: (n,)."""
     parts = [count_scores(scores[rows]) for rows in slices(max(1, len(scores)), _BLOCK_SCORES)]
     return reduce(add_counts, parts)
-
-
-def threshold_of_ratios(counts: ScoreCounts) -> float:
-    """Two standard deviations below the mean of the logarithms of the scores.
-
-    A thousandth of the mean is added first, so that zeros have a logarithm. Where all score alike none is odd.
-    """
-    if counts.low == counts.high or len(counts.steps) == 1:
-        return counts.low
-    shares = counts.counts / counts.n
-    floor = FLOOR * fsum(shares * counts.values) + np.finfo(float).tiny
-    logarithms = np.log(counts.values + floor)
-    middle = fsum(shares * logarithms)
-    spread = sqrt(fsum(shares * (logarithms - middle) ** 2))
-    return exp(middle - 2 * spread) - floor
 
 
 def add_values(a: tuple[Any, Ints], b: tuple[Any, Ints]) -> tuple[Any, Ints]:

@@ -10,7 +10,6 @@ import numpy as np
 
 from isobag.backends import numpy as definition
 from isobag.backends.arrays import FAR, OUTSIDE, Array, Balls, Cells, Floats, Ints, Knots
-from isobag.backends.meter import report
 from isobag.backends.samples import Cut
 from isobag.backends.threads import slices
 from isobag.backends.torch.devices import tensor, torch, uses_kernels
@@ -85,7 +84,6 @@ def assign_cells(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """The slot whose ball each row is in for every sample, OUTSIDE for none (T, n); how far out rows are (n,)."""
     device, cut, n = X.device, balls.cut, len(X)
-    report(n)
     narrow = torch.int16 if cut.n_slots <= np.iinfo(np.int16).max else torch.int32
     cells = torch.empty((int(cut.ends[-1]), n), dtype=narrow, device=device)
     far = torch.zeros(n, dtype=torch.int64, device=device)
@@ -119,7 +117,6 @@ def sum_at_cells(
         cells, far = assign_cells(X, balls, limits)
         return torch.column_stack([sum_cells(cells, cut, tables), far])
     sums = torch.empty((len(X), len(cut.levels) + 1), dtype=torch.int64, device=device)
-    report(len(X))
     joined = tensor((balls.sq_radii.view(np.int32).astype(np.int64) << 32) | tables, device)
     _search(X, tensor(balls.pool, device), balls.slots, cut, SUMS, joined, limits, sums, sums, int(tables.max()))
     return sums
