@@ -27,11 +27,11 @@ def test_packing_keeps_counts_of_any_size():
 @pytest.mark.parametrize("backend", ["numpy", "numba"])
 @pytest.mark.parametrize("n_pairs", [0, 5, 9000])
 def test_dot_products_of_pairs_are_exact(backend, n_pairs):
-    one, other = bags(1, 9, 300), bags(2, 4, 300)
+    left, right = bags(1, 9, 300), bags(2, 4, 300)
     rng = np.random.default_rng(3)
     rows, others = rng.integers(0, 9, n_pairs), rng.integers(0, 4, n_pairs)
     dots = Compute(backend).backend.dot_pairs(
-        pack_counts(csr_array(one)), rows, pack_counts(csr_array(other)), others, 300, 2
+        pack_counts(csr_array(left)), rows, pack_counts(csr_array(right)), others, 300, 2
     )
     assert dots.dtype == np.int64
-    assert np.array_equal(dots, (one[rows] * other[others]).sum(axis=1))
+    assert np.array_equal(dots, (left[rows] * right[others]).sum(axis=1))
