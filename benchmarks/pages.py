@@ -32,20 +32,9 @@ def command_times(X, threads, repeat=3):
             best[0] = min(best[0], time.perf_counter() - start)
             for i, (file, psi) in enumerate(zip(files, ("128", "2"), strict=True), start=1):
                 script = Path(sys.executable).with_name("isobag")
-                arguments = [
-                    script,
-                    "detect",
-                    file,
-                    "--max-samples",
-                    psi,
-                    "--seed",
-                    "0",
-                    "--jobs",
-                    str(threads),
-                    "--quiet",
-                ]
+                how = ["--max-samples", psi, "--seed", "0", "--jobs", str(threads), "--quiet"]
                 start = time.perf_counter()
-                subprocess.run(arguments, check=True, capture_output=True)
+                subprocess.run([script, "detect", file, *how], check=True, capture_output=True)
                 best[i] = min(best[i], time.perf_counter() - start)
     return best
 

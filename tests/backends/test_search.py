@@ -190,9 +190,9 @@ def test_a_center_is_in_its_own_ball_or_that_of_its_first_copy(rng, kind, backen
     balls = balls_of(rng, KINDS[kind](rng, 40, 3), (8,))
     cells, _ = balls.assign(balls.pool, Compute(backend))
     for number, start in enumerate(balls.cut.starts[0]):
-        own = balls.slots[start : start + 8]
-        sq_dists = [[oracle.sq_distance(balls.pool[a], balls.pool[b]) for b in own] for a in own]
-        assert_array_equal(cells[number, own], start + np.argmin(sq_dists, axis=1))
+        sample = balls.slots[start : start + 8]
+        sq_dists = [[oracle.sq_distance(balls.pool[a], balls.pool[b]) for b in sample] for a in sample]
+        assert_array_equal(cells[number, sample], start + np.argmin(sq_dists, axis=1))
 
 
 @pytest.mark.parametrize("backend", HOST_BACKENDS)
@@ -224,8 +224,10 @@ def test_octaves_are_a_logarithm_in_whole_numbers(rng):
     steps = octaves(values)
     assert steps[0] == 0 and (np.diff(steps) >= 0).all()
     assert steps.tolist() == [oracle.octaves(value) for value in values]
-    lack = np.log2(values[values > 1e-37].astype(float)) + 127 - steps[values > 1e-37] / OCTAVE
-    assert ((lack > -1e-9) & (lack < 0.0864)).all()  # a chord of log2 lies at most .0861 below, then rounded down
+    shortfall = np.log2(values[values > 1e-37].astype(float)) + 127 - steps[values > 1e-37] / OCTAVE
+    assert (
+        (shortfall > -1e-9) & (shortfall < 0.0864)
+    ).all()  # a chord of log2 lies at most .0861 below, then rounded down
 
 
 def test_among_equal_rows_the_limit_is_a_distance_of_1_and_without_bounds_there_is_none(rng):
