@@ -71,8 +71,8 @@ def test_the_same_partitions_give_the_same_sample(cards, scheduler):
             learn_partitions(partitions_of(cut(cards, 5)), options, seed, 200).X for seed in (3, 3, 4)
         )
     assert len(first) == 200 and (first == again).all() and not np.array_equal(first, other)
-    known = set(map(tuple, cards[["amount", "hour"]].to_numpy(float).tolist()))
-    assert set(map(tuple, first.tolist())) <= known
+    rows_of_table = set(map(tuple, cards[["amount", "hour"]].to_numpy(float).tolist()))
+    assert set(map(tuple, first.tolist())) <= rows_of_table
 
 
 @pytest.mark.parametrize("n_partitions", [1, 5])

@@ -25,8 +25,6 @@ from isobag.backends.arrays import (
     Terms,
     octaves,
 )  # fmt: skip
-from isobag.backends.meter import report
-from isobag.backends.pairs import dot_pairs as dot_pairs  # noqa: PLC0414, a verb of this backend
 from isobag.backends.samples import Cut
 from isobag.backends.threads import map_in_threads, slices
 
@@ -142,7 +140,6 @@ def assign_cells(
                     beyond = np.maximum(octaves(to_centers.min(axis=1)) - limits[level], 0)
                     far[block] += balls.cut.far_weights[level] * np.where(chosen == OUTSIDE, beyond, 0)
                 number += 1
-    report(len(X))
     return cells, far
 
 

@@ -16,7 +16,6 @@ from typing import Protocol, TypeVar
 from scipy.sparse import csr_array
 
 from isobag.backends.arrays import Array, Balls, Cells, Deviations, Floats, Ints, Knots, Singles, Terms
-from isobag.backends.pairs import PackedCounts
 from isobag.backends.samples import Cut
 
 A = TypeVar("A")
@@ -77,18 +76,6 @@ class Backend(Protocol[A, C]):
 
         rows: if given, the rows of counts that are the centers, so that each pair need be multiplied once only
         """
-
-    def dot_pairs(
-        self,
-        own: PackedCounts,
-        rows: Ints,
-        other: PackedCounts,
-        other_rows: Ints,
-        n_columns: int,
-        n_jobs: int | None,
-        /,
-    ) -> Ints:
-        """Dot products of the counts of pairs of bags, own[rows[k]] . other[other_rows[k]]: (pairs,)."""
 
     def near_and_far(
         self, dots: A, groups: Deviations, others: Deviations, sq_norm: float, ranks: tuple[int, ...], /

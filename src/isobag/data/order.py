@@ -19,9 +19,7 @@ def is_rising(values: Ints | npt.NDArray[np.int32], block: int = BLOCK) -> bool:
     return all(bool((own[1:] >= own[:-1]).all()) for own in blocks)
 
 
-def stable_order(
-    values: Floats | Ints | npt.NDArray[np.int32], block: int = BLOCK
-) -> npt.NDArray[np.int32] | Ints:
+def stable_order(values: Floats | Ints | npt.NDArray[np.int32], block: int = BLOCK) -> npt.NDArray[np.int32] | Ints:
     """``np.argsort(values, kind="stable")``, as int32 where that is enough, part after part: (n,) -> (n,)."""
     n = len(values)
     n_parts = min(_MOST_PARTS, -(-n // block))

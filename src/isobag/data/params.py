@@ -65,11 +65,6 @@ def one_of(allowed: Collection[Any], accepts: Callable[[Any], bool] = lambda val
     return Parameter(f"choose one of {', '.join(map(repr, allowed))}", tuple(allowed), accepts)
 
 
-def is_flag(value: Any) -> bool:
-    """Whether a value is true or false of NumPy."""
-    return isinstance(value, np.bool_)
-
-
 def at_least(least: int, reason: str) -> Parameter:
     """An integer with a lower bound."""
     return Parameter(f"need an integer of {least} or more: {reason}", (), _integer(least))
@@ -91,7 +86,6 @@ MAX_ROWS = Parameter(
     "need None, 'auto' or an integer of 2 or more, the most rows to learn from", (None, "auto"), _integer(2)
 )
 CONTAMINATION = Parameter("need 'auto' or a share above 0 and at most 0.5", ("auto",), _real(_ABOVE_0, 0.5))
-FLAG = CALIBRATE = one_of((True, False), is_flag)
 RANDOM_STATE = Parameter(
     "need None, an integer from 0 to 4294967295 or a RandomState",
     (None,),
@@ -120,12 +114,6 @@ TIME_ZONE = Parameter(
     (None,),
     lambda value: isinstance(value, str),
 )
-KEEP = Parameter(
-    "need None, an integer of 2 or more, or a length of time such as '90d'",
-    (None,),
-    lambda value: _integer(2)(value) or EVERY.accepts(value),
-)
-LATE = at_least(0, "periods before the newest")
 MIN_SIZE = at_least(1, "a group has at least one row")
 
 

@@ -1,15 +1,12 @@
-"""Verbs of the Numba backend for groups: counts of cells, cells of groups among groups, and pairs of bags."""
+"""Verbs of the Numba backend for groups: counts of cells and cells of groups among groups."""
 
 import numpy as np
 from scipy.sparse import csr_array
 
 from isobag.backends.arrays import Cells, Floats, Ints
 from isobag.backends.numba.compiled import groups
-from isobag.backends.pairs import PackedCounts
 from isobag.backends.samples import Cut
 from isobag.backends.threads import map_in_threads, shares
-
-_FEW_PAIRS = 1 << 12
 
 
 def count_groups(cells: Cells, cut: Cut, starts: Ints, n_jobs: int | None = None) -> csr_array:
@@ -66,21 +63,3 @@ def assign_groups(
 
     map_in_threads(work, shares(len(dots), n_jobs), n_jobs)
     return cells
-
-
-def dot_pairs(
-    bags: PackedCounts, rows: Ints, other: PackedCounts, other_rows: Ints, n_columns: int, n_jobs: int | None = None
-) -> Ints:
-    """Dot products of the counts of pairs of bags: (pairs,)."""
-    dots = np.empty(len(rows), dtype=np.int64)
-
-    def work(share: slice) -> None:
-        table = np.zeros(n_columns, dtype=np.int64)
-        mine, theirs = (bags.starts, bags.columns, bags.counts), (other.starts, other.columns, other.counts)
-        groups.dot_pairs(*mine, rows[share], *theirs, other_rows[share], table, dots[share])
-
-    if len(rows) <= _FEW_PAIRS:
-        work(slice(0, len(rows)))
-    else:
-        map_in_threads(work, shares(len(rows), n_jobs), n_jobs)
-    return dots

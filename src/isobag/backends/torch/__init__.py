@@ -8,7 +8,6 @@ from functools import cache, wraps
 from typing import Any
 
 from isobag.backends.arrays import Array, Ints, Terms
-from isobag.backends.pairs import dot_pairs
 from isobag.backends.torch import counts, groups, rows, terms
 from isobag.backends.torch.counts import Counts
 from isobag.backends.torch.devices import Placed, explained, resolve, tensor, to_host, torch
@@ -30,16 +29,16 @@ def _verb(function: Callable[..., Any], fetched: bool = False) -> Callable[..., 
     """A method that calls a function of tensors, the first of which is sent to the device if it is not there."""
 
     @wraps(function)
-    def verb(self: "TorchBackend", first: Placed, *args: Any, **options: Any) -> Any:
+    def method(self: "TorchBackend", first: Placed, *args: Any, **options: Any) -> Any:
         with explained(self.device):
             values = function(tensor(first, self.device), *args, **options)
             return to_host(values) if fetched else values
 
-    return verb
+    return method
 
 
 class TorchBackend:
-    """The verbs of ``isobag.backends.protocol`` on one device; numbers of threads are for what the processor does."""
+    """The functions of ``isobag.backends.protocol`` on one device; ``n_jobs`` is for what runs on the processor."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
@@ -62,7 +61,6 @@ class TorchBackend:
     near_and_far, group_sq_radii = _verb(groups.near_and_far, fetched=True), _verb(groups.group_sq_radii, fetched=True)
     assign_groups, count_assigned = _verb(groups.assign_groups), _verb(groups.count_assigned, fetched=True)
     sum_assigned = _verb(groups.sum_assigned, fetched=True)
-    dot_pairs = staticmethod(dot_pairs)  # of bags in host memory
 
     def add_terms(
         self, sums: Sequence[Placed], of_score: Terms, n_jobs: int | None = None

@@ -10,7 +10,6 @@ import numpy as np
 
 from isobag.backends import numpy as definition
 from isobag.backends.arrays import FAR, OUTSIDE, Array, Balls, Cells, Floats, Ints, Knots
-from isobag.backends.meter import report
 from isobag.backends.samples import Cut
 from isobag.backends.threads import slices
 from isobag.backends.torch.devices import tensor, torch, uses_kernels
@@ -73,10 +72,10 @@ def sq_radii(pool: torch.Tensor, slots: Cells, levels: tuple[int, ...], n_jobs: 
         return radii
     for level, starts in enumerate(cut.starts):
         for start in starts:
-            own = slice(start, start + cut.levels[level])
-            sq_dists = sq_distances(centers[own], centers[own])
+            sample = slice(start, start + cut.levels[level])
+            sq_dists = sq_distances(centers[sample], centers[sample])
             nearest = torch.where(sq_dists > 0, sq_dists, torch.inf).amin(dim=1)
-            radii[level, own] = torch.where(nearest < torch.inf, nearest, 0)
+            radii[level, sample] = torch.where(nearest < torch.inf, nearest, 0)
     return radii
 
 
@@ -85,7 +84,6 @@ def assign_cells(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """The slot whose ball each row is in for every sample, OUTSIDE for none (T, n); how far out rows are (n,)."""
     device, cut, n = X.device, balls.cut, len(X)
-    report(n)
     narrow = torch.int16 if cut.n_slots <= np.iinfo(np.int16).max else torch.int32
     cells = torch.empty((int(cut.ends[-1]), n), dtype=narrow, device=device)
     far = torch.zeros(n, dtype=torch.int64, device=device)
@@ -119,7 +117,6 @@ def sum_at_cells(
         cells, far = assign_cells(X, balls, limits)
         return torch.column_stack([sum_cells(cells, cut, tables), far])
     sums = torch.empty((len(X), len(cut.levels) + 1), dtype=torch.int64, device=device)
-    report(len(X))
     joined = tensor((balls.sq_radii.view(np.int32).astype(np.int64) << 32) | tables, device)
     _search(X, tensor(balls.pool, device), balls.slots, cut, SUMS, joined, limits, sums, sums, int(tables.max()))
     return sums
@@ -130,8 +127,8 @@ def sum_cells(cells: torch.Tensor, cut: Cut, tables: Ints, n_jobs: int | None = 
     sums = torch.empty((cells.shape[1], len(cut.levels)), dtype=torch.int64, device=cells.device)
     padded = tensor(np.pad(tables, ((0, 0), (1, 0))), cells.device)  # OUTSIDE is -1
     for rows in slices(len(sums), _LOOKED_UP // len(cells)):
-        for level, own in enumerate(torch.tensor_split(cells[:, rows], cut.ends[1:-1].tolist())):
-            sums[rows, level] = padded[level][own.to(torch.int64) + 1].sum(dim=0)
+        for level, cells_of_level in enumerate(torch.tensor_split(cells[:, rows], cut.ends[1:-1].tolist())):
+            sums[rows, level] = padded[level][cells_of_level.to(torch.int64) + 1].sum(dim=0)
     return sums
 
 

@@ -1,4 +1,4 @@
-"""Groups of points: counts of cells, the nearest of many groups, and dot products of pairs of bags.
+"""Groups of points: counts of cells, and the nearest of many groups.
 
 Counts and their dot products are integers, so they are exact and no order of summation changes them.
 """
@@ -114,18 +114,3 @@ def nearest_other_groups(first, last, dots, rows, center_self_dots, center_sizes
                         seen = levels[level]
                         if j < seen:
                             sq_radii[level, i, j] = least if least < np.inf else 0.0
-
-
-@jit
-def dot_pairs(starts, columns, counts, rows, other_starts, other_columns, other_counts, other_rows, table, dots):
-    """One bag of each pair is spread out in ``table``, zeros before and after; dots (pairs,) is written."""
-    for pair in range(len(rows)):
-        first, last = starts[rows[pair]], starts[rows[pair] + 1]
-        for k in range(first, last):
-            table[columns[k]] += counts[k]
-        total = 0
-        for k in range(other_starts[other_rows[pair]], other_starts[other_rows[pair] + 1]):
-            total += table[other_columns[k]] * other_counts[k]
-        dots[pair] = total
-        for k in range(first, last):
-            table[columns[k]] = 0
