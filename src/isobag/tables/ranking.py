@@ -211,7 +211,7 @@ class Ranking:
         import_module("isobag.report").write_report(self, path, source=source)  # needs jinja2
 
     def _repr_html_(self) -> str:
-        """The oddest and a strip of all scores, as a notebook shows them."""
+        """The oddest, as a notebook shows them."""
         return html_of(self)
 
     def plot(self, ax: Any = None, n_labels: int = 5) -> Any:
