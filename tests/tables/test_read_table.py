@@ -164,7 +164,7 @@ def test_bad_cells_can_count_as_missing(written):
     source = written(amounts("--"))
     assert "Values are missing in 'amount' (1) of 1,000 rows" in refusal(source, bad_cells="missing", missing="error")
     table = read_table(source, bad_cells="missing", missing="drop")
-    assert len(table.rows) == 999 and np.flatnonzero(~table.kept).tolist() == [5] and table.summary.n_dropped == 1
+    assert len(table.rows) == 999 and np.flatnonzero(~table.takes_part).tolist() == [5] and table.summary.n_dropped == 1
     assert reasons(table)["amount"] == "1 cells are not numbers and count as missing"
     table = read_table(source, bad_cells="missing")
     assert np.isclose(features(table)[5, 0], np.median(np.delete(features(table)[:, 0], 5))) and table.gaps.sum() == 1

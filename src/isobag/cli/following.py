@@ -84,12 +84,12 @@ def _begin(typed: Typed) -> tuple[IDKStreamDetector, dict[str, Any]]:
         f"--max-samples {detector.max_samples} --n-estimators {detector.n_estimators} --fdr {detector.online_.fdr:g}.",
         typed.quiet,
     )
-    _check_kept(typed, asked, detector, notes, file)
+    _check_options(typed, asked, detector, notes, file)
     return detector.set_params(n_jobs=typed.jobs), notes
 
 
-def _check_kept(
-    typed: Typed, asked: IDKStreamDetector, kept: IDKStreamDetector, notes: dict[str, Any], file: str
+def _check_options(
+    typed: Typed, asked: IDKStreamDetector, loaded: IDKStreamDetector, notes: dict[str, Any], file: str
 ) -> None:
     """Refuse options that differ from those of a state and are not the command's defaults: they would do nothing."""
     usual = IDKStreamDetector(fdr=0.1, random_state=0)
@@ -101,9 +101,9 @@ def _check_kept(
         ("--seed", "random_state"),
     ):
         wanted = getattr(asked, name)
-        if wanted not in (getattr(usual, name), getattr(kept, name)):
+        if wanted not in (getattr(usual, name), getattr(loaded, name)):
             raise ValueError(
-                f"{option} {wanted}: {file!r} was begun with {getattr(kept, name)}, which cannot change; leave the "
+                f"{option} {wanted}: {file!r} was begun with {getattr(loaded, name)}, which cannot change; leave the "
                 "option out, or begin another state."
             )
     features = split_names(typed.features)

@@ -82,9 +82,9 @@ def input_of(
     files, sql : what stands in the place of theirs.
     model : says how the table is read where the options do not.
     """
-    own = vars(typed)
-    written = {name: own[name] for name in WRITTEN if own.get(name) is not None}
-    return Input(files or own.get("files") or [], sql or own.get("sql"), written, _options(typed, model))
+    values = vars(typed)
+    written = {name: values[name] for name in WRITTEN if values.get(name) is not None}
+    return Input(files or values.get("files") or [], sql or values.get("sql"), written, _options(typed, model))
 
 
 def _options(typed: Typed, model: Model | None) -> ReadOptions:

@@ -87,15 +87,15 @@ def reading(typed: Typed) -> "ReadOptions":
     from isobag.tables.reading import ReadOptions  # noqa: PLC0415
     from isobag.tables.times import bags_of  # noqa: PLC0415, loads NumPy
 
-    own = vars(typed)
-    by = split_names(own.get("by")) or []
+    values = vars(typed)
+    by = split_names(values.get("by")) or []
     return ReadOptions.of(
         by=by,
-        baseline=split_names(own.get("within")),
-        id=own.get("id_column"),
-        bags=bags_of(by=tuple(by), **{name: own.get(name) for name in _TIMES}),
-        **{name: split_names(own.get(name)) for name in ("features", "exclude")},
-        **{name: own[name] for name in _READ if own.get(name)},
+        baseline=split_names(values.get("within")),
+        id=values.get("id_column"),
+        bags=bags_of(by=tuple(by), **{name: values.get(name) for name in _TIMES}),
+        **{name: split_names(values.get(name)) for name in ("features", "exclude")},
+        **{name: values[name] for name in _READ if values.get(name)},
         **carried(typed),
     )
 

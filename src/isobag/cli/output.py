@@ -173,9 +173,9 @@ def print_table(columns: Mapping[str, Sequence[Any]], width: int | None = None) 
     ]
     texts = {name: [shown(name, LONGEST_CELL), *(in_cell(row[name]) for row in rows)] for name in names}
     widths = {name: max(map(cell_width, own)) for name, own in texts.items() if name != REASONS}
-    room = max(width - sum(widths.values()) - 2 * len(widths), LEAST_REASONS)
+    left = max(width - sum(widths.values()) - 2 * len(widths), LEAST_REASONS)
     if REASONS in texts:
-        texts[REASONS] = [REASONS, *(shortened(row[REASONS], room) for row in rows)]
+        texts[REASONS] = [REASONS, *(shortened(row[REASONS], left) for row in rows)]
         widths[REASONS] = 0
     is_terminal = sys.stdout.isatty() and "NO_COLOR" not in os.environ
     for k in range(len(rows) + 1):

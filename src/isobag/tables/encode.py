@@ -179,10 +179,10 @@ class Encoding:
 
         def cells_of(entries: Floats) -> Floats:
             cells = entries.copy()
-            for j, own in enumerate(numbers):
-                if own is not None:
+            for j, numbers_of_codes in enumerate(numbers):
+                if numbers_of_codes is not None:
                     present = ~np.isnan(entries[:, j])
-                    cells[present, j] = own[entries[present, j].astype(np.int64)]
+                    cells[present, j] = numbers_of_codes[entries[present, j].astype(np.int64)]
             return cells
 
         return cells_of
@@ -280,9 +280,9 @@ def encoding_by_names(
 
     A model of nameless rows takes the columns in their order, but for those set apart.
     """
-    known = list(columns or ())
+    present = list(columns or ())
     if features is None:
-        names = [name for name in known if name not in apart]
+        names = [name for name in present if name not in apart]
         if len(names) != n_features:
             raise ValueError(
                 f"The model was fitted to {n_features} features without names, and the table has {len(names)} columns; "
@@ -291,13 +291,13 @@ def encoding_by_names(
         return Encoding(tuple(EncodedColumn(name, NUMBER) for name in names))
     texts: dict[str, list[str] | None] = {}
     for name in features:
-        if name in known or columns is None:
+        if name in present or columns is None:
             texts[name] = None
             continue
         # A text may hold "=" itself, a column too: the longest column that fits is meant.
-        owners = [own for own in known if name.startswith(f"{own}=")]
+        owners = [own for own in present if name.startswith(f"{own}=")]
         if not owners:
-            listed = ", ".join(map(repr, known)) or "none"
+            listed = ", ".join(map(repr, present)) or "none"
             raise ValueError(f"The model needs the column {name!r}; the table has no such column (columns: {listed}).")
         owner = max(owners, key=len)
         own_texts = texts.setdefault(owner, [])

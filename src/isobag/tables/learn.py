@@ -33,7 +33,7 @@ class Table:
     summary : every column accounted for.
     rows, cells : features of the rows that take part, and the cells that they are made of, NaN for gaps.
     file_sizes : rows of each of several files, in the order of the table; nothing if results do not say where from.
-    kept : (n,), which rows take part; None if all do.
+    takes_part : (n,), which rows take part; None if all do.
     gaps : (n,), missing values of each row in the columns used; None if there are none.
     labels : the columns set apart, as Arrow arrays (n,), null where no value stands.
     carried : the columns to be carried along, likewise.
@@ -45,7 +45,7 @@ class Table:
     rows: Rows
     cells: Rows
     file_sizes: Sequence[int]
-    kept: Bools | None
+    takes_part: Bools | None
     gaps: Ints | None
     labels: dict[str, Any]
     carried: dict[str, Any]
@@ -85,7 +85,7 @@ def learn_table(
     spool = spool or partial(Spool, is_learned=encoding is None)
     if encoding is not None:
         options = options.following(encoding)
-    seen, kept = scan_source(source, Scan(options, encoding, only_rows), spool)
+    seen, stored = scan_source(source, Scan(options, encoding, only_rows), spool)
     n_rows = seen.n_rows
     if only_rows is not None and n_rows < len(only_rows):
         raise ValueError(f"There is no row {only_rows[-1]:,}: the table ends before it.")
@@ -93,12 +93,12 @@ def learn_table(
         raise ValueError(f"{names_of_files(source.files) or 'The table'} has no rows.")
     summaries: Sequence[ColumnSummary]
     if encoding is None:
-        scans, copies = (seen.scans, kept.find_copies()) if facts is None else (facts.completed(seen.scans), {})
-        encoding, summaries = learn_encoding(scans, options, kept.median_of, copies)
+        scans, copies = (seen.scans, stored.find_copies()) if facts is None else (facts.completed(seen.scans), {})
+        encoding, summaries = learn_encoding(scans, options, stored.median_of, copies)
     else:
         summaries = follow_encoding(encoding, seen.scans, options)
     used_scans = [seen.scans[column.name] for column in encoding.columns]
-    used = np.array([kept.names.index(scan.name) for scan in used_scans], dtype=np.int64)
+    used = np.array([stored.names.index(scan.name) for scan in used_scans], dtype=np.int64)
     apply = encoding.bind_cells([scan.codes for scan in used_scans])
     texts = [scan.name for scan, is_rare in zip(used_scans, encoding.rare_texts, strict=True) if is_rare]
 
@@ -109,21 +109,21 @@ def learn_table(
     def make(entries: Floats) -> Floats:
         return encoding.features(cells_of(entries))
 
-    labels = kept.labels.joined(as_numbers=facts is None)
+    labels = stored.labels.joined(as_numbers=facts is None)
     if options.bags is not None:
         labels[options.bags.name] = options.bags.starts(labels, options.by, options.dates)
-    takes_part, gaps, entries = np.ones(n_rows, dtype=bool), None, kept.spool
+    takes_part, gaps, entries = np.ones(n_rows, dtype=bool), None, stored.spool
     if options.by or options.baseline:
         takes_part = _labelled(source, labels, options, facts is not None)
         labels |= {name: packed(labels[name]) for name in options.by}
     n_unlabelled = int(np.count_nonzero(~takes_part))
     if any(n_missing_of(scan, options) for scan in used_scans):
-        gaps = kept.count_gaps(used)
+        gaps = stored.count_gaps(used)
         if options.missing == "drop":
             takes_part &= gaps == 0
     n_dropped = int(np.count_nonzero(~takes_part))
     if n_dropped:
-        entries = kept.only(takes_part)
+        entries = stored.only(takes_part)
     file_sizes, notes = _file_sizes(source, [one.name for one in summaries])
     missing = [f"{scan.name} ({n_missing_of(scan, options):,})" for scan in used_scans if n_missing_of(scan, options)]
     for what, listed in (("Texts", texts), ("Missing values", missing if options.missing == "auto" else [])):
@@ -150,8 +150,8 @@ def _file_sizes(source: Source, names: Sequence[str]) -> tuple[Sequence[int], tu
     """Rows of each of several files, unless a column has the name that results give them; and all remarks."""
     if not source.file_sizes or FILE not in names:
         return source.file_sizes, source.notes
-    own = f"The table has a column {FILE!r} of its own, so results do not say which file a row is from."
-    return (), (*source.notes, own)
+    remark = f"The table has a column {FILE!r} of its own, so results do not say which file a row is from."
+    return (), (*source.notes, remark)
 
 
 def _labelled(source: Source, labels: dict[str, Any], options: ReadOptions, is_sample: bool) -> Bools:

@@ -30,7 +30,7 @@ class Seen(NamedTuple):
         return {**sample, **{name: scan.with_texts_of(sample[name]) for name, scan in self.scans.items()}}
 
 
-class Kept:
+class StoredEntries:
     """Entries and labels of a table that is read in this process, kept while it is scanned.
 
     names : columns whose entries are in ``spool``, in order; settled by the first batch.
@@ -103,7 +103,7 @@ class Scan:
     only_rows: Ints | None = None
     kinds: Mapping[str, str | None] | None = None
 
-    def __call__(self, source: Source, kept: Kept) -> Seen:
+    def __call__(self, source: Source, stored: StoredEntries) -> Seen:
         """What is known after a pass over a table, whose entries are kept."""
         scans = {name: self._new_scan(name) for name in self.kinds or source.columns or ()}
         n_rows = 0
@@ -112,7 +112,7 @@ class Scan:
                 if name not in scans:
                     scans[name] = self._new_scan(name)
                     scans[name].skip(n_rows)
-            kept.add(batch, {name: scan.read(batch) for name, scan in scans.items()}, list(scans))
+            stored.add(batch, {name: scan.read(batch) for name, scan in scans.items()}, list(scans))
             n_rows += batch.n_rows
         return Seen(scans, n_rows)
 
@@ -138,21 +138,21 @@ class Scan:
         return ColumnScan(name, None if self.kinds is None else self.kinds[name], notation=self.options.notation)
 
 
-def scan_source(source: Source, scan: Scan, spool: Callable[[int], Spool]) -> tuple[Seen, Kept]:
+def scan_source(source: Source, scan: Scan, spool: Callable[[int], Spool]) -> tuple[Seen, StoredEntries]:
     """One pass over a source, and one more with all types known if some column was not what it first seemed to be."""
     options = scan.options
 
-    def look(scan: Scan) -> tuple[Seen, Kept]:
+    def look(scan: Scan) -> tuple[Seen, StoredEntries]:
         if source.columns is not None:
             check_names(source.columns, options)
-        kept = Kept(options, spool)
-        seen = scan(source, kept)
+        stored = StoredEntries(options, spool)
+        seen = scan(source, stored)
         if source.columns is None:
             check_names(list(seen.scans), options)
-        return seen, kept
+        return seen, stored
 
-    seen, kept = look(scan)
+    seen, stored = look(scan)
     kinds = kinds_of(seen.scans, options)
-    if kept.is_complete and (scan.encoding is not None or scan.is_right(seen, kinds)):
-        return seen, kept
+    if stored.is_complete and (scan.encoding is not None or scan.is_right(seen, kinds)):
+        return seen, stored
     return look(replace(scan, kinds=kinds))
