@@ -18,8 +18,8 @@ def log():
     return frame.sample(frac=1.0, random_state=0).reset_index(drop=True)
 
 
-def same(one, other):
-    pd.testing.assert_frame_equal(one, other, check_dtype=False)
+def same(a, b):
+    pd.testing.assert_frame_equal(a, b, check_dtype=False)
 
 
 def test_periods_are_groups_as_a_column_of_their_starts_would_make_them(log):
