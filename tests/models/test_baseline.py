@@ -305,7 +305,7 @@ def test_neither_backend_nor_blocks_nor_the_rest_of_the_batch_change_a_bit(param
         assert_array_equal(again.explain(rows, compute), model.explain(new, within=asked))
 
 
-def test_reasons_sum_to_the_lack_and_name_the_feature_that_is_odd_for_the_group():
+def test_contributions_sum_to_the_logarithm_and_name_the_feature_that_is_odd_for_the_group():
     X, owners, new, new_owners, _ = accounts(0, d=3, spread=8.0, share=0.0)
     model = IDKPointDetector(random_state=0).fit(X, within=owners)
     rows, whose = new[::9].copy(), new_owners[::9]

@@ -54,7 +54,7 @@ def test_of_many_rows_some_make_the_typical_score(rng):
     assert abs(sums.mean()) < 5 * logs.std() / 16
 
 
-def test_a_lack_is_shared_out_by_squared_distance_to_the_nearest_center(X):
+def test_minus_the_logarithm_of_a_score_is_split_by_squared_distance_to_the_nearest_center(X):
     X = X * [1, 1000]
     scaled = np.float32(oracle.scale(X, X, "minmax"))
     rows = IsolationKernel(6, 8, pool_size="auto", random_state=0).fit(np.arange(len(X))[:, None]).centers_.round()

@@ -66,7 +66,7 @@ def test_rows_without_a_time_are_an_error_or_left_out(log):
     with pytest.raises(ValueError, match="device, period: row 3 has no label, one of 2 such rows"):
         detect(lacking, by="device", time="ts", every="1d").to_frame()
     for how in ({"every": "1d"}, {"sessions": "1h"}):
-        with pytest.warns(UserWarning, match="2 of 3,000 rows are left out"):
+        with pytest.warns(UserWarning, match="2 of 3,000 rows"):
             got = detect(lacking, by="device", time="ts", missing="drop", random_state=0, **how).to_frame()
         same(got, detect(log.drop(index=[3, 5]), by="device", time="ts", random_state=0, **how).to_frame())
 

@@ -76,7 +76,7 @@ def test_rows_without_a_label_are_an_error_as_in_a_column(table):
     labels[5] = None
     with pytest.raises(ValueError, match="row 5 has no label"):
         detect(frame, by=labels, **OPTIONS).to_frame()
-    with pytest.warns(UserWarning, match="1 of 240 rows are left out"):
+    with pytest.warns(UserWarning, match="1 of 240 rows"):
         assert len(detect(frame, by=labels, missing="drop", **OPTIONS).to_frame()) == G
 
 

@@ -19,7 +19,7 @@ HELP = {"help_option_names": ["-h", "--help"]}
 
 
 class Group(TyperGroup):
-    """All commands; misuse of one is said in one sentence."""
+    """All commands; misuse of one is an error of one sentence."""
 
     # The overloads of what it overrides differ in the type of what is returned; here that is the exit code.
     def main(self, args: Sequence[str] | None = None, *, standalone_mode: bool = True, **extra: Any) -> Any:  # type: ignore[override]

@@ -63,8 +63,8 @@ def follow_lines(typed: Typed) -> None:
     lines.finish()
     if lines.n_bytes:
         n, encoding = lines.n_bytes, typed.encoding or "utf-8"
-        what = "byte was no text" if n == 1 else "bytes were no text"
-        note(f"{n:,} {what} in {encoding}; choose another --encoding.", typed.quiet)
+        what = "byte is" if n == 1 else "bytes are"
+        note(f"{n:,} {what} not valid {encoding.upper()}; choose another --encoding.", typed.quiet)
 
 
 def _begin(typed: Typed) -> tuple[IDKStreamDetector, dict[str, Any]]:
@@ -171,7 +171,7 @@ class _State:
                 "lines": lines.n_lines,
                 "features": lines.features,
                 "kind": lines.kind,
-                "header": lines.known_header,
+                "header": lines.first_header,
             }
             save(self._detector, self._typed.model, notes)
             self._written = time.monotonic()
@@ -180,7 +180,7 @@ class _State:
 def _batches(source: str, encoding: str) -> Iterator[list[str]]:
     """Complete lines as they come, those that are there together; the last one may lack its end.
 
-    A byte that is no text is marked, for ``Lines`` to replace: where it stands in a number, the line is no row.
+    A byte that does not decode is marked, for ``Lines`` to replace: where it stands in a number, the line is no row.
     """
     if os.path.isdir(source):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), source)

@@ -16,7 +16,7 @@ from isobag.tables.tablefile import name_columns
 _NAMED_LINES = 10
 """Lines that are no rows and are named one by one; further ones are counted."""
 _NAMED_COLUMNS = 10
-_NO_TEXT = re.compile("[\udc00-\udcff]")
+_UNDECODED = re.compile("[\udc00-\udcff]")
 """Bytes that do not decode, each as a sign that no text has."""
 
 
@@ -45,15 +45,15 @@ class Lines:
         self.kind, self.features, self.n_passed = kind, features, n_passed
         self.n_bytes = self.n_lines = self.n_bad = self.n_rows = self._n_skipped = 0
         self.header: list[str] | None = None
-        self._known_header = None if header is None else list(header)
+        self._first_header = None if header is None else list(header)
         self._source, self._quiet = source, quiet
         self._delimiter = ","
         self._named: set[str] = set()  # columns that are used, or were named as not used
 
     @property
-    def known_header(self) -> list[str] | None:
+    def first_header(self) -> list[str] | None:
         """Names of the columns of CSV, from the input or, if that has no line yet, from a state."""
-        return self._known_header if self.header is None else self.header
+        return self._first_header if self.header is None else self.header
 
     def rows(self, lines: list[str]) -> tuple[Floats, list[int]]:
         """The rows of some lines (n, d), and the number of the line of each, from 1."""
@@ -102,12 +102,12 @@ class Lines:
 
     def _text(self, line: str, number: int) -> str:
         """A line with a replacement for each byte that did not decode, which is counted, and the first one named."""
-        odd = _NO_TEXT.findall(line)
+        odd = _UNDECODED.findall(line)
         if odd and not self.n_bytes:
             byte = f"0x{ord(odd[0]) & 0xFF:02X}"
-            self._note(f"Line {number}: byte {byte} is no text, and read as \N{REPLACEMENT CHARACTER}.")
+            self._note(f"Line {number}: byte {byte} does not decode and is read as \N{REPLACEMENT CHARACTER}.")
         self.n_bytes += len(odd)
-        return _NO_TEXT.sub("\N{REPLACEMENT CHARACTER}", line) if odd else line
+        return _UNDECODED.sub("\N{REPLACEMENT CHARACTER}", line) if odd else line
 
     def _row(self, line: str) -> list[float] | None:
         """The numbers of a line, None for the header of CSV."""
@@ -150,7 +150,7 @@ class Lines:
 
     def _begins_with_data(self, first: list[str]) -> bool:
         """Take the names of the columns from the first line of CSV, or from a state; whether that line is a row."""
-        features, header = self.features or (), self._known_header
+        features, header = self.features or (), self._first_header
         if header is not None and len(first) == len(header):
             cells = dict(zip(header, first, strict=True))
             if all(_is_number(cells[name]) for name in features):

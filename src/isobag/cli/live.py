@@ -11,7 +11,7 @@ import numpy as np
 
 from isobag.backends.arrays import Floats
 from isobag.cli.output import in_cell
-from isobag.cli.process import speaks_utf8
+from isobag.cli.process import is_utf8
 from isobag.tables.terminal import escape_for_terminal
 
 BARS, PLAIN_BARS = "▁▂▃▄▅▆▇█", "_.-=+*%#"
@@ -92,6 +92,6 @@ def live_table() -> Iterator[LiveTable]:
     from rich.console import Console  # noqa: PLC0415, slow to load
     from rich.live import Live  # noqa: PLC0415
 
-    shown = LiveTable(bars=BARS if speaks_utf8(sys.stdout) else PLAIN_BARS)
+    shown = LiveTable(bars=BARS if is_utf8(sys.stdout) else PLAIN_BARS)
     with Live(shown, console=Console(file=sys.stdout), refresh_per_second=4):
         yield shown

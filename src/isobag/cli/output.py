@@ -18,7 +18,7 @@ import pyarrow as pa
 import typer
 
 from isobag.cli.options import Typed
-from isobag.cli.process import speaks_utf8
+from isobag.cli.process import is_utf8
 from isobag.data.spool import Tick
 from isobag.storage.files import BATCH_ROWS, STDOUT, check_output, naming_stdout, write_table
 from isobag.tables.ranking import Ranking
@@ -160,7 +160,7 @@ def print_line(text: str) -> None:
 
 def print_json(content: Mapping[str, Any]) -> None:
     """One JSON object; what is not a number comes as null."""
-    print_line(json.dumps(_plain(content), ensure_ascii=not speaks_utf8(sys.stdout), allow_nan=False))
+    print_line(json.dumps(_plain(content), ensure_ascii=not is_utf8(sys.stdout), allow_nan=False))
 
 
 def print_table(columns: Mapping[str, Sequence[Any]], width: int | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Which columns of a scanned table are used, and how; what stands in the way is said, with where and what to do."""
+"""Which columns of a scanned table are used, and how; errors name the place and what to do."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -172,7 +172,7 @@ def decorated_reason(scan: ColumnScan, is_asked: bool) -> str:
 
 
 def check_missing(scans: Sequence[ColumnScan], options: ReadOptions) -> None:
-    """Refuse missing values in the columns that are used, unless it is said what to do with them."""
+    """Refuse missing values in the columns that are used, unless an option deals with them."""
     if options.missing != "error":
         return
     lacking = [scan for scan in scans if n_missing_of(scan, options)]

@@ -168,7 +168,7 @@ class ScoreRows:
     """Makes the results of rows where they are; pickles.
 
     judged_own : what follows from the scores if the detector was fitted to the table; None for new rows.
-    counts : of the scores of all rows, for ranks; None if nobody asks.
+    counts : of the scores of all rows, for ranks; None if not asked for.
     level : the p-value below which rows are flagged; None where the score decides.
     """
 

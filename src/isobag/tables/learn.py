@@ -150,7 +150,7 @@ def _file_sizes(source: Source, names: Sequence[str]) -> tuple[Sequence[int], tu
     """Rows of each of several files, unless a column has the name that results give them; and all remarks."""
     if not source.file_sizes or FILE not in names:
         return source.file_sizes, source.notes
-    remark = f"The table has a column {FILE!r} of its own, so results do not say which file a row is from."
+    remark = f"The table has a column {FILE!r}, so results do not show which file a row is from; rename it."
     return (), (*source.notes, remark)
 
 

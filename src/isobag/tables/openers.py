@@ -151,7 +151,7 @@ class _Pieces(io.RawIOBase):
 
 
 def _unpacked(stream: Any, name: str) -> Iterator[bytes]:
-    """The content of a packed file; what is wrong with it is said in one sentence."""
+    """The content of a compressed file; an error is one sentence."""
     try:
         while piece := stream.read(_BUFFER):
             yield piece
@@ -161,7 +161,7 @@ def _unpacked(stream: Any, name: str) -> Iterator[bytes]:
 
 
 def _recoded(stream: IO[bytes], name: str, encoding: str) -> Iterator[bytes]:
-    """Text of another encoding as UTF-8; a byte that is no text in it is said in one sentence."""
+    """Text of another encoding as UTF-8; a byte that does not decode is an error of one sentence."""
     decoder, n_lines, is_last = codecs.getincrementaldecoder(encoding)(), 0, False
     while not is_last:
         content = stream.read(_BUFFER)

@@ -78,7 +78,7 @@ class Ranking:
     scores : (n,), NaN for what was left out.
     evidence : columns that say how rare a score is: (n,) each, as ``Judged`` has them.
     flagged : (n,).
-    explanation : of the first of ``order``: (k, d) what each feature adds to a row's lack of similarity, or a
+    explanation : of the first of ``order``: (k, d) what each feature contributes to a row being odd, or a
         GroupExplanation; ``reasons`` are the same in words; both None if not asked for.
     frame : what was ranked, opened; None for files.
     """
@@ -401,7 +401,7 @@ def _explain(judged: Judged, data: Any, chosen: Ints, table: Table, detector: An
 def _explain_owned(
     judged: Judged, rows: LabelledRows, chosen: Ints, table: Table, detector: Any
 ) -> tuple[Any, list[str]]:
-    """Rows within their groups: what is usual is said of the row's own group, or that the model has none such."""
+    """Rows within their groups: reasons tell what is usual in the row's own group, or that it is new."""
     explained = LabelledRows(ArrayRows(rows.take(chosen)), rows.owners[chosen], rows.n_groups)
     model, cells, reasons = judged.model, table.cells.take(chosen), [""] * len(explained)
     explanation = model.explain(explained, detector.compute)

@@ -45,7 +45,7 @@ NO_COLUMN = "no single column stands out"
 
 
 def reasons_of_rows(reference: Floats, encoding: Encoding, cells: Floats, explanation: Floats) -> list[str]:
-    """The columns that carry most of each row's lack of similarity, and its cells there: (k, c), (k, d) -> k texts.
+    """The columns that contribute most to each row being odd, and its cells there: (k, c), (k, d) -> k texts.
 
     ``reference`` (m, d): features of rows that show what is usual.
     """

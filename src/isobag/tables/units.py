@@ -24,7 +24,7 @@ class Units(NamedTuple):
     first_rows : (n,), the row in which each group first appears; None for rows, or if not known.
     n_missing : (n,), missing values of a row, or rows with missing values of a group; None if there are none.
     baseline : the label of the group that each row that takes part is compared with: (m,); None if there are none.
-    ends : a row of the first and one of the last file that has rows of a group: (n,) each; None if nobody asks.
+    ends : a row of the first and one of the last file that has rows of a group: (n,) each; None if not asked for.
     """
 
     data: Any

@@ -21,7 +21,7 @@ from isobag.tables.framesource import FrameSource
 from isobag.tables.incidents import Incidents, Naming
 from isobag.tables.reading import ReadOptions, names_of
 from isobag.tables.times import bags_of, moment_of
-from isobag.tables.watch_rows import MOST_VALUES, Log, are_known, far_beyond, read_log, rows_of
+from isobag.tables.watch_rows import MOST_VALUES, Log, are_repeated, far_beyond, read_log, rows_of
 
 Names = Iterable[Any] | str | None
 
@@ -169,15 +169,15 @@ class Watch(Learned):
 
     def accept(self, entity: Any) -> None:
         """What an entity does in its open incident is its new usual."""
-        self._say(ACCEPT, entity, None)
+        self._record(ACCEPT, entity, None)
 
     def dismiss(self, entity: Any, period: Any = None) -> None:
         """The incident of an entity, in a period (the newest), is no fault. A silence is dismissed until rows come."""
-        self._say(DISMISS, entity, period)
+        self._record(DISMISS, entity, period)
 
     def retire(self, entity: Any) -> None:
         """An entity is watched no more, until rows of it come again."""
-        self._say(RETIRE, entity, None)
+        self._record(RETIRE, entity, None)
 
     def forget(self, period: Any) -> None:
         """Forget an open period, as though its rows had never come."""
@@ -275,7 +275,7 @@ class Watch(Learned):
         if is_replaced and len(rows):
             old = old.take(~np.isin(old.period, np.unique(rows.period)))
         if len(old):
-            is_again, is_there = are_known(old, rows)
+            is_again, is_there = are_repeated(old, rows)
             if is_again.any():
                 notes.append(f"{int(is_again.sum()):,} rows were there before; they come again and change nothing.")
             for period in np.unique(rows.period[~is_again]).tolist():
@@ -323,7 +323,7 @@ class Watch(Learned):
             notes.append(f"{n_late:,} rows of {which} come too late and were left out: these periods are closed.")
         return notes
 
-    def _say(self, what: str, entity: Any, period: Any) -> None:
+    def _record(self, what: str, entity: Any, period: Any) -> None:
         history = self._history()
         assert self.entities_ is not None
         label = tuple(entity) if isinstance(entity, list | tuple) else entity
@@ -348,7 +348,7 @@ class Watch(Learned):
 
     def _history(self) -> History:
         if self.history_ is None:
-            raise ValueError("The watch knows nothing yet; call update first.")
+            raise ValueError("The watch has no data yet; call update first.")
         return self.history_
 
 

@@ -114,7 +114,7 @@ def far_beyond(periods: Ints, before: BagRows | None, newest: int) -> Bools:
     return is_far[places]
 
 
-def are_known(old: BagRows, new: BagRows) -> tuple[Bools, Bools]:
+def are_repeated(old: BagRows, new: BagRows) -> tuple[Bools, Bools]:
     """Which new rows are among the old ones, and which old ones among the new: of equal rows each counts once."""
     a, b = (_mixed(rows.digest) + _number_copies(rows.digest) for rows in (old, new))
     return np.isin(b, a), np.isin(a, b)
