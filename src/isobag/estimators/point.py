@@ -310,7 +310,8 @@ class IDKPointDetector(PointDetector, Modelled[PointModel]):
         alpha down to 1 / (1 + number of rows set aside). Rows that score below all of these get smaller ones from the
         tail of their scores, unless ``exact``. This does not hold for the rows of ``fit`` themselves, nor where rows
         depend on each other, in time or otherwise: see ``groups`` of ``fit``. Anomalies in the training data make
-        p-values larger if they score lower than the rest; a dense clump of them that scores higher makes p-values smaller.
+        p-values larger if they score lower than the rest; a dense clump of them that scores higher makes p-values
+        smaller.
 
         With ``within`` it holds for rows of the groups of ``fit``, drawn as those of ``fit`` were. Rows of new groups
         are compared with rows set aside that were scored without their groups.
