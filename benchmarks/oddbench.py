@@ -43,29 +43,29 @@ def measure(file):
     train, test, y = read(file)
     if len(np.unique(y)) < 2:
         return None
-    found = {}
+    metrics = {}
     for name, make in DETECTORS.items():
         odd = -make().fit(train).score_samples(test)
-        found[name] = [float(roc_auc_score(y, odd)), float(average_precision_score(y, odd))]
-    return found
+        metrics[name] = [float(roc_auc_score(y, odd)), float(average_precision_score(y, odd))]
+    return metrics
 
 
 def main(folder, out="oddbench.json"):
     """Measure what is missing, print means."""
-    files, kept = sorted(Path(folder).glob("*.npz")), Path(out)
+    files, file_of_results = sorted(Path(folder).glob("*.npz")), Path(out)
     if not files:
         raise SystemExit(f"{folder} has no .npz files.")
-    results = json.loads(kept.read_text()) if kept.exists() else {}
+    results = json.loads(file_of_results.read_text()) if file_of_results.exists() else {}
     warnings.simplefilter("ignore")
     for i, file in enumerate(files):
         if file.stem not in results:
             results[file.stem] = measure(file)
-            kept.write_text(json.dumps(results, indent=0))
+            file_of_results.write_text(json.dumps(results, indent=0))
             print(f"{i + 1}/{len(files)} {file.stem} {results[file.stem]}", file=sys.stderr)
-    own = [results[file.stem] for file in files if results[file.stem]]
+    measured = [results[file.stem] for file in files if results[file.stem]]
     for name in DETECTORS:
-        auc, precision = np.mean([one[name] for one in own], axis=0)
-        print(f"{name:16} {len(own)} tables  AUROC {auc:.4f}  AUPRC {precision:.4f}")
+        auc, precision = np.mean([one[name] for one in measured], axis=0)
+        print(f"{name:16} {len(measured)} tables  AUROC {auc:.4f}  AUPRC {precision:.4f}")
 
 
 if __name__ == "__main__":

@@ -32,9 +32,9 @@ def command_times(X, threads, repeat=3):
             best[0] = min(best[0], time.perf_counter() - start)
             for i, (file, psi) in enumerate(zip(files, ("128", "2"), strict=True), start=1):
                 script = Path(sys.executable).with_name("isobag")
-                arguments = [script, "detect", file, "--max-samples", psi, "--seed", "0", "--jobs", str(threads), "--quiet"]
+                how = ["--max-samples", psi, "--seed", "0", "--jobs", str(threads), "--quiet"]
                 start = time.perf_counter()
-                subprocess.run(arguments, check=True, capture_output=True)
+                subprocess.run([script, "detect", file, *how], check=True, capture_output=True)
                 best[i] = min(best[i], time.perf_counter() - start)
     return best
 
@@ -52,7 +52,7 @@ def reports(X, threads):
             frame, "group", features=features, max_samples=16, options={"group_max_samples": 16}, **how
         ).report(path),
     }
-    found = []
+    rows_of_table = []
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         for name, write in made.items():
@@ -62,7 +62,7 @@ def reports(X, threads):
             start = time.perf_counter()
             page.goto(page_file.as_uri(), wait_until="load")
             opened = time.perf_counter() - start
-            found.append({"report of": name, "MB": page_file.stat().st_size / 1e6, "opens in s": opened})
+            rows_of_table.append({"report of": name, "MB": page_file.stat().st_size / 1e6, "opens in s": opened})
             page.close()
         browser.close()
-    return found
+    return rows_of_table

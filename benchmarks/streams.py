@@ -93,5 +93,5 @@ if __name__ == "__main__":
         table = PARTS[part](int(n_rows)) if n_rows else PARTS[part]()
         print(part, json.dumps(table, indent=1), flush=True)
         RESULTS.parent.mkdir(exist_ok=True)
-        known = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-        RESULTS.write_text(json.dumps({**known, part: table}, indent=1) + "\n")
+        saved = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+        RESULTS.write_text(json.dumps({**saved, part: table}, indent=1) + "\n")

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from paper.boxplots import CONTAMINATION, STABILITY
-from paper.cells import Plan, run_cells, setting_of
+from paper.cells import RunPlan, run_cells, setting_of
 from paper.pictures import CLUSTERS, LOCAL, PEAKS
 from paper.tables import GROUP, POINT
 from paper.timings import RUNTIME, SCALE_UP
@@ -52,7 +52,7 @@ def main(arguments=None):
         if asked.detectors:
             experiment = experiment._replace(detectors=tuple(asked.detectors))
         n_seeds = 1 if experiment.n_seeds == 1 else asked.seeds or experiment.n_seeds
-        plan = Plan(n_seeds, asked.budget, asked.data, asked.jobs)
+        plan = RunPlan(n_seeds, asked.budget, asked.data, asked.jobs)
         try:
             print(run_experiment(experiment, plan, asked.out, chosen, asked.resume))
         except ValueError as error:

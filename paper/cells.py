@@ -33,7 +33,7 @@ class Cell(NamedTuple):
     work: str
 
 
-class Plan(NamedTuple):
+class RunPlan(NamedTuple):
     """How to run: seeds, seconds for each cell (None: no limit), the folder of data, threads."""
 
     n_seeds: int = 1
@@ -49,7 +49,7 @@ class Outcome(NamedTuple):
     message: str
     seconds: float
     records: list
-    plan: Plan
+    plan: RunPlan
     setting: str
     date: str
 
@@ -73,7 +73,7 @@ def run_cell(cell, plan):
 def serve():
     """In the child: print the records of the work, a line each, then how it ended."""
     cell, plan = json.loads(sys.argv[1])
-    cell, plan = Cell(*cell), Plan(*plan)
+    cell, plan = Cell(*cell), RunPlan(*plan)
     module, function = cell.work.split(":")
     work, out = getattr(import_module(module), function), sys.stdout
     sys.stdout = sys.stderr  # libraries may print
@@ -128,7 +128,7 @@ def read_outcome(file):
     fields = json.loads(file.read_text())
     if set(fields) != set(Outcome._fields):
         return None
-    return Outcome(**fields | {"plan": Plan(*fields["plan"])})
+    return Outcome(**fields | {"plan": RunPlan(*fields["plan"])})
 
 
 def _still_holds(outcome, plan):

@@ -109,7 +109,7 @@ def accuracy_table(outcomes, in_paper):
     return markdown_table(columns, rows)
 
 
-class Comparison(NamedTuple):
+class RankTest(NamedTuple):
     """Average rank of each detector, p-value of Friedman's test, and those of Nemenyi's for each pair of detectors."""
 
     average_ranks: dict
@@ -128,7 +128,7 @@ def compare(auc, detectors):
     averages = dict(zip(detectors, ranks.mean(axis=0).tolist(), strict=True))
     # The tests rank again: of minus the ranks they make the same ranks, with NaN last.
     nemenyi = scikit_posthocs.posthoc_nemenyi_friedman(pd.DataFrame(-ranks, columns=list(detectors)))
-    return Comparison(averages, float(friedmanchisquare(*ranks.T).pvalue), nemenyi)
+    return RankTest(averages, float(friedmanchisquare(*ranks.T).pvalue), nemenyi)
 
 
 def ranking(outcomes, ranks_in_paper, figure):

@@ -50,19 +50,19 @@ def _page():
         " [the defaults](REPORT_DEFAULTS.md). Numbers are ROC AUC unless they say otherwise. The defaults were chosen"
         " by looking at these same sets, so on other data expect a little less.\n"
     )
-    known = {name: _known(section) for name, section in SECTIONS.items()}
+    complete = {name: _complete_results(section) for name, section in SECTIONS.items()}
     yield "## In short\n"
-    yield bars({name: results for name, results in known.items() if results})
+    yield bars({name: results for name, results in complete.items() if results})
     for name, section in SECTIONS.items():
         yield f"## {section.title}\n"
-        yield from section.page(known[name]) if known[name] else ["Not run to the end.\n"]
+        yield from section.page(complete[name]) if complete[name] else ["Not run to the end.\n"]
 
 
 def _wrapped(line):
     return fill(line, 120, break_long_words=False, break_on_hyphens=False) if line[:1] not in "|#" else line
 
 
-def _known(section):
+def _complete_results(section):
     """Results of a section, if it has all."""
     results, tasks = load_results(section.name), section.tasks()
     return {key: results[key] for key in tasks} if tasks and all(key in results for key in tasks) else None

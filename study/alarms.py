@@ -109,10 +109,10 @@ def _page(results):
     rows = []
     for n, m in SIZES:
         for sds, where, d in GROSS:
-            own = [results[f"power|{n}|{m}|{sds}|{where}|{d}|{seed}"] for seed in POWER_SEEDS]
+            batches = [results[f"power|{n}|{m}|{sds}|{where}|{d}|{seed}"] for seed in POWER_SEEDS]
             moved = f"{sds} sd in {where} of {d} features"
-            rows.append({"learned from": n, "batch": m, "rows": moved, "found": mean([one[0] for one in own])})
-            rows[-1]["most false"] = max(one[1] for one in own)
+            rows.append({"learned from": n, "batch": m, "rows": moved, "found": mean([one[0] for one in batches])})
+            rows[-1]["most false"] = max(one[1] for one in batches)
     yield table(rows)
     yield (
         f"Clean: share of {CLEAN_BATCHES} clean batches of {N_ROWS} rows, after as many, with any alarm. Then the share"
@@ -124,15 +124,17 @@ def _page(results):
         alarms = [one for first in range(0, CLEAN_BATCHES, CHUNK) for one in results[f"clean|{law}|{first}"]]
         row = {"law": law, "clean": mean(alarms)}
         for share in SHARES:
-            own = [results[f"false|{law}|{share}|{seed}"] for seed in range(FALSE_BATCHES)]
-            power = mean([one[1] for one in own])
-            row[f"{share:.0%}"] = f"{mean([one[0] for one in own]):.3f}" + ("" if power is None else f" ({power:.2f})")
+            batches = [results[f"false|{law}|{share}|{seed}"] for seed in range(FALSE_BATCHES)]
+            power = mean([one[1] for one in batches])
+            row[f"{share:.0%}"] = f"{mean([one[0] for one in batches]):.3f}" + (
+                "" if power is None else f" ({power:.2f})"
+            )
         rows.append(row)
     yield table(rows)
-    own = [results[f"groups|{seed}"] for seed in range(N_GROUP_BATCHES)]
+    batches = [results[f"groups|{seed}"] for seed in range(N_GROUP_BATCHES)]
     yield (
-        f"Groups: 6 odd among 100, after 200, {N_GROUP_BATCHES} batches: {mean([one[0] for one in own]):.3f} found, at"
-        f" most {max(one[1] for one in own)} false alarms.\n"
+        f"Groups: 6 odd among 100, after 200, {N_GROUP_BATCHES} batches: {mean([one[0] for one in batches]):.3f}"
+        f" found, at most {max(one[1] for one in batches)} false alarms.\n"
     )
 
 

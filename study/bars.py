@@ -9,9 +9,9 @@ from study.points import OURS, differences, measured_on
 from study.rivals import PYOD
 
 
-def bars(known):
+def bars(complete):
     """A table of bars and measurements, from the results of the sections that are complete: {section: results}."""
-    return table([row for name, rows in BARS.items() if name in known for row in rows(known[name])])
+    return table([row for name, rows in BARS.items() if name in complete for row in rows(complete[name])])
 
 
 def _tables(results):
@@ -37,12 +37,12 @@ def _clumps(results):
 
 
 def _groups(results):
-    own = figures(results)
-    yield _at_least("groups, thinned: mean AUC", 0.9, own["thinned"])
-    yield _at_least("groups as they are, without SDSS_0 and SDSS_50", 0.955, own["as is, easy"])
-    yield _at_least("groups as they are, all", 0.9, own["as is"])
-    yield _at_least("two seeds, sets as they are: lowest rank correlation", 0.97, own["seeds, as is"])
-    yield _at_least("two seeds, thinned sets: lowest rank correlation", 0.97, own["seeds, thinned"])
+    auc = figures(results)
+    yield _at_least("groups, thinned: mean AUC", 0.9, auc["thinned"])
+    yield _at_least("groups as they are, without SDSS_0 and SDSS_50", 0.955, auc["as is, easy"])
+    yield _at_least("groups as they are, all", 0.9, auc["as is"])
+    yield _at_least("two seeds, sets as they are: lowest rank correlation", 0.97, auc["seeds, as is"])
+    yield _at_least("two seeds, thinned sets: lowest rank correlation", 0.97, auc["seeds, thinned"])
 
 
 def _null(results):

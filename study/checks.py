@@ -14,13 +14,13 @@ MOST_ROWS = 1000
 def measure(name):
     """Shares of p-values up to each alpha, for each split: (splits, alphas)."""
     X, y = load_points(name, 0)
-    normal, found = X[y == 0], []
+    normal, shares = X[y == 0], []
     for seed in range(SPLITS):
         order = np.random.default_rng(seed).permutation(len(normal))[:MOST_ROWS]
         train, test = np.array_split(normal[order], 2)
         p = IDKPointDetector(random_state=seed, n_jobs=THREADS).fit(train).p_values(test)
-        found.append([float(np.mean(p <= alpha)) for alpha in ALPHAS])
-    return found
+        shares.append([float(np.mean(p <= alpha)) for alpha in ALPHAS])
+    return shares
 
 
 def _tasks():
@@ -33,8 +33,8 @@ def _page(results):
         f" {SPLITS} splits of at most {MOST_ROWS:,} rows.\n"
     )
     rows = []
-    for name, found in results.items():
-        shares, errors = np.mean(found, axis=0), np.std(found, axis=0, ddof=1) / np.sqrt(SPLITS)
+    for name, by_split in results.items():
+        shares, errors = np.mean(by_split, axis=0), np.std(by_split, axis=0, ddof=1) / np.sqrt(SPLITS)
         held = (shares <= np.array(ALPHAS) + 3 * errors).all()
         rows.append({"set": name, **dict(zip(map(str, ALPHAS), shares.tolist(), strict=True))})
         rows[-1]["within three standard errors"] = "yes" if held else "NO"

@@ -85,12 +85,12 @@ def load_table(name, anomalies):
 
 def group_sets():
     """Names of the group sets with at most 10 % odd groups, and of the synthetic ones."""
-    found = []
+    names = []
     for path in sorted((DATA / "group").glob("*.npz"), key=lambda path: path.stat().st_size):
         with np.load(path) as file:
             if path.stem != SESSIONS and file["y"].mean() <= MOST_ODD_GROUPS:
-                found.append(path.stem)
-    return [*found, "card_accounts", *SYNTHETIC_GROUP_SETS]
+                names.append(path.stem)
+    return [*names, "card_accounts", *SYNTHETIC_GROUP_SETS]
 
 
 def alike_sets():

@@ -102,8 +102,8 @@ def _nearest(train, rows, seed):
 def _nearest_distance(train, rows):
     k = min(N_NEAREST, len(train) - 1)
     distances = NearestNeighbors(n_neighbors=k + 1).fit(train).kneighbors(rows)[0]
-    known = distances[:, 0] == 0  # a group that was learned from is its own nearest
-    return -np.where(known, distances[:, k], distances[:, k - 1])
+    is_training = distances[:, 0] == 0  # a group that was learned from is its own nearest
+    return -np.where(is_training, distances[:, k], distances[:, k - 1])
 
 
 def _ecod(train, rows, seed):
@@ -153,8 +153,8 @@ def _first_points(X, groups, seed):
     order = np.lexsort([np.random.default_rng(seed).random(len(groups)), groups])
     starts = np.flatnonzero(np.diff(groups[order], prepend=-1))
     places = np.arange(len(order)) - np.repeat(starts, np.diff(np.append(starts, len(order))))
-    kept = order[places < MOST_POINTS]
-    return X[kept], groups[kept]
+    first = order[places < MOST_POINTS]
+    return X[first], groups[first]
 
 
 def _gdk2(train, train_groups, X, groups, seed):
@@ -170,7 +170,7 @@ def _forest_of_points(train, train_groups, X, groups, seed):
     return np.bincount(groups, _forest(train, X, seed)) / np.bincount(groups)
 
 
-def _own():
+def _from_environment():
     """A method of your own, from the environment: ISOBAG_SUITE_METHOD=file.py:function."""
     wanted = os.environ.get("ISOBAG_SUITE_METHOD")
     if not wanted:
@@ -201,7 +201,7 @@ METHODS = {
     "OCSMM": _standardised(_few_points(_by_detector(lambda seed: OCSMM(seed=seed, n_jobs=THREADS)))),
     "GDK^2": _standardised(_gdk2),
     f"{FOREST}, points averaged": _forest_of_points,
-    **_own(),
+    **_from_environment(),
 }
 SIMPLE = [name for name in METHODS if name.endswith(("on aggregates", "on summaries"))]
 """What people do instead."""

@@ -51,11 +51,11 @@ def measure(name, thin_seed, label, seeds):
         X, ids = thin_groups(X, ids, THINNED[name], random_state=thin_seed)
     sizes = np.bincount(ids)
     scores = [scores_of(label, X, ids, seed) for seed in seeds]
-    found = {"auc": [float(roc_auc_score(y, -own)) for own in scores]}
-    found["small odd"] = [_small_look_odd(own[y == 0], sizes[y == 0]) for own in scores]
+    figures_of_set = {"auc": [float(roc_auc_score(y, -of_seed)) for of_seed in scores]}
+    figures_of_set["small odd"] = [_small_look_odd(of_seed[y == 0], sizes[y == 0]) for of_seed in scores]
     if len(scores) > 1:
-        found["seeds"] = float(spearmanr(*scores[:2])[0])
-    return found
+        figures_of_set["seeds"] = float(spearmanr(*scores[:2])[0])
+    return figures_of_set
 
 
 def _small_look_odd(scores, sizes):
@@ -63,21 +63,21 @@ def _small_look_odd(scores, sizes):
     small, large = sizes < np.median(sizes), sizes > np.median(sizes)
     if not small.any() or not large.any():
         return None
-    some = small | large
-    return float(roc_auc_score(small[some], -scores[some]))
+    either = small | large
+    return float(roc_auc_score(small[either], -scores[either]))
 
 
 def _tasks():
-    found = {}
+    tasks = {}
     for label in METHODS:
         for thin_seed in THIN_SEEDS:
             for name in THINNED:
                 seeds = (thin_seed, thin_seed + 10) if label == DEFAULT else (thin_seed,)
-                found[f"{label}|{name}|{thin_seed}"] = Task(measure, (name, thin_seed, label, seeds))
+                tasks[f"{label}|{name}|{thin_seed}"] = Task(measure, (name, thin_seed, label, seeds))
         for name in group_sets():
             seeds = SEEDS if label == DEFAULT else SEEDS[:1]
-            found[f"{label}|{name}|as is"] = Task(measure, (name, None, label, seeds))
-    return found
+            tasks[f"{label}|{name}|as is"] = Task(measure, (name, None, label, seeds))
+    return tasks
 
 
 def figures(results):
@@ -142,12 +142,12 @@ def measure_alike(name, label, seed):
 
 
 def _alike_tasks():
-    found = {}
+    tasks = {}
     for label in ALIKE_METHODS:
         for name in alike_sets():
             for seed in SEEDS[:1] if name in (SESSIONS, STRETCHES) else ALIKE_SEEDS:
-                found[f"{label}|{name}|{seed}"] = Task(measure_alike, (name, label, seed))
-    return found
+                tasks[f"{label}|{name}|{seed}"] = Task(measure_alike, (name, label, seed))
+    return tasks
 
 
 def _alike_page(results):
@@ -163,9 +163,12 @@ def _alike_page(results):
             row[label] = mean([one for key, one in results.items() if key.startswith(f"{label}|{name}|")])
         rows.append(row)
     for share in ALIKE_SHARES:
-        own = [row for row in rows if row["set"] in [f"{kind}, {share} %" for kind in ALIKE_KINDS]]
+        rows_of_share = [row for row in rows if row["set"] in [f"{kind}, {share} %" for kind in ALIKE_KINDS]]
         rows.append(
-            {"set": f"mean, {share} %", **{label: mean([row[label] for row in own]) for label in ALIKE_METHODS}}
+            {
+                "set": f"mean, {share} %",
+                **{label: mean([row[label] for row in rows_of_share]) for label in ALIKE_METHODS},
+            }
         )
     yield table(rows)
 

@@ -85,5 +85,5 @@ def _shown(value):
 
 def mean(values):
     """Mean of the values that are numbers, None if there are none."""
-    known = [value for value in values if value is not None]
-    return float(np.mean(known)) if known else None
+    numbers = [value for value in values if value is not None]
+    return float(np.mean(numbers)) if numbers else None

@@ -61,14 +61,17 @@ def _null_tasks():
 
 def null_figures(results):
     """For each kind and all together: mean shares by fifth, mean rank correlations, and their standard errors."""
-    found = {}
+    figures = {}
     for kind in (*KINDS, "all"):
-        own = [one for key, one in results.items() if kind in ("all", key.split("|")[0])]
-        shares = np.array([one["shares"] for one in own])
-        found[kind] = {"shares": shares.mean(axis=0), "error": shares.std(axis=0, ddof=1).max() / np.sqrt(len(own))}
+        repeats = [one for key, one in results.items() if kind in ("all", key.split("|")[0])]
+        shares = np.array([one["shares"] for one in repeats])
+        figures[kind] = {
+            "shares": shares.mean(axis=0),
+            "error": shares.std(axis=0, ddof=1).max() / np.sqrt(len(repeats)),
+        }
         for name in ("p", "scores", "scores of fit"):
-            found[kind][name] = mean([one[name] for one in own])
-    return found
+            figures[kind][name] = mean([one[name] for one in repeats])
+    return figures
 
 
 def _null_page(results):
@@ -78,10 +81,14 @@ def _null_page(results):
         " first, and mean rank correlations with size. *Error*: the largest standard error of a share, over repeats.\n"
     )
     rows = []
-    for kind, own in null_figures(results).items():
-        row = {"groups": kind, **{f"fifth {i + 1}": float(share) for i, share in enumerate(own["shares"])}}
-        row |= {"error": float(own["error"]), "p and size": own["p"], "scores of new groups and size": own["scores"]}
-        rows.append(row | {"scores of fit and size": own["scores of fit"]})
+    for kind, figures in null_figures(results).items():
+        row = {"groups": kind, **{f"fifth {i + 1}": float(share) for i, share in enumerate(figures["shares"])}}
+        row |= {
+            "error": float(figures["error"]),
+            "p and size": figures["p"],
+            "scores of new groups and size": figures["scores"],
+        }
+        rows.append(row | {"scores of fit and size": figures["scores of fit"]})
     yield table(rows)
 
 

@@ -28,7 +28,7 @@ KINDS = {
 """What groups differ in, and the numbers of columns; all other columns are noise."""
 
 
-class Groups:
+class PlantedGroups:
     """Groups that differ in something, and rows of them."""
 
     def __init__(self, kind, n_columns, seed):
@@ -79,7 +79,7 @@ class Groups:
 
 def measure(kind, n_columns, size, seed):
     """AUC of odd new rows, by each way to compare; None where groups have too few rows for a model each."""
-    groups = Groups(kind, n_columns, seed)
+    groups = PlantedGroups(kind, n_columns, seed)
     owners, asked = (np.repeat(np.arange(N_GROUPS), n) for n in (size, NEW_ROWS))
     X, _ = groups.with_odd(owners, LEARNED_ODD)
     new, is_odd = groups.with_odd(asked, NEW_ODD)
@@ -109,8 +109,8 @@ def main():
     for kind, widths in KINDS.items():
         for n_columns in widths:
             for size in SIZES:
-                found = [measure(kind, n_columns, size, seed) for seed in SEEDS]
-                means = {name: mean([one[name] for one in found]) for name in found[0]}
+                aucs = [measure(kind, n_columns, size, seed) for seed in SEEDS]
+                means = {name: mean([one[name] for one in aucs]) for name in aucs[0]}
                 lines.append({"groups differ in": kind, "columns": n_columns, "rows a group": size, **means})
                 print(lines[-1], flush=True)
     print(table(lines))

@@ -51,14 +51,14 @@ def measure_clean(law, n):
 
 def measure_planted(law, n, kind):
     """Share of the planted rows that are flagged and number of others, table by table."""
-    found = []
+    by_table = []
     for seed in range(N_PLANTED):
         rng = np.random.default_rng([seed, n])
         X = LAWS[law](rng, n)
         n_odd = plant(X, rng, *PLANTED[kind])
         flagged = _flagged(X, seed)
-        found.append([float(flagged[:n_odd].mean()), int(flagged[n_odd:].sum())])
-    return found
+        by_table.append([float(flagged[:n_odd].mean()), int(flagged[n_odd:].sum())])
+    return by_table
 
 
 def measure_real(kind, name):
@@ -69,17 +69,17 @@ def measure_real(kind, name):
         X, y = load_points(name, 0)
         X = X[y == 0]
     X = np.ascontiguousarray(X[:MOST_ROWS, :MOST_FEATURES])
-    found = [int(_flagged(X, 0).sum())]
+    flags = [int(_flagged(X, 0).sum())]
     for planted in ("one, 20 sd in all", "one, 20 sd in one"):
-        own = X.copy()
-        plant(own, np.random.default_rng(0), *PLANTED[planted])
-        found.append(int(_flagged(own, 0)[0]))
-    return found
+        planted_rows = X.copy()
+        plant(planted_rows, np.random.default_rng(0), *PLANTED[planted])
+        flags.append(int(_flagged(planted_rows, 0)[0]))
+    return flags
 
 
 def measure_groups(n, n_odd):
     """Share of odd groups that are flagged (None without any) and number of others, table by table."""
-    found = []
+    by_table = []
     for seed in range(N_PLANTED):
         rng = np.random.default_rng([seed, n])
         sizes = np.rint(np.exp(rng.uniform(np.log(15), np.log(80), n))).astype(int)
@@ -89,8 +89,8 @@ def measure_groups(n, n_odd):
         detector = IDKGroupDetector(random_state=seed, n_jobs=THREADS)
         judged = judge_own(detector, detector.fit(groups).scores_)
         flagged = judged.scores < judged.threshold
-        found.append([float(flagged[:n_odd].mean()) if n_odd else None, int(flagged[n_odd:].sum())])
-    return found
+        by_table.append([float(flagged[:n_odd].mean()) if n_odd else None, int(flagged[n_odd:].sum())])
+    return by_table
 
 
 def _tasks():
@@ -113,8 +113,8 @@ def _page(results):
         for n in SIZES:
             row = {"law": law, "rows": n, CLEAN: f"{mean(results[f'{CLEAN}|{law}|{n}']):.2f}"}
             for kind in PLANTED:
-                found, false = np.mean(results[f"{kind}|{law}|{n}"], axis=0)
-                row[kind] = f"{found:.2f} ({false:.1f})"
+                share, others = np.mean(results[f"{kind}|{law}|{n}"], axis=0)
+                row[kind] = f"{share:.2f} ({others:.1f})"
             rows.append(row)
     yield table(rows)
     yield (
@@ -123,10 +123,10 @@ def _page(results):
     )
     rows = []
     for kind in (TABLES, ADBENCH):
-        own = np.array([one for key, one in results.items() if key.startswith(f"{kind}|")])
-        row = {"sets": f"{len(own)} {kind}", "any flag": float((own[:, 0] > 0).mean())}
-        row |= {"more than five": float((own[:, 0] > 5).mean())}
-        row |= {"20 sd in all features": float(own[:, 1].mean()), "20 sd in one": float(own[:, 2].mean())}
+        flags = np.array([one for key, one in results.items() if key.startswith(f"{kind}|")])
+        row = {"sets": f"{len(flags)} {kind}", "any flag": float((flags[:, 0] > 0).mean())}
+        row |= {"more than five": float((flags[:, 0] > 5).mean())}
+        row |= {"20 sd in all features": float(flags[:, 1].mean()), "20 sd in one": float(flags[:, 2].mean())}
         rows.append(row)
     yield table(rows)
     yield (
@@ -137,9 +137,9 @@ def _page(results):
     for n in GROUPS:
         row = {"groups": n}
         for odd in (0, 1, 3):
-            found = results[f"groups|{n}|{odd}"]
-            share = "" if not odd else f"{mean([one[0] for one in found]):.2f} "
-            row[f"{odd} odd"] = f"{share}({mean([one[1] for one in found]):.1f})"
+            by_table = results[f"groups|{n}|{odd}"]
+            share = "" if not odd else f"{mean([one[0] for one in by_table]):.2f} "
+            row[f"{odd} odd"] = f"{share}({mean([one[1] for one in by_table]):.1f})"
         rows.append(row)
     yield table(rows)
 

@@ -32,29 +32,29 @@ def measure_pyod(protocol, name):
 
 def measured_on(results, protocol, names):
     """{set: {detector: mean AUC over seeds}}."""
-    found = {}
+    means = {}
     for name in names:
         keys = [f"{protocol}|{name}|{seed}" for seed in SEEDS]
-        own = [results[key] for key in keys if key in results]
-        found[name] = {label: mean([aucs[label] for aucs in own]) for label in own[0]}
-        found[name] |= results.get(f"{protocol}|{name}|PyOD", {})
-    return found
+        by_seed = [results[key] for key in keys if key in results]
+        means[name] = {label: mean([aucs[label] for aucs in by_seed]) for label in by_seed[0]}
+        means[name] |= results.get(f"{protocol}|{name}|PyOD", {})
+    return means
 
 
 def differences(aucs):
     """{set: ours - forest}, the worst first."""
-    found = {name: own[OURS] - own[FOREST] for name, own in aucs.items()}
-    return dict(sorted(found.items(), key=lambda item: item[1]))
+    losses = {name: own[OURS] - own[FOREST] for name, own in aucs.items()}
+    return dict(sorted(losses.items(), key=lambda item: item[1]))
 
 
 def summary(aucs):
     """A row for each detector: mean, sets it ran on, and largest loss to the forest."""
     rows = []
     for label in (OURS, FOREST, *PYOD, STANDARDISED):
-        own = {name: one[label] for name, one in aucs.items() if one.get(label) is not None}
-        losses = {name: own[name] - aucs[name][FOREST] for name in own}
+        by_set = {name: one[label] for name, one in aucs.items() if one.get(label) is not None}
+        losses = {name: by_set[name] - aucs[name][FOREST] for name in by_set}
         worst = min(losses, key=losses.__getitem__)
-        rows.append({"detector": label, "mean AUC": mean(own.values()), "sets": len(own)})
+        rows.append({"detector": label, "mean AUC": mean(by_set.values()), "sets": len(by_set)})
         if label != FOREST:
             lost = sum(loss < -LOST for loss in losses.values())
             rows[-1] |= {"worst loss": -losses[worst], "on": worst, "sets lost by more than .05": lost}
@@ -138,14 +138,14 @@ def measured(protocol, name):
 
 def lost_sets():
     """(protocol, set) of all losses above .05, once all sets of a protocol have been measured."""
-    found = []
+    lost = []
     for protocol in (*TABLES, "points"):
         names = table_sets() if protocol in TABLES else (*adbench_sets(), *OTHER_POINT_SETS)
         results = load_results("tables" if protocol in TABLES else "adbench")
         if all(f"{protocol}|{name}|{SEEDS[0]}" in results for name in names):
             aucs = measured_on(results, protocol, names)
-            found += [(protocol, name) for name, loss in differences(aucs).items() if loss < -LOST]
-    return found
+            lost += [(protocol, name) for name, loss in differences(aucs).items() if loss < -LOST]
+    return lost
 
 
 TABLES_SECTION = Section("tables", "Tables as they come", _table_tasks, _table_page)

@@ -56,38 +56,38 @@ def three(rng):
     return [0, 6, *rng.choice([7, 8, 1], 10 + rng.poisson(20), p=[0.5, 0.3, 0.2]), 9]
 
 
-def cut(own, rng):
+def cut(session, rng):
     """The first tenth to half of a session."""
-    return own[: max(1, int(len(own) * rng.uniform(0.1, 0.5)))]
+    return session[: max(1, int(len(session) * rng.uniform(0.1, 0.5)))]
 
 
-def looping(own, rng):
+def looping(session, rng):
     """Up to four events in a row, repeated 4 to 11 times."""
-    start = rng.integers(max(len(own) - 3, 1))
-    return [*own[:start], *(own[start : start + 4] * rng.integers(4, 12)), *own[start:]]
+    start = rng.integers(max(len(session) - 3, 1))
+    return [*session[:start], *(session[start : start + 4] * rng.integers(4, 12)), *session[start:]]
 
 
-def other(own, rng):
+def other(session, rng):
     """Its first and last events, and others in between."""
-    return [*own[:2], *rng.choice(FOREIGN, max(2, len(own) - 3)), own[-1]]
+    return [*session[:2], *rng.choice(FOREIGN, max(2, len(session) - 3)), session[-1]]
 
 
-def rare(own, rng):
+def rare(session, rng):
     """An event that no normal session has, once or twice."""
-    at = rng.integers(len(own))
-    return [*own[:at], *[rng.choice(RARE)] * rng.integers(1, 3), *own[at:]]
+    at = rng.integers(len(session))
+    return [*session[:at], *[rng.choice(RARE)] * rng.integers(1, 3), *session[at:]]
 
 
-def missing(own, rng):
+def missing(session, rng):
     """All but one kind of event."""
-    left_out = rng.choice(np.unique(own))
-    return [event for event in own if event != left_out] or own[:1]
+    left_out = rng.choice(np.unique(session))
+    return [event for event in session if event != left_out] or session[:1]
 
 
 GRAMMARS = {one.__name__: one for one in (linear, blocks, jobs, markov, three)}
 ODDITIES = {
     "broken off": cut,
-    "broken off by an error": lambda own, rng: [*cut(own, rng), ERROR],
+    "broken off by an error": lambda session, rng: [*cut(session, rng), ERROR],
     "looping": looping,
     "other events": other,
     "rare event": rare,
@@ -100,7 +100,7 @@ def load_sessions(grammar, oddity, share, seed):
     rng = np.random.default_rng([seed, list(GRAMMARS).index(grammar), list(ODDITIES).index(oddity), share])
     y = (np.arange(N_SESSIONS) < N_SESSIONS * share // 100).astype(int)
     sessions = [list(GRAMMARS[grammar](rng)) for _ in y]
-    sessions = [ODDITIES[oddity](own, rng) if odd else own for own, odd in zip(sessions, y, strict=True)]
+    sessions = [ODDITIES[oddity](session, rng) if odd else session for session, odd in zip(sessions, y, strict=True)]
     return (
         np.eye(N_EVENTS)[np.concatenate(sessions).astype(int)],
         np.repeat(np.arange(len(y)), list(map(len, sessions))),
@@ -110,7 +110,7 @@ def load_sessions(grammar, oddity, share, seed):
 
 def measure(grammar, oddity, share):
     """Mean AUC of each method over seeds."""
-    found = []
+    aucs = []
     for seed in SEEDS:
         X, ids, y = load_sessions(grammar, oddity, share, seed)
         how = {"random_state": seed, "n_jobs": THREADS}
@@ -120,8 +120,8 @@ def measure(grammar, oddity, share):
             IDKGroupDetector(max_samples=16, group_max_samples=16, pool_size=None, **how).fit(X, groups=ids).scores_,
             IsolationForest(random_state=seed).fit(counts).score_samples(counts),
         ]
-        found.append([float(roc_auc_score(y, -own)) for own in scores])
-    return np.mean(found, axis=0).tolist()
+        aucs.append([float(roc_auc_score(y, -of_method)) for of_method in scores])
+    return np.mean(aucs, axis=0).tolist()
 
 
 def _tasks():
@@ -141,9 +141,9 @@ def _page(results):
     )
     rows = []
     for share in SHARES:
-        own = np.array([aucs for key, aucs in results.items() if key.endswith(f"|{share}")])
-        rows.append({"odd": f"{share} %", **{label: mean(list(own[:, k])) for k, label in enumerate(METHODS)}})
-        rows[-1]["losses"] = int(np.sum(own[:, 0] < own[:, 1:].max(axis=1) - MOST_LOSS))
+        aucs = np.array([aucs for key, aucs in results.items() if key.endswith(f"|{share}")])
+        rows.append({"odd": f"{share} %", **{label: mean(list(aucs[:, k])) for k, label in enumerate(METHODS)}})
+        rows[-1]["losses"] = int(np.sum(aucs[:, 0] < aucs[:, 1:].max(axis=1) - MOST_LOSS))
     yield table(rows)
     lost = {key: aucs for key, aucs in results.items() if aucs[0] < max(aucs[1:]) - MOST_LOSS}
     rows = [{"set": key, **dict(zip(METHODS, aucs, strict=True))} for key, aucs in lost.items()]

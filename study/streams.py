@@ -62,8 +62,8 @@ def load_stream(name):
     else:
         with np.load(DATA / "point" / f"{name}.npz") as file:
             X, y = file["X"].astype(np.float64), file["y"].ravel() == 1
-    kept = np.sort(np.concatenate([_every(np.flatnonzero(~y), N_ROWS), _every(np.flatnonzero(y), _most_odd(y))]))
-    return X[kept], y[kept].astype(int)
+    rows = np.sort(np.concatenate([_every(np.flatnonzero(~y), N_ROWS), _every(np.flatnonzero(y), _most_odd(y))]))
+    return X[rows], y[rows].astype(int)
 
 
 def _most_odd(y):

@@ -82,12 +82,12 @@ def _page(results):
     all_problems = [*zip(problems, auc, strict=True), *zip(in_bags, auc_of_bags, strict=True)]
     rivals = [*SIMPLE, "IDK^2 (16, 16)"]
     rows = []
-    for (name, variant), own in zip(problems, auc, strict=True):
-        best = max(rivals, key=lambda label: own[labels.index(label)])
-        loss = own[labels.index(best)] - own[labels.index(DEFAULT)]
+    for (name, variant), aucs in zip(problems, auc, strict=True):
+        best = max(rivals, key=lambda label: aucs[labels.index(label)])
+        loss = aucs[labels.index(best)] - aucs[labels.index(DEFAULT)]
         if loss > MOST_LOSS:
-            rows.append({"set": name, "variant": variant, DEFAULT: own[labels.index(DEFAULT)]})
-            rows[-1] |= {"best of the others": best, "its AUC": own[labels.index(best)], "loss": loss}
+            rows.append({"set": name, "variant": variant, DEFAULT: aucs[labels.index(DEFAULT)]})
+            rows[-1] |= {"best of the others": best, "its AUC": aucs[labels.index(best)], "loss": loss}
     yield table(sorted(rows, key=lambda row: -row["loss"])) if rows else "None.\n"
     yield "## Means\n"
     comparison = compare(auc, tuple(labels))
@@ -95,7 +95,7 @@ def _page(results):
     for i, label in enumerate(labels):
         row = {"method": label}
         for variant in SUITE_VARIANTS:
-            row[variant] = float(np.mean([own[i] for (_, v), own in zip(problems, auc, strict=True) if v == variant]))
+            row[variant] = float(np.mean([aucs[i] for (_, v), aucs in zip(problems, auc, strict=True) if v == variant]))
         row |= {"all": float(auc[:, i].mean()), "lowest": float(auc[:, i].min())}
         row["average rank"] = comparison.average_ranks[label]
         rows.append(row)
@@ -113,8 +113,8 @@ def _page(results):
     yield "## All problems\n"
     for variant in SUITE_VARIANTS:
         rows = [
-            {"set": name, **dict(zip(labels, map(float, own), strict=True))}
-            for (name, v), own in all_problems
+            {"set": name, **dict(zip(labels, map(float, aucs), strict=True))}
+            for (name, v), aucs in all_problems
             if v == variant
         ]
         yield f"### {variant.capitalize()}\n\n{table(rows)}"

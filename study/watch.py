@@ -67,7 +67,7 @@ def rival(log):
 def study_faults(n_seeds):
     """One line a table."""
     for name, fault in FAULTS.items():
-        found, simple, n_false, n_periods, flagged, small = [], [], 0, 0, [], []
+        ours, simple, n_false, n_periods, flagged, small = [], [], 0, 0, [], []
         for seed in range(n_seeds):
             log = make_log(seed, **fault)
             incidents = isobag.watch(log, "account", "time")
@@ -77,7 +77,7 @@ def study_faults(n_seeds):
             ]
             is_clean = name.startswith("clean")
             if not is_clean:
-                found.append(first_and_number(odd["flagged"].to_numpy()))
+                ours.append(first_and_number(odd["flagged"].to_numpy()))
                 simple.append(rival(log))
             clean = bags if is_clean else bags[bags["account"] != 0]
             table = incidents.to_frame()
@@ -88,7 +88,7 @@ def study_faults(n_seeds):
         rest = (
             f"1 false in {n_periods / max(n_false, 1):.1f} periods, 1 of {1 / max(np.mean(flagged), 1e-9):.0f} flagged"
         )
-        print(f"{name:22} {found} rival {simple}; {rest}, p <= .01 for {np.mean(small):.4f}", flush=True)
+        print(f"{name:22} {ours} rival {simple}; {rest}, p <= .01 for {np.mean(small):.4f}", flush=True)
 
 
 def study_speakers():
@@ -102,13 +102,15 @@ def study_speakers():
     p, is_odd = [], []
     speakers = np.unique(data["speaker"][normal])
     keep = np.isin(group, normal) & (data["digit"][group] < 5)
-    for one, other in zip(speakers, np.roll(speakers, 1), strict=True):
-        swap = np.where((take >= 45) & (speaker == one), -1, np.where((take >= 45) & (speaker == other), one, speaker))
+    for replaced, other in zip(speakers, np.roll(speakers, 1), strict=True):
+        swap = np.where(
+            (take >= 45) & (speaker == replaced), -1, np.where((take >= 45) & (speaker == other), replaced, speaker)
+        )
         log = frames.assign(speaker=np.where(take >= 45, swap, speaker), time=day)[keep & (swap >= 0)]
         bags = isobag.watch(log, "speaker", "time", late=0).bags()
         last = bags[bags["period"] == pd.Timestamp("2026-01-01") + pd.Timedelta(days=45)]
         p += last["p_value"].tolist()
-        is_odd += (last["speaker"] == one).tolist()
+        is_odd += (last["speaker"] == replaced).tolist()
     print(f"speakers: AUC {roc_auc_score(is_odd, -np.array(p)):.3f} ({sum(is_odd)} odd of {len(p)})")
 
 

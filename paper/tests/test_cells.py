@@ -10,7 +10,7 @@ from paper.cells import (
     NOT_AVAILABLE,
     OVER_BUDGET,
     Cell,
-    Plan,
+    RunPlan,
     file_of,
     read_outcome,
     run_cell,
@@ -19,7 +19,7 @@ from paper.cells import (
 from paper.tables import accuracy_table, best_of
 
 WORK = "paper.tests.work:steps"
-PLAN = Plan(n_seeds=1, budget=20.0, data=None, n_jobs=1)
+PLAN = RunPlan(n_seeds=1, budget=20.0, data=None, n_jobs=1)
 
 
 def test_a_cell_over_its_budget_is_stopped_and_keeps_what_it_had():

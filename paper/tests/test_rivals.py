@@ -50,8 +50,8 @@ def test_kernel_values_fade_out_without_a_jump():
 def test_scores_do_not_depend_on_threads(rng):
     X, ids = rng.normal(size=(3000, 3)), np.repeat(np.arange(300), 10)
     for make in (GaussianDetector, lambda *how, **more: GaussianDetector(*how, nystroem=True, **more)):
-        one, two = (make(0.5, n_jobs=n_jobs).fit(X).score_samples(X) for n_jobs in (1, 2))
-        assert_array_equal(one, two)
+        alone, threaded = (make(0.5, n_jobs=n_jobs).fit(X).score_samples(X) for n_jobs in (1, 2))
+        assert_array_equal(alone, threaded)
     assert_array_equal(*(INNE(9, 16, n_jobs=n_jobs).fit(X).score_samples(X) for n_jobs in (1, 2)))
     assert_array_equal(*(mean_kernels(X, ids, bandwidths=(0.5, 1.0), n_jobs=n_jobs) for n_jobs in (1, 2)))
 

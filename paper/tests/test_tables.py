@@ -16,7 +16,7 @@ from sklearn.svm import OneClassSVM
 from isobag import IDKGroupDetector, IDKPointDetector, IsolationKernel
 from paper import boxplots, printed, searches
 from paper.__main__ import EXPERIMENTS, run_experiment
-from paper.cells import DONE, FAILED, Cell, Outcome, Plan, file_of, read_outcome
+from paper.cells import DONE, FAILED, Cell, Outcome, RunPlan, file_of, read_outcome
 from paper.gaussian import GaussianDetector
 from paper.searches import TO_THE_LETTER
 from paper.tables import accuracy_table, best_of, compare, rank_rows, ranking
@@ -41,7 +41,7 @@ def test_ties_share_a_rank_and_a_missing_number_is_last():
 
 
 def outcome_of(*records, status=DONE):
-    return Outcome(status, "", 1.0, list(records), Plan(), "here", "today")
+    return Outcome(status, "", 1.0, list(records), RunPlan(), "here", "today")
 
 
 def test_a_search_that_failed_is_marked():
@@ -224,21 +224,21 @@ def test_all_leaves_out_what_has_none_of_the_sets(tmp_path):
 def test_timings_and_boxes_run_on_a_set_of_ones_own(tmp_path, data, name):
     wanted = {"runtime": ("IDK", "iNNE"), "stability": ("t=100",), "contamination": ("IDK, gamma=2", "norm, gamma=2")}
     experiment = EXPERIMENTS[name]._replace(detectors=wanted[name])
-    text = run_experiment(experiment, Plan(2, 60.0, str(data), 1), tmp_path / "out", ["one"])
+    text = run_experiment(experiment, RunPlan(2, 60.0, str(data), 1), tmp_path / "out", ["one"])
     assert all(f"| one | {detector} |" in text for detector in experiment.detectors)
     cells = [read_outcome(file) for file in (tmp_path / "out" / "cells" / name).glob("*.json")]
     assert [cell.status for cell in cells] == [DONE] * len(wanted[name])
 
 
 def test_pictures_are_drawn(tmp_path):
-    run_experiment(EXPERIMENTS["local"], Plan(n_jobs=1), tmp_path)
+    run_experiment(EXPERIMENTS["local"], RunPlan(n_jobs=1), tmp_path)
     assert (tmp_path / "local.png").read_bytes().startswith(b"\x89PNG")
     assert "| IDK | 1.000 |" in (tmp_path / "local.md").read_text()
 
 
 def test_with_the_given_share_of_anomalies_both_ways_to_contaminate_are_one(data):
     def aucs(gamma, detector):
-        plan = Plan(2, None, str(data), 1)
+        plan = RunPlan(2, None, str(data), 1)
         return [record["auc"] for record in boxplots.vary_contamination("one", f"{detector}, gamma={gamma}", plan)]
 
     assert aucs(1, "IDK") == aucs(1, boxplots.GIVEN)
@@ -250,7 +250,7 @@ def test_the_similarity_of_the_box_plot_is_the_detectors(data):
     """AUCs of single seeds spread by .06."""
     with np.load(data / "point" / "one.npz") as file:
         X, y = file["X"], file["y"]
-    plan = Plan(10, None, str(data), 1)
+    plan = RunPlan(10, None, str(data), 1)
     plotted = [record["auc"] for record in boxplots.vary_contamination("one", "IDK, gamma=1", plan)]
     detectors = [IDKPointDetector(100, 64, **TO_THE_LETTER, random_state=seed).fit(X) for seed in range(10)]
     expected = [roc_auc_score(y, -detector.score_samples(X)) for detector in detectors]
@@ -259,7 +259,7 @@ def test_the_similarity_of_the_box_plot_is_the_detectors(data):
 
 def test_scale_up_is_measured_and_a_missing_gpu_named(tmp_path):
     experiment = EXPERIMENTS["scaleup"]._replace(datasets=("30", "60"), detectors=("IDK2", "GDK2", "IDK2 on a GPU"))
-    text = run_experiment(experiment, Plan(n_jobs=1), tmp_path)
+    text = run_experiment(experiment, RunPlan(n_jobs=1), tmp_path)
     for detector in ("IDK2", "GDK2"):
         assert f"| {detector} | 30 to 60 |" in text
     assert (tmp_path / "scaleup.png").is_file()

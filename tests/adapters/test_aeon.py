@@ -37,11 +37,11 @@ def test_values_in_another_order_are_odd_if_changes_are_looked_at(waves):
 
 
 def test_scores_are_those_of_the_detector_of_groups_and_high_is_odd(waves):
-    own = IDKGroupDetector(20, random_state=0).fit(bags_of_series(waves[:30]))
+    of_bags = IDKGroupDetector(20, random_state=0).fit(bags_of_series(waves[:30]))
     detector = IDKCollection(**HOW).fit(waves[:30])
-    found = detector.predict(waves[30:])
-    assert_array_equal(found, -np.log(own.score_samples(bags_of_series(waves[30:]))))
-    assert_array_equal(detector.p_values(waves[30:]), own.p_values(bags_of_series(waves[30:])))
+    predicted = detector.predict(waves[30:])
+    assert_array_equal(predicted, -np.log(of_bags.score_samples(bags_of_series(waves[30:]))))
+    assert_array_equal(detector.p_values(waves[30:]), of_bags.p_values(bags_of_series(waves[30:])))
 
 
 def test_a_bag_has_values_changes_and_position():

@@ -28,8 +28,8 @@ def root(tmp_path_factory):
     (root / "sub").mkdir(parents=True)
     table = pd.DataFrame(rng.normal(size=(300, 2)), columns=["a", "b"]).assign(who=np.arange(300) % 10)
     new = table.mask(np.arange(300)[:, None] == np.full(3, 7), 60)
-    for path, own in {"t.csv": table, "sub/new.csv": new, "../secret.csv": table, "-x.csv": table}.items():
-        own.to_csv(root / path, index=False)
+    for path, frame in {"t.csv": table, "sub/new.csv": new, "../secret.csv": table, "-x.csv": table}.items():
+        frame.to_csv(root / path, index=False)
     (root / "link.csv").symlink_to(outside / "secret.csv")
     (root / "folder").symlink_to(outside)
     (root / "inside.csv").symlink_to(root / "sub" / "new.csv")
@@ -64,15 +64,15 @@ def test_tools_are_the_commands_that_read_with_their_options_and_help(root):
         async with Client(server_of(root)) as client:
             return {tool.name: tool for tool in (await client.list_tools()).tools}
 
-    found = asyncio.run(tools())
-    assert [*found] == NAMES == [command.__name__ for command in TOOLS]
-    for tool in found.values():
+    listed = asyncio.run(tools())
+    assert [*listed] == NAMES == [command.__name__ for command in TOOLS]
+    for tool in listed.values():
         schema = tool.input_schema
         assert tool.description and tool.annotations.read_only_hint and schema["additionalProperties"] is False
         assert all(own["description"] for own in schema["properties"].values())
         assert not {"sql", "out", "report", "junit", "engine", "keep"} & set(schema["properties"])
-    assert set(found["detect"].input_schema["required"]) == {"files"}
-    assert set(found["explain"].input_schema["required"]) == {"model", "files", "id"}
+    assert set(listed["detect"].input_schema["required"]) == {"files"}
+    assert set(listed["explain"].input_schema["required"]) == {"model", "files", "id"}
 
 
 def test_results_are_what_the_command_prints_as_json(root):
@@ -106,7 +106,7 @@ def test_files_are_named_by_globs_links_within_the_root_and_names_with_a_dash(ro
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         ("../secret.csv", "has '..' in it"),
         ("sub/../../secret.csv", "has '..' in it"),
@@ -121,14 +121,14 @@ def test_files_are_named_by_globs_links_within_the_root_and_names_with_a_dash(ro
         ("a\0b.csv", "is not the name of a file"),
     ],
 )
-def test_files_elsewhere_are_refused(root, name, said):
+def test_files_elsewhere_are_refused(root, name, message):
     for tool, arguments in (
         ("detect", {"files": ["t.csv", name]}),
         ("score", {"model": name, "files": ["t.csv"]}),
         ("compare", {"a": "t.csv", "b": name}),
     ):
         (result,) = call(root, (tool, arguments))
-        assert result.is_error and said in result.content[0].text and result.structured_content is None
+        assert result.is_error and message in result.content[0].text and result.structured_content is None
 
 
 def test_errors_of_the_command_are_one_sentence(root):
@@ -144,10 +144,10 @@ def test_errors_of_the_command_are_one_sentence(root):
 
 def test_the_command_serves_on_standard_input_and_output(root):
     async def session():
-        own = StdioServerParameters(
+        parameters = StdioServerParameters(
             command=sys.executable, args=["-m", "isobag", "mcp", "--root", str(root)], env={**os.environ}
         )
-        async with Client(own) as client:
+        async with Client(parameters) as client:
             tools = [tool.name for tool in (await client.list_tools()).tools]
             return tools, await client.call_tool("detect", {"files": ["t.csv"], "top": 1})
 

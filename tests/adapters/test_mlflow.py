@@ -54,9 +54,9 @@ def own_scores(model, frame, **how):
 
 def test_the_loaded_model_predicts_what_the_model_scores_in_the_order_of_the_rows(saved, model, today):
     loaded = mlflow.pyfunc.load_model(str(saved))
-    found = loaded.predict(today)
-    assert_array_equal(found["row"], np.arange(30))
-    assert_frame_equal(found, own_scores(model, today))
+    predicted = loaded.predict(today)
+    assert_array_equal(predicted["row"], np.arange(30))
+    assert_frame_equal(predicted, own_scores(model, today))
     flagged = loaded.predict(today, params={"fdr": 0.1})
     assert_frame_equal(flagged, own_scores(model, today, fdr=0.1))
     assert np.flatnonzero(flagged["flagged"]).tolist() == [4] and "total 900" in flagged["reasons"][4]
@@ -89,9 +89,9 @@ def test_groups_keep_the_column_of_their_labels(tmp_path):
     model = isobag.fit(frame, by="who", random_state=0, n_estimators=20)
     new = frame.assign(a=np.where(frame["who"] == 7, 0.05 * frame["a"], frame["a"]))
     save_model(model, tmp_path / "groups", input_example=frame[:60])
-    found = mlflow.pyfunc.load_model(str(tmp_path / "groups")).predict(new)
-    assert_frame_equal(found, model.score(new).to_frame())
-    assert found["who"][0] == 7 and load_model(tmp_path / "groups").by == ("who",)
+    predicted = mlflow.pyfunc.load_model(str(tmp_path / "groups")).predict(new)
+    assert_frame_equal(predicted, model.score(new).to_frame())
+    assert predicted["who"][0] == 7 and load_model(tmp_path / "groups").by == ("who",)
     with pytest.raises(ValueError, match="by="):
         save_model(isobag.Model(model.detector), tmp_path / "other", input_example=frame)
 
@@ -134,10 +134,10 @@ def test_the_server_of_mlflow_scores_rows_that_are_sent_to_it(saved, model, toda
             f"http://127.0.0.1:{port}/invocations", json.dumps(body).encode(), {"Content-Type": "application/json"}
         )
         with urllib.request.urlopen(request, timeout=60) as answer:
-            found = pd.DataFrame(json.load(answer)["predictions"])
+            predicted = pd.DataFrame(json.load(answer)["predictions"])
     finally:
         server.should_exit = True
         thread.join(30)
     wanted = own_scores(model, today, fdr=0.1)
-    assert_array_equal(found["score"], wanted["score"])
-    assert_array_equal(found["flagged"], wanted["flagged"])
+    assert_array_equal(predicted["score"], wanted["score"])
+    assert_array_equal(predicted["flagged"], wanted["flagged"])

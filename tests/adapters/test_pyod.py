@@ -43,8 +43,8 @@ def test_high_is_anomalous_and_the_order_is_that_of_isobag(fitted, samples):
     _, X_test, _, y_test = samples
     scores = fitted.decision_function(X_test)
     assert roc_auc_score(y_test, scores) > 0.95
-    own = IDKPointDetector(60, random_state=0).fit(samples[0])
-    assert_array_equal(rankdata(scores), rankdata(-own.score_samples(X_test)))
+    of_isobag = IDKPointDetector(60, random_state=0).fit(samples[0])
+    assert_array_equal(rankdata(scores), rankdata(-of_isobag.score_samples(X_test)))
     assert_allclose(fitted.decision_function(samples[0]), fitted.decision_scores_)
 
 
@@ -92,6 +92,6 @@ def test_groups_come_as_a_list_of_arrays_and_the_odd_one_is_labelled(rng):
     groups.append(0.2 * rng.normal(size=(40, 2)))  # each point is ordinary
     detector = IDKGroups(contamination=0.025, random_state=0, n_estimators=30).fit(groups)
     assert_array_equal(np.flatnonzero(detector.labels_), [39])
-    own = IDKGroupDetector(30, random_state=0).fit(groups)
-    assert_array_equal(rankdata(detector.decision_function(groups)), rankdata(-own.score_samples(groups)))
+    of_isobag = IDKGroupDetector(30, random_state=0).fit(groups)
+    assert_array_equal(rankdata(detector.decision_function(groups)), rankdata(-of_isobag.score_samples(groups)))
     assert detector.predict_proba(groups).shape == (40, 2)

@@ -46,12 +46,12 @@ def test_scores_are_those_of_the_stream_detector():
 
 def test_many_rows_are_learned_as_one_by_one():
     pandas = pytest.importorskip("pandas")
-    one, many = IDK(100, 10, seed=0), IDK(100, 10, seed=0)
+    single, many = IDK(100, 10, seed=0), IDK(100, 10, seed=0)
     for row in ROWS:
-        one.learn_one(row)
+        single.learn_one(row)
     many.learn_many(pandas.DataFrame(ROWS[:120]))
     many.learn_many(pandas.DataFrame(ROWS[120:]))
-    assert one.score_one(ROWS[0]) == many.score_one(ROWS[0])
+    assert single.score_one(ROWS[0]) == many.score_one(ROWS[0])
 
 
 def test_a_pipeline_with_a_scaler_and_a_filter_flags_what_is_odd():
@@ -82,11 +82,11 @@ def test_a_row_that_cannot_be_learned_is_named_and_changes_nothing(bad):
 
 
 def test_a_row_that_changes_after_it_was_scored_is_learned_as_it_is_then():
-    one, two = (IDK(window=50, n_estimators=5, seed=0) for _ in range(2))
+    changed, unchanged = (IDK(window=50, n_estimators=5, seed=0) for _ in range(2))
     for k in range(200):
         x = {"a": k % 7, "b": k % 5}
-        one.score_one(x)
+        changed.score_one(x)
         x["b"] += k % 3
-        one.learn_one(x)
-        two.learn_one(dict(x))
-    assert one.score_one({"a": 1, "b": 1}) == two.score_one({"a": 1, "b": 1})
+        changed.learn_one(x)
+        unchanged.learn_one(dict(x))
+    assert changed.score_one({"a": 1, "b": 1}) == unchanged.score_one({"a": 1, "b": 1})

@@ -29,8 +29,8 @@ def test_dot_products_are_exact_for_small_and_large_counts(n_rows, n_centers, n_
     counts = counts_of(n_rows, n_columns, density, largest)
     rows = np.sort(np.random.default_rng(1).choice(n_rows, n_centers, replace=False))
     expected = definition.dot_counts(counts, counts[rows])
-    for known in (None, rows):
-        assert_array_equal(dots.dot_counts(counts, counts[rows], 2, known), expected)
+    for centers in (None, rows):
+        assert_array_equal(dots.dot_counts(counts, counts[rows], 2, centers), expected)
 
 
 def test_rows_without_any_count_have_products_of_zero():
@@ -57,9 +57,9 @@ def test_processors_that_cannot_multiply_bytes_find_the_same(monkeypatch):
 
     rng = np.random.default_rng(0)
     places = np.arange(20, dtype=np.uint8)
-    own = rng.integers(0, 256, size=(20, 4), dtype=np.uint8)
+    operands = rng.integers(0, 256, size=(20, 4), dtype=np.uint8)
     dense = rng.integers(-128, 128, size=(20, byte_sums.COUNTS, 4), dtype=np.int8)
     total = np.arange(byte_sums.COUNTS, dtype=np.int32)
-    add(places, own.view(np.uint32).ravel(), dense.view(np.uint8).ravel(), total)
-    expected = np.arange(byte_sums.COUNTS) + np.einsum("eb,ecb->c", own.astype(np.int64), dense.astype(np.int64))
+    add(places, operands.view(np.uint32).ravel(), dense.view(np.uint8).ravel(), total)
+    expected = np.arange(byte_sums.COUNTS) + np.einsum("eb,ecb->c", operands.astype(np.int64), dense.astype(np.int64))
     assert_array_equal(total, expected)

@@ -44,21 +44,21 @@ def limits_of(rng, balls):
 
 
 def answers(backend, balls, Q, limits, tables, n_jobs):
-    verbs = Compute(backend).verbs
-    cells, far = verbs.assign_cells(Q, balls, limits, n_jobs)
+    functions = Compute(backend).backend
+    cells, far = functions.assign_cells(Q, balls, limits, n_jobs)
     starts = np.array([0, len(Q) // 3, len(Q) // 3, len(Q)])
-    groups = verbs.count_groups(cells, balls.cut, starts, n_jobs)
+    groups = functions.count_groups(cells, balls.cut, starts, n_jobs)
     return {
-        "radii": verbs.sq_radii(balls.pool, balls.slots, balls.levels, n_jobs),
+        "radii": functions.sq_radii(balls.pool, balls.slots, balls.levels, n_jobs),
         "cells": cells,
         "far": far,
-        "sums and far": verbs.sum_at_cells(Q, balls, tables, limits, n_jobs),
+        "sums and far": functions.sum_at_cells(Q, balls, tables, limits, n_jobs),
         "sums of few": np.vstack(
-            [verbs.sum_at_cells(few, balls, tables, limits, n_jobs) for few in np.split(Q, [1, 4])]
+            [functions.sum_at_cells(few, balls, tables, limits, n_jobs) for few in np.split(Q, [1, 4])]
         ),
-        "counts": verbs.count_cells(cells, balls.cut, n_jobs),
-        "counts at cells": verbs.count_at_cells(Q, balls, n_jobs),
-        "sums": verbs.sum_cells(cells, balls.cut, tables, n_jobs),
+        "counts": functions.count_cells(cells, balls.cut, n_jobs),
+        "counts at cells": functions.count_at_cells(Q, balls, n_jobs),
+        "sums": functions.sum_cells(cells, balls.cut, tables, n_jobs),
         "counts of groups": groups.toarray(),
     }
 
@@ -77,12 +77,12 @@ def assert_backends_agree(rng, balls, Q, n_jobs=(2,)):
 
 
 def test_every_backend_answers_the_whole_protocol():
-    verbs = {name for name, value in vars(Backend).items() if inspect.isfunction(value) and not name.startswith("_")}
-    assert len(verbs) > 15
+    names = {name for name, value in vars(Backend).items() if inspect.isfunction(value) and not name.startswith("_")}
+    assert len(names) > 15
     for backend in HOST_BACKENDS:
-        for verb in verbs:
-            parameters = inspect.signature(getattr(Compute(backend).verbs, verb)).parameters
-            assert len(parameters) >= len(inspect.signature(getattr(Backend, verb)).parameters) - 1, verb  # but self
+        for name in names:
+            parameters = inspect.signature(getattr(Compute(backend).backend, name)).parameters
+            assert len(parameters) >= len(inspect.signature(getattr(Backend, name)).parameters) - 1, name  # but self
 
 
 @pytest.mark.parametrize("levels", [*CUTS, *map(nested_levels, (64, 100, 512)), (16, 32, 64), (128,)])
@@ -176,12 +176,12 @@ def test_backends_agree_on_any_floats(data):
 @pytest.mark.parametrize("backend", HOST_BACKENDS)
 def test_a_row_says_the_same_alone_in_any_batch_and_in_any_order(rng, backend):
     X, Q = hard("integer grid", rng, 100, 3)
-    balls, verbs = balls_of(rng, X, nested_levels(50)), Compute(backend).verbs
+    balls, functions = balls_of(rng, X, nested_levels(50)), Compute(backend).backend
     limits, tables = limits_of(rng, balls), rng.integers(0, 99, balls.sq_radii.shape)
-    cells, sums = verbs.assign_cells(Q, balls, limits, 1)[0], verbs.sum_at_cells(Q, balls, tables, limits, 1)
+    cells, sums = functions.assign_cells(Q, balls, limits, 1)[0], functions.sum_at_cells(Q, balls, tables, limits, 1)
     for rows in [*(slice(i, i + 1) for i in range(0, len(Q), 25)), slice(3, 77), slice(None, None, -3)]:
-        assert_array_equal(verbs.assign_cells(Q[rows], balls, limits, 1)[0], cells[:, rows])
-        assert_array_equal(verbs.sum_at_cells(Q[rows], balls, tables, limits, 1), sums[rows])
+        assert_array_equal(functions.assign_cells(Q[rows], balls, limits, 1)[0], cells[:, rows])
+        assert_array_equal(functions.sum_at_cells(Q[rows], balls, tables, limits, 1), sums[rows])
 
 
 @pytest.mark.parametrize("backend", HOST_BACKENDS)
@@ -190,9 +190,9 @@ def test_a_center_is_in_its_own_ball_or_that_of_its_first_copy(rng, kind, backen
     balls = balls_of(rng, KINDS[kind](rng, 40, 3), (8,))
     cells, _ = balls.assign(balls.pool, Compute(backend))
     for number, start in enumerate(balls.cut.starts[0]):
-        own = balls.slots[start : start + 8]
-        sq_dists = [[oracle.sq_distance(balls.pool[a], balls.pool[b]) for b in own] for a in own]
-        assert_array_equal(cells[number, own], start + np.argmin(sq_dists, axis=1))
+        sample = balls.slots[start : start + 8]
+        sq_dists = [[oracle.sq_distance(balls.pool[a], balls.pool[b]) for b in sample] for a in sample]
+        assert_array_equal(cells[number, sample], start + np.argmin(sq_dists, axis=1))
 
 
 @pytest.mark.parametrize("backend", HOST_BACKENDS)
@@ -213,7 +213,7 @@ def test_the_largest_psi_alone_is_that_of_nested_ones(rng):
     alone = balls.largest
     assert alone.levels == (7,)
     assert_array_equal(alone.assign(Q, FAST)[0], balls.assign(Q, FAST)[0][balls.cut.ends[-2] :])
-    assert_array_equal(alone.sq_radii, PLAIN.verbs.sq_radii(balls.pool, balls.slots, (7,), 1))
+    assert_array_equal(alone.sq_radii, PLAIN.backend.sq_radii(balls.pool, balls.slots, (7,), 1))
 
 
 def test_octaves_are_a_logarithm_in_whole_numbers(rng):
@@ -224,8 +224,10 @@ def test_octaves_are_a_logarithm_in_whole_numbers(rng):
     steps = octaves(values)
     assert steps[0] == 0 and (np.diff(steps) >= 0).all()
     assert steps.tolist() == [oracle.octaves(value) for value in values]
-    lack = np.log2(values[values > 1e-37].astype(float)) + 127 - steps[values > 1e-37] / OCTAVE
-    assert ((lack > -1e-9) & (lack < 0.0864)).all()  # a chord of log2 lies at most .0861 below, then rounded down
+    shortfall = np.log2(values[values > 1e-37].astype(float)) + 127 - steps[values > 1e-37] / OCTAVE
+    assert (
+        (shortfall > -1e-9) & (shortfall < 0.0864)
+    ).all()  # a chord of log2 lies at most .0861 below, then rounded down
 
 
 def test_among_equal_rows_the_limit_is_a_distance_of_1_and_without_bounds_there_is_none(rng):
@@ -248,7 +250,7 @@ def test_ten_times_as_far_is_seven_octaves_farther(rng, backend):
 def test_tables_that_do_not_fit_are_refused(rng, table):
     balls = balls_of(rng, rng.normal(size=(20, 2)), (4,))
     with pytest.raises(ValueError, match="tables"):
-        FAST.verbs.sum_at_cells(balls.pool, balls, np.full(balls.sq_radii.shape, table), None, 1)
+        FAST.backend.sum_at_cells(balls.pool, balls, np.full(balls.sq_radii.shape, table), None, 1)
 
 
 @pytest.mark.parametrize(
@@ -276,9 +278,9 @@ def test_memory_never_holds_every_pair_of_row_and_center(rng):
     n = 20_000
     balls = balls_of(rng, rng.normal(size=(2048, 2)), nested_levels(512), 4)
     X, tables = rng.normal(size=(n, 2)).astype(np.float32), np.zeros(balls.sq_radii.shape, dtype=np.int64)
-    FAST.verbs.sum_at_cells(X[:100], balls, tables, None, 1)
+    FAST.backend.sum_at_cells(X[:100], balls, tables, None, 1)
     tracemalloc.start()
-    FAST.verbs.sum_at_cells(X, balls, tables, None, 1)
+    FAST.backend.sum_at_cells(X, balls, tables, None, 1)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 200 * n

@@ -48,27 +48,27 @@ def balls_of(rng, X, levels, n_blocks, mechanism="hypersphere"):
 
 
 def assert_rows_agree(rng, device, balls, Q):
-    """All verbs of rows, with the bits of distances."""
-    verbs, there = backend.on(device), torch.from_numpy(Q).to(device)
+    """All functions of rows, with the bits of distances."""
+    functions, there = backend.on(device), torch.from_numpy(Q).to(device)
     if np.isfinite(balls.sq_radii).all():
-        assert_array_equal(verbs.sq_radii(balls.pool, balls.slots, balls.levels), balls.sq_radii)
+        assert_array_equal(functions.sq_radii(balls.pool, balls.slots, balls.levels), balls.sq_radii)
     sq_dists = on_device.sq_distances(there, torch.from_numpy(balls.pool).to(device)).cpu().numpy()
     assert_array_equal(sq_dists.view(np.int32), definition.sq_distances(Q, balls.pool).view(np.int32))
     for limits in (None, balls.far_limits()):
-        cells, far = verbs.assign_cells(there, balls, limits)
+        cells, far = functions.assign_cells(there, balls, limits)
         expected, expected_far = definition.assign_cells(Q, balls, limits)
-        assert_array_equal(verbs.fetch(cells), expected)
-        assert_array_equal(verbs.fetch(far), expected_far)
+        assert_array_equal(functions.fetch(cells), expected)
+        assert_array_equal(functions.fetch(far), expected_far)
         for most in (1 << 32, 1 << 8):  # sums that need 64 bits, and 32
             tables = rng.integers(0, most, balls.sq_radii.shape)
             sums = definition.sum_at_cells(Q, balls, tables, limits)
-            assert_array_equal(verbs.fetch(verbs.sum_at_cells(there, balls, tables, limits)), sums)
-            assert_array_equal(verbs.fetch(verbs.sum_cells(cells, balls.cut, tables)), sums[:, :-1])
+            assert_array_equal(functions.fetch(functions.sum_at_cells(there, balls, tables, limits)), sums)
+            assert_array_equal(functions.fetch(functions.sum_cells(cells, balls.cut, tables)), sums[:, :-1])
     counts = definition.count_cells(expected, balls.cut)
-    assert_array_equal(verbs.count_cells(cells, balls.cut), counts)
-    assert_array_equal(verbs.count_at_cells(there, balls), counts)
+    assert_array_equal(functions.count_cells(cells, balls.cut), counts)
+    assert_array_equal(functions.count_at_cells(there, balls), counts)
     starts = np.array([0, len(Q) // 3, len(Q) // 3, len(Q)])
-    of_groups = verbs.count_groups(cells, balls.cut, starts).tocsr()
+    of_groups = functions.count_groups(cells, balls.cut, starts).tocsr()
     assert_array_equal(of_groups.toarray(), definition.count_groups(expected, balls.cut, starts).toarray())
 
 
@@ -104,8 +104,9 @@ def test_kernels_interpreted_are_those_of_numpy(rng, kind, d, levels):
 
 @pytest.mark.skipif(not INTERPRETS, reason="runs in a process of its own, with TRITON_INTERPRET=1")
 def test_kernels_of_scales_and_groups_interpreted_are_those_of_numpy(rng):
-    for kind in KINDS:
-        assert_scales_agree(rng, "cpu", kind, 200)
+    with np.errstate(all="ignore"):
+        for kind in KINDS:
+            assert_scales_agree(rng, "cpu", kind, 100)
     assert_groups_agree(rng, "cpu")
 
 
@@ -125,8 +126,8 @@ def assert_scales_agree(rng, device, kind, n):
     Q = np.concatenate([X, queries(rng, X), X * 1e9, [[0.0, -0.0, 1e150, -1e150]]])
     for name in SCALINGS:
         scaling = fit_scaling(X, name)
-        found = scaling.apply(torch.from_numpy(Q).to(device), Compute("torch", device=device)).cpu().numpy()
-        assert_array_equal(np.ascontiguousarray(found).view(np.int32), scaling.apply(Q).view(np.int32), err_msg=name)
+        actual = scaling.apply(torch.from_numpy(Q).to(device), Compute("torch", device=device)).cpu().numpy()
+        assert_array_equal(np.ascontiguousarray(actual).view(np.int32), scaling.apply(Q).view(np.int32), err_msg=name)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -135,39 +136,39 @@ def test_scaled_rows_have_the_bits_of_numpy(rng, device, kind):
 
 
 def assert_groups_agree(rng, device):
-    verbs = backend.on(device)
+    functions = backend.on(device)
     for sizes in (np.full(30, 12), rng.integers(1, 300, 30)):
         starts, cut = np.concatenate([[0], sizes.cumsum()]), Cut((2, 4, 6), 12)
         psi = np.repeat(cut.levels, cut.counts)[:, None]
         cells = rng.integers(-1, psi, (len(psi), starts[-1]))
         cells = np.where(cells < 0, -1, cells + np.concatenate(cut.starts)[:, None]).astype(np.int32)
-        expected, counts = definition.count_groups(cells, cut, starts), verbs.count_groups(cells, cut, starts)
+        expected, counts = definition.count_groups(cells, cut, starts), functions.count_groups(cells, cut, starts)
         assert_array_equal(counts.tocsr().toarray(), expected.toarray())
-        own, there = MeanMaps(counts, sizes), MeanMaps(expected, sizes)
+        on_device, there = MeanMaps(counts, sizes), MeanMaps(expected, sizes)
         weights = rng.integers(0, 1 << 40, max(expected.shape))
-        assert_array_equal(own.self_dots, there.self_dots)
-        assert_array_equal(own.total(weights[: len(sizes)]), there.total(weights[: len(sizes)]))
-        assert_array_equal(own.dot(weights[: expected.shape[1]]), there.dot(weights[: expected.shape[1]]))
+        assert_array_equal(on_device.self_dots, there.self_dots)
+        assert_array_equal(on_device.total(weights[: len(sizes)]), there.total(weights[: len(sizes)]))
+        assert_array_equal(on_device.dot(weights[: expected.shape[1]]), there.dot(weights[: expected.shape[1]]))
         chosen = np.sort(rng.permutation(30)[:20])
-        dots, host = verbs.dot_counts(counts, counts[chosen]), definition.dot_counts(expected, expected[chosen])
+        dots, host = functions.dot_counts(counts, counts[chosen]), definition.dot_counts(expected, expected[chosen])
         assert_array_equal(dots.cpu().numpy(), host)
-        assert_array_equal(verbs.dot_counts(expected, counts[chosen]).cpu().numpy(), host)
+        assert_array_equal(functions.dot_counts(expected, counts[chosen]).cpu().numpy(), host)
         levels, slots = (2, 5, 8), np.stack([rng.permutation(20)[:8] for _ in range(3)]).astype(np.int32)
         self_dots, unit = self_dots_of(expected), int(np.gcd.reduce(sizes[chosen]))
         common = (self_dots[chosen], sizes[chosen], unit, slots, levels)
         radii = definition.group_sq_radii(host, chosen, *common)
-        assert_array_equal(verbs.group_sq_radii(dots, chosen, *common), radii)
-        found = verbs.assign_groups(dots, self_dots, sizes, *common, radii)
+        assert_array_equal(functions.group_sq_radii(dots, chosen, *common), radii)
+        assigned = functions.assign_groups(dots, self_dots, sizes, *common, radii)
         cells_of = definition.assign_groups(host, self_dots, sizes, *common, radii)
-        assert_array_equal(verbs.fetch(found), cells_of)
-        assert_array_equal(verbs.count_assigned(found, 8), definition.count_assigned(cells_of, 8))
+        assert_array_equal(functions.fetch(assigned), cells_of)
+        assert_array_equal(functions.count_assigned(assigned, 8), definition.count_assigned(cells_of, 8))
         tables = rng.integers(0, 99, (3, 3, 8))
-        assert_array_equal(verbs.sum_assigned(found, tables), definition.sum_assigned(cells_of, tables))
+        assert_array_equal(functions.sum_assigned(assigned, tables), definition.sum_assigned(cells_of, tables))
         groups = Deviations(*rng.random((3, 30)), self_dots, sizes.astype(float))
         others = Deviations(*(values[chosen] for values in groups))
         for ranks in ((3, 5, 9), (1, 1, 1)):
             near = definition.near_and_far(host, groups, others, 0.7, ranks)
-            assert_array_equal(verbs.near_and_far(dots, groups, others, 0.7, ranks), near)
+            assert_array_equal(functions.near_and_far(dots, groups, others, 0.7, ranks), near)
 
 
 def test_verbs_of_groups_are_those_of_numpy(rng, device):
@@ -180,39 +181,39 @@ def test_sums_of_logarithms_have_the_bits_of_numpy(rng, device):
     terms = Terms((*terms, Term(0, 2, 4096, 0.2, None), Term(1, 2, 4096, 0.1, None)), 3)
     for rows in (slice(0, 4000), slice(4000, 5000), slice(0, 0)):  # looked up, then fewer rows than numbers
         there = backend.on(device).add_terms([each[rows] for each in sums], terms)
-        for found, expected in zip(there, definition.add_terms([each[rows] for each in sums], terms), strict=True):
-            assert_array_equal(found.cpu().numpy(), expected)
+        for actual, expected in zip(there, definition.add_terms([each[rows] for each in sums], terms), strict=True):
+            assert_array_equal(actual.cpu().numpy(), expected)
 
 
 @pytest.mark.parametrize("options", [{}, {"max_samples": 32}, {"max_samples": 16, "pool_size": None}])
 def test_point_detectors_agree_and_tensors_give_tensors(rng, device, options):
     X, Q = rng.normal(size=(9000, 3)), 2 * rng.normal(size=(150, 3))
     expected = IDKPointDetector(20, random_state=0, **options).fit(X)
-    own = IDKPointDetector(20, random_state=0, **options).fit(DeviceRows(torch.from_numpy(X).to(device)))
-    assert own.offset_ == expected.offset_
+    of_tensors = IDKPointDetector(20, random_state=0, **options).fit(DeviceRows(torch.from_numpy(X).to(device)))
+    assert of_tensors.offset_ == expected.offset_
     for name in ("score_samples", "p_values", "explain", "predict", "decision_function"):
-        found = getattr(own, name)(DeviceRows(torch.from_numpy(Q).to(device)))
-        assert isinstance(found, torch.Tensor) and found.device.type == device
-        assert_array_equal(found.cpu().numpy(), getattr(expected, name)(Q))
+        actual = getattr(of_tensors, name)(DeviceRows(torch.from_numpy(Q).to(device)))
+        assert isinstance(actual, torch.Tensor) and actual.device.type == device
+        assert_array_equal(actual.cpu().numpy(), getattr(expected, name)(Q))
 
 
 @pytest.mark.parametrize("options", [{}, {"max_samples": 16, "group_max_samples": 8, "pool_size": None}])
 def test_group_detectors_agree(rng, device, options):
     X, ids = rng.normal(size=(600, 2)), np.append(np.arange(40), rng.integers(0, 40, 560))
     expected = IDKGroupDetector(10, random_state=0, **options).fit(X, groups=ids)
-    own = IDKGroupDetector(10, random_state=0, **options)
-    own.fit(Groups(DeviceRows(torch.from_numpy(X).to(device)), ids, np.arange(40)))
-    assert_array_equal(own.scores_, expected.scores_)
-    assert_array_equal(own.p_values(X, groups=ids), expected.p_values(X, groups=ids))
-    assert_array_equal(pickle.loads(pickle.dumps(own)).score_samples(X, groups=ids), expected.scores_)
+    of_tensors = IDKGroupDetector(10, random_state=0, **options)
+    of_tensors.fit(Groups(DeviceRows(torch.from_numpy(X).to(device)), ids, np.arange(40)))
+    assert_array_equal(of_tensors.scores_, expected.scores_)
+    assert_array_equal(of_tensors.p_values(X, groups=ids), expected.p_values(X, groups=ids))
+    assert_array_equal(pickle.loads(pickle.dumps(of_tensors)).score_samples(X, groups=ids), expected.scores_)
 
 
 def test_kernels_and_mean_maps_agree(rng, device):
     X, ids = rng.normal(size=(200, 4)), np.arange(200) % 9
     rows = DeviceRows(torch.from_numpy(X).to(device))
-    own, other = (IsolationKernel(9, 16, random_state=0).fit(data) for data in (rows, X))
-    assert_array_equal(own.assign_cells(rows), other.assign_cells(X))
-    assert_array_equal(own.embed(Groups(rows, ids, np.arange(9))).toarray(), other.embed(X, ids).toarray())
+    of_tensors, other = (IsolationKernel(9, 16, random_state=0).fit(data) for data in (rows, X))
+    assert_array_equal(of_tensors.assign_cells(rows), other.assign_cells(X))
+    assert_array_equal(of_tensors.embed(Groups(rows, ids, np.arange(9))).toarray(), other.embed(X, ids).toarray())
 
 
 @pytest.mark.parametrize("device", [pytest.param("cuda", marks=gpu)])
@@ -220,9 +221,9 @@ def test_labels_and_lists_on_a_gpu(rng, device):
     X, ids = rng.normal(size=(600, 2)), rng.integers(5, 45, 600)
     expected = IDKGroupDetector(10, random_state=0).fit(X, groups=ids)
     on_gpu = torch.from_numpy(X).to(device), torch.from_numpy(ids).to(device)
-    own = IDKGroupDetector(10, random_state=0).fit(on_gpu[0], groups=on_gpu[1])
-    assert_array_equal(own.labels_, expected.labels_)
-    assert_array_equal(own.scores_, expected.scores_)
+    of_tensors = IDKGroupDetector(10, random_state=0).fit(on_gpu[0], groups=on_gpu[1])
+    assert_array_equal(of_tensors.labels_, expected.labels_)
+    assert_array_equal(of_tensors.scores_, expected.scores_)
     parts = [X[ids == label] for label in expected.labels_]
     by_parts = IDKGroupDetector(10, random_state=0).fit([torch.from_numpy(part).to(device) for part in parts])
     assert_array_equal(by_parts.scores_, IDKGroupDetector(10, random_state=0).fit(parts).scores_)

@@ -47,19 +47,19 @@ def test_a_tensor_in_host_memory_is_an_array(rng):
     X = rng.normal(size=(300, 3))
     there = torch.from_numpy(X)
     assert not lives_on_gpu(there)
-    found = IDKPointDetector(random_state=0).fit(there).score_samples(there)
-    assert isinstance(found, np.ndarray)
-    assert_array_equal(found, IDKPointDetector(random_state=0).fit(X).score_samples(X))
+    scores = IDKPointDetector(random_state=0).fit(there).score_samples(there)
+    assert isinstance(scores, np.ndarray)
+    assert_array_equal(scores, IDKPointDetector(random_state=0).fit(X).score_samples(X))
 
 
 @on_gpu
 def test_arrays_in_host_memory_go_to_the_gpu_that_is_named(rng, device):
     X = rng.normal(size=(3_000_000, 2))  # more than a block
-    own = IDKPointDetector(9, random_state=0, device=device).fit(X)
+    on_gpu = IDKPointDetector(9, random_state=0, device=device).fit(X)
     expected = IDKPointDetector(9, random_state=0, n_jobs=-1).fit(X)
     assert torch.cuda.max_memory_allocated() > 0
-    assert own.offset_ == expected.offset_
-    assert_array_equal(own.score_samples(X), expected.score_samples(X))
+    assert on_gpu.offset_ == expected.offset_
+    assert_array_equal(on_gpu.score_samples(X), expected.score_samples(X))
     ids = np.arange(60_000) % 500
     groups = [IDKGroupDetector(9, random_state=0, device=name).fit(X[:60_000], groups=ids) for name in (device, None)]
     assert_array_equal(groups[0].scores_, groups[1].scores_)
@@ -84,12 +84,12 @@ def test_cupy_arrays_in_give_cupy_arrays_out(rng, device, dtype):
     cupy = pytest.importorskip("cupy")
     X = rng.normal(size=(500, 3)).astype(dtype)
     expected = IDKPointDetector(20, random_state=0).fit(X)
-    own = IDKPointDetector(20, random_state=0).fit(cupy.asarray(X))
-    assert own.offset_ == expected.offset_
+    of_cupy = IDKPointDetector(20, random_state=0).fit(cupy.asarray(X))
+    assert of_cupy.offset_ == expected.offset_
     for name in ("score_samples", "p_values", "predict", "decision_function"):
-        found = getattr(own, name)(cupy.asarray(X))
-        assert isinstance(found, cupy.ndarray)
-        assert_array_equal(cupy.asnumpy(found), getattr(expected, name)(X))
+        actual = getattr(of_cupy, name)(cupy.asarray(X))
+        assert isinstance(actual, cupy.ndarray)
+        assert_array_equal(cupy.asnumpy(actual), getattr(expected, name)(X))
     ids = rng.integers(0, 25, 500)
     groups = IDKGroupDetector(10, random_state=0).fit(X, groups=ids)
     there = IDKGroupDetector(10, random_state=0).fit(cupy.asarray(X), groups=cupy.asarray(ids))

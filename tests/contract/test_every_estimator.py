@@ -77,20 +77,20 @@ def methods_of(model):
 
 
 def answer(model, method, *data):
-    found = getattr(model, method)(*data)
+    result = getattr(model, method)(*data)
     if method == "rank":
-        return [np.array(found, dtype=float)]
-    if isinstance(found, tuple):
-        return [np.asarray(part) for part in found]
-    return [found.toarray() if hasattr(found, "toarray") else np.asarray(found)]
+        return [np.array(result, dtype=float)]
+    if isinstance(result, tuple):
+        return [np.asarray(part) for part in result]
+    return [result.toarray() if hasattr(result, "toarray") else np.asarray(result)]
 
 
 def answers(model, name):
     data = new_data_of(name)
-    found = []
+    results = []
     for method in methods_of(model):
-        found += answer(model, method, *data)
-    return found
+        results += answer(model, method, *data)
+    return results
 
 
 def assert_same_answers(model, other, name):
@@ -154,12 +154,12 @@ def test_verdicts_follow_from_scores(name):
     decisions = model.decision_function(*new)
     assert_array_equal(decisions, model.score_samples(*new) - model.offset_)
     assert_array_equal(model.predict(*new), np.where(decisions < 0, -1, 1))
-    own = data_of(name)
-    scores = model.score_samples(own[0], own[2]) if name in GROUPS else model.score_samples(X)
+    data = data_of(name)
+    scores = model.score_samples(data[0], data[2]) if name in GROUPS else model.score_samples(X)
     if name in GROUPS:
         assert_allclose(model.scores_, scores, rtol=1e-10)
     assert model.offset_ == pytest.approx(np.quantile(scores, 0.2), rel=1e-10)
-    assert_array_equal(clone(model).fit_predict(*own), np.where(scores < model.offset_ - 1e-12, -1, 1))
+    assert_array_equal(clone(model).fit_predict(*data), np.where(scores < model.offset_ - 1e-12, -1, 1))
 
 
 @pytest.mark.parametrize("name", MAKE)

@@ -91,10 +91,10 @@ def test_rows_absurdly_far_out_are_scored_alike_by_both_backends(spread, rng, mo
 
 @pytest.mark.parametrize("settings", [{"n_jobs": 2}, {"backend": "loky", "n_jobs": 2}, {"prefer": "processes"}])
 def test_joblib_contexts_and_fits_side_by_side_change_nothing(settings, rng):
-    X, found = rng.normal(size=(300, 3)), []
+    X, results = rng.normal(size=(300, 3)), []
 
     def work(n_jobs):
-        found.append(IDKPointDetector(20, 16, random_state=0, n_jobs=n_jobs).fit(X).score_samples(X))
+        results.append(IDKPointDetector(20, 16, random_state=0, n_jobs=n_jobs).fit(X).score_samples(X))
 
     work(None)
     with joblib.parallel_config(**settings):
@@ -104,9 +104,9 @@ def test_joblib_contexts_and_fits_side_by_side_change_nothing(settings, rng):
             thread.start()
         for thread in threads:
             thread.join()
-    assert len(found) == 6
-    for scores in found:
-        assert_array_equal(scores, found[0])
+    assert len(results) == 6
+    for scores in results:
+        assert_array_equal(scores, results[0])
 
 
 @pytest.mark.slow

@@ -28,8 +28,8 @@ def test_groups_are_numbered_in_order_and_every_variant_has_both_kinds_to_judge(
 
 
 def test_variants_are_what_they_say():
-    found = problems(["scattered"])
-    whole, thinned, tenth, clean = (found["scattered", v] for v in ("as is", "thinned", "contaminated", "clean"))
+    of_kind = problems(["scattered"])
+    whole, thinned, tenth, clean = (of_kind["scattered", v] for v in ("as is", "thinned", "contaminated", "clean"))
     assert whole.learn.all() and whole.judged.all()
     sizes, fewer = np.bincount(whole.groups), np.bincount(thinned.groups)
     assert (fewer <= sizes).all() and fewer.min() >= 3 and fewer.sum() < sizes.sum() / 2
@@ -106,6 +106,6 @@ def test_images_are_cut_into_nine_patches_and_other_digits_are_odd(name, n_own):
 def test_positive_bags_are_odd_and_one_in_twenty_at_most():
     X, groups, y = rebuild_groups("mil_musk1")
     assert len(y) == 53 and y.sum() == 3
-    own = np.floor(X[:, 0]).astype(int)  # the number of the bag stands in its first feature
-    assert (own[y[groups] == 1] % 2 == 1).all() and (own[y[groups] == 0] % 2 == 0).all()
+    bag_numbers = np.floor(X[:, 0]).astype(int)  # the number of the bag stands in its first feature
+    assert (bag_numbers[y[groups] == 1] % 2 == 1).all() and (bag_numbers[y[groups] == 0] % 2 == 0).all()
     assert len(np.unique(groups)) == len(np.unique(X[:, 0]))

@@ -99,17 +99,17 @@ def test_alike_groups_are_what_their_kind_says(kind):
     sizes = np.bincount(groups)
     assert y.sum() == 40 and sizes.min() >= 20 and sizes.max() <= 500
     odd, usual = X[y[groups] == 1], X[y[groups] == 0]
-    found = {
+    is_of_kind = {
         "shifted": odd[:, 0].mean() > 1.3,
         "narrower": odd.std() < 0.5,
         "correlated": np.corrcoef(odd[:, 0], odd[:, 1])[0, 1] > 0.9,
         "partly shifted": 0.2 < np.mean(odd.min(axis=1) > 1) < 0.4,
     }
-    assert found.pop(kind) and not any(found.values())
+    assert is_of_kind.pop(kind) and not any(is_of_kind.values())
     assert abs(usual.mean()) < 0.1 and usual.std() == pytest.approx(np.sqrt(1.09), abs=0.03)
 
 
 def test_alike_groups_refuse_what_makes_no_sense():
-    for how, said in (({"kind": "x"}, "kind='x'"), ({"n_odd": 400}, "n_odd=400"), ({"low": 9, "high": 3}, "low=9")):
-        with pytest.raises(ValueError, match=said):
+    for how, message in (({"kind": "x"}, "kind='x'"), ({"n_odd": 400}, "n_odd=400"), ({"low": 9, "high": 3}, "low=9")):
+        with pytest.raises(ValueError, match=message):
             make_alike_groups(**how)

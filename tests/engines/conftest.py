@@ -30,11 +30,11 @@ def cards():
 
 def session(**how):
     """A Spark session on two cores; with CI_SPARK=1 there must be one."""
-    lacks = "PySpark" if find_spec("pyspark") is None else None
-    if lacks is None and shutil.which("java") is None and "JAVA_HOME" not in os.environ:
-        lacks = "Java (on Debian: apt-get install default-jre-headless)"
-    if lacks is not None:
-        (pytest.fail if os.environ.get("CI_SPARK") == "1" else pytest.skip)(f"no {lacks} found")
+    absent = "PySpark" if find_spec("pyspark") is None else None
+    if absent is None and shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        absent = "Java (on Debian: apt-get install default-jre-headless)"
+    if absent is not None:
+        (pytest.fail if os.environ.get("CI_SPARK") == "1" else pytest.skip)(f"no {absent} found")
     os.environ["PYSPARK_PYTHON"] = sys.executable
     from pyspark.sql import SparkSession
 
@@ -55,7 +55,7 @@ def session(**how):
 @pytest.fixture(scope="session")
 def spark():
     """One session for all tests, as it takes seconds to start; tasks are tried twice."""
-    own = session(master="local[2,2]")
-    own.sparkContext.setLogLevel("OFF")
-    yield own
-    own.stop()
+    started = session(master="local[2,2]")
+    started.sparkContext.setLogLevel("OFF")
+    yield started
+    started.stop()

@@ -85,17 +85,17 @@ class Cluster:
 
 @pytest.fixture
 def cluster(tmp_path):
-    one = Cluster(tmp_path)
-    yield one
-    one.close()
+    running = Cluster(tmp_path)
+    yield running
+    running.close()
 
 
 @pytest.fixture
 def client(cluster):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        with Client(cluster.address) as one:
-            yield one
+        with Client(cluster.address) as connected:
+            yield connected
 
 
 @pytest.fixture

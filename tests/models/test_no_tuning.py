@@ -176,6 +176,7 @@ def test_among_equal_rows_all_are_normal_and_any_other_is_far_out():
     assert_array_equal(model.predict(X), 1)
     others = X[:4] + np.array([[1e-9], [0.7], [20.0], [-2e9]])
     assert (model.score_samples(others) < 1e-3).all()
+    assert_array_equal(model.predict(others), -1)
     groups = IDKGroupDetector(20, random_state=0).fit([X[:3], X[:5], X[:1], X[:2]])
     assert_array_equal(groups.scores_, 1)
     assert_array_equal(groups.predict([X[:7]]), 1)

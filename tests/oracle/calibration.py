@@ -11,32 +11,34 @@ def p_value(folds, scores, exact=False):
         for other in fold:
             if other <= score:
                 below += 1
-    found = (1 + below) / (1 + n)
+    rank_share = (1 + below) / (1 + n)
     if below or exact or min(scores) <= 0:
-        return found
+        return rank_share
     tail = pareto(folds)
     if tail is None:
-        return found
+        return rank_share
     thresholds, k, scale, shape, bend = tail
     excess = sum(-math.log(s) - u for s, u in zip(scores, thresholds, strict=True)) / len(folds)
     if excess <= 0:
-        return found
+        return rank_share
     fall = (1 + shape * min(excess, bend) / scale) ** (-1 / shape)
-    return min(found, (k + 1) / (n + 1) * fall * math.exp(-max(excess - bend, 0) / (scale + shape * bend)))
+    return min(rank_share, (k + 1) / (n + 1) * fall * math.exp(-max(excess - bend, 0) / (scale + shape * bend)))
 
 
 def pareto(folds):
-    """Thresholds, how many lacks are beyond, scale and shape of a generalised Pareto tail, and where that ends."""
+    """Thresholds, how many surprises are beyond, scale and shape of a generalised Pareto tail, and where that ends."""
     n = sum(len(fold) for fold in folds)
     wanted = min(max(n / 10, 10), 500)
     thresholds, excess = [], []
     for fold in folds:
-        lacks = [-math.log(score) if score > 0 else math.inf for score in fold]
-        possible = [u for u in lacks if sum(lack > u for lack in lacks) >= max(1, round(wanted * len(fold) / n))]
+        surprises = [-math.log(score) if score > 0 else math.inf for score in fold]
+        possible = [
+            u for u in surprises if sum(surprise > u for surprise in surprises) >= max(1, round(wanted * len(fold) / n))
+        ]
         if not possible:
             return None
         thresholds.append(max(possible))
-        excess += [lack - thresholds[-1] for lack in lacks if lack > thresholds[-1]]
+        excess += [surprise - thresholds[-1] for surprise in surprises if surprise > thresholds[-1]]
     k = len(excess)
     if k < 10:
         return None

@@ -13,9 +13,9 @@ def mean_map(cells, n_cells, outside=False):
     """Share of the points of one group in each cell; with `outside`, OUTSIDE is a last cell of each partitioning."""
     shares = []
     for i in range(len(cells[0])):
-        own = [x_cells[i] for x_cells in cells]
+        cells_of_group = [x_cells[i] for x_cells in cells]
         for j in [*range(n_cells), *([OUTSIDE] if outside else [])]:
-            shares.append(Fraction(own.count(j), len(own)))
+            shares.append(Fraction(cells_of_group.count(j), len(cells_of_group)))
     return shares
 
 
@@ -51,8 +51,8 @@ def assign_cells(groups, partitionings, mechanism="hypersphere"):
     cells = [[] for _ in groups]
     for centers in partitionings:
         radii = sq_radii(centers, mechanism)
-        for own, group in zip(cells, groups, strict=True):
-            own.append(cell(group, centers, radii))
+        for row, group in zip(cells, groups, strict=True):
+            row.append(cell(group, centers, radii))
     return cells
 
 
@@ -84,28 +84,31 @@ def noise(maps, sizes, n_partitionings):
     """
     points = sum(sizes)
     within = Fraction(0)
-    for own, n in zip(maps, sizes, strict=True):
-        within += n * (n_partitionings - sum(share * share for share in own))
+    for group_map, n in zip(maps, sizes, strict=True):
+        within += n * (n_partitionings - sum(share * share for share in group_map))
     within /= points - len(sizes)
     ratio = Fraction(0)
     for _ in range(3):
         weights = [n / (1 + ratio * n) for n in sizes]
         weights = [weight / sum(weights) for weight in weights]
         population = [
-            sum(weight * own[k] for weight, own in zip(weights, maps, strict=True)) for k in range(len(maps[0]))
+            sum(weight * group_map[k] for weight, group_map in zip(weights, maps, strict=True))
+            for k in range(len(maps[0]))
         ]
-        spread = sum(weight * sq_distance(own, population) for weight, own in zip(weights, maps, strict=True))
+        spread = sum(
+            weight * sq_distance(group_map, population) for weight, group_map in zip(weights, maps, strict=True)
+        )
         by_chance = within * sum(weight * (1 - weight) / n for weight, n in zip(weights, sizes, strict=True))
         between = (spread - by_chance) / sum(weight * (1 - weight) for weight in weights)
         ratio = Fraction(float(max(between, 0) / within))
     return ratio, population
 
 
-def deviation(own, n, ratio, population, largest):
+def deviation(group_map, n, ratio, population, largest):
     """The mean map's step away from the population, on a scale on which chance alone is as large at every size."""
     n = min(n, largest)
     factor = sqrt(n / (1 + ratio * n))
-    return [factor * float(share - usual) for share, usual in zip(own, population, strict=True)]
+    return [factor * float(share - usual) for share, usual in zip(group_map, population, strict=True)]
 
 
 def near_and_far(group, references, noise_of, n_nearest=10, far_shares=(20, 4)):
@@ -123,25 +126,25 @@ def near_and_far(group, references, noise_of, n_nearest=10, far_shares=(20, 4)):
     distances.sort()
     most = max(len(references) - 1, 1)
     n_nearest = min(n_nearest, most)
-    found = [sum(distances[:n_nearest]) / n_nearest]
+    means = [sum(distances[:n_nearest]) / n_nearest]
     for share in far_shares:
-        found.append(distances[min(max(ceil(Fraction(len(references), share)), n_nearest), most) - 1])
-    return found
+        means.append(distances[min(max(ceil(Fraction(len(references), share)), n_nearest), most) - 1])
+    return means
 
 
 def oddness(distances, n, lines, margin=1.5):
     """The largest of: spreads of the nearest beyond what is usual at size n, and 1.5 less of the far ones."""
-    found = []
+    deviations = []
     for distance, line in zip(distances, lines, strict=True):
         x = min(max(log(n), line.low), line.high) - line.middle
-        found.append((distance - line.location - line.slope * x) / (line.scale * exp(line.scale_slope * x)))
-    return max(found[0], found[1] - margin, found[2] - margin)
+        deviations.append((distance - line.location - line.slope * x) / (line.scale * exp(line.scale_slope * x)))
+    return max(deviations[0], deviations[1] - margin, deviations[2] - margin)
 
 
 def column_sums(points, edges, values):
     """Of each column the sums of v, v^2, v^3, v^4 over points, v the value of the first bin that reaches so far."""
-    found = []
-    for j, (own, of_bins) in enumerate(zip(edges, values, strict=True)):
-        v = [of_bins[sum(edge < point[j] for edge in own)] for point in points]
-        found.append([sum(one**k for one in v) for k in range(1, 5)])
-    return found
+    sums = []
+    for j, (edges_here, of_bins) in enumerate(zip(edges, values, strict=True)):
+        v = [of_bins[sum(edge < point[j] for edge in edges_here)] for point in points]
+        sums.append([sum(one**k for one in v) for k in range(1, 5)])
+    return sums

@@ -24,7 +24,7 @@ def sq_distance(x, y):
 
 def samples(n_slots, levels, psi):
     """The slots of every sample of one psi: blocks of the largest, and in each the samples of the smaller ones."""
-    found = []
+    slots = []
     for block in range(0, n_slots, levels[-1]):
         if psi == levels[-1]:
             starts = [block]
@@ -33,8 +33,8 @@ def samples(n_slots, levels, psi):
             starts = range(block, block + levels[-1] - run + 1, run)
         else:  # one behind the other
             starts = range(block, block + levels[-1] - psi + 1, psi)
-        found += [range(start, start + psi) for start in starts]
-    return found
+        slots += [range(start, start + psi) for start in starts]
+    return slots
 
 
 def partitionings(pool, slots, levels, psi):
@@ -103,8 +103,8 @@ def assign_cells(X, partitionings, rule="nearest", mechanism="hypersphere"):
     cells = [[] for _ in X]
     for centers in partitionings:
         radii = sq_radii(centers, mechanism)
-        for own, x in zip(cells, X, strict=True):
-            own.append(cell(x, centers, radii, rule))
+        for cells_of_row, x in zip(cells, X, strict=True):
+            cells_of_row.append(cell(x, centers, radii, rule))
     return cells
 
 
@@ -171,10 +171,10 @@ def average_over_views(train, rows, levels):
             pstdev([log(max(score, floor)) for score in column])
             for column, floor in zip(columns, floors[-1], strict=True)
         ]
-        own = [
+        terms = [
             psi**-0.5 / deviation if deviation > 1e-9 else 0 for psi, deviation in zip(levels, deviations, strict=True)
         ]
-        weights.append(own if any(own) else [psi**-0.5 for psi in levels])
+        weights.append(terms if any(terms) else [psi**-0.5 for psi in levels])
         spread = 0 if far is None else pstdev(far)
         whole = sum(psi**-0.5 for psi in levels)
         far_weights.append(0 if far is None else whole / (spread if spread > 1e-9 else 1))

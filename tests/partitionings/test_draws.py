@@ -63,8 +63,8 @@ def test_a_psi_has_about_as_many_samples_as_asked_for_and_at_least_one(n_pool, p
     assert len(slots) == n_blocks * psi and slots.min() >= 0 and slots.max() < n_pool
     per_cut = n_pool // psi * psi
     for start in range(0, len(slots), per_cut):  # within a cut no row is drawn twice
-        own = slots[start : start + per_cut]
-        assert len(np.unique(own)) == len(own)
+        block = slots[start : start + per_cut]
+        assert len(np.unique(block)) == len(block)
     assert_array_equal(slots[:per_cut], np.arange(len(slots[:per_cut])))
 
 

@@ -158,9 +158,9 @@ def test_nothing_is_learned_scored_or_explained_again(rows, groups, monkeypatch)
     def never(*_, **__):
         raise AssertionError("computed twice")
 
-    for owner, verbs in ((PointModel, ["scores", "explain", "path"]), (GroupModel, ["scores", "explain"])):
-        for verb in verbs:
-            monkeypatch.setattr(owner, verb, never)
+    for owner, methods in ((PointModel, ["scores", "explain", "path"]), (GroupModel, ["scores", "explain"])):
+        for method in methods:
+            monkeypatch.setattr(owner, method, never)
     monkeypatch.setattr(Calibration, "p_values", never)
     mapped, compute = [], Views.mean_maps
     monkeypatch.setattr(Views, "mean_maps", lambda *args, **how: mapped.append(1) or compute(*args, **how))

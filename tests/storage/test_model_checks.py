@@ -53,11 +53,11 @@ def test_limits_that_do_not_fit_are_refused(tmp_path, change):
 
 
 SCALINGS = {
-    "scores": lambda own: replace(own, scores=own.scores[:-1]),
-    "rise": lambda own: replace(own, values=own.values[::-1].copy()),
-    "slopes": lambda own: replace(own, slopes=np.full_like(own.slopes, np.inf)),
-    "starts": lambda own: replace(own, starts=own.starts + 1),
-    "feature": lambda own: replace(own, starts=own.starts[[0, 1, 1, 3]]),
+    "scores": lambda part: replace(part, scores=part.scores[:-1]),
+    "rise": lambda part: replace(part, values=part.values[::-1].copy()),
+    "slopes": lambda part: replace(part, slopes=np.full_like(part.slopes, np.inf)),
+    "starts": lambda part: replace(part, starts=part.starts + 1),
+    "feature": lambda part: replace(part, starts=part.starts[[0, 1, 1, 3]]),
 }
 
 
@@ -70,13 +70,13 @@ def test_scalings_that_do_not_fit_are_refused(tmp_path, name):
 
 
 BALLS = {
-    "slots": lambda own: replace(own, slots=own.slots + np.int32(len(own.pool))),
-    "slots are not whole": lambda own: replace(own, slots=own.slots[:-1]),
-    "sq_radii": lambda own: replace(own, sq_radii=-own.sq_radii - 1),
-    "sq_radii has shape": lambda own: replace(own, sq_radii=own.sq_radii[:-1]),
-    "levels": lambda own: replace(own, levels=own.levels[::-1]),
-    "features": lambda own: replace(own, pool=own.pool[:, :-1]),
-    "slots is of dtype int64": lambda own: replace(own, slots=own.slots.astype(np.int64)),
+    "slots": lambda part: replace(part, slots=part.slots + np.int32(len(part.pool))),
+    "slots are not whole": lambda part: replace(part, slots=part.slots[:-1]),
+    "sq_radii": lambda part: replace(part, sq_radii=-part.sq_radii - 1),
+    "sq_radii has shape": lambda part: replace(part, sq_radii=part.sq_radii[:-1]),
+    "levels": lambda part: replace(part, levels=part.levels[::-1]),
+    "features": lambda part: replace(part, pool=part.pool[:, :-1]),
+    "slots is of dtype int64": lambda part: replace(part, slots=part.slots.astype(np.int64)),
 }
 
 
@@ -89,14 +89,14 @@ def test_balls_that_do_not_fit_are_refused(tmp_path, name):
 
 
 LEVEL2 = {
-    "population": lambda own: replace(own, population=own.population[:-1]),
-    "sizes": lambda own: replace(own, references=MeanMaps(own.references.counts[:-1], own.references.sizes)),
-    "ratio": lambda own: replace(own, ratio=-1.0),
-    "largest": lambda own: replace(own, largest=0),
-    "2 lines": lambda own: replace(own, lines=own.lines[:2]),
-    "low": lambda own: replace(own, lines=(replace(own.lines[0], low=9.0, high=8.0), *own.lines[1:])),
-    "scale": lambda own: replace(own, lines=(replace(own.lines[0], scale=0.0), *own.lines[1:])),
-    "line": lambda own: replace(own, lines=(replace(own.lines[0], slope=float("nan")), *own.lines[1:])),
+    "population": lambda part: replace(part, population=part.population[:-1]),
+    "sizes": lambda part: replace(part, references=MeanMaps(part.references.counts[:-1], part.references.sizes)),
+    "ratio": lambda part: replace(part, ratio=-1.0),
+    "largest": lambda part: replace(part, largest=0),
+    "2 lines": lambda part: replace(part, lines=part.lines[:2]),
+    "low": lambda part: replace(part, lines=(replace(part.lines[0], low=9.0, high=8.0), *part.lines[1:])),
+    "scale": lambda part: replace(part, lines=(replace(part.lines[0], scale=0.0), *part.lines[1:])),
+    "line": lambda part: replace(part, lines=(replace(part.lines[0], slope=float("nan")), *part.lines[1:])),
 }
 
 
@@ -107,11 +107,11 @@ def test_neighbours_that_do_not_fit_are_refused(tmp_path, name):
 
 
 CALIBRATIONS = {
-    "divide": lambda own: replace(own, ends=own.ends - 1),
-    "ends": lambda own: replace(own, edges=np.array([4])),
-    "edges": lambda own: replace(own, ends=np.array([*range(11), len(own.scores)]), edges=np.array([5, 2])),
-    "scores": lambda own: replace(own, scores=own.scores[::-1].copy()),
-    "such groups": lambda own: replace(own, models=(points().model_, *own.models[1:])),
+    "divide": lambda part: replace(part, ends=part.ends - 1),
+    "ends": lambda part: replace(part, edges=np.array([4])),
+    "edges": lambda part: replace(part, ends=np.array([*range(11), len(part.scores)]), edges=np.array([5, 2])),
+    "scores": lambda part: replace(part, scores=part.scores[::-1].copy()),
+    "such groups": lambda part: replace(part, models=(points().model_, *part.models[1:])),
 }
 
 

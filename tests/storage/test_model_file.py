@@ -115,13 +115,13 @@ def test_a_loaded_model_says_exactly_what_the_saved_one_says(tmp_path, name):
 )
 @pytest.mark.parametrize("params", [{}, {"max_samples": 2, "scaling": "standard"}])
 def test_models_of_strange_data_come_back_too(tmp_path, X, params):
-    one = IDKPointDetector(n_estimators=1, random_state=0, **params).fit(X)
-    isobag.save(one, tmp_path / "m")
-    assert_array_equal(isobag.load(tmp_path / "m").score_samples(X), one.score_samples(X))
+    detector = IDKPointDetector(n_estimators=1, random_state=0, **params).fit(X)
+    isobag.save(detector, tmp_path / "m")
+    assert_array_equal(isobag.load(tmp_path / "m").score_samples(X), detector.score_samples(X))
     parts = [row[None] for row in X]
-    one = IDKGroupDetector(n_estimators=1, random_state=0, **params).fit(parts)
-    isobag.save(one, tmp_path / "m")
-    assert_array_equal(isobag.load(tmp_path / "m").score_samples(parts), one.score_samples(parts))
+    detector = IDKGroupDetector(n_estimators=1, random_state=0, **params).fit(parts)
+    isobag.save(detector, tmp_path / "m")
+    assert_array_equal(isobag.load(tmp_path / "m").score_samples(parts), detector.score_samples(parts))
 
 
 @pytest.mark.parametrize("name", ["frame", "groups", "owners"])

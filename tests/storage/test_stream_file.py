@@ -25,8 +25,8 @@ def test_a_loaded_stream_goes_on_to_the_same_bits(n, max_samples, tmp_path):
     isobag.save(whole, path)
     again = isobag.load(path)
     assert again.online_ == whole.online_
-    for own in (whole, again):
-        own.partial_fit(X[n:450])
+    for stream in (whole, again):
+        stream.partial_fit(X[n:450])
     assert np.array_equal(again.follow(X[450:]).p_values, whole.follow(X[450:]).p_values)
     assert np.array_equal(again.score_samples(X), whole.score_samples(X))
     assert again.drift_ == whole.drift_

@@ -32,10 +32,10 @@ READERS = {
 def test_what_is_written_comes_back(ending, tmp_path):
     path = tmp_path / f"t{ending}"
     write_table(path, iter(PARTS))
-    found = READERS[ending](path)
-    assert found["name"].tolist() == ["a", 'say "b"', "größe", "x,y"]
-    assert np.array_equal(found["score"].astype(float), [0.1, np.nan, 1e-300, 3.0], equal_nan=True)
-    assert found["flagged"].tolist() == [True, False, False, False]
+    actual = READERS[ending](path)
+    assert actual["name"].tolist() == ["a", 'say "b"', "größe", "x,y"]
+    assert np.array_equal(actual["score"].astype(float), [0.1, np.nan, 1e-300, 3.0], equal_nan=True)
+    assert actual["flagged"].tolist() == [True, False, False, False]
 
 
 def test_the_same_table_is_the_same_packed_file(tmp_path):

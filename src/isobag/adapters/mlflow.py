@@ -107,10 +107,10 @@ def log_model(model: Any, name: str = "model", *, input_example: Any, **more: An
 def load_model(model_uri: str) -> TableModel:
     """The model itself, from a folder or an address of MLflow: ``runs:/...``, ``models:/...``."""
     folder = mlflow.artifacts.download_artifacts(artifact_uri=str(model_uri))
-    own = Model.load(folder).flavors.get(FLAVOR)
-    if own is None:
+    flavor = Model.load(folder).flavors.get(FLAVOR)
+    if flavor is None:
         raise ValueError(f"{model_uri!r} was not saved by isobag.adapters.mlflow.")
-    return _opened(os.path.join(folder, own["data"]))
+    return _opened(os.path.join(folder, flavor["data"]))
 
 
 def signature_of(model: TableModel, example: Any) -> Any:

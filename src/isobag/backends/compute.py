@@ -77,7 +77,7 @@ class Compute:
         with None, it is Numba on the processor, unless rows lie on a device themselves.
     """
 
-    backend: str = "auto"
+    requested: str = "auto"
     n_jobs: int | None = None
     device: str | None = None
 
@@ -85,36 +85,36 @@ class Compute:
     def name(self) -> str:
         """Name of the backend that is meant."""
         names_gpu = self.device is not None and self.device.startswith("cuda")
-        if self.backend != "auto":
-            if names_gpu and self.backend != "torch":
+        if self.requested != "auto":
+            if names_gpu and self.requested != "torch":
                 raise ValueError(
-                    f'device={self.device!r} with backend={self.backend!r}; use backend="torch", or device=None.'
+                    f'device={self.device!r} with backend={self.requested!r}; use backend="torch", or device=None.'
                 )
-            return self.backend
+            return self.requested
         return "torch" if names_gpu or (self.device == "auto" and _has_gpu()) else "numba"
 
     @property
-    def verbs(self) -> AnyBackend:
+    def backend(self) -> AnyBackend:
         """The backend itself."""
-        return _open(self.backend, self.device)
+        return _open(self.requested, self.device)
 
     def beside(self, device: str | None) -> "Compute":
         """The same for data that live on a device, where they are to be computed; None: in host memory."""
         if device is None:
             return self
-        if self.backend not in ("auto", "torch"):
+        if self.requested not in ("auto", "torch"):
             raise ValueError(
-                f'X is on {device} and backend={self.backend!r} works in host memory; use backend="auto", or pass '
+                f'X is on {device} and backend={self.requested!r} works in host memory; use backend="auto", or pass '
                 "X in host memory, as X.cpu() or X.get()."
             )
         if self.device not in (None, "auto", device, device.partition(":")[0]):
             raise ValueError(f"X is on {device} and device={self.device!r}; use device=None, or move X there.")
-        return replace(self, backend="torch", device=device)
+        return replace(self, requested="torch", device=device)
 
     def place(self, X: Array) -> Array:
         """Rows where the backend works: (n, d), an array or a tensor on the device."""
-        return self.verbs.place(X)
+        return self.backend.place(X)
 
     def fetch(self, values: Array) -> Array:
         """Values as a NumPy array, wherever they are."""
-        return self.verbs.fetch(values)
+        return self.backend.fetch(values)

@@ -149,8 +149,8 @@ def _split_column(X: Any, name: str | int) -> tuple[Any, Any]:
     is_arrow = hasattr(X, "column_names")  # whose ``columns`` are the data, not their names
     columns = list(X.column_names if is_arrow else getattr(X, "columns", []))
     if name not in columns:
-        known = ", ".join(map(repr, columns)) or "none, X is not a frame"
-        raise ValueError(f"groups={name!r}; X has no such column (columns: {known}).")
+        present = ", ".join(map(repr, columns)) or "none, X is not a frame"
+        raise ValueError(f"groups={name!r}; X has no such column (columns: {present}).")
     others = [column for column in columns if column != name]
     return X.select(others) if is_arrow else X[others], X[name]
 

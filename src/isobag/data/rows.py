@@ -68,17 +68,17 @@ class Rows(ABC):
 
     def map(self, function: Callable[[Floats], Array]) -> Array:
         """What a function makes of each row, from blocks of rows: (m, d) -> (m, ...) makes (n, ...)."""
-        found = None
+        values = None
         start = 0
         for block in self.blocks():
             part = function(block)
             if len(block) == len(self):
                 return part
-            if found is None:
-                found = np.empty((len(self), *part.shape[1:]), part.dtype)
-            found[start : start + len(block)] = part
+            if values is None:
+                values = np.empty((len(self), *part.shape[1:]), part.dtype)
+            values[start : start + len(block)] = part
             start += len(block)
-        return function(np.empty((0, self.n_features))) if found is None else found
+        return function(np.empty((0, self.n_features))) if values is None else values
 
     def part(self, numbers: Ints) -> "Rows":
         """Only the rows with the numbers given, which ascend."""
@@ -121,10 +121,10 @@ class Rows(ABC):
         most = max(1, min(GROUPED_ROWS, self.block_rows, BLOCK_NUMBERS // self.n_features))
         for rows, starts, numbers in whole_groups(ends, most, stops):
             for part in slices(rows.stop - rows.start, most):
-                own = slice(rows.start + part.start, rows.start + part.stop)
-                some = np.arange(own.start, own.stop) if order is None else order[own].astype(np.int64)
-                X = self.take(some)
-                yield GroupedBlock(X, starts, numbers) if own == rows else group_rows(X, ids[some])
+                piece = slice(rows.start + part.start, rows.start + part.stop)
+                taken = np.arange(piece.start, piece.stop) if order is None else order[piece].astype(np.int64)
+                X = self.take(taken)
+                yield GroupedBlock(X, starts, numbers) if piece == rows else group_rows(X, ids[taken])
 
 
 class ArrayRows(Rows):

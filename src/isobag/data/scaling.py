@@ -7,7 +7,7 @@ alike, and never by a logarithm of some library: so the same rows have the same 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TypeVar
 
 import numpy as np
@@ -50,7 +50,7 @@ class Scaling(Learned, ABC):
         ``compute`` says how, NumPy if it is None; the result is the same to the last bit.
         """
         how = Compute("numpy") if compute is None else compute
-        return self.scale(X, how.verbs, how.n_jobs)
+        return self.scale(X, how.backend, how.n_jobs)
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ class NormalScaling(Scaling):
 
 
 @dataclass(frozen=True)
-class Summary:
+class ScalingData:
     """What all scalings are learned from: the range of each feature (d,), and a sample of the rows (m, d)."""
 
     low: Floats
@@ -165,50 +165,50 @@ class Summary:
         return np.where(self.is_constant, self.low, shift), np.where(self.is_constant, _TINY, usual)
 
 
-def _minmax(seen: Summary) -> Scaling:
-    return LinearScaling(*seen.linear(seen.low, seen.high - seen.low))
+def _minmax(data: ScalingData) -> Scaling:
+    return LinearScaling(*data.linear(data.low, data.high - data.low))
 
 
-def _standard(seen: Summary) -> Scaling:
-    middle = seen.sample.mean(axis=0)
-    return LinearScaling(*seen.linear(middle, np.sqrt(((seen.sample - middle) ** 2).mean(axis=0))))
+def _standard(data: ScalingData) -> Scaling:
+    middle = data.sample.mean(axis=0)
+    return LinearScaling(*data.linear(middle, np.sqrt(((data.sample - middle) ** 2).mean(axis=0))))
 
 
-def _absolute(seen: Summary) -> Scaling:
-    middle = seen.sample.mean(axis=0)
-    return LinearScaling(*seen.linear(middle, np.abs(seen.sample - middle).mean(axis=0)))
+def _absolute(data: ScalingData) -> Scaling:
+    middle = data.sample.mean(axis=0)
+    return LinearScaling(*data.linear(middle, np.abs(data.sample - middle).mean(axis=0)))
 
 
-def _robust(seen: Summary) -> Scaling:
-    first, middle, third = np.quantile(seen.sample, (0.25, 0.5, 0.75), axis=0)
-    return LinearScaling(*seen.linear(middle, np.where(third > first, third - first, seen.high - seen.low)))
+def _robust(data: ScalingData) -> Scaling:
+    first, middle, third = np.quantile(data.sample, (0.25, 0.5, 0.75), axis=0)
+    return LinearScaling(*data.linear(middle, np.where(third > first, third - first, data.high - data.low)))
 
 
-def _asinh(seen: Summary) -> Scaling:
-    middle = np.array(seen.of_columns(np.median))
-    away = np.abs(seen.sample - middle)
-    spread = np.array(seen.of_columns(np.median, away))
+def _asinh(data: ScalingData) -> Scaling:
+    middle = np.array(data.of_columns(np.median))
+    away = np.abs(data.sample - middle)
+    spread = np.array(data.of_columns(np.median, away))
     mean = away.mean(axis=0)
-    return AsinhScaling(*seen.linear(middle, np.where(spread > LEAST_SPREAD * mean, spread, mean)))
+    return AsinhScaling(*data.linear(middle, np.where(spread > LEAST_SPREAD * mean, spread, mean)))
 
 
-def _normal(seen: Summary) -> Scaling:
-    knots = seen.of_columns(_knots)
+def _normal(data: ScalingData) -> Scaling:
+    knots = data.of_columns(_knots)
     for j, (values, _, slopes) in enumerate(knots):
         if len(values) == 1:
-            slopes[:] = _MOST if seen.is_constant[j] else 1 / seen.half_range[j]
+            slopes[:] = _MOST if data.is_constant[j] else 1 / data.half_range[j]
     values, scores, slopes = (np.concatenate(parts) for parts in zip(*knots, strict=True))
     starts = np.cumsum([0, *(len(own) for own, _, _ in knots)])
     return NormalScaling(starts, values, scores, slopes)
 
 
-def _none(seen: Summary) -> Scaling:
+def _none(data: ScalingData) -> Scaling:
     """The same shift and a power of two for all: distances are as they were, and neither overflow nor vanish."""
-    power = 2.0 ** np.clip(np.floor(np.log2(seen.half_range.max())), -1000, 1000)
-    return LinearScaling(seen.low / 2 + seen.high / 2, np.full_like(seen.low, power))
+    power = 2.0 ** np.clip(np.floor(np.log2(data.half_range.max())), -1000, 1000)
+    return LinearScaling(data.low / 2 + data.high / 2, np.full_like(data.low, power))
 
 
-SCALINGS: dict[str | None, Callable[[Summary], Scaling]] = {
+SCALINGS: dict[str | None, Callable[[ScalingData], Scaling]] = {
     "minmax": _minmax,
     "standard": _standard,
     "absolute": _absolute,
@@ -235,8 +235,8 @@ def fit_scalings(
 ) -> dict[str | None, Scaling]:
     """Learn scalings from some rows, by their numbers, and the ranges of all; by default from a sample."""
     low, high = rows.extremes()
-    seen = Summary(low, high, rows, n_jobs, numbers)
-    return {name: SCALINGS[name](seen) for name in names}
+    data = ScalingData(low, high, rows, n_jobs, numbers)
+    return {name: SCALINGS[name](data) for name in names}
 
 
 def _knots(column: Floats) -> tuple[Floats, Floats, Floats]:
@@ -246,17 +246,39 @@ def _knots(column: Floats) -> tuple[Floats, Floats, Floats]:
     of the outer 5 % of the ranks, so that far is far.
     """
     column = np.sort(column)
-    values = column[np.append(True, column[1:] != column[:-1])]
+    is_new = column[1:] != column[:-1]
+    if is_new.all():
+        places, scores, first, final = _knots_of_ranks(len(column))
+        values = column[places]
+    else:
+        values = column[np.append(True, is_new)]
+        if len(values) > KNOTS:
+            values = np.unique(column[_some(len(column))])
+        ranks = np.searchsorted(column, values, "left") + np.searchsorted(column, values, "right")
+        scores = ndtri(ranks / (2.0 * len(column)))
+        first, final = _ends_of_lines(scores)
     if len(values) == 1:
         return values, np.zeros(1), np.ones(2)
-    if len(values) > KNOTS:
-        values = np.unique(column[np.linspace(0, len(column) - 1, KNOTS).astype(np.int64)])
-    ranks = np.searchsorted(column, values, "left") + np.searchsorted(column, values, "right")
-    scores = ndtri(ranks / (2.0 * len(column)))
-    last = len(values) - 1
-    low = np.clip(np.searchsorted(scores, ndtri(TAIL), "right"), 1, last)
-    high = np.clip(np.searchsorted(scores, ndtri(1 - TAIL), "left") - 1, 0, last - 1)
-    first, final = np.array([0, *range(last), high]), np.array([low, *range(1, last + 1), last])
     with np.errstate(over="ignore"):  # between values that hardly differ
         slopes = (scores[final] - scores[first]) / (values[final] - values[first])
     return values, scores, np.minimum(slopes, _MOST)
+
+
+@lru_cache(maxsize=16)
+def _knots_of_ranks(n: int) -> tuple[Ints, Floats, Ints, Ints]:
+    """Places of the knots of n different values, their scores, and the ends of the lines around them."""
+    places = _some(n)
+    scores = ndtri((2 * places + 1) / (2.0 * n))
+    return places, scores, *_ends_of_lines(scores)
+
+
+def _some(n: int) -> Ints:
+    return np.arange(n) if n <= KNOTS else np.linspace(0, n - 1, KNOTS).astype(np.int64)
+
+
+def _ends_of_lines(scores: Floats) -> tuple[Ints, Ints]:
+    """From which knot to which each line goes: before the first, after the first, ...: (k + 1,), (k + 1,)."""
+    last = len(scores) - 1
+    low = np.clip(np.searchsorted(scores, ndtri(TAIL), "right"), min(1, last), last)
+    high = np.clip(np.searchsorted(scores, ndtri(1 - TAIL), "left") - 1, 0, max(last - 1, 0))
+    return np.array([0, *range(last), high]), np.array([low, *range(1, last + 1), last])

@@ -7,8 +7,8 @@ from isobag.datasets.suite import SUITE_VARIANTS, GroupProblem, group_suite, sui
 from isobag.datasets.synthetic import (
     CARD_FEATURES,
     CardAccounts,
-    Groups,
     GroupsAroundMeans,
+    GroupSet,
     Points,
     make_card_accounts,
     make_dense_and_sparse,
@@ -40,7 +40,7 @@ __all__ = [
     "CardAccounts",
     "DatasetNotAvailableError",
     "GroupProblem",
-    "Groups",
+    "GroupSet",
     "GroupsAroundMeans",
     "Points",
     "group_suite",

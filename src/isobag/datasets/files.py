@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from isobag.datasets.registry import ADBENCH_SHA256, ADBENCH_URL, GROUP_SETS, POINT_SETS
 from isobag.datasets.synthetic import (
-    Groups,
+    GroupSet,
     Points,
     Seed,
     make_gaussian1k,
@@ -26,7 +26,7 @@ from isobag.datasets.synthetic import (
     make_mix_gaussian1k,
 )
 
-SYNTHETIC_GROUP_SETS: dict[str, Callable[..., Groups]] = {
+SYNTHETIC_GROUP_SETS: dict[str, Callable[..., GroupSet]] = {
     "Gaussian100": make_gaussian100,
     "Gaussian1K": make_gaussian1k,
     "MixGaussian1K": make_mix_gaussian1k,
@@ -61,7 +61,7 @@ def load(name: str, *, folder: str | os.PathLike[str] | None = None) -> Points:
     return Points(X.astype(np.float64), y.astype(np.int64))
 
 
-def load_groups(name: str, *, folder: str | os.PathLike[str] | None = None, random_state: Seed = 0) -> Groups:
+def load_groups(name: str, *, folder: str | os.PathLike[str] | None = None, random_state: Seed = 0) -> GroupSet:
     """A set of groups: X (points, d) float64, the group of each point, ascending, y (groups,) with 1 = anomalous.
 
     ``name`` is one of the paper's sets (``GROUP_SETS``, and ``SYNTHETIC_GROUP_SETS``, which ``random_state`` draws), or
@@ -79,7 +79,7 @@ def load_groups(name: str, *, folder: str | os.PathLike[str] | None = None, rand
     if len(X) != len(groups) or set(np.unique(groups).tolist()) != set(range(len(y))):
         raise ValueError(f"{file} has {len(X)} rows, {len(groups)} group numbers and {len(y)} labels; they do not fit.")
     order = np.argsort(groups, kind="stable")  # so that the order of first appearance is that of y
-    return Groups(X[order].astype(np.float64), groups[order].astype(np.int64), y.astype(np.int64))
+    return GroupSet(X[order].astype(np.float64), groups[order].astype(np.int64), y.astype(np.int64))
 
 
 def fetch(url: str, sha256: str) -> Path:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from isobag.backends.arrays import Floats, Ints
 from isobag.datasets.files import fetch, load
 from isobag.datasets.registry import ADBENCH_URL, PUBLIC_FILES
-from isobag.datasets.synthetic import Groups
+from isobag.datasets.synthetic import GroupSet
 
 _PATCH, _OFFSETS = 18, (0, 5, 10)
 _LODGEPOLE_PINE, _COVER_TYPES = 2, 54
@@ -27,15 +27,15 @@ _MOST_POSITIVE = 0.05
 """Sets of bags with more positive bags than this share lose some of them."""
 
 
-class Source(NamedTuple):
+class Recipe(NamedTuple):
     """How a set is built, where it comes from, and under which licence."""
 
-    build: Callable[[], Groups]
+    build: Callable[[], GroupSet]
     source: str
     licence: str
 
 
-def rebuild_groups(name: str, *, folder: str | os.PathLike[str] | None = None) -> Groups:
+def rebuild_groups(name: str, *, folder: str | os.PathLike[str] | None = None) -> GroupSet:
     """A real set of groups, one of ``REBUILT_GROUP_SETS``, built from its public archive.
 
     ``folder`` is used as by ``load`` for the one set made of a set of points (http_stretches); the others need none.
@@ -69,7 +69,7 @@ def _read_numbers(content: bytes, has_header: bool = True) -> Floats:
     return np.column_stack([column.to_numpy() for column in columns]).astype(np.float64)
 
 
-def _images(digit: int, half: bool) -> Groups:
+def _images(digit: int, half: bool) -> GroupSet:
     """Nine overlapping patches of an image are a group; a random half of the images of a digit are normal.
 
     50 images of other digits are odd. With ``half``, four of the nine patches of an odd one are, in place, those of an
@@ -97,7 +97,7 @@ def _patches(images: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
     return np.stack(cut, axis=1).reshape(len(images), len(cut), -1)
 
 
-def _cover_types() -> Groups:
+def _cover_types() -> GroupSet:
     """100 patches of forest are a group: 2,000 of lodgepole pine are normal, ten of all other trees are odd."""
     table = _read_numbers(_read_member("covtype", "covtype.csv"))
     X, kinds = table[:, :_COVER_TYPES], table[:, -1]
@@ -107,7 +107,7 @@ def _cover_types() -> Groups:
     return _grouped(X[np.concatenate([normal, odd])], np.full(2010, 100), 2000)
 
 
-def _bags(name: str) -> Groups:
+def _bags(name: str) -> GroupSet:
     """Bags of multiple-instance learning; positive ones are odd, at most one in twenty of all."""
     table = _read_numbers(_read_member("mil", f"csv/{name}.csv"), has_header=False)
     _, starts, ids, sizes = np.unique(table[:, 1], return_index=True, return_inverse=True, return_counts=True)
@@ -122,7 +122,7 @@ def _bags(name: str) -> Groups:
     return _grouped(table[rows, 2:], sizes[chosen], len(normal))
 
 
-def _http_stretches(folder: str | os.PathLike[str] | None) -> Groups:
+def _http_stretches(folder: str | os.PathLike[str] | None) -> GroupSet:
     """100 connections in a row are a group; those with 30 attacks or more are odd, others with attacks are left out."""
     X, y = load("http", folder=folder)
     n = len(X) // STRETCH_ROWS
@@ -133,18 +133,18 @@ def _http_stretches(folder: str | os.PathLike[str] | None) -> Groups:
     return _grouped(X[rows], np.full(len(chosen), STRETCH_ROWS), len(normal))
 
 
-def _grouped(X: npt.NDArray[np.generic], sizes: Ints, n_normal: int) -> Groups:
+def _grouped(X: npt.NDArray[np.generic], sizes: Ints, n_normal: int) -> GroupSet:
     """Groups that stand one after the other, the normal ones first."""
     points: Floats = X.astype(np.float64)
     y = (np.arange(len(sizes)) >= n_normal).astype(np.int64)
-    return Groups(points, np.repeat(np.arange(len(sizes)), sizes), y)
+    return GroupSet(points, np.repeat(np.arange(len(sizes)), sizes), y)
 
 
 _BAGS = ("musk1", "musk2", "elephant", "corel_dogs", "protein", "birds_brown_creeper")
 
 REBUILT_GROUP_SETS = {
     **{
-        f"MNIST_{digit}{'_50' if half else ''}": Source(
+        f"MNIST_{digit}{'_50' if half else ''}": Recipe(
             partial(_images, digit, half),
             f"MNIST: nine patches of an image are a group, {digit} is normal{', half of an odd group too' * half}",
             PUBLIC_FILES["mnist"].licence,
@@ -152,18 +152,18 @@ REBUILT_GROUP_SETS = {
         for digit in (4, 8)
         for half in (False, True)
     },
-    "covtype": Source(
+    "covtype": Recipe(
         _cover_types, "UCI Covertype: 100 rows are a group, lodgepole pine is normal", PUBLIC_FILES["covtype"].licence
     ),
     **{
-        f"mil_{name}": Source(
+        f"mil_{name}": Recipe(
             partial(_bags, name),
             f"multiple-instance learning, {name}: positive bags are odd, at most one in twenty",
             PUBLIC_FILES["mil"].licence,
         )
         for name in _BAGS
     },
-    "http_stretches": Source(
+    "http_stretches": Recipe(
         partial(_http_stretches, None), f"ADBench {ADBENCH_URL}16_http.npz: 100 connections in a row", "BSD-2"
     ),
 }

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from isobag.backends.arrays import Floats, Ints
 from isobag.datasets.files import load_groups
 from isobag.datasets.rebuild import REBUILT_GROUP_SETS, rebuild_groups
-from isobag.datasets.synthetic import Groups, make_card_accounts, make_mix_gaussian1k, make_scale_up
+from isobag.datasets.synthetic import GroupSet, make_card_accounts, make_mix_gaussian1k, make_scale_up
 from isobag.datasets.unequal import (
     ALIKE_KINDS,
     make_alike_groups,
@@ -56,18 +56,18 @@ class GroupProblem(NamedTuple):
     licence: str
 
 
-def _card_accounts(random_state: int) -> Groups:
+def _card_accounts(random_state: int) -> GroupSet:
     X, _, labels, y = make_card_accounts(random_state=random_state)
-    return Groups(X, np.unique(labels, return_inverse=True)[1], y)
+    return GroupSet(X, np.unique(labels, return_inverse=True)[1], y)
 
 
-def _mixtures(random_state: int) -> Groups:
+def _mixtures(random_state: int) -> GroupSet:
     """Every tenth point of ``make_mix_gaussian1k``: 100 points a group."""
     X, groups, y = make_mix_gaussian1k(random_state=random_state)
-    return Groups(X[::10], groups[::10], y)
+    return GroupSet(X[::10], groups[::10], y)
 
 
-_MADE: dict[str, tuple[Callable[..., Groups], str]] = {
+_MADE: dict[str, tuple[Callable[..., GroupSet], str]] = {
     "unequal": (make_unequal_groups, "make_unequal_groups: sizes over three decades; shifted, narrower, mixed"),
     "scattered": (make_scattered_groups, "make_scattered_groups: each odd group is odd in a way of its own"),
     **{
@@ -146,7 +146,7 @@ def group_suite(
             yield GroupProblem(name, variant, *changed, learn, judged, source, licence)
 
 
-def _load(name: str, folder: str | os.PathLike[str] | None, seed: int) -> tuple[Groups, str, str]:
+def _load(name: str, folder: str | os.PathLike[str] | None, seed: int) -> tuple[GroupSet, str, str]:
     if name in _MADE:
         make, source = _MADE[name]
         return make(random_state=seed), source, "isobag's own"
@@ -156,12 +156,12 @@ def _load(name: str, folder: str | os.PathLike[str] | None, seed: int) -> tuple[
     return load_groups(name, folder=folder), "a file of your own", "unknown"
 
 
-def _change(whole: Groups, variant: str, seed: int) -> Groups | None:
+def _change(whole: GroupSet, variant: str, seed: int) -> GroupSet | None:
     """The set as the variant has it, None if it does not have this variant."""
     if variant == "thinned":
         most = int(np.bincount(whole.groups).max())
         X, groups = thin_groups(whole.X, whole.groups, _THINNED_TO if most > 9 else 1, random_state=seed)
-        return Groups(X, groups, whole.y)
+        return GroupSet(X, groups, whole.y)
     if variant == "contaminated":
         n_odd = int(whole.y.sum())
         if n_odd * _TENTH < _FEWEST_GROUPS:
@@ -170,7 +170,7 @@ def _change(whole: Groups, variant: str, seed: int) -> Groups | None:
     return whole
 
 
-def _fewer_normal(whole: Groups, n_normal: int, seed: int) -> Groups:
+def _fewer_normal(whole: GroupSet, n_normal: int, seed: int) -> GroupSet:
     """The set with at most so many normal groups, drawn; all odd ones stay."""
     normal = np.flatnonzero(whole.y == 0)
     if len(normal) <= n_normal:
@@ -178,7 +178,7 @@ def _fewer_normal(whole: Groups, n_normal: int, seed: int) -> Groups:
     drawn = np.random.default_rng(seed).choice(normal, max(n_normal, 1), replace=False)
     chosen = np.sort(np.concatenate([drawn, np.flatnonzero(whole.y == 1)]))
     rows = np.isin(whole.groups, chosen)
-    return Groups(whole.X[rows], np.searchsorted(chosen, whole.groups[rows]), whole.y[chosen])
+    return GroupSet(whole.X[rows], np.searchsorted(chosen, whole.groups[rows]), whole.y[chosen])
 
 
 def _half_of_normal(y: Ints, seed: int) -> npt.NDArray[np.bool_]:

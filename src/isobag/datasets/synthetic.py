@@ -19,7 +19,7 @@ from isobag.backends.arrays import Floats, Ints
 Seed = int | np.random.Generator | None
 
 
-class Groups(NamedTuple):
+class GroupSet(NamedTuple):
     """Points with their groups: ``X`` (points, d), ``groups`` (points,), ``y`` (groups,) with 1 = anomalous."""
 
     X: Floats
@@ -28,7 +28,7 @@ class Groups(NamedTuple):
 
 
 class GroupsAroundMeans(NamedTuple):
-    """``Groups`` that are told apart by where they lie: also ``means`` (groups, d) and ``clusters`` (groups,).
+    """``GroupSet`` that are told apart by where they lie: also ``means`` (groups, d) and ``clusters`` (groups,).
 
     ``clusters`` is the cluster each mean was drawn from (-1: from none of them).
     """
@@ -59,7 +59,7 @@ class CardAccounts(NamedTuple):
     y: Ints
 
 
-def make_gaussian100(*, random_state: Seed = None) -> Groups:
+def make_gaussian100(*, random_state: Seed = None) -> GroupSet:
     """Gaussian100: 3,000 groups of 100 points in the plane, 30 of them anomalous (300,000 points).
 
     A normal group is an oblong Gaussian N(mu, S), standard deviation .9 along the diagonal and .3 across it. Its mean
@@ -70,19 +70,19 @@ def make_gaussian100(*, random_state: Seed = None) -> Groups:
     return _turned_gaussians(3000, 100, 30, np.random.default_rng(random_state))
 
 
-def make_gaussian1k(*, random_state: Seed = None) -> Groups:
+def make_gaussian1k(*, random_state: Seed = None) -> GroupSet:
     """Gaussian1K: ``make_gaussian100`` with 1,040 groups of 1,000 points, 40 of them anomalous (1,040,000 points)."""
     return _turned_gaussians(1040, 1000, 40, np.random.default_rng(random_state))
 
 
-def make_scale_up(n_groups: int = 1000, *, random_state: Seed = None) -> Groups:
+def make_scale_up(n_groups: int = 1000, *, random_state: Seed = None) -> GroupSet:
     """The scale-up set: ``make_gaussian100`` with any number of groups of 100 points, 1 % of them anomalous."""
     if n_groups < 1:
         raise ValueError(f"n_groups={n_groups}; need 1 or more: there is nothing to detect among no groups.")
     return _turned_gaussians(n_groups, 100, n_groups // 100, np.random.default_rng(random_state))
 
 
-def make_mix_gaussian1k(*, random_state: Seed = None) -> Groups:
+def make_mix_gaussian1k(*, random_state: Seed = None) -> GroupSet:
     """MixGaussian1K: 1,040 groups of 1,000 points in the plane, 40 of them anomalous (1,040,000 points).
 
     Every group is a mixture of the same five round Gaussians (standard deviation 0.5) at the corners of a regular
@@ -243,7 +243,7 @@ def _draw_purchases(kinds: Ints, rng: np.random.Generator) -> Floats:
     return np.column_stack(columns)
 
 
-def _turned_gaussians(n_groups: int, n_points: int, n_anomalous: int, rng: np.random.Generator) -> Groups:
+def _turned_gaussians(n_groups: int, n_points: int, n_anomalous: int, rng: np.random.Generator) -> GroupSet:
     """Groups N(mu, S) with mu from N(0, I - S), the anomalous ones turned about the origin; see make_gaussian100."""
     y = draw_anomalous(n_groups, n_anomalous, rng)
     spreads = np.array([0.9, 0.3])
@@ -263,9 +263,9 @@ def _around_means(
     return GroupsAroundMeans(*_stacked(X, np.zeros(len(means), dtype=np.int64)), means, clusters)
 
 
-def _stacked(X: Floats, y: Ints) -> Groups:
+def _stacked(X: Floats, y: Ints) -> GroupSet:
     """Groups of equal size, one after the other: (groups, points, d) -> (groups * points, d)."""
-    return Groups(X.reshape(-1, X.shape[2]), np.repeat(np.arange(len(y)), X.shape[1]), y)
+    return GroupSet(X.reshape(-1, X.shape[2]), np.repeat(np.arange(len(y)), X.shape[1]), y)
 
 
 def draw_anomalous(n_groups: int, n_anomalous: int, rng: np.random.Generator) -> Ints:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from isobag.backends.arrays import Floats, Ints
-from isobag.datasets.synthetic import Groups, Seed, draw_anomalous
+from isobag.datasets.synthetic import GroupSet, Seed, draw_anomalous
 
 _KINDS = np.array([[0.0, 0.0, 0.0], [6.0, 0.0, 3.0], [0.0, 6.0, -3.0]])
 """Where the three kinds of normal group lie."""
@@ -63,7 +63,7 @@ def thin_groups(
 
 def make_unequal_groups(
     n_groups: int = 400, n_odd: int = 12, *, low: int = 5, high: int = 5000, random_state: Seed = None
-) -> Groups:
+) -> GroupSet:
     """Groups in three features whose sizes are log-uniform from ``low`` to ``high``, a few of them odd.
 
     A normal group is of one of three kinds, drawn evenly: points N(mu, I) around the place of its kind, from which mu
@@ -101,7 +101,7 @@ def make_unequal_groups(
     # Half of the points of a group that mixes belong where the next kind lies.
     elsewhere = np.isin(groups, mixed) & (rng.random(len(groups)) < 0.5)
     X[elsewhere] += (np.roll(_KINDS, -1, axis=0) - _KINDS)[kinds[groups[elsewhere]]]
-    return Groups(X, groups, y)
+    return GroupSet(X, groups, y)
 
 
 def make_alike_groups(
@@ -112,7 +112,7 @@ def make_alike_groups(
     low: int = 20,
     high: int = 500,
     random_state: Seed = None,
-) -> Groups:
+) -> GroupSet:
     """Groups in three features, some of them odd and all odd ones alike: each has the others for neighbours.
 
     Sizes are log-uniform from ``low`` to ``high``. A normal group has points N(c, I), with c of its own from
@@ -148,12 +148,12 @@ def make_alike_groups(
         X[odd, 1] = 0.95 * X[odd, 0] + np.sqrt(1 - 0.95**2) * X[odd, 1]
     else:
         X[odd & (rng.random(len(groups)) < 0.3)] += 3
-    return Groups(X + middles[groups], groups, y)
+    return GroupSet(X + middles[groups], groups, y)
 
 
 def make_scattered_groups(
     n_groups: int = 400, n_odd: int = 20, *, low: int = 20, high: int = 500, random_state: Seed = None
-) -> Groups:
+) -> GroupSet:
     """Groups in three features, some of them odd, each in a way of its own: no odd group has another for neighbour.
 
     Sizes and normal groups are as in ``make_alike_groups``. An odd one is shifted by 1.5 in a direction of its own,
@@ -179,10 +179,10 @@ def make_scattered_groups(
     factors = np.where(y == 1, np.exp(rng.uniform(-np.log(3), np.log(3), n_groups)), 1.0)
     along = np.einsum("ij,ij->i", X, axes[groups]) * (factors[groups] - 1)
     X += along[:, None] * axes[groups]
-    return Groups(X + (middles + shifts)[groups], groups, y)
+    return GroupSet(X + (middles + shifts)[groups], groups, y)
 
 
-def make_sensor_days(n_days: int = 120, n_readings: int = 96, *, random_state: Seed = None) -> Groups:
+def make_sensor_days(n_days: int = 120, n_readings: int = 96, *, random_state: Seed = None) -> GroupSet:
     """Days of a sensor, each a group of readings of temperature and humidity; two days are odd.
 
     Temperature follows the hour, 20 + 5 sin(2 pi hour / 24), on a level that differs from day to day (standard
@@ -213,7 +213,7 @@ def make_sensor_days(n_days: int = 120, n_readings: int = 96, *, random_state: S
     humidity = 60 + slopes * above + 2 * rng.standard_normal(above.shape)
     X = np.stack([20 + above, humidity], axis=2)
     X[stuck] = X[stuck, 0]
-    return Groups(X.reshape(-1, 2), np.repeat(np.arange(n_days), n_readings), y)
+    return GroupSet(X.reshape(-1, 2), np.repeat(np.arange(n_days), n_readings), y)
 
 
 def _check_numbers(n_groups: int, n_odd: int, low: int, high: int) -> None:

@@ -28,7 +28,7 @@ class Partitions(Protocol):
         """Names of the columns, in order, and their types."""
         ...
 
-    def kept(self) -> "Partitions":
+    def persisted(self) -> "Partitions":
         """The same, computed once and kept by the workers."""
         ...
 

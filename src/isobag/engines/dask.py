@@ -38,7 +38,7 @@ class DaskPartitions:
         """Names of the columns, in order, and their types."""
         return pa.Schema.from_pandas(dd.utils.make_meta(self.frame).rename(columns=str), preserve_index=False)
 
-    def kept(self) -> "DaskPartitions":
+    def persisted(self) -> "DaskPartitions":
         """The same, computed once and kept by the workers."""
         return DaskPartitions(self.frame.persist())
 
@@ -81,7 +81,7 @@ def _map(
     frame: pd.DataFrame, version: str, work: Any, schema: pa.Schema, keeps: bool, partition_info: Any = None
 ) -> pd.DataFrame:
     number = 0 if partition_info is None else partition_info["number"]
-    tables = _run(version, lambda *given: list(work(*given)), number, frame) if len(frame) else []
+    tables = _run(version, lambda *arguments: list(work(*arguments)), number, frame) if len(frame) else []
     made = _as_pandas(pa.concat_tables([schema.empty_table(), *tables]))
     return pd.concat([frame, made.set_index(frame.index)], axis=1) if keeps else made
 

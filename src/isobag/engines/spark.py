@@ -37,7 +37,7 @@ class SparkPartitions:
         """Names of the columns, in order, and their types."""
         return to_arrow_schema(self.frame.schema)
 
-    def kept(self) -> "SparkPartitions":
+    def persisted(self) -> "SparkPartitions":
         """The same, computed once and kept by the executors."""
         return SparkPartitions(self.frame.persist())
 

@@ -183,9 +183,9 @@ class GroupDetector(Thresholded):
         if y is not None and groups is None:
             raise ValueError("y is not used by a detector of groups; pass the labels as groups=.")
         self.check_params()
-        given = self._take_groups(X, groups, reset=True)
-        self.scores_ = self._fit_groups(given)
-        self.labels_ = given.labels
+        grouped = self._take_groups(X, groups, reset=True)
+        self.scores_ = self._fit_groups(grouped)
+        self.labels_ = grouped.labels
         self.offset_ = self._offset(self.scores_)
         return self
 

@@ -181,8 +181,8 @@ class IDKGroupDetector(GroupDetector, Modelled[GroupModel]):
         """
         if fdr is None:
             return super().predict(X, groups)
-        given = self._groups(X, groups)
-        return given.rows.give(verdicts_at(self._p_values(given, exact), fdr))
+        grouped = self._groups(X, groups)
+        return grouped.rows.give(verdicts_at(self._p_values(grouped, exact), fdr))
 
     def p_values(self, X: Any, groups: Any = None, *, exact: bool = False) -> Floats:
         """Conformal p-values of new groups: (g,) in (0, 1], small = odd; as in IDKPointDetector.
@@ -190,40 +190,40 @@ class IDKGroupDetector(GroupDetector, Modelled[GroupModel]):
         With 400 groups or more, a group is compared with those of about its size: up to five classes, with 200 groups
         or more in each on average, so that p-values are valid within every class.
         """
-        given = self._groups(X, groups)
-        return given.rows.give(self._p_values(given, exact))
+        grouped = self._groups(X, groups)
+        return grouped.rows.give(self._p_values(grouped, exact))
 
     def _p_values(self, groups: Groups, exact: bool) -> Floats:
         return self.calibrated.p_values(groups, self.compute_for(groups.rows), EXACT if exact else EXTRAPOLATE)
 
     def p_shape(self, X: Any, groups: Any = None) -> Floats:
         """P-values of new groups from their points alone, as if no number of points were unusual: (g,) in (0, 1]."""
-        given = self._groups(X, groups)
+        grouped = self._groups(X, groups)
         self.calibrated  # noqa: B018, an error that says what is missing
-        return given.rows.give(self.calibrated.p_shape(given, self.compute_for(given.rows)))
+        return grouped.rows.give(self.calibrated.p_shape(grouped, self.compute_for(grouped.rows)))
 
     def p_size(self, X: Any, groups: Any = None) -> Floats | None:
         """P-values of new groups from their numbers of points alone: (g,) in (0, 1]; None with size="ignore".
 
         The share of groups of ``fit`` with at most as many points, or with at least as many, whichever is less, twice.
         """
-        given = self._groups(X, groups)
-        p_values = self.learned.p_size(given.sizes)
-        return None if p_values is None else given.rows.give(p_values)
+        grouped = self._groups(X, groups)
+        p_values = self.learned.p_size(grouped.sizes)
+        return None if p_values is None else grouped.rows.give(p_values)
 
     def explain(self, X: Any, groups: Any = None) -> GroupExplanation:
         """Which points make each group differ, where it has too few points, and in which features."""
-        given = self._groups(X, groups)
-        compute = self.compute_for(given.rows)
-        on_host = Groups(given.rows.on_host, given.ids, given.labels)
+        grouped = self._groups(X, groups)
+        compute = self.compute_for(grouped.rows)
+        on_host = Groups(grouped.rows.on_host, grouped.ids, grouped.labels)
         explanation = self.model_.explain(on_host, compute)
-        return self._with_names(explanation, X, given) if is_frame(X) else explanation
+        return self._with_names(explanation, X, grouped) if is_frame(X) else explanation
 
-    def _with_names(self, explanation: GroupExplanation, X: Any, given: Groups) -> GroupExplanation:
+    def _with_names(self, explanation: GroupExplanation, X: Any, grouped: Groups) -> GroupExplanation:
         """The same explanation with frames of X's kind."""
         names = self._filled_names
         group, difference = own_name("group", names), own_name("difference", names)
-        points = {"group": given.labels[given.ids], "contribution": explanation.points}
+        points = {"group": grouped.labels[grouped.ids], "contribution": explanation.points}
         features = {group: explanation.labels, difference: explanation.differences}
         return explanation._replace(
             points=frame_like(X, points, same_rows=True),

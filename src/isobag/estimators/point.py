@@ -261,9 +261,9 @@ class IDKPointDetector(PointDetector, Modelled[PointModel]):
         if within is None:
             raise ValueError("the detector was fitted with within; pass within, one label for each row.")
         places, labels = number_labels(self._labels(within, rows), "within")
-        known = {label: number for number, label in enumerate(self.within_labels_.tolist())}
-        owners = np.array([known.get(label, UNSEEN) for label in labels.tolist()], dtype=np.int64)
-        return LabelledRows(rows, owners[places], len(known))
+        numbers = {label: number for number, label in enumerate(self.within_labels_.tolist())}
+        owners = np.array([numbers.get(label, UNSEEN) for label in labels.tolist()], dtype=np.int64)
+        return LabelledRows(rows, owners[places], len(numbers))
 
     def labelled(self, X: Any, within: Any) -> Rows:
         """Rows as models take them: with the number of each row's group, if the detector was fitted with groups."""
@@ -333,11 +333,15 @@ class IDKPointDetector(PointDetector, Modelled[PointModel]):
         of the mean counts as that.
         """
         rows = self._rows(X, within)
-        lack = self.model_.explain(rows.on_host, self.compute_for(rows))
-        if lack.shape[1] > len(self.gaps_.fills):
-            lack = self.gaps_.hand_back(lack, rows.map(np.asarray))
+        contributions = self.model_.explain(rows.on_host, self.compute_for(rows))
+        if contributions.shape[1] > len(self.gaps_.fills):
+            contributions = self.gaps_.hand_back(contributions, rows.map(np.asarray))
         names = self.feature_names
-        return frame_like(X, dict(zip(names, lack.T, strict=True)), same_rows=True) if is_frame(X) else rows.give(lack)
+        return (
+            frame_like(X, dict(zip(names, contributions.T, strict=True)), same_rows=True)
+            if is_frame(X)
+            else rows.give(contributions)
+        )
 
     def validate(self) -> None:
         """Raise a ValueError where what comes from a file does not fit together."""

@@ -197,9 +197,13 @@ class IDKStreamDetector(Thresholded, Storable):
         rows = self._rows(X)
         gaps = self._gaps
         filled = fill_rows(rows.on_host, gaps)
-        lack = gaps.hand_back(self.model_.explain(filled, self.compute_for(rows)), filled.map(np.asarray))
+        contributions = gaps.hand_back(self.model_.explain(filled, self.compute_for(rows)), filled.map(np.asarray))
         names = self.feature_names
-        return frame_like(X, dict(zip(names, lack.T, strict=True)), same_rows=True) if is_frame(X) else rows.give(lack)
+        return (
+            frame_like(X, dict(zip(names, contributions.T, strict=True)), same_rows=True)
+            if is_frame(X)
+            else rows.give(contributions)
+        )
 
     @property
     def _gaps(self) -> Gaps:

@@ -82,7 +82,7 @@ class ViewsAverage(Learned):
         """Averages of the same psi, of which at most all overrule."""
         demand(len(self.views) > 0, "there is no average")
         n_levels = len(self.views[0].floors)
-        demand(all(len(own.floors) == n_levels for own in self.views), "averages differ in their number of psi")
+        demand(all(len(average.floors) == n_levels for average in self.views), "averages differ in their number of psi")
         check("n_coarse", self.n_coarse, (), 0, n_levels)
         check("slope", self.slope, (), 0)
         check("offset", self.offset, ())
@@ -90,17 +90,17 @@ class ViewsAverage(Learned):
     @property
     def weights(self) -> Floats:
         """Weight of each psi in each view: (V, L)."""
-        return np.array([own.weights for own in self.views])
+        return np.array([average.weights for average in self.views])
 
     @property
     def floors(self) -> Floats:
         """Least score that counts at each psi in each view: (V, L)."""
-        return np.array([own.floors for own in self.views])
+        return np.array([average.floors for average in self.views])
 
     @property
     def far_weight(self) -> float:
         """Weight of how far out a row is, of all views together."""
-        return float(sum(own.far_weight for own in self.views))
+        return float(sum(average.far_weight for average in self.views))
 
     def apply(self, paths: Paths) -> Floats:
         """Scores, above 0 and at most 1: (n,)."""
@@ -115,24 +115,27 @@ class ViewsAverage(Learned):
     def terms(self, largest: Ints, octave: int | None) -> Terms:
         """``parts`` of sums: largest (L,) at each psi, and an octave of how far out rows are, None without."""
         n_levels, (coarse, rest) = len(largest), ([], [])
-        for view, own in enumerate(self.views):
+        for view, average in enumerate(self.views):
             of_view = [
-                Term(view, k, int(largest[k]), float(own.weights[k]), float(own.floors[k])) for k in range(n_levels)
+                Term(view, k, int(largest[k]), float(average.weights[k]), float(average.floors[k]))
+                for k in range(n_levels)
             ]
             coarse += of_view[: self.n_coarse]
             rest += of_view[self.n_coarse :]
             if octave is not None:
-                rest.append(Term(view, n_levels, octave, own.far_weight, None))
+                rest.append(Term(view, n_levels, octave, average.far_weight, None))
         return Terms((*coarse, *rest), len(coarse))
 
     def parts(self, paths: Paths) -> tuple[Floats, Floats]:
         """The mean of the logarithms, less how far out rows are, and the part of it that is of the small psi: (n,)."""
-        logarithms = [own.logarithms(path) * own.weights for own, (path, _) in zip(self.views, paths, strict=True)]
+        logarithms = [
+            average.logarithms(path) * average.weights for average, (path, _) in zip(self.views, paths, strict=True)
+        ]
         terms = [each[:, : self.n_coarse] for each in logarithms]
-        for own, each, (_, far) in zip(self.views, logarithms, paths, strict=True):
+        for average, each, (_, far) in zip(self.views, logarithms, paths, strict=True):
             terms.append(each[:, self.n_coarse :])
             if far is not None:
-                terms.append(-own.far_weight * far[:, None])
+                terms.append(-average.far_weight * far[:, None])
         sums = _sums(np.concatenate(terms, axis=1))
         n_coarse = self.n_coarse * len(self.views)
         return sums[:, -1].copy(), sums[:, n_coarse - 1] if n_coarse else np.zeros(len(sums))
@@ -188,8 +191,8 @@ def _fit_view(path: Floats, importance: Floats, far: Floats | None, floor: float
     path = np.ascontiguousarray(path)  # in one layout, so that sums are taken in one order
     floors = np.maximum(floor * path.mean(axis=0), np.finfo(float).tiny)
     spreads = Average(floors, importance, 0.0).logarithms(path).std(axis=0)
-    tells = spreads > _LEAST_SPREAD  # a psi that tells no rows apart has no say
-    weights = np.divide(importance, spreads, out=np.zeros_like(spreads), where=tells)
+    is_informative = spreads > _LEAST_SPREAD  # a psi that tells no rows apart has no say
+    weights = np.divide(importance, spreads, out=np.zeros_like(spreads), where=is_informative)
     far_weight = 0.0
     if far is not None:
         spread = float(far.std())
@@ -199,8 +202,8 @@ def _fit_view(path: Floats, importance: Floats, far: Floats | None, floor: float
 
 
 def _with_sum_1(views: Sequence[Average]) -> tuple[Average, ...]:
-    total = sum(float(own.weights.sum()) + own.far_weight for own in views)
-    return tuple(Average(own.floors, own.weights / total, own.far_weight / total) for own in views)
+    total = sum(float(view.weights.sum()) + view.far_weight for view in views)
+    return tuple(Average(view.floors, view.weights / total, view.far_weight / total) for view in views)
 
 
 def _middle_and_spread(values: Floats) -> tuple[float, float]:

@@ -200,7 +200,7 @@ def fit_baseline(views: Views, rows: LabelledRows, reference: Ints, compute: Com
         local = np.repeat(np.arange(len(groups)), np.diff(starts, append=len(owners)))
         for view, (balls, scaled) in enumerate(views.scaled(X, compute)):
             cells, _ = balls.assign(scaled, compute)
-            counts = compute.verbs.count_groups(
+            counts = compute.backend.count_groups(
                 cells, balls.cut, np.append(starts, len(owners)), compute.n_jobs
             ).tocsr()
             cells = compute.fetch(cells)

@@ -50,7 +50,7 @@ from isobag.data.groups import Groups
 from isobag.data.labelled import UNSEEN, LabelledRows
 from isobag.data.rows import Rows
 from isobag.models.sizes import size_classes
-from isobag.models.tails import Tail, fit_tail, lacks_of
+from isobag.models.tails import Tail, fit_tail, surprise_of
 from isobag.models.thresholds import ScoreCounts
 
 _BLOCK_SCORES = 1 << 16
@@ -126,7 +126,7 @@ class Calibration(Learned):
     @cached_property
     def tails(self) -> list[Tail | None]:
         """The tail of each class, None where it is unknown."""
-        return [fit_tail([lacks_of(part[::-1]) for part in folds]) for folds in self.classes]
+        return [fit_tail([surprise_of(part[::-1]) for part in folds]) for folds in self.classes]
 
     @property
     def floor(self) -> float:
@@ -163,9 +163,9 @@ class Calibration(Learned):
         if rank >= 1:
             return float(scores[rank - 1]) if rank <= len(scores) else np.inf
         tail = self.tails[-1]
-        if tail is None:
-            return 0.0
-        lowest = float(np.exp(-tail.lack_at(p_value))) if p_value < tail.share else np.inf
+        if tail is None:  # where all score alike, less than that was never seen
+            return float(scores[0]) if len(scores) and scores[0] == scores[-1] else 0.0
+        lowest = float(np.exp(-tail.surprise_at(p_value))) if p_value < tail.share else np.inf
         return min(lowest, float(scores[0]))
 
     def threshold(self, counts: ScoreCounts, level: float, n: int, least: float = 0.0) -> float:
@@ -199,7 +199,7 @@ class Calibration(Learned):
             if extrapolating is not None:
                 # A score of 0 says that it is below all others and not how far.
                 beyond = members[(below == 0) & (of_members.min(axis=1) > 0)]
-                lower = extrapolating.p_values(lacks_of(scores[beyond]))
+                lower = extrapolating.p_values(surprise_of(scores[beyond]))
                 extrapolated[beyond] = lower < p_values[beyond]
                 p_values[beyond] = np.minimum(lower, p_values[beyond])
         return Judgement(_geometric_mean(scores), p_values, extrapolated)

@@ -38,7 +38,7 @@ from isobag.models.point import PointParams
 from isobag.models.sizes import SizeLine, fit_size_line
 from isobag.models.summaries import (
     MOST_UNITS,
-    Summary,
+    GroupSummary,
     SummaryWitness,
     TwoValued,
     fit_two_valued,
@@ -206,10 +206,10 @@ def statistics_of(sums: Ints, sizes: Ints) -> tuple[Floats, Floats]:
     return np.stack([mean, spread], axis=2), np.stack([variance, of_spread], axis=2)
 
 
-def summary_of(sums: Ints, sizes: Ints) -> Summary:
+def summary_of(sums: Ints, sizes: Ints) -> GroupSummary:
     """What columns say of groups: (g, d, 4), (g,)."""
     statistics, _ = statistics_of(sums, sizes)
-    return Summary(sums[:, :, 0], statistics[:, :, 0], statistics[:, :, 1], sizes)
+    return GroupSummary(sums[:, :, 0], statistics[:, :, 0], statistics[:, :, 1], sizes)
 
 
 def bin_values(X: Floats, edges: Floats, values: Ints) -> Ints:

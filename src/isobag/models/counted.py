@@ -60,7 +60,7 @@ class GroupCounts:
 
     def groups(self, rows: Rows, keys: Iterable[Any]) -> "CountedGroups":
         """As groups for models that ask by these keys, in the order of the counters."""
-        maps = [(key, MeanMaps(own, self.sizes)) for key, own in zip(keys, self.counts, strict=True)]
+        maps = [(key, MeanMaps(counts, self.sizes)) for key, counts in zip(keys, self.counts, strict=True)]
         return CountedGroups(rows, self.labels, self.sizes, maps)
 
 
@@ -74,7 +74,7 @@ def merge_group_counts(parts: Sequence[GroupCounts]) -> GroupCounts:
     sizes, n_gaps = np.zeros((2, len(labels)), dtype=np.int64)
     np.add.at(sizes, places, np.concatenate([one.sizes for one in parts]))
     np.add.at(n_gaps, places, np.concatenate([one.n_gaps for one in parts]))
-    counts = (merge_counts(own, places, len(labels)) for own in zip(*(one.counts for one in parts), strict=True))
+    counts = (merge_counts(counts, places, len(labels)) for counts in zip(*(one.counts for one in parts), strict=True))
     return GroupCounts(labels[order], sizes, n_gaps, first[order], tuple(counts))
 
 
@@ -94,11 +94,11 @@ class CountedGroups(Groups):
 
     def part(self, numbers: Ints) -> "CountedGroups":
         """Only the groups with the numbers given, in that order: (k,)."""
-        maps = [(key, own[numbers]) for key, own in self.maps]
-        some = CountedGroups(self.rows, self.labels[numbers], self.sizes[numbers], maps)
-        some.drawn.update(self.drawn)
-        return some
+        maps = [(key, means[numbers]) for key, means in self.maps]
+        part = CountedGroups(self.rows, self.labels[numbers], self.sizes[numbers], maps)
+        part.drawn.update(self.drawn)
+        return part
 
     def maps_by(self, key: Any) -> MeanMaps:
         """The mean maps that were counted for a key."""
-        return next(own for one, own in self.maps if one is key)
+        return next(means for counted, means in self.maps if counted is key)

@@ -1,4 +1,4 @@
-"""Why a point is odd: its lack of similarity, shared out among the features."""
+"""Why a point is odd: minus the logarithm of its score, split over the features."""
 
 from functools import cached_property
 from typing import NamedTuple, Protocol
@@ -39,7 +39,7 @@ class SharesOfAll(NamedTuple):
 
 
 class Places:
-    """Where rows (n, d) are in a view: one search for all levels, when it is first asked for."""
+    """Where rows (n, d) are in a view: one search for all levels, made when first needed."""
 
     def __init__(self, view: View, X: Floats, compute: Compute) -> None:
         self.drawn, self._compute = view.balls, compute
@@ -64,26 +64,26 @@ class Places:
         return self._nearest[level].T
 
 
-def lack_by_feature(places: Places, shares: Shares, average: Average, path: Floats) -> Floats:
-    """Minus the logarithm of the score, shared out among the features: of n rows, (n, d), whose rows sum to it.
+def contribution_by_feature(places: Places, shares: Shares, average: Average, path: Floats) -> Floats:
+    """Minus the logarithm of the score, split over the features: (n, d); each row sums to it.
 
-    In one sample a point lacks what its cell lacks of the whole: 1 minus the share of the data in it, all of it if the
-    point is OUTSIDE. The lack goes to the features by their part in the squared distance to the nearest center (or to
-    that of its own group's fullest cell, see ``baseline``), sum_j (x_j - c_j)^2; evenly, if the point is a center. The
-    shares of all samples are added up at each psi and those of all psi weighted as in the score.
+    In one sample a point misses the share of the data outside its cell, all of it if the point is OUTSIDE. That share
+    is split over the features by their part in the squared distance to the nearest center (or to that of its own
+    group's fullest cell, see ``baseline``), sum_j (x_j - c_j)^2; evenly, if the point is a center. The shares of all
+    samples are added up at each psi, and those of all psi are weighted as in the score.
     """
     shape = places.scaled.shape
     total = np.zeros(shape)
-    lacks = -average.logarithms(path)
+    surprises = -average.logarithms(path)
     for level, weight in enumerate(average.weights):
         if weight == 0:
             continue
-        lack = 1 - shares.at(level, places.cells(level))
+        missing = 1 - shares.at(level, places.cells(level))
         centers = shares.usual(level, places.nearest(level), places.drawn.cut.starts[level])
-        parts = _shared_by_steps(places, centers, lack)
+        parts = _shared_by_steps(places, centers, missing)
         sums = parts.sum(axis=1, keepdims=True)
         parts = np.divide(parts, sums, out=np.full(shape, 1 / shape[1]), where=sums > 0)
-        total += weight * lacks[:, level, None] * parts
+        total += weight * surprises[:, level, None] * parts
     return total
 
 
@@ -100,7 +100,7 @@ def far_by_feature(places: Places, limits: Ints) -> Floats:
 
 
 def _shared_by_steps(places: Places, centers: Cells, amounts: Floats, limit: int | None = None) -> Floats:
-    """Amounts (n, t) shared out by the parts of features in the squared distance to centers (n, t), summed: (n, d).
+    """Amounts (n, t) split by the parts of features in the squared distance to centers (n, t), summed: (n, d).
 
     With ``limit`` an amount counts as many times as the distance exceeds it in octaves.
     """

@@ -212,15 +212,15 @@ class GroupModel(Learned):
         for block, starts, numbers in whole_groups(ends, _EXPLAINED_ROWS):
             X = groups.rows.take(order[block])
             columns = self.views.columns(X, compute)
-            for g, own in zip(numbers.tolist(), map(slice, starts[:-1].tolist(), starts[1:].tolist()), strict=True):
-                rows = order[block][own]
-                counts = np.bincount(columns[own].ravel(), minlength=len(anchors) + 1)[:-1]
+            for g, part in zip(numbers.tolist(), map(slice, starts[:-1].tolist(), starts[1:].tolist()), strict=True):
+                rows = order[block][part]
+                counts = np.bincount(columns[part].ravel(), minlength=len(anchors) + 1)[:-1]
                 apart = counts / len(rows) - self.population
                 differences[g] = apart @ apart / t
-                points[rows] = witness(columns[own], apart) / len(rows)
+                points[rows] = witness(columns[part], apart) / len(rows)
                 lacking[g] = np.bincount(anchors, weights=-apart * self.population / t, minlength=len(reference))
                 carrying = np.maximum(points[rows], 0)
-                features[g] = separation(X[own], carrying, reference, masses)
+                features[g] = separation(X[part], carrying, reference, masses)
         if self.columns is None:
             reasons = np.empty(n_groups, dtype=object)
             reasons[:] = [[] for _ in range(n_groups)]
@@ -289,9 +289,9 @@ def finish_group_model(
     level2_params = params.level2_params(views.n_samples, len(maps))
     unit = 2.0 ** min(_MOST_BITS, 62 - len(maps).bit_length())
 
-    def total_of(own: MeanMaps) -> Ints:
+    def total_of(means: MeanMaps) -> Ints:
         """Sum of mean maps in whole numbers, so in whatever order: (columns,)."""
-        return own.total(np.rint(unit / own.sizes).astype(np.int64))
+        return means.total(np.rint(unit / means.sizes).astype(np.int64))
 
     if isinstance(maps, LazyMaps):
         maps = TotalledMaps(maps, total_of)

@@ -82,10 +82,10 @@ class TotalledMaps(LazyMaps):
         if self._total is not None:
             return self._maps.map_reduce(function, combine)
         part = self._part
-        found, self._total = self._maps.map_reduce(
+        result, self._total = self._maps.map_reduce(
             lambda maps: (function(maps), part(maps)), lambda a, b: (combine(a[0], b[0]), a[1] + b[1])
         )
-        return found
+        return result
 
     @property
     def total(self) -> Ints:
@@ -116,10 +116,10 @@ class LocalMaps(LazyMaps):
     def __getitem__(self, numbers: Ints) -> MeanMaps:
         """Some of the groups, kept."""
         chosen, places = np.unique(numbers, return_inverse=True)
-        found = LocalMaps(self._groups.part(chosen), self._count, *self._sizing).kept()
-        return found if np.array_equal(chosen, numbers) else found[places]
+        counted = LocalMaps(self._groups.part(chosen), self._count, *self._sizing).in_memory()
+        return counted if np.array_equal(chosen, numbers) else counted[places]
 
-    def kept(self) -> MeanMaps:
+    def in_memory(self) -> MeanMaps:
         """All groups, kept."""
         most = int(self._n_bytes[-1]) // _ENTRY_BYTES
         return MeanMaps(stack_counts((tally.counts for tally in self._tallies()), most), self.sizes)
@@ -136,8 +136,8 @@ class LocalMaps(LazyMaps):
             most = LOCAL_BUCKET_BYTES
         ends = _ends_of_buckets(n_bytes, 0, len(self), most)
         blocks = self._groups.blocks(ends)
-        for _, own in groupby(blocks, lambda block: int(np.searchsorted(ends, block.numbers[0], side="right"))):
-            yield merge_tallies(list(map(self._count, own)))
+        for _, bucket in groupby(blocks, lambda block: int(np.searchsorted(ends, block.numbers[0], side="right"))):
+            yield merge_tallies(list(map(self._count, bucket)))
 
 
 def maps_of(
@@ -150,7 +150,7 @@ def maps_of(
     if isinstance(groups, CountedGroups):
         return groups.maps_by(key)
     maps = LocalMaps(groups, count, n_partitionings, n_columns)
-    return maps.kept() if maps.n_bytes <= (KEPT_BYTES if kept_bytes is None else kept_bytes) else maps
+    return maps.in_memory() if maps.n_bytes <= (KEPT_BYTES if kept_bytes is None else kept_bytes) else maps
 
 
 def _bytes_of(sizes: Ints, n_partitionings: int, n_columns: int) -> Floats:

@@ -196,6 +196,6 @@ def _distances(
     for rows in slices(len(maps), max(1, _KEPT_DOTS // len(references))):
         is_all = rows.stop - rows.start == len(maps)
         counts = maps.counts if is_all else maps.counts[rows]
-        dots = compute.verbs.dot_counts(counts, references.counts, compute.n_jobs, chosen if is_all else None)
-        distances[rows] = compute.verbs.near_and_far(dots, deviations.part(rows), others, sq_norm, ranks)
+        dots = compute.backend.dot_counts(counts, references.counts, compute.n_jobs, chosen if is_all else None)
+        distances[rows] = compute.backend.near_and_far(dots, deviations.part(rows), others, sq_norm, ranks)
     return distances

@@ -26,7 +26,7 @@ from isobag.models.averaging import (
 )
 from isobag.models.baseline import Baseline, OwnShares, OwnSums
 from isobag.models.calibration import EXTRAPOLATE, Calibration
-from isobag.models.explain import Places, Shares, SharesOfAll, far_by_feature, lack_by_feature
+from isobag.models.explain import Places, Shares, SharesOfAll, contribution_by_feature, far_by_feature
 from isobag.models.residuals import Residuals
 from isobag.models.tally import Tables, Tally
 from isobag.models.views import Draw, Limits, Plan, Sums, Views
@@ -144,15 +144,18 @@ class PointModel(Learned):
             demand(isinstance(part, PointModel), "a part of the model is no model of points")
             demand(part.views.n_features == self.views.n_features, "a part is of another number of features")
             demand((part.average is None) == (self.average is None), "some parts average over psi and others do not")
-            sizes = [None if own.baseline is None else len(own.baseline.sizes) for own in (self, part)]
+            sizes = [None if model.baseline is None else len(model.baseline.sizes) for model in (self, part)]
             demand(sizes[0] == sizes[1], "a part is of other groups")
 
     def _check_limits(self, limits: Limits) -> None:
         demand(self.average is not None and self.views.far_limits is not None, "limits where nothing is far out")
         demand(len(limits) == len(self.views.members), "limits are not one for each view")
-        for own in limits:
-            check("limits", own, (len(self.views.levels),), -1, 1 << 31)
-            demand(np.array_equal(own >= 0, limits[0] >= 0) and own.max() >= 0, "limits are not of the same psi")
+        for view_limits in limits:
+            check("limits", view_limits, (len(self.views.levels),), -1, 1 << 31)
+            demand(
+                np.array_equal(view_limits >= 0, limits[0] >= 0) and view_limits.max() >= 0,
+                "limits are not of the same psi",
+            )
 
     @property
     def tally(self) -> Tally:
@@ -170,13 +173,13 @@ class PointModel(Learned):
         """What a score of 0 counts as where p-values are computed: half of the lowest that a row in a cell can have."""
         return 0.5 / (self.n_rows * int(self.views.counts[-1])) if self.average is None else 0.0
 
-    def scores(self, rows: Rows, compute: Compute, own: OwnSums | None = None) -> Floats:
-        """How normal each row is: (n,) in [0, 1]; ``own``: what they find in their groups, if that is known."""
+    def scores(self, rows: Rows, compute: Compute, own_sums: OwnSums | None = None) -> Floats:
+        """How normal each row is: (n,) in [0, 1]; ``own_sums``: what they find in their groups, if that is known."""
         if not isinstance(rows, LabelledRows):
             return rows.map(self.scorer(compute))
         sum_at = self.sum_at(compute, only_last=self.average is None)
-        if own is not None:
-            return rows.map_placed(lambda X, place: self.combine(sum_at(X), compute.n_jobs, own.part(place)))
+        if own_sums is not None:
+            return rows.map_placed(lambda X, place: self.combine(sum_at(X), compute.n_jobs, own_sums.part(place)))
         own_at = self._own_at(compute)
         scores = rows.map_owned(lambda X, owners: self.combine(sum_at(X), compute.n_jobs, own_at(X, owners)))
         return scores if self.residuals is None else self.residuals.lower(scores, rows, compute)
@@ -191,7 +194,7 @@ class PointModel(Learned):
         sums_there = self.views.sum_at(self.tables, compute, self.limits, fetched=False)
 
         def score(X: Floats) -> Floats:
-            mean = compute.fetch(average.overruled(*compute.verbs.add_terms(sums_there(X), terms, compute.n_jobs)))
+            mean = compute.fetch(average.overruled(*compute.backend.add_terms(sums_there(X), terms, compute.n_jobs)))
             map_in_threads(lambda rows: exponential(mean[rows]), slices(len(mean), _COMBINED_ROWS), compute.n_jobs)
             return mean
 
@@ -210,10 +213,10 @@ class PointModel(Learned):
             views, tables, limits = views.largest, tuple(table[-1:] for table in tables), None
         return views.sum_at(tables, compute, limits)
 
-    def averaged(self, sums: Sums, own: OwnSums | None = None) -> "PointModel":
+    def averaged(self, sums: Sums, own_sums: OwnSums | None = None) -> "PointModel":
         """The model with the weights that some rows give to each psi and to how far out a row is, from their sums."""
-        weight = 0.0 if self.baseline is None or own is None else self.baseline.mean_weight(own.sizes)
-        return replace(self, average=fit_views_average(self.divide(sums, own), self.views.levels, weight))
+        weight = 0.0 if self.baseline is None or own_sums is None else self.baseline.mean_weight(own_sums.sizes)
+        return replace(self, average=fit_views_average(self.divide(sums, own_sums), self.views.levels, weight))
 
     def p_values(self, rows: Rows, compute: Compute, tail: str = EXTRAPOLATE) -> Floats:
         """Conformal p-values of new rows: (n,) in (0, 1]."""
@@ -228,20 +231,20 @@ class PointModel(Learned):
     def explain(self, rows: Rows, compute: Compute) -> Floats:
         """How much each feature adds to the logarithm of (typical score / score): (n, d)."""
         self._check_labelled(isinstance(rows, LabelledRows))
-        typical = self._typical_lack(compute)
+        typical = self._typical_contributions(compute)
         if not isinstance(rows, LabelledRows):
-            return rows.map(lambda X: self._lack(X, None, compute) - typical)
-        lacks = rows.map_owned(lambda X, owners: self._lack(X, owners, compute) - typical)
-        return lacks if self.residuals is None else self.residuals.explain(lacks, rows, self, compute)
+            return rows.map(lambda X: self._contributions(X, None, compute) - typical)
+        contributions = rows.map_owned(lambda X, owners: self._contributions(X, owners, compute) - typical)
+        return contributions if self.residuals is None else self.residuals.explain(contributions, rows, self, compute)
 
     def log_typical(self, compute: Compute) -> float:
         """Logarithm of the typical score that explanations compare with, that of residuals aside."""
-        return -float(self._typical_lack(compute).sum())
+        return -float(self._typical_contributions(compute).sum())
 
-    def _typical_lack(self, compute: Compute) -> Floats:
-        if "typical" not in self._known:
-            self._known["typical"] = self._lack(*self._references, compute).mean(axis=0)
-        return self._known["typical"]
+    def _typical_contributions(self, compute: Compute) -> Floats:
+        if "typical" not in self._cache:
+            self._cache["typical"] = self._contributions(*self._references, compute).mean(axis=0)
+        return self._cache["typical"]
 
     def _check_labelled(self, are_labelled: bool) -> None:
         if self.baseline is not None and not are_labelled:
@@ -256,37 +259,37 @@ class PointModel(Learned):
         return self.reference[order], self.baseline.reference[order]
 
     @cached_property
-    def _known(self) -> dict[str, Floats]:
+    def _cache(self) -> dict[str, Floats]:
         """What explanations compare with, kept from the first: the same on every backend."""
         return {}
 
-    def combine(self, sums: Sums, n_jobs: int | None = None, own: OwnSums | None = None) -> Floats:
-        """Scores from sums at every psi, or at the last alone: (n, L + 1) a view -> (n,); ``own``: of own groups."""
+    def combine(self, sums: Sums, n_jobs: int | None = None, own_sums: OwnSums | None = None) -> Floats:
+        """Scores from sums at every psi, or at the last: (n, L + 1) a view -> (n,); ``own_sums``: of own groups."""
         n_rows = len(sums[0])
         if n_rows <= _COMBINED_ROWS:
-            return self._combine(sums, own)
+            return self._combine(sums, own_sums)
         scores = np.empty(n_rows)
 
         def work(rows: slice) -> None:
             part = tuple(each[rows] for each in sums)
-            scores[rows] = self._combine(part, None if own is None else own.part(rows))
+            scores[rows] = self._combine(part, None if own_sums is None else own_sums.part(rows))
 
         map_in_threads(work, slices(n_rows, _COMBINED_ROWS), n_jobs)
         return scores
 
-    def _combine(self, sums: Sums, own: OwnSums | None) -> Floats:
-        paths = self.divide(sums, own)
+    def _combine(self, sums: Sums, own_sums: OwnSums | None) -> Floats:
+        paths = self.divide(sums, own_sums)
         if self.average is not None:
             return self.average.apply(paths)
         ((path, _),) = paths  # one psi has one view
         return path[:, -1].copy()
 
-    def divide(self, sums: Sums, own: OwnSums | None = None) -> Paths:
+    def divide(self, sums: Sums, own_sums: OwnSums | None = None) -> Paths:
         """For each view, scores at every psi (n, L), and how far out rows are, in octaves (n,)."""
         counts = self._counts[-(sums[0].shape[1] - 1) :]
         largest = self.n_rows * counts
         paths: Paths = [(each[:, :-1] / largest, self._far(each[:, -1])) for each in sums]
-        return paths if own is None or self.baseline is None else self.baseline.mix(paths, own, counts)
+        return paths if own_sums is None or self.baseline is None else self.baseline.mix(paths, own_sums, counts)
 
     def _far(self, far: Ints) -> Floats | None:
         """How far out rows are, in octaves of a sample: (n,)."""
@@ -317,26 +320,26 @@ class PointModel(Learned):
         sum_at = self.views.sum_at(self.tables, compute)
         return lambda X: np.mean([path for path, _ in self.divide(sum_at(X))], axis=0)
 
-    def _lack(self, X: Floats, owners: Ints | None, compute: Compute) -> Floats:
+    def _contributions(self, X: Floats, owners: Ints | None, compute: Compute) -> Floats:
         """Minus the logarithm of the scores, feature by feature: (n, d); owners (n,): their groups, which ascend."""
         if self.average is None:  # one psi, the last
             path = self._last_path(compute)
-            one = fit_average(path(*self._references), np.eye(len(self.views.levels))[-1])
+            average = fit_average(path(*self._references), np.eye(len(self.views.levels))[-1])
             ((view,), (shares,)) = self.views.members, self._shares_of(owners)
-            return lack_by_feature(Places(view, X, compute), shares, one, path(X, owners))
+            return contribution_by_feature(Places(view, X, compute), shares, average, path(X, owners))
         paths = self.divide(self.sum_at(compute)(X), None if owners is None else self._own_at(compute)(X, owners))
-        lacks = self._lack_of_psi(paths, X, owners, compute, only_coarse=False)
+        contributions = self._contributions_of_psi(paths, X, owners, compute, only_coarse=False)
         mean, coarse = self.average.parts(paths)
         limit = self.average.limit(coarse)
         rows = limit < mean if self.average.n_coarse else np.zeros(len(X), dtype=bool)
         if rows.any():  # those that the small psi overrule
-            some = [(path[rows], None) for path, _ in paths]
-            whose = None if owners is None else owners[rows]
-            others = self._lack_of_psi(some, X[rows], whose, compute, only_coarse=True)
+            overruled = [(path[rows], None) for path, _ in paths]
+            their_owners = None if owners is None else owners[rows]
+            others = self._contributions_of_psi(overruled, X[rows], their_owners, compute, only_coarse=True)
             sums = others.sum(axis=1, keepdims=True)
             shares = np.divide(others, sums, out=np.full(others.shape, 1 / X.shape[1]), where=sums > 0)
-            lacks[rows] = (1 - OVERRULED) * lacks[rows] - OVERRULED * limit[rows, None] * shares
-        return lacks
+            contributions[rows] = (1 - OVERRULED) * contributions[rows] - OVERRULED * limit[rows, None] * shares
+        return contributions
 
     def _last_path(self, compute: Compute) -> Callable[[Floats, Ints | None], Floats]:
         """Scores at every psi, the last of them in the maps of the own groups, if there are any: (n, L)."""
@@ -350,20 +353,22 @@ class PointModel(Learned):
 
         return path_of
 
-    def _lack_of_psi(self, paths: Paths, X: Floats, owners: Ints | None, compute: Compute, only_coarse: bool) -> Floats:
+    def _contributions_of_psi(
+        self, paths: Paths, X: Floats, owners: Ints | None, compute: Compute, only_coarse: bool
+    ) -> Floats:
         """Minus the mean of the logarithms, or the part that small psi have in it, feature by feature: (n, d)."""
         assert self.average is not None
-        lacks = np.zeros(X.shape)
+        contributions = np.zeros(X.shape)
         limits = self.limits or [None] * len(paths)
         parts = zip(self.average.views, paths, self.views.members, self._shares_of(owners), limits, strict=True)
-        for own, (path, far), view, shares, limit in parts:
-            n_counted = self.average.n_coarse if only_coarse else len(own.weights)
-            weights = np.where(np.arange(len(own.weights)) < n_counted, own.weights, 0.0)
+        for average, (path, far), view, shares, limit in parts:
+            n_counted = self.average.n_coarse if only_coarse else len(average.weights)
+            weights = np.where(np.arange(len(average.weights)) < n_counted, average.weights, 0.0)
             places = Places(view, X, compute)
-            lacks += lack_by_feature(places, shares, replace(own, weights=weights), path)
+            contributions += contribution_by_feature(places, shares, replace(average, weights=weights), path)
             if far is not None and limit is not None:
-                lacks += own.far_weight * far[:, None] * far_by_feature(places, limit)
-        return lacks
+                contributions += average.far_weight * far[:, None] * far_by_feature(places, limit)
+        return contributions
 
     def _shares_of(self, owners: Ints | None) -> list[Shares]:
         """For each view, the mean map of the data, or of the groups of rows: owners (n,)."""

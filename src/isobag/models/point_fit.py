@@ -51,9 +51,9 @@ def fit_to_bulk(
     apart = _gross_rows(rows, params, compute) if params.averages else np.empty(0, dtype=np.int64)
     if len(apart):
         bulk = np.setdiff1d(np.arange(len(rows)), apart, assume_unique=True)
-        some = bulk[spread_rows(len(bulk), CONFIRMED_BY)]
-        own_units = units[some] if isinstance(units, np.ndarray) else units
-        model, _ = fit_point_model(_part(rows, some), params, compute, own_units, calibrated=True)
+        learned = bulk[spread_rows(len(bulk), CONFIRMED_BY)]
+        own_units = units[learned] if isinstance(units, np.ndarray) else units
+        model, _ = fit_point_model(_part(rows, learned), params, compute, own_units, calibrated=True)
         assert model.calibration is not None
         n_apart = max(1.0, len(apart) * n_rows / len(rows))
         strict = model.calibration.score_at(OWN_LEVEL * n_apart**0.5 / n_rows)
@@ -133,21 +133,25 @@ def fit_rows(
     sums = covered = None
     if located is not None:
         sums, covered = views.sum_located(located, tally.tables, compute)
-    own = own_some = None
-    some = model.sum_at(compute)(rows.take(averaged)) if sums is None else tuple(each[averaged] for each in sums)
+    own_sums = averaged_own_sums = None
+    averaged_sums = (
+        model.sum_at(compute)(rows.take(averaged)) if sums is None else tuple(each[averaged] for each in sums)
+    )
     if isinstance(rows, LabelledRows):
         counted = views if params.averages else views.largest
-        baseline, own = fit_baseline(counted, rows, reference, compute)
-        own_some = own.part(averaged)
-        of_counted = some if params.averages else last_of(some)
-        model = replace(model, baseline=baseline.with_gains(model.divide(of_counted), own_some, counted.counts))
+        baseline, own_sums = fit_baseline(counted, rows, reference, compute)
+        averaged_own_sums = own_sums.part(averaged)
+        of_counted = averaged_sums if params.averages else last_of(averaged_sums)
+        model = replace(
+            model, baseline=baseline.with_gains(model.divide(of_counted), averaged_own_sums, counted.counts)
+        )
     if params.averages:
-        model = model.averaged(some, own_some)
+        model = model.averaged(averaged_sums, averaged_own_sums)
     if calibrated:
         model = replace(model, calibration=_calibrate(model, rows, pools, sums, covered, params, compute, units))
     if sums is None:
-        return model, model.scores(rows, compute, own)
-    return model, model.combine(sums if params.averages else last_of(sums), compute.n_jobs, own)
+        return model, model.scores(rows, compute, own_sums)
+    return model, model.combine(sums if params.averages else last_of(sums), compute.n_jobs, own_sums)
 
 
 def last_of(sums: Sums) -> Sums:

@@ -72,21 +72,21 @@ class Residuals(Learned):
 
     def lower_of(self, scores: Floats, of_residuals: Floats, owners: Ints) -> Floats:
         """The same, of scores of residuals that are known: (n,)."""
-        return np.where(self._are_known(owners), np.minimum(scores, of_residuals * self.factor), scores)
+        return np.where(self._are_seen(owners), np.minimum(scores, of_residuals * self.factor), scores)
 
-    def explain(self, lacks: Floats, rows: LabelledRows, of_rows: Any, compute: Compute) -> Floats:
+    def explain(self, contributions: Floats, rows: LabelledRows, of_rows: Any, compute: Compute) -> Floats:
         """What features contribute to the scores of rows (n, d), or to those of residuals where these are lower.
 
-        of_rows : the model of the rows themselves, which found ``lacks``.
+        of_rows : the model of the rows themselves, which found ``contributions``.
         """
         of_residuals: Floats = self.model.explain(self.of(rows), compute)
         apart = of_rows.log_typical(compute) - self.model.log_typical(compute) - np.log(self.factor)
-        is_odder = self._are_known(rows.owners) & (of_residuals.sum(axis=1) + apart > lacks.sum(axis=1))
-        return np.where(is_odder[:, None], of_residuals + apart / of_residuals.shape[1], lacks)
+        is_odder = self._are_seen(rows.owners) & (of_residuals.sum(axis=1) + apart > contributions.sum(axis=1))
+        return np.where(is_odder[:, None], of_residuals + apart / of_residuals.shape[1], contributions)
 
-    def _are_known(self, owners: Ints) -> Bools:
-        known: Bools = np.append(self.sizes, 0)[owners] > 0  # the last is of UNSEEN
-        return known
+    def _are_seen(self, owners: Ints) -> Bools:
+        is_seen: Bools = np.append(self.sizes, 0)[owners] > 0  # the last is of UNSEEN
+        return is_seen
 
 
 def fit_residuals(

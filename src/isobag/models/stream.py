@@ -85,8 +85,8 @@ class Stream(Learned):
         """Rows of the same features, as many as there can be, and a model of them."""
         check("numbers of rows", (self.n_renewed, self.n_learned), (2,), 0, MOST_ROWS)
         n_rows, d = min(self.n_learned, self.window), self.waiting.shape[-1]
-        for name, own, m in (("rows", self.rows, n_rows), ("waiting", self.waiting, None)):
-            check(name, np.nan_to_num(own, posinf=np.inf, neginf=-np.inf), (m, d), -FARTHEST, FARTHEST)
+        for name, values, m in (("rows", self.rows, n_rows), ("waiting", self.waiting, None)):
+            check(name, np.nan_to_num(values, posinf=np.inf, neginf=-np.inf), (m, d), -FARTHEST, FARTHEST)
         demand(self.n_seen < self.next_stop, "more rows wait than there are in a block")
         check("scores", self.scores, (None,), 0)
         demand(len(self.scores) <= self.window, "there are more scores than rows")
@@ -221,11 +221,11 @@ class Stream(Learned):
         for part in slices(n, _STEP_ROWS):
             tally += views.tally(self.rows[part], compute)
             yield None
-        reference, some = (rows.take(spread_rows(n, most)) for most in (REFERENCE_ROWS, AVERAGED_ROWS))
+        reference, averaged = (rows.take(spread_rows(n, most)) for most in (REFERENCE_ROWS, AVERAGED_ROWS))
         model = PointModel(views, tally.tables, n, reference, views.far_limits, None, None)
         sums = []
-        for part in slices(len(some), _STEP_ROWS):
-            sums.append(model.views.sum_at(model.tables, compute, model.limits)(some[part]))
+        for part in slices(len(averaged), _STEP_ROWS):
+            sums.append(model.views.sum_at(model.tables, compute, model.limits)(averaged[part]))
             yield None
         floor = FLOOR if params.averages else FLOOR_OF_ONE
         joined = tuple(map(np.concatenate, zip(*sums, strict=True)))

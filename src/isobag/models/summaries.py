@@ -23,6 +23,7 @@ from isobag.data.rows import ArrayRows
 from isobag.models.point import PointModel, PointParams
 from isobag.models.point_fit import fit_point_model
 from isobag.models.sizes import LEAST_FOR_LINE, SizeLine, fit_size_line
+from isobag.models.tails import surprise_of
 
 MOST_UNITS = 128
 """Largest value of a bin."""
@@ -30,7 +31,7 @@ _MARGIN = 10.0
 _LEAST_SPREAD = 0.02
 
 
-class Summary(NamedTuple):
+class GroupSummary(NamedTuple):
     """Sums of the values of each column (g, d), means and spreads (g, d), number of points (g,)."""
 
     sums: Ints
@@ -92,7 +93,7 @@ class SummaryWitness(Learned):
 
     def oddness(self, rows: Floats, sizes: Ints, compute: Compute) -> Floats:
         """By how many spreads groups are odder than is usual at their size, less the margin: (g, m), (g,) -> (g,)."""
-        return self.line.normalise(_lacks(self.model.scores(ArrayRows(rows), compute)), sizes) - self.margin
+        return self.line.normalise(surprise_of(self.model.scores(ArrayRows(rows), compute)), sizes) - self.margin
 
     @property
     def margin(self) -> float:
@@ -106,7 +107,7 @@ def root(counts: Ints) -> Floats:
     return roots
 
 
-def rows_of(summary: Summary, counts: TwoValued | None) -> Floats:
+def rows_of(summary: GroupSummary, counts: TwoValued | None) -> Floats:
     """A row for each group: means and spreads of all columns, and roots of counts: (g, 2 d + c)."""
     parts = [summary.means, summary.spreads]
     if counts is not None:
@@ -114,7 +115,7 @@ def rows_of(summary: Summary, counts: TwoValued | None) -> Floats:
     return np.concatenate(parts, axis=1)
 
 
-def fit_two_valued(points: Floats, edges: Floats, values: Ints, summary: Summary) -> TwoValued | None:
+def fit_two_valued(points: Floats, edges: Floats, values: Ints, summary: GroupSummary) -> TwoValued | None:
     """Learn from groups; None where no column has two values, or there are fewer than 30 groups, which show nothing.
 
     points (m, d) : a sample, which shows what columns have two values.
@@ -140,9 +141,4 @@ def fit_two_valued(points: Floats, edges: Floats, values: Ints, summary: Summary
 def fit_witness(rows: Floats, sizes: Ints, share: float, params: PointParams, compute: Compute) -> SummaryWitness:
     """Learn from summaries of groups: (g, m), (g,)."""
     model, scores = fit_point_model(ArrayRows(rows), params, compute)
-    return SummaryWitness(model, fit_size_line(_lacks(scores), sizes, 1.0, _LEAST_SPREAD, sloped=True), share)
-
-
-def _lacks(scores: Floats) -> Floats:
-    lacks: Floats = -np.log(np.maximum(scores, np.finfo(np.float64).tiny))
-    return lacks
+    return SummaryWitness(model, fit_size_line(surprise_of(scores), sizes, 1.0, _LEAST_SPREAD, sloped=True), share)

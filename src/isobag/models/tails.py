@@ -1,14 +1,15 @@
-"""The tail of scores of normal data: how rare a score is that is lower than any that was seen.
+"""The tail of scores of normal data: how rare a score is that is lower than any seen.
 
-Lack is minus the logarithm of a score. Beyond a threshold u that a tenth of the lacks exceed, k of n and at most 500,
+Surprise is minus the logarithm of a score. Beyond a threshold u that a tenth of the surprises exceed, k of n and at
+most 500,
 
-P(lack > u + e) = (k + 1) / (n + 1) (1 + xi e / scale)^(-1 / xi)
+P(surprise > u + e) = (k + 1) / (n + 1) (1 + xi e / scale)^(-1 / xi)
 
 a generalised Pareto tail, up to half of the largest excess seen; from there on it falls as an exponential, at the rate
-it has there. Where scores fall as a power of the distance, tails of the data that fall as a power make lacks
-exponential, xi = 0, and all lighter tails, log-concave ones among them, make lacks lighter than that. xi is estimated
-(Hosking and Wallis, probability weighted moments) and raised by half a standard error, 1 / (2 sqrt(k)); it is at least
-1 / k, as the scale of an exponential is known from k excesses.
+it has there. Where scores fall as a power of the distance, tails of the data that fall as a power make surprises
+exponential, xi = 0, and all lighter tails, log-concave ones among them, make surprises lighter than that. xi is
+estimated (Hosking and Wallis, probability weighted moments) and raised by half a standard error, 1 / (2 sqrt(k)); it is
+at least 1 / k, as the scale of an exponential is known from k excesses.
 """
 
 from collections.abc import Sequence
@@ -29,7 +30,7 @@ _BEND = 0.5
 
 
 class Tail(NamedTuple):
-    """Thresholds on the lacks of each fold (K,), the share of lacks beyond, and how fast it falls up to the bend."""
+    """Thresholds on the surprises of each fold (K,), the share beyond, and how fast it falls up to the bend."""
 
     thresholds: Floats
     share: float
@@ -37,21 +38,21 @@ class Tail(NamedTuple):
     shape: float
     bend: float
 
-    def p_values(self, lacks: Floats) -> Floats:
-        """Probability of a lack this far beyond the thresholds, 1 where it is not: (n, K) -> (n,).
+    def p_values(self, surprises: Floats) -> Floats:
+        """Probability of a surprise this far beyond the thresholds, 1 where it is not: (n, K) -> (n,).
 
-        A row has a lack by the model of each fold; the mean of what is beyond counts.
+        Each fold has a model and so a surprise for the row; the mean excess counts.
         """
-        excess = np.zeros(len(lacks))
-        for column, threshold in zip(lacks.T, self.thresholds, strict=True):
+        excess = np.zeros(len(surprises))
+        for column, threshold in zip(surprises.T, self.thresholds, strict=True):
             excess += column - threshold
         excess /= len(self.thresholds)
         near = np.clip(excess, 0, self.bend)
         fall = np.log1p(near * (self.shape / self.scale)) / self.shape + (excess - near) / self._scale_beyond
         return np.where(excess > 0, self.share * np.exp(-np.minimum(fall, _LARGEST_FALL)), 1.0)
 
-    def lack_at(self, p_value: float) -> float:
-        """The lack, by a single model, that has a p-value below the share beyond."""
+    def surprise_at(self, p_value: float) -> float:
+        """The surprise, by a single model, that has a p-value below the share beyond."""
         fall = log(self.share / p_value)
         bend = log1p(self.bend * self.shape / self.scale) / self.shape
         near = expm1(min(fall, bend) * self.shape) * self.scale / self.shape
@@ -62,24 +63,24 @@ class Tail(NamedTuple):
         return self.scale + self.shape * self.bend
 
 
-def lacks_of(scores: Floats) -> Floats:
+def surprise_of(scores: Floats) -> Floats:
     """Minus the logarithm of scores; of a score of 0, as of the smallest number above 0."""
     return -np.log(np.maximum(scores, np.finfo(float).tiny))
 
 
 def fit_tail(folds: Sequence[Floats]) -> Tail | None:
-    """The tail of lacks, a rising array for each fold; None where too few differ to tell one."""
+    """The tail of surprises, an ascending array for each fold; None where too few differ to estimate one."""
     n = sum(map(len, folds))
     if n <= LEAST_BEYOND:
         return None
     wanted = min(max(TAIL_SHARE * n, LEAST_BEYOND), MOST_BEYOND)
     thresholds, parts = [], []
-    for lacks in folds:
-        threshold = _threshold(lacks, max(1, round(wanted * len(lacks) / n)))
+    for surprises in folds:
+        threshold = _threshold(surprises, max(1, round(wanted * len(surprises) / n)))
         if threshold is None:
             return None
         thresholds.append(threshold)
-        parts.append(lacks[np.searchsorted(lacks, threshold, side="right") :] - threshold)
+        parts.append(surprises[np.searchsorted(surprises, threshold, side="right") :] - threshold)
     excess = np.sort(np.concatenate(parts))
     k = len(excess)
     if k < LEAST_BEYOND:
@@ -92,9 +93,9 @@ def fit_tail(folds: Sequence[Floats]) -> Tail | None:
     return Tail(np.array(thresholds), (k + 1) / (n + 1), mean * (1 - max(shape, 0.0)), raised, _BEND * excess[-1])
 
 
-def _threshold(lacks: Floats, wanted: int) -> float | None:
-    """The largest lack that at least so many exceed; None if there is none."""
-    if len(lacks) <= wanted:
+def _threshold(surprises: Floats, wanted: int) -> float | None:
+    """The largest surprise that at least so many exceed; None if there is none."""
+    if len(surprises) <= wanted:
         return None
-    place = int(np.searchsorted(lacks, lacks[-wanted], side="left"))
-    return float(lacks[place - 1]) if place else None
+    place = int(np.searchsorted(surprises, surprises[-wanted], side="left"))
+    return float(surprises[place - 1]) if place else None

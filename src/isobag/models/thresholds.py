@@ -11,7 +11,7 @@ import numpy as np
 
 from isobag.backends.arrays import Floats, Ints
 from isobag.backends.threads import slices
-from isobag.models.tails import LEAST_BEYOND, lacks_of
+from isobag.models.tails import LEAST_BEYOND, surprise_of
 
 _SHIFT = 40  # of the 52 bits of a float64 after the point, 12 are kept
 _BLOCK_SCORES = 1 << 20
@@ -28,7 +28,7 @@ EXPECTED = 0.7
 LEAST_LOCAL = 20
 """Ranks below the oddest that give the scale of their tail, at least."""
 HEAVIER = 0.1
-"""How much heavier than exponential the tail of lacks may be beyond its first tenth."""
+"""How much heavier than exponential the tail of surprises may be beyond its first tenth."""
 
 
 class ScoreCounts(NamedTuple):
@@ -83,16 +83,16 @@ def _steps(scores: Floats) -> Ints:
 def threshold_beyond_bulk(counts: ScoreCounts, level: float, power: float = 1.0) -> float | None:
     """Score below which own data are odder than the tail of their bulk explains, None if unknown.
 
-    Where scores fall as a power of the distance and tails of the data as a power or faster, lacks, minus the logarithms
-    of the scores, have exponential tails or lighter ones. Spacings of exponential numbers, each times its rank, are
-    independent and have their scale as mean (Renyi). So if w ranks below the j oddest give the scale, and u is the
-    lack below these, k = j + w down,
+    Where scores fall as a power of the distance and tails of the data as a power or faster, surprises, minus the
+    logarithms of the scores, have exponential tails or lighter ones. Spacings of exponential numbers, each times its
+    rank, are independent and have their scale as mean (Renyi). So if w ranks below the j oddest give the scale, and u
+    is the surprise below these, k = j + w down,
 
-    P(lack > u + e) = (k + 1) / (n + 1) (1 + e / (w scale))^-w
+    P(surprise > u + e) = (k + 1) / (n + 1) (1 + e / (w scale))^-w
 
     for one more of the same tail. Benjamini and Hochberg's procedure on these: the j oddest are beyond if n / j times
     the p-value of the j-th is at most this level. It is done twice, and what is beyond in one of them counts; of
-    tables with exponential lacks, .04 then have an alarm at a level of .1:
+    tables with exponential surprises, .04 then have an alarm at a level of .1:
 
     - a few: against the next 3 j ranks, 20 or more. A lone row needs no more to show, and tails that grow heavier
       outwards explain themselves.
@@ -101,15 +101,15 @@ def threshold_beyond_bulk(counts: ScoreCounts, level: float, power: float = 1.0)
 
     Where none are, it is the score below which the oddest alone would be beyond.
 
-    A scale is known from 10 different lacks or more, of the odder half of all. ``power``: tails are exponential if
-    excesses over the median lack are raised to it first; 2 for groups, whose lacks are in units of their spread and,
-    as means over many points, have normal tails.
+    A scale is known from 10 different surprises or more, of the odder half of all. ``power``: tails are exponential if
+    excesses over the median surprise are raised to it first; 2 for groups, whose surprises are in units of their spread
+    and, as means over many points, have normal tails.
     """
     n, above = counts.n, np.cumsum(counts.counts)[:-1]  # rows at least as odd as each step
-    lacks = lacks_of(counts.values)
-    middle = lacks[np.searchsorted(above, n / 2)]
-    lacks = np.maximum(lacks - middle, 0.0) ** power
-    passed = np.append(0.0, np.cumsum(above * -np.diff(lacks)))  # sums of spacings times ranks
+    surprises = surprise_of(counts.values)
+    middle = surprises[np.searchsorted(above, n / 2)]
+    surprises = np.maximum(surprises - middle, 0.0) ** power
+    passed = np.append(0.0, np.cumsum(above * -np.diff(surprises)))  # sums of spacings times ranks
     most = max(1, int(FEWER * n))
     steps = np.arange(np.searchsorted(above, most, side="right"))  # those that may be odd
     j = above[steps]
@@ -125,7 +125,7 @@ def threshold_beyond_bulk(counts: ScoreCounts, level: float, power: float = 1.0)
             is_known, start, end = True, before[usable], stop[usable]
             w = above[end] - above[start]
             shape, scale = 1 / w + allowance, (passed[end + 1] - passed[start + 1]) / w
-            falls = np.log1p(shape * (lacks[usable] - lacks[end + 1]) / scale) / shape
+            falls = np.log1p(shape * (surprises[usable] - surprises[end + 1]) / scale) / shape
             passing = usable[(above[end] + 1) / (n + 1) * np.exp(-falls) * n / j[usable] <= level]
             last = max(last, *passing.tolist(), -1)
     if last < 0:
@@ -134,7 +134,7 @@ def threshold_beyond_bulk(counts: ScoreCounts, level: float, power: float = 1.0)
             return 0.0 if is_known else None
         n_local, scale = above[local], passed[local + 1] / above[local]
         fall = np.expm1(np.log((n_local + 1) / (n + 1) * n / level) / n_local) * n_local * scale
-        return float(min(np.exp(-middle - (lacks[local + 1] + fall) ** (1 / power)), counts.low))
+        return float(min(np.exp(-middle - (surprises[local + 1] + fall) ** (1 / power)), counts.low))
     between = (counts.steps[last] + 1 + counts.steps[last + 1]) // 2  # of the last that is beyond and the next
     return float((between << _SHIFT).view(np.float64))
 
@@ -148,16 +148,16 @@ def gap_of(scores: Floats) -> float:
     """
     n = len(scores)
     ranked = np.sort(scores)
-    lacks, last = lacks_of(ranked), max(LEAST_BEYOND, int(TRIMMED * n))
+    surprises, last = surprise_of(ranked), max(LEAST_BEYOND, int(TRIMMED * n))
     j = np.arange(1, max(1, int(MOST_GROSS * n)) + 1)
     if last >= n or j[-1] >= last:
         return 0.0
     below = np.minimum(j + np.maximum(LEAST_LOCAL, 3 * j), last)
-    passed = np.append(0.0, np.cumsum(np.arange(1, n) * -np.diff(lacks)))
-    w, gaps = below - j, lacks[j - 1] - lacks[below]
+    passed = np.append(0.0, np.cumsum(np.arange(1, n) * -np.diff(surprises)))
+    w, gaps = below - j, surprises[j - 1] - surprises[below]
     scales = np.maximum((passed[below] - passed[j]) / w, np.finfo(float).tiny)
     expected = n / j * (below + 1) / (n + 1) * np.exp(-w * np.log1p(gaps / (w * scales)))
-    n_different = np.cumsum(np.append(0, np.diff(lacks) != 0))  # counts and categories have gaps by nature
-    expected[(lacks[j - 1] == lacks[j]) | (2 * (n_different[below] - n_different[j]) < w)] = np.inf
+    n_different = np.cumsum(np.append(0, np.diff(surprises) != 0))  # counts and categories have gaps by nature
+    expected[(surprises[j - 1] == surprises[j]) | (2 * (n_different[below] - n_different[j]) < w)] = np.inf
     first = int(np.argmin(np.log(np.maximum(expected, np.finfo(float).tiny)) * np.sqrt(j)))
     return float((ranked[first] + ranked[first + 1]) / 2) if expected[first] <= EXPECTED else 0.0

@@ -12,6 +12,8 @@ LEAST_COPIED = 0.9
 MOST_COPIES = 20
 """Of a row, in the mean, that copying makes."""
 _SEEN_ROWS = 20_000
+_FIRST_FEATURES = 4
+"""Rows that differ in these are no copies, which spares a look at the others."""
 _INDEPENDENT = 0.1
 
 
@@ -33,15 +35,20 @@ def copies_of(rows: Rows, most: int) -> Ints | None:
     """
     if len(rows) > most:
         return None
-    points, numbers = distinct_points(rows.take(np.arange(len(rows))))
+    values = rows.take(np.arange(len(rows)))
+    if _n_copied(distinct_points(values[:, :_FIRST_FEATURES])[1]) < LEAST_COPIED * len(rows):
+        return None
+    points, numbers = distinct_points(values)
     counts = np.bincount(numbers)
-    if (
-        counts[counts > 1].sum() < LEAST_COPIED * len(rows)
-        or counts.var() > counts.mean()
-        or counts.mean() > MOST_COPIES
-    ):
+    if _n_copied(numbers) < LEAST_COPIED * len(rows) or counts.var() > counts.mean() or counts.mean() > MOST_COPIES:
         return None
     return numbers if 2 * max(len(np.unique(column)) for column in points.T) >= len(points) else None
+
+
+def _n_copied(numbers: Ints) -> int:
+    """How many have a number that others have, too: (n,)."""
+    counts = np.bincount(numbers)
+    return int(counts[counts > 1].sum())
 
 
 def blocks_of(rows: Rows) -> Ints:

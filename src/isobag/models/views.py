@@ -141,7 +141,7 @@ class Views(Learned):
     def count(self, located: Located, compute: Compute) -> Tally:
         """Located rows, counted in the cells of each psi of every view."""
         cut = self.members[0].partitionings.cut
-        tables = tuple(compute.verbs.count_cells(cells, cut, compute.n_jobs) for cells in located.cells)
+        tables = tuple(compute.backend.count_cells(cells, cut, compute.n_jobs) for cells in located.cells)
         return Tally(tables, len(located.far[0]))
 
     def sum_located(self, located: Located, tables: Tables, compute: Compute) -> tuple[Sums, Sums]:
@@ -150,7 +150,7 @@ class Views(Learned):
         sums, covered = [], []
         for cells, table, far in zip(located.cells, tables, located.far, strict=True):
             # Both from one look-up: sums of counts need fewer bits than there are.
-            both = compute.fetch(compute.verbs.sum_cells(cells, cut, table + (1 << _SUM_BITS), compute.n_jobs))
+            both = compute.fetch(compute.backend.sum_cells(cells, cut, table + (1 << _SUM_BITS), compute.n_jobs))
             sums.append(np.column_stack([both & ((1 << _SUM_BITS) - 1), far]))
             covered.append(np.column_stack([both >> _SUM_BITS, np.zeros_like(far)]))
         return tuple(sums), tuple(covered)
@@ -209,7 +209,7 @@ class Views(Learned):
 
     def mean_maps(self, groups: Groups, compute: Compute, rule: str = "nearest") -> MeanMaps:
         """Level 1: the points of each group counted in the cells of all views, side by side."""
-        return LocalMaps(groups, *self._counting(compute, rule)).kept()
+        return LocalMaps(groups, *self._counting(compute, rule)).in_memory()
 
     def maps_of(self, groups: Groups, compute: Compute) -> MeanMaps | LazyMaps:
         """The same of any number of groups: kept if they are few, else counted when asked for."""
@@ -256,14 +256,14 @@ def draw_views(
     teachers = None if draw.pool_size is None or 2 * len(taught) > len(rows) else taught
     scalings = fit_scalings(rows, dict.fromkeys(plan.scaling for plan in plans), compute.n_jobs, teachers)
     members = []
-    for plan, pool, own in zip(plans, pools, slots, strict=True):
+    for plan, pool, of_pool in zip(plans, pools, slots, strict=True):
         scaling = scalings[plan.scaling]
         centers = compute.fetch(scaling.apply(rows.take(pool), compute))
         if draw.mechanism == "tree":
             seed = int(check_random_state(draw.random_state).randint(2**31))
-            members.append(View(scaling, grow_trees(centers, own, plan.levels[-1], seed)))
+            members.append(View(scaling, grow_trees(centers, of_pool, plan.levels[-1], seed)))
         else:
-            members.append(View(scaling, balls_around(centers, own, plan.levels, draw.mechanism, compute)))
+            members.append(View(scaling, balls_around(centers, of_pool, plan.levels, draw.mechanism, compute)))
     return Views(tuple(members)), pools
 
 

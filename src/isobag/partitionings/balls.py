@@ -52,7 +52,7 @@ class RowBalls(Balls, Learned):
         """The slot whose ball each row is in for every sample (T, n), OUTSIDE for none; how far out rows are (n,)."""
         if rule != "nearest":  # of the paper's rivals
             return numpy.assign_cells(compute.fetch(X), self, limits, rule=rule)
-        return compute.verbs.assign_cells(X, self, limits, compute.n_jobs)
+        return compute.backend.assign_cells(X, self, limits, compute.n_jobs)
 
     def nearest(self, X: Singles, compute: Compute) -> Cells:
         """The slot whose center is the nearest of every sample, whether its ball covers the row or not: (T, n)."""
@@ -61,16 +61,16 @@ class RowBalls(Balls, Learned):
 
     def count(self, X: Singles, compute: Compute) -> Ints:
         """Number of rows in each cell: (L, S)."""
-        return compute.verbs.count_at_cells(X, self, compute.n_jobs)
+        return compute.backend.count_at_cells(X, self, compute.n_jobs)
 
     def sum_at(self, X: Singles, tables: Ints, compute: Compute, limits: Ints | None = None) -> Ints:
         """Sum over samples of the table (L, S) at each row's cell, and last how far out rows are: (n, L + 1)."""
-        return compute.verbs.sum_at_cells(X, self, tables, limits, compute.n_jobs)
+        return compute.backend.sum_at_cells(X, self, tables, limits, compute.n_jobs)
 
     def count_groups(self, X: Singles, starts: Ints, compute: Compute, rule: str = "nearest") -> csr_array:
         """Number of each group's rows in each cell, those of group k from starts[k] to starts[k + 1]: (g, L S)."""
         cells, _ = self.assign(X, compute, rule=rule)
-        return compute.verbs.count_groups(cells, self.cut, starts, compute.n_jobs)
+        return compute.backend.count_groups(cells, self.cut, starts, compute.n_jobs)
 
     def far_limits(self) -> Ints | None:
         """Octaves of the typical squared radius, at the largest psi and at one near its square root, else -1: (L,).
@@ -90,7 +90,7 @@ def balls_around(pool: Singles, slots: Cells, levels: tuple[int, ...], mechanism
     """Balls around the rows of a pool, which reach to the nearest different one of their sample, or everywhere."""
     if mechanism == "voronoi":
         return RowBalls(pool, slots, levels, np.full((len(levels), len(slots)), np.inf, dtype=np.float32))
-    return RowBalls(pool, slots, levels, compute.verbs.sq_radii(pool, slots, levels, compute.n_jobs))
+    return RowBalls(pool, slots, levels, compute.backend.sq_radii(pool, slots, levels, compute.n_jobs))
 
 
 def middle_octave(sq_radii: Singles) -> int:

@@ -102,7 +102,7 @@ class GroupQueries:
         if len(self) * len(centers) > _KEPT_DOTS:
             return None
         if self._dots is None or self._dots[0] is not centers:
-            dots = compute.verbs.dot_counts(self.maps.counts, centers.counts, compute.n_jobs, rows)
+            dots = compute.backend.dot_counts(self.maps.counts, centers.counts, compute.n_jobs, rows)
             self._dots, self._cells = (centers, dots), None
         return self._dots[1]
 
@@ -117,7 +117,7 @@ class GroupQueries:
         if shared is not None and self._rows is not None:
             return shared, self._rows
         every = np.arange(len(self))
-        return compute.verbs.dot_counts(self.maps.counts, self.maps.counts, compute.n_jobs, every), every
+        return compute.backend.dot_counts(self.maps.counts, self.maps.counts, compute.n_jobs, every), every
 
     def cells_in(self, balls: "GroupBalls", compute: Compute) -> Cells:
         """Cell of every group in every partitioning of each level, kept for the next who asks: see ``find_cells``."""
@@ -149,11 +149,11 @@ class GroupBalls(Learned):
 
     def count(self, queries: GroupQueries, compute: Compute) -> Ints:
         """Number of groups in each cell of each level: (L, t, psi)."""
-        return compute.verbs.count_assigned(queries.cells_in(self, compute), self.levels[-1])
+        return compute.backend.count_assigned(queries.cells_in(self, compute), self.levels[-1])
 
     def sum_at(self, queries: GroupQueries, tables: Ints, compute: Compute) -> Ints:
         """Sum over partitionings of the table at each group's cell: tables (L, t, psi) -> (g, L)."""
-        return compute.verbs.sum_assigned(queries.cells_in(self, compute), tables)
+        return compute.backend.sum_assigned(queries.cells_in(self, compute), tables)
 
     @property
     def width(self) -> int:
@@ -178,14 +178,14 @@ class GroupBalls(Learned):
             dots = part.dots_with(self.centers, compute)
             assert dots is not None
             queries = (dots, part.maps.self_dots, part.maps.sizes)
-            return compute.verbs.assign_groups(
+            return compute.backend.assign_groups(
                 *queries, *centers, self.slots, self.levels, self.sq_radii, compute.n_jobs
             )
 
         rows = list(slices(len(queries), max(1, _KEPT_DOTS // len(self.centers))))
         if len(rows) <= 1:
             return find_part(queries)
-        return compute.verbs.join_cells([find_part(GroupQueries(queries.maps[own])) for own in rows])
+        return compute.backend.join_cells([find_part(GroupQueries(queries.maps[own])) for own in rows])
 
 
 def draw_from_groups(
@@ -200,5 +200,5 @@ def draw_from_groups(
     unit = int(np.gcd.reduce(centers.sizes))
     dots, places = drawn.own_dots(compute)
     of_centers = centers.self_dots, centers.sizes, unit
-    radii = compute.verbs.group_sq_radii(dots, places, *of_centers, slots, levels, compute.n_jobs)
+    radii = compute.backend.group_sq_radii(dots, places, *of_centers, slots, levels, compute.n_jobs)
     return GroupBalls(centers, unit, slots, levels, radii)

@@ -120,19 +120,19 @@ class ScoreGroups:
             yield self._result(counted, [counter.key for counter in counters])
 
     def _result(self, counted: GroupCounts, keys: list[Any]) -> pa.Table:
-        kept = counted.sizes >= self.min_size
+        persisted = counted.sizes >= self.min_size
         rows = ArrayRows(np.empty((0, self.detector.model_.views.n_features)))
-        judged = self._judge(counted.part(np.flatnonzero(kept)).groups(rows, keys))
-        places = places_among(kept)
+        judged = self._judge(counted.part(np.flatnonzero(persisted)).groups(rows, keys))
+        places = places_among(persisted)
         columns = result_columns(
             labels_as_columns(counted.labels, self.types),
-            n_points=np.where(kept, counted.sizes, 0),
+            n_points=np.where(persisted, counted.sizes, 0),
             score=spread(judged.scores, places),
             **{name: spread_out(values, places) for name, values in judged.evidence.items()},
             flagged=spread(judged.scores, places) < judged.threshold,
             n_missing=counted.n_gaps,
         )
-        arrays = [pa.array(columns.get(one.name, [None] * len(kept)), one.type) for one in self.schema]
+        arrays = [pa.array(columns.get(one.name, [None] * len(persisted)), one.type) for one in self.schema]
         return pa.table(arrays, schema=self.schema)
 
     def _judge(self, groups: CountedGroups) -> Judged:
@@ -179,7 +179,7 @@ def detect_in_buckets(partitions: Partitions, table: Table, detector: Any, min_s
     learn_groups(partitions, table, detector, min_size)
     reader = GroupReader(table.encoding, table.options)
     has_gaps = any(column.n_missing for column in table.summary.columns if column.role == FEATURE)
-    scored = _scored(partitions, detector, reader, min_size, is_new=False).kept()
+    scored = _scored(partitions, detector, reader, min_size, is_new=False).persisted()
     counts = _counts_of(scored, "score")
     types = label_types(partitions, table.options)
     judged = judge_own(detector, np.empty(0), counts)
@@ -198,7 +198,7 @@ def score_in_buckets(
     if fdr is None:
         return scored.frame
     check_fdr(fdr, detector.model_.calibration is not None)
-    scored = scored.kept()
+    scored = scored.persisted()
     counts = _counts_of(scored, "p_value")
     level = level_of(counts, counts.n, fdr)
     work = RankGroups(scored.schema, label_types(partitions, options), counts, 0.0, level, {})

@@ -60,7 +60,7 @@ class Watch(Learned):
     >>> frame = pd.DataFrame({"time": days, "shop": rng.integers(10, size=8000), "amount": rng.gamma(4, 5, 8000)})
     >>> frame.loc[(frame.shop == 3) & (frame.time == "2026-02-09"), "amount"] *= 3
     >>> monitor = isobag.Watch(by="shop", time="time")
-    >>> incidents = monitor.update(frame)
+    >>> incidents = monitor.update(frame, since="2026-02-08")
     >>> incidents.to_frame()[["shop", "since", "state", "what"]]
        shop      since state   what
     0     3 2026-02-09   new  value

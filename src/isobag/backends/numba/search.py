@@ -14,7 +14,7 @@ _FEW_ROWS = 8
 """So many rows are looked up one by one sooner than side by side."""
 
 
-class _Plan:
+class _SearchPlan:
     """What the loops need of balls."""
 
     tables: Ints | None = None
@@ -44,11 +44,11 @@ class _Plan:
         return np.ascontiguousarray(self.search[0][self.search[1]].T)
 
 
-def _plan(balls: Balls) -> _Plan:
+def _plan(balls: Balls) -> _SearchPlan:
     """The plan of balls, made once: for single rows it would take most of the time."""
-    plan: _Plan | None = balls.memory.get("numba")
+    plan: _SearchPlan | None = balls.memory.get("numba")
     if plan is None:
-        plan = balls.memory["numba"] = _Plan(balls)
+        plan = balls.memory["numba"] = _SearchPlan(balls)
     return plan
 
 

@@ -29,16 +29,16 @@ def _verb(function: Callable[..., Any], fetched: bool = False) -> Callable[..., 
     """A method that calls a function of tensors, the first of which is sent to the device if it is not there."""
 
     @wraps(function)
-    def verb(self: "TorchBackend", first: Placed, *args: Any, **options: Any) -> Any:
+    def method(self: "TorchBackend", first: Placed, *args: Any, **options: Any) -> Any:
         with explained(self.device):
             values = function(tensor(first, self.device), *args, **options)
             return to_host(values) if fetched else values
 
-    return verb
+    return method
 
 
 class TorchBackend:
-    """The verbs of ``isobag.backends.protocol`` on one device; numbers of threads are for what the processor does."""
+    """The functions of ``isobag.backends.protocol`` on one device; ``n_jobs`` is for what runs on the processor."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device

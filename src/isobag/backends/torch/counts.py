@@ -75,8 +75,8 @@ class DeviceCounts:
         with explained(self.device):
             total = torch.zeros(self.shape[1], dtype=torch.int64, device=self.device)
             factors = tensor(weights, self.device)[:, None]
-            for own in self.blocks():
-                total += (self.dense[own] * factors[own]).sum(dim=0)
+            for block in self.blocks():
+                total += (self.dense[block] * factors[block]).sum(dim=0)
             sums: Ints = total.cpu().numpy()
             return sums
 
@@ -146,21 +146,21 @@ def count_groups(cells: torch.Tensor, cut: Cut, starts: Ints, n_jobs: int | None
             )  # fmt: skip
         return DeviceCounts(dense)
     before = tensor(np.repeat(np.arange(len(cut.levels)) * cut.n_slots, cut.counts), device)[:, None]
-    for some in slices(len(sizes), max(1, (_BLOCK_COUNTS << 2) // max(1, width))):
-        own = cells[:, int(starts[some.start]) : int(starts[some.stop])].to(torch.int64)
-        owners = torch.repeat_interleave(tensor(sizes[some], device)) * width
-        wide = torch.zeros((some.stop - some.start) * width + 1, dtype=torch.int32, device=device)
-        places = torch.where(own < 0, len(wide) - 1, own + before + owners).flatten()  # the last is not kept
+    for groups in slices(len(sizes), max(1, (_BLOCK_COUNTS << 2) // max(1, width))):
+        part = cells[:, int(starts[groups.start]) : int(starts[groups.stop])].to(torch.int64)
+        owners = torch.repeat_interleave(tensor(sizes[groups], device)) * width
+        wide = torch.zeros((groups.stop - groups.start) * width + 1, dtype=torch.int32, device=device)
+        places = torch.where(part < 0, len(wide) - 1, part + before + owners).flatten()  # the last is not kept
         wide.scatter_add_(0, places, torch.ones(1, dtype=torch.int32, device=device).expand(len(places)))
-        dense[some] = wide[:-1].view(-1, width).to(dense.dtype)
+        dense[groups] = wide[:-1].view(-1, width).to(dense.dtype)
     return DeviceCounts(dense)
 
 
 def count_at_cells(X: torch.Tensor, balls: Balls, n_jobs: int | None = None) -> torch.Tensor:
     """Number of rows in each cell: (n, d) -> (L, S)."""
     counts = torch.zeros(balls.sq_radii.shape, dtype=torch.int64, device=X.device)
-    for some in slices(len(X), _COUNTED_ROWS << 9):
-        counts += count_cells(assign_cells(X[some], balls)[0], balls.cut)
+    for rows in slices(len(X), _COUNTED_ROWS << 9):
+        counts += count_cells(assign_cells(X[rows], balls)[0], balls.cut)
     return counts
 
 

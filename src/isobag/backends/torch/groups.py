@@ -18,12 +18,12 @@ def group_sq_radii(
     among = _sq_distances(dots[tensor(rows, dots.device)], self_dots, sizes, self_dots, sizes, unit)
     places = tensor(slots, dots.device, torch.int64)
     radii = torch.zeros((len(levels), t, psi), dtype=torch.float64, device=dots.device)
-    for some in slices(t, max(1, _BLOCK_PAIRS // psi**2)):
-        sq_dists = among[places[some, :, None], places[some, None, :]]
+    for samples in slices(t, max(1, _BLOCK_PAIRS // psi**2)):
+        sq_dists = among[places[samples, :, None], places[samples, None, :]]
         sq_dists[sq_dists == 0] = torch.inf
         for level, size in enumerate(levels):
             nearest = sq_dists[:, :size, :size].amin(dim=2)
-            radii[level, some, :size] = torch.where(nearest < torch.inf, nearest, 0)
+            radii[level, samples, :size] = torch.where(nearest < torch.inf, nearest, 0)
     return radii
 
 
@@ -36,13 +36,13 @@ def assign_groups(
     radii, columns = tensor(sq_radii, device), tensor(slots, device, torch.int64).flatten()
     every = torch.arange(t, device=device)
     cells = torch.empty((len(levels), t, n), dtype=torch.int32, device=device)
-    for some in slices(n, max(1, _BLOCK_PAIRS // (t * psi))):
-        of_groups = dots[some], self_dots[some], sizes[some]
+    for groups in slices(n, max(1, _BLOCK_PAIRS // (t * psi))):
+        of_groups = dots[groups], self_dots[groups], sizes[groups]
         sq_dists = _sq_distances(*of_groups, center_self_dots, center_sizes, unit)[:, columns].view(-1, t, psi)
         for level, size in enumerate(levels):
             least, place = sq_dists[:, :, :size].min(dim=2)  # the first of several
             chosen = torch.where(least <= radii[level][every, place], place, OUTSIDE)
-            cells[level, :, some] = chosen.t().to(torch.int32)
+            cells[level, :, groups] = chosen.t().to(torch.int32)
     return cells
 
 
@@ -53,8 +53,8 @@ def _sq_distances(
     device, common = dots.device, np.gcd(sizes, unit)
     m = tensor((sizes // common).astype(np.float64), device)[:, None]
     others = (tensor(center_sizes, device) // tensor(common, device)[:, None]).to(torch.float64)
-    own, of_centers = tensor(self_dots, device)[:, None], tensor(center_self_dots, device)
-    above = (others * others * own - 2 * others * m * dots.to(torch.float64)) + m * m * of_centers
+    of_groups, of_centers = tensor(self_dots, device)[:, None], tensor(center_self_dots, device)
+    above = (others * others * of_groups - 2 * others * m * dots.to(torch.float64)) + m * m * of_centers
     below = others * tensor(sizes.astype(np.float64), device)[:, None]
     return above.clamp_min_(0).div_(below * below)
 

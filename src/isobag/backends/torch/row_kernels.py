@@ -69,9 +69,9 @@ def measure(x, row_step, feature_step, centers, sq_dists, n, m, d, rows: tl.cons
     totals = ()
     for _ in tl.static_range(together):
         totals = totals + (tl.zeros([rows], tl.float32),)  # noqa: RUF005
-    own = x + q.to(tl.int64) * row_step
+    pointers = x + q.to(tl.int64) * row_step
     for k in range(d):
-        value = tl.load(own + tl.cast(k, tl.int64) * feature_step, mask=q < n, other=0.0)
+        value = tl.load(pointers + tl.cast(k, tl.int64) * feature_step, mask=q < n, other=0.0)
         center = centers + tl.cast(k, tl.int64) * m + first
         sums = ()
         for j in tl.static_range(together):
@@ -112,14 +112,14 @@ def _scan(
 @triton.jit
 def _use(
     near, winner, level: tl.constexpr, psi: tl.constexpr, step: tl.constexpr, weight: tl.constexpr, number, in_block,
-    total, far, q, own, live, table, limits, out, out_step, n_slots, kind: tl.constexpr,
+    total, far, q, slot, live, table, limits, out, out_step, n_slots, kind: tl.constexpr,
 ):  # fmt: skip
     """What is wanted of the winners of a sample: its number among those of all psi, and of its psi in its block."""
     at = level * n_slots + winner
     if kind == 2:
         is_of_sample = live & (q // step == in_block) & (q % step < psi)
         radius = tl.where(near < float("inf"), near, 0.0)
-        tl.store(out + level * out_step + own, radius, mask=is_of_sample)
+        tl.store(out + level * out_step + slot, radius, mask=is_of_sample)
     else:
         bits = near.to(tl.int32, bitcast=True)
         if kind == 0:
@@ -159,16 +159,16 @@ def find_nearest(
     q = tl.program_id(0) * rows + tl.arange(0, rows)
     first_block = 0
     end_block = n_slots // block
-    own = q
+    row = q
     live = q < n
     if kind == 2:
         first_block = tl.program_id(1)
         end_block = first_block + 1
         live = q < block
-        own = first_block * block + q
+        row = first_block * block + q
     xs = ()
     for k in tl.static_range(d):
-        value = tl.load(x + own.to(tl.int64) * row_step + k * feature_step, mask=live, other=0.0)
+        value = tl.load(x + row.to(tl.int64) * row_step + k * feature_step, mask=live, other=0.0)
         xs = xs + (value,)  # noqa: RUF005
     far = tl.zeros([rows], sum_type)
     totals = ()
@@ -206,7 +206,7 @@ def find_nearest(
                     )
                     total, far = _use(
                         near, winner, level, levels[level], run, weights[level], firsts[level] + b * n_runs + r, r,
-                        totals[level], far, q, own, live, table, limits, out, out_step, n_slots, kind,
+                        totals[level], far, q, row, live, table, limits, out, out_step, n_slots, kind,
                     )  # fmt: skip
                     sums = sums + (total,)  # noqa: RUF005
                     next_nears = next_nears + (nears[level],)  # noqa: RUF005
@@ -222,7 +222,7 @@ def find_nearest(
                             number = firsts[level] + b * (block // levels[level]) + in_block
                             total, far = _use(
                                 least, name, level, levels[level], levels[level], weights[level], number, in_block,
-                                total, far, q, own, live, table, limits, out, out_step, n_slots, kind,
+                                total, far, q, row, live, table, limits, out, out_step, n_slots, kind,
                             )  # fmt: skip
                             least = tl.full([rows], float("inf"), tl.float32)
                             name = tl.zeros([rows], tl.int32) + start
@@ -251,7 +251,7 @@ def find_nearest(
                 )
             total, far = _use(
                 near, winner, last, block, block, weights[last], firsts[last] + b, 0,
-                totals[last], far, q, own, live, table, limits, out, out_step, n_slots, kind,
+                totals[last], far, q, row, live, table, limits, out, out_step, n_slots, kind,
             )  # fmt: skip
             sums = ()
             for level in tl.static_range(last):

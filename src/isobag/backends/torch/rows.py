@@ -72,10 +72,10 @@ def sq_radii(pool: torch.Tensor, slots: Cells, levels: tuple[int, ...], n_jobs: 
         return radii
     for level, starts in enumerate(cut.starts):
         for start in starts:
-            own = slice(start, start + cut.levels[level])
-            sq_dists = sq_distances(centers[own], centers[own])
+            sample = slice(start, start + cut.levels[level])
+            sq_dists = sq_distances(centers[sample], centers[sample])
             nearest = torch.where(sq_dists > 0, sq_dists, torch.inf).amin(dim=1)
-            radii[level, own] = torch.where(nearest < torch.inf, nearest, 0)
+            radii[level, sample] = torch.where(nearest < torch.inf, nearest, 0)
     return radii
 
 
@@ -127,8 +127,8 @@ def sum_cells(cells: torch.Tensor, cut: Cut, tables: Ints, n_jobs: int | None = 
     sums = torch.empty((cells.shape[1], len(cut.levels)), dtype=torch.int64, device=cells.device)
     padded = tensor(np.pad(tables, ((0, 0), (1, 0))), cells.device)  # OUTSIDE is -1
     for rows in slices(len(sums), _LOOKED_UP // len(cells)):
-        for level, own in enumerate(torch.tensor_split(cells[:, rows], cut.ends[1:-1].tolist())):
-            sums[rows, level] = padded[level][own.to(torch.int64) + 1].sum(dim=0)
+        for level, cells_of_level in enumerate(torch.tensor_split(cells[:, rows], cut.ends[1:-1].tolist())):
+            sums[rows, level] = padded[level][cells_of_level.to(torch.int64) + 1].sum(dim=0)
     return sums
 
 

@@ -1,4 +1,4 @@
-"""What Numba compiles for: the features of its target, which need not be the host's, and what its LLVM knows."""
+"""What Numba compiles for: the features of its target, which need not be the host's, and the intrinsics of its LLVM."""
 
 import llvmlite.binding
 from numba.core import codegen, config
@@ -6,15 +6,15 @@ from numba.core import codegen, config
 
 def _features() -> frozenset[str]:
     """Features of the target: NUMBA_CPU_FEATURES if set, none for NUMBA_CPU_NAME=generic, else those of the host."""
-    given = config.CPU_FEATURES  # type: ignore[attr-defined]  # set when Numba reads its environment
-    text = codegen.get_host_cpu_features() if given is None else given
+    chosen = config.CPU_FEATURES  # type: ignore[attr-defined]  # set when Numba reads its environment
+    text = codegen.get_host_cpu_features() if chosen is None else chosen
     return frozenset(feature[1:] for feature in text.split(",") if feature.startswith("+"))
 
 
 def has_intrinsic(declaration: str) -> bool:
-    """Whether LLVM knows a function, by its declaration: it adds attributes to those it knows.
+    """Whether LLVM has an intrinsic, by its declaration: it adds attributes to those it has.
 
-    One that it does not know would end the process when it is compiled.
+    Compiling any other would end the process.
     """
     module = llvmlite.binding.parse_assembly(f"declare {declaration}")
     return any(attributes for function in module.functions for attributes in function.attributes)
