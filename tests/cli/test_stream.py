@@ -57,13 +57,13 @@ def test_a_person_reads_a_line_for_each():
 def test_bytes_that_are_no_text_are_counted_and_the_first_is_named():
     lines = csv_lines(ROWS[:20]).replace("x\n", "\xe9\n", 3).encode("latin-1")
     done = subprocess.run([*COMMAND, "-"], input=lines, capture_output=True, timeout=300, check=True)
-    said = done.stderr.decode()
-    assert said.count("Line ") == 1 and "Line 2: byte 0xE9 is no text" in said
-    assert "3 bytes are not valid UTF-8; choose another --encoding." in said
+    message = done.stderr.decode()
+    assert message.count("Line ") == 1 and "Line 2: byte 0xE9 " in message
+    assert "3 bytes are not valid UTF-8" in message
     text = csv_lines(ROWS[:20]).replace("x\n", "\N{REPLACEMENT CHARACTER}\n").encode()
-    for known, *encoding in ((lines, "--encoding", "latin-1"), (text,)):
-        done = subprocess.run([*COMMAND, "-", *encoding], input=known, capture_output=True, timeout=300, check=True)
-        assert b"no text" not in done.stderr
+    for content, *encoding in ((lines, "--encoding", "latin-1"), (text,)):
+        done = subprocess.run([*COMMAND, "-", *encoding], input=content, capture_output=True, timeout=300, check=True)
+        assert b"not valid" not in done.stderr
 
 
 def test_lines_that_are_no_rows_are_named_counted_and_left_out():
@@ -102,12 +102,12 @@ def test_a_file_is_read_on_from_where_the_state_was_written(tmp_path):
 
 
 def assert_same_state(path, other):
-    (one, notes), (two, others) = load_with_notes(path), load_with_notes(other)
+    (state, notes), (other_state, others) = load_with_notes(path), load_with_notes(other)
     assert notes == others
-    assert one.n_seen_ == two.n_seen_
-    assert np.array_equal(one.score_samples(ROWS[:50]), two.score_samples(ROWS[:50]))
-    assert np.array_equal(one.p_values(ROWS[:50]), two.p_values(ROWS[:50]))
-    assert one.online_ == two.online_
+    assert state.n_seen_ == other_state.n_seen_
+    assert np.array_equal(state.score_samples(ROWS[:50]), other_state.score_samples(ROWS[:50]))
+    assert np.array_equal(state.p_values(ROWS[:50]), other_state.p_values(ROWS[:50]))
+    assert state.online_ == other_state.online_
 
 
 @pytest.mark.slow

@@ -58,13 +58,13 @@ def test_options_that_a_file_has_no_use_for_are_refused(tmp_path):
     pd.DataFrame({"a": [1.5]}).to_parquet(tmp_path / "t.parquet")
     (tmp_path / "t.csv").write_text("a\n1.5\n")
     (tmp_path / "t.jsonl").write_text('{"a": 1}\n')
-    for file, how, said in (
+    for file, how, message in (
         ("t.parquet", {"skip": 1}, "skip=1: "),
         ("t.jsonl", {"skip": 1}, "skip=1: "),
         ("t.parquet", {"encoding": "latin-1"}, "is not a file of text"),
         ("t.csv", {"sheet": "x"}, "has no sheets"),
     ):
-        with pytest.raises(ValueError, match=said):
+        with pytest.raises(ValueError, match=message):
             FilesSource(str(tmp_path / file), **how)
 
 

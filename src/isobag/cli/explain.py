@@ -34,7 +34,7 @@ def explain_one(typed: Typed) -> None:
     (facts,) = rows_of(ranking.columns(0, 1))
     reasons = facts["reasons"]
     facts = {name: value for name, value in facts.items() if name not in (*NOT_SAID, *ranking.units.labels)}
-    rows = (wanted if table.kept is None else wanted[table.kept]).tolist()
+    rows = (wanted if table.takes_part is None else wanted[table.takes_part]).tolist()
     if ranking.unit == "row":
         facts["row"] = int(wanted[facts["row"]])
     features = (_features_of_group if ranking.unit == "group" else _features_of_row)(ranking)

@@ -138,7 +138,7 @@ def _print(
 def _batches(source: str, encoding: str) -> Iterator[list[str]]:
     """Complete lines as they come, those that are there together; the last one may lack its end.
 
-    A byte that is no text is marked, for ``Lines`` to replace: where it stands in a number, the line is no row.
+    A byte that does not decode is marked, for ``Lines`` to replace: where it stands in a number, the line is no row.
     """
     if os.path.isdir(source):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), source)

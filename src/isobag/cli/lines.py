@@ -15,7 +15,7 @@ from isobag.tables.tablefile import name_columns
 _NAMED_LINES = 10
 """Lines that are no rows and are named one by one; further ones are counted."""
 _NAMED_COLUMNS = 10
-_NO_TEXT = re.compile("[\udc00-\udcff]")
+_UNDECODED = re.compile("[\udc00-\udcff]")
 """Bytes that do not decode, each as a sign that no text has."""
 
 
@@ -88,12 +88,12 @@ class Lines:
 
     def _text(self, line: str) -> str:
         """A line with a replacement for each byte that did not decode, which is counted, and the first one named."""
-        odd = _NO_TEXT.findall(line)
+        odd = _UNDECODED.findall(line)
         if odd and not self.n_bytes:
             byte = f"0x{ord(odd[0]) & 0xFF:02X}"
-            self._say(f"Line {self.n_lines}: byte {byte} is no text, and read as \N{REPLACEMENT CHARACTER}.")
+            self._say(f"Line {self.n_lines}: byte {byte} does not decode and is read as \N{REPLACEMENT CHARACTER}.")
         self.n_bytes += len(odd)
-        return _NO_TEXT.sub("\N{REPLACEMENT CHARACTER}", line) if odd else line
+        return _UNDECODED.sub("\N{REPLACEMENT CHARACTER}", line) if odd else line
 
     def _row(self, line: str) -> list[float] | None:
         """The numbers of a line, None for the header of CSV."""

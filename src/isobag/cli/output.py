@@ -17,7 +17,7 @@ import pyarrow as pa
 import typer
 
 from isobag.cli.options import Typed
-from isobag.cli.process import speaks_utf8
+from isobag.cli.process import is_utf8
 from isobag.data.spool import Tick
 from isobag.storage.files import BATCH_ROWS, STDOUT, check_output, naming_stdout, write_table
 from isobag.tables.ranking import Ranking
@@ -131,7 +131,7 @@ def print_line(text: str) -> None:
 
 def print_json(content: Mapping[str, Any]) -> None:
     """One JSON object; what is not a number comes as null."""
-    print_line(json.dumps(_plain(content), ensure_ascii=not speaks_utf8(sys.stdout), allow_nan=False))
+    print_line(json.dumps(_plain(content), ensure_ascii=not is_utf8(sys.stdout), allow_nan=False))
 
 
 def print_table(columns: Mapping[str, Sequence[Any]], width: int | None = None) -> None:
@@ -144,9 +144,9 @@ def print_table(columns: Mapping[str, Sequence[Any]], width: int | None = None) 
     ]
     texts = {name: [shown(name, LONGEST_CELL), *(in_cell(row[name]) for row in rows)] for name in names}
     widths = {name: max(map(cell_width, own)) for name, own in texts.items() if name != REASONS}
-    room = max(width - sum(widths.values()) - 2 * len(widths), LEAST_REASONS)
+    left = max(width - sum(widths.values()) - 2 * len(widths), LEAST_REASONS)
     if REASONS in texts:
-        texts[REASONS] = [REASONS, *(shortened(row[REASONS], room) for row in rows)]
+        texts[REASONS] = [REASONS, *(shortened(row[REASONS], left) for row in rows)]
         widths[REASONS] = 0
     is_terminal = sys.stdout.isatty() and "NO_COLOR" not in os.environ
     for k in range(len(rows) + 1):

@@ -61,11 +61,11 @@ def prepare_streams() -> None:
         stream = getattr(sys, name)
         if stream is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115, open to the end
-        elif isinstance(stream, io.TextIOWrapper) and not speaks_utf8(stream):
+        elif isinstance(stream, io.TextIOWrapper) and not is_utf8(stream):
             stream.reconfigure(errors="backslashreplace")
 
 
-def speaks_utf8(stream: Any) -> bool:
+def is_utf8(stream: Any) -> bool:
     """Whether all characters can be written to a stream as they are."""
     return (getattr(stream, "encoding", None) or "utf-8").lower().replace("-", "").replace("_", "") == "utf8"
 

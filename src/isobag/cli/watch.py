@@ -136,12 +136,12 @@ def _monitor_of(typed: Typed) -> Any:
     from isobag.storage.modelfile import load  # noqa: PLC0415
     from isobag.tables.watch import Watch  # noqa: PLC0415
 
-    own = vars(typed)
+    values = vars(typed)
     names = ("time", "every", "fdr", "late", "time_zone", "time_unit", "decimal", "thousands", "dates")
-    chosen = {name: own[name] for name in names if own[name] is not None}
-    chosen |= {name: tuple(split_names(own[name]) or ()) for name in ("by", "features", "exclude") if own[name]}
-    if own["numbers"] != "strict":
-        chosen["numbers"] = own["numbers"]
+    chosen = {name: values[name] for name in names if values[name] is not None}
+    chosen |= {name: tuple(split_names(values[name]) or ()) for name in ("by", "features", "exclude") if values[name]}
+    if values["numbers"] != "strict":
+        chosen["numbers"] = values["numbers"]
     if typed.model is None or not typed.model.exists():
         for name in ("by", "time"):
             if name not in chosen:

@@ -1,4 +1,4 @@
-"""Frames of Dask and Spark: what an engine must do. It knows nothing of columns, labels or results.
+"""Frames of Dask and Spark: what an engine must do. It does not depend on columns, labels or results.
 
 An engine brings what is made of its partitions together, and maps a function over them. All else is written once, in
 ``isobag.tables.clusters``.

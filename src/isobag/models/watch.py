@@ -56,7 +56,7 @@ class _Expected(NamedTuple):
     unit: Floats
     error: Floats
     variance: Floats
-    own: Floats
+    scale: Floats
     widened: Floats
     size: Floats
     rows: Floats
@@ -147,10 +147,10 @@ def _expect(past: Past, fleet: Fleet, x: Floats, phases: tuple[int, ...], rules:
     size = np.repeat(_size_of(np.nan_to_num(np.exp(x[:, :1]) - 0.5)), mean.shape[1], axis=1)
     size[:, 0] = _size_of(rows)
     variance = _variance_of(fleet, size)
-    own = (PRIOR + past.squares) / (PRIOR + past.n)
-    error = np.sqrt(variance * own * widened)
+    scale = (PRIOR + past.squares) / (PRIOR + past.n)
+    error = np.sqrt(variance * scale * widened)
     error[:, 0] = np.maximum(error[:, 0], _least_error(rows))
-    return _Expected(mean, _units_of(past, rules), error, variance, own, widened, size, rows, steps, weights)
+    return _Expected(mean, _units_of(past, rules), error, variance, scale, widened, size, rows, steps, weights)
 
 
 def _units_of(past: Past, rules: Rules) -> Floats:
@@ -268,8 +268,8 @@ def _learn_levels(
 
 def _learn_fleet(fleet: Fleet, expected: _Expected, squares: Floats, seen: Bools) -> Fleet:
     """Squared errors of a period added, the largest cut, each shared by the two nearest sizes."""
-    usual = expected.variance * expected.own
-    cut = np.where(usual > 0, np.minimum(squares / expected.own, _CLIP**2 * usual), squares)
+    usual = expected.variance * expected.scale
+    cut = np.where(usual > 0, np.minimum(squares / expected.scale, _CLIP**2 * usual), squares)
     added, weight = np.zeros_like(fleet.squares), np.zeros_like(fleet.weights)
     low = expected.size.astype(np.int64)
     for j in range(cut.shape[1]):
@@ -286,12 +286,12 @@ def _learn_fleet(fleet: Fleet, expected: _Expected, squares: Floats, seen: Bools
 def _signals(past: Past, fleet: Fleet, rules: Rules) -> tuple[Floats, ...]:
     """How much effects of each cycle vary beyond what chance makes of as many periods, in units of a period's error."""
     part = slice(None, None, 1 + len(past.n) // _SIGNAL_ENTITIES)
-    unit, own = _units_of(past, rules)[part, None], ((PRIOR + past.squares) / (PRIOR + past.n))[part, None]
+    unit, scale = _units_of(past, rules)[part, None], ((PRIOR + past.squares) / (PRIOR + past.n))[part, None]
     result = []
     for effect, n in zip((one[part] for one in past.effects), (one[part] for one in past.effect_n), strict=True):
         rows = np.exp(np.minimum((past.level[part, None] + effect)[..., 0], _MOST_Z))
         size = np.repeat(_size_of(rows).reshape(-1, 1), effect.shape[2], axis=1)
-        variance = _variance_of(fleet, size).reshape(effect.shape) * own
+        variance = _variance_of(fleet, size).reshape(effect.shape) * scale
         variance[..., 0] = np.maximum(variance[..., 0], _least_error(rows) ** 2)
         weight = np.minimum(n, 3.0) * (n >= 2)
         centred = (effect - effect.mean(axis=1, keepdims=True)) / unit

@@ -46,8 +46,8 @@ def add_evidence(null: Null, evidence: Floats, group: Ints, counts: Bools, perio
         periods = np.concatenate([null.periods[k], np.full(len(rows), period)])
         first = max(int(np.searchsorted(periods, period / 2)), len(periods) - MOST)
         joined = (null.evidence[k], evidence[rows]), (null.entities[k], rows)
-        kept, entities = (np.concatenate(own)[first:] for own in joined)
-        parts.append((kept, periods[first:], entities))
+        of_group, entities = (np.concatenate(own)[first:] for own in joined)
+        parts.append((of_group, periods[first:], entities))
     return Null(*(tuple(own) for own in zip(*parts, strict=True)))
 
 
@@ -85,11 +85,11 @@ def _log_tails(past: Floats, values: Floats) -> Floats:
     log_p = np.empty(values.shape)
     n = len(past)
     for h in range(values.shape[1]):
-        ordered, own = np.sort(past[:, h]), values[:, h]
+        ordered, current = np.sort(past[:, h]), values[:, h]
         upper = ordered[int(n * (1 - _TAIL)) :]
         rate = max(float((upper - upper[0]).mean()), 1e-9)
-        ranks = np.log(np.maximum(n - np.searchsorted(ordered, own), 1) / n)
-        log_p[:, h] = np.where(own > upper[0], np.log(len(upper) / n) - (own - upper[0]) / rate, ranks)
+        ranks = np.log(np.maximum(n - np.searchsorted(ordered, current), 1) / n)
+        log_p[:, h] = np.where(current > upper[0], np.log(len(upper) / n) - (current - upper[0]) / rate, ranks)
     return log_p
 
 

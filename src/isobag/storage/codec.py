@@ -155,7 +155,7 @@ def _encode_array(value: npt.NDArray[Any], path: str, tensors: Tensors) -> str:
 def _decode_array(dtype: str, path: str, tensors: Tensors) -> npt.NDArray[Any]:
     tensor = tensors.pop(path)
     if dtype == "str":
-        demand(tensor.dtype == np.uint32 and tensor.shape[-1] > 0, f"{path} is no text")
+        demand(tensor.dtype == np.uint32 and tensor.shape[-1] > 0, f"{path} is not text")
         demand(tensor.max(initial=0) <= _LAST_CHARACTER, f"{path} has numbers that are no characters")
         return tensor.view(f"U{tensor.shape[-1]}")[..., 0]
     if dtype == "object":

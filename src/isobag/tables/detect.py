@@ -251,18 +251,18 @@ def with_labels(frame: Any, labels: Any, option: str) -> tuple[Any, Any]:
         name, values = None if series.name == "" else series.name, series.to_list()
     else:
         name, values = None, labels.tolist()
-    given = open_frame(frame)
-    if getattr(labels, "ndim", 1) != 1 or len(values) != len(given):
+    opened = open_frame(frame)
+    if getattr(labels, "ndim", 1) != 1 or len(values) != len(opened):
         shape = getattr(labels, "shape", (len(values),))
         raise ValueError(
-            f"{option}= is an array of shape {tuple(shape)}; need one label for each of the {len(given):,} rows."
+            f"{option}= is an array of shape {tuple(shape)}; need one label for each of the {len(opened):,} rows."
         )
-    if name in given.columns:
-        if given.get_column(name).to_list() == values:
+    if name in opened.columns:
+        if opened.get_column(name).to_list() == values:
             return frame, name
         raise ValueError(
             f"{option}= is a Series called {name!r}, and the table has another column of that name; rename one."
         )
-    name = own_name("group", list(map(str, given.columns))) if name is None else name
-    column = nw.new_series(str(name), values, backend=given.implementation)
-    return given.with_columns(column).to_native(), str(name)
+    name = own_name("group", list(map(str, opened.columns))) if name is None else name
+    column = nw.new_series(str(name), values, backend=opened.implementation)
+    return opened.with_columns(column).to_native(), str(name)

@@ -201,10 +201,10 @@ class Encoding(Learned):
 
         def cells_of(entries: Floats) -> Floats:
             cells = entries.copy()
-            for j, own in enumerate(numbers):
-                if own is not None:
+            for j, numbers_of_codes in enumerate(numbers):
+                if numbers_of_codes is not None:
                     present = ~np.isnan(entries[:, j])
-                    cells[present, j] = own[entries[present, j].astype(np.int64)]
+                    cells[present, j] = numbers_of_codes[entries[present, j].astype(np.int64)]
             return cells
 
         return cells_of

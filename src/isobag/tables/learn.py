@@ -34,7 +34,7 @@ class Table:
     summary : every column accounted for.
     rows, cells : features of the rows that take part, and the cells that they are made of, NaN for gaps.
     file_sizes : rows of each of several files, in the order of the table; nothing if results do not say where from.
-    kept : (n,), which rows take part; None if all do.
+    takes_part : (n,), which rows take part; None if all do.
     gaps : (n,), missing values of each row in the columns used; None if there are none.
     labels : the columns set apart, as Arrow arrays (n,), null where no value stands.
     carried : the columns to be carried along, likewise.
@@ -46,7 +46,7 @@ class Table:
     rows: Rows
     cells: Rows
     file_sizes: Sequence[int]
-    kept: Bools | None
+    takes_part: Bools | None
     gaps: Ints | None
     labels: dict[str, Any]
     carried: dict[str, Any]
@@ -152,8 +152,8 @@ def _file_sizes(source: Source, names: Sequence[str]) -> tuple[Sequence[int], tu
     """Rows of each of several files, unless a column has the name that results give them; and all remarks."""
     if not source.file_sizes or FILE not in names:
         return source.file_sizes, source.notes
-    own = f"The table has a column {FILE!r} of its own, so results do not say which file a row is from."
-    return (), (*source.notes, own)
+    remark = f"The table has a column {FILE!r}, so results do not show which file a row is from; rename it."
+    return (), (*source.notes, remark)
 
 
 def _labelled(source: Source, labels: dict[str, Any], options: ReadOptions, is_sample: bool) -> Bools:

@@ -32,12 +32,12 @@ def cut_of(ranking: "Ranking") -> float:
 
 def html_of(ranking: "Ranking") -> str:
     """The ranking as HTML without scripts; text from the data is escaped as on a terminal, and for HTML."""
-    said = f"{len(ranking):,} {ranking.unit}s, {ranking.n_flagged:,} flagged ({ranking.rule})."
+    summary = f"{len(ranking):,} {ranking.unit}s, {ranking.n_flagged:,} flagged ({ranking.rule})."
     top = pa.table(ranking.columns(0, min(TOP, ranking.n_ranked)))
     head = "".join(f"<th>{_text(name)}</th>" for name in top.column_names)
     body = "".join(f"<tr>{''.join(map(_cell, row.values()))}</tr>" for row in top.to_pylist())
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-    return f"<div><p>{_text(said)}</p>{table}</div>"
+    return f"<div><p>{_text(summary)}</p>{table}</div>"
 
 
 def plot_scores(ranking: "Ranking", ax: Any = None, n_labels: int = 5) -> Any:
@@ -53,9 +53,9 @@ def plot_scores(ranking: "Ranking", ax: Any = None, n_labels: int = 5) -> Any:
     chosen = ranking.order[places].astype(np.int64)
     scores, flagged = ranking.scores[chosen], ranking.flagged[chosen]
     for is_odd, color, name in ((False, USUAL, "not flagged"), (True, ODD, "flagged")):
-        some = flagged == is_odd
-        if some.any():
-            ax.plot(places[some] + 1, scores[some], ".", color=color, label=name)
+        shown = flagged == is_odd
+        if shown.any():
+            ax.plot(places[shown] + 1, scores[shown], ".", color=color, label=name)
     cut = cut_of(ranking)
     if np.isfinite(cut):
         ax.axhline(cut, color=ODD, linewidth=0.8, linestyle="--", label=ranking.rule)

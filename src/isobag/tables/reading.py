@@ -57,14 +57,14 @@ class ReadOptions:
         return Notation(self.decimal, self.thousands, self.numbers, self.dates)
 
     @classmethod
-    def of(cls, **given: Any) -> "ReadOptions":
+    def of(cls, **names: Any) -> "ReadOptions":
         """The same, with one name or any number of them for each; names need not be texts."""
         for name in ("features", "by", "carry", "exclude", "baseline"):
-            if given.get(name) is not None:
-                given[name] = names_of(given[name])
+            if names.get(name) is not None:
+                names[name] = names_of(names[name])
             elif name in ("by", "exclude", "baseline"):
-                given[name] = ()
-        return cls(**{**given, "id": None if given.get("id") is None else str(given["id"])})
+                names[name] = ()
+        return cls(**{**names, "id": None if names.get("id") is None else str(names["id"])})
 
     def excludes(self, name: str) -> bool:
         """Whether a column is to be left out."""
@@ -90,13 +90,13 @@ class ReadOptions:
     def following(self, encoding: Encoding) -> "ReadOptions":
         """The same for the columns of a model, with its ways for missing and bad cells unless others are given."""
         how = {name: getattr(encoding, name) for name in CHOICES}
-        given = {name: vars(self)[name] for name in ("missing", "bad_cells")}
-        own = {name: value for name, value in given.items() if value != getattr(ReadOptions, name)}
+        chosen = {name: vars(self)[name] for name in ("missing", "bad_cells")}
+        changed = {name: value for name, value in chosen.items() if value != getattr(ReadOptions, name)}
         baseline = self.baseline or encoding.baseline
         used = tuple(column.name for column in encoding.columns)
         if self.id in used:
             raise ValueError(f"id_column={self.id!r}; the model has it as a feature: fit it with exclude={self.id!r}.")
-        return replace(self, features=used, exclude=(), baseline=baseline, dates=encoding.dates, **(how | own))
+        return replace(self, features=used, exclude=(), baseline=baseline, dates=encoding.dates, **(how | changed))
 
 
 def names_of(names: Any) -> tuple[str, ...]:
