@@ -1,4 +1,4 @@
-"""Why one row, or one group, is odd: the facts about it and its features, the telling ones first."""
+"""Why one row, or one group, is odd: the facts about it and its features, the largest contributions first."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Rows of numbers that need not be in memory: what learning and scoring ask of data.
+"""Rows of numbers that need not be in memory: what learning and scoring need of data.
 
 Everything learned from data is a partial result of each block, and partial results merge in any order to the same bits:
 counts, ranges, rows picked by number. So it does not matter how rows are cut into blocks, or who looks at which.

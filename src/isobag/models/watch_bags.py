@@ -1,4 +1,4 @@
-"""Summaries of bags: what is known of the rows of an entity in a period once they are gone."""
+"""Summaries of bags: what is kept of the rows of an entity in a period."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

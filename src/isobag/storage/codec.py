@@ -1,6 +1,6 @@
 """Values as JSON and tensors, and back: estimators, learned data classes, tuples, arrays, labels, text and numbers.
 
-A value becomes JSON that says what it is, and its arrays become tensors named by their path:
+A value becomes JSON with its type, and its arrays become tensors named by their path:
 
 None, true, false, integer, text   themselves; a number too, if it is finite, else {"float": "inf"}
 tuple                              a list
