@@ -14,7 +14,7 @@ class Silent:
     tick: Tick | None = None
 
     def stage(self, what: str) -> AbstractContextManager[Any]:
-        """A pass that nobody watches."""
+        """A pass without progress."""
         return nullcontext()
 
 

@@ -313,7 +313,7 @@ class PointModel(Learned):
 
     @property
     def _counted_views(self) -> Views:
-        """The views at the psi that have a say."""
+        """The views at the psi that have a weight."""
         return self.views.largest if self.average is None else self.views
 
     def _path(self, compute: Compute) -> Callable[[Floats], Floats]:

@@ -9,7 +9,7 @@
               medians over the rows of ``fit`` equal
 
 Rows of ``fit`` are left out of their own group's location and spread, as of its counts. Rows of groups that are not
-known have no residual, and where groups do not differ nobody has.
+known have no residual, and where groups do not differ no row has one.
 """
 
 from collections.abc import Callable, Iterator

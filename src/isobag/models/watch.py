@@ -28,7 +28,7 @@ _SIGNAL_ENTITIES = 2_000
 
 
 class Words(NamedTuple):
-    """What a person said about entities in a period: (E,) each."""
+    """Which entities were accepted, dismissed or retired in a period: (E,) each."""
 
     accepted: Bools
     dismissed: Bools
