@@ -63,7 +63,7 @@ class Rows(ABC):
         """The rows with the numbers given, in that order: (k,) -> (k, d)."""
 
     def map_reduce(self, function: Callable[[Floats], T], combine: Callable[[T, T], T]) -> T:
-        """Partial results of all blocks, merged; ``combine`` must be commutative."""
+        """Partial results of all blocks, merged; ``combine`` must be associative and commutative."""
         return reduce(combine, map(function, self.blocks()))
 
     def map(self, function: Callable[[Floats], Array]) -> Array:

@@ -33,7 +33,7 @@ class Partitions(Protocol):
         ...
 
     def reduce(self, work: Callable[[int, Frames], T], combine: Callable[[T, T], T]) -> T:
-        """What is made of all partitions, merged where they are; ``combine`` is commutative."""
+        """What is made of all partitions, merged where they are; ``combine`` is associative and commutative."""
         ...
 
     def map(self, work: Callable[[int, Frames], Iterator[pa.Table]], schema: pa.Schema, keeps: bool = True) -> Any:
