@@ -117,7 +117,7 @@ def check_dates(dates: str) -> None:
         is_good = False
     if not is_good:
         raise ValueError(
-            f"dates={dates!r}; need a format of whole dates that are no numbers, such as '%d.%m.%Y' or "
+            f"dates={dates!r}; need a format of whole dates that are not numbers, such as '%d.%m.%Y' or "
             "'%m/%d/%Y %H:%M'."
         )
 
