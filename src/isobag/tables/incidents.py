@@ -285,7 +285,7 @@ class Incidents:
         return low if low == high else f"{low} to {high}"
 
     def _value(self, j: int, x: float) -> str:
-        """A summary as a person reads it."""
+        """A summary in words."""
         kind = self._schema.summaries[j].kind
         if kind == ROWS:
             return f"{max(0.0, np.exp(x) - 0.5):.0f}"
