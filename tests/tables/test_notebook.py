@@ -53,14 +53,6 @@ def test_text_of_the_data_is_escaped_by_the_rule_of_the_terminal_and_for_html(ra
     assert cells_of(ranking)[0]["who"] == "<script>alert(1)</script>\\x1b[2J\\u202e$\\\\frac"
 
 
-def test_the_strip_has_every_score_once_at_most_a_bar_a_pixel(ranking):
-    bars = ElementTree.fromstring(ranking._repr_html_()).iter("{http://www.w3.org/2000/svg}rect")
-    places = [(bar.get("fill"), int(bar.get("x"))) for bar in bars]
-    assert len(places) == len(set(places)) <= 1200 and {x for _, x in places} >= {0, 599}
-    red, blue = ([x for color, x in places if (color == "#b8401f") == is_odd] for is_odd in (True, False))
-    assert max(red) <= min(blue)  # flagged scores are the lowest
-
-
 def test_a_ranking_of_one_score_or_of_groups_with_none_is_shown_too(frame):
     alike = detect(pd.DataFrame({"a": [1.0] * 30}), features=["a"], **HOW)
     assert len(cells_of(alike)) == 10
