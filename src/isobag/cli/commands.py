@@ -1,4 +1,4 @@
-"""All commands: what each takes, and what its help says. What it does is in the module that it runs, loaded then."""
+"""All commands: their options and their help. The module that does the work is imported when a command runs."""
 
 from pathlib import Path
 from typing import Annotated

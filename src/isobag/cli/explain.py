@@ -1,4 +1,4 @@
-"""Why one row, or one group, is odd: the facts about it and its features, the telling ones first."""
+"""Why one row, or one group, is odd: the facts about it and its features, the largest contributions first."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ MOST_LISTED = 10
 
 
 def explain_one(typed: Typed) -> None:
-    """Print what there is to say of a row, or of a group: the oddest, if several have the name."""
+    """Print why a row or a group is odd: the oddest, if several have the name."""
     model = open_model(typed)
     table_input = input_of(typed, model=model)
     with progress(typed.is_silent) as bar:

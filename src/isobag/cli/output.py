@@ -158,7 +158,7 @@ def print_table(columns: Mapping[str, Sequence[Any]], width: int | None = None) 
 
 
 def terminal_width() -> int:
-    """Columns of the terminal that a person looks at, else as many as a page has."""
+    """Width of the terminal, else of a page."""
     if not (sys.stdout.isatty() or sys.stderr.isatty()):
         return DEFAULT_WIDTH
     return min(MOST_WIDTH, shutil.get_terminal_size((DEFAULT_WIDTH, 24)).columns)
@@ -185,7 +185,7 @@ def _padded(text: str, width: int, is_right: bool) -> str:
 
 
 def note(text: str, quiet: bool) -> None:
-    """A remark for a person, out of the way of results."""
+    """A note on standard error, apart from results."""
     if quiet:
         return
     text = escape_for_terminal(text)
@@ -195,7 +195,7 @@ def note(text: str, quiet: bool) -> None:
 
 
 def in_cell(value: Any) -> str:
-    """A value as a person reads it."""
+    """A value as shown in a table."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if value is None or value != value:  # noqa: PLR0124, NaN differs from itself

@@ -103,7 +103,7 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
             raise typer.Exit(stopped.code if isinstance(stopped, StoppedError) else STOPPED) from None
         except Exception as error:
             is_closed_pipe = isinstance(error, OSError) and error.errno == errno.EPIPE
-            with suppress(OSError):  # the exit code says it too
+            with suppress(OSError):  # the exit code reports it too
                 if kwargs.get("debug"):
                     traceback.print_exc()
                 elif not is_closed_pipe:  # nobody reads any more

@@ -1,4 +1,4 @@
-"""Progress for a person who is looking: the pass that runs, and the rows that are read or written so far."""
+"""Progress on a terminal: the pass that runs, and the rows read or written so far."""
 
 import sys
 from collections.abc import Iterator

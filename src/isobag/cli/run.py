@@ -1,4 +1,4 @@
-"""The one way through a command that ranks or learns: open, read, learn or load, rank, write, show."""
+"""The steps of every command that ranks or learns: open, read, learn or load, rank, write, show."""
 
 import sys
 import time

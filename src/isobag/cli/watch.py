@@ -1,4 +1,4 @@
-"""``isobag watch``: what entities of a log are unlike their own past, day after day."""
+"""``isobag watch``: which entities of a log are unlike their own past, day after day."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -49,14 +49,14 @@ def watch(
     exclude: Exclude = None,
     since: Annotated[str | None, option("List incidents from this time on.", WHAT, "TIME")] = None,
     model: Annotated[Path | None, option(_STATE, HOW, "FILE")] = None,
-    accept: Annotated[_Entities, option("What an entity does now is its new usual.", HOW, "ENTITY")] = None,
+    accept: Annotated[_Entities, option("Treat what an entity does now as its new normal.", HOW, "ENTITY")] = None,
     dismiss: Annotated[
-        _Entities, option("Its incident is no fault; of a silence: until rows come.", HOW, "ENTITY[@PERIOD]")
+        _Entities, option("Dismiss its incident; a silence until rows come.", HOW, "ENTITY[@PERIOD]")
     ] = None,
-    retire: Annotated[_Entities, option("Watch an entity no more, until rows of it come.", HOW, "ENTITY")] = None,
-    forget: Annotated[_Entities, option("Forget the rows of an open period.", HOW, "PERIOD")] = None,
+    retire: Annotated[_Entities, option("Stop watching an entity until rows of it come.", HOW, "ENTITY")] = None,
+    forget: Annotated[_Entities, option("Remove the rows of an open period.", HOW, "PERIOD")] = None,
     replace: Annotated[
-        bool, option("The periods of the file take the place of those known.", HOW, None, "--replace")
+        bool, option("Replace periods added before by those of the file.", HOW, None, "--replace")
     ] = False,
     fdr: Annotated[float | None, option("Share of alarms that may be false; default: 0.1.", HOW, "SHARE")] = None,
     late: Annotated[int | None, option("Periods before the newest that stay open; default: 2.", HOW, "N")] = None,
@@ -83,9 +83,9 @@ def watch(
 ) -> None:
     """Find accounts, machines or shops that are unlike their own past: silent, fewer or more rows, other values.
 
-    Rows are put together by entity and period, and each period is judged by those before it. What is odd and lasts is
-    an incident: it stays open until it is back, or until --accept, --dismiss or --retire. Rows may come in any order;
-    those that were there before change nothing. --out has a line for every judged entity and period.
+    Rows are grouped by entity and period, and each period is compared with those before it. A lasting deviation is
+    one incident: it stays open until the entity is back to normal, or until --accept, --dismiss or --retire. Rows may
+    come in any order; those added before are skipped. --out has a line for every judged entity and period.
     """
     typed = Typed(**locals())
     watch_files(typed)

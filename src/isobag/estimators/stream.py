@@ -140,7 +140,7 @@ class IDKStreamDetector(Thresholded, Storable):
         return self
 
     def follow(self, X: Any) -> Followed:
-        """``partial_fit``, and what it knows of each row before it learns it: scores and p-values, (n,) each.
+        """``partial_fit``; returns scores and p-values of each row before it is learned: (n,) each.
 
         Scores are nan and p-values 1 for the first rows, before there is a model.
         """

@@ -1,4 +1,4 @@
-"""Summaries of bags: what is known of the rows of an entity in a period once they are gone."""
+"""Summaries of bags: what is kept of the rows of an entity in a period."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -100,7 +100,7 @@ class Schema(Learned):
 def learn_schema(rows: BagRows, is_chosen: Sequence[bool], has_hours: bool) -> tuple[Schema, tuple[str, ...]]:
     """Which columns to summarise, and for each column, numbers first, why it is not ("" if it is).
 
-    is_chosen : for each column, numbers first, whether a person named it.
+    is_chosen : for each column, numbers first, whether the user named it.
     """
     n_numbers = rows.numbers.shape[1]
     part = np.linspace(0, len(rows) - 1, min(len(rows), _SAMPLE)).astype(np.int64)

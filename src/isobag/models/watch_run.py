@@ -18,7 +18,7 @@ ACCEPT, DISMISS, RETIRE = "accept", "dismiss", "retire"
 
 @dataclass(frozen=True)
 class Word(Learned):
-    """What a person said: accept, dismiss or retire an entity, in a period."""
+    """Feedback of the user: accept, dismiss or retire an entity, in a period."""
 
     what: str
     entity: int

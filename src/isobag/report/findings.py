@@ -138,16 +138,16 @@ def _rows(ranking: Ranking, top: Ints, sample: Ints, entries: list[dict[str, Any
         if entry["words"].startswith(NO_COLUMN):
             leading = [f"{encoding.columns[number].name} {words}" for number, _, words, _ in entry["why"][:3]]
             entry["more"] = shown(", ".join(leading))
-    telling = np.argsort(-np.maximum(explanation, 0).sum(axis=0), kind="stable")[:AXES]
-    kinds = _kinds(ranking, data, telling)
-    names, axes = [shown(encoding.names[j]) for j in telling], [data[:, j] for j in telling]
-    start = [k for k, j in enumerate(telling) if kinds.get(int(j)) != INDICATOR]
+    axis_features = np.argsort(-np.maximum(explanation, 0).sum(axis=0), kind="stable")[:AXES]
+    kinds = _kinds(ranking, data, axis_features)
+    names, axes = [shown(encoding.names[j]) for j in axis_features], [data[:, j] for j in axis_features]
+    start = [k for k, j in enumerate(axis_features) if kinds.get(int(j)) != INDICATOR]
     if data.shape[1] > 2:
         names += ["component 1", "component 2"]
         axes += list(_components(_scaled(data))[0].T)
         start = start if len(start) != 1 else [len(names) - 2, len(names) - 1]
     start = start[:2] if len(start) > 1 else list(range(len(names)))[:2]
-    how = [kinds.get(int(j), "") for j in telling] + [""] * (len(names) - len(telling))
+    how = [kinds.get(int(j), "") for j in axis_features] + [""] * (len(names) - len(axis_features))
     return {"map": _map(names, axes, how, start, len(top))}
 
 

@@ -398,9 +398,11 @@ def _explain_owned(
     model, cells, reasons = judged.model, table.cells.take(chosen), [""] * len(explained)
     explanation = model.explain(explained, detector.compute)
     for owner in np.unique(explained.owners).tolist():
-        mine = np.flatnonzero(explained.owners == owner)
+        of_owner = np.flatnonzero(explained.owners == owner)
         usual = model.reference if model.residuals is None else model.residuals.usual(owner)
-        for k, reason in zip(mine, reasons_of_rows(usual, table.encoding, cells[mine], explanation[mine]), strict=True):
+        for k, reason in zip(
+            of_owner, reasons_of_rows(usual, table.encoding, cells[of_owner], explanation[of_owner]), strict=True
+        ):
             is_new = owner == UNSEEN
             reasons[k] = f"{reason}; {','.join(table.options.baseline)} not in the model" if is_new else reason
     return explanation, reasons

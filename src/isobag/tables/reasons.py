@@ -30,7 +30,7 @@ ODD_SIZE = 3.0
 ODD_SHARE = 5.0
 """The share of a text is a reason, however small it is, if it lies so many spreads above the usual one."""
 FEW_POINTS = 10
-"""Reasons of a group with fewer points say so."""
+"""Reasons of a group with fewer points give their number."""
 USUAL = (0.05, 0.95)
 """Values between these quantiles are called usual."""
 QUARTILES = (0.25, 0.5, 0.75)

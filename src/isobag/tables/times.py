@@ -1,7 +1,7 @@
 """Columns of times as moments, whole microseconds since 1970-01-01 in UTC; and groups made of them.
 
-A time that names its zone is what it says. One that names none is what clocks of the time zone show, UTC by default;
-where clocks are set back an hour comes twice, and the first of the two is meant. Numbers are times only if their unit
+A time with a zone is taken as written. One without is what clocks of the time zone show, UTC by default; where clocks
+are set back an hour comes twice, and the first of the two is meant. Numbers are times only if their unit
 is named.
 
 A group is the rows of a label within one period, or within one session. Periods are those of the calendar (see
