@@ -37,10 +37,6 @@ class FrameSource(Source):
             first_row = self.first_row + start
             yield Batch(self._file, first_row, None, columns, n_rows, is_typed=True, free=frozenset(self._free))
 
-    def expected_rows(self, n_read: int) -> int | None:
-        """The number of rows."""
-        return self._n_rows
-
 
 def _as_arrow(column: nw.Series[Any], is_free: bool) -> Any:
     if not is_free:
