@@ -26,7 +26,7 @@ from isobag.tables.clusters import add_if_any, level_of, ranks_by_steps, schema_
 from isobag.tables.encode import Encoding
 from isobag.tables.judgement import Judged, judge_new, judge_own
 from isobag.tables.learn import Table
-from isobag.tables.ranking import MOST_EXPLAINED, check_fdr, check_labels, result_columns, spread_out
+from isobag.tables.ranking import MOST_EXPLAINED, check_fdr, check_labels, result_columns
 from isobag.tables.reading import ReadOptions
 from isobag.tables.reasons import reasons_of_groups
 from isobag.tables.summary import FEATURE
@@ -131,7 +131,7 @@ class ScoreGroups:
             labels_as_columns(counted.labels, self.types),
             n_points=np.where(takes_part, counted.sizes, 0),
             score=spread(judged.scores, places),
-            **{name: spread_out(values, places) for name, values in judged.evidence.items()},
+            **{name: spread(values, places) for name, values in judged.evidence.items()},
             flagged=spread(judged.scores, places) < judged.threshold,
             n_missing=counted.n_gaps,
         )

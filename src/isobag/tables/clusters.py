@@ -21,7 +21,7 @@ from isobag.tables.encode import Encoding
 from isobag.tables.framesource import FrameSource
 from isobag.tables.judgement import Judged, judge_new, judge_own
 from isobag.tables.learn import Table, learn_table
-from isobag.tables.ranking import MOST_EXPLAINED, RESULT_TYPES, check_fdr, check_labels, result_columns, spread_out
+from isobag.tables.ranking import MOST_EXPLAINED, RESULT_TYPES, check_fdr, check_labels, result_columns
 from isobag.tables.reading import ReadOptions
 from isobag.tables.reasons import reasons_of_rows
 from isobag.tables.scan import ColumnScan
@@ -221,7 +221,7 @@ class ScoreRows:
             score=scores,
             rank=ranks,
             rank_share=shares,
-            **{name: spread_out(values, places) for name, values in judged.evidence.items()},
+            **{name: spread(values, places) for name, values in judged.evidence.items()},
             flagged=flagged,
             n_missing=np.zeros(len(scores), dtype=np.int64) if table.gaps is None else table.gaps,
             reasons=self._reasons(table, judged, scores, places) if "reasons" in self.schema.names else None,

@@ -328,8 +328,8 @@ def rank(
         units=units,
         order=order,
         scores=scores,
-        evidence={name: spread_out(values, places) for name, values in judged.evidence.items()},
-        flagged=spread_out(flagged, places),
+        evidence={name: spread(values, places) for name, values in judged.evidence.items()},
+        flagged=spread(flagged, places),
         rule=rule,
         fdr=fdr,
         budget=budget,
@@ -343,11 +343,6 @@ def rank(
 def rule_of(judged: Judged) -> str:
     """What is flagged, in words."""
     return f"score below {judged.threshold:.4g}" if judged.threshold else "no score is low enough"
-
-
-def spread_out(values: Any, places: Ints | None) -> Any:
-    """Values of what takes part; NaN for all else, or False: (m,) -> (n,)."""
-    return spread(values, places) > 0 if places is not None and values.dtype == bool else spread(values, places)
 
 
 def check_fdr(fdr: float | None, is_new: bool) -> None:

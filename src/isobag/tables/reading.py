@@ -106,8 +106,3 @@ def names_of(names: Any) -> tuple[str, ...]:
     if isinstance(names, str) or not isinstance(names, Iterable):
         return (str(names),)
     return tuple(str(name) for name in names)
-
-
-def listed(names: Any) -> list[Any]:
-    """One name, or several, as they are."""
-    return list(names) if isinstance(names, list | tuple) else [names]

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from isobag.backends.arrays import Bools, Floats, Ints
+from isobag.backends.arrays import Bools, Ints
 from isobag.data.groups import Groups
 from isobag.data.params import MIN_SIZE, check_params
 from isobag.data.rows import count_ids
@@ -53,13 +53,15 @@ def places_among(takes_part: Bools | None) -> Ints | None:
     return None if takes_part is None else np.where(takes_part, np.cumsum(takes_part) - 1, -1)
 
 
-def spread(values: Any, places: Ints | None) -> Floats:
-    """Values of what takes part, NaN for all else: (m,) -> (n,)."""
+def spread(values: Any, places: Ints | None) -> Any:
+    """Values of what takes part; NaN for all else, or False: (m,) -> (n,)."""
+    values = np.asarray(values)
     if places is None:
-        return np.asarray(values)
-    spread_out = np.full(len(places), np.nan)
-    spread_out[places >= 0] = np.asarray(values)[places[places >= 0]]
-    return spread_out
+        return values
+    is_bool = values.dtype == bool
+    whole = np.full(len(places), False if is_bool else np.nan)
+    whole[places >= 0] = values[places[places >= 0]]
+    return whole
 
 
 def files_at(table: Table, first: Ints, last: Ints) -> dict[str, Any]:
@@ -81,7 +83,10 @@ def _groups_of(table: Table, min_size: int) -> Units:
         last_rows = len(ids) - 1 - first_rows_of(ids[::-1], len(labels))
         ends = first_rows, last_rows
     takes_part = is_labelled if table.takes_part is None else is_labelled & table.takes_part
-    places = _places(count_ids(ids if takes_part.all() else ids[takes_part], len(labels)), min_size)
+    sizes = count_ids(ids if takes_part.all() else ids[takes_part], len(labels))
+    if sizes.max(initial=0) < min_size:
+        raise ValueError(f"No group has {min_size} or more rows; the largest has {sizes.max(initial=0):,}.")
+    places: Any = places_among(sizes >= min_size)
     takes_part = takes_part & (np.append(places, -1) >= 0)[ids]
     inside = takes_part if table.takes_part is None else takes_part[table.takes_part]
     data = table.rows if inside.all() else table.rows.part(np.flatnonzero(inside))
@@ -93,12 +98,3 @@ def _groups_of(table: Table, min_size: int) -> Units:
     if not takes_part.all() or places[-1] < len(labels) - 1:
         ids = places[ids[takes_part]]
     return Units(Groups(data, ids, labels[places >= 0]), places, own_labels, first_rows, n_missing, ends=ends)
-
-
-def _places(sizes: Ints, min_size: int) -> Ints:
-    """Numbers of the groups that are large enough among these, -1 for the others: (g,)."""
-    if sizes.max(initial=0) < min_size:
-        raise ValueError(f"No group has {min_size} or more rows; the largest has {sizes.max(initial=0):,}.")
-    places = places_among(sizes >= min_size)
-    assert places is not None
-    return places
