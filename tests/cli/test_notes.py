@@ -101,10 +101,10 @@ def values(path, *options, features="a"):
     """The numbers that are read of a column."""
     from isobag.cli.inputs import input_of
     from isobag.cli.options import Typed
-    from isobag.cli.progress import Silent
+    from isobag.cli.progress import Bar
 
     how = dict(zip((name.removeprefix("--") for name in options[::2]), options[1::2], strict=True))
-    table = input_of(Typed(files=[str(path)], features=features, **how)).read(Silent())
+    table = input_of(Typed(files=[str(path)], features=features, **how)).read(Bar())
     return table.rows.take(np.arange(len(table.rows)))[:, 0].tolist()
 
 

@@ -1,17 +1,12 @@
 """``isobag stream``: alarms as they come, lines that are no rows, a state that survives anything."""
 
 import contextlib
-import fcntl
 import json
 import os
-import pty
 import random
 import signal
-import struct
 import subprocess
 import sys
-import termios
-import threading
 import time
 
 import numpy as np
@@ -69,37 +64,6 @@ def test_bytes_that_are_no_text_are_counted_and_the_first_is_named():
     for content, *encoding in ((lines, "--encoding", "latin-1"), (text,)):
         done = subprocess.run([*COMMAND, "-", *encoding], input=content, capture_output=True, timeout=300, check=True)
         assert b"not valid" not in done.stderr
-
-
-@pytest.mark.slow
-def test_live_on_a_terminal_shows_odd_rows_a_sparkline_and_the_rate():
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))
-    args = [*COMMAND, "-", "--window", "1000", "--fdr", "0.2", "--live"]
-    environment = {**os.environ, "TERM": "xterm", "LC_ALL": "C.UTF-8"}
-    with subprocess.Popen(args, stdin=subprocess.PIPE, stdout=theirs, env=environment, text=True) as process:
-        os.close(theirs)
-        threading.Thread(target=lambda: (process.stdin.write(json_lines()), process.stdin.close())).start()
-        seen = b""
-        with contextlib.suppress(OSError):  # what Linux says at the end of a terminal
-            while part := os.read(ours, 1 << 16):
-                seen += part
-        assert process.wait() == 0
-    os.close(ours)
-    screen = seen.decode()
-    assert "2,500 rows, " in screen
-    assert "Columns: t, h. Not used, as" in screen
-    assert "rows a second" in screen
-    assert "1,204" in screen
-    assert "oddest row of each second: " in screen
-
-
-@pytest.mark.slow
-def test_live_elsewhere_is_json_lines():
-    args = ["-", "--window", "1000", "--fdr", "0.2"]
-    live, plain = run(*args, "--live", text=json_lines()), run(*args, "--json", text=json_lines())
-    assert live.stdout == plain.stdout
-    assert json.loads(live.stdout.splitlines()[0])["p_value"] < 0.2
 
 
 def test_lines_that_are_no_rows_are_named_counted_and_left_out():

@@ -245,7 +245,7 @@ def test_rows_outside_the_pools_calibrate_large_tables(data):
     shares = []
     for seed in range(4):
         model = IDKPointDetector(random_state=seed).fit(data(rng, 6000))
-        assert 3000 <= len(model.model_.calibration.scores) < 6000
+        assert 2950 <= len(model.model_.calibration.scores) < 6000  # half, but for rows far from the bulk
         shares.append([np.mean(model.p_values(data(rng, 5000)) <= alpha) for alpha in ALPHAS])
     ratios = np.mean(shares, axis=0) / ALPHAS
     assert (ratios < 1.25).all() and (data is integers or (ratios > 0.5).all())

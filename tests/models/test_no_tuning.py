@@ -84,7 +84,7 @@ def test_the_default_is_the_mean_over_psi_and_scales_less_how_far_out_unless_sma
     ("n", "largest"), [(2, 2), (4, 2), (11, 5), (60, 30), (512, 256), (600, 300), (1024, 512), (3000, 512)]
 )
 def test_psi_are_the_powers_of_two_up_to_512_or_half_of_the_rows(rng, n, largest):
-    model = IDKPointDetector(2, random_state=0).fit(rng.normal(size=(n, 2)))
+    model = IDKPointDetector(2, random_state=0).fit(rng.uniform(size=(n, 2)))
     assert model.path_ == (*[2**k for k in range(1, 10) if 2**k < largest], largest)
     assert model.max_samples_ == largest
 

@@ -16,7 +16,7 @@ from isobag.tables.learn import Table
 def compare_tables(typed: Typed) -> None:
     """Print whether the rows of two tables come from one distribution."""
     quiet = typed.quiet
-    with progress(quiet or typed.json) as bar:
+    with progress(typed.is_silent) as bar:
         first_input, second_input = (
             input_of(typed, [] if file is None else [file], sql)
             for file, sql in ((typed.a, typed.sql_a), (typed.b, typed.sql_b))

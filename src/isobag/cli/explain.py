@@ -25,7 +25,7 @@ def explain_one(typed: Typed) -> None:
     """Print why a row or a group is odd: the oddest, if several have the name."""
     model = open_model(typed)
     table_input = input_of(typed, model=model)
-    with progress(typed.quiet or typed.json) as bar:
+    with progress(typed.is_silent) as bar:
         wanted = _wanted_rows(table_input, typed.id)
         table = table_input.read(bar, model=model.detector, only_rows=wanted)
         if not len(table.rows):

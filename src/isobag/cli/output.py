@@ -8,7 +8,6 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -34,49 +33,21 @@ REASONS = "reasons"
 _BETWEEN_REASONS = re.compile(r"(?<=\)), ")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Output:
-    """What a command prints and writes.
-
-    top : how many of the oddest are printed.
-    out : files to write all that was ranked to.
-    report, save_model : files to write.
-    """
-
-    top: int = 10
-    out: tuple[Path, ...] = ()
-    report: Path | None = None
-    save_model: Path | None = None
-    json: bool = False
-    quiet: bool = False
-
-    @property
-    def is_silent(self) -> bool:
-        """Whether nothing but results is printed."""
-        return self.quiet or self.json
-
-
-def output_of(typed: Typed) -> Output:
-    """The output that the options of a command describe."""
-    options = {one.name: vars(typed)[one.name] for one in fields(Output) if one.name in vars(typed)}
-    return Output(**{**options, "out": tuple(options.get("out") or ())})
-
-
-def check_targets(output: Output, files: Sequence[str], model_read: Path | None) -> None:
+def check_targets(typed: Typed, files: Sequence[str], model_read: Path | None) -> None:
     """Refuse at once what could not be written in the end, or would be written over what is read."""
-    for table in output.out:
+    tables = typed.out or []
+    for table in tables:
         check_output(table)
-    if [str(path) for path in output.out].count(STDOUT) > 1:
+    if [str(path) for path in tables].count(STDOUT) > 1:
         raise ValueError("--out - is given twice; standard output takes one table.")
-    report = output.report
-    if report is not None:
+    if typed.report is not None:
         if find_spec("jinja2") is None:
             raise ModuleNotFoundError("--report needs jinja2, which is not installed: pip install 'isobag[report]'.")
-        if report.suffix.lower() not in (".html", ".htm"):
-            raise ValueError(f"{str(report)!r} has no known ending for a report; choose .html.")
+        if typed.report.suffix.lower() not in (".html", ".htm"):
+            raise ValueError(f"{str(typed.report)!r} has no known ending for a report; choose .html.")
     read = [*files, *([] if model_read is None else [str(model_read)])]
     taken = {Path(file).resolve(): "is read" for file in read}
-    for path in (*output.out, report, output.save_model):
+    for path in (*tables, typed.report, typed.save_model):
         if path is None or str(path) == STDOUT:
             continue
         if not path.absolute().parent.is_dir():
@@ -86,34 +57,34 @@ def check_targets(output: Output, files: Sequence[str], model_read: Path | None)
         taken[path.resolve()] = "is written"
 
 
-def write_results(ranking: Ranking, output: Output, source: str, tick: Tick | None) -> None:
+def write_results(ranking: Ranking, typed: Typed, source: str, tick: Tick | None) -> None:
     """Write all that was ranked, and the report."""
-    if output.out:
-        write_table(output.out, _counted(ranking, tick))
-    if output.report is not None:
+    if typed.out:
+        write_table(typed.out, _counted(ranking, tick))
+    if typed.report is not None:
         from isobag.report import write_report  # noqa: PLC0415, loads jinja2
 
-        write_report(ranking, output.report, source=source, command=command_line())
+        write_report(ranking, typed.report, source=source, command=command_line())
 
 
-def show_results(ranking: Ranking, output: Output, verdict: Mapping[str, Any] | None = None) -> None:
-    """Print the oddest and the notes, unless the results themselves go to standard output."""
-    written = [path for path in (output.save_model, *output.out, output.report) if path is not None]
+def show_results(ranking: Ranking, typed: Typed, verdict: Mapping[str, Any] | None = None) -> None:
+    """Print the oddest and what there is to say, unless the results themselves go to standard output."""
+    written = [path for path in (typed.save_model, *(typed.out or ()), typed.report) if path is not None]
     if any(str(path) == STDOUT for path in written):
         return
     verdict = verdict or {}
-    top = ranking.columns(0, output.top)
-    if output.json:
+    top = ranking.columns(0, typed.top)
+    if typed.json:
         print_json({**facts_of(ranking), **verdict, "top": rows_of(top)})
         return
     if len(top["score"]):
         print_table({name: column for name, column in top.items() if name not in NOT_PRINTED})
     for sentence in sentences_of(ranking):
-        note(sentence, output.quiet)
+        note(sentence, typed.quiet)
     if "sentence" in verdict:
         print_line(verdict["sentence"])
     if written:
-        note(f"Written: {', '.join(map(str, written))}.", output.quiet)
+        note(f"Written: {', '.join(map(str, written))}.", typed.quiet)
 
 
 def facts_of(ranking: Ranking) -> dict[str, Any]:

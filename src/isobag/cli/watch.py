@@ -94,16 +94,13 @@ def watch(
 def watch_files(typed: Typed) -> None:
     """Read, judge, save, show."""
     from isobag.cli.inputs import Input  # noqa: PLC0415, loads scikit-learn
-    from isobag.cli.options import WRITTEN  # noqa: PLC0415
-    from isobag.cli.output import Output, check_targets, command_line, note, print_json, print_table  # noqa: PLC0415
+    from isobag.cli.output import check_targets, command_line, note, print_json, print_table  # noqa: PLC0415
     from isobag.cli.progress import progress  # noqa: PLC0415
     from isobag.storage.files import write_table  # noqa: PLC0415
 
     monitor = _monitor_of(typed)
-    written = {name: vars(typed)[name] for name in WRITTEN if vars(typed).get(name) is not None}
-    log = Input(typed.files or [], typed.sql, written, monitor.read_options)
-    output = Output(out=tuple(typed.out or ()), report=typed.report)
-    check_targets(output, log.matching_files, typed.model)
+    log = Input(typed, monitor.read_options)
+    check_targets(typed, log.matching_files, typed.model)
     for period in typed.forget or []:
         monitor.forget(period)
     for name in ("accept", "dismiss", "retire"):
@@ -111,7 +108,7 @@ def watch_files(typed: Typed) -> None:
             label, _, period = entity.rpartition("@") if name == "dismiss" and "@" in entity else (entity, "", "")
             getattr(monitor, name)(label, *([period] if period else []))
     if typed.files or typed.sql is not None:
-        with progress(typed.quiet or typed.json) as bar:
+        with progress(typed.is_silent) as bar:
             log.source.tick = bar.tick
             incidents = monitor.update_from(log.source, replace=typed.replace, since=typed.since)
     else:

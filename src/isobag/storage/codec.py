@@ -101,7 +101,7 @@ def decode(node: Any, path: str, tensors: Tensors) -> Any:
         counts.check_format(full_check=True)
         return counts
     if kind == "float":
-        return float({"inf": "inf", "-inf": "-inf", "nan": "nan"}[content])
+        return {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}[content]
     if kind in ("date", "datetime"):
         return getattr(datetime, kind).fromisoformat(content)
     demand(_DATES.fullmatch(kind) and type(content) is int, f"{path} is of the unknown kind {kind!r:.40}")

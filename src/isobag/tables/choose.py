@@ -32,7 +32,6 @@ from isobag.tables.summary import (
     EXCLUDED,
     FEATURE,
     LEFT_OUT,
-    PEERS,
     RELAXED,
     TIMES,
     ColumnSummary,
@@ -61,7 +60,7 @@ def check_names(names: Sequence[str], options: ReadOptions) -> None:
         if name not in names:
             raise ValueError(f"features= has {name!r}; the table has no such column (columns: {listed}).")
         if name in options.apart:
-            what = {TIMES: "times", PEERS: "cohorts"}.get(options.apart[name], "labels")
+            what = "times" if options.apart[name] == TIMES else "labels"
             raise ValueError(f"features= has {name!r}, the column of {what}; leave it out: {what} are not measured.")
         if options.excludes(name):
             raise ValueError(f"features= has {name!r}, which is left out by exclude=; name it in one.")

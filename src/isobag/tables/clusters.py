@@ -21,7 +21,6 @@ from isobag.tables.encode import Encoding
 from isobag.tables.framesource import FrameSource
 from isobag.tables.judgement import Judged, judge_new, judge_own
 from isobag.tables.learn import Table, learn_table
-from isobag.tables.passes import Seen
 from isobag.tables.ranking import MOST_EXPLAINED, RESULT_TYPES, check_fdr, result_columns, spread_out
 from isobag.tables.reading import ReadOptions
 from isobag.tables.reasons import reasons_of_rows
@@ -160,7 +159,7 @@ def learn_partitions(partitions: Partitions, options: ReadOptions, random_state:
         )
     sample = pa.concat_tables([picked.tables[n] for n in sorted(picked.tables)], promote_options="permissive")
     source = FrameSource(nw.from_native(sample))
-    return learn_table(source, options, facts=Seen(facts.scans, n_rows))
+    return learn_table(source, options, facts=facts.scans)
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,9 @@ from isobag.data.params import MIN_SIZE, check_params
 from isobag.engines import partitions_of
 from isobag.estimators import IDKGroupDetector, IDKPointDetector
 from isobag.tables.buckets import detect_in_buckets
+from isobag.tables.cells import NUMBER
 from isobag.tables.clusters import detect_rows, learn_partitions
-from isobag.tables.encode import Encoding, encoding_by_names
+from isobag.tables.encode import EncodedColumn, Encoding
 from isobag.tables.framesource import FrameSource
 from isobag.tables.learn import Table, learn_table
 from isobag.tables.ranking import FrameOnly, check_labels, fit_data, rank
@@ -196,10 +197,23 @@ def fit_table(table: Table, detector: Any, min_size: int = 1) -> Any:
 
 
 def encoding_of(model: Any, columns: Sequence[str] | None, apart: Sequence[str]) -> Encoding:
-    """How tables become the features of a model: as it was learned, or by the names of its features."""
+    """How tables become the features of a model: as it was learned, or by its features, which are then numbers.
+
+    A model of nameless rows takes the columns in their order, but for those set apart.
+    """
     if hasattr(model, "table_"):
         return Encoding.of_model(model)
-    return encoding_by_names(getattr(model, "feature_names_in_", None), model.n_features_in_, columns, apart)
+    names = list(getattr(model, "feature_names_in_", [name for name in columns or () if name not in apart]))
+    if len(names) != model.n_features_in_:
+        raise ValueError(
+            f"The model was fitted to {model.n_features_in_} features without names, and the table has {len(names)} "
+            "columns; choose them with --sql."
+        )
+    for name in names:
+        if columns is not None and name not in columns:
+            known = ", ".join(map(repr, columns)) or "none"
+            raise ValueError(f"The model needs the column {name!r}; the table has no such column (columns: {known}).")
+    return Encoding(tuple(EncodedColumn(str(name), NUMBER) for name in names))
 
 
 def open_frame(frame: Any) -> nw.DataFrame[Any]:

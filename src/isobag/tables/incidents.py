@@ -42,6 +42,7 @@ class Naming(NamedTuple):
     texts: tuple[tuple[str, tuple[str, ...]], ...]
     schema: Schema | None
     calendar: Calendar
+    fdr: float
 
 
 class Incident(NamedTuple):
@@ -191,7 +192,7 @@ class Incidents:
         n_incidents = f"{len(states)} incident{'s' * (len(states) != 1)}" + (f" ({counts})" if counts else "")
         return [
             f"{n_judged:,} bags of {days} judged, {n_incidents}.",
-            f"Where nothing is wrong, about one of ten {per} has a false incident.",
+            f"Where nothing is wrong, up to about {100 * self.naming.fdr:.3g} % of {per} have a false incident.",
             *self.common_changes(),
             *self.notes,
         ]

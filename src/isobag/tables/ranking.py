@@ -133,14 +133,6 @@ class Ranking:
         lowest = self.scores[self.order[0]] if len(self) else np.nan
         return int(np.count_nonzero(self.scores == lowest))
 
-    @property
-    def n_filled(self) -> int:
-        """Rows in which missing values were filled."""
-        table = self.table
-        if table.gaps is None or table.takes_part is not None:
-            return 0
-        return int(np.count_nonzero(table.gaps))
-
     def rows_of(self, chosen: Ints) -> Ints:
         """The rows of the table that name some rows or groups."""
         return chosen if self.units.first_rows is None else self.units.first_rows[chosen]
@@ -219,7 +211,7 @@ class Ranking:
         import_module("isobag.report").write_report(self, path, source=source)  # needs jinja2
 
     def _repr_html_(self) -> str:
-        """The oddest and a strip of all scores, as a notebook shows them."""
+        """The oddest, as a notebook shows them."""
         return html_of(self)
 
     def plot(self, ax: Any = None, n_labels: int = 5) -> Any:

@@ -9,7 +9,7 @@ from isobag.data.params import check_params, one_of
 from isobag.tables.cells import check_dates
 from isobag.tables.encode import CHOICES, Encoding
 from isobag.tables.notation import Notation
-from isobag.tables.summary import GROUP, ID, PEERS, TIMES
+from isobag.tables.summary import GROUP, ID, TIMES
 from isobag.tables.times import Bags
 
 
@@ -25,7 +25,6 @@ class ReadOptions:
     decimal, thousands, numbers, dates : how text writes numbers and dates; see ``Notation``.
     exclude : names of columns to leave out, or patterns of them (temp_*).
     carry : columns to keep beside the labels as they are, features or not; None for all.
-    time, peers : columns with the time of a row, and with the cohort of its entity; they are no features.
     bags : how the rows of a label are divided by time.
     baseline : columns that make the label of the group that a row is compared with; they are no features.
     """
@@ -40,8 +39,6 @@ class ReadOptions:
     numbers: str = "strict"
     carry: tuple[str, ...] | None = ()
     exclude: tuple[str, ...] = ()
-    time: str | None = None
-    peers: str | None = None
     bags: Bags | None = None
     baseline: tuple[str, ...] = ()
     dates: str = ""
@@ -80,12 +77,10 @@ class ReadOptions:
 
     @property
     def apart(self) -> dict[str, str]:
-        """Columns that are no features, with their role: labels of groups, an id, times, cohorts."""
-        others = {self.id: ID, self.time: TIMES, self.peers: PEERS}
-        if self.bags is not None:
-            others[self.bags.time] = TIMES
-        named = {name: role for name, role in others.items() if name is not None}
-        return dict.fromkeys(self.by + self.baseline, GROUP) | named
+        """Columns that are no features, with their role: labels of groups, an id, times."""
+        named = {} if self.id is None else {self.id: ID}
+        times = {} if self.bags is None else {self.bags.time: TIMES}
+        return dict.fromkeys(self.by + self.baseline, GROUP) | named | times
 
     @property
     def labels(self) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from typing import Any
 from isobag.tables.terminal import escape_for_terminal
 
 FEATURE, ID, GROUP, LEFT_OUT = "feature", "id", "group", "left out"
-TIMES, PEERS = "time", "peers"
+TIMES = "time"
 FILE = "file"
 """The column of results that says which of several files a row is from."""
 EXCLUDED = "excluded"
@@ -22,7 +22,7 @@ EXCLUDE = "--exclude"
 class ColumnSummary:
     """One column of a table.
 
-    role : FEATURE, ID, GROUP, TIMES, PEERS or LEFT_OUT.
+    role : FEATURE, ID, GROUP, TIMES or LEFT_OUT.
     kind : number, bool, time, text, other (lists, objects, bytes) or empty.
     n_numbers, n_times, n_texts, n_missing : how many of its cells are what; a bad cell that is taken for a missing
         value still counts among the texts.

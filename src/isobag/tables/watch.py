@@ -43,8 +43,8 @@ class Watch(Learned):
     every : str
         Length of a period: "15m", "1h", "1d", "1w".
     fdr : float
-        Share of new incidents of a period that may be false. Where nothing is wrong, about one period in ten has a
-        false incident at .1; of periods shorter than a day, one day in ten.
+        Share of new incidents of a period that may be false. Where nothing is wrong, up to about this share of periods
+        has a false incident; of days, where periods are shorter than a day.
     late : int
         So many periods before the newest stay open: late rows are added to them, and they are judged again.
     features, exclude : column names, optional
@@ -60,10 +60,11 @@ class Watch(Learned):
     >>> frame = pd.DataFrame({"time": days, "shop": rng.integers(10, size=8000), "amount": rng.gamma(4, 5, 8000)})
     >>> frame.loc[(frame.shop == 3) & (frame.time == "2026-02-09"), "amount"] *= 3
     >>> monitor = isobag.Watch(by="shop", time="time")
-    >>> incidents = monitor.update(frame, since="2026-02-08")
+    >>> incidents = monitor.update(frame)
     >>> incidents.to_frame()[["shop", "since", "state", "what"]]
        shop      since state   what
     0     3 2026-02-09   new  value
+    1     4 2026-01-25  over  value
     """
 
     by: tuple[str, ...]
@@ -216,7 +217,7 @@ class Watch(Learned):
             notes += [f"Columns not used: {', '.join(left_out)}."] if left_out else []
         listed: Sequence[JudgedPeriod] = [one for one in judged if one.period >= since] or judged[-1:]
         schema = None if learnt is None else learnt.schema
-        naming = Naming(self.by, self.entities_, self.numbers_, self.texts_, schema, self.calendar)
+        naming = Naming(self.by, self.entities_, self.numbers_, self.texts_, schema, self.calendar, self.fdr)
         return Incidents(listed, naming, tuple(notes), frame)
 
     def _with_columns_of(self, log: Log, period: Ints, counts: Any, notes: list[str]) -> tuple[History, BagRows]:
@@ -338,7 +339,7 @@ class Watch(Learned):
         return self._shown(periods[0]) + (f" to {self._shown(periods[-1])}" if len(periods) > 1 else "")
 
     def _shown(self, period: int) -> str:
-        return Incidents([], Naming(self.by, None, (), (), None, self.calendar), ()).shown(period)
+        return Incidents([], Naming(self.by, None, (), (), None, self.calendar, self.fdr), ()).shown(period)
 
     def _history(self) -> History:
         if self.history_ is None:
@@ -346,9 +347,13 @@ class Watch(Learned):
         return self.history_
 
 
-def watch(frame: Any, by: Any, time: Any, every: str = "1d", **options: Any) -> Incidents:
-    """Incidents of a frame: the first update of a ``Watch``, whose parameters ``options`` are."""
-    return Watch(by, time, every, **options).update(frame)
+def watch(
+    frame: Any, by: Names, time: str, every: str = "1d", *, fdr: float = 0.1, late: int = 2, features: Names = None,
+    exclude: Names = (), time_zone: str | None = None, time_unit: str | None = None,
+) -> Incidents:  # fmt: skip
+    """Incidents of a frame: the first update of a ``Watch`` with these parameters."""
+    options: Any = {"features": features, "exclude": exclude, "time_zone": time_zone, "time_unit": time_unit}
+    return Watch(names_of(by), time, every, fdr, late, **options).update(frame)
 
 
 _replaced = replace

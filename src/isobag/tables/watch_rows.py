@@ -14,7 +14,7 @@ from isobag.tables.batch import Source, names_of_files
 from isobag.tables.cells import NUMBER, TEXT
 from isobag.tables.choose import kinds_of
 from isobag.tables.labels import number_rows
-from isobag.tables.passes import Scan, scan_source
+from isobag.tables.passes import scan_source
 from isobag.tables.reading import ReadOptions
 from isobag.tables.times import read_moments
 
@@ -46,19 +46,19 @@ class Log(NamedTuple):
 
 def read_log(source: Source, options: ReadOptions) -> Log:
     """The rows of a frame, of files or of a query."""
-    seen, stored = scan_source(source, Scan(options), lambda n: Spool(n, 1 << 40))
+    seen = scan_source(source, options, lambda n: Spool(n, 1 << 40))
     if not seen.n_rows:
         raise ValueError(f"{names_of_files(source.files) or 'The table'} has no rows.")
     assert options.bags is not None
-    cells, bags = stored.labels.joined(), options.bags
+    cells, bags = seen.labels.joined(), options.bags
     moments = read_moments(cells[bags.time], bags.time, bags.unit, bags.time_zone, options.dates)
     entity, labels = number_rows([cells[name] for name in options.by])
     whole = ~moments.missing & (entity >= 0)
     kinds = kinds_of(seen.scans, options)
     digest = _mixed(moments.values) + _mixed(_hashes(labels)[entity])
     numbers, texts = {}, {}
-    for j, name in enumerate(stored.names):
-        entries = stored.spool.column(j)
+    for j, name in enumerate(seen.names):
+        entries = seen.spool.column(j)
         if kinds[name] == TEXT:
             codes, values = np.where(np.isnan(entries), -1, entries).astype(np.int64), list(seen.scans[name].codes)
             digest += _salt(name) * _mixed(np.append(_hashes([*values, ""]), 0)[codes])  # of no value: 0

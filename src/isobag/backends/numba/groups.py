@@ -34,22 +34,6 @@ def count_groups(cells: Cells, cut: Cut, starts: Ints, n_jobs: int | None = None
     return csr_array((counts, columns, ends.astype(np.int32) if ends[-1] < 2**31 else ends), shape=shape)
 
 
-def group_sq_radii(
-    dots: Ints, rows: Ints, self_dots: Floats, sizes: Ints, unit: int, slots: Cells, levels: tuple[int, ...],
-    n_jobs: int | None = None,
-) -> Floats:  # fmt: skip
-    """Squared distance from each center to the nearest different one; its dot products are dots[rows]: (L, t, psi)."""
-    radii = np.zeros((len(levels), *slots.shape))
-
-    def work(share: slice) -> None:
-        groups.nearest_other_groups(
-            share.start, share.stop, dots, rows, self_dots, sizes, unit, slots, np.array(levels), radii
-        )
-
-    map_in_threads(work, shares(len(rows), n_jobs), n_jobs)
-    return radii
-
-
 def assign_groups(
     dots: Ints, self_dots: Floats, sizes: Ints, center_self_dots: Floats, center_sizes: Ints, unit: int, slots: Cells,
     levels: tuple[int, ...], sq_radii: Floats, n_jobs: int | None = None,

@@ -61,12 +61,7 @@ class TorchBackend:
         _method(counts.count_cells, fetched=True),
     )
     count_groups = _method(counts.count_groups)
-    near_and_far, group_sq_radii = (
-        _method(groups.near_and_far, fetched=True),
-        _method(groups.group_sq_radii, fetched=True),
-    )
-    assign_groups, count_assigned = _method(groups.assign_groups), _method(groups.count_assigned, fetched=True)
-    sum_assigned = _method(groups.sum_assigned, fetched=True)
+    near_and_far, assign_groups = (_method(each, fetched=True) for each in (groups.near_and_far, groups.assign_groups))
 
     def add_terms(
         self, sums: Sequence[Placed], of_score: Terms, n_jobs: int | None = None
@@ -82,8 +77,3 @@ class TorchBackend:
         with explained(self.device):
             there = [counts.as_device_counts(each, self.device) for each in (of_groups, centers)]
             return counts.dot_products(*there)
-
-    def join_cells(self, parts: Sequence[Placed]) -> torch.Tensor:
-        """Cells of some groups after those of others: (L, t, n)."""
-        with explained(self.device):
-            return torch.cat([tensor(part, self.device) for part in parts], dim=2)
