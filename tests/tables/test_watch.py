@@ -69,8 +69,9 @@ def test_saved_and_loaded_between_days_it_is_the_same(log, tmp_path):
 def test_the_same_rows_twice_change_nothing(log):
     monitor, first = watched(log)
     again = monitor.update(log)
-    n_known = sum(int(word.replace(",", "")) for note in again.notes if "added before" in note for word in note.split()[:1])
-    assert n_known == len(log)
+    repeated = [note for note in again.notes if "added before" in note]
+    n_repeated = sum(int(note.split()[0].replace(",", "")) for note in repeated)
+    assert n_repeated == len(log)
     assert again.listed == tuple(one for one in first.listed if one.state != "over")
 
 
@@ -213,7 +214,9 @@ def test_a_holiday_is_told_once():
     is_holiday = (log["time"].dt.normalize() == "2026-02-05") & (log["account"] < "A27")
     log = log[~is_holiday | (log.index % 10 == 0)]
     _, incidents = watched(log)
-    assert [note for note in incidents.common_changes() if note.startswith(("2026-02-05: 26 of 30", "2026-02-05: 27 of 30"))]
+    assert [
+        note for note in incidents.common_changes() if note.startswith(("2026-02-05: 26 of 30", "2026-02-05: 27 of 30"))
+    ]
     opened = incidents.to_frame()
     assert not (opened["since"] == "2026-02-05").any()
 
