@@ -1,4 +1,4 @@
-"""The readable definition: one sample after the other, nothing clever.
+"""The reference implementation, written to be read: one sample after the other.
 
 Rows are scaled in float64 and rounded to float32. The squared distance of x and c is the sum of (x_k - c_k)^2 in the
 order of the features, every subtraction, product and sum rounded to float32. Scales are made by additions,

@@ -1,11 +1,11 @@
-"""What a backend must answer: the ``Backend`` protocol, which a module or an object with these functions implements.
+"""What a backend must implement: the ``Backend`` protocol, by a module or an object with these functions.
 
 Two kinds of values belong to the backend that made them:
 
 A : arrays where the backend works: NumPy arrays, or tensors on a device
 C : counts of groups (g, columns): a CSR array, or dense counts on a device
 
-Slots of a pool are cut into samples of every psi, T in all, as ``isobag.backends.samples`` says. Distances are float32
+Slots of a pool are cut into samples of every psi, T in all, see ``isobag.backends.samples``. Distances are float32
 in the order of features, counts and sums are integers, so no order of summation, number of threads or size of a block
 can change them: every backend returns those of ``isobag.backends.numpy``.
 """

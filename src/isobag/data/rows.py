@@ -1,4 +1,4 @@
-"""Rows of numbers that need not be in memory: what learning and scoring ask of data.
+"""Rows of numbers that need not be in memory: what learning and scoring need of data.
 
 Everything learned from data is a partial result of each block, and partial results merge in any order to the same bits:
 counts, ranges, rows picked by number. So it does not matter how rows are cut into blocks, or who looks at which.
@@ -63,7 +63,7 @@ class Rows(ABC):
         """The rows with the numbers given, in that order: (k,) -> (k, d)."""
 
     def map_reduce(self, function: Callable[[Floats], T], combine: Callable[[T, T], T]) -> T:
-        """Partial results of all blocks, merged; ``combine`` must not mind the order."""
+        """Partial results of all blocks, merged; ``combine`` must be associative and commutative."""
         return reduce(combine, map(function, self.blocks()))
 
     def map(self, function: Callable[[Floats], Array]) -> Array:

@@ -213,11 +213,11 @@ def _spread_in_groups(owners: Ints, n_groups: int) -> Ints:
 
 def _whole_groups(rows: LabelledRows) -> Iterator[tuple[Floats, Ints]]:
     """Rows sorted by group, and the group of each: (m, d), (m,) at a time; no group is in two parts."""
-    rest, whose = np.empty((0, rows.n_features)), np.empty(0, dtype=np.int64)
+    rest, rest_owners = np.empty((0, rows.n_features)), np.empty(0, dtype=np.int64)
     for block in rows.owned_blocks():
-        X, owners = np.concatenate([rest, block.X]), np.concatenate([whose, block.owners])
+        X, owners = np.concatenate([rest, block.X]), np.concatenate([rest_owners, block.owners])
         start = int(np.searchsorted(owners, owners.max(initial=0)))
         if start:
             yield X[:start], owners[:start]
-        rest, whose = X[start:], owners[start:]
-    yield rest, whose
+        rest, rest_owners = X[start:], owners[start:]
+    yield rest, rest_owners

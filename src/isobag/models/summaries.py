@@ -1,4 +1,4 @@
-"""A second witness: the point detector on what columns say of each group, mean, spread, how often a value occurs.
+"""A second witness: the point detector on summaries of each group: mean, spread, how often a value occurs.
 
 Steps and formulas: study/FORMULAS.md, "Groups: summaries".
 """

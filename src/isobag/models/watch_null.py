@@ -12,7 +12,7 @@ MOST, PER_PERIOD = 20_000, 2_000
 """Bags whose evidence is remembered for each group of sizes, the latest; and of one period, at random."""
 N_GROUPS = 4
 """Bags usually of less than 1, 4, 16 and more rows."""
-_ENOUGH, _FEWEST, _RECENT, _TAIL, _BEYOND = 200, 20, 28, 0.1, 100.0
+_ENOUGH, _FEWEST, _RECENT, _TAIL, _LEAST_TAIL, _BEYOND = 200, 10, 28, 0.1, 100, 100.0
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,8 @@ def add_evidence(null: Null, evidence: Floats, group: Ints, counts: Bools, perio
         periods = np.concatenate([null.periods[k], np.full(len(rows), period)])
         first = max(int(np.searchsorted(periods, period / 2)), len(periods) - MOST)
         joined = (null.evidence[k], evidence[rows]), (null.entities[k], rows)
-        kept, entities = (np.concatenate(own)[first:] for own in joined)
-        parts.append((kept, periods[first:], entities))
+        of_group, entities = (np.concatenate(own)[first:] for own in joined)
+        parts.append((of_group, periods[first:], entities))
     return Null(*(tuple(own) for own in zip(*parts, strict=True)))
 
 
@@ -64,33 +64,38 @@ def p_values(null: Null, evidence: Floats, group: Ints, period: int) -> tuple[Fl
             continue
         log_p = _log_tails(past, evidence[rows])
         kind[rows] = log_p.argmin(axis=1)
-        smallest = np.full(len(p), np.nan)
-        smallest[rows] = -log_p.min(axis=1)
-        of_past = -_log_tails(past, past).min(axis=1)
-        ordered, n = np.sort(of_past), len(past)
-        n_beyond = n - np.searchsorted(ordered, smallest).astype(np.float64)
-        late = periods > period - _RECENT  # a shift that lasts must not hide itself
-        is_beyond = of_past[late] >= smallest[entities[late]]
-        n_beyond -= np.bincount(entities[late], is_beyond, len(p))
+        smallest, of_past = -log_p.min(axis=1), -_log_tails(past, past).min(axis=1)
+        late = periods > period - _RECENT  # a shift that lasts must not hide itself, where there are others
+        n_late = np.bincount(entities[late], minlength=len(p))[rows]
+        without = len(past) - n_late >= _ENOUGH // 2
+        limit = np.full(len(p), np.inf)
+        limit[rows[without]] = smallest[without]
+        n = len(past) - np.where(without, n_late, 0)
+        n_beyond = len(past) - np.searchsorted(np.sort(of_past), smallest)
+        n_beyond = n_beyond - np.bincount(entities[late], of_past[late] >= limit[entities[late]], len(p))[rows]
         bound[rows] = least = 1 / (_BEYOND * (n + 1))
-        start = ordered[int(n * (1 - _TAIL))]
-        rate = max(float((ordered[int(n * (1 - _TAIL)) :] - start).mean()), 1e-9)
-        tail = np.clip(_TAIL * np.exp(np.minimum(start - smallest, 0.0) / rate), least, 1 / (n + 1))
-        p[rows] = np.where(n_beyond > 0, (n_beyond + 1) / (n + 1), tail)[rows]
+        tail = np.clip(np.exp(_log_tail(np.sort(of_past), smallest)), least, 1 / (n + 1))
+        p[rows] = np.where(n_beyond > 0, (n_beyond + 1) / (n + 1), tail)
     return p, kind, bound
 
 
+def _log_tail(ordered: Floats, values: Floats) -> Floats:
+    """Log of the chance to be beyond values, by an exponential tail of the largest of a sorted past.
+
+    Predicted from as many as there are, not fitted: of few, a tail of unknown rate is a longer one.
+    """
+    n = len(ordered)
+    k = max(int(n * _TAIL), min(n // 2, _LEAST_TAIL))
+    start = ordered[n - k - 1]
+    beyond = np.maximum(values - start, 0.0) / max(float((ordered[n - k :] - start).sum()), 1e-9)
+    ranks = np.log(np.maximum(n - np.searchsorted(ordered, values), 1) / (n + 1))
+    result: Floats = np.where(beyond > 0, np.log(k / (n + 1)) - k * np.log1p(beyond), ranks)
+    return result
+
+
 def _log_tails(past: Floats, values: Floats) -> Floats:
-    """Log of the share of past evidence that is as large, the upper tenth as an exponential tail: (m, kinds)."""
-    log_p = np.empty(values.shape)
-    n = len(past)
-    for h in range(values.shape[1]):
-        ordered, own = np.sort(past[:, h]), values[:, h]
-        upper = ordered[int(n * (1 - _TAIL)) :]
-        rate = max(float((upper - upper[0]).mean()), 1e-9)
-        ranks = np.log(np.maximum(n - np.searchsorted(ordered, own), 1) / n)
-        log_p[:, h] = np.where(own > upper[0], np.log(len(upper) / n) - (own - upper[0]) / rate, ranks)
-    return log_p
+    """Log of the share of past evidence that is as large, of each kind: (m, kinds)."""
+    return np.stack([_log_tail(np.sort(past[:, h]), values[:, h]) for h in range(values.shape[1])], axis=1)
 
 
 def _near(parts: tuple[Any, ...], k: int) -> Any:

@@ -1,4 +1,4 @@
-"""Verbs of the Numba backend for groups: counts of cells and cells of groups among groups."""
+"""Functions of the Numba backend for groups: counts of cells and cells of groups among groups."""
 
 import numpy as np
 from scipy.sparse import csr_array
