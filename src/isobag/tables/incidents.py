@@ -7,10 +7,10 @@ from importlib import import_module
 from os import PathLike
 from typing import Any, NamedTuple
 
-import narwhals as nw
 import numpy as np
 
 from isobag.backends.arrays import Ints
+from isobag.data.frames import frame_like
 from isobag.data.periods import Calendar
 from isobag.models.watch_bags import (
     HOURS,
@@ -305,5 +305,4 @@ def _frame_of(columns: Mapping[str, Any], frame: Any) -> Any:
         import pyarrow as pa  # noqa: PLC0415
 
         return pa.table(dict(columns))
-    like = nw.from_native(frame, eager_only=True)
-    return nw.from_dict(dict(columns), backend=like.implementation).to_native()
+    return frame_like(frame, columns, same_rows=False)
