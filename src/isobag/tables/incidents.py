@@ -16,6 +16,7 @@ from isobag.models.watch_bags import (
     HOURS,
     MEAN,
     MISSING,
+    PAIR,
     PARTS_OF_DAY,
     QUANTILE,
     QUANTILES,
@@ -31,6 +32,7 @@ NEW, GOING_ON, OVER = "new", "going on", "over"
 _WIDTH = 1.64
 """Errors to both sides of what is expected that are usual."""
 _FEW_CHANGED = 5
+_WHAT = {ROWS: "volume", MEAN: "value", QUANTILE: "value", SHARE: "mix", PAIR: "shape"}
 
 
 class Naming(NamedTuple):
@@ -212,7 +214,7 @@ class Incidents:
 
     def _what(self, j: int) -> str:
         kind = self._schema.summaries[j].kind
-        return {ROWS: "volume", MEAN: "value", QUANTILE: "value", SPREAD: "spread", SHARE: "mix"}.get(kind, kind)
+        return _WHAT.get(kind, kind)
 
     @property
     def _schema(self) -> Schema:
@@ -245,26 +247,19 @@ class Incidents:
             return f"{value} of rows from {summary.part * hours} to {(summary.part + 1) * hours} h, {usual}"
         if summary.kind == SHARE:
             name, values = self.naming.texts[self._schema.texts[summary.column]]
-            shares = self._schema.values[summary.column]
-            if summary.part < len(shares):
-                return f"{name}={values[shares[summary.part]]} in {value} of rows, {usual}"
-            return (
-                f"{name} {'of other values' if summary.part == len(shares) else 'missing'} in {value} of rows, {usual}"
-            )
+            codes = self._schema.values[summary.column]
+            of = [*(f"={values[code]}" for code in codes), " of other values", " missing"][summary.part]
+            return f"{name}{of} in {value} of rows, {usual}"
         name = self.naming.numbers[self._schema.numbers[summary.column]]
+        if summary.kind == PAIR:
+            other = self.naming.numbers[self._schema.numbers[summary.part]]
+            return f"correlation of {name} and {other} {value}, {usual}"
         if summary.kind == MEAN:
-            return (
-                f"{name} {value}, always {usual.split()[1]} before"
-                if "always" in usual
-                else f"{name} {value} a row, {usual}"
-            )
+            return f"{name} {value}{'' if own.error[k, j] == 0 else ' a row'}, {usual}"
         if summary.kind == QUANTILE:
             return f"{name} {value} ({QUANTILES[summary.part]:.0%} quantile), {usual}"
-        return (
-            f"spread of {name} {value}, {usual}"
-            if summary.kind == SPREAD
-            else f"{name} missing in {value} of rows, {usual}"
-        )
+        is_spread = summary.kind == SPREAD
+        return f"spread of {name} {value}, {usual}" if is_spread else f"{name} missing in {value} of rows, {usual}"
 
     def _range(self, own: Details, k: int, j: int) -> str:
         expected, error = (float(values[k, j]) for values in (own.expected, own.error))
@@ -278,6 +273,8 @@ class Incidents:
             return f"{max(0.0, np.exp(x) - 0.5):.0f}"
         if kind in (SHARE, MISSING, HOURS):
             return f"{np.sin(min(max(x, 0.0), np.pi / 2)) ** 2:.0%}".replace("%", " %")
+        if kind == PAIR:
+            return f"{np.tanh(x):.2g}"
         return number_in_words(float(f"{np.exp(x) if kind == SPREAD else x:.3g}"))
 
 
