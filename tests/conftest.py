@@ -24,9 +24,9 @@ def pytest_configure(config):
     """Compiled code is kept by the date of its own file only; drop it if any file it may call is newer."""
     folder = Path(__file__).parent.parent / "src" / "isobag"
     sources = [folder / "backends" / "arrays.py", *folder.glob("backends/numba/compiled/*.py")]
-    kept = list(folder.glob("backends/numba/compiled/__pycache__/*.nb[ic]"))
-    if kept and max(map(_changed, sources)) > min(map(_changed, kept)):
-        for file in kept:
+    cached = list(folder.glob("backends/numba/compiled/__pycache__/*.nb[ic]"))
+    if cached and max(map(_changed, sources)) > min(map(_changed, cached)):
+        for file in cached:
             file.unlink(missing_ok=True)
 
 
@@ -59,6 +59,6 @@ def browser():
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        yield found
-        found.close()
+        started = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield started
+        started.close()

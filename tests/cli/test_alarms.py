@@ -44,10 +44,10 @@ def test_a_gross_row_is_flagged_by_an_extrapolated_p_value_unless_only_exact_one
 
 
 def test_what_cannot_be_flagged_is_said_with_the_way_out(folder):
-    said = run("score", folder / "rows.isobag", folder / "clean.csv", "--fdr", 0.1, "--exact").stderr
-    assert "0 of 400 rows" in said and "600 calibration rows" in said and "at least 7 anomalies" in said
-    said = run("score", folder / "groups.isobag", folder / "groups.csv", "--fdr", 0.01).stderr
-    assert "60 calibration groups" in said and "at least 99 anomalies" in said
+    message = run("score", folder / "rows.isobag", folder / "clean.csv", "--fdr", 0.1, "--exact").stderr
+    assert "0 of 400 rows" in message and "600 calibration rows" in message and "at least 7 anomalies" in message
+    message = run("score", folder / "groups.isobag", folder / "groups.csv", "--fdr", 0.01).stderr
+    assert "60 calibration groups" in message and "at least 99 anomalies" in message
 
 
 def test_rows_that_hang_together_in_time_are_noticed(folder):
@@ -58,22 +58,24 @@ def test_rows_that_hang_together_in_time_are_noticed(folder):
 
 
 def test_a_group_that_is_odd_by_its_size_alone_says_so(folder):
-    found = ask("score", folder / "groups.isobag", folder / "short.csv")["top"][0]
-    assert found["who"] == 5 and found["reasons"].startswith("n_points 2 (low, usually 30), ")
-    assert found["p_value"] == found["p_size"] / 2 == 1 / 61 < found["p_shape"]
+    answer = ask("score", folder / "groups.isobag", folder / "short.csv")["top"][0]
+    assert answer["who"] == 5 and answer["reasons"].startswith("n_points 2 (low, usually 30), ")
+    assert answer["p_value"] == answer["p_size"] / 2 == 1 / 61 < answer["p_shape"]
     why = ask("explain", folder / "groups.isobag", folder / "short.csv", "--id", 5)
     assert {name: why[name] for name in ("p_value", "p_shape", "p_size")} == {
-        name: found[name] for name in ("p_value", "p_shape", "p_size")
+        name: answer[name] for name in ("p_value", "p_shape", "p_size")
     }
 
 
 def test_shape_and_size_are_those_of_the_detector(folder):
     frame, detector = pd.read_csv(folder / "short.csv"), load(folder / "groups.isobag").detector
     top = ask("score", folder / "groups.isobag", folder / "short.csv", "--top", 60)["top"]
-    found = {row["who"]: (row["p_value"], row["p_shape"], row["p_size"]) for row in top}
+    actual = {row["who"]: (row["p_value"], row["p_shape"], row["p_size"]) for row in top}
     X, labels = frame[["a", "b"]], frame["who"].to_numpy()
-    own = zip(*(verb(X, groups=labels) for verb in (detector.p_values, detector.p_shape, detector.p_size)), strict=True)
-    assert found == dict(zip(pd.unique(labels), own, strict=True))
+    expected = zip(
+        *(verb(X, groups=labels) for verb in (detector.p_values, detector.p_shape, detector.p_size)), strict=True
+    )
+    assert actual == dict(zip(pd.unique(labels), expected, strict=True))
 
 
 def test_of_a_table_of_its_own_what_its_bulk_does_not_explain_is_flagged_and_nothing_else(folder):

@@ -49,8 +49,8 @@ def test_a_bad_cell_among_numbers_stops_wherever_it_stands(written, bad, at):
     place = f"row {at} (line {at + 2} of "
     shown = bad.strip('"')
     assert_one_sentence(run("detect", path), "amount: 40,009 of 40,010 cells are numbers", place, repr(shown))
-    found = ask("detect", path, "--bad-cells", "missing", "--missing", "drop", "-t", 2, "--max-samples", 4, "--top", 1)
-    assert found["n_left_out"] == 1 and found["table"]["n_dropped"] == 1
+    answer = ask("detect", path, "--bad-cells", "missing", "--missing", "drop", "-t", 2, "--max-samples", 4, "--top", 1)
+    assert answer["n_left_out"] == 1 and answer["table"]["n_dropped"] == 1
 
 
 def test_late_decimals_comment_signs_and_headerless_files_lose_nothing(written):
@@ -84,8 +84,8 @@ def test_identifiers_are_left_out_and_said_to_be(written):
 def test_rows_without_a_label_are_an_error_or_left_out(written):
     path = written("k,a\n" + "".join(f"{'' if i == 7 else i % 4},{i % 5}\n" for i in range(60)))
     assert_one_sentence(run("detect", path, "--by", "k"), "row 7 of ", "--missing drop")
-    found = ask("detect", path, "--by", "k", "--missing", "drop", "-t", 5)
-    assert sorted((row["k"], row["n_points"]) for row in found["top"]) == [(0, 15), (1, 15), (2, 15), (3, 14)]
+    answer = ask("detect", path, "--by", "k", "--missing", "drop", "-t", 5)
+    assert sorted((row["k"], row["n_points"]) for row in answer["top"]) == [(0, 15), (1, 15), (2, 15), (3, 14)]
 
 
 def test_lines_that_do_not_fit_are_an_error_and_none_is_dropped(written):

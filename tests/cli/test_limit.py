@@ -35,8 +35,8 @@ def folder(tmp_path_factory):
         "shifted": shifted,
         "none": fine[:0],
     }
-    for name, own in tables.items():
-        own.to_csv(folder / f"{name}.csv", index=False)
+    for name, frame in tables.items():
+        frame.to_csv(folder / f"{name}.csv", index=False)
     models = {
         "rows": ("normal",),
         "within": ("normal", "--within", "who"),
@@ -120,7 +120,7 @@ def test_junit_is_never_written_over_what_is_read(folder, tmp_path):
 def test_a_result_that_cannot_be_printed_and_a_traceback_are_errors_and_no_verdict(folder):
     score = ("score", folder / "rows.isobag")
     with open("/dev/full", "w") as full:
-        code, _, said = finish(start(*score, folder / "odd.csv", "--max-odd", 0.01, stdout=full))
-    assert code == 2 and "No space left" in said
-    code, _, said = finish(start(*score, folder / "no.csv", "--max-odd", 0.01, "--debug"))
-    assert code == 2 and "Traceback" in said
+        code, _, message = finish(start(*score, folder / "odd.csv", "--max-odd", 0.01, stdout=full))
+    assert code == 2 and "No space left" in message
+    code, _, message = finish(start(*score, folder / "no.csv", "--max-odd", 0.01, "--debug"))
+    assert code == 2 and "Traceback" in message

@@ -13,16 +13,16 @@ def test_a_model_scores_new_rows_and_explains_them(csv, cards, tmp_path):
     assert run("fit", csv, "--exclude", "account", "--save-model", model, "-t", 10).exit_code == 0
     detector = load(model).detector
     cards[:50][["account", "hour", "km_from_home", "amount", "minutes_since_last"]].to_csv(new, index=False)
-    found = ask("score", model, new, "--top", 50)
+    answer = ask("score", model, new, "--top", 50)
     X = cards[:50][list(cards.columns[:4])]
-    p_values = {row["row"]: row["p_value"] for row in found["top"]}
+    p_values = {row["row"]: row["p_value"] for row in answer["top"]}
     assert p_values == dict(enumerate(detector.p_values(X).tolist()))
-    own = {row["row"]: row["score"] for row in found["top"]}
+    scores_of_rows = {row["row"]: row["score"] for row in answer["top"]}
     judgement = detector.model_.calibration.judge(detector.model_, detector._rows(X), detector.compute)
-    assert own == dict(enumerate(judgement.scores.tolist()))
+    assert scores_of_rows == dict(enumerate(judgement.scores.tolist()))
     why = ask("explain", model, new, "--id", 3)
-    assert why["reasons"] == next(row["reasons"] for row in found["top"] if row["row"] == 3)
-    assert why["score"] == own[3] and why["p_value"] == p_values[3]
+    assert why["reasons"] == next(row["reasons"] for row in answer["top"] if row["row"] == 3)
+    assert why["score"] == scores_of_rows[3] and why["p_value"] == p_values[3]
     parts = {one["feature"]: one["contribution"] for one in why["features"]}
     explained = detector.model_.explain(detector._rows(X), detector.compute)[3]
     assert parts == dict(zip(X.columns, explained.tolist(), strict=True))
@@ -35,15 +35,15 @@ def test_a_model_scores_new_rows_and_explains_them(csv, cards, tmp_path):
 def test_a_model_of_groups_scores_and_explains_groups(csv, cards, tmp_path):
     model = tmp_path / "g.isobag"
     assert run("fit", csv, "--by", "account", "--save-model", model, "-t", 10).exit_code == 0
-    found = ask("score", model, csv, "--top", 30)
+    answer = ask("score", model, csv, "--top", 30)
     detector, X = load(model).detector, cards[list(cards.columns[:4])]
     labels = cards["account"].to_numpy()
     expected = dict(zip(pd.unique(labels), detector.p_values(X, groups=labels), strict=True))
-    assert {row["account"]: row["p_value"] for row in found["top"]} == expected
-    label = found["top"][0]["account"]
+    assert {row["account"]: row["p_value"] for row in answer["top"]} == expected
+    label = answer["top"][0]["account"]
     why = ask("explain", model, csv, "--id", label)
     shared = ("score", "p_value", "n_points", "reasons")
-    assert [why[name] for name in shared] == [found["top"][0][name] for name in shared]
+    assert [why[name] for name in shared] == [answer["top"][0][name] for name in shared]
     assert len(why["features"]) == 4
     assert_one_sentence(run("explain", model, csv, "--id", "nobody"), "'nobody'")
 
@@ -71,9 +71,9 @@ def test_rows_with_gaps_can_be_left_out(cards, tmp_path):
     model = tmp_path / "m.isobag"
     options = ("--features", "amount,kind", "--missing", "drop", "-t", 10)
     assert run("fit", tmp_path / "t.csv", "--save-model", model, *options).exit_code == 0
-    found = ask("score", model, tmp_path / "t.csv", "--top", 200)
-    assert found["n_left_out"] == 2 and [row["row"] for row in found["top"][-2:]] == [4, 9]
-    last = found["top"][-1]
+    answer = ask("score", model, tmp_path / "t.csv", "--top", 200)
+    assert answer["n_left_out"] == 2 and [row["row"] for row in answer["top"][-2:]] == [4, 9]
+    last = answer["top"][-1]
     assert (last["score"], last["p_value"], last["flagged"], last["n_missing"]) == (None, None, False, 1)
 
 
@@ -95,13 +95,13 @@ def test_alarms_at_a_false_discovery_rate(csv, cards, tmp_path):
     model, new = tmp_path / "m.isobag", tmp_path / "new.csv"
     assert run("fit", csv, "--exclude", "account", "--save-model", model).exit_code == 0
     cards[:100].assign(amount=lambda frame: frame["amount"].where(frame.index > 4, 1e6)).to_csv(new, index=False)
-    found = ask("score", model, new, "--fdr", 0.1, "--top", 100)
-    assert found["rule"] == "false discovery rate of at most 0.1"
-    flagged = {row["row"] for row in found["top"] if row["flagged"]}
+    answer = ask("score", model, new, "--fdr", 0.1, "--top", 100)
+    assert answer["rule"] == "false discovery rate of at most 0.1"
+    flagged = {row["row"] for row in answer["top"] if row["flagged"]}
     assert flagged == set(
         np.flatnonzero(load(model).detector.predict(pd.read_csv(new)[cards.columns[:4]], fdr=0.1) == -1)
     )
-    assert set(range(5)) <= flagged and found["n_expected"] == pytest.approx(0.1 * len(flagged))
+    assert set(range(5)) <= flagged and answer["n_expected"] == pytest.approx(0.1 * len(flagged))
     plain = ask("score", model, new, "--top", 100)
     assert {
         row["row"] for row in plain["top"] if row["flagged"]
@@ -131,5 +131,5 @@ def test_of_several_rows_of_one_name_the_oddest_is_explained_and_all_are_listed(
     named = ("explain", model, tmp_path / "new.csv", "--id-column", "who", "--missing", "drop", "--id", "y")
     asked = ask(*named)
     assert asked["row"] == 7 and len(asked["rows"]) == 99 and 1 not in asked["rows"]
-    said = run(*named)
-    assert "99 rows are called y: 4, 7, 10, " in said.stderr and "This is the oddest of them." in said.stderr
+    message = run(*named)
+    assert "99 rows are called y: 4, 7, 10, " in message.stderr and "This is the oddest of them." in message.stderr

@@ -73,7 +73,8 @@ def test_a_stopped_command_leaves_nothing_behind_or_the_next_one_clears_up(csv, 
     _, err = process.communicate(timeout=600)
     assert not out.exists()
     if sent == signal.SIGKILL:
-        assert process.returncode == -signal.SIGKILL and len(os.listdir(tmp_path)) == 2
+        (leftover,) = set(os.listdir(tmp_path)) - {"cards.csv"}
+        os.utime(tmp_path / leftover, (0, 0))  # what is older than a day nobody writes any more
         assert finish(start("detect", csv, "-t", "5", "--quiet", "--out", tmp_path / "o.csv"))[0] == 0
         assert sorted(os.listdir(tmp_path)) == ["cards.csv", "o.csv"]
     else:

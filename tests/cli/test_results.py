@@ -40,28 +40,28 @@ def test_the_version_is_printed():
 
 
 def test_rows_are_those_of_detect(csv, cards):
-    found = ask("detect", csv, "--top", 4, "--id-column", "account", "-t", 20, "--seed", 3)
+    answer = ask("detect", csv, "--top", 4, "--id-column", "account", "-t", 20, "--seed", 3)
     expected = detect(cards, id_column="account", n_estimators=20, random_state=3).to_frame().head(4)
     for name in ("account", "row", *SHOWN):
-        assert [row[name] for row in found["top"]] == expected[name].tolist()
-    assert found["n_rows"] == len(cards) and found["n_left_out"] == 0
-    assert found["features"] == list(cards.columns[:4])
-    roles = {column["name"]: column["role"] for column in found["table"]["columns"]}
+        assert [row[name] for row in answer["top"]] == expected[name].tolist()
+    assert answer["n_rows"] == len(cards) and answer["n_left_out"] == 0
+    assert answer["features"] == list(cards.columns[:4])
+    roles = {column["name"]: column["role"] for column in answer["table"]["columns"]}
     assert roles == {**dict.fromkeys(cards.columns[:4], "feature"), "account": "id"}
 
 
 def test_groups_are_those_of_detect(csv, cards):
-    found = ask("detect", csv, "--by", "account", "--top", 3, "-t", 20)
+    answer = ask("detect", csv, "--by", "account", "--top", 3, "-t", 20)
     expected = detect(cards, "account", n_estimators=20, random_state=0).to_frame().head(3)
     for name in ("account", "n_points", *SHOWN):
-        assert [row[name] for row in found["top"]] == expected[name].tolist()
+        assert [row[name] for row in answer["top"]] == expected[name].tolist()
 
 
 def test_several_columns_make_a_label_and_small_groups_stand_last(cards, tmp_path):
     frame = cards[:300].assign(day=np.arange(300) % 7 // 3, **{"the hour, about": np.arange(300) % 2})
     frame.to_csv(tmp_path / "t.csv", index=False)
     by = ["day", "the hour, about"]
-    found = ask(
+    answer = ask(
         "detect",
         tmp_path / "t.csv",
         "--by",
@@ -76,11 +76,11 @@ def test_several_columns_make_a_label_and_small_groups_stand_last(cards, tmp_pat
         99,
     )
     expected = detect(frame.drop(columns="account"), by, min_size=40, n_estimators=10, random_state=0).to_frame()
-    assert [[row[name] for name in (*by, "n_points", "rank")] for row in found["top"]] == expected[
+    assert [[row[name] for name in (*by, "n_points", "rank")] for row in answer["top"]] == expected[
         [*by, "n_points", "rank"]
     ].to_numpy().tolist()
-    small = [row for row in found["top"] if row["score"] is None]
-    assert len(small) == found["n_left_out"] == 2 and found["top"][-2:] == small
+    small = [row for row in answer["top"] if row["score"] is None]
+    assert len(small) == answer["n_left_out"] == 2 and answer["top"][-2:] == small
 
 
 FORMATS = {
@@ -106,9 +106,9 @@ def test_the_same_table_has_the_same_ranking_bit_for_bit(ending, is_streamed, ca
     if is_streamed:
         monkeypatch.setattr("isobag.data.spool.KEPT_BYTES", 100)
         monkeypatch.setattr("isobag.data.spool.BLOCK_BYTES", 3_000)
-    found = ask("detect", path, "-t", 10, "--top", 300)["top"]
+    answer = ask("detect", path, "-t", 10, "--top", 300)["top"]
     expected = detect(frame, n_estimators=10, random_state=0).to_frame()
-    assert found == expected.to_dict("records")
+    assert answer == expected.to_dict("records")
     groups = ask("detect", path, "--by", "account", "-t", 10)["top"]
     assert groups == detect(frame, "account", n_estimators=10, random_state=0).to_frame().head(10).to_dict("records")
 
@@ -136,10 +136,10 @@ def test_sql_sees_text_as_our_reader_does(csv, tmp_path):
     assert itself["top"] == over["top"] and over["features"] == ["amount", "hour"]
     late = tmp_path / "late.csv"
     late.write_text("q,#\n" + "1,a\n2,b\n" * 15_000 + "0.4,#N/A\n")
-    found = ask("detect", late, "--sql", "SELECT q FROM data WHERE q < 1 OR q > 1", "-t", 5, "--top", 99_999)
-    assert found["n_rows"] == 15_001 and min(row["row"] for row in found["top"]) == 0
-    kept = run("detect", late, "--sql", "SELECT q FROM data", "-t", 5, "--top", 0, "--out", "-", "--keep", "q")
-    assert any(line.endswith(",0.4") for line in kept.stdout.splitlines())
+    answer = ask("detect", late, "--sql", "SELECT q FROM data WHERE q < 1 OR q > 1", "-t", 5, "--top", 99_999)
+    assert answer["n_rows"] == 15_001 and min(row["row"] for row in answer["top"]) == 0
+    written = run("detect", late, "--sql", "SELECT q FROM data", "-t", 5, "--top", 0, "--out", "-", "--keep", "q")
+    assert any(line.endswith(",0.4") for line in written.stdout.splitlines())
 
 
 @pytest.mark.parametrize("sql", ["DROP VIEW data", "SELECT 1 AS a; SELECT 2 AS a", "COPY data TO 'here.csv'"])
@@ -199,32 +199,32 @@ def test_columns_are_carried_along(csv, cards, tmp_path):
         "a,zip,price,long\n" + "".join(f"{i % 3},007,1.5{i % 7},0.{i:020}\n" for i in range(9))
     )
     assert run("detect", tmp_path / "t.csv", "--out", tmp_path / "o.parquet", "--keep", "all", "-t", 5).exit_code == 0
-    kept = pd.read_parquet(tmp_path / "o.parquet")
-    assert kept["price"].tolist() == [float(f"1.5{row % 7}") for row in kept["row"]]
-    assert set(kept["zip"]) == {"007"} and kept["long"].tolist() == [f"0.{row:020}" for row in kept["row"]]
+    carried = pd.read_parquet(tmp_path / "o.parquet")
+    assert carried["price"].tolist() == [float(f"1.5{row % 7}") for row in carried["row"]]
+    assert set(carried["zip"]) == {"007"} and carried["long"].tolist() == [f"0.{row:020}" for row in carried["row"]]
 
 
 def test_names_with_commas_are_named_in_quotes(tmp_path):
     (tmp_path / "t.csv").write_text(
         '"a, b",c,"d ""e"""\n' + "".join(f"{i % 5},{i * i % 7},{i % 3}\n" for i in range(40))
     )
-    found = ask("detect", tmp_path / "t.csv", "--features", '"a, b", c', "-t", 5)
-    assert found["features"] == ["a, b", "c"]
+    answer = ask("detect", tmp_path / "t.csv", "--features", '"a, b", c', "-t", 5)
+    assert answer["features"] == ["a, b", "c"]
     assert ask("detect", tmp_path / "t.csv", "--features", '"d ""e"""', "-t", 5)["features"] == ['d "e"']
 
 
 def test_compare_finds_the_feature_that_differs(cards, tmp_path):
     cards[:400].to_csv(tmp_path / "a.csv", index=False)
     cards[400:800].assign(hour=lambda frame: frame["hour"] / 3).to_csv(tmp_path / "b.csv", index=False)
-    found = ask("compare", tmp_path / "a.csv", tmp_path / "b.csv", "--n-permutations", 99)
-    assert found["p_value"] == 0.01 and found["features"][0]["feature"] == "hour"
-    assert found["features"][0]["separation"] > 0 and (found["n_a"], found["n_b"]) == (400, 400)
+    answer = ask("compare", tmp_path / "a.csv", tmp_path / "b.csv", "--n-permutations", 99)
+    assert answer["p_value"] == 0.01 and answer["features"][0]["feature"] == "hour"
+    assert answer["features"][0]["separation"] > 0 and (answer["n_a"], answer["n_b"]) == (400, 400)
 
 
 def test_compare_takes_queries(csv, tmp_path):
     early, late = (f"SELECT amount, hour FROM data WHERE hour {sign} 12" for sign in ("<", ">="))
-    found = ask("compare", csv, csv, "--sql-a", early, "--sql-b", late, "--n-permutations", 49)
-    assert found["p_value"] == 0.02 and found["features"][0]["feature"] == "hour"
+    answer = ask("compare", csv, csv, "--sql-a", early, "--sql-b", late, "--n-permutations", 49)
+    assert answer["p_value"] == 0.02 and answer["features"][0]["feature"] == "hour"
     for name, query in (("a", early), ("b", late)):
         rows = pd.read_csv(csv).query(f"hour {query.split('hour ')[-1]}")
         rows.to_csv(tmp_path / f"{name}.csv", index=False)
@@ -232,7 +232,7 @@ def test_compare_takes_queries(csv, tmp_path):
     assert ask("compare", tmp_path / "a.csv", tmp_path / "b.csv", "--sql", both, "--n-permutations", 49) | {
         "table_a": 0,
         "table_b": 0,
-    } == found | {"table_a": 0, "table_b": 0}
+    } == answer | {"table_a": 0, "table_b": 0}
     assert_one_sentence(run("compare", csv), "Neither a file nor a query", code=2)
 
 
@@ -245,13 +245,13 @@ def test_ties_share_a_rank_and_are_said_to_be_ties(tmp_path):
 
 
 def test_one_order_and_flags_by_the_rule_that_is_printed(csv):
-    found = ask("detect", csv, "-t", 20, "--top", 10_000, "--contamination", 0.1)
-    top = found["top"]
+    answer = ask("detect", csv, "-t", 20, "--top", 10_000, "--contamination", 0.1)
+    top = answer["top"]
     for name in ("score", "rank_share", "rank"):
         values = [row[name] for row in top]
         assert values == sorted(values)
-    assert [row["flagged"] for row in top] == [row["score"] < found["threshold"] for row in top]
-    assert re.fullmatch(r"score below [\d.e-]+", found["rule"])
+    assert [row["flagged"] for row in top] == [row["score"] < answer["threshold"] for row in top]
+    assert re.fullmatch(r"score below [\d.e-]+", answer["rule"])
     assert [row["rank_share"] for row in top] == [
         sum(other["score"] <= row["score"] for other in top) / len(top) for row in top
     ]
@@ -271,9 +271,9 @@ def test_groups_scattered_through_a_table_on_disk_are_those_of_memory(tmp_path, 
     monkeypatch.setattr(spool.tempfile, "TemporaryFile", count_files)
     monkeypatch.setattr(spool, "KEPT_BYTES", 1_000)
     monkeypatch.setattr(spool, "BLOCK_BYTES", 9_000)
-    found = ask("detect", tmp_path / "t.parquet", "--by", "k", "-t", 5, "--top", 40)["top"]
+    answer = ask("detect", tmp_path / "t.parquet", "--by", "k", "-t", 5, "--top", 40)["top"]
     assert opened
-    assert found == expected
+    assert answer == expected
 
 
 @pytest.mark.slow

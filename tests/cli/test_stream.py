@@ -1,17 +1,12 @@
 """``isobag stream``: alarms as they come, lines that are no rows, a state that survives anything."""
 
 import contextlib
-import fcntl
 import json
 import os
-import pty
 import random
 import signal
-import struct
 import subprocess
 import sys
-import termios
-import threading
 import time
 
 import numpy as np
@@ -62,44 +57,13 @@ def test_a_person_reads_a_line_for_each():
 def test_bytes_that_are_no_text_are_counted_and_the_first_is_named():
     lines = csv_lines(ROWS[:20]).replace("x\n", "\xe9\n", 3).encode("latin-1")
     done = subprocess.run([*COMMAND, "-"], input=lines, capture_output=True, timeout=300, check=True)
-    said = done.stderr.decode()
-    assert said.count("Line ") == 1 and "Line 2: byte 0xE9 is no text" in said
-    assert "3 bytes were no text in utf-8; choose another --encoding." in said
+    message = done.stderr.decode()
+    assert message.count("Line ") == 1 and "Line 2: byte 0xE9 " in message
+    assert "3 bytes are not valid UTF-8" in message
     text = csv_lines(ROWS[:20]).replace("x\n", "\N{REPLACEMENT CHARACTER}\n").encode()
-    for known, *encoding in ((lines, "--encoding", "latin-1"), (text,)):
-        done = subprocess.run([*COMMAND, "-", *encoding], input=known, capture_output=True, timeout=300, check=True)
-        assert b"no text" not in done.stderr
-
-
-@pytest.mark.slow
-def test_live_on_a_terminal_shows_odd_rows_a_sparkline_and_the_rate():
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))
-    args = [*COMMAND, "-", "--window", "1000", "--fdr", "0.2", "--live"]
-    environment = {**os.environ, "TERM": "xterm", "LC_ALL": "C.UTF-8"}
-    with subprocess.Popen(args, stdin=subprocess.PIPE, stdout=theirs, env=environment, text=True) as process:
-        os.close(theirs)
-        threading.Thread(target=lambda: (process.stdin.write(json_lines()), process.stdin.close())).start()
-        seen = b""
-        with contextlib.suppress(OSError):  # what Linux says at the end of a terminal
-            while part := os.read(ours, 1 << 16):
-                seen += part
-        assert process.wait() == 0
-    os.close(ours)
-    screen = seen.decode()
-    assert "2,500 rows, " in screen
-    assert "Columns: t, h. Not used, as" in screen
-    assert "rows a second" in screen
-    assert "1,204" in screen
-    assert "oddest row of each second: " in screen
-
-
-@pytest.mark.slow
-def test_live_elsewhere_is_json_lines():
-    args = ["-", "--window", "1000", "--fdr", "0.2"]
-    live, plain = run(*args, "--live", text=json_lines()), run(*args, "--json", text=json_lines())
-    assert live.stdout == plain.stdout
-    assert json.loads(live.stdout.splitlines()[0])["p_value"] < 0.2
+    for content, *encoding in ((lines, "--encoding", "latin-1"), (text,)):
+        done = subprocess.run([*COMMAND, "-", *encoding], input=content, capture_output=True, timeout=300, check=True)
+        assert b"not valid" not in done.stderr
 
 
 def test_lines_that_are_no_rows_are_named_counted_and_left_out():
@@ -138,12 +102,12 @@ def test_a_file_is_read_on_from_where_the_state_was_written(tmp_path):
 
 
 def assert_same_state(path, other):
-    (one, notes), (two, others) = load_with_notes(path), load_with_notes(other)
+    (state, notes), (other_state, others) = load_with_notes(path), load_with_notes(other)
     assert notes == others
-    assert one.n_seen_ == two.n_seen_
-    assert np.array_equal(one.score_samples(ROWS[:50]), two.score_samples(ROWS[:50]))
-    assert np.array_equal(one.p_values(ROWS[:50]), two.p_values(ROWS[:50]))
-    assert one.online_ == two.online_
+    assert state.n_seen_ == other_state.n_seen_
+    assert np.array_equal(state.score_samples(ROWS[:50]), other_state.score_samples(ROWS[:50]))
+    assert np.array_equal(state.p_values(ROWS[:50]), other_state.p_values(ROWS[:50]))
+    assert state.online_ == other_state.online_
 
 
 @pytest.mark.slow

@@ -55,7 +55,7 @@ def test_a_stream_that_goes_on_still_knows_its_header_after_skipped_lines(odd, t
 
 
 @pytest.mark.parametrize(
-    ("more", "said"),
+    ("more", "message"),
     [
         ((), "odd.csv, line 3: byte 0xF6 is not UTF-8; say what the file is written in, such as --encoding latin-1."),
         (("--encoding", "ascii"), "line 3: byte 0xF6 is not text in --encoding ascii; choose another"),
@@ -64,8 +64,8 @@ def test_a_stream_that_goes_on_still_knows_its_header_after_skipped_lines(odd, t
         (("--sheet", "s"), "--sheet s: "),
     ],
 )
-def test_what_cannot_be_read_so_names_the_option(odd, more, said):
-    assert_one_sentence(run("detect", odd, *more), said)
+def test_what_cannot_be_read_so_names_the_option(odd, more, message):
+    assert_one_sentence(run("detect", odd, *more), message)
 
 
 def test_several_outputs_hold_the_same(odd, tmp_path):
@@ -144,9 +144,9 @@ def test_of_groups_the_first_and_the_last_file_is_told(two, tmp_path, rng):
     for path, labels in zip(two, (np.arange(40) % 8, np.arange(20) % 4 + 6), strict=True):
         pd.read_csv(path).assign(g=labels).to_csv(path, index=False)
     top = {row["g"]: row["file"] for row in ask("detect", *two, "--by", "g", "-t", 5)["top"]}
-    one, other = map(str, two)
-    both = f"{one} to {other}"
-    assert top == {**dict.fromkeys(range(6), one), 6: both, 7: both, 8: other, 9: other}
+    first, last = map(str, two)
+    both = f"{first} to {last}"
+    assert top == {**dict.fromkeys(range(6), first), 6: both, 7: both, 8: last, 9: last}
     assert "file" not in ask("detect", two[0], "--by", "g", "-t", 5)["top"][0]
 
 
@@ -157,8 +157,8 @@ def test_columns_of_text_and_of_declared_types_are_kept_together(two, tmp_path):
     out = tmp_path / "r.parquet"
     how = (tmp_path / "two.parquet", "--features", "a,b", "--keep", "day", "--out", out)
     assert run("detect", two[0], *how).exit_code == 0
-    kept = pd.read_parquet(out)
-    assert (kept["day"] == np.where(kept["row"] < 40, kept["row"], kept["row"] - 40)).all()
+    written = pd.read_parquet(out)
+    assert (written["day"] == np.where(written["row"] < 40, written["row"], written["row"] - 40)).all()
     frame.assign(day="001").to_csv(two[1], index=False)
     assert_one_sentence(run("detect", two[1], *how), "'day'", "text in", "int64 in", "two.parquet")
 

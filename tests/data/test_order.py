@@ -22,9 +22,9 @@ VALUES = {
 @pytest.mark.parametrize("block", [7, 100, 999, 1_000])
 @pytest.mark.parametrize("kind", VALUES)
 def test_an_order_found_in_parts_is_that_of_a_stable_sort(kind, block):
-    found = stable_order(VALUES[kind], block)
-    assert found.dtype == np.int32
-    assert_array_equal(found, np.argsort(VALUES[kind], kind="stable"))
+    actual = stable_order(VALUES[kind], block)
+    assert actual.dtype == np.int32
+    assert_array_equal(actual, np.argsort(VALUES[kind], kind="stable"))
 
 
 def test_nothing_has_an_order():

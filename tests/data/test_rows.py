@@ -72,9 +72,9 @@ def rows(request):
 def test_blocks_are_all_rows_in_order(rows):
     assert len(rows) == 57 and rows.n_features == 3 and rows.names is None
     for _ in range(2):  # as often as needed
-        found = list(rows.blocks())
-        assert all(len(block) for block in found)
-        assert_array_equal(np.vstack(found), X)
+        actual = list(rows.blocks())
+        assert all(len(block) for block in actual)
+        assert_array_equal(np.vstack(actual), X)
     if rows.whole is not None:
         assert_array_equal(rows.whole, X)
 
@@ -94,9 +94,9 @@ def test_partial_results_merge_to_the_whole(rows):
 
 def test_a_function_of_each_row_is_put_together_in_order(rows):
     for function in (lambda X: X[:, 0] * 2, lambda X: X > 0, lambda X: np.stack([X, -X], axis=1)):
-        found = rows.map(function)
-        assert found.dtype == function(X).dtype
-        assert_array_equal(found, function(X))
+        actual = rows.map(function)
+        assert actual.dtype == function(X).dtype
+        assert_array_equal(actual, function(X))
 
 
 def test_no_rows_make_no_answers_of_the_right_shape():
@@ -125,15 +125,15 @@ def test_names_go_with_the_rows():
 
 def test_grouped_blocks_hold_every_row_once_beside_its_group(rows):
     for ids in (IDS, np.sort(IDS), np.arange(57), np.zeros(57, dtype=np.int64)):
-        found = {}
+        actual = {}
         for block in rows.grouped_blocks(ids):
             assert block.starts[0] == 0 and block.starts[-1] == len(block.X)
             assert len(block.starts) == len(block.numbers) + 1 and (np.diff(block.numbers) > 0).all()
             for group, start, stop in zip(block.numbers, block.starts, block.starts[1:], strict=False):
                 assert stop > start
-                found.setdefault(int(group), []).append(block.X[start:stop])
-        assert sorted(found) == sorted(set(ids.tolist()))
-        for group, parts in found.items():
+                actual.setdefault(int(group), []).append(block.X[start:stop])
+        assert sorted(actual) == sorted(set(ids.tolist()))
+        for group, parts in actual.items():
             assert_array_equal(np.vstack(parts), X[ids == group])
 
 
@@ -151,11 +151,11 @@ def test_only_groups_larger_than_a_block_are_cut_and_blocks_end_where_they_must(
 
 
 def test_scalings_are_learned_alike_from_any_blocks(rows):
-    expected, found = (fit_scalings(given, SCALINGS) for given in (ArrayRows(X), rows))
+    expected, actual = (fit_scalings(given, SCALINGS) for given in (ArrayRows(X), rows))
     for name in SCALINGS:
-        assert type(found[name]) is type(expected[name])
+        assert type(actual[name]) is type(expected[name])
         for field, value in vars(expected[name]).items():
-            assert_array_equal(getattr(found[name], field), value)
+            assert_array_equal(getattr(actual[name], field), value)
 
 
 @pytest.mark.parametrize(("n", "most"), [(1, 5), (5, 5), (57, 9), (1000, 999)])
@@ -174,8 +174,8 @@ def learned(value):
 
 
 def assert_all_equal(ours, theirs):
-    for own, other in zip(ours, theirs, strict=True):
-        assert_array_equal(own, other)
+    for actual, expected in zip(ours, theirs, strict=True):
+        assert_array_equal(actual, expected)
 
 
 CUT = {name: KINDS[name] for name in ("blocks of a sparse matrix", "odd blocks", "part of a part")}
@@ -186,8 +186,8 @@ CUT = {name: KINDS[name] for name in ("blocks of a sparse matrix", "odd blocks",
 def test_sparse_rows_and_rows_in_odd_blocks_make_the_same_model_of_points(how, kind):
     def answers(rows):
         model = IDKPointDetector(4, random_state=0, **how).fit(rows)
-        found = [model.score_samples(rows), model.p_values(rows), model.score_path(rows), model.explain(rows)]
-        return [*learned(model.model_), model.offset_, *found]
+        results = [model.score_samples(rows), model.p_values(rows), model.score_path(rows), model.explain(rows)]
+        return [*learned(model.model_), model.offset_, *results]
 
     assert_all_equal(answers(CUT.get(kind, kind)(X)), answers(X))
 
@@ -199,8 +199,8 @@ def test_groups_scattered_over_odd_blocks_make_the_same_model(how, kind):
         groups = Groups(rows, IDS, np.arange(8))
         model = IDKGroupDetector(4, random_state=0, **how).fit(groups)
         explained = model.explain(groups)
-        found = [model.scores_, model.score_samples(groups), model.p_values(groups), explained.points]
-        return [*learned(model.model_), model.offset_, *found, explained.features]
+        results = [model.scores_, model.score_samples(groups), model.p_values(groups), explained.points]
+        return [*learned(model.model_), model.offset_, *results, explained.features]
 
     assert_all_equal(answers(CUT[kind](X)), answers(ArrayRows(X)))
 
@@ -210,10 +210,10 @@ def test_mean_maps_of_scattered_groups_are_those_of_groups_side_by_side(rows):
     views, _ = draw_views(ArrayRows(X), plans, draw, Compute())
     order = np.argsort(IDS, kind="stable")
     expected = views.mean_maps(Groups(ArrayRows(X[order]), IDS[order], np.arange(8)), Compute())
-    found = views.mean_maps(Groups(rows, IDS, np.arange(8)), Compute())
-    assert_array_equal(found.counts.toarray(), expected.counts.toarray())
-    assert_array_equal(found.sizes, expected.sizes)
-    assert found.counts.has_canonical_format and found.counts.nnz == expected.counts.nnz
+    actual = views.mean_maps(Groups(rows, IDS, np.arange(8)), Compute())
+    assert_array_equal(actual.counts.toarray(), expected.counts.toarray())
+    assert_array_equal(actual.sizes, expected.sizes)
+    assert actual.counts.has_canonical_format and actual.counts.nnz == expected.counts.nnz
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)

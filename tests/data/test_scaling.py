@@ -43,10 +43,10 @@ def plain_asinh(x):
     for term in range(16, 0, -1):
         rest = (rest + 1 / (2 * term + 1)) * (s * s)
     if size < 0.75:
-        found = size + size * (rest - s * s * (1 + rest))
+        value = size + size * (rest - s * s * (1 + rest))
     else:
-        found = (exponent - 1) * math.log(2) + (2 * (s + s * rest) + (size - (total - root)) / total)
-    return math.copysign(found, x)
+        value = (exponent - 1) * math.log(2) + (2 * (s + s * rest) + (size - (total - root)) / total)
+    return math.copysign(value, x)
 
 
 def test_asinh_is_a_chain_of_operations_that_every_machine_rounds_alike(numbers):
@@ -96,9 +96,9 @@ def test_every_scale_rises_and_far_is_far(X, name):
     scaling = fit_scaling(X, name)
     for j in range(2):
         line = np.sort(np.concatenate([np.linspace(-40, 40, 4001), X[:, j]]))
-        found = scaling.apply(np.repeat(line[:, None], 2, axis=1))[:, j]
-        assert (np.diff(found) >= 0).all()
-        assert (np.diff(found[::2]) > 0).all() if name != "normal" else len(np.unique(found)) > 3900
+        actual = scaling.apply(np.repeat(line[:, None], 2, axis=1))[:, j]
+        assert (np.diff(actual) >= 0).all()
+        assert (np.diff(actual[::2]) > 0).all() if name != "normal" else len(np.unique(actual)) > 3900
     far = scaling.apply(np.array([[1e3] * 2, [1e6] * 2, [1e13] * 2, [-1e6] * 2, [-1e13] * 2]))
     assert (np.diff(far[:3], axis=0) > 0).all() and (np.diff(far[3:], axis=0) < 0).all()
 
@@ -106,9 +106,9 @@ def test_every_scale_rises_and_far_is_far(X, name):
 @pytest.mark.parametrize("name", SCALINGS)
 def test_what_is_so_far_out_that_its_square_would_overflow_is_cut_off(name):
     scaling = fit_scaling(np.array([[0.0], [1e-200], [3e-200]]), name)
-    found = scaling.apply(np.array([[1e150], [-1e150], [1e-200]]))
-    assert np.isfinite(found * found).all()
-    assert found[1, 0] < found[2, 0] < found[0, 0]
+    actual = scaling.apply(np.array([[1e150], [-1e150], [1e-200]]))
+    assert np.isfinite(actual * actual).all()
+    assert actual[1, 0] < actual[2, 0] < actual[0, 0]
 
 
 @pytest.mark.parametrize("step", [5e-324, 1e-320, 1e-310, 1e-300])
@@ -122,14 +122,14 @@ def test_values_that_hardly_differ_have_scores_all_the_same(step):
 
 def test_ranks_become_normal_and_ties_share_a_score(rng):
     X = np.column_stack([rng.standard_t(1.1, 500) ** 3, rng.integers(0, 3, 500), rng.permutation(500)])
-    found = fit_scaling(X, "normal").apply(X)
-    assert_array_equal(np.argsort(found[:, 0]), np.argsort(X[:, 0]))
-    assert abs(found[:, 0].mean()) < 1e-6 and found[:, 0].std() == pytest.approx(1, abs=0.02)
+    actual = fit_scaling(X, "normal").apply(X)
+    assert_array_equal(np.argsort(actual[:, 0]), np.argsort(X[:, 0]))
+    assert abs(actual[:, 0].mean()) < 1e-6 and actual[:, 0].std() == pytest.approx(1, abs=0.02)
     for value in range(3):
-        scores, share = set(found[X[:, 1] == value, 1]), (X[:, 1] <= value).mean() - (X[:, 1] == value).mean() / 2
+        scores, share = set(actual[X[:, 1] == value, 1]), (X[:, 1] <= value).mean() - (X[:, 1] == value).mean() / 2
         assert len(scores) == 1
         assert oracle.NormalDist().cdf(scores.pop()) == pytest.approx(share, abs=1e-7)
-    assert_allclose(np.sort(found[:, 0]), np.sort(found[:, 2]), atol=1e-6)  # ranks alone count
+    assert_allclose(np.sort(actual[:, 0]), np.sort(actual[:, 2]), atol=1e-6)  # ranks alone count
 
 
 def test_beyond_the_range_the_line_of_the_outer_ranks_goes_on(rng):
@@ -137,12 +137,12 @@ def test_beyond_the_range_the_line_of_the_outer_ranks_goes_on(rng):
     X[0] = 50.0  # one far value makes no line of its own
     scaling = fit_scaling(X, "normal")
     low, high = X.min(), X.max()
-    found = scaling.apply(np.array([[low - 1], [low - 2], [low - 3], [high], [high + 10], [high + 20]]))[:, 0]
-    assert found[0] - found[1] == pytest.approx(found[1] - found[2], rel=1e-5)
-    assert found[5] - found[4] == pytest.approx(found[4] - found[3], rel=1e-5)
+    actual = scaling.apply(np.array([[low - 1], [low - 2], [low - 3], [high], [high + 10], [high + 20]]))[:, 0]
+    assert actual[0] - actual[1] == pytest.approx(actual[1] - actual[2], rel=1e-5)
+    assert actual[5] - actual[4] == pytest.approx(actual[4] - actual[3], rel=1e-5)
     # From a score of 1.645 to the highest, 3.29, over 50 less 1.6.
-    assert (found[5] - found[3]) / 20 == pytest.approx(1.65 / 48.4, rel=0.1)
-    assert found[0] - found[1] == pytest.approx(1, abs=0.6)
+    assert (actual[5] - actual[3]) / 20 == pytest.approx(1.65 / 48.4, rel=0.1)
+    assert actual[0] - actual[1] == pytest.approx(1, abs=0.6)
 
 
 def test_many_values_have_1024_knots_that_reach_to_both_ends(rng):
@@ -154,10 +154,10 @@ def test_many_values_have_1024_knots_that_reach_to_both_ends(rng):
     # Every knot has the score of its own rank, as if there were no others.
     exact = [oracle.NormalDist().inv_cdf(((X[:, 0] < v).sum() + 0.5) / 5000) for v in knots]
     assert_allclose(scaling.scores[:KNOTS], exact, atol=1e-9)
-    found = scaling.apply(X)[:, 0]
+    actual = scaling.apply(X)[:, 0]
     ranks = (np.argsort(np.argsort(X[:, 0])) + 0.5) / 5000
     middle = (ranks > 0.01) & (ranks < 0.99)
-    assert_allclose(found[middle], [oracle.NormalDist().inv_cdf(rank) for rank in ranks[middle]], atol=0.02)
+    assert_allclose(actual[middle], [oracle.NormalDist().inv_cdf(rank) for rank in ranks[middle]], atol=0.02)
 
 
 @pytest.mark.parametrize("name", SCALINGS)
@@ -191,12 +191,12 @@ def test_a_row_has_the_same_scale_in_any_batch(X, rng, name):
 @pytest.mark.parametrize("name", SCALINGS)
 def test_compiled_scales_are_those_of_numpy_to_the_last_bit(numbers, rng, name, n_jobs):
     X = np.column_stack([rng.permutation(numbers) for _ in range(5)])
-    some = [X, rng.standard_t(1.5, (3000, 5)), rng.integers(-3, 4, (500, 5)) / 4, np.full((7, 5), 0.1), X * 1e-160]
-    for learned in some:
+    tables = [X, rng.standard_t(1.5, (3000, 5)), rng.integers(-3, 4, (500, 5)) / 4, np.full((7, 5), 0.1), X * 1e-160]
+    for learned in tables:
         scaling = fit_scaling(learned, name)
-        for Q in (*some, X[:0], X[:1], X[::-7], np.asfortranarray(X)):
-            found, expected = scaling.apply(Q, Compute("numba", n_jobs)), np.ascontiguousarray(scaling.apply(Q))
-            assert_array_equal(found.view(np.int32), expected.view(np.int32))
+        for Q in (*tables, X[:0], X[:1], X[::-7], np.asfortranarray(X)):
+            actual, expected = scaling.apply(Q, Compute("numba", n_jobs)), np.ascontiguousarray(scaling.apply(Q))
+            assert_array_equal(actual.view(np.int32), expected.view(np.int32))
 
 
 @pytest.mark.parametrize("name", SCALINGS)

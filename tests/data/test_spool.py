@@ -44,11 +44,11 @@ def test_a_spooled_fit_is_that_of_the_array_bit_for_bit(X, scaling):
 
 def test_spooled_groups_are_those_of_the_array_bit_for_bit(X):
     ids = np.arange(len(X)) % 90
-    plain, found = (
+    plain, actual = (
         IDKGroupDetector(5, random_state=0).fit(Groups(rows, ids, np.arange(90)))
         for rows in (ArrayRows(X), streamed(X))
     )
-    assert np.array_equal(found.scores_, plain.scores_) and found.offset_ == plain.offset_
+    assert np.array_equal(actual.scores_, plain.scores_) and actual.offset_ == plain.offset_
 
 
 def test_few_rows_stay_in_memory_and_many_do_not():
@@ -84,8 +84,8 @@ def test_a_temporary_file_that_ends_too_early_is_an_error():
 
 def test_rows_to_learn_from_stay_in_memory_longer_while_they_make_one_block():
     most, step = 1 << 20, np.zeros((1 << 17, 1))  # rows of a block
-    for kept, is_learned, stays in ((6, False, 6), (6, True, 8), (2, True, 4), (10, True, 10)):
-        numbers, n_steps = Spool(1, kept_bytes=8 * kept * len(step), is_learned=is_learned), 0
+    for kept_bytes, is_learned, stays in ((6, False, 6), (6, True, 8), (2, True, 4), (10, True, 10)):
+        numbers, n_steps = Spool(1, kept_bytes=8 * kept_bytes * len(step), is_learned=is_learned), 0
         while numbers.is_in_memory:
             numbers.append(step)
             n_steps += 1

@@ -96,11 +96,11 @@ class Runner:
             return  # .ci/run runs these blocks, where the other libraries are
         test = doctest.DocTestParser().get_doctest(block.text, self.names, self.page.name, str(self.page), 0)
         assert test.examples, f"{self.page.name}: Python without prompts is not run:\n{block.text}"
-        said = []
-        doctest.DocTestRunner(optionflags=HOW, verbose=False).run(test, out=said.append, clear_globs=False)
+        outputs = []
+        doctest.DocTestRunner(optionflags=HOW, verbose=False).run(test, out=outputs.append, clear_globs=False)
         self.names = test.globs
         self.n_run += 1
-        assert not said, "".join(said)
+        assert not outputs, "".join(outputs)
 
     def run_shell(self, block):
         self.printed = None

@@ -59,15 +59,15 @@ def test_nothing_is_loaded_from_elsewhere(site):
 
 
 def test_every_link_leads_to_a_page_and_a_place(site):
-    found = pages(site)
+    actual = pages(site)
     dead = []
-    for name, page in found.items():
+    for name, page in actual.items():
         for link in page.links if name != "404.html" else []:
             target, place = urldefrag(urljoin(name, link))
             if re.match(r"https?:", link) or not link or link == ".":
                 continue
             target = unquote(target) or name
-            there = found.get(target)
+            there = actual.get(target)
             if not (site / target).exists() or (place and there and unquote(place) not in there.places | {"__top"}):
                 dead.append((name, link))
     assert not dead

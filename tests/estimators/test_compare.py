@@ -15,11 +15,11 @@ from isobag import IsolationKernel, compare
 
 def p_values(draw, seeds, **options):
     """One p-value for each seed, samples and test drawn anew."""
-    found = []
+    collected = []
     for seed in seeds:
         A, B = draw(np.random.default_rng(seed))
-        found.append(compare(A, B, random_state=seed, **options).p_value)
-    return np.array(found)
+        collected.append(compare(A, B, random_state=seed, **options).p_value)
+    return np.array(collected)
 
 
 def parts_of_rows(A, B, levels, t, seed):
@@ -59,11 +59,11 @@ def unequal_pair(rng):
 @pytest.mark.slow
 @pytest.mark.parametrize("draw", [gaussian_pair, tied_pair, unequal_pair])
 def test_samples_of_one_distribution_differ_at_the_level_no_more_often_than_it_says(draw):
-    found = p_values(draw, range(400), n_permutations=39, n_estimators=8)
+    p = p_values(draw, range(400), n_permutations=39, n_estimators=8)
     for level in (0.05, 0.1, 0.25):
-        noise = 3 * math.sqrt(level * (1 - level) / len(found))
-        assert np.mean(found <= level) <= level + noise
-    assert np.mean(found <= 0.25) >= 0.15
+        noise = 3 * math.sqrt(level * (1 - level) / len(p))
+        assert np.mean(p <= level) <= level + noise
+    assert np.mean(p <= 0.25) >= 0.15
 
 
 def shifted_mean(rng):
@@ -84,35 +84,35 @@ def correlated(rng):
 @pytest.mark.parametrize("draw", [shifted_mean, doubled_spread, correlated])
 def test_a_shift_a_spread_and_a_correlation_are_found(draw):
     # 150 rows each; over seeds 0 to 99 the test finds all of them at the level of .05.
-    found = p_values(draw, range(25), n_permutations=99, n_estimators=50)
-    assert np.mean(found <= 0.05) >= 0.8
+    p = p_values(draw, range(25), n_permutations=99, n_estimators=50)
+    assert np.mean(p <= 0.05) >= 0.8
 
 
 @pytest.mark.parametrize(("n", "m", "levels"), [(25, 35, (2, 8, 30)), (170, 130, (2, 8, 32, 128))])
 def test_the_statistic_is_the_distance_of_mean_maps_and_rows_carry_their_part(rng, n, m, levels):
     A, B = rng.normal(size=(n, 2)) * [1, 100], rng.normal(0.5, 2, size=(m, 2)) * [1, 100]
-    found = compare(A, B, n_permutations=19, n_estimators=10, random_state=4)
+    comparison = compare(A, B, n_permutations=19, n_estimators=10, random_state=4)
     in_a, in_b = parts_of_rows(A, B, levels, 10, 4)
-    assert found.statistic == pytest.approx(in_a.sum() + in_b.sum(), rel=1e-9)
-    assert_allclose(found.in_a, in_a, atol=1e-12)
-    assert_allclose(found.in_b, in_b, atol=1e-12)
+    assert comparison.statistic == pytest.approx(in_a.sum() + in_b.sum(), rel=1e-9)
+    assert_allclose(comparison.in_a, in_a, atol=1e-12)
+    assert_allclose(comparison.in_b, in_b, atol=1e-12)
     distances = [ks_2samp(a, b).statistic for a, b in zip(A.T, B.T, strict=True)]
-    assert_allclose(found.features, distances * np.sign(A.mean(axis=0) - B.mean(axis=0)), atol=1e-9)
+    assert_allclose(comparison.features, distances * np.sign(A.mean(axis=0) - B.mean(axis=0)), atol=1e-9)
 
 
 @pytest.mark.parametrize(("n", "m"), [(1, 1), (2, 3), (1, 40), (100, 30), (200, 300)])
 def test_rows_add_up_to_the_statistic(rng, n, m):
-    found = compare(rng.normal(size=(n, 3)), rng.normal(1, 1, size=(m, 3)), n_permutations=19, random_state=0)
-    assert (found.in_a.shape, found.in_b.shape, found.features.shape) == ((n,), (m,), (3,))
-    assert found.in_a.sum() + found.in_b.sum() == pytest.approx(found.statistic, abs=1e-9)
-    assert 0 < found.statistic <= 2
-    assert 0 < found.p_value <= 1
+    comparison = compare(rng.normal(size=(n, 3)), rng.normal(1, 1, size=(m, 3)), n_permutations=19, random_state=0)
+    assert (comparison.in_a.shape, comparison.in_b.shape, comparison.features.shape) == ((n,), (m,), (3,))
+    assert comparison.in_a.sum() + comparison.in_b.sum() == pytest.approx(comparison.statistic, abs=1e-9)
+    assert 0 < comparison.statistic <= 2
+    assert 0 < comparison.p_value <= 1
 
 
 def test_two_rows_are_too_few_to_tell_anything(rng):
-    found = compare([[0.0, 1.0]], [[1.0, 0.0]], random_state=0)
+    comparison = compare([[0.0, 1.0]], [[1.0, 0.0]], random_state=0)
     # Both rows are centers in every partitioning: the mean maps have nothing in common.
-    assert (found.statistic, found.p_value) == (2.0, 1.0)
+    assert (comparison.statistic, comparison.p_value) == (2.0, 1.0)
     equal = compare([[3.0, 1.0]], [[3.0, 1.0]], random_state=0)
     assert (equal.statistic, equal.p_value) == (0.0, 1.0)
     # Of the 10 ways to deal out 2 and 3 rows, one or more are as far apart.
@@ -122,20 +122,20 @@ def test_two_rows_are_too_few_to_tell_anything(rng):
 
 def test_samples_with_the_same_rows_differ_in_nothing(rng):
     A, equal = rng.normal(size=(40, 2)), np.full((15, 2), 0.1)
-    for one, other in [(equal[:10], equal), *((A, rng.permutation(np.tile(A, (n, 1)))) for n in (1, 2, 3))]:
-        found = compare(one, other, random_state=0)
-        assert found.statistic == pytest.approx(0, abs=1e-15)
-        assert found.p_value == 1
-        assert_allclose([*found.in_a, *found.in_b, *found.features], 0, atol=1e-12)
+    for a, b in [(equal[:10], equal), *((A, rng.permutation(np.tile(A, (n, 1)))) for n in (1, 2, 3))]:
+        comparison = compare(a, b, random_state=0)
+        assert comparison.statistic == pytest.approx(0, abs=1e-15)
+        assert comparison.p_value == 1
+        assert_allclose([*comparison.in_a, *comparison.in_b, *comparison.features], 0, atol=1e-12)
 
 
 def test_rows_of_which_one_sample_has_too_many_carry_the_statistic(rng):
     A = rng.normal(size=(200, 2))
     B = np.vstack([rng.normal(size=(180, 2)), rng.normal(3, 0.2, (20, 2))])
-    found = compare(A, B, random_state=0)
-    assert found.p_value <= 0.05
-    assert found.in_b[180:].min() > 0
-    assert np.median(found.in_b[180:]) > 3 * np.abs(np.median(found.in_b[:180]))
+    comparison = compare(A, B, random_state=0)
+    assert comparison.p_value <= 0.05
+    assert comparison.in_b[180:].min() > 0
+    assert np.median(comparison.in_b[180:]) > 3 * np.abs(np.median(comparison.in_b[:180]))
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -154,26 +154,26 @@ def test_the_feature_that_differs_comes_first_and_its_sign_is_the_side_of_the_fi
 
 def test_to_swap_the_samples_turns_the_sign_and_is_else_like_another_seed(rng):
     A, B = rng.normal(size=(100, 2)), rng.normal([1, 0], 1, size=(60, 2))
-    one = [compare(A, B, n_permutations=19, random_state=seed) for seed in range(8)]
+    direct = [compare(A, B, n_permutations=19, random_state=seed) for seed in range(8)]
     other = [compare(B, A, n_permutations=19, random_state=seed) for seed in range(8)]
-    statistics = np.array([[found.statistic for found in results] for results in (one, other)])
+    statistics = np.array([[found.statistic for found in results] for results in (direct, other)])
     error = math.sqrt(statistics.var(axis=1, ddof=1).sum() / 8)
     assert abs(statistics[0].mean() - statistics[1].mean()) < 4 * error
     assert error < 0.05 * statistics.mean()
     # Rows are drawn by their place, so that other centers come from the same seed.
     assert (statistics[0] != statistics[1]).any()
-    for here, there in zip(one, other, strict=True):
+    for here, there in zip(direct, other, strict=True):
         assert here.features[0] == -there.features[0] < -0.3
         assert np.corrcoef(here.in_a, there.in_b)[0, 1] > 0.9
 
 
 @pytest.mark.parametrize("n_permutations", [19, 99, 250])
 def test_a_p_value_is_a_share_of_permutations_the_samples_as_they_are_among_them(n_permutations):
-    found = p_values(gaussian_pair, range(10), n_permutations=n_permutations, n_estimators=10)
-    shares = found * (n_permutations + 1)
+    p = p_values(gaussian_pair, range(10), n_permutations=n_permutations, n_estimators=10)
+    shares = p * (n_permutations + 1)
     assert_allclose(shares, shares.round(), atol=1e-9)
     assert shares.min() >= 1
-    assert len(set(found)) > 3
+    assert len(set(p)) > 3
     far = compare(np.zeros((30, 1)), np.ones((30, 1)), n_permutations=n_permutations, random_state=0)
     assert far.p_value == pytest.approx(1 / (n_permutations + 1))
 
@@ -182,8 +182,8 @@ def test_results_follow_random_state_and_neither_threads_nor_the_backend(rng):
     A, B = rng.normal(size=(60, 2)), rng.integers(-1, 2, (50, 2)).astype(float)
 
     def results(random_state, **how):
-        found = compare(A, B, n_permutations=49, n_estimators=20, random_state=random_state, **how)
-        return [found.statistic, found.p_value, *found.in_a, *found.in_b, *found.features]
+        comparison = compare(A, B, n_permutations=49, n_estimators=20, random_state=random_state, **how)
+        return [comparison.statistic, comparison.p_value, *comparison.in_a, *comparison.in_b, *comparison.features]
 
     first = results(3)
     assert results(np.random.RandomState(3)) == first
@@ -195,9 +195,9 @@ def test_results_follow_random_state_and_neither_threads_nor_the_backend(rng):
 def test_units_of_features_change_nothing(rng):
     A, B = rng.normal(size=(60, 2)), rng.normal(0.3, 1, size=(50, 2))
     units = np.array([2.0**10, 2.0**-7])  # powers of two, which change no digit
-    one, other = compare(A, B, random_state=0), compare(A * units, B * units, random_state=0)
-    assert (one.statistic, one.p_value) == (other.statistic, other.p_value)
-    assert_array_equal(one.features, other.features)
+    plain, other = compare(A, B, random_state=0), compare(A * units, B * units, random_state=0)
+    assert (plain.statistic, plain.p_value) == (other.statistic, other.p_value)
+    assert_array_equal(plain.features, other.features)
 
 
 @pytest.mark.parametrize("frame_of", [pd.DataFrame, pl.DataFrame, pa.table])
@@ -265,8 +265,10 @@ def test_gaps_of_either_sample_are_compared_and_it_does_not_matter_of_which(rng)
     gaps = B.copy()
     gaps[rng.random(300) < 0.15, 1] = np.nan
     there, back = compare(A, gaps, random_state=0), compare(gaps, A, random_state=0)
-    for one, sign in ((there, -1), (back, 1)):
-        assert one.p_value <= 0.01 and one.differing.tolist() == [1] and sign * one.features[1] > 0.1
+    for comparison, sign in ((there, -1), (back, 1)):
+        assert (
+            comparison.p_value <= 0.01 and comparison.differing.tolist() == [1] and sign * comparison.features[1] > 0.1
+        )
     assert np.isclose(there.in_a.sum() + there.in_b.sum(), there.statistic)
     both = np.where(rng.random(A.shape) < 0.15, np.nan, A), np.where(rng.random(B.shape) < 0.15, np.nan, B)
     assert compare(*both, random_state=0).p_value > 0.05

@@ -105,10 +105,10 @@ def test_both_levels_follow_the_definition(data):
     assert all(center in fit_maps for centers in partitionings for center in centers)
     radii = [group_oracle.sq_radii(centers) for centers in partitionings]
     expected = oracle_scores(detector, fit_maps, new_maps)
-    for one in detectors:
-        assert center_maps(one) == partitionings
-        assert np.array_equal(one.level2_.partitionings.sq_radii[-1], np.array(radii, dtype=float))
-        assert [*one.scores_, *one.score_samples(new)] == expected
+    for model in detectors:
+        assert center_maps(model) == partitionings
+        assert np.array_equal(model.level2_.partitionings.sq_radii[-1], np.array(radii, dtype=float))
+        assert [*model.scores_, *model.score_samples(new)] == expected
     assert data != "grid" or group_oracle.count_ties(fit_maps, partitionings) > 0
 
 

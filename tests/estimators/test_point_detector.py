@@ -52,10 +52,10 @@ def test_scores_are_those_of_the_definition_where_ties_and_duplicates_abound(rng
 @pytest.mark.parametrize("scaling", [name for name in SCALINGS if name is not None])
 def test_scores_ignore_the_unit_of_a_feature_and_unscaled_scores_do_not(X, scaling):
     units = np.array([2.0**12, 2.0**-5])
-    one, other = (detector(20, scaling=scaling).fit(data).score_samples(data) for data in (X, X * units))
-    assert_array_equal(one, other)
-    one, other = (detector(20, scaling=None).fit(data).score_samples(data) for data in (X, X * units))
-    assert (one != other).any()
+    plain, other = (detector(20, scaling=scaling).fit(data).score_samples(data) for data in (X, X * units))
+    assert_array_equal(plain, other)
+    plain, other = (detector(20, scaling=None).fit(data).score_samples(data) for data in (X, X * units))
+    assert (plain != other).any()
 
 
 @pytest.mark.parametrize("scaling", SCALINGS)

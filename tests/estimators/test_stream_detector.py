@@ -56,13 +56,13 @@ def test_alarms_of_many_calls_are_those_of_one():
     rng = np.random.default_rng(1)
     learned, stream = rng.normal(size=(3000, 3)), rng.normal(size=(300, 3))
     stream[[1, 20, 50]] = 60
-    one, many = (detector(window=1000, n_estimators=30).partial_fit(learned) for _ in range(2))
-    expected = one.predict(stream, fdr=0.2)
-    parts = np.concatenate([many.predict(part, fdr=0.2) for part in np.array_split(stream, 7)])
+    in_one_call, in_many_calls = (detector(window=1000, n_estimators=30).partial_fit(learned) for _ in range(2))
+    expected = in_one_call.predict(stream, fdr=0.2)
+    parts = np.concatenate([in_many_calls.predict(part, fdr=0.2) for part in np.array_split(stream, 7)])
     assert np.array_equal(parts, expected)
     assert {1, 20, 50} <= set(np.flatnonzero(expected == -1))
-    assert one.online_ == many.online_
-    assert one.online_.n_seen == 300
+    assert in_one_call.online_ == in_many_calls.online_
+    assert in_one_call.online_.n_seen == 300
 
 
 def test_fdr_can_be_a_parameter():
@@ -81,8 +81,8 @@ def test_fit_forgets():
 def test_a_pickled_copy_goes_on_to_the_same_bits():
     model = detector().partial_fit(X[:333])
     copy = pickle.loads(pickle.dumps(model))
-    for own in (model, copy):
-        own.partial_fit(X[333:])
+    for stream in (model, copy):
+        stream.partial_fit(X[333:])
     assert np.array_equal(model.score_samples(X), copy.score_samples(X))
     assert np.array_equal(model.p_values(X), copy.p_values(X))
 
@@ -114,9 +114,9 @@ def test_without_rows_every_method_says_so():
     for method in ("score_samples", "predict", "p_values", "explain"):
         with pytest.raises(NotFittedError):
             getattr(clone(detector()), method)(X)
-    one = detector().partial_fit(X[:1])
+    of_one_row = detector().partial_fit(X[:1])
     with pytest.raises(ValueError, match="1 row has been seen; need at least 2"):
-        one.score_samples(X)
+        of_one_row.score_samples(X)
 
 
 @pytest.mark.parametrize(("name", "value"), [("window", 3), ("fdr", 1.5), ("reference", "last"), ("max_samples", 1)])

@@ -42,40 +42,40 @@ GROUPS = {
 def all_scores(backend="auto"):
     """Everything that is pinned, by name."""
     how = {"n_estimators": 8, "random_state": 7}
-    found = {}
+    scores = {}
 
     def points(**params):
         return IDKPointDetector(**params, **how, pool_size=None, max_rows=None)
 
     for name, params in POINTS.items():
         model = points(**params).fit(X)
-        found[f"points, {name}"] = model.score_samples(Q)
-        found[f"points, {name}, path"] = model.score_path(X[:8])
+        scores[f"points, {name}"] = model.score_samples(Q)
+        scores[f"points, {name}, path"] = model.score_path(X[:8])
     model = points(max_samples=16).fit(X)
-    found["points, p-values"] = model.p_values(Q, exact=True)
-    found["points, training data"] = model.score_samples(X)
-    found["points, 12 features"] = points(max_samples=16).fit(WIDE).score_samples(WIDE[:16])
+    scores["points, p-values"] = model.p_values(Q, exact=True)
+    scores["points, training data"] = model.score_samples(X)
+    scores["points, 12 features"] = points(max_samples=16).fit(WIDE).score_samples(WIDE[:16])
     for name, params in GROUPS.items():
         model = IDKGroupDetector(**params, **how, pool_size=None).fit(X, groups=IDS)
-        found[f"groups, {name}"] = model.scores_
-        found[f"groups, {name}, new"] = model.score_samples(Q, groups=NEW_IDS)
-    found["groups, p-values"] = model.p_values(Q, groups=NEW_IDS, exact=True)
+        scores[f"groups, {name}"] = model.scores_
+        scores[f"groups, {name}, new"] = model.score_samples(Q, groups=NEW_IDS)
+    scores["groups, p-values"] = model.p_values(Q, groups=NEW_IDS, exact=True)
     how["backend"] = backend
     for rule in RULES:
-        found[f"cells, {rule}"] = IsolationKernel(max_samples=8, rule=rule, **how).fit(X).assign_cells(Q)
-    found["cells, voronoi"] = IsolationKernel(max_samples=8, mechanism="voronoi", **how).fit(X).assign_cells(Q)
+        scores[f"cells, {rule}"] = IsolationKernel(max_samples=8, rule=rule, **how).fit(X).assign_cells(Q)
+    scores["cells, voronoi"] = IsolationKernel(max_samples=8, mechanism="voronoi", **how).fit(X).assign_cells(Q)
     kernel = IsolationKernel(max_samples=4, **how).fit(X)
-    found["centers"], found["squared radii"] = kernel.centers_[:2], kernel.sq_radii_
-    found["gram"] = kernel.gram(X, IDS % 3)
-    return {name: np.asarray(values).tolist() for name, values in found.items()}
+    scores["centers"], scores["squared radii"] = kernel.centers_[:2], kernel.sq_radii_
+    scores["gram"] = kernel.gram(X, IDS % 3)
+    return {name: np.asarray(values).tolist() for name, values in scores.items()}
 
 
 @pytest.mark.parametrize("backend", HOST_BACKENDS)
 def test_scores_of_the_paper_are_those_that_were_pinned(backend, monkeypatch):
     monkeypatch.setattr(Computing, "backend", backend)
-    pinned, found = json.loads(FILE.read_text()), all_scores(backend)
-    assert list(pinned) == list(found)
-    assert [name for name in pinned if pinned[name] != found[name]] == []
+    pinned, computed = json.loads(FILE.read_text()), all_scores(backend)
+    assert list(pinned) == list(computed)
+    assert [name for name in pinned if pinned[name] != computed[name]] == []
 
 
 if __name__ == "__main__":

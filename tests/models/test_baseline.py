@@ -58,9 +58,9 @@ def paths_in_loops(model, X, owners, rows, new, new_owners):
         cells_in_loops(model.views, X), cells_in_loops(model.views, new), qs, gains, strict=True
     ):
         shares = []
-        for k, own in enumerate(new_owners):
+        for k, owner in enumerate(new_owners):
             hits = ((learned == cells[k]) & (cells[k] != oracle.OUTSIDE)).mean(axis=1)
-            is_mate = owners == own
+            is_mate = owners == owner
             if rows is not None:
                 is_mate[rows[k]] = False
             weight = q * is_mate.sum() / (1 + q * is_mate.sum())
@@ -90,26 +90,26 @@ def ratio_in_loops(values, owners):
 
 def residuals_in_loops(X, owners, new, new_owners):
     """Residuals of the rows of ``fit``, each without itself, and of new rows, column by column."""
-    found, of_new = np.zeros(X.shape), np.zeros(new.shape)
+    actual, of_new = np.zeros(X.shape), np.zeros(new.shape)
     for j, (column, fresh) in enumerate(zip(X.T, new.T, strict=True)):
 
         def shrunk(others, of_all, q, n, power):
             rest = 1 / (1 + q * max(n, 0)) ** power
             return (1 - rest) * (np.median(others) if len(others) else 0) + rest * of_all
 
-        others = [np.flatnonzero((owners == own) & (np.arange(len(X)) != k)) for k, own in enumerate(owners)]
+        others = [np.flatnonzero((owners == owner) & (np.arange(len(X)) != k)) for k, owner in enumerate(owners)]
         q = ratio_in_loops(column, owners)
         center = np.median(column)
         apart = np.array([x - shrunk(column[o], center, q, len(o), 4) for x, o in zip(column, others, strict=True)])
         far = np.abs(apart)
         q_far = ratio_in_loops(far, owners)
         spread = np.median(far)
-        found[:, j] = [a / shrunk(far[o], spread, q_far, len(o) - 1, 1) for a, o in zip(apart, others, strict=True)]
-        for k, (x, own) in enumerate(zip(fresh, new_owners, strict=True)):
-            mates = np.flatnonzero(owners == own)
+        actual[:, j] = [a / shrunk(far[o], spread, q_far, len(o) - 1, 1) for a, o in zip(apart, others, strict=True)]
+        for k, (x, owner) in enumerate(zip(fresh, new_owners, strict=True)):
+            mates = np.flatnonzero(owners == owner)
             own_center = shrunk(column[mates], center, q, len(mates), 4)
             of_new[k, j] = (x - own_center) / shrunk(far[mates], spread, q_far, len(mates) - 1, 1)
-    return found, of_new
+    return actual, of_new
 
 
 def test_residuals_are_those_of_the_definition_in_loops():
@@ -127,30 +127,30 @@ def test_residuals_are_those_of_the_definition_in_loops():
     _, plain = fit_rows(learned, small().params, PLAIN)
     assert_allclose(np.log(residuals.factor), np.median(np.log(plain)) - np.median(np.log(left)), 1e-6)
     assert_allclose(scores, np.minimum(plain, left * residuals.factor), 1e-6)
-    own, own_left = of_rows.scores(fresh, PLAIN), bare.scores(ArrayRows(of_new), PLAIN)
-    assert_allclose(model.scores(fresh, PLAIN), np.minimum(own, own_left * residuals.factor), 1e-6)
+    row_scores, residual_scores = of_rows.scores(fresh, PLAIN), bare.scores(ArrayRows(of_new), PLAIN)
+    assert_allclose(model.scores(fresh, PLAIN), np.minimum(row_scores, residual_scores * residuals.factor), 1e-6)
     assert_array_equal(model.scores(fresh.as_unseen(), PLAIN), of_rows.scores(fresh.as_unseen(), PLAIN))
 
 
 def test_scores_are_those_of_the_definition_in_loops():
     X, owners, new, new_owners, _ = accounts(0, n_groups=6, sizes=(3, 12))
     model = small().fit(X, within=owners)
-    some = np.arange(0, len(new), 5)
-    expected = paths_in_loops(model.model_, X, owners, None, new[some], new_owners[some])
+    chosen = np.arange(0, len(new), 5)
+    expected = paths_in_loops(model.model_, X, owners, None, new[chosen], new_owners[chosen])
     alone = replace(model.model_, residuals=None)
-    scores = alone.scores(model.labelled(new[some], new_owners[some]), Compute())
-    assert_allclose(scores, averaged(model.model_, expected, new[some]), 1e-12)
+    scores = alone.scores(model.labelled(new[chosen], new_owners[chosen]), Compute())
+    assert_allclose(scores, averaged(model.model_, expected, new[chosen]), 1e-12)
 
 
 def test_rows_of_fit_do_not_find_themselves():
     X, owners, *_ = accounts(1, n_groups=6, sizes=(1, 8))
     rows = LabelledRows(ArrayRows(X), owners, 6)
     model, scores = fit_point_model(rows, small().params, PLAIN)
-    alone, some = replace(model, residuals=None), np.arange(len(X))
-    expected = paths_in_loops(alone, X, owners, some, X, owners)
-    _, own = fit_rows(rows, small().params, PLAIN)
-    assert_allclose(own, averaged(alone, expected, X), 1e-12)
-    assert (scores <= own).all() and (scores != model.scores(rows, PLAIN)).any()
+    alone, rows_of_fit = replace(model, residuals=None), np.arange(len(X))
+    expected = paths_in_loops(alone, X, owners, rows_of_fit, X, owners)
+    _, fit_scores = fit_rows(rows, small().params, PLAIN)
+    assert_allclose(fit_scores, averaged(alone, expected, X), 1e-12)
+    assert (scores <= fit_scores).all() and (scores != model.scores(rows, PLAIN)).any()
 
 
 def test_one_psi_is_the_papers_share_in_the_mixed_map():
@@ -160,8 +160,10 @@ def test_one_psi_is_the_papers_share_in_the_mixed_map():
     whole = replace(model.model_, views=model.model_.views.largest)
     expected = paths_in_loops(whole, X, owners, None, new[:9], new_owners[:9])[:, 0]
     assert_allclose(model.score_samples(new[:9], within=new_owners[:9]), expected, 1e-12)
-    lacks = model.explain(new[:9], within=new_owners[:9]).sum(axis=1)
-    assert spearmanr(lacks, -expected).statistic > 0.99  # below a thousandth of the mean all scores lack as much
+    contributions = model.explain(new[:9], within=new_owners[:9]).sum(axis=1)
+    assert (
+        spearmanr(contributions, -expected).statistic > 0.99
+    )  # below a thousandth of the mean all scores lack as much
 
 
 def test_the_ratio_is_that_of_the_variances_of_the_maps():
@@ -186,10 +188,10 @@ def test_what_is_ordinary_for_all_but_odd_for_its_group_is_found_by_one_model(d)
         pooled = IDKPointDetector(random_state=0).fit(X).score_samples(new)
         model = IDKPointDetector(random_state=0).fit(X, within=owners)
         scores = model.score_samples(new, within=new_owners)
-        aucs.append([roc_auc_score(~is_odd, own) for own in (pooled, scores)])
-    pooled, own = np.mean(aucs, axis=0)
+        aucs.append([roc_auc_score(~is_odd, within) for within in (pooled, scores)])
+    pooled, within = np.mean(aucs, axis=0)
     assert pooled < 0.65
-    assert own > 0.95
+    assert within > 0.95
 
 
 def few_of_many(seed, size, n_groups=90, d=5):
@@ -211,8 +213,8 @@ def test_groups_that_differ_in_one_of_five_columns_are_told_apart(size, least):
     model = IDKPointDetector(random_state=0).fit(X, within=owners)
     assert roc_auc_score(~is_odd, pooled) < 0.6
     assert roc_auc_score(~is_odd, model.score_samples(new, within=owners)) > least
-    lacks = model.explain(new[is_odd][:40], within=owners[is_odd][:40])
-    assert (lacks.argmax(axis=1) == 0).mean() > 0.9
+    contributions = model.explain(new[is_odd][:40], within=owners[is_odd][:40])
+    assert (contributions.argmax(axis=1) == 0).mean() > 0.9
 
 
 @pytest.mark.slow
@@ -267,9 +269,9 @@ def test_p_values_hold_for_rows_of_known_groups_and_of_new_ones():
     for seed in range(3):
         X, owners, new, new_owners, _ = accounts(seed, share=0.0)
         model = IDKPointDetector(n_estimators=40, random_state=seed).fit(X, within=owners)
-        known, unseen = model.p_values(new, within=new_owners), model.p_values(new, within=new_owners + 1000)
+        seen, unseen = model.p_values(new, within=new_owners), model.p_values(new, within=new_owners + 1000)
         for alpha, shares in small_ones.items():
-            shares.append([(known <= alpha).mean(), (unseen <= alpha).mean()])
+            shares.append([(seen <= alpha).mean(), (unseen <= alpha).mean()])
     for alpha, shares in small_ones.items():
         assert (np.mean(shares, axis=0) <= 1.15 * alpha + 0.004).all()
         assert (np.mean(shares, axis=0) >= 0.2 * alpha).all()
@@ -303,15 +305,17 @@ def test_neither_backend_nor_blocks_nor_the_rest_of_the_batch_change_a_bit(param
         assert_array_equal(again.explain(rows, compute), model.explain(new, within=asked))
 
 
-def test_reasons_sum_to_the_lack_and_name_the_feature_that_is_odd_for_the_group():
+def test_contributions_sum_to_the_logarithm_and_name_the_feature_that_is_odd_for_the_group():
     X, owners, new, new_owners, _ = accounts(0, d=3, spread=8.0, share=0.0)
     model = IDKPointDetector(random_state=0).fit(X, within=owners)
     rows, whose = new[::9].copy(), new_owners[::9]
     rows[:, 1] = np.where(rows[:, 1] > 0, rows[:, 1] - 8, rows[:, 1] + 8)
-    lacks = model.explain(rows, within=whose)
-    assert (lacks.argmax(axis=1) == 1).mean() > 0.7
+    contributions = model.explain(rows, within=whose)
+    assert (contributions.argmax(axis=1) == 1).mean() > 0.7
     scores = np.log(model.score_samples(rows, within=whose))
-    assert_allclose(lacks.sum(axis=1) + scores, np.full(len(rows), (lacks.sum(axis=1) + scores)[0]), atol=1e-9)
+    assert_allclose(
+        contributions.sum(axis=1) + scores, np.full(len(rows), (contributions.sum(axis=1) + scores)[0]), atol=1e-9
+    )
 
 
 def test_the_file_keeps_labels_of_any_type_and_scores_the_same(tmp_path):
@@ -349,19 +353,19 @@ def test_a_file_whose_groups_do_not_fit_is_refused(tmp_path):
 
 def test_labels_must_be_there_for_both_or_for_none():
     X, owners, *_ = accounts(0)
-    plain, own = small().fit(X), small().fit(X, within=owners)
+    plain, labelled = small().fit(X), small().fit(X, within=owners)
     with pytest.raises(ValueError, match="without within"):
         plain.score_samples(X, within=owners)
     for method in ("score_samples", "predict", "decision_function", "p_values", "explain"):
         with pytest.raises(ValueError, match="with within"):
-            getattr(own, method)(X)
+            getattr(labelled, method)(X)
     with pytest.raises(ValueError, match="no path"):
-        own.score_path(X)
+        labelled.score_path(X)
     with pytest.raises(ValueError, match=rf"within.*\b3\b.*\b{len(X)}\b"):
-        own.predict(X, within=[1, 2, 3])
+        labelled.predict(X, within=[1, 2, 3])
     with pytest.raises(ValueError, match=r"within.*row 4: None"):
         small().fit(X, within=[None if k == 4 else 1 for k in range(len(X))])
-    again = own.fit(X)
+    again = labelled.fit(X)
     assert not hasattr(again, "within_labels_")
     assert_array_equal(again.score_samples(X), plain.score_samples(X))
 

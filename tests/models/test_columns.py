@@ -39,8 +39,8 @@ def test_sums_are_those_of_the_values_of_bins(rng):
     maps = columns._sums_of(groups, model.edges, model.values, Compute())
     sums = columns._unpacked(maps, len(model.edges))
     edges, values = model.edges.tolist(), model.values.tolist()
-    for own, part in zip(sums.tolist(), parts, strict=True):
-        assert own == oracle.column_sums(part.tolist(), edges, values)
+    for sums_of_group, part in zip(sums.tolist(), parts, strict=True):
+        assert sums_of_group == oracle.column_sums(part.tolist(), edges, values)
 
 
 def test_statistics_are_moments_of_the_values_in_the_group(rng):

@@ -27,9 +27,9 @@ def test_a_window_that_is_all_different_differs_from_its_first_row_on():
 def test_where_nothing_changed_p_values_are_valid():
     rng = np.random.default_rng(2)
     drifts = [measure_drift(rng.normal(size=(200, 2)), rng.normal(size=(200, 2)), k, Compute()) for k in range(200)]
-    for own in ([one.p_value for one in drifts], [one.change_p_value for one in drifts]):
+    for p_values in ([one.p_value for one in drifts], [one.change_p_value for one in drifts]):
         for alpha in (0.05, 0.2, 0.5):
-            share = np.mean(np.array(own) <= alpha)
+            share = np.mean(np.array(p_values) <= alpha)
             assert share == pytest.approx(alpha, abs=3.5 * np.sqrt(alpha * (1 - alpha) / 200))
 
 

@@ -56,9 +56,9 @@ def test_an_explanation_of_far_rows_adds_up_too(X, scaling):
     model = IDKPointDetector(30, scaling=scaling, random_state=0).fit(X)
     Q = np.vstack([X, [[1e3, 0], [0, -1e6], [1e9, 1e9], [1e100, 5]]])
     typical = math.exp(np.log(model.score_samples(model.model_.reference)).mean())
-    lack = model.explain(Q)
-    assert_allclose(lack.sum(axis=1), np.log(typical / model.score_samples(Q)), atol=1e-9, rtol=1e-9)
-    assert_array_equal(lack[[60, 61, 63]].argmax(axis=1), [0, 1, 0])
+    contributions = model.explain(Q)
+    assert_allclose(contributions.sum(axis=1), np.log(typical / model.score_samples(Q)), atol=1e-9, rtol=1e-9)
+    assert_array_equal(contributions[[60, 61, 63]].argmax(axis=1), [0, 1, 0])
 
 
 @pytest.mark.parametrize("scale", [1e-140, 1e-100, 1.0, 1e100])

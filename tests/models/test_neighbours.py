@@ -56,11 +56,11 @@ def singles(rng):
 
 def test_noise_is_that_of_an_analysis_of_variance(maps):
     groups = fractions(maps)
-    found = estimate_noise(maps, T)
+    actual = estimate_noise(maps, T)
     ratio, population = oracle.noise([own for own, _ in groups], [n for _, n in groups], T)
-    assert found.ratio == pytest.approx(float(ratio), rel=1e-4) and ratio > 0.01
-    assert_allclose(found.population * UNIT, [float(share) for share in population], atol=UNIT)
-    assert found.largest == max(n for _, n in groups)
+    assert actual.ratio == pytest.approx(float(ratio), rel=1e-4) and ratio > 0.01
+    assert_allclose(actual.population * UNIT, [float(share) for share in population], atol=UNIT)
+    assert actual.largest == max(n for _, n in groups)
 
 
 def test_groups_that_differ_by_chance_alone_have_hardly_any_variance_of_their_own():
@@ -80,12 +80,12 @@ def test_distances_and_scores_are_those_of_the_definition(maps, singles, backend
     groups = fractions(maps)
     noise = (model.ratio, [Fraction(int(one), 2**20) for one in model.population], model.largest)
     new = MeanMaps(csr_array(maps.counts[:5] * 100), maps.sizes[:5] * 100)  # sizes never seen
-    for given in (maps, singles[:9], new):
-        expected = [oracle.near_and_far(group, groups, noise) for group in fractions(given)]
-        assert_allclose(model.distances(given, compute), expected, rtol=1e-9, atol=1e-6)
-        sizes = given.sizes.tolist()
+    for some_maps in (maps, singles[:9], new):
+        expected = [oracle.near_and_far(group, groups, noise) for group in fractions(some_maps)]
+        assert_allclose(model.distances(some_maps, compute), expected, rtol=1e-9, atol=1e-6)
+        sizes = some_maps.sizes.tolist()
         u = np.array([oracle.oddness(own, n, model.lines) for own, n in zip(expected, sizes, strict=True)])
-        assert_allclose(model.scores(given, compute), 1 / (u + np.sqrt(1 + u * u)), rtol=1e-4)
+        assert_allclose(model.scores(some_maps, compute), 1 / (u + np.sqrt(1 + u * u)), rtol=1e-4)
     assert_array_equal(scores, model.scores(maps, compute))
 
 
@@ -107,9 +107,9 @@ def test_the_order_of_groups_changes_not_a_bit(maps, rng):
         again = estimate_noise(maps[order], T)
         assert again.ratio == noise.ratio
         assert_array_equal(again.population, noise.population)
-        shuffled, found = fit_neighbours(maps[order], T, Compute())
+        shuffled, actual = fit_neighbours(maps[order], T, Compute())
         assert shuffled.lines == model.lines
-        assert_array_equal(found, scores[order])
+        assert_array_equal(actual, scores[order])
 
 
 def test_the_order_of_rows_in_groups_changes_not_a_bit(rng):
@@ -137,12 +137,12 @@ def test_one_point_a_million_points_and_sizes_never_seen_have_finite_scores(maps
     assert maps.sizes.max() <= 80
     million = np.stack([rng.multinomial(1_000_000, np.full(5, 0.2)) for _ in range(T)]).ravel()
     strange = np.concatenate([np.concatenate([[size], np.zeros(4, dtype=int)] * T) for size in (1, 81, 1_000_000)])
-    given = MeanMaps(csr_array(np.vstack([million, strange.reshape(3, -1)])), np.array([10**6, 1, 81, 10**6]))
-    found = model.scores(given, Compute())
-    assert np.isfinite(found).all() and (found > 0).all()
+    strange_maps = MeanMaps(csr_array(np.vstack([million, strange.reshape(3, -1)])), np.array([10**6, 1, 81, 10**6]))
+    strange_scores = model.scores(strange_maps, Compute())
+    assert np.isfinite(strange_scores).all() and (strange_scores > 0).all()
     # All points in one cell: the more of them, the odder; beyond the largest of fit size counts no more.
-    assert found[1] > found[2] and found[2] == pytest.approx(found[3], rel=0.05)
-    assert found[2] < scores.min()
+    assert strange_scores[1] > strange_scores[2] and strange_scores[2] == pytest.approx(strange_scores[3], rel=0.05)
+    assert strange_scores[2] < scores.min()
 
 
 def test_a_detector_takes_one_point_and_very_many(rng):
@@ -180,10 +180,10 @@ def test_odd_groups_that_are_alike_do_not_hide_each_other(rng, n_odd):
 
 @pytest.mark.parametrize("kind", ["long", "short"])
 def test_odd_groups_are_found_where_all_of_them_have_a_size_of_their_own(rng, kind):
-    own = np.arange(4) if kind == "short" else np.repeat(np.arange(4), 10)
+    sizes_numbers = np.arange(4) if kind == "short" else np.repeat(np.arange(4), 10)
     flow = np.repeat(np.arange(8), 2)
     normal = [rng.permutation(np.concatenate([flow, rng.choice(flow, rng.integers(3))])) for _ in range(190)]
-    odd = [np.concatenate([own, rng.integers(8, 11, 2)]) for _ in range(10)]
+    odd = [np.concatenate([sizes_numbers, rng.integers(8, 11, 2)]) for _ in range(10)]
     scores = IDKGroupDetector(random_state=0).fit([np.eye(12)[one] for one in [*normal, *odd]]).scores_
     assert scores[190:].max() < np.quantile(scores[:190], 0.1)
 
@@ -217,10 +217,10 @@ def test_where_most_groups_are_equal_the_others_are_not_infinitely_odd(rng):
 def test_scores_are_graded_and_hardly_depend_on_the_seed(rng):
     parts = [rng.normal(size=(30, 2)) for _ in range(100)]
     odd = [part + shift for part, shift in zip(parts, (1, 2, 4), strict=False)]
-    one, other = (IDKGroupDetector(random_state=seed).fit([*parts, *odd]) for seed in (0, 1))
-    assert (np.diff(one.scores_[-3:]) < 0).all() and one.scores_[-3:].max() < one.scores_[:-3].min()
+    first, second = (IDKGroupDetector(random_state=seed).fit([*parts, *odd]) for seed in (0, 1))
+    assert (np.diff(first.scores_[-3:]) < 0).all() and first.scores_[-3:].max() < first.scores_[:-3].min()
     # Normal groups of one distribution, which differ by chance alone.
-    assert spearmanr(one.scores_, other.scores_)[0] > 0.85
+    assert spearmanr(first.scores_, second.scores_)[0] > 0.85
 
 
 def test_a_score_is_one_for_what_is_usual_and_loses_no_digits():

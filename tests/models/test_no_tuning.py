@@ -48,8 +48,8 @@ def paths_of(view, X, levels):
     for psi in levels:
         drawn = oracle.partitionings(balls.pool, balls.slots, levels, psi)
         cells = oracle.assign_cells(X, drawn)
-        for row, own in zip(path, cells, strict=True):
-            row.append(oracle.point_score(own, cells))
+        for row, cells_of_row in zip(path, cells, strict=True):
+            row.append(oracle.point_score(cells_of_row, cells))
         if psi == levels[-1] or psi == max(level for level in levels if level**2 <= levels[-1]):
             limit, weight = oracle.far_limit(drawn), most // len(drawn)
             far = [total + weight * oracle.far_out(x, drawn, limit) for total, x in zip(far, X, strict=True)]
@@ -84,7 +84,7 @@ def test_the_default_is_the_mean_over_psi_and_scales_less_how_far_out_unless_sma
     ("n", "largest"), [(2, 2), (4, 2), (11, 5), (60, 30), (512, 256), (600, 300), (1024, 512), (3000, 512)]
 )
 def test_psi_are_the_powers_of_two_up_to_512_or_half_of_the_rows(rng, n, largest):
-    model = IDKPointDetector(2, random_state=0).fit(rng.normal(size=(n, 2)))
+    model = IDKPointDetector(2, random_state=0).fit(rng.uniform(size=(n, 2)))
     assert model.path_ == (*[2**k for k in range(1, 10) if 2**k < largest], largest)
     assert model.max_samples_ == largest
 
@@ -105,11 +105,11 @@ def test_a_psi_that_tells_no_rows_apart_has_no_say(rng):
 
 def test_how_far_out_rows_are_matters_as_much_as_all_psi_together(rng):
     levels, path, far = (2, 8, 32), rng.uniform(size=(50, 3)), rng.exponential(size=50)
-    (own,) = fit_views_average([(path, far)], levels).views
+    (average,) = fit_views_average([(path, far)], levels).views
     importance = sum(psi**-0.5 for psi in levels)
-    first = own.weights[0] * np.log(path[:, 0]).std() / 2**-0.5
-    assert own.far_weight * far.std() == pytest.approx(importance * first, rel=1e-9)
-    assert own.weights.sum() + own.far_weight == pytest.approx(1, rel=1e-12)
+    first = average.weights[0] * np.log(path[:, 0]).std() / 2**-0.5
+    assert average.far_weight * far.std() == pytest.approx(importance * first, rel=1e-9)
+    assert average.weights.sum() + average.far_weight == pytest.approx(1, rel=1e-12)
     (none_is,) = fit_views_average([(path, np.zeros(50))], levels).views  # new rows may be
     assert none_is.far_weight / none_is.weights[0] == pytest.approx(
         importance * np.log(path[:, 0]).std() / 2**-0.5, rel=1e-9
@@ -121,10 +121,10 @@ def test_of_very_many_rows_ten_thousand_make_the_weights(rng):
     model, scores = learned(X, n_estimators=2)
     views = model.divide(model.sum_at(Compute())(X))
     spread = [10_999 * k // 9_999 for k in range(10_000)]
-    some, first = ([(path[own], far[own]) for path, far in views] for own in (spread, slice(20)))
+    spread_paths, first_paths = ([(path[own], far[own]) for path, far in views] for own in (spread, slice(20)))
     levels = model.views.levels
-    assert_allclose(scores[:20], oracle.average_over_views(some, first, levels), rtol=1e-9)
-    assert not np.allclose(scores[:20], oracle.average_over_views(views, first, levels), rtol=1e-9)
+    assert_allclose(scores[:20], oracle.average_over_views(spread_paths, first_paths, levels), rtol=1e-9)
+    assert not np.allclose(scores[:20], oracle.average_over_views(views, first_paths, levels), rtol=1e-9)
 
 
 @pytest.mark.parametrize(("share", "least"), [(0.01, 0.99), (0.05, 0.97), (0.1, 0.95)])
@@ -241,10 +241,12 @@ def test_copies_score_as_the_original(X, parts):
 def test_the_unit_of_a_feature_changes_nothing_without_tuning(X, scaling):
     # Powers of two change no digit, so that the answers are equal to the last bit.
     units = np.array([2.0**12, 2.0**-5])
-    one, other = (IDKPointDetector(20, scaling=scaling, random_state=0).fit(data) for data in (X, X * units))
+    scaled, in_other_units = (
+        IDKPointDetector(20, scaling=scaling, random_state=0).fit(data) for data in (X, X * units)
+    )
     for method in ("score_samples", "p_values", "explain"):
-        assert_array_equal(getattr(one, method)(X), getattr(other, method)(X * units))
-    assert one.offset_ == other.offset_
+        assert_array_equal(getattr(scaled, method)(X), getattr(in_other_units, method)(X * units))
+    assert scaled.offset_ == in_other_units.offset_
 
 
 def test_an_integer_psi_has_the_scale_of_the_paper(X):

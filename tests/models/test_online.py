@@ -15,15 +15,15 @@ def lord_in_loops(p_values, fdr, total):
     def g(t):
         return math.log(max(t, 2)) / (t * math.exp(math.sqrt(math.log(t)))) / total
 
-    alarms, found = [], []
+    alarms, thresholds = [], []
     for t, p in enumerate(p_values, 1):
         level = fdr / 2 * g(t)
         for j, alarm in enumerate(alarms):
             level += (fdr / 2 if j == 0 else fdr) * g(t - alarm)
-        found.append(p <= level)
-        if found[-1]:
+        thresholds.append(p <= level)
+        if thresholds[-1]:
             alarms.append(t)
-    return found
+    return thresholds
 
 
 def total_of_shares():
@@ -35,9 +35,9 @@ def total_of_shares():
 def test_alarms_are_those_of_the_definition(seed):
     rng = np.random.default_rng(seed)
     p_values = np.where(rng.random(600) < 0.05, 10.0 ** -rng.uniform(2, 7, 600), rng.random(600))
-    _, found = Lord(0.1).alarms_of(p_values)
-    assert_array_equal(found, lord_in_loops(p_values, 0.1, total_of_shares()))
-    assert found.any()
+    _, actual = Lord(0.1).alarms_of(p_values)
+    assert_array_equal(actual, lord_in_loops(p_values, 0.1, total_of_shares()))
+    assert actual.any()
 
 
 def test_shares_add_up_to_one_at_most():
@@ -48,14 +48,14 @@ def test_shares_add_up_to_one_at_most():
 
 def test_a_stream_may_be_cut_anywhere(rng):
     p_values = rng.random(300) ** 6
-    whole, found = Lord(0.2).alarms_of(p_values)
+    whole, actual = Lord(0.2).alarms_of(p_values)
     state, parts = Lord(0.2), []
     for part in np.split(p_values, [1, 40, 41, 200]):
-        state, own = state.alarms_of(part)
-        parts.append(own)
+        state, alarms_of_part = state.alarms_of(part)
+        parts.append(alarms_of_part)
     assert state == whole
-    assert_array_equal(np.concatenate(parts), found)
-    assert found.sum() > 5
+    assert_array_equal(np.concatenate(parts), actual)
+    assert actual.sum() > 5
 
 
 @pytest.mark.slow

@@ -72,11 +72,11 @@ def test_the_verdict_on_rows_is_the_same_on_every_road():
     X = NULLS["t3"](np.random.default_rng(3))
     X[:5, 0] = 500
     detector = IDKPointDetector(random_state=0)
-    own = detector.fit_predict(X)
-    np.testing.assert_array_equal(detector.predict(X), own)
-    np.testing.assert_array_equal(detector.decision_function(X) < 0, own == -1)
+    verdicts = detector.fit_predict(X)
+    np.testing.assert_array_equal(detector.predict(X), verdicts)
+    np.testing.assert_array_equal(detector.decision_function(X) < 0, verdicts == -1)
     assert detector.offset_ == pytest.approx(detector.threshold(counts_of(detector.scores_)))
-    assert (own[:5] == -1).all()
+    assert (verdicts[:5] == -1).all()
 
 
 def test_the_threshold_is_for_as_many_rows_as_fit_was_given():

@@ -51,8 +51,8 @@ def test_beyond_the_sizes_it_was_learned_from_a_line_is_level(rng):
     sizes = log_uniform(rng, 400, 20, 100)
     line = fit_size_line(np.log(sizes) + 0.1 * rng.normal(size=400), sizes, 1.0, 0.02, sloped=True)
     values = np.full(4, 2.0)
-    found = line.normalise(values, np.array([1, sizes.min(), sizes.max(), 10**9]))
-    assert found[0] == found[1] != found[2] == found[3]
+    actual = line.normalise(values, np.array([1, sizes.min(), sizes.max(), 10**9]))
+    assert actual[0] == actual[1] != actual[2] == actual[3]
 
 
 @pytest.mark.parametrize("n", [1, 2, 29])

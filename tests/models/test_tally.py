@@ -33,9 +33,9 @@ def learned(**how):
 
 def assert_same_tally(ours, theirs):
     assert ours.n_rows == theirs.n_rows
-    for own, other in zip(ours.tables, theirs.tables, strict=True):
-        assert_array_equal(own, other)
-        assert own.dtype == np.int64
+    for table, expected in zip(ours.tables, theirs.tables, strict=True):
+        assert_array_equal(table, expected)
+        assert table.dtype == np.int64
 
 
 def assert_same_group_tally(ours, theirs):
@@ -81,9 +81,9 @@ def test_a_window_slides_by_adding_what_arrives_and_subtracting_what_leaves():
 
 def test_rows_that_were_never_added_cannot_be_subtracted():
     views = learned()[0].views
-    some, others, first, last = (views.tally(part, COMPUTE) for part in (X[:50], X[50:], X[:1], X[-1:]))
+    head, rest, first, last = (views.tally(part, COMPUTE) for part in (X[:50], X[50:], X[:1], X[-1:]))
     few, all_of_them = (views.tally_groups(group_rows(X[:n], IDS[:n]), COMPUTE) for n in (5, len(X)))
-    for tally, other in ((some, others), (first, last), (few, all_of_them)):
+    for tally, other in ((head, rest), (first, last), (few, all_of_them)):
         with pytest.raises(ValueError, match="never added"):
             tally - other
 

@@ -7,11 +7,11 @@ from numpy.testing import assert_array_equal
 from isobag import IDKPointDetector
 from isobag.backends import Compute
 from isobag.backends.arrays import OUTSIDE
-from isobag.backends.numpy import count_assigned, sum_assigned
 from isobag.backends.samples import Cut
 from isobag.data.rows import ArrayRows
 from isobag.partitionings import count_blocks, cut_pool, draw_pools, draw_samples, nested_levels, pool_rows
 from isobag.partitionings.base import _hash_rows, distinct_points, draw_rows, draw_seeds
+from isobag.partitionings.counts import GroupBalls
 
 
 @pytest.mark.parametrize("n_rows", [2, 3, 64, 65, 2000])
@@ -142,5 +142,6 @@ def test_cells_of_groups_are_counted_and_summed_without_those_outside(rng):
         if cell != OUTSIDE:
             counts[level, i, cell] += 1
             sums[x, level] += table[level, i, cell]
-    assert_array_equal(count_assigned(cells, 4), counts)
-    assert_array_equal(sum_assigned(cells, table), sums)
+    balls = GroupBalls(None, 1, np.zeros((5, 4), dtype=np.int32), (2, 4), None)
+    assert_array_equal(balls.count(cells), counts)
+    assert_array_equal(balls.sum_at(cells, table), sums)

@@ -118,9 +118,9 @@ def test_every_control_and_region_has_a_name_and_contents_lead_somewhere(browser
     opened = Opened(browser, rows, tmp_path)
     page = opened.page
     for role in ("searchbox", "checkbox", "combobox", "button", "table", "region", "navigation", "img"):
-        found = page.get_by_role(role)
-        assert found.count(), role
-        assert found.count() == page.get_by_role(role, name=re.compile(r"\S")).count(), role
+        actual = page.get_by_role(role)
+        assert actual.count(), role
+        assert actual.count() == page.get_by_role(role, name=re.compile(r"\S")).count(), role
     for link in page.get_by_role("navigation").get_by_role("link").all():
         assert page.locator(link.get_attribute("href")).is_visible()
     assert page.locator("#table caption").inner_text().startswith("The 200 oddest of 510 rows.")

@@ -128,29 +128,31 @@ def test_the_page_says_what_the_ranked_table_says(name, request):
 
 def test_the_bars_of_a_row_begin_with_the_columns_of_its_words(rows):
     values = payload(render(rows))
-    explained = [one for one in values["top"] if one["words"] != NO_COLUMN]
+    explained = [entry for entry in values["top"] if entry["words"] != NO_COLUMN]
     assert len(explained) > 50
-    for one in explained:
-        first = values["columns"][one["why"][0][0]]
-        assert one["words"].startswith(first[:100]) and ("…" in one["words"] or one["why"][0][2] in one["words"])
-        assert [part for _, part, *_ in one["why"]] == sorted((part for _, part, *_ in one["why"]), reverse=True)
+    for entry in explained:
+        first = values["columns"][entry["why"][0][0]]
+        assert entry["words"].startswith(first[:100]) and (
+            "…" in entry["words"] or entry["why"][0][2] in entry["words"]
+        )
+        assert [part for _, part, *_ in entry["why"]] == sorted((part for _, part, *_ in entry["why"]), reverse=True)
     plain = dataclasses.replace(rows, reasons=[NO_COLUMN] * len(rows.reasons))  # then by its largest parts
-    one = payload(render(plain))["top"][0]
-    assert one["more"] and one["more"].startswith(rows.encoding.columns[one["why"][0][0]].name)
-    assert one["more"] in words_of(render(plain))
+    entry = payload(render(plain))["top"][0]
+    assert entry["more"] and entry["more"].startswith(rows.encoding.columns[entry["why"][0][0]].name)
+    assert entry["more"] in words_of(render(plain))
 
 
 def test_the_pictures_of_a_group_are_of_the_features_of_its_words_and_indicators_are_bars(groups):
     values = payload(render(groups))
     channels = [j for j, name in enumerate(values["features"]) if name.startswith("channel=")]
     assert channels
-    for one in values["top"]:
-        of_columns = re.sub(r"^n_points .*?\), ", "", one["words"])
-        assert of_columns.startswith(values["features"][one["why"][0][0]])
-        for j, _, points in one["why"]:
+    for entry in values["top"]:
+        of_columns = re.sub(r"^n_points .*?\), ", "", entry["words"])
+        assert of_columns.startswith(values["features"][entry["why"][0][0]])
+        for j, _, points in entry["why"]:
             assert isinstance(points, float) == isinstance(values["population"][str(j)], float) == (j in channels)
-            assert j in channels or len(points) == one["sampled"] == min(one["size"], 120)
-    tiny = next(one for one in values["top"] if one["label"] == "tiny")
+            assert j in channels or len(points) == entry["sampled"] == min(entry["size"], 120)
+    tiny = next(entry for entry in values["top"] if entry["label"] == "tiny")
     assert tiny["size"] == 2 and tiny["words"].startswith("n_points 2 (low")
 
 
@@ -241,7 +243,7 @@ def test_a_table_on_disk_has_the_page_of_one_in_memory(frame):
     pages = []
     for kept_bytes in (0, 1 << 26):
         source = FrameSource(open_frame(frame))
-        table = read_table(source, by=["account"], spool=lambda n, kept=kept_bytes: Spool(n, kept))
+        table = read_table(source, by=["account"], spool=lambda n, kept_bytes=kept_bytes: Spool(n, kept_bytes))
         ranking = rank(table, IDKGroupDetector(random_state=0, n_estimators=10))
         pages.append(render(ranking, date=datetime(2031, 2, 3, tzinfo=UTC)))
     assert pages[0] == pages[1]

@@ -18,8 +18,8 @@ def log():
     return frame.sample(frac=1.0, random_state=0).reset_index(drop=True)
 
 
-def same(one, other):
-    pd.testing.assert_frame_equal(one, other, check_dtype=False)
+def same(a, b):
+    pd.testing.assert_frame_equal(a, b, check_dtype=False)
 
 
 def test_periods_are_groups_as_a_column_of_their_starts_would_make_them(log):
@@ -66,7 +66,7 @@ def test_rows_without_a_time_are_an_error_or_left_out(log):
     with pytest.raises(ValueError, match="device, period: row 3 has no label, one of 2 such rows"):
         detect(lacking, by="device", time="ts", every="1d").to_frame()
     for how in ({"every": "1d"}, {"sessions": "1h"}):
-        with pytest.warns(UserWarning, match="2 of 3,000 rows are left out"):
+        with pytest.warns(UserWarning, match="2 of 3,000 rows"):
             got = detect(lacking, by="device", time="ts", missing="drop", random_state=0, **how).to_frame()
         same(got, detect(log.drop(index=[3, 5]), by="device", time="ts", random_state=0, **how).to_frame())
 

@@ -70,9 +70,11 @@ CELLS = st.one_of(
 @given(st.lists(CELLS, max_size=20))
 def test_columns_are_read_as_their_cells(cells):
     expected = [number(cell) for cell in cells]
-    found = read_numbers(pa.array(cells, pa.string()))
-    assert as_oracle(*found) == expected
-    signs = [np.signbit(value) for value, known in zip(found.values, expected, strict=True) if isinstance(known, float)]
+    values = read_numbers(pa.array(cells, pa.string()))
+    assert as_oracle(*values) == expected
+    signs = [
+        np.signbit(value) for value, known in zip(values.values, expected, strict=True) if isinstance(known, float)
+    ]
     assert signs == [np.signbit(known) for known in expected if isinstance(known, float)]
     assert [number_of(cell) for cell in cells] == [one if isinstance(one, float) else None for one in expected]
 
@@ -87,9 +89,9 @@ def test_every_decimal_becomes_the_nearest_float():
             continue
         half = (Decimal(value) + Decimal(above)) / 2
         cells += [repr(value), f"{value:.25e}", format(half, "e"), f"{draw.randrange(10**19)}.{draw.randrange(10**9)}"]
-    found = read_numbers(pa.array(cells))
-    assert not found.bad.any()
-    assert np.array_equal(found.values.view(np.uint64), np.array([float(cell) for cell in cells]).view(np.uint64))
+    values = read_numbers(pa.array(cells))
+    assert not values.bad.any()
+    assert np.array_equal(values.values.view(np.uint64), np.array([float(cell) for cell in cells]).view(np.uint64))
 
 
 def test_whole_numbers_that_floats_round_are_found():
@@ -113,9 +115,9 @@ TIMES = ["1970-01-02", "2024-02-29 10:00", "2024-02-29T10:00:59.123456", "1901-0
 @pytest.mark.parametrize("text", [*TIMES, "2024-02-29T10:00:00Z", "2024-02-29T10:00:00+02:00", " 2024-01-01 "])
 def test_times(text):
     seconds, has_zone = time_of(text)
-    found = read_times(pa.array([text, "NA"]))
-    assert found.values[0] == seconds and found.zoned.tolist() == [has_zone, False]
-    assert found.missing.tolist() == [False, True] and not found.bad.any()
+    values = read_times(pa.array([text, "NA"]))
+    assert values.values[0] == seconds and values.zoned.tolist() == [has_zone, False]
+    assert values.missing.tolist() == [False, True] and not values.bad.any()
 
 
 @pytest.mark.parametrize(

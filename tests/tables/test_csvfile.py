@@ -43,8 +43,8 @@ def test_junk_is_read_as_csv_reads_it_or_refused(content, header, block_bytes):
         file = opened(content, header=header, delimiter=",", block_bytes=block_bytes)
         names, (rows, lines) = list(file.names), cells(file)
     except ValueError as error:
-        said = str(error)
-        assert "t.csv" in said and "\n" not in said and said.endswith(".")
+        message = str(error)
+        assert "t.csv" in message and "\n" not in message and message.endswith(".")
         with pytest.raises(RefusedError):
             read(content, ",", header)
         return
@@ -91,10 +91,10 @@ def test_what_csv_writes_comes_back_cell_for_cell(table, block_bytes):
             cells(opened(content, header=True, delimiter=divider, block_bytes=block_bytes))
         return
     file = opened(content, header=True, delimiter=divider, block_bytes=block_bytes)
-    found = (list(file.names), cells(file)[0])
-    assert found == expected
+    actual = (list(file.names), cells(file)[0])
+    assert actual == expected
     if written is not None and not written[0][0].startswith("\ufeff"):  # which could be the mark of a file
-        assert found == written
+        assert actual == written
 
 
 @pytest.mark.parametrize(

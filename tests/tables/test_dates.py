@@ -24,52 +24,52 @@ def tables(tmp_path, rng):
 
 
 def test_features_are_those_of_iso_dates(tables):
-    iso, own = (str(path) for path in tables)
+    iso, formatted = (str(path) for path in tables)
     expected = features(read_table(FilesSource(iso), features=["x", "day"]))
-    assert np.array_equal(features(read_table(FilesSource(own), features=["x", "day"], dates=FORMAT)), expected)
+    assert np.array_equal(features(read_table(FilesSource(formatted), features=["x", "day"], dates=FORMAT)), expected)
     assert np.array_equal(features(read_table(FilesSource(iso), features=["x", "day"], dates=FORMAT)), expected)
-    assert read_table(FilesSource(own), features=["x"]).encoding.dates == ""
+    assert read_table(FilesSource(formatted), features=["x"]).encoding.dates == ""
 
 
 def test_every_command_takes_them_and_a_model_keeps_them(tables, tmp_path):
-    iso, own = tables
+    iso, formatted = tables
     chosen = ("--features", "x,day")
-    assert ask("detect", own, *chosen, "--dates", FORMAT)["top"] == ask("detect", iso, *chosen)["top"]
-    for path, more in ((iso, ()), (own, ("--dates", FORMAT))):
+    assert ask("detect", formatted, *chosen, "--dates", FORMAT)["top"] == ask("detect", iso, *chosen)["top"]
+    for path, more in ((iso, ()), (formatted, ("--dates", FORMAT))):
         assert run("fit", path, *chosen, *more, "--save-model", tmp_path / f"{path.stem}.isobag").exit_code == 0
-    scored = ask("score", tmp_path / "own.isobag", own)["top"]
+    scored = ask("score", tmp_path / "own.isobag", formatted)["top"]
     assert scored == ask("score", tmp_path / "iso.isobag", iso)["top"]
     weekly = ("--by", "who", "--time", "day", "--every", "1w", "--features", "x")
-    assert ask("detect", own, *weekly, "--dates", FORMAT)["top"] == ask("detect", iso, *weekly)["top"]
-    own.write_text(own.read_text() + "0.5,a,soon\n")
-    assert_one_sentence(run("score", tmp_path / "own.isobag", own), "the model learned times", "has 'soon'")
+    assert ask("detect", formatted, *weekly, "--dates", FORMAT)["top"] == ask("detect", iso, *weekly)["top"]
+    formatted.write_text(formatted.read_text() + "0.5,a,soon\n")
+    assert_one_sentence(run("score", tmp_path / "own.isobag", formatted), "the model learned times", "has 'soon'")
 
 
 def test_frames_take_them_too(tables):
-    iso, own = (pd.read_csv(path) for path in tables)
+    iso, formatted = (pd.read_csv(path) for path in tables)
     how = {"random_state": 0, "n_estimators": 10}
-    found = detect(own, features=["x", "day"], dates=FORMAT, **how).to_frame()
+    ranked = detect(formatted, features=["x", "day"], dates=FORMAT, **how).to_frame()
     parsed = detect(iso.assign(day=pd.to_datetime(iso["day"])), features=["x", "day"], **how).to_frame()
-    assert found["score"].tolist() == parsed["score"].tolist()
+    assert ranked["score"].tolist() == parsed["score"].tolist()
     weekly = {"by": "who", "time": "day", "every": "1w", "features": ["x"]}
     expected = detect(iso, **weekly, **how).to_frame()
-    assert detect(own, dates=FORMAT, **weekly, **how).to_frame()["score"].tolist() == expected["score"].tolist()
+    assert detect(formatted, dates=FORMAT, **weekly, **how).to_frame()["score"].tolist() == expected["score"].tolist()
 
 
 def test_a_cell_that_does_not_fit_is_named(tables, tmp_path):
-    own = tables[1]
-    own.write_text(own.read_text() + "0.5,a,31.02.2026\n")
-    said = refusal(FilesSource(str(own)), dates=FORMAT)
-    assert "day: 60 of 61 cells fit dates='%d.%m.%Y'; row 60 (line 62 of" in said and "has '31.02.2026'" in said
+    path = tables[1]
+    path.write_text(path.read_text() + "0.5,a,31.02.2026\n")
+    message = refusal(FilesSource(str(path)), dates=FORMAT)
+    assert "day: 60 of 61 cells fit dates='%d.%m.%Y'; row 60 (line 62 of" in message and "has '31.02.2026'" in message
     weekly = ("--by", "who", "--time", "day", "--every", "1w", "--features", "x", "--dates", FORMAT)
     assert_one_sentence(
-        run("detect", own, *weekly), "row 60 has '31.02.2026', which is not a time", "or as '%d.%m.%Y' says"
+        run("detect", path, *weekly), "row 60 has '31.02.2026', which is not a time", "or as '%d.%m.%Y' says"
     )
 
 
 def test_a_format_that_fits_nothing_or_is_none_is_refused(tables):
-    said = refusal(FilesSource(str(tables[1])), dates="%m/%d/%Y")
-    assert said == "dates='%m/%d/%Y': no cell of any column is such a date."
+    message = refusal(FilesSource(str(tables[1])), dates="%m/%d/%Y")
+    assert message == "dates='%m/%d/%Y': no cell of any column is such a date."
     for dates in ("%Y%m%d", "%H:%M", "day", "%d.%m.%Q"):
         assert_one_sentence(
             run("detect", tables[1], "--dates", dates), f"--dates {dates}; need a format of whole dates"

@@ -44,10 +44,10 @@ def as_lists(frame):
 @pytest.mark.parametrize("kind", FRAMES)
 def test_every_library_gets_its_own_frame_with_the_same_rows(kind, columns):
     frame = FRAMES[kind](columns)
-    found = detect(frame, random_state=0).to_frame()
-    assert type(found) is type(frame)
+    ranked = detect(frame, random_state=0).to_frame()
+    assert type(ranked) is type(frame)
     expected = as_lists(detect(pd.DataFrame(columns), random_state=0).to_frame())
-    assert as_lists(found) == expected
+    assert as_lists(ranked) == expected
     assert list(expected) == ["row", "score", "rank", "rank_share", "flagged", "reasons"]
     assert expected["row"][0] == 79 and expected["flagged"][0]
     assert expected["reasons"][0].startswith("größe 99.5 (high, usually ")
@@ -57,9 +57,9 @@ def test_every_library_gets_its_own_frame_with_the_same_rows(kind, columns):
 @pytest.mark.parametrize("kind", FRAMES)
 def test_groups_of_every_library_are_ranked_alike(kind, columns):
     frame = FRAMES[kind](columns)
-    found = detect(frame, by="who", random_state=0).to_frame()
-    assert type(found) is type(frame)
-    lists = as_lists(found)
+    ranked = detect(frame, by="who", random_state=0).to_frame()
+    assert type(ranked) is type(frame)
+    lists = as_lists(ranked)
     assert list(lists) == ["who", "n_points", "score", "rank", "rank_share", "flagged", "reasons"]
     assert lists == as_lists(detect(pd.DataFrame(columns), by="who", random_state=0).to_frame())
     assert sorted(lists["who"]) == [f"n{i}" for i in range(8)] and set(lists["n_points"]) == {10}
@@ -90,10 +90,10 @@ def test_scores_are_those_of_the_detectors(columns):
     X = frame[["a", "größe"]]
     frame = frame.drop(columns=["kind", "when"])
     how = {"n_estimators": 30, "max_samples": 8, "random_state": 3, "contamination": 0.1}
-    found = detect(frame, **how, exclude=["who"]).to_frame().sort_values("row")
+    ranked = detect(frame, **how, exclude=["who"]).to_frame().sort_values("row")
     detector = IDKPointDetector(**how).fit(X)
-    assert np.array_equal(found["score"], detector.score_samples(X))
-    assert np.array_equal(found["flagged"], detector.predict(X) == -1)
+    assert np.array_equal(ranked["score"], detector.score_samples(X))
+    assert np.array_equal(ranked["flagged"], detector.predict(X) == -1)
     groups = detect(frame, "who", n_estimators=30, random_state=3).to_frame()
     plain = IDKGroupDetector(30, random_state=3).fit(X, groups=frame["who"])
     assert dict(zip(groups["who"], groups["score"], strict=True)) == dict(
@@ -104,9 +104,9 @@ def test_scores_are_those_of_the_detectors(columns):
 def test_pandas_keeps_its_index_and_labels_keep_their_type(columns):
     frame = pd.DataFrame(columns, index=[f"row {i}" for i in range(80)])
     frame["who"] = frame["who"].astype("category")
-    found = detect(frame, id_column="who", random_state=0).to_frame()
-    assert found.index[0] == "row 79"
-    assert found.columns[0] == "who" and found["who"].iloc[0] == "n7" and found["who"].dtype == "category"
+    ranked = detect(frame, id_column="who", random_state=0).to_frame()
+    assert ranked.index[0] == "row 79"
+    assert ranked.columns[0] == "who" and ranked["who"].iloc[0] == "n7" and ranked["who"].dtype == "category"
     days = frame.assign(day=pd.to_datetime(np.repeat(["2024-01-01", "2024-01-02", "2024-01-03", "2024-01-04"], 20)))
     assert pd.api.types.is_datetime64_any_dtype(detect(days, "day", random_state=0).to_frame()["day"])
 
@@ -121,9 +121,9 @@ def test_identifiers_are_left_out_aloud(columns):
     frame = pd.DataFrame(columns).assign(order_id=np.arange(80)[::-1], line=np.arange(80))
     plain = detect(pd.DataFrame(columns), random_state=0).to_frame()
     with pytest.warns(UserWarning, match=r"'order_id' \(an identifier by its name\), 'line' \(an i") as caught:
-        found = detect(frame, random_state=0).to_frame()
+        ranked = detect(frame, random_state=0).to_frame()
     assert caught[0].filename == __file__
-    assert np.array_equal(found["score"], plain["score"])
+    assert np.array_equal(ranked["score"], plain["score"])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         detect(frame, features=["a", "order_id"], random_state=0).to_frame()
@@ -131,22 +131,22 @@ def test_identifiers_are_left_out_aloud(columns):
 
 def test_several_columns_make_one_label_and_small_groups_stand_last(columns):
     frame = pd.DataFrame(columns).assign(half=[i // 70 for i in range(80)])
-    found = detect(frame, ["who", "half"], min_size=3, random_state=0).to_frame()
+    ranked = detect(frame, ["who", "half"], min_size=3, random_state=0).to_frame()
     sizes = frame.groupby(["who", "half"]).size()
-    assert set(map(tuple, found[["who", "half"]].to_numpy())) == set(sizes.index)
-    small = found[found["score"].isna()]
-    assert len(small) == (sizes < 3).sum() > 0 and found["score"].iloc[: -len(small)].notna().all()
+    assert set(map(tuple, ranked[["who", "half"]].to_numpy())) == set(sizes.index)
+    small = ranked[ranked["score"].isna()]
+    assert len(small) == (sizes < 3).sum() > 0 and ranked["score"].iloc[: -len(small)].notna().all()
     assert not small["flagged"].any()
 
 
 def test_shares_of_rank_are_shares_of_scores_not_above(columns):
-    for found in (
+    for actual in (
         detect(pd.DataFrame(columns), random_state=0).to_frame(),
         detect(pd.DataFrame(columns), "who", random_state=0).to_frame(),
     ):
-        scores = found["score"].to_numpy()
-        assert found["rank_share"].tolist() == [(scores <= score).mean() for score in scores]
-        assert found["rank"].tolist() == [1 + (scores < score).sum() for score in scores]
+        scores = actual["score"].to_numpy()
+        assert actual["rank_share"].tolist() == [(scores <= score).mean() for score in scores]
+        assert actual["rank"].tolist() == [1 + (scores < score).sum() for score in scores]
 
 
 def test_shares_of_rank_of_exchangeable_rows_are_valid():
@@ -159,12 +159,12 @@ def test_shares_of_rank_of_exchangeable_rows_are_valid():
 
 
 def test_equal_rows_have_one_rank_and_one_share():
-    found = detect(
+    actual = detect(
         pd.DataFrame({"a": [1.0] * 30 + [50.0] * 3, "b": [2.0] * 30 + [60.0] * 3}), random_state=0
     ).to_frame()
-    assert found["rank"].tolist() == [1] * 3 + [4] * 30
-    assert found["rank_share"].tolist() == [3 / 33] * 3 + [1.0] * 30
-    assert found["row"].tolist() == [30, 31, 32, *range(30)]
+    assert actual["rank"].tolist() == [1] * 3 + [4] * 30
+    assert actual["rank_share"].tolist() == [3 / 33] * 3 + [1.0] * 30
+    assert actual["row"].tolist() == [30, 31, 32, *range(30)]
 
 
 def test_ranks_and_shares_do_not_depend_on_how_many_are_asked_for():
@@ -203,11 +203,11 @@ def test_missing_values_take_part_and_are_counted(kind, columns):
 def test_values_deleted_in_odd_rows_alone_are_found(rng, by):
     frame = pd.DataFrame(rng.normal(size=(1000, 5)), columns=list("abcde")).assign(who=np.arange(1000) // 20)
     frame.loc[:19, "c"] = np.nan
-    found = detect(frame, by, random_state=0).to_frame()
+    ranked = detect(frame, by, random_state=0).to_frame()
     if by:
-        assert found["who"][0] == 0
+        assert ranked["who"][0] == 0
     else:
-        assert sorted(found["row"][:20]) == list(range(20)) and found["reasons"].str.contains("c missing")[:20].all()
+        assert sorted(ranked["row"][:20]) == list(range(20)) and ranked["reasons"].str.contains("c missing")[:20].all()
 
 
 def test_a_value_never_missing_or_never_seen_before_stands_first_and_says_so(rng):
@@ -220,10 +220,10 @@ def test_a_value_never_missing_or_never_seen_before_stands_first_and_says_so(rng
         new = day(n)
         new.loc[3, "x5"], new.loc[4, "status"], new.loc[5, "new"], new.loc[6, "country"] = np.nan, 1, True, "XX"
         with pytest.warns(UserWarning, match="never") as caught:
-            found = model.score(new, fdr=0.1).to_frame()
+            ranked = model.score(new, fdr=0.1).to_frame()
         assert any("x5: 1 value is missing, never before" in str(one.message) for one in caught)
-        assert set(found["row"][:4]) == {3, 4, 5, 6} and found["flagged"][:4].all()
-        reasons = found.set_index("row")["reasons"]
+        assert set(ranked["row"][:4]) == {3, 4, 5, 6} and ranked["flagged"][:4].all()
+        reasons = ranked.set_index("row")["reasons"]
         assert reasons[3] == "x5 missing, never before" and reasons[4] == "status 1, always 0 before"
         assert reasons[5] == "new true, always false before" and reasons[6] == "country never seen before"
 
@@ -243,43 +243,43 @@ def test_a_file_with_another_share_of_gaps_gets_a_note_and_no_other(rng):
 def test_rows_dropped_stand_last_without_a_score(kind, columns):
     columns["a"][3] = None
     columns["größe"][5] = None
-    found = as_lists(detect(FRAMES[kind](columns), missing="drop", random_state=0).to_frame())
-    assert found["row"][-2:] == [3, 5] and found["rank"][-2:] == [79, 79]
-    assert all(score is None or np.isnan(score) for score in found["score"][-2:])
-    assert found["n_missing"][-2:] == [1, 1] and sum(found["n_missing"]) == 2
-    assert not any(found["flagged"][-2:]) and found["row"][0] == 79
+    ranked = as_lists(detect(FRAMES[kind](columns), missing="drop", random_state=0).to_frame())
+    assert ranked["row"][-2:] == [3, 5] and ranked["rank"][-2:] == [79, 79]
+    assert all(score is None or np.isnan(score) for score in ranked["score"][-2:])
+    assert ranked["n_missing"][-2:] == [1, 1] and sum(ranked["n_missing"]) == 2
+    assert not any(ranked["flagged"][-2:]) and ranked["row"][0] == 79
     del columns["kind"], columns["who"]
-    kept = {name: [value for i, value in enumerate(values) if i not in (3, 5)] for name, values in columns.items()}
-    found = as_lists(detect(FRAMES[kind](columns), missing="drop", random_state=0).to_frame())
-    assert found["score"][:78] == as_lists(detect(pd.DataFrame(kept), random_state=0).to_frame())["score"]
+    remaining = {name: [value for i, value in enumerate(values) if i not in (3, 5)] for name, values in columns.items()}
+    ranked = as_lists(detect(FRAMES[kind](columns), missing="drop", random_state=0).to_frame())
+    assert ranked["score"][:78] == as_lists(detect(pd.DataFrame(remaining), random_state=0).to_frame())["score"]
 
 
 def test_a_group_without_rows_left_stands_last(columns):
     frame = pd.DataFrame(columns)
     frame.loc[frame["who"] == "n2", "a"] = np.nan
     frame.loc[0, "a"] = np.nan
-    found = detect(frame, "who", missing="drop", random_state=0).to_frame()
-    assert found["who"].iloc[-1] == "n2" and found["n_points"].iloc[-1] == 0 and np.isnan(found["score"].iloc[-1])
-    assert found.set_index("who")["n_missing"].to_dict() == {f"n{i}": {0: 1, 2: 10}.get(i, 0) for i in range(8)}
+    ranked = detect(frame, "who", missing="drop", random_state=0).to_frame()
+    assert ranked["who"].iloc[-1] == "n2" and ranked["n_points"].iloc[-1] == 0 and np.isnan(ranked["score"].iloc[-1])
+    assert ranked.set_index("who")["n_missing"].to_dict() == {f"n{i}": {0: 1, 2: 10}.get(i, 0) for i in range(8)}
 
 
 @pytest.mark.parametrize("kind", FRAMES)
 def test_texts_take_part_by_their_squared_surprise(kind, columns):
     columns["kind"][7] = columns["kind"][8] = "odd"
-    found = as_lists(detect(FRAMES[kind](columns), features=["a", "kind"], random_state=0).to_frame())
+    ranked = as_lists(detect(FRAMES[kind](columns), features=["a", "kind"], random_state=0).to_frame())
     counts = {text: columns["kind"].count(text) for text in columns["kind"]}
     surprise = [math.log2(counts[text] / 80) ** 2 for text in columns["kind"]]
     numbers = detect(pd.DataFrame({"a": columns["a"], "s": surprise}), random_state=0).to_frame()
-    assert found["score"] == numbers["score"].tolist()
-    assert found["reasons"][found["row"].index(7)].startswith("kind=odd (rare)")
+    assert ranked["score"] == numbers["score"].tolist()
+    assert ranked["reasons"][ranked["row"].index(7)].startswith("kind=odd (rare)")
 
 
 def test_texts_of_groups_become_indicators(columns):
-    found = detect(pd.DataFrame(columns), "who", features=["a", "kind"], random_state=0).to_frame()
+    ranked = detect(pd.DataFrame(columns), "who", features=["a", "kind"], random_state=0).to_frame()
     numbers = pd.DataFrame({name: columns[name] for name in ("a", "who")})
     for text in "xy":
         numbers[text] = [float(one == text) for one in columns["kind"]]
-    assert found["score"].tolist() == detect(numbers, "who", random_state=0).to_frame()["score"].tolist()
+    assert ranked["score"].tolist() == detect(numbers, "who", random_state=0).to_frame()["score"].tolist()
 
 
 @pytest.mark.parametrize("n_columns", [1, 30])
@@ -290,9 +290,9 @@ def test_a_rare_text_is_found_and_many_columns_of_texts_do_not_drown_numbers(rng
         frame[f"t{j}"] = rng.choice([f"v{k}" for k in range(20)], 1000, p=np.arange(20, 0, -1) / 210)
     frame.loc[50, "t0"] = "new"
     ranking = detect(frame, random_state=0)
-    found = ranking.to_frame()
-    assert set(range(10)) <= set(found["row"][:25]) and 50 in set(found["row"][: 25 if n_columns == 1 else 150])
-    assert n_columns > 1 or "t0=new (rare)" in found.set_index("row")["reasons"][50]
+    ranked = ranking.to_frame()
+    assert set(range(10)) <= set(ranked["row"][:25]) and 50 in set(ranked["row"][: 25 if n_columns == 1 else 150])
+    assert n_columns > 1 or "t0=new (rare)" in ranked.set_index("row")["reasons"][50]
     assert any("t0" in sentence for sentence in ranking.summary.sentences())
 
 
@@ -314,15 +314,15 @@ def test_true_and_false_are_one_and_zero(rng):
 
 def test_times_are_used_if_asked_for(columns):
     frame = pd.DataFrame(columns).assign(at=pd.date_range("2024-01-01", periods=80, freq="7h"))
-    found = detect(frame, features=["a", "at"], random_state=0).to_frame()
-    assert len(found) == 80 and any("at 2024-" in reason for reason in found["reasons"])
+    ranked = detect(frame, features=["a", "at"], random_state=0).to_frame()
+    assert len(ranked) == 80 and any("at 2024-" in reason for reason in ranked["reasons"])
 
 
 def test_whole_numbers_beyond_floats_stop(columns):
     frame = pd.DataFrame(columns)[["a"]].assign(number=10**18 + np.arange(80) % 7)
-    for one in (frame, pa.Table.from_pandas(frame), pl.from_pandas(frame)):
+    for table in (frame, pa.Table.from_pandas(frame), pl.from_pandas(frame)):
         with pytest.raises(ValueError, match=r"number: row \d+ has 10\d+, a whole number beyond 2\^53"):
-            detect(one, random_state=0).to_frame()
+            detect(table, random_state=0).to_frame()
 
 
 GOOD = pd.DataFrame({"a": [1.0, 2.0, 4.0, 8.0], "t": list("wxyz"), "when": pd.Timestamp("2024-01-01")})
@@ -379,16 +379,16 @@ def test_groups_need_a_column_of_labels(columns):
 
 def test_constant_columns_and_equal_rows_are_no_trouble():
     frame = pd.DataFrame({"a": [1.0] * 20, "b": [5.0] * 20})
-    found = detect(frame, random_state=0).to_frame()
-    assert found["row"].tolist() == list(range(20)) and not found["flagged"].any()
-    assert (found["rank_share"] == 1).all() and (found["rank"] == 1).all()
+    ranked = detect(frame, random_state=0).to_frame()
+    assert ranked["row"].tolist() == list(range(20)) and not ranked["flagged"].any()
+    assert (ranked["rank_share"] == 1).all() and (ranked["rank"] == 1).all()
 
 
 def test_one_row_far_out_in_one_column_has_that_reason(rng):
     X = rng.normal(size=(300, 4))
     X[7, 2] = -30
-    found = detect(pd.DataFrame(X, columns=list("abcd")), random_state=0).to_frame()
-    assert found["row"].iloc[0] == 7 and found["reasons"].iloc[0].startswith("c -30 (low, usually ")
+    ranked = detect(pd.DataFrame(X, columns=list("abcd")), random_state=0).to_frame()
+    assert ranked["row"].iloc[0] == 7 and ranked["reasons"].iloc[0].startswith("c -30 (low, usually ")
 
 
 def test_a_text_in_a_third_of_the_rows_is_not_called_rare(columns):
@@ -413,8 +413,8 @@ def test_a_default_one_hot_encoder_goes_before_the_detector(columns):
     frame = pd.DataFrame(columns)
     frame["many"] = [f"m{i}" for i in range(80)]
     encode = make_column_transformer((OneHotEncoder(), ["kind", "many"]), sparse_threshold=1.0)
-    found = make_pipeline(encode, IDKPointDetector(random_state=0)).fit(frame).score_samples(frame)
-    assert found.shape == (80,)
+    actual = make_pipeline(encode, IDKPointDetector(random_state=0)).fit(frame).score_samples(frame)
+    assert actual.shape == (80,)
 
 
 @pytest.mark.parametrize("fdr", [0.01, 0.1, 0.5])
@@ -436,8 +436,8 @@ def test_reasons_of_a_group_are_its_own_median_and_the_usual_one(rng):
     frame.loc[frame["who"] == 7, "hour"] -= 8
     frame.loc[frame["who"] == 9, "hour"] = 14 + (frame["hour"] - 14) / 20
     ranked = detect(frame, "who", features=["hour"], n_estimators=30, random_state=0).to_frame().set_index("who")
-    own = np.sort(frame["hour"][frame["who"] == 7])[24]
-    assert ranked["reasons"][7].startswith(f"hour low (median {number_in_words(own)}, usually 1")
+    median = np.sort(frame["hour"][frame["who"] == 7])[24]
+    assert ranked["reasons"][7].startswith(f"hour low (median {number_in_words(median)}, usually 1")
     assert ranked["reasons"][9].startswith("hour narrower (middle half 1")
 
 

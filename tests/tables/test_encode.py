@@ -44,11 +44,11 @@ def test_features_follow_the_columns_and_all_rare_texts_and_gaps_share_one_each(
     assert FULL.owners.tolist() == [0, 1, 2, 2, 2, 3, 3, 3, 6, 7]
     nan = np.nan
     entries = [[1, 1, 2, 0, 0, 0], [nan, nan, 0, nan, 0, 0], [3, 0, 0, 21600, 1, 1], [4, 0, 1, 0, 2, 1]]
-    found = FULL.features(FULL.bind_cells(CODES)(np.array(entries)))
-    assert found[:, :5].tolist() == [[1, 1, 1, 0, 0], [2.5, 1, 0, 1, 0], [3, 0, 0, 1, 0], [4, 0, 0, 0, 1]]
-    assert np.allclose(found[:, 6:8], [[0, 1], [0, 1], [1, 0], [0, 1]])
-    assert np.allclose(found[:, 8], [SHARED[0], SHARED[0], SHARED[2], SHARED[3]])
-    assert found[:, 9].tolist() == [0, 14, 0, 0]
+    actual = FULL.features(FULL.bind_cells(CODES)(np.array(entries)))
+    assert actual[:, :5].tolist() == [[1, 1, 1, 0, 0], [2.5, 1, 0, 1, 0], [3, 0, 0, 1, 0], [4, 0, 0, 0, 1]]
+    assert np.allclose(actual[:, 6:8], [[0, 1], [0, 1], [1, 0], [0, 1]])
+    assert np.allclose(actual[:, 8], [SHARED[0], SHARED[0], SHARED[2], SHARED[3]])
+    assert actual[:, 9].tolist() == [0, 14, 0, 0]
 
 
 def test_a_gap_or_a_text_never_seen_is_as_far_out_as_can_be():

@@ -38,11 +38,11 @@ def test_cells_are_the_numbers_dates_and_texts_of_the_sheet(book):
     rows += [[0.1 + i, i % 3, i % 2 == 0, FIRST.replace(day=4 + i), "ab"[i % 2]] for i in range(8)]
     chosen = ["x", "n", "ok", "when", "kind"]
     table = read_table(FilesSource(book(s=rows)), features=chosen)
-    found = features(table)
-    assert found[:, 0].tolist() == [0.1 + i for i in range(8)] and found[:, 1].tolist() == [i % 3 for i in range(8)]
-    assert found[:, 2].tolist() == [1, 0] * 4
+    actual = features(table)
+    assert actual[:, 0].tolist() == [0.1 + i for i in range(8)] and actual[:, 1].tolist() == [i % 3 for i in range(8)]
+    assert actual[:, 2].tolist() == [1, 0] * 4
     names = list(table.encoding.names)
-    assert found[0, names.index("when")] == (FIRST - datetime(1970, 1, 1)).total_seconds()
+    assert actual[0, names.index("when")] == (FIRST - datetime(1970, 1, 1)).total_seconds()
     assert "when: day of week (sin)" in names
     assert table.encoding.columns[-1].categories == ("a", "b")
     assert [row[-1] for block in table.cells.blocks() for row in block] == [0, 1] * 4
@@ -99,8 +99,8 @@ def test_computed_values_of_formulas_are_read(book, tmp_path):
                 for place, value in ((2, 2), (3, 4)):
                     formula = f"<f>A{place}*2</f><v></v>".encode()
                     assert formula in content or f"<f>A{place}*2</f><v />".encode() in content
-                    for own in (formula, f"<f>A{place}*2</f><v />".encode()):
-                        content = content.replace(own, f"<f>A{place}*2</f><v>{value}</v>".encode())
+                    for cell in (formula, f"<f>A{place}*2</f><v />".encode()):
+                        content = content.replace(cell, f"<f>A{place}*2</f><v>{value}</v>".encode())
             new.writestr(name, content)
     source = FilesSource(str(tmp_path / "computed.xlsx"))
     assert features(read_table(source)).tolist() == [[1, 2], [2, 4]] and source.notes == ()

@@ -55,8 +55,8 @@ def test_frequent_texts_are_categories_and_the_others_one_bucket():
 
 def test_many_texts_are_no_categories():
     assert choose_categories({f"n{i}": 1 for i in range(2000)}).reason == "text, all 2,000 values different"
-    found = choose_categories({f"n{i}": 4 for i in range(2000)})
-    assert found.texts == () and found.reason == "text with 2,000 different values, none of them in 1 % of the cells"
+    actual = choose_categories({f"n{i}": 4 for i in range(2000)})
+    assert actual.texts == () and actual.reason == "text with 2,000 different values, none of them in 1 % of the cells"
     assert "more than 2 different" in choose_categories({"a": 500, "b": 500}, has_more=True).reason
 
 

@@ -39,10 +39,10 @@ WAYS = {
 def test_groups_by_an_array_are_those_of_a_column(way, table):
     frame, labels = table
     expected = detect(frame.assign(group=labels), by="group", **OPTIONS).to_frame()
-    given, by = WAYS[way](frame, labels)
-    found = detect(given, by=by, **OPTIONS).to_frame()
-    assert as_list(found["group"]) == expected["group"].tolist()
-    assert as_list(found["score"]) == expected["score"].tolist()
+    passed, by = WAYS[way](frame, labels)
+    ranked = detect(passed, by=by, **OPTIONS).to_frame()
+    assert as_list(ranked["group"]) == expected["group"].tolist()
+    assert as_list(ranked["score"]) == expected["score"].tolist()
 
 
 def test_a_series_gives_its_name_and_may_be_a_column_of_the_frame(table):
@@ -58,8 +58,8 @@ def test_a_series_gives_its_name_and_may_be_a_column_of_the_frame(table):
 def test_rows_are_compared_with_the_groups_of_an_array(table):
     frame, labels = table
     expected = detect(frame.assign(who=labels), within="who", **OPTIONS).to_frame()
-    found = detect(frame, within=pd.Series(labels, name="who"), **OPTIONS).to_frame()
-    pd.testing.assert_frame_equal(found, expected)
+    ranked = detect(frame, within=pd.Series(labels, name="who"), **OPTIONS).to_frame()
+    pd.testing.assert_frame_equal(ranked, expected)
     array = detect(frame.to_numpy(), within=labels, **OPTIONS).to_frame()
     assert as_list(array["row"]) == expected["row"].tolist()
 
@@ -76,11 +76,11 @@ def test_rows_without_a_label_are_an_error_as_in_a_column(table):
     labels[5] = None
     with pytest.raises(ValueError, match="row 5 has no label"):
         detect(frame, by=labels, **OPTIONS).to_frame()
-    with pytest.warns(UserWarning, match="1 of 240 rows are left out"):
+    with pytest.warns(UserWarning, match="1 of 240 rows"):
         assert len(detect(frame, by=labels, missing="drop", **OPTIONS).to_frame()) == G
 
 
 def test_a_column_called_group_is_left_alone(table):
     frame, labels = table
-    found = detect(frame.assign(group=1.0), by=labels, **OPTIONS).to_frame()
-    assert "group_" in found.columns and "group" not in found.columns
+    ranked = detect(frame.assign(group=1.0), by=labels, **OPTIONS).to_frame()
+    assert "group_" in ranked.columns and "group" not in ranked.columns

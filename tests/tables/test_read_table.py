@@ -99,18 +99,18 @@ def test_no_cell_of_a_hostile_file_is_altered_in_silence(tmp_path_factory, conte
     try:
         table = read_table(FilesSource(str(path), header=True, delimiter=","), bad_cells=bad_cells)
     except ValueError as error:
-        said = str(error)
-        assert "\n" not in said and said.endswith(".")
+        message = str(error)
+        assert "\n" not in message and message.endswith(".")
         if names is not None and rows:
             cells = {name: [number(row[j]) for row in rows] for j, name in enumerate(names)}
-            is_named = [name for name in names if said.startswith(f"{escape_for_terminal(name)}: ")]
-            assert is_named or said.startswith("No column is left")
-            for name in is_named[:1] if "cells are numbers;" in said else []:
-                told = [cell for cell in cells[name] if cell is not None]
+            is_named = [name for name in names if message.startswith(f"{escape_for_terminal(name)}: ")]
+            assert is_named or message.startswith("No column is left")
+            for name in is_named[:1] if "cells are numbers;" in message else []:
+                cells_with_text = [cell for cell in cells[name] if cell is not None]
                 first = next(i for i, cell in enumerate(cells[name]) if cell == "bad")
-                n_numbers = len(told) - told.count("bad")
-                assert f"{n_numbers} of {len(told)} cells are numbers; row {first} (line " in said
-                assert repr(rows[first][names.index(name)]) in said
+                n_numbers = len(cells_with_text) - cells_with_text.count("bad")
+                assert f"{n_numbers} of {len(cells_with_text)} cells are numbers; row {first} (line " in message
+                assert repr(rows[first][names.index(name)]) in message
         return
     finally:
         csvfile.CsvFile.__init__.__defaults__ = old
@@ -150,10 +150,10 @@ def test_late_decimals_are_decimals(written):
 @pytest.mark.parametrize("bad", ["--", "oops", "$1.50", "5%", "inf"])
 @pytest.mark.parametrize("at", [5, 999])
 def test_a_bad_cell_stops_with_its_place(written, bad, at):
-    said = refusal(written(amounts(bad, at)))
+    message = refusal(written(amounts(bad, at)))
     text = bad.strip('"')
-    assert said.startswith(f"amount: 999 of 1,000 cells are numbers; row {at} (line {at + 2} of ")
-    assert said.endswith(
+    assert message.startswith(f"amount: 999 of 1,000 cells are numbers; row {at} (line {at + 2} of ")
+    assert message.endswith(
         f"t.csv) has {text!r}. Pass bad_cells='missing' to treat such cells as missing, or features= without it."
     )
     assert "Pass bad_cells='missing' to" in refusal(written(amounts(bad, at)), features=["amount"])
@@ -164,7 +164,7 @@ def test_bad_cells_can_count_as_missing(written):
     source = written(amounts("--"))
     assert "Values are missing in 'amount' (1) of 1,000 rows" in refusal(source, bad_cells="missing", missing="error")
     table = read_table(source, bad_cells="missing", missing="drop")
-    assert len(table.rows) == 999 and np.flatnonzero(~table.kept).tolist() == [5] and table.summary.n_dropped == 1
+    assert len(table.rows) == 999 and np.flatnonzero(~table.takes_part).tolist() == [5] and table.summary.n_dropped == 1
     assert reasons(table)["amount"] == "1 cells are not numbers and count as missing"
     table = read_table(source, bad_cells="missing")
     assert np.isclose(features(table)[5, 0], np.median(np.delete(features(table)[:, 0], 5))) and table.gaps.sum() == 1
@@ -270,8 +270,8 @@ def test_streamed_and_cut_anyhow_the_table_is_the_same(tmp_path, monkeypatch, mi
     streamed = read_table(FilesSource(str(path)), spool=on_disk, **options)
     assert repr(streamed.encoding) == repr(plain.encoding) and streamed.summary == plain.summary
     assert np.array_equal(np.concatenate(list(streamed.rows.blocks())), features(plain))
-    some = np.array([3, 500, 900])
-    assert np.array_equal(streamed.rows.take(some), features(plain)[some])
+    numbers = np.array([3, 500, 900])
+    assert np.array_equal(streamed.rows.take(numbers), features(plain)[numbers])
     assert plain.summary.columns[1].kind == "text"
     assert plain.encoding.columns[1].categories[:4] == ("k0", "k1", "k2", "k3")
     assert (len(plain.rows) == 2000) == (missing == "auto") and np.array_equal(streamed.gaps, plain.gaps)

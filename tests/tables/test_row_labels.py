@@ -28,24 +28,24 @@ def one_by_one(columns):
     rows = label_rows(columns)
     is_labelled = np.array([label is not None for label in rows])
     ids = np.full(len(rows), -1)
-    ids[is_labelled], known = number_labels(rows[is_labelled])
-    return ids, known
+    ids[is_labelled], labels = number_labels(rows[is_labelled])
+    return ids, labels
 
 
 @pytest.mark.parametrize("n_columns", [1, 2, 3])
 def test_rows_are_numbered_as_if_each_were_looked_up(n_columns):
     for names in product(COLUMNS, repeat=n_columns):
         columns = [COLUMNS[name] for name in names]
-        (ids, known), (expected, same) = number_rows(columns), one_by_one(columns)
+        (ids, labels), (expected, same) = number_rows(columns), one_by_one(columns)
         assert ids.tolist() == expected.tolist(), names
-        assert [*map(repr, known)] == [*map(repr, same)], names
+        assert [*map(repr, labels)] == [*map(repr, same)], names
 
 
 def test_python_objects_are_made_of_labels_that_differ_and_not_of_rows(monkeypatch):
     made = []
     monkeypatch.setattr(labels, "label_rows", lambda columns: made.append(len(columns[0])) or label_rows(columns))
-    ids, known = number_rows([pa.array(np.arange(100_000) % 7)])
-    assert made == [7] and len(known) == 7 and ids[-1] == 99_999 % 7
+    ids, distinct = number_rows([pa.array(np.arange(100_000) % 7)])
+    assert made == [7] and len(distinct) == 7 and ids[-1] == 99_999 % 7
 
 
 def test_labels_that_cannot_be_compared_are_refused():
@@ -63,9 +63,9 @@ def test_labels_are_counted_and_numbered_alike_however_they_are_kept():
         ),
     ]
     for column in coded:
-        ids, known = number_rows([column])
+        ids, labels = number_rows([column])
         assert ids.tolist() == [0, -1, 1, 0, -1, 2, 1, 2]
-        assert known.tolist() == ["bb", "a", "c" * 40]
+        assert labels.tolist() == ["bb", "a", "c" * 40]
     assert unpacked(packed(texts)).equals(texts) and packed(texts).nbytes < texts.nbytes
 
 
@@ -78,14 +78,14 @@ def test_first_rows_are_found_in_parts():
 )
 def test_labels_that_repeat_are_kept_once_as_the_numbers_of_their_groups(values):
     column = packed(pa.array(values))
-    ids, known = number_rows([column])
+    ids, labels = number_rows([column])
     assert column.nbytes < pa.array(values).nbytes and unpacked(column).equals(pa.array(values))
-    assert known[ids].tolist() == values and ids.dtype == np.int32
+    assert labels[ids].tolist() == values and ids.dtype == np.int32
     assert np.shares_memory(ids, column.indices.to_numpy())
 
 
 def test_codes_that_are_not_in_order_of_first_appearance_are_not_taken_for_numbers():
     for indices, dictionary in (([1, 0, 1], [7, 8]), ([0, 2, 0], [7, 8, 9]), ([0, 1, 1], [7, 7])):
         column = pa.DictionaryArray.from_arrays(pa.array(indices, pa.int32()), dictionary)
-        (ids, known), (expected, same) = number_rows([column]), one_by_one([column])
-        assert ids.tolist() == expected.tolist() and known.tolist() == same.tolist()
+        (ids, labels), (expected, same) = number_rows([column]), one_by_one([column])
+        assert ids.tolist() == expected.tolist() and labels.tolist() == same.tolist()

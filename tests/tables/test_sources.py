@@ -69,8 +69,8 @@ def test_several_files_and_globs_are_one_table(frame, tmp_path):
     with pytest.raises(ValueError, match=r"p3.csv and .*p1.csv do not have the same columns; they differ in 'b'"):
         FilesSource(str(tmp_path / "p*.csv"))
     (tmp_path / "p2.csv").write_text("a,b,ok,kind,who\n1,2,true,x,n\nx,2,true,x,n\n")
-    said = refusal(FilesSource([str(tmp_path / "p1.csv"), str(tmp_path / "p2.csv")]))
-    assert "row 1 (line 3 of" in said and "p2.csv) has 'x'" in said
+    message = refusal(FilesSource([str(tmp_path / "p1.csv"), str(tmp_path / "p2.csv")]))
+    assert "row 1 (line 3 of" in message and "p2.csv) has 'x'" in message
 
 
 def test_names_are_matched_before_patterns(tmp_path):
@@ -85,7 +85,7 @@ def test_names_are_matched_before_patterns(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         ('{"a": 1}\n{"a": 2', "row 1 (line 2)"),
         ('{"a": 1}\n[2]\n', "row 1 (line 2)"),
@@ -95,8 +95,8 @@ def test_names_are_matched_before_patterns(tmp_path):
         ('{"a": 1}\n{"a": "x"}\n{"a": 3}', "row 1 (line 2 of"),
     ],
 )
-def test_json_that_is_no_table_is_refused_with_its_place(written, content, said):
-    assert said in refusal(written(content, "t.jsonl"))
+def test_json_that_is_no_table_is_refused_with_its_place(written, content, message):
+    assert message in refusal(written(content, "t.jsonl"))
 
 
 def test_json_keeps_types_digits_and_late_names(written):

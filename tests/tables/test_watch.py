@@ -61,9 +61,9 @@ def test_saved_and_loaded_between_days_it_is_the_same(log, tmp_path):
     monitor.save(tmp_path / "state.isobag")
     again = isobag.load(tmp_path / "state.isobag")
     for day in days[35:]:
-        one, other = monitor.update(day), again.update(day)
-        assert one.listed == other.listed
-        np.testing.assert_array_equal(one.bags()["p_value"], other.bags()["p_value"])
+        incidents, incidents_of_loaded = monitor.update(day), again.update(day)
+        assert incidents.listed == incidents_of_loaded.listed
+        np.testing.assert_array_equal(incidents.bags()["p_value"], incidents_of_loaded.bags()["p_value"])
 
 
 def test_the_same_rows_twice_change_nothing(log):

@@ -52,8 +52,8 @@ def test_rows_without_a_label_are_an_error_or_left_out(cards):
     with pytest.warns(UserWarning, match="1 of 1,201 rows have no group label"):
         ranked = detect(cards, within="account", missing="drop", random_state=0, n_estimators=9).to_frame()
     assert np.isnan(ranked.loc[7, "score"])
-    kept = cards.drop(index=7)
-    scores = IDKPointDetector(9, random_state=0).fit(kept[NAMES], within=kept["account"]).scores_
+    remaining = cards.drop(index=7)
+    scores = IDKPointDetector(9, random_state=0).fit(remaining[NAMES], within=remaining["account"]).scores_
     assert_array_equal(ranked.sort_values("row")["score"].dropna(), scores)
 
 

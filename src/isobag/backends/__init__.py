@@ -1,6 +1,6 @@
-"""Backends: the same questions about arrays, answered from readable (``numpy``) to fast (``numba``, ``torch``).
+"""Backends: the same functions of arrays, readable (``numpy``) and fast (``numba``, ``torch``).
 
-Every backend returns identical integers; only the time differs. ``protocol`` lists what one must answer.
+Every backend returns identical integers; only the time differs. ``protocol`` lists what one must implement.
 """
 
 from isobag.backends.compute import BACKENDS, HOST_BACKENDS, Compute

@@ -1,4 +1,4 @@
-"""Arrays shared by all rooms: their types, the balls of partitionings, and the one reserved cell index."""
+"""Arrays shared by all packages: their types, the balls of partitionings, and the one reserved cell index."""
 
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,4 +1,4 @@
-"""The readable definition: one sample after the other, nothing clever.
+"""The reference implementation, written to be read: one sample after the other.
 
 Rows are scaled in float64 and rounded to float32. The squared distance of x and c is the sum of (x_k - c_k)^2 in the
 order of the features, every subtraction, product and sum rounded to float32. Scales are made by additions,
@@ -256,16 +256,15 @@ def group_sq_distances(
 
 
 def group_sq_radii(
-    dots: Ints, rows: Ints, self_dots: Floats, sizes: Ints, unit: int, slots: Cells, levels: tuple[int, ...],
-    n_jobs: int | None = None,
-) -> Floats:  # fmt: skip
-    """Squared distance from each center to the nearest different one; its dot products are dots[rows]: (L, t, psi)."""
-    sq_dists = group_sq_distances(dots[rows], self_dots, sizes, self_dots, sizes, unit)
+    dots: Ints, self_dots: Floats, sizes: Ints, unit: int, slots: Cells, levels: tuple[int, ...]
+) -> Floats:
+    """Squared distance from each center to the nearest different one: dots (m, m) -> (L, t, psi)."""
     radii = np.zeros((len(levels), *slots.shape))
     for i, chosen in enumerate(slots):
+        measured = self_dots[chosen], sizes[chosen]
+        sq_dists = group_sq_distances(dots[np.ix_(chosen, chosen)], *measured, *measured, unit)
         for level, n_cells in enumerate(levels):
-            members = chosen[:n_cells]
-            radii[level, i, :n_cells] = _least_positive(sq_dists[np.ix_(members, members)])
+            radii[level, i, :n_cells] = _least_positive(sq_dists[:n_cells, :n_cells])
     return radii
 
 
@@ -280,25 +279,6 @@ def assign_groups(
         for level, n_cells in enumerate(levels):
             cells[level, i] = choose_cells(sq_dists[:, chosen[:n_cells]], sq_radii[level, i, :n_cells], "nearest")
     return cells
-
-
-def join_cells(parts: Sequence[Cells]) -> Cells:
-    """Cells of some groups after those of others: (L, t, n)."""
-    return np.concatenate(parts, axis=2)
-
-
-def count_assigned(cells: Cells, n_cells: int) -> Ints:
-    """Number of groups in each cell: (L, t, n) -> (L, t, n_cells)."""
-    return np.array([[np.bincount(own[own != OUTSIDE], minlength=n_cells) for own in level] for level in cells])
-
-
-def sum_assigned(cells: Cells, tables: Ints) -> Ints:
-    """Sum over partitionings of the table at each group's cell: (L, t, n), (L, t, psi) -> (n, L)."""
-    sums = np.zeros((cells.shape[2], len(cells)), dtype=np.int64)
-    for level, (own_cells, own_tables) in enumerate(zip(cells, tables, strict=True)):
-        for cells_of_one, table in zip(own_cells, own_tables, strict=True):
-            sums[:, level] += np.where(cells_of_one == OUTSIDE, 0, table[cells_of_one])
-    return sums
 
 
 def near_and_far(dots: Ints, groups: Deviations, others: Deviations, sq_norm: float, ranks: tuple[int, ...]) -> Floats:

@@ -1,11 +1,11 @@
-"""What a backend must answer: the ``Backend`` protocol, which a module or an object with these functions implements.
+"""What a backend must implement: the ``Backend`` protocol, by a module or an object with these functions.
 
 Two kinds of values belong to the backend that made them:
 
 A : arrays where the backend works: NumPy arrays, or tensors on a device
 C : counts of groups (g, columns): a CSR array, or dense counts on a device
 
-Slots of a pool are cut into samples of every psi, T in all, as ``isobag.backends.samples`` says. Distances are float32
+Slots of a pool are cut into samples of every psi, T in all, see ``isobag.backends.samples``. Distances are float32
 in the order of features, counts and sums are integers, so no order of summation, number of threads or size of a block
 can change them: every backend returns those of ``isobag.backends.numpy``.
 """
@@ -85,29 +85,14 @@ class Backend(Protocol[A, C]):
         dots (g, references) -> (g, len(ranks))
         """
 
-    def group_sq_radii(
-        self, dots: A, rows: Ints, self_dots: Floats, sizes: Ints, unit: int, slots: Cells, levels: tuple[int, ...],
-        n_jobs: int | None, /,
-    ) -> Floats:  # fmt: skip
-        """Squared distance from each center to the nearest different one; its dot products are dots[rows]: (L, t, psi).
-
-        unit: a common divisor of the sizes
-        """
-
     def assign_groups(
         self, dots: A, self_dots: Floats, sizes: Ints, center_self_dots: Floats, center_sizes: Ints, unit: int,
         slots: Cells, levels: tuple[int, ...], sq_radii: Floats, n_jobs: int | None, /,
-    ) -> A:  # fmt: skip
-        """Cell of every group in every partitioning of groups, for each level: (L, t, n)."""
+    ) -> Cells:  # fmt: skip
+        """Cell of every group in every partitioning of groups, for each level: (L, t, n).
 
-    def join_cells(self, parts: Sequence[A], /) -> A:
-        """Cells of some groups after those of others: (L, t, n)."""
-
-    def count_assigned(self, cells: A, n_cells: int, /) -> Ints:
-        """Number of groups in each cell: (L, t, n) -> (L, t, n_cells)."""
-
-    def sum_assigned(self, cells: A, tables: Ints, /) -> Ints:
-        """Sum over partitionings of the table at each group's cell: (L, t, n), (L, t, psi) -> (n, L)."""
+        unit: a common divisor of the sizes
+        """
 
 
 AnyBackend = Backend[Array, csr_array]

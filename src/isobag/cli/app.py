@@ -19,7 +19,7 @@ HELP = {"help_option_names": ["-h", "--help"]}
 
 
 class Group(TyperGroup):
-    """All commands; misuse of one is said in one sentence."""
+    """All commands; misuse of one is an error of one sentence."""
 
     # The overloads of what it overrides differ in the type of what is returned; here that is the exit code.
     def main(self, args: Sequence[str] | None = None, *, standalone_mode: bool = True, **extra: Any) -> Any:  # type: ignore[override]
@@ -33,10 +33,10 @@ class Group(TyperGroup):
         except typer.TyperException as error:
             if not standalone_mode:
                 raise
-            said = error.format_message()
-            end = "?" if said.endswith("?") else "."
+            text = error.format_message()
+            end = "?" if text.endswith("?") else "."
             path = f"isobag {typed[0]}" if typed[0] in self.commands else "isobag"
-            typer.echo(f"Error: {escape_for_terminal(said.rstrip('.?'))}{end} Try '{path} --help'.", err=True)
+            typer.echo(f"Error: {escape_for_terminal(text.rstrip('.?'))}{end} Try '{path} --help'.", err=True)
             sys.exit(error.exit_code)
         if not standalone_mode:
             return code

@@ -1,4 +1,4 @@
-"""All commands: what each takes, and what its help says. What it does is in the module that it runs, loaded then."""
+"""All commands: their options and their help. The module that does the work is imported when a command runs."""
 
 from pathlib import Path
 from typing import Annotated
@@ -244,9 +244,6 @@ def stream(
         Path | None, option("State to go on from, if the file is there, and to write on exit.", OUT, "FILE")
     ] = None,
     save_every: Annotated[float, option("How often the state is written.", OUT, "SECONDS", min=0)] = 60.0,
-    live: Annotated[
-        bool, option("A table that changes, on a terminal; elsewhere as --json.", OUT, None, "--live")
-    ] = False,
     json: o.Json = False,
     quiet: o.Quiet = False,
     debug: o.Debug = False,
@@ -256,8 +253,7 @@ def stream(
     Each row is compared with the --window rows before it, and learned. Of all alarms, at most the share --fdr is false
     on average (LORD++), if p-values of normal rows are independent. A line that is no row is named, counted and left
     out. With --model, a FILE that was read in part is read on from there; rows whose alarms were printed after the
-    state was last written are then judged once more. With --live, a terminal shows the latest odd rows, how odd the
-    oddest row of each second was, and rows a second.
+    state was last written are then judged once more.
     """
     typed = Typed(**locals())
     from isobag.cli.following import follow_lines  # noqa: PLC0415, loads scikit-learn

@@ -16,13 +16,13 @@ from isobag.tables.learn import Table
 def compare_tables(typed: Typed) -> None:
     """Print whether the rows of two tables come from one distribution."""
     quiet = typed.quiet
-    with progress(quiet or typed.json) as bar:
-        one, two = (
+    with progress(typed.is_silent) as bar:
+        first_input, second_input = (
             input_of(typed, [] if file is None else [file], sql)
             for file, sql in ((typed.a, typed.sql_a), (typed.b, typed.sql_b))
         )
-        table = one.read(bar)
-        other = two.read(bar, encoding=table.encoding)
+        table = first_input.read(bar)
+        other = second_input.read(bar, encoding=table.encoding)
         first, second = _values(table), _values(other)
         n_rows = len(first) + len(second)
         n_jobs = threads_for(typed.jobs, n_rows)
@@ -48,13 +48,13 @@ def compare_tables(typed: Typed) -> None:
     if len(order):
         print_table(apart)
     n_same = len(names) - len(order)
-    said = f"{len(first):,} rows and {len(second):,} rows. "
+    summary = f"{len(first):,} rows and {len(second):,} rows. "
     if not len(order):
-        said += "No single feature differs beyond chance."
+        summary += "No single feature differs beyond chance."
     else:
-        said += "Below 0, the first table has the lower values."
-        said += f" Not beyond chance in {n_same:,} other feature{'s' * (n_same > 1)}." if n_same else ""
-    note(said, quiet)
+        summary += "Below 0, the first table has the lower values."
+        summary += f" Not beyond chance in {n_same:,} other feature{'s' * (n_same > 1)}." if n_same else ""
+    note(summary, quiet)
     for sentence in dict.fromkeys([*table.summary.sentences(), *other.summary.sentences()]):
         note(sentence, quiet)
 

@@ -1,4 +1,4 @@
-"""Why one row, or one group, is odd: the facts about it and its features, the telling ones first."""
+"""Why one row, or one group, is odd: the facts about it and its features, the largest contributions first."""
 
 from typing import Any
 
@@ -22,10 +22,10 @@ MOST_LISTED = 10
 
 
 def explain_one(typed: Typed) -> None:
-    """Print what there is to say of a row, or of a group: the oddest, if several have the name."""
+    """Print why a row or a group is odd: the oddest, if several have the name."""
     model = open_model(typed)
     table_input = input_of(typed, model=model)
-    with progress(typed.quiet or typed.json) as bar:
+    with progress(typed.is_silent) as bar:
         wanted = _wanted_rows(table_input, typed.id)
         table = table_input.read(bar, model=model.detector, only_rows=wanted)
         if not len(table.rows):
@@ -34,7 +34,7 @@ def explain_one(typed: Typed) -> None:
     (facts,) = rows_of(ranking.columns(0, 1))
     reasons = facts["reasons"]
     facts = {name: value for name, value in facts.items() if name not in (*NOT_SAID, *ranking.units.labels)}
-    rows = (wanted if table.kept is None else wanted[table.kept]).tolist()
+    rows = (wanted if table.takes_part is None else wanted[table.takes_part]).tolist()
     if ranking.unit == "row":
         facts["row"] = int(wanted[facts["row"]])
     features = (_features_of_group if ranking.unit == "group" else _features_of_row)(ranking)

@@ -6,17 +6,15 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from isobag.backends.arrays import Floats
 from isobag.cli.lines import Lines
-from isobag.cli.live import LiveTable, live_table
 from isobag.cli.options import Typed, number_or_auto, split_names
 from isobag.cli.output import note, print_json, print_line
-from isobag.data.frames import feature_names
 from isobag.data.params import FDR, check_params
 from isobag.estimators.stream import IDKStreamDetector
 from isobag.storage.modelfile import load_with_notes, save
@@ -25,6 +23,8 @@ from isobag.tables.reasons import number_in_words
 
 _READ_BYTES = 1 << 16
 _REASONS = 3
+_SETTLED = ("window", "max_samples", "n_estimators", "fdr", "random_state")
+"""Parameters that a state cannot change."""
 
 
 def _mark(error: UnicodeError) -> tuple[str, int]:
@@ -42,29 +42,44 @@ def follow_lines(typed: Typed) -> None:
         raise ValueError(f"--format {typed.format}: choose csv or jsonl.")
     detector, notes = _begin(typed)
     check_encoding(typed.encoding)
-    features = notes.get("features", split_names(typed.features))
     source = "Standard input" if typed.source == "-" else repr(typed.source)
-    kind, header = notes.get("kind", typed.format), notes.get("header")
-    lines = Lines(source, kind, features, typed.skip, typed.quiet, header)
-    begun = 0 if typed.source == "-" else int(notes.get("lines", 0))
-    with live_table() if typed.live and sys.stdout.isatty() else nullcontext() as shown:
-        state = _State(detector, lines, typed, shown, begun)
-        try:
-            for batch in _batches(typed.source, typed.encoding or "utf-8-sig"):
-                state.take(lines.skip(batch, begun))
-                state.save(once_in=typed.save_every)
-        finally:
-            state.save()
-    if lines.n_lines < begun:
+    n_known = 0 if typed.source == "-" else int(notes.get("lines", 0))
+    features, kind = notes.get("features", split_names(typed.features)), notes.get("kind", typed.format)
+    say = partial(note, quiet=typed.quiet)
+    lines = Lines(source, kind, features, typed.skip, n_known, say, notes.get("header"))
+    is_whole, written = True, time.monotonic()
+
+    def save_state(once_in: float = 0.0) -> float:
+        """Write the state, if it is due, not in the middle of a batch, and not while known lines are passed over."""
+        is_new = is_whole and lines.n_lines >= n_known and hasattr(detector, "stream_")
+        if typed.model is None or not is_new or time.monotonic() - written < once_in:
+            return written
+        of_lines = {"features": lines.features, "kind": lines.kind, "header": lines.header}
+        save(detector, typed.model, {"lines": lines.n_lines, **of_lines})
+        return time.monotonic()
+
+    try:
+        for batch in _batches(typed.source, typed.encoding or "utf-8-sig"):
+            is_whole = False
+            rows, numbers = lines.rows(batch)
+            alarms = _alarms(detector, rows)
+            is_whole = True  # though nobody reads what is printed
+            for place, row, p_value in alarms:
+                _print(detector, lines.features or [], rows[place], row, numbers[place], p_value, typed.json)
+            sys.stdout.flush()
+            written = save_state(typed.save_every)
+    finally:
+        save_state()
+    if lines.n_lines < n_known:
         raise ValueError(
-            f"{source} has {lines.n_lines:,} lines, of which {str(typed.model)!r} has read {begun:,}: is it another "
+            f"{source} has {lines.n_lines:,} lines, of which {str(typed.model)!r} has read {n_known:,}: is it another "
             "file? The state is as it was; - reads rows from standard input."
         )
     lines.finish()
     if lines.n_bytes:
-        n, encoding = lines.n_bytes, typed.encoding or "utf-8"
-        what = "byte was no text" if n == 1 else "bytes were no text"
-        note(f"{n:,} {what} in {encoding}; choose another --encoding.", typed.quiet)
+        what = "byte is" if lines.n_bytes == 1 else "bytes are"
+        encoding = (typed.encoding or "utf-8").upper()
+        say(f"{lines.n_bytes:,} {what} not valid {encoding}; choose another --encoding.")
 
 
 def _begin(typed: Typed) -> tuple[IDKStreamDetector, dict[str, Any]]:
@@ -84,103 +99,46 @@ def _begin(typed: Typed) -> tuple[IDKStreamDetector, dict[str, Any]]:
         f"--max-samples {detector.max_samples} --n-estimators {detector.n_estimators} --fdr {detector.online_.fdr:g}.",
         typed.quiet,
     )
-    _check_kept(typed, asked, detector, notes, file)
+    usual = IDKStreamDetector(fdr=0.1, random_state=0)
+    for name in _SETTLED:
+        wanted, settled = getattr(asked, name), getattr(detector, name)
+        if wanted not in (getattr(usual, name), settled):
+            raise ValueError(
+                f"{name}={wanted}: {file!r} was begun with {settled}, which cannot change; leave the option out, or "
+                "begin another state."
+            )
+    if split_names(typed.features) not in (None, notes.get("features")):
+        raise ValueError(f"--features {typed.features}: {file!r} was begun with {', '.join(notes['features'])}.")
     return detector.set_params(n_jobs=typed.jobs), notes
 
 
-def _check_kept(
-    typed: Typed, asked: IDKStreamDetector, kept: IDKStreamDetector, notes: dict[str, Any], file: str
+def _alarms(detector: IDKStreamDetector, rows: Floats) -> list[tuple[int, int, float]]:
+    """Learn some rows; those that raise an alarm by their place, their number in the stream and their p-value."""
+    if not len(rows):
+        return []
+    n_before = detector.n_seen_ if hasattr(detector, "stream_") else 0
+    followed = detector.follow(rows)
+    judged = np.flatnonzero(np.isfinite(followed.scores))
+    places = judged[detector.alarms(followed.p_values[judged]) == -1].tolist()
+    return [(place, n_before + place, float(followed.p_values[place])) for place in places]
+
+
+def _print(
+    detector: IDKStreamDetector, names: list[str], row: Floats, number: int, line: int, p_value: float, is_json: bool
 ) -> None:
-    """Refuse options that differ from those of a state and are not the command's defaults: they would do nothing."""
-    usual = IDKStreamDetector(fdr=0.1, random_state=0)
-    for option, name in (
-        ("--window", "window"),
-        ("--max-samples", "max_samples"),
-        ("--n-estimators", "n_estimators"),
-        ("--fdr", "fdr"),
-        ("--seed", "random_state"),
-    ):
-        wanted = getattr(asked, name)
-        if wanted not in (getattr(usual, name), getattr(kept, name)):
-            raise ValueError(
-                f"{option} {wanted}: {file!r} was begun with {getattr(kept, name)}, which cannot change; leave the "
-                "option out, or begin another state."
-            )
-    features = split_names(typed.features)
-    if features is not None and features != notes.get("features", features):
-        raise ValueError(f"--features {typed.features}: {file!r} was begun with {', '.join(notes['features'])}.")
-
-
-class _State:
-    """A detector and what it has read, written to a file only between batches."""
-
-    def __init__(
-        self, detector: IDKStreamDetector, lines: Lines, typed: Typed, shown: LiveTable | None, begun: int
-    ) -> None:
-        self._detector, self._lines, self._typed, self._shown = detector, lines, typed, shown
-        self._begun = begun  # lines that the detector knows already
-        self._is_whole = True
-        self._written = time.monotonic()
-
-    def take(self, batch: list[str]) -> None:
-        """Judge and learn some lines, and print the alarms."""
-        self._is_whole = False
-        detector = self._detector
-        first = getattr(detector, "stream_", None)
-        n_before = 0 if first is None else first.n_seen
-        rows, numbers = self._lines.rows(batch)
-        if len(rows):
-            followed = detector.follow(rows)
-            if self._shown is not None:
-                self._shown.add(followed.scores)
-            is_judged = np.isfinite(followed.scores)
-            verdicts = np.ones(len(rows), dtype=np.int64)
-            verdicts[is_judged] = detector.alarms(followed.p_values[is_judged])
-            try:
-                for place in np.flatnonzero(verdicts == -1):
-                    self._print(rows[place], n_before + int(place), numbers[place], float(followed.p_values[place]))
-                sys.stdout.flush()
-            except BrokenPipeError:  # nobody reads any more: the rows are learned all the same
-                self._is_whole = True
-                raise
-        self._is_whole = True
-
-    def _print(self, row: Floats, number: int, line: int, p_value: float) -> None:
-        names = self._lines.features or feature_names(self._detector)
-        parts = self._detector.explain(row[None])[0]
-        main = [j for j in np.argsort(-parts, kind="stable")[:_REASONS] if parts[j] > 0]
-        values = {names[j]: float(row[j]) for j in main}
-        if self._shown is not None:
-            self._shown.find(line, p_value, values)
-            return
-        if self._typed.json or self._typed.live:
-            print_json({"row": number, "line": line, "p_value": p_value, "reason": values})
-            return
-        reason = ", ".join(f"{name} = {number_in_words(value)}" for name, value in values.items())
-        print_line(f"line {line}: p = {p_value:.2g}; {reason or 'no single feature'}")
-
-    def save(self, once_in: float = 0.0) -> None:
-        """Write the state, if it is due, not in the middle of a batch, and not while known lines are passed over."""
-        if self._typed.model is None or not self._is_whole or not hasattr(self._detector, "stream_"):
-            return
-        if self._lines.n_lines < self._begun:
-            return
-        if time.monotonic() - self._written >= once_in:
-            lines = self._lines
-            notes = {
-                "lines": lines.n_lines,
-                "features": lines.features,
-                "kind": lines.kind,
-                "header": lines.known_header,
-            }
-            save(self._detector, self._typed.model, notes)
-            self._written = time.monotonic()
+    parts = detector.explain(row[None])[0]
+    values = {names[j]: float(row[j]) for j in np.argsort(-parts, kind="stable")[:_REASONS] if parts[j] > 0}
+    if is_json:
+        print_json({"row": number, "line": line, "p_value": p_value, "reason": values})
+        return
+    reason = ", ".join(f"{name} = {number_in_words(value)}" for name, value in values.items())
+    print_line(f"line {line}: p = {p_value:.2g}; {reason or 'no single feature'}")
 
 
 def _batches(source: str, encoding: str) -> Iterator[list[str]]:
     """Complete lines as they come, those that are there together; the last one may lack its end.
 
-    A byte that is no text is marked, for ``Lines`` to replace: where it stands in a number, the line is no row.
+    A byte that does not decode is marked, for ``Lines`` to replace: where it stands in a number, the line is no row.
     """
     if os.path.isdir(source):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), source)

@@ -8,7 +8,7 @@ from typing import Any
 import typer
 
 from isobag.cli.options import WRITTEN, Typed, carried, number_or_auto, reading, split_names
-from isobag.cli.progress import Silent
+from isobag.cli.progress import Bar
 from isobag.estimators import IDKGroupDetector, IDKPointDetector
 from isobag.storage.modelfile import load
 from isobag.tables.batch import Source, names_of_files
@@ -28,20 +28,21 @@ FEW_ROWS = 20_000
 class Input:
     """Where a command reads from, and how.
 
-    files : names of files, globs, or "-" for standard input.
-    sql : a query over them.
-    written : how files are written, as typed: options of WRITTEN that are given.
+    typed : names of files, globs, or "-" for standard input, a query over them, and how files are written.
     """
 
-    files: Sequence[str]
-    sql: str | None
-    written: dict[str, Any]
+    typed: Typed
     options: ReadOptions
+
+    @property
+    def files(self) -> list[str]:
+        """What is read, as typed."""
+        return self.typed.files or []
 
     @property
     def name(self) -> str:
         """The input in few words."""
-        return names_of_files(self.files) or str(self.sql)
+        return names_of_files(self.files) or str(self.typed.sql)
 
     @property
     def matching_files(self) -> list[str]:
@@ -51,22 +52,23 @@ class Input:
     @cached_property
     def source(self) -> Source:
         """The files or the query, opened for reading in this process."""
-        if not self.files and self.sql is None:
+        if not self.files and self.typed.sql is None:
             raise typer.BadParameter("Neither a file nor a query is given; name a FILE or give --sql.")
-        how = {**self.written, "na": split_names(self.written.get("na")) or (), "decimal": self.options.decimal}
+        how = {name: getattr(self.typed, name) for name in WRITTEN if getattr(self.typed, name) is not None}
+        how |= {"na": split_names(self.typed.na) or (), "decimal": self.options.decimal}
         if "format" in how:
             how["format"] = f".{how['format'].lstrip('.').lower()}"
         if "delimiter" in how:
             sign = how["delimiter"] = {"tab": "\t", "\\t": "\t"}.get(how["delimiter"], how["delimiter"])
             if len(sign) != 1 or sign in '"\r\n':
                 raise typer.BadParameter(f"--delimiter {sign}: need one character that divides cells, or tab.")
-        if self.sql is None:
+        if self.typed.sql is None:
             return FilesSource(self.files, **how)
         from isobag.tables.query import QuerySource  # noqa: PLC0415, loads DuckDB
 
-        return QuerySource(self.sql, self.files, self.options.notation, **how)
+        return QuerySource(self.typed.sql, self.files, self.options.notation, **how)
 
-    def read(self, bar: Silent, *, model: Any = None, encoding: Encoding | None = None, **more: Any) -> Table:
+    def read(self, bar: Bar, *, model: Any = None, encoding: Encoding | None = None, **more: Any) -> Table:
         """The table: of the columns chosen, or of those of a model or an encoding."""
         if model is not None:
             encoding = encoding_of(model, self.source.columns, [*self.options.apart])
@@ -82,17 +84,14 @@ def input_of(
     files, sql : what stands in the place of theirs.
     model : says how the table is read where the options do not.
     """
-    own = vars(typed)
-    written = {name: own[name] for name in WRITTEN if own.get(name) is not None}
-    return Input(files or own.get("files") or [], sql or own.get("sql"), written, _options(typed, model))
-
-
-def _options(typed: Typed, model: Model | None) -> ReadOptions:
+    typed = Typed(**{**vars(typed), "files": files or typed.files, "sql": sql or typed.sql})
     if model is None:
-        return reading(typed)
+        return Input(typed, reading(typed))
     how = {"missing": typed.missing, "bad_cells": typed.bad_cells, "id": typed.id_column, **carried(typed)}
     options = model.read_options(by=split_names(typed.by), **how)
-    return options.following(Encoding.of_model(model.detector)) if hasattr(model.detector, "table_") else options
+    if hasattr(model.detector, "table_"):
+        options = options.following(Encoding.of_model(model.detector))
+    return Input(typed, options)
 
 
 def new_detector(typed: Typed) -> Any:

@@ -12,8 +12,19 @@ if TYPE_CHECKING:
 
 IN, WHAT, HOW, OUT = "Input", "What to look at", "How", "Output"
 
-Typed = SimpleNamespace
-"""Options of a command by name, as they were typed."""
+
+class Typed(SimpleNamespace):
+    """Options of a command by name, as they were typed; None for those that the command does not have."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return None
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether nothing but results is printed."""
+        return bool(self.quiet or self.json)
 
 
 def option(help: str, panel: str | None, metavar: str | None = None, *names: str, **more: Any) -> Any:
@@ -87,23 +98,21 @@ def reading(typed: Typed) -> "ReadOptions":
     from isobag.tables.reading import ReadOptions  # noqa: PLC0415
     from isobag.tables.times import bags_of  # noqa: PLC0415, loads NumPy
 
-    own = vars(typed)
-    by = split_names(own.get("by")) or []
+    by = split_names(typed.by) or []
     return ReadOptions.of(
         by=by,
-        baseline=split_names(own.get("within")),
-        id=own.get("id_column"),
-        bags=bags_of(by=tuple(by), **{name: own.get(name) for name in _TIMES}),
-        **{name: split_names(own.get(name)) for name in ("features", "exclude")},
-        **{name: own[name] for name in _READ if own.get(name)},
+        baseline=split_names(typed.within),
+        id=typed.id_column,
+        bags=bags_of(by=tuple(by), **{name: getattr(typed, name) for name in _TIMES}),
+        **{name: split_names(getattr(typed, name)) for name in ("features", "exclude")},
+        **{name: getattr(typed, name) for name in _READ if getattr(typed, name)},
         **carried(typed),
     )
 
 
 def carried(typed: Typed) -> dict[str, Any]:
     """The columns that --keep names; None stands for all."""
-    keep = vars(typed).get("keep")
-    return {"carry": None if keep == "all" else split_names(keep) or ()}
+    return {"carry": None if typed.keep == "all" else split_names(typed.keep) or ()}
 
 
 def split_names(text: str | None) -> list[str] | None:

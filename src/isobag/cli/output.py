@@ -8,7 +8,6 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ import pyarrow as pa
 import typer
 
 from isobag.cli.options import Typed
-from isobag.cli.process import speaks_utf8
+from isobag.cli.process import is_utf8
 from isobag.data.spool import Tick
 from isobag.storage.files import BATCH_ROWS, STDOUT, check_output, naming_stdout, write_table
 from isobag.tables.ranking import Ranking
@@ -34,49 +33,21 @@ REASONS = "reasons"
 _BETWEEN_REASONS = re.compile(r"(?<=\)), ")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Output:
-    """What a command prints and writes.
-
-    top : how many of the oddest are printed.
-    out : files to write all that was ranked to.
-    report, save_model : files to write.
-    """
-
-    top: int = 10
-    out: tuple[Path, ...] = ()
-    report: Path | None = None
-    save_model: Path | None = None
-    json: bool = False
-    quiet: bool = False
-
-    @property
-    def is_silent(self) -> bool:
-        """Whether nothing but results is printed."""
-        return self.quiet or self.json
-
-
-def output_of(typed: Typed) -> Output:
-    """The output that the options of a command describe."""
-    options = {one.name: vars(typed)[one.name] for one in fields(Output) if one.name in vars(typed)}
-    return Output(**{**options, "out": tuple(options.get("out") or ())})
-
-
-def check_targets(output: Output, files: Sequence[str], model_read: Path | None) -> None:
+def check_targets(typed: Typed, files: Sequence[str], model_read: Path | None) -> None:
     """Refuse at once what could not be written in the end, or would be written over what is read."""
-    for table in output.out:
+    tables = typed.out or []
+    for table in tables:
         check_output(table)
-    if [str(path) for path in output.out].count(STDOUT) > 1:
+    if [str(path) for path in tables].count(STDOUT) > 1:
         raise ValueError("--out - is given twice; standard output takes one table.")
-    report = output.report
-    if report is not None:
+    if typed.report is not None:
         if find_spec("jinja2") is None:
             raise ModuleNotFoundError("--report needs jinja2, which is not installed: pip install 'isobag[report]'.")
-        if report.suffix.lower() not in (".html", ".htm"):
-            raise ValueError(f"{str(report)!r} has no known ending for a report; choose .html.")
+        if typed.report.suffix.lower() not in (".html", ".htm"):
+            raise ValueError(f"{str(typed.report)!r} has no known ending for a report; choose .html.")
     read = [*files, *([] if model_read is None else [str(model_read)])]
     taken = {Path(file).resolve(): "is read" for file in read}
-    for path in (*output.out, report, output.save_model):
+    for path in (*tables, typed.report, typed.save_model):
         if path is None or str(path) == STDOUT:
             continue
         if not path.absolute().parent.is_dir():
@@ -86,34 +57,34 @@ def check_targets(output: Output, files: Sequence[str], model_read: Path | None)
         taken[path.resolve()] = "is written"
 
 
-def write_results(ranking: Ranking, output: Output, source: str, tick: Tick | None) -> None:
+def write_results(ranking: Ranking, typed: Typed, source: str, tick: Tick | None) -> None:
     """Write all that was ranked, and the report."""
-    if output.out:
-        write_table(output.out, _counted(ranking, tick))
-    if output.report is not None:
+    if typed.out:
+        write_table(typed.out, _counted(ranking, tick))
+    if typed.report is not None:
         from isobag.report import write_report  # noqa: PLC0415, loads jinja2
 
-        write_report(ranking, output.report, source=source, command=command_line())
+        write_report(ranking, typed.report, source=source, command=command_line())
 
 
-def show_results(ranking: Ranking, output: Output, verdict: Mapping[str, Any] | None = None) -> None:
+def show_results(ranking: Ranking, typed: Typed, verdict: Mapping[str, Any] | None = None) -> None:
     """Print the oddest and what there is to say, unless the results themselves go to standard output."""
-    written = [path for path in (output.save_model, *output.out, output.report) if path is not None]
+    written = [path for path in (typed.save_model, *(typed.out or ()), typed.report) if path is not None]
     if any(str(path) == STDOUT for path in written):
         return
     verdict = verdict or {}
-    top = ranking.columns(0, output.top)
-    if output.json:
+    top = ranking.columns(0, typed.top)
+    if typed.json:
         print_json({**facts_of(ranking), **verdict, "top": rows_of(top)})
         return
     if len(top["score"]):
         print_table({name: column for name, column in top.items() if name not in NOT_PRINTED})
     for sentence in sentences_of(ranking):
-        note(sentence, output.quiet)
+        note(sentence, typed.quiet)
     if "sentence" in verdict:
         print_line(verdict["sentence"])
     if written:
-        note(f"Written: {', '.join(map(str, written))}.", output.quiet)
+        note(f"Written: {', '.join(map(str, written))}.", typed.quiet)
 
 
 def facts_of(ranking: Ranking) -> dict[str, Any]:
@@ -160,7 +131,7 @@ def print_line(text: str) -> None:
 
 def print_json(content: Mapping[str, Any]) -> None:
     """One JSON object; what is not a number comes as null."""
-    print_line(json.dumps(_plain(content), ensure_ascii=not speaks_utf8(sys.stdout), allow_nan=False))
+    print_line(json.dumps(_plain(content), ensure_ascii=not is_utf8(sys.stdout), allow_nan=False))
 
 
 def print_table(columns: Mapping[str, Sequence[Any]], width: int | None = None) -> None:
@@ -173,9 +144,9 @@ def print_table(columns: Mapping[str, Sequence[Any]], width: int | None = None) 
     ]
     texts = {name: [shown(name, LONGEST_CELL), *(in_cell(row[name]) for row in rows)] for name in names}
     widths = {name: max(map(cell_width, own)) for name, own in texts.items() if name != REASONS}
-    room = max(width - sum(widths.values()) - 2 * len(widths), LEAST_REASONS)
+    left = max(width - sum(widths.values()) - 2 * len(widths), LEAST_REASONS)
     if REASONS in texts:
-        texts[REASONS] = [REASONS, *(shortened(row[REASONS], room) for row in rows)]
+        texts[REASONS] = [REASONS, *(shortened(row[REASONS], left) for row in rows)]
         widths[REASONS] = 0
     is_terminal = sys.stdout.isatty() and "NO_COLOR" not in os.environ
     for k in range(len(rows) + 1):
@@ -187,7 +158,7 @@ def print_table(columns: Mapping[str, Sequence[Any]], width: int | None = None) 
 
 
 def terminal_width() -> int:
-    """Columns of the terminal that a person looks at, else as many as a page has."""
+    """Width of the terminal, else of a page."""
     if not (sys.stdout.isatty() or sys.stderr.isatty()):
         return DEFAULT_WIDTH
     return min(MOST_WIDTH, shutil.get_terminal_size((DEFAULT_WIDTH, 24)).columns)
@@ -214,7 +185,7 @@ def _padded(text: str, width: int, is_right: bool) -> str:
 
 
 def note(text: str, quiet: bool) -> None:
-    """A remark for a person, out of the way of results."""
+    """A note on standard error, apart from results."""
     if quiet:
         return
     text = escape_for_terminal(text)
@@ -224,7 +195,7 @@ def note(text: str, quiet: bool) -> None:
 
 
 def in_cell(value: Any) -> str:
-    """A value as a person reads it."""
+    """A value as shown in a table."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if value is None or value != value:  # noqa: PLR0124, NaN differs from itself

@@ -61,11 +61,11 @@ def prepare_streams() -> None:
         stream = getattr(sys, name)
         if stream is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115, open to the end
-        elif isinstance(stream, io.TextIOWrapper) and not speaks_utf8(stream):
+        elif isinstance(stream, io.TextIOWrapper) and not is_utf8(stream):
             stream.reconfigure(errors="backslashreplace")
 
 
-def speaks_utf8(stream: Any) -> bool:
+def is_utf8(stream: Any) -> bool:
     """Whether all characters can be written to a stream as they are."""
     return (getattr(stream, "encoding", None) or "utf-8").lower().replace("-", "").replace("_", "") == "utf8"
 
@@ -103,7 +103,7 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
             raise typer.Exit(stopped.code if isinstance(stopped, StoppedError) else STOPPED) from None
         except Exception as error:
             is_closed_pipe = isinstance(error, OSError) and error.errno == errno.EPIPE
-            with suppress(OSError):  # the exit code says it too
+            with suppress(OSError):  # the exit code reports it too
                 if kwargs.get("debug"):
                     traceback.print_exc()
                 elif not is_closed_pipe:  # nobody reads any more

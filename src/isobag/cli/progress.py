@@ -1,4 +1,4 @@
-"""Progress for a person who is looking: the pass that runs, and the rows that are read or written so far."""
+"""Progress on a terminal: the pass that runs, and the rows read or written so far."""
 
 import sys
 from collections.abc import Iterator
@@ -8,22 +8,13 @@ from typing import Any
 from isobag.data.spool import Tick
 
 
-class Silent:
-    """No person is looking."""
+class Bar:
+    """A line on the terminal: the name of the pass, and of rows how many of how many; nothing where nobody looks."""
 
-    tick: Tick | None = None
-
-    def stage(self, what: str) -> AbstractContextManager[Any]:
-        """A pass that nobody watches."""
-        return nullcontext()
-
-
-class Bar(Silent):
-    """A line on the terminal: the name of the pass, and for rows that are read or written how many of how many."""
-
-    def __init__(self, bar: Any) -> None:
-        self._bar, self._task = bar, bar.add_task("reading", total=None, count="")
-        self.tick = self.count
+    def __init__(self, bar: Any = None) -> None:
+        self._bar = bar
+        self._task = None if bar is None else bar.add_task("reading", total=None, count="")
+        self.tick: Tick | None = None if bar is None else self.count
 
     def count(self, what: str, n: int, of: int | None) -> None:
         """So many rows of a pass are done."""
@@ -31,15 +22,16 @@ class Bar(Silent):
 
     def stage(self, what: str) -> AbstractContextManager[Any]:
         """A pass whose length is not counted."""
-        self._bar.update(self._task, description=what, completed=0, total=None, count="")
+        if self._bar is not None:
+            self._bar.update(self._task, description=what, completed=0, total=None, count="")
         return nullcontext()
 
 
 @contextmanager
-def progress(quiet: bool) -> Iterator[Silent]:
+def progress(quiet: bool) -> Iterator[Bar]:
     """What shows the progress of a command, on standard error if that is a terminal."""
     if quiet or not sys.stderr.isatty():
-        yield Silent()
+        yield Bar()
         return
     from rich.console import Console  # noqa: PLC0415, slow to load
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: PLC0415

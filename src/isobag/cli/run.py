@@ -1,4 +1,4 @@
-"""The one way through a command that ranks or learns: open, read, learn or load, rank, write, show."""
+"""The steps of every command that ranks or learns: open, read, learn or load, rank, write, show."""
 
 import sys
 import time
@@ -11,11 +11,9 @@ import typer
 from isobag.cli.inputs import Input, input_of, new_detector, open_model, threads_for
 from isobag.cli.options import Typed
 from isobag.cli.output import (
-    Output,
     check_targets,
     in_cell,
     note,
-    output_of,
     print_json,
     rows_of,
     show_results,
@@ -35,32 +33,30 @@ from isobag.tables.terminal import escape_for_terminal
 
 def detect(typed: Typed) -> None:
     """Rank the rows or groups of a table by a detector that is fitted to them."""
-    output = output_of(typed)
     detector = new_detector(typed)
-    detector.calibrates = output.save_model is not None
-    ranking = _rank(detector, input_of(typed), output, typed)
-    show_results(ranking, output)
+    detector.calibrates = typed.save_model is not None
+    show_results(_rank(detector, input_of(typed), typed), typed)
 
 
 def fit(typed: Typed) -> None:
     """Fit a detector to a table and write it to a file."""
-    detector, table_input, output = new_detector(typed), input_of(typed), output_of(typed)
+    detector, table_input = new_detector(typed), input_of(typed)
     detector.check_params()
-    check_targets(output, table_input.matching_files, None)
-    with progress(output.is_silent) as bar:
+    check_targets(typed, table_input.matching_files, None)
+    with progress(typed.is_silent) as bar:
         table = table_input.read(bar)
         detector.set_params(n_jobs=threads_for(typed.jobs, table.n_rows))
         with bar.stage("learning"):
             fit_table(table, detector, typed.min_size)
         Model(detector, table.options.by, table.options.bags).save(typed.save_model)
     n_rows, names = len(table.rows), list(table.encoding.names)
-    if output.json:
-        facts = {"model": str(output.save_model), "n_rows": n_rows, "features": names}
+    if typed.json:
+        facts = {"model": str(typed.save_model), "n_rows": n_rows, "features": names}
         print_json({**facts, "threshold": float(detector.offset_), "table": table.summary.as_dict()})
         return
-    note(f"{n_rows:,} rows learned from ({', '.join(names)}). Written: {output.save_model}.", output.quiet)
+    note(f"{n_rows:,} rows learned from ({', '.join(names)}). Written: {typed.save_model}.", typed.quiet)
     for sentence in [*sentences_of_calibration(detector), *table.summary.sentences()]:
-        note(sentence, output.quiet)
+        note(sentence, typed.quiet)
 
 
 def score(typed: Typed) -> None:
@@ -68,25 +64,25 @@ def score(typed: Typed) -> None:
     started = time.monotonic()
     check_junit(typed)
     try:
-        ranking, output = _score(typed)
+        ranking = _score(typed)
         verdict = None if typed.max_odd is None else _verdict(ranking, typed.max_odd)
     except Exception as error:
         write_junit(typed, started, "error", sentence_of(error, vars(typed)))
         raise
     outcome = verdict or {}
-    text = "" if verdict is None else "\n".join(_lines(ranking, output.top))
+    text = "" if verdict is None else "\n".join(_lines(ranking, typed.top))
     write_junit(
         typed, started, "failure" if outcome.get("status") == "odd" else None, outcome.get("sentence", ""), text
     )
-    show_results(ranking, output, outcome)
+    show_results(ranking, typed, outcome)
     with naming_stdout():  # what cannot be printed is an error, and not a verdict
         sys.stdout.flush()
     if outcome.get("status") == "odd":
         raise typer.Exit(TOO_MANY)
 
 
-def _score(typed: Typed) -> tuple[Ranking, Output]:
-    model, output = open_model(typed), output_of(typed)
+def _score(typed: Typed) -> Ranking:
+    model = open_model(typed)
     detector = model.detector
     if typed.exact:
         detector.exact = True
@@ -104,21 +100,21 @@ def _score(typed: Typed) -> tuple[Ranking, Output]:
             raise ValueError("max_odd= needs p-values, and the model was fitted without them.")
         if typed.fdr is None and typed.per_day is None:
             typed.fdr = 0.1
-    return _rank(detector, input_of(typed, model=model), output, typed, typed.model), output
+    return _rank(detector, input_of(typed, model=model), typed, typed.model)
 
 
-def _rank(detector: Any, table_input: Input, output: Output, typed: Typed, fitted_in: Path | None = None) -> Ranking:
+def _rank(detector: Any, table_input: Input, typed: Typed, fitted_in: Path | None = None) -> Ranking:
     is_fitted = fitted_in is not None
     detector.check_params()
-    check_targets(output, table_input.matching_files, fitted_in)
-    with progress(output.is_silent) as bar:
+    check_targets(typed, table_input.matching_files, fitted_in)
+    with progress(typed.is_silent) as bar:
         table = table_input.read(bar, model=detector if is_fitted else None)
         detector.set_params(n_jobs=threads_for(typed.jobs, table.n_rows))
-        how = {name: vars(typed)[name] for name in ("fdr", "budget", "min_size") if name in vars(typed)}
+        how = {"fdr": typed.fdr, "budget": typed.budget, "min_size": typed.min_size}
         ranking = rank(table, detector, is_fitted=is_fitted, **how, stage=bar.stage)
-        if output.save_model is not None:
-            Model(detector, table.options.by, table.options.bags).save(output.save_model)
-        write_results(ranking, output, table_input.name, bar.tick)
+        if typed.save_model is not None:
+            Model(detector, table.options.by, table.options.bags).save(typed.save_model)
+        write_results(ranking, typed, table_input.name, bar.tick)
         return ranking
 
 

@@ -137,28 +137,28 @@ async def _run(args: list[str], root: Path) -> dict[str, Any]:
     command = [sys.executable, "-P", "-m", "isobag", *args]
     done = await anyio.run_process(command, stdin=subprocess.DEVNULL, cwd=root, check=False)
     if done.returncode not in (0, TOO_MANY):
-        said = done.stderr.decode(errors="replace").strip()
-        raise ToolError(said.removeprefix("Error: ") or f"The command ended with exit status {done.returncode}.")
+        message = done.stderr.decode(errors="replace").strip()
+        raise ToolError(message.removeprefix("Error: ") or f"The command ended with exit status {done.returncode}.")
     facts: dict[str, Any] = json.loads(done.stdout)
     return facts
 
 
-def _parameter(name: str, own: Parameter) -> Parameter:
+def _parameter(name: str, option: Parameter) -> Parameter:
     """An option as the SDK wants it: keyword, type, default and help."""
-    kind, described = own.annotation.__origin__, own.annotation.__metadata__[0]
-    default = own.default if _is_optional(name, own) else Parameter.empty
+    kind, described = option.annotation.__origin__, option.annotation.__metadata__[0]
+    default = option.default if _is_optional(name, option) else Parameter.empty
     annotation = PATHS.get(name, Annotated[kind, Field(description=described.help)])
     return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
-def _is_optional(name: str, own: Parameter) -> bool:
-    return name not in PATHS and own.default is not Parameter.empty
+def _is_optional(name: str, option: Parameter) -> bool:
+    return name not in PATHS and option.default is not Parameter.empty
 
 
-def _is_argument(own: Parameter) -> bool:
-    return isinstance(own.annotation.__metadata__[0], ArgumentInfo)
+def _is_argument(option: Parameter) -> bool:
+    return isinstance(option.annotation.__metadata__[0], ArgumentInfo)
 
 
-def _spelled(own: Parameter) -> str:
+def _spelled(option: Parameter) -> str:
     """The option on the command line."""
-    return next(iter(own.annotation.__metadata__[0].param_decls or ()), f"--{own.name.replace('_', '-')}")
+    return next(iter(option.annotation.__metadata__[0].param_decls or ()), f"--{option.name.replace('_', '-')}")

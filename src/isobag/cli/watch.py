@@ -1,4 +1,4 @@
-"""``isobag watch``: what entities of a log are unlike their own past, day after day."""
+"""``isobag watch``: which entities of a log are unlike their own past, day after day."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -49,14 +49,14 @@ def watch(
     exclude: Exclude = None,
     since: Annotated[str | None, option("List incidents from this time on.", WHAT, "TIME")] = None,
     model: Annotated[Path | None, option(_STATE, HOW, "FILE")] = None,
-    accept: Annotated[_Entities, option("What an entity does now is its new usual.", HOW, "ENTITY")] = None,
+    accept: Annotated[_Entities, option("Treat what an entity does now as its new normal.", HOW, "ENTITY")] = None,
     dismiss: Annotated[
-        _Entities, option("Its incident is no fault; of a silence: until rows come.", HOW, "ENTITY[@PERIOD]")
+        _Entities, option("Dismiss its incident; a silence until rows come.", HOW, "ENTITY[@PERIOD]")
     ] = None,
-    retire: Annotated[_Entities, option("Watch an entity no more, until rows of it come.", HOW, "ENTITY")] = None,
-    forget: Annotated[_Entities, option("Forget the rows of an open period.", HOW, "PERIOD")] = None,
+    retire: Annotated[_Entities, option("Stop watching an entity until rows of it come.", HOW, "ENTITY")] = None,
+    forget: Annotated[_Entities, option("Remove the rows of an open period.", HOW, "PERIOD")] = None,
     replace: Annotated[
-        bool, option("The periods of the file take the place of those known.", HOW, None, "--replace")
+        bool, option("Replace periods added before by those of the file.", HOW, None, "--replace")
     ] = False,
     fdr: Annotated[float | None, option("Share of alarms that may be false; default: 0.1.", HOW, "SHARE")] = None,
     late: Annotated[int | None, option("Periods before the newest that stay open; default: 2.", HOW, "N")] = None,
@@ -83,9 +83,9 @@ def watch(
 ) -> None:
     """Find accounts, machines or shops that are unlike their own past: silent, fewer or more rows, other values.
 
-    Rows are put together by entity and period, and each period is judged by those before it. What is odd and lasts is
-    an incident: it stays open until it is back, or until --accept, --dismiss or --retire. Rows may come in any order;
-    those that were there before change nothing. --out has a line for every judged entity and period.
+    Rows are grouped by entity and period, and each period is compared with those before it. A lasting deviation is
+    one incident: it stays open until the entity is back to normal, or until --accept, --dismiss or --retire. Rows may
+    come in any order; those added before are skipped. --out has a line for every judged entity and period.
     """
     typed = Typed(**locals())
     watch_files(typed)
@@ -94,16 +94,13 @@ def watch(
 def watch_files(typed: Typed) -> None:
     """Read, judge, save, show."""
     from isobag.cli.inputs import Input  # noqa: PLC0415, loads scikit-learn
-    from isobag.cli.options import WRITTEN  # noqa: PLC0415
-    from isobag.cli.output import Output, check_targets, command_line, note, print_json, print_table  # noqa: PLC0415
+    from isobag.cli.output import check_targets, command_line, note, print_json, print_table  # noqa: PLC0415
     from isobag.cli.progress import progress  # noqa: PLC0415
     from isobag.storage.files import write_table  # noqa: PLC0415
 
     monitor = _monitor_of(typed)
-    written = {name: vars(typed)[name] for name in WRITTEN if vars(typed).get(name) is not None}
-    log = Input(typed.files or [], typed.sql, written, monitor.read_options)
-    output = Output(out=tuple(typed.out or ()), report=typed.report)
-    check_targets(output, log.matching_files, typed.model)
+    log = Input(typed, monitor.read_options)
+    check_targets(typed, log.matching_files, typed.model)
     for period in typed.forget or []:
         monitor.forget(period)
     for name in ("accept", "dismiss", "retire"):
@@ -111,7 +108,7 @@ def watch_files(typed: Typed) -> None:
             label, _, period = entity.rpartition("@") if name == "dismiss" and "@" in entity else (entity, "", "")
             getattr(monitor, name)(label, *([period] if period else []))
     if typed.files or typed.sql is not None:
-        with progress(typed.quiet or typed.json) as bar:
+        with progress(typed.is_silent) as bar:
             log.source.tick = bar.tick
             incidents = monitor.update_from(log.source, replace=typed.replace, since=typed.since)
     else:
@@ -139,12 +136,12 @@ def _monitor_of(typed: Typed) -> Any:
     from isobag.storage.modelfile import load  # noqa: PLC0415
     from isobag.tables.watch import Watch  # noqa: PLC0415
 
-    own = vars(typed)
+    values = vars(typed)
     names = ("time", "every", "fdr", "late", "time_zone", "time_unit", "decimal", "thousands", "dates")
-    chosen = {name: own[name] for name in names if own[name] is not None}
-    chosen |= {name: tuple(split_names(own[name]) or ()) for name in ("by", "features", "exclude") if own[name]}
-    if own["numbers"] != "strict":
-        chosen["numbers"] = own["numbers"]
+    chosen = {name: values[name] for name in names if values[name] is not None}
+    chosen |= {name: tuple(split_names(values[name]) or ()) for name in ("by", "features", "exclude") if values[name]}
+    if values["numbers"] != "strict":
+        chosen["numbers"] = values["numbers"]
     if typed.model is None or not typed.model.exists():
         for name in ("by", "time"):
             if name not in chosen:

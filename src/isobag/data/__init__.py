@@ -1,1 +1,1 @@
-"""The door: what comes in, checked, as rows and groups of rows."""
+"""Input, validated, as rows and groups of rows."""

@@ -1,4 +1,4 @@
-"""Rows that live on a GPU, and stay there: torch tensors, CuPy arrays, whatever speaks DLPack.
+"""Rows that live on a GPU, and stay there: torch tensors, CuPy arrays, anything with DLPack.
 
 Rows in host memory need nothing here: their blocks are sent to a GPU one after the other, where one is asked for.
 """

@@ -8,14 +8,13 @@ Where no row of ``fit`` has a gap there is no more feature, and nothing is chang
 indicator for each, or gaps that are scattered over all features would outweigh the values.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from isobag.backends.arrays import FARTHEST, Bools, Floats, Ints
 from isobag.backends.learned import Learned, check
-from isobag.data.rows import Rows, sample_rows
+from isobag.data.rows import MappedRows, Rows, sample_rows
 
 GAPS = "missing values"
 """Name of the feature that says how surprising a row's gaps are."""
@@ -90,33 +89,6 @@ class Gaps(Learned):
         return whole
 
 
-class FilledRows(Rows):
-    """Other rows in host memory, their gaps filled."""
-
-    def __init__(self, rows: Rows, gaps: Gaps) -> None:
-        names = None if rows.names is None else [*rows.names, GAPS][: gaps.n_features]
-        super().__init__(len(rows), gaps.n_features, names)
-        self._rows, self._gaps = rows, gaps
-
-    def blocks(self) -> Iterator[Floats]:
-        """All rows in order."""
-        return map(self._gaps.fill, self._rows.blocks())
-
-    def take(self, numbers: Ints) -> Floats:
-        """Some of them: (k,) -> (k, d)."""
-        return self._gaps.fill(self._rows.take(numbers))
-
-    def part(self, numbers: Ints) -> Rows:
-        """Only the rows with the numbers given, which ascend."""
-        return FilledRows(self._rows.part(numbers), self._gaps)
-
-    @property
-    def whole(self) -> Floats | None:
-        """All rows as one block, if they make one: (n, d)."""
-        whole = self._rows.whole
-        return None if whole is None else self._gaps.fill(whole)
-
-
 def learn_gaps(rows: Rows) -> Gaps:
     """What stands for gaps, from all rows; medians from a sample of them."""
     if rows.device is not None:
@@ -134,4 +106,9 @@ def learn_gaps(rows: Rows) -> Gaps:
 def fill_rows(rows: Rows, gaps: Gaps) -> Rows:
     """Rows without gaps; as they are if they have none, and ``fit`` had none. Those on a device have none."""
     is_whole = rows.device is not None or not rows.map_reduce(lambda X: bool(np.isnan(X).any()), bool.__or__)
-    return rows if is_whole and not gaps.ever.any() else FilledRows(rows.on_host, gaps)
+    if is_whole and not gaps.ever.any():
+        return rows
+    filled = MappedRows(rows.on_host, gaps.fill)
+    filled.n_features = gaps.n_features
+    filled.names = None if rows.names is None else [*rows.names, GAPS][: gaps.n_features]
+    return filled

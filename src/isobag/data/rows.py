@@ -1,4 +1,4 @@
-"""Rows of numbers that need not be in memory: what learning and scoring ask of data.
+"""Rows of numbers that need not be in memory: what learning and scoring need of data.
 
 Everything learned from data is a partial result of each block, and partial results merge in any order to the same bits:
 counts, ranges, rows picked by number. So it does not matter how rows are cut into blocks, or who looks at which.
@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
 from itertools import pairwise
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -63,7 +63,7 @@ class Rows(ABC):
         """The rows with the numbers given, in that order: (k,) -> (k, d)."""
 
     def map_reduce(self, function: Callable[[Floats], T], combine: Callable[[T, T], T]) -> T:
-        """Partial results of all blocks, merged; ``combine`` must not mind the order."""
+        """Partial results of all blocks, merged; ``combine`` must be associative and commutative."""
         return reduce(combine, map(function, self.blocks()))
 
     def map(self, function: Callable[[Floats], Array]) -> Array:
@@ -191,28 +191,36 @@ class PartOfRows(Rows):
         return self._rows.take(self._numbers[numbers])
 
 
-class RangedRows(Rows):
-    """Other rows, with the ranges (d,) of more rows, of which they are a sample."""
+class DerivedRows(Rows):
+    """Other rows as they are, for whoever adds something to them."""
 
-    def __init__(self, rows: Rows, low: Floats, high: Floats) -> None:
+    def __init__(self, rows: Rows) -> None:
         super().__init__(len(rows), rows.n_features, rows.names)
-        self._rows, self._extremes = rows, (low, high)
+        self._rows, self.block_rows = rows, rows.block_rows
+
+    def _with(self, rows: Rows, numbers: slice | Ints) -> Any:
+        """The same of other rows, which are some of these."""
+        raise NotImplementedError
+
+    def _make(self, X: Floats, numbers: slice | Ints) -> Floats:
+        """What becomes of some of the rows: (k, d)."""
+        return X
 
     def blocks(self) -> Iterator[Floats]:
-        """The rows in order."""
-        return self._rows.blocks()
+        """All rows in order."""
+        start = 0
+        for X in self._rows.blocks():
+            yield self._make(X, slice(start, start + len(X)))
+            start += len(X)
 
     def take(self, numbers: Ints) -> Floats:
         """Some of them: (k,) -> (k, d)."""
-        return self._rows.take(numbers)
+        return self._make(self._rows.take(numbers), numbers)
 
-    def part(self, numbers: Ints) -> Rows:
-        """Only the rows with the numbers given, which ascend, with the same ranges."""
-        return RangedRows(self._rows.part(numbers), *self._extremes)
-
-    def extremes(self) -> tuple[Floats, Floats]:
-        """Least and greatest value of each feature in all rows: (d,), (d,)."""
-        return self._extremes
+    def part(self, numbers: Ints) -> Self:
+        """Only the rows with the numbers given, which ascend."""
+        part: Self = self._with(self._rows.part(numbers), numbers)
+        return part
 
     @property
     def device(self) -> str | None:
@@ -220,9 +228,10 @@ class RangedRows(Rows):
         return self._rows.device
 
     @property
-    def on_host(self) -> Rows:
+    def on_host(self) -> Self:
         """The same rows in host memory."""
-        return RangedRows(self._rows.on_host, *self._extremes)
+        same: Self = self if self.device is None else self._with(self._rows.on_host, slice(None))
+        return same
 
     def give(self, values: Array) -> Array:
         """Values of the rows, as the kind of array they came as."""
@@ -231,7 +240,39 @@ class RangedRows(Rows):
     @property
     def whole(self) -> Floats | None:
         """All rows as one block, if they make one: (n, d)."""
-        return self._rows.whole
+        whole = self._rows.whole
+        return None if whole is None else self._make(whole, slice(None))
+
+
+class RangedRows(DerivedRows):
+    """Other rows, with the ranges (d,) of more rows, of which they are a sample."""
+
+    def __init__(self, rows: Rows, low: Floats, high: Floats) -> None:
+        super().__init__(rows)
+        self._extremes = low, high
+
+    def _with(self, rows: Rows, numbers: slice | Ints) -> Rows:
+        return RangedRows(rows, *self._extremes)
+
+    def extremes(self) -> tuple[Floats, Floats]:
+        """Least and greatest value of each feature in all rows: (d,), (d,)."""
+        return self._extremes
+
+
+class MappedRows(DerivedRows):
+    """What a function makes of other rows (n, d) in host memory, and of the group of each if ``owners`` (n,) is set."""
+
+    def __init__(self, rows: Rows, function: Callable[..., Floats], owners: Ints | None = None) -> None:
+        super().__init__(rows)
+        self._function, self._owners = function, owners
+
+    def _with(self, rows: Rows, numbers: slice | Ints) -> Rows:
+        mapped = MappedRows(rows, self._function, None if self._owners is None else self._owners[numbers])
+        mapped.n_features, mapped.names = self.n_features, self.names
+        return mapped
+
+    def _make(self, X: Floats, numbers: slice | Ints) -> Floats:
+        return self._function(X) if self._owners is None else self._function(X, self._owners[numbers])
 
 
 def sample_of(n_rows: int, most: int, random_state: Any) -> Ints:

@@ -253,7 +253,7 @@ def _knots(column: Floats) -> tuple[Floats, Floats, Floats]:
     else:
         values = column[np.append(True, is_new)]
         if len(values) > KNOTS:
-            values = np.unique(column[_some(len(column))])
+            values = np.unique(column[_knot_ranks(len(column))])
         ranks = np.searchsorted(column, values, "left") + np.searchsorted(column, values, "right")
         scores = ndtri(ranks / (2.0 * len(column)))
         first, final = _ends_of_lines(scores)
@@ -267,12 +267,12 @@ def _knots(column: Floats) -> tuple[Floats, Floats, Floats]:
 @lru_cache(maxsize=16)
 def _knots_of_ranks(n: int) -> tuple[Ints, Floats, Ints, Ints]:
     """Places of the knots of n different values, their scores, and the ends of the lines around them."""
-    places = _some(n)
+    places = _knot_ranks(n)
     scores = ndtri((2 * places + 1) / (2.0 * n))
     return places, scores, *_ends_of_lines(scores)
 
 
-def _some(n: int) -> Ints:
+def _knot_ranks(n: int) -> Ints:
     return np.arange(n) if n <= KNOTS else np.linspace(0, n - 1, KNOTS).astype(np.int64)
 
 

@@ -28,7 +28,7 @@ class GroupSet(NamedTuple):
 
 
 class GroupsAroundMeans(NamedTuple):
-    """``GroupSet`` that are told apart by where they lie: also ``means`` (groups, d) and ``clusters`` (groups,).
+    """A ``GroupSet`` whose groups differ in where they lie: also ``means`` (groups, d) and ``clusters`` (groups,).
 
     ``clusters`` is the cluster each mean was drawn from (-1: from none of them).
     """

@@ -1,4 +1,4 @@
-"""Frames of Dask and Spark: what an engine must do. It knows nothing of columns, labels or results.
+"""Frames of Dask and Spark: what an engine must do. It does not depend on columns, labels or results.
 
 An engine brings what is made of its partitions together, and maps a function over them. All else is written once, in
 ``isobag.tables.clusters``.
@@ -33,7 +33,7 @@ class Partitions(Protocol):
         ...
 
     def reduce(self, work: Callable[[int, Frames], T], combine: Callable[[T, T], T]) -> T:
-        """What is made of all partitions, merged where they are; ``combine`` does not mind the order."""
+        """What is made of all partitions, merged where they are; ``combine`` is associative and commutative."""
         ...
 
     def map(self, work: Callable[[int, Frames], Iterator[pa.Table]], schema: pa.Schema, keeps: bool = True) -> Any:
@@ -62,6 +62,6 @@ def own_version() -> str:
 
 
 def check_version(needed: str, worker: str) -> None:
-    """Refuse to compute with another version of isobag than who asks for it has."""
+    """Refuse to compute with another version of isobag than the caller."""
     if own_version() != needed:
         raise ValueError(f"{worker} has isobag {own_version()}; need {needed}, as on the client.")

@@ -186,7 +186,7 @@ class IDKPointDetector(PointDetector, Modelled[PointModel]):
 
         ``groups`` (n,): what each row belongs to, such as an account. It only matters for p-values: whole groups are
         set aside, and one row of each counts, so that p-values hold for rows of new groups. "blocks": rows are in the
-        order of time and hang together; stretches of time are set aside as a whole.
+        order of time and autocorrelated; stretches of time are set aside as a whole.
 
         ``within`` (n,): the group whose rows each row is compared with, such as an account; see Notes. All other
         methods then need it too.
@@ -309,8 +309,9 @@ class IDKPointDetector(PointDetector, Modelled[PointModel]):
         A row drawn like the training data has a p-value of at most alpha with a probability of at most alpha, for every
         alpha down to 1 / (1 + number of rows set aside). Rows that score below all of these get smaller ones from the
         tail of their scores, unless ``exact``. This does not hold for the rows of ``fit`` themselves, nor where rows
-        hang together in time or otherwise: see ``groups`` of ``fit``. Anomalies in the training data make p-values
-        larger if they score lower than the rest; a dense clump of them that scores higher makes p-values smaller.
+        depend on each other, in time or otherwise: see ``groups`` of ``fit``. Anomalies in the training data make
+        p-values larger if they score lower than the rest; a dense clump of them that scores higher makes p-values
+        smaller.
 
         With ``within`` it holds for rows of the groups of ``fit``, drawn as those of ``fit`` were. Rows of new groups
         are compared with rows set aside that were scored without their groups.
@@ -325,7 +326,7 @@ class IDKPointDetector(PointDetector, Modelled[PointModel]):
         return self.model_.p_values(rows, self.compute_for(rows), EXACT if exact else EXTRAPOLATE)
 
     def explain(self, X: Any, *, within: Any = None) -> Any:
-        """What each feature contributes to a row's lack of similarity: (n, d), or a frame of X's kind with its names.
+        """What each feature contributes to a row being odd: (n, d), or a frame of X's kind with its names.
 
         A row sums to log(typical score / score of the row), where the typical score is the geometric mean over some
         rows of the training data: 0 for an ordinary row, above 0 for an odd one. A feature in which the row is nearer

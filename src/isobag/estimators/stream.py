@@ -140,7 +140,7 @@ class IDKStreamDetector(Thresholded, Storable):
         return self
 
     def follow(self, X: Any) -> Followed:
-        """``partial_fit``, and what it knows of each row before it learns it: scores and p-values, (n,) each.
+        """``partial_fit``; returns scores and p-values of each row before it is learned: (n,) each.
 
         Scores are nan and p-values 1 for the first rows, before there is a model.
         """
@@ -166,8 +166,8 @@ class IDKStreamDetector(Thresholded, Storable):
         beyond the tail of the others, so that one odd row does not hide the next; below all of them p-values go on from
         their tail. If these rows and x are exchangeable, P(p(x) <= alpha) <= alpha holds but for the little by which
         the model has moved since: each score is that of a model whose window shares all but the newer rows. While the
-        stream changes, p-values are of the mixture of old and new rows in the window. Rows that hang together in time
-        make p-values that do so too: each is valid, but many small ones may come together.
+        stream changes, p-values are of the mixture of old and new rows in the window. P-values of
+        autocorrelated rows are autocorrelated too: each is valid, but small ones may come in runs.
         """
         rows = self._rows(X)
         return rows.give(self.stream_.p_values(self._scores(rows)))
@@ -193,7 +193,7 @@ class IDKStreamDetector(Thresholded, Storable):
         return np.where(are_alarms, -1, 1)
 
     def explain(self, X: Any) -> Any:
-        """What each feature contributes to a row's lack of similarity to the window: (n, d), as of IDKPointDetector."""
+        """What each feature contributes to a row being odd against the window: (n, d), as of IDKPointDetector."""
         rows = self._rows(X)
         gaps = self._gaps
         filled = fill_rows(rows.on_host, gaps)
@@ -241,7 +241,7 @@ class IDKStreamDetector(Thresholded, Storable):
     def drift_(self) -> Drift:
         """How far the window is from the reference; ``began`` is the number of a row of the stream, from 0.
 
-        A change that began before the window was, and so nowhere in it, is said to begin near its first row.
+        A change that began before the window was, and so nowhere in it, is reported to begin near its first row.
         """
         window, stream = self.window_, self.stream_
         if self.reference is None:

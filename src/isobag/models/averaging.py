@@ -191,7 +191,7 @@ def _fit_view(path: Floats, importance: Floats, far: Floats | None, floor: float
     path = np.ascontiguousarray(path)  # in one layout, so that sums are taken in one order
     floors = np.maximum(floor * path.mean(axis=0), np.finfo(float).tiny)
     spreads = Average(floors, importance, 0.0).logarithms(path).std(axis=0)
-    is_informative = spreads > _LEAST_SPREAD  # a psi that tells no rows apart has no say
+    is_informative = spreads > _LEAST_SPREAD  # a psi at which all rows score alike has no weight
     weights = np.divide(importance, spreads, out=np.zeros_like(spreads), where=is_informative)
     far_weight = 0.0
     if far is not None:

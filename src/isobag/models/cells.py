@@ -2,11 +2,13 @@
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from isobag.backends import Compute
 from isobag.backends.arrays import MOST_ROWS, Floats, Ints
 from isobag.backends.learned import check
 from isobag.models.level2 import AnyMaps, Level2, Level2Params
-from isobag.partitionings.counts import GroupBalls, draw_from_groups
+from isobag.partitionings.counts import GroupBalls, MeanMaps, draw_from_groups
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,16 +28,19 @@ class GroupCells(Level2):
     @classmethod
     def fit(cls, maps: AnyMaps, params: Level2Params, seed: int, compute: Compute) -> tuple["GroupCells", Floats]:
         """Draw partitionings from the groups and count them; also their scores: (g,)."""
-        queries = maps.prepare()
-        drawn = draw_from_groups(queries, params.n_estimators, (params.max_samples or 2,), seed, compute)
-        counts, sums = queries.count_and_sum(drawn, compute)
-        cells = cls(drawn, counts, len(maps))
-        return cells, cells.shares(sums)
+        drawn, dots = draw_from_groups(maps, params.n_estimators, (params.max_samples or 2,), seed, compute)
+        if isinstance(maps, MeanMaps):
+            cells = drawn.assign(maps, compute, dots)
+            model = cls(drawn, drawn.count(cells), len(maps))
+            return model, model.shares(drawn.sum_at(cells, model.counts))
+        counts = maps.map_reduce(lambda block: drawn.count(drawn.assign(block, compute)), np.add)
+        model = cls(drawn, counts, len(maps))
+        return model, model.scores(maps, compute)
 
     def scores(self, maps: AnyMaps, compute: Compute) -> Floats:
         """How normal each group is: (g,) in [0, 1]."""
         drawn = self.partitionings
-        return self.shares(maps.map(lambda block: drawn.sum_at(drawn.prepare(block, compute), self.counts, compute)))
+        return self.shares(maps.map(lambda block: drawn.sum_at(drawn.assign(block, compute), self.counts)))
 
     def shares(self, sums: Ints) -> Floats:
         """Sums over partitionings (g, 1) divided by the largest possible sum: (g,)."""

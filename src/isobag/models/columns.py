@@ -1,4 +1,4 @@
-"""What each column says of a group on its own: a mean or a spread that other groups do not have, a value never seen.
+"""What is odd about a group in a single column: a mean or a spread that other groups do not have, a value never seen.
 
 In many columns a change of one is a small part of the distance between mean maps. So, beside level 2:
 

@@ -24,7 +24,7 @@ Count = Callable[[GroupedBlock], GroupTally]
 
 @dataclass(frozen=True)
 class Counter:
-    """How points are counted in so many columns, and the key by which a model asks for the counts."""
+    """How points are counted in so many columns, and the key under which a model finds the counts."""
 
     key: Any
     count: Count

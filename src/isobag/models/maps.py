@@ -8,18 +8,17 @@ from collections.abc import Callable, Iterator
 from functools import reduce
 from itertools import groupby
 from operator import add
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from isobag.backends import Compute
 from isobag.backends.arrays import Floats, Ints
 from isobag.backends.counts import stack_counts
 from isobag.data.groups import Groups
 from isobag.models.counted import Count, CountedGroups
 from isobag.models.tally import GroupTally, merge_tallies
-from isobag.partitionings.counts import GroupBalls, GroupQueries, MeanMaps
+from isobag.partitionings.counts import MeanMaps
 
 T = TypeVar("T")
 KEPT_BYTES = 1 << 28
@@ -49,20 +48,6 @@ class LazyMaps(ABC):
         """What a function makes of each group, made where its counts are: (g, ...)."""
         values: npt.NDArray[Any] = np.concatenate(self.map_reduce(lambda maps: [function(maps)], add))
         return values
-
-    def prepare(self) -> Self:
-        """To be partitioned, and assigned to cells."""
-        return self
-
-    def part(self, numbers: Ints) -> GroupQueries:
-        """Some of the groups, prepared here."""
-        return GroupQueries(self[numbers])
-
-    def count_and_sum(self, drawn: GroupBalls, compute: Compute) -> tuple[Ints, Ints]:
-        """Counts of these groups in the cells of each level (L, t, psi), and their sums at the cells: (g, L)."""
-        counts = self.map_reduce(lambda maps: drawn.count(drawn.prepare(maps, compute), compute), np.add)
-        sums = self.map(lambda maps: drawn.sum_at(drawn.prepare(maps, compute), counts, compute))
-        return counts, sums
 
 
 class TotalledMaps(LazyMaps):

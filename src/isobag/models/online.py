@@ -1,7 +1,7 @@
 """Alarms one row at a time: a share of false ones among all alarms ever raised.
 
-A batch's false discovery rate says nothing of many batches: where most have no anomaly, most alarms are false. LORD++
-keeps a promise over time, from p-values in the order in which they come: alarm where
+A false discovery rate of each batch does not hold for all together: where most have no anomaly, most alarms are false.
+LORD++ keeps a promise over time, from p-values in the order in which they come: alarm where
 
 p_t <= w_0 g_t + (fdr - w_0) g_(t - t_1) + fdr sum_(j > 1) g_(t - t_j),   after alarms at t_1, t_2, ...;
 

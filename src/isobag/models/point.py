@@ -141,7 +141,7 @@ class PointModel(Learned):
             demand(len(self.residuals.sizes) == n_groups, "residuals are of other groups")
             parts.append(replace(self.residuals.model, baseline=self.baseline))
         for part in parts:
-            demand(isinstance(part, PointModel), "a part of the model is no model of points")
+            demand(isinstance(part, PointModel), "a part of the model is not a model of points")
             demand(part.views.n_features == self.views.n_features, "a part is of another number of features")
             demand((part.average is None) == (self.average is None), "some parts average over psi and others do not")
             sizes = [None if model.baseline is None else len(model.baseline.sizes) for model in (self, part)]
@@ -313,7 +313,7 @@ class PointModel(Learned):
 
     @property
     def _counted_views(self) -> Views:
-        """The views at the psi that have a say."""
+        """The views at the psi that have a weight."""
         return self.views.largest if self.average is None else self.views
 
     def _path(self, compute: Compute) -> Callable[[Floats], Floats]:

@@ -9,7 +9,7 @@
               medians over the rows of ``fit`` equal
 
 Rows of ``fit`` are left out of their own group's location and spread, as of its counts. Rows of groups that are not
-known have no residual, and where groups do not differ nobody has.
+known have no residual, and where groups do not differ no row has one.
 """
 
 from collections.abc import Callable, Iterator
@@ -222,11 +222,11 @@ def _spread_in_groups(owners: Ints, n_groups: int) -> Ints:
 
 def _whole_groups(rows: LabelledRows) -> Iterator[tuple[Floats, Ints]]:
     """Rows sorted by group, and the group of each: (m, d), (m,) at a time; no group is in two parts."""
-    rest, whose = np.empty((0, rows.n_features)), np.empty(0, dtype=np.int64)
+    rest, rest_owners = np.empty((0, rows.n_features)), np.empty(0, dtype=np.int64)
     for block in rows.owned_blocks():
-        X, owners = np.concatenate([rest, block.X]), np.concatenate([whose, block.owners])
+        X, owners = np.concatenate([rest, block.X]), np.concatenate([rest_owners, block.owners])
         start = int(np.searchsorted(owners, owners.max(initial=0)))
         if start:
             yield X[:start], owners[:start]
-        rest, whose = X[start:], owners[start:]
-    yield rest, whose
+        rest, rest_owners = X[start:], owners[start:]
+    yield rest, rest_owners

@@ -1,4 +1,4 @@
-"""A second witness: the point detector on what columns say of each group, mean, spread, how often a value occurs.
+"""A second witness: the point detector on summaries of each group: mean, spread, how often a value occurs.
 
 The kernel compares shares of points, and of values that a column has two of, such as the events of a session, the
 shares are all there is to say: nothing is lost in a row of means, spreads and counts for each group, and the point

@@ -252,9 +252,9 @@ def draw_views(
     """
     plans = plans[: draw.n_estimators]
     pools, slots = _draw_pools(len(rows), rows.n_features, plans, draw, averages)
-    taught = np.unique(np.concatenate(pools))
-    teachers = None if draw.pool_size is None or 2 * len(taught) > len(rows) else taught
-    scalings = fit_scalings(rows, dict.fromkeys(plan.scaling for plan in plans), compute.n_jobs, teachers)
+    pooled = np.unique(np.concatenate(pools))
+    sampled = None if draw.pool_size is None or 2 * len(pooled) > len(rows) else pooled
+    scalings = fit_scalings(rows, dict.fromkeys(plan.scaling for plan in plans), compute.n_jobs, sampled)
     members = []
     for plan, pool, of_pool in zip(plans, pools, slots, strict=True):
         scaling = scalings[plan.scaling]

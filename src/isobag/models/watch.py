@@ -28,7 +28,7 @@ _SIGNAL_ENTITIES = 2_000
 
 
 class Words(NamedTuple):
-    """What a person said about entities in a period: (E,) each."""
+    """Which entities were accepted, dismissed or retired in a period: (E,) each."""
 
     accepted: Bools
     dismissed: Bools
@@ -56,7 +56,7 @@ class _Expected(NamedTuple):
     unit: Floats
     error: Floats
     variance: Floats
-    own: Floats
+    scale: Floats
     widened: Floats
     size: Floats
     rows: Floats
@@ -97,11 +97,11 @@ def advance(
     p, kind, bound = p_values(fleet.null, evidence, group, n_before)
     p[~is_judged | (n_before < rules.warm_up)] = np.nan
 
-    is_said = words.accepted | words.dismissed | words.retired
-    opened = benjamini_hochberg(p, ~np.isnan(p) & ~is_open & ~is_said, rules.level)
+    is_settled = words.accepted | words.dismissed | words.retired
+    opened = benjamini_hochberg(p, ~np.isnan(p) & ~is_open & ~is_settled, rules.level)
     span = kind % len(FADES)  # z of a shift, from a sum over a span
     chosen = np.nan_to_num(spans[np.arange(len(z)), span]) * np.sqrt((1 - FADES) / (1 + FADES))[span, None]
-    incident, over, inside = _follow(past, x, z, p, opened, chosen, is_said, period)
+    incident, over, inside = _follow(past, x, z, p, opened, chosen, is_settled, period)
 
     learns = ~inside & ~past.muted & ~words.retired
     level, n, effects, effect_n = _learn_levels(past, expected, x, phases, learns, rules)
@@ -110,7 +110,7 @@ def advance(
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.where(seen & (expected.variance > 0), np.minimum(squares / expected.variance, _CLIP**2), 0.0)
     fades = np.where(seen & (past.n >= rules.memory), 1 - 1 / rules.memory, 1.0)
-    restart = (over | is_said)[:, None, None]
+    restart = (over | is_settled)[:, None, None]
     n_since = np.where(is_open[:, None], past.new_n, 0.0)  # the new usual is what was since the incident began
     taken = words.accepted[:, None] & ~np.isnan(x)
     new_level = (past.new_level * n_since + np.nan_to_num(x)) / (n_since + 1)
@@ -147,10 +147,10 @@ def _expect(past: Past, fleet: Fleet, x: Floats, phases: tuple[int, ...], rules:
     size = np.repeat(_size_of(np.nan_to_num(np.exp(x[:, :1]) - 0.5)), mean.shape[1], axis=1)
     size[:, 0] = _size_of(rows)
     variance = _variance_of(fleet, size)
-    own = (PRIOR + past.squares) / (PRIOR + past.n)
-    error = np.sqrt(variance * own * widened)
+    scale = (PRIOR + past.squares) / (PRIOR + past.n)
+    error = np.sqrt(variance * scale * widened)
     error[:, 0] = np.maximum(error[:, 0], _least_error(rows))
-    return _Expected(mean, _units_of(past, rules), error, variance, own, widened, size, rows, steps, weights)
+    return _Expected(mean, _units_of(past, rules), error, variance, scale, widened, size, rows, steps, weights)
 
 
 def _units_of(past: Past, rules: Rules) -> Floats:
@@ -202,7 +202,7 @@ def _evidence_of(z: Floats) -> Floats:
 
 
 def _follow(
-    past: Past, x: Floats, z: Floats, p: Floats, opened: Bools, chosen: Floats, is_said: Bools, period: int
+    past: Past, x: Floats, z: Floats, p: Floats, opened: Bools, chosen: Floats, is_settled: Bools, period: int
 ) -> tuple[dict[str, Any], Bools, Bools]:
     """Incidents opened, continued and ended: fields of the past; which are over, and which entities are in one.
 
@@ -218,7 +218,7 @@ def _follow(
     share = np.where(power > 0, share, past.remains)
     speed = np.maximum(1 / 3, 1 - 9 / np.maximum(power, 9.0))  # a large shift that is back is over at once
     remains = np.where(opened, 1.0, past.remains + speed * (share - past.remains))
-    over = is_open & ((remains < _IS_BACK) | is_said)
+    over = is_open & ((remains < _IS_BACK) | is_settled)
     inside = opened | (is_open & ~over)
     periods = np.where(opened, 1, past.periods + inside)
     n_rows = np.rint(np.nan_to_num(np.exp(x[:, 0]) - 0.5)).astype(np.int64)
@@ -268,8 +268,8 @@ def _learn_levels(
 
 def _learn_fleet(fleet: Fleet, expected: _Expected, squares: Floats, seen: Bools) -> Fleet:
     """Squared errors of a period added, the largest cut, each shared by the two nearest sizes."""
-    usual = expected.variance * expected.own
-    cut = np.where(usual > 0, np.minimum(squares / expected.own, _CLIP**2 * usual), squares)
+    usual = expected.variance * expected.scale
+    cut = np.where(usual > 0, np.minimum(squares / expected.scale, _CLIP**2 * usual), squares)
     added, weight = np.zeros_like(fleet.squares), np.zeros_like(fleet.weights)
     low = expected.size.astype(np.int64)
     for j in range(cut.shape[1]):
@@ -286,12 +286,12 @@ def _learn_fleet(fleet: Fleet, expected: _Expected, squares: Floats, seen: Bools
 def _signals(past: Past, fleet: Fleet, rules: Rules) -> tuple[Floats, ...]:
     """How much effects of each cycle vary beyond what chance makes of as many periods, in units of a period's error."""
     part = slice(None, None, 1 + len(past.n) // _SIGNAL_ENTITIES)
-    unit, own = _units_of(past, rules)[part, None], ((PRIOR + past.squares) / (PRIOR + past.n))[part, None]
+    unit, scale = _units_of(past, rules)[part, None], ((PRIOR + past.squares) / (PRIOR + past.n))[part, None]
     result = []
     for effect, n in zip((one[part] for one in past.effects), (one[part] for one in past.effect_n), strict=True):
         rows = np.exp(np.minimum((past.level[part, None] + effect)[..., 0], _MOST_Z))
         size = np.repeat(_size_of(rows).reshape(-1, 1), effect.shape[2], axis=1)
-        variance = _variance_of(fleet, size).reshape(effect.shape) * own
+        variance = _variance_of(fleet, size).reshape(effect.shape) * scale
         variance[..., 0] = np.maximum(variance[..., 0], _least_error(rows) ** 2)
         weight = np.minimum(n, 3.0) * (n >= 2)
         centred = (effect - effect.mean(axis=1, keepdims=True)) / unit

@@ -1,4 +1,4 @@
-"""Summaries of bags: what is known of the rows of an entity in a period once they are gone."""
+"""Summaries of bags: what is kept of the rows of an entity in a period."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ _MOST_PAIRED, _LEAST_ROWS, _LARGEST = 14, 5, 3.0
 
 
 @dataclass(frozen=True)
-class Rows(Learned):
+class BagRows(Learned):
     """Rows of entities, in numbers.
 
     entity, period, hour (n,); digest (n,) : stands for all cells of a row, to know it again. numbers (n, c), NaN for
@@ -38,13 +38,13 @@ class Rows(Learned):
     def __len__(self) -> int:
         return len(self.entity)
 
-    def take(self, rows: Ints | Bools | slice) -> "Rows":
+    def take(self, rows: Ints | Bools | slice) -> "BagRows":
         """Some of the rows."""
         if isinstance(rows, np.ndarray) and rows.dtype == bool and rows.all():
             return self
-        return Rows(*(getattr(self, name)[rows] for name in self.__dataclass_fields__))
+        return BagRows(*(getattr(self, name)[rows] for name in self.__dataclass_fields__))
 
-    def in_order(self) -> "Rows":
+    def in_order(self) -> "BagRows":
         """Sorted by period, entity and digest, in whatever order they came."""
         return self.take(np.lexsort((self.digest, self.entity, self.period)))
 
@@ -57,7 +57,7 @@ class Rows(Learned):
 
 
 @dataclass(frozen=True)
-class Summary(Learned):
+class BagSummary(Learned):
     """One summary: its kind, the number of its column (-1 for none), and which quantile, value or part it is of."""
 
     kind: str
@@ -87,16 +87,16 @@ class Schema(Learned):
         return list(combinations(range(min(len(self.numbers), _MOST_PAIRED)), 2))
 
     @property
-    def summaries(self) -> tuple[Summary, ...]:
+    def summaries(self) -> tuple[BagSummary, ...]:
         """All of them, in order."""
-        parts = [Summary(ROWS)]
+        parts = [BagSummary(ROWS)]
         for c in range(len(self.numbers)):
-            parts += [Summary(MEAN, c), Summary(SPREAD, c)]
-            parts += [Summary(QUANTILE, c, k) for k in range(len(QUANTILES))] + [Summary(MISSING, c)]
-        parts += [Summary(PAIR, *pair) for pair in self.pairs]
+            parts += [BagSummary(MEAN, c), BagSummary(SPREAD, c)]
+            parts += [BagSummary(QUANTILE, c, k) for k in range(len(QUANTILES))] + [BagSummary(MISSING, c)]
+        parts += [BagSummary(PAIR, *pair) for pair in self.pairs]
         for c, codes in enumerate(self.values):
-            parts += [Summary(SHARE, c, k) for k in range(len(codes) + 2)]
-        return (*parts, *(Summary(HOURS, -1, k) for k in range(PARTS_OF_DAY * self.has_hours)))
+            parts += [BagSummary(SHARE, c, k) for k in range(len(codes) + 2)]
+        return (*parts, *(BagSummary(HOURS, -1, k) for k in range(PARTS_OF_DAY * self.has_hours)))
 
     @property
     def units(self) -> Ints:
@@ -105,10 +105,10 @@ class Schema(Learned):
         return np.array([spread[one.column] if one.kind in (MEAN, QUANTILE) else -1 for one in self.summaries])
 
 
-def learn_schema(rows: Rows, is_chosen: Sequence[bool], has_hours: bool) -> tuple[Schema, tuple[str, ...]]:
+def learn_schema(rows: BagRows, is_chosen: Sequence[bool], has_hours: bool) -> tuple[Schema, tuple[str, ...]]:
     """Which columns to summarise, and for each column, numbers first, why it is not ("" if it is).
 
-    is_chosen : for each column, numbers first, whether a person named it.
+    is_chosen : for each column, numbers first, whether the user named it.
     """
     n_numbers = rows.numbers.shape[1]
     part = np.linspace(0, len(rows) - 1, min(len(rows), _SAMPLE)).astype(np.int64)
@@ -143,7 +143,7 @@ def learn_schema(rows: Rows, is_chosen: Sequence[bool], has_hours: bool) -> tupl
     return schema, tuple(reasons)
 
 
-def summarise(schema: Schema, rows: Rows, starts: Ints) -> Floats:
+def summarise(schema: Schema, rows: BagRows, starts: Ints) -> Floats:
     """Summaries of bags from rows sorted by bag; starts (g,) is the first row of each: (g, S), NaN for none."""
     sizes = np.diff(np.append(starts, len(rows)))
     owner, sizes_ = np.repeat(np.arange(len(starts)), sizes), sizes.astype(np.float64)

@@ -46,8 +46,8 @@ def add_evidence(null: Null, evidence: Floats, group: Ints, counts: Bools, perio
         periods = np.concatenate([null.periods[k], np.full(len(rows), period)])
         first = max(int(np.searchsorted(periods, period / 2)), len(periods) - MOST)
         joined = (null.evidence[k], evidence[rows]), (null.entities[k], rows)
-        kept, entities = (np.concatenate(own)[first:] for own in joined)
-        parts.append((kept, periods[first:], entities))
+        of_group, entities = (np.concatenate(own)[first:] for own in joined)
+        parts.append((of_group, periods[first:], entities))
     return Null(*(tuple(own) for own in zip(*parts, strict=True)))
 
 

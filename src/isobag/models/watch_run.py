@@ -10,7 +10,7 @@ from isobag.backends.arrays import Bools, Floats, Ints
 from isobag.backends.learned import Learned, demand
 from isobag.data.periods import Calendar
 from isobag.models.watch import Verdict, Words, advance
-from isobag.models.watch_bags import Rows, Schema, learn_schema, summarise
+from isobag.models.watch_bags import BagRows, Schema, learn_schema, summarise
 from isobag.models.watch_past import Fleet, Past, Rules, empty_fleet, empty_past, with_more
 
 ACCEPT, DISMISS, RETIRE = "accept", "dismiss", "retire"
@@ -18,7 +18,7 @@ ACCEPT, DISMISS, RETIRE = "accept", "dismiss", "retire"
 
 @dataclass(frozen=True)
 class Word(Learned):
-    """What a person said: accept, dismiss or retire an entity, in a period."""
+    """Feedback of the user: accept, dismiss or retire an entity, in a period."""
 
     what: str
     entity: int
@@ -45,7 +45,7 @@ class History(Learned):
     bag_period, bag_entity, bag_rows, bag_digest (b,) : closed bags, to know their rows again.
     """
 
-    rows: Rows
+    rows: BagRows
     learnt: Learnt | None
     begun: Ints
     first: int
@@ -87,7 +87,7 @@ class Details(NamedTuple):
     error: Floats
 
 
-class Judged(NamedTuple):
+class JudgedPeriod(NamedTuple):
     """One period judged: rows, p_value (E,), NaN if not judged; inside (E,); n_changed (S,); details of incidents."""
 
     period: int
@@ -98,12 +98,12 @@ class Judged(NamedTuple):
     details: Details
 
 
-def _judged(period: int, rows: Ints, verdict: Verdict, past: Past) -> Judged:
+def _judged(period: int, rows: Ints, verdict: Verdict, past: Past) -> JudgedPeriod:
     at = np.flatnonzero(verdict.inside | verdict.over)
     of_past = (past.p, verdict.bound, past.periods, past.points, verdict.over, past.direction, past.new_level)
     parts: Any = (verdict.since, past.last, *of_past, verdict.expected, verdict.error)
     details = Details(at, *(own[at] for own in parts))
-    return Judged(period, rows, verdict.p_value, verdict.inside, verdict.n_changed, details)
+    return JudgedPeriod(period, rows, verdict.p_value, verdict.inside, verdict.n_changed, details)
 
 
 def rules_of(schema: Schema, calendar: Calendar, fdr: float) -> Rules:
@@ -118,7 +118,7 @@ def warm_up_of(calendar: Calendar) -> int:
 
 def judge_open(
     history: History, calendar: Calendar, fdr: float, late: int, is_chosen: tuple[bool, ...]
-) -> tuple[History, list[Judged]]:
+) -> tuple[History, list[JudgedPeriod]]:
     """Judge every open period, the earliest first, and close those that no late row can change; rows are in order."""
     rows, learnt = history.rows, history.learnt
     if learnt is None:
@@ -153,33 +153,37 @@ def judge_open(
     return replace(history, rows=rows.take(~is_closed), learnt=learnt, closed=closed, words=still, **joined), result
 
 
-class _Bags(NamedTuple):
+class _PeriodBags(NamedTuple):
     entity: Ints
     rows: Ints
 
 
-def _bags_by_period(rows: Rows, schema: Schema) -> Iterator[tuple[int, _Bags, Floats]]:
+def _bags_by_period(rows: BagRows, schema: Schema) -> Iterator[tuple[int, _PeriodBags, Floats]]:
     """Each period that has rows: its bags, and their summaries."""
     ends = np.flatnonzero(np.diff(rows.period, append=rows.period[-1:] + 1)) + 1
     start = 0
     for end in ends.tolist():
-        own = rows.take(slice(start, end))
-        starts = np.flatnonzero(np.diff(own.entity, prepend=-1))
-        sizes = np.diff(np.append(starts, len(own)))
-        yield int(own.period[0]), _Bags(own.entity[starts], sizes), summarise(schema, own, starts)
+        of_period = rows.take(slice(start, end))
+        starts = np.flatnonzero(np.diff(of_period.entity, prepend=-1))
+        sizes = np.diff(np.append(starts, len(of_period)))
+        yield (
+            int(of_period.period[0]),
+            _PeriodBags(of_period.entity[starts], sizes),
+            summarise(schema, of_period, starts),
+        )
         start = end
 
 
 def _words_in(history: History, period: int) -> Words:
-    said = []
+    masks = []
     for what in (ACCEPT, DISMISS, RETIRE):
         mask = np.zeros(len(history.begun), dtype=bool)
         mask[[word.entity for word in history.words if word.what == what and word.period == period]] = True
-        said.append(mask)
-    return Words(*said)
+        masks.append(mask)
+    return Words(*masks)
 
 
-def _digests_of(rows: Rows) -> tuple[Ints, Ints, Ints, Ints]:
+def _digests_of(rows: BagRows) -> tuple[Ints, Ints, Ints, Ints]:
     starts = np.flatnonzero((np.diff(rows.period, prepend=-1 << 60) != 0) | (np.diff(rows.entity, prepend=-1) != 0))
     sizes = np.diff(np.append(starts, len(rows)))
     digest = np.add.reduceat(rows.digest, starts) if len(starts) else rows.digest[:0]

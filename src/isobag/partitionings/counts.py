@@ -8,20 +8,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
 
 from isobag.backends import Compute
-from isobag.backends.arrays import MOST_ROWS, Array, Cells, Floats, Ints
+from isobag.backends.arrays import MOST_ROWS, OUTSIDE, Array, Cells, Floats, Ints
 from isobag.backends.counts import dot_vector, self_dots, total_counts
 from isobag.backends.learned import Learned, check, demand
+from isobag.backends.numpy import group_sq_radii
 from isobag.backends.threads import slices
 from isobag.partitionings.base import draw_rows, draw_seeds
 
 _KEPT_DOTS = 1 << 27
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -58,14 +58,6 @@ class MeanMaps(Learned):
         """What a function makes of each group, from blocks of groups: (g, ...)."""
         return function(self)
 
-    def map_reduce(self, function: Callable[["MeanMaps"], T], combine: Callable[[T, T], T]) -> T:
-        """Partial results of blocks of groups, merged."""
-        return function(self)
-
-    def prepare(self) -> "GroupQueries":
-        """To be partitioned, and assigned to cells."""
-        return GroupQueries(self)
-
     def total(self, weights: Ints) -> Ints:
         """Sum of the counts times whole weights, one for each group: (g,) -> (columns,)."""
         return total_counts(self.counts, weights)
@@ -73,57 +65,6 @@ class MeanMaps(Learned):
     def dot(self, vector: Ints) -> Ints:
         """Dot product of each group's counts with a vector of whole numbers: (columns,) -> (g,)."""
         return dot_vector(self.counts, vector)
-
-
-class GroupQueries:
-    """Groups to be assigned to cells, and their dot products with the centers of cells, where there is room for them.
-
-    Centers are groups too: those drawn from these queries, by ``part``, share one table of dot products with them.
-    """
-
-    def __init__(self, maps: MeanMaps, source: "GroupQueries | None" = None, rows: Ints | None = None) -> None:
-        self.maps = maps
-        self._source, self._rows = source, rows
-        self._dots: tuple[MeanMaps, Ints] | None = None
-        self._cells: tuple[GroupBalls, Cells] | None = None
-
-    def __len__(self) -> int:
-        return len(self.maps)
-
-    def part(self, rows: Ints) -> "GroupQueries":
-        """Some of the groups."""
-        return GroupQueries(self.maps[rows], self, rows)
-
-    def dots_with(self, centers: MeanMaps, compute: Compute, rows: Ints | None = None) -> Ints | None:
-        """Dot products with all centers (g, centers), or None if they are too many to keep.
-
-        ``rows``: those of the groups that are the centers, if known
-        """
-        if len(self) * len(centers) > _KEPT_DOTS:
-            return None
-        if self._dots is None or self._dots[0] is not centers:
-            dots = compute.backend.dot_counts(self.maps.counts, centers.counts, compute.n_jobs, rows)
-            self._dots, self._cells = (centers, dots), None
-        return self._dots[1]
-
-    def count_and_sum(self, drawn: "GroupBalls", compute: Compute) -> tuple[Ints, Ints]:
-        """Counts of these groups in the cells of each level (L, t, psi), and their sums at the cells: (g, L)."""
-        counts = drawn.count(self, compute)
-        return counts, drawn.sum_at(self, counts, compute)
-
-    def own_dots(self, compute: Compute) -> tuple[Ints, Ints]:
-        """Dot products of these groups among each other, and the rows in which they stand."""
-        shared = None if self._source is None else self._source.dots_with(self.maps, compute, self._rows)
-        if shared is not None and self._rows is not None:
-            return shared, self._rows
-        every = np.arange(len(self))
-        return compute.backend.dot_counts(self.maps.counts, self.maps.counts, compute.n_jobs, every), every
-
-    def cells_in(self, balls: "GroupBalls", compute: Compute) -> Cells:
-        """Cell of every group in every partitioning of each level, kept for the next who asks: see ``find_cells``."""
-        if self._cells is None or self._cells[0] is not balls:
-            self._cells = balls, balls.find_cells(self, compute)
-        return self._cells[1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,21 +80,9 @@ class GroupBalls(Learned):
     levels: tuple[int, ...]
     sq_radii: Floats
 
-    def prepare(self, maps: MeanMaps, compute: Compute) -> GroupQueries:
-        """Queries from mean maps."""
-        return GroupQueries(maps)
-
     def __len__(self) -> int:
         """Number of partitionings."""
         return len(self.slots)
-
-    def count(self, queries: GroupQueries, compute: Compute) -> Ints:
-        """Number of groups in each cell of each level: (L, t, psi)."""
-        return compute.backend.count_assigned(queries.cells_in(self, compute), self.levels[-1])
-
-    def sum_at(self, queries: GroupQueries, tables: Ints, compute: Compute) -> Ints:
-        """Sum over partitionings of the table at each group's cell: tables (L, t, psi) -> (g, L)."""
-        return compute.backend.sum_assigned(queries.cells_in(self, compute), tables)
 
     @property
     def width(self) -> int:
@@ -170,35 +99,49 @@ class GroupBalls(Learned):
         check("sq_radii", self.sq_radii, (len(self.levels), *self.slots.shape), 0, np.inf)
         demand(self.slots.size, "there are no partitionings")
 
-    def find_cells(self, queries: GroupQueries, compute: Compute) -> Cells:
-        """Cell of every group in every partitioning, for each level, where the backend works: (L, t, g)."""
-        centers = (self.centers.self_dots, self.centers.sizes, self.unit)
+    def assign(self, maps: MeanMaps, compute: Compute, dots: Ints | None = None) -> Cells:
+        """Cell of every group in every partitioning, for each level: (L, t, g); ``dots`` with centers, if at hand."""
+        centers = self.centers
 
-        def find_part(part: GroupQueries) -> Cells:
-            dots = part.dots_with(self.centers, compute)
-            assert dots is not None
-            queries = (dots, part.maps.self_dots, part.maps.sizes)
-            return compute.backend.assign_groups(
-                *queries, *centers, self.slots, self.levels, self.sq_radii, compute.n_jobs
-            )
+        def assign_part(rows: slice) -> Cells:
+            part, of_part = maps if rows.stop - rows.start >= len(maps) else maps[rows], dots
+            if of_part is None:
+                of_part = compute.backend.dot_counts(part.counts, centers.counts, compute.n_jobs, None)
+            measured = (of_part, part.self_dots, part.sizes, centers.self_dots, centers.sizes, self.unit)
+            return compute.backend.assign_groups(*measured, self.slots, self.levels, self.sq_radii, compute.n_jobs)
 
-        rows = list(slices(len(queries), max(1, _KEPT_DOTS // len(self.centers))))
-        if len(rows) <= 1:
-            return find_part(queries)
-        return compute.backend.join_cells([find_part(GroupQueries(queries.maps[own])) for own in rows])
+        parts = slices(max(1, len(maps)), max(1, _KEPT_DOTS // len(centers)))
+        return np.concatenate([assign_part(rows) for rows in parts], axis=2)
+
+    def count(self, cells: Cells) -> Ints:
+        """Number of groups in each cell: (L, t, g) -> (L, t, psi)."""
+        psi = self.levels[-1]
+        return np.array([[np.bincount(own[own != OUTSIDE], minlength=psi) for own in level] for level in cells])
+
+    def sum_at(self, cells: Cells, tables: Ints) -> Ints:
+        """Sum over partitionings of the table at each group's cell: (L, t, g), (L, t, psi) -> (g, L)."""
+        sums = np.zeros((cells.shape[2], len(cells)), dtype=np.int64)
+        for level, i in np.ndindex(*cells.shape[:2]):
+            sums[:, level] += np.where(cells[level, i] == OUTSIDE, 0, tables[level, i][cells[level, i]])
+        return sums
 
 
 def draw_from_groups(
-    groups: Any, n_estimators: int, levels: tuple[int, ...], random_state: Any, compute: Compute
-) -> GroupBalls:
-    """Level 2: draw some of the groups for each partitioning; balls around them, for all nested levels."""
-    rows = draw_rows(len(groups), draw_seeds(n_estimators, random_state), levels[-1])
-    chosen, where = np.unique(rows, return_inverse=True)
-    slots = where.reshape(rows.shape).astype(np.int32)
-    drawn = groups.part(chosen)
-    centers = drawn.maps
+    maps: Any, n_estimators: int, levels: tuple[int, ...], random_state: Any, compute: Compute
+) -> tuple[GroupBalls, Ints | None]:
+    """Level 2: draw some of the groups for each partitioning; balls around them, for all nested levels.
+
+    Also the dot products of all groups with the centers (g, centers), if the groups are kept and these are not too
+    many.
+    """
+    drawn = draw_rows(len(maps), draw_seeds(n_estimators, random_state), levels[-1])
+    chosen, where = np.unique(drawn, return_inverse=True)
+    slots = where.reshape(drawn.shape).astype(np.int32)
+    centers = maps[chosen]
     unit = int(np.gcd.reduce(centers.sizes))
-    dots, places = drawn.own_dots(compute)
-    of_centers = centers.self_dots, centers.sizes, unit
-    radii = compute.backend.group_sq_radii(dots, places, *of_centers, slots, levels, compute.n_jobs)
-    return GroupBalls(centers, unit, slots, levels, radii)
+    has_all = isinstance(maps, MeanMaps) and len(maps) * len(centers) <= _KEPT_DOTS
+    measured, rows = (maps, chosen) if has_all else (centers, np.arange(len(centers)))
+    dots = compute.backend.dot_counts(measured.counts, centers.counts, compute.n_jobs, rows)
+    among = dots if len(dots) == len(rows) else dots[rows]
+    radii = group_sq_radii(compute.fetch(among), centers.self_dots, centers.sizes, unit, slots, levels)
+    return GroupBalls(centers, unit, slots, levels, radii), dots if has_all else None

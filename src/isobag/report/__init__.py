@@ -1,4 +1,4 @@
-"""The page a person looks at: one HTML file that needs no network, no server and no other file."""
+"""The report: one HTML file that needs no network, no server and no other file."""
 
 from isobag.report.page import write_report
 

@@ -76,7 +76,7 @@ def _entries(ranking: Ranking, carried: dict[str, Any], n: int) -> list[dict[str
     labels = list(zip(*([_label(name, one) for one in columns[name].tolist()] for name in names), strict=True))
     shares, n_missing = columns.get(MEASURES[ranking.judged.is_new]), columns.get("n_missing")
     extrapolated, sizes = columns.get("extrapolated"), columns.get("n_points")
-    kept = [own.to_pylist() for own in list(carried.values())[:MOST_KEPT]]
+    carried_values = [own.to_pylist() for own in list(carried.values())[:MOST_KEPT]]
     return [
         {
             "label": shown(" · ".join(labels[k])) or "(empty)",
@@ -90,7 +90,7 @@ def _entries(ranking: Ranking, carried: dict[str, Any], n: int) -> list[dict[str
             "missing": 0 if n_missing is None else int(n_missing[k]),
             "words": shown(columns["reasons"][k]),
             "size": None if sizes is None else int(sizes[k]),
-            "values": [_value(own[k]) for own in kept],
+            "values": [_value(own[k]) for own in carried_values],
             "more": "",
         }
         for k in range(n)
@@ -117,14 +117,14 @@ def _rows(ranking: Ranking, top: Ints, sample: Ints, entries: list[dict[str, Any
     """What the columns of the oddest rows add, their values there and what is usual; places on the map."""
     encoding, reference = ranking.encoding, ranking.judged.model.reference
     explanation = ranking.explanation[: len(top)]
-    own, cells = (rows.take(np.concatenate([top, sample])) for rows in (ranking.units.data, ranking.table.cells))
-    lacks = encoding.by_column(explanation, cells[: len(top)])
+    data, cells = (rows.take(np.concatenate([top, sample])) for rows in (ranking.units.data, ranking.table.cells))
+    contributions = encoding.by_column(explanation, cells[: len(top)])
     starts = np.searchsorted(encoding.owners, np.arange(len(encoding.columns)))
     shares, (low, middle, high) = reference.mean(axis=0), np.quantile(reference, (0.05, 0.5, 0.95), axis=0)
-    for entry, lack, row in zip(entries, lacks, cells, strict=False):
-        entry["total"] = brief(lack.sum())
+    for entry, contribution, row in zip(entries, contributions, cells, strict=False):
+        entry["total"] = brief(contribution.sum())
         entry["why"] = []
-        for number in np.argsort(-lack, kind="stable")[:REASONS]:
+        for number in np.argsort(-contribution, kind="stable")[:REASONS]:
             column, value, j = encoding.columns[number], float(row[number]), int(starts[number])
             words, share = cell_in_words(column, value, 0.0 if column.kind == TEXT else float(shares[j]))
             if share is not None:
@@ -134,20 +134,20 @@ def _rows(ranking: Ranking, top: Ints, sample: Ints, entries: list[dict[str, Any
                 usual = brief(np.mean(reference[:, j] == value))
             else:
                 usual = [_digits(column.kind, one) for one in (low[j], middle[j], high[j], value)]
-            entry["why"].append([int(number), brief(lack[number]), shown(words), usual])
+            entry["why"].append([int(number), brief(contribution[number]), shown(words), usual])
         if entry["words"].startswith(NO_COLUMN):
             leading = [f"{encoding.columns[number].name} {words}" for number, _, words, _ in entry["why"][:3]]
             entry["more"] = shown(", ".join(leading))
-    telling = np.argsort(-np.maximum(explanation, 0).sum(axis=0), kind="stable")[:AXES]
-    kinds = _kinds(ranking, own, telling)
-    names, axes = [shown(encoding.names[j]) for j in telling], [own[:, j] for j in telling]
-    start = [k for k, j in enumerate(telling) if kinds.get(int(j)) != INDICATOR]
-    if own.shape[1] > 2:
+    axis_features = np.argsort(-np.maximum(explanation, 0).sum(axis=0), kind="stable")[:AXES]
+    kinds = _kinds(ranking, data, axis_features)
+    names, axes = [shown(encoding.names[j]) for j in axis_features], [data[:, j] for j in axis_features]
+    start = [k for k, j in enumerate(axis_features) if kinds.get(int(j)) != INDICATOR]
+    if data.shape[1] > 2:
         names += ["component 1", "component 2"]
-        axes += list(_components(_scaled(own))[0].T)
+        axes += list(_components(_scaled(data))[0].T)
         start = start if len(start) != 1 else [len(names) - 2, len(names) - 1]
     start = start[:2] if len(start) > 1 else list(range(len(names)))[:2]
-    how = [kinds.get(int(j), "") for j in telling] + [""] * (len(names) - len(telling))
+    how = [kinds.get(int(j), "") for j in axis_features] + [""] * (len(names) - len(axis_features))
     return {"map": _map(names, axes, how, start, len(top))}
 
 
@@ -199,14 +199,14 @@ def _population(model: Any) -> Floats:
 def _kinds(ranking: Ranking, values: Floats, features: Ints) -> dict[int, str]:
     """Those of the features that are 0 or 1 wherever we look, and those that are times."""
     encoding = ranking.encoding
-    found = {}
+    kinds = {}
     for j in features.tolist():
         column = encoding.column_of(j)
         if column.kind == TIME and encoding.names[j] == column.name:
-            found[j] = TIMES
+            kinds[j] = TIMES
         elif np.isin(values[:, j], (0, 1)).all():
-            found[j] = INDICATOR
-    return found
+            kinds[j] = INDICATOR
+    return kinds
 
 
 def _map(names: list[str], axes: list[Floats], kinds: list[str], start: list[int], n_top: int) -> dict[str, Any]:
@@ -267,9 +267,9 @@ def _components(values: Any) -> tuple[Floats, float]:
     is_small = min(values.shape) <= 10  # too small for what finds components of sparse matrices
     X = values.toarray() if is_sparse and is_small else values
     solver = "arpack" if is_sparse and not is_small else "auto"
-    found = PCA(min(2, *X.shape), svd_solver=solver, random_state=0).fit(X)
-    places: Floats = found.transform(X)
-    return np.pad(places, ((0, 0), (0, 2 - places.shape[1]))), float(found.explained_variance_ratio_.sum())
+    pca = PCA(min(2, *X.shape), svd_solver=solver, random_state=0).fit(X)
+    components: Floats = pca.transform(X)
+    return np.pad(components, ((0, 0), (0, 2 - components.shape[1]))), float(pca.explained_variance_ratio_.sum())
 
 
 def _digits(kind: str, value: float) -> float:

@@ -72,7 +72,7 @@ def settings_of(detector: Any) -> dict[str, str]:
 
 def _listed_first(columns: Sequence[ColumnSummary]) -> list[ColumnSummary]:
     """Columns left out, then those with a remark, then the others."""
-    return sorted(columns, key=lambda one: (one.role != LEFT_OUT, not one.reason))
+    return sorted(columns, key=lambda column: (column.role != LEFT_OUT, not column.reason))
 
 
 def _column(column: ColumnSummary) -> dict[str, Any]:

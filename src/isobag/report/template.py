@@ -1,6 +1,6 @@
-"""Templates filled in: one HTML file with its style and script inside, which forbids itself to load anything.
+"""Templates filled in: one HTML file with its style and script inside, with a policy that forbids loading anything.
 
-And text and numbers from the data, made fit for it.
+Also text and numbers from the data, escaped and rounded for it.
 """
 
 import base64

@@ -32,10 +32,10 @@ def write_watch_report(
 
 
 def _card(incidents: Incidents, k: int) -> dict[str, Any]:
-    one = incidents.listed[k]
+    incident = incidents.listed[k]
     judged = incidents.judged[-_PERIODS:]
-    counts = np.array([period.rows[one.entity] for period in judged], dtype=np.float64)
-    inside = [bool(period.inside[one.entity]) for period in judged]
+    counts = np.array([period.rows[incident.entity] for period in judged], dtype=np.float64)
+    inside = [bool(period.inside[incident.entity]) for period in judged]
     step, top = _WIDTH / max(len(judged), 1), max(float(counts.max(initial=1)), 1.0)
     bars = [
         {"x": f"{i * step:.1f}", "y": f"{_HEIGHT * (1 - n / top):.1f}", "h": f"{_HEIGHT * n / top:.1f}", "odd": odd,
@@ -44,5 +44,5 @@ def _card(incidents: Incidents, k: int) -> dict[str, Any]:
     ]  # fmt: skip
     row = {name: shown(value) for name, value in incidents.rows()[k].items()}
     label = " ".join(row[name] for name in incidents.naming.by)
-    p = p_in_words(one.p_value, one.bound)
+    p = p_in_words(incident.p_value, incident.bound)
     return {**row, "label": label, "p_value": p, "bars": bars, "bar_width": f"{max(step - 1, 0.5):.1f}"}

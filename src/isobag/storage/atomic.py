@@ -52,7 +52,7 @@ def writing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
 
 
 def _remove_leftovers(folder: Path) -> None:
-    """Remove temporary files of killed processes: those that nobody has written to for a day."""
+    """Remove temporary files of killed processes: those not written to for a day."""
     with suppress(OSError):  # a folder may be writable and not readable
         for leftover in folder.glob(f"{_PREFIX}*{_SUFFIX}"):
             if leftover.lstat().st_mtime < time.time() - _DAY:

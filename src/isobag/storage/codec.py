@@ -1,6 +1,6 @@
 """Values as JSON and tensors, and back: estimators, learned data classes, tuples, arrays, labels, text and numbers.
 
-A value becomes JSON that says what it is, and its arrays become tensors named by their path:
+A value becomes JSON with its type, and its arrays become tensors named by their path:
 
 None, true, false, integer, text   themselves; a number too, if it is finite, else {"float": "inf"}
 tuple                              a list
@@ -101,7 +101,7 @@ def decode(node: Any, path: str, tensors: Tensors) -> Any:
         counts.check_format(full_check=True)
         return counts
     if kind == "float":
-        return float({"inf": "inf", "-inf": "-inf", "nan": "nan"}[content])
+        return {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}[content]
     if kind in ("date", "datetime"):
         return getattr(datetime, kind).fromisoformat(content)
     demand(_DATES.fullmatch(kind) and type(content) is int, f"{path} is of the unknown kind {kind!r:.40}")
@@ -155,12 +155,12 @@ def _encode_array(value: npt.NDArray[Any], path: str, tensors: Tensors) -> str:
 def _decode_array(dtype: str, path: str, tensors: Tensors) -> npt.NDArray[Any]:
     tensor = tensors.pop(path)
     if dtype == "str":
-        demand(tensor.dtype == np.uint32 and tensor.shape[-1] > 0, f"{path} is no text")
-        demand(tensor.max(initial=0) <= _LAST_CHARACTER, f"{path} has numbers that are no characters")
+        demand(tensor.dtype == np.uint32 and tensor.shape[-1] > 0, f"{path} is not text")
+        demand(tensor.max(initial=0) <= _LAST_CHARACTER, f"{path} has numbers that are not characters")
         return tensor.view(f"U{tensor.shape[-1]}")[..., 0]
     if dtype == "object":
         content = json.loads(tensor.tobytes())
-        demand(isinstance(content, list), f"{path} is no list")
+        demand(isinstance(content, list), f"{path} is not a list")
         values = np.empty(len(content), dtype=object)
         values[:] = [decode(one, path, {}) for one in content]
         return values

@@ -58,11 +58,11 @@ def pack_pieces(reader: GroupReader, counters: list[Counter], number: int, frame
         is_large, parcels = piece.sizes >= LARGE_ROWS, []
         numbers = np.unique(buckets)
         for bucket in numbers:
-            own = buckets == bucket
-            rows = (own & ~is_large)[piece.ids]
-            large = count_piece(piece, own & is_large, counters) if (own & is_large).any() else None
-            places = (np.cumsum(own) - 1)[piece.ids[rows]]
-            parcels.append(pickle.dumps(Parcel(count_piece(piece, own, []), large, piece.X[rows], places)))
+            of_bucket = buckets == bucket
+            rows = (of_bucket & ~is_large)[piece.ids]
+            large = count_piece(piece, of_bucket & is_large, counters) if (of_bucket & is_large).any() else None
+            places = (np.cumsum(of_bucket) - 1)[piece.ids[rows]]
+            parcels.append(pickle.dumps(Parcel(count_piece(piece, of_bucket, []), large, piece.X[rows], places)))
         yield pa.table([pa.array(numbers), pa.array(parcels, pa.binary())], schema=_PARCELS)
 
 
@@ -70,7 +70,10 @@ def unpack_parcels(parcels: list[Parcel], counters: list[Counter]) -> Iterator[G
     """The groups of some buckets, counted, some at a time."""
     merged = merge_group_counts([parcel.groups for parcel in parcels])
     numbers = {label: place for place, label in enumerate(merged.labels.tolist())}
-    ids = [np.array([numbers[label] for label in own.groups.labels.tolist()])[own.ids] for own in parcels]
+    ids = [
+        np.array([numbers[label] for label in numbers_of_large.groups.labels.tolist()])[numbers_of_large.ids]
+        for numbers_of_large in parcels
+    ]
     X, owners = np.concatenate([parcel.X for parcel in parcels]), np.concatenate(ids)
     order = np.argsort(owners, kind="stable")
     ends = np.cumsum(np.bincount(owners, minlength=len(numbers)))
@@ -81,9 +84,9 @@ def unpack_parcels(parcels: list[Parcel], counters: list[Counter]) -> Iterator[G
         block = group_rows(X[rows], owners[rows] - first)
         counts = tuple(counter.counts(block, stop - first) for counter in counters)
         if of_large is not None:
-            own = np.array([numbers[label] - first for label in of_large.labels.tolist()], dtype=np.int64)
-            inside = np.flatnonzero((own >= 0) & (own < stop - first))
-            more = (merge_counts([many[inside]], own[inside], stop - first) for many in of_large.counts)
+            numbers_of_large = np.array([numbers[label] - first for label in of_large.labels.tolist()], dtype=np.int64)
+            inside = np.flatnonzero((numbers_of_large >= 0) & (numbers_of_large < stop - first))
+            more = (merge_counts([many[inside]], numbers_of_large[inside], stop - first) for many in of_large.counts)
             counts = tuple(csr_array(few + many) for few, many in zip(counts, more, strict=True))
         yield replace(merged.part(np.arange(first, stop)), counts=counts)
 
@@ -107,8 +110,8 @@ class ScoreGroups:
         counters = self.detector.model_.counters(self.detector.compute)
         rows = (row for frame in frames for row in nw.from_native(frame, eager_only=True).iter_rows())
         waiting: list[Parcel] = []
-        for _, own in groupby(rows, key=lambda row: row[0]):
-            waiting += [pickle.loads(parcel) for _, parcel in own]
+        for _, bucket in groupby(rows, key=lambda row: row[0]):
+            waiting += [pickle.loads(parcel) for _, parcel in bucket]
             if sum(len(parcel.X) for parcel in waiting) >= COUNTED_ROWS:
                 yield from self._results(waiting, counters)
                 waiting = []
@@ -120,19 +123,19 @@ class ScoreGroups:
             yield self._result(counted, [counter.key for counter in counters])
 
     def _result(self, counted: GroupCounts, keys: list[Any]) -> pa.Table:
-        persisted = counted.sizes >= self.min_size
+        takes_part = counted.sizes >= self.min_size
         rows = ArrayRows(np.empty((0, self.detector.model_.views.n_features)))
-        judged = self._judge(counted.part(np.flatnonzero(persisted)).groups(rows, keys))
-        places = places_among(persisted)
+        judged = self._judge(counted.part(np.flatnonzero(takes_part)).groups(rows, keys))
+        places = places_among(takes_part)
         columns = result_columns(
             labels_as_columns(counted.labels, self.types),
-            n_points=np.where(persisted, counted.sizes, 0),
+            n_points=np.where(takes_part, counted.sizes, 0),
             score=spread(judged.scores, places),
             **{name: spread_out(values, places) for name, values in judged.evidence.items()},
             flagged=spread(judged.scores, places) < judged.threshold,
             n_missing=counted.n_gaps,
         )
-        arrays = [pa.array(columns.get(one.name, [None] * len(persisted)), one.type) for one in self.schema]
+        arrays = [pa.array(columns.get(one.name, [None] * len(takes_part)), one.type) for one in self.schema]
         return pa.table(arrays, schema=self.schema)
 
     def _judge(self, groups: CountedGroups) -> Judged:
@@ -253,8 +256,8 @@ def _gather(
     """Rows of some groups of a partition, and the numbers of these."""
     parts = []
     for piece in reader.pieces(number, frames):
-        own = np.array([numbers.get(label, -1) for label in piece.labels.tolist()], dtype=np.int64)[piece.ids]
-        parts.append((piece.X[own >= 0], own[own >= 0]))
+        row_numbers = np.array([numbers.get(label, -1) for label in piece.labels.tolist()], dtype=np.int64)[piece.ids]
+        parts.append((piece.X[row_numbers >= 0], row_numbers[row_numbers >= 0]))
     return {number: parts}
 
 
@@ -262,13 +265,13 @@ def _oddest(types: pa.Schema, number: int, frames: Frames) -> list[tuple[float, 
     """Score, size and label of the oddest groups of a partition."""
     total: list[tuple[float, int, Any]] = []
     for table in map(_as_table, frames):
-        own = zip(table["score"].to_pylist(), table["n_points"].to_pylist(), _labels_of(table, types), strict=True)
-        total = _merge_oddest(total, [one for one in own if one[0] is not None and one[0] == one[0]])
+        results = zip(table["score"].to_pylist(), table["n_points"].to_pylist(), _labels_of(table, types), strict=True)
+        total = _merge_oddest(total, [one for one in results if one[0] is not None and one[0] == one[0]])
     return total
 
 
 def _merge_oddest(a: list[tuple[float, int, Any]], b: list[tuple[float, int, Any]]) -> list[tuple[float, int, Any]]:
-    return sorted(a + b, key=lambda one: (one[0], hash_of(one[2])))[: MOST_EXPLAINED["group"]]
+    return sorted(a + b, key=lambda group: (group[0], hash_of(group[2])))[: MOST_EXPLAINED["group"]]
 
 
 def _counts_of(scored: Partitions, name: str) -> ScoreCounts:

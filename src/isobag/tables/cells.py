@@ -1,4 +1,4 @@
-"""What a cell says: a number, a time, nothing, or a text. One rule for cells of text, in every kind of file.
+"""What a cell holds: a number, a time, nothing or a text. One rule for cells of text, in every kind of file.
 
 A number is an optional sign, decimal digits with at most one point among or around them, and an optional exponent: 5,
 -0.25, .5, 1e-3. It is the nearest float64, as Python's ``float`` rounds it. Infinity, NaN, hexadecimal digits,
@@ -117,7 +117,7 @@ def check_dates(dates: str) -> None:
         is_good = False
     if not is_good:
         raise ValueError(
-            f"dates={dates!r}; need a format of whole dates that are no numbers, such as '%d.%m.%Y' or "
+            f"dates={dates!r}; need a format of whole dates that are not numbers, such as '%d.%m.%Y' or "
             "'%m/%d/%Y %H:%M'."
         )
 

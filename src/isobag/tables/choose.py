@@ -1,4 +1,4 @@
-"""Which columns of a scanned table are used, and how; what stands in the way is said, with where and what to do."""
+"""Which columns of a scanned table are used, and how; errors name the place and what to do."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -32,7 +32,6 @@ from isobag.tables.summary import (
     EXCLUDED,
     FEATURE,
     LEFT_OUT,
-    PEERS,
     RELAXED,
     TIMES,
     ColumnSummary,
@@ -46,22 +45,22 @@ ODD_SHARE = 5.0
 
 def check_names(names: Sequence[str], options: ReadOptions) -> None:
     """Refuse names that the table does not have, or that are named twice."""
-    known = ", ".join(map(repr, names)) or "none"
+    listed = ", ".join(map(repr, names)) or "none"
     for name in (*options.apart, *(options.carry or ())):
         if name not in names:
-            raise ValueError(f"The table has no column {name!r} (columns: {known}).")
-    for own in options.exclude:
-        if not any(name == own or fnmatchcase(name, own) for name in names):
-            raise ValueError(f"exclude= has {own!r}; no column matches (columns: {known}).")
+            raise ValueError(f"The table has no column {name!r} (columns: {listed}).")
+    for pattern in options.exclude:
+        if not any(name == pattern or fnmatchcase(name, pattern) for name in names):
+            raise ValueError(f"exclude= has {pattern!r}; no column matches (columns: {listed}).")
     if options.features is None:
         return
     if not options.features:
         raise ValueError("features= names no column; need one or more.")
     for name in options.features:
         if name not in names:
-            raise ValueError(f"features= has {name!r}; the table has no such column (columns: {known}).")
+            raise ValueError(f"features= has {name!r}; the table has no such column (columns: {listed}).")
         if name in options.apart:
-            what = {TIMES: "times", PEERS: "cohorts"}.get(options.apart[name], "labels")
+            what = "times" if options.apart[name] == TIMES else "labels"
             raise ValueError(f"features= has {name!r}, the column of {what}; leave it out: {what} are not measured.")
         if options.excludes(name):
             raise ValueError(f"features= has {name!r}, which is left out by exclude=; name it in one.")
@@ -83,13 +82,13 @@ def summarize(scans: Sequence[ColumnScan], options: ReadOptions, copies: Mapping
     summaries = [_summary(scan, *_role(scan, options), kind_of(scan, options)) for scan in scans]
     if options.dates and options.bags is None and not any(scan.n_times or scan.hints[DATES_HINT] for scan in scans):
         raise ValueError(f"dates={options.dates!r}: no cell of any column is such a date.")
-    used = {one.name: one for one in summaries if one.role == FEATURE}
-    for j, one in enumerate(summaries):
-        first = used.get(copies.get(one.name, ""))
-        if one.role == FEATURE and first is not None and first.kind == one.kind:
-            summaries[j] = replace(one, reason=f"{COPY} {first.name!r}")
+    used = {summary.name: summary for summary in summaries if summary.role == FEATURE}
+    for j, summary in enumerate(summaries):
+        first = used.get(copies.get(summary.name, ""))
+        if summary.role == FEATURE and first is not None and first.kind == summary.kind:
+            summaries[j] = replace(summary, reason=f"{COPY} {first.name!r}")
     if not used:
-        kinds = ", ".join(f"{one.name!r}: {one.reason or one.role}" for one in summaries) or "none"
+        kinds = ", ".join(f"{summary.name!r}: {summary.reason or summary.role}" for summary in summaries) or "none"
         raise ValueError(f"No column is left to use ({kinds}); name some with features=.")
     return summaries
 
@@ -164,15 +163,15 @@ def decorated_reason(scan: ColumnScan, is_asked: bool) -> str:
 
     Digits that a type declares to be text, such as codes, are categories if they are asked for.
     """
-    hints = [one for one in scan.hints if one != DATES_HINT and not (is_asked and one == DIGITS_HINT)]
-    if 2 * sum(scan.hints[one] for one in hints) <= scan.n_present or len(scan.units) > MOST_UNITS:
+    hints = [hint for hint in scan.hints if hint != DATES_HINT and not (is_asked and hint == DIGITS_HINT)]
+    if 2 * sum(scan.hints[hint] for hint in hints) <= scan.n_present or len(scan.units) > MOST_UNITS:
         return ""
-    text = scan.first[max(hints, key=lambda one: scan.hints[one])][1]
+    text = scan.first[max(hints, key=lambda hint: scan.hints[hint])][1]
     return f"text that holds numbers, such as {text!r}; read them with {RELAXED}"
 
 
 def check_missing(scans: Sequence[ColumnScan], options: ReadOptions) -> None:
-    """Refuse missing values in the columns that are used, unless it is said what to do with them."""
+    """Refuse missing values in the columns that are used, unless an option deals with them."""
     if options.missing != "error":
         return
     lacking = [scan for scan in scans if n_missing_of(scan, options)]

@@ -74,8 +74,8 @@ class GroupReader:
         for source in Watched(number, frames, names).sources():
             codes, labels = label_codes(source, options, number)
             table = learn_table(source, plain, encoding=self.encoding, spool=in_memory)
-            takes_part = codes >= 0 if table.kept is None else table.kept & (codes >= 0)
-            inside = takes_part if table.kept is None else takes_part[table.kept]
+            takes_part = codes >= 0 if table.takes_part is None else table.takes_part & (codes >= 0)
+            inside = takes_part if table.takes_part is None else takes_part[table.takes_part]
             gaps = np.zeros(len(codes), dtype=bool) if table.gaps is None else table.gaps > 0
             sizes, n_gaps = (_count(codes[rows], len(labels)) for rows in (takes_part, gaps))
             X = table.X if inside.all() else table.X[inside]
@@ -113,8 +113,8 @@ def find_candidates(reader: GroupReader, most: int, number: int, frames: Frames)
     """The groups of a partition whose labels have the lowest hashes, with their rows that take part here."""
     total: Candidates = {}
     for labels, sizes, first in reader.sizes(number, frames):
-        own = zip(labels.tolist(), sizes.tolist(), first.tolist(), strict=True)
-        total = merge_candidates(most, total, {label: Candidate(hash_of(label), *of) for label, *of in own})
+        candidates = zip(labels.tolist(), sizes.tolist(), first.tolist(), strict=True)
+        total = merge_candidates(most, total, {label: Candidate(hash_of(label), *of) for label, *of in candidates})
     return total
 
 
@@ -190,7 +190,7 @@ def draw_all(table: Table, detector: Any, chosen: list[Any], small: set[Any]) ->
     """
     params, compute = detector.params, detector.compute
     codes, labels = number_rows([table.labels[name] for name in table.options.labels])
-    codes = codes if table.kept is None else codes[table.kept]
+    codes = codes if table.takes_part is None else codes[table.takes_part]
 
     def rows_without(groups: set[Any]) -> Rows:
         learned = np.array([label not in groups for label in labels.tolist()], dtype=bool)[codes]
@@ -204,8 +204,8 @@ def draw_all(table: Table, detector: Any, chosen: list[Any], small: set[Any]) ->
     folds = draw_folds(len(chosen), CALIBRATION_GROUPS, LEARNED_GROUPS, params.random_state)
     for fold in folds:
         aside = {chosen[place] for place in fold.aside.tolist()}
-        own = params.of_part(fold.seed, len(folds))
-        drawn[fold.seed] = draw_level1(rows_without(small | aside), own, compute)
+        fold_params = params.of_part(fold.seed, len(folds))
+        drawn[fold.seed] = draw_level1(rows_without(small | aside), fold_params, compute)
     return drawn
 
 

@@ -21,7 +21,6 @@ from isobag.tables.encode import Encoding
 from isobag.tables.framesource import FrameSource
 from isobag.tables.judgement import Judged, judge_new, judge_own
 from isobag.tables.learn import Table, learn_table
-from isobag.tables.passes import Seen
 from isobag.tables.ranking import MOST_EXPLAINED, RESULT_TYPES, check_fdr, result_columns, spread_out
 from isobag.tables.reading import ReadOptions
 from isobag.tables.reasons import reasons_of_rows
@@ -36,7 +35,7 @@ PIECE_ROWS = 1 << 17
 _NEED_ONE_PLACE = ("decimal", "thousands", "numbers", "dates")
 
 
-class Part(NamedTuple):
+class PartitionMark(NamedTuple):
     """A partition: its number of rows, and a checksum of the first and the last."""
 
     n_rows: int
@@ -47,11 +46,11 @@ class Facts(NamedTuple):
     """What is known of all rows of some partitions."""
 
     scans: dict[str, ColumnScan]
-    parts: dict[int, Part]
+    parts: dict[int, PartitionMark]
 
     def merge(self, other: "Facts") -> "Facts":
         """Of these partitions and others."""
-        scans = {name: own.merge(other.scans[name]) for name, own in self.scans.items()}
+        scans = {name: scan.merge(other.scans[name]) for name, scan in self.scans.items()}
         return Facts(scans, self.parts | other.parts)
 
 
@@ -59,7 +58,7 @@ class Picked(NamedTuple):
     """Rows of some partitions, each with the number of its partition."""
 
     tables: dict[int, pa.Table]
-    parts: dict[int, Part]
+    parts: dict[int, PartitionMark]
 
     def merge(self, other: "Picked") -> "Picked":
         """Of these partitions and others."""
@@ -80,8 +79,8 @@ class Watched:
             by_text = {str(name): name for name in frame.columns}  # they need not be texts
             for name in self._names:
                 if name not in by_text:
-                    known = ", ".join(map(repr, by_text)) or "none"
-                    raise ValueError(f"partition {self._number} has no column {name!r} (columns: {known}).")
+                    listed = ", ".join(map(repr, by_text)) or "none"
+                    raise ValueError(f"partition {self._number} has no column {name!r} (columns: {listed}).")
             frame = frame.select([by_text[name] for name in self._names])
             for start in range(0, len(frame), PIECE_ROWS):
                 piece = frame[start : start + PIECE_ROWS]
@@ -94,9 +93,9 @@ class Watched:
         return (FrameSource(piece, f"partition {self._number}", self.n_rows) for piece in self.pieces())
 
     @property
-    def part(self) -> Part:
+    def part(self) -> PartitionMark:
         """What all pieces make."""
-        return Part(self.n_rows, crc32(b"".join(self._ends)))
+        return PartitionMark(self.n_rows, crc32(b"".join(self._ends)))
 
 
 def _bytes_of(frame: nw.DataFrame[Any], row: int) -> bytes:
@@ -121,8 +120,8 @@ def pick_rows(names: tuple[str, ...], chosen: dict[int, Ints], number: int, fram
     for piece in watched.pieces():
         first, stop = np.searchsorted(rows, (watched.n_rows, watched.n_rows + len(piece)))
         if stop > first:
-            own = piece[(rows[first:stop] - watched.n_rows).tolist()]
-            tables.append(pa.table({str(name): own.get_column(name).to_arrow() for name in own.columns}))
+            picked = piece[(rows[first:stop] - watched.n_rows).tolist()]
+            tables.append(pa.table({str(name): picked.get_column(name).to_arrow() for name in picked.columns}))
     return Picked({number: pa.concat_tables(tables)} if tables else {}, {number: watched.part})
 
 
@@ -146,7 +145,10 @@ def learn_partitions(partitions: Partitions, options: ReadOptions, random_state:
     rows = np.arange(n_rows) if n_rows <= most else sample_of(n_rows, most, random_state)
     ends = np.cumsum(sizes)
     cuts = np.searchsorted(rows, ends)[:-1]
-    chosen = {n: own - start for n, own, start in zip(numbers, np.split(rows, cuts), ends - sizes, strict=True)}
+    chosen = {
+        n: rows_of_part - start
+        for n, rows_of_part, start in zip(numbers, np.split(rows, cuts), ends - sizes, strict=True)
+    }
     picked = partitions.reduce(partial(pick_rows, names, chosen), Picked.merge)
     changed = [number for number in numbers if picked.parts.get(number) != facts.parts[number]]
     if changed:
@@ -157,15 +159,15 @@ def learn_partitions(partitions: Partitions, options: ReadOptions, random_state:
         )
     sample = pa.concat_tables([picked.tables[n] for n in sorted(picked.tables)], promote_options="permissive")
     source = FrameSource(nw.from_native(sample))
-    return learn_table(source, options, facts=Seen(facts.scans, n_rows))
+    return learn_table(source, options, facts=facts.scans)
 
 
 @dataclass(frozen=True)
 class ScoreRows:
     """Makes the results of rows where they are; pickles.
 
-    own : what is known of the scores if the detector has learned from the table; None for new rows.
-    counts : of the scores of all rows, for ranks; None if nobody asks.
+    judged_own : what follows from the scores if the detector was fitted to the table; None for new rows.
+    counts : of the scores of all rows, for ranks; None if not asked for.
     level : the p-value below which rows are flagged; None where the score decides.
     """
 
@@ -173,7 +175,7 @@ class ScoreRows:
     encoding: Encoding
     options: ReadOptions
     schema: pa.Schema
-    own: Judged | None = None
+    judged_own: Judged | None = None
     counts: ScoreCounts | None = None
     level: float | None = None
 
@@ -190,7 +192,7 @@ class ScoreRows:
         """Scores of a partition counted by steps, or p-values if these decide; None if it has no rows."""
         total = None
         for _, judged in self._judge(number, frames, 0):
-            values = judged.scores if self.own is not None else np.asarray(judged.evidence["p_value"])
+            values = judged.scores if self.judged_own is not None else np.asarray(judged.evidence["p_value"])
             total = add_if_any(total, count_scores(values) if len(values) else None)
         return total
 
@@ -198,16 +200,16 @@ class ScoreRows:
         names = tuple(column.name for column in self.encoding.columns)
         for source in Watched(number, frames, names, n_rows).sources():
             table = learn_table(source, self.options, encoding=self.encoding, spool=in_memory)
-            if self.own is None:
+            if self.judged_own is None:
                 yield table, judge_new(self.detector, table.rows, self.detector.offset_)
             else:
-                yield table, replace(self.own, scores=self._scores(table))
+                yield table, replace(self.judged_own, scores=self._scores(table))
 
     def _scores(self, table: Table) -> Floats:
         return self.detector.score_samples(table.rows) if len(table.rows) else np.empty(0)
 
     def _result(self, table: Table, judged: Judged) -> pa.Table:
-        places = places_among(table.kept)
+        places = places_among(table.takes_part)
         scores = spread(judged.scores, places)
         flagged = scores < judged.threshold
         if self.level is not None:
@@ -266,12 +268,14 @@ def detect_rows(partitions: Partitions, table: Table, detector: Any) -> Any:
     detector.table_ = table.encoding.to_text()
     has_gaps = any(column.n_missing for column in table.summary.columns if column.role == FEATURE)
     names = ["score", "rank", "rank_share", "flagged", *(["n_missing"] if has_gaps else [])]
-    own = Judged(detector.model_, np.empty(0), False, 0.0)
-    score = ScoreRows(detector, table.encoding, table.options, _schema(*names, "reasons"), own)
+    judged_own = Judged(detector.model_, np.empty(0), False, 0.0)
+    score = ScoreRows(detector, table.encoding, table.options, _schema(*names, "reasons"), judged_own)
     counts = partitions.reduce(score.count, add_if_any)
     if counts is None:
         raise ValueError("No row takes part: values are missing in all of them.")
-    return partitions.map(replace(score, own=judge_own(detector, np.empty(0), counts), counts=counts), score.schema)
+    return partitions.map(
+        replace(score, judged_own=judge_own(detector, np.empty(0), counts), counts=counts), score.schema
+    )
 
 
 def score_rows(

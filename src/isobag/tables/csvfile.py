@@ -59,16 +59,16 @@ class CsvFile(TableFile):
                 row += len(part.lines)
         self.n_empty_lines += len(gaps)
 
-    def _read_block(self, content: bytes, more: Iterator[bytes], row: int, line: int) -> "_Part":
+    def _read_block(self, content: bytes, more: Iterator[bytes], row: int, line: int) -> "_CsvPart":
         """The rows of a block, and of as many more as it takes to close a quote."""
         plain = _plain_lines(content)
         columns = None if plain is None else _split(plain, len(self.names), self._delimiter)
         if columns is None:
             return self._read_carefully(content, more, row, line)
         lines = np.arange(line, line + len(columns[0]))
-        return _Part(columns, lines, _NO_LINES, len(lines))
+        return _CsvPart(columns, lines, _NO_LINES, len(lines))
 
-    def _read_carefully(self, content: bytes, more: Iterator[bytes], first_row: int, first_line: int) -> "_Part":
+    def _read_carefully(self, content: bytes, more: Iterator[bytes], first_row: int, first_line: int) -> "_CsvPart":
         """The same by Python's csv."""
         while True:
             text = self._decode(content, first_line)
@@ -99,7 +99,7 @@ class CsvFile(TableFile):
                 raise ValueError(f"{place}: {cells}, but the table has {n_columns:,} columns.")
         by_column = zip(*rows, strict=True) if rows else [()] * n_columns
         columns = [pa.array(column, pa.string()) for column in by_column]
-        return _Part(columns, np.array(starts, np.int64), np.array(empty, np.int64), line - first_line)
+        return _CsvPart(columns, np.array(starts, np.int64), np.array(empty, np.int64), line - first_line)
 
     def _read_header(self, header: bool | None, delimiter: str | None, skip: int) -> None:
         """Names of the columns, what divides cells, and where rows begin."""
@@ -161,7 +161,7 @@ class CsvFile(TableFile):
         return f"{self._file}, first row: {reason}." if place is None else f"{place}: {reason}."
 
 
-class _Part(NamedTuple):
+class _CsvPart(NamedTuple):
     """Rows of a block: cells by column, the line that each row begins on, empty lines, and how many lines in all."""
 
     columns: Sequence[pa.Array]
@@ -218,7 +218,7 @@ def _split(content: bytes, n_columns: int, delimiter: str) -> list[pa.Array] | N
     return [column.combine_chunks() for column in table.columns]
 
 
-def _with_gaps(part: _Part, gaps: Ints) -> tuple[_Part, Ints]:
+def _with_gaps(part: _CsvPart, gaps: Ints) -> tuple[_CsvPart, Ints]:
     """In a file of one column, empty lines that a row follows as rows without a value; and those none follows yet."""
     empty = np.concatenate([gaps, part.empty_lines])
     if not len(empty) or not len(part.lines):

@@ -13,8 +13,9 @@ from isobag.data.params import MIN_SIZE, check_params
 from isobag.engines import partitions_of
 from isobag.estimators import IDKGroupDetector, IDKPointDetector
 from isobag.tables.buckets import detect_in_buckets
+from isobag.tables.cells import NUMBER
 from isobag.tables.clusters import detect_rows, learn_partitions
-from isobag.tables.encode import Encoding, encoding_by_names
+from isobag.tables.encode import EncodedColumn, Encoding
 from isobag.tables.framesource import FrameSource
 from isobag.tables.learn import Table, learn_table
 from isobag.tables.ranking import FrameOnly, check_labels, fit_data, rank
@@ -196,10 +197,23 @@ def fit_table(table: Table, detector: Any, min_size: int = 1) -> Any:
 
 
 def encoding_of(model: Any, columns: Sequence[str] | None, apart: Sequence[str]) -> Encoding:
-    """How tables become the features of a model: as it was learned, or by the names of its features."""
+    """How tables become the features of a model: as it was learned, or by its features, which are then numbers.
+
+    A model of nameless rows takes the columns in their order, but for those set apart.
+    """
     if hasattr(model, "table_"):
         return Encoding.of_model(model)
-    return encoding_by_names(getattr(model, "feature_names_in_", None), model.n_features_in_, columns, apart)
+    names = list(getattr(model, "feature_names_in_", [name for name in columns or () if name not in apart]))
+    if len(names) != model.n_features_in_:
+        raise ValueError(
+            f"The model was fitted to {model.n_features_in_} features without names, and the table has {len(names)} "
+            "columns; choose them with --sql."
+        )
+    for name in names:
+        if columns is not None and name not in columns:
+            known = ", ".join(map(repr, columns)) or "none"
+            raise ValueError(f"The model needs the column {name!r}; the table has no such column (columns: {known}).")
+    return Encoding(tuple(EncodedColumn(str(name), NUMBER) for name in names))
 
 
 def open_frame(frame: Any) -> nw.DataFrame[Any]:
@@ -237,18 +251,18 @@ def with_labels(frame: Any, labels: Any, option: str) -> tuple[Any, Any]:
         name, values = None if series.name == "" else series.name, series.to_list()
     else:
         name, values = None, labels.tolist()
-    given = open_frame(frame)
-    if getattr(labels, "ndim", 1) != 1 or len(values) != len(given):
+    opened = open_frame(frame)
+    if getattr(labels, "ndim", 1) != 1 or len(values) != len(opened):
         shape = getattr(labels, "shape", (len(values),))
         raise ValueError(
-            f"{option}= is an array of shape {tuple(shape)}; need one label for each of the {len(given):,} rows."
+            f"{option}= is an array of shape {tuple(shape)}; need one label for each of the {len(opened):,} rows."
         )
-    if name in given.columns:
-        if given.get_column(name).to_list() == values:
+    if name in opened.columns:
+        if opened.get_column(name).to_list() == values:
             return frame, name
         raise ValueError(
             f"{option}= is a Series called {name!r}, and the table has another column of that name; rename one."
         )
-    name = own_name("group", list(map(str, given.columns))) if name is None else name
-    column = nw.new_series(str(name), values, backend=given.implementation)
-    return given.with_columns(column).to_native(), str(name)
+    name = own_name("group", list(map(str, opened.columns))) if name is None else name
+    column = nw.new_series(str(name), values, backend=opened.implementation)
+    return opened.with_columns(column).to_native(), str(name)

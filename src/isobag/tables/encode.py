@@ -12,13 +12,16 @@ Of groups, whose mix of texts counts, each frequent text has an indicator. Gaps 
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from isobag.backends.arrays import FARTHEST, Bools, Floats, Ints
+from isobag.backends.learned import Learned, demand
 from isobag.data.gaps import GAPS, MOST_SURPRISE, Gaps
+from isobag.storage.codec import decode, encode
 from isobag.tables.cells import NUMBER, TEXT, TIME, check_dates
 from isobag.tables.judge import DAY_OF_WEEK, SECONDS, TIME_OF_DAY, time_feature_names, time_features
 from isobag.tables.notation import NUMBERS, THOUSANDS
@@ -43,7 +46,7 @@ NO_TEXT = -1.0
 
 
 @dataclass(frozen=True)
-class EncodedColumn:
+class EncodedColumn(Learned):
     """How one column becomes features.
 
     kind : NUMBER and BOOL are one feature, TIME has those of its parts, TEXT shares one or has indicators.
@@ -52,7 +55,6 @@ class EncodedColumn:
     unseen : squared surprise of a text that is no category, FARTHEST where every text that there was came back.
     parts : of times: SECONDS, TIME_OF_DAY, DAY_OF_WEEK.
     fill, surprise : what stands for a gap, and how surprising it is, as of ``Gaps``; FARTHEST where there was none.
-    is_ranked : whether categories stand in the order of how frequent they were, the rarest last.
     only : the value of a column that has no other, else NaN.
     """
 
@@ -65,8 +67,18 @@ class EncodedColumn:
     parts: tuple[str, ...] = ()
     fill: float = FARTHEST
     surprise: float = 0.0
-    is_ranked: bool = True
     only: float = math.nan
+
+    def validate(self) -> None:
+        """Raise a ValueError where fields are out of range or do not fit together."""
+        kind, parts, categories, shares = self.kind, self.parts, self.categories, self.shares
+        demand(kind in KINDS and bool(parts) == (kind == TIME), "kind")
+        demand(set(parts) <= set(PARTS) and len(set(parts)) == len(parts), "parts")
+        demand((kind == TEXT) == bool(categories or self.has_other), "categories")
+        demand(len(set(categories)) == len(categories), "categories")
+        demand(len(shares) in (0, len(categories)) and all(0 < share <= 1 for share in shares), "shares")
+        demand(abs(self.fill) <= FARTHEST and 0 <= self.unseen <= FARTHEST, "fill")
+        demand(0 <= self.surprise <= MOST_SURPRISE and not math.isinf(self.only), "surprise")
 
     @property
     def feature_names(self) -> list[str]:
@@ -111,7 +123,7 @@ class EncodedColumn:
         if self.kind == TEXT:
             names = self.feature_names
             indicators: Floats = (cells[:, None] == np.arange(len(names))).astype(np.float64)
-            if names and not self.has_other and self.is_ranked:
+            if names and not self.has_other:
                 indicators[cells == len(self.categories), -1] = UNSEEN
             if names:
                 indicators[cells == FARTHEST, 0] = FARTHEST
@@ -120,7 +132,7 @@ class EncodedColumn:
 
 
 @dataclass(frozen=True)
-class Encoding:
+class Encoding(Learned):
     """How a table becomes features: its columns that are used, in order, and those that are not, with the reason.
 
     Features are those of the columns one after the other, then RARE_TEXTS if texts share it, and last GAPS if a column
@@ -139,15 +151,25 @@ class Encoding:
     numbers: str = "strict"
     baseline: tuple[str, ...] = ()
     dates: str = ""
-    names: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
+        for j, name in enumerate(self.names):
+            if name in self.names[:j]:
+                raise ValueError(f"Two features would be called {name!r}; rename a column: reasons go by names.")
+
+    def validate(self) -> None:
+        """Raise a ValueError where fields are out of range or do not fit together."""
+        names = [*(column.name for column in self.columns), *(name for name, _ in self.left_out)]
+        demand(len(set(names)) == len(names), "names")
+        demand(all(getattr(self, name) in allowed for name, allowed in CHOICES.items()), "choices")
+        check_dates(self.dates)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Names of the features."""
         names = [name for column in self.columns for name in column.feature_names]
         names += [RARE_TEXTS] * bool(self.rare_texts.any()) + [GAPS] * bool(self.gaps.ever.any())
-        for j, name in enumerate(names):
-            if name in names[:j]:
-                raise ValueError(f"Two features would be called {name!r}; rename a column: reasons go by names.")
-        object.__setattr__(self, "names", tuple(names))
+        return tuple(names)
 
     @property
     def gaps(self) -> Gaps:
@@ -179,10 +201,10 @@ class Encoding:
 
         def cells_of(entries: Floats) -> Floats:
             cells = entries.copy()
-            for j, own in enumerate(numbers):
-                if own is not None:
+            for j, numbers_of_codes in enumerate(numbers):
+                if numbers_of_codes is not None:
                     present = ~np.isnan(entries[:, j])
-                    cells[present, j] = own[entries[present, j].astype(np.int64)]
+                    cells[present, j] = numbers_of_codes[entries[present, j].astype(np.int64)]
             return cells
 
         return cells_of
@@ -236,12 +258,7 @@ class Encoding:
 
     def to_text(self) -> str:
         """All of it as one text, for a model file."""
-        content = asdict(self)
-        del content["names"]
-        for column in content["columns"]:
-            del column["is_ranked"]
-            column["only"] = None if math.isnan(column["only"]) else column["only"]
-        return json.dumps(content)
+        return json.dumps(encode(self, "", {}))
 
     @classmethod
     def of_model(cls, model: Any) -> "Encoding":
@@ -258,94 +275,9 @@ class Encoding:
     def from_text(cls, text: str) -> "Encoding":
         """The encoding that a text holds, checked through and through."""
         try:
-            content = json.loads(text, parse_constant=_refuse)
-            _check(isinstance(content, dict))
-            columns = tuple(map(_column_of, _list(content["columns"])))
-            left_out = tuple((_str(name), _str(reason)) for name, reason in map(_list, _list(content["left_out"])))
-            names = [*(column.name for column in columns), *(name for name, _ in left_out)]
-            _check(len(set(names)) == len(names))
-            how = {name: _str(content[name]) for name in CHOICES}
-            _check(all(how[name] in allowed for name, allowed in CHOICES.items()))
-            baseline = tuple(map(_str, _list(content["baseline"])))
-            check_dates(_str(content["dates"]))
-            return cls(columns, left_out, **how, baseline=baseline, dates=content["dates"])
-        except (KeyError, TypeError, ValueError, RecursionError, OverflowError):
+            encoding = decode(json.loads(text), "", {})
+            demand(isinstance(encoding, cls), "class")
+        except (KeyError, TypeError, ValueError, RecursionError, OverflowError, AttributeError):
             raise ValueError("The encoding of columns cannot be understood; the file is damaged or forged.") from None
-
-
-def encoding_by_names(
-    features: Sequence[str] | None, n_features: int, columns: Sequence[str] | None, apart: Sequence[str]
-) -> Encoding:
-    """The encoding of a model that kept none, by the names of its features: "amount", or "kind=text" for indicators.
-
-    A model of nameless rows takes the columns in their order, but for those set apart.
-    """
-    known = list(columns or ())
-    if features is None:
-        names = [name for name in known if name not in apart]
-        if len(names) != n_features:
-            raise ValueError(
-                f"The model was fitted to {n_features} features without names, and the table has {len(names)} columns; "
-                "choose them with --sql."
-            )
-        return Encoding(tuple(EncodedColumn(name, NUMBER) for name in names))
-    texts: dict[str, list[str] | None] = {}
-    for name in features:
-        if name in known or columns is None:
-            texts[name] = None
-            continue
-        # A text may hold "=" itself, a column too: the longest column that fits is meant.
-        owners = [own for own in known if name.startswith(f"{own}=")]
-        if not owners:
-            listed = ", ".join(map(repr, known)) or "none"
-            raise ValueError(f"The model needs the column {name!r}; the table has no such column (columns: {listed}).")
-        owner = max(owners, key=len)
-        own_texts = texts.setdefault(owner, [])
-        if own_texts is not None:
-            own_texts.append(name[len(owner) + 1 :])
-    return Encoding(
-        tuple(
-            EncodedColumn(name, NUMBER) if own is None else EncodedColumn(name, TEXT, tuple(own), is_ranked=False)
-            for name, own in texts.items()
-        )
-    )
-
-
-def _column_of(content: Any) -> EncodedColumn:
-    _check(isinstance(content, dict))
-    kind, categories = content["kind"], tuple(map(_str, _list(content["categories"])))
-    parts = tuple(map(_str, _list(content["parts"])))
-    shares = tuple(map(_float, _list(content["shares"])))
-    fill, surprise, unseen = (_float(content[name]) for name in ("fill", "surprise", "unseen"))
-    only = math.nan if content["only"] is None else _float(content["only"])
-    _check(kind in KINDS and isinstance(content["has_other"], bool))
-    _check(set(parts) <= set(PARTS) and len(set(parts)) == len(parts) and len(set(categories)) == len(categories))
-    _check(bool(parts) == (kind == TIME) and (kind == TEXT) == bool(categories or content["has_other"]))
-    _check(len(shares) in (0, len(categories)) and all(0 < share <= 1 for share in shares))
-    _check(abs(fill) <= FARTHEST and 0 <= unseen <= FARTHEST and 0 <= surprise <= MOST_SURPRISE)
-    named = {"categories": categories, "has_other": content["has_other"], "shares": shares, "unseen": unseen}
-    return EncodedColumn(_str(content["name"]), kind, **named, parts=parts, fill=fill, surprise=surprise, only=only)
-
-
-def _float(value: Any) -> float:
-    _check(isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value))
-    return float(value)
-
-
-def _list(value: Any) -> list[Any]:
-    _check(isinstance(value, list))
-    return list(value)
-
-
-def _str(value: Any) -> str:
-    _check(isinstance(value, str))
-    return str(value)
-
-
-def _check(is_good: bool) -> None:
-    if not is_good:
-        raise ValueError
-
-
-def _refuse(constant: str) -> float:
-    raise ValueError(constant)
+        checked: Encoding = encoding
+        return checked

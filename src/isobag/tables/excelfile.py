@@ -58,7 +58,7 @@ class ExcelFile(TableFile):
             yield Batch(self._file, 0, self._lines, self._columns, self.n_rows, is_typed=True, free=self._free)
 
     def _read(self, sheet: str | None) -> tuple[str, list[Cells], tuple[str, ...]]:
-        """Name and rows of the sheet, and what there is to say about it."""
+        """Name and rows of the sheet, and notes on it."""
         with self._opened() as stream, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of what it does not keep, such as rules for entering data
             book = self._open(stream, values=True)

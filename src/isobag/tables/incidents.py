@@ -25,7 +25,7 @@ from isobag.models.watch_bags import (
     SPREAD,
     Schema,
 )
-from isobag.models.watch_run import Details, Judged
+from isobag.models.watch_run import Details, JudgedPeriod
 from isobag.tables.reasons import number_in_words
 
 NEW, GOING_ON, OVER = "new", "going on", "over"
@@ -68,7 +68,7 @@ class Incidents:
     judged : the periods. notes : sentences on what was left out, recognised or common to all.
     """
 
-    judged: Sequence[Judged]
+    judged: Sequence[JudgedPeriod]
     naming: Naming
     notes: tuple[str, ...]
     frame: Any = None
@@ -83,26 +83,36 @@ class Incidents:
     @cached_property
     def listed(self) -> tuple[Incident, ...]:
         """The incidents, in order."""
-        latest: dict[tuple[int, int], tuple[Judged, int]] = {}
-        first: dict[tuple[int, int], tuple[Judged, int]] = {}
-        for one in self.judged:
-            own = one.details
-            for k, key in enumerate(zip(own.entity.tolist(), own.since.tolist(), strict=True)):
-                latest[key] = one, k
-                first.setdefault(key, (one, k))
+        latest: dict[tuple[int, int], tuple[JudgedPeriod, int]] = {}
+        first: dict[tuple[int, int], tuple[JudgedPeriod, int]] = {}
+        for judged in self.judged:
+            details = judged.details
+            for k, key in enumerate(zip(details.entity.tolist(), details.since.tolist(), strict=True)):
+                latest[key] = judged, k
+                first.setdefault(key, (judged, k))
         newest = self.judged[-1].period if self.judged else -1
         incidents = []
-        for (entity, since), (one, k) in latest.items():
-            own = one.details
-            state = OVER if own.is_over[k] else NEW if since == newest else GOING_ON
-            at, row = first[entity, since] if state == OVER else (one, k)
+        for (entity, since), (judged, k) in latest.items():
+            details = judged.details
+            state = OVER if details.is_over[k] else NEW if since == newest else GOING_ON
+            at, row = first[entity, since] if state == OVER else (judged, k)
             what, reason = self._reason(at.details, row)
             if state == GOING_ON:
-                reason += f"; {int(own.periods[k])} periods"
-            numbers = int(own.last[k]), state, float(own.p[k]), what, reason, int(own.points[k]), float(own.bound[k])
+                reason += f"; {int(details.periods[k])} periods"
+            numbers = (
+                int(details.last[k]),
+                state,
+                float(details.p[k]),
+                what,
+                reason,
+                int(details.points[k]),
+                float(details.bound[k]),
+            )
             incidents.append(Incident(entity, since, *numbers))
         order = {NEW: 0, GOING_ON: 1, OVER: 2}
-        return tuple(sorted(incidents, key=lambda one: (order[one.state], one.p_value, -one.n_points, one.entity)))
+        return tuple(
+            sorted(incidents, key=lambda judged: (order[judged.state], judged.p_value, -judged.n_points, judged.entity))
+        )
 
     def columns(self) -> dict[str, Any]:
         """One line an incident, as columns."""
@@ -130,14 +140,16 @@ class Incidents:
         periods = np.repeat([one.period for one in self.judged], [len(rows) for rows in at]).astype(np.int64)
 
         def of(values: Sequence[Any], kind: type) -> Any:
-            return np.concatenate([np.empty(0, kind), *(own[rows] for own, rows in zip(values, at, strict=True))])
+            return np.concatenate(
+                [np.empty(0, kind), *(details[rows] for details, rows in zip(values, at, strict=True))]
+            )
 
         flagged = of([one.inside for one in self.judged], bool)
         what = np.full(len(entity), "", dtype=object)
         ends = np.cumsum([len(rows) for rows in at])
         for row in np.flatnonzero(flagged).tolist():
-            own = self.judged[int(np.searchsorted(ends, row, side="right"))].details
-            what[row] = self._reason(own, int(np.searchsorted(own.entity, entity[row])))[0]
+            details = self.judged[int(np.searchsorted(ends, row, side="right"))].details
+            what[row] = self._reason(details, int(np.searchsorted(details.entity, entity[row])))[0]
         numbers = {"n_points": of([one.rows for one in self.judged], np.int64)}
         p_value = of([one.p_value for one in self.judged], np.float64)
         dates = self.naming.calendar.dates(periods)
@@ -190,12 +202,14 @@ class Incidents:
     def common_changes(self) -> list[str]:
         """Periods in which most entities changed together."""
         result = []
-        for one in self.judged:
-            n_judged, n_changed = int((~np.isnan(one.p_value)).sum()), one.n_changed
+        for judged in self.judged:
+            n_judged, n_changed = int((~np.isnan(judged.p_value)).sum()), judged.n_changed
             j = int(n_changed.argmax())
             if n_judged and n_changed[j] >= max(_FEW_CHANGED, n_judged / 2):
                 what = self._what(j)
-                result.append(f"{self.shown(one.period)}: {n_changed[j]:,} of {n_judged:,} entities changed ({what}).")
+                result.append(
+                    f"{self.shown(judged.period)}: {n_changed[j]:,} of {n_judged:,} entities changed ({what})."
+                )
         return result
 
     def shown(self, period: int) -> str:
@@ -221,25 +235,25 @@ class Incidents:
         assert self.naming.schema is not None
         return self.naming.schema
 
-    def _reason(self, own: Details, k: int) -> tuple[str, str]:
+    def _reason(self, details: Details, k: int) -> tuple[str, str]:
         """What is odd about an incident, in one word and in numbers: the two columns that say most."""
-        summaries, size = self._schema.summaries, np.abs(own.direction[k])
-        if np.rint(np.exp(own.new_level[k, 0]) - 0.5) <= 0 and summaries[int(size.argmax())].kind == ROWS:
-            return "silence", f"no rows, usually {self._range(own, k, 0)}"
+        summaries, size = self._schema.summaries, np.abs(details.direction[k])
+        if np.rint(np.exp(details.new_level[k, 0]) - 0.5) <= 0 and summaries[int(size.argmax())].kind == ROWS:
+            return "silence", f"no rows, usually {self._range(details, k, 0)}"
         chosen: dict[tuple[str, int], int] = {}
         for j in np.argsort(-size, kind="stable").tolist():
             kind = "value" if summaries[j].kind in (MEAN, QUANTILE, SPREAD) else summaries[j].kind
             if size[j] >= size.max() / 2 and size[j] > 0:
                 chosen.setdefault((kind, summaries[j].column), j)
         picked = list(chosen.values())[:2]
-        return self._what(picked[0]) if picked else "", "; ".join(self._words(own, k, j) for j in picked)
+        return self._what(picked[0]) if picked else "", "; ".join(self._words(details, k, j) for j in picked)
 
-    def _words(self, own: Details, k: int, j: int) -> str:
+    def _words(self, details: Details, k: int, j: int) -> str:
         summary = self._schema.summaries[j]
-        value = self._value(j, float(own.new_level[k, j]))
-        usual = f"usually {self._range(own, k, j)}"
-        if own.error[k, j] == 0:
-            usual = f"always {self._value(j, float(own.expected[k, j]))} before"
+        value = self._value(j, float(details.new_level[k, j]))
+        usual = f"usually {self._range(details, k, j)}"
+        if details.error[k, j] == 0:
+            usual = f"always {self._value(j, float(details.expected[k, j]))} before"
         if summary.kind == ROWS:
             return f"{value} rows, {usual}"
         if summary.kind == HOURS:
@@ -261,13 +275,13 @@ class Incidents:
         is_spread = summary.kind == SPREAD
         return f"spread of {name} {value}, {usual}" if is_spread else f"{name} missing in {value} of rows, {usual}"
 
-    def _range(self, own: Details, k: int, j: int) -> str:
-        expected, error = (float(values[k, j]) for values in (own.expected, own.error))
+    def _range(self, details: Details, k: int, j: int) -> str:
+        expected, error = (float(values[k, j]) for values in (details.expected, details.error))
         low, high = self._value(j, expected - _WIDTH * error), self._value(j, expected + _WIDTH * error)
         return low if low == high else f"{low} to {high}"
 
     def _value(self, j: int, x: float) -> str:
-        """A summary as a person reads it."""
+        """A summary in words."""
         kind = self._schema.summaries[j].kind
         if kind == ROWS:
             return f"{max(0.0, np.exp(x) - 0.5):.0f}"

@@ -1,7 +1,7 @@
 """JSON Lines, value for value: one object a line, its values as the text of cells.
 
-Numbers keep all digits: what is a number, and which, is settled by the one rule for cells. true and false, texts, and
-null are what they say; lists and objects become their JSON text and are reported as nested. Lines are read by Python's
+Numbers keep all digits: what is a number, and which, is settled by the one rule for cells. true, false, texts and null
+stand for themselves; lists and objects become their JSON text and are reported as nested. Lines are read by Python's
 ``json``; a name that is missing in a line has no value there.
 """
 

@@ -1,6 +1,6 @@
-"""What a column is good for, judged by what is known of it: identifiers, constants, copies, many texts, times.
+"""What a column can be used for, judged by its cells: identifiers, constants, copies, many texts, times.
 
-All functions are pure; none drops a column. Who reads a table decides, and says so.
+All functions are pure; none drops a column. The reader of a table decides and reports it.
 """
 
 import math

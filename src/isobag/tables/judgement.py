@@ -11,7 +11,7 @@ from isobag.models.group import GroupModel
 from isobag.models.thresholds import OWN_LEVEL, ScoreCounts, counts_of
 
 LEAST_FOR_RATE = 100
-"""Rows or groups set aside, without which nobody knows how many normal ones are flagged."""
+"""Rows or groups that must be set aside to estimate how many normal ones are flagged."""
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ One pass is enough if all columns stay what they first seemed to be; else a seco
 way, in memory or in a temporary file (``Spool``), and features are made of them.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -18,8 +18,9 @@ from isobag.tables.batch import Source, names_of_files
 from isobag.tables.choose import follow_encoding, learn_encoding, n_missing_of
 from isobag.tables.encode import Encoding
 from isobag.tables.labels import are_labelled, as_numbers, packed
-from isobag.tables.passes import Scan, Seen, scan_source
+from isobag.tables.passes import NewSpool, scan_source
 from isobag.tables.reading import ReadOptions
+from isobag.tables.scan import ColumnScan
 from isobag.tables.summary import FILE, ColumnSummary, TableSummary
 from isobag.tables.terminal import escape_for_terminal
 
@@ -33,7 +34,7 @@ class Table:
     summary : every column accounted for.
     rows, cells : features of the rows that take part, and the cells that they are made of, NaN for gaps.
     file_sizes : rows of each of several files, in the order of the table; nothing if results do not say where from.
-    kept : (n,), which rows take part; None if all do.
+    takes_part : (n,), which rows take part; None if all do.
     gaps : (n,), missing values of each row in the columns used; None if there are none.
     labels : the columns set apart, as Arrow arrays (n,), null where no value stands.
     carried : the columns to be carried along, likewise.
@@ -45,7 +46,7 @@ class Table:
     rows: Rows
     cells: Rows
     file_sizes: Sequence[int]
-    kept: Bools | None
+    takes_part: Bools | None
     gaps: Ints | None
     labels: dict[str, Any]
     carried: dict[str, Any]
@@ -72,20 +73,19 @@ def learn_table(
     *,
     encoding: Encoding | None = None,
     only_rows: Ints | None = None,
-    spool: Callable[[int], Spool] | None = None,
-    facts: Seen | None = None,
+    spool: NewSpool | None = None,
+    facts: Mapping[str, ColumnScan] | None = None,
 ) -> Table:
     """Learn how the columns of a table become features, or follow what a model has learned.
 
     encoding : of a model: it says which columns are used and how.
     only_rows : numbers of rows, ascending; all others are passed over, whatever stands in them.
-    spool : called with the number of columns, for what keeps the entries.
-    facts : what is known of all rows, of which the table is a sample: medians and rare texts are those of the sample.
+    facts : what is known of columns of all rows, of which these are a sample: medians and rare texts are those of it.
     """
     spool = spool or partial(Spool, is_learned=encoding is None)
     if encoding is not None:
         options = options.following(encoding)
-    seen, kept = scan_source(source, Scan(options, encoding, only_rows), spool)
+    seen = scan_source(source, options, spool, encoding, only_rows)
     n_rows = seen.n_rows
     if only_rows is not None and n_rows < len(only_rows):
         raise ValueError(f"There is no row {only_rows[-1]:,}: the table ends before it.")
@@ -93,12 +93,13 @@ def learn_table(
         raise ValueError(f"{names_of_files(source.files) or 'The table'} has no rows.")
     summaries: Sequence[ColumnSummary]
     if encoding is None:
-        scans, copies = (seen.scans, kept.find_copies()) if facts is None else (facts.completed(seen.scans), {})
-        encoding, summaries = learn_encoding(scans, options, kept.median_of, copies)
+        of_all = {name: scan.with_texts_of(seen.scans[name]) for name, scan in (facts or {}).items()}
+        copies = seen.find_copies() if facts is None else {}
+        encoding, summaries = learn_encoding(seen.scans | of_all, options, seen.median_of, copies)
     else:
         summaries = follow_encoding(encoding, seen.scans, options)
     used_scans = [seen.scans[column.name] for column in encoding.columns]
-    used = np.array([kept.names.index(scan.name) for scan in used_scans], dtype=np.int64)
+    used = np.array([seen.names.index(scan.name) for scan in used_scans], dtype=np.int64)
     apply = encoding.bind_cells([scan.codes for scan in used_scans])
     texts = [scan.name for scan, is_rare in zip(used_scans, encoding.rare_texts, strict=True) if is_rare]
 
@@ -109,28 +110,29 @@ def learn_table(
     def make(entries: Floats) -> Floats:
         return encoding.features(cells_of(entries))
 
-    labels = kept.labels.joined(as_numbers=facts is None)
+    labels = seen.labels.joined(as_numbers=facts is None)
     if options.bags is not None:
         labels[options.bags.name] = options.bags.starts(labels, options.by, options.dates)
-    takes_part, gaps, entries = np.ones(n_rows, dtype=bool), None, kept.spool
+    takes_part, gaps, entries = np.ones(n_rows, dtype=bool), None, seen.spool
     if options.by or options.baseline:
         takes_part = _labelled(source, labels, options, facts is not None)
         labels |= {name: packed(labels[name]) for name in options.by}
     n_unlabelled = int(np.count_nonzero(~takes_part))
     if any(n_missing_of(scan, options) for scan in used_scans):
-        gaps = kept.count_gaps(used)
+        gaps = seen.count_gaps(used)
         if options.missing == "drop":
             takes_part &= gaps == 0
     n_dropped = int(np.count_nonzero(~takes_part))
     if n_dropped:
-        entries = kept.only(takes_part)
+        entries = seen.only(takes_part)
     file_sizes, notes = _file_sizes(source, [one.name for one in summaries])
     missing = [f"{scan.name} ({n_missing_of(scan, options):,})" for scan in used_scans if n_missing_of(scan, options)]
     for what, listed in (("Texts", texts), ("Missing values", missing if options.missing == "auto" else [])):
         if listed:
             notes = (*notes, f"{what} take part by how rare they are: {', '.join(map(escape_for_terminal, listed))}.")
     if facts is not None:  # numbers of all rows, as far as they are known
-        n_rows, n_unlabelled = facts.n_rows, max((facts.scans[name].n_missing for name in options.by), default=0)
+        n_rows = max(scan.n_rows for scan in facts.values())
+        n_unlabelled = max((facts[name].n_missing for name in options.by), default=0)
         n_dropped = n_unlabelled = n_unlabelled if options.missing == "drop" else 0
     summary = TableSummary(source.files, n_rows, n_dropped, tuple(summaries), notes, n_unlabelled)
     rows: Rows = SpooledRows(entries, encoding.names, make)
@@ -138,7 +140,7 @@ def learn_table(
         X = make(entries.read(0, len(entries)))
         rows = ArrayRows(X, encoding.names)
         if facts is not None:
-            rows = RangedRows(ArrayRows(X, encoding.names), *encoding.extremes(facts.scans, X))
+            rows = RangedRows(ArrayRows(X, encoding.names), *encoding.extremes(facts, X))
     cells = SpooledRows(entries, [column.name for column in encoding.columns], cells_of)
     carried = {name: as_numbers(own) for name, own in labels.items() if options.carry is None or name in options.carry}
     apart = {name: labels[name] for name in (*options.apart, *options.labels)}
@@ -150,8 +152,8 @@ def _file_sizes(source: Source, names: Sequence[str]) -> tuple[Sequence[int], tu
     """Rows of each of several files, unless a column has the name that results give them; and all remarks."""
     if not source.file_sizes or FILE not in names:
         return source.file_sizes, source.notes
-    own = f"The table has a column {FILE!r} of its own, so results do not say which file a row is from."
-    return (), (*source.notes, own)
+    remark = f"The table has a column {FILE!r}, so results do not show which file a row is from; rename it."
+    return (), (*source.notes, remark)
 
 
 def _labelled(source: Source, labels: dict[str, Any], options: ReadOptions, is_sample: bool) -> Bools:

@@ -1,6 +1,6 @@
 """How text writes its numbers and dates: decimal signs, signs between thousands, what stands around them.
 
-Nothing is guessed: what is not announced is no number. ``Notation.hint`` says what a cell would be if it were.
+Nothing is guessed: without an option, such a cell is not a number. ``Notation.hint`` names the option that would help.
 """
 
 import re

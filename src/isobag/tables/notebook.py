@@ -1,4 +1,4 @@
-"""A ranking to look at in a notebook: the oddest with reasons, a strip of all scores, and a plot."""
+"""A ranking to look at in a notebook: the oddest with reasons, and a plot of all scores."""
 
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from isobag.backends.arrays import Floats
 from isobag.tables.reasons import number_in_words
 from isobag.tables.terminal import shown
 
@@ -15,8 +14,6 @@ if TYPE_CHECKING:
 
 TOP = 10
 """Rows or groups in the table."""
-WIDTH, HEIGHT = 600, 28
-"""Of the strip; each of its columns of pixels is drawn once, however many scores are there."""
 MOST_DRAWN = 2_000
 USUAL, ODD = "#7d93ab", "#b8401f"
 _LONGEST_LABEL = 40
@@ -35,12 +32,12 @@ def cut_of(ranking: "Ranking") -> float:
 
 def html_of(ranking: "Ranking") -> str:
     """The ranking as HTML without scripts; text from the data is escaped as on a terminal, and for HTML."""
-    said = f"{len(ranking):,} {ranking.unit}s, {ranking.n_flagged:,} flagged ({ranking.rule})."
+    summary = f"{len(ranking):,} {ranking.unit}s, {ranking.n_flagged:,} flagged ({ranking.rule})."
     top = pa.table(ranking.columns(0, min(TOP, ranking.n_ranked)))
     head = "".join(f"<th>{_text(name)}</th>" for name in top.column_names)
     body = "".join(f"<tr>{''.join(map(_cell, row.values()))}</tr>" for row in top.to_pylist())
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-    return f"<div><p>{_text(said)}</p>{_strip(ranking)}{table}</div>"
+    return f"<div><p>{_text(summary)}</p>{table}</div>"
 
 
 def plot_scores(ranking: "Ranking", ax: Any = None, n_labels: int = 5) -> Any:
@@ -56,9 +53,9 @@ def plot_scores(ranking: "Ranking", ax: Any = None, n_labels: int = 5) -> Any:
     chosen = ranking.order[places].astype(np.int64)
     scores, flagged = ranking.scores[chosen], ranking.flagged[chosen]
     for is_odd, color, name in ((False, USUAL, "not flagged"), (True, ODD, "flagged")):
-        some = flagged == is_odd
-        if some.any():
-            ax.plot(places[some] + 1, scores[some], ".", color=color, label=name)
+        shown = flagged == is_odd
+        if shown.any():
+            ax.plot(places[shown] + 1, scores[shown], ".", color=color, label=name)
     cut = cut_of(ranking)
     if np.isfinite(cut):
         ax.axhline(cut, color=ODD, linewidth=0.8, linestyle="--", label=ranking.rule)
@@ -81,37 +78,6 @@ def _names(ranking: "Ranking", n: int) -> list[str]:
     if not ranking.units.labels:
         return [f"row {row['row']}" for row in top]
     return [shown(" · ".join(str(row[name]) for name in ranking.units.labels), _LONGEST_LABEL) for row in top]
-
-
-def _strip(ranking: "Ranking") -> str:
-    """All scores from the lowest to the highest, darker where there are many; an SVG picture."""
-    ranked = ranking.order[: ranking.n_ranked]
-    if not len(ranked):
-        return ""
-    scores, flagged = ranking.scores[ranked], ranking.flagged[ranked]
-    places = _positions(scores)
-    bars = []
-    for is_odd, color in ((False, USUAL), (True, ODD)):
-        counts = np.bincount(places[flagged == is_odd], minlength=WIDTH)
-        shades = np.log1p(counts) / max(np.log1p(counts.max()), 1e-9)
-        for x in np.flatnonzero(counts):
-            bars.append(
-                f'<rect x="{x}" width="1" height="{HEIGHT}" fill="{color}" opacity="{0.3 + 0.7 * shades[x]:.2f}"/>'
-            )
-    low, high = (number_in_words(float(one)) for one in (scores[0], scores[-1]))
-    title = f"Scores from {low} (oddest, left) to {high}; flagged ones are red"
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" '
-        f'role="img"><title>{_text(title)}</title>{"".join(bars)}</svg>'
-    )
-
-
-def _positions(scores: Floats) -> Any:
-    """Columns of pixels of ascending scores, in ratio if none is 0 or less: (n,), from 0 to WIDTH - 1."""
-    values = np.log(scores) if scores[0] > 0 else scores
-    span = values[-1] - values[0]
-    shares = (values - values[0]) / span if span > 0 else np.full(len(values), 0.5)
-    return np.minimum((shares * WIDTH).astype(np.int64), WIDTH - 1)
 
 
 def _cell(value: Any) -> str:

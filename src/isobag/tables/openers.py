@@ -67,10 +67,10 @@ class Opener:
         self.file, self._encoding = file, encoding
         self.is_piped = file == STDIN or is_pipe(file)
         self.name = "standard input" if file == STDIN else escape_for_terminal(file)
-        self._kept = self._raw = _keep_piped(file, self.name) if self.is_piped else None
-        if self._kept is not None:
-            weakref.finalize(self, self._kept.close)
-        self.n_bytes = os.path.getsize(file) if self._kept is None else os.fstat(self._kept.fileno()).st_size
+        self._piped = self._raw = _keep_piped(file, self.name) if self.is_piped else None
+        if self._piped is not None:
+            weakref.finalize(self, self._piped.close)
+        self.n_bytes = os.path.getsize(file) if self._piped is None else os.fstat(self._piped.fileno()).st_size
 
     def __call__(self) -> IO[bytes]:
         """The bytes of the file, from its start; who reads them closes the stream."""
@@ -81,9 +81,9 @@ class Opener:
 
     def unpacked(self) -> IO[bytes]:
         """The same, in the encoding of the file."""
-        if self._kept is not None:
-            self._kept.seek(0)
-            self._raw = open(os.dup(self._kept.fileno()), "rb")  # noqa: SIM115, see above
+        if self._piped is not None:
+            self._piped.seek(0)
+            self._raw = open(os.dup(self._piped.fileno()), "rb")  # noqa: SIM115, see above
             return self._raw
         ending = Path(self.file).suffix.lower()
         self._raw = pa.OSFile(self.file) if ending == ".zst" else open(self.file, "rb")  # noqa: SIM115
@@ -151,7 +151,7 @@ class _Pieces(io.RawIOBase):
 
 
 def _unpacked(stream: Any, name: str) -> Iterator[bytes]:
-    """The content of a packed file; what is wrong with it is said in one sentence."""
+    """The content of a compressed file; an error is one sentence."""
     try:
         while piece := stream.read(_BUFFER):
             yield piece
@@ -161,7 +161,7 @@ def _unpacked(stream: Any, name: str) -> Iterator[bytes]:
 
 
 def _recoded(stream: IO[bytes], name: str, encoding: str) -> Iterator[bytes]:
-    """Text of another encoding as UTF-8; a byte that is no text in it is said in one sentence."""
+    """Text of another encoding as UTF-8; a byte that does not decode is an error of one sentence."""
     decoder, n_lines, is_last = codecs.getincrementaldecoder(encoding)(), 0, False
     while not is_last:
         content = stream.read(_BUFFER)

@@ -1,12 +1,10 @@
 """A pass over the cells of a table: what is known of its columns, and their entries, kept on the way."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
-from isobag.backends.arrays import Bools, Floats, Ints
+from isobag.backends.arrays import Bools, Ints
 from isobag.data.spool import Spool
 from isobag.tables.batch import Batch, Source
 from isobag.tables.cells import TEXT
@@ -17,49 +15,53 @@ from isobag.tables.reading import ReadOptions
 from isobag.tables.scan import ColumnScan, entry_kind
 
 BLOCK_ROWS = 1 << 16
+NewSpool = Callable[[int], Spool]
+"""Called with the number of columns, for what keeps the entries."""
 
 
-class Seen(NamedTuple):
-    """What is known of each column of a table, and its number of rows."""
+class Pass:
+    """One pass over a table that is read in this process.
 
-    scans: dict[str, ColumnScan]
-    n_rows: int
-
-    def completed(self, sample: Mapping[str, ColumnScan]) -> dict[str, ColumnScan]:
-        """What is known of each column of a sample of the rows, from all rows where that is known."""
-        return {**sample, **{name: scan.with_texts_of(sample[name]) for name, scan in self.scans.items()}}
-
-
-class Kept:
-    """Entries and labels of a table that is read in this process, kept while it is scanned.
-
+    scans, n_rows : what is known of each column, and the number of rows.
     names : columns whose entries are in ``spool``, in order; settled by the first batch.
     labels : columns set apart or carried along.
     is_complete : whether all columns were there in the first batch; else no more is kept, and the table is read again.
+
+    encoding : of a model; None if the columns are to be judged.
+    only_rows : numbers of rows, ascending; all others are passed over.
+    kinds : how each column is kept, if known from an earlier pass.
     """
 
-    def __init__(self, options: ReadOptions, new_spool: Callable[[int], Spool]) -> None:
-        self._options, self._new_spool = options, new_spool
-        self.names: list[str] = []
-        self.spool = new_spool(0)
-        self.labels = Labels(())
-        self.is_complete = True
-        self._n_columns: int | None = None
-
-    def add(self, batch: Batch, entries: dict[str, Floats], columns: Sequence[str]) -> None:
-        """The next rows; ``columns``: all that are known so far."""
-        options = self._options
-        if self._n_columns is None:
-            self._n_columns = len(columns)
-            wanted = entries if options.features is None else options.features
-            self.names = [name for name in wanted if name in entries and name not in options.apart]
-            self.spool = self._new_spool(len(self.names))
-            self.labels = Labels(tuple(options.apart), columns if options.carry is None else options.carry)
-        self.is_complete = self.is_complete and len(columns) == self._n_columns
-        if self.is_complete:
-            empty = np.empty((batch.n_rows, 0))
-            self.spool.append(np.stack([entries[name] for name in self.names], axis=1) if self.names else empty)
-            self.labels.add(batch)
+    def __init__(
+        self,
+        source: Source,
+        options: ReadOptions,
+        new_spool: NewSpool,
+        encoding: Encoding | None = None,
+        only_rows: Ints | None = None,
+        kinds: Mapping[str, str | None] | None = None,
+    ) -> None:
+        self._new_spool, self._options, self._kinds = new_spool, options, kinds
+        self._learned = {} if encoding is None else {column.name: column for column in encoding.columns}
+        self.scans = {name: self._new_scan(name) for name in kinds or source.columns or ()}
+        self.n_rows, self.is_complete = 0, True
+        for batch in _batches(source, only_rows):
+            for name in batch.columns:
+                if name not in self.scans:
+                    self.scans[name] = self._new_scan(name)
+                    self.scans[name].skip(self.n_rows)
+            entries = {name: scan.read(batch) for name, scan in self.scans.items()}
+            if not self.n_rows:
+                self._settle(list(entries))
+                n_columns = len(entries)
+            self.is_complete = self.is_complete and len(entries) == n_columns
+            if self.is_complete:
+                empty = np.empty((batch.n_rows, 0))
+                self.spool.append(np.stack([entries[name] for name in self.names], axis=1) if self.names else empty)
+                self.labels.add(batch)
+            self.n_rows += batch.n_rows
+        if not self.n_rows:
+            self._settle([*self.scans])
 
     def median_of(self, name: str) -> float:
         """The median of the entries of a column."""
@@ -88,71 +90,48 @@ class Kept:
                 copies[name] = self.names[i]
         return copies
 
-
-@dataclass(frozen=True)
-class Scan:
-    """How a table is scanned.
-
-    encoding : of a model; None if the columns are to be judged.
-    only_rows : numbers of rows, ascending; all others are passed over.
-    kinds : how each column is kept, if known from an earlier pass.
-    """
-
-    options: ReadOptions
-    encoding: Encoding | None = None
-    only_rows: Ints | None = None
-    kinds: Mapping[str, str | None] | None = None
-
-    def __call__(self, source: Source, kept: Kept) -> Seen:
-        """What is known after a pass over a table, whose entries are kept."""
-        scans = {name: self._new_scan(name) for name in self.kinds or source.columns or ()}
-        n_rows = 0
-        for batch in self._batches(source):
-            for name in batch.columns:
-                if name not in scans:
-                    scans[name] = self._new_scan(name)
-                    scans[name].skip(n_rows)
-            kept.add(batch, {name: scan.read(batch) for name, scan in scans.items()}, list(scans))
-            n_rows += batch.n_rows
-        return Seen(scans, n_rows)
-
-    def is_right(self, seen: Seen, kinds: Mapping[str, str | None]) -> bool:
-        """Whether the entries of all columns that may become features were kept as what these turned out to be."""
-        return all(scan.is_kept_as(kinds[name]) for name, scan in seen.scans.items() if self.options.may_use(name))
-
-    def _batches(self, source: Source) -> Iterator[Batch]:
-        start = 0
-        for batch in source.read():
-            if self.only_rows is None:
-                yield batch
-                continue
-            inside = self.only_rows[(self.only_rows >= start) & (self.only_rows < start + batch.n_rows)] - start
-            yield from (batch.only(int(i)) for i in inside)
-            start += batch.n_rows
+    def _settle(self, columns: list[str]) -> None:
+        """What is kept, by the columns of the first batch."""
+        options = self._options
+        wanted = columns if options.features is None else options.features
+        self.names = [name for name in wanted if name in columns and name not in options.apart]
+        self.spool = self._new_spool(len(self.names))
+        self.labels = Labels(tuple(options.apart), columns if options.carry is None else options.carry)
 
     def _new_scan(self, name: str) -> ColumnScan:
-        for column in () if self.encoding is None else self.encoding.columns:
-            if column.name == name:
-                categories = column.categories if column.kind == TEXT else None
-                return ColumnScan(name, entry_kind(column.kind), categories, self.options.notation, learns=False)
-        return ColumnScan(name, None if self.kinds is None else self.kinds[name], notation=self.options.notation)
+        notation, column = self._options.notation, self._learned.get(name)
+        if column is None:
+            return ColumnScan(name, None if self._kinds is None else self._kinds[name], notation=notation)
+        categories = column.categories if column.kind == TEXT else None
+        return ColumnScan(name, entry_kind(column.kind), categories, notation, learns=False)
 
 
-def scan_source(source: Source, scan: Scan, spool: Callable[[int], Spool]) -> tuple[Seen, Kept]:
+def scan_source(
+    source: Source,
+    options: ReadOptions,
+    spool: NewSpool,
+    encoding: Encoding | None = None,
+    only_rows: Ints | None = None,
+) -> Pass:
     """One pass over a source, and one more with all types known if some column was not what it first seemed to be."""
-    options = scan.options
+    if source.columns is not None:
+        check_names(source.columns, options)
+    first = Pass(source, options, spool, encoding, only_rows)
+    if source.columns is None:
+        check_names(list(first.scans), options)
+    kinds = kinds_of(first.scans, options)
+    used = [scan for name, scan in first.scans.items() if encoding is None and options.may_use(name)]
+    if first.is_complete and all(scan.is_kept_as(kinds[scan.name]) for scan in used):
+        return first
+    return Pass(source, options, spool, encoding, only_rows, kinds)
 
-    def look(scan: Scan) -> tuple[Seen, Kept]:
-        if source.columns is not None:
-            check_names(source.columns, options)
-        kept = Kept(options, spool)
-        seen = scan(source, kept)
-        if source.columns is None:
-            check_names(list(seen.scans), options)
-        return seen, kept
 
-    seen, kept = look(scan)
-    kinds = kinds_of(seen.scans, options)
-    if kept.is_complete and (scan.encoding is not None or scan.is_right(seen, kinds)):
-        return seen, kept
-    return look(replace(scan, kinds=kinds))
+def _batches(source: Source, only_rows: Ints | None) -> Iterator[Batch]:
+    start = 0
+    for batch in source.read():
+        if only_rows is None:
+            yield batch
+            continue
+        inside = only_rows[(only_rows >= start) & (only_rows < start + batch.n_rows)] - start
+        yield from (batch.only(int(i)) for i in inside)
+        start += batch.n_rows

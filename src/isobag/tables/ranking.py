@@ -52,9 +52,9 @@ Stage = Callable[[str], AbstractContextManager[Any]]
 """A context for a pass by its name: learning, scoring or explaining."""
 
 
-def result_columns(labels: dict[str, Any], **own: Any) -> dict[str, Any]:
+def result_columns(labels: dict[str, Any], **values: Any) -> dict[str, Any]:
     """The columns of a result in order: labels, then those of RESULT_TYPES that are given and not None."""
-    return {**labels, **{name: own[name] for name in RESULT_TYPES if own.get(name) is not None}}
+    return {**labels, **{name: values[name] for name in RESULT_TYPES if values.get(name) is not None}}
 
 
 def check_labels(names: Sequence[str]) -> None:
@@ -78,7 +78,7 @@ class Ranking:
     scores : (n,), NaN for what was left out.
     evidence : columns that say how rare a score is: (n,) each, as ``Judged`` has them.
     flagged : (n,).
-    explanation : of the first of ``order``: (k, d) what each feature adds to a row's lack of similarity, or a
+    explanation : of the first of ``order``: (k, d) what each feature contributes to a row being odd, or a
         GroupExplanation; ``reasons`` are the same in words; both None if not asked for.
     frame : what was ranked, opened; None for files.
     """
@@ -133,21 +133,13 @@ class Ranking:
         lowest = self.scores[self.order[0]] if len(self) else np.nan
         return int(np.count_nonzero(self.scores == lowest))
 
-    @property
-    def n_filled(self) -> int:
-        """Rows in which missing values were filled."""
-        table = self.table
-        if table.gaps is None or table.kept is not None:
-            return 0
-        return int(np.count_nonzero(table.gaps))
-
     def rows_of(self, chosen: Ints) -> Ints:
         """The rows of the table that name some rows or groups."""
         return chosen if self.units.first_rows is None else self.units.first_rows[chosen]
 
     def places_of(self, chosen: Ints) -> Ints:
         """Where some rows or groups stand among those that take part."""
-        return chosen if self.units.places is None else self.units.places[chosen]
+        return chosen if self.units.positions is None else self.units.positions[chosen]
 
     def columns(self, start: int, stop: int) -> dict[str, Any]:
         """Columns of the ranked table, from place start + 1 to place stop; equal scores have one rank."""
@@ -219,7 +211,7 @@ class Ranking:
         import_module("isobag.report").write_report(self, path, source=source)  # needs jinja2
 
     def _repr_html_(self) -> str:
-        """The oddest and a strip of all scores, as a notebook shows them."""
+        """The oddest, as a notebook shows them."""
         return html_of(self)
 
     def plot(self, ax: Any = None, n_labels: int = 5) -> Any:
@@ -273,10 +265,10 @@ def ranks_and_shares(scores: Floats, start: int, n_lower: int, n_to: int, n_rank
     start : how many stand before these.
     n_lower, n_to : how many of all scores are lower than the first of these, and no higher than the last.
     """
-    known = scores[~np.isnan(scores)]
-    n_rest = len(scores) - len(known)
-    below, to = (start + np.searchsorted(known, known, side) for side in ("left", "right"))
-    below[known == known[:1]], to[known == known[-1:]] = n_lower, n_to
+    scored = scores[~np.isnan(scores)]
+    n_rest = len(scores) - len(scored)
+    below, to = (start + np.searchsorted(scored, scored, side) for side in ("left", "right"))
+    below[scored == scored[:1]], to[scored == scored[-1:]] = n_lower, n_to
     ranks = np.append(below, np.full(n_rest, n_ranked)) + 1
     return ranks, np.append(to / max(n_ranked, 1), np.full(n_rest, np.nan))
 
@@ -299,7 +291,7 @@ def rank(
     """
     check_labels([*table.by, *table.options.baseline, *([] if table.options.id is None else [table.options.id])])
     units = units_of(table, min_size)
-    data, places = units.data, units.places
+    data, places = units.data, units.positions
     if is_fitted:
         data = with_baseline(detector, data, units.baseline)
         with stage("scoring"):
@@ -312,9 +304,9 @@ def rank(
     n_expected = judged.n_expected
     flagged, rule = judged.scores < judged.threshold, rule_of(judged)
     if fdr is not None:
-        own = judged.evidence.get("p_value")
-        check_fdr(fdr, own is not None)
-        flagged, rule = discoveries(np.asarray(own), fdr) < 0, f"false discovery rate of at most {fdr:g}"
+        p_values = judged.evidence.get("p_value")
+        check_fdr(fdr, p_values is not None)
+        flagged, rule = discoveries(np.asarray(p_values), fdr) < 0, f"false discovery rate of at most {fdr:g}"
         n_expected = float(fdr * np.count_nonzero(flagged))
     elif budget is not None:
         level = budget / max(len(data), 1)
@@ -401,14 +393,16 @@ def _explain(judged: Judged, data: Any, chosen: Ints, table: Table, detector: An
 def _explain_owned(
     judged: Judged, rows: LabelledRows, chosen: Ints, table: Table, detector: Any
 ) -> tuple[Any, list[str]]:
-    """Rows within their groups: what is usual is said of the row's own group, or that the model has none such."""
-    some = LabelledRows(ArrayRows(rows.take(chosen)), rows.owners[chosen], rows.n_groups)
-    model, cells, reasons = judged.model, table.cells.take(chosen), [""] * len(some)
-    explanation = model.explain(some, detector.compute)
-    for owner in np.unique(some.owners).tolist():
-        mine = np.flatnonzero(some.owners == owner)
+    """Rows within their groups: reasons tell what is usual in the row's own group, or that it is new."""
+    explained = LabelledRows(ArrayRows(rows.take(chosen)), rows.owners[chosen], rows.n_groups)
+    model, cells, reasons = judged.model, table.cells.take(chosen), [""] * len(explained)
+    explanation = model.explain(explained, detector.compute)
+    for owner in np.unique(explained.owners).tolist():
+        of_owner = np.flatnonzero(explained.owners == owner)
         usual = model.reference if model.residuals is None else model.residuals.usual(owner)
-        for k, reason in zip(mine, reasons_of_rows(usual, table.encoding, cells[mine], explanation[mine]), strict=True):
+        for k, reason in zip(
+            of_owner, reasons_of_rows(usual, table.encoding, cells[of_owner], explanation[of_owner]), strict=True
+        ):
             is_new = owner == UNSEEN
             reasons[k] = f"{reason}; {','.join(table.options.baseline)} not in the model" if is_new else reason
     return explanation, reasons

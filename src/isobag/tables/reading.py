@@ -9,7 +9,7 @@ from isobag.data.params import check_params, one_of
 from isobag.tables.cells import check_dates
 from isobag.tables.encode import CHOICES, Encoding
 from isobag.tables.notation import Notation
-from isobag.tables.summary import GROUP, ID, PEERS, TIMES
+from isobag.tables.summary import GROUP, ID, TIMES
 from isobag.tables.times import Bags
 
 
@@ -25,7 +25,6 @@ class ReadOptions:
     decimal, thousands, numbers, dates : how text writes numbers and dates; see ``Notation``.
     exclude : names of columns to leave out, or patterns of them (temp_*).
     carry : columns to keep beside the labels as they are, features or not; None for all.
-    time, peers : columns with the time of a row, and with the cohort of its entity; they are no features.
     bags : how the rows of a label are divided by time.
     baseline : columns that make the label of the group that a row is compared with; they are no features.
     """
@@ -40,8 +39,6 @@ class ReadOptions:
     numbers: str = "strict"
     carry: tuple[str, ...] | None = ()
     exclude: tuple[str, ...] = ()
-    time: str | None = None
-    peers: str | None = None
     bags: Bags | None = None
     baseline: tuple[str, ...] = ()
     dates: str = ""
@@ -60,14 +57,14 @@ class ReadOptions:
         return Notation(self.decimal, self.thousands, self.numbers, self.dates)
 
     @classmethod
-    def of(cls, **given: Any) -> "ReadOptions":
+    def of(cls, **names: Any) -> "ReadOptions":
         """The same, with one name or any number of them for each; names need not be texts."""
         for name in ("features", "by", "carry", "exclude", "baseline"):
-            if given.get(name) is not None:
-                given[name] = names_of(given[name])
+            if names.get(name) is not None:
+                names[name] = names_of(names[name])
             elif name in ("by", "exclude", "baseline"):
-                given[name] = ()
-        return cls(**{**given, "id": None if given.get("id") is None else str(given["id"])})
+                names[name] = ()
+        return cls(**{**names, "id": None if names.get("id") is None else str(names["id"])})
 
     def excludes(self, name: str) -> bool:
         """Whether a column is to be left out."""
@@ -80,12 +77,10 @@ class ReadOptions:
 
     @property
     def apart(self) -> dict[str, str]:
-        """Columns that are no features, with their role: labels of groups, an id, times, cohorts."""
-        others = {self.id: ID, self.time: TIMES, self.peers: PEERS}
-        if self.bags is not None:
-            others[self.bags.time] = TIMES
-        named = {name: role for name, role in others.items() if name is not None}
-        return dict.fromkeys(self.by + self.baseline, GROUP) | named
+        """Columns that are no features, with their role: labels of groups, an id, times."""
+        named = {} if self.id is None else {self.id: ID}
+        times = {} if self.bags is None else {self.bags.time: TIMES}
+        return dict.fromkeys(self.by + self.baseline, GROUP) | named | times
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -95,13 +90,13 @@ class ReadOptions:
     def following(self, encoding: Encoding) -> "ReadOptions":
         """The same for the columns of a model, with its ways for missing and bad cells unless others are given."""
         how = {name: getattr(encoding, name) for name in CHOICES}
-        given = {name: vars(self)[name] for name in ("missing", "bad_cells")}
-        own = {name: value for name, value in given.items() if value != getattr(ReadOptions, name)}
+        chosen = {name: vars(self)[name] for name in ("missing", "bad_cells")}
+        changed = {name: value for name, value in chosen.items() if value != getattr(ReadOptions, name)}
         baseline = self.baseline or encoding.baseline
         used = tuple(column.name for column in encoding.columns)
         if self.id in used:
             raise ValueError(f"id_column={self.id!r}; the model has it as a feature: fit it with exclude={self.id!r}.")
-        return replace(self, features=used, exclude=(), baseline=baseline, dates=encoding.dates, **(how | own))
+        return replace(self, features=used, exclude=(), baseline=baseline, dates=encoding.dates, **(how | changed))
 
 
 def names_of(names: Any) -> tuple[str, ...]:

@@ -30,7 +30,7 @@ ODD_SIZE = 3.0
 ODD_SHARE = 5.0
 """The share of a text is a reason, however small it is, if it lies so many spreads above the usual one."""
 FEW_POINTS = 10
-"""Reasons of a group with fewer points say so."""
+"""Reasons of a group with fewer points give their number."""
 USUAL = (0.05, 0.95)
 """Values between these quantiles are called usual."""
 QUARTILES = (0.25, 0.5, 0.75)
@@ -45,19 +45,22 @@ NO_COLUMN = "no single column stands out"
 
 
 def reasons_of_rows(reference: Floats, encoding: Encoding, cells: Floats, explanation: Floats) -> list[str]:
-    """The columns that carry most of each row's lack of similarity, and its cells there: (k, c), (k, d) -> k texts.
+    """The columns that contribute most to each row being odd, and its cells there: (k, c), (k, d) -> k texts.
 
     ``reference`` (m, d): features of rows that show what is usual.
     """
     if not len(cells):
         return []
-    lacks = np.maximum(encoding.by_column(explanation, cells), 0)
+    contributions = np.maximum(encoding.by_column(explanation, cells), 0)
     starts = np.searchsorted(encoding.owners, np.arange(len(encoding.columns)))
     quantiles = np.quantile(reference, (USUAL[0], 0.25, 0.75, USUAL[1]), axis=0, method="inverted_cdf")
     # Texts that share a feature have none of their own to look at.
     firsts = np.minimum(starts, reference.shape[1] - 1)
     usual = Usual(firsts, quantiles[:, firsts], reference.mean(axis=0))
-    return [_row_in_words(lack, encoding, row, usual) for lack, row in zip(lacks, cells, strict=True)]
+    return [
+        _row_in_words(contribution, encoding, row, usual)
+        for contribution, row in zip(contributions, cells, strict=True)
+    ]
 
 
 def reasons_of_groups(
@@ -177,12 +180,12 @@ class Usual(NamedTuple):
         return float(self.means[self.firsts[j] + (int(cell) if is_indicator else 0)])
 
 
-def _row_in_words(lack: Floats, encoding: Encoding, row: Floats, usual: Usual) -> str:
-    total, largest = lack.sum(), lack.max()
+def _row_in_words(contributions: Floats, encoding: Encoding, row: Floats, usual: Usual) -> str:
+    total, largest = contributions.sum(), contributions.max()
     parts: list[str] = []
-    order = np.argsort(-lack, kind="stable")
+    order = np.argsort(-contributions, kind="stable")
     for j in order[:MOST_REASONS]:
-        if lack[j] <= 0 or lack[j] < min(LEAST_SHARE * total, LEAST_OF_LARGEST * largest):
+        if contributions[j] <= 0 or contributions[j] < min(LEAST_SHARE * total, LEAST_OF_LARGEST * largest):
             break
         column, value = encoding.columns[j], float(row[j])
         words, share = cell_in_words(column, value, usual.share(j, column, value))
@@ -195,8 +198,8 @@ def _row_in_words(lack: Floats, encoding: Encoding, row: Floats, usual: Usual) -
         place = "high" if value > third else "low" if value < first else "unusual in this row"
         ends = dict.fromkeys(value_in_words(column.kind, one) for one in (low, high))
         parts.append(f"{column.name} {words} ({place}, usually {' to '.join(ends)})")
-    n_more = int(np.count_nonzero(lack > 0)) - len(parts)
-    is_half = lack[order[: len(parts)]].sum() >= total / 2
+    n_more = int(np.count_nonzero(contributions > 0)) - len(parts)
+    is_half = contributions[order[: len(parts)]].sum() >= total / 2
     return ", ".join([*parts, f"{n_more:,} other columns, each less"] if n_more and not is_half else parts) or NO_COLUMN
 
 
@@ -245,22 +248,24 @@ def _group_in_words(
             parts.append(f"{name} ({_percent(points[:, j].mean())}, usually {_percent(usual.share(j))})")
         else:
             kind = column.kind if names[j] == column.name else ""
-            own = np.quantile(points[:, j], QUARTILES, method="inverted_cdf")
-            parts.append(f"{names[j]} {_difference_in_words(kind, own, usual.quartiles(j), apart[j] > 0)}")
-    said = ", ".join(parts) or NO_COLUMN
+            quartiles = np.quantile(points[:, j], QUARTILES, method="inverted_cdf")
+            parts.append(f"{names[j]} {_difference_in_words(kind, quartiles, usual.quartiles(j), apart[j] > 0)}")
+    words = ", ".join(parts) or NO_COLUMN
     n = len(points)
-    return f"{said}; only {n} point{'s' if n > 1 else ''}" if n < FEW_POINTS and not size else said
+    return f"{words}; only {n} point{'s' if n > 1 else ''}" if n < FEW_POINTS and not size else words
 
 
-def _difference_in_words(kind: str, own: Floats, usual: Floats, is_high: bool) -> str:
+def _difference_in_words(kind: str, quartiles: Floats, usual: Floats, is_high: bool) -> str:
     """How the quartiles of a group differ from the usual ones: (3,), (3,)."""
-    width, usual_width = own[2] - own[0], usual[2] - usual[0]
-    shift, place = abs(own[1] - usual[1]), "high" if is_high else "low"
-    medians = f"median {value_in_words(kind, own[1])}, usually {value_in_words(kind, usual[1])}"
+    width, usual_width = quartiles[2] - quartiles[0], usual[2] - usual[0]
+    shift, place = abs(quartiles[1] - usual[1]), "high" if is_high else "low"
+    medians = f"median {value_in_words(kind, quartiles[1])}, usually {value_in_words(kind, usual[1])}"
     if shift <= usual_width / 2 and not usual_width / SPREAD_RATIO <= width <= SPREAD_RATIO * usual_width:
-        halves = [" to ".join(dict.fromkeys(value_in_words(kind, one[k]) for k in (0, 2))) for one in (own, usual)]
+        halves = [
+            " to ".join(dict.fromkeys(value_in_words(kind, one[k]) for k in (0, 2))) for one in (quartiles, usual)
+        ]
         return f"{'narrower' if width < usual_width else 'wider'} (middle half {halves[0]}, usually {halves[1]})"
-    is_so = shift >= LEAST_SHIFT * usual_width and (own[1] > usual[1]) == is_high
+    is_so = shift >= LEAST_SHIFT * usual_width and (quartiles[1] > usual[1]) == is_high
     return f"{place} ({medians})" if is_so else f"more often {place} ({medians})"
 
 
@@ -275,5 +280,5 @@ def _leading(apart: Floats) -> list[int]:
 
 def _rare_texts(reasons: list[GroupReason], encoding: Encoding) -> list[int]:
     """Texts that a group has far more often than usual, though they may be few of its points: numbers of features."""
-    found = [one.columns[0] for one in reasons if one.kind == "mean" and one.deviation >= ODD_SHARE]
-    return [j for j in found if encoding.column_of(j).kind == TEXT]
+    features = [one.columns[0] for one in reasons if one.kind == "mean" and one.deviation >= ODD_SHARE]
+    return [j for j in features if encoding.column_of(j).kind == TEXT]

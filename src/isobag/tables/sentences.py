@@ -1,4 +1,4 @@
-"""What there is to say about a ranking, in sentences: for the command and the report."""
+"""Sentences about a ranking, for the command and the report."""
 
 from math import ceil
 from typing import Any
@@ -91,7 +91,7 @@ def remarks_of(ranking: Ranking) -> list[str]:
     if n_out and ranking.unit == "group":
         remarks.append(f"{n_out:,} groups have too few rows and are not ranked.")
     if ranking.n_tied > 1:
-        remarks.append(f"The {ranking.n_tied:,} oddest have equal scores, so their order means nothing.")
+        remarks.append(f"The {ranking.n_tied:,} oddest have equal scores, so their order is arbitrary.")
     if "p_value" in ranking.evidence:
         remarks += sentences_of_calibration(ranking.detector)
     return [*remarks, *ranking.summary.sentences()]

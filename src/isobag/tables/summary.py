@@ -7,7 +7,7 @@ from typing import Any
 from isobag.tables.terminal import escape_for_terminal
 
 FEATURE, ID, GROUP, LEFT_OUT = "feature", "id", "group", "left out"
-TIMES, PEERS = "time", "peers"
+TIMES = "time"
 FILE = "file"
 """The column of results that says which of several files a row is from."""
 EXCLUDED = "excluded"
@@ -22,7 +22,7 @@ EXCLUDE = "--exclude"
 class ColumnSummary:
     """One column of a table.
 
-    role : FEATURE, ID, GROUP, TIMES, PEERS or LEFT_OUT.
+    role : FEATURE, ID, GROUP, TIMES or LEFT_OUT.
     kind : number, bool, time, text, other (lists, objects, bytes) or empty.
     n_numbers, n_times, n_texts, n_missing : how many of its cells are what; a bad cell that is taken for a missing
         value still counts among the texts.
@@ -63,7 +63,7 @@ class TableSummary:
         return tuple(column for column in self.columns if column.role == LEFT_OUT)
 
     def warn(self, chosen_by_us: bool) -> None:
-        """Warn of every column that was left out, if nobody chose the columns, and of rows that no group has."""
+        """Warn of columns that were left out, unless the user chose them, and of rows without a group."""
         unused = [one for one in self.left_out if one.reason != EXCLUDED]
         if chosen_by_us and unused:
             names = ", ".join(f"{one.name!r} ({one.reason})" for one in unused)
@@ -73,7 +73,7 @@ class TableSummary:
             warnings.warn(self.rows_left_out()[0], stacklevel=4)
 
     def warn_of_remarks(self) -> None:
-        """Warn of what there is to say about columns that are used, but for those that tell nothing: harmless."""
+        """Warn of columns that are used and have a remark, except constants and copies, which are harmless."""
         for column in self.columns:
             if column.role == FEATURE and column.reason and not column.reason.startswith((CONSTANT, COPY)):
                 reason = column.reason.replace(f"{EXCLUDE} {column.name}", f"exclude=[{column.name!r}]")
@@ -86,7 +86,7 @@ class TableSummary:
         return [f"{n:,} of {self.n_rows:,} rows {why} and were skipped." for why, n in reasons.items() if n]
 
     def sentences(self) -> list[str]:
-        """All that is not plain: notes, columns left out, and remarks on those used; for the command and the report."""
+        """Notes, columns left out, and remarks on those used; for the command and the report."""
         sentences = [*self.notes, *self.rows_left_out()]
         by_reason: dict[str, list[str]] = {}
         for column in self.left_out:

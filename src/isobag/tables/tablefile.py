@@ -63,7 +63,7 @@ class TableFile(ABC):
     file : its name, for errors.
     names : of the columns; None if every row names its own.
     n_rows : None if the file does not say.
-    notes : what there is to say about the file.
+    notes : remarks on the file.
     n_empty_lines : how many were skipped in the last pass.
     """
 
@@ -92,7 +92,7 @@ def kind_of_file(file: str) -> str:
 
 
 def name_columns(first: Sequence[str], header: bool | None, file: str) -> tuple[tuple[str, ...], bool, list[str]]:
-    """Names of the columns by the first row, whether that is data, and what there is to say about it."""
+    """Names of the columns by the first row, whether that is data, and notes on it."""
     numbers = [cell for cell in first if number_of(cell) is not None]
     is_data, notes = header is False, []
     if header is None and numbers:

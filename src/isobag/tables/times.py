@@ -1,7 +1,7 @@
 """Columns of times as moments, whole microseconds since 1970-01-01 in UTC; and groups made of them.
 
-A time that names its zone is what it says. One that names none is what clocks of the time zone show, UTC by default;
-where clocks are set back an hour comes twice, and the first of the two is meant. Numbers are times only if their unit
+A time with a zone is taken as written. One without is what clocks of the time zone show, UTC by default; where clocks
+are set back an hour comes twice, and the first of the two is meant. Numbers are times only if their unit
 is named.
 
 A group is the rows of a label within one period, or within one session. Periods are those of the calendar (see
@@ -115,10 +115,11 @@ def _of_numbers(values: Floats, missing: Bools, name: str, unit: str | None) -> 
 def _refuse_bad(bad: Bools, column: Any, name: str, dates: str = "") -> None:
     if bad.any():
         row = int(np.argmax(bad))
-        one = "" if bad.sum() == 1 else f", one of {np.count_nonzero(bad):,} such rows of {len(bad):,}"
+        more = "" if bad.sum() == 1 else f", one of {np.count_nonzero(bad):,} such rows of {len(bad):,}"
         raise ValueError(
-            f"{name}: row {row:,} has {column[row].as_py()!r}, which is not a time{one}; need times as ISO 8601 writes "
-            "them, such as 2026-03-04 or 2026-03-04T12:30:00+01:00" + (f", or as {dates!r} says." if dates else ".")
+            f"{name}: row {row:,} has {column[row].as_py()!r}, which is not a time{more}; need times as ISO 8601 "
+            "writes them, such as 2026-03-04 or 2026-03-04T12:30:00+01:00"
+            + (f", or as {dates!r} says." if dates else ".")
         )
 
 
@@ -159,13 +160,13 @@ class Bags(Learned):
             shown = calendar.dates(calendar.numbers(moments.values))
         else:
             owners, _ = number_rows([labels[name] for name in by])
-            known = ~moments.missing & (owners >= 0)
-            times = moments.values[known]
-            sessions = number_sessions(owners[known], times, self.sessions)
+            in_session = ~moments.missing & (owners >= 0)
+            times = moments.values[in_session]
+            sessions = number_sessions(owners[in_session], times, self.sessions)
             first = np.full(int(sessions.max(initial=-1)) + 1, np.iinfo(np.int64).max)
             np.minimum.at(first, sessions, times)
-            begun = np.zeros(len(known), dtype=np.int64)
-            begun[known] = first[sessions]
+            begun = np.zeros(len(in_session), dtype=np.int64)
+            begun[in_session] = first[sessions]
             shown = calendar.local(begun).view("datetime64[us]")
         return pa.array(shown, pa.timestamp("us"), mask=moments.missing)
 
@@ -174,9 +175,9 @@ def bags_of(
     time: Any, every: str | None, sessions: str | None, time_zone: str | None, time_unit: str | None, by: Sequence[str]
 ) -> Bags | None:
     """What is asked for, if anything is; None where labels alone make groups."""
-    given = {"every": every, "sessions": sessions, "time_zone": time_zone, "time_unit": time_unit}
+    options = {"every": every, "sessions": sessions, "time_zone": time_zone, "time_unit": time_unit}
     if time is None:
-        for name, value in given.items():
+        for name, value in options.items():
             if value is not None:
                 raise ValueError(f"{name}={value!r} needs a column of times; name it with time=.")
         return None

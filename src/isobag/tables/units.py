@@ -19,16 +19,16 @@ class Units(NamedTuple):
     """The n rows of a table, or its groups numbered by first appearance.
 
     data : those that take part, ``Rows`` or ``Groups``.
-    places : (n,), where each stands in ``data``, -1 for those that take no part; None if all stand where they are.
+    positions : (n,), where each stands in ``data``, -1 for those that take no part; None if all stand where they are.
     labels : columns that name them, as Arrow arrays (n,).
     first_rows : (n,), the row in which each group first appears; None for rows, or if not known.
     n_missing : (n,), missing values of a row, or rows with missing values of a group; None if there are none.
     baseline : the label of the group that each row that takes part is compared with: (m,); None if there are none.
-    ends : a row of the first and one of the last file that has rows of a group: (n,) each; None if nobody asks.
+    ends : a row of the first and one of the last file that has rows of a group: (n,) each; None if not asked for.
     """
 
     data: Any
-    places: Ints | None
+    positions: Ints | None
     labels: dict[str, Any]
     first_rows: Ints | None
     n_missing: Ints | None
@@ -44,13 +44,13 @@ def units_of(table: Table, min_size: int = 1) -> Units:
     baseline = None
     if table.options.baseline:
         labels = label_rows([table.labels[name] for name in table.options.baseline])
-        baseline = labels if table.kept is None else labels[table.kept]
-    return Units(table.rows, places_among(table.kept), table.labels, None, table.gaps, baseline)
+        baseline = labels if table.takes_part is None else labels[table.takes_part]
+    return Units(table.rows, places_among(table.takes_part), table.labels, None, table.gaps, baseline)
 
 
-def places_among(kept: Bools | None) -> Ints | None:
-    """Where each of n things stands among those kept, -1 for the others: (n,); None if all are kept."""
-    return None if kept is None else np.where(kept, np.cumsum(kept) - 1, -1)
+def places_among(takes_part: Bools | None) -> Ints | None:
+    """Where each of n things stands among those that take part, -1 for the others: (n,); None if all do."""
+    return None if takes_part is None else np.where(takes_part, np.cumsum(takes_part) - 1, -1)
 
 
 def spread(values: Any, places: Ints | None) -> Floats:
@@ -73,26 +73,26 @@ def files_at(table: Table, first: Ints, last: Ints) -> dict[str, Any]:
 
 
 def _groups_of(table: Table, min_size: int) -> Units:
-    ids, known = number_rows([table.labels[name] for name in table.by])
+    ids, labels = number_rows([table.labels[name] for name in table.by])
     is_labelled = ids >= 0
-    first_rows = first_rows_of(ids, len(known))
+    first_rows = first_rows_of(ids, len(labels))
     ends = None
     if table.file_sizes:
-        last_rows = len(ids) - 1 - first_rows_of(ids[::-1], len(known))
+        last_rows = len(ids) - 1 - first_rows_of(ids[::-1], len(labels))
         ends = first_rows, last_rows
-    takes_part = is_labelled if table.kept is None else is_labelled & table.kept
-    places = _places(count_ids(ids if takes_part.all() else ids[takes_part], len(known)), min_size)
+    takes_part = is_labelled if table.takes_part is None else is_labelled & table.takes_part
+    places = _places(count_ids(ids if takes_part.all() else ids[takes_part], len(labels)), min_size)
     takes_part = takes_part & (np.append(places, -1) >= 0)[ids]
-    inside = takes_part if table.kept is None else takes_part[table.kept]
+    inside = takes_part if table.takes_part is None else takes_part[table.takes_part]
     data = table.rows if inside.all() else table.rows.part(np.flatnonzero(inside))
     n_missing = None
     if table.gaps is not None:
         lacking = ids[is_labelled & (table.gaps > 0)]
-        n_missing = np.bincount(lacking, minlength=len(known))
+        n_missing = np.bincount(lacking, minlength=len(labels))
     own_labels = {name: unpacked(table.labels[name].take(pa.array(first_rows))) for name in table.by}
-    if not takes_part.all() or places[-1] < len(known) - 1:
+    if not takes_part.all() or places[-1] < len(labels) - 1:
         ids = places[ids[takes_part]]
-    return Units(Groups(data, ids, known[places >= 0]), places, own_labels, first_rows, n_missing, ends=ends)
+    return Units(Groups(data, ids, labels[places >= 0]), places, own_labels, first_rows, n_missing, ends=ends)
 
 
 def _places(sizes: Ints, min_size: int) -> Ints:

@@ -12,8 +12,8 @@ from isobag.backends.arrays import Ints
 from isobag.backends.learned import Learned, demand
 from isobag.data.params import FDR, check_params
 from isobag.data.periods import Calendar, length_of
-from isobag.models.watch_bags import Rows
-from isobag.models.watch_run import ACCEPT, DISMISS, RETIRE, History, Judged, Word, judge_open, warm_up_of
+from isobag.models.watch_bags import BagRows
+from isobag.models.watch_run import ACCEPT, DISMISS, RETIRE, History, JudgedPeriod, Word, judge_open, warm_up_of
 from isobag.storage.modelfile import save
 from isobag.tables.batch import Source
 from isobag.tables.detect import open_frame
@@ -21,7 +21,7 @@ from isobag.tables.framesource import FrameSource
 from isobag.tables.incidents import Incidents, Naming
 from isobag.tables.reading import ReadOptions, names_of
 from isobag.tables.times import bags_of, moment_of
-from isobag.tables.watch_rows import MOST_VALUES, Log, are_known, far_beyond, read_log, rows_of
+from isobag.tables.watch_rows import MOST_VALUES, Log, are_repeated, far_beyond, read_log, rows_of
 
 Names = Iterable[Any] | str | None
 
@@ -32,7 +32,7 @@ class Watch(Learned):
 
     Rows are put together by entity and period. Each period is judged by those before it: its number of rows, and of
     each column values, spread, missing values and mix, against the entity's level and its weekly or daily rhythm, with
-    what all entities have in common allowed for. What is odd and lasts is an incident; it stays open until it is back.
+    what all entities have in common allowed for. A lasting deviation is one incident; it stays open until it is over.
 
     Parameters
     ----------
@@ -125,14 +125,14 @@ class Watch(Learned):
     def update(self, frame: Any, *, replace: bool = False, since: Any = None) -> Incidents:
         """Add the rows of a frame, and judge the periods that are open.
 
-        Rows that are there already change nothing, so a frame may be given again, or with more rows than before.
+        Rows added before are skipped, so a frame may be passed again, or with more rows.
 
         Parameters
         ----------
         frame : frame
             Of pandas, polars, Arrow or DuckDB.
         replace : bool
-            Whether its periods take the place of those known, as a corrected export does.
+            Whether its periods replace those added before, for a corrected export.
         since : time, optional
             Incidents and bags of periods before this time are not listed.
         """
@@ -169,19 +169,19 @@ class Watch(Learned):
         return self._judge(notes, start if start is not None else (first if was_learning else fresh), frame)
 
     def accept(self, entity: Any) -> None:
-        """What an entity does in its open incident is its new usual."""
-        self._say(ACCEPT, entity, None)
+        """Treat what an entity does in its open incident as its new normal."""
+        self._record(ACCEPT, entity, None)
 
     def dismiss(self, entity: Any, period: Any = None) -> None:
-        """The incident of an entity, in a period (the newest), is no fault. A silence is dismissed until rows come."""
-        self._say(DISMISS, entity, period)
+        """Dismiss the incident of an entity, in a period (default: the newest); a silence until rows come."""
+        self._record(DISMISS, entity, period)
 
     def retire(self, entity: Any) -> None:
-        """An entity is watched no more, until rows of it come again."""
-        self._say(RETIRE, entity, None)
+        """Stop watching an entity until rows of it come again."""
+        self._record(RETIRE, entity, None)
 
     def forget(self, period: Any) -> None:
-        """Forget an open period, as though its rows had never come."""
+        """Remove the rows of an open period."""
         history, number = self._history(), self._number_of(period)
         rows = history.rows
         if not (rows.period == number).any():
@@ -195,11 +195,11 @@ class Watch(Learned):
         self.history_ = _replaced(history, rows=rest, newest=newest, first=first, words=words)
 
     def judge(self) -> Incidents:
-        """The open incidents of the newest period, judged again after what was said."""
+        """The open incidents of the newest period, judged again after ``accept``, ``dismiss`` or ``retire``."""
         return self._judge([], self._history().newest, None)
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write all that is known to a file that ``isobag.load`` and ``isobag watch`` read."""
+        """Write the state to a file that ``isobag.load`` and ``isobag watch`` read."""
         save(self, path)
 
     def _judge(self, notes: list[str], since: int, frame: Any) -> Incidents:
@@ -214,13 +214,13 @@ class Watch(Learned):
         elif history.learnt is None:
             names = [*self.numbers_, *(name for name, _ in self.texts_)]
             left_out = [f"{name} ({why})" for name, why in zip(names, learnt.left_out, strict=True) if why]
-            notes += [f"Not looked at: {', '.join(left_out)}."] if left_out else []
-        listed: Sequence[Judged] = [one for one in judged if one.period >= since] or judged[-1:]
+            notes += [f"Columns not used: {', '.join(left_out)}."] if left_out else []
+        listed: Sequence[JudgedPeriod] = [one for one in judged if one.period >= since] or judged[-1:]
         schema = None if learnt is None else learnt.schema
         naming = Naming(self.by, self.entities_, self.numbers_, self.texts_, schema, self.calendar, self.fdr)
         return Incidents(listed, naming, tuple(notes), frame)
 
-    def _with_columns_of(self, log: Log, period: Ints, counts: Any, notes: list[str]) -> tuple[History, Rows]:
+    def _with_columns_of(self, log: Log, period: Ints, counts: Any, notes: list[str]) -> tuple[History, BagRows]:
         """What is known, with the entities and columns of a log; and its rows in these columns."""
         history = self.history_
         numbers, texts = (
@@ -237,9 +237,7 @@ class Watch(Learned):
             numbers |= dict.fromkeys(name for name in new if name in log.numbers)
             texts |= {name: {} for name in new if name in log.texts}
         elif new:
-            notes.append(
-                f"Not looked at: {', '.join(new)}, which {'was' if len(new) == 1 else 'were'} not there at first."
-            )
+            notes.append(f"Columns not used, as the first table had none of them: {', '.join(new)}.")
         for name, numbered in texts.items():
             for value in log.texts.get(name, ([], []))[1]:
                 if len(numbered) < MOST_VALUES:
@@ -270,15 +268,15 @@ class Watch(Learned):
         codes[:, : old.texts.shape[1]] = old.texts
         return _replaced(history, rows=_replaced(old, numbers=wide, texts=codes), begun=begun), rows
 
-    def _merged(self, history: History, rows: Rows, is_replaced: bool, notes: list[str]) -> Rows:
+    def _merged(self, history: History, rows: BagRows, is_replaced: bool, notes: list[str]) -> BagRows:
         """Open rows with those of a log, each once."""
         old = history.rows
         if is_replaced and len(rows):
             old = old.take(~np.isin(old.period, np.unique(rows.period)))
         if len(old):
-            is_again, is_there = are_known(old, rows)
+            is_again, is_there = are_repeated(old, rows)
             if is_again.any():
-                notes.append(f"{int(is_again.sum()):,} rows were there before; they come again and change nothing.")
+                notes.append(f"{int(is_again.sum()):,} rows were added before and are skipped.")
             for period in np.unique(rows.period[~is_again]).tolist():
                 n_new = int((rows.period[~is_again] == period).sum())
                 n_lacking = int((old.period[~is_there] == period).sum())
@@ -289,16 +287,16 @@ class Watch(Learned):
                         "correct these, give it with replace=True."
                     )
             rows = rows.take(~is_again)
-            rows = Rows(
-                *(np.concatenate([getattr(own, name) for own in (old, rows)]) for name in Rows.__dataclass_fields__)
+            rows = BagRows(
+                *(np.concatenate([getattr(own, name) for own in (old, rows)]) for name in BagRows.__dataclass_fields__)
             )
         return rows.in_order()
 
-    def _notes_on_late(self, history: History, rows: Rows) -> list[str]:
+    def _notes_on_late(self, history: History, rows: BagRows) -> list[str]:
         """Of rows of closed periods, how many were there before, and how many come too late."""
         n_entities = len(history.begun) + 1
         offset = history.bag_period.min() if len(history.bag_period) else 0
-        known = dict(
+        before = dict(
             zip(
                 ((history.bag_period - offset) * n_entities + history.bag_entity).tolist(),
                 zip(history.bag_rows.tolist(), history.bag_digest.tolist(), strict=True),
@@ -310,21 +308,17 @@ class Watch(Learned):
         digests = np.zeros(len(bags), dtype=np.int64)
         np.add.at(digests, places, rows.digest)
         same = np.array(
-            [known.get(k) == (n, d) for k, n, d in zip(bags.tolist(), counts.tolist(), digests.tolist(), strict=True)]
+            [before.get(k) == (n, d) for k, n, d in zip(bags.tolist(), counts.tolist(), digests.tolist(), strict=True)]
         )
         n_again, n_late = int(counts[same].sum()), int(counts[~same].sum())
-        notes = (
-            [f"{n_again:,} rows of closed periods were there before; they come again and change nothing."]
-            if n_again
-            else []
-        )
+        notes = [f"{n_again:,} rows of closed periods were added before and are skipped."] if n_again else []
         if n_late:
             first, last = (self._shown(int(own)) for own in (rows.period.min(), rows.period.max()))
             which = first if first == last else f"{first} to {last}"
-            notes.append(f"{n_late:,} rows of {which} come too late and were left out: these periods are closed.")
+            notes.append(f"{n_late:,} rows of {which} come too late and were skipped: these periods are closed.")
         return notes
 
-    def _say(self, what: str, entity: Any, period: Any) -> None:
+    def _record(self, what: str, entity: Any, period: Any) -> None:
         history = self._history()
         assert self.entities_ is not None
         label = tuple(entity) if isinstance(entity, list | tuple) else entity
@@ -349,7 +343,7 @@ class Watch(Learned):
 
     def _history(self) -> History:
         if self.history_ is None:
-            raise ValueError("The watch knows nothing yet; call update first.")
+            raise ValueError("The watch has no data yet; call update first.")
         return self.history_
 
 

@@ -9,12 +9,12 @@ import numpy as np
 from isobag.backends.arrays import Bools, Floats, Ints
 from isobag.data.periods import Calendar
 from isobag.data.spool import Spool
-from isobag.models.watch_bags import Rows
+from isobag.models.watch_bags import BagRows
 from isobag.tables.batch import Source, names_of_files
 from isobag.tables.cells import NUMBER, TEXT
 from isobag.tables.choose import kinds_of
 from isobag.tables.labels import number_rows
-from isobag.tables.passes import Scan, scan_source
+from isobag.tables.passes import scan_source
 from isobag.tables.reading import ReadOptions
 from isobag.tables.times import read_moments
 
@@ -46,19 +46,19 @@ class Log(NamedTuple):
 
 def read_log(source: Source, options: ReadOptions) -> Log:
     """The rows of a frame, of files or of a query."""
-    seen, kept = scan_source(source, Scan(options), lambda n: Spool(n, 1 << 40))
+    seen = scan_source(source, options, lambda n: Spool(n, 1 << 40))
     if not seen.n_rows:
         raise ValueError(f"{names_of_files(source.files) or 'The table'} has no rows.")
     assert options.bags is not None
-    cells, bags = kept.labels.joined(), options.bags
+    cells, bags = seen.labels.joined(), options.bags
     moments = read_moments(cells[bags.time], bags.time, bags.unit, bags.time_zone, options.dates)
     entity, labels = number_rows([cells[name] for name in options.by])
     whole = ~moments.missing & (entity >= 0)
     kinds = kinds_of(seen.scans, options)
     digest = _mixed(moments.values) + _mixed(_hashes(labels)[entity])
     numbers, texts = {}, {}
-    for j, name in enumerate(kept.names):
-        entries = kept.spool.column(j)
+    for j, name in enumerate(seen.names):
+        entries = seen.spool.column(j)
         if kinds[name] == TEXT:
             codes, values = np.where(np.isnan(entries), -1, entries).astype(np.int64), list(seen.scans[name].codes)
             digest += _salt(name) * _mixed(np.append(_hashes([*values, ""]), 0)[codes])  # of no value: 0
@@ -76,7 +76,7 @@ def read_log(source: Source, options: ReadOptions) -> Log:
 
 def rows_of(
     log: Log, entity: Ints, calendar: Calendar, numbers: tuple[str, ...], texts: Mapping[str, Mapping[str, int]]
-) -> Rows:
+) -> BagRows:
     """The rows as a watch keeps them: in its columns, with its numbers of entities (g,) and values."""
     period, n = calendar.numbers(log.times), len(log)
     hour = calendar.local(log.times) // _HOUR % 24
@@ -87,12 +87,14 @@ def rows_of(
     codes = np.full((n, len(texts)), -1, dtype=np.int32)
     for k, (name, numbered) in enumerate(texts.items()):
         if name in log.texts:
-            own, values = log.texts[name]
-            codes[:, k] = np.array([*(numbered.get(value, MOST_VALUES) for value in values), MOST_VALUES, -1])[own]
-    return Rows(entity[log.entity], period, hour.astype(np.int8), log.digest, table, codes)
+            codes_of_column, values = log.texts[name]
+            codes[:, k] = np.array([*(numbered.get(value, MOST_VALUES) for value in values), MOST_VALUES, -1])[
+                codes_of_column
+            ]
+    return BagRows(entity[log.entity], period, hour.astype(np.int8), log.digest, table, codes)
 
 
-def far_beyond(periods: Ints, before: Rows | None, newest: int) -> Bools:
+def far_beyond(periods: Ints, before: BagRows | None, newest: int) -> Bools:
     """Which rows lie far beyond the rest: behind a gap of a month of periods, and few of what a period has: (n,).
 
     before : open rows of the past, up to the newest period. Without them, far before the rest counts too.
@@ -112,7 +114,7 @@ def far_beyond(periods: Ints, before: Rows | None, newest: int) -> Bools:
     return is_far[places]
 
 
-def are_known(old: Rows, new: Rows) -> tuple[Bools, Bools]:
+def are_repeated(old: BagRows, new: BagRows) -> tuple[Bools, Bools]:
     """Which new rows are among the old ones, and which old ones among the new: of equal rows each counts once."""
     a, b = (_mixed(rows.digest) + _number_copies(rows.digest) for rows in (old, new))
     return np.isin(b, a), np.isin(a, b)

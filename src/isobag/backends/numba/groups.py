@@ -1,4 +1,4 @@
-"""Verbs of the Numba backend for groups: counts of cells and cells of groups among groups."""
+"""Functions of the Numba backend for groups: counts of cells and cells of groups among groups."""
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -32,22 +32,6 @@ def count_groups(cells: Cells, cut: Cut, starts: Ints, n_jobs: int | None = None
     ends = np.concatenate([[0], lengths.cumsum()])
     # SciPy widens both index arrays to the wider of the two.
     return csr_array((counts, columns, ends.astype(np.int32) if ends[-1] < 2**31 else ends), shape=shape)
-
-
-def group_sq_radii(
-    dots: Ints, rows: Ints, self_dots: Floats, sizes: Ints, unit: int, slots: Cells, levels: tuple[int, ...],
-    n_jobs: int | None = None,
-) -> Floats:  # fmt: skip
-    """Squared distance from each center to the nearest different one; its dot products are dots[rows]: (L, t, psi)."""
-    radii = np.zeros((len(levels), *slots.shape))
-
-    def work(share: slice) -> None:
-        groups.nearest_other_groups(
-            share.start, share.stop, dots, rows, self_dots, sizes, unit, slots, np.array(levels), radii
-        )
-
-    map_in_threads(work, shares(len(rows), n_jobs), n_jobs)
-    return radii
 
 
 def assign_groups(

@@ -25,7 +25,7 @@ def _backend(name: str) -> "TorchBackend":
     return TorchBackend(resolve(name))
 
 
-def _verb(function: Callable[..., Any], fetched: bool = False) -> Callable[..., Any]:
+def _method(function: Callable[..., Any], fetched: bool = False) -> Callable[..., Any]:
     """A method that calls a function of tensors, the first of which is sent to the device if it is not there."""
 
     @wraps(function)
@@ -52,15 +52,16 @@ class TorchBackend:
         """Values as a NumPy array."""
         return to_host(values) if isinstance(values, torch.Tensor) else values
 
-    scale_linearly, scale_by_asinh = _verb(rows.scale_linearly), _verb(rows.scale_by_asinh)
-    scale_by_knots = _verb(rows.scale_by_knots)
-    sq_radii, assign_cells = _verb(rows.sq_radii, fetched=True), _verb(rows.assign_cells)
-    sum_at_cells, sum_cells = _verb(rows.sum_at_cells), _verb(rows.sum_cells)
-    count_at_cells, count_cells = _verb(counts.count_at_cells, fetched=True), _verb(counts.count_cells, fetched=True)
-    count_groups = _verb(counts.count_groups)
-    near_and_far, group_sq_radii = _verb(groups.near_and_far, fetched=True), _verb(groups.group_sq_radii, fetched=True)
-    assign_groups, count_assigned = _verb(groups.assign_groups), _verb(groups.count_assigned, fetched=True)
-    sum_assigned = _verb(groups.sum_assigned, fetched=True)
+    scale_linearly, scale_by_asinh = _method(rows.scale_linearly), _method(rows.scale_by_asinh)
+    scale_by_knots = _method(rows.scale_by_knots)
+    sq_radii, assign_cells = _method(rows.sq_radii, fetched=True), _method(rows.assign_cells)
+    sum_at_cells, sum_cells = _method(rows.sum_at_cells), _method(rows.sum_cells)
+    count_at_cells, count_cells = (
+        _method(counts.count_at_cells, fetched=True),
+        _method(counts.count_cells, fetched=True),
+    )
+    count_groups = _method(counts.count_groups)
+    near_and_far, assign_groups = (_method(each, fetched=True) for each in (groups.near_and_far, groups.assign_groups))
 
     def add_terms(
         self, sums: Sequence[Placed], of_score: Terms, n_jobs: int | None = None
@@ -76,8 +77,3 @@ class TorchBackend:
         with explained(self.device):
             there = [counts.as_device_counts(each, self.device) for each in (of_groups, centers)]
             return counts.dot_products(*there)
-
-    def join_cells(self, parts: Sequence[Placed]) -> torch.Tensor:
-        """Cells of some groups after those of others: (L, t, n)."""
-        with explained(self.device):
-            return torch.cat([tensor(part, self.device) for part in parts], dim=2)

@@ -9,24 +9,6 @@ from isobag.backends.torch.devices import tensor, torch
 _BLOCK_PAIRS = 1 << 26
 
 
-def group_sq_radii(
-    dots: torch.Tensor, rows: Ints, self_dots: Floats, sizes: Ints, unit: int, slots: Cells, levels: tuple[int, ...],
-    n_jobs: int | None = None,
-) -> torch.Tensor:  # fmt: skip
-    """Squared distance from each center to the nearest different one; its dot products are dots[rows]: (L, t, psi)."""
-    t, psi = slots.shape
-    among = _sq_distances(dots[tensor(rows, dots.device)], self_dots, sizes, self_dots, sizes, unit)
-    places = tensor(slots, dots.device, torch.int64)
-    radii = torch.zeros((len(levels), t, psi), dtype=torch.float64, device=dots.device)
-    for samples in slices(t, max(1, _BLOCK_PAIRS // psi**2)):
-        sq_dists = among[places[samples, :, None], places[samples, None, :]]
-        sq_dists[sq_dists == 0] = torch.inf
-        for level, size in enumerate(levels):
-            nearest = sq_dists[:, :size, :size].amin(dim=2)
-            radii[level, samples, :size] = torch.where(nearest < torch.inf, nearest, 0)
-    return radii
-
-
 def assign_groups(
     dots: torch.Tensor, self_dots: Floats, sizes: Ints, center_self_dots: Floats, center_sizes: Ints, unit: int,
     slots: Cells, levels: tuple[int, ...], sq_radii: Floats, n_jobs: int | None = None,
@@ -57,20 +39,6 @@ def _sq_distances(
     above = (others * others * of_groups - 2 * others * m * dots.to(torch.float64)) + m * m * of_centers
     below = others * tensor(sizes.astype(np.float64), device)[:, None]
     return above.clamp_min_(0).div_(below * below)
-
-
-def count_assigned(cells: torch.Tensor, n_cells: int) -> torch.Tensor:
-    """Number of groups in each cell: (L, t, n) -> (L, t, n_cells)."""
-    n_levels, t, _ = cells.shape
-    counts = torch.zeros((n_levels, t, n_cells + 1), dtype=torch.int64, device=cells.device)
-    places = cells.to(torch.int64) + 1  # OUTSIDE is counted in front
-    return counts.scatter_add_(2, places, torch.ones_like(places))[:, :, 1:].contiguous()
-
-
-def sum_assigned(cells: torch.Tensor, tables: Ints) -> torch.Tensor:
-    """Sum over partitionings of the table at each group's cell: (L, t, n), (L, t, psi) -> (n, L)."""
-    values = tensor(tables, cells.device).gather(2, cells.clamp_min(0).to(torch.int64))
-    return torch.where(cells == OUTSIDE, 0, values).sum(dim=1).t().contiguous()
 
 
 def near_and_far(

@@ -86,31 +86,3 @@ def choose_nearest_groups(dots, self_dots, sizes, center_self_dots, center_sizes
                         winner = j
                 first = levels[level]
                 cells[level, i, g] = winner if least <= sq_radii[level, i, winner] else OUTSIDE
-
-
-@jit
-def nearest_other_groups(first, last, dots, rows, center_self_dots, center_sizes, unit, slots, levels, sq_radii):
-    """Squared distance from the centers first to last to the nearest different one; rows: the row of dots of each."""
-    sq_dists = np.empty(dots.shape[1])
-    for center in range(first, last):
-        measure_groups(
-            dots[rows[center]],
-            center_self_dots[center],
-            center_sizes[center],
-            center_self_dots,
-            center_sizes,
-            unit,
-            sq_dists,
-        )
-        for i in range(len(slots)):
-            for j in range(slots.shape[1]):
-                if slots[i, j] == center:
-                    least = np.inf
-                    seen = 0
-                    for level in range(len(levels)):
-                        for other in slots[i, seen : levels[level]]:
-                            if 0.0 < sq_dists[other] < least:
-                                least = sq_dists[other]
-                        seen = levels[level]
-                        if j < seen:
-                            sq_radii[level, i, j] = least if least < np.inf else 0.0

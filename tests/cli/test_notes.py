@@ -37,9 +37,9 @@ def test_every_column_left_out_is_named_with_its_reason_in_python(rng):
     )
     with pytest.warns(UserWarning, match="Left out") as caught:
         detect(frame, n_estimators=5).to_frame()
-    said = str(caught[0].message)
+    message = str(caught[0].message)
     assert len(caught) == 1 and caught[0].filename == __file__
-    assert all(f"{name!r} (" in said for name in ("note", "paid", "when"))
+    assert all(f"{name!r} (" in message for name in ("note", "paid", "when"))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         detect(frame, features=["size"], n_estimators=5).to_frame()
@@ -65,11 +65,11 @@ def test_sorting_a_table_by_any_column_changes_no_role(name, tmp_path):
     frame, roles = pd.DataFrame(SORTED[name]), []
     for by in [None, *frame.columns]:
         for ascending in (True, False):
-            own = frame if by is None else frame.sort_values(by, ascending=ascending)
-            own.to_csv(tmp_path / "t.csv", index=False)
+            rearranged = frame if by is None else frame.sort_values(by, ascending=ascending)
+            rearranged.to_csv(tmp_path / "t.csv", index=False)
             table = ask("detect", tmp_path / "t.csv", "--bad-cells", "missing", "-t", 2)["table"]
             roles.append([(one["name"], one["role"], one["kind"], one["reason"]) for one in table["columns"]])
-    assert all(own == roles[0] for own in roles)
+    assert all(rearranged == roles[0] for rearranged in roles)
 
 
 def test_the_outlier_of_a_rising_column_is_seen():
@@ -101,18 +101,18 @@ def values(path, *options, features="a"):
     """The numbers that are read of a column."""
     from isobag.cli.inputs import input_of
     from isobag.cli.options import Typed
-    from isobag.cli.progress import Silent
+    from isobag.cli.progress import Bar
 
     how = dict(zip((name.removeprefix("--") for name in options[::2]), options[1::2], strict=True))
-    table = input_of(Typed(files=[str(path)], features=features, **how)).read(Silent())
+    table = input_of(Typed(files=[str(path)], features=features, **how)).read(Bar())
     return table.rows.take(np.arange(len(table.rows)))[:, 0].tolist()
 
 
 def test_thousands_are_offered_as_thousands_and_read_so(written):
     path = written(column(["1,324", "916", "900,000"] * 9))
-    said = run("detect", path).stderr
+    message = run("detect", path).stderr
     assert_one_sentence(run("detect", path), "18 of 27 cells", "Pass --thousands , to read '1,324' as 1324 or --feat")
-    assert "--decimal" not in said and ",," not in said
+    assert "--decimal" not in message and ",," not in message
     assert_one_sentence(run("detect", path, "--features", "a,x"), "--thousands ,")
     assert values(path, "--thousands", ",")[:3] == [1324, 916, 900_000]
     mostly_plain = written(column(["5", "6", "1,234,567.5"] * 9))
@@ -122,8 +122,8 @@ def test_thousands_are_offered_as_thousands_and_read_so(written):
 
 
 def test_a_decimal_comma_is_offered_where_no_other_reading_fits(written):
-    said = run("detect", written(column(["1,5", "2,25", "1,234"] * 9))).stderr
-    assert "Pass --decimal , to read '1,5' as 1.5 or --features without it." in said and "thousands" not in said
+    message = run("detect", written(column(["1,5", "2,25", "1,234"] * 9))).stderr
+    assert "Pass --decimal , to read '1,5' as 1.5 or --features without it." in message and "thousands" not in message
 
 
 def test_no_decimal_sign_is_offered_where_both_are_used(written):
@@ -156,8 +156,8 @@ def test_numbers_in_a_dress_are_read_on_request_and_never_taken_for_categories(n
     assert "--numbers relaxed" in run("detect", path, "-t", 5).stderr
     assert_one_sentence(run("detect", path, "--features", "a,x"), "cannot be used: text that holds numbers", "relaxed")
     assert values(path, "--numbers", "relaxed")[:3] == numbers
-    said = run("detect", path, "--numbers", "relaxed", "-t", 5).stderr
-    assert f"a: read as numbers without {taken}" in " ".join(said.split())
+    message = run("detect", path, "--numbers", "relaxed", "-t", 5).stderr
+    assert f"a: read as numbers without {taken}" in " ".join(message.split())
 
 
 def test_different_units_are_refused(written):
@@ -193,8 +193,8 @@ def test_a_query_reads_cells_by_the_same_rules(written):
     dash = written(column(["1.5", "--", *["2.5"] * 25]))
     for how in ((), ("--sql", "SELECT * FROM data"), ("--sql", "SELECT a AS b, x FROM data")):
         assert_one_sentence(run("detect", dash, *how), "26 of 27 cells are numbers", "'--'", "--bad-cells missing")
-    found = ask("detect", dash, "--sql", "FROM data", "--bad-cells", "missing", "--missing", "drop", "-t", 5)
-    assert found["features"] == ["a", "x"] and found["table"]["n_dropped"] == 1
+    answer = ask("detect", dash, "--sql", "FROM data", "--bad-cells", "missing", "--missing", "drop", "-t", 5)
+    assert answer["features"] == ["a", "x"] and answer["table"]["n_dropped"] == 1
     thousands = written(column(["1,324", "916", "900,000"] * 9))
     assert_one_sentence(run("detect", thousands, "--sql", "FROM data"), "--thousands ,")
     table = ask(
@@ -211,8 +211,8 @@ def test_a_model_is_asked_with_a_query_in_its_own_notation(written, tmp_path):
 
 def test_labels_in_json_are_of_one_kind(written):
     rows = [f'{{"k": {["1", "1.0", "2"][i % 3]}, "a": {i % 7}}}' for i in range(30)]
-    found = ask("detect", written("\n".join(rows), "t.jsonl"), "--by", "k", "-t", 5)
-    assert sorted((row["k"], row["n_points"]) for row in found["top"]) == [(1, 20), (2, 10)]
+    answer = ask("detect", written("\n".join(rows), "t.jsonl"), "--by", "k", "-t", 5)
+    assert sorted((row["k"], row["n_points"]) for row in answer["top"]) == [(1, 20), (2, 10)]
     for other, what in (('"1"', "a text"), ("true", "a true or false")):
         path = written("\n".join([*rows, f'{{"k": {other}, "a": 3}}']), "t.jsonl")
         assert_one_sentence(run("detect", path, "--by", "k"), "row 0 (line 1) has '1', a number, but", what, "one kind")
@@ -235,12 +235,12 @@ def test_a_text_never_seen_is_no_less_odd_than_the_rarest(written, tmp_path):
     old = written("kind,a\n" + "".join(f"{kind},{i * 37 % 100 / 10}\n" for i, kind in enumerate(kinds)))
     assert run("fit", old, "--features", "kind,a", "--save-model", tmp_path / "m").exit_code == 0
     new = written("kind,a\n" + "".join(f"{kind},{i}\n" for i in range(10) for kind in ("x", "z", "q")), "new.csv")
-    found = ask("score", tmp_path / "m", new, "--top", 30)
-    scores = {row["row"]: row["score"] for row in found["top"]}
+    answer = ask("score", tmp_path / "m", new, "--top", 30)
+    scores = {row["row"]: row["score"] for row in answer["top"]}
     assert all(scores[i + 2] <= scores[i + 1] + 1e-9 for i in range(0, 30, 3))
-    said = " ".join(run("score", tmp_path / "m", new).stderr.split())
-    assert "kind: 10 texts" in said and "row 2 (line 4" in said and "'q'" in said
-    assert "kind=z" not in "".join(row["reasons"] for row in found["top"] if row["row"] % 3 == 2)
+    message = " ".join(run("score", tmp_path / "m", new).stderr.split())
+    assert "kind: 10 texts" in message and "row 2 (line 4" in message and "'q'" in message
+    assert "kind=z" not in "".join(row["reasons"] for row in answer["top"] if row["row"] % 3 == 2)
 
 
 def test_codes_that_a_frame_declares_to_be_text_are_categories_if_asked_for(rng):
@@ -254,8 +254,8 @@ def test_codes_that_a_frame_declares_to_be_text_are_categories_if_asked_for(rng)
 
 def test_columns_are_excluded_by_name_and_by_pattern(written):
     path = written("a,b,temp_1,temp_2\n" + "".join(f"{i % 5},{i % 3},{i % 7},{i % 4}\n" for i in range(40)))
-    found = ask("detect", path, "--exclude", "b,temp_*", "-t", 5)
-    assert found["features"] == ["a"]
+    answer = ask("detect", path, "--exclude", "b,temp_*", "-t", 5)
+    assert answer["features"] == ["a"]
     assert "Left out: b, temp_1, temp_2 (excluded)." in run("detect", path, "--exclude", "b,temp_*", "-t", 5).stderr
     assert_one_sentence(run("detect", path, "--exclude", "c*"), "--exclude has 'c*'; no column matches (columns: 'a'")
     assert_one_sentence(
@@ -266,8 +266,8 @@ def test_columns_are_excluded_by_name_and_by_pattern(written):
     frame = pd.read_csv(path)
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # who excludes a column knows it
-        some = detect(frame, exclude=["b", "temp_*"], random_state=0).to_frame()
-    assert some["score"].tolist() == detect(frame[["a"]], random_state=0).to_frame()["score"].tolist()
+        ranked = detect(frame, exclude=["b", "temp_*"], random_state=0).to_frame()
+    assert ranked["score"].tolist() == detect(frame[["a"]], random_state=0).to_frame()["score"].tolist()
 
 
 @pytest.mark.parametrize("ending", ["bz2", "xz"])
@@ -303,10 +303,10 @@ def test_more_texts_can_stand_for_a_missing_value(written):
 def test_columns_called_like_labels_identifiers_or_phone_numbers_are_noted(tmp_path, rng):
     frame = pd.DataFrame(rng.integers(0, 999, (60, 5)), columns=["label", "userid", "phone", "amount", "y"])
     frame.to_csv(tmp_path / "t.csv", index=False)
-    said = run("detect", tmp_path / "t.csv").stderr
-    assert "label: it looks like a label by its name, but is used; --exclude label leaves it out." in said
-    assert "userid: it looks like an identifier" in said and "phone: it looks like a phone number" in said
-    assert "amount:" not in said and "y:" not in said
+    message = run("detect", tmp_path / "t.csv").stderr
+    assert "label: it looks like a label by its name, but is used; --exclude label leaves it out." in message
+    assert "userid: it looks like an identifier" in message and "phone: it looks like a phone number" in message
+    assert "amount:" not in message and "y:" not in message
     chosen = run("detect", tmp_path / "t.csv", "--features", "label,amount").stderr
     assert "looks like" not in chosen and "looks like" not in run("detect", tmp_path / "t.csv", "--exclude", "*").stderr
     with pytest.warns(UserWarning, match=r"label: it looks like a label by its name, but is used; exclude=\['label'\]"):
