@@ -269,7 +269,7 @@ class Incidents:
             other = self.naming.numbers[self._schema.numbers[summary.part]]
             return f"correlation of {name} and {other} {value}, {usual}"
         if summary.kind == MEAN:
-            return f"{name} {value}{'' if own.error[k, j] == 0 else ' a row'}, {usual}"
+            return f"{name} {value}{'' if details.error[k, j] == 0 else ' a row'}, {usual}"
         if summary.kind == QUANTILE:
             return f"{name} {value} ({QUANTILES[summary.part]:.0%} quantile), {usual}"
         is_spread = summary.kind == SPREAD
