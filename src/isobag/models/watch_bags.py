@@ -44,6 +44,12 @@ class BagRows(Learned):
             return self
         return BagRows(*(getattr(self, name)[rows] for name in self.__dataclass_fields__))
 
+    def and_also(self, more: "BagRows") -> "BagRows":
+        """These rows and then more."""
+        return BagRows(
+            *(np.concatenate([getattr(rows, name) for rows in (self, more)]) for name in self.__dataclass_fields__)
+        )
+
     def in_order(self) -> "BagRows":
         """Sorted by period, entity and digest, in whatever order they came."""
         return self.take(np.lexsort((self.digest, self.entity, self.period)))

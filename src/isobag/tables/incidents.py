@@ -1,6 +1,6 @@
 """What a watch has found: incidents in words and numbers, and every bag that was judged."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
@@ -12,6 +12,7 @@ import numpy as np
 
 from isobag.backends.arrays import Ints
 from isobag.data.periods import Calendar
+from isobag.models.watch import Details, JudgedPeriod
 from isobag.models.watch_bags import (
     HOURS,
     MEAN,
@@ -25,7 +26,6 @@ from isobag.models.watch_bags import (
     SPREAD,
     Schema,
 )
-from isobag.models.watch_run import Details, JudgedPeriod
 from isobag.tables.reasons import number_in_words
 
 NEW, GOING_ON, OVER = "new", "going on", "over"
@@ -71,7 +71,7 @@ class Incidents:
     judged: Sequence[JudgedPeriod]
     naming: Naming
     notes: tuple[str, ...]
-    frame: Any = None
+    library: Any = "pyarrow"
 
     def __len__(self) -> int:
         return len(self.listed)
@@ -127,11 +127,11 @@ class Incidents:
 
     def to_frame(self) -> Any:
         """One line an incident: the column of ``by``, since, last, state, p_value, what, reason, n_points."""
-        return _frame_of(self.columns(), self.frame)
+        return nw.from_dict(self.columns(), backend=self.library).to_native()
 
     def bags(self) -> Any:
         """One line a judged bag: the column of ``by``, period, n_points, p_value, flagged, what."""
-        return _frame_of(self.bag_columns(), self.frame)
+        return nw.from_dict(self.bag_columns(), backend=self.library).to_native()
 
     def bag_columns(self) -> dict[str, Any]:
         """One line a judged bag, as columns: flagged while in an open incident."""
@@ -214,8 +214,7 @@ class Incidents:
 
     def shown(self, period: int) -> str:
         """The start of a period, as short as it can be."""
-        text = str(self.naming.calendar.dates(np.array([period]))[0].astype("datetime64[m]")).replace("T", " ")
-        return text.removesuffix(" 00:00") if self.naming.calendar.length >= 86_400_000_000 else text
+        return shown_period(self.naming.calendar, period)
 
     def _labels(self, entity: Ints) -> dict[str, Any]:
         labels = [self.naming.entities[k] for k in entity.tolist()]
@@ -297,10 +296,13 @@ def p_in_words(p: float, bound: float) -> str:
     return f"< {bound:.0e}" if p <= 1.5 * bound else f"{p:.2g}"
 
 
-def _frame_of(columns: Mapping[str, Any], frame: Any) -> Any:
-    if frame is None:
-        import pyarrow as pa  # noqa: PLC0415
+def shown_period(calendar: Calendar, period: int) -> str:
+    """The start of a period, as short as it can be."""
+    text = str(calendar.dates(np.array([period]))[0].astype("datetime64[m]")).replace("T", " ")
+    return text.removesuffix(" 00:00") if calendar.length >= 86_400_000_000 else text
 
-        return pa.table(dict(columns))
-    like = nw.from_native(frame, eager_only=True)
-    return nw.from_dict(dict(columns), backend=like.implementation).to_native()
+
+def library_of(frame: Any) -> str:
+    """The library that results for a frame come in: its own, or Arrow where it is none of whole frames."""
+    native = nw.from_native(frame)
+    return str(native.implementation) if isinstance(native, nw.DataFrame) else "pyarrow"
