@@ -7,6 +7,7 @@ from importlib import import_module
 from os import PathLike
 from typing import Any, NamedTuple
 
+import narwhals as nw
 import numpy as np
 
 from isobag.backends.arrays import Ints
