@@ -86,18 +86,16 @@ def _score(typed: Typed) -> Ranking:
     detector = model.detector
     if typed.exact:
         detector.exact = True
-    has_p_values = detector.model_.calibration is not None
+    for name in ("per_day", "max_odd"):
+        if getattr(typed, name) is not None and detector.model_.calibration is None:
+            raise ValueError(f"{name}= needs p-values, and the model was fitted without them.")
     if typed.per_day is not None:
         if typed.fdr is not None:
             raise ValueError("fdr= and per_day= are alternatives; give one of them.")
-        if not has_p_values:
-            raise ValueError("per_day= needs p-values, and the model was fitted without them.")
         typed.budget = typed.per_day * typed.days
     if typed.max_odd is not None:
         if not 0 <= typed.max_odd < 1:
             raise ValueError(f"max_odd={typed.max_odd!r}; need a share of 0 or more and below 1.")
-        if not has_p_values:
-            raise ValueError("max_odd= needs p-values, and the model was fitted without them.")
         if typed.fdr is None and typed.per_day is None:
             typed.fdr = 0.1
     return _rank(detector, input_of(typed, model=model), typed, typed.model)

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from isobag.backends.arrays import Bools, Floats, Ints
-from isobag.backends.learned import Learned, demand
+from isobag.backends.learned import Learned
 from isobag.data.params import check_params, one_of
 from isobag.data.periods import Calendar, length_of, number_sessions, zone_of
 from isobag.tables.cells import NUMBER, TEXT, TIME, read_declared, read_numbers, read_times
@@ -142,7 +142,11 @@ class Bags(Learned):
 
     def validate(self) -> None:
         """Raise a ValueError where a length, a zone or a unit is none."""
-        demand((self.every is None) != (self.sessions is None), "periods or sessions, not both")
+        if (self.every is None) == (self.sessions is None):
+            raise ValueError(
+                f"time={self.time!r} needs either every='1h' (periods of the calendar) or sessions='30m' (a gap ends a "
+                "session)."
+            )
         length_of(self.every or self.sessions, "every" if self.sessions is None else "sessions")
         zone_of(self.time_zone)
         check_params({"time_unit": self.unit}, {"time_unit": UNIT})
@@ -181,12 +185,8 @@ def bags_of(
             if value is not None:
                 raise ValueError(f"{name}={value!r} needs a column of times; name it with time=.")
         return None
-    if (every is None) == (sessions is None):
-        raise ValueError(
-            f"time={time!r} needs either every='1h' (periods of the calendar) or sessions='30m' (a gap ends a session)."
-        )
     bags = Bags(str(time), every, sessions, time_zone, time_unit)
-    length_of(every or sessions, "every" if sessions is None else "sessions")
+    bags.validate()
     if not by:
         raise ValueError(f"time={time!r} divides groups; name the column of their labels with by=.")
     if bags.name in by:
