@@ -277,7 +277,7 @@ class Encoding(Learned):
         try:
             encoding = decode(json.loads(text), "", {})
             demand(isinstance(encoding, cls), "class")
-        except (KeyError, TypeError, ValueError, RecursionError, OverflowError, AttributeError):
+        except (LookupError, TypeError, ValueError, RecursionError, OverflowError, AttributeError):
             raise ValueError("The encoding of columns cannot be understood; the file is damaged or forged.") from None
         checked: Encoding = encoding
         return checked
