@@ -6,10 +6,10 @@ from sklearn.metrics import roc_auc_score
 from sklearn.svm import OneClassSVM
 
 from isobag import IDKGroupDetector, IDKPointDetector
-from isobag.datasets import make_dense_and_sparse, make_density_peaks, make_local_and_clustered
 from paper.figures import draw_curves, draw_planes
 from paper.gaussian import OCSMM
 from paper.searches import TO_THE_LETTER, to_unit_cube
+from paper.sets import make_dense_and_sparse, make_density_peaks, make_local_and_clustered
 from paper.tables import Experiment, markdown_table, remarks, shown_auc, shown_status
 
 TOP = 50

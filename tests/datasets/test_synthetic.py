@@ -12,16 +12,14 @@ from sklearn.metrics import roc_auc_score
 
 from isobag.datasets import (
     make_card_accounts,
-    make_dense_and_sparse,
-    make_density_peaks,
     make_gaussian1k,
     make_gaussian100,
-    make_local_and_clustered,
     make_mix_gaussian1k,
     make_scale_up,
     make_sensor_days,
     make_unequal_groups,
 )  # fmt: skip
+from paper.sets import make_dense_and_sparse, make_density_peaks, make_local_and_clustered
 
 GROUP_SETS = {
     make_gaussian100: (300_000, 3000, 30, 2),

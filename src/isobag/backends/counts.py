@@ -6,7 +6,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.sparse import csr_array, vstack
+from scipy.sparse import csr_array, hstack, vstack
 
 from isobag.backends.arrays import Array, Floats, Ints
 from isobag.backends.threads import slices
@@ -21,7 +21,7 @@ _BLOCK_ENTRIES = 1 << 20
 def self_dots(counts: "Counts") -> Floats:
     """Dot product of each row of counts with itself: (g,)."""
     if not isinstance(counts, csr_array):
-        return counts.self_dots()
+        return counts.self_dots
 
     def of_block(block: csr_array) -> Floats:
         squares = csr_array((block.data.astype(np.float64) ** 2, block.indices, block.indptr), shape=block.shape)
@@ -61,28 +61,7 @@ def rows_of_counts(counts: csr_array, rows: slice) -> csr_array:
 
 def join_counts(parts: Sequence[csr_array]) -> csr_array:
     """Counts of the same groups in the cells of several views, side by side."""
-    first = parts[0]
-    if len(parts) == 1:
-        return first
-    return _join_rows(parts) if isinstance(first, csr_array) else first.side_by_side(parts)
-
-
-def _join_rows(parts: Sequence[csr_array]) -> csr_array:
-    """Rows joined one by one: with an entry or more for most partitionings, each is worth a copy of its own."""
-    starts = np.concatenate([[0], np.cumsum(np.stack([np.diff(part.indptr) for part in parts], axis=1))])
-    columns, counts = np.empty(starts[-1], dtype=np.int32), np.empty(starts[-1], dtype=parts[0].dtype)
-    width = 0
-    for k, part in enumerate(parts):
-        entries = zip(part.indptr[:-1].tolist(), part.indptr[1:].tolist(), strict=True)
-        for begin, (start, stop) in zip(starts[k : -1 : len(parts)].tolist(), entries, strict=True):
-            end = begin + stop - start
-            np.add(part.indices[start:stop], width, out=columns[begin:end])
-            counts[begin:end] = part.data[start:stop]
-        width += part.shape[1]
-    ends = starts[:: len(parts)]
-    # SciPy widens both index arrays to the wider of the two.
-    ends = ends.astype(np.int32) if starts[-1] < 2**31 else ends
-    return csr_array((counts, columns, ends), shape=(parts[0].shape[0], width))
+    return parts[0] if len(parts) == 1 else csr_array(hstack([part.tocsr() for part in parts], format="csr"))
 
 
 def stack_counts(parts: Iterator[csr_array], most_entries: int) -> csr_array:

@@ -1,20 +1,6 @@
 """One score from the scores at many psi, in several views, without labels.
 
-mean(x) = sum_v ( sum_k w_vk log max(s_vk(x), floor_vk) - w_v far_v(x) ), a weighted geometric mean of the scores s_vk
-at psi_k in view v, less how far out x is in each view.
-
-Ratios of similarities mean the same at every psi, differences do not: hence logarithms. Each psi of each view is
-weighted by how much it matters, divided by the spread of its logarithms over the training data, so that none is louder
-than its weight. The floor, a thousandth of the mean, keeps one psi at which a point has no similarity at all from
-deciding alone.
-
-log score(x) = mean(x) - 0.9 max(0, mean(x) - limit(x)), limit(x) = offset + slope coarse(x)
-
-coarse(x) being the part of mean(x) with psi <= 8. At a large psi anomalies that are many and alike have each other for
-neighbours; a small psi sees them and would be outvoted. So the small psi overrule the mean where they find x odder than
-the mean does by half a spread or more, both in robust units: deviations from the median of the training rows over their
-median absolute deviation. A tenth of the mean stays, so that rows which are OUTSIDE at every small psi are still ranked
-by how far out they are.
+Steps and formulas: study/FORMULAS.md, "One score from many psi".
 """
 
 from collections.abc import Sequence

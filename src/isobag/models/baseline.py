@@ -1,14 +1,6 @@
 """Rows against their own group: a mean map for each group, shrunk towards that of all rows.
 
-1. counts     c_g of the n_g rows of group g in the cells of all rows' partitionings, at every psi: sparse integers
-2. noise      q, variance between groups' mean maps divided by the variance of one row around its group's, at every psi
-3. own map    lambda c_g / n_g + (1 - lambda) m, lambda = q n_g / (1 + q n_g), m being the mean map of all rows
-4. level      divided by lambda r + 1 - lambda, r being the mean share of a row in its own group's map over that in m
-
-So a large group is compared with itself, and a new one with all, as are all where groups do not differ (q = 0). The
-last step lets rows of small and of large groups have similar scores: what is usual in a map of one's own is more.
-
-Rows of ``fit`` are left out of their own group's counts: a row alone in its cell would be found usual by itself.
+Steps and formulas: study/FORMULAS.md, "Rows within groups: counts".
 """
 
 from collections.abc import Iterator

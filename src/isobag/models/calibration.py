@@ -1,36 +1,6 @@
 """Conformal p-values: how rare a score is among rows or groups that the model did not learn from.
 
-The training data are dealt out to K = 4 folds. For each fold a model with a K-th of the partitionings learns from the
-others, and scores it: s_k(z) for all z of fold k. Of a new x, compared with every fold by the model of that fold,
-
-p(x) = (1 + number of all z with s_k(z) <= s_k(x)) / (1 + number of all z).
-
-This is cross-conformal prediction. With one fold set aside and one model it would be split conformal, for which
-P(p(x) <= alpha) <= alpha holds exactly; for several folds 2 alpha is proven and alpha is what is seen.
-
-Where a model is hardly changed by a quarter of its data, as that of points, the model of all scores x, and s_k(z) are
-what it compares with: so a p-value falls as the score falls. Of groups, the models of all folds score x.
-
-No such p-value is below 1 / (1 + number of all z), the floor. Where x scores below all z, ``tails`` says how far below
-the floor its p-value is, unless only exact ones are asked for.
-
-Rows that belong together (copies, rows of an account, of a stretch of time) are a unit: a fold has all of a unit or
-none, and only one row of each unit, drawn at random, is scored.
-
-Groups are compared with groups of about their size where there are enough: classes of 200 groups or more on average,
-five at most. So the promise holds in every class. Fewer groups are one class, which rests on the correction for size.
-
-Rows with a baseline are compared with rows set aside whose group the models know. Rows of a group that ``fit`` has not
-seen are another class: they are compared with the same rows set aside, scored as if their groups were not known either.
-
-Of the training data themselves: their own scores are exchangeable if the data are, so
-
-p(x) = share of the scores that are not above the score of x, itself counted
-
-keeps the same promise. But it only ranks: one in ten has a p-value of .1 or less, whatever the data. Only data that
-the model has not learned from can show that none, or many, are odd.
-
-Data are rows or groups: whatever has a length and parts.
+Steps and formulas: study/FORMULAS.md, "P-values".
 """
 
 from collections.abc import Callable

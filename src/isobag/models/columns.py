@@ -1,19 +1,6 @@
 """What is odd about a group in a single column: a mean or a spread that other groups do not have, a value never seen.
 
-In many columns a change of one is a small part of the distance between mean maps. So, beside level 2:
-
-1. bins        each column is cut at 15 quantiles of a sample of the points, at equal steps of the normal score from
-               -2.5 to 2.5: fine at the ends, where a tail shows
-2. values      v of a bin: the normal score of its middle rank, standardised, in sixteenths: whole numbers
-3. sums        of v, v^2, v^3 and v^4 over the points of a group, so in whatever order
-4. statistics  mean and standard deviation of v in the group, and how much each scatters for its number of points
-5. deviation   sqrt(n / (1 + q n)) (statistic - its median over groups), in robust spreads of such: z; q is the
-               variance between groups divided by that of one point
-6. largest     |z|, compared with what is usual at that size: u
-7. oddness     2 asinh(u / 2) - 2, or that of the point detector on all statistics, see ``summaries``, if that is more
-8. never seen  where a column had one value in all points of ``fit``, a group with another is odder than all others
-
-The lowest of three scores counts: of the kernel, of this oddness, and of the number of points.
+Steps and formulas: study/FORMULAS.md, "Groups: single columns".
 """
 
 from dataclasses import dataclass, replace

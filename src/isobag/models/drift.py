@@ -1,16 +1,6 @@
 """How far the window of a stream is from a reference, whether by chance, and where the difference began.
 
-Balls are drawn from the rows of both together, and the rows, in their order, are cut into blocks of equal length. With
-the counts c_b of the rows of each block b in the cells,
-
-drift = |Phi_hat(window) - Phi_hat(reference)|^2 / t, a squared distance of mean maps: a quadratic form of the dot
-products c_b . c_b'. Its p-value is the share of permutations of all blocks that are as far apart: valid if blocks are
-exchangeable where nothing has changed, that is, if rows depend on each other over stretches much shorter than a block.
-
-A change from some block of the window on divides all blocks into those before, with the reference, and those after.
-The largest of n m / (n + m) |difference|^2 over all such divisions says where it began, and the same largest number
-after permutations how rare it is: so the choice of the place is part of the test. Within the blocks beside that place,
-the row is where the sum of each row's leaning to what came before is largest.
+Steps and formulas: study/FORMULAS.md, "Drift of a stream".
 """
 
 from typing import NamedTuple

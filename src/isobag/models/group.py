@@ -163,17 +163,21 @@ class GroupModel(Learned):
         models = () if self.calibration is None else self.calibration.models
         return counters + [counter for model in models for counter in model.counters(compute)]
 
+    @property
+    def _calibrated(self) -> Calibration:
+        if self.calibration is None:
+            raise ValueError(
+                "the model was learned to rank a table alone, so there is nothing to compute p-values from"
+            )
+        return self.calibration
+
     def p_shape(self, groups: Groups, compute: Compute, tail: str = EXTRAPOLATE) -> Floats:
         """P-values of new groups from their points alone, however many there are: (g,) in (0, 1].
 
         Scores without size are never below scores with it, so a comparison with the latter keeps the promise.
         """
-        if self.calibration is None:
-            raise ValueError(
-                "the model was learned to rank a table alone, so there is nothing to compute p-values from"
-            )
-        blind = tuple(replace(model, size=None) for model in self.calibration.models)
-        return replace(self.calibration, models=blind).p_values(self, groups, compute, tail)
+        blind = tuple(replace(model, size=None) for model in self._calibrated.models)
+        return replace(self._calibrated, models=blind).p_values(self, groups, compute, tail)
 
     def p_size(self, sizes: Ints) -> Floats | None:
         """P-values of new groups from their numbers of points alone: (g,) in (0, 1]; None where size is ignored."""
@@ -185,11 +189,7 @@ class GroupModel(Learned):
 
     def p_values(self, groups: Groups, compute: Compute, tail: str = EXTRAPOLATE) -> Floats:
         """Conformal p-values of new groups: (g,) in (0, 1]."""
-        if self.calibration is None:
-            raise ValueError(
-                "the model was learned to rank a table alone, so there is nothing to compute p-values from"
-            )
-        return self.calibration.p_values(self, groups, compute, tail)
+        return self._calibrated.p_values(self, groups, compute, tail)
 
     def mean_maps(self, groups: Groups, compute: Compute) -> MeanMaps:
         """Level 1: counts (g, cells) and sizes (g,), kept."""

@@ -1,20 +1,6 @@
 """The default level 2: how far a group is from the groups most like it, and from most groups, whatever their sizes.
 
-1. mean map     m = c / n, counts c of n points in the cells of t partitionings
-2. population   mu, mean of the mean maps with weights n / (1 + q n), in units of 2^-20
-3. noise        w, variance of one point around its group's mean map; q, variance between groups divided by w
-4. deviation    z = sqrt(n / (1 + q n)) (m - mu): E|z|^2 = w at every size; n counts at most as the largest of ``fit``
-5. distances    of |z - z_j| to the N reference groups j, the group itself left out: the mean of the ten nearest, and
-                those to the N/20-th and the N/4-th nearest
-6. size         u = (distance - location(n)) / scale(n) of each of the three, with lines in log n
-7. oddness      the largest of u(nearest), u(N/20) - 1.5, u(N/4) - 1.5
-8. score        1 / (u + sqrt(1 + u^2)) of the oddness u: 1 for what is usual at that size, towards 0 the odder
-
-More than ten odd groups that are alike have each other for neighbours. But they are far from a quarter of all groups,
-or from a twentieth, and this overrules the nearest where it is 1.5 robust spreads beyond them.
-
-Counts and their dot products are integers; what follows is arithmetic on single numbers in a fixed order, so all
-backends agree to the last bit.
+Steps and formulas: study/FORMULAS.md, "Groups: distances to other groups".
 """
 
 from dataclasses import dataclass

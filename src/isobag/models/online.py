@@ -1,13 +1,6 @@
 """Alarms one row at a time: a share of false ones among all alarms ever raised.
 
-A false discovery rate of each batch does not hold for all together: where most have no anomaly, most alarms are false.
-LORD++ keeps a promise over time, from p-values in the order in which they come: alarm where
-
-p_t <= w_0 g_t + (fdr - w_0) g_(t - t_1) + fdr sum_(j > 1) g_(t - t_j),   after alarms at t_1, t_2, ...;
-
-g sums to 1, falls about as 1 / t, and w_0 = fdr / 2. Of all alarms up to any time, the share of false ones is at most
-``fdr`` on average (Javanmard and Montanari; Ramdas and others). Each alarm earns level for what follows; long silence
-spends it.
+Steps and formulas: study/FORMULAS.md, "Alarms of a stream".
 """
 
 from collections.abc import Iterable

@@ -1,15 +1,6 @@
 """Rows less the location of their own group, in its spread: column by column, so that no column widens another's cells.
 
-1. location   c_g, the median of the group's rows, and of all where there are few: w m_g + (1 - w) m,
-              w = 1 - (1 + q n_g)^-4, q being the variance between groups divided by the variance within, of normal
-              scores of the column; a location between both is usual for neither, so little is left of m
-2. spread     s_g, the same of |x - c_g|, with w = 1 - (1 + q (n_g - 1))^-1, as the location costs a row
-3. residual   (x - c_g) / s_g, which a model of its own learns, of all groups together
-4. odder      the score of a row is the lower one, after those of residuals are divided by a factor that makes the
-              medians over the rows of ``fit`` equal
-
-Rows of ``fit`` are left out of their own group's location and spread, as of its counts. Rows of groups that are not
-known have no residual, and where groups do not differ no row has one.
+Steps and formulas: study/FORMULAS.md, "Rows within groups: locations".
 """
 
 from collections.abc import Callable, Iterator

@@ -1,14 +1,6 @@
 """What is learned of a stream: the last W rows and the model of them, kept up exactly.
 
-Row r of the stream stands at place r mod W of a ring. Rows are learned in blocks, a twentieth of the rows so far and of
-the window at most: those that come are added to the counts, those that leave are subtracted. When a quarter as many
-rows have come as the window had, scalings, pools and weights are learned anew from the window, and its rows counted
-again: a step with each row of the next block, with which the new pools take the place of the old. Blocks end at numbers
-of rows that depend on nothing else, so nothing depends on how rows are divided among calls.
-
-Each row is scored by the model of the blocks before its own. The scores of the last W rows, each by a model that had
-not learned it, are the reference of p-values. A new pool changes scores by chance; the reference is a mixture of
-several pools, as new scores are.
+Steps and formulas: study/FORMULAS.md, "Streams".
 """
 
 from collections.abc import Callable, Iterator

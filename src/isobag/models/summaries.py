@@ -1,14 +1,6 @@
 """A second witness: the point detector on summaries of each group: mean, spread, how often a value occurs.
 
-The kernel compares shares of points, and of values that a column has two of, such as the events of a session, the
-shares are all there is to say: nothing is lost in a row of means, spreads and counts for each group, and the point
-detector on such rows sees what is rare, alone or together. Of other columns a mean and a spread are a small part of
-what the kernel sees. So with a, twice the share of columns with two values and at most 1,
-
-oddness = u - 10 (1 - a)
-
-u being minus the logarithm of the detector's score in robust spreads at that size. Counts are twice their root, whose
-spread is 1 if they are Poisson numbers: a session has one end however long it is, and as a share it does not show.
+Steps and formulas: study/FORMULAS.md, "Groups: summaries".
 """
 
 from dataclasses import dataclass

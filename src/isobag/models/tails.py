@@ -1,15 +1,6 @@
 """The tail of scores of normal data: how rare a score is that is lower than any seen.
 
-Surprise is minus the logarithm of a score. Beyond a threshold u that a tenth of the surprises exceed, k of n and at
-most 500,
-
-P(surprise > u + e) = (k + 1) / (n + 1) (1 + xi e / scale)^(-1 / xi)
-
-a generalised Pareto tail, up to half of the largest excess seen; from there on it falls as an exponential, at the rate
-it has there. Where scores fall as a power of the distance, tails of the data that fall as a power make surprises
-exponential, xi = 0, and all lighter tails, log-concave ones among them, make surprises lighter than that. xi is
-estimated (Hosking and Wallis, probability weighted moments) and raised by half a standard error, 1 / (2 sqrt(k)); it is
-at least 1 / k, as the scale of an exponential is known from k excesses.
+Steps and formulas: study/FORMULAS.md, "Beyond the floor".
 """
 
 from collections.abc import Sequence

@@ -71,10 +71,6 @@ class GroupTally:
         counts.eliminate_zeros()
         return GroupTally(merged.numbers[filled], counts, merged.sizes[filled])
 
-    def part(self, places: Ints) -> "GroupTally":
-        """Only some of the groups, by their places: (k,)."""
-        return GroupTally(self.numbers[places], self.counts[places], self.sizes[places])
-
     @property
     def maps(self) -> MeanMaps:
         """The groups as mean maps, counts / sizes."""

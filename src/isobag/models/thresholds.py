@@ -83,27 +83,7 @@ def _steps(scores: Floats) -> Ints:
 def threshold_beyond_bulk(counts: ScoreCounts, level: float, power: float = 1.0) -> float | None:
     """Score below which own data are odder than the tail of their bulk explains, None if unknown.
 
-    Where scores fall as a power of the distance and tails of the data as a power or faster, surprises, minus the
-    logarithms of the scores, have exponential tails or lighter ones. Spacings of exponential numbers, each times its
-    rank, are independent and have their scale as mean (Renyi). So if w ranks below the j oddest give the scale, and u
-    is the surprise below these, k = j + w down,
-
-    P(surprise > u + e) = (k + 1) / (n + 1) (1 + e / (w scale))^-w
-
-    for one more of the same tail. Benjamini and Hochberg's procedure on these: the j oddest are beyond if n / j times
-    the p-value of the j-th is at most this level. It is done twice, and what is beyond in one of them counts; of
-    tables with exponential surprises, .04 then have an alarm at a level of .1:
-
-    - a few: against the next 3 j ranks, 20 or more. A lone row needs no more to show, and tails that grow heavier
-      outwards explain themselves.
-    - many, up to a tenth: against the second tenth, which they are not part of and so do not hide each other. Between
-      the second tenth and the oddest a tail may well grow heavier: 1 / w, its shape, is raised by .1.
-
-    Where none are, it is the score below which the oddest alone would be beyond.
-
-    A scale is known from 10 different surprises or more, of the odder half of all. ``power``: tails are exponential if
-    excesses over the median surprise are raised to it first; 2 for groups, whose surprises are in units of their spread
-    and, as means over many points, have normal tails.
+    Steps and formulas: study/FORMULAS.md, "Beyond the bulk".
     """
     n, above = counts.n, np.cumsum(counts.counts)[:-1]  # rows at least as odd as each step
     surprises = surprise_of(counts.values)

@@ -60,12 +60,9 @@ class DeviceCounts:
         """Each row times its weight, in host memory: (g, 1) -> CSR float64."""
         return csr_array(self.tocsr().multiply(weights))
 
+    @cached_property
     def self_dots(self) -> Floats:
         """Dot product of each row with itself: (g,)."""
-        return self._self_dots
-
-    @cached_property
-    def _self_dots(self) -> Floats:
         with explained(self.device):
             parts = [self.dense[own].to(torch.int64).square_().sum(dim=1) for own in self.blocks()]
             return torch.cat(parts).to(torch.float64).cpu().numpy() if parts else np.empty(0)
@@ -88,16 +85,10 @@ class DeviceCounts:
             return torch.cat(parts).cpu().numpy() if parts else np.empty(0, dtype=np.int64)
 
     @classmethod
-    def side_by_side(cls, parts: Sequence["DeviceCounts"]) -> "DeviceCounts":
-        """Counts of the same groups in the cells of several views."""
-        with explained(parts[0].device):
-            return cls(_joined([part.dense for part in parts], dim=1))
-
-    @classmethod
     def merged(cls, parts: Sequence["DeviceCounts"], numbers: Ints, n_groups: int) -> "DeviceCounts":
         """Counts of all groups; row k of all parts together is of group numbers[k], a group may be in several."""
         with explained(parts[0].device):
-            whole = parts[0].dense if len(parts) == 1 else _joined([part.dense for part in parts], dim=0)
+            whole = parts[0].dense if len(parts) == 1 else torch.cat([part.dense for part in parts])
             if np.array_equal(numbers, np.arange(n_groups)):
                 return cls(whole)
             wide = torch.zeros((n_groups, whole.shape[1]), dtype=torch.int32, device=whole.device)
@@ -106,11 +97,6 @@ class DeviceCounts:
 
 
 Counts = csr_array | DeviceCounts
-
-
-def _joined(parts: list[torch.Tensor], dim: int) -> torch.Tensor:
-    widest = max((part.dtype for part in parts), key=lambda dtype: dtype.itemsize)
-    return torch.cat([part.to(widest) for part in parts], dim=dim)
 
 
 def as_device_counts(counts: Counts, device: torch.device) -> DeviceCounts:
@@ -197,7 +183,7 @@ def _limit(dense: torch.Tensor) -> int:
 
 
 def _largest_norm(counts: DeviceCounts) -> float:
-    return float(np.sqrt(counts.self_dots().max(initial=0.0)))  # Cauchy and Schwarz
+    return float(np.sqrt(counts.self_dots.max(initial=0.0)))  # Cauchy and Schwarz
 
 
 def _int8_products(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
