@@ -31,7 +31,7 @@ class History(Learned):
 
     rows : of open periods, in order. learnt : by all closed periods; None during the warm-up.
     begun (E,) : first period of each entity. first, newest, closed : periods; closed is the last that is.
-    bags (b, 4) : period, entity, rows and digest of closed bags, to know their rows again.
+    bags (b,) : digests of closed bags, to know their rows again.
     feedback (w, 3) : of the user: what, entity and period.
     """
 
@@ -47,9 +47,9 @@ class History(Learned):
     def validate(self) -> None:
         """Entities of rows and bags are known."""
         n = len(self.begun)
-        demand(self.bags.ndim == 2 and self.bags.shape[1] == 4, "bags are not described by four numbers")
+        demand(self.bags.ndim == 1, "bags have more than a digest each")
         demand(self.feedback.ndim == 2 and self.feedback.shape[1] == 3, "feedback is not three numbers")
-        for ids in (self.rows.entity, self.bags[:, 1], self.feedback[:, 1]):
+        for ids in (self.rows.entity, self.feedback[:, 1]):
             demand(not len(ids) or (int(ids.min()) >= 0 and int(ids.max()) < n), "rows of an entity that is not there")
         demand(self.learnt is None or len(self.learnt.past.since) <= n, "more is learned than there are entities")
 
@@ -58,7 +58,7 @@ def empty_history(first: int) -> History:
     """Before any rows; first is the first period that there will be."""
     none, table = np.empty(0, dtype=np.int64), np.empty((0, 0))
     rows = BagRows(none, none, none.astype(np.int8), none, table, table.astype(np.int32))
-    return History(rows, None, none, first, first, first - 1, np.empty((0, 4), np.int64), np.empty((0, 3), np.int64))
+    return History(rows, None, none, first, first, first - 1, none, np.empty((0, 3), dtype=np.int64))
 
 
 def rules_of(schema: Schema | None, calendar: Calendar, fdr: float = 0.1) -> Rules:
@@ -77,13 +77,13 @@ def judge_open(
         if history.newest < warm_up:
             return history, []
         has_hours = calendar.length % 86_400_000_000 == 0
-        schema, left_out = learn_schema(rows.take(rows.period < warm_up), is_chosen, has_hours)
+        schema, left_out = learn_schema(rows.take(slice(np.searchsorted(rows.period, warm_up))), is_chosen, has_hours)
         rules = rules_of(schema, calendar, fdr)
         learnt = Learnt(schema, left_out, empty_past(rules), empty_fleet(rules), 0)
     rules = rules_of(learnt.schema, calendar, fdr)
     past, fleet, n_before = with_more(learnt.past, rules, len(history.begun)), learnt.fleet, learnt.n_before
     closes = history.newest - late
-    result, is_kept, is_closed = [], False, rows.period < closes
+    result, is_kept, n_closed = [], False, int(np.searchsorted(rows.period, closes))
     for period, entity, x in _bags_by_period(rows, learnt.schema):
         if period >= closes and not is_kept:
             learnt, is_kept = replace(learnt, past=past, fleet=fleet, n_before=n_before), True
@@ -96,10 +96,10 @@ def judge_open(
         past, fleet, judged = advance(past, fleet, table, period, phases, n_before, rules, feedback)
         n_before += 1
         result.append(judged)
-    bags = np.concatenate([history.bags, digests_of(rows.take(is_closed))])
+    bags = np.concatenate([history.bags, digests_of(rows.take(slice(n_closed)))[1]])
     open_feedback, closed = history.feedback[history.feedback[:, 2] >= closes], max(history.closed, closes - 1)
     changes: Any = {"learnt": learnt, "closed": closed, "bags": bags, "feedback": open_feedback}
-    return replace(history, rows=rows.take(~is_closed), **changes), result
+    return replace(history, rows=rows.take(np.arange(n_closed, len(rows))), **changes), result
 
 
 def _bags_by_period(rows: BagRows, schema: Schema) -> Iterator[tuple[int, Ints, Floats]]:
@@ -113,9 +113,8 @@ def _bags_by_period(rows: BagRows, schema: Schema) -> Iterator[tuple[int, Ints, 
         start = end
 
 
-def digests_of(rows: BagRows) -> Ints:
-    """Period, entity, rows and digest of each bag, of rows in order: (b, 4)."""
+def digests_of(rows: BagRows) -> tuple[Ints, Ints]:
+    """Number of rows and digest of each bag, of rows in order: (b,), (b,)."""
     starts = np.flatnonzero((np.diff(rows.period, prepend=-1 << 60) != 0) | (np.diff(rows.entity, prepend=-1) != 0))
     sizes = np.diff(np.append(starts, len(rows)))
-    digest = np.add.reduceat(rows.digest, starts) if len(starts) else rows.digest[:0]
-    return np.stack([rows.period[starts], rows.entity[starts], sizes, digest], axis=1)
+    return sizes, np.add.reduceat(rows.digest, starts) if len(starts) else rows.digest[:0]

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import narwhals as nw
 import numpy as np
 
-from isobag.backends.arrays import Ints
 from isobag.data.periods import Calendar
 from isobag.models.watch import Details, JudgedPeriod
 from isobag.models.watch_bags import (
@@ -77,53 +76,36 @@ class Incidents:
         return len(self.listed)
 
     def __repr__(self) -> str:
-        lines = [f"{self._label(one.entity)}  {one.state}  {one.what}  {one.reason}" for one in self.listed[:20]]
-        return "\n".join([*lines, *self.sentences()])
+        names = (*self.naming.by, "state", "what", "reason")
+        return "\n".join(
+            [*("  ".join(str(row[name]) for name in names) for row in self.rows()[:20]), *self.sentences()]
+        )
 
     @cached_property
     def listed(self) -> tuple[Incident, ...]:
         """The incidents, in order."""
-        latest: dict[tuple[int, int], tuple[JudgedPeriod, int]] = {}
-        first: dict[tuple[int, int], tuple[JudgedPeriod, int]] = {}
+        places: dict[tuple[int, int], list[tuple[Details, int]]] = {}
         for judged in self.judged:
-            details = judged.details
-            for k, key in enumerate(zip(details.entity.tolist(), details.since.tolist(), strict=True)):
-                latest[key] = judged, k
-                first.setdefault(key, (judged, k))
-        newest = self.judged[-1].period if self.judged else -1
-        incidents = []
-        for (entity, since), (judged, k) in latest.items():
-            details = judged.details
-            state = OVER if details.is_over[k] else NEW if since == newest else GOING_ON
-            at, row = first[entity, since] if state == OVER else (judged, k)
-            what, reason = self._reason(at.details, row)
-            if state == GOING_ON:
-                reason += f"; {int(details.periods[k])} periods"
-            numbers = (
-                int(details.last[k]),
-                state,
-                float(details.p[k]),
-                what,
-                reason,
-                int(details.points[k]),
-                float(details.bound[k]),
-            )
-            incidents.append(Incident(entity, since, *numbers))
-        order = {NEW: 0, GOING_ON: 1, OVER: 2}
-        return tuple(
-            sorted(incidents, key=lambda judged: (order[judged.state], judged.p_value, -judged.n_points, judged.entity))
-        )
+            for k, key in enumerate(zip(judged.details.entity.tolist(), judged.details.since.tolist(), strict=True)):
+                places.setdefault(key, []).append((judged.details, k))
+        newest, incidents = self.judged[-1].period if self.judged else -1, []
+        for (entity, since), of_incident in places.items():
+            now, k = of_incident[-1]
+            state = OVER if now.is_over[k] else NEW if since == newest else GOING_ON
+            what, reason = self._reason(*of_incident[0 if state == OVER else -1])
+            reason += f"; {int(now.periods[k])} periods" if state == GOING_ON else ""
+            numbers = float(now.p[k]), what, reason, int(now.points[k]), float(now.bound[k])
+            incidents.append(Incident(entity, since, int(now.last[k]), state, *numbers))
+        order = (NEW, GOING_ON, OVER)
+        return tuple(sorted(incidents, key=lambda a: (order.index(a.state), a.p_value, -a.n_points, a.entity)))
 
     def columns(self) -> dict[str, Any]:
         """One line an incident, as columns."""
-        dates = self.naming.calendar.dates
-        since, last = (
-            dates(np.array([getattr(one, name) for one in self.listed], np.int64)) for name in ("since", "last")
-        )
-        rest = {name: [getattr(one, name) for one in self.listed] for name in ("state", "p_value", "what", "reason")}
-        labels = self._labels(np.array([one.entity for one in self.listed], dtype=np.int64))
-        n_points = np.array([one.n_points for one in self.listed], dtype=np.int64)
-        return {**labels, "since": since, "last": last, **rest, "n_points": n_points}
+        table: dict[str, Any] = {name: [getattr(one, name) for one in self.listed] for name in Incident._fields[:-1]}
+        labels = self._labels(table.pop("entity"))
+        for name in ("since", "last"):
+            table[name] = self.naming.calendar.dates(np.array(table[name], dtype=np.int64))
+        return {**labels, **table, "n_points": np.array(table["n_points"], dtype=np.int64)}
 
     def to_frame(self) -> Any:
         """One line an incident: the column of ``by``, since, last, state, p_value, what, reason, n_points."""
@@ -135,32 +117,17 @@ class Incidents:
 
     def bag_columns(self) -> dict[str, Any]:
         """One line a judged bag, as columns: flagged while in an open incident."""
-        at = [np.flatnonzero(~np.isnan(one.p_value)) for one in self.judged]
-        entity = np.concatenate([np.empty(0, np.int64), *at])
-        periods = np.repeat([one.period for one in self.judged], [len(rows) for rows in at]).astype(np.int64)
-
-        def of(values: Sequence[Any], kind: type) -> Any:
-            return np.concatenate(
-                [np.empty(0, kind), *(details[rows] for details, rows in zip(values, at, strict=True))]
-            )
-
-        flagged = of([one.inside for one in self.judged], bool)
-        what = np.full(len(entity), "", dtype=object)
-        ends = np.cumsum([len(rows) for rows in at])
-        for row in np.flatnonzero(flagged).tolist():
-            details = self.judged[int(np.searchsorted(ends, row, side="right"))].details
-            what[row] = self._reason(details, int(np.searchsorted(details.entity, entity[row])))[0]
-        numbers = {"n_points": of([one.rows for one in self.judged], np.int64)}
-        p_value = of([one.p_value for one in self.judged], np.float64)
+        parts: list[Any] = [[np.empty(0, kind) for kind in (*(np.int64,) * 3, np.float64, bool, object)]]
+        for one in self.judged:
+            at, what = np.flatnonzero(~np.isnan(one.p_value)), np.full(len(one.rows), "", dtype=object)
+            for k, entity in enumerate(one.details.entity.tolist()):
+                what[entity] = self._reason(one.details, k)[0] if one.inside[entity] else ""
+            columns = one.rows, one.p_value, one.inside, what
+            parts.append([at, np.full(len(at), one.period), *(column[at] for column in columns)])
+        entities, periods, *rest = (np.concatenate(column) for column in zip(*parts, strict=True))
+        names = ("n_points", "p_value", "flagged", "what")
         dates = self.naming.calendar.dates(periods)
-        return {
-            **self._labels(entity),
-            "period": dates,
-            **numbers,
-            "p_value": p_value,
-            "flagged": flagged,
-            "what": what,
-        }
+        return {**self._labels(entities.tolist()), "period": dates, **dict(zip(names, rest, strict=True))}
 
     def rows(self) -> list[dict[str, Any]]:
         """One mapping an incident, in plain Python."""
@@ -187,17 +154,15 @@ class Incidents:
         counts_of = {one.period: int((~np.isnan(one.p_value)).sum()) for one in self.judged}
         periods, n_judged = [period for period, n in counts_of.items() if n], sum(counts_of.values())
         if not n_judged:
-            return list(self.notes)
+            has_few = ["Nothing is judged yet: there are too few past periods to compare with."]
+            return list(self.notes) or has_few
         per = "days" if self.naming.calendar.length < 86_400_000_000 else "periods"
         first, last = self.shown(periods[0]), self.shown(periods[-1])
         days = first if first == last else f"{first} to {last}"
         n_incidents = f"{len(states)} incident{'s' * (len(states) != 1)}" + (f" ({counts})" if counts else "")
-        return [
-            f"{n_judged:,} bags of {days} judged, {n_incidents}.",
-            f"Where nothing is wrong, up to about {100 * self.naming.fdr:.3g} % of {per} have a false incident.",
-            *self.common_changes(),
-            *self.notes,
-        ]
+        judged = f"{n_judged:,} bags of {days} judged, {n_incidents}."
+        chance = f"Where nothing is wrong, up to about {100 * self.naming.fdr:.3g} % of {per} have a false incident."
+        return [judged, chance, *self.common_changes(), *self.notes]
 
     def common_changes(self) -> list[str]:
         """Periods in which most entities changed together."""
@@ -206,24 +171,19 @@ class Incidents:
             n_judged, n_changed = int((~np.isnan(judged.p_value)).sum()), judged.n_changed
             j = int(n_changed.argmax())
             if n_judged and n_changed[j] >= max(_FEW_CHANGED, n_judged / 2):
-                what = self._what(j)
-                result.append(
-                    f"{self.shown(judged.period)}: {n_changed[j]:,} of {n_judged:,} entities changed ({what})."
-                )
+                counts = f"{n_changed[j]:,} of {n_judged:,} entities changed ({self._what(j)})"
+                result.append(f"{self.shown(judged.period)}: {counts}.")
         return result
 
     def shown(self, period: int) -> str:
         """The start of a period, as short as it can be."""
         return shown_period(self.naming.calendar, period)
 
-    def _labels(self, entity: Ints) -> dict[str, Any]:
-        labels = [self.naming.entities[k] for k in entity.tolist()]
+    def _labels(self, entities: list[int]) -> dict[str, Any]:
+        labels = [self.naming.entities[k] for k in entities]
         if len(self.naming.by) == 1:
             return {self.naming.by[0]: labels}
         return {name: [label[j] for label in labels] for j, name in enumerate(self.naming.by)}
-
-    def _label(self, entity: int) -> str:
-        return " ".join(str(one[0]) for one in self._labels(np.array([entity])).values())
 
     def _what(self, j: int) -> str:
         kind = self._schema.summaries[j].kind

@@ -275,9 +275,9 @@ class Watch(Learned):
 
     def _note_late(self, history: History, rows: BagRows, notes: list[str]) -> int:
         """Name rows of closed periods: how many were added before, which is the result, and how many come too late."""
-        bags, before = digests_of(rows.in_order()), set(map(tuple, history.bags.tolist()))
-        same = np.array([tuple(bag) in before for bag in bags.tolist()])
-        n_again, n_late = int(bags[same, 2].sum()), int(bags[~same, 2].sum())
+        sizes, digests = digests_of(rows.in_order())
+        n_again = int(sizes[np.isin(digests, history.bags)].sum())
+        n_late = len(rows) - n_again
         notes += [f"{n_again:,} rows of closed periods were added before and are skipped."] if n_again else []
         if n_late:
             days = " to ".join(dict.fromkeys(self._shown(int(day)) for day in (rows.period.min(), rows.period.max())))
