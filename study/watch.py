@@ -109,6 +109,7 @@ def study_speakers():
         log = frames.assign(speaker=np.where(take >= 45, swap, speaker), time=day)[keep & (swap >= 0)]
         bags = isobag.watch(log, "speaker", "time", late=0).bags()
         last = bags[bags["period"] == pd.Timestamp("2026-01-01") + pd.Timedelta(days=45)]
+        last = last[last["n_points"] > 0]  # the other is silent
         p += last["p_value"].tolist()
         is_odd += (last["speaker"] == replaced).tolist()
     print(f"speakers: AUC {roc_auc_score(is_odd, -np.array(p)):.3f} ({sum(is_odd)} odd of {len(p)})")

@@ -1,7 +1,6 @@
 """Progress: the pass that runs, and the rows that are read and written."""
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from isobag.cli.progress import Bar
@@ -29,18 +28,6 @@ def test_rows_are_counted_and_passes_are_named():
     with bar.stage("learning"):
         pass
     assert line.seen == [("reading", 1_000, 4_000, "1,000 rows"), ("learning", 0, None, "")]
-
-
-def test_the_rows_of_a_file_are_foretold_by_its_bytes(tmp_path):
-    from isobag.tables.sources import FilesSource
-
-    pd.DataFrame({"a": np.arange(50_000) % 97 + 100}).to_csv(tmp_path / "t.csv", index=False)
-    pd.DataFrame({"a": np.arange(50_000) % 97 + 100}).to_csv(tmp_path / "u.csv", index=False)
-    source = FilesSource([str(tmp_path / "t.csv"), str(tmp_path / "u.csv")])
-    n_rows = 0
-    for batch in source.frames():
-        n_rows += batch.n_rows
-        assert source.expected_rows(n_rows) == pytest.approx(100_000, rel=0.01)
 
 
 @pytest.mark.parametrize("fdr", [0.01, 0.05, 0.1, 0.3])

@@ -36,7 +36,7 @@ def test_the_same_file_again_says_so_and_finds_the_same(files, state):
     first = ask("watch", files / "day0.csv", "--model", state)
     again = ask("watch", files / "day0.csv", "--model", state)
     assert first["incidents"] == again["incidents"]
-    assert any("come again" in note for note in again["notes"])
+    assert any("added before" in note for note in again["notes"])
 
 
 def test_words_of_a_person_without_a_file(files, state):

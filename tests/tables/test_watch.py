@@ -69,8 +69,8 @@ def test_saved_and_loaded_between_days_it_is_the_same(log, tmp_path):
 def test_the_same_rows_twice_change_nothing(log):
     monitor, first = watched(log)
     again = monitor.update(log)
-    n_known = sum(int(word.replace(",", "")) for note in again.notes if "again" in note for word in note.split()[:1])
-    assert n_known == len(log)
+    counts = [int(note.split()[0].replace(",", "")) for note in again.notes if "added before" in note]
+    assert sum(counts) == len(log)
     assert again.listed == tuple(one for one in first.listed if one.state != "over")
 
 
@@ -206,6 +206,26 @@ def test_a_value_never_seen_is_a_reason():
     _, incidents = watched(log)
     assert incidents.to_frame().iloc[0]["account"] == "A06"
     assert "pay" in incidents.to_frame().iloc[0]["reason"]
+
+
+def test_a_correlation_that_turns_with_the_same_margins_is_found_the_same_day():
+    rng = np.random.default_rng(0)
+    account, day, _ = (own.ravel() for own in np.indices((20, 40, 25)))
+    x = rng.normal(size=len(account))
+    sign = np.where((account == 0) & (day >= 35), -0.9, 0.9)
+    y = sign * x + np.sqrt(1 - 0.81) * rng.normal(size=len(account))
+    time = pd.Timestamp("2026-01-01") + pd.to_timedelta(day, unit="D")
+    incidents = isobag.watch(pd.DataFrame({"account": account, "time": time, "x": x, "y": y}), "account", "time")
+    turned = days_of(incidents, 0).iloc[-1]
+    assert (turned["since"], turned["what"]) == (pd.Timestamp("2026-02-05"), "shape")
+    assert "correlation of x and y -0.9" in turned["reason"]
+
+
+@pytest.mark.parametrize(("entities", "days"), [(1, 60), (3, 40), (10, 40)])
+def test_small_fleets_have_few_false_incidents_too(entities, days):
+    logs = [make_log(seed, days=days, entities=entities) for seed in range(6)]
+    n_incidents = sum(len(isobag.watch(log, "account", "time")) for log in logs)
+    assert n_incidents <= len(logs) * (days - 14) / 7
 
 
 def test_a_holiday_is_told_once():

@@ -8,9 +8,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from isobag.cli.commands import compare, demo, detect, explain, fit, mcp, score, stream
+from isobag.cli.commands import compare, demo, detect, explain, fit, mcp, score, stream, watch
 from isobag.cli.process import guarded
-from isobag.cli.watch import watch
 from isobag.tables.terminal import escape_for_terminal
 
 COMMANDS = (detect, fit, score, explain, compare, watch, stream, mcp, demo)

@@ -6,8 +6,10 @@ from typing import Annotated
 import typer
 
 from isobag.cli import options as o
-from isobag.cli.options import HOW, IN, OUT, Typed, option
+from isobag.cli.options import HOW, IN, OUT, WHAT, Typed, option
 
+_STATE = "The state: the first run writes it, later runs judge new periods by it and add them. It keeps all settings."
+_Entities = list[str] | None
 _EXAMPLES = """\
 isobag detect cards.csv                     the odd rows of a table
 isobag detect cards.csv --within account    rows that are odd for their account
@@ -224,6 +226,59 @@ def compare(
     from isobag.cli.compare import compare_tables  # noqa: PLC0415, loads scikit-learn
 
     compare_tables(typed)
+
+
+def watch(
+    files: o.Files = None,
+    by: Annotated[str | None, option("Column with the entity of each row: account, shop.", WHAT, "A,B,...")] = None,
+    time: Annotated[str | None, option("Column with the time of each row.", WHAT, "COLUMN")] = None,
+    every: Annotated[str | None, option("Length of a period: 15m, 1h, 1d, 1w; default: 1d.", WHAT, "LENGTH")] = None,
+    features: o.Features = None,
+    exclude: o.Exclude = None,
+    since: Annotated[str | None, option("List incidents from this time on.", WHAT, "TIME")] = None,
+    model: Annotated[Path | None, option(_STATE, HOW, "FILE")] = None,
+    accept: Annotated[_Entities, option("Treat what an entity does now as its new normal.", HOW, "ENTITY")] = None,
+    dismiss: Annotated[
+        _Entities, option("Dismiss its incident; a silence until rows come.", HOW, "ENTITY[@PERIOD]")
+    ] = None,
+    retire: Annotated[_Entities, option("Stop watching an entity until rows of it come.", HOW, "ENTITY")] = None,
+    forget: Annotated[_Entities, option("Remove the rows of an open period.", HOW, "PERIOD")] = None,
+    replace: Annotated[
+        bool, option("Replace periods added before by those of the file.", HOW, None, "--replace")
+    ] = False,
+    fdr: Annotated[float | None, option("Share of alarms that may be false; default: 0.1.", HOW, "SHARE")] = None,
+    late: Annotated[int | None, option("Periods before the newest that stay open; default: 2.", HOW, "N")] = None,
+    sql: o.Sql = None,
+    header: o.Header = None,
+    delimiter: o.Delimiter = None,
+    na: o.Na = None,
+    skip: o.Skip = 0,
+    encoding: o.Encoding = None,
+    sheet: o.Sheet = None,
+    decimal: o.Decimal = None,
+    thousands: o.Thousands = None,
+    numbers: o.Numbers = "strict",
+    dates: o.Dates = None,
+    format: o.Format = None,
+    time_zone: o.TimeZone = None,
+    time_unit: o.TimeUnit = None,
+    top: o.Top = 20,
+    out: o.Out = None,
+    report: o.Report = None,
+    json: o.Json = False,
+    quiet: o.Quiet = False,
+    debug: o.Debug = False,
+) -> None:
+    """Find accounts, machines or shops that are unlike their own past: silent, fewer or more rows, other values.
+
+    Rows are grouped by entity and period, and each period is compared with those before it. A lasting deviation is
+    one incident: it stays open until the entity is back to normal, or until --accept, --dismiss or --retire. Rows may
+    come in any order; those added before are skipped. --out has a line for every judged entity and period.
+    """
+    typed = Typed(**locals())
+    from isobag.cli.watch import watch_files  # noqa: PLC0415, loads scikit-learn
+
+    watch_files(typed)
 
 
 def stream(

@@ -1,103 +1,18 @@
-"""``isobag watch``: which entities of a log are unlike their own past, day after day."""
-
-from pathlib import Path
-from typing import Annotated, Any
+"""``isobag watch``: what entities of a log are unlike their own past, day after day."""
 
 import typer
 
-from isobag.cli.options import (
-    HOW,
-    WHAT,
-    Dates,
-    Debug,
-    Decimal,
-    Delimiter,
-    Encoding,
-    Exclude,
-    Features,
-    Files,
-    Format,
-    Header,
-    Json,
-    Na,
-    Numbers,
-    Out,
-    Quiet,
-    Report,
-    Sheet,
-    Skip,
-    Sql,
-    Thousands,
-    TimeUnit,
-    TimeZone,
-    Top,
-    Typed,
-    option,
-    split_names,
-)
-
-_STATE = "The state: the first run writes it, later runs judge new periods by it and add them. It keeps all settings."
-_Entities = list[str] | None
-
-
-def watch(
-    files: Files = None,
-    by: Annotated[str | None, option("Column with the entity of each row: account, shop.", WHAT, "A,B,...")] = None,
-    time: Annotated[str | None, option("Column with the time of each row.", WHAT, "COLUMN")] = None,
-    every: Annotated[str | None, option("Length of a period: 15m, 1h, 1d, 1w; default: 1d.", WHAT, "LENGTH")] = None,
-    features: Features = None,
-    exclude: Exclude = None,
-    since: Annotated[str | None, option("List incidents from this time on.", WHAT, "TIME")] = None,
-    model: Annotated[Path | None, option(_STATE, HOW, "FILE")] = None,
-    accept: Annotated[_Entities, option("Treat what an entity does now as its new normal.", HOW, "ENTITY")] = None,
-    dismiss: Annotated[
-        _Entities, option("Dismiss its incident; a silence until rows come.", HOW, "ENTITY[@PERIOD]")
-    ] = None,
-    retire: Annotated[_Entities, option("Stop watching an entity until rows of it come.", HOW, "ENTITY")] = None,
-    forget: Annotated[_Entities, option("Remove the rows of an open period.", HOW, "PERIOD")] = None,
-    replace: Annotated[
-        bool, option("Replace periods added before by those of the file.", HOW, None, "--replace")
-    ] = False,
-    fdr: Annotated[float | None, option("Share of alarms that may be false; default: 0.1.", HOW, "SHARE")] = None,
-    late: Annotated[int | None, option("Periods before the newest that stay open; default: 2.", HOW, "N")] = None,
-    sql: Sql = None,
-    header: Header = None,
-    delimiter: Delimiter = None,
-    na: Na = None,
-    skip: Skip = 0,
-    encoding: Encoding = None,
-    sheet: Sheet = None,
-    decimal: Decimal = None,
-    thousands: Thousands = None,
-    numbers: Numbers = "strict",
-    dates: Dates = None,
-    format: Format = None,
-    time_zone: TimeZone = None,
-    time_unit: TimeUnit = None,
-    top: Top = 20,
-    out: Out = None,
-    report: Report = None,
-    json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
-) -> None:
-    """Find accounts, machines or shops that are unlike their own past: silent, fewer or more rows, other values.
-
-    Rows are grouped by entity and period, and each period is compared with those before it. A lasting deviation is
-    one incident: it stays open until the entity is back to normal, or until --accept, --dismiss or --retire. Rows may
-    come in any order; those added before are skipped. --out has a line for every judged entity and period.
-    """
-    typed = Typed(**locals())
-    watch_files(typed)
+from isobag.cli.inputs import Input
+from isobag.cli.options import Typed, split_names
+from isobag.cli.output import check_targets, command_line, note, print_json, print_table
+from isobag.cli.progress import progress
+from isobag.storage.files import write_table
+from isobag.storage.modelfile import load
+from isobag.tables.watch import Watch
 
 
 def watch_files(typed: Typed) -> None:
     """Read, judge, save, show."""
-    from isobag.cli.inputs import Input  # noqa: PLC0415, loads scikit-learn
-    from isobag.cli.output import check_targets, command_line, note, print_json, print_table  # noqa: PLC0415
-    from isobag.cli.progress import progress  # noqa: PLC0415
-    from isobag.storage.files import write_table  # noqa: PLC0415
-
     monitor = _monitor_of(typed)
     log = Input(typed, monitor.read_options)
     check_targets(typed, log.matching_files, typed.model)
@@ -131,11 +46,8 @@ def watch_files(typed: Typed) -> None:
         note(f"Written: {', '.join(map(str, paths))}.", typed.quiet)
 
 
-def _monitor_of(typed: Typed) -> Any:
+def _monitor_of(typed: Typed) -> Watch:
     """The watch in the file of the model, or a new one."""
-    from isobag.storage.modelfile import load  # noqa: PLC0415
-    from isobag.tables.watch import Watch  # noqa: PLC0415
-
     values = vars(typed)
     names = ("time", "every", "fdr", "late", "time_zone", "time_unit", "decimal", "thousands", "dates")
     chosen = {name: values[name] for name in names if values[name] is not None}

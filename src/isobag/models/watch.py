@@ -18,6 +18,7 @@ from isobag.backends.arrays import Bools, Floats, Ints
 from isobag.models.watch_null import add_evidence, benjamini_hochberg, p_values
 from isobag.models.watch_past import FADES, N_SIZES, Fleet, Past, Rules
 
+ACCEPT, DISMISS, RETIRE = 1, 2, 3
 PRIOR, MIN_PAST = 10.0, 3
 """Periods of an entity's own that weigh as much as the fleet's spread; and how many are needed to expect anything."""
 CERTAIN = 1000.0
@@ -27,28 +28,35 @@ _FLEET_MEMORY, _MOST_Z, _IS_BACK = 50.0, 30.0, 0.55
 _SIGNAL_ENTITIES = 2_000
 
 
-class Words(NamedTuple):
-    """Which entities were accepted, dismissed or retired in a period: (E,) each."""
+class Details(NamedTuple):
+    """Of entities that are in an incident, or no longer: since, last, p, bound, periods, points, is_over (k,).
 
-    accepted: Bools
-    dismissed: Bools
-    retired: Bools
+    direction, new_level, expected, error (k, S).
+    """
 
-
-class Verdict(NamedTuple):
-    """A period judged: p_value (E,), NaN where nothing was; z, expected, error (E, S); n_changed of n_judged."""
-
-    p_value: Floats
-    z: Floats
+    entity: Ints
+    since: Ints
+    last: Ints
+    p: Floats
+    bound: Floats
+    periods: Ints
+    points: Ints
+    is_over: Bools
+    direction: Floats
+    new_level: Floats
     expected: Floats
     error: Floats
-    common: Floats
-    n_changed: Ints
-    opened: Bools
+
+
+class JudgedPeriod(NamedTuple):
+    """One period judged: rows, p_value (E,), NaN if not judged; inside (E,); n_changed (S,); details of incidents."""
+
+    period: int
+    rows: Ints
+    p_value: Floats
     inside: Bools
-    over: Bools
-    since: Ints
-    bound: Floats
+    n_changed: Ints
+    details: Details
 
 
 class _Expected(NamedTuple):
@@ -65,12 +73,19 @@ class _Expected(NamedTuple):
 
 
 def advance(
-    past: Past, fleet: Fleet, x: Floats, period: int, phases: tuple[int, ...], n_before: int, rules: Rules, words: Words
-) -> tuple[Past, Fleet, Verdict]:
+    past: Past,
+    fleet: Fleet,
+    x: Floats,
+    period: int,
+    phases: tuple[int, ...],
+    n_before: int,
+    rules: Rules,
+    feedback: Ints,
+) -> tuple[Past, Fleet, JudgedPeriod]:
     """Judge a period by the past, then learn from it.
 
     x (E, S) : summaries, NaN where there is none; the first is log(rows + 1/2), NaN before an entity's first period.
-    phases : of the period in each cycle. n_before : periods learned from before.
+    phases : of the period in each cycle. n_before : periods learned from before. feedback (E,) : 0 for none.
     """
     expected = _expect(past, fleet, x, phases, rules)
     error_of_x = (x - expected.mean) / expected.unit
@@ -97,13 +112,13 @@ def advance(
     p, kind, bound = p_values(fleet.null, evidence, group, n_before)
     p[~is_judged | (n_before < rules.warm_up)] = np.nan
 
-    is_settled = words.accepted | words.dismissed | words.retired
+    is_settled = feedback > 0
     opened = benjamini_hochberg(p, ~np.isnan(p) & ~is_open & ~is_settled, rules.level)
     span = kind % len(FADES)  # z of a shift, from a sum over a span
     chosen = np.nan_to_num(spans[np.arange(len(z)), span]) * np.sqrt((1 - FADES) / (1 + FADES))[span, None]
     incident, over, inside = _follow(past, x, z, p, opened, chosen, is_settled, period)
 
-    learns = ~inside & ~past.muted & ~words.retired
+    learns = ~inside & ~past.muted & (feedback != RETIRE)
     level, n, effects, effect_n = _learn_levels(past, expected, x, phases, learns, rules)
     seen = learns[:, None] & is_ready & np.isfinite(error_of_x)
     squares = error_of_x**2 / expected.widened
@@ -112,7 +127,7 @@ def advance(
     fades = np.where(seen & (past.n >= rules.memory), 1 - 1 / rules.memory, 1.0)
     restart = (over | is_settled)[:, None, None]
     n_since = np.where(is_open[:, None], past.new_n, 0.0)  # the new usual is what was since the incident began
-    taken = words.accepted[:, None] & ~np.isnan(x)
+    taken = (feedback == ACCEPT)[:, None] & ~np.isnan(x)
     new_level = (past.new_level * n_since + np.nan_to_num(x)) / (n_since + 1)
     new = replace(
         past,
@@ -123,7 +138,7 @@ def advance(
         squares=past.squares * fades + ratio,
         sums=np.where(restart, 0.0, sums),
         weights=np.where(restart, 0.0, weights),
-        muted=((past.muted | words.dismissed) & is_silent) | words.retired,
+        muted=((past.muted | (feedback == DISMISS)) & is_silent) | (feedback == RETIRE),
         **incident,
     )
     null = add_evidence(fleet.null, evidence, group, is_judged & ~is_open & (n_before > MIN_PAST), n_before)
@@ -131,8 +146,15 @@ def advance(
     if n_before % max(7, *rules.cycles[:1], 1) == 0:
         fleet = replace(fleet, signal=_signals(new, fleet, rules))
     changed = counts & (np.abs(error_of_x) > 2 * expected.error) & (np.sign(error_of_x) == np.sign(common))
-    verdict = (p, z, expected.mean, expected.error * expected.unit, common, changed.sum(axis=0), opened, inside, over)
-    return new, fleet, Verdict(*verdict, np.where(opened, period, past.since), bound)
+    at, since = np.flatnonzero(inside | over), np.where(opened, period, past.since)
+    of_incidents = (since, new.last, new.p, bound, new.periods, new.points, over, new.direction, new.new_level)
+    parts: Any = (own[at] for own in (*of_incidents, expected.mean, expected.error * expected.unit))
+    return new, fleet, JudgedPeriod(period, _rows_of(x), p, inside, changed.sum(axis=0), Details(at, *parts))
+
+
+def _rows_of(x: Floats) -> Ints:
+    """Rows of bags from their first summary."""
+    return np.rint(np.nan_to_num(np.exp(x[:, 0]) - 0.5)).astype(np.int64)
 
 
 def _expect(past: Past, fleet: Fleet, x: Floats, phases: tuple[int, ...], rules: Rules) -> _Expected:
@@ -221,7 +243,6 @@ def _follow(
     over = is_open & ((remains < _IS_BACK) | is_settled)
     inside = opened | (is_open & ~over)
     periods = np.where(opened, 1, past.periods + inside)
-    n_rows = np.rint(np.nan_to_num(np.exp(x[:, 0]) - 0.5)).astype(np.int64)
     gain = np.where(is_open & inside, 1 / np.maximum(periods, 1), 0.0)[:, None]
     has_x = inside[:, None] & ~np.isnan(x)
     new_n = np.where(opened[:, None], 0.0, past.new_n) + has_x
@@ -232,7 +253,7 @@ def _follow(
         "since": np.where(opened, period, np.where(over, -1, past.since)),
         "last": np.where(opened | (inside & (share > 0.5)), period, past.last),
         "periods": periods,
-        "points": np.where(opened, 0, past.points) + np.where(inside, n_rows, 0),
+        "points": np.where(opened, 0, past.points) + np.where(inside, _rows_of(x), 0),
         "p": np.where(opened, p, np.where(inside, np.fmin(past.p, p), past.p)),
         "new_n": new_n,
         "new_level": np.where(has_x, before + (np.nan_to_num(x) - before) / np.maximum(new_n, 1), past.new_level),

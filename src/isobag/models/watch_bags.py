@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt
@@ -11,11 +12,12 @@ from isobag.backends.learned import Learned, demand
 
 QUANTILES = (0.1, 0.5, 0.9)
 PARTS_OF_DAY = 4
-ROWS, MEAN, SPREAD, QUANTILE, MISSING, SHARE, HOURS = (
-    "rows", "mean", "spread", "quantile", "missing", "share", "hours",
+ROWS, MEAN, SPREAD, QUANTILE, MISSING, PAIR, SHARE, HOURS = (
+    "rows", "mean", "spread", "quantile", "missing", "pair", "share", "hours",
 )  # fmt: skip
 _MOST_VALUES, _MOST_SHARES, _LEAST_SHARE, _SPREAD_FLOOR = 50, 8, 0.02, 1e-2
 _DAY_HOURS, _SAMPLE = 24, 1 << 16
+_MOST_PAIRED, _LEAST_ROWS, _LARGEST = 14, 5, 3.0
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,12 @@ class BagRows(Learned):
         if isinstance(rows, np.ndarray) and rows.dtype == bool and rows.all():
             return self
         return BagRows(*(getattr(self, name)[rows] for name in self.__dataclass_fields__))
+
+    def and_also(self, more: "BagRows") -> "BagRows":
+        """These rows and then more."""
+        return BagRows(
+            *(np.concatenate([getattr(rows, name) for rows in (self, more)]) for name in self.__dataclass_fields__)
+        )
 
     def in_order(self) -> "BagRows":
         """Sorted by period, entity and digest, in whatever order they came."""
@@ -80,12 +88,18 @@ class Schema(Learned):
     has_hours: bool
 
     @property
+    def pairs(self) -> list[tuple[int, int]]:
+        """Which two numbers are looked at together: all pairs of the first."""
+        return list(combinations(range(min(len(self.numbers), _MOST_PAIRED)), 2))
+
+    @property
     def summaries(self) -> tuple[BagSummary, ...]:
         """All of them, in order."""
         parts = [BagSummary(ROWS)]
         for c in range(len(self.numbers)):
             parts += [BagSummary(MEAN, c), BagSummary(SPREAD, c)]
             parts += [BagSummary(QUANTILE, c, k) for k in range(len(QUANTILES))] + [BagSummary(MISSING, c)]
+        parts += [BagSummary(PAIR, *pair) for pair in self.pairs]
         for c, codes in enumerate(self.values):
             parts += [BagSummary(SHARE, c, k) for k in range(len(codes) + 2)]
         return (*parts, *(BagSummary(HOURS, -1, k) for k in range(PARTS_OF_DAY * self.has_hours)))
@@ -142,6 +156,7 @@ def summarise(schema: Schema, rows: BagRows, starts: Ints) -> Floats:
     columns = [np.log(sizes_ + 0.5)]
     for c, (j, scale) in enumerate(zip(schema.numbers, schema.scales, strict=True)):
         columns += _of_numbers(rows.numbers[:, j], starts, owner, sizes_, scale, schema.never[c][0])
+    columns += _correlations(schema, rows.numbers, starts, owner)
     for c, (k, values) in enumerate(zip(schema.texts, schema.values, strict=True)):
         codes = rows.texts[:, k]
         place = np.full(max([*values, int(codes.max(initial=0))]) + 2, len(values))
@@ -172,6 +187,32 @@ def _of_numbers(x: Floats, starts: Ints, owner: Ints, sizes: Floats, scale: floa
         a, b = ordered[starts + low], ordered[starts + np.minimum(low + 1, last)]
         quantiles.append(np.where(n > 0, a + (b - a) * (at - low), np.nan))
     return [mean, spread, *quantiles, arc(sizes - n, sizes, never)]
+
+
+def _correlations(schema: Schema, numbers: Floats, starts: Ints, owner: Ints) -> list[Floats]:
+    """Correlations of pairs in a bag, by Fisher's transform, of numbers cut at three times their usual spread."""
+
+    def moments(x: Floats) -> Floats:
+        result: Floats = np.add.reduceat(x, starts)
+        return result
+
+    parts, result = [], []
+    for j, scale in zip(schema.numbers[: _MOST_PAIRED * (len(schema.pairs) > 0)], schema.scales, strict=False):
+        x = numbers[:, j]
+        is_there = ~np.isnan(x)
+        n = moments(is_there.astype(np.float64))
+        mean = moments(np.where(is_there, x, 0.0)) / np.maximum(n, 1)
+        cut = _LARGEST * (scale or 1.0)
+        parts.append((np.where(is_there, np.clip(x - mean[owner], -cut, cut), 0.0), is_there))
+    for a, b in schema.pairs:
+        (x, has_x), (y, has_y) = parts[a], parts[b]
+        power = np.sqrt(moments(x**2 * has_y) * moments(y**2 * has_x))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            r = np.clip(moments(x * y) / power, -0.99, 0.99)
+        result.append(
+            np.where((moments((has_x & has_y).astype(np.float64)) >= _LEAST_ROWS) & (power > 0), np.arctanh(r), np.nan)
+        )
+    return result
 
 
 def _shares(codes: Ints, never: tuple[bool, ...], owner: Ints, sizes: Floats) -> list[Floats]:

@@ -91,11 +91,7 @@ class Source(ABC):
             yield batch
             n_rows += batch.n_rows
             if self.tick is not None:
-                self.tick("reading", n_rows, self.expected_rows(n_rows))
-
-    def expected_rows(self, n_read: int) -> int | None:
-        """About how many rows there will be in all, when so many are read; None if unknown."""
-        return None
+                self.tick("reading", n_rows, None)
 
 
 def names_of_files(files: Sequence[str]) -> str:

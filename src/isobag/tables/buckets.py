@@ -22,11 +22,11 @@ from isobag.models.counted import CountedGroups, Counter, GroupCounts, merge_gro
 from isobag.models.thresholds import ScoreCounts, count_scores
 from isobag.tables.choose import check_names
 from isobag.tables.cluster_groups import GroupReader, count_piece, hash_of, learn_groups
-from isobag.tables.clusters import add_if_any, check_columns, level_of, ranks_by_steps
+from isobag.tables.clusters import add_if_any, level_of, ranks_by_steps, schema_of
 from isobag.tables.encode import Encoding
 from isobag.tables.judgement import Judged, judge_new, judge_own
 from isobag.tables.learn import Table
-from isobag.tables.ranking import MOST_EXPLAINED, RESULT_TYPES, check_fdr, result_columns, spread_out
+from isobag.tables.ranking import MOST_EXPLAINED, check_fdr, check_labels, result_columns, spread_out
 from isobag.tables.reading import ReadOptions
 from isobag.tables.reasons import reasons_of_groups
 from isobag.tables.summary import FEATURE
@@ -188,7 +188,7 @@ def detect_in_buckets(partitions: Partitions, table: Table, detector: Any, min_s
     judged = judge_own(detector, np.empty(0), counts)
     reasons = _reasons(partitions, scored, detector, reader, types)
     more = ["rank_share", "flagged", *(["n_missing"] if has_gaps else []), "reasons"]
-    schema = _schema(types, "n_points", "score", "rank", *more)
+    schema = schema_of(["n_points", "score", "rank", *more], types)
     return scored.map(RankGroups(schema, types, counts, judged.threshold, None, reasons), schema, keeps=False)
 
 
@@ -217,11 +217,11 @@ def label_types(partitions: Partitions, options: ReadOptions) -> pa.Schema:
 
 def _scored(partitions: Partitions, detector: Any, reader: GroupReader, min_size: int, is_new: bool) -> Partitions:
     types = label_types(partitions, reader.options)
-    check_columns(types.names)
+    check_labels(types.names)
     evidence: list[str] = []
     if is_new and detector.model_.calibration is not None:
         evidence = ["p_value", "extrapolated", *(["p_shape", "p_size"] if detector.model_.size is not None else [])]
-    schema = _schema(types, "n_points", "score", *evidence, "flagged", "n_missing")
+    schema = schema_of(["n_points", "score", *evidence, "flagged", "n_missing"], types)
     counters = detector.model_.counters(detector.compute)
     buckets = partitions.exchange(partial(pack_pieces, reader, counters), _PARCELS)
     scored = buckets.map(ScoreGroups(detector, types, schema, min_size, is_new), schema, keeps=False)
@@ -302,7 +302,3 @@ def _labels_of(table: pa.Table, types: pa.Schema) -> list[Any]:
 
 def _as_type(values: Any, kind: pa.DataType) -> Any:
     return values.cast(kind) if isinstance(values, pa.ChunkedArray | pa.Array) else pa.array(values, kind)
-
-
-def _schema(types: pa.Schema, *names: str) -> pa.Schema:
-    return pa.schema([*types, *(pa.field(name, RESULT_TYPES[name]) for name in names)])

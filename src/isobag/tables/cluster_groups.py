@@ -22,7 +22,7 @@ from isobag.models.calibration import draw_folds
 from isobag.models.counted import Counter, GroupCounts, merge_group_counts
 from isobag.models.group import CALIBRATION_GROUPS, LEARNED_GROUPS, draw_level1
 from isobag.models.neighbours import MOST_REFERENCES
-from isobag.tables.clusters import Watched, in_memory
+from isobag.tables.clusters import Watched, in_memory, merge_if_any
 from isobag.tables.encode import Encoding
 from isobag.tables.framesource import FrameSource
 from isobag.tables.labels import Labels, first_rows_of, number_rows
@@ -144,9 +144,8 @@ def count_pieces(reader: GroupReader, counters: list[Counter], chosen: set[Any],
     return total
 
 
-def add_counted(a: GroupCounts | None, b: GroupCounts | None) -> GroupCounts | None:
-    """Counts of both, of which some partitions have none."""
-    return merge_group_counts([a, b]) if a is not None and b is not None else a or b
+add_counted: Any = partial(merge_if_any, lambda a, b: merge_group_counts([a, b]))
+"""Counts of both, of which some partitions have none."""
 
 
 def count_piece(piece: Piece, wanted: Bools, counters: list[Counter]) -> GroupCounts:

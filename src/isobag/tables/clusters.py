@@ -1,10 +1,10 @@
 """Frames of Dask and Spark: facts of all rows, a sample to learn from, and scores made where the rows lie."""
 
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from zlib import crc32
 
 import narwhals as nw
@@ -21,13 +21,14 @@ from isobag.tables.encode import Encoding
 from isobag.tables.framesource import FrameSource
 from isobag.tables.judgement import Judged, judge_new, judge_own
 from isobag.tables.learn import Table, learn_table
-from isobag.tables.ranking import MOST_EXPLAINED, RESULT_TYPES, check_fdr, result_columns, spread_out
+from isobag.tables.ranking import MOST_EXPLAINED, RESULT_TYPES, check_fdr, check_labels, result_columns, spread_out
 from isobag.tables.reading import ReadOptions
 from isobag.tables.reasons import reasons_of_rows
 from isobag.tables.scan import ColumnScan
 from isobag.tables.summary import FEATURE
 from isobag.tables.units import places_among, spread
 
+T = TypeVar("T")
 FACT_TEXTS = 1 << 12
 """Different texts of a column that are told apart in all rows; where there are more, those of the sample count."""
 PIECE_ROWS = 1 << 17
@@ -241,9 +242,12 @@ class ScoreRows:
         return reasons
 
 
-def add_if_any(a: ScoreCounts | None, b: ScoreCounts | None) -> ScoreCounts | None:
-    """Counts of both, of which some partitions have none."""
-    return add_counts(a, b) if a is not None and b is not None else a or b
+def merge_if_any(merge: Callable[[T, T], T], a: T | None, b: T | None) -> T | None:
+    """What is counted in both, of which some partitions have none."""
+    return merge(a, b) if a is not None and b is not None else a if b is None else b
+
+
+add_if_any: Callable[[ScoreCounts | None, ScoreCounts | None], ScoreCounts | None] = partial(merge_if_any, add_counts)
 
 
 def ranks_by_steps(scores: Floats, counts: ScoreCounts) -> tuple[Ints, Floats]:
@@ -263,13 +267,13 @@ def level_of(counts: ScoreCounts, n_rows: int, fdr: float) -> float:
 
 def detect_rows(partitions: Partitions, table: Table, detector: Any) -> Any:
     """Fit to a sample of the rows, and score all where they are: a frame of the engine with the results beside."""
-    check_columns(partitions.schema.names)
+    check_labels(partitions.schema.names)
     detector.fit(table.rows)
     detector.table_ = table.encoding.to_text()
     has_gaps = any(column.n_missing for column in table.summary.columns if column.role == FEATURE)
     names = ["score", "rank", "rank_share", "flagged", *(["n_missing"] if has_gaps else [])]
     judged_own = Judged(detector.model_, np.empty(0), False, 0.0)
-    score = ScoreRows(detector, table.encoding, table.options, _schema(*names, "reasons"), judged_own)
+    score = ScoreRows(detector, table.encoding, table.options, schema_of([*names, "reasons"]), judged_own)
     counts = partitions.reduce(score.count, add_if_any)
     if counts is None:
         raise ValueError("No row takes part: values are missing in all of them.")
@@ -282,9 +286,9 @@ def score_rows(
     partitions: Partitions, detector: Any, encoding: Encoding, options: ReadOptions, fdr: float | None
 ) -> Any:
     """Score new rows where they are: a frame of the engine with the results beside, lazily but for ``fdr``."""
-    check_columns(partitions.schema.names)
+    check_labels(partitions.schema.names)
     names = ("score", "p_value", "extrapolated", "flagged") if detector.model_.calibration else ("score", "flagged")
-    score = ScoreRows(detector, encoding, options, _schema(*names))
+    score = ScoreRows(detector, encoding, options, schema_of(names))
     if fdr is not None:
         check_fdr(fdr, "p_value" in names)
         counts = partitions.reduce(score.count, add_if_any)
@@ -292,15 +296,9 @@ def score_rows(
     return partitions.map(score, score.schema)
 
 
-def check_columns(names: Iterable[str]) -> None:
-    """Refuse columns that are called like one of the result."""
-    for name in names:
-        if name in RESULT_TYPES:
-            raise ValueError(f"{name!r} is a column of the result; rename your column {name!r}.")
-
-
-def _schema(*names: str) -> pa.Schema:
-    return pa.schema([pa.field(name, RESULT_TYPES[name]) for name in names])
+def schema_of(names: Iterable[str], labels: Iterable[pa.Field] = ()) -> pa.Schema:
+    """Columns of a result behind those of labels."""
+    return pa.schema([*labels, *(pa.field(name, RESULT_TYPES[name]) for name in names)])
 
 
 in_memory = partial(Spool, kept_bytes=1 << 62)

@@ -211,8 +211,8 @@ def encoding_of(model: Any, columns: Sequence[str] | None, apart: Sequence[str])
         )
     for name in names:
         if columns is not None and name not in columns:
-            known = ", ".join(map(repr, columns)) or "none"
-            raise ValueError(f"The model needs the column {name!r}; the table has no such column (columns: {known}).")
+            listed = ", ".join(map(repr, columns)) or "none"
+            raise ValueError(f"The model needs the column {name!r}; the table has no such column (columns: {listed}).")
     return Encoding(tuple(EncodedColumn(str(name), NUMBER) for name in names))
 
 

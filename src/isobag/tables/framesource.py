@@ -1,6 +1,6 @@
 """Frames of pandas, polars and Arrow as a source of rows, with the types that they declare."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from math import isnan
 from typing import Any
 
@@ -19,15 +19,11 @@ class FrameSource(Source):
     """The rows of a frame in memory. Columns of Python objects count as text, to be parsed cell by cell.
 
     file, first_row : if the frame is a part of something, its name, and the number of the frame's first row there.
-    free : more columns that count as such text, whatever their type.
     """
 
-    def __init__(
-        self, frame: nw.DataFrame[Any], file: str = "", first_row: int = 0, free: Collection[str] = ()
-    ) -> None:
+    def __init__(self, frame: nw.DataFrame[Any], file: str = "", first_row: int = 0) -> None:
         self.columns = tuple(map(str, frame.columns))
-        schema = {str(name): kind for name, kind in frame.schema.items()}
-        self._free = {name for name in self.columns if name in free or isinstance(schema[name], nw.Object | nw.Unknown)}
+        self._free = {str(name) for name, kind in frame.schema.items() if isinstance(kind, nw.Object | nw.Unknown)}
         self._arrays = {str(name): _as_arrow(frame.get_column(name), str(name) in self._free) for name in frame.columns}
         self._n_rows, self._file, self.first_row = len(frame), file, first_row
 
@@ -40,10 +36,6 @@ class FrameSource(Source):
             n_rows = min(size, self._n_rows - start)
             first_row = self.first_row + start
             yield Batch(self._file, first_row, None, columns, n_rows, is_typed=True, free=frozenset(self._free))
-
-    def expected_rows(self, n_read: int) -> int | None:
-        """The number of rows."""
-        return self._n_rows
 
 
 def _as_arrow(column: nw.Series[Any], is_free: bool) -> Any:

@@ -1,6 +1,6 @@
 """What a watch has found: incidents in words and numbers, and every bag that was judged."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
@@ -12,10 +12,12 @@ import numpy as np
 
 from isobag.backends.arrays import Ints
 from isobag.data.periods import Calendar
+from isobag.models.watch import Details, JudgedPeriod
 from isobag.models.watch_bags import (
     HOURS,
     MEAN,
     MISSING,
+    PAIR,
     PARTS_OF_DAY,
     QUANTILE,
     QUANTILES,
@@ -24,13 +26,13 @@ from isobag.models.watch_bags import (
     SPREAD,
     Schema,
 )
-from isobag.models.watch_run import Details, JudgedPeriod
 from isobag.tables.reasons import number_in_words
 
 NEW, GOING_ON, OVER = "new", "going on", "over"
 _WIDTH = 1.64
 """Errors to both sides of what is expected that are usual."""
 _FEW_CHANGED = 5
+_WHAT = {ROWS: "volume", MEAN: "value", QUANTILE: "value", SHARE: "mix", PAIR: "shape"}
 
 
 class Naming(NamedTuple):
@@ -69,7 +71,7 @@ class Incidents:
     judged: Sequence[JudgedPeriod]
     naming: Naming
     notes: tuple[str, ...]
-    frame: Any = None
+    library: Any = "pyarrow"
 
     def __len__(self) -> int:
         return len(self.listed)
@@ -125,11 +127,11 @@ class Incidents:
 
     def to_frame(self) -> Any:
         """One line an incident: the column of ``by``, since, last, state, p_value, what, reason, n_points."""
-        return _frame_of(self.columns(), self.frame)
+        return nw.from_dict(self.columns(), backend=self.library).to_native()
 
     def bags(self) -> Any:
         """One line a judged bag: the column of ``by``, period, n_points, p_value, flagged, what."""
-        return _frame_of(self.bag_columns(), self.frame)
+        return nw.from_dict(self.bag_columns(), backend=self.library).to_native()
 
     def bag_columns(self) -> dict[str, Any]:
         """One line a judged bag, as columns: flagged while in an open incident."""
@@ -212,8 +214,7 @@ class Incidents:
 
     def shown(self, period: int) -> str:
         """The start of a period, as short as it can be."""
-        text = str(self.naming.calendar.dates(np.array([period]))[0].astype("datetime64[m]")).replace("T", " ")
-        return text.removesuffix(" 00:00") if self.naming.calendar.length >= 86_400_000_000 else text
+        return shown_period(self.naming.calendar, period)
 
     def _labels(self, entity: Ints) -> dict[str, Any]:
         labels = [self.naming.entities[k] for k in entity.tolist()]
@@ -226,7 +227,7 @@ class Incidents:
 
     def _what(self, j: int) -> str:
         kind = self._schema.summaries[j].kind
-        return {ROWS: "volume", MEAN: "value", QUANTILE: "value", SPREAD: "spread", SHARE: "mix"}.get(kind, kind)
+        return _WHAT.get(kind, kind)
 
     @property
     def _schema(self) -> Schema:
@@ -259,26 +260,19 @@ class Incidents:
             return f"{value} of rows from {summary.part * hours} to {(summary.part + 1) * hours} h, {usual}"
         if summary.kind == SHARE:
             name, values = self.naming.texts[self._schema.texts[summary.column]]
-            shares = self._schema.values[summary.column]
-            if summary.part < len(shares):
-                return f"{name}={values[shares[summary.part]]} in {value} of rows, {usual}"
-            return (
-                f"{name} {'of other values' if summary.part == len(shares) else 'missing'} in {value} of rows, {usual}"
-            )
+            codes = self._schema.values[summary.column]
+            of = [*(f"={values[code]}" for code in codes), " of other values", " missing"][summary.part]
+            return f"{name}{of} in {value} of rows, {usual}"
         name = self.naming.numbers[self._schema.numbers[summary.column]]
+        if summary.kind == PAIR:
+            other = self.naming.numbers[self._schema.numbers[summary.part]]
+            return f"correlation of {name} and {other} {value}, {usual}"
         if summary.kind == MEAN:
-            return (
-                f"{name} {value}, always {usual.split()[1]} before"
-                if "always" in usual
-                else f"{name} {value} a row, {usual}"
-            )
+            return f"{name} {value}{'' if details.error[k, j] == 0 else ' a row'}, {usual}"
         if summary.kind == QUANTILE:
             return f"{name} {value} ({QUANTILES[summary.part]:.0%} quantile), {usual}"
-        return (
-            f"spread of {name} {value}, {usual}"
-            if summary.kind == SPREAD
-            else f"{name} missing in {value} of rows, {usual}"
-        )
+        is_spread = summary.kind == SPREAD
+        return f"spread of {name} {value}, {usual}" if is_spread else f"{name} missing in {value} of rows, {usual}"
 
     def _range(self, details: Details, k: int, j: int) -> str:
         expected, error = (float(values[k, j]) for values in (details.expected, details.error))
@@ -292,6 +286,8 @@ class Incidents:
             return f"{max(0.0, np.exp(x) - 0.5):.0f}"
         if kind in (SHARE, MISSING, HOURS):
             return f"{np.sin(min(max(x, 0.0), np.pi / 2)) ** 2:.0%}".replace("%", " %")
+        if kind == PAIR:
+            return f"{np.tanh(x):.2g}"
         return number_in_words(float(f"{np.exp(x) if kind == SPREAD else x:.3g}"))
 
 
@@ -300,10 +296,13 @@ def p_in_words(p: float, bound: float) -> str:
     return f"< {bound:.0e}" if p <= 1.5 * bound else f"{p:.2g}"
 
 
-def _frame_of(columns: Mapping[str, Any], frame: Any) -> Any:
-    if frame is None:
-        import pyarrow as pa  # noqa: PLC0415
+def shown_period(calendar: Calendar, period: int) -> str:
+    """The start of a period, as short as it can be."""
+    text = str(calendar.dates(np.array([period]))[0].astype("datetime64[m]")).replace("T", " ")
+    return text.removesuffix(" 00:00") if calendar.length >= 86_400_000_000 else text
 
-        return pa.table(dict(columns))
-    like = nw.from_native(frame, eager_only=True)
-    return nw.from_dict(dict(columns), backend=like.implementation).to_native()
+
+def library_of(frame: Any) -> str:
+    """The library that results for a frame come in: its own, or Arrow where it is none of whole frames."""
+    native = nw.from_native(frame)
+    return str(native.implementation) if isinstance(native, nw.DataFrame) else "pyarrow"

@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from isobag.backends.arrays import Bools, Ints
+from isobag.backends.arrays import Ints
 from isobag.backends.threads import slices
 from isobag.data.groups import is_missing_label, number_labels
 from isobag.data.order import is_rising
@@ -143,29 +143,6 @@ def _is_first_seen_first(codes: Any, n: int) -> bool:
     """Whether all of n codes appear, and in their order: (rows,)."""
     first_rows = first_rows_of(codes, n)
     return bool((codes[first_rows] == np.arange(n)).all()) and is_rising(first_rows)
-
-
-def are_labelled(columns: Sequence[Any]) -> Bools:
-    """Which rows have a label, as ``label_rows`` makes them: (n,)."""
-    labelled = np.ones(len(columns[0]), dtype=bool)
-    for column in columns:
-        valid = column.is_valid()
-        if pa.types.is_floating(column.type):
-            valid = pc.and_(valid, pc.invert(pc.is_nan(column).fill_null(False)))
-        elif kind_of_label(column.type) == "text":
-            valid = pc.and_(valid, pc.not_equal(column.cast(pa.string()), "").fill_null(False))
-        labelled &= np.asarray(valid.to_numpy(zero_copy_only=False), dtype=bool)
-    return labelled
-
-
-def kind_of_label(kind: pa.DataType) -> str:
-    """One name for all types whose equal values are one label."""
-    types = pa.types
-    if types.is_dictionary(kind):
-        return kind_of_label(kind.value_type)
-    if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
-        return "number"
-    return "text" if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind) else str(kind)
 
 
 def as_numbers(column: Any) -> Any:

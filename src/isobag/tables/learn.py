@@ -17,7 +17,7 @@ from isobag.data.spool import Spool, SpooledRows
 from isobag.tables.batch import Source, names_of_files
 from isobag.tables.choose import follow_encoding, learn_encoding, n_missing_of
 from isobag.tables.encode import Encoding
-from isobag.tables.labels import are_labelled, as_numbers, packed
+from isobag.tables.labels import as_numbers, number_rows, packed
 from isobag.tables.passes import NewSpool, scan_source
 from isobag.tables.reading import ReadOptions
 from isobag.tables.scan import ColumnScan
@@ -115,8 +115,8 @@ def learn_table(
         labels[options.bags.name] = options.bags.starts(labels, options.by, options.dates)
     takes_part, gaps, entries = np.ones(n_rows, dtype=bool), None, seen.spool
     if options.by or options.baseline:
-        takes_part = _labelled(source, labels, options, facts is not None)
         labels |= {name: packed(labels[name]) for name in options.by}
+        takes_part = _labelled(source, labels, options, facts is not None)
     n_unlabelled = int(np.count_nonzero(~takes_part))
     if any(n_missing_of(scan, options) for scan in used_scans):
         gaps = seen.count_gaps(used)
@@ -159,7 +159,7 @@ def _file_sizes(source: Source, names: Sequence[str]) -> tuple[Sequence[int], tu
 def _labelled(source: Source, labels: dict[str, Any], options: ReadOptions, is_sample: bool) -> Bools:
     """Which rows have the label of a group: (n,). Others are an error unless they are to be dropped, or in a sample."""
     names = options.labels + options.baseline
-    is_labelled = are_labelled([labels[name] for name in names])
+    is_labelled = number_rows([labels[name] for name in names])[0] >= 0
     if not is_labelled.all() and options.missing != "drop" and not is_sample:
         where = f" of {names_of_files(source.files)}" if source.files else ""
         raise ValueError(

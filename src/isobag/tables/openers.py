@@ -56,7 +56,7 @@ def check_encoding(encoding: str | None) -> None:
 
 
 class Opener:
-    """Opens a file at its start as often as asked, and knows how many of its bytes are read.
+    """Opens a file at its start as often as asked.
 
     What can be read once only, standard input and pipes, is kept in a temporary file without a name, unpacked.
 
@@ -67,10 +67,9 @@ class Opener:
         self.file, self._encoding = file, encoding
         self.is_piped = file == STDIN or is_pipe(file)
         self.name = "standard input" if file == STDIN else escape_for_terminal(file)
-        self._piped = self._raw = _keep_piped(file, self.name) if self.is_piped else None
+        self._piped = _keep_piped(file, self.name) if self.is_piped else None
         if self._piped is not None:
             weakref.finalize(self, self._piped.close)
-        self.n_bytes = os.path.getsize(file) if self._piped is None else os.fstat(self._piped.fileno()).st_size
 
     def __call__(self) -> IO[bytes]:
         """The bytes of the file, from its start; who reads them closes the stream."""
@@ -83,11 +82,10 @@ class Opener:
         """The same, in the encoding of the file."""
         if self._piped is not None:
             self._piped.seek(0)
-            self._raw = open(os.dup(self._piped.fileno()), "rb")  # noqa: SIM115, see above
-            return self._raw
+            return open(os.dup(self._piped.fileno()), "rb")
         ending = Path(self.file).suffix.lower()
-        self._raw = pa.OSFile(self.file) if ending == ".zst" else open(self.file, "rb")  # noqa: SIM115
-        return _unpack(self._raw, ending, self.name) if ending in PACKED else self._raw
+        raw = pa.OSFile(self.file) if ending == ".zst" else open(self.file, "rb")  # noqa: SIM115
+        return _unpack(raw, ending, self.name) if ending in PACKED else raw
 
     def guessed_kind(self) -> str:
         """The ending that says how a file without a name is written, by its first bytes; ".csv" if they say nothing."""
@@ -96,11 +94,6 @@ class Opener:
         if b"".join(first.removeprefix(codecs.BOM_UTF8).split()).startswith((b"{", b"[{")):
             return ".json"
         return next((kind for magic, kind in _KINDS.items() if first.startswith(magic)), ".csv")
-
-    @property
-    def n_read(self) -> int:
-        """Bytes that are read so far, of those the file has."""
-        return 0 if self._raw is None else self.n_bytes if self._raw.closed else int(self._raw.tell())
 
 
 def _keep_piped(file: str, name: str) -> Any:

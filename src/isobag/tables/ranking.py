@@ -133,6 +133,12 @@ class Ranking:
         lowest = self.scores[self.order[0]] if len(self) else np.nan
         return int(np.count_nonzero(self.scores == lowest))
 
+    @property
+    def n_filled(self) -> int:
+        """Rows in which missing values were filled; the report shows it."""
+        gaps = self.table.gaps if self.table.takes_part is None else None
+        return 0 if gaps is None else int(np.count_nonzero(gaps))
+
     def rows_of(self, chosen: Ints) -> Ints:
         """The rows of the table that name some rows or groups."""
         return chosen if self.units.first_rows is None else self.units.first_rows[chosen]

@@ -69,19 +69,15 @@ def least_flagged(n_aside: int, batch: int, fdr: float) -> int:
     return least
 
 
-def sentence_of_dependence(calibration: Calibration) -> str:
-    """Whether neighbours in the training data score alike, so that p-values are too small; "" if not."""
-    correlation = calibration.autocorrelation
-    if correlation <= max(0.1, 4 / max(sum(calibration.sizes), 1) ** 0.5):
-        return ""
-    return f"Scores are autocorrelated ({correlation:.2f}): the rows look time-ordered, and p-values will be too small."
-
-
 def sentences_of_calibration(detector: Any) -> list[str]:
-    """What is wrong with p-values of a fitted detector."""
-    calibration = detector.model_.calibration
-    dependence = "" if calibration is None else sentence_of_dependence(calibration)
-    return [dependence] if dependence else []
+    """Whether neighbours in the training data score alike, so that p-values are too small."""
+    calibration: Calibration | None = detector.model_.calibration
+    correlation = 0.0 if calibration is None else calibration.autocorrelation
+    if calibration is None or correlation <= max(0.1, 4 / max(sum(calibration.sizes), 1) ** 0.5):
+        return []
+    return [
+        f"Scores are autocorrelated ({correlation:.2f}): the rows look time-ordered, and p-values will be too small."
+    ]
 
 
 def remarks_of(ranking: Ranking) -> list[str]:

@@ -30,9 +30,7 @@ class FilesSource(Source):
         self._na = tuple(written.na)
         names = [paths] if isinstance(paths, str) else list(paths)
         self.files = tuple(file for name in names for file in matching_files(name))
-        self._openers = [Opener(file, written.encoding) for file in self.files]
-        self._parts = [_open(opener, written) for opener in self._openers]
-        self._turn = 0
+        self._parts = [_open(Opener(file, written.encoding), written) for file in self.files]
         self.columns = self._common_names()
 
     @property
@@ -46,9 +44,9 @@ class FilesSource(Source):
     def frames(self) -> Iterator[Batch]:
         """The rows of all files in order."""
         sizes = [0] * len(self._parts)
-        for self._turn, part in enumerate(self._parts):  # noqa: B020, progress asks whose turn it is
+        for number, part in enumerate(self._parts):
             for batch in part.batches():
-                sizes[self._turn] += batch.n_rows
+                sizes[number] += batch.n_rows
                 yield self._with_gaps(batch) if self._na else batch
         self.file_sizes = sizes if len(sizes) > 1 else ()
 
@@ -62,15 +60,6 @@ class FilesSource(Source):
             for name, cells in batch.columns.items()
         }
         return batch._replace(columns=columns)
-
-    def expected_rows(self, n_read: int) -> int | None:
-        """Of files that say it, their number of rows; of text, by the share of the bytes that is read."""
-        sizes = [part.n_rows for part in self._parts]
-        if all(n_rows is None for n_rows in sizes):
-            before, now = self._openers[: self._turn], self._openers[self._turn]
-            n_done = sum(one.n_bytes for one in before) + now.n_read
-            return n_read * sum(one.n_bytes for one in self._openers) // n_done if n_done else None
-        return None if None in sizes else sum(n_rows or 0 for n_rows in sizes)
 
     def _common_names(self) -> tuple[str, ...] | None:
         """Names of the columns; None for JSON, where every row names its own."""

@@ -62,13 +62,11 @@ class TableFile(ABC):
     opened : called for a new binary stream.
     file : its name, for errors.
     names : of the columns; None if every row names its own.
-    n_rows : None if the file does not say.
     notes : remarks on the file.
     n_empty_lines : how many were skipped in the last pass.
     """
 
     names: tuple[str, ...] | None = None
-    n_rows: int | None = None
     notes: tuple[str, ...] = ()
     n_empty_lines = 0
 

@@ -34,12 +34,6 @@ class TypedFile(TableFile):
         check_names_differ(self.names, file)
         self._nested = frozenset(field.name for field in schema if pa.types.is_nested(field.type))
 
-    @property
-    def n_rows(self) -> int:  # type: ignore[override]  # which the file says when it is asked
-        """Number of rows."""
-        n_rows: int = self._fragment.count_rows()
-        return n_rows
-
     def batches(self) -> Iterator[Batch]:
         """The rows in order, with the types of the file."""
         row = 0

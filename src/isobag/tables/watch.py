@@ -12,13 +12,14 @@ from isobag.backends.arrays import Ints
 from isobag.backends.learned import Learned, demand
 from isobag.data.params import FDR, check_params
 from isobag.data.periods import Calendar, length_of
+from isobag.models.watch import ACCEPT, DISMISS, RETIRE, JudgedPeriod
 from isobag.models.watch_bags import BagRows
-from isobag.models.watch_run import ACCEPT, DISMISS, RETIRE, History, JudgedPeriod, Word, judge_open, warm_up_of
+from isobag.models.watch_run import History, digests_of, empty_history, judge_open, rules_of
 from isobag.storage.modelfile import save
 from isobag.tables.batch import Source
 from isobag.tables.detect import open_frame
 from isobag.tables.framesource import FrameSource
-from isobag.tables.incidents import Incidents, Naming
+from isobag.tables.incidents import Incidents, Naming, library_of, shown_period
 from isobag.tables.reading import ReadOptions, names_of
 from isobag.tables.times import bags_of, moment_of
 from isobag.tables.watch_rows import MOST_VALUES, Log, are_repeated, far_beyond, read_log, rows_of
@@ -84,6 +85,7 @@ class Watch(Learned):
     entities_: npt.NDArray[Any] | None = None
     numbers_: tuple[str, ...] = ()
     texts_: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    library_: str = "pyarrow"
 
     def __post_init__(self) -> None:
         self.by = names_of(self.by)
@@ -99,12 +101,10 @@ class Watch(Learned):
     def validate(self) -> None:
         """Names for all entities and columns."""
         if self.history_ is not None:
-            rows = self.history_.rows
-            demand(
-                self.entities_ is not None and len(self.entities_) == len(self.history_.begun), "entities lack names"
-            )
-            demand(rows.numbers.shape[1] == len(self.numbers_), "columns of numbers lack names")
-            demand(rows.texts.shape[1] == len(self.texts_), "columns of texts lack names")
+            columns, n_entities = self.history_.rows, len(self.history_.begun)
+            demand(self.entities_ is not None and len(self.entities_) == n_entities, "entities lack names")
+            demand(columns.numbers.shape[1] == len(self.numbers_), "columns of numbers lack names")
+            demand(columns.texts.shape[1] == len(self.texts_), "columns of texts lack names")
 
     def __repr__(self) -> str:
         by = self.by[0] if len(self.by) == 1 else list(self.by)
@@ -136,10 +136,10 @@ class Watch(Learned):
         since : time, optional
             Incidents and bags of periods before this time are not listed.
         """
-        opened = open_frame(frame)
-        return self.update_from(FrameSource(opened), replace=replace, since=since, frame=frame)
+        self.library_ = library_of(frame)
+        return self.update_from(FrameSource(open_frame(frame)), replace=replace, since=since)
 
-    def update_from(self, source: Source, *, replace: bool = False, since: Any = None, frame: Any = None) -> Incidents:
+    def update_from(self, source: Source, *, replace: bool = False, since: Any = None) -> Incidents:
         """``update`` with the rows of files or of a query."""
         log, before, notes = read_log(source, self.read_options), self.history_, []
         if log.n_unlabelled:
@@ -154,19 +154,16 @@ class Watch(Learned):
         is_late = ~is_far & (period <= (before.closed if before is not None else period.min() - 1))
         history, rows = self._with_columns_of(log, period, ~is_far & ~is_late, notes)
         del log, period
-        if is_late.any():
-            notes += self._notes_on_late(history, rows.take(is_late))
-        rows = rows.take(~is_far & ~is_late)
-        if not len(rows) and not any("again" in note for note in notes):
+        late, rows = rows.take(is_late), rows.take(~is_far & ~is_late)
+        n_again = self._note_late(history, late, notes) if len(late) else 0
+        if not len(rows) and not n_again:
             raise ValueError(f"Nothing can be judged: {' '.join(notes)}")
-        merged = self._merged(history, rows, replace, notes)
-        newest = max([history.newest, *rows.period.tolist()]) if len(rows) else history.newest
-        first = min([history.first, *np.unique(rows.period).tolist()]) if history.learnt is None else history.first
-        self.history_ = _replaced(history, rows=merged, newest=int(newest), first=int(first))
-        fresh = newest if before is None else before.newest + 1
-        start = None if since is None else self.calendar.number_at(moment_of(since, "since", self.time_zone))
-        was_learning = before is None or before.learnt is None
-        return self._judge(notes, start if start is not None else (first if was_learning else fresh), frame)
+        merged, periods = self._merged(history, rows, replace, notes), np.unique(rows.period).tolist()
+        first = min([history.first, *periods]) if history.learnt is None else history.first
+        newest = max([history.newest, *periods])
+        self.history_ = _replaced(history, rows=merged, newest=newest, first=first)
+        start = first if before is None or before.learnt is None else before.newest + 1
+        return self._judge(notes, start if since is None else self._number_of(since, "since"))
 
     def accept(self, entity: Any) -> None:
         """Treat what an entity does in its open incident as its new normal."""
@@ -190,26 +187,25 @@ class Watch(Learned):
         if not len(rest):
             raise ValueError(f"period={period!r} is the only open one; begin anew instead.")
         newest, first = int(rest.period.max()), int(rest.period.min())
-        words = tuple(word for word in history.words if word.period != number)
         first = first if history.learnt is None else history.first
-        self.history_ = _replaced(history, rows=rest, newest=newest, first=first, words=words)
+        feedback = history.feedback[history.feedback[:, 2] != number]
+        self.history_ = _replaced(history, rows=rest, newest=newest, first=first, feedback=feedback)
 
     def judge(self) -> Incidents:
         """The open incidents of the newest period, judged again after ``accept``, ``dismiss`` or ``retire``."""
-        return self._judge([], self._history().newest, None)
+        return self._judge([], self._history().newest)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the state to a file that ``isobag.load`` and ``isobag watch`` read."""
         save(self, path)
 
-    def _judge(self, notes: list[str], since: int, frame: Any) -> Incidents:
+    def _judge(self, notes: list[str], since: int) -> Incidents:
         history = self._history()
-        n_columns = len(self.numbers_) + len(self.texts_)
-        chosen = (self.features is not None,) * n_columns
+        chosen = (self.features is not None,) * (len(self.numbers_) + len(self.texts_))
         self.history_, judged = judge_open(history, self.calendar, self.fdr, self.late, chosen)
         learnt = self.history_.learnt
         if learnt is None:
-            n, needed = history.newest - history.first + 1, warm_up_of(self.calendar)
+            n, needed = history.newest - history.first + 1, rules_of(None, self.calendar).warm_up
             notes.append(f"Learning: {n} of {needed + 1} periods are there; what comes later is judged.")
         elif history.learnt is None:
             names = [*self.numbers_, *(name for name, _ in self.texts_)]
@@ -218,22 +214,18 @@ class Watch(Learned):
         listed: Sequence[JudgedPeriod] = [one for one in judged if one.period >= since] or judged[-1:]
         schema = None if learnt is None else learnt.schema
         naming = Naming(self.by, self.entities_, self.numbers_, self.texts_, schema, self.calendar, self.fdr)
-        return Incidents(listed, naming, tuple(notes), frame)
+        return Incidents(listed, naming, tuple(notes), self.library_)
 
     def _with_columns_of(self, log: Log, period: Ints, counts: Any, notes: list[str]) -> tuple[History, BagRows]:
         """What is known, with the entities and columns of a log; and its rows in these columns."""
-        history = self.history_
-        numbers, texts = (
-            dict.fromkeys(self.numbers_),
-            {name: {v: k for k, v in enumerate(own)} for name, own in self.texts_},
-        )
+        history, numbers = self.history_ or empty_history(int(period[counts].min())), dict.fromkeys(self.numbers_)
+        texts: dict[str, dict[str, int]] = {name: {v: k for k, v in enumerate(values)} for name, values in self.texts_}
         for name in (*log.numbers, *log.texts):
             if name in (texts if name in log.numbers else numbers):
                 kinds = ("numbers", "text") if name in log.texts else ("text", "numbers")
                 raise ValueError(f"{log.files or 'frame'}: column {name!r} has {kinds[1]}; need {kinds[0]} as before.")
-        is_learning = history is None or history.learnt is None
         new = [name for name in (*log.numbers, *log.texts) if name not in numbers and name not in texts]
-        if is_learning:
+        if history.learnt is None:
             numbers |= dict.fromkeys(name for name in new if name in log.numbers)
             texts |= {name: {} for name in new if name in log.texts}
         elif new:
@@ -242,30 +234,24 @@ class Watch(Learned):
             for value in log.texts.get(name, ([], []))[1]:
                 if len(numbered) < MOST_VALUES:
                     numbered.setdefault(value, len(numbered))
-        labels = [] if self.entities_ is None else self.entities_.tolist()
+        labels, never = [] if self.entities_ is None else self.entities_.tolist(), np.iinfo(np.int64).max
         place = {label: k for k, label in enumerate(labels)}
         ids = np.array([place.get(label, -1) for label in log.labels], dtype=np.int64)
-        begins = np.full(len(log.labels), np.iinfo(np.int64).max)
+        begins = np.full(len(log.labels), never)
         np.minimum.at(begins, log.entity[counts], period[counts])
-        unknown = np.flatnonzero((ids < 0) & (begins < np.iinfo(np.int64).max)).tolist()
-        unknown.sort(key=lambda k: (begins[k], str(log.labels[k])))
-        ids[unknown] = np.arange(len(labels), len(labels) + len(unknown))
-        names = np.empty(len(labels) + len(unknown), dtype=object)
-        names[:] = [*labels, *(log.labels[k] for k in unknown)]
-        begun = np.concatenate([np.empty(0, np.int64) if history is None else history.begun, begins[unknown]])
-        has_rows = (ids >= 0) & (begins < np.iinfo(np.int64).max)
+        unseen = np.flatnonzero((ids < 0) & (begins < never)).tolist()
+        unseen.sort(key=lambda k: (begins[k], str(log.labels[k])))
+        ids[unseen] = np.arange(len(labels), len(labels) + len(unseen))
+        labels += [log.labels[k] for k in unseen]
+        self.entities_ = np.empty(len(labels), dtype=object)
+        self.entities_[:] = labels
+        begun = np.concatenate([history.begun, begins[unseen]])
+        has_rows = (ids >= 0) & (begins < never)
         np.minimum.at(begun, ids[has_rows], begins[has_rows])
-        rows = rows_of(log, ids, self.calendar, tuple(numbers), texts)
-        self.numbers_ = tuple(numbers)
-        self.texts_, self.entities_ = tuple((name, tuple(own)) for name, own in texts.items()), names
-        if history is None:
-            none, first = np.empty(0, dtype=np.int64), int(period[counts].min())
-            return History(rows.take(slice(0, 0)), None, begun, first, first, first - 1, none, none, none, none), rows
-        old = history.rows
-        wide = np.full((len(old), len(numbers)), np.nan)
-        wide[:, : old.numbers.shape[1]] = old.numbers
-        codes = np.full((len(old), len(texts)), -1, dtype=np.int32)
-        codes[:, : old.texts.shape[1]] = old.texts
+        self.numbers_, self.texts_ = tuple(numbers), tuple((name, tuple(values)) for name, values in texts.items())
+        old, rows = history.rows, rows_of(log, ids, self.calendar, self.numbers_, texts)
+        wide = np.pad(old.numbers, ((0, 0), (0, len(numbers) - old.numbers.shape[1])), constant_values=np.nan)
+        codes = np.pad(old.texts, ((0, 0), (0, len(texts) - old.texts.shape[1])), constant_values=-1)
         return _replaced(history, rows=_replaced(old, numbers=wide, texts=codes), begun=begun), rows
 
     def _merged(self, history: History, rows: BagRows, is_replaced: bool, notes: list[str]) -> BagRows:
@@ -282,64 +268,44 @@ class Watch(Learned):
                 n_lacking = int((old.period[~is_there] == period).sum())
                 n_again = int((rows.period[is_again] == period).sum())
                 if n_lacking and (n_again or 2 * n_new >= n_lacking):
-                    notes.append(
-                        f"{self._shown(period)}: {n_new:,} rows are added to {n_lacking:,} that this table lacks; to "
-                        "correct these, give it with replace=True."
-                    )
-            rows = rows.take(~is_again)
-            rows = BagRows(
-                *(np.concatenate([getattr(own, name) for own in (old, rows)]) for name in BagRows.__dataclass_fields__)
-            )
+                    text = f"{self._shown(period)}: {n_new:,} rows are added to {n_lacking:,} that this table lacks;"
+                    notes.append(f"{text} to correct these, give it with replace=True.")
+            rows = old.and_also(rows.take(~is_again))
         return rows.in_order()
 
-    def _notes_on_late(self, history: History, rows: BagRows) -> list[str]:
-        """Of rows of closed periods, how many were there before, and how many come too late."""
-        n_entities = len(history.begun) + 1
-        offset = history.bag_period.min() if len(history.bag_period) else 0
-        before = dict(
-            zip(
-                ((history.bag_period - offset) * n_entities + history.bag_entity).tolist(),
-                zip(history.bag_rows.tolist(), history.bag_digest.tolist(), strict=True),
-                strict=True,
-            )
-        )
-        key = (rows.period - offset) * n_entities + rows.entity
-        bags, places, counts = np.unique(key, return_inverse=True, return_counts=True)
-        digests = np.zeros(len(bags), dtype=np.int64)
-        np.add.at(digests, places, rows.digest)
-        same = np.array(
-            [before.get(k) == (n, d) for k, n, d in zip(bags.tolist(), counts.tolist(), digests.tolist(), strict=True)]
-        )
-        n_again, n_late = int(counts[same].sum()), int(counts[~same].sum())
-        notes = [f"{n_again:,} rows of closed periods were added before and are skipped."] if n_again else []
+    def _note_late(self, history: History, rows: BagRows, notes: list[str]) -> int:
+        """Name rows of closed periods: how many were added before, which is the result, and how many come too late."""
+        bags, before = digests_of(rows.in_order()), set(map(tuple, history.bags.tolist()))
+        same = np.array([tuple(bag) in before for bag in bags.tolist()])
+        n_again, n_late = int(bags[same, 2].sum()), int(bags[~same, 2].sum())
+        notes += [f"{n_again:,} rows of closed periods were added before and are skipped."] if n_again else []
         if n_late:
-            first, last = (self._shown(int(own)) for own in (rows.period.min(), rows.period.max()))
-            which = first if first == last else f"{first} to {last}"
-            notes.append(f"{n_late:,} rows of {which} come too late and were skipped: these periods are closed.")
-        return notes
+            days = " to ".join(dict.fromkeys(self._shown(int(day)) for day in (rows.period.min(), rows.period.max())))
+            notes.append(f"{n_late:,} rows of {days} come too late and were skipped: these periods are closed.")
+        return n_again
 
-    def _record(self, what: str, entity: Any, period: Any) -> None:
+    def _record(self, what: int, entity: Any, period: Any) -> None:
         history = self._history()
         assert self.entities_ is not None
         label = tuple(entity) if isinstance(entity, list | tuple) else entity
         at = [k for k, own in enumerate(self.entities_.tolist()) if own == label or str(own) == str(label)]
         if not at:
-            raise ValueError(f"{what}: there is no entity {entity!r}.")
+            raise ValueError(f"There is no entity {entity!r}.")
         number = history.newest if period is None else self._number_of(period)
         if number <= history.closed or number > history.newest:
             raise ValueError(f"period={period!r} is not open; open are {self._open_periods()}.")
-        words = tuple(word for word in history.words if (word.entity, word.period) != (at[0], number))
-        self.history_ = _replaced(history, words=(*words, Word(what, at[0], number)))
+        others = history.feedback[(history.feedback[:, 1:] != (at[0], number)).any(axis=1)]
+        self.history_ = _replaced(history, feedback=np.vstack([others, [what, at[0], number]]))
 
-    def _number_of(self, period: Any) -> int:
-        return int(self.calendar.numbers(np.array([moment_of(period, "period", self.time_zone)]))[0])
+    def _number_of(self, time: Any, name: str = "period") -> int:
+        return int(self.calendar.numbers(np.array([moment_of(time, name, self.time_zone)]))[0])
 
     def _open_periods(self) -> str:
         periods = np.unique(self._history().rows.period).tolist()
         return self._shown(periods[0]) + (f" to {self._shown(periods[-1])}" if len(periods) > 1 else "")
 
     def _shown(self, period: int) -> str:
-        return Incidents([], Naming(self.by, None, (), (), None, self.calendar, self.fdr), ()).shown(period)
+        return shown_period(self.calendar, period)
 
     def _history(self) -> History:
         if self.history_ is None:
