@@ -233,9 +233,7 @@ def test_a_holiday_is_told_once():
     is_holiday = (log["time"].dt.normalize() == "2026-02-05") & (log["account"] < "A27")
     log = log[~is_holiday | (log.index % 10 == 0)]
     _, incidents = watched(log)
-    assert [
-        note for note in incidents.common_changes() if note.startswith(("2026-02-05: 26 of 30", "2026-02-05: 27 of 30"))
-    ]
+    assert [note for note in incidents.common_changes() if note.startswith(("2026-02-05: 26 of 30", "2026-02-05: 27 of 30"))]
     opened = incidents.to_frame()
     assert not (opened["since"] == "2026-02-05").any()
 
