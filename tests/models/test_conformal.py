@@ -67,6 +67,7 @@ def alarms(data, model, n_train, n_new, seeds, spoil=None):
     return n_aside, shares, [3 * math.sqrt(alpha * (1 - alpha) * spread) for alpha in ALPHAS]
 
 
+@pytest.mark.filterwarnings("ignore:max_samples=200 is more than half")
 @pytest.mark.parametrize("max_samples", ["auto", 8, pytest.param(200, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     "data", [gaussian, integers, *(pytest.param(data, marks=pytest.mark.slow) for data in (heavy_tails, two_clusters))]
@@ -110,8 +111,8 @@ def test_anomalies_among_the_training_data_make_no_false_alarms(data):
     _, shares, noise = alarms(data, IDKPointDetector(10), 200, 50, range(2000, 2100), spoil)
     for share, alpha, most in zip(shares, ALPHAS, noise, strict=True):
         assert share <= alpha + most
-    # A twentieth of the rows set aside is odder than any normal row.
-    assert shares[-1] < 0.7 * clean[-1]
+    # Rows far from the bulk have no part in what normal rows are compared with, so no power is lost either.
+    assert shares[-1] > 0.7 * clean[-1]
 
 
 def folds_of(calibration):
