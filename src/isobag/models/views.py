@@ -72,6 +72,10 @@ class Located(NamedTuple):
     cells: tuple[Cells, ...]
     far: tuple[Ints, ...]
 
+    def part(self, numbers: Ints) -> "Located":
+        """Some of the rows."""
+        return Located(tuple(cells[:, numbers] for cells in self.cells), tuple(far[numbers] for far in self.far))
+
 
 @dataclass(frozen=True)
 class Views(Learned):

@@ -44,7 +44,13 @@ def scale_by_knots(X: Floats, knots: Knots, n_jobs: int | None = None) -> Single
     """Score of the knot before x + slope * (x - that knot), limited to +-FAR: (n, d)."""
     if not _compiling_pays(X):
         return definition.scale_by_knots(X, knots)
-    return _scale(X, lambda X, scaled: compiled.scale_by_knots(X, *knots, float(FAR), scaled), n_jobs)
+    d = X.shape[1]
+    factors, most = np.empty(d), np.empty(d, dtype=np.int64)
+    before = np.empty((d, compiled.BUCKETS), dtype=np.int32)
+    compiled.guide_to_knots(knots.starts, knots.values, factors, before, most)
+    return _scale(
+        X, lambda X, scaled: compiled.scale_by_knots(X, *knots, factors, before, most, float(FAR), scaled), n_jobs
+    )
 
 
 def _scale(X: Floats, work: Callable[[Floats, Singles], None], n_jobs: int | None) -> Singles:

@@ -2,11 +2,13 @@
 
 import numpy as np
 
-from isobag.backends.numba.compiled.jit import jit
+from isobag.backends.numba.compiled.jit import jit, jit_inner
 from isobag.backends.numba.compiled.llvm import bits, number_of
 
 CHUNK_ROWS = 512
 """Rows that a feature is scaled in together: its knots are brought from memory once for all of them."""
+BUCKETS = 2048
+"""Parts of a feature's range, each with the number of knots before it, so that few are left to search."""
 TERMS = 16
 """Of the series of asinh: a number that is known to the compiler, which then computes several rows at once."""
 _SIGN = np.int64(-(2**63))
@@ -54,19 +56,45 @@ def scale_by_asinh(X, shift, spread, most, ln2, factors, scaled):
             scaled[row, k] = number_of(bits(near if is_near else far) | (bits(value) & _SIGN))
 
 
+@jit_inner
+def bucket_of(x, low, factor):
+    """Which of the BUCKETS equal parts of a feature's range x is in: a function that never falls."""
+    place = (x - low) * factor
+    place = BUCKETS - 1 if place > BUCKETS - 1 else place
+    return np.int64(place if place > 0 else 0)
+
+
 @jit
-def scale_by_knots(X, starts, values, scores, slopes, most, scaled):
+def guide_to_knots(starts, values, factors, before, most):
+    """How many knots of each feature lie before each bucket (d, BUCKETS), and the most in one (d,), at least 1."""
+    for k in range(len(most)):
+        a, end = starts[k], starts[k + 1]
+        factor = BUCKETS / (values[end - 1] - values[a]) if end - a > 1 else 0.0
+        factors[k] = factor if factor < np.inf else 0.0
+        most[k], knot, filled = 1, a, 0
+        while knot < end:
+            bucket, first = bucket_of(values[knot], values[a], factors[k]), knot
+            before[k, filled : bucket + 1] = first - a
+            filled = bucket + 1
+            while knot < end and bucket_of(values[knot], values[a], factors[k]) == bucket:
+                knot += 1
+            most[k] = max(most[k], knot - first)
+        before[k, filled:] = end - a
+
+
+@jit
+def scale_by_knots(X, starts, values, scores, slopes, factors, before, most_knots, most, scaled):
     """Score of the knot before x + slope * (x - that knot), limited: see ``isobag.backends.numpy``."""
     n, d = X.shape
     column, places = np.empty(CHUNK_ROWS), np.empty(CHUNK_ROWS, dtype=np.int64)
     for first in range(0, n, CHUNK_ROWS):
         size = n - first if n - first < CHUNK_ROWS else CHUNK_ROWS
         for k in range(d):
-            a = starts[k]
+            a, end, length = starts[k], starts[k + 1], most_knots[k]
             for q in range(size):
                 column[q] = X[first + q, k]
-                places[q] = a
-            length = starts[k + 1] - a
+                place = a + before[k, bucket_of(column[q], values[a], factors[k])]
+                places[q] = place if place < end - length else end - length
             while length > 1:  # halving, the same steps for all rows: how many knots are not above x
                 half = length // 2
                 for q in range(size):
