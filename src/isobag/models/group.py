@@ -14,14 +14,14 @@ from isobag.data.groups import Groups
 from isobag.data.rows import Rows, whole_groups
 from isobag.models.calibration import EXTRAPOLATE, Calibration, calibrate
 from isobag.models.cells import GroupCells
-from isobag.models.columns import Bins, ColumnEvidence, fit_bins, fit_columns
 from isobag.models.counted import CountedGroups, Counter
 from isobag.models.level2 import AnyMaps, Level2, Level2Params
 from isobag.models.maps import LazyMaps, TotalledMaps
 from isobag.models.neighbours import MARGIN, Neighbours, bounded
 from isobag.models.point import PointParams, largest_samples
 from isobag.models.reasons import reasons_of
-from isobag.models.sizes import SizeEvidence, fit_size_evidence
+from isobag.models.sizes import SizeEvidence
+from isobag.models.summaries import ColumnScores, Summaries, fit_column_scores, fit_summaries
 from isobag.models.views import Draw, Plan, Views, draw_views
 from isobag.models.witness import separation, witness
 from isobag.partitionings import nested_levels
@@ -120,11 +120,11 @@ class GroupModel(Learned):
     reference : (m, d), points that stand for cells of level 1.
     level2 : how mean maps are scored.
     calibration : what p-values need; None if the model has no p-values.
-    columns : what single columns say of a group; None with the paper's level 2.
+    summaries : what columns say of a group; None with the paper's level 2.
     size : what the number of points says of a group; None where it is ignored.
 
-    Level 2, columns and size each have a score, and the lowest counts: log scores are asinh of an oddness in robust
-    spreads, of which columns and size have two less.
+    Level 2, summaries and size each have a score, and the lowest counts: log scores are asinh of an oddness in robust
+    spreads, of which single columns and size have two less.
     """
 
     views: Views
@@ -132,7 +132,7 @@ class GroupModel(Learned):
     reference: Floats
     level2: Level2
     calibration: Calibration | None
-    columns: ColumnEvidence | None = None
+    summaries: Summaries | None = None
     size: SizeEvidence | None = None
 
     def validate(self) -> None:
@@ -142,8 +142,8 @@ class GroupModel(Learned):
         demand(self.level2.width == n_columns, f"level 2 is of {self.level2.width} columns; need {n_columns}")
         n_centers = sum(len(view.balls.pool) for view in members)
         check("reference", self.reference, (n_centers, n_features), -FARTHEST, FARTHEST)
-        is_same = self.columns is None or len(self.columns.edges) == n_features
-        demand(is_same, "columns are of another number of features")
+        is_same = self.summaries is None or self.summaries.scores.scaling.n_features == n_features
+        demand(is_same, "summaries are of another number of features")
         for part in () if self.calibration is None else self.calibration.models:
             is_same = isinstance(part, GroupModel) and part.views.n_features == n_features
             demand(is_same, "the calibration is not of such groups")
@@ -151,15 +151,16 @@ class GroupModel(Learned):
     def scores(self, groups: Groups, compute: Compute) -> Floats:
         """How normal each group is: (g,), 0 or more."""
         scores = self.level2.scores(self.views.maps_of(groups, compute), compute)
-        if self.columns is not None:
-            scores = self.columns.lower(scores, groups, compute)
+        if self.summaries is not None:
+            sums = self.summaries.scores.sums_of(groups, compute)
+            scores = np.minimum(scores, bounded(self.summaries.oddness(sums, compute)))
         return self.with_size(scores, groups.sizes)
 
     def counters(self, compute: Compute) -> list[Counter]:
         """What counts the points of groups for scores and p-values, see ``CountedGroups``."""
         counters = [self.views.counter(compute)]
-        if self.columns is not None:
-            counters.append(self.columns.counter(compute))
+        if self.summaries is not None:
+            counters.append(self.summaries.scores.counter(compute))
         models = () if self.calibration is None else self.calibration.models
         return counters + [counter for model in models for counter in model.counters(compute)]
 
@@ -221,11 +222,11 @@ class GroupModel(Learned):
                 lacking[g] = np.bincount(anchors, weights=-apart * self.population / t, minlength=len(reference))
                 carrying = np.maximum(points[rows], 0)
                 features[g] = separation(X[part], carrying, reference, masses)
-        if self.columns is None:
+        if self.summaries is None:
             reasons = np.empty(n_groups, dtype=object)
             reasons[:] = [[] for _ in range(n_groups)]
         else:
-            reasons = reasons_of(self.columns, groups, reference, compute)
+            reasons = reasons_of(self.summaries, groups, reference, compute)
         return GroupExplanation(groups.labels, differences, points, lacking, reference, features, reasons)
 
 
@@ -234,21 +235,21 @@ class DrawnLevel1(NamedTuple):
 
     views: Views
     reference: Floats
-    bins: Bins | None
+    scores: ColumnScores | None
     seed: int
 
     def counters(self, compute: Compute) -> list[Counter]:
         """What counts the points of groups."""
         counters = [self.views.counter(compute)]
-        return counters if self.bins is None else [*counters, self.bins.counter(compute)]
+        return counters if self.scores is None else [*counters, self.scores.counter(compute)]
 
 
 def draw_level1(rows: Rows, params: GroupParams, compute: Compute) -> DrawnLevel1:
-    """Draw views of the points, and bins of their columns where the default level 2 asks for them."""
+    """Draw views of the points, and learn scores of their columns where the default level 2 asks for them."""
     seeds = check_random_state(params.random_state).randint(2**31 - 1, size=2)
     views, pools = draw_views(rows, [params.plan(len(rows))], params.draw(seeds[0]), compute, params.averages)
-    bins = fit_bins(rows) if params.level2 == "neighbours" else None
-    return DrawnLevel1(views, rows.take(np.concatenate(pools)), bins, int(seeds[1]))
+    scores = fit_column_scores(rows) if params.level2 == "neighbours" else None
+    return DrawnLevel1(views, rows.take(np.concatenate(pools)), scores, int(seeds[1]))
 
 
 def fit_group_model(
@@ -259,14 +260,15 @@ def fit_group_model(
         drawn: DrawnLevel1 = groups.drawn[params.random_state]
     else:
         drawn = draw_level1(groups.rows, params, compute)
-    views, reference, bins, seed = drawn
+    views, reference, of_columns, seed = drawn
     maps = views.maps_of(groups, compute)
     model, scores = finish_group_model(views, maps, reference, params, seed, compute)
-    if bins is not None:
-        columns, oddness = fit_columns(groups, compute, params.of_summaries(seed), params.size == "evidence", bins)
-        model, scores = replace(model, columns=columns), columns.overrule(scores, oddness)
-        if params.size == "evidence":
-            model = replace(model, size=fit_size_evidence(groups.sizes))
+    if of_columns is not None:
+        has_size = params.size == "evidence"
+        summaries, oddness = fit_summaries(groups, of_columns, has_size, params.of_summaries(seed), compute)
+        model, scores = replace(model, summaries=summaries), np.minimum(scores, bounded(oddness))
+        if has_size:
+            model = replace(model, size=SizeEvidence(np.sort(groups.sizes)))
             scores = model.with_size(scores, groups.sizes)
     if calibrated:
         folds = calibrate(groups, params, compute, fit_group_model, CALIBRATION_GROUPS, LEARNED_GROUPS)

@@ -90,9 +90,7 @@ class Neighbours(Level2):
 
 def fit_neighbours(maps: AnyMaps, n_partitionings: int, compute: Compute) -> tuple[Neighbours, Floats]:
     """Learn from groups; also their scores: (g,)."""
-    chosen = np.arange(len(maps))
-    if len(maps) > MOST_REFERENCES:
-        chosen = np.sort(np.random.default_rng(0).choice(len(maps), MOST_REFERENCES, replace=False))
+    chosen = choose_references(len(maps))
     if isinstance(maps, LazyMaps) and len(chosen) == len(maps):
         maps = maps[chosen]
     references = maps if isinstance(maps, MeanMaps) and len(chosen) == len(maps) else maps[chosen]
@@ -107,6 +105,13 @@ def fit_neighbours(maps: AnyMaps, n_partitionings: int, compute: Compute) -> tup
     ]
     model = Neighbours(references, noise.ratio, noise.population, noise.largest, tuple(lines))
     return model, bounded(model.oddness(distances, maps.sizes))
+
+
+def choose_references(n_groups: int) -> Ints:
+    """Numbers of the groups that stand for all, ascending: all, or as many as there may be."""
+    if n_groups <= MOST_REFERENCES:
+        return np.arange(n_groups)
+    return np.sort(np.random.default_rng(0).choice(n_groups, MOST_REFERENCES, replace=False))
 
 
 def bounded(values: Floats) -> Floats:
