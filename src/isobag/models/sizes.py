@@ -182,19 +182,10 @@ def _scale(away: Floats, tiny: float) -> float:
 
 def size_classes(sizes: Ints, n_classes: int) -> Ints:
     """Upper bounds of all but the last of a number of classes with about as many groups in each, ascending."""
-    bounds = [int(sizes[own].max()) for own in _classes(sizes, n_classes)]
-    return np.array(bounds[:-1], dtype=np.int64)
-
-
-def _classes(sizes: Ints, n_classes: int) -> list[Ints]:
-    """Runs of whole sizes with about as many groups in each: numbers of the groups."""
-    order = np.argsort(sizes, kind="stable")
-    target = len(sizes) / n_classes
-    _, starts = np.unique(sizes[order], return_index=True)
-    classes, first = [], 0
-    for end in (*starts[1:].tolist(), len(sizes)):
-        is_full = end - first >= 0.999 * target and len(sizes) - end >= 0.5 * target
-        if is_full or end == len(sizes):
-            classes.append(order[first:end])
+    values, counts = np.unique(sizes, return_counts=True)
+    target, first, bounds = len(sizes) / n_classes, 0, []
+    for value, end in zip(values.tolist(), np.cumsum(counts).tolist(), strict=True):
+        if end - first >= 0.999 * target and len(sizes) - end >= 0.5 * target:
+            bounds.append(value)
             first = end
-    return classes
+    return np.array(bounds, dtype=np.int64)

@@ -16,14 +16,13 @@ from isobag.data.groups import Groups
 from isobag.data.rows import ArrayRows, GroupedBlock, Rows, sample_rows
 from isobag.data.scaling import NormalScaling, fit_scaling
 from isobag.models.counted import Counter
-from isobag.models.level2 import AnyMaps
-from isobag.models.maps import maps_of
+from isobag.models.maps import AnyMaps, maps_of
 from isobag.models.neighbours import MARGIN, choose_references
 from isobag.models.point import PointModel, PointParams
 from isobag.models.point_fit import fit_point_model
 from isobag.models.sizes import LEAST_FOR_LINE, SizeLine, fit_size_line, normal_scale
 from isobag.models.tails import surprise_of
-from isobag.models.tally import GroupTally
+from isobag.partitionings.counts import MeanMaps
 
 _UNIT, _MOST_UNITS = 16, 128
 _SAMPLE = 1 << 14
@@ -36,7 +35,6 @@ _UNSEEN_SCALE = 1e-200
 """Of the mean of a column that was constant: any other value is odder than all else."""
 _BEND = 2.0
 """From about here on the logarithm of a deviation counts."""
-_WITNESS_MARGIN = 10.0
 _FRACTION = 2.0**40
 
 
@@ -69,26 +67,27 @@ class ColumnScores(Learned):
     def high_is_rare(self) -> Bools:
         """Whether, of two values, the greater one is the rarer: (d,). The rarer has a score farther from 0."""
         low, high = np.abs(self.ends)
-        return low <= high
+        return np.asarray(low <= high)
 
     def of(self, X: Floats, compute: Compute) -> Ints:
         """The score of each number: (n, d) -> (n, d)."""
         scaled = compute.fetch(self.scaling.apply(X, compute))
-        return np.clip(np.rint(_UNIT * scaled), -_MOST_UNITS, _MOST_UNITS).astype(np.int64)
+        scores: Ints = np.clip(np.rint(_UNIT * scaled), -_MOST_UNITS, _MOST_UNITS).astype(np.int64)
+        return scores
 
     def counter(self, compute: Compute) -> Counter:
         """What sums scores and their squares over the points of groups."""
-        return Counter(self, partial(self._count, compute=compute), 2 * len(self.kurtosis))
+        n_columns = 2 * len(self.kurtosis)
+        return Counter(self, partial(self._count, compute=compute), n_columns, n_columns)
 
     def sums_of(self, groups: Groups, compute: Compute) -> AnyMaps:
         """Sums of scores and of their squares, in place of counts: (g, 2 d); kept if they are few."""
-        counter = self.counter(compute)
-        return maps_of(groups, self, counter.count, counter.n_columns, counter.n_columns, _KEPT_BYTES)
+        return maps_of(groups, self.counter(compute), _KEPT_BYTES)
 
-    def _count(self, block: GroupedBlock, compute: Compute) -> GroupTally:
+    def _count(self, block: GroupedBlock, compute: Compute) -> csr_array:
         scores = self.of(block.X, compute)
         sums = [np.add.reduceat(powers, block.starts[:-1]) for powers in (scores, scores * scores)]
-        return GroupTally(block.numbers, csr_array(np.hstack(sums)), np.diff(block.starts))
+        return csr_array(np.hstack(sums))
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,8 +101,8 @@ class Summaries(Learned):
     centers, scales : (2 d + c,), median and robust spread of each statistic.
     ratios : (2 d,), variance of a statistic between groups divided by that of one point.
     line : what largest deviations are usual at each size.
-    share : how much the witness counts.
-    witness, usual : the point detector on statistics, and its usual surprise at each size; None if share is 0.
+    witness, usual : the point detector on statistics, and its usual surprise at each size; None if most columns have
+        many values.
     """
 
     scores: ColumnScores
@@ -112,7 +111,6 @@ class Summaries(Learned):
     scales: Floats
     ratios: Floats
     line: SizeLine
-    share: float
     witness: PointModel | None = None
     usual: SizeLine | None = None
 
@@ -125,8 +123,7 @@ class Summaries(Learned):
         check("centers", self.centers, (width,))
         check("scales", self.scales, (width,), TINY, np.inf)
         check("ratios", self.ratios, (2 * d,), 0)
-        check("share", self.share, (), 0, 1)
-        demand((self.witness is None) == (self.usual is None) == (self.share == 0), "there is no witness")
+        demand((self.witness is None) == (self.usual is None), "of the witness a part is missing")
         demand(self.witness is None or self.witness.views.n_features == width, "the witness is of other statistics")
 
     @property
@@ -147,7 +144,7 @@ class Summaries(Learned):
         is_high = self.scores.high_is_rare[self.counted]
         common, rare = np.where(is_high, low, high), np.where(is_high, high, low)
         counts = np.rint((sums[:, self.counted] - sizes[:, None] * common) / (rare - common)).astype(np.int64)
-        return np.maximum(counts, 0)
+        return np.asarray(np.maximum(counts, 0))
 
     @property
     def usual_counts(self) -> Ints:
@@ -168,24 +165,26 @@ class Summaries(Learned):
 
     def oddness(self, sums: AnyMaps, compute: Compute) -> Floats:
         """Oddness of groups from their sums: (g,)."""
-        return sums.map(lambda block: self._oddness(block.counts.toarray(), block.sizes, compute))
 
-    def _oddness(self, sums: Ints, sizes: Ints, compute: Compute) -> Floats:
-        statistics = self.statistics(sums, sizes)
-        u = self.line.normalise(np.abs(self.deviations(statistics, sizes)).max(axis=1), sizes)
-        oddness: Floats = _BEND * np.arcsinh(u / _BEND) - MARGIN
-        if self.witness is not None and self.usual is not None:
-            surprise = surprise_of(self.witness.scores(ArrayRows(statistics), compute))
-            together = self.usual.normalise(surprise, sizes) - _WITNESS_MARGIN * (1 - self.share)
-            oddness = np.maximum(oddness, together)
-        return oddness
+        def oddness_of(block: MeanMaps) -> Floats:
+            statistics = self.statistics(block.counts.toarray(), block.sizes)
+            u = self.line.normalise(np.abs(self.deviations(statistics, block.sizes)).max(axis=1), block.sizes)
+            oddness: Floats = _BEND * np.arcsinh(u / _BEND) - MARGIN
+            if self.witness is not None and self.usual is not None:
+                surprise = surprise_of(self.witness.scores(ArrayRows(statistics), compute))
+                oddness = np.maximum(oddness, self.usual.normalise(surprise, block.sizes))
+            return oddness
+
+        return sums.map(oddness_of)
 
 
 def fit_column_scores(rows: Rows) -> ColumnScores:
     """Learn normal scores from a sample of points."""
     sample = sample_rows(rows)
     points = sample[:: -(-len(sample) // _SAMPLE)]
-    scores = ColumnScores(_scaling_of(points), np.ones(points.shape[1]))
+    scaling = fit_scaling(points, "normal")
+    assert isinstance(scaling, NormalScaling)
+    scores = ColumnScores(scaling, np.ones(points.shape[1]))
     squares = scores.of(points, Compute()) ** 2
     second, fourth = squares.sum(axis=0), (squares**2).sum(axis=0)
     return replace(scores, kurtosis=np.where(second > 0, len(points) * fourth / np.maximum(second, 1.0) ** 2, 3.0))
@@ -197,32 +196,25 @@ def fit_summaries(
     """Learn from groups; also their oddness: (g,). ``has_counts``: whether counts of values take part.
 
     Of columns of two values, such as the events of a session, summaries say all there is to say; of others they are a
-    small part of what the kernel sees. So the witness counts in full where half of the columns have two values.
+    small part of what the kernel sees. So there is a witness where at least half of the columns have two values.
     """
     maps, chosen = scores.sums_of(groups, compute), choose_references(len(groups))
     sums, sizes = maps[chosen].counts.toarray(), groups.sizes[chosen]
     two_valued = np.flatnonzero(scores.n_values == 2) if len(groups) >= LEAST_FOR_LINE else np.empty(0, dtype=np.int64)
     none, level = np.empty(0), SizeLine(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
     counted = two_valued if has_counts else two_valued[:0]
-    model = Summaries(scores, counted, none, none, none, level, 0.0)
+    model = Summaries(scores, counted, none, none, none, level)
     statistics = model.statistics(sums, sizes)
     centers, scales, ratios = _fit_usual(model, statistics, sums, sizes)
     scales[_constants(scores, maps)] = _UNSEEN_SCALE
     model = replace(model, centers=centers, scales=scales, ratios=ratios)
     largest = np.abs(model.deviations(statistics, sizes)).max(axis=1)
     model = replace(model, line=fit_size_line(largest, sizes, 1.0, _LEAST_SCALE, sloped=True))
-    if len(two_valued):
-        share = min(1.0, 2 * len(two_valued) / (len(scores.kurtosis) - len(model.constants)))
+    if 0 < len(scores.kurtosis) - len(model.constants) <= 2 * len(two_valued):
         witness, of_fit = fit_point_model(ArrayRows(statistics), params, compute)
         usual = fit_size_line(surprise_of(of_fit), sizes, 1.0, _LEAST_SCALE, sloped=True)
-        model = replace(model, share=share, witness=witness, usual=usual)
+        model = replace(model, witness=witness, usual=usual)
     return model, model.oddness(maps, compute)
-
-
-def _scaling_of(points: Floats) -> NormalScaling:
-    scaling = fit_scaling(points, "normal")
-    assert isinstance(scaling, NormalScaling)
-    return scaling
 
 
 def _constants(scores: ColumnScores, sums: AnyMaps) -> Ints:
@@ -245,7 +237,9 @@ def _fit_usual(model: Summaries, statistics: Floats, sums: Ints, sizes: Ints) ->
     """Median, spread, and variance between groups in that of one point: (2 d + c,), (2 d + c,), (2 d,)."""
     n, kurtosis = sizes[:, None].astype(np.float64), model.scores.kurtosis
     n_columns = 2 * len(kurtosis)
-    of_mean = _total(_moments(sums, n)[1] * (n / max(float(sizes.sum() - len(sizes)), 1.0)))
+    of_point = _moments(sums, n)[1] * (n / max(float(sizes.sum() - len(sizes)), 1.0))
+    # A sum in whole multiples of 2^-40, so in whatever order.
+    of_mean = np.rint(of_point * _FRACTION).astype(np.int64).sum(axis=0) / _FRACTION
     within = np.concatenate([of_mean, of_mean * (kurtosis - 1) / 4])
     centers = np.median(statistics, axis=0)
     away = np.abs(statistics - centers)
@@ -253,14 +247,9 @@ def _fit_usual(model: Summaries, statistics: Floats, sums: Ints, sizes: Ints) ->
     between = np.maximum(np.median(of_columns**2 / _MEDIAN_SQUARE - within / n, axis=0), 0)
     ratios = np.where(within > 0, between / np.where(within > 0, within, 1.0), 0.0)
     of_columns *= np.sqrt(n / (1 + ratios * n))
+    of_columns[sizes < 2, len(kurtosis) :] = 0
     scales = normal_scale(away)
     is_agreed = (scales[n_columns:] == 0) & (centers[n_columns:] > 2 * np.sqrt(0.375))
     scales[n_columns:] = np.where(is_agreed, _LEAST_SCALE, 0)
     scales[:n_columns] = np.maximum(scales[:n_columns], np.sqrt(within))
     return centers, np.where(scales > 0, scales, np.inf), ratios
-
-
-def _total(values: Floats) -> Floats:
-    """Sum over groups in whole multiples of 2^-40, so in whatever order: (g, ...) -> (...)."""
-    total: Floats = np.rint(values * _FRACTION).astype(np.int64).sum(axis=0) / _FRACTION
-    return total
