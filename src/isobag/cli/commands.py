@@ -311,7 +311,7 @@ def stream(
     state was last written are then judged once more.
     """
     typed = Typed(**locals())
-    from isobag.cli.following import follow_lines  # noqa: PLC0415, loads scikit-learn
+    from isobag.cli.stream import follow_lines  # noqa: PLC0415, loads scikit-learn
 
     follow_lines(typed)
 
@@ -324,9 +324,9 @@ def mcp(
 
     For programs that speak the Model Context Protocol. No tool writes a file or runs a query.
     """
-    from isobag.cli.serving import server_of  # noqa: PLC0415, loads the protocol
+    from isobag.adapters.mcp import server_of  # noqa: PLC0415, loads the protocol
 
-    server_of(root).run("stdio")
+    server_of(root, (detect, score, explain, compare)).run("stdio")
 
 
 def demo(debug: o.Debug = False) -> None:

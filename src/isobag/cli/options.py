@@ -3,12 +3,9 @@
 import csv
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
-
-if TYPE_CHECKING:
-    from isobag.tables.reading import ReadOptions
 
 IN, WHAT, HOW, OUT = "Input", "What to look at", "How", "Output"
 
@@ -86,33 +83,6 @@ Report = Annotated[Path | None, option("Write a page to look at: .html.", OUT, "
 Json = Annotated[bool, option("Print JSON, for machines.", OUT, None, "--json")]
 Quiet = Annotated[bool, option("No notes and no progress.", OUT, None, "--quiet", "-q")]
 Debug = Annotated[bool, option("Show where an error comes from.", OUT, None, "--debug")]
-
-WRITTEN = ("header", "delimiter", "na", "skip", "encoding", "sheet", "format")
-"""Options that say how files are written."""
-_READ = ("decimal", "thousands", "numbers", "dates", "missing", "bad_cells")
-_TIMES = ("time", "every", "sessions", "time_zone", "time_unit")
-
-
-def reading(typed: Typed) -> "ReadOptions":
-    """How a table is to be read, from the options that a command has."""
-    from isobag.tables.reading import ReadOptions  # noqa: PLC0415
-    from isobag.tables.times import bags_of  # noqa: PLC0415, loads NumPy
-
-    by = split_names(typed.by) or []
-    return ReadOptions.of(
-        by=by,
-        baseline=split_names(typed.within),
-        id=typed.id_column,
-        bags=bags_of(by=tuple(by), **{name: getattr(typed, name) for name in _TIMES}),
-        **{name: split_names(getattr(typed, name)) for name in ("features", "exclude")},
-        **{name: getattr(typed, name) for name in _READ if getattr(typed, name)},
-        **carried(typed),
-    )
-
-
-def carried(typed: Typed) -> dict[str, Any]:
-    """The columns that --keep names; None stands for all."""
-    return {"carry": None if typed.keep == "all" else split_names(typed.keep) or ()}
 
 
 def split_names(text: str | None) -> list[str] | None:

@@ -21,30 +21,20 @@ import typer
 
 from isobag.tables.terminal import escape_for_terminal
 
-_SIGNALS = ("SIGTERM", "SIGHUP")
 TOO_MANY, FAILED = 1, 2
 """Exit status where more is flagged than `score --max-odd` allows, and where something went wrong."""
 STOPPED = 130
 STOPPED_SENTENCE = "Stopped; no file is left half-written."
-_EXTRAS = {"duckdb": "cli", "pyarrow": "cli", "jinja2": "report"}
-_EXTRAS |= {"mcp": "mcp", "openpyxl": "excel"}
+_EXTRAS = {"duckdb": "cli", "jinja2": "report", "mcp": "mcp", "openpyxl": "excel"}
 _EXPECTED = (ValueError, TypeError, OSError, ImportError, OverflowError)
 _PARAMETER = re.compile(r"""(?<![^\s(])([a-z_]+)=(?:'([^']*)'|"([^"]*)"|(-?[\w.+-]*\w))?""")
 """A parameter in a sentence of the library, by itself or with its value: features= or missing='drop'."""
 _RENAMED = {"n_jobs": "jobs", "random_state": "seed"}
 
 
-class StoppedError(BaseException):
-    """A signal asks the process to end; open part files are removed while it propagates."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(number)
-        self.code = 128 + number
-
-
 def stop_on_signals() -> None:
     """End on SIGTERM and SIGHUP as on Ctrl-C: part files are removed, and the exit status is 128 plus the signal."""
-    for name in _SIGNALS:
+    for name in ("SIGTERM", "SIGHUP"):
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) == signal.SIG_DFL:
             signal.signal(number, _stop)
@@ -52,7 +42,7 @@ def stop_on_signals() -> None:
 
 def _stop(number: int, frame: FrameType | None) -> NoReturn:
     signal.signal(number, signal.SIG_IGN)  # a second signal must not interrupt the clean-up
-    raise StoppedError(number)
+    raise KeyboardInterrupt(128 + number)  # open part files are removed while it propagates
 
 
 def prepare_streams() -> None:
@@ -61,13 +51,8 @@ def prepare_streams() -> None:
         stream = getattr(sys, name)
         if stream is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115, open to the end
-        elif isinstance(stream, io.TextIOWrapper) and not is_utf8(stream):
+        elif isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-
-
-def is_utf8(stream: Any) -> bool:
-    """Whether all characters can be written to a stream as they are."""
-    return (getattr(stream, "encoding", None) or "utf-8").lower().replace("-", "").replace("_", "") == "utf8"
 
 
 def finish_output(code: Any) -> Any:
@@ -98,9 +83,9 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
             command(*args, **kwargs)
         except (typer.Exit, typer.Abort, typer.BadParameter):
             raise
-        except (KeyboardInterrupt, StoppedError) as stopped:
+        except KeyboardInterrupt as stopped:
             typer.echo(STOPPED_SENTENCE, err=True)
-            raise typer.Exit(stopped.code if isinstance(stopped, StoppedError) else STOPPED) from None
+            raise typer.Exit(stopped.args[0] if stopped.args else STOPPED) from None
         except Exception as error:
             is_closed_pipe = isinstance(error, OSError) and error.errno == errno.EPIPE
             with suppress(OSError):  # the exit code reports it too

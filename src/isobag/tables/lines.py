@@ -1,15 +1,18 @@
 """Lines of text as rows of numbers, one after the other, as they come."""
 
+import codecs
 import csv
 import json
+import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from isobag.backends.arrays import FARTHEST, Floats
 from isobag.tables.csvfile import DELIMITERS, outside_quotes
+from isobag.tables.openers import STDIN
 from isobag.tables.tablefile import name_columns
 
 _NAMED_LINES = 10
@@ -17,6 +20,33 @@ _NAMED_LINES = 10
 _NAMED_COLUMNS = 10
 _UNDECODED = re.compile("[\udc00-\udcff]")
 """Bytes that do not decode, each as a sign that no text has."""
+
+
+_MARK = "isobag-mark"
+_READ_BYTES = 1 << 16
+
+
+def _mark(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeDecodeError)
+    return "".join(chr(0xDC00 + byte) for byte in error.object[error.start : error.end]), error.end
+
+
+codecs.register_error(_MARK, _mark)
+
+
+def lines_as_they_come(file: str, encoding: str) -> Iterator[list[str]]:
+    """Complete lines of a file or standard input, those that are there together; the last one may lack its end.
+
+    A byte that does not decode is marked, for ``Lines`` to replace: where it stands in a number, the line is no row.
+    """
+    decoder, rest = codecs.getincrementaldecoder(encoding)(_MARK), ""
+    with open(0 if file == STDIN else file, "rb", buffering=0, closefd=file != STDIN) as stream:
+        while content := os.read(stream.fileno(), _READ_BYTES):
+            *complete, rest = (rest + decoder.decode(content)).split("\n")
+            if complete:
+                yield complete
+    if rest := rest + decoder.decode(b"", True):
+        yield [rest]
 
 
 class WrongColumnsError(ValueError):
