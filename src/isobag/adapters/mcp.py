@@ -114,7 +114,8 @@ def _function(folder: Folder, command: Callable[..., None], names: list[str]) ->
 
     run.__name__ = command.__name__
     parameters = sorted(map(_parameter, options.values()), key=lambda one: one.default is not Parameter.empty)
-    run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]  # what the SDK makes the schema of
+    schema = Signature(parameters, return_annotation=dict[str, Any])
+    run.__signature__ = schema  # type: ignore[attr-defined]  # what the SDK reads
     run.__annotations__ = {"return": dict[str, Any]}
     return run
 

@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from isobag.cli.commands import compare, demo, detect, explain, fit, mcp, score, stream, watch
-from isobag.cli.process import guarded
+from isobag.cli.process import filled, guarded
 from isobag.tables.terminal import escape_for_terminal
 
 COMMANDS = (detect, fit, score, explain, compare, watch, stream, mcp, demo)
@@ -30,6 +30,7 @@ class Group(TyperGroup):
                 end = "?" if text.endswith("?") else "."
                 path = f"isobag {typed[0]}" if typed[0] in self.commands else "isobag"
                 text = f"Error: {escape_for_terminal(text.rstrip('.?'))}{end} Try '{path} --help'."
+                text = filled(text, sys.stderr)
             typer.echo(text, err=True)
             code = error.exit_code
         sys.exit(code if isinstance(code, int) else 0)

@@ -100,4 +100,4 @@ def number_or_auto(text: str, name: str, kind: type[int] | type[float]) -> Any:
     try:
         return kind(text)
     except ValueError:
-        raise typer.BadParameter(f"{name} {text}: need a number or auto.") from None
+        raise typer.BadParameter(f"{text!r}; need a number or auto.", param_hint=name) from None

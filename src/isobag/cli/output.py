@@ -4,9 +4,7 @@ import json
 import os
 import re
 import shlex
-import shutil
 import sys
-import textwrap
 from collections.abc import Iterable, Mapping
 from glob import glob
 from importlib.util import find_spec
@@ -18,11 +16,11 @@ import pyarrow as pa
 import typer
 
 from isobag.cli.options import Typed
+from isobag.cli.process import filled, terminal_width
 from isobag.storage.files import STDOUT, check_output, naming_stdout
 from isobag.tables.notebook import in_cell
 from isobag.tables.terminal import escape_for_terminal, shown
 
-DEFAULT_WIDTH, MOST_WIDTH = 100, 160
 LONGEST_CELL, LEAST_CELL = 40, 6
 REASONS = "reasons"
 _BETWEEN_REASONS = re.compile(r"(?<=\)), ")
@@ -45,11 +43,16 @@ def check_targets(typed: Typed) -> None:
     for path in _written(typed):
         if str(path) == STDOUT:
             continue
-        if not path.absolute().parent.is_dir():
-            raise ValueError(f"{str(path)!r} cannot be written: there is no folder {str(path.absolute().parent)!r}.")
+        check_folder(path)
         if path.resolve() in taken:
             raise ValueError(f"{str(path)!r} cannot be written: it {taken[path.resolve()]} by the same command.")
         taken[path.resolve()] = "is written"
+
+
+def check_folder(path: Path | None) -> None:
+    """Refuse a file in a folder that is not there."""
+    if path is not None and not path.absolute().parent.is_dir():
+        raise ValueError(f"{str(path)!r} cannot be written: there is no folder {str(path.absolute().parent)!r}.")
 
 
 def show(
@@ -66,7 +69,7 @@ def show(
         print_json(facts)
         return
     for line in () if is_piped else lines:
-        print_line(escape_for_terminal(line))
+        print_line(filled(escape_for_terminal(line), sys.stdout))
     if table and not is_piped:
         print_table(table)
     for sentence in notes:
@@ -106,7 +109,7 @@ def print_table(columns: Mapping[str, Any]) -> None:
     widths = {name: max(map(cell_width, column)) for name, column in texts.items()}
     right = [name for name in columns if all(type(row[name]) in (int, float, type(None)) for row in rows)]
     flexible = [name for name in columns if any(isinstance(row[name], str) for row in rows)]
-    too_wide = sum(widths.values()) + 2 * (len(widths) - 1) - _width()
+    too_wide = sum(widths.values()) + 2 * (len(widths) - 1) - terminal_width()
     while too_wide > 0 and flexible:
         widest = max(flexible, key=lambda name: widths[name] / (2 if name == REASONS else 1))
         if widths[widest] <= LEAST_CELL:
@@ -127,13 +130,6 @@ def _reasons(text: str) -> list[str]:
     return [escape_for_terminal(part) for part in _BETWEEN_REASONS.split(text)]
 
 
-def _width() -> int:
-    """Width of the terminal, else of a page."""
-    if not (sys.stdout.isatty() or sys.stderr.isatty()):
-        return DEFAULT_WIDTH
-    return min(MOST_WIDTH, shutil.get_terminal_size((DEFAULT_WIDTH, 24)).columns)
-
-
 def cell_width(text: str) -> int:
     """Columns of the terminal that a text takes."""
     return sum(2 if east_asian_width(character) in "WF" else 1 for character in text)
@@ -151,10 +147,7 @@ def note(text: str, is_silent: bool) -> None:
     """A note on standard error, apart from results."""
     if is_silent:
         return
-    text = escape_for_terminal(text)
-    if sys.stderr.isatty():
-        text = textwrap.fill(text, _width(), break_long_words=False, break_on_hyphens=False)
-    print(text, file=sys.stderr, flush=True)
+    print(filled(escape_for_terminal(text), sys.stderr), file=sys.stderr, flush=True)
 
 
 def _written(typed: Typed) -> list[Path]:

@@ -8,14 +8,16 @@ import errno
 import io
 import os
 import re
+import shutil
 import signal
 import sys
+import textwrap
 import traceback
 from collections.abc import Callable, Container
 from contextlib import suppress
 from functools import wraps
 from types import FrameType
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TextIO
 
 import typer
 
@@ -24,11 +26,14 @@ from isobag.tables.terminal import escape_for_terminal
 TOO_MANY, FAILED = 1, 2
 """Exit status where more is flagged than `score --max-odd` allows, and where something went wrong."""
 STOPPED = 130
+DEFAULT_WIDTH, MOST_WIDTH = 100, 160
 STOPPED_SENTENCE = "Stopped; no file is left half-written."
-_EXTRAS = {"duckdb": "cli", "jinja2": "report", "mcp": "mcp", "openpyxl": "excel"}
+_EXTRAS = {"duckdb": "cli", "jinja2": "report", "mcp": "mcp", "anyio": "mcp", "openpyxl": "excel"}
 _EXPECTED = (ValueError, TypeError, OSError, ImportError, OverflowError)
 _PARAMETER = re.compile(r"""(?<![^\s(])([a-z_]+)=(?:'([^']*)'|"([^"]*)"|(-?[\w.+-]*\w))?""")
 """A parameter in a sentence of the library, by itself or with its value: features= or missing='drop'."""
+_NONE = re.compile(r"(?<=need |e of )None(?: or|,) ")
+"""The value that an option has which is not given."""
 _RENAMED = {"n_jobs": "jobs", "random_state": "seed"}
 
 
@@ -53,6 +58,20 @@ def prepare_streams() -> None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115, open to the end
         elif isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+
+
+def terminal_width() -> int:
+    """Width of the terminal, else of a page."""
+    if not (sys.stdout.isatty() or sys.stderr.isatty()):
+        return DEFAULT_WIDTH
+    return min(MOST_WIDTH, shutil.get_terminal_size((DEFAULT_WIDTH, 24)).columns)
+
+
+def filled(text: str, stream: TextIO) -> str:
+    """A sentence in lines of the terminal; elsewhere in one."""
+    if not stream.isatty():
+        return text
+    return textwrap.fill(text, terminal_width(), break_long_words=False, break_on_hyphens=False)
 
 
 def finish_output(code: Any) -> Any:
@@ -92,7 +111,8 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
                 if kwargs.get("debug"):
                     traceback.print_exc()
                 elif not is_closed_pipe:  # nobody reads any more
-                    typer.echo(f"Error: {escape_for_terminal(sentence_of(error, kwargs))}", err=True)
+                    sentence = escape_for_terminal(sentence_of(error, kwargs))
+                    typer.echo(filled(f"Error: {sentence}", sys.stderr), err=True)
             raise typer.Exit(FAILED) from None
 
     return run
@@ -128,4 +148,4 @@ def on_command_line(sentence: str, options: Container[str]) -> str:
         value = next((text for text in match.groups()[1:] if text is not None), None)
         return f"--{name.replace('_', '-')}" + ("" if value is None else f" {value}")
 
-    return _PARAMETER.sub(option, sentence)
+    return _PARAMETER.sub(option, _NONE.sub("", sentence))

@@ -9,8 +9,7 @@ import numpy as np
 
 from isobag.backends.arrays import Floats
 from isobag.cli.options import Typed, number_or_auto, split_names
-from isobag.cli.output import note, print_json, print_line
-from isobag.data.params import FDR, check_params
+from isobag.cli.output import check_folder, note, print_json, print_line
 from isobag.estimators.stream import IDKStreamDetector
 from isobag.storage.modelfile import load_with_notes, save
 from isobag.tables.lines import Lines, lines_as_they_come
@@ -24,7 +23,6 @@ _SETTLED = ("window", "max_samples", "n_estimators", "fdr", "random_state")
 
 def follow_lines(typed: Typed) -> None:
     """Read, judge and learn until the input ends; the state is written then, and on the way."""
-    check_params({"fdr": typed.fdr}, {"fdr": FDR})
     if typed.format not in (None, "csv", "jsonl"):
         raise ValueError(f"--format {typed.format}: choose csv or jsonl.")
     detector, notes = _begin(typed)
@@ -80,6 +78,8 @@ def _begin(typed: Typed) -> tuple[IDKStreamDetector, dict[str, Any]]:
     psi = number_or_auto(typed.max_samples, "--max-samples", int)
     how = {"fdr": typed.fdr, "random_state": typed.seed, "n_jobs": typed.jobs}
     asked = IDKStreamDetector(typed.window, typed.n_estimators, psi, **how)
+    asked.check_params()
+    check_folder(typed.model)
     if typed.model is None or not typed.model.exists():
         return asked, {}
     detector, notes = load_with_notes(typed.model)

@@ -2,7 +2,7 @@
 
 from isobag.cli.inputs import open_source
 from isobag.cli.options import Typed, split_names
-from isobag.cli.output import check_targets, command_line, show
+from isobag.cli.output import check_folder, check_targets, command_line, show
 from isobag.cli.progress import progress
 from isobag.storage.files import write_table
 from isobag.storage.modelfile import load
@@ -10,6 +10,7 @@ from isobag.tables.batch import names_of_files
 from isobag.tables.watch import Watch
 
 _NAMES = ("by", "features", "exclude")
+_FEEDBACK = ("forget", "accept", "dismiss", "retire")
 _SETTINGS = ("time", "every", "fdr", "late", "time_zone", "time_unit", "decimal", "thousands", "numbers", "dates")
 
 
@@ -17,12 +18,7 @@ def watch_files(typed: Typed) -> None:
     """Read, judge, save, show."""
     monitor = _monitor_of(typed)
     check_targets(typed)
-    for period in typed.forget or []:
-        monitor.forget(period)
-    for name in ("accept", "dismiss", "retire"):
-        for entity in getattr(typed, name) or []:
-            label, _, period = entity.rpartition("@") if name == "dismiss" and "@" in entity else (entity, "", "")
-            getattr(monitor, name)(label, *([period] if period else []))
+    _take_feedback(typed, monitor)
     has_rows = typed.files or typed.sql is not None
     with progress(typed.is_silent) as bar:
         if has_rows:
@@ -43,12 +39,27 @@ def watch_files(typed: Typed) -> None:
     show(typed, {"incidents": incidents.rows(), "notes": notes}, (), table, notes)
 
 
+def _take_feedback(typed: Typed, monitor: Watch) -> None:
+    """What a person says of entities and periods. A label of several columns is divided by commas."""
+    for name, words in [(name, words) for name in _FEEDBACK for words in getattr(typed, name) or []]:
+        if monitor.entities_ is None:
+            raise ValueError(f"--{name} {words}: there is no state in --model yet.")
+        labels = [",".join(map(str, one)) if isinstance(one, tuple) else str(one) for one in monitor.entities_.tolist()]
+        label, *period = words.rsplit("@", 1) if name == "dismiss" and words not in labels else [words]
+        entity = tuple(split_names(label) or ()) if len(monitor.by) > 1 and name != "forget" else label
+        try:
+            getattr(monitor, name)(entity, *period)
+        except ValueError as error:
+            raise ValueError(str(error).replace("period=", f"{name}=")) from None
+
+
 def _monitor_of(typed: Typed) -> Watch:
     """The watch in the file of the model, or a new one."""
     chosen = {name: getattr(typed, name) for name in _SETTINGS if getattr(typed, name) is not None}
     chosen |= {name: tuple(split_names(getattr(typed, name)) or ()) for name in _NAMES if getattr(typed, name)}
     if chosen["numbers"] == "strict":
         del chosen["numbers"]  # the default, of which a state may know better
+    check_folder(typed.model)
     if typed.model is None or not typed.model.exists():
         for name in ("by", "time"):
             if name not in chosen:
@@ -58,6 +69,7 @@ def _monitor_of(typed: Typed) -> Watch:
     if not isinstance(monitor, Watch):
         raise ValueError(f"{str(typed.model)!r} holds a {type(monitor).__name__}; need a file of `isobag watch`.")
     for name, value in chosen.items():
-        if getattr(monitor, name) != value:
-            raise ValueError(f"{name}={value!r}; {str(typed.model)!r} was made with {getattr(monitor, name)!r}.")
+        new, old = (",".join(one) if isinstance(one, tuple) else one for one in (value, getattr(monitor, name)))
+        if new != old:
+            raise ValueError(f"{name}={new!r}; {str(typed.model)!r} was made with {old!r}.")
     return monitor

@@ -12,6 +12,7 @@ import numpy as np
 
 from isobag.backends.arrays import FARTHEST, Floats
 from isobag.tables.csvfile import DELIMITERS, outside_quotes
+from isobag.tables.judge import is_named_identifier
 from isobag.tables.openers import STDIN
 from isobag.tables.tablefile import name_columns
 
@@ -112,7 +113,7 @@ class Lines:
         if self.n_bad and not self.n_rows:
             raise ValueError(f"{self._source}: none of {self.n_bad:,} lines is a row.")
         if self.n_bad:
-            self._say(f"{self.n_bad:,} {'line was' if self.n_bad == 1 else 'lines were'} left out: no rows.")
+            self._say(f"{self.n_bad:,} {'line was' if self.n_bad == 1 else 'lines were'} left out, being no rows.")
         elif not self.n_rows and not self._n_known:
             self._say(f"{self._source} has no rows.")
 
@@ -170,14 +171,18 @@ class Lines:
         return is_data
 
     def _choose(self, cells: dict[str, Any]) -> list[str]:
-        """Use the columns that have a number in the first row, and say which these are."""
-        used = [name for name, value in cells.items() if _is_number(value)]
+        """Use the columns that have a number in the first row, and are no identifiers; say which these are."""
+        numbers = [name for name, value in cells.items() if _is_number(value)]
+        ids = [name for name in numbers if is_named_identifier(name) and float(cells[name]).is_integer()]
+        used = [name for name in numbers if name not in ids]
         if not used:
             raise ValueError("it has no number.")
-        self.features, self._named = used, set(used)
+        self.features, self._named = used, set(numbers)
         others = [name for name in cells if name not in self._named]
         left_out = f" Not used, as the first row has no number there: {_listed(others)}; see --features."
         self._say(f"Columns: {_listed(used)}.{left_out if others else ''}")
+        if ids:
+            self._say(f"Left out: {_listed(ids)} (an identifier by its name).")
         return used
 
 

@@ -103,6 +103,8 @@ def _open(opener: Opener, how: FileFormat) -> TableFile:
         kind = f".{how.format.lstrip('.').lower()}" if how.format else opener.guessed_kind()
         if kind not in KINDS:
             raise ValueError(f"format={kind.lstrip('.')!r}; choose one of {', '.join(KINDS)}.")
+    elif how.format:
+        raise ValueError(f"format={how.format!r}: the ending of {opener.name} says what it is; leave it out.")
     else:
         kind = kind_of_file(opener.file)
     how.check(kind, opener.name)
