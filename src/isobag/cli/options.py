@@ -35,7 +35,7 @@ _NUMBERS = "What is a number in text: digits alone, or also with currency, perce
 _MISSING = "Missing values: take part as such, stop, or leave such rows out."
 _WITHIN = "Column of the group, such as an account, whose rows a row is compared with first."
 
-Files = Annotated[list[str] | None, typer.Argument(metavar="[FILE]...", help=_TABLE)]
+Files = Annotated[list[str] | None, typer.Argument(metavar="FILE", help=_TABLE)]
 ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A file written by `isobag fit`.")]
 Sql = Annotated[str | None, option("A query instead of the whole file, which it calls data.", IN, "QUERY")]
 Header = Annotated[

@@ -101,12 +101,13 @@ def print_json(content: Mapping[str, Any]) -> None:
 
 
 def print_table(columns: Mapping[str, Any]) -> None:
-    """Columns side by side, no wider than the terminal: texts are cut to fit, reasons last."""
+    """Columns side by side, no wider than the terminal: texts are cut to fit."""
     rows = rows_of(columns)
-    texts = {name: [shown(name, LONGEST_CELL), *(in_cell(row[name], LONGEST_CELL) for row in rows)] for name in columns}
+    texts = {name: [shown(name), *(in_cell(row[name]) for row in rows)] for name in columns}
     if REASONS in texts:
         texts[REASONS] = [REASONS, *(", ".join(_reasons(row[REASONS])[:2]) for row in rows)]
     widths = {name: max(map(cell_width, column)) for name, column in texts.items()}
+    widths |= {name: min(width, LONGEST_CELL) for name, width in widths.items() if name != REASONS}
     right = [name for name in columns if all(type(row[name]) in (int, float, type(None)) for row in rows)]
     flexible = [name for name in columns if any(isinstance(row[name], str) for row in rows)]
     too_wide = sum(widths.values()) + 2 * (len(widths) - 1) - terminal_width()
@@ -122,7 +123,10 @@ def print_table(columns: Mapping[str, Any]) -> None:
         texts[REASONS] = [two if cell_width(two) <= widths[REASONS] else first for two, first in whole]
     is_terminal = sys.stdout.isatty() and "NO_COLOR" not in os.environ
     for k in range(len(rows) + 1):
-        line = "  ".join(_padded(texts[name][k], widths[name], name in right) for name in columns).rstrip()
+        cells = {name: _cut(texts[name][k], widths[name], at_end=name == REASONS) for name in columns}
+        gaps = {name: " " * (widths[name] - cell_width(cell)) for name, cell in cells.items()}
+        line = "  ".join(gaps[name] + cell if name in right else cell + gaps[name] for name, cell in cells.items())
+        line = line.rstrip()
         print_line(typer.style(line, bold=True) if is_terminal and not k else line)
 
 
@@ -135,12 +139,15 @@ def cell_width(text: str) -> int:
     return sum(2 if east_asian_width(character) in "WF" else 1 for character in text)
 
 
-def _padded(text: str, width: int, is_right: bool) -> str:
-    """A text in so many columns: cut if it takes more."""
-    while cell_width(text) > width:
-        text = text[:-2] + "…"
-    gap = " " * (width - cell_width(text))
-    return gap + text if is_right else text + gap
+def _cut(text: str, width: int, at_end: bool) -> str:
+    """A text in so many columns: what is too long loses its end, or its middle, so that labels can be told apart."""
+    if cell_width(text) <= width:
+        return text
+    middle = len(text) if at_end else len(text) // 2
+    head, tail = text[:middle], text[middle:]
+    while cell_width(head + tail) >= width:
+        head, tail = (head[:-1], tail) if len(head) > len(tail) else (head, tail[1:])
+    return f"{head}…{tail}"
 
 
 def note(text: str, is_silent: bool) -> None:

@@ -41,7 +41,7 @@ def watch_files(typed: Typed) -> None:
 
 def _take_feedback(typed: Typed, monitor: Watch) -> None:
     """What a person says of entities and periods. A label of several columns is divided by commas."""
-    for name, words in [(name, words) for name in _FEEDBACK for words in getattr(typed, name) or []]:
+    for name, words in [(one, words) for one in _FEEDBACK for words in getattr(typed, one) or []]:
         if monitor.entities_ is None:
             raise ValueError(f"--{name} {words}: there is no state in --model yet.")
         labels = [",".join(map(str, one)) if isinstance(one, tuple) else str(one) for one in monitor.entities_.tolist()]

@@ -82,13 +82,13 @@ def _names(ranking: "Ranking", n: int) -> list[str]:
 
 
 def in_cell(value: Any, most: int = LONGEST) -> str:
-    """A value as a table shows it: three digits, a day without its midnight, text without what acts or hides."""
+    """A value as a table shows it: three digits or whole, a day without midnight, text without what acts or hides."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if value is None or value != value:  # noqa: PLR0124, NaN differs from itself
         return "-"
     if isinstance(value, float):
-        return number_in_words(float(f"{value:.3g}"))
+        return number_in_words(float(f"{value:.0f}" if abs(value) >= 1000 else f"{value:.3g}"))
     return shown(str(value).removesuffix(" 00:00:00"), most)
 
 
