@@ -196,7 +196,7 @@ def score_in_buckets(
     partitions: Partitions, detector: Any, encoding: Encoding, options: ReadOptions, fdr: float | None
 ) -> Any:
     """Score new groups: a frame of the engine with a row for each, lazily but for ``fdr``."""
-    check_names(partitions.schema.names, options)
+    check_names(partitions.schema.names, options, is_learned=True)
     scored = _scored(partitions, detector, GroupReader(encoding, options), 1, is_new=True)
     if fdr is None:
         return scored.frame

@@ -43,8 +43,8 @@ ODD_SHARE = 5.0
 """The share of gaps in a column is worth a note if it is so many standard deviations from that of the model's data."""
 
 
-def check_names(names: Sequence[str], options: ReadOptions) -> None:
-    """Refuse names that the table does not have, or that are named twice."""
+def check_names(names: Sequence[str], options: ReadOptions, is_learned: bool = False) -> None:
+    """Refuse names that the table does not have, or that are named twice; a model names features if ``is_learned``."""
     listed = ", ".join(map(repr, names)) or "none"
     for name in (*options.apart, *(options.carry or ())):
         if name not in names:
@@ -57,6 +57,8 @@ def check_names(names: Sequence[str], options: ReadOptions) -> None:
     if not options.features:
         raise ValueError("features= names no column; need one or more.")
     for name in options.features:
+        if name not in names and is_learned:
+            raise ValueError(f"The table has no column {name!r}, which was learned from (columns: {listed}).")
         if name not in names:
             raise ValueError(f"features= has {name!r}; the table has no such column (columns: {listed}).")
         if name in options.apart:

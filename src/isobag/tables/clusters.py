@@ -66,6 +66,22 @@ class Picked(NamedTuple):
         return Picked(self.tables | other.tables, self.parts | other.parts)
 
 
+@dataclass(frozen=True)
+class FrameOnly:
+    """The result for a frame of Dask or Spark, which stays there, lazy: all there is of it is ``to_frame()``."""
+
+    frame: Any
+
+    def to_frame(self) -> Any:
+        """The input with the results beside it, or a row for each group: a lazy frame of the same library."""
+        return self.frame
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise AttributeError(f"{name!r} needs a table in memory; a frame of a cluster has to_frame().")
+
+
 class Watched:
     """Some columns of the rows of a partition on their way; what part they make is known in the end."""
 

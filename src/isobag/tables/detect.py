@@ -14,11 +14,11 @@ from isobag.engines import partitions_of
 from isobag.estimators import IDKGroupDetector, IDKPointDetector
 from isobag.tables.buckets import detect_in_buckets
 from isobag.tables.cells import NUMBER
-from isobag.tables.clusters import detect_rows, learn_partitions
+from isobag.tables.clusters import FrameOnly, detect_rows, learn_partitions
 from isobag.tables.encode import EncodedColumn, Encoding
 from isobag.tables.framesource import FrameSource
 from isobag.tables.learn import Table, learn_table
-from isobag.tables.ranking import FrameOnly, check_labels, fit_data, rank
+from isobag.tables.ranking import check_labels, fit_data, rank
 from isobag.tables.reading import ReadOptions, names_of
 from isobag.tables.times import bags_of
 from isobag.tables.units import units_of

@@ -13,11 +13,11 @@ from isobag.estimators import IDKGroupDetector, IDKPointDetector
 from isobag.storage.modelfile import save
 from isobag.tables.buckets import score_in_buckets
 from isobag.tables.cluster_groups import learn_groups
-from isobag.tables.clusters import score_rows
+from isobag.tables.clusters import FrameOnly, score_rows
 from isobag.tables.detect import Names, encoding_of, fit_table, open_frame, prepare, with_labels
 from isobag.tables.framesource import FrameSource
 from isobag.tables.learn import learn_table
-from isobag.tables.ranking import FrameOnly, rank
+from isobag.tables.ranking import rank
 from isobag.tables.reading import ReadOptions, names_of
 from isobag.tables.times import Bags
 

@@ -115,10 +115,10 @@ def scan_source(
 ) -> Pass:
     """One pass over a source, and one more with all types known if some column was not what it first seemed to be."""
     if source.columns is not None:
-        check_names(source.columns, options)
+        check_names(source.columns, options, encoding is not None)
     first = Pass(source, options, spool, encoding, only_rows)
     if source.columns is None:
-        check_names(list(first.scans), options)
+        check_names(list(first.scans), options, encoding is not None)
     kinds = kinds_of(first.scans, options)
     used = [scan for name, scan in first.scans.items() if encoding is None and options.may_use(name)]
     if first.is_complete and all(scan.is_kept_as(kinds[scan.name]) for scan in used):

@@ -6,7 +6,6 @@ The columns of every result are made here, by ``result_columns``.
 import os
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -48,8 +47,6 @@ RESULT_TYPES: dict[str, Any] = {
     "reasons": pa.string(),
 }
 """Columns of a result, in order."""
-Stage = Callable[[str], AbstractContextManager[Any]]
-"""A context for a pass by its name: learning, scoring or explaining."""
 
 
 def result_columns(labels: dict[str, Any], **values: Any) -> dict[str, Any]:
@@ -241,22 +238,6 @@ class Ranking:
         return ranks_and_shares(scores, start, n_lower, n_to, self.n_ranked)
 
 
-@dataclass(frozen=True)
-class FrameOnly:
-    """The result for a frame of Dask or Spark, which stays there, lazy: all there is of it is ``to_frame()``."""
-
-    frame: Any
-
-    def to_frame(self) -> Any:
-        """The input with the results beside it, or a row for each group: a lazy frame of the same library."""
-        return self.frame
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        raise AttributeError(f"{name!r} needs a table in memory; a frame of a cluster has to_frame().")
-
-
 def ranks_and_shares(scores: Floats, start: int, n_lower: int, n_to: int, n_ranked: int) -> tuple[Ints, Floats]:
     """Ranks of ascending scores, one for equal scores, and shares of all scores that are no higher: (k,) each.
 
@@ -283,22 +264,23 @@ def rank(
     min_size: int = 1,
     explains: bool = True,
     frame: Any = None,
-    stage: Stage = nullcontext,
+    stage: Callable[[str], None] = lambda _: None,
 ) -> Ranking:
     """Rank the rows or groups of a table by a detector fitted to them, or before (``is_fitted``).
 
     budget : how many of new data may be flagged if all are like the training data, on average.
+    stage : called with the name of each pass when it begins: learning, scoring, explaining.
     """
     check_labels([*table.by, *table.options.baseline, *([] if table.options.id is None else [table.options.id])])
     units = units_of(table, min_size)
     data, places = units.data, units.positions
     if is_fitted:
         data = with_baseline(detector, data, units.baseline)
-        with stage("scoring"):
-            judged = judge_new(detector, data)
+        stage("scoring")
+        judged = judge_new(detector, data)
     else:
-        with stage("learning"):
-            judged = judge_own(detector, fit_data(detector, data, units.baseline))
+        stage("learning")
+        judged = judge_own(detector, fit_data(detector, data, units.baseline))
         data = with_baseline(detector, data, units.baseline)
         detector.table_ = table.encoding.to_text()
     n_expected = judged.n_expected
@@ -318,9 +300,8 @@ def rank(
     reasons: list[str] | None = None
     if explains:
         top = order[: min(MOST_EXPLAINED["group" if table.by else "row"], len(data))].astype(np.int64)
-        with stage("explaining"):
-            chosen = top if places is None else places[top]
-            explanation, reasons = _explain(judged, data, chosen, table, detector)
+        stage("explaining")
+        explanation, reasons = _explain(judged, data, top if places is None else places[top], table, detector)
     return Ranking(
         table=table,
         detector=detector,

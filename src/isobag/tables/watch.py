@@ -288,7 +288,7 @@ class Watch(Learned):
         history = self._history()
         assert self.entities_ is not None
         label = tuple(entity) if isinstance(entity, list | tuple) else entity
-        at = [k for k, own in enumerate(self.entities_.tolist()) if own == label or str(own) == str(label)]
+        at = [k for k, own in enumerate(self.entities_.tolist()) if own == label or _as_text(own) == _as_text(label)]
         if not at:
             raise ValueError(f"There is no entity {entity!r}.")
         number = history.newest if period is None else self._number_of(period)
@@ -311,6 +311,10 @@ class Watch(Learned):
         if self.history_ is None:
             raise ValueError("The watch has no data yet; call update first.")
         return self.history_
+
+
+def _as_text(label: Any) -> Any:
+    return tuple(map(str, label)) if isinstance(label, tuple) else str(label)
 
 
 def watch(
