@@ -11,10 +11,9 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator
 
 from isobag.backends.arrays import Floats, Ints
-from isobag.backends.threads import slices
 from isobag.data.device import DeviceRows, as_tensor, lives_on_gpu
 from isobag.data.frames import refuse_lazy
-from isobag.data.rows import BLOCK_ROWS, ArrayRows, GroupedBlock, Rows, count_ids
+from isobag.data.rows import ArrayRows, GroupedBlock, Rows
 from isobag.data.validation import as_rows, check_points, feature_names_of, name_group_in_error
 
 
@@ -33,7 +32,7 @@ class Groups:
     @cached_property
     def sizes(self) -> Ints:
         """Number of points of each group: (g,)."""
-        return count_ids(self.ids, len(self.labels))
+        return np.bincount(self.ids, minlength=len(self.labels))
 
     def blocks(self, stops: Ints | None = None) -> Iterator[GroupedBlock]:
         """All points, sorted by group; ``stops``: the groups before which a block must end."""
@@ -48,8 +47,7 @@ class Groups:
         """Only the groups with the numbers given, in that order: (k,)."""
         places = np.full(len(self.labels), -1, dtype=self.ids.dtype)
         places[numbers] = np.arange(len(numbers))
-        blocks = slices(len(self.ids), BLOCK_ROWS)
-        rows = np.concatenate([own.start + np.flatnonzero(places[self.ids[own]] >= 0) for own in blocks])
+        rows = np.flatnonzero(places[self.ids] >= 0)
         return Groups(self.rows.part(rows), places[self.ids[rows]], self.labels[numbers])
 
 

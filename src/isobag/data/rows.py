@@ -16,7 +16,6 @@ from sklearn.utils import check_random_state
 
 from isobag.backends.arrays import Array, Floats, Ints
 from isobag.backends.threads import slices
-from isobag.data.order import is_rising, stable_order
 
 T = TypeVar("T")
 
@@ -116,13 +115,13 @@ class Rows(ABC):
         ``stops``: the groups before which a block must end, the number of all groups last. Groups that are too large
         for one block are cut into several, one after the other.
         """
-        order = None if is_rising(ids) else stable_order(ids)
-        ends = np.cumsum(count_ids(ids))
+        order = None if (ids[1:] >= ids[:-1]).all() else np.argsort(ids, kind="stable")
+        ends = np.cumsum(np.bincount(ids))
         most = max(1, min(GROUPED_ROWS, self.block_rows, BLOCK_NUMBERS // self.n_features))
         for rows, starts, numbers in whole_groups(ends, most, stops):
             for part in slices(rows.stop - rows.start, most):
                 piece = slice(rows.start + part.start, rows.start + part.stop)
-                taken = np.arange(piece.start, piece.stop) if order is None else order[piece].astype(np.int64)
+                taken = np.arange(piece.start, piece.stop) if order is None else order[piece]
                 X = self.take(taken)
                 yield GroupedBlock(X, starts, numbers) if piece == rows else group_rows(X, ids[taken])
 
@@ -144,6 +143,8 @@ class ArrayRows(Rows):
 
     def part(self, numbers: Ints) -> Rows:
         """Some rows of the array."""
+        if len(numbers) > self.block_rows:  # perhaps on disk
+            return PartOfRows(self, numbers)
         return ArrayRows(self.X[numbers], self.names, self.block_rows)
 
     @property
@@ -279,15 +280,6 @@ def sample_of(n_rows: int, most: int, random_state: Any) -> Ints:
     """Numbers of rows drawn at random, ascending: (most,)."""
     rng = np.random.default_rng(check_random_state(random_state).randint(2**32, size=4, dtype=np.uint64))
     return np.sort(rng.choice(n_rows, most, replace=False))
-
-
-def count_ids(ids: Ints, n_groups: int = 0) -> Ints:
-    """Rows of each group, from the group of each row, without a wider copy of all of these: (n,) -> (g,)."""
-    n_groups = max(n_groups, int(ids.max(initial=-1)) + 1)
-    counts = np.zeros(n_groups, dtype=np.int64)
-    for rows in slices(len(ids), BLOCK_ROWS):
-        counts += np.bincount(ids[rows], minlength=n_groups)
-    return counts
 
 
 def whole_groups(ends: Ints, most: int, stops: Ints | None = None) -> Iterator[tuple[slice, Ints, Ints]]:

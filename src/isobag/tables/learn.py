@@ -6,7 +6,6 @@ way, in memory or in a temporary file (``Spool``), and features are made of them
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from isobag.data.spool import Spool, SpooledRows
 from isobag.tables.batch import Source, names_of_files
 from isobag.tables.choose import follow_encoding, learn_encoding, n_missing_of
 from isobag.tables.encode import Encoding
-from isobag.tables.labels import as_numbers, number_rows, packed
+from isobag.tables.labels import as_numbers, number_rows
 from isobag.tables.passes import NewSpool, scan_source
 from isobag.tables.reading import ReadOptions
 from isobag.tables.scan import ColumnScan
@@ -73,7 +72,7 @@ def learn_table(
     *,
     encoding: Encoding | None = None,
     only_rows: Ints | None = None,
-    spool: NewSpool | None = None,
+    spool: NewSpool = Spool,
     facts: Mapping[str, ColumnScan] | None = None,
 ) -> Table:
     """Learn how the columns of a table become features, or follow what a model has learned.
@@ -82,7 +81,6 @@ def learn_table(
     only_rows : numbers of rows, ascending; all others are passed over, whatever stands in them.
     facts : what is known of columns of all rows, of which these are a sample: medians and rare texts are those of it.
     """
-    spool = spool or partial(Spool, is_learned=encoding is None)
     if encoding is not None:
         options = options.following(encoding)
     seen = scan_source(source, options, spool, encoding, only_rows)
@@ -115,7 +113,6 @@ def learn_table(
         labels[options.bags.name] = options.bags.starts(labels, options.by, options.dates)
     takes_part, gaps, entries = np.ones(n_rows, dtype=bool), None, seen.spool
     if options.by or options.baseline:
-        labels |= {name: packed(labels[name]) for name in options.by}
         takes_part = _labelled(source, labels, options, facts is not None)
     n_unlabelled = int(np.count_nonzero(~takes_part))
     if any(n_missing_of(scan, options) for scan in used_scans):
@@ -137,7 +134,7 @@ def learn_table(
     summary = TableSummary(source.files, n_rows, n_dropped, tuple(summaries), notes, n_unlabelled)
     rows: Rows = SpooledRows(entries, encoding.names, make)
     if entries.is_in_memory:
-        X = make(entries.read(0, len(entries)))
+        X = make(entries.numbers)
         rows = ArrayRows(X, encoding.names)
         if facts is not None:
             rows = RangedRows(ArrayRows(X, encoding.names), *encoding.extremes(facts, X))
