@@ -100,8 +100,8 @@ class DeviceRows(Rows):
             return tensor
         return sys.modules[type(self._like).__module__.partition(".")[0]].from_dlpack(tensor)
 
-    def grouped_blocks(self, ids: "Ints | torch.Tensor", stops: Ints | None = None) -> Iterator[GroupedBlock]:
-        """All rows sorted by group, on the device; no group is cut, however large. ids: an array or a tensor."""
+    def grouped_blocks(self, ids: Ints, stops: Ints | None = None) -> Iterator[GroupedBlock]:
+        """All rows sorted by group, on the device; no group is cut, however large."""
         numbers = sys.modules["torch"].as_tensor(ids, device=self.X.device)
         ends = numbers.bincount().cumsum(0).cpu().numpy()
         is_sorted = bool((numbers[1:] >= numbers[:-1]).all())
