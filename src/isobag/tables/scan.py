@@ -90,6 +90,11 @@ class ColumnScan:
         """The name, fit for a sentence on a terminal."""
         return escape_for_terminal(self.name)
 
+    def first_with(self, what: str) -> str:
+        """The first cell of a kind and where it stands, in words."""
+        place, text = self.first[what]
+        return f"{place.in_words} has {text!r}"
+
     @property
     def n_present(self) -> int:
         """Cells that are not missing."""
