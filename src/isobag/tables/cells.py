@@ -31,7 +31,7 @@ EXACT = 2.0**53
 
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _WHOLE = re.compile(r"[+-]?[0-9]+")
-_TIME = r"\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?(?:Z|[+-]\d\d:\d\d)?)?"
+_TIME = r"\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:\d\d)?)?"
 _ZONE = r"(?:Z|[+-]\d\d:\d\d)$"
 _TIME_PATTERN = re.compile(_TIME, re.ASCII)
 _SOME_DAY = datetime(2026, 11, 12, 13, 14, 15)

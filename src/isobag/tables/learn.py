@@ -14,6 +14,7 @@ from isobag.backends.arrays import Bools, Floats, Ints
 from isobag.data.rows import ArrayRows, RangedRows, Rows
 from isobag.data.spool import Spool, SpooledRows
 from isobag.tables.batch import Source, names_of_files
+from isobag.tables.cells import TEXT
 from isobag.tables.choose import follow_encoding, learn_encoding, n_missing_of
 from isobag.tables.encode import Encoding
 from isobag.tables.labels import as_numbers, number_rows
@@ -99,7 +100,8 @@ def learn_table(
     used_scans = [seen.scans[column.name] for column in encoding.columns]
     used = np.array([seen.names.index(scan.name) for scan in used_scans], dtype=np.int64)
     apply = encoding.bind_cells([scan.codes for scan in used_scans])
-    texts = [scan.name for scan, is_rare in zip(used_scans, encoding.rare_texts, strict=True) if is_rare]
+    texts = [column.name for column in encoding.columns if column.kind == TEXT]
+    of_texts = "Texts take part by " + ("how often a group has each" if options.by else "how rare they are")
 
     def cells_of(entries: Floats) -> Floats:
         is_all = len(used) == entries.shape[1]
@@ -124,9 +126,10 @@ def learn_table(
         entries = seen.only(takes_part)
     file_sizes, notes = _file_sizes(source, [one.name for one in summaries])
     missing = [f"{scan.name} ({n_missing_of(scan, options):,})" for scan in used_scans if n_missing_of(scan, options)]
-    for what, listed in (("Texts", texts), ("Missing values", missing if options.missing == "auto" else [])):
+    of_gaps = "Missing values take part by how rare they are"
+    for what, listed in ((of_texts, texts), (of_gaps, missing if options.missing == "auto" else [])):
         if listed:
-            notes = (*notes, f"{what} take part by how rare they are: {', '.join(map(escape_for_terminal, listed))}.")
+            notes = (*notes, f"{what}: {', '.join(map(escape_for_terminal, listed))}.")
     if facts is not None:  # numbers of all rows, as far as they are known
         n_rows = max(scan.n_rows for scan in facts.values())
         n_unlabelled = max((facts[name].n_missing for name in options.by), default=0)
