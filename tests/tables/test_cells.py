@@ -33,7 +33,7 @@ NO_NUMBERS = [
 ]
 
 
-def as_oracle(values, missing, bad):
+def as_oracle(values, missing, bad, _):
     parts = zip(values, missing, bad, strict=True)
     return [None if gap else "bad" if odd else float(value) for value, gap, odd in parts]
 

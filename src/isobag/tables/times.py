@@ -49,8 +49,7 @@ def read_moments(
         column = column.combine_chunks()
     typed = read_declared(column)
     if typed.kind == TIME and typed.numbers is not None:
-        seconds, missing = typed.numbers.values, typed.numbers.missing
-        zoned = np.full(len(seconds), typed.has_zone)
+        seconds, missing, _, zoned = typed.numbers
     elif typed.kind == NUMBER and typed.numbers is not None and not typed.is_empty:
         return _of_numbers(typed.numbers.values, typed.numbers.missing | typed.numbers.bad, name, unit)
     elif typed.kind == TEXT:
@@ -64,7 +63,7 @@ def read_moments(
     micros = np.rint(np.where(missing, 0.0, seconds) * 1e6)
     _refuse_bad(np.abs(micros) > _FARTHEST, column, name)
     values = micros.astype(np.int64)
-    plain = ~zoned & ~missing
+    plain = np.logical_not(zoned) & ~missing
     values[plain] -= offsets(values[plain], zone_of(time_zone), by_clocks=True)
     return Moments(values, missing)
 
