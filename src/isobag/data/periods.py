@@ -43,18 +43,6 @@ def zone_of(name: str | None) -> ZoneInfo:
         raise ValueError(f"time_zone={name!r}; {TIME_ZONE.need}.") from None
 
 
-def as_times(times: Any) -> Ints:
-    """Times in microseconds since 1970 UTC: from datetime64 or whole numbers, which are microseconds already: (n,)."""
-    values = np.asarray(times)
-    if values.dtype.kind == "M":
-        if np.isnat(values).any():
-            raise ValueError(f"times has no time in row {int(np.flatnonzero(np.isnat(values))[0])}; need one a row.")
-        values = values.astype("datetime64[us]").view(np.int64)
-    if values.dtype.kind not in "iu" or values.ndim != 1:
-        raise ValueError(f"times is {values.dtype} of shape {values.shape}; need datetime64 or microseconds, (rows,).")
-    return values.astype(np.int64, copy=False)
-
-
 @dataclass(frozen=True)
 class Calendar:
     """Periods of equal length, by the calendar of a time zone; they have numbers that rise with time."""
@@ -101,12 +89,6 @@ class Calendar:
     def dates(self, numbers: Ints) -> Array:
         """When periods start, as the clock shows it there: (n,) datetime64[us]."""
         return self.local(self.starts(numbers)).view("datetime64[us]")
-
-    def number_at(self, moment: Any) -> int:
-        """The number of one period: of a date and time as clocks of the zone show it, or of microseconds since 1970."""
-        is_time = isinstance(moment, int | np.integer)
-        time = as_times(np.atleast_1d(moment if is_time else np.datetime64(moment)))
-        return int(self.numbers(time if is_time else self.of_clocks(time))[0])
 
     def local(self, times: Ints) -> Ints:
         """What clocks of the zone show, as if it were UTC: (n,) -> (n,)."""

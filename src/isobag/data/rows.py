@@ -53,13 +53,13 @@ class Rows(ABC):
     def __len__(self) -> int:
         return self._n_rows
 
-    @abstractmethod
     def blocks(self) -> Iterator[Floats]:
         """All rows in order, (m, d) at a time."""
+        return map(self.take, slices(len(self), self.block_rows))
 
     @abstractmethod
-    def take(self, numbers: Ints) -> Floats:
-        """The rows with the numbers given, in that order: (k,) -> (k, d)."""
+    def take(self, numbers: slice | Ints) -> Floats:
+        """The rows with the numbers given, in that order, or some that follow one another: (k,) -> (k, d)."""
 
     def map_reduce(self, function: Callable[[Floats], T], combine: Callable[[T, T], T]) -> T:
         """Partial results of all blocks, merged; ``combine`` must be associative and commutative."""
@@ -133,11 +133,7 @@ class ArrayRows(Rows):
         super().__init__(X.shape[0], X.shape[1], names)
         self.X, self.block_rows = X, block_rows
 
-    def blocks(self) -> Iterator[Floats]:
-        """Parts of the array."""
-        return (self.X[rows] for rows in slices(len(self.X), self.block_rows))
-
-    def take(self, numbers: Ints) -> Floats:
+    def take(self, numbers: slice | Ints) -> Floats:
         """Some rows of the array: (k, d)."""
         return self.X[numbers]
 
@@ -158,14 +154,9 @@ class SparseRows(Rows):
 
     def __init__(self, X: csr_array, names: Sequence[str] | None = None, block_rows: int = BLOCK_ROWS) -> None:
         super().__init__(X.shape[0], X.shape[1], names)
-        self.X, self.block_rows = X, block_rows
+        self.X, self.block_rows = X, max(1, min(block_rows, BLOCK_NUMBERS // self.n_features))
 
-    def blocks(self) -> Iterator[Floats]:
-        """Dense parts of the matrix."""
-        size = max(1, min(self.block_rows, BLOCK_NUMBERS // self.n_features))
-        return (self.X[rows].toarray() for rows in slices(len(self), size))
-
-    def take(self, numbers: Ints) -> Floats:
+    def take(self, numbers: slice | Ints) -> Floats:
         """Some rows of the matrix: (k, d)."""
         dense: Floats = self.X[numbers].toarray()
         return dense
@@ -178,16 +169,7 @@ class PartOfRows(Rows):
         super().__init__(len(numbers), rows.n_features, rows.names)
         self._rows, self._numbers, self.block_rows = rows, numbers, rows.block_rows
 
-    def blocks(self) -> Iterator[Floats]:
-        """What is left of each block."""
-        start = 0
-        for block in self._rows.blocks():
-            first, stop = np.searchsorted(self._numbers, (start, start + len(block)))
-            if stop > first:
-                yield block[self._numbers[first:stop] - start]
-            start += len(block)
-
-    def take(self, numbers: Ints) -> Floats:
+    def take(self, numbers: slice | Ints) -> Floats:
         """Some of them: (k,) -> (k, d)."""
         return self._rows.take(self._numbers[numbers])
 
@@ -214,7 +196,7 @@ class DerivedRows(Rows):
             yield self._make(X, slice(start, start + len(X)))
             start += len(X)
 
-    def take(self, numbers: Ints) -> Floats:
+    def take(self, numbers: slice | Ints) -> Floats:
         """Some of them: (k,) -> (k, d)."""
         return self._make(self._rows.take(numbers), numbers)
 
