@@ -51,7 +51,7 @@ def explain_one(typed: Typed) -> None:
 def _features_of_row(ranking: Ranking) -> dict[str, Any]:
     """Value of the oddest row in each feature, contribution to its being odd, and the quartiles of the model's data."""
     contributions = ranking.explanation[0]
-    values = ranking.units.data.take(ranking.places_of(ranking.order[:1].astype(np.int64)))[0]
+    values = ranking.units.data.take(ranking.places_of(ranking.order[:1]))[0]
     low, middle, high = np.quantile(ranking.judged.model.reference, (0.25, 0.5, 0.75), axis=0)
     columns = {"value": values, "contribution": contributions, "q25": low, "median": middle, "q75": high}
     return _listed(ranking, np.argsort(-contributions, kind="stable"), columns)

@@ -51,7 +51,7 @@ def plot_scores(ranking: "Ranking", ax: Any = None, n_labels: int = 5) -> Any:
         ax = pyplot.subplots()[1]
     n = ranking.n_ranked
     places = np.unique(np.geomspace(1, max(n, 1), MOST_DRAWN).astype(np.int64))[: max(n, 0)] - 1
-    chosen = ranking.order[places].astype(np.int64)
+    chosen = ranking.order[places]
     scores, flagged = ranking.scores[chosen], ranking.flagged[chosen]
     for is_odd, color, name in ((False, USUAL, "not flagged"), (True, ODD, "flagged")):
         shown = flagged == is_odd

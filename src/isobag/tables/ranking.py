@@ -12,12 +12,10 @@ from typing import Any
 
 import narwhals as nw
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from isobag.backends.arrays import Bools, Floats, Ints
 from isobag.data.labelled import UNSEEN, LabelledRows
-from isobag.data.order import stable_order
 from isobag.data.params import FDR, check_params
 from isobag.data.rows import ArrayRows, Rows
 from isobag.estimators import IDKPointDetector
@@ -88,7 +86,7 @@ class Ranking:
     budget: float | None = None
     n_expected: float | None = None
     units: Units
-    order: npt.NDArray[np.int32] | Ints
+    order: Ints
     scores: Floats
     evidence: dict[str, Any]
     flagged: Bools
@@ -140,7 +138,7 @@ class Ranking:
 
     def columns(self, start: int, stop: int) -> dict[str, Any]:
         """Columns of the ranked table, from place start + 1 to place stop; equal scores have one rank."""
-        chosen = self.order[start:stop].astype(np.int64)
+        chosen = self.order[start:stop]
         reasons = None
         if self.reasons is not None:
             reasons = self.reasons[start:stop] + [""] * max(0, len(chosen) - max(0, len(self.reasons) - start))
@@ -170,7 +168,7 @@ class Ranking:
 
     def carried(self, start: int, stop: int) -> dict[str, Any]:
         """Columns carried along, from place start + 1 to place stop; of a group, those of its first row."""
-        rows = pa.array(self.rows_of(self.order[start:stop].astype(np.int64)))
+        rows = pa.array(self.rows_of(self.order[start:stop]))
         return {name: own.take(rows) for name, own in self.table.carried.items() if name not in self.units.labels}
 
     def __repr__(self) -> str:
@@ -189,7 +187,7 @@ class Ranking:
         if self.frame is None:
             return pa.table(columns)
         backend, by_text = self.frame.implementation, {str(name): name for name in self.frame.columns}
-        rows: Ints = self.rows_of(self.order.astype(np.int64))
+        rows: Ints = self.rows_of(self.order)
         inputs = [name for name in columns if name in self.table.options.apart or name in self.table.carried]
         new = [nw.new_series(name, own, backend=backend) for name, own in columns.items() if name not in inputs]
         ranked = nw.from_dict({one.name: one for one in new}, backend=backend)
@@ -295,11 +293,11 @@ def rank(
         flagged, rule = np.asarray(judged.evidence["p_value"]) <= level, f"p-value of at most {level:.3g}"
         n_expected = min(budget, len(data))
     scores = spread(judged.scores, places)
-    order = stable_order(scores)
+    order = np.argsort(scores, kind="stable")
     explanation: Any = None
     reasons: list[str] | None = None
     if explains:
-        top = order[: min(MOST_EXPLAINED["group" if table.by else "row"], len(data))].astype(np.int64)
+        top = order[: min(MOST_EXPLAINED["group" if table.by else "row"], len(data))]
         stage("explaining")
         explanation, reasons = _explain(judged, data, top if places is None else places[top], table, detector)
     return Ranking(

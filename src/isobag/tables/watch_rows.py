@@ -58,7 +58,7 @@ def read_log(source: Source, options: ReadOptions) -> Log:
     digest = _mixed(moments.values) + _mixed(_hashes(labels)[entity])
     numbers, texts = {}, {}
     for j, name in enumerate(seen.names):
-        entries = seen.spool.column(j)
+        entries = seen.spool.numbers[:, j]
         if kinds[name] == TEXT:
             codes, values = np.where(np.isnan(entries), -1, entries).astype(np.int64), list(seen.scans[name].codes)
             digest += _salt(name) * _mixed(np.append(_hashes([*values, ""]), 0)[codes])  # of no value: 0
