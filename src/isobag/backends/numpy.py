@@ -231,11 +231,8 @@ def count_groups(cells: Cells, cut: Cut, starts: Ints, n_jobs: int | None = None
     return counts
 
 
-def dot_counts(counts: csr_array, centers: csr_array, n_jobs: int | None = None, rows: Ints | None = None) -> Ints:
-    """Dot products of all rows of counts with all centers, integers: (n, centers).
-
-    rows: if given, the rows of counts that are the centers, for backends that find each pair once
-    """
+def dot_counts(counts: csr_array, centers: csr_array, n_jobs: int | None = None) -> Ints:
+    """Dot products of all rows of counts with all centers, integers: (n, centers)."""
     dots: Ints = (counts.tocsr().astype(np.int64) @ centers.tocsr().astype(np.int64).T).toarray()
     return dots
 

@@ -97,9 +97,8 @@ def fit_neighbours(maps: AnyMaps, n_partitionings: int, compute: Compute) -> tup
         maps = maps[chosen]
     references = maps if isinstance(maps, MeanMaps) and len(chosen) == len(maps) else maps[chosen]
     noise = estimate_noise(references, n_partitionings)
-    rows = chosen if isinstance(maps, MeanMaps) else None
     deviations = _deviations(references, noise)
-    distances = maps.map(lambda block: _distances(block, references, deviations, noise, compute, rows))
+    distances = maps.map(lambda block: _distances(block, references, deviations, noise, compute))
     unit = float(np.median(deviations.factors * np.sqrt(deviations.sq_norms)))
     lines = [
         fit_size_line(own, references.sizes, unit, *bounds, sloped=k == 0)
@@ -172,9 +171,8 @@ def _distances(
     others: Deviations,
     noise: Noise,
     compute: Compute,
-    chosen: Ints | None = None,
 ) -> Floats:
-    """Distances of each group to references, see ``Neighbours``: (g, 3). ``chosen``: the groups that are references."""
+    """Distances of each group to references, see ``Neighbours``: (g, 3)."""
     deviations = _deviations(maps, noise)
     sq_norm = _sq_norm(noise.population)
     ranks = _ranks(len(references))
@@ -182,6 +180,6 @@ def _distances(
     for rows in slices(len(maps), max(1, _KEPT_DOTS // len(references))):
         is_all = rows.stop - rows.start == len(maps)
         counts = maps.counts if is_all else maps.counts[rows]
-        dots = compute.backend.dot_counts(counts, references.counts, compute.n_jobs, chosen if is_all else None)
+        dots = compute.backend.dot_counts(counts, references.counts, compute.n_jobs)
         distances[rows] = compute.backend.near_and_far(dots, deviations.part(rows), others, sq_norm, ranks)
     return distances
