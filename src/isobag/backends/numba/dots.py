@@ -11,11 +11,10 @@ from numba import types
 from scipy.sparse import csr_array
 
 from isobag.backends import numpy as definition
-from isobag.backends.arrays import Cells, Ints
+from isobag.backends.arrays import Array, Cells, Ints
 from isobag.backends.counts import rows_of_counts, self_dots
-from isobag.backends.numba.compiled.jit import jit
-from isobag.backends.numba.compiled.llvm import at, in_llvm, loop, splat
-from isobag.backends.numba.compiled.target import HAS_AVX512
+from isobag.backends.numba.jit import jit
+from isobag.backends.numba.llvm import HAS_AVX512, at, in_llvm, loop, splat
 from isobag.backends.threads import map_in_threads, slices
 
 CENTERS, SECTION = 256 if HAS_AVX512 else 64, 32
@@ -34,7 +33,7 @@ def dot_counts(counts: csr_array, centers: csr_array, n_jobs: int | None = None)
     largest, limit = _bounds(counts, centers)
     if largest >= 1 << 15 or limit >= 1 << 31:
         return _dot_large(counts, centers, n_jobs) if limit < 1 << 53 else definition.dot_counts(counts, centers)
-    dots = np.empty((counts.shape[0], centers.shape[0]), dtype=np.int32)
+    dots: Array = np.empty((counts.shape[0], centers.shape[0]), dtype=np.int32)
     n_sections, blocks = -(-counts.shape[1] // (2 * SECTION)), list(slices(len(dots), _BLOCK_ROWS))
     listed = map_in_threads(lambda rows: _list_pairs(rows_of_counts(counts, rows), n_sections), blocks, n_jobs)
 
