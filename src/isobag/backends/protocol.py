@@ -75,8 +75,9 @@ class Backend(Protocol[A, C]):
         """Dot products of all rows of counts with all centers, integers: (n, centers)."""
 
     def near_and_far(
-        self, dots: A, groups: Deviations, others: Deviations, sq_norm: float, ranks: tuple[int, ...], /
-    ) -> Floats:
+        self, dots: A, groups: Deviations, others: Deviations, sq_norm: float, ranks: tuple[int, ...],
+        n_jobs: int | None, /,
+    ) -> Floats:  # fmt: skip
         """Mean distance of groups to the nearest reference groups, ranks[0] of them, and to those of other ranks.
 
         dots (g, references) -> (g, len(ranks))

@@ -181,5 +181,6 @@ def _distances(
         is_all = rows.stop - rows.start == len(maps)
         counts = maps.counts if is_all else maps.counts[rows]
         dots = compute.backend.dot_counts(counts, references.counts, compute.n_jobs)
-        distances[rows] = compute.backend.near_and_far(dots, deviations.part(rows), others, sq_norm, ranks)
+        part = deviations.part(rows)
+        distances[rows] = compute.backend.near_and_far(dots, part, others, sq_norm, ranks, compute.n_jobs)
     return distances
