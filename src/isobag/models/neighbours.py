@@ -69,11 +69,8 @@ class Neighbours(Learned):
         """How usual each group is for its size: (g,), above 0, higher = more normal."""
         return bounded(self.oddness(self.distances(maps, compute), maps.sizes))
 
-    def distances(self, maps: AnyMaps, compute: Compute, chosen: Ints | None = None) -> Floats:
-        """Mean distance to the nearest reference groups, and distances to the N/20-th and N/4-th nearest: (g, 3).
-
-        chosen : which of the groups are the references, where these are among them.
-        """
+    def distances(self, maps: AnyMaps, compute: Compute) -> Floats:
+        """Mean distance to the nearest reference groups, and distances to the N/20-th and N/4-th nearest: (g, 3)."""
         others, sq_norm = self.deviations(self.references), _sq_norm(self.population)
         ranks = _ranks(len(self.references))
 
@@ -82,10 +79,9 @@ class Neighbours(Learned):
             for rows in slices(len(block), max(1, _KEPT_DOTS // len(self.references))):
                 is_all = rows.stop - rows.start == len(block)
                 counts = block.counts if is_all else block.counts[rows]
-                of_fit = chosen if is_all else None
-                dots = compute.backend.dot_counts(counts, self.references.counts, compute.n_jobs, of_fit)
-                of_rows = deviations.part(rows)
-                distances[rows] = compute.backend.near_and_far(dots, of_rows, others, sq_norm, ranks)
+                dots = compute.backend.dot_counts(counts, self.references.counts, compute.n_jobs)
+                part = deviations.part(rows)
+                distances[rows] = compute.backend.near_and_far(dots, part, others, sq_norm, ranks, compute.n_jobs)
             return distances
 
         return maps.map(distances_of)
@@ -111,7 +107,7 @@ def fit_neighbours(maps: AnyMaps, n_partitionings: int, compute: Compute) -> tup
         maps = maps[chosen]
     references = maps if isinstance(maps, MeanMaps) and len(chosen) == len(maps) else maps[chosen]
     model = Neighbours(references, *estimate_noise(references, n_partitionings), ())
-    distances = model.distances(maps, compute, chosen if isinstance(maps, MeanMaps) else None)
+    distances = model.distances(maps, compute)
     deviations = model.deviations(references)
     unit = float(np.median(deviations.factors * np.sqrt(deviations.sq_norms)))
     lines = [
