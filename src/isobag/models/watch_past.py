@@ -9,8 +9,8 @@ from isobag.backends.arrays import Bools, Floats, Ints
 from isobag.backends.learned import Learned, demand
 from isobag.models.watch_null import Null, empty_null
 
-FADES = np.array([0.0, 2 / 3, 6 / 7, 13 / 14])
-"""What sums of z keep from one period to the next: nothing, or that of about 3, 7 and 14 periods."""
+FADES = np.array([0.3, 0.7, 0.9])
+"""What sums of z keep from one period to the next: they span about 1, 4 and 14 periods."""
 N_SIZES = 24
 
 
@@ -19,17 +19,48 @@ class Fleet(Learned):
     """What is learned of all entities.
 
     squares, weights (sizes, S) : squared errors times rows, and their number, at 1, 2, 4, 8, ... rows of a bag.
-    signal : for each cycle (S,), variance of its effects in units of the error of one period.
+    signal (cycles, S) : variance of the effects of each cycle in units of the error of one period.
+    fourth (2, spans, S), n (S,) : fourth powers of sums of z above 0, and below, and their number.
     """
 
     squares: Floats
     weights: Floats
-    signal: tuple[Floats, ...]
+    signal: Floats
+    fourth: Floats
+    n: Floats
     null: Null
 
     def validate(self) -> None:
-        """One shape of both tables."""
-        demand(self.squares.shape == self.weights.shape and len(self.squares) == N_SIZES, "squares without weights")
+        """Tables of the same summaries."""
+        n_summaries = len(self.n)
+        demand(self.squares.shape == self.weights.shape == (N_SIZES, n_summaries), "squares without weights")
+        demand(self.fourth.shape == (2, len(FADES), n_summaries), "fourth powers are not of all sums")
+        demand(self.signal.shape[1:] == self.n.shape, "signal is not of all summaries")
+
+
+@dataclass(frozen=True)
+class OpenIncidents(Learned):
+    """The open incident of each of E entities.
+
+    since, last (E,) : its first period, -1 for none, and the latest in which the deviation was there.
+    periods, points, p (E,) : how many periods and rows it has, and its smallest p-value.
+    remains (E,) : how much of the deviation is still there.
+    direction, level, n (E, S) : mean z, mean summaries, and of how many periods these are.
+    """
+
+    since: Ints
+    last: Ints
+    periods: Ints
+    points: Ints
+    p: Floats
+    remains: Floats
+    direction: Floats
+    level: Floats
+    n: Floats
+
+    def take(self, entities: Ints) -> "OpenIncidents":
+        """Those of some entities."""
+        return OpenIncidents(*(getattr(self, one.name)[entities] for one in fields(self)))
 
 
 @dataclass(frozen=True)
@@ -37,47 +68,30 @@ class Past(Learned):
     """What is learned of each of E entities.
 
     level, n (E, S) : usual summaries, and from how many periods.
-    effects, effect_n : of each cycle (E, phases, S) and (E, phases).
+    effects (E, phases, S), effect_n (E, phases) : of the phases of all cycles, one cycle after another.
     squares (E, S) : sum of squared errors in units of the fleet's.
-    sums, weights (E, memories, S) : of z over several periods, and the variance that these have by chance.
-    since, last (E,) : first period of the open incident, -1 for none, and the latest in which it was there.
-    direction (E, S), remains (E,) : its z, and how much of it is still there.
-    new_level, new_n (E, S) : what summaries are on average since then.
-    periods, points, p (E,) : how many periods and rows it has, and its smallest p-value.
+    sums (E, spans, S) : of z over several periods, each as large by chance as z.
     muted (E,) : whether silence was dismissed, or the entity retired, until rows come again.
     """
 
     level: Floats
     n: Floats
-    effects: tuple[Floats, ...]
-    effect_n: tuple[Floats, ...]
+    effects: Floats
+    effect_n: Floats
     squares: Floats
     sums: Floats
-    weights: Floats
-    since: Ints
-    last: Ints
-    direction: Floats
-    remains: Floats
-    new_level: Floats
-    new_n: Floats
-    periods: Ints
-    points: Ints
-    p: Floats
     muted: Bools
+    incidents: OpenIncidents
 
     def validate(self) -> None:
         """As many entities and summaries everywhere."""
-        demand(self.level.ndim == 2, "levels are not by entity and summary")
-        n_entities, n_summaries = self.level.shape
-        for name in ("n", "squares", "direction", "new_level", "new_n"):
-            demand(getattr(self, name).shape == self.level.shape, f"{name} is not of all entities")
-        for name in ("since", "last", "remains", "periods", "points", "p", "muted"):
-            demand(getattr(self, name).shape == (n_entities,), f"{name} is not of all entities")
-        shape = (n_entities, len(FADES) - 1, n_summaries)
-        demand(self.sums.shape == self.weights.shape == shape, "sums are not of all entities")
-        demand(len(self.effects) == len(self.effect_n), "effects differ in their cycles")
-        for effect, n in zip(self.effects, self.effect_n, strict=True):
-            demand(effect.shape == (*n.shape, n_summaries) and len(n) == n_entities, "effects are not of all entities")
+        e, s = self.level.shape
+        phases, open_ = self.effect_n.shape[1:], self.incidents
+        tables = self.n, self.squares, open_.direction, open_.level, open_.n
+        rows = self.muted, open_.since, open_.last, open_.periods, open_.points, open_.p, open_.remains
+        of_all = all(table.shape == (e, s) for table in tables) and all(row.shape == (e,) for row in rows)
+        of_all &= self.sums.shape == (e, len(FADES), s) and self.effects.shape == (e, *phases, s)
+        demand(of_all and len(self.effect_n) == e, "what is learned is not of all entities")
 
 
 class Rules(NamedTuple):
@@ -109,26 +123,27 @@ class Rules(NamedTuple):
 
 def empty_past(rules: Rules, n_entities: int = 0) -> Past:
     """Of entities of which nothing is known."""
-    e, s = n_entities, len(rules.units)
-    table, row, sums = np.zeros((e, s)), np.zeros(e), np.zeros((e, len(FADES) - 1, s))
-    effects = tuple(np.zeros((e, cycle, s)) for cycle in rules.cycles)
-    effect_n, none = tuple(np.zeros((e, cycle)) for cycle in rules.cycles), np.full(e, -1)
-    zero = np.zeros(e, dtype=np.int64)
-    incident = (none, none, table, row, table, table, zero, zero, np.ones(e), np.zeros(e, dtype=bool))
-    return Past(table, table, effects, effect_n, table, sums, sums, *incident)
+    e, s, phases = n_entities, len(rules.units), sum(rules.cycles)
+    table, zero, none = np.zeros((e, s)), np.zeros(e, dtype=np.int64), np.full(e, -1)
+    incidents = OpenIncidents(none, none, zero, zero, np.ones(e), np.zeros(e), table, table, table)
+    effects, sums = (np.zeros((e, phases, s)), np.zeros((e, phases))), np.zeros((e, len(FADES), s))
+    return Past(table, table, *effects, table, sums, np.zeros(e, dtype=bool), incidents)
 
 
 def empty_fleet(rules: Rules) -> Fleet:
     """Before any period."""
-    table, signal = np.zeros((N_SIZES, len(rules.units))), tuple(np.zeros(len(rules.units)) for _ in rules.cycles)
-    return Fleet(table, table, signal, empty_null(2 * len(FADES)))
+    s = len(rules.units)
+    table, fourth, signal = np.zeros((N_SIZES, s)), np.zeros((2, len(FADES), s)), np.zeros((len(rules.cycles), s))
+    return Fleet(table, table, signal, fourth, np.zeros(s), empty_null())
 
 
 def with_more(past: Past, rules: Rules, n_entities: int) -> Past:
     """The same with new entities at the end."""
-    new = empty_past(rules, n_entities - len(past.since))
 
     def join(a: Any, b: Any) -> Any:
-        return tuple(map(join, a, b)) if isinstance(a, tuple) else np.concatenate([a, b])
+        if isinstance(a, Learned):
+            return type(a)(*(join(getattr(a, one.name), getattr(b, one.name)) for one in fields(a)))  # type: ignore[arg-type]
+        return np.concatenate([a, b])
 
-    return Past(*(join(getattr(past, one.name), getattr(new, one.name)) for one in fields(Past)))
+    result: Past = join(past, empty_past(rules, n_entities - len(past.level)))
+    return result

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -10,7 +9,7 @@ from isobag.backends.arrays import Floats, Ints
 from isobag.backends.learned import Learned, demand
 from isobag.data.periods import Calendar
 from isobag.models.watch import JudgedPeriod, advance
-from isobag.models.watch_bags import BagRows, Schema, learn_schema, summarise
+from isobag.models.watch_bags import BagRows, Schema, summarise
 from isobag.models.watch_past import Fleet, Past, Rules, empty_fleet, empty_past, with_more
 
 
@@ -19,7 +18,6 @@ class Learnt(Learned):
     """What is known once the warm-up is over: of the schema, the entities and the fleet; n_before periods learned."""
 
     schema: Schema
-    left_out: tuple[str, ...]
     past: Past
     fleet: Fleet
     n_before: int
@@ -51,13 +49,13 @@ class History(Learned):
         demand(self.feedback.ndim == 2 and self.feedback.shape[1] == 3, "feedback is not three numbers")
         for ids in (self.rows.entity, self.feedback[:, 1]):
             demand(not len(ids) or (int(ids.min()) >= 0 and int(ids.max()) < n), "rows of an entity that is not there")
-        demand(self.learnt is None or len(self.learnt.past.since) <= n, "more is learned than there are entities")
+        demand(self.learnt is None or len(self.learnt.past.level) <= n, "more is learned than there are entities")
 
 
 def empty_history(first: int) -> History:
     """Before any rows; first is the first period that there will be."""
     none, table = np.empty(0, dtype=np.int64), np.empty((0, 0))
-    rows = BagRows(none, none, none.astype(np.int8), none, table, table.astype(np.int32))
+    rows = BagRows(none, none, none, table, table.astype(np.int16))
     return History(rows, None, none, first, first, first - 1, none, np.empty((0, 3), dtype=np.int64))
 
 
@@ -67,39 +65,40 @@ def rules_of(schema: Schema | None, calendar: Calendar, fdr: float = 0.1) -> Rul
     return Rules(units, tuple(calendar.cycle_lengths[::-1]), fdr)
 
 
+def start_learning(history: History, schema: Schema, rules: Rules) -> History:
+    """The same with a schema, and nothing learned yet."""
+    return replace(history, learnt=Learnt(schema, empty_past(rules), empty_fleet(rules), 0))
+
+
 def judge_open(
-    history: History, calendar: Calendar, fdr: float, late: int, is_chosen: tuple[bool, ...]
+    history: History, learnt: Learnt, rules: Rules, calendar: Calendar, late: int
 ) -> tuple[History, list[JudgedPeriod]]:
     """Judge every open period, the earliest first, and close those that no late row can change; rows are in order."""
-    rows, learnt = history.rows, history.learnt
-    if learnt is None:
-        warm_up = history.first + rules_of(None, calendar).warm_up
-        if history.newest < warm_up:
-            return history, []
-        has_hours = calendar.length % 86_400_000_000 == 0
-        schema, left_out = learn_schema(rows.take(slice(np.searchsorted(rows.period, warm_up))), is_chosen, has_hours)
-        rules = rules_of(schema, calendar, fdr)
-        learnt = Learnt(schema, left_out, empty_past(rules), empty_fleet(rules), 0)
-    rules = rules_of(learnt.schema, calendar, fdr)
+    rows, closes = history.rows, history.newest - late
     past, fleet, n_before = with_more(learnt.past, rules, len(history.begun)), learnt.fleet, learnt.n_before
-    closes = history.newest - late
-    result, is_kept, n_closed = [], False, int(np.searchsorted(rows.period, closes))
+    judged_periods, closed_learnt, n_closed = [], None, int(np.searchsorted(rows.period, closes))
+    offsets = np.cumsum([0, *rules.cycles])[: len(rules.cycles)]
     for period, entity, x in _bags_by_period(rows, learnt.schema):
-        if period >= closes and not is_kept:
-            learnt, is_kept = replace(learnt, past=past, fleet=fleet, n_before=n_before), True
+        if period >= closes and closed_learnt is None:
+            closed_learnt = Learnt(learnt.schema, past, fleet, n_before)
         table = np.full((len(history.begun), x.shape[1]), np.nan)
         table[history.begun <= period, 0] = np.log(0.5)
         table[entity] = x
-        phases = tuple(int(own[0]) for own in calendar.phases(np.array([period]))[::-1])
+        phases = np.array([place[0] for place in calendar.phases(np.array([period]))[::-1]], np.int64) + offsets
         feedback, of_period = np.zeros(len(table), np.int64), history.feedback[history.feedback[:, 2] == period]
         feedback[of_period[:, 1]] = of_period[:, 0]
         past, fleet, judged = advance(past, fleet, table, period, phases, n_before, rules, feedback)
         n_before += 1
-        result.append(judged)
-    bags = np.concatenate([history.bags, digests_of(rows.take(slice(n_closed)))[1]])
-    open_feedback, closed = history.feedback[history.feedback[:, 2] >= closes], max(history.closed, closes - 1)
-    changes: Any = {"learnt": learnt, "closed": closed, "bags": bags, "feedback": open_feedback}
-    return replace(history, rows=rows.take(np.arange(n_closed, len(rows))), **changes), result
+        judged_periods.append(judged)
+    new = replace(
+        history,
+        rows=rows.take(np.arange(n_closed, len(rows))),
+        learnt=closed_learnt or learnt,
+        closed=max(history.closed, closes - 1),
+        bags=np.concatenate([history.bags, digests_of(rows.take(slice(n_closed)))[1]]),
+        feedback=history.feedback[history.feedback[:, 2] >= closes],
+    )
+    return new, judged_periods
 
 
 def _bags_by_period(rows: BagRows, schema: Schema) -> Iterator[tuple[int, Ints, Floats]]:
