@@ -17,7 +17,7 @@ import numpy as np
 
 from isobag.backends.arrays import Bools, Floats, Ints
 from isobag.models.watch_null import add_evidence, benjamini_hochberg, p_values
-from isobag.models.watch_past import FADES, N_SIZES, Fleet, OpenIncidents, Past, Rules
+from isobag.models.watch_past import FADES, N_SIZES, Fleet, OpenIncidents, Past, Rules, joined
 
 ACCEPT, DISMISS, RETIRE = 1, 2, 3
 PRIOR, MIN_PAST = 10.0, 3
@@ -27,16 +27,12 @@ CERTAIN = 1000.0
 _CLIP, _EXACT, _PHASE_MEMORY, _NOISE = 3.0, 1e-6, 12, 3.0
 _FLEET_MEMORY, _MOST_Z, _IS_BACK = 50.0, 30.0, 0.45
 _SHARPNESS, _MOST_SUM, _CUT_SUM, _GAUSS, _TAIL_PRIOR = 0.3, 40.0, 3.0, 1.45, 100.0
-_SAMPLE = 2_000
+_SAMPLE = 10_000
 
 
 class Details(NamedTuple):
-    """Of entities that are in an incident, or no longer: number, the incident, bound of its p-values, is_over (k,).
+    """Incidents that are open, or no longer: bound of p-values, is_over (k,); expected, error (k, S)."""
 
-    expected, error (k, S).
-    """
-
-    entity: Ints
     incidents: OpenIncidents
     bound: Floats
     is_over: Bools
@@ -67,16 +63,18 @@ class _Expected(NamedTuple):
 
 
 def advance(
-    past: Past, fleet: Fleet, x: Floats, period: int, phases: Ints, n_before: int, rules: Rules, feedback: Ints
-) -> tuple[Past, Fleet, JudgedPeriod]:
+    past: Past, incidents: OpenIncidents, fleet: Fleet, x: Floats, period: int, phases: list[int], n_before: int,
+    rules: Rules, feedback: Ints,
+) -> tuple[Past, OpenIncidents, Fleet, JudgedPeriod]:  # fmt: skip
     """Judge a period by the past, then learn from it.
 
     x (E, S) : summaries, NaN where there is none; the first is log(rows + 1/2), NaN before an entity's first period.
     phases : of the period, places in the effects. n_before : periods learned from before. feedback (E,) : 0 for none.
     """
-    expected = _expect(past, fleet, x, phases, rules)
+    expected, is_open = _expect(past, fleet, x, phases, rules), np.zeros(len(x), dtype=bool)
+    is_open[incidents.entity] = True
     shift = (x - expected.mean) / expected.unit
-    is_ready, is_open, is_there = past.n >= MIN_PAST, past.incidents.since >= 0, np.isfinite(shift)
+    is_ready, is_there = past.n >= MIN_PAST, np.isfinite(shift)
     counts = is_ready & is_there & (~is_open & ~past.muted)[:, None]
     common, scatter = _common_of(shift, counts)
     error = np.maximum(expected.error, scatter)
@@ -89,46 +87,43 @@ def advance(
     z[~(is_ready & has_scale & is_there) | is_closed[:, None]] = np.nan
     is_judged = ~np.isnan(z[:, 0]) & ~past.muted
 
-    sums, evidence, span, fourth, n = _add_up(past, fleet, z, is_judged & ~is_open & (n_before > MIN_PAST))
+    is_usual = is_judged & ~is_open & (n_before > MIN_PAST)
+    sums, evidence, span, fourth, n = _add_up(past, fleet, z, is_usual)
     evidence[~is_judged] = np.nan
     group = np.clip(np.log2(np.maximum(expected.rows[:, 0], 0.5)) // 2 + 1, 0, 3).astype(np.int64)
     p, bound = p_values(fleet.null, evidence, group, n_before)
     p[n_before < rules.warm_up] = np.nan
 
     is_settled = feedback > 0
-    opened = benjamini_hochberg(p, ~np.isnan(p) & ~is_open & ~is_settled, rules.level)
-    steps = np.sqrt((1 - FADES) / (1 + FADES))[span, None] * sums[np.arange(len(z)), span]  # the shift of such a sum
-    chosen = np.where(span[:, None] == 0, np.nan_to_num(z), steps)
-    incidents, over, inside = _follow(past.incidents, x, z, p, opened, chosen, is_settled, period)
+    opened = np.flatnonzero(benjamini_hochberg(p, ~np.isnan(p) & ~is_open & ~is_settled, rules.level))
+    steps = np.sqrt((1 - FADES) / (1 + FADES))  # the shift that makes such a sum
+    chosen = [z[k] if span[k] == 0 else steps[span[k]] * sums[span[k]][k] for k in opened]
+    before = incidents
+    incidents, over = _follow(joined(incidents, _new_incidents(opened, chosen, period, z)), x, z, p, is_settled, period)
+    inside = np.zeros(len(x), dtype=bool)
+    inside[incidents.entity[~over]] = True
 
     learns = ~inside & ~past.muted & (feedback != RETIRE)
-    level, n_level, effects, effect_n = _learn_levels(past, expected, x, phases, learns, rules)
     seen = learns[:, None] & is_ready & is_there
-    squares = shift**2 / expected.widened
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.where(seen & (expected.variance > 0), np.minimum(squares / expected.variance, _CLIP**2), 0.0)
-    taken = (feedback == ACCEPT)[:, None] & ~np.isnan(x)
-    n_since = np.where(is_open[:, None], past.incidents.n, 0.0)  # the new usual is what was since the incident began
-    accepted = (past.incidents.level * n_since + np.nan_to_num(x)) / (n_since + 1)
-    new = Past(
-        level=np.where(taken, accepted, level),
-        n=np.where(taken, n_since + 1, n_level),
-        effects=effects,
-        effect_n=effect_n,
-        squares=past.squares * np.where(seen & (past.n >= rules.memory), 1 - 1 / rules.memory, 1.0) + ratio,
-        sums=np.where((over | is_settled)[:, None, None], 0.0, sums),
-        muted=((past.muted | (feedback == DISMISS)) & is_silent) | (feedback == RETIRE),
-        incidents=incidents,
-    )
-    null = add_evidence(fleet.null, evidence, group, is_judged & ~is_open & (n_before > MIN_PAST), n_before)
+    new, squares = _learn(past, expected, x, shift, phases, learns, seen, rules)
+    for k in np.flatnonzero(feedback == ACCEPT):  # the new usual is what was since the incident began
+        n_since, level = (own[before.entity == k].sum(axis=0) for own in (before.n, before.level))
+        is_x = ~np.isnan(x[k])
+        new.level[k, is_x] = ((level * n_since + np.nan_to_num(x[k])) / (n_since + 1))[is_x]
+        new.n[k, is_x] = n_since[is_x] + 1
+    for own in sums:
+        own[np.append(incidents.entity[over], np.flatnonzero(is_settled))] = 0.0
+    muted = ((past.muted | (feedback == DISMISS)) & is_silent) | (feedback == RETIRE)
+    new = replace(new, sums=sums, muted=muted)
+    null = add_evidence(fleet.null, evidence, group, is_usual, n_before)
     fleet = replace(_learn_fleet(fleet, expected, squares, seen), null=null, fourth=fourth, n=n)
     if n_before % max(7, *rules.cycles[:1], 1) == 0:
         fleet = replace(fleet, signal=_signals(new, fleet, rules))
     changed = counts & (np.abs(shift) > 2 * expected.error) & (np.sign(shift) == np.sign(common))
-    at, since = np.flatnonzero(inside | over), np.where(opened, period, past.incidents.since)
-    listed = replace(incidents, since=since).take(at)
-    details = Details(at, listed, bound[at], over[at], expected.mean[at], (expected.error * expected.unit)[at])
-    return new, fleet, JudgedPeriod(period, _rows_of(x), p, inside, changed.sum(axis=0), details)
+    at = incidents.entity
+    details = Details(incidents, bound[at], over, expected.mean[at], (expected.error * expected.unit)[at])
+    judged = JudgedPeriod(period, _rows_of(x), p, inside, changed.sum(axis=0), details)
+    return new, incidents.take(~over), fleet, judged
 
 
 def _rows_of(x: Floats) -> Ints:
@@ -136,12 +131,12 @@ def _rows_of(x: Floats) -> Ints:
     return np.rint(np.nan_to_num(np.exp(x[:, 0]) - 0.5)).astype(np.int64)
 
 
-def _expect(past: Past, fleet: Fleet, x: Floats, phases: Ints, rules: Rules) -> _Expected:
+def _expect(past: Past, fleet: Fleet, x: Floats, phases: list[int], rules: Rules) -> _Expected:
     mean, weights, widened = past.level, [], 1 + 1 / np.maximum(past.n, 1)
     for phase, signal in zip(phases, fleet.signal, strict=True):
-        n = past.effect_n[:, phase, None]
+        n = past.effect_n[phase][:, None]
         weights.append(n * signal / (n * signal + 1))
-        mean = mean + weights[-1] * past.effects[:, phase]
+        mean = mean + weights[-1] * past.effects[phase]
         widened = widened + weights[-1] ** 2 / np.maximum(n, 1)
     rows = np.repeat(np.nan_to_num(np.exp(x[:, :1]) - 0.5), mean.shape[1], axis=1)
     rows[:, 0] = np.exp(np.minimum(mean[:, 0], _MOST_Z)) - 0.5
@@ -194,92 +189,118 @@ def _common_of(errors: Floats, counts: Bools) -> tuple[Floats, Floats]:
     return common, scatter
 
 
-def _add_up(past: Past, fleet: Fleet, z: Floats, counts: Bools) -> tuple[Floats, Floats, Ints, Floats, Floats]:
+def _add_up(
+    past: Past, fleet: Fleet, z: Floats, counts: Bools
+) -> tuple[tuple[Floats, ...], Floats, Ints, Floats, Floats]:
     """Sums of z with a period more, their evidence (E,), the span that says most (E,), and what the fleet learns.
 
     By chance a sum is as large as z. How far it goes, by its fourth powers, is learned for each side: (2, spans, S).
     """
-    is_there, fades = ~np.isnan(z)[:, None], FADES[:, None]
-    sums = np.where(is_there, fades * past.sums + np.sqrt(1 - fades**2) * np.nan_to_num(z)[:, None], past.sums)
+    is_there, known, fade = ~np.isnan(z), np.nan_to_num(z), 1 - 1 / _FLEET_MEMORY
+    part = slice(None, None, 1 + len(z) // _SAMPLE)
+    seen = counts[part, None] & is_there[part]
     tails = ((fleet.fourth + _TAIL_PRIOR * _GAUSS) / (fleet.n + _TAIL_PRIOR) / _GAUSS) ** 0.25
-    size = np.minimum(np.abs(sums) / np.where(sums > 0, *tails), _MOST_SUM)
-    power = np.where(is_there, np.exp(_SHARPNESS * size**2), 0.0).sum(axis=2)
-    n = np.maximum(is_there.sum(axis=(1, 2)) * len(FADES), 1)
-    evidence = np.sqrt(np.log(np.maximum(power.sum(axis=1) / n, 1.0)))  # as large as z, for exponential tails
-    fourth = np.where(counts[:, None, None] & is_there, np.clip(sums, -_CUT_SUM, _CUT_SUM) ** 4, 0.0)
-    of_sides = np.stack([(fourth * (sums > 0)).sum(axis=0), (fourth * (sums < 0)).sum(axis=0)])
-    fade = 1 - 1 / _FLEET_MEMORY
-    n_seen = (counts[:, None] & is_there[:, 0]).sum(axis=0)
-    return sums, evidence, power.argmax(axis=1), fleet.fourth * fade + of_sides, fleet.n * fade + n_seen
+    sums, powers, fourth = [], [], fleet.fourth * fade
+    for k, keep in enumerate(FADES):
+        own = np.where(is_there, keep * past.sums[k] + np.sqrt(1 - keep**2) * known, past.sums[k])
+        size = np.minimum(np.abs(own) / np.where(own > 0, tails[0, k], tails[1, k]), _MOST_SUM)
+        powers.append(np.where(is_there, np.exp(_SHARPNESS * size**2), 0.0).sum(axis=1))
+        fourth_power = np.where(seen, np.minimum(np.abs(own[part]), _CUT_SUM) ** 4, 0.0)
+        fourth[0, k] += np.where(own[part] > 0, fourth_power, 0.0).sum(axis=0)
+        fourth[1, k] += np.where(own[part] < 0, fourth_power, 0.0).sum(axis=0)
+        sums.append(own)
+    power, n = np.stack(powers), np.maximum(is_there.sum(axis=1) * len(FADES), 1)
+    evidence = np.sqrt(np.log(np.maximum(power.sum(axis=0) / n, 1.0)))  # about as large as z, for exponential tails
+    return tuple(sums), evidence, power.argmax(axis=0), fourth, fleet.n * fade + seen.sum(axis=0)
+
+
+def _new_incidents(opened: Ints, chosen: list[Floats], period: int, z: Floats) -> OpenIncidents:
+    """Incidents that begin, before their first period is added."""
+    k, none = len(opened), np.zeros((len(opened), z.shape[1]))
+    zero, since, direction = np.zeros(k, dtype=np.int64), np.full(k, period), none.copy()
+    direction[:] = np.clip(np.nan_to_num(np.reshape(chosen, none.shape)), -_MOST_Z, _MOST_Z)
+    return OpenIncidents(opened, since, since, zero, zero, np.ones(k), np.ones(k), direction, none, none)
 
 
 def _follow(
-    past: OpenIncidents, x: Floats, z: Floats, p: Floats, opened: Bools, chosen: Floats, is_settled: Bools, period: int
-) -> tuple[OpenIncidents, Bools, Bools]:
-    """Incidents opened, continued and ended; which are over, and which entities are in one.
+    past: OpenIncidents, x: Floats, z: Floats, p: Floats, is_settled: Bools, period: int
+) -> tuple[OpenIncidents, Bools]:
+    """Incidents with a period more, and which are over.
 
     An incident is over when the part of z along its direction is back: of the largest components, averaged over up to
     about three periods.
     """
-    is_open, is_there = past.since >= 0, ~np.isnan(z)
-    plain = np.clip(np.nan_to_num(z), -_MOST_Z, _MOST_Z)
-    direction = np.where(opened[:, None], np.clip(chosen, -_MOST_Z, _MOST_Z), past.direction)
-    clear = np.where(np.abs(direction) >= np.abs(direction).max(axis=1, keepdims=True, initial=0) / 2, direction, 0.0)
+    at, is_new = past.entity, (past.periods == 0)
+    x, z, p = x[at], z[at], p[at]
+    is_there, plain = ~np.isnan(z), np.clip(np.nan_to_num(z), -_MOST_Z, _MOST_Z)
+    size = np.abs(past.direction)
+    clear = np.where(size >= size.max(axis=1, keepdims=True, initial=0) / 2, past.direction, 0.0)
     power = np.where(is_there, clear**2, 0.0).sum(axis=1)
     share = np.clip((plain * clear).sum(axis=1) / np.maximum(power, 1e-9), -1, 2)
     share = np.where(power > 0, share, past.remains)
     speed = np.maximum(1 / 3, 1 - 9 / np.maximum(power, 9.0))  # a large shift that is back is over at once
-    remains = np.where(opened, 1.0, past.remains + speed * (share - past.remains))
-    over = is_open & ((remains < _IS_BACK) | is_settled)
-    inside = opened | (is_open & ~over)
-    periods = np.where(opened, 1, past.periods + inside)
-    gain = np.where(is_open & inside, 1 / np.maximum(periods, 1), 0.0)[:, None]
-    has_x = inside[:, None] & ~np.isnan(x)
-    n = np.where(opened[:, None], 0.0, past.n) + has_x
-    before = np.where(n > 1, past.level, 0.0)
-    incidents = OpenIncidents(
-        since=np.where(opened, period, np.where(over, -1, past.since)),
-        last=np.where(opened | (inside & (share > 0.5)), period, past.last),
+    remains = np.where(is_new, 1.0, past.remains + speed * (share - past.remains))
+    over = ~is_new & ((remains < _IS_BACK) | is_settled[at])
+    periods = past.periods + ~over
+    gain = np.where(is_new | over, 0.0, 1 / np.maximum(periods, 1))[:, None]
+    has_x = ~over[:, None] & ~np.isnan(x)
+    n = past.n + has_x
+    incidents = replace(
+        past,
+        last=np.where(~over & (share > 0.5), period, past.last),
         periods=periods,
-        points=np.where(opened, 0, past.points) + np.where(inside, _rows_of(x), 0),
-        p=np.where(opened, p, np.where(inside, np.fmin(past.p, p), past.p)),
+        points=past.points + np.where(over, 0, _rows_of(x)),
+        p=np.where(over, past.p, np.fmin(past.p, p)),
         remains=remains,
-        direction=direction + np.where(is_there, gain * (plain - direction), 0.0),
-        level=np.where(has_x, before + (np.nan_to_num(x) - before) / np.maximum(n, 1), past.level),
+        direction=past.direction + np.where(is_there, gain * (plain - past.direction), 0.0),
+        level=np.where(has_x, past.level + (np.nan_to_num(x) - past.level) / np.maximum(n, 1), past.level),
         n=n,
     )
-    return incidents, over, inside
+    return incidents, over
 
 
-def _learn_levels(
-    past: Past, expected: _Expected, x: Floats, phases: Ints, learns: Bools, rules: Rules
-) -> tuple[Floats, Floats, Floats, Floats]:
-    """Levels and effects with a period more: means, later fading ones, of errors cut at three times the usual."""
-    seen, is_ready = learns[:, None] & ~np.isnan(x), past.n >= MIN_PAST
+def _learn(
+    past: Past, expected: _Expected, x: Floats, shift: Floats, phases: list[int], learns: Bools, seen: Bools,
+    rules: Rules,
+) -> tuple[Past, Floats]:  # fmt: skip
+    """Levels and effects with a period more: means, later fading ones, of errors cut at three times the usual.
+
+    And squared errors, of which the fleet learns.
+    """
+    is_added, is_ready = learns[:, None] & ~np.isnan(x), past.n >= MIN_PAST
     limit = np.where(is_ready & (expected.error > 0), _CLIP * expected.error * expected.unit, np.inf)
-    n = past.n + seen
-    gain = np.where(seen, 1 / np.clip(n, 1, rules.memory), 0.0)
-    level = past.level + gain * np.clip(np.where(seen, x - expected.mean, 0.0), -limit, limit)
-    effects, effect_n, left = past.effects.copy(), past.effect_n.copy(), np.where(seen & is_ready, x - past.level, 0.0)
+    n = past.n + is_added
+    gain = np.where(is_added, 1 / np.clip(n, 1, rules.memory), 0.0)
+    level = past.level + gain * np.clip(np.where(is_added, x - expected.mean, 0.0), -limit, limit)
+    effects, effect_n = list(past.effects), list(past.effect_n)
+    is_added, left = is_added & is_ready, x - past.level
     for phase, weight in zip(phases, expected.weights, strict=True):
-        step = past.effects[:, phase]
-        effect_n[:, phase] = np.minimum(effect_n[:, phase] + (seen & is_ready)[:, 0], _PHASE_MEMORY)
-        n_phase = effect_n[:, phase, None]
-        bound = np.where(n_phase > 2, 2 * limit, np.inf)
-        change = np.clip(left - step, -bound, bound) / np.maximum(n_phase, 1)
-        effects[:, phase] += np.where(seen & is_ready, change, 0.0)
+        step, n_phase = effects[phase], np.minimum(effect_n[phase] + is_added[:, 0], _PHASE_MEMORY)
+        bound = np.where(n_phase[:, None] > 2, 2 * limit, np.inf)
+        change = np.clip(left - step, -bound, bound) / np.maximum(n_phase, 1)[:, None]
+        effects[phase], effect_n[phase] = step + np.where(is_added, change, 0.0), n_phase
         left = left - weight * step
-    return level, np.minimum(n, rules.memory), effects, effect_n
+    squares = shift**2 / expected.widened
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.where(seen & (expected.variance > 0), np.minimum(squares / expected.variance, _CLIP**2), 0.0)
+    fades = np.where(seen & (past.n >= rules.memory), 1 - 1 / rules.memory, 1.0)
+    new = replace(
+        past, level=level, n=np.minimum(n, rules.memory), effects=tuple(effects), effect_n=tuple(effect_n),
+        squares=past.squares * fades + ratio,
+    )  # fmt: skip
+    return new, squares
 
 
 def _learn_fleet(fleet: Fleet, expected: _Expected, squares: Floats, seen: Bools) -> Fleet:
     """Squared errors of a period added, the largest cut."""
-    usual = expected.variance * expected.scale
-    cut = np.where(usual > 0, np.minimum(squares / expected.scale, _CLIP**2 * usual), squares)
-    places, shape = _places(expected.rows)[seen], fleet.squares.shape
-    values = (cut * np.maximum(expected.rows, 1.0))[seen]
-    added, weight = (np.bincount(places, own, fleet.squares.size).reshape(shape) for own in (values, None))
-    fade = 1 - 1 / _FLEET_MEMORY
+    part = slice(None, None, 1 + len(seen) // _SAMPLE)
+    scale, seen, squares, rows = (own[part] for own in (expected.scale, seen, squares, expected.rows))
+    usual, fade = expected.variance[part] * scale, 1 - 1 / _FLEET_MEMORY
+    cut = np.where(usual > 0, np.minimum(squares / scale, _CLIP**2 * usual), squares)
+    values, places = (cut * np.maximum(rows, 1.0))[seen], _places(rows)[seen]
+    added, weight = (
+        np.bincount(places, own, fleet.squares.size).reshape(fleet.squares.shape) for own in (values, None)
+    )
     return replace(fleet, squares=fleet.squares * fade + added, weights=fleet.weights * fade + weight)
 
 
@@ -289,7 +310,7 @@ def _signals(past: Past, fleet: Fleet, rules: Rules) -> Floats:
     unit, scale = _units_of(past, rules)[part, None], ((PRIOR + past.squares) / (PRIOR + past.n))[part, None]
     result, starts = np.zeros(fleet.signal.shape), np.cumsum([0, *rules.cycles])
     for k, (start, end) in enumerate(pairwise(starts)):
-        effect, n = past.effects[part, start:end], past.effect_n[part, start:end]
+        effect, n = (np.stack([one[part] for one in own[start:end]], 1) for own in (past.effects, past.effect_n))
         rows = np.exp(np.minimum((past.level[part, None] + effect)[..., :1], _MOST_Z))
         variance = _variance_of(fleet, np.repeat(rows, effect.shape[2], axis=2)) * scale
         variance[..., 0] = np.maximum(variance[..., 0], _least_error(rows[..., 0]) ** 2)

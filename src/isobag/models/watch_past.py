@@ -40,14 +40,15 @@ class Fleet(Learned):
 
 @dataclass(frozen=True)
 class OpenIncidents(Learned):
-    """The open incident of each of E entities.
+    """The k open incidents, of an entity each.
 
-    since, last (E,) : its first period, -1 for none, and the latest in which the deviation was there.
-    periods, points, p (E,) : how many periods and rows it has, and its smallest p-value.
-    remains (E,) : how much of the deviation is still there.
-    direction, level, n (E, S) : mean z, mean summaries, and of how many periods these are.
+    since, last (k,) : its first period, and the latest in which the deviation was there.
+    periods, points, p (k,) : how many periods and rows it has, and its smallest p-value.
+    remains (k,) : how much of the deviation is still there.
+    direction, level, n (k, S) : mean z, mean summaries, and of how many periods these are.
     """
 
+    entity: Ints
     since: Ints
     last: Ints
     periods: Ints
@@ -58,9 +59,9 @@ class OpenIncidents(Learned):
     level: Floats
     n: Floats
 
-    def take(self, entities: Ints) -> "OpenIncidents":
-        """Those of some entities."""
-        return OpenIncidents(*(getattr(self, one.name)[entities] for one in fields(self)))
+    def take(self, incidents: Bools) -> "OpenIncidents":
+        """Some of them."""
+        return OpenIncidents(*(getattr(self, one.name)[incidents] for one in fields(self)))
 
 
 @dataclass(frozen=True)
@@ -68,30 +69,27 @@ class Past(Learned):
     """What is learned of each of E entities.
 
     level, n (E, S) : usual summaries, and from how many periods.
-    effects (E, phases, S), effect_n (E, phases) : of the phases of all cycles, one cycle after another.
+    effects, effect_n : of each phase of all cycles, one cycle after another, (E, S) and (E,).
     squares (E, S) : sum of squared errors in units of the fleet's.
-    sums (E, spans, S) : of z over several periods, each as large by chance as z.
+    sums : of z over each span (E, S), each as large by chance as z.
     muted (E,) : whether silence was dismissed, or the entity retired, until rows come again.
     """
 
     level: Floats
     n: Floats
-    effects: Floats
-    effect_n: Floats
+    effects: tuple[Floats, ...]
+    effect_n: tuple[Floats, ...]
     squares: Floats
-    sums: Floats
+    sums: tuple[Floats, ...]
     muted: Bools
-    incidents: OpenIncidents
 
     def validate(self) -> None:
         """As many entities and summaries everywhere."""
-        e, s = self.level.shape
-        phases, open_ = self.effect_n.shape[1:], self.incidents
-        tables = self.n, self.squares, open_.direction, open_.level, open_.n
-        rows = self.muted, open_.since, open_.last, open_.periods, open_.points, open_.p, open_.remains
-        of_all = all(table.shape == (e, s) for table in tables) and all(row.shape == (e,) for row in rows)
-        of_all &= self.sums.shape == (e, len(FADES), s) and self.effects.shape == (e, *phases, s)
-        demand(of_all and len(self.effect_n) == e, "what is learned is not of all entities")
+        demand(self.level.ndim == 2, "levels are not by entity and summary")
+        tables, rows = (self.n, self.squares, *self.sums, *self.effects), (self.muted, *self.effect_n)
+        is_of_all = all(table.shape == self.level.shape for table in tables)
+        is_of_all &= all(row.shape == self.level.shape[:1] for row in rows)
+        demand(is_of_all and len(self.effects) == len(self.effect_n), "what is learned is not of all entities")
 
 
 class Rules(NamedTuple):
@@ -123,11 +121,15 @@ class Rules(NamedTuple):
 
 def empty_past(rules: Rules, n_entities: int = 0) -> Past:
     """Of entities of which nothing is known."""
-    e, s, phases = n_entities, len(rules.units), sum(rules.cycles)
-    table, zero, none = np.zeros((e, s)), np.zeros(e, dtype=np.int64), np.full(e, -1)
-    incidents = OpenIncidents(none, none, zero, zero, np.ones(e), np.zeros(e), table, table, table)
-    effects, sums = (np.zeros((e, phases, s)), np.zeros((e, phases))), np.zeros((e, len(FADES), s))
-    return Past(table, table, *effects, table, sums, np.zeros(e, dtype=bool), incidents)
+    table, row, n_phases = np.zeros((n_entities, len(rules.units))), np.zeros(n_entities), sum(rules.cycles)
+    sums, muted = (table,) * len(FADES), np.zeros(n_entities, dtype=bool)
+    return Past(table, table, (table,) * n_phases, (row,) * n_phases, table, sums, muted)
+
+
+def no_incidents(rules: Rules) -> OpenIncidents:
+    """None at all."""
+    none, table = np.empty(0, dtype=np.int64), np.empty((0, len(rules.units)))
+    return OpenIncidents(none, none, none, none, none, np.empty(0), np.empty(0), table, table, table)
 
 
 def empty_fleet(rules: Rules) -> Fleet:
@@ -137,13 +139,16 @@ def empty_fleet(rules: Rules) -> Fleet:
     return Fleet(table, table, signal, fourth, np.zeros(s), empty_null())
 
 
+def joined(a: Any, b: Any) -> Any:
+    """Values of the same class one behind the other."""
+    if isinstance(a, Learned):
+        names = [one.name for one in fields(a)]  # type: ignore[arg-type]  # a data class
+        return type(a)(*(joined(getattr(a, name), getattr(b, name)) for name in names))
+    return tuple(map(joined, a, b)) if isinstance(a, tuple) else np.concatenate([a, b])
+
+
 def with_more(past: Past, rules: Rules, n_entities: int) -> Past:
     """The same with new entities at the end."""
-
-    def join(a: Any, b: Any) -> Any:
-        if isinstance(a, Learned):
-            return type(a)(*(join(getattr(a, one.name), getattr(b, one.name)) for one in fields(a)))  # type: ignore[arg-type]
-        return np.concatenate([a, b])
-
-    result: Past = join(past, empty_past(rules, n_entities - len(past.level)))
+    more = n_entities - len(past.level)
+    result: Past = joined(past, empty_past(rules, more)) if more else past
     return result

@@ -10,7 +10,7 @@ from isobag.backends.learned import Learned, demand
 from isobag.data.periods import Calendar
 from isobag.models.watch import JudgedPeriod, advance
 from isobag.models.watch_bags import BagRows, Schema, summarise
-from isobag.models.watch_past import Fleet, Past, Rules, empty_fleet, empty_past, with_more
+from isobag.models.watch_past import Fleet, OpenIncidents, Past, Rules, empty_fleet, empty_past, no_incidents, with_more
 
 
 @dataclass(frozen=True)
@@ -19,6 +19,7 @@ class Learnt(Learned):
 
     schema: Schema
     past: Past
+    incidents: OpenIncidents
     fleet: Fleet
     n_before: int
 
@@ -49,7 +50,8 @@ class History(Learned):
         demand(self.feedback.ndim == 2 and self.feedback.shape[1] == 3, "feedback is not three numbers")
         for ids in (self.rows.entity, self.feedback[:, 1]):
             demand(not len(ids) or (int(ids.min()) >= 0 and int(ids.max()) < n), "rows of an entity that is not there")
-        demand(self.learnt is None or len(self.learnt.past.level) <= n, "more is learned than there are entities")
+        of_learnt = 0 if self.learnt is None else len(self.learnt.past.level)
+        demand(of_learnt <= n, "more is learned than there are entities")
 
 
 def empty_history(first: int) -> History:
@@ -67,7 +69,7 @@ def rules_of(schema: Schema | None, calendar: Calendar, fdr: float = 0.1) -> Rul
 
 def start_learning(history: History, schema: Schema, rules: Rules) -> History:
     """The same with a schema, and nothing learned yet."""
-    return replace(history, learnt=Learnt(schema, empty_past(rules), empty_fleet(rules), 0))
+    return replace(history, learnt=Learnt(schema, empty_past(rules), no_incidents(rules), empty_fleet(rules), 0))
 
 
 def judge_open(
@@ -75,19 +77,28 @@ def judge_open(
 ) -> tuple[History, list[JudgedPeriod]]:
     """Judge every open period, the earliest first, and close those that no late row can change; rows are in order."""
     rows, closes = history.rows, history.newest - late
-    past, fleet, n_before = with_more(learnt.past, rules, len(history.begun)), learnt.fleet, learnt.n_before
-    judged_periods, closed_learnt, n_closed = [], None, int(np.searchsorted(rows.period, closes))
-    offsets = np.cumsum([0, *rules.cycles])[: len(rules.cycles)]
+    past, incidents, fleet = with_more(learnt.past, rules, len(history.begun)), learnt.incidents, learnt.fleet
+    n_before, judged_periods, closed_learnt, n_closed = (
+        learnt.n_before,
+        [],
+        None,
+        int(np.searchsorted(rows.period, closes)),
+    )
+    starts = np.cumsum([0, *rules.cycles]).tolist()[:-1]
     for period, entity, x in _bags_by_period(rows, learnt.schema):
         if period >= closes and closed_learnt is None:
-            closed_learnt = Learnt(learnt.schema, past, fleet, n_before)
+            closed_learnt = Learnt(learnt.schema, past, incidents, fleet, n_before)
         table = np.full((len(history.begun), x.shape[1]), np.nan)
         table[history.begun <= period, 0] = np.log(0.5)
         table[entity] = x
-        phases = np.array([place[0] for place in calendar.phases(np.array([period]))[::-1]], np.int64) + offsets
+        phases = [
+            int(own[0]) + start for own, start in zip(calendar.phases(np.array([period]))[::-1], starts, strict=True)
+        ]
         feedback, of_period = np.zeros(len(table), np.int64), history.feedback[history.feedback[:, 2] == period]
         feedback[of_period[:, 1]] = of_period[:, 0]
-        past, fleet, judged = advance(past, fleet, table, period, phases, n_before, rules, feedback)
+        past, incidents, fleet, judged = advance(
+            past, incidents, fleet, table, period, phases, n_before, rules, feedback
+        )
         n_before += 1
         judged_periods.append(judged)
     new = replace(

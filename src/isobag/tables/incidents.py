@@ -72,7 +72,7 @@ class Incidents:
         places: dict[tuple[int, int], list[tuple[Details, int]]] = {}
         for judged in self.judged:
             for k, key in enumerate(
-                zip(judged.details.entity.tolist(), judged.details.incidents.since.tolist(), strict=True)
+                zip(judged.details.incidents.entity.tolist(), judged.details.incidents.since.tolist(), strict=True)
             ):
                 places.setdefault(key, []).append((judged.details, k))
         newest, incidents = self.judged[-1].period if self.judged else -1, []
@@ -108,7 +108,7 @@ class Incidents:
         parts: list[Any] = [[np.empty(0, kind) for kind in (*(np.int64,) * 3, np.float64, bool, object)]]
         for one in self.judged:
             at, what = np.flatnonzero(~np.isnan(one.p_value)), np.full(len(one.rows), "", dtype=object)
-            for k, entity in enumerate(one.details.entity.tolist()):
+            for k, entity in enumerate(one.details.incidents.entity.tolist()):
                 what[entity] = self._reason(one.details, k)[0] if one.inside[entity] else ""
             columns = one.rows, one.p_value, one.inside, what
             parts.append([at, np.full(len(at), one.period), *(column[at] for column in columns)])
