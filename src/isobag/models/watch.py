@@ -17,7 +17,7 @@ import numpy as np
 
 from isobag.backends.arrays import Bools, Floats, Ints
 from isobag.models.watch_null import add_evidence, benjamini_hochberg, p_values
-from isobag.models.watch_past import FADES, N_SIZES, Fleet, OpenIncidents, Past, Rules, joined
+from isobag.models.watch_state import FADES, N_SIZES, Fleet, OpenIncidents, Past, Rules, WatchState
 
 ACCEPT, DISMISS, RETIRE = 1, 2, 3
 PRIOR, MIN_PAST = 10.0, 3
@@ -63,16 +63,16 @@ class _Expected(NamedTuple):
 
 
 def advance(
-    past: Past, incidents: OpenIncidents, fleet: Fleet, x: Floats, period: int, phases: list[int], n_before: int,
-    rules: Rules, feedback: Ints,
-) -> tuple[Past, OpenIncidents, Fleet, JudgedPeriod]:  # fmt: skip
+    state: WatchState, x: Floats, period: int, phases: list[int], rules: Rules, feedback: Ints
+) -> tuple[WatchState, JudgedPeriod]:
     """Judge a period by the past, then learn from it.
 
     x (E, S) : summaries, NaN where there is none; the first is log(rows + 1/2), NaN before an entity's first period.
-    phases : of the period, places in the effects. n_before : periods learned from before. feedback (E,) : 0 for none.
+    phases : of the period, places in the effects. feedback (E,) : of the user, 0 for none.
     """
+    past, before, fleet, n_before = state.past, state.incidents, state.fleet, state.n_before
     expected, is_open = _expect(past, fleet, x, phases, rules), np.zeros(len(x), dtype=bool)
-    is_open[incidents.entity] = True
+    is_open[before.entity] = True
     shift = (x - expected.mean) / expected.unit
     is_ready, is_there = past.n >= MIN_PAST, np.isfinite(shift)
     counts = is_ready & is_there & (~is_open & ~past.muted)[:, None]
@@ -97,9 +97,11 @@ def advance(
     is_settled = feedback > 0
     opened = np.flatnonzero(benjamini_hochberg(p, ~np.isnan(p) & ~is_open & ~is_settled, rules.level))
     steps = np.sqrt((1 - FADES) / (1 + FADES))  # the shift that makes such a sum
-    chosen = [z[k] if span[k] == 0 else steps[span[k]] * sums[span[k]][k] for k in opened]
-    before = incidents
-    incidents, over = _follow(joined(incidents, _new_incidents(opened, chosen, period, z)), x, z, p, is_settled, period)
+    direction = np.zeros((len(opened), x.shape[1]))
+    for own, k in zip(direction, opened, strict=True):
+        own[:] = np.nan_to_num(z[k]) if span[k] == 0 else steps[span[k]] * sums[span[k]][k]
+    incidents = before.and_new(opened, np.clip(direction, -_MOST_Z, _MOST_Z), period)
+    incidents, over = _follow(incidents, x, z, p, is_settled, period)
     inside = np.zeros(len(x), dtype=bool)
     inside[incidents.entity[~over]] = True
 
@@ -123,7 +125,7 @@ def advance(
     at = incidents.entity
     details = Details(incidents, bound[at], over, expected.mean[at], (expected.error * expected.unit)[at])
     judged = JudgedPeriod(period, _rows_of(x), p, inside, changed.sum(axis=0), details)
-    return new, incidents.take(~over), fleet, judged
+    return WatchState(new, incidents.take(~over), fleet, n_before + 1), judged
 
 
 def _rows_of(x: Floats) -> Ints:
@@ -212,14 +214,6 @@ def _add_up(
     power, n = np.stack(powers), np.maximum(is_there.sum(axis=1) * len(FADES), 1)
     evidence = np.sqrt(np.log(np.maximum(power.sum(axis=0) / n, 1.0)))  # about as large as z, for exponential tails
     return tuple(sums), evidence, power.argmax(axis=0), fourth, fleet.n * fade + seen.sum(axis=0)
-
-
-def _new_incidents(opened: Ints, chosen: list[Floats], period: int, z: Floats) -> OpenIncidents:
-    """Incidents that begin, before their first period is added."""
-    k, none = len(opened), np.zeros((len(opened), z.shape[1]))
-    zero, since, direction = np.zeros(k, dtype=np.int64), np.full(k, period), none.copy()
-    direction[:] = np.clip(np.nan_to_num(np.reshape(chosen, none.shape)), -_MOST_Z, _MOST_Z)
-    return OpenIncidents(opened, since, since, zero, zero, np.ones(k), np.ones(k), direction, none, none)
 
 
 def _follow(

@@ -28,12 +28,6 @@ class Null(Learned):
         demand(all(getattr(self, one.name).shape == (len(self.group),) for one in fields(self)), "evidence of no bag")
 
 
-def empty_null() -> Null:
-    """Before any period."""
-    none = np.empty(0, dtype=np.int64)
-    return Null(np.empty(0), none, none, none)
-
-
 def add_evidence(null: Null, evidence: Floats, group: Ints, counts: Bools, period: int) -> Null:
     """The same with the evidence of a period, and without that of the first half of all."""
     rows = np.flatnonzero(counts)

@@ -15,7 +15,7 @@ from isobag.data.params import FDR, check_params
 from isobag.data.periods import Calendar, length_of
 from isobag.models.watch import ACCEPT, DISMISS, RETIRE
 from isobag.models.watch_bags import BagRows, learn_schema
-from isobag.models.watch_run import History, digests_of, empty_history, judge_open, rules_of, start_learning
+from isobag.models.watch_run import History, digests_of, empty_history, judge_open, rules_of
 from isobag.storage.modelfile import save
 from isobag.tables.batch import Source
 from isobag.tables.detect import open_frame
@@ -161,7 +161,7 @@ class Watch(Learned):
             raise ValueError(f"Nothing can be judged: {' '.join(notes)}")
         merged = self._merged(history, rows, replace, notes)
         self.history_ = _with_rows(history, merged, max(history.newest, int(merged.period[-1])))
-        start = self.history_.first if before is None or before.learnt is None else before.newest + 1
+        start = self.history_.first if before is None or before.schema is None else before.newest + 1
         return self._judge(notes, start if since is None else self._number_of(since, "since"))
 
     def accept(self, entity: Any) -> None:
@@ -198,21 +198,18 @@ class Watch(Learned):
 
     def _judge(self, notes: list[str], since: int) -> Incidents:
         history, rules, judged = self._history(), rules_of(None, self.calendar), []
-        n_periods, rows = history.newest - history.first + 1, history.rows
-        if history.learnt is None and n_periods > rules.warm_up:
-            of_warm_up = rows.take(slice(np.searchsorted(rows.period, history.first + rules.warm_up)))
-            are_chosen = self.features is not None
-            schema, left_out = learn_schema(of_warm_up, self.numbers_, self.texts_, are_chosen)
-            history = start_learning(history, schema, rules_of(schema, self.calendar))
-            notes += [f"Columns not used: {', '.join(left_out)}."] if left_out else []
-        if history.learnt is None:
+        n_periods, rows, schema = history.newest - history.first + 1, history.rows, history.schema
+        if schema is None and n_periods <= rules.warm_up:
             notes.append(f"Learning: {n_periods} of {rules.warm_up + 1} periods are there; what comes later is judged.")
-        else:
-            rules = rules_of(history.learnt.schema, self.calendar, self.fdr)
-            self.history_, judged = judge_open(history, history.learnt, rules, self.calendar, self.late)
+        elif schema is None:
+            of_warm_up = rows.take(slice(np.searchsorted(rows.period, history.first + rules.warm_up)))
+            schema, left_out = learn_schema(of_warm_up, self.numbers_, self.texts_, self.features is not None)
+            notes += [f"Columns not used: {', '.join(left_out)}."] if left_out else []
+        if schema is not None:
+            rules = rules_of(schema, self.calendar, self.fdr)
+            self.history_, judged = judge_open(history, schema, rules, self.calendar, self.late)
         listed = [one for one in judged if one.period >= since] or judged[-1:]
-        summaries = () if history.learnt is None else history.learnt.schema.summaries
-        naming = Naming(self.by, self.entities_, summaries, self.calendar, self.fdr)
+        naming = Naming(self.by, self.entities_, () if schema is None else schema.summaries, self.calendar, self.fdr)
         return Incidents(listed, naming, tuple(notes), self.library_)
 
     def _with_columns_of(self, log: Log, counts: Bools, notes: list[str]) -> tuple[History, BagRows]:
@@ -227,7 +224,7 @@ class Watch(Learned):
                 kinds = ("text", "numbers") if is_text else ("numbers", "text")
                 raise ValueError(f"{log.files or 'frame'}: column {name!r} has {kinds[0]}; need {kinds[1]} as before.")
         new = [name for name in (*log.numbers, *log.texts) if name not in numbers and name not in texts]
-        if history.learnt is None:
+        if history.schema is None:
             numbers |= dict.fromkeys(name for name in new if name in log.numbers)
             texts |= {name: [] for name in new if name in log.texts}
         elif new:
@@ -314,5 +311,5 @@ def watch(
 
 def _with_rows(history: History, rows: BagRows, newest: int) -> History:
     """The same with other open rows, in order; what was not learned yet begins with these."""
-    first = int(rows.period[0]) if history.learnt is None else history.first
+    first = int(rows.period[0]) if history.schema is None else history.first
     return dataclasses.replace(history, rows=rows, newest=newest, first=first)

@@ -1,4 +1,4 @@
-"""What a watch has learned of the fleet and of each entity, as values."""
+"""What a watch has learned, as values: of each entity, of its open incident, and of the fleet."""
 
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
@@ -7,7 +7,7 @@ import numpy as np
 
 from isobag.backends.arrays import Bools, Floats, Ints
 from isobag.backends.learned import Learned, demand
-from isobag.models.watch_null import Null, empty_null
+from isobag.models.watch_null import Null
 
 FADES = np.array([0.3, 0.7, 0.9])
 """What sums of z keep from one period to the next: they span about 1, 4 and 14 periods."""
@@ -32,10 +32,9 @@ class Fleet(Learned):
 
     def validate(self) -> None:
         """Tables of the same summaries."""
-        n_summaries = len(self.n)
-        demand(self.squares.shape == self.weights.shape == (N_SIZES, n_summaries), "squares without weights")
-        demand(self.fourth.shape == (2, len(FADES), n_summaries), "fourth powers are not of all sums")
-        demand(self.signal.shape[1:] == self.n.shape, "signal is not of all summaries")
+        s = len(self.n)
+        demand(self.squares.shape == self.weights.shape == (N_SIZES, s), "squares without weights")
+        demand(self.fourth.shape == (2, len(FADES), s) and self.signal.shape[1:] == (s,), "sums are not of all")
 
 
 @dataclass(frozen=True)
@@ -63,10 +62,17 @@ class OpenIncidents(Learned):
         """Some of them."""
         return OpenIncidents(*(getattr(self, one.name)[incidents] for one in fields(self)))
 
+    def and_new(self, entity: Ints, direction: Floats, period: int) -> "OpenIncidents":
+        """These and then new ones, before their first period is added."""
+        none, zero, one, since = np.zeros(direction.shape), 0 * entity, np.ones(len(entity)), period + 0 * entity
+        new = entity, since, since, zero, zero, one, one, direction, none, none
+        olds = (getattr(self, one.name) for one in fields(self))
+        return OpenIncidents(*(np.concatenate(own) for own in zip(olds, new, strict=True)))
+
 
 @dataclass(frozen=True)
 class Past(Learned):
-    """What is learned of each of E entities.
+    """What is learned of each of E entities; 0 where nothing is.
 
     level, n (E, S) : usual summaries, and from how many periods.
     effects, effect_n : of each phase of all cycles, one cycle after another, (E, S) and (E,).
@@ -87,9 +93,38 @@ class Past(Learned):
         """As many entities and summaries everywhere."""
         demand(self.level.ndim == 2, "levels are not by entity and summary")
         tables, rows = (self.n, self.squares, *self.sums, *self.effects), (self.muted, *self.effect_n)
-        is_of_all = all(table.shape == self.level.shape for table in tables)
+        is_of_all = all(table.shape == self.level.shape for table in tables) and len(self.sums) == len(FADES)
         is_of_all &= all(row.shape == self.level.shape[:1] for row in rows)
         demand(is_of_all and len(self.effects) == len(self.effect_n), "what is learned is not of all entities")
+
+    def grown(self, n_entities: int) -> "Past":
+        """The same with new entities at the end."""
+
+        def padded(own: Any) -> Any:
+            if isinstance(own, tuple):
+                return tuple(map(padded, own))
+            return np.concatenate([own, np.zeros((n_entities - len(own), *own.shape[1:]), own.dtype)])
+
+        is_more = n_entities > len(self.level)
+        return Past(*(padded(getattr(self, one.name)) for one in fields(self))) if is_more else self
+
+
+@dataclass(frozen=True)
+class WatchState(Learned):
+    """All that is learned, from n_before periods."""
+
+    past: Past
+    incidents: OpenIncidents
+    fleet: Fleet
+    n_before: int
+
+    def validate(self) -> None:
+        """Incidents of entities that are there, in the same summaries."""
+        (e, s), incidents = self.past.level.shape, self.incidents
+        shapes = {getattr(incidents, one.name).shape for one in fields(incidents)}
+        demand(shapes == {(len(incidents.entity),), (len(incidents.entity), s)}, "incidents differ in length")
+        demand(not ((incidents.entity < 0) | (incidents.entity >= e)).any(), "an incident of no entity")
+        demand(self.fleet.n.shape == (s,), "the fleet has other summaries")
 
 
 class Rules(NamedTuple):
@@ -106,12 +141,12 @@ class Rules(NamedTuple):
     @property
     def memory(self) -> float:
         """Periods over which the past fades."""
-        return float(max(50, *(4 * cycle for cycle in self.cycles))) if self.cycles else 50.0
+        return float(max(50, 50, *(4 * cycle for cycle in self.cycles)))
 
     @property
     def warm_up(self) -> int:
         """Periods that are only learned from."""
-        return max(14, *self.cycles) if self.cycles else 14
+        return max(14, 14, *self.cycles)
 
     @property
     def level(self) -> float:
@@ -119,36 +154,12 @@ class Rules(NamedTuple):
         return self.fdr / (self.cycles[0] if len(self.cycles) > 1 else 1)
 
 
-def empty_past(rules: Rules, n_entities: int = 0) -> Past:
-    """Of entities of which nothing is known."""
-    table, row, n_phases = np.zeros((n_entities, len(rules.units))), np.zeros(n_entities), sum(rules.cycles)
-    sums, muted = (table,) * len(FADES), np.zeros(n_entities, dtype=bool)
-    return Past(table, table, (table,) * n_phases, (row,) * n_phases, table, sums, muted)
-
-
-def no_incidents(rules: Rules) -> OpenIncidents:
-    """None at all."""
-    none, table = np.empty(0, dtype=np.int64), np.empty((0, len(rules.units)))
-    return OpenIncidents(none, none, none, none, none, np.empty(0), np.empty(0), table, table, table)
-
-
-def empty_fleet(rules: Rules) -> Fleet:
+def empty_state(rules: Rules) -> WatchState:
     """Before any period."""
-    s = len(rules.units)
-    table, fourth, signal = np.zeros((N_SIZES, s)), np.zeros((2, len(FADES), s)), np.zeros((len(rules.cycles), s))
-    return Fleet(table, table, signal, fourth, np.zeros(s), empty_null())
-
-
-def joined(a: Any, b: Any) -> Any:
-    """Values of the same class one behind the other."""
-    if isinstance(a, Learned):
-        names = [one.name for one in fields(a)]  # type: ignore[arg-type]  # a data class
-        return type(a)(*(joined(getattr(a, name), getattr(b, name)) for name in names))
-    return tuple(map(joined, a, b)) if isinstance(a, tuple) else np.concatenate([a, b])
-
-
-def with_more(past: Past, rules: Rules, n_entities: int) -> Past:
-    """The same with new entities at the end."""
-    more = n_entities - len(past.level)
-    result: Past = joined(past, empty_past(rules, more)) if more else past
-    return result
+    s, n_phases = len(rules.units), sum(rules.cycles)
+    table, row, none, sizes = np.zeros((0, s)), np.zeros(0), np.zeros(0, dtype=np.int64), np.zeros((N_SIZES, s))
+    sums, muted = (table,) * len(FADES), np.zeros(0, dtype=bool)
+    past = Past(table, table, (table,) * n_phases, (row,) * n_phases, table, sums, muted)
+    incidents = OpenIncidents(none, none, none, none, none, row, row, table, table, table)
+    fourth, signal = np.zeros((2, len(FADES), s)), np.zeros((len(rules.cycles), s))
+    return WatchState(past, incidents, Fleet(sizes, sizes, signal, fourth, np.zeros(s), Null(row, none, none, none)), 0)
