@@ -28,7 +28,7 @@ def state(files, tmp_path):
 def test_a_state_goes_on_from_file_to_file(files, state):
     first = ask("watch", files / "day0.csv", "--model", state)["incidents"]
     second = ask("watch", files / "day1.csv", "--model", state)["incidents"]
-    assert [(one["account"], one["state"]) for one in first] == [("A00", "going on")]
+    assert ("A00", "going on") in [(one["account"], one["state"]) for one in first]
     assert ("A01", "new", "silence") in [(one["account"], one["state"], one["what"]) for one in second]
 
 
@@ -43,7 +43,8 @@ def test_words_of_a_person_without_a_file(files, state):
     ask("watch", files / "day0.csv", "--model", state)
     ask("watch", files / "day1.csv", "--model", state)
     left = ask("watch", "--model", state, "--accept", "A00", "--dismiss", "A01@2026-02-09")["incidents"]
-    assert [(one["account"], one["state"]) for one in left] == [("A00", "over")]
+    states = {one["account"]: one["state"] for one in left}
+    assert (states.get("A00"), states.get("A01")) == ("over", None)
 
 
 def test_quiet_prints_incidents_and_nothing_else(files, state):
