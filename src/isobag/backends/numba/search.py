@@ -122,7 +122,7 @@ def count_cells(cells: Cells, cut: Cut, n_jobs: int | None = None) -> Ints:
 
     def work(level: int) -> None:
         of_level = slice(ends[level], ends[level + 1])
-        knockout.count_cells(cells[of_level], counts[level])
+        knockout.count_cells(np.ascontiguousarray(cells[of_level]), counts[level])
 
     map_in_threads(work, range(len(counts)), n_jobs)
     return counts[:, 1:]
