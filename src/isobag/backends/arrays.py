@@ -58,6 +58,12 @@ class Balls:
         """How slots are cut into samples."""
         return Cut(self.levels, len(self.slots))
 
+    def joined(self, tables: Ints) -> Ints:
+        """Bits of the squared radius above, a table (L, S) of what is added below: one look-up for both."""
+        if tables.min(initial=0) < 0 or tables.max(initial=0) >= 1 << 32:
+            raise ValueError("tables: need whole numbers from 0 to 2^32 - 1")
+        return (self.sq_radii.view(np.int32).astype(np.int64) << 32) | tables
+
     @cached_property
     def memory(self) -> dict[str, Any]:
         """What a backend derives from the balls and wants to have at hand, by its name."""

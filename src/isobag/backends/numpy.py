@@ -238,18 +238,17 @@ def dot_counts(counts: csr_array, centers: csr_array, n_jobs: int | None = None)
 
 
 def group_sq_distances(
-    dots: Ints, self_dots: Floats, sizes: Ints, center_self_dots: Floats, center_sizes: Ints, unit: int
-) -> Floats:
+    dots: Array, self_dots: Array, sizes: Array, center_self_dots: Array, center_sizes: Array, common: Array
+) -> Array:
     """Squared distances of mean maps N / m and M / l, from dot products of their counts: (n, centers).
 
-    (l^2 N.N - 2 l m N.M + m^2 M.M) / (l m)^2, with m and l divided by what m has in common with ``unit``, a divisor of
-    all l. The numerator is an integer, exact below 2^53, so that equal distances compare equal.
+    (l^2 N.N - 2 l m N.M + m^2 M.M) / (l m)^2, with m and l divided by what m has in common with a divisor of all l. The
+    numerator is an integer, exact below 2^53, so that equal distances compare equal. Arrays, or tensors of float64.
     """
-    common = np.gcd(sizes, unit)[:, None]
-    m = (sizes[:, None] // common).astype(np.float64)
-    others = (center_sizes[None, :] // common).astype(np.float64)
+    m, others = (sizes / common)[:, None], center_sizes / common[:, None]
     above = (others * others * self_dots[:, None] - 2 * others * m * dots) + m * m * center_self_dots
-    return np.maximum(above, 0) / (others * sizes[:, None]) ** 2
+    below = others * sizes[:, None]
+    return above.clip(0) / (below * below)
 
 
 def group_sq_radii(
@@ -259,7 +258,7 @@ def group_sq_radii(
     radii = np.zeros((len(levels), *slots.shape))
     for i, chosen in enumerate(slots):
         measured = self_dots[chosen], sizes[chosen]
-        sq_dists = group_sq_distances(dots[np.ix_(chosen, chosen)], *measured, *measured, unit)
+        sq_dists = group_sq_distances(dots[np.ix_(chosen, chosen)], *measured, *measured, np.gcd(sizes[chosen], unit))
         for level, n_cells in enumerate(levels):
             radii[level, i, :n_cells] = _least_positive(sq_dists[:n_cells, :n_cells])
     return radii
@@ -270,7 +269,7 @@ def assign_groups(
     levels: tuple[int, ...], sq_radii: Floats, n_jobs: int | None = None,
 ) -> Cells:  # fmt: skip
     """Cell of every group in every partitioning of groups, for each level: (L, t, n)."""
-    sq_dists = group_sq_distances(dots, self_dots, sizes, center_self_dots, center_sizes, unit)
+    sq_dists = group_sq_distances(dots, self_dots, sizes, center_self_dots, center_sizes, np.gcd(sizes, unit))
     cells = np.empty((len(levels), len(slots), len(dots)), dtype=np.int32)
     for i, chosen in enumerate(slots):
         for level, n_cells in enumerate(levels):
@@ -284,13 +283,21 @@ def near_and_far(
 ) -> Floats:  # fmt: skip
     """Mean distance of groups to the nearest reference groups, ranks[0] of them, and to those of other ranks.
 
-    dots (g, references) -> (g, len(ranks))
+    The one reference that a group itself is does not count, one with the same counts and size: c.c' = c.c = c'.c' and
+    n = n'. So learning and scoring are one function of counts and size. dots (g, references) -> (g, len(ranks))
     """
     k, places = ranks[0], [rank - 1 for rank in ranks]
     distances = np.empty((len(dots), len(ranks)))
 
     def work(rows: slice) -> None:
-        nearest = sq_dists = _sq_deviations(dots[rows], groups.part(rows), others, sq_norm)
+        part = groups.part(rows)
+        nearest = sq_dists = sq_deviations(dots[rows], part, others, sq_norm)
+        np.maximum(sq_dists, 0, out=sq_dists)
+        is_equal = dots[rows] == part.self_dots[:, None]
+        twins = np.flatnonzero(is_equal.any(axis=1))
+        is_same = is_equal[twins] & (dots[rows][twins] == others.self_dots) & (part.sizes[twins, None] == others.sizes)
+        is_twin = is_same.any(axis=1)
+        sq_dists[twins[is_twin], is_same[is_twin].argmax(axis=1)] = np.inf
         for place in sorted(set(places), reverse=True):  # of several at once, NumPy takes five times as long
             nearest.partition(place, axis=1)
             nearest = nearest[:, :place]
@@ -307,25 +314,16 @@ def near_and_far(
     return distances
 
 
-def _sq_deviations(dots: Ints, groups: Deviations, others: Deviations, sq_norm: float) -> Floats:
-    """|z - z_j|^2: (g, references); infinite for the one reference that the group itself is.
-
-    That is one with the same counts and size, told by integers: c.c' = c.c = c'.c' and n = n'. So a group of ``fit`` is
-    no neighbour of its own, and learning and scoring are one function of counts and size.
-    """
-    is_equal = dots == groups.self_dots[:, None]
-    twins = np.flatnonzero(is_equal.any(axis=1))
-    is_same = is_equal[twins] & (dots[twins] == others.self_dots) & (groups.sizes[twins, None] == others.sizes)
-    sq_dists: Floats = dots / (groups.sizes[:, None] * others.sizes)
+def sq_deviations(dots: Array, groups: Deviations, others: Deviations, sq_norm: float) -> Array:
+    """|z - z_j|^2 of arrays or tensors, by rounding below 0 perhaps: (g, references)."""
+    sq_dists = dots / (groups.sizes[:, None] * others.sizes)
     sq_dists -= groups.along[:, None]
     sq_dists -= others.along
     sq_dists += sq_norm
-    sq_dists *= -2 * groups.factors[:, None]
+    sq_dists *= (-2 * groups.factors)[:, None]
     sq_dists *= others.factors
-    sq_dists += (groups.factors**2 * groups.sq_norms)[:, None] + others.factors**2 * others.sq_norms
-    np.maximum(sq_dists, 0, out=sq_dists)
-    is_twin = is_same.any(axis=1)
-    sq_dists[twins[is_twin], is_same[is_twin].argmax(axis=1)] = np.inf
+    of_groups, of_others = (each.factors * each.factors * each.sq_norms for each in (groups, others))
+    sq_dists += of_groups[:, None] + of_others
     return sq_dists
 
 

@@ -47,7 +47,7 @@ class MeanMaps(Learned):
     @property
     def shares(self) -> csr_array:
         """The mean maps: CSR (g, columns) float64."""
-        return csr_array(self.counts.multiply(1 / self.sizes[:, None]))
+        return csr_array(self.counts.tocsr().multiply(1 / self.sizes[:, None]))
 
     @cached_property
     def self_dots(self) -> Floats:

@@ -28,15 +28,6 @@ class _SearchPlan:
         is_whole = len(balls.pool) < n_slots
         self.places = balls.slots if is_whole else (np.arange(n_slots) % block).astype(np.int32)
         self.search = balls.pool, balls.slots, self.places, self.levels, self.ends
-        self.sq_radii = balls.sq_radii.view(np.int32).astype(np.int64) << 32
-
-    def join(self, tables: Ints) -> Ints:
-        """Bits of the squared radius above, what is added below: (L, S); that of the last tables is at hand."""
-        if self.tables is not tables:
-            if tables.min(initial=0) < 0 or tables.max(initial=0) >= 1 << 32:
-                raise ValueError("tables: need whole numbers from 0 to 2^32 - 1")
-            self.tables, self.joined = tables, self.sq_radii | tables
-        return self.joined
 
     @cached_property
     def centers(self) -> Singles:
@@ -87,7 +78,9 @@ def assign_cells(X: Singles, balls: Balls, limits: Ints | None = None, n_jobs: i
 def sum_at_cells(X: Singles, balls: Balls, tables: Ints, limits: Ints | None = None, n_jobs: int | None = None) -> Ints:
     """Sum over samples of the table (L, S) at each row's cell, and last how far out rows are: (n, L + 1)."""
     plan = _plan(balls)
-    joined = plan.join(tables)
+    if plan.tables is not tables:
+        plan.tables, plan.joined = tables, balls.joined(tables)
+    joined = plan.joined
     sums = np.empty((len(X), len(balls.levels) + 1), dtype=np.int64)
     limits = _limits(balls, limits)
     if len(X) <= _FEW_ROWS:

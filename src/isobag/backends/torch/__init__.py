@@ -1,37 +1,41 @@
 """The backend for GPUs, by torch and Triton: the integers of the NumPy backend, computed where the rows lie.
 
-Rows in host memory are sent to the device block by block; see docs/gpu.md for when a GPU pays.
+Rows in host memory are sent to the device block by block; see docs/gpu.md for when a GPU pays. On a processor, kernels
+run only where Triton interprets them; else NumPy does their work.
 """
 
 from collections.abc import Callable, Sequence
-from functools import cache, wraps
+from functools import wraps
 from typing import Any
 
+from isobag.backends import numpy as definition
 from isobag.backends.arrays import Array, Terms
-from isobag.backends.torch import counts, groups, rows, terms
+from isobag.backends.torch import counts, rows
 from isobag.backends.torch.counts import Counts
-from isobag.backends.torch.devices import Placed, explained, resolve, tensor, to_host, torch
+from isobag.backends.torch.devices import Placed, explained, resolve, tensor, to_host, torch, uses_kernels
 
 __all__ = ["TorchBackend", "on", "torch"]
 
 
 def on(device: str | None) -> "TorchBackend":
     """The backend on a device: "cuda" (or None), "cuda:1", "cpu", or "auto" for a GPU if there is one."""
-    return _backend(str(resolve(device)))
+    return TorchBackend(resolve(device))
 
 
-@cache
-def _backend(name: str) -> "TorchBackend":
-    return TorchBackend(resolve(name))
+def _method(function: Callable[..., Any], fetched: bool = False, by_kernels: bool = False) -> Callable[..., Any]:
+    """A method that calls a function of tensors, the first of which is sent to the device if it is not there.
 
-
-def _method(function: Callable[..., Any], fetched: bool = False) -> Callable[..., Any]:
-    """A method that calls a function of tensors, the first of which is sent to the device if it is not there."""
+    by_kernels : NumPy's function of that name does the work where there are no kernels.
+    """
 
     @wraps(function)
     def method(self: "TorchBackend", first: Placed, *args: Any, **options: Any) -> Any:
         with explained(self.device):
-            values = function(tensor(first, self.device), *args, **options)
+            there = tensor(first, self.device)
+            if by_kernels and not uses_kernels(self.device):
+                values = torch.from_numpy(getattr(definition, function.__name__)(there.numpy(), *args, **options))
+            else:
+                values = function(there, *args, **options)
             return to_host(values) if fetched else values
 
     return method
@@ -52,26 +56,27 @@ class TorchBackend:
         """Values as a NumPy array."""
         return to_host(values) if isinstance(values, torch.Tensor) else values
 
-    scale_linearly, scale_by_asinh = _method(rows.scale_linearly), _method(rows.scale_by_asinh)
-    scale_by_knots = _method(rows.scale_by_knots)
-    sq_radii, assign_cells = _method(rows.sq_radii, fetched=True), _method(rows.assign_cells)
-    sum_at_cells, sum_cells = _method(rows.sum_at_cells), _method(rows.sum_cells)
-    count_at_cells, count_cells = (
-        _method(counts.count_at_cells, fetched=True),
-        _method(counts.count_cells, fetched=True),
+    scale_linearly, scale_by_asinh, scale_by_knots, sum_at_cells = (
+        _method(function, by_kernels=True)
+        for function in (rows.scale_linearly, rows.scale_by_asinh, rows.scale_by_knots, rows.sum_at_cells)
     )
-    count_groups = _method(counts.count_groups)
-    near_and_far, assign_groups = (_method(each, fetched=True) for each in (groups.near_and_far, groups.assign_groups))
+    sq_radii = _method(rows.sq_radii, fetched=True, by_kernels=True)
+    assign_cells, sum_cells, count_groups = (
+        _method(function) for function in (rows.assign_cells, rows.sum_cells, counts.count_groups)
+    )
+    count_at_cells, count_cells, near_and_far, assign_groups = (
+        _method(function, fetched=True)
+        for function in (counts.count_at_cells, counts.count_cells, counts.near_and_far, counts.assign_groups)
+    )
 
     def add_terms(
         self, sums: Sequence[Placed], of_score: Terms, n_jobs: int | None = None
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Sum of all terms of each row, and of the first, one after the other: (n, L + 1) a view -> (n,), (n,)."""
         with explained(self.device):
-            return terms.add_terms([tensor(each, self.device) for each in sums], of_score, n_jobs)
+            return rows.add_terms([tensor(each, self.device) for each in sums], of_score, n_jobs)
 
     def dot_counts(self, of_groups: Counts, centers: Counts, n_jobs: int | None = None) -> torch.Tensor:
         """Dot products of all rows of counts with all centers, integers: (n, centers)."""
         with explained(self.device):
-            there = [counts.as_device_counts(each, self.device) for each in (of_groups, centers)]
-            return counts.dot_products(*there)
+            return counts.dot_products(*(counts.as_device_counts(each, self.device) for each in (of_groups, centers)))

@@ -7,9 +7,6 @@ fused operations. Scaled rows lie feature by feature in memory, so that threads 
 import triton
 import triton.language as tl
 
-CELLS, SUMS, RADII = 0, 1, 2
-"""What is wanted of the nearest center of every sample."""
-
 
 @triton.jit
 def scale(
@@ -85,7 +82,7 @@ def measure(x, row_step, feature_step, centers, sq_dists, n, m, d, rows: tl.cons
 @triton.jit
 def _scan(
     near, winner, xs, x, feature_step, centers, q, live, first,
-    length: tl.constexpr, unroll: tl.constexpr, d: tl.constexpr, kind: tl.constexpr,
+    length: tl.constexpr, unroll: tl.constexpr, d: tl.constexpr,
 ):  # fmt: skip
     """Let the slots from ``first`` on compete; a later one must be strictly nearer."""
     width: tl.constexpr = unroll if length % unroll == 0 else 2 if length % 2 == 0 else 1
@@ -101,8 +98,6 @@ def _scan(
                 for k in tl.static_range(1, d):
                     gap = xs[k] - tl.load(center + k)
                     total += gap * gap
-            if kind == 2:
-                total = tl.where(total > 0, total, float("inf"))
             closer = total < near
             winner = tl.where(closer, j + u, winner)
             near = tl.where(closer, total, near)
@@ -111,28 +106,22 @@ def _scan(
 
 @triton.jit
 def _use(
-    near, winner, level: tl.constexpr, psi: tl.constexpr, step: tl.constexpr, weight: tl.constexpr, number, in_block,
-    total, far, q, slot, live, table, limits, out, out_step, n_slots, kind: tl.constexpr,
+    near, winner, level: tl.constexpr, weight: tl.constexpr, number, total, far, q, live, table, limits, out, out_step,
+    n_slots, kind: tl.constexpr,
 ):  # fmt: skip
-    """What is wanted of the winners of a sample: its number among those of all psi, and of its psi in its block."""
-    at = level * n_slots + winner
-    if kind == 2:
-        is_of_sample = live & (q // step == in_block) & (q % step < psi)
-        radius = tl.where(near < float("inf"), near, 0.0)
-        tl.store(out + level * out_step + slot, radius, mask=is_of_sample)
+    """What is wanted of the winners of a sample: its number among those of all psi."""
+    bits = near.to(tl.int32, bitcast=True)
+    entry = tl.load(table + level * n_slots + winner)
+    if kind == 0:
+        is_outside = near > entry
+        place = out + tl.cast(number, tl.int64) * out_step + q
+        tl.store(place, tl.where(is_outside, -1, winner).to(out.dtype.element_ty), mask=live)
     else:
-        bits = near.to(tl.int32, bitcast=True)
-        if kind == 0:
-            is_outside = near > tl.load(table + at)
-            place = out + tl.cast(number, tl.int64) * out_step + q
-            tl.store(place, tl.where(is_outside, -1, winner).to(out.dtype.element_ty), mask=live)
-        else:
-            entry = tl.load(table + at)
-            is_outside = bits > (entry >> 32).to(tl.int32)
-            total += tl.where(is_outside, 0, entry & 0xFFFFFFFF).to(total.dtype)
-        if weight > 0:
-            beyond = (bits >> 11) - tl.load(limits + level)
-            far += tl.where(is_outside & (beyond > 0), beyond, 0).to(far.dtype) * weight
+        is_outside = bits > (entry >> 32).to(tl.int32)
+        total += tl.where(is_outside, 0, entry & 0xFFFFFFFF).to(total.dtype)
+    if weight > 0:
+        beyond = (bits >> 11) - tl.load(limits + level)
+        far += tl.where(is_outside & (beyond > 0), beyond, 0).to(far.dtype) * weight
     return total, far
 
 
@@ -150,31 +139,22 @@ def find_nearest(
     0 where that does not count, with limits (L,).
     kind 0: table (L, slots) holds squared radii, out (T, n) gets slots, far_out (n,).
     kind 1: table (L, slots) holds the bits of radii above, what is added below; out (n, L + 1) gets sums and far.
-    kind 2: rows are the slots of block ``program_id(1)``; out (L, slots) gets the distance to the nearest other center.
     """
     n_levels: tl.constexpr = len(levels)
     block: tl.constexpr = levels[n_levels - 1]
     n_runs: tl.constexpr = block // run
     sum_type: tl.constexpr = tl.int64 if wide else tl.int32
     q = tl.program_id(0) * rows + tl.arange(0, rows)
-    first_block = 0
-    end_block = n_slots // block
-    row = q
     live = q < n
-    if kind == 2:
-        first_block = tl.program_id(1)
-        end_block = first_block + 1
-        live = q < block
-        row = first_block * block + q
     xs = ()
     for k in tl.static_range(d):
-        value = tl.load(x + row.to(tl.int64) * row_step + k * feature_step, mask=live, other=0.0)
+        value = tl.load(x + q.to(tl.int64) * row_step + k * feature_step, mask=live, other=0.0)
         xs = xs + (value,)  # noqa: RUF005
     far = tl.zeros([rows], sum_type)
     totals = ()
     for _ in tl.static_range(n_levels):
         totals = totals + (tl.zeros([rows], sum_type),)  # noqa: RUF005
-    for b in range(first_block, end_block):
+    for b in range(n_slots // block):
         nears = ()
         winners = ()
         for _ in tl.static_range(n_levels):  # of psi above a run, so far
@@ -190,23 +170,12 @@ def find_nearest(
             for level in tl.static_range(n_levels):
                 if levels[level] <= run:
                     near, winner = _scan(
-                        near,
-                        winner,
-                        xs,
-                        x,
-                        feature_step,
-                        centers,
-                        q,
-                        live,
-                        start + begins[level],
-                        levels[level] - begins[level],
-                        unroll,
-                        d,
-                        kind,
-                    )
+                        near, winner, xs, x, feature_step, centers, q, live,
+                        start + begins[level], levels[level] - begins[level], unroll, d,
+                    )  # fmt: skip
                     total, far = _use(
-                        near, winner, level, levels[level], run, weights[level], firsts[level] + b * n_runs + r, r,
-                        totals[level], far, q, row, live, table, limits, out, out_step, n_slots, kind,
+                        near, winner, level, weights[level], firsts[level] + b * n_runs + r, totals[level], far,
+                        q, live, table, limits, out, out_step, n_slots, kind,
                     )  # fmt: skip
                     sums = sums + (total,)  # noqa: RUF005
                     next_nears = next_nears + (nears[level],)  # noqa: RUF005
@@ -218,11 +187,10 @@ def find_nearest(
                     total = totals[level]
                     if level < n_levels - 1:  # noqa: SIM102, the one is known when compiling
                         if (r + 1) % (levels[level] // run) == 0:
-                            in_block = r // (levels[level] // run)
-                            number = firsts[level] + b * (block // levels[level]) + in_block
+                            number = firsts[level] + b * (block // levels[level]) + r // (levels[level] // run)
                             total, far = _use(
-                                least, name, level, levels[level], levels[level], weights[level], number, in_block,
-                                total, far, q, row, live, table, limits, out, out_step, n_slots, kind,
+                                least, name, level, weights[level], number, total, far,
+                                q, live, table, limits, out, out_step, n_slots, kind,
                             )  # fmt: skip
                             least = tl.full([rows], float("inf"), tl.float32)
                             name = tl.zeros([rows], tl.int32) + start
@@ -235,23 +203,12 @@ def find_nearest(
             near, winner = nears[last], winners[last]
             if n_runs * run < block:
                 near, winner = _scan(
-                    near,
-                    winner,
-                    xs,
-                    x,
-                    feature_step,
-                    centers,
-                    q,
-                    live,
-                    b * block + n_runs * run,
-                    block - n_runs * run,
-                    unroll,
-                    d,
-                    kind,
-                )
+                    near, winner, xs, x, feature_step, centers, q, live,
+                    b * block + n_runs * run, block - n_runs * run, unroll, d,
+                )  # fmt: skip
             total, far = _use(
-                near, winner, last, block, block, weights[last], firsts[last] + b, 0,
-                totals[last], far, q, row, live, table, limits, out, out_step, n_slots, kind,
+                near, winner, last, weights[last], firsts[last] + b, totals[last], far,
+                q, live, table, limits, out, out_step, n_slots, kind,
             )  # fmt: skip
             sums = ()
             for level in tl.static_range(last):
@@ -267,16 +224,21 @@ def find_nearest(
 
 @triton.jit
 def count_cells(cells, starts, firsts, dense, n, width, before, psi, block: tl.constexpr, bins: tl.constexpr):
-    """Cells of one group's rows in one sample, counted: cells (t, n) -> dense (g, width), slot s in ``before`` + s."""
+    """Cells of one group's rows in one sample, counted: cells (t, n) -> dense (g, width), slot s in ``before`` + s.
+
+    The third number of a program is that of its ``bins`` of the psi slots.
+    """
     g = tl.program_id(0)
     i = tl.program_id(1)
-    first = tl.load(firsts + i)
+    skipped = tl.program_id(2) * bins
+    first = tl.load(firsts + i) + skipped
     end = tl.load(starts + g + 1)
     total = tl.zeros([bins], tl.int32)
     for start in range(tl.load(starts + g), end, block):
         row = start + tl.arange(0, block)
         cell = tl.load(cells + tl.cast(i, tl.int64) * n + row, mask=row < end, other=-1).to(tl.int32)
-        total += tl.histogram(tl.where(cell < 0, 0, cell - first), bins, mask=cell >= 0)
+        is_here = (cell >= first) & (cell < first + bins)
+        total += tl.histogram(tl.where(is_here, cell - first, 0), bins, mask=is_here)
     column = tl.arange(0, bins)
     place = dense + tl.cast(g, tl.int64) * width + before + first + column
-    tl.store(place, total.to(dense.dtype.element_ty), mask=column < psi)
+    tl.store(place, total.to(dense.dtype.element_ty), mask=column < psi - skipped)
