@@ -14,9 +14,8 @@ from oracle import points as oracle
 from oracle.hard_data import KINDS, queries
 
 from isobag.backends import HOST_BACKENDS, RULES, Compute
-from isobag.backends.arrays import FAR, OCTAVE, OUTSIDE, octaves
+from isobag.backends.arrays import FAR, OCTAVE, OUTSIDE, Cut, octaves
 from isobag.backends.protocol import Backend
-from isobag.backends.samples import Cut
 from isobag.partitionings import balls_around, cut_pool, nested_levels
 
 PLAIN, FAST = Compute("numpy", 1), Compute("numba", 2)

@@ -14,13 +14,12 @@ from oracle.hard_data import KINDS, queries
 from isobag import IDKGroupDetector, IDKPointDetector, IsolationKernel
 from isobag.backends import Compute
 from isobag.backends import numpy as definition
-from isobag.backends.arrays import Deviations, Term, Terms
-from isobag.backends.counts import self_dots as self_dots_of
-from isobag.backends.samples import Cut
+from isobag.backends.arrays import Cut, Deviations, Term, Terms
 from isobag.data.groups import Groups
 from isobag.data.scaling import SCALINGS, fit_scaling
 from isobag.partitionings import balls_around, cut_pool, nested_levels
 from isobag.partitionings.counts import MeanMaps
+from isobag.partitionings.counts import self_dots as self_dots_of
 
 if importlib.util.find_spec("torch") is None:
     pytest.skip('torch is not installed: pip install "isobag[gpu]" to run these tests', allow_module_level=True)

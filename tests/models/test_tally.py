@@ -6,11 +6,11 @@ from operator import add
 
 import numpy as np
 import pytest
+from isobag.backends.counts import merge_counts
 from numpy.testing import assert_array_equal
 
 from isobag import IDKGroupDetector, IDKPointDetector
 from isobag.backends import HOST_BACKENDS, Compute
-from isobag.backends.counts import merge_counts
 from isobag.data.groups import Groups
 from isobag.data.rows import ArrayRows, group_rows
 from isobag.models.group import draw_level1, finish_group_model

@@ -5,9 +5,7 @@ import pytest
 from numpy.testing import assert_array_equal
 from scipy.sparse import csr_array, hstack, vstack
 
-from isobag.backends import counts as backend_counts
-from isobag.backends.counts import join_counts
-from isobag.partitionings.counts import MeanMaps
+from isobag.partitionings.counts import MeanMaps, join_counts, stack_counts
 
 
 def counts_of(n_rows, n_columns, density, seed):
@@ -38,14 +36,15 @@ def test_weighted_sums_of_counts_are_exact_beyond_32_bits():
 def test_sums_of_counts_do_not_depend_on_how_many_entries_are_widened_at_once(n_rows):
     counts = counts_of(n_rows, 500, 0.9, 0)  # of the most rows, more entries than are widened at once
     dense, weights, vector = counts.toarray().astype(np.int64), np.arange(n_rows) + 3, np.arange(500)
-    assert_array_equal(backend_counts.total_counts(counts, weights), weights @ dense)
-    assert_array_equal(backend_counts.dot_vector(counts, vector), dense @ vector)
-    assert_array_equal(backend_counts.self_dots(counts), (dense**2).sum(axis=1))
+    maps = MeanMaps(counts, np.full(n_rows, 9))
+    assert_array_equal(maps.total(weights), weights @ dense)
+    assert_array_equal(maps.dot(vector), dense @ vector)
+    assert_array_equal(maps.self_dots, (dense**2).sum(axis=1))
 
 
 def test_counts_put_below_each_other_are_what_scipy_makes_of_them():
     parts = [counts_of(n_rows, 30, 0.3, n_rows) for n_rows in (5, 1, 17)]
-    stacked, expected = backend_counts.stack_counts(iter(parts), 23 * 30), vstack(parts, format="csr")
+    stacked, expected = stack_counts(iter(parts), 23 * 30), vstack(parts, format="csr")
     assert stacked.shape == expected.shape
     assert stacked.indices.dtype == stacked.indptr.dtype == np.int32
     for name in ("indptr", "indices", "data"):

@@ -6,8 +6,7 @@ from numpy.testing import assert_array_equal
 
 from isobag import IDKPointDetector
 from isobag.backends import Compute
-from isobag.backends.arrays import OUTSIDE
-from isobag.backends.samples import Cut
+from isobag.backends.arrays import OUTSIDE, Cut
 from isobag.data.rows import ArrayRows
 from isobag.partitionings import count_blocks, cut_pool, draw_pools, draw_samples, nested_levels, pool_rows
 from isobag.partitionings.base import _hash_rows, distinct_points, draw_rows, draw_seeds

@@ -1,4 +1,9 @@
-"""Arrays shared by all packages: their types, the balls of partitionings, and the one reserved cell index."""
+"""Arrays shared by all packages: their types, how a pool is cut into samples and their balls, what scores are made of.
+
+S slots are cut into blocks of the largest psi. A block is cut into runs of 32 (or is one run, if it is shorter); the
+first 2, 4, 8, 16 and all slots of a run are samples, and so are 64, 128, ... slots one behind the other from the start
+of the block, and all of it. So a slot is in one sample of each psi at most, and its number is that of a cell.
+"""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -6,8 +11,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-
-from isobag.backends.samples import Cut
 
 Floats = npt.NDArray[np.float64]
 Singles = npt.NDArray[np.float32]
@@ -18,7 +21,8 @@ Array = npt.NDArray[Any]
 
 OUTSIDE = -1
 """Cell index of a point that no ball of a partitioning covers."""
-
+RUN = 32
+"""Slots that are scanned one after the other; smaller samples lie at the start of a run."""
 
 OCTAVE = 1 << 12
 """Octaves are counted in parts of a 2^12-th."""
@@ -41,11 +45,58 @@ def octaves(sq_dists: Singles) -> Ints:
     return (np.ascontiguousarray(sq_dists, dtype=np.float32).view(np.int32) >> 11).astype(np.int64)
 
 
+class Cut(NamedTuple):
+    """Slots cut into samples: psi of each level, ascending, and the number of slots, a multiple of the largest."""
+
+    levels: tuple[int, ...]
+    n_slots: int
+
+    @property
+    def run(self) -> int:
+        """Slots that are scanned one after the other, the smaller samples on the way."""
+        return self.levels[-1] if len(self.levels) == 1 else min(RUN, self.levels[-1])
+
+    @property
+    def starts(self) -> list[Ints]:
+        """First slot of every sample of each psi, ascending: L arrays (t,)."""
+        blocks = np.arange(0, self.n_slots, self.levels[-1])[:, None]
+        steps = [max(psi, self.run) for psi in self.levels]
+        starts: list[Ints] = [(blocks + np.arange(0, self.levels[-1] - step + 1, step)).ravel() for step in steps]
+        return starts
+
+    @property
+    def counts(self) -> Ints:
+        """Number of samples of each psi, t: (L,)."""
+        n_blocks = self.n_slots // self.levels[-1]
+        return np.array([n_blocks * (self.levels[-1] // max(psi, self.run)) for psi in self.levels])
+
+    @property
+    def n_cells(self) -> int:
+        """Number of cells of all psi, those of slots that are in no sample included."""
+        return len(self.levels) * self.n_slots
+
+    @property
+    def far_weights(self) -> Ints:
+        """What a sample of each psi counts where all psi are to count alike, as whole numbers: (L,)."""
+        weights: Ints = self.counts[0] // self.counts
+        return weights
+
+    @property
+    def ends(self) -> Ints:
+        """Where the samples of each psi begin among those of all, and their number last: (L + 1,)."""
+        return np.concatenate([[0], np.cumsum(self.counts)])
+
+    @property
+    def block(self) -> "Cut":
+        """One block alone."""
+        return Cut(self.levels, self.levels[-1])
+
+
 @dataclass(frozen=True, eq=False)
 class Balls:
     """Samples of a pool, and a ball around each of their rows: slot s has the center ``pool[slots[s]]``.
 
-    Slots are cut into samples of every psi as ``isobag.backends.samples`` says; a cell is a slot.
+    Slots are cut into samples of every psi as said above; a cell is a slot.
     """
 
     pool: Singles  # (M, d)
@@ -117,17 +168,3 @@ class Deviations(NamedTuple):
     def part(self, rows: slice) -> "Deviations":
         """Some of the groups."""
         return Deviations(*(each[rows] for each in self))
-
-
-def is_first(values: Array) -> Bools:
-    """Whether a whole number, 0 or more, is the first of its value in its row: (t, m)."""
-    m = values.shape[1]
-    bits = m.bit_length()
-    keys = (values.astype(np.int64) << bits) | np.arange(m)  # rising with the value, then with the place
-    keys.sort(axis=1)
-    owners = keys >> bits
-    is_new = np.ones(values.shape, dtype=bool)
-    is_new[:, 1:] = owners[:, 1:] != owners[:, :-1]
-    first = np.empty_like(is_new)
-    np.put_along_axis(first, keys & ((1 << bits) - 1), is_new, axis=1)
-    return first

@@ -16,6 +16,7 @@ from isobag.backends.arrays import (
     Array,
     Balls,
     Cells,
+    Cut,
     Deviations,
     Floats,
     Ints,
@@ -25,7 +26,6 @@ from isobag.backends.arrays import (
     Terms,
     octaves,
 )  # fmt: skip
-from isobag.backends.samples import Cut
 from isobag.backends.threads import map_in_threads, slices
 
 _BLOCK_PAIRS, _NEAR_PAIRS, _BLOCK_TERMS, _FEW_ROWS = 1 << 20, 1 << 18, 1 << 18, 64

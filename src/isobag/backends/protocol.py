@@ -5,7 +5,7 @@ Two kinds of values belong to the backend that made them:
 A : arrays where the backend works: NumPy arrays, or tensors on a device
 C : counts of groups (g, columns): a CSR array, or dense counts on a device
 
-Slots of a pool are cut into samples of every psi, T in all, see ``isobag.backends.samples``. Distances are float32
+Slots of a pool are cut into samples of every psi, T in all, see ``isobag.backends.arrays``. Distances are float32
 in the order of features, counts and sums are integers, so no order of summation, number of threads or size of a block
 can change them: every backend returns those of ``isobag.backends.numpy``.
 """
@@ -15,8 +15,7 @@ from typing import Protocol, TypeVar
 
 from scipy.sparse import csr_array
 
-from isobag.backends.arrays import Array, Balls, Cells, Deviations, Floats, Ints, Knots, Singles, Terms
-from isobag.backends.samples import Cut
+from isobag.backends.arrays import Array, Balls, Cells, Cut, Deviations, Floats, Ints, Knots, Singles, Terms
 
 A = TypeVar("A")
 C = TypeVar("C")

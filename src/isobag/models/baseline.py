@@ -11,15 +11,14 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from isobag.backends import Compute
-from isobag.backends.arrays import MOST_ROWS, OUTSIDE, Cells, Floats, Ints
-from isobag.backends.counts import merge_counts, self_dots
+from isobag.backends.arrays import MOST_ROWS, OUTSIDE, Cells, Cut, Floats, Ints
 from isobag.backends.learned import Learned, check, demand
-from isobag.backends.samples import Cut
 from isobag.backends.threads import slices
 from isobag.data.labelled import UNSEEN, LabelledRows
 from isobag.models.averaging import Paths
 from isobag.models.explain import Shares
 from isobag.models.views import Views
+from isobag.partitionings.counts import merge_counts, self_dots
 
 _DENSE_NUMBERS = 1 << 22
 _SQUARED_GROUPS = 1 << 12

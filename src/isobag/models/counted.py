@@ -13,10 +13,9 @@ import numpy.typing as npt
 from scipy.sparse import csr_array
 
 from isobag.backends.arrays import Ints
-from isobag.backends.counts import merge_counts
 from isobag.data.groups import Groups, number_labels
 from isobag.data.rows import GroupedBlock, Rows
-from isobag.partitionings.counts import MeanMaps
+from isobag.partitionings.counts import MeanMaps, merge_counts
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from isobag.backends.arrays import Floats, Ints
-from isobag.backends.counts import merge_counts, stack_counts
 from isobag.data.groups import Groups
 from isobag.models.counted import CountedGroups, Counter
-from isobag.partitionings.counts import MeanMaps
+from isobag.partitionings.counts import MeanMaps, merge_counts, stack_counts
 
 T = TypeVar("T")
 KEPT_BYTES = 1 << 28

@@ -14,10 +14,8 @@ from scipy.sparse import csr_array
 from sklearn.utils import check_random_state
 
 from isobag.backends import Compute
-from isobag.backends.arrays import OUTSIDE, Cells, Floats, Ints, Singles
-from isobag.backends.counts import join_counts
+from isobag.backends.arrays import OUTSIDE, RUN, Cells, Floats, Ints, Singles
 from isobag.backends.learned import Learned, demand
-from isobag.backends.samples import RUN
 from isobag.data.gaps import Gaps
 from isobag.data.groups import Groups
 from isobag.data.rows import GroupedBlock, Rows
@@ -34,7 +32,7 @@ from isobag.partitionings import (
     draw_samples,
     pool_rows,
 )
-from isobag.partitionings.counts import MeanMaps
+from isobag.partitionings.counts import MeanMaps, join_counts
 from isobag.partitionings.trees import Trees, grow_trees
 
 _SUM_BITS = 48

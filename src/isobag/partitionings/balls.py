@@ -8,9 +8,8 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from isobag.backends import Compute, numpy
-from isobag.backends.arrays import FAR, MOST_ROWS, Balls, Cells, Ints, Singles, octaves
+from isobag.backends.arrays import FAR, MOST_ROWS, RUN, Balls, Cells, Ints, Singles, octaves
 from isobag.backends.learned import Learned, check, demand
-from isobag.backends.samples import RUN
 
 
 @dataclass(frozen=True, eq=False)

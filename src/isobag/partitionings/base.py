@@ -6,8 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils import check_random_state
 
-from isobag.backends.arrays import Cells, Floats, Ints, is_first
-from isobag.backends.samples import RUN
+from isobag.backends.arrays import RUN, Array, Bools, Cells, Floats, Ints
 from isobag.backends.threads import slices
 
 _ROUND = 64
@@ -89,12 +88,26 @@ def _first_distinct(generators: list[np.random.Generator], n_rows: int, size: in
         more = -(-max(size - length, length, _ROUND) // _ROUND) * _ROUND
         drawn = [generators[i].integers(0, n_rows, size=more) for i in missing]
         streams = np.concatenate([streams, drawn], axis=1)
-        first = is_first(streams)
+        first = _is_first(streams)
         done = first.sum(axis=1) >= size
         taken = first[done] & (first[done].cumsum(axis=1, dtype=np.int32) <= size)
         chosen[missing[done]] = streams[done][taken].reshape(-1, size)
         missing, streams = missing[~done], streams[~done]
     return chosen
+
+
+def _is_first(values: Array) -> Bools:
+    """Whether a whole number, 0 or more, is the first of its value in its row: (t, m)."""
+    m = values.shape[1]
+    bits = m.bit_length()
+    keys = (values.astype(np.int64) << bits) | np.arange(m)  # rising with the value, then with the place
+    keys.sort(axis=1)
+    owners = keys >> bits
+    is_new = np.ones(values.shape, dtype=bool)
+    is_new[:, 1:] = owners[:, 1:] != owners[:, :-1]
+    first = np.empty_like(is_new)
+    np.put_along_axis(first, keys & ((1 << bits) - 1), is_new, axis=1)
+    return first
 
 
 def distinct_points(values: Floats) -> tuple[Floats, Ints]:

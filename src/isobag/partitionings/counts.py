@@ -1,34 +1,36 @@
 """Partitionings of groups: the same balls, drawn around mean maps instead of points.
 
 A group is the counts of its points in the cells of level 1 and its size; its mean map is their quotient. Distances
-between mean maps come from integer dot products of the counts, so no dense mean map is ever needed.
+between mean maps come from integer dot products of the counts, so no dense mean map is ever needed. Counts are CSR
+arrays of integers, or whatever a backend keeps on a device instead, with functions of these names.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import pairwise
+from functools import cached_property, reduce
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, hstack, vstack
 
 from isobag.backends import Compute
 from isobag.backends.arrays import MOST_ROWS, OUTSIDE, Array, Cells, Floats, Ints
-from isobag.backends.counts import dot_vector, self_dots, total_counts
 from isobag.backends.learned import Learned, check, demand
 from isobag.backends.numpy import group_sq_radii
 from isobag.backends.threads import slices
 from isobag.partitionings.base import draw_rows, draw_seeds
 
 _KEPT_DOTS = 1 << 27
+_BLOCK_ENTRIES = 1 << 20
+"""SciPy makes wider copies of all entries that it multiplies: of so many at a time."""
 
 
 @dataclass(frozen=True)
 class MeanMaps(Learned):
     """Groups at level 1: counts (g, columns) CSR of integers, sizes (g,); the mean maps are counts / sizes."""
 
-    counts: csr_array  # or counts on a device, see isobag.backends.counts
+    counts: csr_array  # or counts on a device
     sizes: Ints
 
     def validate(self) -> None:
@@ -60,11 +62,15 @@ class MeanMaps(Learned):
 
     def total(self, weights: Ints) -> Ints:
         """Sum of the counts times whole weights, one for each group: (g,) -> (columns,)."""
-        return total_counts(self.counts, weights)
+        if not isinstance(self.counts, csr_array):
+            return self.counts.total(weights)
+        return reduce(np.add, _by_blocks(self.counts, lambda block, rows: block.T @ weights[rows]))
 
     def dot(self, vector: Ints) -> Ints:
         """Dot product of each group's counts with a vector of whole numbers: (columns,) -> (g,)."""
-        return dot_vector(self.counts, vector)
+        if not isinstance(self.counts, csr_array):
+            return self.counts.dot(vector)
+        return np.concatenate(list(_by_blocks(self.counts, lambda block, _: block @ vector)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,3 +150,69 @@ def draw_from_groups(
     among = dots[chosen] if has_all else dots
     radii = group_sq_radii(compute.fetch(among), centers.self_dots, centers.sizes, unit, slots, levels)
     return GroupBalls(centers, unit, slots, levels, radii), dots if has_all else None
+
+
+def self_dots(counts: csr_array) -> Floats:
+    """Dot product of each row of counts with itself: (g,)."""
+    if not isinstance(counts, csr_array):
+        return counts.self_dots
+
+    def of_block(block: csr_array) -> Floats:
+        squares = csr_array((block.data.astype(np.float64) ** 2, block.indices, block.indptr), shape=block.shape)
+        return np.asarray(squares.sum(axis=1), dtype=np.float64)
+
+    return np.concatenate(list(_by_blocks(counts, lambda block, _: of_block(block))))
+
+
+def _by_blocks(counts: csr_array, function: Callable[[csr_array, slice], Array]) -> Iterator[Array]:
+    """What a function makes of the rows of counts, some at a time, and their places."""
+    n_rows = counts.shape[0]
+    for rows in slices(max(1, n_rows), max(1, n_rows * _BLOCK_ENTRIES // max(1, counts.nnz))):
+        ends = counts.indptr[rows.start : rows.stop + 1]
+        entries, shape = slice(ends[0], ends[-1]), (len(ends) - 1, counts.shape[1])
+        parts = counts.data[entries], counts.indices[entries], ends - ends[0]
+        yield function(csr_array(parts, shape=shape, copy=False), rows)  # without a copy of entries
+
+
+def join_counts(parts: Sequence[csr_array]) -> csr_array:
+    """Counts of the same groups in the cells of several views, side by side."""
+    return parts[0] if len(parts) == 1 else csr_array(hstack([part.tocsr() for part in parts], format="csr"))
+
+
+def stack_counts(parts: Iterator[csr_array], most_entries: int) -> csr_array:
+    """Rows of all parts, one below the other; parts are dropped as they come, so that there is one copy of all.
+
+    most_entries : an upper bound; what is not written to takes no memory.
+    """
+    first = next(parts)
+    if not isinstance(first, csr_array):
+        every = [first, *parts]
+        n_groups = sum(part.shape[0] for part in every)
+        return first.merged(every, np.arange(n_groups), n_groups)
+    columns, counts = np.empty(most_entries, dtype=np.int32), np.empty(most_entries, dtype=first.dtype)
+    starts, n_columns = [np.zeros(1, dtype=np.int64)], first.shape[1]
+    for part in chain([first], parts):
+        entries = slice(starts[-1][-1], starts[-1][-1] + part.nnz)
+        columns[entries], counts[entries] = part.indices, part.data
+        starts.append(entries.start + part.indptr[1:].astype(np.int64))
+    joined = np.concatenate(starts)
+    # SciPy widens both index arrays to the wider of the two.
+    joined = joined.astype(np.int32) if joined[-1] < 2**31 else joined
+    return csr_array((counts[: joined[-1]], columns[: joined[-1]], joined), shape=(len(joined) - 1, n_columns))
+
+
+def merge_counts(parts: Sequence[csr_array], numbers: Ints, n_groups: int) -> csr_array:
+    """Counts of all groups; row k of all parts together is of group numbers[k], a group may be in several."""
+    first = parts[0]
+    if not isinstance(first, csr_array):
+        return first.merged(parts, numbers, n_groups)
+    counts = first if len(parts) == 1 else csr_array(vstack(parts, format="csr"))
+    if np.array_equal(numbers, np.arange(n_groups)):
+        return counts
+    # Whole numbers: whatever the order in which they are added up, the sums are the same.
+    places = csr_array(
+        (np.ones(len(numbers), counts.dtype), (numbers, np.arange(len(numbers)))), shape=(n_groups, len(numbers))
+    )
+    merged = csr_array(places @ counts)
+    merged.sort_indices()
+    return merged

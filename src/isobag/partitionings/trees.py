@@ -10,9 +10,8 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from isobag.backends import Compute, numpy
-from isobag.backends.arrays import Cells, Floats, Ints, Singles
+from isobag.backends.arrays import Cells, Cut, Floats, Ints, Singles
 from isobag.backends.learned import Learned, check, demand
-from isobag.backends.samples import Cut
 from isobag.backends.threads import map_in_threads
 
 

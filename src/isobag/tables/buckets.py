@@ -14,12 +14,12 @@ import pyarrow as pa
 from scipy.sparse import csr_array
 
 from isobag.backends.arrays import Floats, Ints
-from isobag.backends.counts import merge_counts
 from isobag.data.groups import Groups
 from isobag.data.rows import ArrayRows, group_rows, spans
 from isobag.engines import Frames, Partitions, partitions_of
 from isobag.models.counted import CountedGroups, Counter, GroupCounts, merge_group_counts
 from isobag.models.thresholds import ScoreCounts, count_scores
+from isobag.partitionings.counts import merge_counts
 from isobag.tables.choose import check_names
 from isobag.tables.cluster_groups import GroupReader, count_piece, hash_of, learn_groups
 from isobag.tables.clusters import add_if_any, level_of, ranks_by_steps, schema_of

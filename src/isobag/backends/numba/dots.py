@@ -12,7 +12,6 @@ from scipy.sparse import csr_array
 
 from isobag.backends import numpy as definition
 from isobag.backends.arrays import Array, Cells, Ints
-from isobag.backends.counts import rows_of_counts, self_dots
 from isobag.backends.numba.jit import jit
 from isobag.backends.numba.llvm import HAS_AVX512, at, in_llvm, loop, splat
 from isobag.backends.threads import map_in_threads, slices
@@ -35,11 +34,11 @@ def dot_counts(counts: csr_array, centers: csr_array, n_jobs: int | None = None)
         return _dot_large(counts, centers, n_jobs) if limit < 1 << 53 else definition.dot_counts(counts, centers)
     dots: Array = np.empty((counts.shape[0], centers.shape[0]), dtype=np.int32)
     n_sections, blocks = -(-counts.shape[1] // (2 * SECTION)), list(slices(len(dots), _BLOCK_ROWS))
-    listed = map_in_threads(lambda rows: _list_pairs(rows_of_counts(counts, rows), n_sections), blocks, n_jobs)
+    listed = map_in_threads(lambda rows: _list_pairs(counts[rows], n_sections), blocks, n_jobs)
 
     def work(columns: slice) -> None:
         dense = _aligned_zeros(n_sections * SECTION, CENTERS, 2)
-        spread_counts(*_entries(rows_of_counts(centers, columns)), dense)
+        spread_counts(*_entries(centers[columns]), dense)
         for rows, pairs in zip(blocks, listed, strict=True):
             if is_same and rows.stop <= columns.start:
                 continue
@@ -58,7 +57,8 @@ def _bounds(counts: csr_array, centers: csr_array) -> tuple[int, float]:
     most = [int(each.data.max(initial=0)) for each in (counts, centers)]
     limit = most[0] * most[1] * min(int(np.diff(each.indptr).max(initial=0)) for each in (counts, centers))
     if limit >= 1 << 31:
-        limit = 1.001 * np.sqrt(self_dots(counts).max(initial=0) * self_dots(centers).max(initial=0))
+        norms = [each.astype(float).power(2).sum(axis=1).max() for each in (counts, centers)]
+        limit = 1.001 * np.sqrt(norms[0] * norms[1])
     return max(most), limit
 
 
@@ -67,7 +67,7 @@ def _dot_large(counts: csr_array, centers: csr_array, n_jobs: int | None) -> Int
     dots, others = np.zeros((counts.shape[0], centers.shape[0])), centers.tocsc().astype(np.float64)
 
     def work(rows: slice) -> None:
-        part = rows_of_counts(counts, rows).tocsc()
+        part = counts[rows].tocsc()
         for columns in slices(counts.shape[1], _LARGE_COLUMNS):
             dots[rows] += part[:, columns].toarray() @ others[:, columns].toarray().T
 
@@ -77,7 +77,8 @@ def _dot_large(counts: csr_array, centers: csr_array, n_jobs: int | None) -> Int
 
 def _entries(counts: csr_array) -> tuple[Ints, Cells, Cells]:
     """First entry of each row, columns and counts."""
-    return counts.indptr.astype(np.int64), counts.indices.astype(np.int32), counts.data.astype(np.int32)
+    starts, columns = counts.indptr.astype(np.int64, copy=False), counts.indices.astype(np.int32, copy=False)
+    return starts, columns, counts.data.astype(np.int32, copy=False)
 
 
 def _list_pairs(counts: csr_array, n_sections: int) -> tuple[Ints, Cells, Halves]:

@@ -8,9 +8,8 @@ import math
 import numpy as np
 from scipy.sparse import csr_array
 
-from isobag.backends.arrays import OUTSIDE, Cells, Floats, Ints
+from isobag.backends.arrays import OUTSIDE, Cells, Cut, Floats, Ints
 from isobag.backends.numba.jit import jit
-from isobag.backends.samples import Cut
 from isobag.backends.threads import map_in_threads, shares
 
 _TALLIES = 16

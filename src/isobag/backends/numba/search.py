@@ -4,9 +4,8 @@ from functools import cached_property
 
 import numpy as np
 
-from isobag.backends.arrays import Balls, Cells, Ints, Singles
+from isobag.backends.arrays import Balls, Cells, Cut, Ints, Singles
 from isobag.backends.numba import knockout
-from isobag.backends.samples import Cut
 from isobag.backends.threads import map_in_threads, shares, slices
 
 _BLOCK_ROWS = 1 << 12

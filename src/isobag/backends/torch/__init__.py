@@ -9,7 +9,7 @@ from functools import wraps
 from typing import Any
 
 from isobag.backends import numpy as definition
-from isobag.backends.arrays import Array, Terms
+from isobag.backends.arrays import Array
 from isobag.backends.torch import counts, rows
 from isobag.backends.torch.counts import Counts
 from isobag.backends.torch.devices import Placed, explained, resolve, tensor, to_host, torch, uses_kernels
@@ -23,15 +23,16 @@ def on(device: str | None) -> "TorchBackend":
 
 
 def _method(function: Callable[..., Any], fetched: bool = False, by_kernels: bool = False) -> Callable[..., Any]:
-    """A method that calls a function of tensors, the first of which is sent to the device if it is not there.
+    """A method that calls a function of tensors, of which the first, or a list of them, is sent to the device.
 
     by_kernels : NumPy's function of that name does the work where there are no kernels.
     """
 
     @wraps(function)
-    def method(self: "TorchBackend", first: Placed, *args: Any, **options: Any) -> Any:
+    def method(self: "TorchBackend", first: Placed | Sequence[Placed], *args: Any, **options: Any) -> Any:
         with explained(self.device):
-            there = tensor(first, self.device)
+            is_list = isinstance(first, Sequence)
+            there: Any = [tensor(each, self.device) for each in first] if is_list else tensor(first, self.device)
             if by_kernels and not uses_kernels(self.device):
                 values = torch.from_numpy(getattr(definition, function.__name__)(there.numpy(), *args, **options))
             else:
@@ -47,11 +48,6 @@ class TorchBackend:
     def __init__(self, device: torch.device) -> None:
         self.device = device
 
-    def place(self, X: Placed) -> torch.Tensor:
-        """Rows on the device: (n, d)."""
-        with explained(self.device):
-            return tensor(X, self.device)
-
     def fetch(self, values: Placed) -> Array:
         """Values as a NumPy array."""
         return to_host(values) if isinstance(values, torch.Tensor) else values
@@ -61,20 +57,14 @@ class TorchBackend:
         for function in (rows.scale_linearly, rows.scale_by_asinh, rows.scale_by_knots, rows.sum_at_cells)
     )
     sq_radii = _method(rows.sq_radii, fetched=True, by_kernels=True)
-    assign_cells, sum_cells, count_groups = (
-        _method(function) for function in (rows.assign_cells, rows.sum_cells, counts.count_groups)
+    place, add_terms, assign_cells, sum_cells, count_groups = (
+        _method(function)
+        for function in (definition.place, rows.add_terms, rows.assign_cells, rows.sum_cells, counts.count_groups)
     )
     count_at_cells, count_cells, near_and_far, assign_groups = (
         _method(function, fetched=True)
         for function in (counts.count_at_cells, counts.count_cells, counts.near_and_far, counts.assign_groups)
     )
-
-    def add_terms(
-        self, sums: Sequence[Placed], of_score: Terms, n_jobs: int | None = None
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Sum of all terms of each row, and of the first, one after the other: (n, L + 1) a view -> (n,), (n,)."""
-        with explained(self.device):
-            return rows.add_terms([tensor(each, self.device) for each in sums], of_score, n_jobs)
 
     def dot_counts(self, of_groups: Counts, centers: Counts, n_jobs: int | None = None) -> torch.Tensor:
         """Dot products of all rows of counts with all centers, integers: (n, centers)."""

@@ -7,14 +7,12 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from isobag.backends import numpy as definition
-from isobag.backends.arrays import OUTSIDE, Balls, Cells, Deviations, Floats, Ints
-from isobag.backends.samples import Cut
+from isobag.backends.arrays import OUTSIDE, Balls, Cells, Cut, Deviations, Floats, Ints
 from isobag.backends.threads import slices
 from isobag.backends.torch.devices import explained, tensor, to_host, torch, uses_kernels
 from isobag.backends.torch.rows import LOOKED_UP, assign_cells
 
-_BLOCK_COUNTS = 1 << 26
-_COUNTED_ROWS, _MOST_BINS = 1 << 21, 1024
+_BLOCK_COUNTS, _MOST_BINS = 1 << 26, 1024
 
 
 class DeviceCounts:
@@ -111,10 +109,7 @@ def count_groups(cells: torch.Tensor, cut: Cut, starts: Ints, n_jobs: int | None
 
 def count_at_cells(X: torch.Tensor, balls: Balls, n_jobs: int | None = None) -> torch.Tensor:
     """Number of rows in each cell: (n, d) -> (L, S)."""
-    counts = torch.zeros(balls.sq_radii.shape, dtype=torch.int64, device=X.device)
-    for rows in slices(len(X), _COUNTED_ROWS):
-        counts += count_cells(assign_cells(X[rows], balls)[0], balls.cut)
-    return counts
+    return count_cells(assign_cells(X, balls)[0], balls.cut)
 
 
 def count_cells(cells: torch.Tensor, cut: Cut, n_jobs: int | None = None) -> torch.Tensor:

@@ -6,8 +6,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from isobag.backends import numpy as definition
-from isobag.backends.arrays import FAR, Balls, Cells, Floats, Ints, Knots, Term, Terms
-from isobag.backends.samples import Cut
+from isobag.backends.arrays import FAR, Balls, Cells, Cut, Floats, Ints, Knots, Term, Terms
 from isobag.backends.threads import map_in_threads, slices
 from isobag.backends.torch.devices import tensor, torch, uses_kernels
 
