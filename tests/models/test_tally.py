@@ -6,7 +6,6 @@ from operator import add
 
 import numpy as np
 import pytest
-from isobag.backends.counts import merge_counts
 from numpy.testing import assert_array_equal
 
 from isobag import IDKGroupDetector, IDKPointDetector
@@ -17,7 +16,7 @@ from isobag.models.group import draw_level1, finish_group_model
 from isobag.models.maps import LazyMaps, maps_of
 from isobag.models.point import finish_point_model
 from isobag.models.point_fit import fit_point_model
-from isobag.partitionings.counts import MeanMaps
+from isobag.partitionings.counts import MeanMaps, merge_counts
 
 RNG = np.random.default_rng(5)
 X = np.vstack([RNG.normal(size=(290, 3)), RNG.normal(size=(10, 3)) * 9])

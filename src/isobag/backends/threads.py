@@ -58,8 +58,3 @@ def map_in_threads(work: Callable[[S], T], items: Iterable[S], n_jobs: int | Non
     if failures:
         raise failures[0]
     return results
-
-
-def shares(n: int, n_jobs: int | None) -> Iterator[slice]:
-    """One consecutive slice of 0 .. n for each thread."""
-    return slices(n, -(-n // count_threads(n_jobs)) if n > 1 else 1)

@@ -3,17 +3,17 @@
 Counts and their dot products are integers, so they are exact and no order of summation changes them.
 """
 
-import math
-
 import numpy as np
 from scipy.sparse import csr_array
 
 from isobag.backends.arrays import OUTSIDE, Cells, Cut, Floats, Ints
 from isobag.backends.numba.jit import jit
-from isobag.backends.threads import map_in_threads, shares
+from isobag.backends.numpy import group_sq_distances
+from isobag.backends.threads import count_threads, map_in_threads, slices
 
 _TALLIES = 16
 """Cells that are looked at together."""
+_BLOCK_PAIRS = 1 << 16
 
 
 def count_groups(cells: Cells, cut: Cut, starts: Ints, n_jobs: int | None = None) -> csr_array:
@@ -30,12 +30,13 @@ def count_groups(cells: Cells, cut: Cut, starts: Ints, n_jobs: int | None = None
         n_entries = write_counts(cells, bounds, firsts, sizes, before, tally, lengths, columns, counts)
         return lengths, columns[:n_entries], counts[:n_entries]
 
-    counted = map_in_threads(work, shares(len(starts) - 1, n_jobs), n_jobs)
+    n_groups = len(starts) - 1
+    counted = map_in_threads(work, slices(n_groups, max(1, -(-n_groups // count_threads(n_jobs)))), n_jobs)
     lengths, columns, counts = counted[0] if len(counted) == 1 else map(np.concatenate, zip(*counted, strict=True))
     ends = np.concatenate([[0], lengths.cumsum()])
     # SciPy widens both index arrays to the wider of the two.
     ends = ends.astype(np.int32) if ends[-1] < 2**31 else ends
-    return csr_array((counts, columns, ends), shape=(len(starts) - 1, cut.n_cells))
+    return csr_array((counts, columns, ends), shape=(n_groups, cut.n_cells))
 
 
 def assign_groups(
@@ -45,11 +46,12 @@ def assign_groups(
     """Cell of every group in every partitioning of groups, for each level: (L, t, n)."""
     cells = np.empty((len(levels), len(slots), len(dots)), dtype=np.int32)
 
-    def work(share: slice) -> None:
-        queries, centers = (dots[share], self_dots[share], sizes[share]), (center_self_dots, center_sizes, unit)
-        choose_nearest_groups(*queries, *centers, slots, np.array(levels), sq_radii, cells[:, :, share])
+    def work(rows: slice) -> None:
+        of_groups, centers = (dots[rows], self_dots[rows], sizes[rows]), (center_self_dots, center_sizes)
+        sq_dists = group_sq_distances(*of_groups, *centers, np.gcd(sizes[rows], unit))
+        choose_nearest_groups(sq_dists, slots, np.array(levels), sq_radii, cells[:, :, rows])
 
-    map_in_threads(work, shares(len(dots), n_jobs), n_jobs)
+    map_in_threads(work, slices(len(dots), max(1, _BLOCK_PAIRS // dots.shape[1])), n_jobs)
     return cells
 
 
@@ -85,38 +87,20 @@ def write_counts(cells, starts, firsts, sizes, before, tally, lengths, columns, 
 
 
 @jit
-def measure_groups(dots, self_dot, size, center_self_dots, center_sizes, unit, sq_dists):
-    """Squared distances of one mean map N / m to others M / l: (l^2 N.N - 2 l m N.M + m^2 M.M) / (l m)^2.
-
-    Sizes are divided by what m has in common with ``unit``, a divisor of all sizes l. The numerator is an integer,
-    exact in float64 below 2^53, so that equal distances compare equal.
-    """
-    common = math.gcd(size, unit)
-    m = np.float64(size // common)
-    for c in range(len(dots)):
-        other = np.float64(center_sizes[c] // common)
-        above = (other * other * self_dot - 2.0 * other * m * dots[c]) + m * m * center_self_dots[c]
-        below = other * size
-        sq_dists[c] = max(above, 0.0) / (below * below)
-
-
-@jit
-def choose_nearest_groups(dots, self_dots, sizes, center_self_dots, center_sizes, unit, slots, levels, sq_radii, cells):
+def choose_nearest_groups(sq_dists, slots, levels, sq_radii, cells):
     """Cell of every group in every partitioning of groups, all levels: cells (L, t, n) is written.
 
-    dots (n, centers), slots (t, psi), sq_radii (L, t, psi)
+    sq_dists (n, centers), slots (t, psi), sq_radii (L, t, psi)
     """
-    sq_dists = np.empty(dots.shape[1])
-    for g in range(len(dots)):
-        measure_groups(dots[g], self_dots[g], sizes[g], center_self_dots, center_sizes, unit, sq_dists)
+    for g in range(len(sq_dists)):
         for i in range(len(slots)):
             least = np.inf
             winner = 0
             first = 0
             for level in range(len(levels)):
                 for j in range(first, levels[level]):
-                    if sq_dists[slots[i, j]] < least:
-                        least = sq_dists[slots[i, j]]
+                    if sq_dists[g, slots[i, j]] < least:
+                        least = sq_dists[g, slots[i, j]]
                         winner = j
                 first = levels[level]
                 cells[level, i, g] = winner if least <= sq_radii[level, i, winner] else OUTSIDE

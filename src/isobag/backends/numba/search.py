@@ -6,7 +6,7 @@ import numpy as np
 
 from isobag.backends.arrays import Balls, Cells, Cut, Ints, Singles
 from isobag.backends.numba import knockout
-from isobag.backends.threads import map_in_threads, shares, slices
+from isobag.backends.threads import map_in_threads, slices
 
 _BLOCK_ROWS = 1 << 12
 _FEW_ROWS = 8
@@ -51,11 +51,10 @@ def sq_radii(pool: Singles, slots: Cells, levels: tuple[int, ...], n_jobs: int |
     radii = np.zeros((len(levels), len(slots)), dtype=np.float32)
     sizes, ends = np.array(levels, dtype=np.int64), Cut(levels, levels[-1]).ends
 
-    def work(blocks: slice) -> None:
-        for block in range(blocks.start, blocks.stop):
-            knockout.reach_of_slots(pool, slots, block * levels[-1], sizes, ends, radii)
+    def work(block: int) -> None:
+        knockout.reach_of_slots(pool, slots, block, sizes, ends, radii)
 
-    map_in_threads(work, shares(len(slots) // levels[-1], n_jobs), n_jobs)
+    map_in_threads(work, range(0, len(slots), levels[-1]), n_jobs)
     return radii
 
 
