@@ -114,7 +114,7 @@ def sq_distances(X: torch.Tensor, pool: torch.Tensor) -> torch.Tensor:
     return sq_dists[: len(pool)].t()
 
 
-def add_terms(sums: list[torch.Tensor], terms: Terms, n_jobs: int | None) -> tuple[torch.Tensor, torch.Tensor]:
+def add_terms(sums: list[torch.Tensor], terms: Terms, n_jobs: int | None = None) -> tuple[torch.Tensor, torch.Tensor]:
     """Sum of all terms of each row, and of the first, one after the other: (n, L + 1) a view -> (n,), (n,).
 
     Logarithms differ in their last bits from one library to another, so NumPy's are taken: of every whole number up to
