@@ -158,10 +158,10 @@ class ScalingData:
     def linear(self, shift: Floats, spread: Floats) -> tuple[Floats, Floats]:
         """Shift and spread; a feature that is constant has the least spread, so any other value is as far as can be.
 
-        Where all values of the sample are equal, and not those of all n rows, the spread is 1 / n of half of the range.
+        Where most values are equal, so that the spread is 0, it is half of the range.
         """
         # A constant feature has a mean and a deviation off by rounding; its spread is nothing all the same.
-        usual = np.where(spread > 0, spread, np.maximum(self.half_range / len(self.rows), _TINY))
+        usual = np.where(spread > 0, spread, self.half_range)
         return np.where(self.is_constant, self.low, shift), np.where(self.is_constant, _TINY, usual)
 
 
@@ -196,7 +196,7 @@ def _normal(data: ScalingData) -> Scaling:
     knots = data.of_columns(_knots)
     for j, (values, _, slopes) in enumerate(knots):
         if len(values) == 1:
-            slopes[:] = _MOST if data.is_constant[j] else -ndtri(0.5 / len(data.rows)) / (2 * data.half_range[j])
+            slopes[:] = _MOST if data.is_constant[j] else 1 / data.half_range[j]
     values, scores, slopes = (np.concatenate(parts) for parts in zip(*knots, strict=True))
     starts = np.cumsum([0, *(len(own) for own, _, _ in knots)])
     return NormalScaling(starts, values, scores, slopes)
