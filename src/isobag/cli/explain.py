@@ -11,10 +11,9 @@ from isobag.cli.output import rows_of, show
 from isobag.cli.progress import progress
 from isobag.tables.batch import Source
 from isobag.tables.labels import read_labels
-from isobag.tables.notebook import in_cell
 from isobag.tables.ranking import Ranking, rank
 from isobag.tables.reading import ReadOptions
-from isobag.tables.reasons import Population
+from isobag.tables.reasons import Population, in_cell
 
 _OF_ALL = ("rank", "flagged", "n_missing", "reasons")
 """Columns of a result that say nothing of one row alone, and the reasons, which get a line."""
