@@ -295,7 +295,9 @@ def test_a_new_table_is_read_as_the_model_learned(tmp_path):
     assert features(table)[5, 0] == learned.columns[0].fill
     assert reasons(table)["extra"] == "not known to the model" and reasons(table)["code"] == "not among the features"
     new.drop(columns="a").to_csv(tmp_path / "less.csv", index=False)
-    assert "has 'a'; the table has no such column" in refusal(FilesSource(str(tmp_path / "less.csv")), encoding=learned)
+    assert "'a' was learned from; the table has no such column" in refusal(
+        FilesSource(str(tmp_path / "less.csv")), encoding=learned
+    )
 
 
 def test_one_row_is_read_whatever_stands_in_others(tmp_path):

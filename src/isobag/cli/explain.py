@@ -11,10 +11,9 @@ from isobag.cli.output import rows_of, show
 from isobag.cli.progress import progress
 from isobag.tables.batch import Source
 from isobag.tables.labels import read_labels
-from isobag.tables.notebook import in_cell
 from isobag.tables.ranking import Ranking, rank
 from isobag.tables.reading import ReadOptions
-from isobag.tables.reasons import Population
+from isobag.tables.reasons import Population, in_cell
 
 _OF_ALL = ("rank", "flagged", "n_missing", "reasons")
 """Columns of a result that say nothing of one row alone, and the reasons, which get a line."""
@@ -58,11 +57,13 @@ def _features_of_row(ranking: Ranking) -> dict[str, Any]:
 
 
 def _features_of_group(ranking: Ranking) -> dict[str, Any]:
-    """Median of the group in each feature, the usual one, and how far it sets the group apart."""
-    apart, rows, usual = ranking.explanation.features[0], ranking.units.data.rows, Population.of(ranking.judged.model)
-    medians = np.median(rows.take(np.arange(len(rows))), axis=0)
-    medians_of_all = np.array([usual.quartiles(j)[1] for j in range(len(medians))])
-    columns = {"median": medians, "usual": medians_of_all, "separation": apart}
+    """Median of the group in each feature, its mean if that is 0 or 1, the usual one, and how far they are apart."""
+    rows, usual, apart = ranking.units.data.rows, Population.of(ranking.judged.model), ranking.explanation.features[0]
+    points = rows.take(np.arange(len(rows)))
+    is_share = [bool(np.isin(np.append(points[:, j], usual.points[:, j]), (0, 1)).all()) for j in range(len(apart))]
+    values = np.where(is_share, points.mean(axis=0), np.median(points, axis=0))
+    typical = np.array([usual.share(j) if is_share[j] else usual.quartiles(j)[1] for j in range(len(apart))])
+    columns = {"value": values, "usual": typical, "separation": apart}
     return _listed(ranking, np.argsort(-np.abs(apart), kind="stable"), columns)
 
 

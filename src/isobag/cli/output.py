@@ -18,7 +18,7 @@ import typer
 from isobag.cli.options import Typed
 from isobag.cli.process import filled, terminal_width
 from isobag.storage.files import STDOUT, check_output, naming_stdout
-from isobag.tables.notebook import in_cell
+from isobag.tables.reasons import in_cell
 from isobag.tables.terminal import escape_for_terminal, shown
 
 LONGEST_CELL, LEAST_CELL = 40, 6

@@ -17,9 +17,9 @@ from isobag.storage.files import BATCH_ROWS, naming_stdout, write_table
 from isobag.tables.batch import names_of_files
 from isobag.tables.detect import fit_table
 from isobag.tables.model import Model
-from isobag.tables.notebook import in_cell
 from isobag.tables.ranking import Ranking, rank
 from isobag.tables.reading import ReadOptions
+from isobag.tables.reasons import in_cell
 from isobag.tables.sentences import least_flagged, sentences_of, sentences_of_calibration
 from isobag.tables.summary import FEATURE
 from isobag.tables.terminal import escape_for_terminal

@@ -58,7 +58,7 @@ def check_names(names: Sequence[str], options: ReadOptions, is_learned: bool = F
         raise ValueError("features= names no column; need one or more.")
     for name in options.features:
         if name not in names and is_learned:
-            raise ValueError(f"The table has no column {name!r}, which was learned from (columns: {listed}).")
+            raise ValueError(f"{name!r} was learned from; the table has no such column (columns: {listed}).")
         if name not in names:
             raise ValueError(f"features= has {name!r}; the table has no such column (columns: {listed}).")
         if name in options.apart:

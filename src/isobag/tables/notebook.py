@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from isobag.tables.reasons import number_in_words
-from isobag.tables.terminal import LONGEST, shown
+from isobag.tables.reasons import in_cell
+from isobag.tables.terminal import shown
 
 if TYPE_CHECKING:
     from isobag.tables.ranking import Ranking
@@ -79,17 +79,6 @@ def _names(ranking: "Ranking", n: int) -> list[str]:
     if not ranking.units.labels:
         return [f"row {row['row']}" for row in top]
     return [shown(" · ".join(str(row[name]) for name in ranking.units.labels), _LONGEST_LABEL) for row in top]
-
-
-def in_cell(value: Any, most: int = LONGEST) -> str:
-    """A value as a table shows it: three digits or whole, a day without midnight, text without what acts or hides."""
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if value is None or value != value:  # noqa: PLR0124, NaN differs from itself
-        return "-"
-    if isinstance(value, float):
-        return number_in_words(float(f"{value:.0f}" if abs(value) >= 1000 else f"{value:.3g}"))
-    return shown(str(value).removesuffix(" 00:00:00"), most)
 
 
 def _text(value: Any) -> str:

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from isobag.models.sizes import SizeEvidence
 from isobag.tables.cells import TEXT, TIME
 from isobag.tables.encode import UNSEEN, EncodedColumn, Encoding
 from isobag.tables.scan import BOOL
+from isobag.tables.terminal import shown
 
 MOST_REASONS = 3
 LEAST_SHARE = 0.1
@@ -164,6 +165,17 @@ def number_in_words(value: float) -> str:
         if float(f"{value:.{digits}g}").is_integer() == float(value).is_integer():
             return f"{value:{comma}.{digits}g}"
     return f"{value:{comma}.{MOST_DIGITS}g}"
+
+
+def in_cell(value: Any) -> str:
+    """A value as a table shows it: three digits or whole, a day without midnight, text without what acts or hides."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if value is None or value != value:  # noqa: PLR0124, NaN differs from itself
+        return "-"
+    if isinstance(value, float):
+        return number_in_words(float(f"{value:.0f}" if abs(value) >= 1000 else f"{value:.3g}"))
+    return shown(str(value).removesuffix(" 00:00:00"))
 
 
 class Usual(NamedTuple):

@@ -50,10 +50,10 @@ def _about_discoveries(ranking: Ranking, fdr: float) -> str:
     least = least_flagged(n_aside, ranking.n_ranked, fdr)
     if not n and least > 1 and ranking.n_ranked:
         is_exact = ranking.detector.exact or None in calibration.tails
-        sentence += (
-            f" With {n_aside:,} calibration {unit}s, a batch of {ranking.n_ranked:,} needs at least {least:,} "
-            f"anomalies to flag any at FDR {fdr:g}{'' if is_exact else ', unless they lie far beyond all of these'}."
-        )
+        needs = f"a batch of {ranking.n_ranked:,} needs at least {least:,} anomalies to flag any"
+        what = needs if least <= ranking.n_ranked else "nothing can be flagged"
+        unless = "" if is_exact else ", unless they lie far beyond all of these"
+        sentence += f" With {n_aside:,} calibration {unit}s, {what} at FDR {fdr:g}{unless}."
     return sentence
 
 
