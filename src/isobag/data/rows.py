@@ -40,10 +40,12 @@ class GroupedBlock(NamedTuple):
 class Rows(ABC):
     """Rows of d numbers each, which can be looked at as often as needed.
 
-    ``names`` of the features, None where they came without; ``block_rows``: most rows of a block.
+    ``names`` of the features, None where they came without; ``block_rows``: most of a block; ``of_rows``: what these are
+    a part of.
     """
 
     n_features: int
+    of_rows: "Rows | None" = None
     names: Sequence[str] | None = None
     block_rows: int = BLOCK_ROWS
 
@@ -228,14 +230,14 @@ class DerivedRows(Rows):
 
 
 class RangedRows(DerivedRows):
-    """Other rows, with the ranges (d,) of more rows, of which they are a sample."""
+    """Other rows, with the ranges (d,) of more rows, and these if they are there."""
 
-    def __init__(self, rows: Rows, low: Floats, high: Floats) -> None:
+    def __init__(self, rows: Rows, low: Floats, high: Floats, of_rows: Rows | None = None) -> None:
         super().__init__(rows)
-        self._extremes = low, high
+        self._extremes, self.of_rows = (low, high), of_rows
 
     def _with(self, rows: Rows, numbers: slice | Ints) -> Rows:
-        return RangedRows(rows, *self._extremes)
+        return RangedRows(rows, *self._extremes, self.of_rows)
 
     def extremes(self) -> tuple[Floats, Floats]:
         """Least and greatest value of each feature in all rows: (d,), (d,)."""

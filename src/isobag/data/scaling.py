@@ -26,6 +26,8 @@ KNOTS = 1024
 TAIL = 0.05
 LEAST_SPREAD = 1e-6
 """A median absolute deviation below this share of the mean one is that of values that are practically equal."""
+RARE = 0.01
+"""A value that more rows than these have is none that was never seen."""
 _TINY = float(np.finfo(float).tiny)
 _LEAST, _MOST = _TINY * 2**-52, LARGEST
 _COLUMNS = 8
@@ -145,6 +147,16 @@ class ScalingData:
         """Half of the range of each feature, above 0: (d,)."""
         return np.maximum(self.high / 2 - self.low / 2, _TINY)
 
+    @cached_property
+    def shares_unseen(self) -> Floats:
+        """How often a feature that is constant in the sample has another value, which is odd if it is rare: (d,)."""
+        shares = np.full(len(self.low), 1 / len(self.sample))
+        rare = np.flatnonzero((self.sample == self.sample[0]).all(axis=0) & ~self.is_constant)
+        if len(rare) and self.rows.of_rows is not None:
+            values = sample_rows(self.rows.of_rows)[:, rare]
+            shares[rare] = np.maximum(1 / len(values), (values != self.sample[0, rare]).mean(axis=0))
+        return np.where(shares > RARE, 0.25, shares)
+
     def of_columns(self, learn: Callable[[Floats], T], values: Floats | None = None) -> list[T]:
         """What a function learns from the sample of each feature, or from other values of it, (m,) at a time."""
         rows = self.sample if values is None else values
@@ -158,10 +170,10 @@ class ScalingData:
     def linear(self, shift: Floats, spread: Floats) -> tuple[Floats, Floats]:
         """Shift and spread; a feature that is constant has the least spread, so any other value is as far as can be.
 
-        Where most values are equal, so that the spread is 0, it is half of the range.
+        Where all values of the sample are equal, and not those of all rows, the others are as rare as can be.
         """
         # A constant feature has a mean and a deviation off by rounding; its spread is nothing all the same.
-        usual = np.where(spread > 0, spread, self.half_range)
+        usual = np.where(spread > 0, spread, np.maximum(4 * self.shares_unseen * self.half_range, _TINY))
         return np.where(self.is_constant, self.low, shift), np.where(self.is_constant, _TINY, usual)
 
 
@@ -196,7 +208,8 @@ def _normal(data: ScalingData) -> Scaling:
     knots = data.of_columns(_knots)
     for j, (values, _, slopes) in enumerate(knots):
         if len(values) == 1:
-            slopes[:] = _MOST if data.is_constant[j] else 1 / data.half_range[j]
+            far = -ndtri(data.shares_unseen[j] / 2) / (2 * data.half_range[j])
+            slopes[:] = _MOST if data.is_constant[j] else far
     values, scores, slopes = (np.concatenate(parts) for parts in zip(*knots, strict=True))
     starts = np.cumsum([0, *(len(own) for own, _, _ in knots)])
     return NormalScaling(starts, values, scores, slopes)

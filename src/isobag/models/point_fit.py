@@ -133,7 +133,8 @@ def _gross_rows(rows: Rows, params: PointParams, compute: Compute) -> Ints:
     n_left = len(seen) - int(TRIMMED * len(seen))
     model, scores = fit_point_model(seen, params, compute)
     for left in range(LOOKS)[::-1]:
-        model, _ = fit_point_model(_part(seen, np.sort(np.argsort(-scores, kind="stable")[:n_left])), params, compute)
+        best = np.sort(np.argsort(-scores, kind="stable")[:n_left])
+        model, _ = fit_point_model(_part(seen, best), params, compute)
         scores = model.scores(seen if left else rows, compute)
     return beyond_bulk(scores)
 
@@ -148,7 +149,8 @@ def _part(rows: Rows, numbers: Ints) -> Rows:
     """Some of the rows, with the ranges of all: a feature that is constant among them need not be so."""
     if isinstance(rows, LabelledRows):
         return LabelledRows(_part(rows.plain, numbers), rows.owners[numbers], rows.n_groups)
-    return RangedRows(rows if len(numbers) == len(rows) else rows.part(numbers), *rows.extremes())
+    is_all = len(numbers) == len(rows)
+    return RangedRows(rows if is_all else rows.part(numbers), *rows.extremes(), rows.of_rows if is_all else rows)
 
 
 def fit_point_model(
