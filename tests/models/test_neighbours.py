@@ -157,7 +157,7 @@ def test_groups_of_one_size_are_ranked_by_their_distances(rng):
     parts = [rng.normal(rng.normal(0, 0.4, 2), 1, (25, 2)) for _ in range(70)]
     model = IDKGroupDetector(20, random_state=0).fit(parts)
     ids = np.repeat(np.arange(70), 25)
-    maps = model.model_.mean_maps(Groups(ArrayRows(np.vstack(parts)), ids, np.arange(70)), Compute())
+    maps = model.model_.views.mean_maps(Groups(ArrayRows(np.vstack(parts)), ids, np.arange(70)), Compute())
     level2 = model.level2_
     near, *far = level2.distances(maps, Compute()).T
     assert all(line.slope == 0 for line in level2.lines)

@@ -89,7 +89,7 @@ def test_a_group_model_finished_from_merged_counts_scores_as_one_fitted_whole(ho
     blocks = [group_rows(X[k::3], labels[k::3]) for k in range(3)]
     numbers = np.concatenate([block.numbers for block in blocks])
     counts = merge_counts([model.views.counter(compute).count(block) for block in blocks], numbers, 30)
-    whole = model.mean_maps(Groups(ArrayRows(X), labels, np.unique(labels)), compute)
+    whole = model.views.mean_maps(Groups(ArrayRows(X), labels, np.unique(labels)), compute)
     (merged, scores), (direct, expected) = (
         finish_group_model(model.views, maps, model.reference, fitted.params, 3, compute)
         for maps in (MeanMaps(counts, whole.sizes), whole)

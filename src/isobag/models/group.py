@@ -24,7 +24,6 @@ from isobag.models.summaries import ColumnScores, Summaries, fit_column_scores, 
 from isobag.models.views import Draw, Plan, Views, draw_views
 from isobag.models.witness import separation, witness
 from isobag.partitionings import nested_levels
-from isobag.partitionings.counts import MeanMaps
 
 AUTO_POINT_SAMPLES = (16, 64)
 CALIBRATION_GROUPS, LEARNED_GROUPS = 10_000, 2_000
@@ -92,10 +91,6 @@ class GroupParams:
         first, last = AUTO_POINT_SAMPLES
         levels = nested_levels(largest_samples(n_points, last))
         return Plan(self.scaling, tuple(psi for psi in levels if psi >= min(first, levels[-1])))
-
-    def of_summaries(self, seed: int) -> PointParams:
-        """The point detector on summaries of groups."""
-        return PointParams(self.n_estimators, "auto", "auto", "auto", seed)
 
     def of_part(self, seed: int, n_parts: int) -> "GroupParams":
         """The same for one of several parts of the data, which share the partitionings."""
@@ -183,10 +178,6 @@ class GroupModel(Learned):
         """Conformal p-values of new groups: (g,) in (0, 1]."""
         return self._calibrated.p_values(self, groups, compute, tail)
 
-    def mean_maps(self, groups: Groups, compute: Compute) -> MeanMaps:
-        """Level 1: counts (g, cells) and sizes (g,), kept."""
-        return self.views.mean_maps(groups, compute)
-
     @property
     def reference_masses(self) -> Floats:
         """Share of the population in the cells of each point of ``reference``, times t."""
@@ -210,11 +201,10 @@ class GroupModel(Learned):
             points[rows] = witness(columns, apart) / len(rows)
             lacking[g] = np.bincount(anchors, weights=-apart * self.population / t, minlength=len(reference))
             features[g] = separation(X, np.maximum(points[rows], 0), reference, masses)
-        if self.summaries is None:
-            reasons = np.empty(n_groups, dtype=object)
-            reasons[:] = [[] for _ in range(n_groups)]
-        else:
-            reasons = reasons_of(self.summaries, groups, reference, compute)
+        reasons = np.empty(n_groups, dtype=object)
+        reasons[:] = [[] for _ in range(n_groups)]
+        if self.summaries is not None:
+            reasons[:] = reasons_of(self.summaries, groups, reference, compute)
         return GroupExplanation(groups.labels, differences, points, lacking, reference, features, reasons)
 
 
@@ -252,7 +242,8 @@ def fit_group_model(
     model, scores = finish_group_model(views, views.maps_of(groups, compute), reference, params, seed, compute)
     if of_columns is not None:
         has_size = params.size == "evidence"
-        summaries, oddness = fit_summaries(groups, of_columns, has_size, params.of_summaries(seed), compute)
+        of_witness = PointParams(params.n_estimators, "auto", "auto", "auto", seed)
+        summaries, oddness = fit_summaries(groups, of_columns, has_size, of_witness, compute)
         model, scores = replace(model, summaries=summaries), np.minimum(scores, bounded(oddness))
         if has_size:
             model = replace(model, size=SizeEvidence(np.sort(groups.sizes)))

@@ -3,18 +3,17 @@
 Groups are cut into buckets by their numbers, and one bucket is counted after another, so that memory stays bounded.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from functools import reduce
 from itertools import groupby
-from operator import add
 from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from isobag.backends.arrays import Floats, Ints
+from isobag.backends.arrays import Ints
 from isobag.data.groups import Groups
+from isobag.data.rows import GroupedBlock
 from isobag.models.counted import CountedGroups, Counter
 from isobag.partitionings.counts import MeanMaps, merge_counts, stack_counts
 
@@ -26,39 +25,17 @@ LOCAL_BUCKET_BYTES, _ROW_BYTES = 1 << 26, 128
 _ENTRY_BYTES = 8
 
 
-class LazyMaps(ABC):
-    """The mean maps of groups, never all in one place; sizes (g,): number of points of each group."""
-
-    sizes: Ints
-
-    def __len__(self) -> int:
-        return len(self.sizes)
-
-    @abstractmethod
-    def __getitem__(self, numbers: Ints) -> MeanMaps:
-        """Some of the groups, kept."""
-
-    @abstractmethod
-    def map_reduce(self, function: Callable[[MeanMaps], T], combine: Callable[[T, T], T]) -> T:
-        """Partial results of buckets of groups, merged in order."""
-
-    def map(self, function: Callable[[MeanMaps], npt.NDArray[Any]]) -> npt.NDArray[Any]:
-        """What a function makes of each group, made where its counts are: (g, ...)."""
-        values: npt.NDArray[Any] = np.concatenate(self.map_reduce(lambda maps: [function(maps)], add))
-        return values
-
-
-AnyMaps = MeanMaps | LazyMaps
-
-
-class LocalMaps(LazyMaps):
-    """The mean maps of groups in this process, one bucket at a time."""
+class LazyMaps:
+    """The mean maps of groups, one bucket at a time; sizes (g,): number of points of each group."""
 
     def __init__(self, groups: Groups, counter: Counter) -> None:
         self.sizes = groups.sizes
         self._groups, self._counter = groups, counter
         most_entries = np.minimum(groups.sizes * counter.most_of_point, counter.n_columns)
         self._n_bytes = np.cumsum(most_entries, dtype=np.float64) * _ENTRY_BYTES
+
+    def __len__(self) -> int:
+        return len(self.sizes)
 
     @property
     def n_bytes(self) -> float:
@@ -68,7 +45,7 @@ class LocalMaps(LazyMaps):
     def __getitem__(self, numbers: Ints) -> MeanMaps:
         """Some of the groups, kept."""
         chosen, places = np.unique(numbers, return_inverse=True)
-        counted = LocalMaps(self._groups.part(chosen), self._counter).in_memory()
+        counted = LazyMaps(self._groups.part(chosen), self._counter).in_memory()
         return counted if np.array_equal(chosen, numbers) else counted[places]
 
     def in_memory(self) -> MeanMaps:
@@ -80,30 +57,35 @@ class LocalMaps(LazyMaps):
         """Partial results of buckets of groups, merged in order."""
         return reduce(combine, map(function, self._buckets()))
 
+    def map(self, function: Callable[[MeanMaps], npt.NDArray[Any]]) -> npt.NDArray[Any]:
+        """What a function makes of each group: (g, ...)."""
+        return np.concatenate(list(map(function, self._buckets())))
+
     def _buckets(self) -> Iterator[MeanMaps]:
         """The groups of each bucket, counted; nothing here holds on to them."""
         n_bytes, most = self._n_bytes, BUCKET_BYTES
         if self._groups.rows.device is None:  # a bucket is one block of rows, unless a group is larger
             n_bytes = np.cumsum(np.maximum(np.diff(n_bytes, prepend=0.0), self.sizes * _ROW_BYTES))
             most = LOCAL_BUCKET_BYTES
-        ends = _ends_of_buckets(n_bytes, 0, len(self), most)
+        ends = np.searchsorted(n_bytes, np.arange(most, n_bytes[-1], most), "right")
+        ends = np.unique([*np.maximum(ends, 1), len(self)])
         blocks = self._groups.blocks(ends)
         for _, bucket in groupby(blocks, lambda block: int(np.searchsorted(ends, block.numbers[0], side="right"))):
-            counts, numbers = zip(*((self._counter.count(block), block.numbers) for block in bucket), strict=True)
-            first, stop = int(numbers[0][0]), int(numbers[-1][-1]) + 1
-            yield MeanMaps(merge_counts(counts, np.concatenate(numbers) - first, stop - first), self.sizes[first:stop])
+            yield self._count(bucket)
+
+    def _count(self, blocks: Iterator[GroupedBlock]) -> MeanMaps:
+        """The groups of one bucket."""
+        counts, numbers = zip(*((self._counter.count(block), block.numbers) for block in blocks), strict=True)
+        first, stop = int(numbers[0][0]), int(numbers[-1][-1]) + 1
+        return MeanMaps(merge_counts(counts, np.concatenate(numbers) - first, stop - first), self.sizes[first:stop])
+
+
+AnyMaps = MeanMaps | LazyMaps
 
 
 def maps_of(groups: Groups, counter: Counter, kept_bytes: int = KEPT_BYTES) -> AnyMaps:
     """The mean maps of any number of groups: counted before, or now and kept if they are few, or when asked for."""
     if isinstance(groups, CountedGroups):
         return groups.maps_by(counter.key)
-    maps = LocalMaps(groups, counter)
+    maps = LazyMaps(groups, counter)
     return maps.in_memory() if maps.n_bytes <= kept_bytes else maps
-
-
-def _ends_of_buckets(n_bytes: Floats, first: int, last: int, most: int) -> Ints:
-    """Where buckets of the groups from ``first`` to before ``last`` end."""
-    start = n_bytes[first - 1] if first else 0.0
-    ends = np.searchsorted(n_bytes, np.arange(start + most, n_bytes[last - 1], most), "right")
-    return np.unique([*np.maximum(ends, first + 1), last])

@@ -3,7 +3,6 @@
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from isobag.backends import Compute
 from isobag.backends.arrays import Floats, Ints
@@ -40,15 +39,15 @@ class GroupReason(NamedTuple):
     usual: float
 
 
-def reasons_of(summaries: Summaries, groups: Groups, reference: Floats, compute: Compute) -> npt.NDArray[np.object_]:
-    """Reasons of each group as a list, the strongest first: up to ten, and at least one: (g,)."""
+def reasons_of(summaries: Summaries, groups: Groups, reference: Floats, compute: Compute) -> list[list[GroupReason]]:
+    """Reasons of each group, the strongest first: up to ten, and at least one."""
     maps, d = summaries.scores.sums_of(groups, compute), len(summaries.scores.kurtosis)
     sums = maps[np.arange(len(groups))].counts.toarray()
     deviations = summaries.deviations(summaries.statistics(sums, groups.sizes), groups.sizes)
     counts, usual = summaries.counts(sums, groups.sizes), summaries.usual_counts
     relations = _relations(summaries.scores.of(reference, compute))
     order = np.argsort(groups.ids, kind="stable")
-    reasons = np.empty(len(groups), dtype=object)
+    reasons = []
     for g, (z, rows) in enumerate(zip(deviations, np.split(order, np.cumsum(groups.sizes)[:-1]), strict=True)):
         X = groups.rows.take(rows)
         unseen = [j for j in summaries.constants.tolist() if z[j]]
@@ -65,7 +64,7 @@ def reasons_of(summaries: Summaries, groups: Groups, reference: Floats, compute:
         ranked += [*counted, *(pair for pair in pairs if not is_counted & {*pair.columns})]
         ranked.sort(key=lambda reason: -abs(reason.deviation))
         n_strong = sum(abs(one.deviation) >= LEAST_DEVIATION for one in ranked)
-        reasons[g] = ranked[: min(max(n_strong, 1), MOST_REASONS)]
+        reasons.append(ranked[: min(max(n_strong, 1), MOST_REASONS)])
     return reasons
 
 

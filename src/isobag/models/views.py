@@ -21,7 +21,7 @@ from isobag.data.groups import Groups
 from isobag.data.rows import GroupedBlock, Rows
 from isobag.data.scaling import Scaling, fit_scalings
 from isobag.models.counted import Counter
-from isobag.models.maps import AnyMaps, LocalMaps, maps_of
+from isobag.models.maps import AnyMaps, LazyMaps, maps_of
 from isobag.models.tally import Tables, Tally
 from isobag.partitionings import (
     RowBalls,
@@ -212,7 +212,7 @@ class Views(Learned):
 
     def mean_maps(self, groups: Groups, compute: Compute, rule: str = "nearest") -> MeanMaps:
         """Level 1: the points of each group counted in the cells of all views, side by side."""
-        return LocalMaps(groups, self.counter(compute, rule)).in_memory()
+        return LazyMaps(groups, self.counter(compute, rule)).in_memory()
 
     def maps_of(self, groups: Groups, compute: Compute) -> AnyMaps:
         """The same of any number of groups: kept if they are few, else counted when asked for."""

@@ -169,7 +169,7 @@ def _groups(ranking: Ranking, top: Ints, sample: Ints, entries: list[dict[str, A
     for k, entry in enumerate(entries):
         entry["sampled"] = len(members[k])
         entry["why"] = [[int(j), brief(features[k, j]), values(members[k], int(j))] for j in leading[k]]
-    maps = csr_matrix(ranking.judged.model.mean_maps(part, ranking.detector.compute).shares)
+    maps = csr_matrix(ranking.judged.model.views.mean_maps(part, ranking.detector.compute).shares)
     places, explained = _components(maps)
     return {
         "population": {str(j): values(population, int(j)) for j in used},
