@@ -251,7 +251,7 @@ def test_days_are_those_of_the_time_zone():
     log["time"] = log["time"].dt.tz_localize("UTC")
     monitor, _ = watched(log, time_zone="Asia/Tokyo")
     local = log["time"].dt.tz_convert("Asia/Tokyo").dt.normalize()
-    assert monitor.history_.newest - monitor.history_.first == (local.max() - local.min()).days
+    assert monitor.history_.newest - monitor.history_.begun.min() == (local.max() - local.min()).days
 
 
 def test_hours_that_are_usually_closed_are_silent_without_an_alarm():

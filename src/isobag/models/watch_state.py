@@ -62,10 +62,10 @@ class OpenIncidents(Learned):
         """Some of them."""
         return OpenIncidents(*(getattr(self, one.name)[incidents] for one in fields(self)))
 
-    def and_new(self, entity: Ints, direction: Floats, period: int) -> "OpenIncidents":
-        """These and then new ones, before their first period is added."""
-        none, zero, one, since = np.zeros(direction.shape), 0 * entity, np.ones(len(entity)), period + 0 * entity
-        new = entity, since, since, zero, zero, one, one, direction, none, none
+    def and_new(self, entity: Ints, period: int, points: Ints, direction: Floats, x: Floats) -> "OpenIncidents":
+        """These and then new ones."""
+        one, since = np.ones(len(entity)), period + 0 * entity
+        new = entity, since, since, 0 * entity + 1, points, one, one, direction, np.nan_to_num(x), 1.0 - np.isnan(x)
         olds = (getattr(self, one.name) for one in fields(self))
         return OpenIncidents(*(np.concatenate(own) for own in zip(olds, new, strict=True)))
 
