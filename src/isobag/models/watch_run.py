@@ -58,9 +58,11 @@ def empty_history() -> History:
 
 
 def rules_of(schema: Schema | None, calendar: Calendar, fdr: float = 0.1) -> Rules:
-    """The rules of a watch with these periods."""
+    """The rules of a watch with these periods; of hours, a day has as few false alarms as where periods are days."""
+    cycles = tuple(calendar.cycle_lengths[::-1])
     units = np.empty(0, dtype=np.int64) if schema is None else schema.units
-    return Rules(units, tuple(calendar.cycle_lengths[::-1]), fdr)
+    level = fdr / (cycles[0] if len(cycles) > 1 else 1)
+    return Rules(units, cycles, level, float(max(50, *(4 * cycle for cycle in (0, *cycles)))), max(14, 0, *cycles))
 
 
 def judge_open(

@@ -131,27 +131,15 @@ class Rules(NamedTuple):
     """How a watch learns and alarms.
 
     units (S,) : for each summary, which one's level is the log of its unit; -1 for none.
-    cycles : periods of a day and of a week, as far as these are several.
+    cycles : periods of a day and of a week, as far as these are several. level : false discovery rate of a period.
+    memory, warm_up : periods over which the past fades, and that are only learned from.
     """
 
     units: Ints
     cycles: tuple[int, ...]
-    fdr: float = 0.1
-
-    @property
-    def memory(self) -> float:
-        """Periods over which the past fades."""
-        return float(max(50, 50, *(4 * cycle for cycle in self.cycles)))
-
-    @property
-    def warm_up(self) -> int:
-        """Periods that are only learned from."""
-        return max(14, 14, *self.cycles)
-
-    @property
-    def level(self) -> float:
-        """False discovery rate of a period; of periods shorter than a day, one as strict as for a whole day."""
-        return self.fdr / (self.cycles[0] if len(self.cycles) > 1 else 1)
+    level: float
+    memory: float
+    warm_up: int
 
 
 def empty_state(rules: Rules) -> WatchState:

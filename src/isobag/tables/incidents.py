@@ -62,18 +62,16 @@ class Incidents:
 
     def __repr__(self) -> str:
         names = (*self.naming.by, "state", "what", "reason")
-        return "\n".join(
-            [*("  ".join(str(row[name]) for name in names) for row in self.rows()[:20]), *self.sentences()]
-        )
+        lines = ("  ".join(str(row[name]) for name in names) for row in self.rows()[:20])
+        return "\n".join([*lines, *self.sentences()])
 
     @cached_property
     def listed(self) -> tuple[Incident, ...]:
         """The incidents, in order."""
         places: dict[tuple[int, int], list[tuple[Details, int]]] = {}
         for judged in self.judged:
-            for k, key in enumerate(
-                zip(judged.details.incidents.entity.tolist(), judged.details.incidents.since.tolist(), strict=True)
-            ):
+            of_period = judged.details.incidents
+            for k, key in enumerate(zip(of_period.entity.tolist(), of_period.since.tolist(), strict=True)):
                 places.setdefault(key, []).append((judged.details, k))
         newest, incidents = self.judged[-1].period if self.judged else -1, []
         for (entity, since), of_incident in places.items():
