@@ -122,8 +122,8 @@ def study_speakers():
 def study_hours(n_seeds=6):
     """21 days of 20 machines, open 13 hours: which is found that falls silent, or has three times the rows?"""
     hours = pd.date_range("2026-01-01", periods=21 * 24, freq="h")
-    is_open, found, n_false = (hours.hour >= 7) & (hours.hour < 20), {"silent": 0, "x 3": 0, "": 0}, 0
-    for fault in found:
+    is_open, n_found, n_false = (hours.hour >= 7) & (hours.hour < 20), {"silent": 0, "x 3": 0, "": 0}, 0
+    for fault in n_found:
         for seed in range(n_seeds):
             rng = np.random.default_rng(seed)
             counts = rng.poisson(np.where(is_open, 3 + np.arange(20)[:, None], 0))
@@ -134,10 +134,10 @@ def study_hours(n_seeds=6):
             times = pd.concat([pd.DataFrame({"machine": k, "time": hours.repeat(own)}) for k, own in enumerate(counts)])
             incidents = isobag.watch(times, "machine", "time", "1h").to_frame()
             last_day = set(incidents.loc[incidents["last"] >= hours[-24], "machine"])
-            found[fault] += 5 in last_day
+            n_found[fault] += 5 in last_day
             n_false += len(last_day - {5} if fault else last_day)
-    del found[""]
-    print(f"hours: found the same day {found} of {n_seeds}; {n_false} false on the last day of {3 * n_seeds} tables")
+    del n_found[""]
+    print(f"hours: found the same day {n_found} of {n_seeds}; {n_false} false on the last day of {3 * n_seeds} tables")
 
 
 def study_scale(n_rows=10_000_000, n_entities=100_000, n_days=100):

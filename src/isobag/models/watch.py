@@ -115,8 +115,8 @@ def advance(
         is_x = ~np.isnan(x[k])
         new.level[k, is_x] = ((level * n_since + np.nan_to_num(x[k])) / (n_since + 1))[is_x]
         new.n[k, is_x] = n_since[is_x] + 1
-    for own in sums:
-        own[is_settled] = 0.0
+    for total in sums:
+        total[is_settled] = 0.0
     muted = ((past.muted | (feedback == DISMISS)) & is_silent) | (feedback == RETIRE)
     new = replace(new, sums=sums, muted=muted)
     null = add_evidence(fleet.null, evidence, group, is_usual, n_before)
@@ -196,20 +196,20 @@ def _add_up(
 
     By chance a sum is as large as z. How far it goes, by its fourth powers, is learned for each side: (2, spans, S).
     """
-    is_there, known, fade = ~np.isnan(z), np.nan_to_num(z), 1 - 1 / _FLEET_MEMORY
+    is_there, plain, fade = ~np.isnan(z), np.nan_to_num(z), 1 - 1 / _FLEET_MEMORY
     part = slice(None, None, 1 + len(z) // _SAMPLE)
     seen = counts[part, None] & is_there[part]
     tails = ((fleet.fourth + _TAIL_PRIOR * _GAUSS) / (fleet.n + _TAIL_PRIOR) / _GAUSS) ** 0.25
     sums, powers, fourth = [], [], fleet.fourth * fade
     for k, keep in enumerate(FADES):
         old = np.where(restarts[:, None], 0.0, past.sums[k])
-        own = np.where(is_there, keep * old + np.sqrt(1 - keep**2) * known, old)
-        size = np.minimum(np.abs(own) / np.where(own > 0, tails[0, k], tails[1, k]), _MOST_SUM)
+        total = np.where(is_there, keep * old + np.sqrt(1 - keep**2) * plain, old)
+        size = np.minimum(np.abs(total) / np.where(total > 0, tails[0, k], tails[1, k]), _MOST_SUM)
         powers.append(np.where(is_there, np.exp(_SHARPNESS * size**2), 0.0).sum(axis=1))
-        fourth_power = np.where(seen, np.minimum(np.abs(own[part]), _CUT_SUM) ** 4, 0.0)
-        fourth[0, k] += np.where(own[part] > 0, fourth_power, 0.0).sum(axis=0)
-        fourth[1, k] += np.where(own[part] < 0, fourth_power, 0.0).sum(axis=0)
-        sums.append(own)
+        fourth_power = np.where(seen, np.minimum(np.abs(total[part]), _CUT_SUM) ** 4, 0.0)
+        fourth[0, k] += np.where(total[part] > 0, fourth_power, 0.0).sum(axis=0)
+        fourth[1, k] += np.where(total[part] < 0, fourth_power, 0.0).sum(axis=0)
+        sums.append(total)
     power, n = np.stack(powers), np.maximum(is_there.sum(axis=1) * len(FADES), 1)
     evidence = np.sqrt(np.log(np.maximum(power.sum(axis=0) / n, 1.0)))  # about as large as z, for exponential tails
     return tuple(sums), evidence, power.argmax(axis=0), fourth, fleet.n * fade + seen.sum(axis=0)

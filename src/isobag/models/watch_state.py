@@ -64,8 +64,8 @@ class OpenIncidents(Learned):
 
     def and_new(self, entity: Ints, period: int, points: Ints, direction: Floats, x: Floats) -> "OpenIncidents":
         """These and then new ones."""
-        one, since = np.ones(len(entity)), period + 0 * entity
-        new = entity, since, since, 0 * entity + 1, points, one, one, direction, np.nan_to_num(x), 1.0 - np.isnan(x)
+        ones, since = np.ones(len(entity)), period + 0 * entity
+        new = entity, since, since, 0 * entity + 1, points, ones, ones, direction, np.nan_to_num(x), 1.0 - np.isnan(x)
         olds = (getattr(self, one.name) for one in fields(self))
         return OpenIncidents(*(np.concatenate(own) for own in zip(olds, new, strict=True)))
 
@@ -100,10 +100,10 @@ class Past(Learned):
     def grown(self, n_entities: int) -> "Past":
         """The same with new entities at the end."""
 
-        def padded(own: Any) -> Any:
-            if isinstance(own, tuple):
-                return tuple(map(padded, own))
-            return np.concatenate([own, np.zeros((n_entities - len(own), *own.shape[1:]), own.dtype)])
+        def padded(table: Any) -> Any:
+            if isinstance(table, tuple):
+                return tuple(map(padded, table))
+            return np.concatenate([table, np.zeros((n_entities - len(table), *table.shape[1:]), table.dtype)])
 
         is_more = n_entities > len(self.level)
         return Past(*(padded(getattr(self, one.name)) for one in fields(self))) if is_more else self
