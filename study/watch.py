@@ -1,10 +1,14 @@
 """Watches on made-up logs and on recordings of speakers: days until a fault is found, and false incidents.
 
-``python -m study.watch [SEEDS]`` prints the tables of REPORT_WATCH.md. The rival is a robust z of the entity's daily
-mean against its first 60 days, averaged over 7 days times their root, above 5.
+``python -m study.watch [SEEDS]`` prints the tables of REPORT_WATCH.md, ``python -m study.watch scale`` times 10,000,000
+rows of 100,000 entities. The rival is a robust z of the entity's daily mean against its first 60 days, averaged over 7
+days times their root, above 5.
 """
 
 import sys
+import tempfile
+import time
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -115,6 +119,61 @@ def study_speakers():
     print(f"speakers: AUC {roc_auc_score(is_odd, -np.array(p)):.3f} ({sum(is_odd)} odd of {len(p)})")
 
 
+def study_hours(n_seeds=6):
+    """21 days of 20 machines, open 13 hours: which is found that falls silent, or has three times the rows?"""
+    hours = pd.date_range("2026-01-01", periods=21 * 24, freq="h")
+    is_open, n_found, n_false = (hours.hour >= 7) & (hours.hour < 20), {"silent": 0, "x 3": 0, "": 0}, 0
+    for fault in n_found:
+        for seed in range(n_seeds):
+            rng = np.random.default_rng(seed)
+            counts = rng.poisson(np.where(is_open, 3 + np.arange(20)[:, None], 0))
+            if fault == "silent":
+                counts[5, -15:-9] = 0
+            elif fault:
+                counts[5, -24:] *= 3
+            times = pd.concat([pd.DataFrame({"machine": k, "time": hours.repeat(own)}) for k, own in enumerate(counts)])
+            incidents = isobag.watch(times, "machine", "time", "1h").to_frame()
+            last_day = set(incidents.loc[incidents["last"] >= hours[-24], "machine"])
+            n_found[fault] += 5 in last_day
+            n_false += len(last_day - {5} if fault else last_day)
+    del n_found[""]
+    print(f"hours: found the same day {n_found} of {n_seeds}; {n_false} false on the last day of {3 * n_seeds} tables")
+
+
+def study_scale(n_rows=10_000_000, n_entities=100_000, n_days=100):
+    """Processor time of a first run and of a further day, the most memory, and the size of the state."""
+    rng = np.random.default_rng(0)
+
+    def make(n, first, days):
+        second = rng.integers(first * 86_400, (first + days) * 86_400, n)
+        when = np.datetime64("2026-01-01", "us") + second.astype("timedelta64[s]")
+        pay = pd.Categorical.from_codes(rng.choice(3, n, p=[0.6, 0.3, 0.1]), ["card", "cash", "check"])
+        amount = rng.lognormal(3, 0.5, n)
+        return pd.DataFrame({"account": rng.integers(n_entities, size=n), "time": when, "amount": amount, "pay": pay})
+
+    def memory(name):
+        lines = Path("/proc/self/status").read_text().splitlines()
+        return next(int(line.split()[1]) / 1e6 for line in lines if line.startswith(name))
+
+    monitor, log = isobag.Watch("account", "time"), make(n_rows, 0, n_days)
+    before = memory("VmRSS")
+    for name, frame in (("first run", log), ("a further day", make(n_rows // n_days, n_days, 1))):
+        start = time.process_time(), time.perf_counter()
+        monitor.update(frame)
+        seconds = time.process_time() - start[0], time.perf_counter() - start[1]
+        peak = f"most memory {memory('VmHWM'):.2f} GB, {before:.2f} of it before"
+        print(f"{name}: {seconds[0]:.1f} s of processor, {seconds[1]:.1f} s; {peak}", flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        monitor.save(Path(folder) / "state")
+        size = (Path(folder) / "state").stat().st_size
+    n_open, n_closed = len(monitor.history_.rows), len(monitor.history_.bags)
+    print(f"state {size / 1e6:.0f} MB: {n_open:,} open rows, {n_closed:,} closed bags")
+
+
 if __name__ == "__main__":
-    study_speakers()
-    study_faults(int(sys.argv[1]) if len(sys.argv) > 1 else 10)
+    if sys.argv[1:] == ["scale"]:
+        study_scale()
+    else:
+        study_speakers()
+        study_hours()
+        study_faults(int(sys.argv[1]) if len(sys.argv) > 1 else 10)

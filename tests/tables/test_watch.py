@@ -251,7 +251,7 @@ def test_days_are_those_of_the_time_zone():
     log["time"] = log["time"].dt.tz_localize("UTC")
     monitor, _ = watched(log, time_zone="Asia/Tokyo")
     local = log["time"].dt.tz_convert("Asia/Tokyo").dt.normalize()
-    assert monitor.history_.newest - monitor.history_.first == (local.max() - local.min()).days
+    assert monitor.history_.newest - monitor.history_.begun.min() == (local.max() - local.min()).days
 
 
 def test_hours_that_are_usually_closed_are_silent_without_an_alarm():
@@ -312,3 +312,43 @@ def test_an_unknown_entity_is_named(log):
     monitor, _ = watched(log)
     with pytest.raises(ValueError, match="A99"):
         monitor.accept("A99")
+
+
+def test_two_faults_of_one_day_are_both_found_with_28_days():
+    for seed in range(3):
+        incidents = isobag.watch(
+            make_log(seed, days=28, entities=40, factor=2.0, start=27, silent=27), "account", "time"
+        )
+        for name in ("A00", "A01"):
+            assert "new" in set(days_of(incidents, name)["state"])
+
+
+def test_an_incident_that_is_over_hides_no_other_of_the_same_day():
+    log = make_log(days=45)
+    is_hers, day = log["account"] == "A04", log["time"].dt.normalize()
+    log.loc[is_hers & (day == "2026-02-10"), "amount"] *= 5
+    last = log[is_hers & (day == "2026-02-11")]
+    incidents = isobag.watch(pd.concat([log[day <= "2026-02-11"], last, last, last]), "account", "time")
+    now = days_of(incidents, "A04")
+    assert list(zip(now["state"], now["what"], strict=True))[:2] == [("new", "volume"), ("over", "value")]
+
+
+def test_three_times_the_rows_of_hours_are_found_the_same_day():
+    hours = pd.date_range("2026-01-01", periods=21 * 24, freq="h")
+    counts = np.random.default_rng(0).poisson(
+        np.where((hours.hour >= 7) & (hours.hour < 20), np.arange(3, 23)[:, None], 0)
+    )
+    counts[5, -24:] *= 3
+    log = pd.concat([pd.DataFrame({"machine": k, "time": hours.repeat(own)}) for k, own in enumerate(counts)])
+    last_day = isobag.watch(log, "machine", "time", "1h").to_frame().query("last >= '2026-01-21'")
+    assert set(last_day["machine"]) == {5}
+    assert set(last_day["what"]) == {"volume"}
+
+
+def test_an_earlier_file_during_the_warm_up_is_taken_in():
+    days = by_day(make_log(days=20))
+    monitor = isobag.Watch("account", "time")
+    monitor.update(pd.concat(days[5:10]))
+    monitor.update(pd.concat(days[:5]))
+    whole, _ = watched(pd.concat(days[:10]))
+    np.testing.assert_array_equal(monitor.history_.rows.digest, whole.history_.rows.digest)

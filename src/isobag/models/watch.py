@@ -87,23 +87,25 @@ def advance(
     z[~(is_ready & has_scale & is_there) | is_closed[:, None]] = np.nan
     is_judged = ~np.isnan(z[:, 0]) & ~past.muted
 
-    is_usual = is_judged & ~is_open & (n_before > MIN_PAST)
-    sums, evidence, span, fourth, n = _add_up(past, fleet, z, is_usual)
+    is_settled, is_usual = feedback > 0, is_judged & ~is_open & (n_before > MIN_PAST)
+    incidents, over = _follow(before, x, z, is_settled, period)
+    inside, restarts = np.zeros(len(x), dtype=bool), np.zeros(len(x), dtype=bool)
+    inside[incidents.entity[~over]], restarts[incidents.entity[over]] = True, True
+    sums, evidence, span, fourth, n = _add_up(past, fleet, z, restarts, is_usual)
     evidence[~is_judged] = np.nan
     group = np.clip(np.log2(np.maximum(expected.rows[:, 0], 0.5)) // 2 + 1, 0, 3).astype(np.int64)
     p, bound = p_values(fleet.null, evidence, group, n_before)
     p[n_before < rules.warm_up] = np.nan
 
-    is_settled = feedback > 0
-    opened = np.flatnonzero(benjamini_hochberg(p, ~np.isnan(p) & ~is_open & ~is_settled, rules.level))
+    at = np.flatnonzero(benjamini_hochberg(p, ~np.isnan(p) & ~inside & ~is_settled, rules.level))
     steps = np.sqrt((1 - FADES) / (1 + FADES))  # the shift that makes such a sum
-    direction = np.zeros((len(opened), x.shape[1]))
-    for own, k in zip(direction, opened, strict=True):
-        own[:] = np.nan_to_num(z[k]) if span[k] == 0 else steps[span[k]] * sums[span[k]][k]
-    incidents = before.and_new(opened, np.clip(direction, -_MOST_Z, _MOST_Z), period)
-    incidents, over = _follow(incidents, x, z, p, is_settled, period)
-    inside = np.zeros(len(x), dtype=bool)
-    inside[incidents.entity[~over]] = True
+    shifts = [np.nan_to_num(z[k]) if span[k] == 0 else steps[span[k]] * sums[span[k]][k] for k in at]
+    direction: Floats = np.clip(np.reshape(shifts, (len(at), x.shape[1])), -_MOST_Z, _MOST_Z)
+    rows = _rows_of(x)
+    incidents = incidents.and_new(at, period, rows[at], direction, x[at])
+    p_now, over = p[incidents.entity], np.append(over, np.zeros(len(at), dtype=bool))
+    incidents = replace(incidents, p=np.where(over, incidents.p, np.fmin(incidents.p, p_now)))
+    inside[at] = True
 
     learns = ~inside & ~past.muted & (feedback != RETIRE)
     seen = learns[:, None] & is_ready & is_there
@@ -113,8 +115,8 @@ def advance(
         is_x = ~np.isnan(x[k])
         new.level[k, is_x] = ((level * n_since + np.nan_to_num(x[k])) / (n_since + 1))[is_x]
         new.n[k, is_x] = n_since[is_x] + 1
-    for own in sums:
-        own[np.append(incidents.entity[over], np.flatnonzero(is_settled))] = 0.0
+    for total in sums:
+        total[is_settled] = 0.0
     muted = ((past.muted | (feedback == DISMISS)) & is_silent) | (feedback == RETIRE)
     new = replace(new, sums=sums, muted=muted)
     null = add_evidence(fleet.null, evidence, group, is_usual, n_before)
@@ -124,7 +126,7 @@ def advance(
     changed = counts & (np.abs(shift) > 2 * expected.error) & (np.sign(shift) == np.sign(common))
     at = incidents.entity
     details = Details(incidents, bound[at], over, expected.mean[at], (expected.error * expected.unit)[at])
-    judged = JudgedPeriod(period, _rows_of(x), p, inside, changed.sum(axis=0), details)
+    judged = JudgedPeriod(period, rows, p, inside, changed.sum(axis=0), details)
     return WatchState(new, incidents.take(~over), fleet, n_before + 1), judged
 
 
@@ -145,7 +147,6 @@ def _expect(past: Past, fleet: Fleet, x: Floats, phases: list[int], rules: Rules
     variance = _variance_of(fleet, rows)
     scale = (PRIOR + past.squares) / (PRIOR + past.n)
     error = np.sqrt(variance * scale * widened)
-    error[:, 0] = np.maximum(error[:, 0], _least_error(rows[:, 0]))
     return _Expected(mean, _units_of(past, rules), error, variance, scale, widened, rows, weights)
 
 
@@ -154,22 +155,19 @@ def _units_of(past: Past, rules: Rules) -> Floats:
     return np.where(rules.units >= 0, np.exp(past.level[:, np.maximum(rules.units, 0)]), 1.0)
 
 
-def _least_error(rows: Floats) -> Floats:
-    """Half of what chance alone makes of log(rows + 1/2)."""
-    return 0.5 / np.sqrt(np.maximum(rows, 0.0) + 0.5)
-
-
 def _places(rows: Floats) -> Ints:
     """Where bags of so many rows stand in the fleet's flat tables: (..., S)."""
     sizes = np.clip(np.rint(np.log2(np.maximum(rows, 1.0))), 0, N_SIZES - 1).astype(np.int64)
-    return sizes * rows.shape[-1] + np.arange(rows.shape[-1])
+    places: Ints = sizes * rows.shape[-1] + np.arange(rows.shape[-1])
+    return places
 
 
 def _variance_of(fleet: Fleet, rows: Floats) -> Floats:
-    """Squared errors that are usual for bags of so many rows: (..., S)."""
+    """Squared errors that are usual for bags of so many rows; for their number at least 1/4 of chance: (..., S)."""
     overall = fleet.squares.sum(axis=0) / np.maximum(fleet.weights.sum(axis=0), 1)
     table = (fleet.squares + PRIOR * overall) / (fleet.weights + PRIOR)
     result: Floats = table.ravel()[_places(rows)] / np.maximum(rows, 1.0)
+    result[..., 0] = np.maximum(result[..., 0], 0.25 / (np.maximum(rows[..., 0], 0.0) + 0.5))
     return result
 
 
@@ -192,59 +190,53 @@ def _common_of(errors: Floats, counts: Bools) -> tuple[Floats, Floats]:
 
 
 def _add_up(
-    past: Past, fleet: Fleet, z: Floats, counts: Bools
+    past: Past, fleet: Fleet, z: Floats, restarts: Bools, counts: Bools
 ) -> tuple[tuple[Floats, ...], Floats, Ints, Floats, Floats]:
     """Sums of z with a period more, their evidence (E,), the span that says most (E,), and what the fleet learns.
 
     By chance a sum is as large as z. How far it goes, by its fourth powers, is learned for each side: (2, spans, S).
     """
-    is_there, known, fade = ~np.isnan(z), np.nan_to_num(z), 1 - 1 / _FLEET_MEMORY
+    is_there, plain, fade = ~np.isnan(z), np.nan_to_num(z), 1 - 1 / _FLEET_MEMORY
     part = slice(None, None, 1 + len(z) // _SAMPLE)
     seen = counts[part, None] & is_there[part]
     tails = ((fleet.fourth + _TAIL_PRIOR * _GAUSS) / (fleet.n + _TAIL_PRIOR) / _GAUSS) ** 0.25
     sums, powers, fourth = [], [], fleet.fourth * fade
     for k, keep in enumerate(FADES):
-        own = np.where(is_there, keep * past.sums[k] + np.sqrt(1 - keep**2) * known, past.sums[k])
-        size = np.minimum(np.abs(own) / np.where(own > 0, tails[0, k], tails[1, k]), _MOST_SUM)
+        old = np.where(restarts[:, None], 0.0, past.sums[k])
+        total = np.where(is_there, keep * old + np.sqrt(1 - keep**2) * plain, old)
+        size = np.minimum(np.abs(total) / np.where(total > 0, tails[0, k], tails[1, k]), _MOST_SUM)
         powers.append(np.where(is_there, np.exp(_SHARPNESS * size**2), 0.0).sum(axis=1))
-        fourth_power = np.where(seen, np.minimum(np.abs(own[part]), _CUT_SUM) ** 4, 0.0)
-        fourth[0, k] += np.where(own[part] > 0, fourth_power, 0.0).sum(axis=0)
-        fourth[1, k] += np.where(own[part] < 0, fourth_power, 0.0).sum(axis=0)
-        sums.append(own)
+        fourth_power = np.where(seen, np.minimum(np.abs(total[part]), _CUT_SUM) ** 4, 0.0)
+        fourth[0, k] += np.where(total[part] > 0, fourth_power, 0.0).sum(axis=0)
+        fourth[1, k] += np.where(total[part] < 0, fourth_power, 0.0).sum(axis=0)
+        sums.append(total)
     power, n = np.stack(powers), np.maximum(is_there.sum(axis=1) * len(FADES), 1)
     evidence = np.sqrt(np.log(np.maximum(power.sum(axis=0) / n, 1.0)))  # about as large as z, for exponential tails
     return tuple(sums), evidence, power.argmax(axis=0), fourth, fleet.n * fade + seen.sum(axis=0)
 
 
-def _follow(
-    past: OpenIncidents, x: Floats, z: Floats, p: Floats, is_settled: Bools, period: int
-) -> tuple[OpenIncidents, Bools]:
+def _follow(past: OpenIncidents, x: Floats, z: Floats, is_settled: Bools, period: int) -> tuple[OpenIncidents, Bools]:
     """Incidents with a period more, and which are over.
 
     An incident is over when the part of z along its direction is back: of the largest components, averaged over up to
     about three periods.
     """
-    at, is_new = past.entity, (past.periods == 0)
-    x, z, p = x[at], z[at], p[at]
+    x, z, size = x[past.entity], z[past.entity], np.abs(past.direction)
     is_there, plain = ~np.isnan(z), np.clip(np.nan_to_num(z), -_MOST_Z, _MOST_Z)
-    size = np.abs(past.direction)
     clear = np.where(size >= size.max(axis=1, keepdims=True, initial=0) / 2, past.direction, 0.0)
     power = np.where(is_there, clear**2, 0.0).sum(axis=1)
     share = np.clip((plain * clear).sum(axis=1) / np.maximum(power, 1e-9), -1, 2)
     share = np.where(power > 0, share, past.remains)
     speed = np.maximum(1 / 3, 1 - 9 / np.maximum(power, 9.0))  # a large shift that is back is over at once
-    remains = np.where(is_new, 1.0, past.remains + speed * (share - past.remains))
-    over = ~is_new & ((remains < _IS_BACK) | is_settled[at])
-    periods = past.periods + ~over
-    gain = np.where(is_new | over, 0.0, 1 / np.maximum(periods, 1))[:, None]
-    has_x = ~over[:, None] & ~np.isnan(x)
+    remains = past.remains + speed * (share - past.remains)
+    over = (remains < _IS_BACK) | is_settled[past.entity]
+    gain, has_x = np.where(over, 0.0, 1 / (past.periods + 1))[:, None], ~over[:, None] & ~np.isnan(x)
     n = past.n + has_x
     incidents = replace(
         past,
         last=np.where(~over & (share > 0.5), period, past.last),
-        periods=periods,
+        periods=past.periods + ~over,
         points=past.points + np.where(over, 0, _rows_of(x)),
-        p=np.where(over, past.p, np.fmin(past.p, p)),
         remains=remains,
         direction=past.direction + np.where(is_there, gain * (plain - past.direction), 0.0),
         level=np.where(has_x, past.level + (np.nan_to_num(x) - past.level) / np.maximum(n, 1), past.level),
@@ -288,7 +280,7 @@ def _learn(
 def _learn_fleet(fleet: Fleet, expected: _Expected, squares: Floats, seen: Bools) -> Fleet:
     """Squared errors of a period added, the largest cut."""
     part = slice(None, None, 1 + len(seen) // _SAMPLE)
-    scale, seen, squares, rows = (own[part] for own in (expected.scale, seen, squares, expected.rows))
+    scale, squares, rows, seen = expected.scale[part], squares[part], expected.rows[part], seen[part]
     usual, fade = expected.variance[part] * scale, 1 - 1 / _FLEET_MEMORY
     cut = np.where(usual > 0, np.minimum(squares / scale, _CLIP**2 * usual), squares)
     values, places = (cut * np.maximum(rows, 1.0))[seen], _places(rows)[seen]
@@ -307,7 +299,6 @@ def _signals(past: Past, fleet: Fleet, rules: Rules) -> Floats:
         effect, n = (np.stack([one[part] for one in own[start:end]], 1) for own in (past.effects, past.effect_n))
         rows = np.exp(np.minimum((past.level[part, None] + effect)[..., :1], _MOST_Z))
         variance = _variance_of(fleet, np.repeat(rows, effect.shape[2], axis=2)) * scale
-        variance[..., 0] = np.maximum(variance[..., 0], _least_error(rows[..., 0]) ** 2)
         weight = np.minimum(n, 3.0) * (n >= 2)
         centred = (effect - effect.mean(axis=1, keepdims=True)) / unit
         with np.errstate(divide="ignore", invalid="ignore"):

@@ -86,11 +86,6 @@ class Schema(Learned):
     summaries: tuple[BagSummary, ...]
 
     @property
-    def pairs(self) -> list[tuple[int, int]]:
-        """Which two numbers are looked at together: all pairs of the first."""
-        return _pairs(len(self.numbers))
-
-    @property
     def units(self) -> Ints:
         """For each summary the number of the spread it is measured by, -1 for none: (S,)."""
         spread = {one.column: j for j, one in enumerate(self.summaries) if one.what == SPREAD}
@@ -98,6 +93,7 @@ class Schema(Learned):
 
 
 def _pairs(n_numbers: int) -> list[tuple[int, int]]:
+    """Which two numbers are looked at together: all pairs of the first."""
     return list(combinations(range(min(n_numbers, _MOST_PAIRED)), 2))
 
 
@@ -109,7 +105,9 @@ def learn_schema(
     text_names : of each text, its name and values. are_chosen : whether the user named the columns.
     """
     part, left_out = np.linspace(0, len(rows) - 1, min(len(rows), _SAMPLE)).astype(np.int64), []
-    numbers, texts, scales, values, summaries = [], [], [], [], [BagSummary(ROWS, after=" rows")]
+    numbers: list[int] = []
+    texts: list[int] = []
+    scales, values, summaries = [], [], [BagSummary(ROWS, after=" rows")]
     for j, name in enumerate(number_names):
         x = rows.numbers[:, j]
         there, n_distinct = x[~np.isnan(x)], len(np.unique(x[part]))
@@ -129,12 +127,13 @@ def learn_schema(
         summaries.append(BagSummary(SHAPE, f"correlation of {both} ", "", a))
     for k, (name, of_text) in enumerate(text_names):
         counts = np.bincount(rows.texts[:, k].astype(np.int64) + 1, minlength=1)
-        n_distinct, c = np.count_nonzero(counts[1:]), len(numbers) + len(texts)
+        n_distinct, c = int(np.count_nonzero(counts[1:])), len(numbers) + len(texts)
         if not are_chosen and not 0 < n_distinct <= _MOST_VALUES:
             left_out.append(f"{name} ({f'{n_distinct:,} values' if n_distinct else 'no values'})")
             continue
-        codes = [c - 1 for c in np.argsort(-counts, kind="stable") if c and counts[c] >= _LEAST_SHARE * len(rows)]
-        values.append(tuple(int(code) for code in codes[:_MOST_SHARES]))
+        is_frequent = counts[1:] >= max(_LEAST_SHARE * len(rows), 1)
+        codes = [code for code in np.argsort(-counts[1:], kind="stable").tolist() if is_frequent[code]]
+        values.append(tuple(codes[:_MOST_SHARES]))
         texts.append(k)
         is_all = int(sum(counts[code + 1] for code in values[-1])) == int(counts[1:].sum())
         summaries += [BagSummary(MIX, f"{name}={of_text[code]} in ", " of rows", c) for code in values[-1]]
@@ -185,17 +184,18 @@ def _of_numbers(x: Floats, starts: Ints, owner: Ints, sizes: Floats, scale: floa
 def _correlations(schema: Schema, numbers: Floats, starts: Ints, owner: Ints) -> list[Floats]:
     """Correlations of pairs in a bag, by Fisher's transform, of numbers cut at three times their usual spread."""
 
-    def moments(x: Floats) -> Floats:
+    def moments(x: Floats | Bools) -> Floats:
         result: Floats = np.add.reduceat(x, starts, dtype=np.float64)
         return result
 
     parts, result = [], []
-    for j, scale in zip(schema.numbers[: _MOST_PAIRED * (len(schema.pairs) > 0)], schema.scales, strict=False):
+    pairs = _pairs(len(schema.numbers))
+    for j, scale in zip(schema.numbers[: _MOST_PAIRED if pairs else 0], schema.scales, strict=False):
         x = numbers[:, j]
         is_there = ~np.isnan(x)
         mean, cut = moments(np.where(is_there, x, 0.0)) / np.maximum(moments(is_there), 1), _LARGEST * (scale or 1.0)
         parts.append((np.where(is_there, np.clip(x - mean[owner], -cut, cut), 0.0), is_there))
-    for a, b in schema.pairs:
+    for a, b in pairs:
         (x, has_x), (y, has_y) = parts[a], parts[b]
         power = np.sqrt(moments(x**2 * has_y) * moments(y**2 * has_x))
         with np.errstate(divide="ignore", invalid="ignore"):

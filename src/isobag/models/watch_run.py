@@ -18,7 +18,7 @@ class History(Learned):
     """Everything a watch knows.
 
     rows : of open periods, in order. schema, state : learned of closed periods; None during the warm-up.
-    begun (E,) : first period of each entity. first, newest, closed : periods; closed is the last that is.
+    begun (E,) : first period of each entity. closed : the last period that is.
     bags (b,) : digests of closed bags, to know their rows again.
     feedback (w, 3) : of the user: what, entity and period.
     """
@@ -27,37 +27,42 @@ class History(Learned):
     schema: Schema | None
     state: WatchState | None
     begun: Ints
-    first: int
-    newest: int
     closed: int
     bags: Ints
     feedback: Ints
 
+    @property
+    def newest(self) -> int:
+        """The newest period."""
+        return int(self.rows.period[-1])
+
     def validate(self) -> None:
         """Entities of rows and bags are known."""
         n = len(self.begun)
-        demand(self.bags.ndim == 1, "bags have more than a digest each")
+        demand(len(self.rows) and self.bags.ndim == 1, "there are no open rows, or bags have more than a digest each")
         demand(self.feedback.ndim == 2 and self.feedback.shape[1] == 3, "feedback is not three numbers")
         for ids in (self.rows.entity, self.feedback[:, 1]):
             demand(not len(ids) or (int(ids.min()) >= 0 and int(ids.max()) < n), "rows of an entity that is not there")
-        if self.schema is not None or self.state is not None:
-            demand(self.schema is not None and self.state is not None, "what is learned has no schema")
-            past = self.state.past
-            demand(past.level.shape[1] == len(self.schema.summaries), "what is learned is of other summaries")
-            demand(len(past.level) <= n, "more is learned than there are entities")
+        demand((self.schema is None) == (self.state is None), "what is learned has no schema")
+        if self.schema is not None and self.state is not None:
+            shape = self.state.past.level.shape
+            demand(shape[1] == len(self.schema.summaries), "what is learned is of other summaries")
+            demand(shape[0] <= n, "more is learned than there are entities")
 
 
-def empty_history(first: int) -> History:
-    """Before any rows; first is the first period that there will be."""
+def empty_history() -> History:
+    """Before any rows."""
     none, table = np.empty(0, dtype=np.int64), np.empty((0, 0))
     rows = BagRows(none, none, none, table, table.astype(np.int16))
-    return History(rows, None, None, none, first, first, first - 1, none, np.empty((0, 3), dtype=np.int64))
+    return History(rows, None, None, none, -1 << 60, none, np.empty((0, 3), dtype=np.int64))
 
 
 def rules_of(schema: Schema | None, calendar: Calendar, fdr: float = 0.1) -> Rules:
-    """The rules of a watch with these periods."""
+    """The rules of a watch with these periods; of hours, a day has as few false alarms as where periods are days."""
+    cycles = tuple(calendar.cycle_lengths[::-1])
     units = np.empty(0, dtype=np.int64) if schema is None else schema.units
-    return Rules(units, tuple(calendar.cycle_lengths[::-1]), fdr)
+    level = fdr / (cycles[0] if len(cycles) > 1 else 1)
+    return Rules(units, cycles, level, float(max(50, *(4 * cycle for cycle in (0, *cycles)))), max(14, 0, *cycles))
 
 
 def judge_open(
@@ -83,10 +88,7 @@ def judge_open(
     bags = np.concatenate([history.bags, digests_of(rows.take(slice(n_closed)))[1]])
     feedback, closed = history.feedback[history.feedback[:, 2] >= closes], max(history.closed, closes - 1)
     rows = rows.take(np.arange(n_closed, len(rows)))
-    new = History(
-        rows, schema, after_closed or state, history.begun, history.first, history.newest, closed, bags, feedback
-    )
-    return new, judged
+    return History(rows, schema, after_closed or state, history.begun, closed, bags, feedback), judged
 
 
 def _bags_by_period(rows: BagRows, schema: Schema) -> Iterator[tuple[int, Ints, Floats]]:

@@ -62,10 +62,10 @@ class OpenIncidents(Learned):
         """Some of them."""
         return OpenIncidents(*(getattr(self, one.name)[incidents] for one in fields(self)))
 
-    def and_new(self, entity: Ints, direction: Floats, period: int) -> "OpenIncidents":
-        """These and then new ones, before their first period is added."""
-        none, zero, one, since = np.zeros(direction.shape), 0 * entity, np.ones(len(entity)), period + 0 * entity
-        new = entity, since, since, zero, zero, one, one, direction, none, none
+    def and_new(self, entity: Ints, period: int, points: Ints, direction: Floats, x: Floats) -> "OpenIncidents":
+        """These and then new ones."""
+        ones, since = np.ones(len(entity)), period + 0 * entity
+        new = entity, since, since, 0 * entity + 1, points, ones, ones, direction, np.nan_to_num(x), 1.0 - np.isnan(x)
         olds = (getattr(self, one.name) for one in fields(self))
         return OpenIncidents(*(np.concatenate(own) for own in zip(olds, new, strict=True)))
 
@@ -100,10 +100,10 @@ class Past(Learned):
     def grown(self, n_entities: int) -> "Past":
         """The same with new entities at the end."""
 
-        def padded(own: Any) -> Any:
-            if isinstance(own, tuple):
-                return tuple(map(padded, own))
-            return np.concatenate([own, np.zeros((n_entities - len(own), *own.shape[1:]), own.dtype)])
+        def padded(table: Any) -> Any:
+            if isinstance(table, tuple):
+                return tuple(map(padded, table))
+            return np.concatenate([table, np.zeros((n_entities - len(table), *table.shape[1:]), table.dtype)])
 
         is_more = n_entities > len(self.level)
         return Past(*(padded(getattr(self, one.name)) for one in fields(self))) if is_more else self
@@ -131,27 +131,15 @@ class Rules(NamedTuple):
     """How a watch learns and alarms.
 
     units (S,) : for each summary, which one's level is the log of its unit; -1 for none.
-    cycles : periods of a day and of a week, as far as these are several.
+    cycles : periods of a day and of a week, as far as these are several. level : false discovery rate of a period.
+    memory, warm_up : periods over which the past fades, and that are only learned from.
     """
 
     units: Ints
     cycles: tuple[int, ...]
-    fdr: float = 0.1
-
-    @property
-    def memory(self) -> float:
-        """Periods over which the past fades."""
-        return float(max(50, 50, *(4 * cycle for cycle in self.cycles)))
-
-    @property
-    def warm_up(self) -> int:
-        """Periods that are only learned from."""
-        return max(14, 14, *self.cycles)
-
-    @property
-    def level(self) -> float:
-        """False discovery rate of a period; of periods shorter than a day, one as strict as for a whole day."""
-        return self.fdr / (self.cycles[0] if len(self.cycles) > 1 else 1)
+    level: float
+    memory: float
+    warm_up: int
 
 
 def empty_state(rules: Rules) -> WatchState:

@@ -62,18 +62,16 @@ class Incidents:
 
     def __repr__(self) -> str:
         names = (*self.naming.by, "state", "what", "reason")
-        return "\n".join(
-            [*("  ".join(str(row[name]) for name in names) for row in self.rows()[:20]), *self.sentences()]
-        )
+        lines = ("  ".join(str(row[name]) for name in names) for row in self.rows()[:20])
+        return "\n".join([*lines, *self.sentences()])
 
     @cached_property
     def listed(self) -> tuple[Incident, ...]:
         """The incidents, in order."""
         places: dict[tuple[int, int], list[tuple[Details, int]]] = {}
         for judged in self.judged:
-            for k, key in enumerate(
-                zip(judged.details.incidents.entity.tolist(), judged.details.incidents.since.tolist(), strict=True)
-            ):
+            of_period = judged.details.incidents
+            for k, key in enumerate(zip(of_period.entity.tolist(), of_period.since.tolist(), strict=True)):
                 places.setdefault(key, []).append((judged.details, k))
         newest, incidents = self.judged[-1].period if self.judged else -1, []
         for (entity, since), of_incident in places.items():
@@ -81,9 +79,9 @@ class Incidents:
             state = OVER if now.is_over[k] else NEW if since == newest else GOING_ON
             what, reason = self._reason(*of_incident[0 if state == OVER else -1])
             reason += f"; {int(now.incidents.periods[k])} periods" if state == GOING_ON else ""
-            own, bound = now.incidents, float(now.bound[k])
-            numbers = float(own.p[k]), what, reason, int(own.points[k]), bound
-            incidents.append(Incident(entity, since, int(own.last[k]), state, *numbers))
+            table, bound = now.incidents, float(now.bound[k])
+            numbers = float(table.p[k]), what, reason, int(table.points[k]), bound
+            incidents.append(Incident(entity, since, int(table.last[k]), state, *numbers))
         order = (NEW, GOING_ON, OVER)
         return tuple(sorted(incidents, key=lambda a: (order.index(a.state), a.p_value, -a.n_points, a.entity)))
 
@@ -106,12 +104,12 @@ class Incidents:
     def bag_columns(self) -> dict[str, Any]:
         """One line a judged bag, as columns: flagged while in an open incident."""
         parts: list[Any] = [[np.empty(0, kind) for kind in (*(np.int64,) * 3, np.float64, bool, object)]]
-        for one in self.judged:
-            at, what = np.flatnonzero(~np.isnan(one.p_value)), np.full(len(one.rows), "", dtype=object)
-            for k, entity in enumerate(one.details.incidents.entity.tolist()):
-                what[entity] = self._reason(one.details, k)[0] if one.inside[entity] else ""
-            columns = one.rows, one.p_value, one.inside, what
-            parts.append([at, np.full(len(at), one.period), *(column[at] for column in columns)])
+        for judged in self.judged:
+            at, what = np.flatnonzero(~np.isnan(judged.p_value)), np.full(len(judged.rows), "", dtype=object)
+            for k, entity in enumerate(judged.details.incidents.entity.tolist()):
+                what[entity] = self._reason(judged.details, k)[0] if judged.inside[entity] else ""
+            columns = judged.rows, judged.p_value, judged.inside, what
+            parts.append([at, np.full(len(at), judged.period), *(column[at] for column in columns)])
         entities, periods, *rest = (np.concatenate(column) for column in zip(*parts, strict=True))
         names = ("n_points", "p_value", "flagged", "what")
         dates = self.naming.calendar.dates(periods)

@@ -13,7 +13,7 @@ from isobag.backends.arrays import Bools
 from isobag.backends.learned import Learned, demand
 from isobag.data.params import FDR, check_params
 from isobag.data.periods import Calendar, length_of
-from isobag.models.watch import ACCEPT, DISMISS, RETIRE
+from isobag.models.watch import ACCEPT, DISMISS, RETIRE, JudgedPeriod
 from isobag.models.watch_bags import BagRows, learn_schema
 from isobag.models.watch_run import History, digests_of, empty_history, judge_open, rules_of
 from isobag.storage.modelfile import save
@@ -63,10 +63,9 @@ class Watch(Learned):
     >>> frame.loc[(frame.shop == 3) & (frame.time == "2026-02-09"), "amount"] *= 3
     >>> monitor = isobag.Watch(by="shop", time="time")
     >>> incidents = monitor.update(frame)
-    >>> incidents.to_frame()[["shop", "since", "state", "what"]]
-       shop      since state   what
-    0     3 2026-02-09   new  value
-    1     4 2026-01-25  over  value
+    >>> incidents.to_frame().query("state == 'new'")[["shop", "since", "what"]]
+       shop      since   what
+    0     3 2026-02-09  value
     """
 
     by: tuple[str, ...]
@@ -126,43 +125,36 @@ class Watch(Learned):
     def update(self, frame: Any, *, replace: bool = False, since: Any = None) -> Incidents:
         """Add the rows of a frame, and judge the periods that are open.
 
-        Rows added before are skipped, so a frame may be passed again, or with more rows.
-
-        Parameters
-        ----------
-        frame : frame
-            Of pandas, polars, Arrow or DuckDB.
-        replace : bool
-            Whether its periods replace those added before, for a corrected export.
-        since : time, optional
-            Incidents and bags of periods before this time are not listed.
+        A frame is of pandas, polars, Arrow or DuckDB. Rows added before are skipped, so it may be passed again, or with
+        more rows; with ``replace``, its periods replace those added before, for a corrected export. Incidents and bags
+        of periods before ``since`` are not listed.
         """
         self.library_ = library_of(frame)
         return self.update_from(FrameSource(open_frame(frame)), replace=replace, since=since)
 
     def update_from(self, source: Source, *, replace: bool = False, since: Any = None) -> Incidents:
         """``update`` with the rows of files or of a query."""
-        log, before, notes = read_log(source, self.read_options, self.calendar), self.history_, []
+        log, notes, before = read_log(source, self.read_options, self.calendar), [], self.history_ or empty_history()
         if log.n_unlabelled:
             notes.append(f"{log.n_unlabelled:,} rows have no {' or '.join((*self.by, self.time))} and were skipped.")
         if not len(log):
             raise ValueError(f"Nothing can be judged: {' '.join(notes)}")
-        period = log.period
-        is_far = far_beyond(period, before)
-        for number in np.unique(period[is_far]).tolist():
-            n = int((period == number).sum())
+        is_far = far_beyond(log.period, before.rows)
+        for number in np.unique(log.period[is_far]).tolist():
+            n = int((log.period == number).sum())
             notes.append(f"{n:,} row{'s' * (n > 1)} of {self._shown(number)}, far from the rest, set aside.")
-        is_late = ~is_far & (period <= (period.min() - 1 if before is None else before.closed))
-        history, rows = self._with_columns_of(log, ~is_far & ~is_late, notes)
-        del log, period
+        is_late = ~is_far & (log.period <= before.closed)
+        is_new = ~is_far & ~is_late
+        history, rows = self._with_columns_of(before, log, is_new, notes)
+        del log
         n_again = self._note_late(history, rows.take(is_late), notes) if is_late.any() else 0
-        rows = rows.take(~is_far & ~is_late)
+        rows = rows.take(is_new)
         if not len(rows) and not n_again:
             raise ValueError(f"Nothing can be judged: {' '.join(notes)}")
-        merged = self._merged(history, rows, replace, notes)
-        self.history_ = _with_rows(history, merged, max(history.newest, int(merged.period[-1])))
-        start = self.history_.first if before is None or before.schema is None else before.newest + 1
-        return self._judge(notes, start if since is None else self._number_of(since, "since"))
+        self.history_ = history = dataclasses.replace(history, rows=self._merged(history, rows, replace, notes))
+        del rows
+        start = history.rows.period[0] if before.schema is None else before.newest + 1
+        return self._judge(notes, int(start) if since is None else self._number_of(since, "since"))
 
     def accept(self, entity: Any) -> None:
         """Treat what an entity does in its open incident as its new normal."""
@@ -185,8 +177,7 @@ class Watch(Learned):
         if not len(rest):
             raise ValueError(f"period={period!r} is the only open one; begin anew instead.")
         feedback = history.feedback[history.feedback[:, 2] != number]
-        history = _with_rows(history, rest, int(rest.period[-1]))
-        self.history_ = dataclasses.replace(history, feedback=feedback)
+        self.history_ = dataclasses.replace(history, rows=rest, feedback=feedback)
 
     def judge(self) -> Incidents:
         """The open incidents of the newest period, judged again after ``accept``, ``dismiss`` or ``retire``."""
@@ -197,12 +188,14 @@ class Watch(Learned):
         save(self, path)
 
     def _judge(self, notes: list[str], since: int) -> Incidents:
-        history, rules, judged = self._history(), rules_of(None, self.calendar), []
-        n_periods, rows, schema = history.newest - history.first + 1, history.rows, history.schema
+        history, rules = self._history(), rules_of(None, self.calendar)
+        judged: list[JudgedPeriod] = []
+        rows, schema, first = history.rows, history.schema, int(history.rows.period[0])
+        n_periods = history.newest - first + 1
         if schema is None and n_periods <= rules.warm_up:
             notes.append(f"Learning: {n_periods} of {rules.warm_up + 1} periods are there; what comes later is judged.")
         elif schema is None:
-            of_warm_up = rows.take(slice(np.searchsorted(rows.period, history.first + rules.warm_up)))
+            of_warm_up = rows.take(slice(np.searchsorted(rows.period, first + rules.warm_up)))
             schema, left_out = learn_schema(of_warm_up, self.numbers_, self.texts_, self.features is not None)
             notes += [f"Columns not used: {', '.join(left_out)}."] if left_out else []
         if schema is not None:
@@ -212,12 +205,11 @@ class Watch(Learned):
         naming = Naming(self.by, self.entities_, () if schema is None else schema.summaries, self.calendar, self.fdr)
         return Incidents(listed, naming, tuple(notes), self.library_)
 
-    def _with_columns_of(self, log: Log, counts: Bools, notes: list[str]) -> tuple[History, BagRows]:
+    def _with_columns_of(self, history: History, log: Log, counts: Bools, notes: list[str]) -> tuple[History, BagRows]:
         """What is known, with the entities and columns of a log; and its rows in these columns.
 
         counts (n,) : rows that make entities known.
         """
-        history = self.history_ or empty_history(int(log.period[counts].min(initial=np.iinfo(np.int64).max)))
         numbers, texts = dict.fromkeys(self.numbers_), {name: list(values) for name, values in self.texts_}
         for name, is_text in [*((name, False) for name in log.numbers), *((name, True) for name in log.texts)]:
             if name in (numbers if is_text else texts):
@@ -311,9 +303,3 @@ def watch(
     """Incidents of a frame: the first update of a ``Watch`` with these parameters."""
     options: Any = {"features": features, "exclude": exclude, "time_zone": time_zone, "time_unit": time_unit}
     return Watch(names_of(by), time, every, fdr, late, **options).update(frame)
-
-
-def _with_rows(history: History, rows: BagRows, newest: int) -> History:
-    """The same with other open rows, in order; what was not learned yet begins with these."""
-    first = int(rows.period[0]) if history.schema is None else history.first
-    return dataclasses.replace(history, rows=rows, newest=newest, first=first)

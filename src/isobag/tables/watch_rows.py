@@ -1,16 +1,16 @@
-"""Rows of a log in numbers: entity, period, hour, and the columns that are summarised."""
+"""Rows of a log in numbers: entity, period, and the columns that are summarised."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from isobag.backends.arrays import Bools, Floats, Ints
 from isobag.data.periods import Calendar
 from isobag.data.spool import Spool
 from isobag.models.watch_bags import BagRows
-from isobag.models.watch_run import History
 from isobag.tables.batch import Source, names_of_files
 from isobag.tables.cells import NUMBER, TEXT
 from isobag.tables.choose import kinds_of
@@ -38,7 +38,7 @@ class Log(NamedTuple):
     period: Ints
     digest: Ints
     numbers: dict[str, Floats]
-    texts: dict[str, tuple[Ints, list[str]]]
+    texts: dict[str, tuple[npt.NDArray[Any], list[str]]]
     n_unlabelled: int
     files: str
 
@@ -61,7 +61,8 @@ def read_log(source: Source, options: ReadOptions, calendar: Calendar) -> Log:
     whole = ~moments.missing & (entity >= 0)
     kinds = kinds_of(seen.scans, options)
     digest = _mixed(moments.values) + _mixed(_hashes(labels)[entity])
-    numbers, texts = {}, {}
+    numbers: dict[str, Floats] = {}
+    texts: dict[str, tuple[npt.NDArray[Any], list[str]]] = {}
     if calendar.length % _DAY == 0:
         parts = (calendar.local(moments.values) // (_DAY // len(PARTS_OF_DAY)) % len(PARTS_OF_DAY)).astype(np.int8)
         texts[bags.time] = parts[whole], PARTS_OF_DAY
@@ -115,19 +116,20 @@ def number_entities(labels: list[Any], begun: Ints, log: Log, counts: Bools) -> 
     return ids, begun
 
 
-def far_beyond(periods: Ints, before: History | None) -> Bools:
+def far_beyond(periods: Ints, before: BagRows) -> Bools:
     """Which rows lie far beyond the rest: behind a gap of a month of periods, and few of what a period has: (n,).
 
-    before : the past, if any. Without it, far before the rest counts too.
+    before : open rows of the past. Where there are none, far before the rest counts too.
     """
     numbers, places, counts = np.unique(periods, return_inverse=True, return_counts=True)
-    per_period = counts if before is None else np.unique(before.rows.period, return_counts=True)[1]
+    is_first = not len(before)
+    per_period = counts if is_first else np.unique(before.period, return_counts=True)[1]
     usual = float(np.median(np.repeat(per_period, per_period)))
-    steps = np.diff(numbers, prepend=numbers[0] if before is None else before.newest)
+    steps = np.diff(numbers, prepend=numbers[0] if is_first else before.period[-1])
     is_far = np.zeros(len(numbers), dtype=bool)
     for start in np.flatnonzero(steps > _GAP_PERIODS)[::-1].tolist():
         is_far[start:] |= counts[start:].sum() < _FEW * usual
-        is_far[:start] |= before is None and counts[:start].sum() < _FEW * usual
+        is_far[:start] |= is_first and counts[:start].sum() < _FEW * usual
     return is_far[places]
 
 
