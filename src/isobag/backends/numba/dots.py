@@ -7,7 +7,7 @@ import numpy.typing as npt
 from scipy.sparse import csr_array
 
 from isobag.backends.arrays import Cells, Ints
-from isobag.backends.counts import self_dots
+from isobag.backends.counts import rows_of_counts, self_dots
 from isobag.backends.numba.compiled import dots as products
 from isobag.backends.numba.compiled.byte_sums import COUNTS
 from isobag.backends.threads import map_in_threads, slices
@@ -52,19 +52,18 @@ def dot_counts(counts: csr_array, centers: csr_array, n_jobs: int | None = None,
     rows = np.arange(0) if rows is None else rows
     order = np.concatenate([np.setdiff1d(np.arange(len(dots)), rows), rows])
     n_others = len(dots) - len(rows)
-    row_digits, center_digits = _digits(counts), _digits(centers)
 
     def list_block(block: slice) -> list[_Listed]:
-        return [_list_entries(digit, order[block], n_sections) for digit in row_digits]
+        return [_list_entries(digit, n_sections) for digit in _digits(csr_array(counts[order[block]]))]
 
     blocks = list(slices(len(dots), BLOCK_ROWS))
     listed = map_in_threads(list_block, blocks, n_jobs)
 
     def work(block: slice) -> None:
         dense = []
-        for weight, *digits in center_digits:
+        for weight, *digits in _digits(rows_of_counts(centers, block)):
             dense.append((weight, np.empty(n_sections * _SECTION_BYTES, dtype=np.uint8)))
-            products.spread_counts(*digits, block.start, block.stop, MIDDLE, dense[-1][1])
+            products.spread_counts(*digits, MIDDLE, dense[-1][1])
         first = n_others + block.start
         for place, own_rows in zip(blocks, listed, strict=True):
             if n_others <= place.start and place.stop <= first:
@@ -83,16 +82,16 @@ def dot_counts(counts: csr_array, centers: csr_array, n_jobs: int | None = None,
     return dots
 
 
-def _list_entries(digit: _Digit, rows: Ints, n_sections: int) -> _Listed:
-    """The entries of some rows: see ``count_entries`` and ``write_entries``."""
-    firsts = np.zeros((n_sections, len(rows) + 1), dtype=np.int64)
-    totals = np.zeros(len(rows), dtype=np.int64)
+def _list_entries(digit: _Digit, n_sections: int) -> _Listed:
+    """The entries of rows: see ``count_entries`` and ``write_entries``."""
     weight, *digits = digit
-    products.count_entries(*digits, rows, firsts[:, 1:], totals)
+    firsts = np.zeros((n_sections, len(digit.starts)), dtype=np.int64)
+    totals = np.zeros(len(digit.starts) - 1, dtype=np.int64)
+    products.count_entries(*digits, firsts[:, 1:], totals)
     np.cumsum(firsts, out=firsts.reshape(-1))
     places = np.empty(firsts[-1, -1], dtype=np.uint8)
     quads = np.zeros(len(places), dtype=np.uint32)
-    products.write_entries(*digits, rows, firsts, places, quads)
+    products.write_entries(*digits, firsts, places, quads)
     return _Listed(weight, firsts, places, quads, totals)
 
 
@@ -111,7 +110,7 @@ def _add_products(listed: _Listed, center_weight: int, dense: npt.NDArray[np.uin
 
 
 def _digits(counts: csr_array) -> list[_Digit]:
-    """The digits of counts, the last first; of all but this the zeros are left out."""
+    """The digits of some counts, the last first; of all but this the zeros are left out."""
     starts, columns = counts.indptr.astype(np.int64, copy=False), counts.indices.astype(np.int32, copy=False)
     largest = int(counts.data.max(initial=0))
     if largest < BASE:

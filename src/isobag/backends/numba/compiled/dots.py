@@ -14,32 +14,32 @@ RUN = 256
 
 
 @jit
-def count_entries(starts, columns, counts, rows, n_entries, totals):
-    """Number of entries that some sparse rows have in each section, and the sum of each row's counts.
+def count_entries(starts, columns, counts, n_entries, totals):
+    """Number of entries that sparse rows have in each section, and the sum of each row's counts.
 
     There is an entry for each four columns that are not all 0. Columns ascend within a row.
 
     written: n_entries (sections, rows) and totals (rows,), zeros before
     """
-    for r in range(len(rows)):
+    for r in range(len(totals)):
         unit = -1
-        for e in range(starts[rows[r]], starts[rows[r] + 1]):
+        for e in range(starts[r], starts[r + 1]):
             n_entries[columns[e] >> SECTION_BITS, r] += columns[e] >> QUAD_BITS != unit
             unit = columns[e] >> QUAD_BITS
             totals[r] += counts[e]
 
 
 @jit
-def write_entries(starts, columns, counts, rows, firsts, places, quads):
+def write_entries(starts, columns, counts, firsts, places, quads):
     """The entries themselves, those of row r in section s from firsts[s, r] on.
 
     written: places (m,), the number of an entry's four columns in its section, and quads (m,), zeros before, their
     counts as bytes
     """
-    for r in range(len(rows)):
+    for r in range(len(starts) - 1):
         unit = section = -1
         at = 0
-        for e in range(starts[rows[r]], starts[rows[r] + 1]):
+        for e in range(starts[r], starts[r + 1]):
             if columns[e] >> SECTION_BITS != section:
                 section = columns[e] >> SECTION_BITS
                 at = firsts[section, r]
@@ -51,16 +51,16 @@ def write_entries(starts, columns, counts, rows, firsts, places, quads):
 
 
 @jit
-def spread_counts(starts, columns, counts, first, last, zero, dense):
-    """Write the rows first to last, COUNTS or fewer, side by side: counts of each four columns.
+def spread_counts(starts, columns, counts, zero, dense):
+    """Write rows, COUNTS or fewer, side by side: counts of each four columns.
 
     zero: the byte that stands for no count; other counts are counted from there
     """
     dense[:] = zero
-    for row in range(first, last):
+    for row in range(len(starts) - 1):
         for e in range(starts[row], starts[row + 1]):
             unit = columns[e] >> QUAD_BITS
-            dense[((unit * COUNTS + row - first) << QUAD_BITS) + columns[e] - (unit << QUAD_BITS)] = zero + counts[e]
+            dense[((unit * COUNTS + row) << QUAD_BITS) + columns[e] - (unit << QUAD_BITS)] = zero + counts[e]
 
 
 @jit
