@@ -84,10 +84,14 @@ class Spool:
         if self._file is None:
             return self._whole()[rows]
         width, handle = self._n_columns * 8, self._file.fileno()
+        order = np.argsort(rows, kind="stable")  # from the start of the file to its end
+        rows = rows[order]
         heads = np.flatnonzero(np.diff(rows, prepend=-2) != 1)  # of runs of rows that follow one another
         runs = zip(rows[heads].tolist(), np.diff(heads, append=len(rows)).tolist(), strict=True)
         content = b"".join(os.pread(handle, width * n_rows, row * width) for row, n_rows in runs)
-        return np.frombuffer(content).reshape(len(rows), self._n_columns).copy()
+        numbers = np.empty((len(rows), self._n_columns))
+        numbers[order] = np.frombuffer(content).reshape(numbers.shape)
+        return numbers
 
     def column(self, j: int) -> Floats:
         """One column: (n,)."""

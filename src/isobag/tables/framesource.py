@@ -22,6 +22,7 @@ class FrameSource(Source):
     """
 
     def __init__(self, frame: nw.DataFrame[Any], file: str = "", first_row: int = 0) -> None:
+        self.files, self.is_part = (file,) if file else (), bool(file)
         self.columns = tuple(map(str, frame.columns))
         self._free = {str(name) for name, kind in frame.schema.items() if isinstance(kind, nw.Object | nw.Unknown)}
         self._arrays = {str(name): _as_arrow(frame.get_column(name), str(name) in self._free) for name in frame.columns}
